@@ -1,0 +1,46 @@
+// Names of things and of instants. Every id is a type of its own, so that a rank is never taken
+// for a GPU. Header only; safe from any thread.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <limits>
+
+namespace orrery {
+
+/// An instant or a span of the policy clock, in whole nanoseconds. Signed, so that differences
+/// are safe; 292 years fit.
+using Nanos = std::int64_t;
+inline constexpr Nanos kNanosPerSecond = 1'000'000'000;
+inline constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
+
+constexpr double to_seconds(Nanos t) { return static_cast<double>(t) / 1e9; }
+/// Rounds to the nearest nanosecond, away from zero at one half.
+constexpr Nanos to_nanos(double seconds) {
+  return static_cast<Nanos>(seconds * 1e9 + (seconds < 0 ? -0.5 : 0.5));
+}
+
+/// A dense index of one kind of thing; `value` starts at 0.
+template <class Tag, class Rep = std::uint32_t>
+struct Id {
+  Rep value = 0;
+  friend constexpr auto operator<=>(const Id&, const Id&) = default;
+};
+
+using GpuId = Id<struct GpuTag>;    ///< index of a GPU in the Cluster, node-major
+using NodeId = Id<struct NodeTag>;  ///< index of a node in the Cluster
+using LinkId = Id<struct LinkTag>;  ///< index of a directed link in the Cluster
+using RankId = Id<struct RankTag>;  ///< rank within one job, 0 .. world size - 1
+using JobId = Id<struct JobTag>;    ///< index of a job in the JobTable, in order of submission
+using Epoch = Id<struct EpochTag, std::uint64_t>;  ///< membership generation of a job
+using Step = std::uint64_t;                        ///< optimizer step, the first is 0
+
+}  // namespace orrery
+
+template <class Tag, class Rep>
+struct std::hash<orrery::Id<Tag, Rep>> {
+  std::size_t operator()(const orrery::Id<Tag, Rep>& id) const noexcept {
+    return std::hash<Rep>{}(id.value);
+  }
+};

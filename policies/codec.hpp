@@ -1,0 +1,39 @@
+// Structs of the seam to and from their recorded form (traces/trace.proto): one conversion for
+// logs, for replay and for policies in another process.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policies/policy.hpp"
+#include "traces/trace.pb.h"
+
+namespace orrery {
+
+void encode(const Observation& seen, ObservationRecord& out);
+void encode(const Decision& decision, DecisionRecord& out);
+Decision decode(const DecisionRecord& record);
+
+/// An observation rebuilt from records: owns what the spans point to, and a World that follows
+/// the recorded events.
+class ObservationReader {
+ public:
+  explicit ObservationReader(const Cluster& cluster) : world_(cluster) {}
+  /// Valid until the next call. Throws bad_input on a record that cannot be (unknown event kind,
+  /// a rank outside its job).
+  Observation read(const ObservationRecord& record);
+  World& world() { return world_; }
+
+ private:
+  World world_;
+  std::vector<Event> events_;
+  std::vector<DeviceSample> devices_;
+  std::vector<LinkSample> links_;
+  std::vector<RankSample> ranks_;
+  std::vector<CollectiveSample> collectives_;
+};
+
+/// The line of the decision trace: what was decided, without times, ages or reasons.
+std::string trace_line(const Decision& decision);
+
+}  // namespace orrery

@@ -1,0 +1,37 @@
+// A run in a process of its own, from both ends. The worker side is the body of orrery-sim and
+// orrery-live: it reads one RunRequest, builds a backend, drives, answers with a Report. The client
+// side is what the command line and Python call.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "policies/backend.hpp"
+#include "traces/report.pb.h"
+#include "traces/run.pb.h"
+
+namespace orrery {
+
+/// A backend that can also say how the run went.
+class RunBackend : public Backend {
+ public:
+  /// Called after the last next(); fills in what only this backend knows.
+  virtual void fill(Report& report) = 0;
+};
+
+using ProgressSink = std::function<void(const Progress&)>;
+using BackendMaker = std::function<std::unique_ptr<RunBackend>(
+    const RunRequest& request, const Cluster& cluster, const ProgressSink& progress)>;
+
+/// Body of a worker's main(): serves one request on kChildDescriptor. Returns the exit code.
+int serve_run(const std::string& mode, const BackendMaker& make_backend);
+
+/// Runs `program` (orrery-sim, orrery-live) on `request`. `policy`, if given, is asked in this
+/// process. Throws what the worker reported, and an internal Error that says how the worker died
+/// if it did. `interrupted` is polled about ten times a second; true ends the run.
+Report run_in_worker(const std::string& program, const RunRequest& request,
+                     Policy* policy = nullptr, const ProgressSink& progress = {},
+                     const std::function<bool()>& interrupted = {});
+
+}  // namespace orrery

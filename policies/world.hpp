@@ -1,0 +1,113 @@
+// What is known of cluster and jobs at an instant: state beside the immutable Cluster. It changes
+// only through World::apply(event), so a replay that feeds the recorded events rebuilds it exactly.
+// Owned by a backend, read by policies; one thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/ids.hpp"
+#include "topologies/cluster.hpp"
+
+namespace orrery {
+
+struct Decision;
+
+enum class Health : std::uint8_t { ok, suspected, lost };
+
+struct GpuState {
+  Health health = Health::ok;
+  bool taken = false;
+  JobId owner;  ///< valid only while taken
+};
+
+struct ClusterState {
+  std::vector<GpuState> gpus;
+  std::vector<std::uint32_t> free_per_node;  ///< healthy and not taken
+  std::uint32_t free = 0;
+  std::vector<LinkId> links_down;
+  std::uint64_t version = 0;  ///< grows with every change
+};
+
+enum class JobPhase : std::uint8_t { waiting, running, done };
+
+/// Immutable part: what was submitted.
+struct JobSpec {
+  JobId id;
+  std::string name;
+  std::string pool;  ///< virtual cluster, queue or tenant
+  Nanos submit = 0;
+  std::uint32_t gpus = 0;
+  Nanos duration = 0;  ///< recorded or estimated; 0: unknown
+  std::uint32_t tensor = 1, pipeline = 1, data = 1;
+  std::uint32_t micro_batches = 0;      ///< of one step, all replicas together; 0: not a training job
+  std::uint32_t max_micro_batches = 0;  ///< of one replica and step, by memory
+  Step steps = 0;                       ///< 0: unknown
+  Nanos nominal_micro_batch_time = 0;   ///< declared or predicted; 0: unknown
+
+  std::uint32_t replica_of(RankId rank) const { return rank.value / (tensor * pipeline); }
+};
+
+struct JobInfo {
+  JobSpec spec;
+  JobPhase phase = JobPhase::waiting;
+  Step step = 0;  ///< the step being worked on
+  std::vector<GpuId> gpus;  ///< of rank 0, 1, ...
+  std::vector<std::uint32_t> per_replica;  ///< micro-batches of the current step
+  std::vector<Health> ranks;
+};
+
+/// All jobs ever submitted, by JobId. A deque: growing never moves a job.
+using JobTable = std::deque<JobInfo>;
+
+// ---- events -------------------------------------------------------------------------------
+
+struct JobSubmitted { JobSpec job; };
+struct JobDone { JobId job; };
+struct StepDone { JobId job; Step step = 0; Nanos duration = 0; };
+struct RankSuspected { JobId job; RankId rank; };
+struct RankLost { JobId job; RankId rank; };
+struct RankBack { JobId job; RankId rank; };
+struct LinkDown { LinkId link; };
+struct LinkUp { LinkId link; };
+struct CheckpointDone { JobId job; Step step = 0; std::uint32_t tier = 0; };
+enum class Outcome : std::uint8_t { applied, rejected, expired };
+struct DecisionOutcome { std::uint64_t decision = 0; Outcome status{}; std::string reason; };
+struct Tick {};
+
+/// Order is the order among events of one instant, and the wire order; append only.
+using Event = std::variant<JobDone, StepDone, CheckpointDone, RankSuspected, RankLost, RankBack,
+                           LinkDown, LinkUp, JobSubmitted, DecisionOutcome, Tick>;
+
+class World {
+ public:
+  explicit World(const Cluster& cluster);
+
+  const Cluster& cluster() const { return cluster_; }
+  const ClusterState& state() const { return state_; }
+  const JobTable& jobs() const { return jobs_; }
+
+  /// Empty if the decision can be applied now, else why not: unknown job, GPU taken, sums that
+  /// differ, memory limit.
+  std::string objection(const Decision& decision) const;
+  /// Remembers a decision until its DecisionOutcome event arrives; only then does it take effect.
+  void announce(const Decision& decision);
+  void apply(const Event& event);
+
+ private:
+  struct Change;  // visitor over events
+  void take(JobInfo& job, const std::vector<GpuId>& gpus);
+  void release(JobInfo& job);
+  void put_into_effect(const Decision& decision);
+
+  const Cluster& cluster_;
+  ClusterState state_;
+  JobTable jobs_;
+  std::map<std::uint64_t, Decision> announced_;
+};
+
+}  // namespace orrery

@@ -1,0 +1,19 @@
+// The report for people and for scripts.
+#pragma once
+
+#include <string>
+
+#include "traces/report.pb.h"
+
+namespace orrery {
+
+/// The stable JSON object; `with_host` = false gives the bytes that equal runs share.
+std::string report_json(const Report& report, bool with_host = true);
+
+/// Twelve lines for a terminal: every number with its unit and origin.
+std::string report_summary(const Report& report);
+
+/// Pretty name of this build: "0.1.0".
+std::string version();
+
+}  // namespace orrery

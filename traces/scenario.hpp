@@ -1,0 +1,44 @@
+// A scenario from its file, whole: loaded, overridden, defaults and presets filled in, checked
+// across fields. What comes out of load_scenario() can be run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/schema/yaml_loader.hpp"
+#include "topologies/cluster.hpp"
+#include "traces/scenario.pb.h"
+
+namespace orrery {
+
+struct LoadedScenario {
+  Scenario scenario;
+  SourceMap places;
+};
+
+/// `overrides` are "path=value" ("cluster.nodes=128", "run.steps=10"). Throws bad_input.
+LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides);
+LoadedScenario parse_scenario(std::string_view text, const std::string& file,
+                              const std::vector<std::string>& overrides);
+
+/// All problems of the text, across fields too, at most `limit`.
+std::vector<Error> check_scenario(std::string_view text, const std::string& file,
+                                  std::size_t limit = 100);
+
+/// Sets the data-parallel size so that the job has `ranks` ranks. Throws bad_input unless the
+/// scenario says elastic or already has them.
+void set_ranks(LoadedScenario& loaded, std::uint32_t ranks);
+
+/// SHA-256 after defaults and overrides, without seed.
+std::string scenario_hash(const Scenario& scenario);
+
+/// Speed of a rank (1 = nominal) at a step, by the faults given at steps.
+double speed_at_step(const Scenario& scenario, std::uint32_t rank, std::uint64_t step);
+
+/// Time of one step when all replicas finish together as nearly as whole micro-batches allow, for
+/// given replica speeds: min over assignments of max(n_i x cost / speed_i), in `cost` units.
+double ideal_makespan(const std::vector<double>& speeds, std::uint32_t micro_batches, double cost);
+
+}  // namespace orrery
