@@ -132,9 +132,9 @@ struct Decision {
   std::uint64_t number = 0;  ///< given by drive(), counts from 0
   Action what;
   Step effective_at_step = 0;     ///< first step it holds for; 0: at once
-  std::optional<Epoch> if_epoch;  ///< dropped if membership has changed since
+  std::optional<Epoch> if_epoch = {};  ///< dropped if membership has changed since
   Nanos expires = kNever;
-  std::string why;                ///< for people: one line
+  std::string why = {};           ///< for people: one line
 };
 
 /// What observe() hands back.
