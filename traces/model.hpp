@@ -1,6 +1,7 @@
 // Models by name, and their sizes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,22 @@ namespace orrery {
 void resolve(Model& model, const SourceMap& places, const std::string& path);
 
 double parameter_count(const Model& model);
+
+/// Sizes of the small byte-level language model that live mode trains (live/model.hpp): the last
+/// `context` bytes are embedded, one hidden layer, 256-way softmax.
+struct BuiltinModel {
+  static constexpr std::uint32_t embedding = 24;
+  static constexpr std::uint32_t context = 16;
+  static constexpr std::uint32_t hidden = 192;
+  static constexpr std::uint32_t vocabulary = 256;
+};
+
+/// 129,472: embedding table, two matrices, two biases.
+constexpr std::uint32_t builtin_parameter_count() {
+  using M = BuiltinModel;
+  return M::vocabulary * M::embedding + (M::context * M::embedding + 1) * M::hidden +
+         (M::hidden + 1) * M::vocabulary;
+}
 std::vector<std::string> model_names();
 
 }  // namespace orrery
