@@ -1,0 +1,298 @@
+#include "policies/world.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "policies/policy.hpp"
+
+namespace orrery {
+namespace {
+
+bool counts_as_free(const GpuState& gpu) { return gpu.health == Health::ok && !gpu.taken; }
+
+std::uint64_t sum(const std::vector<std::uint32_t>& values) {
+  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
+}
+
+std::string no_such_job(JobId job) { return fmt::format("there is no job {}", job.value); }
+
+std::string shift_objection(const JobInfo& job, const ShiftMicrobatches& shift, Step effective) {
+  if (job.phase != JobPhase::running) {
+    return fmt::format("job {} is not running", job.spec.id.value);
+  }
+  if (shift.per_replica.size() != job.per_replica.size()) {
+    return fmt::format("job {} has {} replicas, not {}", job.spec.id.value,
+                       job.per_replica.size(), shift.per_replica.size());
+  }
+  if (sum(shift.per_replica) != sum(job.per_replica)) {
+    return fmt::format("the step has {} micro-batches, not {}", sum(job.per_replica),
+                       sum(shift.per_replica));
+  }
+  const auto most = std::max_element(shift.per_replica.begin(), shift.per_replica.end());
+  if (job.spec.max_micro_batches > 0 && most != shift.per_replica.end() &&
+      *most > job.spec.max_micro_batches) {
+    return fmt::format("replica {} has memory for {} micro-batches, not {}",
+                       most - shift.per_replica.begin(), job.spec.max_micro_batches, *most);
+  }
+  if (effective != 0 && effective < job.step) {
+    return fmt::format("step {} is past: job {} works on step {}", effective,
+                       job.spec.id.value, job.step);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts) {
+  std::vector<std::uint32_t> shares(parts);
+  for (std::uint32_t i = 0; i < parts; ++i) shares[i] = total / parts + (i < total % parts ? 1 : 0);
+  return shares;
+}
+
+World::World(const Cluster& cluster) : cluster_(cluster) {
+  state_.gpus.resize(cluster.gpus());
+  state_.free_per_node.assign(cluster.nodes(), cluster.shape().gpus_per_node);
+  state_.free = cluster.gpus();
+}
+
+// ---- may it be? ---------------------------------------------------------------------------
+
+std::string World::placement_objection(const JobSpec& job, const std::vector<GpuId>& gpus) const {
+  if (gpus.size() != job.gpus) {
+    return fmt::format("job {} wants {} GPUs, not {}", job.id.value, job.gpus, gpus.size());
+  }
+  for (const GpuId gpu : gpus) {
+    if (gpu.value >= state_.gpus.size()) return fmt::format("there is no GPU {}", gpu.value);
+    const GpuState& now = state_.gpus[gpu.value];
+    if (now.taken) return fmt::format("GPU {} is taken by job {}", gpu.value, now.owner.value);
+    if (now.health == Health::lost) return fmt::format("GPU {} is lost", gpu.value);
+  }
+  std::vector<GpuId> sorted = gpus;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  return twice == sorted.end() ? "" : fmt::format("GPU {} is named twice", twice->value);
+}
+
+/// What stands against an action; `effective` is the decision's step.
+struct World::JobObjection {
+  const World& world;
+  Step effective;
+
+  std::string operator()(const PlaceJob& place) const {
+    if (!world.known(place.job)) return no_such_job(place.job);
+    const JobInfo& job = world.jobs_[place.job.value];
+    if (job.phase != JobPhase::waiting) {
+      return fmt::format("job {} is not waiting", place.job.value);
+    }
+    return world.placement_objection(job.spec, place.gpus);
+  }
+  std::string operator()(const Preempt& preempt) const {
+    if (!world.known(preempt.job)) return no_such_job(preempt.job);
+    const bool running = world.jobs_[preempt.job.value].phase == JobPhase::running;
+    return running ? "" : fmt::format("job {} is not running", preempt.job.value);
+  }
+  std::string operator()(const ShiftMicrobatches& shift) const {
+    if (!world.known(shift.job)) return no_such_job(shift.job);
+    return shift_objection(world.jobs_[shift.job.value], shift, effective);
+  }
+  std::string operator()(const SetPowerCap& cap) const {
+    const bool known = cap.gpu.value < world.state_.gpus.size();
+    return known ? "" : fmt::format("there is no GPU {}", cap.gpu.value);
+  }
+  std::string operator()(const WakeMe&) const { return {}; }
+  template <class OfJob>
+  std::string operator()(const OfJob& action) const {
+    if (!world.known(action.job)) return no_such_job(action.job);
+    const bool done = world.jobs_[action.job.value].phase == JobPhase::done;
+    return done ? fmt::format("job {} is done", action.job.value) : "";
+  }
+};
+
+std::string World::objection(const Decision& decision) const {
+  return std::visit(JobObjection{*this, decision.effective_at_step}, decision.what);
+}
+
+struct World::Check {
+  const World& world;
+
+  std::string operator()(const JobSubmitted& event) const {
+    const JobSpec& job = event.job;
+    if (job.id.value != world.jobs_.size()) {
+      return fmt::format("job {} is submitted where job {} is due", job.id.value,
+                         world.jobs_.size());
+    }
+    if (job.data == 0) return fmt::format("job {} has no replicas", job.id.value);
+    if (job.micro_batches > 0 && job.data > std::max(job.gpus, 1u)) {
+      return fmt::format("job {} has more replicas than GPUs", job.id.value);
+    }
+    return event.placed.empty() ? "" : world.placement_objection(job, event.placed);
+  }
+  std::string operator()(const JobDone& event) const {
+    if (!world.known(event.job)) return no_such_job(event.job);
+    const bool done = world.jobs_[event.job.value].phase == JobPhase::done;
+    return done ? fmt::format("job {} ends twice", event.job.value) : "";
+  }
+  std::string operator()(const DecisionOutcome& event) const {
+    const auto found = world.announced_.find(event.decision);
+    if (found == world.announced_.end()) {
+      return fmt::format("nobody announced decision {}", event.decision);
+    }
+    if (event.status != Outcome::applied) return {};
+    // A backend may report the outcome later than the step: only the rest is checked.
+    return std::visit(JobObjection{world, 0}, found->second.what);
+  }
+  std::string operator()(const LinkDown& event) const { return of_link(event.link); }
+  std::string operator()(const LinkUp& event) const { return of_link(event.link); }
+  std::string operator()(const RankSuspected& event) const { return of_rank(event.job, event.rank); }
+  std::string operator()(const RankLost& event) const { return of_rank(event.job, event.rank); }
+  std::string operator()(const RankBack& event) const { return of_rank(event.job, event.rank); }
+  std::string operator()(const Tick&) const { return {}; }
+  template <class OfJob>
+  std::string operator()(const OfJob& event) const {
+    return world.known(event.job) ? "" : no_such_job(event.job);
+  }
+
+  std::string of_link(LinkId link) const {
+    const bool known = link.value < world.cluster_.links();
+    return known ? "" : fmt::format("there is no link {}", link.value);
+  }
+  std::string of_rank(JobId job, RankId rank) const {
+    if (!world.known(job)) return no_such_job(job);
+    const bool known = rank.value < world.jobs_[job.value].spec.gpus;
+    return known ? "" : fmt::format("job {} has no rank {}", job.value, rank.value);
+  }
+};
+
+std::string World::objection(const Event& event) const { return std::visit(Check{*this}, event); }
+
+// ---- it is --------------------------------------------------------------------------------
+
+void World::announce(const Decision& decision) {
+  ensure(announced_.emplace(decision.number, decision).second, "a decision is announced once");
+}
+
+void World::change(GpuId gpu, const GpuState& to) {
+  GpuState& now = state_.gpus[gpu.value];
+  const int gained = int(counts_as_free(to)) - int(counts_as_free(now));
+  now = to;
+  state_.free += static_cast<std::uint32_t>(gained);
+  state_.free_per_node[cluster_.node_of(gpu).value] += static_cast<std::uint32_t>(gained);
+}
+
+void World::take(JobInfo& job, const std::vector<GpuId>& gpus) {
+  job.phase = JobPhase::running;
+  job.gpus = gpus;
+  job.ranks.clear();
+  for (const GpuId gpu : gpus) {
+    const Health health = state_.gpus[gpu.value].health;
+    job.ranks.push_back(health);
+    change(gpu, {.health = health, .taken = true, .owner = job.spec.id});
+  }
+  if (job.spec.micro_batches > 0) {
+    job.per_replica = even_split(job.spec.micro_batches, job.spec.data);
+  }
+}
+
+void World::release(JobInfo& job) {
+  for (const GpuId gpu : job.gpus) {
+    change(gpu, {.health = state_.gpus[gpu.value].health, .taken = false, .owner = {}});
+  }
+  job.gpus.clear();
+  job.ranks.clear();
+  job.per_replica.clear();
+  const auto first = shifts_ahead_.lower_bound({job.spec.id, 0});
+  const auto last = shifts_ahead_.upper_bound({job.spec.id, ~Step{0}});
+  shifts_ahead_.erase(first, last);
+}
+
+void World::set_health(JobId id, RankId rank, Health health) {
+  JobInfo& job = jobs_[id.value];
+  if (job.phase != JobPhase::running) return;  // it left its GPUs before the news came
+  job.ranks[rank.value] = health;
+  const GpuId gpu = job.gpus[rank.value];
+  GpuState to = state_.gpus[gpu.value];
+  to.health = health;
+  change(gpu, to);
+}
+
+void World::begin_step(JobInfo& job, Step step) {
+  job.step = step;
+  const JobId id = job.spec.id;
+  for (auto next = shifts_ahead_.lower_bound({id, 0});
+       next != shifts_ahead_.end() && next->first.first == id && next->first.second <= step;
+       next = shifts_ahead_.erase(next)) {
+    job.per_replica = std::move(next->second);
+  }
+}
+
+struct World::Effect {
+  World& world;
+  Step effective;
+
+  void operator()(const PlaceJob& place) const {
+    world.take(world.jobs_[place.job.value], place.gpus);
+  }
+  void operator()(const Preempt& preempt) const {
+    JobInfo& job = world.jobs_[preempt.job.value];
+    world.release(job);
+    job.phase = JobPhase::waiting;
+  }
+  void operator()(const ShiftMicrobatches& shift) const {
+    JobInfo& job = world.jobs_[shift.job.value];
+    world.shifts_ahead_[{shift.job, effective}] = shift.per_replica;
+    world.begin_step(job, job.step);
+  }
+  template <class NoState>
+  void operator()(const NoState&) const {}
+};
+
+struct World::Change {
+  World& world;
+
+  void operator()(const JobSubmitted& event) const {
+    world.jobs_.emplace_back().spec = event.job;
+    if (!event.placed.empty()) world.take(world.jobs_.back(), event.placed);
+  }
+  void operator()(const JobDone& event) const {
+    JobInfo& job = world.jobs_[event.job.value];
+    world.release(job);
+    job.phase = JobPhase::done;
+  }
+  void operator()(const StepDone& event) const {
+    world.begin_step(world.jobs_[event.job.value], event.step + 1);
+  }
+  void operator()(const RankSuspected& event) const {
+    world.set_health(event.job, event.rank, Health::suspected);
+  }
+  void operator()(const RankLost& event) const {
+    world.set_health(event.job, event.rank, Health::lost);
+  }
+  void operator()(const RankBack& event) const {
+    world.set_health(event.job, event.rank, Health::ok);
+  }
+  void operator()(const LinkDown& event) const {
+    auto& down = world.state_.links_down;
+    if (std::find(down.begin(), down.end(), event.link) == down.end()) down.push_back(event.link);
+  }
+  void operator()(const LinkUp& event) const { std::erase(world.state_.links_down, event.link); }
+  void operator()(const DecisionOutcome& event) const {
+    const auto found = world.announced_.extract(event.decision);
+    if (event.status != Outcome::applied) return;
+    const Decision& decision = found.mapped();
+    std::visit(Effect{world, decision.effective_at_step}, decision.what);
+  }
+  void operator()(const CheckpointDone&) const {}
+  void operator()(const Tick&) const {}
+};
+
+void World::apply(const Event& event) {
+  const std::string against = objection(event);
+  ensure(against.empty(), against);
+  std::visit(Change{*this}, event);
+  if (!std::holds_alternative<Tick>(event)) ++state_.version;
+}
+
+}  // namespace orrery

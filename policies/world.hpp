@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -66,7 +67,8 @@ using JobTable = std::deque<JobInfo>;
 
 // ---- events -------------------------------------------------------------------------------
 
-struct JobSubmitted { JobSpec job; };
+/// `placed`: where it already stands (a job that no policy had to place); empty: it waits.
+struct JobSubmitted { JobSpec job; std::vector<GpuId> placed = {}; };
 struct JobDone { JobId job; };
 struct StepDone { JobId job; Step step = 0; Nanos duration = 0; };
 struct RankSuspected { JobId job; RankId rank; };
@@ -83,6 +85,9 @@ struct Tick {};
 using Event = std::variant<JobDone, StepDone, CheckpointDone, RankSuspected, RankLost, RankBack,
                            LinkDown, LinkUp, JobSubmitted, DecisionOutcome, Tick>;
 
+/// `total` over `parts` as evenly as whole numbers allow; the first ones get the remainder.
+std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts);
+
 class World {
  public:
   explicit World(const Cluster& cluster);
@@ -94,20 +99,33 @@ class World {
   /// Empty if the decision can be applied now, else why not: unknown job, GPU taken, sums that
   /// differ, memory limit.
   std::string objection(const Decision& decision) const;
+  /// Empty if the event can happen now, else why not: an id out of range, a job submitted out of
+  /// order, the outcome of a decision that nobody announced.
+  std::string objection(const Event& event) const;
   /// Remembers a decision until its DecisionOutcome event arrives; only then does it take effect.
   void announce(const Decision& decision);
+  /// O(log(jobs) + GPUs of the job). Throws an internal Error where there is an objection.
   void apply(const Event& event);
 
  private:
-  struct Change;  // visitor over events
+  struct Check;         // visitor over events: may it happen?
+  struct Change;        // visitor over events: it happens
+  struct Effect;        // visitor over actions
+  struct JobObjection;  // visitor over actions
+  bool known(JobId job) const { return job.value < jobs_.size(); }
+  std::string placement_objection(const JobSpec& job, const std::vector<GpuId>& gpus) const;
+  void change(GpuId gpu, const GpuState& to);
   void take(JobInfo& job, const std::vector<GpuId>& gpus);
   void release(JobInfo& job);
-  void put_into_effect(const Decision& decision);
+  void set_health(JobId job, RankId rank, Health health);
+  void begin_step(JobInfo& job, Step step);
 
   const Cluster& cluster_;
   ClusterState state_;
   JobTable jobs_;
   std::map<std::uint64_t, Decision> announced_;
+  /// Micro-batches per replica from a later step on.
+  std::map<std::pair<JobId, Step>, std::vector<std::uint32_t>> shifts_ahead_;
 };
 
 }  // namespace orrery
