@@ -11,13 +11,17 @@
 
 namespace orrery {
 
-/// Resolves preset and catalogue names in place (after this, node, fabric and price are whole);
-/// throws bad_input with the nearest name.
-void resolve(Topology& topology, const SourceMap& places);
+/// Resolves preset and catalogue names in place and fills in defaults (after this, node, fabric,
+/// price and gpus[0..] are whole: the GPU model that the node names stands in `gpus`). `path` is
+/// where the topology stands in the file: "" or "cluster". To be called before any
+/// fill_defaults() on the enclosing message, which would hide what was written beside the preset.
+/// Throws bad_input with the nearest name.
+void resolve(Topology& topology, const SourceMap& places, const std::string& path = {});
 
 /// Builds from a resolved description; checks what spans several fields (a unit has enough
 /// spines, rails divide GPUs, ...).
-Cluster build_cluster(const Topology& resolved, const SourceMap& places);
+Cluster build_cluster(const Topology& resolved, const SourceMap& places,
+                      const std::string& path = {});
 
 /// Names in the shipped catalogues (topologies/catalog/*.yaml, embedded at build time).
 std::vector<std::string> gpu_names();

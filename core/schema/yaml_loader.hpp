@@ -36,7 +36,8 @@ class SourceMap {
   std::map<std::string, std::pair<int, int>, std::less<>> places_;
 };
 
-/// Loads `text` into `message` (cleared first). `file` is for messages only. The type of a
+/// Loads `text` into `message` (cleared first). Absent keys stay absent: defaults come from
+/// fill_defaults(), after presets are resolved. `file` is for messages only. The type of a
 /// google.protobuf.Any field beside a string field `name` is orrery.<CamelCaseOfName>Parameters.
 /// Throws Error(bad_input) at the first problem.
 SourceMap load_yaml(std::string_view text, const std::string& file,
@@ -59,5 +60,10 @@ void set_field(google::protobuf::Message& message, std::string_view path, std::s
 /// Fills in the defaults of every field that has one and is absent, recursively; present
 /// sub-messages only, but sub-messages whose fields all have defaults are created.
 void fill_defaults(google::protobuf::Message& message);
+
+/// Throws bad_input at `path` if a required field of `message` is absent, recursively: for messages
+/// that the schema lets be partial, once they are completed.
+void check_whole(const google::protobuf::Message& message, const SourceMap& places,
+                 const std::string& path);
 
 }  // namespace orrery
