@@ -25,6 +25,8 @@ class ObservationReader {
   World& world() { return world_; }
 
  private:
+  void check_samples() const;
+
   World world_;
   std::vector<Event> events_;
   std::vector<DeviceSample> devices_;
@@ -33,7 +35,11 @@ class ObservationReader {
   std::vector<CollectiveSample> collectives_;
 };
 
-/// The line of the decision trace: what was decided, without times, ages or reasons.
+/// What was decided, without times, ages or reasons:
+/// "ShiftMicrobatches{job 0: 13 13 1 13, step 12}".
 std::string trace_line(const Decision& decision);
+/// The line of the decision trace. Decisions on whole jobs (PlaceJob, Preempt) carry the trace
+/// second as well, because it is their effect; a WakeMe is about time alone and gives no line.
+std::string trace_line(const Decision& decision, Nanos now);
 
 }  // namespace orrery

@@ -1,0 +1,107 @@
+#include "policies/registry.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "policies/parameters.pb.h"
+#include "policies/static_policy.hpp"
+
+namespace orrery {
+namespace {
+
+template <class Message>
+std::unique_ptr<google::protobuf::Message> new_message() {
+  return std::make_unique<Message>();
+}
+template <class Concrete>
+std::unique_ptr<Policy> new_policy() {
+  return std::make_unique<Concrete>();
+}
+
+struct Entry {
+  std::string_view name;
+  Family family;
+  std::unique_ptr<Policy> (*make)();
+  std::unique_ptr<google::protobuf::Message> (*parameters)();
+};
+
+/// One line a policy, in alphabetical order.
+constexpr std::array kPolicies{
+    Entry{"static", Family::scheduling, new_policy<StaticPolicy>, new_message<StaticParameters>},
+};
+
+const Entry& find_entry(std::string_view name, const SourcePlace& place) {
+  const auto found = std::find_if(kPolicies.begin(), kPolicies.end(),
+                                  [name](const Entry& entry) { return entry.name == name; });
+  if (found != kPolicies.end()) return *found;
+  const std::string message =
+      fmt::format("there is no policy '{}'{}", name, did_you_mean(name, policy_names()));
+  if (place.file.empty()) throw Error(ErrorKind::bad_input, message);
+  throw Error(place, message);
+}
+
+PolicyStack::Member make_member(const Entry& entry, const google::protobuf::Any& given) {
+  return {.name = std::string(entry.name),
+          .family = entry.family,
+          .policy = entry.make(),
+          .parameters = policy_parameters(entry.name, given)};
+}
+
+std::unique_ptr<PolicyStack> stack_of(PolicyStack::Member member) {
+  std::vector<PolicyStack::Member> members;
+  members.push_back(std::move(member));
+  return std::make_unique<PolicyStack>(std::move(members));
+}
+
+}  // namespace
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kPolicies) names.emplace_back(entry.name);
+  return names;
+}
+
+std::unique_ptr<Policy> make_policy(std::string_view name, const SourcePlace& place) {
+  return find_entry(name, place).make();
+}
+
+std::unique_ptr<google::protobuf::Message> policy_parameters(std::string_view name,
+                                                             const google::protobuf::Any& given) {
+  auto parameters = find_entry(name, {}).parameters();
+  if (!given.type_url().empty() && !given.UnpackTo(parameters.get())) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("the parameters of policy '{}' are a {}, not a {}", name,
+                            given.type_url(), parameters->GetTypeName()));
+  }
+  fill_defaults(*parameters);
+  return parameters;
+}
+
+std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMap& places) {
+  std::vector<PolicyStack::Member> members;
+  for (int i = 0; i < scenario.policies_size(); ++i) {
+    const PolicySpec& spec = scenario.policies(i);
+    const SourcePlace place =
+        places.empty() ? SourcePlace{} : places.place(fmt::format("policies[{}].name", i));
+    members.push_back(make_member(find_entry(spec.name(), place), spec.parameters()));
+  }
+  if (members.empty()) members.push_back(make_member(find_entry("static", {}), {}));
+  return std::make_unique<PolicyStack>(std::move(members));
+}
+
+std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay, const SourceMap& places) {
+  const SourcePlace place = places.empty() ? SourcePlace{} : places.place("policy");
+  PolicyStack::Member member = make_member(find_entry(replay.policy(), place), {});
+  const auto* field = member.parameters->GetDescriptor()->FindFieldByName("placement");
+  if (field != nullptr && !replay.placement().empty()) {
+    member.parameters->GetReflection()->SetString(member.parameters.get(), field,
+                                                  replay.placement());
+  }
+  return stack_of(std::move(member));
+}
+
+}  // namespace orrery

@@ -1,4 +1,5 @@
-// Policies by name. A policy registers itself in registry.cpp's table: name, family, factory.
+// Policies by name. A policy registers itself in registry.cpp's table: name, family, factory. Its
+// parameters are the message orrery.<Name>Parameters of parameters.proto.
 #pragma once
 
 #include <memory>
@@ -17,7 +18,15 @@ std::vector<std::string> policy_names();
 /// Throws bad_input at `place` (if any) with the nearest name.
 std::unique_ptr<Policy> make_policy(std::string_view name, const SourcePlace& place);
 
+/// The parameters message of a policy with its defaults, overlaid with `given` (may be empty).
+/// Throws bad_input if `given` is of another policy.
+std::unique_ptr<google::protobuf::Message> policy_parameters(std::string_view name,
+                                                             const google::protobuf::Any& given);
+
 /// The stack that a scenario asks for; an empty list gives `static`.
 std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMap& places);
+
+/// The stack of a job-level replay: its one policy, whose parameter `placement` is the replay's.
+std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay, const SourceMap& places);
 
 }  // namespace orrery

@@ -124,9 +124,13 @@ struct World::Check {
       return fmt::format("job {} is submitted where job {} is due", job.id.value,
                          world.jobs_.size());
     }
-    if (job.data == 0) return fmt::format("job {} has no replicas", job.id.value);
-    if (job.micro_batches > 0 && job.data > std::max(job.gpus, 1u)) {
-      return fmt::format("job {} has more replicas than GPUs", job.id.value);
+    const std::uint64_t stages = std::uint64_t{job.tensor} * job.pipeline;
+    const bool fits = job.gpus > 0 && stages > 0 && job.gpus % stages == 0 &&
+                      job.gpus / stages == job.data;
+    // A job without micro-batches has no layout to speak of: it is only a number of GPUs.
+    if (stages == 0 || (job.micro_batches > 0 && !fits)) {
+      return fmt::format("job {} has {} GPUs for a layout of {} x {} x {}", job.id.value, job.gpus,
+                         job.tensor, job.pipeline, job.data);
     }
     return event.placed.empty() ? "" : world.placement_objection(job, event.placed);
   }
@@ -146,7 +150,9 @@ struct World::Check {
   }
   std::string operator()(const LinkDown& event) const { return of_link(event.link); }
   std::string operator()(const LinkUp& event) const { return of_link(event.link); }
-  std::string operator()(const RankSuspected& event) const { return of_rank(event.job, event.rank); }
+  std::string operator()(const RankSuspected& event) const {
+    return of_rank(event.job, event.rank);
+  }
   std::string operator()(const RankLost& event) const { return of_rank(event.job, event.rank); }
   std::string operator()(const RankBack& event) const { return of_rank(event.job, event.rank); }
   std::string operator()(const Tick&) const { return {}; }

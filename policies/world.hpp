@@ -45,7 +45,7 @@ struct JobSpec {
   std::uint32_t gpus = 0;
   Nanos duration = 0;  ///< recorded or estimated; 0: unknown
   std::uint32_t tensor = 1, pipeline = 1, data = 1;
-  std::uint32_t micro_batches = 0;      ///< of one step, all replicas together; 0: not a training job
+  std::uint32_t micro_batches = 0;  ///< of one step, all replicas together; 0: no training job
   std::uint32_t max_micro_batches = 0;  ///< of one replica and step, by memory
   Step steps = 0;                       ///< 0: unknown
   Nanos nominal_micro_batch_time = 0;   ///< declared or predicted; 0: unknown
