@@ -17,7 +17,12 @@ namespace orrery {
 /// Older formats are refused by number.
 inline constexpr std::uint32_t kLogFormat = 1;
 
-/// Wraps any backend. With an empty path nothing is written but the hashes are still made.
+/// What a log keeps of a policy's state: the first 8 bytes of the SHA-256 of what it saves.
+std::uint64_t state_digest(const Policy& policy);
+
+/// Wraps any backend. With an empty path nothing is written but the hashes are still made. The
+/// log is written beside `path` and put there by finish(), whole or not at all. Throws an
+/// environment Error when it cannot be written. `header.format` is filled in.
 class Recorder : public Backend {
  public:
   Recorder(Backend& inner, const Policy& policy, const LogHeader& header, const std::string& path);
@@ -36,7 +41,7 @@ class Recorder : public Backend {
   std::uint64_t calls() const { return calls_; }
 
  private:
-  void write(const LogRecord& record);
+  std::string write(const LogRecord& record);  ///< returns the bytes without their length
 
   Backend& inner_;
   const Policy& policy_;
