@@ -161,10 +161,10 @@ std::optional<ExitStatus> ChildProcess::poll() {
 }
 
 std::optional<ExitStatus> ChildProcess::wait_for(std::chrono::milliseconds timeout) {
-  constexpr int kPollMs = 5;
-  for (auto waited = std::chrono::milliseconds{0}; waited < timeout; waited += std::chrono::milliseconds{kPollMs}) {
+  constexpr std::chrono::milliseconds kPause{5};
+  for (std::chrono::milliseconds waited{0}; waited < timeout; waited += kPause) {
     if (poll()) return status_;
-    ::poll(nullptr, 0, kPollMs);
+    ::poll(nullptr, 0, static_cast<int>(kPause.count()));
   }
   return poll();
 }

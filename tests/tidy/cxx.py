@@ -1,0 +1,66 @@
+"""A reading of C++ that is just deep enough for the tidy rules: text without comments and
+literals (line numbers kept), and the functions with their extent."""
+import re
+
+_TOKEN = re.compile(
+    r'//[^\n]*'
+    r'|/\*.*?\*/'
+    r'|R"(?P<fence>[^(\s]*)\(.*?\)(?P=fence)"'
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9a-zA-Z_])'(?:\\.|[^'\\\n])*'",
+    re.DOTALL)
+_DIRECTIVE = re.compile(r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.MULTILINE)
+_SCOPE = re.compile(r'\b(?:namespace|class|struct|enum|union|extern)\b')
+
+
+def _blank(match):
+    """As many lines as before, nothing on them; a literal stays an empty literal."""
+    text = match.group(0)
+    quote = '""' if text[-1] in '"\'' and text[0] != '/' else ' '
+    return quote + '\n' * text.count('\n')
+
+
+def code_of(text):
+    """The text without comments and without the contents of literals."""
+    return _TOKEN.sub(_blank, text)
+
+
+def _closing(code, opening):
+    """Index of the brace that closes the one at `opening`."""
+    depth = 0
+    for match in re.compile(r'[{}]').finditer(code, opening):
+        depth += 1 if match.group(0) == '{' else -1
+        if depth == 0:
+            return match.start()
+    return len(code) - 1
+
+
+def _is_member_initializer(code, closing):
+    """In `A(int b) : b_{b}, c_{} {` a brace pair is followed by a comma or the body."""
+    return code[closing + 1:].lstrip()[:1] in (',', '{')
+
+
+def functions_of(text):
+    """Yields (first line, last line, name) of each function, methods and test cases included;
+    what is nested in a function belongs to it."""
+    code = _DIRECTIVE.sub(_blank, code_of(text))
+    position = head_start = 0
+    mark = re.compile(r'[{};]')
+    while match := mark.search(code, position):
+        position = match.end()
+        if match.group(0) != '{':
+            head_start = position
+            continue
+        head = code[head_start:match.start()]
+        if ')' in head and not head.rstrip().endswith('='):
+            closing = _closing(code, match.start())
+            position = closing + 1
+            if _is_member_initializer(code, closing):
+                continue
+            name = re.search(r'([\w:~]+|operator\S+)\s*\(', head)
+            begin = head_start + len(head) - len(head.lstrip())
+            yield (code.count('\n', 0, begin) + 1, code.count('\n', 0, closing) + 1,
+                   name.group(1) if name else 'lambda')
+        elif not _SCOPE.search(head):
+            position = _closing(code, match.start()) + 1  # an initializer
+        head_start = position

@@ -1,0 +1,70 @@
+"""What the tidy test knows about the rooms: who may include whom, who owns which library, and what
+is banned where with what to write instead. docs/STYLE.md gives the reasons."""
+import re
+
+# Each room and the rooms it may include. `core/schema` is a room of its own above `core`.
+ROOMS = {
+    'core': [],
+    'core/schema': ['core'],
+    'topologies': ['core', 'core/schema'],
+    'traces': ['core', 'core/schema', 'topologies'],
+    'policies': ['core', 'core/schema', 'topologies', 'traces'],
+    'sim': ['core', 'core/schema', 'topologies', 'traces', 'policies'],
+    'live': ['core', 'core/schema', 'topologies', 'traces', 'policies'],
+    'cli': ['core', 'core/schema', 'topologies', 'traces', 'policies', 'sim', 'live'],
+    'python': ['core', 'core/schema', 'topologies', 'traces', 'policies', 'sim', 'live'],
+}
+
+# Headers of a library that only some rooms may touch: everything else stays without it.
+LIBRARIES = [
+    (re.compile(r'<(simgrid|xbt)/'), ['sim'], 'SimGrid belongs to sim/'),
+    (re.compile(r'<(grpcpp|grpc)/'), ['live'], 'gRPC belongs to live/'),
+    (re.compile(r'<(cuda\w*|nccl|nvml|cublas\w*)(\.h|/)'), ['live'],
+     'CUDA and NCCL belong to live/ (liborrery_cuda.so)'),
+    (re.compile(r'<pybind11/'), ['python'], 'pybind11 belongs to python/'),
+    (re.compile(r'<yaml-cpp/'), ['core/schema'], 'read YAML with core/schema/yaml_loader.hpp'),
+]
+
+_HOST_TIME = ['live/', 'core/process', 'policies/worker', 'policies/run_client', 'tests/']
+_THREADS = ['live/', 'core/process', 'tests/']
+
+# (pattern in code, paths that may, what to write instead)
+BANNED = [
+    (r'\b(?:std::)?s?rand(?:48)?\s*\(|\bdrand48\b|\bmt19937|_distribution\s*<', [],
+     'the stream differs between machines; use Rng of core/random.hpp'),
+    (r'\brandom_device\b', [], 'a run is its seed; take a seed and use Rng of core/random.hpp'),
+    (r'\b(?:secure_)?getenv\b', ['cli/', 'python/', 'tests/', 'core/process'],
+     'hidden input; read it in cli/ or python/ and pass the value down'),
+    (r'\bchrono::\w*_clock\b|\bclock_gettime\b|\bgettimeofday\b|\bstd::time\b|\bstd::clock\b',
+     _HOST_TIME, 'time is a field of the observation; use Observation time, or host use in live/'),
+    (r'\bstd::(?:jthread|thread|async)\b|\bpthread_create\b', _THREADS,
+     'threads belong to live/ and core/process; use worker processes (core/process.hpp)'),
+    (r'\bthis_thread::sleep|\b(?:u|nano)sleep\s*\(', _THREADS,
+     'nothing waits for the wall clock here; let the policy ask for WakeMe or a tick'),
+    (r'\b(?:v?fork|popen|posix_spawnp?|(?:std::)?system)\s*\(', ['core/process', 'tests/'],
+     'children are started and reaped in one place; use ChildProcess of core/process.hpp'),
+    (r'(?<![.\w>])assert\s*\(', [], 'holds in debug builds only; use ensure() of core/error.hpp'),
+    (r'\bstd::unordered_(?:multi)?(?:map|set)\b', ['cli/', 'core/', 'live/', 'python/', 'tests/'],
+     'its order differs between runs and machines; use std::map or a sorted vector'),
+    (r'(?i)\b(?:is|am_?i|in|running)_?(?:simulated|simulation|sim|live)\b', [],
+     'nobody asks which world this is; put the difference behind Backend or a capability'),
+]
+
+# The same for Python: (pattern, paths that may, what to write instead).
+BANNED_PYTHON = [
+    (r'^\s*(?:import|from)\s+random\b', ['tests/'],
+     'a run is its seed; use numpy.random.default_rng(seed)'),
+    (r'(?i)\b(?:is|am_?i|in|running)_?(?:simulated|simulation|sim|live)\b', ['tests/tidy/'],
+     'nobody asks which world this is; put the difference behind Backend or a capability'),
+]
+
+# Built from halves, so that this file does not break its own rules.
+UNFINISHED = re.compile(r'\b(?:' + '|'.join(['FIX' + 'ME', 'TO' + 'DO', 'XX' + 'X']) + r')\b')
+MACHINE_PATH = re.compile(r'(?<![\w.$}~-])/(?:' + '|'.join(['wo' + 'rk', 'ho' + 'me',
+                                                            'Us' + 'ers']) + r')/')
+
+MAX_COLUMNS = 100
+MAX_FUNCTION_LINES = 70
+MAX_FILE_LINES = 800
+P90_FILE_LINES = 450
+MAX_CORE_FILES = 10

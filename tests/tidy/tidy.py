@@ -1,0 +1,218 @@
+#!/usr/bin/python3
+"""The tidy test: the rules of docs/STYLE.md that a machine can check.
+
+    tests/tidy/tidy.py [ROOT]
+
+prints one line `file:line: error: ...` for each breach and exits 1 if there is one. Plain Python,
+nothing to install. The tables are in rules.py; tidy_test.py shows that each rule can fail."""
+import ast
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import cxx
+import rules
+
+CXX = {'.cpp', '.hpp', '.cu', '.cuh', '.h'}
+EXEMPT_FROM_TESTS = 'tests/tidy/untested.txt'
+
+
+class File:
+    """One file of the project: its path from the root, its text, its kind."""
+
+    def __init__(self, root, path):
+        self.path = path.relative_to(root).as_posix()
+        self.text = path.read_text(encoding='utf-8', errors='replace')
+        self.lines = self.text.splitlines()
+        self.is_cxx = path.suffix in CXX
+        self.is_python = path.suffix == '.py'
+        self.is_shell = path.suffix == '.sh' or self.text.startswith('#!/usr/bin/env bash')
+        self.is_proto = path.suffix == '.proto'
+        self.is_code = self.is_cxx or self.is_python or self.is_shell
+        self.is_build = path.name == 'CMakeLists.txt' or path.suffix == '.cmake'
+        self.code = cxx.code_of(self.text) if self.is_cxx else self.text
+
+    @property
+    def room(self):
+        """The room a file belongs to, None outside the rooms (tests, docs, ...)."""
+        if self.path.startswith('core/schema/'):
+            return 'core/schema'
+        first = self.path.split('/')[0]
+        return first if first in rules.ROOMS else None
+
+
+def project_files(root):
+    """Every text file of the project; what is built or hidden is none of ours, .ci is."""
+    def ours(part):
+        return not (part.startswith('build') or part in ('__pycache__', 'dist', '_skbuild')
+                    or part.endswith('.egg-info')
+                    or (part.startswith('.') and part not in ('.ci', '.clang-format')))
+
+    for path in sorted(root.rglob('*')):
+        if not path.is_file() or not all(ours(p) for p in path.relative_to(root).parts):
+            continue
+        if b'\0' not in path.read_bytes()[:4096]:
+            yield File(root, path)
+
+
+def check_arrows(file):
+    """Includes and proto imports point down, and libraries stay in the room that owns them."""
+    if file.room is None or not (file.is_cxx or file.is_proto):
+        return
+    for number, line in enumerate(file.lines, 1):
+        match = re.match(r'\s*(?:#\s*include|import(?:\s+public)?)\s*(["<])([^">]+)[">]', line)
+        if not match:
+            continue
+        target = match.group(2)
+        other = 'core/schema' if target.startswith('core/schema/') else target.split('/')[0]
+        if other in rules.ROOMS and other != file.room and other not in rules.ROOMS[file.room]:
+            yield number, f'{file.room}/ may not include {other}/ (arrows point down only)'
+        if match.group(1) == '"' and '/' not in target:
+            yield number, f'write the full path from the root: "{file.room}/{target}"'
+        for pattern, owners, advice in rules.LIBRARIES:
+            if pattern.match(f'<{target}>') and file.room not in owners:
+                yield number, advice
+
+
+def check_bans(file):
+    """The ban list, each with what to write instead."""
+    table = rules.BANNED if file.is_cxx else rules.BANNED_PYTHON if file.is_python else []
+    lines = file.code.split('\n')
+    for pattern, allowed, advice in table:
+        if any(file.path.startswith(prefix) for prefix in allowed):
+            continue
+        for number, line in enumerate(lines, 1):
+            match = re.search(pattern, line)
+            if match:
+                yield number, f"'{match.group(0).strip()}': {advice}"
+
+
+def check_text(file):
+    """Columns, unfinished work, paths of somebody's machine."""
+    narrow = file.is_code or file.is_proto or file.is_build
+    for number, line in enumerate(file.lines, 1):
+        if narrow and len(line) > rules.MAX_COLUMNS:
+            yield number, f'line has {len(line)} columns, at most {rules.MAX_COLUMNS}'
+        if match := rules.UNFINISHED.search(line):
+            yield number, f'{match.group(0)} cannot merge; finish it, or leave it out'
+        if match := rules.MACHINE_PATH.search(line):
+            yield number, f'{match.group(0)} is a path of one machine'
+
+
+def check_headers(file):
+    """A header opens with what it is, and is included once."""
+    if not file.path.endswith('.hpp'):
+        return
+    if not file.text.startswith('//'):
+        yield 1, 'a header opens with a comment: what it is, who calls it, thread rule, units'
+    if '#pragma once' not in file.lines:
+        yield 1, 'write #pragma once below the opening comment'
+
+
+def python_functions(text):
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node.lineno, node.end_lineno, node.name
+
+
+def shell_functions(lines):
+    begin = name = None
+    for number, line in enumerate(lines, 1):
+        if match := re.match(r'([\w-]+)\s*\(\)\s*\{', line):
+            begin, name = number, match.group(1)
+        elif line == '}' and begin:
+            yield begin, number, name
+            begin = None
+
+
+def check_functions(file):
+    """No function is longer than a screen."""
+    if file.is_cxx:
+        found = cxx.functions_of(file.text)
+    elif file.is_python:
+        found = python_functions(file.text)
+    else:
+        found = shell_functions(file.lines) if file.is_shell else []
+    for first, last, name in found:
+        if last - first + 1 > rules.MAX_FUNCTION_LINES:
+            yield first, (f'function {name} has {last - first + 1} lines, '
+                          f'at most {rules.MAX_FUNCTION_LINES}')
+
+
+def check_file_lengths(files):
+    """No file over the limit, and nine of ten well below it."""
+    code = sorted((f for f in files if f.is_code), key=lambda f: len(f.lines))
+    for file in code:
+        if len(file.lines) > rules.MAX_FILE_LINES:
+            yield (file.path, rules.MAX_FILE_LINES + 1,
+                   f'file has {len(file.lines)} lines, at most {rules.MAX_FILE_LINES}')
+    if not code:
+        return
+    middle = code[int(0.9 * (len(code) - 1))]
+    if len(middle.lines) > rules.P90_FILE_LINES:
+        yield (middle.path, 1, f'one file in ten is as long as this one ({len(middle.lines)} '
+                               f'lines), the 90th percentile may be {rules.P90_FILE_LINES}')
+
+
+def check_core_size(files):
+    """core/ is no dumping ground."""
+    core = [f for f in files if re.fullmatch(r'core/[^/]+\.(hpp|cpp)', f.path)]
+    if len(core) > rules.MAX_CORE_FILES:
+        yield core[-1].path, 1, f'core/ has {len(core)} files, at most {rules.MAX_CORE_FILES}'
+
+
+def exemptions(files):
+    """Path -> line of untested.txt: `path  # how it is tested instead`."""
+    listed = {}
+    for file in files:
+        if file.path == EXEMPT_FROM_TESTS:
+            for number, line in enumerate(file.lines, 1):
+                path, _, reason = (part.strip() for part in line.partition('#'))
+                if path:
+                    listed[path] = (number, reason)
+    return listed
+
+
+def check_counterparts(files):
+    """Every source file has its test: a/b.cpp -> tests/a/b_test.cpp."""
+    paths = {f.path for f in files}
+    exempt = exemptions(files)
+    for file in files:
+        if file.room is None or not file.path.endswith('.cpp'):
+            continue
+        parts = file.path[:-len('.cpp')].split('/')
+        accepted = {f'tests/{"/".join(parts)}_test.cpp', f'tests/{parts[0]}/{parts[-1]}_test.cpp'}
+        if not accepted & paths and file.path not in exempt:
+            yield file.path, 1, f'has no test: write {max(accepted, key=len)}'
+    for path, (number, reason) in exempt.items():
+        if path not in paths:
+            yield EXEMPT_FROM_TESTS, number, f'{path} does not exist any more'
+        elif not reason:
+            yield EXEMPT_FROM_TESTS, number, f'say after # how {path} is tested instead'
+
+
+PER_FILE = [check_arrows, check_bans, check_text, check_headers, check_functions]
+PER_PROJECT = [check_file_lengths, check_core_size, check_counterparts]
+
+
+def findings(root):
+    """All breaches under `root` as sorted (path, line, message)."""
+    files = list(project_files(pathlib.Path(root).resolve()))
+    found = [(file.path, line, message)
+             for file in files for check in PER_FILE for line, message in check(file)]
+    found += [item for check in PER_PROJECT for item in check(files)]
+    return sorted(found)
+
+
+def main(arguments):
+    root = arguments[0] if arguments else pathlib.Path(__file__).resolve().parents[2]
+    found = findings(root)
+    for path, line, message in found:
+        print(f'{path}:{line}: error: {message}')
+    print(f'tidy: {len(found)} breaches' if found else 'tidy: clean')
+    return 1 if found else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main(sys.argv[1:]))

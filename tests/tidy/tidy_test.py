@@ -1,0 +1,201 @@
+#!/usr/bin/python3
+"""Shows that every rule of the tidy test can fail, and that what looks like a breach is none."""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import rules
+import tidy
+
+
+def header(body=''):
+    return '// What it is.\n#pragma once\n' + body
+
+
+class TidyTest(unittest.TestCase):
+    def findings(self, files):
+        """Breaches in a tree of these files; a .cpp gets its test beside it."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+                if name.endswith('.cpp') and not name.startswith('tests/'):
+                    test = pathlib.Path(folder, 'tests', name[:-len('.cpp')] + '_test.cpp')
+                    test.parent.mkdir(parents=True, exist_ok=True)
+                    test.touch()
+            return tidy.findings(folder)
+
+    def assert_breach(self, files, path, line, part):
+        found = self.findings(files)
+        self.assertEqual([(p, n) for p, n, _ in found], [(path, line)], found)
+        self.assertIn(part, found[0][2])
+
+    def assert_clean(self, files):
+        self.assertEqual(self.findings(files), [])
+
+    def test_every_room_may_not_include_what_stands_above_it(self):
+        for room, below in rules.ROOMS.items():
+            for other in rules.ROOMS:
+                text = header(f'#include "{other}/x.hpp"\n')
+                with self.subTest(room=room, other=other):
+                    if other == room or other in below:
+                        self.assert_clean({f'{room}/a.hpp': text})
+                    else:
+                        self.assert_breach({f'{room}/a.hpp': text}, f'{room}/a.hpp', 3, other)
+
+    def test_sim_and_live_never_see_each_other(self):
+        for one, other in [('sim', 'live'), ('live', 'sim')]:
+            self.assertNotIn(other, rules.ROOMS[one])
+
+    def test_proto_imports_follow_the_arrows(self):
+        self.assert_breach({'topologies/t.proto': 'syntax = "proto3";\n'
+                                                  'import "traces/trace.proto";\n'},
+                           'topologies/t.proto', 2, 'traces')
+
+    def test_includes_name_the_full_path(self):
+        self.assert_breach({'core/a.hpp': header('#include "b.hpp"\n')}, 'core/a.hpp', 3, 'core/b')
+
+    def test_libraries_stay_in_their_room(self):
+        for library in ['simgrid/s4u.hpp', 'grpcpp/grpcpp.h', 'nccl.h', 'cuda_runtime.h',
+                        'pybind11/pybind11.h', 'yaml-cpp/yaml.h']:
+            with self.subTest(library=library):
+                self.assert_breach({'policies/a.hpp': header(f'#include <{library}>\n')},
+                                   'policies/a.hpp', 3, ' ')
+
+    def test_every_ban_fails_in_policies(self):
+        for code in ['int x = rand();', 'srand(1);', 'std::mt19937 g;', 'drand48();',
+                     'std::random_device d;', 'auto v = std::getenv("A");', 'secure_getenv("A");',
+                     'auto t = std::chrono::steady_clock::now();', 'clock_gettime(0, &t);',
+                     'std::thread t;', 'std::jthread t;', 'auto f = std::async(g);',
+                     'std::this_thread::sleep_for(x);', 'usleep(5);', 'pid = fork();',
+                     'std::system("ls");', 'assert(x);', 'std::unordered_map<int, int> m;',
+                     'if (backend.is_simulated()) {}', 'if (isSimulation) {}', 'if (is_live) {}',
+                     'std::uniform_real_distribution<double> d;']:
+            with self.subTest(code=code):
+                found = self.findings({'policies/a.cpp': f'void f() {{\n  {code}\n}}\n'})
+                self.assertEqual([(p, n) for p, n, _ in found], [('policies/a.cpp', 2)], found)
+
+    def test_every_ban_says_what_to_write_instead(self):
+        for pattern, _, advice in rules.BANNED + rules.BANNED_PYTHON:
+            self.assertRegex(advice, '; (use|take|read|put|let|time|\\w)', pattern)
+
+    def test_owners_of_clocks_threads_and_environment_may_use_them(self):
+        self.assert_clean({
+            'live/a.cpp': 'std::thread t;\nauto n = std::chrono::steady_clock::now();\n',
+            'core/process.cpp': 'pid_t p = fork();\n',
+            'cli/a.cpp': 'auto v = getenv("ORRERY_DATA");\n'})
+
+    def test_comments_literals_and_look_alikes_are_no_breach(self):
+        self.assert_clean({'policies/a.cpp': '''// rand() and getenv("x") are banned
+/* std::thread
+   fork() */
+const char* a = "rand() // std::thread";
+const char* b = R"x(getenv( ")x";
+static_assert(sizeof(int) == 4);
+int operand(int brand);
+int x = my_rand(1) + 1'000'000;
+char quote = '"';
+void g() { fabric.assert (1); }
+'''})
+
+    def test_a_ban_after_a_digit_separator_or_quote_is_seen(self):
+        self.assert_breach({'policies/a.cpp': "int x = 1'000;\nchar c = '\\'';\nint y = rand();\n"},
+                           'policies/a.cpp', 3, 'rand')
+
+    def test_python_bans(self):
+        self.assert_breach({'python/orrery/a.py': 'import random\n'}, 'python/orrery/a.py', 1,
+                           'seed')
+        self.assert_breach({'python/orrery/a.py': 'x = run.is_simulated\n'}, 'python/orrery/a.py',
+                           1, 'world')
+
+    def test_long_lines(self):
+        for name in ['core/a.hpp', 'core/a.proto', 'dev.sh', 'python/a.py', 'core/CMakeLists.txt']:
+            text = header() if name.endswith('.hpp') else '\n\n'
+            with self.subTest(name=name):
+                self.assert_breach({name: text + '#' + ' ' * 100 + '\n'}, name, 3, '101 columns')
+                self.assert_clean({name: text + '#' + ' ' * 99 + '\n'})
+
+    def test_unfinished_work(self):
+        for mark in ['FIX' + 'ME', 'TO' + 'DO', 'XX' + 'X']:
+            self.assert_breach({'docs/A.md': f'# A\n{mark}: later\n'}, 'docs/A.md', 2, mark)
+        self.assert_clean({'core/a.cpp': 'char t[] = "/tmp/a.XXXXXX";\n'})
+
+    def test_paths_of_one_machine(self):
+        for folder in ['wo' + 'rk', 'ho' + 'me', 'Us' + 'ers']:
+            self.assert_breach({'docs/A.md': f'see /{folder}/me\n'}, 'docs/A.md', 1, folder)
+            self.assert_clean({'docs/A.md': f'see a/{folder}/me\n'})
+
+    def test_headers(self):
+        self.assert_breach({'core/a.hpp': '#pragma once\n'}, 'core/a.hpp', 1, 'opens')
+        self.assert_breach({'core/a.hpp': '// What it is.\n'}, 'core/a.hpp', 1, 'pragma')
+
+    def test_long_cxx_functions(self):
+        for head in ['int f(int a) {', 'A::A(int b) : b_{b}, c_(1) {', 'TEST(A, B) {',
+                     'class A {\n  int f() const {', 'namespace {\nvoid f(\n    int a) noexcept {',
+                     'bool operator<(A a, A b) {', 'const int k = [](int a) {',
+                     'template <class T>\n  requires(sizeof(T) > 1)\nT f() {']:
+            with self.subTest(head=head):
+                lines = head.count('\n') + 1 - head.startswith(('class', 'namespace'))
+                body = '  x();\n' * (rules.MAX_FUNCTION_LINES - 1 - lines)
+                close = '}};' if head.startswith('class') else '}'
+                text = '\nint before = 1;\n' + head + '\n' + body
+                self.assert_clean({'core/a.cpp': text + close + '\n'})
+                first = 4 if head.startswith(('class', 'namespace')) else 3
+                self.assert_breach({'core/a.cpp': text + '  x();\n' + close + '\n'},
+                                   'core/a.cpp', first, '71 lines')
+
+    def test_long_tables_and_classes_are_no_functions(self):
+        self.assert_clean({'core/a.cpp': 'const std::array kA = {\n' + '  f(1),\n' * 90 + '};\n'
+                                         'struct A {\n' + '  int f(int a);\n' * 90 + '};\n'})
+
+    def test_long_python_and_shell_functions(self):
+        self.assert_breach({'python/a.py': 'def f():\n' + '    x = 1\n' * 70}, 'python/a.py', 1,
+                           '71 lines')
+        self.assert_breach({'a.sh': 'f() {\n' + '  x\n' * 69 + '}\n'}, 'a.sh', 1, '71 lines')
+
+    def test_long_files(self):
+        short = {f'core/schema/{i}.hpp': header() for i in range(20)}
+        self.assert_clean(short | {'sim/a.hpp': header('\n' * 798)})
+        self.assert_breach(short | {'sim/a.hpp': header('\n' * 799)}, 'sim/a.hpp', 801, '801')
+
+    def test_the_90th_percentile_of_file_lengths(self):
+        files = {f'sim/{i}.hpp': header('\n' * 600) for i in range(4)}
+        files |= {f'core/schema/{i}.hpp': header() for i in range(10)}
+        self.assert_breach(files, 'sim/1.hpp', 1, '90th')
+
+    def test_core_stays_small(self):
+        files = {f'core/{i:02}.hpp': header() for i in range(rules.MAX_CORE_FILES)}
+        self.assert_clean(files)
+        self.assert_breach(files | {'core/99.hpp': header()}, 'core/99.hpp', 1, 'core/ has 11')
+
+    def test_every_source_has_a_test(self):
+        with tempfile.TemporaryDirectory() as folder:
+            source = pathlib.Path(folder, 'policies/scheduling/a.cpp')
+            source.parent.mkdir(parents=True)
+            source.touch()
+            found = tidy.findings(folder)
+            self.assertEqual(found, [('policies/scheduling/a.cpp', 1, 'has no test: write '
+                                      'tests/policies/scheduling/a_test.cpp')])
+            listed = pathlib.Path(folder, tidy.EXEMPT_FROM_TESTS)
+            listed.parent.mkdir(parents=True)
+            listed.write_text('policies/scheduling/a.cpp  # the demo runs it\n')
+            self.assertEqual(tidy.findings(folder), [])
+
+    def test_exemptions_are_kept_up(self):
+        self.assert_breach({tidy.EXEMPT_FROM_TESTS: 'core/gone.cpp  # reason\n'},
+                           tidy.EXEMPT_FROM_TESTS, 1, 'does not exist')
+        self.assert_breach({tidy.EXEMPT_FROM_TESTS: 'core/a.cpp\n', 'core/a.cpp': ''},
+                           tidy.EXEMPT_FROM_TESTS, 1, 'how')
+
+    def test_output_and_exit_code(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(tidy.main([folder]), 0)
+            pathlib.Path(folder, 'a.sh').write_text('x' * 101)
+            self.assertEqual(tidy.main([folder]), 1)
+
+
+if __name__ == '__main__':
+    unittest.main()
