@@ -56,6 +56,6 @@ std::string_view example_of(Dimension dimension);
 
 /// A quantity for people, with three significant digits: format_quantity(5e10, data_rate) is
 /// "50.0 GB/s".
-std::string format_quantity(double si_value, Dimension dimension);
+std::string format_quantity(double value, Dimension dimension);
 
 }  // namespace orrery

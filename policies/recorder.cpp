@@ -28,7 +28,7 @@ std::string varint(std::uint64_t value) {
 /// Written beside the log's place and put there when it is whole; removed if it never is.
 struct Recorder::File {
   explicit File(std::string log_path)
-      : path(std::move(log_path)), partial(path + ".partial"), buffer(kBufferBytes) {
+      : path(std::move(log_path)), partial(partial_log(path)), buffer(kBufferBytes) {
     stream = std::fopen(partial.c_str(), "wb");
     if (stream == nullptr) fail();
     std::setvbuf(stream, buffer.data(), _IOFBF, buffer.size());
@@ -59,6 +59,8 @@ struct Recorder::File {
   std::FILE* stream = nullptr;
 };
 
+std::string partial_log(const std::string& path) { return path + ".partial"; }
+
 std::uint64_t state_digest(const Policy& policy) {
   Archive archive;
   policy.save(archive);
@@ -79,7 +81,9 @@ Recorder::~Recorder() = default;
 
 std::optional<Observation> Recorder::next() {
   std::optional<Observation> seen = inner_.next();
-  if (seen) encode(*seen, *call_.mutable_call()->mutable_observation());
+  if (!seen) return seen;
+  encode(*seen, *call_.mutable_call()->mutable_observation());
+  events_ += seen->events.size();
   return seen;
 }
 

@@ -20,6 +20,9 @@ inline constexpr std::uint32_t kLogFormat = 1;
 /// What a log keeps of a policy's state: the first 8 bytes of the SHA-256 of what it saves.
 std::uint64_t state_digest(const Policy& policy);
 
+/// Where a log stands until it is whole.
+std::string partial_log(const std::string& path);
+
 /// Wraps any backend. With an empty path nothing is written but the hashes are still made. The
 /// log is written beside `path` and put there by finish(), whole or not at all. Throws an
 /// environment Error when it cannot be written. `header.format` is filled in.
@@ -39,6 +42,7 @@ class Recorder : public Backend {
   std::string log_sha256() const;    ///< decision_log_sha256
   std::string trace_sha256() const;  ///< decision_trace_sha256
   std::uint64_t calls() const { return calls_; }
+  std::uint64_t events() const { return events_; }  ///< in all observations so far
 
  private:
   std::string write(const LogRecord& record);  ///< returns the bytes without their length
@@ -49,7 +53,7 @@ class Recorder : public Backend {
   std::unique_ptr<File> file_;
   LogRecord call_;  ///< the call under way: observation seen, decisions not yet
   Sha256 log_hash_, trace_hash_;
-  std::uint64_t calls_ = 0;
+  std::uint64_t calls_ = 0, events_ = 0;
 };
 
 struct ReplayResult {

@@ -1,0 +1,193 @@
+#include <poll.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/process.hpp"
+#include "policies/codec.hpp"
+#include "policies/drive.hpp"
+#include "policies/recorder.hpp"
+#include "policies/worker.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr int kPollMs = 100;
+constexpr std::chrono::milliseconds kEndGrace{5000};
+
+/// A policy of this process that a worker asks.
+class Answerer {
+ public:
+  Answerer(Policy& policy, const Scenario& scenario)
+      : policy_(policy),
+        cluster_(build_cluster(scenario.cluster(), SourceMap{})),
+        reader_(cluster_),
+        rng_(policy_rng(scenario.run().seed())),
+        context_{rng_, {}} {
+    policy_.start(context_, cluster_, nullptr);
+    const Needs needs = policy_.needs();
+    context_.backend = {needs.signals, needs.actions};  // the worker refuses to run with less
+  }
+
+  std::string needs() const {
+    const Needs needs = policy_.needs();
+    PolicyNeeds record;
+    record.set_signals(needs.signals);
+    record.set_actions(needs.actions);
+    record.set_tick_period(needs.tick_period);
+    return record.SerializeAsString();
+  }
+
+  PolicyAnswer answer(const ObservationRecord& asked) {
+    const Observation seen = reader_.read(asked);
+    decisions_.clear();
+    policy_.observe(context_, seen, decisions_);
+    PolicyAnswer answer;
+    for (Decision& decision : decisions_.items()) {
+      decision.number = taken_++;  // as drive() will number it
+      reader_.world().announce(decision);
+      encode(decision, *answer.add_decisions());
+    }
+    answer.set_at_rest(decisions_.at_rest());
+    policy_.save(*answer.mutable_state());
+    return answer;
+  }
+
+ private:
+  Policy& policy_;
+  Cluster cluster_;
+  ObservationReader reader_;
+  Rng rng_;
+  Context context_;
+  DecisionList decisions_;
+  std::uint64_t taken_ = 0;
+};
+
+[[noreturn]] void rethrow(const Failure& failure) {
+  if (!failure.file().empty()) {
+    throw Error(SourcePlace{failure.file(), failure.line(), failure.column(), failure.line_text()},
+                failure.message());
+  }
+  const bool known = failure.kind() >= 1 && failure.kind() <= 5;
+  throw Error(known ? static_cast<ErrorKind>(failure.kind()) : ErrorKind::internal,
+              failure.message());
+}
+
+/// One run from the client's side.
+class Session {
+ public:
+  Session(const std::string& program, const RunRequest& request, Answerer* answerer,
+          const ProgressSink& progress, const std::function<bool()>& interrupted)
+      : program_(program),
+        child_(program, {}),
+        answerer_(answerer),
+        progress_(progress),
+        interrupted_(interrupted) {
+    if (!write_message(child_.channel(), request.SerializeAsString())) throw died();
+  }
+
+  Report run() {
+    const auto began = std::chrono::steady_clock::now();
+    while (true) {
+      WorkerMessage message = next_message();
+      if (message.has_failure()) rethrow(message.failure());
+      if (message.has_progress() && progress_) progress_(message.progress());
+      if (message.has_ask()) answer(message.ask());
+      if (!message.has_report()) continue;
+      Report report = std::move(*message.mutable_report());
+      const ExitStatus status = end();
+      const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
+      report.mutable_host()->set_wall_s(wall.count());
+      report.mutable_host()->set_cpu_s(status.cpu_s);
+      report.mutable_host()->set_peak_rss_bytes(static_cast<double>(status.peak_rss_bytes));
+      return report;
+    }
+  }
+
+ private:
+  WorkerMessage next_message() {
+    pollfd channel{child_.channel(), POLLIN, 0};
+    do {
+      if (interrupted_ && interrupted_()) throw Interrupted();
+    } while (::poll(&channel, 1, kPollMs) <= 0);
+    WorkerMessage message;
+    std::optional<std::string> bytes;
+    try {
+      bytes = read_message(child_.channel());
+    } catch (const Error&) {
+      throw died();  // in the middle of a message
+    }
+    if (!bytes) throw died();
+    ensure(message.ParseFromString(*bytes), "a worker sends WorkerMessages");
+    return message;
+  }
+
+  void answer(const ObservationRecord& asked) {
+    ensure(answerer_ != nullptr, "only a policy outside the worker is asked");
+    PolicyAnswer answer;
+    std::exception_ptr thrown;
+    try {
+      answer = answerer_->answer(asked);
+    } catch (const std::exception& error) {
+      thrown = std::current_exception();
+      answer.set_failure(fmt::format("the policy failed: {}", error.what()));
+    }
+    const bool sent = write_message(child_.channel(), answer.SerializeAsString());
+    if (thrown != nullptr) {
+      child_.wait_for(kEndGrace);  // it tidies up first
+      std::rethrow_exception(thrown);
+    }
+    if (!sent) throw died();
+  }
+
+  /// How it ended after its last message; a worker that does not end is ended.
+  ExitStatus end() {
+    if (const auto status = child_.wait_for(kEndGrace)) return *status;
+    child_.signal(SIGKILL);
+    return child_.wait();
+  }
+
+  Error died() {
+    const std::string name = program_.substr(program_.rfind('/') + 1);
+    const ExitStatus status = end();
+    const char* hint = status.signal == SIGKILL ? " (out of memory, or killed by hand)" : "";
+    return {ErrorKind::internal,
+            fmt::format("the worker {} ended before it reported: {}{}", name, status.describe(),
+                        hint)};
+  }
+
+  std::string program_;
+  ChildProcess child_;
+  Answerer* answerer_;
+  const ProgressSink& progress_;
+  const std::function<bool()>& interrupted_;
+};
+
+}  // namespace
+
+Report run_in_worker(const std::string& program, const RunRequest& request, Policy* policy,
+                     const ProgressSink& progress, const std::function<bool()>& interrupted) {
+  RunRequest whole = request;
+  std::optional<Answerer> answerer;
+  if (policy != nullptr) {
+    answerer.emplace(*policy, request.scenario());
+    whole.set_policy_outside(true);
+    whole.set_policy_outside_needs(answerer->needs());
+  }
+  try {
+    return Session(program, whole, answerer ? &*answerer : nullptr, progress, interrupted).run();
+  } catch (...) {
+    // A worker that was killed could not take its unfinished log away.
+    if (!request.record().empty()) std::remove(partial_log(request.record()).c_str());
+    throw;
+  }
+}
+
+}  // namespace orrery

@@ -1,0 +1,176 @@
+#include "policies/worker.hpp"
+
+#include <poll.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/process.hpp"
+#include "policies/codec.hpp"
+#include "policies/recorder.hpp"
+#include "policies/registry.hpp"
+#include "topologies/builder.hpp"
+#include "traces/report.hpp"
+#include "traces/scenario.hpp"
+
+namespace orrery {
+namespace {
+
+using HostClock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kProgressInterval{200};
+
+void send(const WorkerMessage& message) {
+  if (!write_message(kChildDescriptor, message.SerializeAsString())) {
+    throw Error(ErrorKind::environment, "the program that started this run is gone");
+  }
+}
+
+/// Asks the policy in the client's process.
+class RemotePolicy : public Policy {
+ public:
+  explicit RemotePolicy(const PolicyNeeds& needs)
+      : needs_{needs.signals(), needs.actions(), needs.tick_period()} {}
+
+  Needs needs() const override { return needs_; }
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+  void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+    encode(seen, *message_.mutable_ask());
+    send(message_);
+    const auto bytes = read_message(kChildDescriptor);
+    if (!bytes) throw Error(ErrorKind::environment, "the process of the policy is gone");
+    ensure(answer_.ParseFromString(*bytes), "the policy's answer is a PolicyAnswer");
+    if (!answer_.failure().empty()) throw Error(ErrorKind::bad_input, answer_.failure());
+    for (const DecisionRecord& record : answer_.decisions()) {
+      decisions.items().push_back(decode(record));
+    }
+    if (answer_.at_rest()) decisions.rest();
+  }
+  void save(Archive& archive) const override { archive = answer_.state(); }
+
+ private:
+  Needs needs_;
+  WorkerMessage message_;
+  PolicyAnswer answer_;
+};
+
+std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request) {
+  PolicyNeeds needs;
+  ensure(needs.ParseFromString(request.policy_outside_needs()), "the needs are PolicyNeeds");
+  std::vector<PolicyStack::Member> members;
+  members.push_back({.name = "outside",
+                     .family = Family::scheduling,
+                     .policy = std::make_unique<RemotePolicy>(needs),
+                     .parameters = nullptr});
+  return std::make_unique<PolicyStack>(std::move(members));
+}
+
+/// Passes progress on, but neither too often nor to a client that does not read.
+ProgressSink progress_sender() {
+  return [last = HostClock::time_point{}](const Progress& progress) mutable {
+    const auto now = HostClock::now();
+    if (now - last < kProgressInterval) return;
+    pollfd channel{kChildDescriptor, POLLOUT, 0};
+    if (poll(&channel, 1, 0) != 1 || (channel.revents & POLLOUT) == 0) return;
+    last = now;
+    WorkerMessage message;
+    *message.mutable_progress() = progress;
+    send(message);
+  };
+}
+
+void fill_host(Report& report, HostClock::time_point began) {
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  HostUse& host = *report.mutable_host();
+  host.set_wall_s(std::chrono::duration<double>(HostClock::now() - began).count());
+  host.set_cpu_s(seconds(use.ru_utime) + seconds(use.ru_stime));
+  host.set_peak_rss_bytes(static_cast<double>(use.ru_maxrss) * 1024);
+}
+
+LogHeader header_of(const std::string& mode, const RunRequest& request) {
+  LogHeader header;
+  header.set_version(version());
+  header.set_mode(mode);
+  header.set_seed(request.scenario().run().seed());
+  *header.mutable_scenario() = request.scenario();
+  header.set_policy_outside(request.policy_outside());
+  return header;
+}
+
+Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend) {
+  const auto began = HostClock::now();
+  const Scenario& scenario = request.scenario();
+  const Cluster cluster = build_cluster(scenario.cluster(), SourceMap{});
+  const auto policy =
+      request.policy_outside() ? remote_stack(request) : make_stack(scenario, SourceMap{});
+  const auto backend = make_backend(request, cluster, progress_sender());
+  Recorder recorder(*backend, *policy, header_of(mode, request), request.record());
+  Rng rng = policy_rng(scenario.run().seed());
+  Context context{rng, {}};
+
+  Report report;
+  report.set_decisions(drive(*policy, recorder, context));
+  recorder.finish();
+  report.set_mode(mode);
+  report.set_version(version());
+  report.set_seed(scenario.run().seed());
+  report.set_scenario(scenario.name());
+  report.set_scenario_hash(scenario_hash(scenario));
+  report.set_events(recorder.events());
+  report.set_decision_log_sha256(recorder.log_sha256());
+  report.set_decision_trace_sha256(recorder.trace_sha256());
+  backend->fill(report);
+  fill_host(report, began);
+  return report;
+}
+
+WorkerMessage failure_of(const Error& error) {
+  WorkerMessage message;
+  Failure& failure = *message.mutable_failure();
+  failure.set_kind(static_cast<std::uint32_t>(error.kind()));
+  failure.set_message(error.message());
+  if (error.place()) {
+    failure.set_file(error.place()->file);
+    failure.set_line(error.place()->line);
+    failure.set_column(error.place()->column);
+    failure.set_line_text(error.place()->line_text);
+  }
+  return message;
+}
+
+/// Reports the failure if anybody still listens; the exit code says it in any case.
+int fail(const Error& error) {
+  write_message(kChildDescriptor, failure_of(error).SerializeAsString());
+  return static_cast<int>(error.kind());
+}
+
+}  // namespace
+
+int serve_run(const std::string& mode, const BackendMaker& make_backend) {
+  try {
+    const auto bytes = read_message(kChildDescriptor);
+    if (!bytes) throw Error(ErrorKind::usage, "this program is started by orrery, not by hand");
+    RunRequest request;
+    ensure(request.ParseFromString(*bytes), "the request is a RunRequest");
+    WorkerMessage message;
+    *message.mutable_report() = run(mode, request, make_backend);
+    send(message);
+    return 0;
+  } catch (const Error& error) {
+    return fail(error);
+  } catch (const std::bad_alloc&) {
+    return fail(Error(ErrorKind::environment, "out of memory"));
+  } catch (const std::exception& error) {
+    return fail(Error(ErrorKind::internal, error.what()));
+  }
+}
+
+}  // namespace orrery

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "core/error.hpp"
 #include "policies/backend.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
@@ -20,16 +21,25 @@ class RunBackend : public Backend {
   virtual void fill(Report& report) = 0;
 };
 
+/// What run_in_worker throws when `interrupted` said so.
+class Interrupted : public Error {
+ public:
+  Interrupted() : Error(ErrorKind::environment, "interrupted") {}
+};
+
 using ProgressSink = std::function<void(const Progress&)>;
 using BackendMaker = std::function<std::unique_ptr<RunBackend>(
     const RunRequest& request, const Cluster& cluster, const ProgressSink& progress)>;
 
 /// Body of a worker's main(): serves one request on kChildDescriptor. Returns the exit code.
+/// Progress is passed on at most five times a second and dropped while the client does not read.
 int serve_run(const std::string& mode, const BackendMaker& make_backend);
 
 /// Runs `program` (orrery-sim, orrery-live) on `request`. `policy`, if given, is asked in this
-/// process. Throws what the worker reported, and an internal Error that says how the worker died
-/// if it did. `interrupted` is polled about ten times a second; true ends the run.
+/// process instead of the scenario's, whose state and needs then come from here; what it throws
+/// is thrown on. Throws what the worker reported, and an internal Error that says how the worker
+/// died if it did. `interrupted` is polled about ten times a second; true ends the run with
+/// Interrupted. The report's `host` covers the worker process and its start.
 Report run_in_worker(const std::string& program, const RunRequest& request,
                      Policy* policy = nullptr, const ProgressSink& progress = {},
                      const std::function<bool()>& interrupted = {});
