@@ -23,8 +23,8 @@ namespace orrery {
 struct Kernel {
   enum class Kind : std::uint8_t { gemm, attention, memory_bound } kind{};
   double m = 0, n = 0, k = 0, batch = 1;
-  Flop flop;
-  Bytes bytes;
+  Flop flop{};
+  Bytes bytes{};
   double repeat = 1;  ///< times in the block (once per layer, say)
   const char* name = "";  ///< "qkv", "attention", "mlp_up", ...; static storage
 };
@@ -38,8 +38,8 @@ struct BlockCollective {
 
 /// Work of one rank between two points where it talks to another stage or replica.
 struct Block {
-  std::vector<Kernel> kernels;
-  std::vector<BlockCollective> collectives;  ///< over the tensor-parallel group
+  std::vector<Kernel> kernels = {};
+  std::vector<BlockCollective> collectives = {};  ///< over the tensor-parallel group
   Nanos declared = 0;                        ///< > 0: takes exactly this at speed 1 (Job.pace)
 };
 
@@ -55,11 +55,12 @@ struct Op {
   std::uint32_t bucket = 0;       ///< collective: which gradient bucket
   std::int32_t peer_stage = -1;   ///< send, receive
   OpCollective collective{};      ///< over the data-parallel group of this stage and tensor rank
-  Bytes bytes;                    ///< send, receive: payload; collective: full size
-  std::vector<std::uint32_t> after;  ///< indices of ops in the same program that must have ended
+  Bytes bytes{};                  ///< send, receive: payload; collective: full size
+  std::vector<std::uint32_t> after = {};  ///< ops of this program, by index, that must end first
 };
 
-/// Compute ops run one at a time in the order given; communication runs beside them.
+/// Compute ops run one at a time in the order given; communication runs beside them. The k-th
+/// send of a phase to a neighbour stage is the k-th receive of that phase there.
 struct Program {
   std::uint32_t stage = 0;
   std::uint32_t micro_batches = 0;
@@ -94,6 +95,9 @@ class StepGraph {
   /// Model FLOPs of a whole step: forward + 2 x backward, no recompute, causal attention at half.
   Flop model_flop() const;
   double tokens() const;  ///< of a whole step
+  /// Memory of one rank: 16 bytes per parameter (weights, gradients, fp32 master weights and
+  /// moments of Adam) and the activations of the micro-batches in flight under 1F1B, after
+  /// Korthikanti et al. 2022 (arXiv:2205.05198) without dropout and with flash attention.
   MemoryUse memory(std::uint32_t stage, std::uint32_t micro_batches) const;
 
   /// Rank order: tensor fastest, then pipeline, then data.
@@ -102,8 +106,26 @@ class StepGraph {
   }
 
  private:
+  /// Indices into blocks_, and the gradients that a stage exchanges.
+  struct Stage {
+    std::uint32_t forward = 0, backward = 0, optimizer = 0;
+    std::vector<std::uint32_t> last_backward;  ///< of the last micro-batch: one per bucket
+    double parameters = 0;                     ///< on one rank
+    double gradient_bytes = 0;                 ///< on one rank
+    std::uint32_t buckets = 0;                 ///< 0: nobody to exchange gradients with
+    std::uint32_t layers = 0;
+  };
+  class Builder;  ///< of one program (step_program.cpp)
+  std::uint32_t add_block(Block block);
+  void add_declared_stages();
+  void add_transformer_stages();
+  std::uint32_t bucket_count(double gradient_bytes) const;
+  double activation_bytes(std::uint32_t stage) const;  ///< of one micro-batch in flight
+
   Job job_;
   std::vector<Block> blocks_;
+  std::vector<Stage> stages_;  ///< by kind: a stage is of kind stage_kind_[its number]
+  std::vector<std::uint32_t> stage_kind_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<Program>> programs_;
 };
 
