@@ -74,6 +74,8 @@ Recorder::Recorder(Backend& inner, const Policy& policy, const LogHeader& header
   LogRecord record;
   *record.mutable_header() = header;
   record.mutable_header()->set_format(kLogFormat);
+  record.mutable_header()->set_signals(inner.capabilities().signals);
+  record.mutable_header()->set_actions(inner.capabilities().actions);
   log_hash_.update(write(record));
 }
 

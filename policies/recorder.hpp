@@ -25,7 +25,8 @@ std::string partial_log(const std::string& path);
 
 /// Wraps any backend. With an empty path nothing is written but the hashes are still made. The
 /// log is written beside `path` and put there by finish(), whole or not at all. Throws an
-/// environment Error when it cannot be written. `header.format` is filled in.
+/// environment Error when it cannot be written. `format`, `signals` and `actions`
+/// of the header are filled in.
 class Recorder : public Backend {
  public:
   Recorder(Backend& inner, const Policy& policy, const LogHeader& header, const std::string& path);
@@ -63,8 +64,10 @@ struct ReplayResult {
   std::string first_difference;  ///< empty: identical
 };
 
-/// Feeds the log's observations to the policies named in its header (with `overrides`, such as
+/// Feeds, through drive(), the log's observations to the policies named in its header (with `overrides`, such as
 /// "predictive-rebalance.late_threshold=0.2", applied to their parameters) and compares.
+/// Stops at the first difference: another decision, another state of the policies after a call, or
+/// (at the end) other bytes than were recorded.
 /// Throws bad_input on a file that is no log, is cut short, or has another format.
 ReplayResult replay_log(const std::string& path, const std::vector<std::string>& overrides);
 

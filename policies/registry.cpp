@@ -22,6 +22,9 @@ std::unique_ptr<Policy> new_policy() {
   return std::make_unique<Concrete>();
 }
 
+constexpr std::uint32_t kMaxNodes = 131072;      // as in topology.proto and scenario.proto
+constexpr std::uint32_t kMaxGpusPerNode = 128;
+
 struct Entry {
   std::string_view name;
   Family family;
@@ -49,12 +52,6 @@ PolicyStack::Member make_member(const Entry& entry, const google::protobuf::Any&
           .family = entry.family,
           .policy = entry.make(),
           .parameters = policy_parameters(entry.name, given)};
-}
-
-std::unique_ptr<PolicyStack> stack_of(PolicyStack::Member member) {
-  std::vector<PolicyStack::Member> members;
-  members.push_back(std::move(member));
-  return std::make_unique<PolicyStack>(std::move(members));
 }
 
 }  // namespace
@@ -93,15 +90,40 @@ std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMa
   return std::make_unique<PolicyStack>(std::move(members));
 }
 
-std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay, const SourceMap& places) {
-  const SourcePlace place = places.empty() ? SourcePlace{} : places.place("policy");
-  PolicyStack::Member member = make_member(find_entry(replay.policy(), place), {});
-  const auto* field = member.parameters->GetDescriptor()->FindFieldByName("placement");
+PolicySpec policy_of(const JobReplay& replay) {
+  PolicySpec spec;
+  spec.set_name(replay.policy());
+  const auto parameters = policy_parameters(replay.policy(), {});
+  const auto* field = parameters->GetDescriptor()->FindFieldByName("placement");
   if (field != nullptr && !replay.placement().empty()) {
-    member.parameters->GetReflection()->SetString(member.parameters.get(), field,
-                                                  replay.placement());
+    parameters->GetReflection()->SetString(parameters.get(), field, replay.placement());
   }
-  return stack_of(std::move(member));
+  spec.mutable_parameters()->PackFrom(*parameters);
+  return spec;
+}
+
+std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay) {
+  Scenario scenario;
+  *scenario.add_policies() = policy_of(replay);
+  return make_stack(scenario, SourceMap{});
+}
+
+Cluster cluster_of(const JobReplay& replay) {
+  const bool sane = replay.nodes() >= 1 && replay.nodes() <= kMaxNodes &&
+                    replay.gpus_per_node() >= 1 && replay.gpus_per_node() <= kMaxGpusPerNode;
+  if (!sane) {
+    throw Error(ErrorKind::bad_input, fmt::format("a cluster of {} nodes with {} GPUs each",
+                                                  replay.nodes(), replay.gpus_per_node()));
+  }
+  GpuModel gpu{};
+  gpu.name = "GPU";
+  Cluster::Shape shape{};
+  shape.nodes = replay.nodes();
+  shape.gpus_per_node = replay.gpus_per_node();
+  shape.nics_per_node = 1;
+  shape.nodes_per_unit = replay.nodes();
+  shape.spines = 1;
+  return Cluster(std::move(gpu), shape, Price{});
 }
 
 }  // namespace orrery

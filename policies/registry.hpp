@@ -26,7 +26,12 @@ std::unique_ptr<google::protobuf::Message> policy_parameters(std::string_view na
 /// The stack that a scenario asks for; an empty list gives `static`.
 std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMap& places);
 
-/// The stack of a job-level replay: its one policy, whose parameter `placement` is the replay's.
-std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay, const SourceMap& places);
+/// The one policy of a job-level replay; its parameter `placement` is the replay's.
+PolicySpec policy_of(const JobReplay& replay);
+std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay);
+
+/// The cluster of a job-level replay, of which only the counts are known. Throws bad_input on
+/// counts outside those of the schema.
+Cluster cluster_of(const JobReplay& replay);
 
 }  // namespace orrery
