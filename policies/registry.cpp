@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "policies/parameters.pb.h"
+#include "policies/scheduling/predictive_rebalance.hpp"
 #include "policies/static_policy.hpp"
 
 namespace orrery {
@@ -34,6 +35,8 @@ struct Entry {
 
 /// One line a policy, in alphabetical order.
 constexpr std::array kPolicies{
+    Entry{"predictive-rebalance", Family::scheduling, new_policy<PredictiveRebalance>,
+          new_message<PredictiveRebalanceParameters>},
     Entry{"static", Family::scheduling, new_policy<StaticPolicy>, new_message<StaticParameters>},
 };
 

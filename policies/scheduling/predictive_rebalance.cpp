@@ -1,0 +1,216 @@
+#include "policies/scheduling/predictive_rebalance.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
+#include "policies/scheduling/byte_archive.hpp"
+
+namespace orrery {
+namespace {
+
+/// Steps that every rank must have been measured for before the policy rests.
+constexpr std::uint64_t kStepsBeforeRest = 3;
+/// Standard deviations at which a slope is taken for real when it comes to resting.
+constexpr double kRealSlope = 3;
+/// Doubt about a replica of which nothing is known: it is taken to be like the median.
+constexpr double kUnknownDeviation = 0.1;
+
+constexpr std::size_t kShiftIndex = Action{ShiftMicrobatches{}}.index();
+
+/// The lower median of the known log times; nothing known: not a number.
+double median_log_time(const std::vector<ReplicaForecast>& replicas) {
+  std::vector<double> known;
+  for (const ReplicaForecast& replica : replicas) {
+    if (replica.known) known.push_back(replica.log_time);
+  }
+  if (known.empty()) return std::nan("");
+  const auto middle = known.begin() + static_cast<std::ptrdiff_t>((known.size() - 1) / 2);
+  std::nth_element(known.begin(), middle, known.end());
+  return *middle;
+}
+
+/// Deviation of log(time of `latest` / balanced time), by the delta method: the balanced time
+/// depends on each replica by its share of the total speed.
+double lateness_deviation(const std::vector<ReplicaForecast>& replicas,
+                          const std::vector<double>& times, std::size_t latest) {
+  double rate = 0;
+  for (const double time : times) rate += 1 / time;
+  double variance = 0;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const double weight = (i == latest ? 1 : 0) - 1 / (times[i] * rate);
+    variance += std::pow(weight * replicas[i].deviation, 2);
+  }
+  return std::sqrt(variance);
+}
+
+std::size_t latest_replica(const Shares& shares, const std::vector<double>& times, double fill) {
+  std::size_t latest = 0;
+  for (std::size_t i = 1; i < shares.size(); ++i) {
+    if ((shares[i] + fill) * times[i] > (shares[latest] + fill) * times[latest]) latest = i;
+  }
+  return latest;
+}
+
+}  // namespace
+
+PredictiveRebalance::PredictiveRebalance() { fill_defaults(parameters_); }
+
+Needs PredictiveRebalance::needs() const {
+  return {.signals = kSteps | kRanks | kDevices | kLinks,
+          .actions = action_bit(kShiftIndex),
+          .tick_period = parameters_.tick()};
+}
+
+void PredictiveRebalance::start(Context&, const Cluster&,
+                                const google::protobuf::Message* parameters) {
+  parameters_.Clear();
+  if (parameters != nullptr) {
+    ensure(parameters->GetDescriptor() == parameters_.GetDescriptor(),
+           "a policy is started with parameters of its own type");
+    parameters_.CopyFrom(*parameters);
+  }
+  fill_defaults(parameters_);
+  plans_.clear();
+}
+
+Step PredictiveRebalance::horizon(Step step) const {
+  return step + parameters_.lead_steps() +
+         static_cast<Step>(std::llround(parameters_.horizon_steps()));
+}
+
+/// A running training job whose micro-batches can be shifted at all.
+bool PredictiveRebalance::concerns(const JobInfo& job) {
+  const bool whole = std::none_of(job.ranks.begin(), job.ranks.end(),
+                                  [](Health rank) { return rank == Health::lost; });
+  return job.phase == JobPhase::running && job.spec.data > 1 && job.spec.micro_batches > 0 &&
+         job.per_replica.size() == job.spec.data && whole;
+}
+
+void PredictiveRebalance::observe(Context&, const Observation& seen, DecisionList& decisions) {
+  watch(seen);
+  bool quiet = true;
+  for (auto& [id, plan] : plans_) {
+    quiet = consider(seen.jobs[id.value], plan, decisions) && quiet;
+  }
+  if (quiet) decisions.rest();
+}
+
+void PredictiveRebalance::watch(const Observation& seen) {
+  for (const JobInfo& job : seen.jobs) {
+    const auto found = plans_.find(job.spec.id);
+    if (!concerns(job)) {
+      if (found != plans_.end()) plans_.erase(found);
+    } else if (found == plans_.end() || !found->second.watch.fits(job)) {
+      plans_[job.spec.id] = Plan{.watch = JobWatch(job)};
+    }
+  }
+  for (auto& [id, plan] : plans_) {
+    plan.watch.follow(seen.jobs[id.value], seen.now);
+    for (const RankSample& sample : seen.ranks) plan.watch.see(sample, seen.now);
+    for (const DeviceSample& sample : seen.devices) plan.watch.see(sample, seen.now);
+    for (const LinkSample& sample : seen.links) plan.watch.see(sample, seen.now);
+    plan.watch.take_hints();
+  }
+}
+
+PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
+                                                             const Plan& plan) const {
+  Outlook outlook;
+  std::vector<ReplicaForecast> replicas = plan.watch.forecast(horizon(job.step));
+  const double typical = median_log_time(replicas);
+  if (std::isnan(typical)) return outlook;
+  outlook.complete = true;
+  std::vector<double> times;
+  for (ReplicaForecast& replica : replicas) {
+    if (!replica.known) replica = {typical, kUnknownDeviation, 0, false};
+    times.push_back(std::exp(replica.log_time));
+  }
+  const double fill = job.spec.pipeline - 1.0;
+  const std::size_t latest = latest_replica(job.per_replica, times, fill);
+  outlook.latest_rank = replicas[latest].rank;
+  outlook.slowness = std::exp(replicas[latest].log_time - typical);
+  outlook.deviation = lateness_deviation(replicas, times, latest);
+  outlook.makespan_now = makespan(job.per_replica, times, fill);
+  const double bound = balanced_time(job.spec.micro_batches, times, fill);
+  outlook.lateness = std::log(outlook.makespan_now / bound);
+  outlook.best = job.per_replica;
+  outlook.makespan_best = outlook.makespan_now;
+  if (1 - bound / outlook.makespan_now < parameters_.gain_threshold()) return outlook;
+  outlook.best = best_shares(job.per_replica, times, fill, job.spec.max_micro_batches);
+  outlook.makespan_best = makespan(outlook.best, times, fill);
+  return outlook;
+}
+
+bool PredictiveRebalance::consider(const JobInfo& job, Plan& plan,
+                                   DecisionList& decisions) const {
+  const Step effective = job.step + parameters_.lead_steps();
+  if (plan.shifted && effective < plan.shifted_at + std::max(parameters_.cooldown_steps(), 1u)) {
+    return false;
+  }
+  if (job.spec.steps > 0 && effective >= job.spec.steps) return true;
+  const Outlook outlook = look_ahead(job, plan);
+  if (!outlook.complete) return false;
+  const bool worth_it = outlook.best != job.per_replica &&
+                        outlook.gain() >= parameters_.gain_threshold();
+  if (!worth_it) {
+    return plan.watch.measured(kStepsBeforeRest) &&
+           !plan.watch.drifting(horizon(job.step), parameters_.gain_threshold(), kRealSlope);
+  }
+  if (outlook.lateness <= parameters_.confidence() * outlook.deviation) return false;
+  Decision& decision = decisions.add(ShiftMicrobatches{job.spec.id, outlook.best},
+                                     reason(job, outlook));
+  decision.effective_at_step = effective;
+  plan.shifted = true;
+  plan.shifted_at = effective;
+  return false;
+}
+
+std::string PredictiveRebalance::reason(const JobInfo& job, const Outlook& outlook) const {
+  std::uint32_t moved = 0;
+  for (std::size_t i = 0; i < outlook.best.size(); ++i) {
+    moved += outlook.best[i] - std::min(outlook.best[i], job.per_replica[i]);
+  }
+  return fmt::format(
+      "rank {} is predicted to need {:.2f} x the median per micro-batch at step {}, its replica "
+      "to finish {:.1f}% late (+-{:.1f}%): moving {} micro-batches cuts compute from {:.3g} s to "
+      "{:.3g} s",
+      outlook.latest_rank, outlook.slowness, horizon(job.step),
+      100 * std::expm1(outlook.lateness), 100 * outlook.deviation, moved, outlook.makespan_now,
+      outlook.makespan_best);
+}
+
+// ---- state as bytes -------------------------------------------------------------------------
+
+void PredictiveRebalance::save(Archive& archive) const {
+  archive.clear();
+  ByteWriter write(archive);
+  write(static_cast<std::uint64_t>(plans_.size()));
+  for (const auto& [id, plan] : plans_) {
+    write(id), write(plan.shifted_at), write(plan.shifted);
+    write(static_cast<std::uint64_t>(plan.watch.ranks()));
+    JobWatch::fields(plan.watch, write);
+  }
+}
+
+void PredictiveRebalance::load(const Archive& archive) {
+  ByteReader read(archive);
+  std::map<JobId, Plan> plans;
+  const std::size_t count = read.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    JobId id;
+    read(id);
+    Plan& plan = plans[id];
+    read(plan.shifted_at), read(plan.shifted);
+    const std::size_t ranks = read.size();
+    plan.watch.restore(read, ranks);
+  }
+  ensure(read.at_end(), "a saved policy state has nothing behind it");
+  plans_ = std::move(plans);
+}
+
+}  // namespace orrery

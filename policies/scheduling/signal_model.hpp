@@ -1,0 +1,46 @@
+// What the device and link signals of a rank say about its micro-batch time: recursive least
+// squares, shared by all ranks of a job. It learns how a change of the signals from one step to
+// the next went with the surprise in the micro-batch time, and turns the next change into a hint
+// before the first micro-batch of the step is finished. It starts out knowing nothing, so signals
+// that explain nothing have no weight. Used by predictive_rebalance; one thread.
+#pragma once
+
+#include <array>
+
+#include <Eigen/Core>
+
+namespace orrery {
+
+/// GPU load and memory bandwidth (shares of the peak), link latency (logarithm of seconds).
+inline constexpr std::size_t kSignals = 3;
+using SignalVector = Eigen::Matrix<double, kSignals, 1>;
+
+class SignalModel {
+ public:
+  struct Hint {
+    double mean = 0;      ///< expected change of the log micro-batch time
+    double variance = 0;  ///< of that expectation
+  };
+  SignalModel();
+
+  /// `change`: of one rank's signals against the step before, less the median of all ranks.
+  Hint hint(const SignalVector& change) const;
+  /// That change went with a surprise of `error` where a variance of `variance` was due.
+  void learn(const SignalVector& change, double error, double variance);
+
+  const SignalVector& weights() const { return weights_; }
+
+  template <class Self, class Archive>
+  static void fields(Self& self, Archive& archive) {
+    for (Eigen::Index i = 0; i < self.weights_.size(); ++i) archive(self.weights_(i));
+    for (Eigen::Index i = 0; i < self.covariance_.size(); ++i) archive(self.covariance_(i));
+    archive(self.mistrust_);
+  }
+
+ private:
+  SignalVector weights_;
+  Eigen::Matrix<double, kSignals, kSignals> covariance_;
+  double mistrust_;  ///< variance of a hint as a share of its square, from how hints turned out
+};
+
+}  // namespace orrery
