@@ -1,0 +1,159 @@
+#include "core/process.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::chrono::seconds kLong{60};
+const std::string kChild = ORRERY_BINARY_DIR "/tests/process_test_child";
+
+ErrorKind kind_of_failure(const std::string& program) {
+  try {
+    const ChildProcess child(program, {});
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find(program), std::string::npos) << error.message();
+    return error.kind();
+  }
+  ADD_FAILURE() << program << " was started";
+  return ErrorKind::internal;
+}
+
+TEST(ChildProcess, TellsTheExitCode) {
+  ChildProcess child(kChild, {"exit", "7"});
+  const ExitStatus status = child.wait();
+  EXPECT_EQ(status.code, 7);
+  EXPECT_EQ(status.signal, 0);
+  EXPECT_EQ(status.describe(), "exit code 7");
+  EXPECT_GT(status.peak_rss_bytes, 100'000);
+  EXPECT_EQ(child.wait().code, 7) << "wait() is idempotent";
+}
+
+TEST(ChildProcess, TellsTheSignal) {
+  ChildProcess child(kChild, {"sleep"});
+  EXPECT_FALSE(child.poll());
+  child.signal(SIGKILL);
+  const ExitStatus status = child.wait();
+  EXPECT_EQ(status.signal, SIGKILL);
+  EXPECT_EQ(status.code, 128 + SIGKILL);
+  EXPECT_EQ(status.describe(), "killed by signal 9 (Killed)");
+}
+
+TEST(ChildProcess, WaitForGivesUpAndThenSucceeds) {
+  ChildProcess child(kChild, {"sleep"});
+  EXPECT_FALSE(child.wait_for(std::chrono::milliseconds(20)));
+  child.signal(SIGTERM);
+  const auto status = child.wait_for(kLong);
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->signal, SIGTERM);
+}
+
+TEST(ChildProcess, AProgramThatCannotRunIsAnEnvironmentError) {
+  EXPECT_EQ(kind_of_failure("/nonexistent/program"), ErrorKind::environment);
+  EXPECT_EQ(kind_of_failure(ORRERY_SOURCE_DIR "/LICENSE"), ErrorKind::environment);
+}
+
+TEST(ChildProcess, AFailedStartLeavesNoChildBehind) {
+  EXPECT_EQ(kind_of_failure("/nonexistent/program"), ErrorKind::environment);
+  EXPECT_EQ(waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(ChildProcess, TheHandleReapsEvenADeafChild) {
+  pid_t pid = 0;
+  {
+    const ChildProcess child(kChild, {"stubborn"});
+    pid = child.pid();
+    ASSERT_EQ(read_message(child.channel()), "deaf");
+  }
+  EXPECT_EQ(kill(pid, 0), -1);
+  EXPECT_EQ(errno, ESRCH);
+}
+
+TEST(ChildProcess, MovingKeepsOneOwner) {
+  ChildProcess first(kChild, {"echo"});
+  const pid_t pid = first.pid();
+  ChildProcess second = std::move(first);
+  EXPECT_EQ(second.pid(), pid);
+  ASSERT_TRUE(write_message(second.channel(), "still there"));
+  EXPECT_EQ(read_message(second.channel()), "still there");
+}
+
+TEST(ChildProcess, ItsChildrenDieWithAKilledParent) {
+  // As a subreaper this process inherits the orphan and can tell how it died.
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  ChildProcess parent(kChild, {"parent"});
+  const auto answer = read_message(parent.channel());
+  ASSERT_TRUE(answer);
+  const pid_t grandchild = std::stoi(*answer);
+  ASSERT_EQ(kill(grandchild, 0), 0);
+  parent.signal(SIGKILL);
+  EXPECT_EQ(parent.wait().signal, SIGKILL);
+  int status = 0;
+  ASSERT_EQ(waitpid(grandchild, &status, 0), grandchild);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+}
+
+TEST(ChildProcess, ASiblingDoesNotHoldTheChannelOpen) {
+  ChildProcess first(kChild, {"echo"});
+  const ChildProcess second(kChild, {"echo"});
+  first.close_channel();
+  const auto status = first.wait_for(kLong);
+  ASSERT_TRUE(status) << "the second child inherited the first one's channel";
+  EXPECT_EQ(status->code, 0);
+}
+
+TEST(Message, GoesBothWaysWhole) {
+  const ChildProcess child(kChild, {"echo"});
+  const std::string binary("\0\x01\xff\n", 4);
+  for (const std::string& text : {std::string(), std::string("x"), binary}) {
+    ASSERT_TRUE(write_message(child.channel(), text));
+    EXPECT_EQ(read_message(child.channel()), text);
+  }
+}
+
+TEST(Message, LargerThanTheSocketBuffer) {
+  const ChildProcess child(kChild, {"echo"});
+  std::string large(5 << 20, 'a');
+  large.back() = 'z';
+  ASSERT_TRUE(write_message(child.channel(), large));
+  EXPECT_EQ(read_message(child.channel()), large);
+}
+
+TEST(Message, NothingAfterTheChildLeft) {
+  ChildProcess child(kChild, {"exit", "0"});
+  EXPECT_EQ(read_message(child.channel()), std::nullopt);
+  child.wait();
+  EXPECT_FALSE(write_message(child.channel(), "anybody?")) << "and no SIGPIPE";
+}
+
+TEST(Message, TornAndHugeOnesAreInternalErrors) {
+  for (const char* mode : {"torn", "torn-head", "huge"}) {
+    const ChildProcess child(kChild, {mode});
+    try {
+      read_message(child.channel());
+      ADD_FAILURE() << mode << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::internal) << mode;
+    }
+  }
+}
+
+TEST(SiblingProgram, StandsBesideThisExecutable) {
+  const std::string path = sibling_program("process_test_child");
+  EXPECT_EQ(path, kChild);
+  EXPECT_EQ(access(path.c_str(), X_OK), 0);
+}
+
+}  // namespace
+}  // namespace orrery
