@@ -154,13 +154,12 @@ class Session {
     return child_.wait();
   }
 
-  Error died() {
+  WorkerDied died() {
     const std::string name = program_.substr(program_.rfind('/') + 1);
     const ExitStatus status = end();
     const char* hint = status.signal == SIGKILL ? " (out of memory, or killed by hand)" : "";
-    return {ErrorKind::internal,
-            fmt::format("the worker {} ended before it reported: {}{}", name, status.describe(),
-                        hint)};
+    return WorkerDied(fmt::format("the worker {} ended before it reported: {}{}", name,
+                                  status.describe(), hint));
   }
 
   std::string program_;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "core/error.hpp"
 #include "policies/backend.hpp"
@@ -27,6 +28,12 @@ class Interrupted : public Error {
   Interrupted() : Error(ErrorKind::environment, "interrupted") {}
 };
 
+/// What run_in_worker throws when the worker ended without saying how the run went.
+class WorkerDied : public Error {
+ public:
+  explicit WorkerDied(std::string message) : Error(ErrorKind::internal, std::move(message)) {}
+};
+
 using ProgressSink = std::function<void(const Progress&)>;
 using BackendMaker = std::function<std::unique_ptr<RunBackend>(
     const RunRequest& request, const Cluster& cluster, const ProgressSink& progress)>;
@@ -37,8 +44,8 @@ int serve_run(const std::string& mode, const BackendMaker& make_backend);
 
 /// Runs `program` (orrery-sim, orrery-live) on `request`. `policy`, if given, is asked in this
 /// process instead of the scenario's, whose state and needs then come from here; what it throws
-/// is thrown on. Throws what the worker reported, and an internal Error that says how the worker
-/// died if it did. `interrupted` is polled about ten times a second; true ends the run with
+/// is thrown on. Throws what the worker reported, and WorkerDied, which says how, if the worker
+/// died. `interrupted` is polled about ten times a second; true ends the run with
 /// Interrupted. The report's `host` covers the worker process and its start.
 Report run_in_worker(const std::string& program, const RunRequest& request,
                      Policy* policy = nullptr, const ProgressSink& progress = {},

@@ -1,0 +1,28 @@
+#include "policies/choose.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "policies/registry.hpp"
+
+namespace orrery {
+
+void choose_policy(Scenario& scenario, const std::string& name) {
+  const std::vector<std::string> known = policy_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    throw Error(ErrorKind::usage,
+                fmt::format("unknown policy '{}'{}", name, did_you_mean(name, known)));
+  }
+  PolicySpec chosen;
+  chosen.set_name(name);
+  for (const PolicySpec& written : scenario.policies()) {
+    if (written.name() == name) chosen = written;
+  }
+  scenario.clear_policies();
+  *scenario.add_policies() = std::move(chosen);
+}
+
+}  // namespace orrery
