@@ -1,0 +1,174 @@
+#include "topologies/builder.hpp"
+
+#include <cstdint>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "topologies/catalog.hpp"
+
+namespace orrery {
+namespace {
+
+// Routes and names are computed, but a backend keeps state per link: 10^8 of them fit in memory.
+constexpr std::uint64_t kMostLinks = 100'000'000;
+
+/// Raises problems of one topology at paths below its own.
+class Site {
+ public:
+  Site(const SourceMap& places, const std::string& path) : places_(places), path_(path) {}
+
+  std::string path(const std::string& inner) const {
+    if (inner.empty() || path_.empty()) return path_ + inner;
+    return path_ + "." + inner;
+  }
+  [[noreturn]] void fail(const std::string& inner, const std::string& message) const {
+    throw problem_at(places_, path(inner), message);
+  }
+  const SourceMap& places() const { return places_; }
+
+ private:
+  const SourceMap& places_;
+  const std::string& path_;
+};
+
+const TopologyPreset& find_preset(const Topology& topology, const Site& site) {
+  for (const TopologyPreset& preset : preset_catalog().presets()) {
+    if (preset.name() == topology.preset()) return preset;
+  }
+  const std::vector<std::string> names = preset_names();
+  std::string hint = did_you_mean(topology.preset(), names);
+  if (hint.empty()) hint = fmt::format("; known: {}", fmt::join(names, ", "));
+  site.fail("preset", fmt::format("unknown preset '{}'{}", topology.preset(), hint));
+}
+
+// What is written by hand wins over the preset, value by value.
+template <class Part>
+void merge(const Part& base, bool has_base, Part* written) {
+  Part whole;
+  if (has_base) whole = base;
+  whole.MergeFrom(*written);
+  *written = whole;
+}
+
+void take_preset(Topology& topology, const Site& site) {
+  if (topology.preset().empty()) return;
+  const TopologyPreset& preset = find_preset(topology, site);
+  merge(preset.node(), preset.has_node(), topology.mutable_node());
+  merge(preset.fabric(), preset.has_fabric(), topology.mutable_fabric());
+  merge(preset.price(), preset.has_price(), topology.mutable_price());
+}
+
+// After this the model that the node names stands in topology.gpus.
+void take_gpu(Topology& topology, const Site& site) {
+  std::set<std::string> own;
+  for (const GpuSpec& gpu : topology.gpus()) {
+    if (!own.insert(gpu.name()).second) {
+      site.fail(fmt::format("gpus[{}].name", own.size()),
+                fmt::format("GPU '{}' is described twice", gpu.name()));
+    }
+  }
+  const std::string& name = topology.node().gpu();
+  if (own.contains(name)) return;
+  for (const GpuSpec& gpu : gpu_catalog().gpus()) {
+    if (gpu.name() == name) {
+      *topology.add_gpus() = gpu;
+      return;
+    }
+  }
+  std::vector<std::string> names = gpu_names();
+  names.insert(names.end(), own.begin(), own.end());
+  std::string hint = did_you_mean(name, names);
+  if (hint.empty()) hint = fmt::format("; known: {}", fmt::join(names, ", "));
+  site.fail("node.gpu", fmt::format("unknown GPU '{}'{}", name, hint));
+}
+
+void check_shape(const Topology& topology, const Site& site) {
+  const NodeSpec& node = topology.node();
+  const FabricSpec& fabric = topology.fabric();
+  if (topology.nodes() == 0) site.fail("nodes", "'nodes' must be at least 1");
+  if (node.gpus_per_node() == 0 || node.nics_per_node() == 0 || fabric.nodes_per_unit() == 0 ||
+      fabric.spines() == 0) {
+    site.fail("", "node and fabric are not whole");
+  }
+  if (node.gpus_per_node() % node.nics_per_node() != 0) {
+    site.fail("node.nics_per_node",
+              fmt::format("{} NICs do not divide {} GPUs: every rail serves as many GPUs",
+                          node.nics_per_node(), node.gpus_per_node()));
+  }
+  const std::uint64_t nodes = topology.nodes();
+  const std::uint64_t per_unit = fabric.nodes_per_unit();
+  const std::uint64_t units = (nodes + per_unit - 1) / per_unit;
+  const std::uint64_t links = 2 * nodes * (node.gpus_per_node() + node.nics_per_node()) +
+                              2 * units * node.nics_per_node() * fabric.spines();
+  if (links > kMostLinks) {
+    site.fail("nodes", fmt::format("the cluster would have {} links; at most {} are supported",
+                                   links, kMostLinks));
+  }
+}
+
+const GpuSpec& find_gpu(const Topology& topology, const Site& site) {
+  for (const GpuSpec& gpu : topology.gpus()) {
+    if (gpu.name() == topology.node().gpu()) return gpu;
+  }
+  site.fail("node.gpu", fmt::format("GPU '{}' is not described", topology.node().gpu()));
+}
+
+GpuModel build_gpu(const GpuSpec& spec) {
+  return {.name = spec.name(),
+          .memory = {spec.memory()},
+          .memory_bandwidth = {spec.memory_bandwidth()},
+          .fp32 = {spec.fp32()},
+          .tf32 = {spec.tf32()},
+          .bf16 = {spec.bf16()},
+          .fp8 = {spec.fp8()},
+          .fp4 = {spec.fp4()},
+          .nvlink = {spec.nvlink()},
+          .pcie = {spec.pcie()},
+          .idle_power = {spec.idle_power()},
+          .max_power = {spec.max_power()}};
+}
+
+}  // namespace
+
+void resolve(Topology& topology, const SourceMap& places, const std::string& path) {
+  const Site site(places, path);
+  take_preset(topology, site);
+  if (!topology.has_node() || !topology.has_fabric()) {
+    site.fail("", fmt::format("missing key '{}': give a preset, or node and fabric by hand",
+                              topology.has_node() ? "fabric" : "node"));
+  }
+  check_whole(topology.node(), places, site.path("node"));
+  check_whole(topology.fabric(), places, site.path("fabric"));
+  take_gpu(topology, site);
+  fill_defaults(topology);
+}
+
+Cluster build_cluster(const Topology& resolved, const SourceMap& places, const std::string& path) {
+  const Site site(places, path);
+  check_shape(resolved, site);
+  const GpuSpec& gpu = find_gpu(resolved, site);
+  if (gpu.idle_power() > gpu.max_power()) {
+    site.fail("gpus", fmt::format("GPU '{}': idle_power is above max_power", gpu.name()));
+  }
+  const NodeSpec& node = resolved.node();
+  const FabricSpec& fabric = resolved.fabric();
+  const Cluster::Shape shape = {
+      .nodes = resolved.nodes(),
+      .gpus_per_node = node.gpus_per_node(),
+      .nics_per_node = node.nics_per_node(),
+      .nodes_per_unit = fabric.nodes_per_unit(),
+      .spines = fabric.spines(),
+      .nic_bandwidth = {node.nic_bandwidth()},
+      .spine_link_bandwidth = {fabric.spine_link_bandwidth()},
+      .nvlink_latency = {fabric.nvlink_latency()},
+      .nic_latency = {fabric.nic_latency()},
+      .hop_latency = {fabric.hop_latency()},
+      .host_power = {node.host_power()},
+  };
+  // The price is kept per second (SI).
+  const Price price = {.per_gpu = {resolved.price().gpu_hour()}, .pue = resolved.price().pue()};
+  return Cluster(build_gpu(gpu), shape, price);
+}
+
+}  // namespace orrery

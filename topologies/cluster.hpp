@@ -78,8 +78,8 @@ class Cluster {
 
   /// Appends the links from one GPU to another, in order. Within a node: NVLink. Between nodes:
   /// NVLink to the local GPU of the destination's rail if the rails differ, NIC, leaf, and over
-  /// one spine if the units differ (chosen by source and destination, as ECMP would: one flow,
-  /// one path).
+  /// one spine if the units differ (chosen by the destination node, as InfiniBand's fat-tree
+  /// routing does: one flow, one path). Nothing if both are the same GPU.
   void route(GpuId from, GpuId to, std::vector<LinkId>& out) const;
   Seconds latency(GpuId from, GpuId to) const;
 

@@ -1,9 +1,9 @@
 // YAML in, message out, strictly: the message type is the schema, its field options (options.proto)
 // are the units, ranges and defaults. Refused with file:line:column, the line, a caret and the
 // nearest name: unknown and duplicate keys, wrong types and units, values out of range, missing
-// required keys, anchors, aliases, merge keys, tags, second documents, more than 16 MiB, more than
-// 200 levels. Scalars are converted by the schema from their text (NO stays a string, 010 is
-// refused). Thread-safe: no state between calls.
+// required keys, anchors, aliases, merge keys, tags, second documents, more than 16 MiB, 200 levels
+// or a million values. Scalars are converted by the schema from their text (NO stays a string, 010
+// is refused). Thread-safe: no state between calls.
 #pragma once
 
 #include <functional>
@@ -28,6 +28,7 @@ class SourceMap {
   void add(std::string path, int line, int column);
   /// The place of `path`, or of its nearest enclosing value that was written.
   SourcePlace place(std::string_view path) const;
+  const std::string& text() const { return text_; }
   bool empty() const { return places_.empty(); }
   const std::string& file() const { return file_; }
 
@@ -60,6 +61,10 @@ void set_field(google::protobuf::Message& message, std::string_view path, std::s
 /// Fills in the defaults of every field that has one and is absent, recursively; present
 /// sub-messages only, but sub-messages whose fields all have defaults are created.
 void fill_defaults(google::protobuf::Message& message);
+
+/// A bad_input error at the place of `path`; without a place, but with the path in its message,
+/// when nothing was loaded from text.
+Error problem_at(const SourceMap& places, std::string_view path, const std::string& message);
 
 /// Throws bad_input at `path` if a required field of `message` is absent, recursively: for messages
 /// that the schema lets be partial, once they are completed.

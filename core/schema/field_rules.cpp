@@ -1,0 +1,281 @@
+#include "core/schema/field_rules.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "core/ids.hpp"
+#include "core/schema/yaml_tree.hpp"
+
+namespace orrery {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::DescriptorPool;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::MessageFactory;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::size_t skip_digits(std::string_view text, std::size_t at) {
+  while (at < text.size() && is_digit(text[at])) ++at;
+  return at;
+}
+
+// Length of the decimal number at the start of `text`; 0 if there is none or it has a form that
+// readers disagree about (leading zero or plus, no digit beside the point).
+std::size_t number_length(std::string_view text) {
+  const std::size_t first = text.starts_with('-') ? 1 : 0;
+  std::size_t end = skip_digits(text, first);
+  if (end == first || (end > first + 1 && text[first] == '0')) return 0;
+  if (end < text.size() && text[end] == '.') {
+    const std::size_t fraction = skip_digits(text, end + 1);
+    if (fraction == end + 1) return 0;
+    end = fraction;
+  }
+  if (end < text.size() && (text[end] == 'e' || text[end] == 'E')) {
+    std::size_t digits = end + 1;
+    if (digits < text.size() && (text[digits] == '+' || text[digits] == '-')) ++digits;
+    const std::size_t exponent = skip_digits(text, digits);
+    if (exponent > digits) end = exponent;
+  }
+  return end;
+}
+
+bool is_whole(std::string_view text) {
+  return number_length(text) == text.size() &&
+         text.find_first_not_of("-0123456789") == std::string_view::npos;
+}
+
+std::string bound_text(double bound, const FieldDescriptor& field) {
+  const FieldRule& rules = rule_of(field);
+  const Dimension dimension = dimension_of(rules);
+  if (dimension == Dimension::none || bound == 0) return fmt::format("{}", bound);
+  const bool nanoseconds = field.cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE;
+  return format_quantity(nanoseconds ? bound / 1e9 : bound, dimension);
+}
+
+std::string range_problem(const FieldDescriptor& field, std::string_view text) {
+  const auto [low, high] = range_of(field);
+  const FieldRule& rules = rule_of(field);
+  const std::string name = fmt::format("'{}' must be ", field.name());
+  const std::string got = fmt::format(", not {}", shown(text));
+  if (!rules.has_max()) return name + "at least " + bound_text(low, field) + got;
+  return name + "between " + bound_text(low, field) + " and " + bound_text(high, field) + got;
+}
+
+bool in_range(const FieldDescriptor& field, double value) {
+  const auto [low, high] = range_of(field);
+  return value >= low && value <= high;
+}
+
+template <class T>
+std::optional<T> parse_whole(std::string_view text) {
+  T value{};
+  const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool all = status == std::errc() && rest == text.data() + text.size();
+  return all ? std::optional(value) : std::nullopt;
+}
+
+void store(Message& message, const FieldDescriptor& field, double value) {
+  const auto& reflection = *message.GetReflection();
+  field.is_repeated() ? reflection.AddDouble(&message, &field, value)
+                      : reflection.SetDouble(&message, &field, value);
+}
+
+void store_whole(Message& message, const FieldDescriptor& field, std::int64_t number) {
+  const auto& reflection = *message.GetReflection();
+  const bool add = field.is_repeated();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32: {
+      const auto value = static_cast<std::int32_t>(number);
+      add ? reflection.AddInt32(&message, &field, value)
+          : reflection.SetInt32(&message, &field, value);
+      return;
+    }
+    case FieldDescriptor::CPPTYPE_UINT32: {
+      const auto value = static_cast<std::uint32_t>(number);
+      add ? reflection.AddUInt32(&message, &field, value)
+          : reflection.SetUInt32(&message, &field, value);
+      return;
+    }
+    case FieldDescriptor::CPPTYPE_INT64:
+      add ? reflection.AddInt64(&message, &field, number)
+          : reflection.SetInt64(&message, &field, number);
+      return;
+    case FieldDescriptor::CPPTYPE_UINT64: {
+      const auto value = static_cast<std::uint64_t>(number);
+      add ? reflection.AddUInt64(&message, &field, value)
+          : reflection.SetUInt64(&message, &field, value);
+      return;
+    }
+    default: ensure(false, "a whole-number field");
+  }
+}
+
+std::string put_quantity(Message& message, const FieldDescriptor& field, std::string_view text) {
+  const Dimension dimension = dimension_of(rule_of(field));
+  const std::string_view example = example_of(dimension);
+  const std::size_t number = number_length(text);
+  if (number > 0 && number == text.size()) {
+    return fmt::format("'{}' needs a unit: write for example {}", field.name(), example);
+  }
+  const auto value = number > 0 ? parse_quantity(text, dimension) : std::nullopt;
+  if (!value) {
+    return fmt::format("'{}' cannot be '{}'; write for example {}", field.name(), shown(text),
+                       example);
+  }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+    if (!in_range(field, *value)) return range_problem(field, text);
+    store(message, field, *value);
+    return {};
+  }
+  // Below 9.2e18 ns the conversion is exact enough and cannot overflow.
+  const double nanoseconds = *value * 1e9;
+  if (!in_range(field, nanoseconds) || std::abs(nanoseconds) > 9.2e18) {
+    return range_problem(field, text);
+  }
+  store_whole(message, field, to_nanos(*value));
+  return {};
+}
+
+std::string put_whole(Message& message, const FieldDescriptor& field, std::string_view text) {
+  if (!is_whole(text)) {
+    return fmt::format("'{}' must be a whole number, not '{}'", field.name(), shown(text));
+  }
+  const auto value = parse_whole<std::int64_t>(text);
+  if (!value || !in_range(field, static_cast<double>(*value))) return range_problem(field, text);
+  store_whole(message, field, *value);
+  return {};
+}
+
+std::string put_double(Message& message, const FieldDescriptor& field, std::string_view text) {
+  const auto value = number_length(text) == text.size() && !text.empty()
+                         ? parse_quantity(text, Dimension::none)
+                         : std::nullopt;
+  if (!value) return fmt::format("'{}' must be a number, not '{}'", field.name(), shown(text));
+  if (!in_range(field, *value)) return range_problem(field, text);
+  store(message, field, *value);
+  return {};
+}
+
+std::string put_bool(Message& message, const FieldDescriptor& field, std::string_view text) {
+  if (text != "true" && text != "false") {
+    return fmt::format("'{}' must be true or false, not '{}'", field.name(), shown(text));
+  }
+  const auto& reflection = *message.GetReflection();
+  field.is_repeated() ? reflection.AddBool(&message, &field, text == "true")
+                      : reflection.SetBool(&message, &field, text == "true");
+  return {};
+}
+
+std::string put_string(Message& message, const FieldDescriptor& field, std::string_view text) {
+  const FieldRule& rules = rule_of(field);
+  const bool odd = first_bad_byte(text) != std::string_view::npos;
+  if (odd) return fmt::format("'{}' holds a control character", field.name());
+  if (rules.required() && text.empty()) return fmt::format("'{}' is empty", field.name());
+  const std::vector<std::string> allowed(rules.one_of().begin(), rules.one_of().end());
+  bool found = allowed.empty();
+  for (const std::string& value : allowed) found = found || value == text;
+  if (!found) {
+    return fmt::format("'{}' must be one of {}, not '{}'{}", field.name(),
+                       fmt::join(allowed, ", "), shown(text), did_you_mean(text, allowed));
+  }
+  const auto& reflection = *message.GetReflection();
+  field.is_repeated() ? reflection.AddString(&message, &field, std::string(text))
+                      : reflection.SetString(&message, &field, std::string(text));
+  return {};
+}
+
+double type_limit(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32: return std::numeric_limits<std::int32_t>::max();
+    case FieldDescriptor::CPPTYPE_UINT32: return std::numeric_limits<std::uint32_t>::max();
+    case FieldDescriptor::CPPTYPE_DOUBLE: return std::numeric_limits<double>::max();
+    default: return 9.2e18;
+  }
+}
+
+}  // namespace
+
+const FieldRule& rule_of(const FieldDescriptor& field) {
+  return field.options().GetExtension(rule);
+}
+
+Dimension dimension_of(const FieldRule& rules) {
+  switch (rules.unit()) {
+    case TIME: return Dimension::time;
+    case DATA: return Dimension::data;
+    case DATA_RATE: return Dimension::data_rate;
+    case FLOP_RATE: return Dimension::flop_rate;
+    case POWER: return Dimension::power;
+    case MONEY: return Dimension::money;
+    case MONEY_RATE: return Dimension::money_rate;
+    default: return Dimension::none;
+  }
+}
+
+Range range_of(const FieldDescriptor& field) {
+  const FieldRule& rules = rule_of(field);
+  return {rules.has_min() ? rules.min() : 0.0, rules.has_max() ? rules.max() : type_limit(field)};
+}
+
+std::string put_scalar(Message& message, const FieldDescriptor& field, std::string_view text,
+                       bool plain) {
+  const auto type = field.cpp_type();
+  if (type == FieldDescriptor::CPPTYPE_STRING) return put_string(message, field, text);
+  const FieldRule& rules = rule_of(field);
+  // Quantities are text with a unit and may stand in quotes; a bare number or a truth value in
+  // quotes is text, and text is not a number.
+  if (rules.unit() != UNITLESS) return put_quantity(message, field, text);
+  if (!plain) {
+    return fmt::format("'{}' must be {}; \"{}\" in quotes is text", field.name(),
+                       type == FieldDescriptor::CPPTYPE_BOOL ? "true or false" : "a number",
+                       shown(text));
+  }
+  switch (type) {
+    case FieldDescriptor::CPPTYPE_BOOL: return put_bool(message, field, text);
+    case FieldDescriptor::CPPTYPE_DOUBLE: return put_double(message, field, text);
+    default: return put_whole(message, field, text);
+  }
+}
+
+bool is_any(const FieldDescriptor& field) {
+  return field.message_type() != nullptr &&
+         field.message_type()->full_name() == "google.protobuf.Any";
+}
+
+const Descriptor* parameters_type(const Message& holder) {
+  const FieldDescriptor* name_field = holder.GetDescriptor()->FindFieldByName("name");
+  if (name_field == nullptr || name_field->cpp_type() != FieldDescriptor::CPPTYPE_STRING) {
+    return nullptr;
+  }
+  std::string type = "orrery.";
+  bool upper = true;
+  for (const char c : holder.GetReflection()->GetString(holder, name_field)) {
+    const bool lower = c >= 'a' && c <= 'z';
+    if (!lower && !is_digit(c) && c != '-') return nullptr;
+    if (c != '-') type += upper && lower ? static_cast<char>(c - 'a' + 'A') : c;
+    upper = c == '-';
+  }
+  return DescriptorPool::generated_pool()->FindMessageTypeByName(type + "Parameters");
+}
+
+Message* new_message(const Descriptor& type) {
+  const Message* prototype = MessageFactory::generated_factory()->GetPrototype(&type);
+  return prototype == nullptr ? nullptr : prototype->New();
+}
+
+bool is_present(const Message& message, const FieldDescriptor& field) {
+  const auto& reflection = *message.GetReflection();
+  return field.is_repeated() ? reflection.FieldSize(message, &field) > 0
+                             : reflection.HasField(message, &field);
+}
+
+}  // namespace orrery
