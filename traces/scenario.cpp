@@ -15,11 +15,6 @@
 namespace orrery {
 namespace {
 
-Error problem_at(const SourceMap& places, const std::string& path, const std::string& message) {
-  if (places.empty()) return Error(ErrorKind::bad_input, path + ": " + message);
-  return Error(places.place(path), message);
-}
-
 std::uint64_t rank_count(const Layout& layout) {
   return std::uint64_t{layout.tensor()} * layout.pipeline() * layout.data();
 }

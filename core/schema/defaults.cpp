@@ -19,8 +19,8 @@ bool all_defaults(const Descriptor& type, int depth = 0) {
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
     const bool nested = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-    const bool has_default =
-        nested ? all_defaults(*field.message_type(), depth + 1) : !rule_of(field).default_().empty();
+    const bool has_default = nested ? all_defaults(*field.message_type(), depth + 1)
+                                    : !rule_of(field).default_().empty();
     if (field.is_repeated() || !has_default) return false;
   }
   return true;
