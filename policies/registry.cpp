@@ -9,6 +9,8 @@
 #include "core/error.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/scheduling/predictive_rebalance.hpp"
+#include "policies/scheduling/fifo.hpp"
+#include "policies/scheduling/sjf.hpp"
 #include "policies/static_policy.hpp"
 
 namespace orrery {
@@ -35,8 +37,10 @@ struct Entry {
 
 /// One line a policy, in alphabetical order.
 constexpr std::array kPolicies{
+    Entry{"fifo", Family::scheduling, new_policy<FifoPolicy>, new_message<FifoParameters>},
     Entry{"predictive-rebalance", Family::scheduling, new_policy<PredictiveRebalance>,
           new_message<PredictiveRebalanceParameters>},
+    Entry{"sjf", Family::scheduling, new_policy<SjfPolicy>, new_message<SjfParameters>},
     Entry{"static", Family::scheduling, new_policy<StaticPolicy>, new_message<StaticParameters>},
 };
 

@@ -1,0 +1,150 @@
+#include "traces/report.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/schema/json.hpp"
+#include "core/units.hpp"
+
+namespace orrery {
+namespace {
+
+template <class Message>
+std::string json_text(const Message& report, bool with_host) {
+  nlohmann::ordered_json json = to_json(report);
+  if (!with_host) json.erase("host");
+  return json.dump(2);
+}
+
+std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+std::string duration(double seconds) { return format_quantity(seconds, Dimension::time); }
+
+/// A value that may be unknown, as text.
+template <class Format>
+std::string known(bool present, double value, Format format) {
+  return present ? format(value) : "not known";
+}
+
+std::string grouped(std::uint64_t value) {
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string energy(double joules) {
+  const double hours = joules / 3.6e6;
+  if (hours >= 1000) return fmt::format("{:.3g} MWh", hours / 1000);
+  return hours >= 1 ? fmt::format("{:.3g} kWh", hours) : fmt::format("{:.3g} J", joules);
+}
+
+std::string steps(const Report& r) {
+  std::string text = grouped(r.steps_completed()) + " completed";
+  if (r.has_iterations_simulated()) {
+    text += fmt::format(", {} of them simulated, {} equal ones counted",
+                        grouped(r.iterations_simulated()),
+                        grouped(r.iterations_fast_forwarded()));
+  }
+  return text;
+}
+
+std::string step_time(const Report& r) {
+  const std::string median = known(r.has_step_time_s(), r.step_time_s(), duration);
+  if (!r.has_step_time_s() || !r.has_ideal_step_time_s() || r.ideal_step_time_s() <= 0) {
+    return median + " median";
+  }
+  return fmt::format("{} median, {:.2f} x the ideal {}", median,
+                     r.step_time_s() / r.ideal_step_time_s(), duration(r.ideal_step_time_s()));
+}
+
+std::string throughput(const Report& r) {
+  const auto rate = [](double v) { return grouped(static_cast<std::uint64_t>(v + 0.5)); };
+  return fmt::format("{} tokens/s, MFU {}", known(r.has_tokens_per_s(), r.tokens_per_s(), rate),
+                     known(r.has_mfu(), r.mfu(), percent));
+}
+
+std::string breakdown(const Report& r) {
+  if (!r.has_breakdown()) return "not known";
+  const Breakdown& b = r.breakdown();
+  return fmt::format("compute {}, communication {}, bubble {}, waiting {}, lost {}",
+                     percent(b.compute()), percent(b.exposed_communication()),
+                     percent(b.bubble()), percent(b.waiting()), percent(b.lost()));
+}
+
+std::string learning(const Report& r) {
+  if (!r.has_final_loss()) return "";
+  std::string text = fmt::format(", loss {:.3f} nats a token", r.final_loss());
+  if (r.has_unigram_entropy()) text += fmt::format(" (unigram {:.3f})", r.unigram_entropy());
+  return text;
+}
+
+std::string memory(const Report& r) {
+  const auto gib = [](double bytes) {
+    return fmt::format("{:.3g} GiB", bytes / (1024.0 * 1024 * 1024));
+  };
+  return known(r.has_memory_per_gpu_bytes(), r.memory_per_gpu_bytes(), gib) +
+         " per GPU, modelled" + learning(r);
+}
+
+std::string host(const Report& r) {
+  if (!r.has_host()) return "not known";
+  std::string text = fmt::format("{} wall, {} CPU, {:.0f} MB", duration(r.host().wall_s()),
+                                 duration(r.host().cpu_s()), r.host().peak_rss_bytes() / 1e6);
+  if (r.has_real_cpu_cores()) {
+    text += fmt::format(", the ranks kept {:.2f} cores busy", r.real_cpu_cores());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string report_json(const Report& report, bool with_host) {
+  return json_text(report, with_host);
+}
+
+std::string report_json(const JobsReport& report, bool with_host) {
+  return json_text(report, with_host);
+}
+
+std::string report_summary(const Report& r) {
+  const bool live = r.mode() == "live";
+  const char* const origin = live ? "measured" : "modelled";
+  const auto dollars = [](double v) { return fmt::format("{:.2f} USD", v); };
+  const std::vector<std::pair<const char*, std::string>> lines{
+      {live ? "live run" : "simulation", fmt::format("{}, {} ranks, seed {}", r.scenario(),
+                                                     grouped(r.ranks()), r.seed())},
+      {"steps", steps(r)},
+      {"elapsed", fmt::format("{}, {}", known(r.has_elapsed_s(), r.elapsed_s(), duration),
+                              origin)},
+      {"step time", fmt::format("{}, {}", step_time(r), origin)},
+      {"throughput", fmt::format("{}, {}", throughput(r), origin)},
+      {"GPU time", fmt::format("{} busy, {} goodput",
+                               known(r.has_gpu_utilization(), r.gpu_utilization(), percent),
+                               known(r.has_goodput(), r.goodput(), percent))},
+      {"shares", breakdown(r)},
+      {"memory", memory(r)},
+      {"energy, cost", fmt::format("{}, {}, modelled",
+                                   known(r.has_energy_j(), r.energy_j(), energy),
+                                   known(r.has_cost_usd(), r.cost_usd(), dollars))},
+      {"decisions", fmt::format("{} on {} events", grouped(r.decisions()), grouped(r.events()))},
+      {"failures", fmt::format("{}; micro-batches lost {}, repeated {}, recomputed {}",
+                               r.failures_size(), grouped(r.micro_batches_lost()),
+                               grouped(r.micro_batches_repeated()),
+                               grouped(r.micro_batches_recomputed()))},
+      {"this machine", host(r)},
+  };
+  std::string text;
+  for (const auto& [label, value] : lines) text += fmt::format("{:<14}{}\n", label, value);
+  return text;
+}
+
+std::string version() { return ORRERY_VERSION; }
+
+}  // namespace orrery

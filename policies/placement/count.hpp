@@ -1,0 +1,15 @@
+// Placement by number alone: a job fits if it needs no more than all free GPUs together. It gets
+// the lowest-numbered ones.
+#pragma once
+
+#include "policies/placement/placer.hpp"
+
+namespace orrery {
+
+class CountPlacer : public Placer {
+ public:
+  std::string_view name() const override { return "count"; }
+  std::optional<std::vector<GpuId>> place(const JobSpec& job, FreeGpus& free) const override;
+};
+
+}  // namespace orrery

@@ -1,0 +1,37 @@
+#include "policies/scheduling/fifo.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/error.hpp"
+#include "policies/parameters.pb.h"
+
+namespace orrery {
+
+std::string FifoPolicy::placement(const google::protobuf::Message& parameters) const {
+  return dynamic_cast<const FifoParameters&>(parameters).placement();
+}
+
+void FifoPolicy::enter(const JobSpec& job) { cursor_ = std::min(cursor_, job.id.value); }
+
+void FifoPolicy::drop(const JobSpec& job) {
+  if (job.id.value == cursor_) ++cursor_;
+}
+
+std::optional<JobId> FifoPolicy::head(const JobTable& jobs) {
+  while (cursor_ < jobs.size() && jobs[cursor_].phase != JobPhase::waiting) ++cursor_;
+  if (cursor_ >= jobs.size()) return {};
+  return JobId{cursor_};
+}
+
+void FifoPolicy::save(Archive& archive) const { archive += std::to_string(cursor_); }
+
+void FifoPolicy::load(const Archive& archive) {
+  const char* const end = archive.data() + archive.size();
+  const auto [stop, error] = std::from_chars(archive.data(), end, cursor_);
+  if (error != std::errc{} || stop != end) {
+    throw Error(ErrorKind::bad_input, "the saved state is not one of policy 'fifo'");
+  }
+}
+
+}  // namespace orrery

@@ -1,0 +1,27 @@
+// First come, first served: the job queue in order of submission; the first job that cannot be
+// placed blocks the rest.
+#pragma once
+
+#include "policies/scheduling/strict_queue.hpp"
+
+namespace orrery {
+
+/// The queue is the waiting jobs of the table from a cursor on: no job behind it waits.
+class FifoPolicy : public StrictQueue {
+ public:
+  void save(Archive& archive) const override;
+  void load(const Archive& archive) override;
+
+ protected:
+  std::string placement(const google::protobuf::Message& parameters) const override;
+  const char* reason() const override { return "first in line"; }
+  void enter(const JobSpec& job) override;
+  void drop(const JobSpec& job) override;
+  std::optional<JobId> head(const JobTable& jobs) override;
+  void clear() override { cursor_ = 0; }
+
+ private:
+  std::uint32_t cursor_ = 0;
+};
+
+}  // namespace orrery

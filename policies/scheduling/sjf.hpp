@@ -1,0 +1,33 @@
+// Shortest job first: the job queue by total duration, ties in order of submission; the first job
+// that cannot be placed blocks the rest. A job of unknown duration counts as the shortest.
+#pragma once
+
+#include <set>
+#include <utility>
+
+#include "policies/scheduling/strict_queue.hpp"
+
+namespace orrery {
+
+class SjfPolicy : public StrictQueue {
+ public:
+  /// Size and digest of the queue; the queue itself is the waiting jobs, from which it is filled
+  /// anew at the first observation after load().
+  void save(Archive& archive) const override;
+  void load(const Archive& archive) override;
+
+ protected:
+  std::string placement(const google::protobuf::Message& parameters) const override;
+  const char* reason() const override { return "shortest first"; }
+  void enter(const JobSpec& job) override;
+  void drop(const JobSpec& job) override;
+  std::optional<JobId> head(const JobTable& jobs) override;
+  void clear() override;
+
+ private:
+  using Place = std::pair<Nanos, JobId>;
+  std::set<Place> queue_;
+  std::uint64_t digest_ = 0;  ///< exclusive or over the queued jobs, kept as they come and go
+};
+
+}  // namespace orrery
