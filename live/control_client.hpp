@@ -1,0 +1,30 @@
+// An agent's end of the control plane.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "live/control.pb.h"
+
+namespace orrery::live {
+
+class ControlClient {
+ public:
+  /// Opens the stream and sends `hello`. Does not wait for an answer.
+  ControlClient(const std::string& address, const Hello& hello);
+  ~ControlClient();
+
+  /// Blocks; nothing when the stream has ended. One thread reads.
+  std::optional<ControllerMessage> read();
+  /// False when the stream has ended. From any thread.
+  bool send(const AgentMessage& message);
+  /// Ends the stream, after what was sent has been delivered. No send() afterwards.
+  void finish();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace orrery::live

@@ -1,0 +1,37 @@
+// The data plane as a trainer sees it: collectives over the ranks of one job. Implemented over
+// gRPC streams (grpc_fabric); the ring itself is ring.hpp. Every rank calls the same operations in
+// the same order, one at a time, from one thread; abort() may come from any thread.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+
+namespace orrery::live {
+
+/// An operation that cannot complete because a rank is gone or abort() was called.
+class FabricBroken : public std::exception {
+ public:
+  explicit FabricBroken(std::string reason) : reason_(std::move(reason)) {}
+  const char* what() const noexcept override { return reason_.c_str(); }
+
+ private:
+  std::string reason_;
+};
+
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+  virtual std::uint32_t rank() const = 0;
+  virtual std::uint32_t ranks() const = 0;
+  /// Replaces every rank's `values` by their sum. The order of summation is fixed by the number
+  /// of ranks and values alone, and all ranks end with the same bits. Throws FabricBroken.
+  virtual void all_reduce(std::span<float> values) = 0;
+  /// Wakes a blocked operation at once and makes this and all later ones throw FabricBroken.
+  virtual void abort(const std::string& reason) = 0;
+  /// Round trip of the newest small message to the next rank and back, seconds; 0: none yet.
+  virtual double round_trip() const = 0;
+};
+
+}  // namespace orrery::live

@@ -1,0 +1,55 @@
+// orrery-live: without arguments the controller of one run, asked over the inherited socket;
+// `orrery-live agent --rank R` one rank of it; `orrery-live probe` what of CUDA this machine has.
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "live/agent.hpp"
+#include "live/cuda_module.hpp"
+#include "live/live_backend.hpp"
+#include "policies/worker.hpp"
+
+namespace orrery::live {
+namespace {
+
+int print_probe() {
+  const CudaProbe probe = probe_cuda();
+  fmt::print("module: {}\n", probe.module_loaded ? "loaded" : "not loaded");
+  fmt::print("devices: {}\n", probe.devices);
+  for (const CudaDevice& device : probe.list) {
+    fmt::print("  {} ({:.1f} GiB, compute capability {})\n", device.name,
+               device.memory_bytes / (1 << 30), device.compute_capability);
+  }
+  if (!probe.reason.empty()) fmt::print("reason: {}\n", probe.reason);
+  if (!probe.nccl_version.empty()) fmt::print("nccl: {}\n", probe.nccl_version);
+  return 0;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) return serve_run("live", make_live_backend);
+  if (arguments.size() == 3 && arguments[0] == "agent" && arguments[1] == "--rank") {
+    return run_agent(static_cast<std::uint32_t>(std::strtoul(arguments[2].c_str(), nullptr, 10)));
+  }
+  if (arguments.size() == 1 && arguments[0] == "probe") return print_probe();
+  throw Error(ErrorKind::usage, "orrery-live is started by `orrery live`");
+}
+
+}  // namespace
+}  // namespace orrery::live
+
+int main(int count, char** values) {
+  try {
+    return orrery::live::run({values + 1, values + count});
+  } catch (const orrery::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return static_cast<int>(error.kind());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return static_cast<int>(orrery::ErrorKind::internal);
+  }
+}

@@ -1,0 +1,10 @@
+// The version of the control protocol; agents of another one are turned away.
+#pragma once
+
+#include <cstdint>
+
+namespace orrery::live {
+
+inline constexpr std::uint32_t kProtocol = 1;
+
+}  // namespace orrery::live

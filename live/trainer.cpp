@@ -1,0 +1,155 @@
+#include "live/trainer.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "live/model.hpp"
+
+namespace orrery::live {
+namespace {
+
+void add_op(StepReport& report, OpPhase phase, std::uint64_t micro_batch, Nanos start, Nanos end,
+            double bytes) {
+  OpDone& op = *report.add_ops();
+  op.set_phase(phase);
+  op.set_micro_batch(micro_batch);
+  op.set_start(start);
+  op.set_duration(end - start);
+  op.set_bytes(bytes);
+}
+
+}  // namespace
+
+struct Trainer::Marks {
+  Clock::time_point start = Clock::now();
+  Nanos now() const { return since(start); }
+};
+
+Trainer::Trainer(const Scenario& scenario, const Text& text, Device& device, Fabric& fabric)
+    : scenario_(scenario), text_(text), device_(device), fabric_(fabric) {}
+
+void Trainer::stop() {
+  const std::scoped_lock lock(mutex_);
+  stopped_ = true;
+  stopping_.notify_all();
+}
+
+void Trainer::wait_until(Clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  if (stopping_.wait_until(lock, deadline, [this] { return stopped_; })) throw Stopped{};
+}
+
+void Trainer::begin_micro_batch(Clock::time_point start, Clock::time_point deadline) {
+  const std::scoped_lock lock(mutex_);
+  computing_ = true;
+  micro_batch_start_ = start;
+  micro_batch_deadline_ = deadline;
+}
+
+void Trainer::end_micro_batch() {
+  const std::scoped_lock lock(mutex_);
+  computing_ = false;
+  const Nanos spent = since(micro_batch_start_);
+  progress_.set_micro_batches_done(progress_.micro_batches_done() + 1);
+  progress_.set_micro_batch_time(spent);
+  progress_.set_busy(progress_.busy() + spent);
+  const double sequences = scenario_.job().micro_batch();
+  progress_.set_bytes_moved(progress_.bytes_moved() +
+                            sequences * memory_traffic(scenario_.job().sequence_length()));
+}
+
+ProgressSample Trainer::snapshot() {
+  const std::scoped_lock lock(mutex_);
+  ProgressSample sample = progress_;
+  sample.set_cpu(process_cpu());
+  sample.set_elapsed(since(born_));
+  sample.set_round_trip(to_nanos(fabric_.round_trip()));
+  if (!computing_) return sample;
+  const Nanos spent = since(micro_batch_start_);
+  const Nanos planned = (micro_batch_deadline_ - micro_batch_start_) / std::chrono::nanoseconds(1);
+  const double part = static_cast<double>(spent) / static_cast<double>(std::max<Nanos>(planned, 1));
+  sample.set_micro_batches_done(sample.micro_batches_done() + std::min(part, 0.999));
+  sample.set_busy(sample.busy() + spent);
+  return sample;
+}
+
+double Trainer::micro_batch(Step step, std::uint64_t id) {
+  const Job& job = scenario_.job();
+  const std::size_t length = job.sequence_length() + BuiltinModel::context;
+  const std::vector<std::uint8_t> bytes =
+      text_.sample(scenario_.run().seed(), step, id, job.micro_batch(), length);
+  double loss = 0;
+  for (std::size_t i = 0; i < job.micro_batch(); ++i) {
+    loss += device_.accumulate(std::span(bytes).subspan(i * length, length));
+  }
+  return loss;
+}
+
+double Trainer::compute(const StepPlan& plan, const Share& share, Marks& marks,
+                        StepReport& report) {
+  // Deadlines count from the step's start, so that one late wake-up does not delay the rest.
+  const double cost = static_cast<double>(scenario_.job().pace().micro_batch()) / plan.speed();
+  const auto deadline = [&](std::uint32_t done) {
+    return marks.start + std::chrono::nanoseconds(static_cast<Nanos>(cost * done));
+  };
+  double loss = 0;
+  for (std::uint32_t i = 0; i < share.count(); ++i) {
+    const Nanos start = marks.now();
+    begin_micro_batch(Clock::now(), deadline(i + 1));
+    const Nanos cpu_before = thread_cpu();
+    loss += micro_batch(plan.step(), share.first() + i);
+    report.set_work(report.work() + thread_cpu() - cpu_before);
+    wait_until(deadline(i + 1));
+    end_micro_batch();
+    add_op(report, COMPUTE, share.first() + i, start, marks.now(), 0);
+  }
+  report.set_compute(marks.now());
+  check_pace(report, static_cast<Nanos>(cost * share.count()));
+  return loss;
+}
+
+void Trainer::check_pace(const StepReport& report, Nanos allowed) const {
+  if (report.work() <= allowed) return;
+  throw Error(ErrorKind::environment,
+              fmt::format("rank {} needed {:.1f} ms of CPU in step {} for work whose pace allows "
+                          "{:.1f} ms: raise job.pace.micro_batch or use fewer ranks",
+                          fabric_.rank(), to_seconds(report.work()) * 1e3, report.step(),
+                          to_seconds(allowed) * 1e3));
+}
+
+StepReport Trainer::run_step(const StepPlan& plan) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (stopped_) throw Stopped{};
+    progress_.set_step(plan.step());
+    progress_.set_micro_batches_done(0);
+  }
+  Marks marks;
+  StepReport report;
+  report.set_step(plan.step());
+  report.set_epoch(plan.epoch());
+  device_.zero_gradient();
+  const Share& share = plan.shares(static_cast<int>(fabric_.rank()));
+  const Job& job = scenario_.job();
+  report.set_loss_sum(compute(plan, share, marks, report));
+  report.set_predictions(std::uint64_t{share.count()} * job.micro_batch() *
+                         job.sequence_length());
+
+  const std::span<float> gradient = device_.gradient();
+  fabric_.all_reduce(gradient);
+  const Nanos reduced = marks.now();
+  add_op(report, GRADIENT, 0, report.compute(), reduced,
+         static_cast<double>(gradient.size_bytes()));
+  double total = 0;
+  for (const Share& each : plan.shares()) total += each.count();
+  total *= static_cast<double>(job.micro_batch()) * job.sequence_length();
+  device_.update(static_cast<float>(1.0 / total));
+  report.set_duration(marks.now());
+  add_op(report, OPTIMIZER, 0, reduced, report.duration(), 0);
+  return report;
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,154 @@
+#include "live/grpc_fabric.hpp"
+
+#include <atomic>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "core/random.hpp"
+#include "live/run_folder.hpp"
+
+namespace orrery::live {
+namespace {
+
+/// A ring in this process; real sockets between the ranks.
+class Fabrics {
+ public:
+  explicit Fabrics(std::uint32_t ranks) {
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      addresses_.push_back("unix:" + folder_.path() + "/" + std::to_string(rank));
+      all_.push_back(std::make_unique<GrpcFabric>(rank, ranks, addresses_.back(), "secret"));
+    }
+    for (auto& fabric : all_) fabric->connect(addresses_);
+  }
+  GrpcFabric& operator[](std::size_t rank) { return *all_[rank]; }
+  void close(std::size_t rank) { all_[rank].reset(); }
+
+  template <class Action>
+  void on_every_rank(Action action) {
+    std::vector<std::jthread> threads;
+    for (auto& fabric : all_) {
+      if (fabric) threads.emplace_back([&fabric = *fabric, &action] { action(fabric); });
+    }
+  }
+
+ private:
+  RunFolder folder_;
+  std::vector<std::string> addresses_;
+  std::vector<std::unique_ptr<GrpcFabric>> all_;
+};
+
+using Vectors = std::vector<std::vector<float>>;
+
+Vectors random_vectors(std::uint32_t ranks, std::size_t size) {
+  Rng rng(ranks + size);
+  Vectors out(ranks, std::vector<float>(size));
+  for (auto& values : out) {
+    for (float& value : values) value = static_cast<float>(rng.normal());
+  }
+  return out;
+}
+
+class GrpcFabricSizes : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::size_t>> {};
+
+TEST_P(GrpcFabricSizes, SumsOverAllRanksTwiceInARow) {
+  const auto [ranks, size] = GetParam();
+  const Vectors before = random_vectors(ranks, size);
+  Vectors after = before;
+  Fabrics fabrics(ranks);
+  fabrics.on_every_rank([&](GrpcFabric& fabric) { fabric.all_reduce(after[fabric.rank()]); });
+  for (std::size_t i = 0; i < size; ++i) {
+    double expected = 0;
+    for (const auto& values : before) expected += values[i];
+    ASSERT_NEAR(after[0][i], expected, 1e-5) << i;
+  }
+  for (const auto& values : after) EXPECT_EQ(values, after[0]);
+  const float first = after[0].front();
+  fabrics.on_every_rank([&](GrpcFabric& fabric) { fabric.all_reduce(after[fabric.rank()]); });
+  EXPECT_NEAR(after[0].front(), first * static_cast<float>(ranks), 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GrpcFabricSizes,
+                         ::testing::Combine(::testing::Values(1u, 2u, 3u, 4u),
+                                            ::testing::Values(std::size_t{1}, std::size_t{7},
+                                                              std::size_t{1000},
+                                                              std::size_t{100'000})));
+
+/// All ranks but 0 enter an all-reduce that cannot end; `interrupt` ends it.
+template <class Interrupt>
+std::uint32_t broken_ranks(Fabrics& fabrics, Interrupt interrupt) {
+  std::atomic<std::uint32_t> broken = 0;
+  std::vector<std::jthread> threads;
+  for (std::size_t rank = 1; rank < 4; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::vector<float> values(1000, 1.0F);
+      try {
+        fabrics[rank].all_reduce(values);
+      } catch (const FabricBroken&) {
+        ++broken;
+      }
+    });
+  }
+  interrupt();
+  threads.clear();
+  return broken;
+}
+
+TEST(GrpcFabric, AbortWakesEveryBlockedRank) {
+  Fabrics fabrics(4);
+  const auto abort = [&] { fabrics[2].abort("enough"); };
+  EXPECT_EQ(broken_ranks(fabrics, abort), 3u);
+  std::vector<float> values(10);
+  EXPECT_THROW(fabrics[2].all_reduce(values), FabricBroken);  // and it stays broken
+}
+
+TEST(GrpcFabric, ARankThatGoesWakesTheOthers) {
+  Fabrics fabrics(4);
+  EXPECT_EQ(broken_ranks(fabrics, [&] { fabrics.close(0); }), 3u);
+}
+
+TEST(GrpcFabric, AStrangerIsRefusedAndChangesNothing) {
+  Fabrics fabrics(2);
+  RunFolder folder;
+  const std::string own = "unix:" + folder.path() + "/stranger";
+  GrpcFabric stranger(0, 2, own, "guess");
+  GrpcFabric victim(1, 2, "unix:" + folder.path() + "/victim", "secret");
+  stranger.connect({own, "unix:" + folder.path() + "/victim"});
+  std::vector<float> values(1000, 1.0F);
+  EXPECT_THROW(stranger.all_reduce(values), FabricBroken);
+  GrpcFabric neighbour(0, 2, "unix:" + folder.path() + "/neighbour", "secret");
+  const std::vector<std::string> addresses{"unix:" + folder.path() + "/neighbour",
+                                           "unix:" + folder.path() + "/victim"};
+  neighbour.connect(addresses);
+  victim.connect(addresses);
+  std::vector<float> other(1000, 2.0F);
+  std::jthread thread([&] { victim.all_reduce(other); });
+  std::vector<float> mine(1000, 1.0F);
+  neighbour.all_reduce(mine);
+  EXPECT_EQ(mine[999], 3.0F);
+}
+
+TEST(GrpcFabric, MeasuresTheRoundTripOfALink) {
+  Fabrics fabrics(2);
+  EXPECT_EQ(fabrics[0].round_trip(), 0);
+  for (int i = 0; i < 50 && fabrics[0].round_trip() == 0; ++i) {
+    fabrics.on_every_rank([](GrpcFabric& fabric) {
+      std::vector<float> values(1, 1.0F);
+      fabric.all_reduce(values);
+    });
+  }
+  EXPECT_GT(fabrics[0].round_trip(), 0);
+}
+
+TEST(GrpcFabric, AnAddressThatCannotBeIsAnEnvironmentError) {
+  try {
+    GrpcFabric fabric(0, 1, "unix:/no/such/folder/socket", "secret");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::environment);
+  }
+}
+
+}  // namespace
+}  // namespace orrery::live

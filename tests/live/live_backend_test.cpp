@@ -1,0 +1,198 @@
+// Whole live runs: a controller and its agents, started as the command line starts them.
+#include "live/live_backend.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "core/process.hpp"
+#include "policies/recorder.hpp"
+#include "traces/scenario.hpp"
+
+namespace orrery::live {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kProgram = std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live";
+
+/// Four ranks, eight micro-batches of 40 ms a step.
+RunRequest request(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all{"job.global_batch=8", "run.steps=6", "faults=[]",
+                               "policies=[{name: static}]"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  RunRequest out;
+  *out.mutable_scenario() =
+      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml", all)
+          .scenario;
+  out.set_mode("drive");
+  out.set_fabric("grpc");
+  return out;
+}
+
+/// Processes that run our program as agents, of this user's runs.
+std::vector<pid_t> agents() {
+  std::vector<pid_t> found;
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::error_code failure;
+    const fs::path program = fs::read_symlink(entry.path() / "exe", failure);
+    if (failure || program != fs::canonical(kProgram)) continue;
+    std::string line;
+    std::ifstream(entry.path() / "cmdline") >> line;
+    if (line.find("agent") != std::string::npos) found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+/// Waits until `done`, at most ten seconds; what it said last.
+bool eventually(const std::function<bool()>& done) {
+  for (int i = 0; i < 1000 && !done(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return done();
+}
+
+std::size_t run_folders() {
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator("/tmp")) {
+    count += entry.path().filename().string().starts_with("orrery-live-") ? 1 : 0;
+  }
+  return count;
+}
+
+void expect_nothing_left() {
+  EXPECT_TRUE(eventually([] { return agents().empty(); }));
+  EXPECT_EQ(run_folders(), 0u);
+}
+
+void expect_failure(const RunRequest& asked, ErrorKind kind, const std::string& part) {
+  try {
+    run_in_worker(kProgram, asked);
+    FAIL() << "the run went well";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  }
+  expect_nothing_left();
+}
+
+TEST(LiveBackend, TrainsAndAccountsForEveryMicroBatch) {
+  const Report report = run_in_worker(kProgram, request({"run.steps=30", "job.global_batch=16"}));
+  EXPECT_EQ(report.mode(), "live");
+  EXPECT_EQ(report.ranks(), 4u);
+  EXPECT_EQ(report.steps_completed(), 30u);
+  EXPECT_EQ(report.micro_batches_lost(), 0u);
+  EXPECT_EQ(report.micro_batches_repeated(), 0u);
+  EXPECT_EQ(report.micro_batches_recomputed(), 0u);
+  EXPECT_EQ(report.parameters_sha256().size(), 64u);
+  EXPECT_EQ(report.losses_size(), 30);
+  EXPECT_LT(report.final_loss(), report.unigram_entropy());
+  EXPECT_GT(report.final_loss(), 0.5);  // a text is not learned in thirty steps
+  EXPECT_GE(report.step_time_s(), 4 * 0.040);
+  EXPECT_DOUBLE_EQ(report.ideal_step_time_s(), 4 * 0.040);
+  EXPECT_FALSE(report.has_mfu());
+  EXPECT_GT(report.real_cpu_cores(), 0);
+  EXPECT_NEAR(report.breakdown().compute() + report.breakdown().waiting() +
+                  report.breakdown().exposed_communication(),
+              1, 1e-9);
+  expect_nothing_left();
+}
+
+TEST(LiveBackend, AShiftSparesTheStragglerAndTrainsTheSameModel) {
+  const std::vector<std::string> slow{"job.global_batch=24", "run.steps=12",
+                                      "faults=[{rank: 2, at_step: 2, slow: 4}]"};
+  std::vector<std::string> shifting = slow;
+  shifting.push_back("policies=[{name: predictive-rebalance}]");
+  const std::string log = ::testing::TempDir() + "/live-shift.log";
+  RunRequest recorded = request(shifting);
+  recorded.set_record(log);
+
+  const Report left_alone = run_in_worker(kProgram, request(slow));
+  const Report shifted = run_in_worker(kProgram, recorded);
+  EXPECT_EQ(left_alone.decisions(), 0u);
+  EXPECT_GE(shifted.decisions(), 1u);
+  EXPECT_EQ(shifted.faults_injected(), 1u);
+  // Pacing never ends early: left alone, the straggler needs 6 x 160 ms in every step.
+  EXPECT_GE(*std::min_element(left_alone.step_times_s().begin() + 2,
+                              left_alone.step_times_s().end()), 0.959);
+  EXPECT_LT(shifted.step_times_s().Get(11), 0.959);
+  EXPECT_EQ(shifted.micro_batches_lost() + shifted.micro_batches_repeated(), 0u);
+  EXPECT_NEAR(shifted.final_loss(), left_alone.final_loss(), 1e-3 * left_alone.final_loss());
+
+  const ReplayResult replay = replay_log(log, {});
+  EXPECT_EQ(replay.first_difference, "");
+  EXPECT_EQ(replay.decisions, shifted.decisions());
+  EXPECT_EQ(replay.decision_trace_sha256, shifted.decision_trace_sha256());
+  fs::remove(log);
+  expect_nothing_left();
+}
+
+TEST(LiveBackend, AKilledRankEndsTheRunWithItsCause) {
+  const Report report = run_in_worker(
+      kProgram, request({"faults=[{rank: 1, at_step: 3, kill: true}]"}));
+  EXPECT_EQ(report.steps_completed(), 3u);
+  ASSERT_EQ(report.failures_size(), 1);
+  EXPECT_NE(report.failures(0).cause().find("rank 1 killed by signal 9"), std::string::npos)
+      << report.failures(0).cause();
+  EXPECT_FALSE(report.failures(0).has_resumed_s());
+  EXPECT_EQ(report.micro_batches_lost(), 0u);
+  EXPECT_FALSE(report.has_parameters_sha256());
+  expect_nothing_left();
+}
+
+TEST(LiveBackend, ARankKilledFromOutsideIsNoticed) {
+  const std::jthread killer([] {
+    EXPECT_TRUE(eventually([] { return agents().size() == 4; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    const auto found = agents();
+    if (!found.empty()) kill(found.back(), SIGKILL);
+  });
+  const Report report = run_in_worker(kProgram, request({"run.steps=1000"}));
+  EXPECT_LT(report.steps_completed(), 1000u);
+  ASSERT_EQ(report.failures_size(), 1);
+  EXPECT_NE(report.failures(0).cause().find("killed by signal 9"), std::string::npos);
+  expect_nothing_left();
+}
+
+TEST(LiveBackend, AKilledControllerLeavesNothingBehind) {
+  ChildProcess controller(kProgram, {});
+  ASSERT_TRUE(write_message(controller.channel(),
+                            request({"run.steps=1000"}).SerializeAsString()));
+  ASSERT_TRUE(eventually([] { return agents().size() == 4; }));
+  ASSERT_TRUE(eventually([] { return run_folders() == 0; }));  // all are connected
+  controller.signal(SIGKILL);
+  EXPECT_EQ(controller.wait().signal, SIGKILL);
+  expect_nothing_left();
+}
+
+TEST(LiveBackend, WorkThatThePaceCannotHoldFailsTheRun) {
+  expect_failure(request({"job.pace.micro_batch=1 ms", "job.sequence_length=512"}),
+                 ErrorKind::environment, "job.pace.micro_batch");
+}
+
+TEST(LiveBackend, RefusesWhatItCannotRun) {
+  expect_failure(request({"live.text=/no/such/text"}), ErrorKind::bad_input, "live.text");
+  expect_failure(request({"faults=[{rank: 1, at_time: 1 s, slow: 2}]"}),
+                 ErrorKind::bad_input, "faults[0]");
+  RunRequest shadow = request({});
+  shadow.set_mode("shadow");
+  expect_failure(shadow, ErrorKind::usage, "shadow");
+  RunRequest nccl = request({});
+  nccl.set_fabric("nccl");
+  expect_failure(nccl, ErrorKind::environment, "nccl");
+}
+
+}  // namespace
+}  // namespace orrery::live
