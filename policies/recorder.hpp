@@ -64,8 +64,8 @@ struct ReplayResult {
   std::string first_difference;  ///< empty: identical
 };
 
-/// Feeds, through drive(), the log's observations to the policies named in its header (with `overrides`, such as
-/// "predictive-rebalance.late_threshold=0.2", applied to their parameters) and compares.
+/// Feeds the log's observations, through drive(), to the policies named in its header (with
+/// `overrides`, such as "predictive-rebalance.gain_threshold=0.2", applied to their parameters).
 /// Stops at the first difference: another decision, another state of the policies after a call, or
 /// (at the end) other bytes than were recorded.
 /// Throws bad_input on a file that is no log, is cut short, or has another format.
