@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include "core/error.hpp"
 #include "policies/codec.hpp"
@@ -45,6 +46,7 @@ class LogReader {
       bytes_.append(piece, got);
     }
     offset_ += bytes_.size();
+    const google::protobuf::LogSilencer quiet;  // what is wrong is said below
     if (!record.ParseFromString(bytes_)) refuse(number_ == 0 ? "is no log" : "is damaged");
     ++number_;
     return true;

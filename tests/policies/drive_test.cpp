@@ -38,6 +38,10 @@ class Scripted : public Policy {
   bool rests_;
 };
 
+std::unique_ptr<Scripted> idle(Needs needs, bool rests = true) {
+  return std::make_unique<Scripted>(needs, std::vector<Action>{}, rests);
+}
+
 PolicyStack::Member member(std::string name, Family family, std::unique_ptr<Policy> policy) {
   return {.name = std::move(name), .family = family, .policy = std::move(policy),
           .parameters = nullptr};
@@ -111,9 +115,9 @@ TEST(Drive, WhatTheBackendLacksIsNamed) {
 
 TEST(PolicyStack, NeedsAreTheUnionAndTicksTheShortest) {
   PolicyStack policies = stack(
-      member("a", Family::scheduling, std::make_unique<Scripted>(Needs{1, 2, 500}, std::vector<Action>{})),
-      member("b", Family::scheduling, std::make_unique<Scripted>(Needs{4, 8, 0}, std::vector<Action>{})),
-      member("c", Family::scheduling, std::make_unique<Scripted>(Needs{1, 1, 200}, std::vector<Action>{})));
+      member("a", Family::scheduling, idle({1, 2, 500})),
+      member("b", Family::scheduling, idle({4, 8, 0})),
+      member("c", Family::scheduling, idle({1, 1, 200})));
   EXPECT_EQ(policies.needs().signals, 5u);
   EXPECT_EQ(policies.needs().actions, 11u);
   EXPECT_EQ(policies.needs().tick_period, 200);
@@ -151,7 +155,8 @@ TEST(PolicyStack, TwoDecisionsOnOneSubjectNameBothMembers) {
   };
   {
     toy::ToyBackend backend(cluster);
-    PolicyStack policies = stack(decide("one", {Prefetch{{0}, 1}}), decide("two", {Prefetch{{0}, 2}}));
+    PolicyStack policies =
+        stack(decide("one", {Prefetch{{0}, 1}}), decide("two", {Prefetch{{0}, 2}}));
     EXPECT_EQ(failure_of(policies, backend),
               "the policies 'one' and 'two' both decide Prefetch of job 0 at 0.1 s");
   }
@@ -169,8 +174,8 @@ TEST(PolicyStack, RestsOnlyWhenAllDo) {
   const auto rests = [&cluster](bool first, bool second) {
     Witness backend(cluster, 2);
     PolicyStack policies = stack(
-        member("a", Family::scheduling, std::make_unique<Scripted>(Needs{}, std::vector<Action>{}, first)),
-        member("b", Family::scheduling, std::make_unique<Scripted>(Needs{}, std::vector<Action>{}, second)));
+        member("a", Family::scheduling, idle({}, first)),
+        member("b", Family::scheduling, idle({}, second)));
     run(policies, backend);
     return backend.rests;
   };
@@ -183,12 +188,11 @@ TEST(PolicyStack, RandomnessOfAMemberDoesNotDependOnTheOthers) {
   const Cluster cluster = toy::cluster();
   const auto first_random = [&cluster](bool alone) {
     toy::ToyBackend backend(cluster, 1);
-    auto policy = std::make_unique<Scripted>(Needs{}, std::vector<Action>{});
+    auto policy = idle({});
     const Scripted& watched = *policy;
     std::vector<PolicyStack::Member> members;
     if (!alone) {
-      members.push_back(member("other", Family::recovery,
-                               std::make_unique<Scripted>(Needs{}, std::vector<Action>{})));
+      members.push_back(member("other", Family::recovery, idle({})));
     }
     members.push_back(member("me", Family::scheduling, std::move(policy)));
     PolicyStack policies(std::move(members));

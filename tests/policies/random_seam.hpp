@@ -90,16 +90,16 @@ inline Decision random_decision(Dice& dice, std::size_t kind) {
   return decision;
 }
 
-/// Samples about a cluster of `gpus` GPUs and job 0, which has `ranks` ranks.
+/// Samples about a cluster of `gpus` GPUs and job 0, which has `world_size` ranks.
 struct RandomSamples {
-  RandomSamples(Dice& dice, std::uint64_t gpus, std::uint64_t ranks) {
+  RandomSamples(Dice& dice, std::uint64_t gpus, std::uint64_t world_size) {
     const auto gpu = [&] { return GpuId{static_cast<std::uint32_t>(dice.below(gpus))}; };
     devices = dice.several([&] {
       return DeviceSample{gpu(), dice.sample(), dice.sample(), dice.sample(), dice.sample()};
     });
     links = dice.several([&] { return LinkSample{gpu(), gpu(), dice.sample(), dice.sample()}; });
-    this->ranks = dice.several([&] {
-      return RankSample{{0}, {static_cast<std::uint32_t>(dice.below(ranks))}, dice.u64(),
+    ranks = dice.several([&] {
+      return RankSample{{0}, {static_cast<std::uint32_t>(dice.below(world_size))}, dice.u64(),
                         dice.sample(), dice.sample(), dice.sample(), dice.sample()};
     });
     collectives = dice.several([&] {

@@ -178,7 +178,7 @@ Event random_event(Rng& rng, const World& world) {
   switch (rng.below(7)) {
     case 0: return JobSubmitted{toy::job(job.value)};
     case 1: return JobDone{job};
-    case 2: return StepDone{job, job.value < world.jobs().size() ? world.jobs()[job.value].step : 0};
+    case 2: return StepDone{job, rng.below(8)};
     case 3: return RankLost{job, rank};
     case 4: return RankBack{job, rank};
     case 5: return RankSuspected{job, rank};
