@@ -1,0 +1,126 @@
+#include "sim/accounts.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/cost_model.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::size_t kStepsListed = 10'000;
+
+}  // namespace
+
+Accounts::Accounts(const Cluster& cluster, const StepGraph& graph)
+    : cluster_(cluster), graph_(graph) {}
+
+void Accounts::enter(const SimulatedStep& step, std::uint64_t count,
+                     const std::vector<std::uint32_t>& per_replica) {
+  // Micro-batches of a step are numbered through; a replica owns a run of them, and has done as
+  // many from its front as all of its stages have.
+  std::vector<std::uint32_t> entries(graph_.micro_batches());
+  std::size_t first = 0;
+  for (std::size_t replica = 0; replica < per_replica.size(); ++replica) {
+    const std::uint32_t worker = step.plan.class_of[replica] * step.plan.stages;
+    std::uint32_t done = step.run.workers[worker].micro_batches;
+    for (std::uint32_t stage = 1; stage < step.plan.stages; ++stage) {
+      done = std::min(done, step.run.workers[worker + stage].micro_batches);
+    }
+    for (std::size_t i = first; i < first + done && i < entries.size(); ++i) ++entries[i];
+    first += per_replica[replica];
+  }
+  for (const std::uint32_t times : entries) {
+    if (times == 0) lost_ += count;
+    if (times > 1) repeated_ += (times - 1) * count;
+  }
+}
+
+void Accounts::commit(const SimulatedStep& step, Nanos duration, std::uint64_t count,
+                      const std::vector<std::uint32_t>& per_replica) {
+  enter(step, count, per_replica);
+  steps_ += count;
+  if (!durations_.empty() && durations_.back().first == duration) {
+    durations_.back().second += count;
+  } else {
+    durations_.emplace_back(duration, count);
+  }
+  const double whole = to_seconds(duration);
+  for (std::uint64_t i = 0; i < count && first_steps_.size() < kStepsListed; ++i) {
+    first_steps_.push_back(whole);
+  }
+  // Everything beyond the noise-free length of the step is spent waiting for the slowest.
+  const double noise = whole - to_seconds(to_nanos(step.run.duration));
+  const double scale = static_cast<double>(count) / graph_.data() / step.plan.stages;
+  for (std::size_t c = 0; c < step.plan.classes.size(); ++c) {
+    const double weight = scale * static_cast<double>(step.plan.classes[c].members.size());
+    for (std::uint32_t stage = 0; stage < step.plan.stages; ++stage) {
+      const WorkerRun& run = step.run.workers[c * step.plan.stages + stage];
+      const double slowest = step.run.stage_passes_end[stage];
+      const double after = step.run.duration - slowest;
+      compute_s_ += weight * run.compute;
+      bubble_s_ += weight * (run.passes_end - run.passes);
+      communication_s_ +=
+          weight * (run.passes + run.tail - run.compute + std::max(0.0, after - run.tail));
+      waiting_s_ += weight * (slowest - run.passes_end + noise);
+    }
+  }
+}
+
+double Accounts::median_step() const {
+  auto sorted = durations_;
+  std::sort(sorted.begin(), sorted.end());
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    below += sorted[i].second;
+    if (2 * below > steps_) return to_seconds(sorted[i].first);
+    if (2 * below == steps_) {
+      return (to_seconds(sorted[i].first) + to_seconds(sorted[i + 1].first)) / 2;
+    }
+  }
+  return 0;
+}
+
+double Accounts::energy(double elapsed, double utilization) const {
+  const GpuModel& gpu = cluster_.gpu_model();
+  const Watts each = gpu.idle_power + (gpu.max_power - gpu.idle_power) * utilization;
+  const double hosts =
+      static_cast<double>(graph_.ranks()) / cluster_.shape().gpus_per_node;
+  const Watts all = each * graph_.ranks() + cluster_.shape().host_power * hosts;
+  return all.value * cluster_.price().pue * elapsed;
+}
+
+void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
+  report.set_steps_completed(steps_);
+  report.set_micro_batches_lost(lost_);
+  report.set_micro_batches_repeated(repeated_);
+  report.set_micro_batches_recomputed(0);
+  const double elapsed = to_seconds(elapsed_ns);
+  report.set_elapsed_s(elapsed);
+  for (const double each : first_steps_) report.add_step_times_s(each);
+  if (steps_ == 0 || elapsed <= 0) return;
+
+  const double gpus = graph_.ranks();
+  const double steps = static_cast<double>(steps_);
+  report.set_step_time_s(median_step());
+  report.set_tokens_per_s(graph_.tokens() * steps / elapsed);
+  const FlopPerSecond peak =
+      cluster_.gpu_model().peak(precision_named(graph_.job().precision()));
+  report.set_mfu(graph_.model_flop().value * steps / (peak.value * gpus * elapsed));
+  report.set_goodput(std::min(1.0, fault_free * steps / elapsed));
+
+  const double total = compute_s_ + communication_s_ + bubble_s_ + waiting_s_ + lost_s_;
+  Breakdown& parts = *report.mutable_breakdown();
+  parts.set_compute(compute_s_ / total);
+  parts.set_exposed_communication(communication_s_ / total);
+  parts.set_bubble(bubble_s_ / total);
+  parts.set_waiting(waiting_s_ / total);
+  parts.set_lost(lost_s_ / total);
+  const double utilization = parts.compute() + parts.exposed_communication();
+  report.set_gpu_utilization(utilization);
+  report.set_energy_j(energy(elapsed, utilization));
+  const DollarsPerSecond price = cluster_.price().per_gpu;
+  if (price.value > 0) report.set_cost_usd(price.value * gpus * elapsed);
+}
+
+}  // namespace orrery

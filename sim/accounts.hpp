@@ -1,0 +1,46 @@
+// What a run adds up to: time by what it went into, energy, money, and the ledger of micro-batches
+// that is kept apart from the engine. The backend tells it every committed step; it fills the
+// report at the end. One thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/ids.hpp"
+#include "sim/played_step.hpp"
+#include "topologies/cluster.hpp"
+#include "traces/report.pb.h"
+#include "traces/step_graph.hpp"
+
+namespace orrery {
+
+class Accounts {
+ public:
+  Accounts(const Cluster& cluster, const StepGraph& graph);
+
+  /// `count` equal committed steps of `duration`; `per_replica` is what each replica was given.
+  void commit(const SimulatedStep& step, Nanos duration, std::uint64_t count,
+              const std::vector<std::uint32_t>& per_replica);
+  /// Time in which nothing was committed.
+  void lose(Nanos duration) { lost_s_ += to_seconds(duration); }
+
+  std::uint64_t steps() const { return steps_; }
+  /// `elapsed`: first start to last commit. `fault_free`: seconds of a step without any fault.
+  void fill(Report& report, Nanos elapsed, double fault_free) const;
+
+ private:
+  void enter(const SimulatedStep& step, std::uint64_t count,
+             const std::vector<std::uint32_t>& per_replica);
+  double median_step() const;
+  double energy(double elapsed, double utilization) const;
+
+  const Cluster& cluster_;
+  const StepGraph& graph_;
+  std::uint64_t steps_ = 0, lost_ = 0, repeated_ = 0;
+  // GPU-seconds, mean over the job's GPUs.
+  double compute_s_ = 0, communication_s_ = 0, bubble_s_ = 0, waiting_s_ = 0, lost_s_ = 0;
+  std::vector<std::pair<Nanos, std::uint64_t>> durations_;  ///< (step time, how often)
+  std::vector<double> first_steps_;
+};
+
+}  // namespace orrery

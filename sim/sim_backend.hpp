@@ -1,0 +1,109 @@
+// The simulator as a backend: a training job on a simulated cluster, observed and steered over the
+// same seam as a real one. The policy clock is the simulated time; steps that nobody watches and
+// that cannot differ are advanced at once. Made by orrery-sim, one per process; one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policies/worker.hpp"
+#include "policies/world.hpp"
+#include "sim/accounts.hpp"
+#include "sim/hardware_state.hpp"
+#include "sim/stepper.hpp"
+#include "sim/telemetry.hpp"
+#include "traces/run.pb.h"
+#include "traces/step_graph.hpp"
+
+namespace orrery {
+
+class SimTimeline;
+
+class SimBackend : public RunBackend {
+ public:
+  /// Throws bad_input if the job does not fit the cluster or the memory of its GPUs.
+  SimBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress);
+  ~SimBackend() override;
+
+  Capabilities capabilities() const override;
+  const Cluster& cluster() const override { return cluster_; }
+  void begin(const Needs& needs) override;
+  std::optional<Observation> next() override;
+  void apply(std::span<const Decision> decisions, bool at_rest) override;
+  void fill(Report& report) override;
+
+ private:
+  /// What decides how a step goes, apart from noise.
+  struct Circumstances {
+    HardwareState state;
+    std::vector<std::uint32_t> per_replica;
+    friend bool operator==(const Circumstances&, const Circumstances&) = default;
+  };
+
+  void submit();
+  void advance();
+  bool resting() const;
+  Step next_boundary() const;
+  std::optional<Nanos> next_interruption() const;
+  const std::vector<std::uint32_t>& per_replica() const;
+
+  void enter_circumstances();
+  bool skip_ahead();
+  std::uint64_t steps_until(Step boundary, const SimulatedStep& each, Nanos limit, Nanos* last);
+  void open_step();
+  std::vector<Stepper::Change> changes_within(Nanos duration);
+  Nanos next_stop() const;
+  void pass_instants(Nanos now);
+  void close_step();
+  void step_done(Nanos duration, bool tell);
+  void die();
+  void show_slices(const SimulatedStep& step);
+
+  Observation observe();
+  void decide(const Decision& decision);
+  DecisionOutcome outcome_of(const Decision& decision) const;
+
+  const RunRequest request_;
+  const Cluster& cluster_;
+  ProgressSink progress_;
+  StepGraph graph_;
+  std::vector<GpuId> placement_;  ///< by rank
+  World world_;
+  FaultPlan faults_;
+  Stepper stepper_;
+  Telemetry telemetry_;
+  Accounts accounts_;
+  std::unique_ptr<SimTimeline> timeline_;  ///< null without one
+
+  Needs needs_;
+  bool at_rest_ = false;    ///< the policy's last word
+  bool submitted_ = false;
+  bool over_ = false;
+  bool watched_ = false;    ///< a whole step has been shown under these circumstances
+  Nanos now_ = 0;
+  Nanos last_commit_ = 0;
+  Nanos next_tick_ = kNever;
+  Step step_ = 0;           ///< being worked on
+  std::uint64_t calls_ = 0;
+  std::optional<Circumstances> circumstances_;
+  std::optional<PlayedStep> open_;
+  std::set<Nanos> wakes_;
+  std::set<Step> effects_;  ///< steps from which announced decisions hold
+  std::vector<Decision> held_;  ///< wait for the end of the step
+  std::vector<std::pair<Nanos, Event>> within_;  ///< events to come in the open step
+  std::optional<FatalFault> fatal_;
+  std::vector<FailureReport> failures_;
+
+  // The observation under way.
+  std::vector<Event> events_;
+  std::vector<DeviceSample> devices_;
+  std::vector<LinkSample> links_;
+  std::vector<RankSample> ranks_;
+};
+
+}  // namespace orrery

@@ -1,0 +1,106 @@
+#include "sim/stepper.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+/// A plan never needs more links than the cluster has, and folded far fewer.
+constexpr std::uint32_t kMostLinks = 16384;
+/// A long ramp makes a new state every step; old ones hardly come back.
+constexpr std::size_t kMostRemembered = 1024;
+
+}  // namespace
+
+Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
+                 Options options)
+    : cluster_(cluster),
+      graph_(graph),
+      placement_(placement),
+      options_(options),
+      profile_(default_cost_profile()),
+      engine_(hosts_needed(graph, options.full_detail), std::min(cluster.links(), kMostLinks)) {
+  const Precision precision = precision_named(graph.job().precision());
+  for (const Block& block : graph.blocks()) {
+    prices_.push_back(price(block, cluster.gpu_model(), precision, graph.tensor(),
+                            cluster.shape().nvlink_latency, profile_));
+  }
+}
+
+PlanRequest Stepper::plan_request(const HardwareState& state,
+                                  const std::vector<std::uint32_t>& micro_batches) const {
+  return {.cluster = cluster_,
+          .graph = graph_,
+          .profile = profile_,
+          .placement = placement_,
+          .state = state,
+          .micro_batches = micro_batches,
+          .full_detail = options_.full_detail};
+}
+
+std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& request,
+                                                       std::vector<TimedChange> changes) {
+  auto made = std::make_shared<SimulatedStep>();
+  made->plan = make_plan(request);
+  made->run = run_iteration({.engine = engine_,
+                             .graph = graph_,
+                             .plan = made->plan,
+                             .prices = prices_,
+                             .state = request.state,
+                             .changes = std::move(changes),
+                             .slices = options_.slices});
+  ++simulated_;
+  most_classes_ = std::max<std::uint64_t>(most_classes_, made->plan.classes.size());
+  return made;
+}
+
+std::shared_ptr<const SimulatedStep> Stepper::step(
+    const HardwareState& state, const std::vector<std::uint32_t>& micro_batches) {
+  if (options_.full_detail) return simulate(plan_request(state, micro_batches), {});
+  if (memo_.size() >= kMostRemembered) memo_.clear();
+  std::shared_ptr<const SimulatedStep>& known = memo_[{state, micro_batches}];
+  if (!known) known = simulate(plan_request(state, micro_batches), {});
+  return known;
+}
+
+std::shared_ptr<const SimulatedStep> Stepper::step_with(
+    const HardwareState& state, const std::vector<std::uint32_t>& micro_batches,
+    const std::vector<Change>& changes) {
+  PlanRequest request = plan_request(state, micro_batches);
+  std::vector<TimedChange> timed;
+  for (const Change& change : changes) {
+    TimedChange next{.at = change.at, .slow = {}, .bandwidth = {}, .down = change.down,
+                     .fatal = change.fatal};
+    for (const RankId rank : change.ranks) {
+      next.slow.emplace_back(rank, change.state.slow_of(rank));
+      request.apart.push_back(rank);
+    }
+    for (const LinkId link : change.links) {
+      next.bandwidth.emplace_back(link, effective_bandwidth(link, change.state));
+      request.pinned.push_back(link);
+    }
+    for (const LinkId link : change.down) request.pinned.push_back(link);
+    timed.push_back(std::move(next));
+  }
+  return simulate(request, std::move(timed));
+}
+
+double Stepper::nominal_micro_batch_time() {
+  double slowest = 0;
+  for (std::uint32_t stage = 0; stage < graph_.pipeline(); ++stage) {
+    double total = 0;
+    for (const Op& op : graph_.program(stage, 1).ops) {
+      if (op.kind != OpKind::compute) continue;
+      if (op.phase != Phase::forward && op.phase != Phase::backward) continue;
+      total += prices_[op.block].compute.value + prices_[op.block].tensor.value;
+    }
+    slowest = std::max(slowest, total);
+  }
+  return slowest;
+}
+
+double Stepper::effective_bandwidth(LinkId link, const HardwareState& state) const {
+  return link_rate(cluster_, profile_, link) / state.link_slow_of(link);
+}
+
+}  // namespace orrery

@@ -1,0 +1,84 @@
+// One training step for any state of the hardware: simulated once per distinct state and
+// remembered (folded), or simulated every time (full detail). Called by the backend; owns the
+// engine; one thread. Seconds within the step.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "sim/engine.hpp"
+#include "sim/hardware_state.hpp"
+#include "sim/iteration.hpp"
+#include "sim/plan.hpp"
+#include "topologies/cluster.hpp"
+#include "traces/step_graph.hpp"
+
+namespace orrery {
+
+/// A simulated step with the plan it ran on.
+struct SimulatedStep {
+  Plan plan;
+  IterationRun run;
+};
+
+class Stepper {
+ public:
+  struct Options {
+    bool full_detail = false;
+    bool slices = false;
+  };
+  /// Throws bad_input if the GPU lacks the job's precision.
+  Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
+          Options options);
+
+  /// The step under `state`, with `micro_batches` by replica.
+  std::shared_ptr<const SimulatedStep> step(const HardwareState& state,
+                                            const std::vector<std::uint32_t>& micro_batches);
+
+  /// A change of the hardware at `at`: what it touches, and the state from then on.
+  struct Change {
+    double at = 0;
+    HardwareState state;
+    std::vector<RankId> ranks;
+    std::vector<LinkId> links, down;
+    bool fatal = false;
+  };
+  /// The same with changes during it; never remembered.
+  std::shared_ptr<const SimulatedStep> step_with(const HardwareState& state,
+                                                 const std::vector<std::uint32_t>& micro_batches,
+                                                 const std::vector<Change>& changes);
+
+  /// Seconds of forward and backward blocks per micro-batch on a nominal GPU, slowest stage.
+  double nominal_micro_batch_time();
+  /// What a flow over `link` alone reaches under `state`, bytes per second.
+  double effective_bandwidth(LinkId link, const HardwareState& state) const;
+
+  std::uint64_t simulated() const { return simulated_; }
+  std::uint64_t most_classes() const { return most_classes_; }
+
+ private:
+  struct Key {
+    HardwareState state;
+    std::vector<std::uint32_t> micro_batches;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+  PlanRequest plan_request(const HardwareState& state,
+                           const std::vector<std::uint32_t>& micro_batches) const;
+  std::shared_ptr<const SimulatedStep> simulate(const PlanRequest& request,
+                                                std::vector<TimedChange> changes);
+
+  const Cluster& cluster_;
+  StepGraph& graph_;
+  const std::vector<GpuId>& placement_;
+  Options options_;
+  const CostProfile& profile_;
+  std::vector<BlockPrice> prices_;
+  Engine engine_;
+  std::map<Key, std::shared_ptr<const SimulatedStep>> memo_;
+  std::uint64_t simulated_ = 0;
+  std::uint64_t most_classes_ = 0;
+};
+
+}  // namespace orrery

@@ -1,0 +1,183 @@
+#include "sim/telemetry.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/random.hpp"
+#include "sim/plan.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::size_t kStepsKept = 3;
+constexpr double kLeastStretch = 0.1;
+
+/// Fields of a sample, so that each has an error of its own.
+enum Field : std::uint64_t { done, micro_batch, wait, busy, memory_rate, memory_used, power,
+                             latency, bandwidth, fields };
+
+double normal_at(std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
+  Rng outer(seed ^ (a * 0x9E3779B97F4A7C15ull));
+  Rng inner(outer.next() ^ (b * 0xD1B54A32D192ED03ull));
+  return inner.normal();
+}
+
+/// Inverse of the standard normal distribution, by bisection on erfc: exact to 1e-12.
+double normal_quantile(double p) {
+  double low = -40, high = 40;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (std::erfc(-middle / std::sqrt(2.0)) / 2 < p ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+}  // namespace
+
+Telemetry::Telemetry(const Cluster& cluster, const StepGraph& graph,
+                     const std::vector<GpuId>& placement, const Noise& noise, std::uint64_t seed)
+    : cluster_(cluster),
+      graph_(graph),
+      placement_(placement),
+      compute_cv_(noise.compute_cv()),
+      sample_cv_(noise.sample_cv()),
+      staleness_(noise.staleness()),
+      compute_seed_(Rng(seed).split("compute").next()),
+      sample_seed_(Rng(seed).split("sample").next()) {
+  const std::uint32_t share = (graph.micro_batches() + graph.data() - 1) / graph.data();
+  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+    memory_.push_back(graph.memory(stage, share).total().value);
+  }
+}
+
+void Telemetry::begin_step(PlayedStep played) {
+  steps_.push_back(std::move(played));
+  if (steps_.size() > kStepsKept) steps_.pop_front();
+}
+
+const PlayedStep* Telemetry::at(Nanos instant, const PlayedStep** before) const {
+  *before = nullptr;
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    if (instant < step->start()) continue;
+    if (step + 1 != steps_.rend()) *before = &*(step + 1);
+    return &*step;
+  }
+  return nullptr;
+}
+
+Sample<double> Telemetry::sample(double value, Nanos now, std::uint64_t place) const {
+  const double error =
+      sample_cv_ == 0
+          ? 0
+          : sample_cv_ * normal_at(sample_seed_, static_cast<std::uint64_t>(now), place);
+  return {.value = value * (1 + error), .age = staleness_, .origin = Origin::measured};
+}
+
+RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank) const {
+  RankSample out{.job = {0}, .rank = {rank}, .step = 0, .micro_batches_done = {},
+                 .micro_batch_time = {}, .wait_time = {}, .gradient_variance = {}};
+  const PlayedStep* before = nullptr;
+  const PlayedStep* step = at(now - staleness_, &before);
+  if (step == nullptr) return out;
+  const std::uint32_t stage = rank / graph_.tensor() % graph_.pipeline();
+  const std::uint32_t replica = rank / (graph_.tensor() * graph_.pipeline());
+  const std::uint64_t place = std::uint64_t{rank} * fields;
+  out.step = step->step();
+  const double count = step->micro_batches(replica);
+  const double exact = step->done(replica, stage, now - staleness_);
+  out.micro_batches_done = sample(exact, now, place + done);
+  out.micro_batches_done.value = std::clamp(out.micro_batches_done.value, 0.0, count);
+  const PlayedStep* timed = exact >= 1 ? step : before;
+  if (timed != nullptr && timed->micro_batches(replica) > 0) {
+    out.micro_batch_time =
+        sample(timed->micro_batch_time(replica, stage), now, place + micro_batch);
+  }
+  if (before != nullptr) {
+    out.wait_time = sample(before->wait_time(replica, stage), now, place + wait);
+  }
+  return out;
+}
+
+void Telemetry::ranks(Nanos now, std::vector<RankSample>& out) const {
+  for (std::uint32_t rank = 0; rank < graph_.ranks(); ++rank) {
+    out.push_back(rank_sample(now, rank));
+  }
+}
+
+void Telemetry::devices(Nanos now, std::vector<DeviceSample>& out) const {
+  const PlayedStep* before = nullptr;
+  const PlayedStep* step = at(now - staleness_, &before);
+  const GpuModel& gpu = cluster_.gpu_model();
+  for (std::uint32_t rank = 0; rank < graph_.ranks(); ++rank) {
+    DeviceSample& device = out.emplace_back();
+    device.gpu = placement_[rank];
+    if (step == nullptr) continue;
+    const std::uint32_t stage = rank / graph_.tensor() % graph_.pipeline();
+    const std::uint32_t replica = rank / (graph_.tensor() * graph_.pipeline());
+    const std::uint64_t place = std::uint64_t{rank} * fields;
+    const double used = step->utilization(replica, stage);
+    const double rate = step->memory_rate(replica, stage) / gpu.memory_bandwidth.value;
+    const Watts drawn = gpu.idle_power + (gpu.max_power - gpu.idle_power) * used;
+    device.utilization = sample(used, now, place + busy);
+    device.utilization.value = std::clamp(device.utilization.value, 0.0, 1.0);
+    device.memory_bandwidth = sample(std::min(1.0, rate), now, place + memory_rate);
+    device.memory_used = sample(memory_[stage], now, place + memory_used);
+    device.power = sample(drawn.value, now, place + power);
+  }
+}
+
+void Telemetry::links(Nanos now, const Stepper& stepper, const HardwareState& state,
+                      std::vector<LinkSample>& out) {
+  if (graph_.data() < 2) return;
+  if (edges_.empty() || edges_state_ != state) {
+    edges_.clear();
+    edges_state_ = state;
+    std::vector<LinkId> route;
+    for (std::uint32_t stage = 0; stage < graph_.pipeline(); ++stage) {
+      std::vector<GpuId> members;
+      for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
+        members.push_back(placement_[graph_.rank(replica, stage, 0).value]);
+      }
+      const std::vector<GpuId> ring = ring_channels(cluster_, members).front();
+      for (std::size_t i = 0; i < ring.size(); ++i) {
+        Edge edge{.from = ring[i], .to = ring[(i + 1) % ring.size()]};
+        edge.latency = cluster_.latency(edge.from, edge.to).value;
+        route.clear();
+        cluster_.route(edge.from, edge.to, route);
+        for (const LinkId link : route) {
+          const double rate = stepper.effective_bandwidth(link, state);
+          edge.bandwidth = edge.bandwidth == 0 ? rate : std::min(edge.bandwidth, rate);
+        }
+        edges_.push_back(edge);
+      }
+    }
+  }
+  if (now < staleness_) return;
+  std::uint64_t place = std::uint64_t{graph_.ranks()} * fields;
+  for (const Edge& edge : edges_) {
+    out.push_back({.from = edge.from, .to = edge.to,
+                   .latency = sample(edge.latency, now, place + latency),
+                   .bandwidth = sample(edge.bandwidth, now, place + bandwidth)});
+    place += fields;
+  }
+}
+
+std::vector<double> Telemetry::stretch(Step step, std::uint32_t replicas) const {
+  if (compute_cv_ == 0) return {};
+  std::vector<double> factors(replicas);
+  for (std::uint32_t replica = 0; replica < replicas; ++replica) {
+    const double error = compute_cv_ * normal_at(compute_seed_, step, std::uint64_t{replica} + 1);
+    factors[replica] = std::max(kLeastStretch, 1 + error);
+  }
+  return factors;
+}
+
+double Telemetry::slowest_of(Step step, std::uint32_t group, std::uint32_t members) const {
+  Rng rng(compute_seed_ ^ (step * 0x9E3779B97F4A7C15ull + group));
+  const double p = std::pow(rng.split("slowest").uniform(), 1.0 / members);
+  return std::max(kLeastStretch,
+                  1 + compute_cv_ * normal_quantile(std::clamp(p, 1e-15, 1 - 1e-15)));
+}
+
+}  // namespace orrery

@@ -1,0 +1,59 @@
+// What the instruments show: samples of ranks, devices and links as a real cluster's monitoring
+// would give them, late by the scenario's staleness and off by its seeded noise. A sample's error
+// depends on the seed, the instant and the place alone, never on the order of reading. One thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "policies/policy.hpp"
+#include "sim/played_step.hpp"
+#include "sim/stepper.hpp"
+#include "topologies/cluster.hpp"
+#include "traces/step_graph.hpp"
+
+namespace orrery {
+
+class Telemetry {
+ public:
+  Telemetry(const Cluster& cluster, const StepGraph& graph, const std::vector<GpuId>& placement,
+            const Noise& noise, std::uint64_t seed);
+
+  /// Steps are told as they begin; the last few are kept.
+  void begin_step(PlayedStep played);
+  const PlayedStep* current() const { return steps_.empty() ? nullptr : &steps_.back(); }
+
+  void ranks(Nanos now, std::vector<RankSample>& out) const;
+  void devices(Nanos now, std::vector<DeviceSample>& out) const;
+  /// Between neighbours of the data-parallel rings of tensor rank 0.
+  void links(Nanos now, const Stepper& stepper, const HardwareState& state,
+             std::vector<LinkSample>& out);
+
+  /// How much longer than nominal the replicas compute in a step; empty without such noise.
+  std::vector<double> stretch(Step step, std::uint32_t replicas) const;
+  /// The same when only the slowest of a group of `members` like replicas matters.
+  double slowest_of(Step step, std::uint32_t group, std::uint32_t members) const;
+
+ private:
+  struct Edge {
+    GpuId from, to;
+    double latency = 0, bandwidth = 0;
+  };
+  const PlayedStep* at(Nanos instant, const PlayedStep** before) const;
+  Sample<double> sample(double value, Nanos now, std::uint64_t place) const;
+  RankSample rank_sample(Nanos now, std::uint32_t rank) const;
+
+  const Cluster& cluster_;
+  const StepGraph& graph_;
+  const std::vector<GpuId>& placement_;
+  double compute_cv_, sample_cv_;
+  Nanos staleness_;
+  std::uint64_t compute_seed_, sample_seed_;
+  std::deque<PlayedStep> steps_;
+  std::vector<double> memory_;  ///< bytes in use, by stage
+  std::vector<Edge> edges_;
+  HardwareState edges_state_;
+};
+
+}  // namespace orrery

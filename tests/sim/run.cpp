@@ -1,0 +1,118 @@
+#include "tests/sim/run.hpp"
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "core/process.hpp"
+#include "policies/choose.hpp"
+#include "policies/drive.hpp"
+#include "policies/recorder.hpp"
+#include "policies/registry.hpp"
+#include "sim/sim_backend.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery::testing {
+namespace {
+
+constexpr char kGood = 'g', kBad = 'b';
+
+Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
+  RunRequest request;
+  *request.mutable_scenario() = loaded.scenario;
+  request.set_full_detail(options.full_detail);
+  request.set_timeline(options.timeline);
+  const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
+  const auto stack = make_stack(loaded.scenario, loaded.places);
+  SimBackend backend(request, cluster, {});
+  LogHeader header;
+  header.set_format(kLogFormat);
+  header.set_mode("sim");
+  *header.mutable_scenario() = loaded.scenario;
+  Recorder recorder(backend, *stack, header, options.record);
+  Rng rng = policy_rng(loaded.scenario.run().seed());
+  Context context{rng, {}};
+  Report report;
+  report.set_decisions(drive(*stack, recorder, context));
+  recorder.finish();
+  report.set_events(recorder.events());
+  report.set_decision_log_sha256(recorder.log_sha256());
+  report.set_decision_trace_sha256(recorder.trace_sha256());
+  backend.fill(report);
+  return report;
+}
+
+[[noreturn]] void answer(int descriptor, const std::function<std::string()>& body) {
+  std::string message;
+  try {
+    message = kGood + body();
+  } catch (const Error& error) {
+    message = std::string{kBad, static_cast<char>(error.kind())} + error.message();
+  } catch (const std::exception& error) {
+    message = std::string{kBad, static_cast<char>(ErrorKind::internal)} + error.what();
+  }
+  write_message(descriptor, message);
+  _exit(0);
+}
+
+}  // namespace
+
+std::string in_child(const std::function<std::string()>& body) {
+  int ends[2];
+  ensure(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "a socket pair for the child");
+  const pid_t child = fork();
+  ensure(child >= 0, "a child for the run");
+  if (child == 0) {
+    close(ends[0]);
+    answer(ends[1], body);
+  }
+  close(ends[1]);
+  const auto message = read_message(ends[0]);
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  ensure(message.has_value(), fmt::format("the child answers (its status is {})", status));
+  if (message->front() == kGood) return message->substr(1);
+  throw Error(static_cast<ErrorKind>((*message)[1]), message->substr(2));
+}
+
+Report simulate(const LoadedScenario& loaded, const SimOptions& options) {
+  Report report;
+  ensure(report.ParseFromString(
+             in_child([&] { return run_here(loaded, options).SerializeAsString(); })),
+         "the child writes a report");
+  return report;
+}
+
+Report simulate_example(const std::string& file, const std::vector<std::string>& overrides,
+                        const std::string& policy, const SimOptions& options) {
+  LoadedScenario loaded =
+      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/" + file, overrides);
+  if (!policy.empty()) choose_policy(loaded.scenario, policy);
+  return simulate(loaded, options);
+}
+
+LoadedScenario small_scenario(int tensor, int pipeline, int data, const std::string& faults,
+                              const std::vector<std::string>& overrides) {
+  const int nodes = (tensor * pipeline * data + 7) / 8;
+  const std::string text = fmt::format(R"(
+name: small
+cluster:
+  nodes: {}
+  node: {{gpu: H100, gpus_per_node: 8, nics_per_node: 8, nic_bandwidth: 400 Gbps}}
+  fabric: {{nodes_per_unit: 4, spines: 8, spine_link_bandwidth: 400 Gbps}}
+job:
+  model: {{layers: 8, hidden: 2048, heads: 16, feed_forward: 8192, vocabulary: 32000}}
+  sequence_length: 2048
+  global_batch: {}
+  layout: {{tensor: {}, pipeline: {}, data: {}}}
+  bucket: 64 MiB
+run: {{steps: 6}}
+noise: {{compute_cv: 0, sample_cv: 0, staleness: 0 ms}}
+{})", nodes, data * 8, tensor, pipeline, data, faults);
+  return parse_scenario(text, "small.yaml", overrides);
+}
+
+}  // namespace orrery::testing
