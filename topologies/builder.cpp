@@ -108,8 +108,13 @@ void check_shape(const Topology& topology, const Site& site) {
 }
 
 const GpuSpec& find_gpu(const Topology& topology, const Site& site) {
-  for (const GpuSpec& gpu : topology.gpus()) {
-    if (gpu.name() == topology.node().gpu()) return gpu;
+  for (int i = 0; i < topology.gpus_size(); ++i) {
+    const GpuSpec& gpu = topology.gpus(i);
+    if (gpu.name() != topology.node().gpu()) continue;
+    if (gpu.idle_power() > gpu.max_power()) {
+      site.fail(fmt::format("gpus[{}].idle_power", i), "'idle_power' is above 'max_power'");
+    }
+    return gpu;
   }
   site.fail("node.gpu", fmt::format("GPU '{}' is not described", topology.node().gpu()));
 }
@@ -148,9 +153,6 @@ Cluster build_cluster(const Topology& resolved, const SourceMap& places, const s
   const Site site(places, path);
   check_shape(resolved, site);
   const GpuSpec& gpu = find_gpu(resolved, site);
-  if (gpu.idle_power() > gpu.max_power()) {
-    site.fail("gpus", fmt::format("GPU '{}': idle_power is above max_power", gpu.name()));
-  }
   const NodeSpec& node = resolved.node();
   const FabricSpec& fabric = resolved.fabric();
   const Cluster::Shape shape = {

@@ -1,0 +1,105 @@
+#include "core/schema/field_rules.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/core/schema/sample.pb.h"
+
+namespace orrery {
+namespace {
+
+const google::protobuf::FieldDescriptor& field_of(const std::string& name) {
+  return *Sample::descriptor()->FindFieldByName(name);
+}
+
+std::string put(Sample& sample, const std::string& name, const std::string& text,
+                bool plain = true) {
+  return put_scalar(sample, field_of(name), text, plain);
+}
+std::string problem(const std::string& name, const std::string& text, bool plain = true) {
+  Sample sample;
+  return put(sample, name, text, plain);
+}
+
+TEST(PutScalar, StoresWhatIsWritten) {
+  Sample sample;
+  EXPECT_EQ(put(sample, "small", "4294967295"), "");
+  EXPECT_EQ(put(sample, "temperature", "-40"), "");
+  EXPECT_EQ(put(sample, "big", "1000000000000000000"), "");
+  EXPECT_EQ(put(sample, "share", "2.5e-1"), "");
+  EXPECT_EQ(put(sample, "on", "false"), "");
+  EXPECT_EQ(put(sample, "color", "green", false), "");
+  EXPECT_EQ(sample.small(), 4294967295u);
+  EXPECT_EQ(sample.temperature(), -40);
+  EXPECT_EQ(sample.big(), 1'000'000'000'000'000'000u);
+  EXPECT_EQ(sample.share(), 0.25);
+  EXPECT_TRUE(sample.has_on() && !sample.on());
+  EXPECT_EQ(sample.color(), "green");
+}
+
+TEST(PutScalar, UnitsBecomeBaseUnits) {
+  Sample sample;
+  EXPECT_EQ(put(sample, "wait", "50 ms"), "");
+  EXPECT_EQ(put(sample, "pause", "2 min"), "");
+  EXPECT_EQ(put(sample, "room", "1.5 KiB", false), "") << "a quantity may stand in quotes";
+  EXPECT_EQ(sample.wait(), 50'000'000) << "whole nanoseconds in an int64";
+  EXPECT_EQ(sample.pause(), 120.0) << "seconds in a double";
+  EXPECT_EQ(sample.room(), 1536.0);
+}
+
+TEST(PutScalar, NumbersHaveOneSpelling) {
+  for (const char* text : {"010", "+1", "1e3", "1.0", "0x10", "1_000", "", " 1", "-", "1 "}) {
+    EXPECT_NE(problem("small", text), "") << text;
+  }
+  for (const char* text : {".5", "1.", "+0.5", "00.5", "inf", "nan", "1e", "0x1p-1", "0,5", ""}) {
+    EXPECT_NE(problem("share", text), "") << text;
+  }
+  for (const char* text : {"050 ms", "50", "50 GB", "ms", "50  ms", "1e400 s", "inf s", "+5 ms"}) {
+    EXPECT_NE(problem("wait", text), "") << text;
+  }
+  for (const char* text : {"True", "yes", "on", "1", "TRUE", ""}) {
+    EXPECT_NE(problem("on", text), "") << text;
+  }
+}
+
+TEST(PutScalar, RangesHoldAtBothEnds) {
+  EXPECT_EQ(problem("temperature", "40"), "");
+  EXPECT_EQ(problem("temperature", "41"), "'temperature' must be between -40 and 40, not 41");
+  EXPECT_EQ(problem("share", "1"), "");
+  EXPECT_EQ(problem("share", "1.01"), "'share' must be between 0 and 1, not 1.01");
+  EXPECT_EQ(problem("small", "-1"), "'small' must be at least 0, not -1");
+  EXPECT_NE(problem("small", "4294967296"), "") << "beyond the type";
+  EXPECT_NE(problem("big", "99999999999999999999"), "") << "beyond 64 bits";
+  EXPECT_EQ(problem("pause", "2 h"), "'pause' must be between 0 and 3600 s, not 2 h");
+  EXPECT_NE(problem("wait", "1e12 s"), "") << "beyond 64-bit nanoseconds";
+}
+
+TEST(PutScalar, MessagesSayWhatToWrite) {
+  EXPECT_EQ(problem("wait", "50"), "'wait' needs a unit: write for example 50 ms");
+  EXPECT_EQ(problem("wait", "50 GB"), "'wait' cannot be '50 GB'; write for example 50 ms");
+  EXPECT_EQ(problem("small", "64", false), "'small' must be a number; \"64\" in quotes is text");
+  EXPECT_EQ(problem("on", "yes"), "'on' must be true or false, not 'yes'");
+  EXPECT_EQ(problem("color", "gren"),
+            "'color' must be one of red, green, not 'gren'; did you mean 'green'?");
+  EXPECT_EQ(problem("title", ""), "'title' is empty");
+  EXPECT_EQ(problem("title", std::string("a\0b", 3)), "'title' holds a control character");
+}
+
+TEST(PutScalar, AppendsToLists) {
+  Sample sample;
+  EXPECT_EQ(put(sample, "numbers", "1"), "");
+  EXPECT_EQ(put(sample, "numbers", "2"), "");
+  EXPECT_EQ(sample.numbers_size(), 2);
+}
+
+TEST(ParametersType, FollowsTheName) {
+  SamplePolicy policy;
+  policy.set_name("test-fast");
+  EXPECT_EQ(parameters_type(policy), TestFastParameters::descriptor());
+  for (const char* name : {"", "test-Fast", "nothing", "test fast", "../x"}) {
+    policy.set_name(name);
+    EXPECT_EQ(parameters_type(policy), nullptr) << name;
+  }
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,56 @@
+#include <regex>
+
+#include "core/schema/json.hpp"
+#include "tests/core/schema/load_sample.hpp"
+
+namespace orrery {
+namespace {
+
+TEST(JsonSchema, SaysWhatTheLoaderEnforces) {
+  const auto schema = json_schema(*Sample::descriptor());
+  EXPECT_EQ(schema["additionalProperties"], false);
+  EXPECT_EQ(schema["required"].dump(), R"(["title"])");
+  const auto& properties = schema["properties"];
+  EXPECT_EQ(properties.size(), static_cast<std::size_t>(Sample::descriptor()->field_count()));
+  EXPECT_EQ(properties["temperature"].dump(), R"({"type":"integer","minimum":-40,"maximum":40})");
+  EXPECT_EQ(properties["color"]["enum"].dump(), R"(["red","green"])");
+  EXPECT_EQ(properties["on"]["default"], true);
+  EXPECT_EQ(properties["share"]["default"], 0.5);
+  EXPECT_EQ(properties["many"]["maxItems"], 3);
+  EXPECT_EQ(properties["numbers"]["minItems"], 2);
+}
+
+TEST(JsonSchema, PartialMessagesRequireNothing) {
+  const auto schema = json_schema(*Sample::descriptor());
+  EXPECT_EQ(schema["properties"]["inner"]["$ref"], "#/$defs/SampleInner");
+  EXPECT_EQ(schema["properties"]["part"]["$ref"], "#/$defs/SampleInner_partial");
+  EXPECT_EQ(schema["$defs"]["SampleInner"]["required"].dump(), R"(["count"])");
+  EXPECT_FALSE(schema["$defs"]["SampleInner_partial"].contains("required"));
+}
+
+TEST(JsonSchema, QuantitiesAreTextWithAUnit) {
+  const auto schema = json_schema(*Sample::descriptor())["properties"]["wait"];
+  EXPECT_EQ(schema["type"], "string");
+  const std::regex pattern(schema["pattern"].get<std::string>());
+  for (const char* good : {"50 ms", "1.5e3 GB/s", "80GiB", "2.5 USD/h"}) {
+    EXPECT_TRUE(std::regex_search(good, pattern)) << good;
+  }
+  for (const char* bad : {"50", "050 ms", "ms", ".5 s", "50  ms"}) {
+    EXPECT_FALSE(std::regex_search(bad, pattern)) << bad;
+  }
+}
+
+TEST(JsonSchema, EveryReferenceIsDefined) {
+  const auto schema = json_schema(*Sample::descriptor());
+  const std::string text = schema.dump();
+  const std::regex reference("#/\\$defs/(\\w+)");
+  int found = 0;
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), reference);
+       it != std::sregex_iterator(); ++it, ++found) {
+    EXPECT_TRUE(schema["$defs"].contains((*it)[1].str())) << (*it)[1];
+  }
+  EXPECT_GT(found, 3);
+}
+
+}  // namespace
+}  // namespace orrery

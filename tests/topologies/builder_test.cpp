@@ -1,0 +1,114 @@
+#include "topologies/builder.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery {
+namespace {
+
+Cluster build(const std::string& text) {
+  Topology topology;
+  const SourceMap places = load_yaml(text, "t.yaml", topology);
+  resolve(topology, places);
+  return build_cluster(topology, places);
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    build(text);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::bad_input || !error.place()) return "an error of another kind";
+    return std::to_string(error.place()->line) + ":" + std::to_string(error.place()->column) +
+           ": " + error.message();
+  }
+  return "accepted";
+}
+
+const std::string kByHand =
+    "nodes: 4\n"
+    "node: {gpu: H100, gpus_per_node: 8, nics_per_node: 8, nic_bandwidth: 400 Gbps}\n"
+    "fabric: {nodes_per_unit: 2, spines: 2, spine_link_bandwidth: 50 GB/s}\n";
+
+TEST(Build, PresetIsWhole) {
+  const Cluster cluster = build("preset: dgx-h100\nnodes: 64");
+  EXPECT_EQ(cluster.gpus(), 512u);
+  EXPECT_EQ(cluster.units(), 2u);
+  EXPECT_EQ(cluster.gpu_model().name, "H100");
+  EXPECT_EQ(cluster.gpu_model().peak(Precision::bf16).value, 989.4e12);
+  EXPECT_EQ(cluster.shape().nic_bandwidth.value, 50e9);
+  EXPECT_DOUBLE_EQ(cluster.price().per_gpu.value, 3.0 / 3600);
+  EXPECT_EQ(cluster.shape().nvlink_latency.value, 1e-6) << "a default of the schema";
+}
+
+TEST(Build, WhatIsWrittenBesideAPresetWins) {
+  const Cluster cluster = build(
+      "preset: dgx-h100\nnodes: 64\nfabric: {spine_link_bandwidth: 200 Gbps, hop_latency: 0 ns}\n"
+      "node: {host_power: 1 kW}\nprice: {gpu_hour: 0 USD/h}\n");
+  EXPECT_EQ(cluster.shape().spine_link_bandwidth.value, 25e9);
+  EXPECT_EQ(cluster.shape().hop_latency.value, 0) << "a written 0 is a value";
+  EXPECT_EQ(cluster.shape().host_power.value, 1000);
+  EXPECT_EQ(cluster.shape().spines, 32u) << "the preset's";
+  EXPECT_EQ(cluster.price().per_gpu.value, 0);
+  EXPECT_EQ(cluster.price().pue, 1.25) << "the preset's, not the default";
+}
+
+TEST(Build, ByHandNeedsNodeAndFabric) {
+  EXPECT_EQ(build(kByHand).links(), 2 * 32u + 2 * 32 + 2 * 2 * 8 * 2);
+  EXPECT_EQ(build(kByHand).price().pue, 1.2) << "a default of the schema";
+  EXPECT_EQ(refusal("nodes: 4"),
+            "1:1: missing key 'node': give a preset, or node and fabric by hand");
+  EXPECT_EQ(refusal("nodes: 4\nnode: {gpu: H100}\nfabric: {spines: 1}"),
+            "2:7: missing key 'gpus_per_node' in node");
+}
+
+TEST(Build, OwnGpuModelsComeFirst) {
+  const std::string own =
+      "gpus:\n  - {name: H100, memory: 1 GB, memory_bandwidth: 1 GB/s, fp32: 1 TFLOP/s, "
+      "bf16: 2 TFLOP/s, pcie: 1 GB/s, idle_power: 1 W, max_power: 5 W, source: [lab]}\n";
+  EXPECT_EQ(build(kByHand + own).gpu_model().bf16.value, 2e12);
+}
+
+TEST(Build, UnknownNamesShowTheNearest) {
+  EXPECT_EQ(refusal("preset: dgx-h10\nnodes: 4"),
+            "1:9: unknown preset 'dgx-h10'; did you mean 'dgx-h100'?");
+  EXPECT_EQ(refusal("preset: dgx-h100\nnodes: 4\nnode: {gpu: B20}"),
+            "3:13: unknown GPU 'B20'; did you mean 'B200'?");
+  EXPECT_EQ(refusal("preset: nothing-like-it\nnodes: 4").substr(0, 50),
+            "1:9: unknown preset 'nothing-like-it'; known: dgx-");
+}
+
+TEST(Build, FieldsAreCheckedAgainstEachOther) {
+  EXPECT_EQ(refusal("preset: dgx-h100\nnodes: 4\nnode: {nics_per_node: 3}"),
+            "3:23: 3 NICs do not divide 8 GPUs: every rail serves as many GPUs");
+  EXPECT_EQ(refusal("preset: dgx-h100\nnodes: 131072\nfabric: {nodes_per_unit: 1, spines: 4096}"),
+            "2:8: the cluster would have 8594128896 links; at most 100000000 are supported");
+  const std::string hot =
+      "gpus:\n  - {name: Hot, memory: 1 GB, memory_bandwidth: 1 GB/s, fp32: 1 TFLOP/s,\n"
+      "     bf16: 2 TFLOP/s, pcie: 1 GB/s, idle_power: 9 W, max_power: 5 W, source: [lab]}\n";
+  EXPECT_EQ(refusal("preset: dgx-h100\nnodes: 4\nnode: {gpu: Hot}\n" + hot),
+            "6:49: 'idle_power' is above 'max_power'");
+}
+
+TEST(Build, PlacesAreBelowTheEnclosingPath) {
+  Topology topology;
+  topology.set_preset("dgx-h10");
+  topology.set_nodes(1);
+  try {
+    resolve(topology, SourceMap(), "cluster");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "cluster.preset: unknown preset 'dgx-h10'; did you mean 'dgx-h100'?");
+  }
+}
+
+TEST(Resolve, TwiceIsOnce) {
+  Topology topology;
+  const SourceMap places = load_yaml("preset: dgx-h100\nnodes: 4", "t.yaml", topology);
+  resolve(topology, places);
+  const std::string once = topology.SerializeAsString();
+  resolve(topology, places);
+  EXPECT_EQ(topology.SerializeAsString(), once);
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,47 @@
+#include "topologies/catalog.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "topologies/builder.hpp"
+
+namespace orrery {
+namespace {
+
+TEST(Catalog, HasThePromisedModels) {
+  EXPECT_EQ(gpu_names(), (std::vector<std::string>{"A100-40GB", "A100-80GB", "H100", "H200",
+                                                   "B200", "B300", "GB200", "GB300"}));
+  EXPECT_EQ(preset_names(), (std::vector<std::string>{"dgx-a100", "dgx-h100", "dgx-h200",
+                                                      "dgx-b200", "gb200-nvl72"}));
+}
+
+// Dense tensor rates double with each halving of the number format, on every model that has it.
+TEST(Catalog, RatesAreDenseAndConsistent) {
+  for (const GpuSpec& gpu : gpu_catalog().gpus()) {
+    EXPECT_NEAR(gpu.bf16() / gpu.tf32(), 2, 0.01) << gpu.name();
+    if (gpu.fp8() > 0) { EXPECT_NEAR(gpu.fp8() / gpu.bf16(), 2, 0.01) << gpu.name(); }
+    if (gpu.fp4() > 0) { EXPECT_GE(gpu.fp4() / gpu.fp8(), 2) << gpu.name(); }
+    EXPECT_LT(gpu.idle_power(), gpu.max_power() / 4) << gpu.name();
+    EXPECT_GE(gpu.source_size(), 1) << gpu.name();
+  }
+}
+
+TEST(Catalog, EveryPresetBuildsAndIsNonBlocking) {
+  for (const std::string& name : preset_names()) {
+    Topology topology;
+    topology.set_preset(name);
+    topology.set_nodes(100);
+    resolve(topology, SourceMap());
+    const Cluster cluster = build_cluster(topology, SourceMap());
+    const auto& shape = cluster.shape();
+    EXPECT_GE(shape.spines * shape.spine_link_bandwidth.value,
+              shape.nodes_per_unit * shape.nic_bandwidth.value)
+        << name;
+    EXPECT_GT(cluster.price().per_gpu.value, 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace orrery

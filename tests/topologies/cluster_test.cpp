@@ -1,0 +1,239 @@
+#include "topologies/cluster.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "core/random.hpp"
+
+namespace orrery {
+namespace {
+
+// 11 nodes of 8 GPUs and 4 rails in units of 4: three units, the last one not full; 3 spines.
+Cluster small_cluster() {
+  GpuModel gpu{.name = "G", .memory = {80e9}, .memory_bandwidth = {1e12}, .fp32 = {1e13},
+               .tf32 = {}, .bf16 = {1e14}, .fp8 = {}, .fp4 = {}, .nvlink = {450e9},
+               .pcie = {64e9}, .idle_power = {50}, .max_power = {700}};
+  return Cluster(gpu,
+                 {.nodes = 11, .gpus_per_node = 8, .nics_per_node = 4, .nodes_per_unit = 4,
+                  .spines = 3, .nic_bandwidth = {50e9}, .spine_link_bandwidth = {25e9},
+                  .nvlink_latency = {1e-6}, .nic_latency = {2e-6}, .hop_latency = {5e-7},
+                  .host_power = {2000}},
+                 {.per_gpu = {3.0 / 3600}, .pue = 1.2});
+}
+
+std::vector<LinkId> route(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {
+  std::vector<LinkId> links;
+  cluster.route({from}, {to}, links);
+  return links;
+}
+
+std::vector<std::string> names(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {
+  std::vector<std::string> out;
+  for (const LinkId id : route(cluster, from, to)) out.push_back(cluster.link_name(id));
+  return out;
+}
+
+bool crosses_spine(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {
+  const auto links = route(cluster, from, to);
+  return std::any_of(links.begin(), links.end(), [&](LinkId id) {
+    return cluster.link(id).kind == LinkKind::leaf_up;
+  });
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Cluster, CountsItsParts) {
+  const Cluster cluster = small_cluster();
+  EXPECT_EQ(cluster.gpus(), 88u);
+  EXPECT_EQ(cluster.units(), 3u);
+  EXPECT_EQ(cluster.rails(), 4u);
+  EXPECT_EQ(cluster.links(), 2 * 88u + 2 * 11 * 4 + 2 * 3 * 4 * 3);
+  EXPECT_EQ(cluster.rail_of({0}), 0u);
+  EXPECT_EQ(cluster.rail_of({1}), 0u);
+  EXPECT_EQ(cluster.rail_of({15}), 3u);
+}
+
+TEST(Cluster, LinkIdsAreDenseAndNamesAreUnique) {
+  const Cluster cluster = small_cluster();
+  std::set<std::uint32_t> ids;
+  for (std::uint32_t gpu = 0; gpu < cluster.gpus(); ++gpu) {
+    ids.insert(cluster.nvlink_out({gpu}).value);
+    ids.insert(cluster.nvlink_in({gpu}).value);
+  }
+  for (std::uint32_t rail = 0; rail < cluster.rails(); ++rail) {
+    for (std::uint32_t node = 0; node < cluster.nodes(); ++node) {
+      ids.insert(cluster.nic_out({node}, rail).value);
+      ids.insert(cluster.nic_in({node}, rail).value);
+    }
+    for (std::uint32_t unit = 0; unit < cluster.units(); ++unit) {
+      for (std::uint32_t spine = 0; spine < 3; ++spine) {
+        ids.insert(cluster.leaf_up(unit, rail, spine).value);
+        ids.insert(cluster.leaf_down(unit, rail, spine).value);
+      }
+    }
+  }
+  EXPECT_EQ(ids.size(), cluster.links());
+  EXPECT_EQ(*ids.rbegin(), cluster.links() - 1);
+  std::set<std::string> seen;
+  for (const std::uint32_t id : ids) seen.insert(cluster.link_name({id}));
+  EXPECT_EQ(seen.size(), cluster.links());
+}
+
+TEST(Cluster, KindBandwidthAndNameBelongTogether) {
+  const Cluster cluster = small_cluster();
+  EXPECT_EQ(cluster.link_name(cluster.nic_out({3}, 2)), "node3/nic2 out");
+  EXPECT_EQ(cluster.link_name(cluster.nic_in({10}, 0)), "node10/nic0 in");
+  EXPECT_EQ(cluster.link_name(cluster.nvlink_in({17})), "node2/gpu1 in");
+  EXPECT_EQ(cluster.link_name(cluster.leaf_up(0, 2, 1)), "unit0/leaf2 up 1");
+  EXPECT_EQ(cluster.link_name(cluster.leaf_down(2, 3, 2)), "unit2/leaf3 down 2");
+  EXPECT_EQ(cluster.link(cluster.nvlink_out({5})).kind, LinkKind::nvlink_out);
+  EXPECT_EQ(cluster.link(cluster.nvlink_out({5})).bandwidth.value, 450e9);
+  EXPECT_EQ(cluster.link(cluster.nic_in({5}, 1)).kind, LinkKind::nic_in);
+  EXPECT_EQ(cluster.link(cluster.nic_in({5}, 1)).bandwidth.value, 50e9);
+  EXPECT_EQ(cluster.link(cluster.leaf_down(1, 1, 1)).kind, LinkKind::leaf_down);
+  EXPECT_EQ(cluster.link(cluster.leaf_down(1, 1, 1)).bandwidth.value, 25e9);
+  EXPECT_THROW(cluster.link({cluster.links()}), Error);
+}
+
+TEST(Cluster, RoutesByHand) {
+  const Cluster cluster = small_cluster();
+  EXPECT_EQ(names(cluster, 3, 3), Names{}) << "to itself";
+  EXPECT_EQ(names(cluster, 0, 5), (Names{"node0/gpu0 out", "node0/gpu5 in"})) << "in a node";
+  EXPECT_EQ(names(cluster, 2, 10), (Names{"node0/nic1 out", "node1/nic1 in"})) << "same rail";
+  EXPECT_EQ(names(cluster, 0, 15),
+            (Names{"node0/gpu0 out", "node0/gpu7 in", "node0/nic3 out", "node1/nic3 in"}))
+      << "another rail: over NVLink to the local GPU of that rail";
+  EXPECT_EQ(names(cluster, 2, 5 * 8 + 2),
+            (Names{"node0/nic1 out", "unit0/leaf1 up 2", "unit1/leaf1 down 2", "node5/nic1 in"}))
+      << "another unit: over a spine";
+}
+
+// What must hold of every route: it leaves the source and arrives at the destination, and each
+// link begins where the one before it ends.
+void expect_contiguous(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {
+  const auto links = route(cluster, from, to);
+  std::vector<std::uint32_t> seen;
+  for (const LinkId id : links) {
+    ASSERT_LT(id.value, cluster.links());
+    seen.push_back(id.value);
+  }
+  std::sort(seen.begin(), seen.end());
+  ASSERT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end()) << "a link twice";
+  std::string walk;
+  for (const LinkId id : links) {
+    constexpr char kLetters[] = {'o', 'i', 'N', 'n', 'U', 'D'};
+    walk += kLetters[static_cast<std::size_t>(cluster.link(id).kind)];
+  }
+  const std::set<std::string> allowed = {"", "oi", "Nn", "oiNn", "NUDn", "oiNUDn"};
+  ASSERT_TRUE(allowed.contains(walk)) << from << " to " << to << ": " << walk;
+  const NodeId a = cluster.node_of({from}), b = cluster.node_of({to});
+  const std::uint32_t rail = cluster.rail_of({to});
+  std::vector<LinkId> expected;
+  if (walk.starts_with('o')) expected.push_back(cluster.nvlink_out({from}));
+  if (a == b && from != to) expected.push_back(cluster.nvlink_in({to}));
+  if (walk.starts_with("oiN")) {
+    ASSERT_EQ(cluster.rail_of({links[1].value - cluster.gpus()}), rail) << "relay on the rail";
+    ASSERT_EQ(cluster.node_of({links[1].value - cluster.gpus()}), a) << "relay in the node";
+    expected.push_back(links[1]);
+  }
+  if (a != b) {
+    expected.push_back(cluster.nic_out(a, rail));
+    if (cluster.unit_of(a) != cluster.unit_of(b)) {
+      const std::uint32_t spine =
+          (links[links.size() - 3].value - cluster.leaf_up(0, 0, 0).value) % 3;
+      expected.push_back(cluster.leaf_up(cluster.unit_of(a), rail, spine));
+      expected.push_back(cluster.leaf_down(cluster.unit_of(b), rail, spine));
+    }
+    expected.push_back(cluster.nic_in(b, rail));
+  }
+  ASSERT_EQ(links, expected) << from << " to " << to;
+}
+
+TEST(Cluster, EveryRouteIsContiguous) {
+  const Cluster cluster = small_cluster();
+  for (std::uint32_t from = 0; from < cluster.gpus(); ++from) {
+    for (std::uint32_t to = 0; to < cluster.gpus(); ++to) {
+      expect_contiguous(cluster, from, to);
+    }
+  }
+}
+
+TEST(Cluster, OnlyRoutesBetweenUnitsCrossTheSpine) {
+  const Cluster cluster = small_cluster();
+  for (std::uint32_t from = 0; from < cluster.gpus(); ++from) {
+    for (std::uint32_t to = 0; to < cluster.gpus(); ++to) {
+      const bool other_unit =
+          cluster.unit_of(cluster.node_of({from})) != cluster.unit_of(cluster.node_of({to}));
+      ASSERT_EQ(crosses_spine(cluster, from, to), other_unit) << from << " to " << to;
+    }
+  }
+}
+
+// Node i sends to node i + shift, all at once: no spine link may carry more than its share.
+TEST(Cluster, ShiftsUseEverySpineAlike) {
+  GpuModel gpu = small_cluster().gpu_model();
+  Cluster::Shape shape = small_cluster().shape();
+  shape.nodes = 128;
+  shape.nodes_per_unit = 32;
+  shape.spines = 32;
+  const Cluster cluster(gpu, shape, {});
+  for (const std::uint32_t shift : {1u, 7u, 32u, 50u, 64u, 127u}) {
+    std::vector<int> flows(cluster.links());
+    for (std::uint32_t node = 0; node < 128; ++node) {
+      std::vector<LinkId> links;
+      cluster.route({node * 8}, {(node + shift) % 128 * 8}, links);
+      for (const LinkId id : links) ++flows[id.value];
+    }
+    EXPECT_EQ(*std::max_element(flows.begin(), flows.end()), 1) << "shift " << shift;
+  }
+}
+
+TEST(Cluster, LatencyCountsWhatIsPassed) {
+  const Cluster cluster = small_cluster();
+  EXPECT_EQ(cluster.latency({1}, {1}).value, 0);
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {5}).value, 1e-6);
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {8}).value, 2e-6);
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {15}).value, 3e-6);
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {5 * 8}).value, 3e-6);
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {5 * 8 + 7}).value, 4e-6);
+}
+
+TEST(Cluster, WithoutNvlinkPeersTalkOverPcie) {
+  GpuModel gpu = small_cluster().gpu_model();
+  gpu.nvlink = {0};
+  const Cluster cluster(gpu, small_cluster().shape(), {});
+  EXPECT_EQ(cluster.link(cluster.nvlink_out({0})).bandwidth.value, 64e9);
+}
+
+TEST(Cluster, TheLargestSizesFitTheirIds) {
+  Cluster::Shape shape = small_cluster().shape();
+  shape.nodes = 131072;
+  shape.nics_per_node = 8;
+  shape.nodes_per_unit = 32;
+  shape.spines = 32;
+  const Cluster cluster(small_cluster().gpu_model(), shape, {});
+  Rng rng(7);
+  for (int i = 0; i < 1000; ++i) {
+    const auto from = static_cast<std::uint32_t>(rng.below(cluster.gpus()));
+    const auto to = static_cast<std::uint32_t>(rng.below(cluster.gpus()));
+    for (const LinkId id : route(cluster, from, to)) ASSERT_LT(id.value, cluster.links());
+  }
+  EXPECT_EQ(cluster.link_name({cluster.links() - 1}), "unit4095/leaf7 down 31");
+}
+
+TEST(GpuModel, RefusesPrecisionsItLacks) {
+  const GpuModel gpu = small_cluster().gpu_model();
+  EXPECT_EQ(gpu.peak(Precision::bf16).value, 1e14);
+  try {
+    gpu.peak(Precision::fp8);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "GPU G does not support fp8");
+  }
+}
+
+}  // namespace
+}  // namespace orrery
