@@ -2,14 +2,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <string_view>
 
-#include "core/schema/yaml_loader.hpp"
-#include "traces/scenario.pb.h"
+#include "policies/parameters.pb.h"
+#include "traces/scenario.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  orrery::Scenario scenario;
+  orrery::PredictiveRebalanceParameters::descriptor();  // links the policies' parameters in
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
-    orrery::load_yaml({reinterpret_cast<const char*>(data), size}, "fuzz.yaml", scenario);
+    orrery::parse_scenario(text, "fuzz.yaml", {});
   } catch (const orrery::Error& error) {
     if (error.kind() != orrery::ErrorKind::bad_input || !error.place()) std::abort();
   }
