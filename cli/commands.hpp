@@ -1,0 +1,22 @@
+// The subcommands of `orrery`, one file each. Every add_*() declares its options and leaves behind
+// what is to be done when it was asked for. Called by main() only, on one thread.
+#pragma once
+
+#include <functional>
+
+#include <CLI/App.hpp>
+
+namespace orrery::cli {
+
+/// What the chosen subcommand does; returns the exit code, throws orrery::Error.
+using Action = std::function<int()>;
+
+void add_simulate(CLI::App& app, Action& chosen);
+void add_live(CLI::App& app, Action& chosen);
+void add_versus(CLI::App& app, Action& chosen);
+void add_replay(CLI::App& app, Action& chosen);
+void add_jobs(CLI::App& app, Action& chosen);
+void add_check(CLI::App& app, Action& chosen);
+void add_schema(CLI::App& app, Action& chosen);
+
+}  // namespace orrery::cli

@@ -1,0 +1,62 @@
+// orrery live: the same scenario on real processes.
+#include <memory>
+
+#include "cli/commands.hpp"
+#include "cli/run_options.hpp"
+#include "core/error.hpp"
+
+namespace orrery::cli {
+namespace {
+
+struct Options : RunOptions {
+  std::uint32_t ranks = 0;  // 0: the scenario's
+  std::string fabric = "grpc";
+  std::string mode = "drive";
+};
+
+int live(const Options& options) {
+  if (options.mode != "drive") {
+    throw Error(ErrorKind::usage, "--mode " + options.mode + " is not in this version; use drive");
+  }
+  LoadedScenario loaded = options.load();
+  if (options.ranks != 0) set_ranks(loaded, options.ranks);
+  RunRequest request;
+  *request.mutable_scenario() = loaded.scenario;
+  request.set_record(options.record);
+  request.set_mode(options.mode);
+  request.set_fabric(options.fabric);
+  return print_report(run("orrery-live", request), options.json);
+}
+
+void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
+  options->add_file(command);
+  command.add_option("--ranks", options->ranks, "world size; only where the scenario is elastic")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 131072u));
+  command.add_option("--fabric", options->fabric, "data plane")
+      ->type_name("grpc|nccl")
+      ->check(CLI::IsMember({"grpc", "nccl"}));
+  command.add_option("--mode", options->mode, "what decisions do: drive applies them")
+      ->type_name("drive|shadow|approve")
+      ->check(CLI::IsMember({"drive", "shadow", "approve"}));
+  const auto take_text = [options](const std::string& path) {
+    options->overrides.push_back("live.text=" + path);
+  };
+  command.add_option_function<std::string>("--text", take_text, "file or folder to train on")
+      ->type_name("PATH");
+  options->add_json(command);
+  options->add_seed(command);
+  options->add_record(command);
+  options->add_overrides(command);
+}
+
+}  // namespace
+
+void add_live(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("live", "run the same scenario on real processes");
+  declare(*command, options);
+  command->callback([options, &chosen] { chosen = [options] { return live(*options); }; });
+}
+
+}  // namespace orrery::cli

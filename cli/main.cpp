@@ -1,0 +1,79 @@
+// The command line. Parses, hands over to one subcommand, and turns every way to fail into an
+// exit code: 1 a goal was missed, 2 usage, 3 bad input, 4 environment, 5 internal.
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands.hpp"
+#include "cli/run_options.hpp"
+#include "cli/usage.hpp"
+#include "core/error.hpp"
+#include "policies/worker.hpp"
+#include "traces/report.hpp"
+
+namespace orrery::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "Orrery rehearses GPU-cluster policies in simulation and runs the same policies live.";
+constexpr const char* kFooter =
+    "Exit codes: 0 ok; 1 a stated goal or comparison failed; 2 usage; 3 bad input;\n"
+    "4 environment; 5 internal; 130 interrupted.";
+
+void declare(CLI::App& app, Action& chosen) {
+  app.set_version_flag("--version", "orrery " + version(), "print the version");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  add_simulate(app, chosen);
+  add_live(app, chosen);
+  add_versus(app, chosen);
+  add_replay(app, chosen);
+  add_jobs(app, chosen);
+  add_check(app, chosen);
+  add_schema(app, chosen);
+}
+
+int fail(int code, const std::string& message) {
+  fmt::print(stderr, "{}\n", message);
+  return code;
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app(kAbout, "orrery");
+  Action chosen;
+  declare(app, chosen);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    return app.exit(help_or_version);
+  } catch (const CLI::ParseError& error) {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    return fail(static_cast<int>(ErrorKind::usage),
+                "error: " + explain_usage(app, arguments, error));
+  }
+  try {
+    return chosen();
+  } catch (const Interrupted&) {
+    return fail(kInterruptedCode, "interrupted");
+  } catch (const Error& error) {
+    return fail(static_cast<int>(error.kind()), error.what());
+  }
+}
+
+}  // namespace
+}  // namespace orrery::cli
+
+int main(int argc, char** argv) {
+  try {
+    return orrery::cli::parse_and_run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: internal: %s\n", error.what());
+  } catch (...) {
+    std::fputs("error: internal: an unknown exception\n", stderr);
+  }
+  return static_cast<int>(orrery::ErrorKind::internal);
+}

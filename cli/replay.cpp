@@ -1,0 +1,60 @@
+// orrery replay: a recorded log through the same policies.
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "core/error.hpp"
+#include "policies/recorder.hpp"
+
+namespace orrery::cli {
+namespace {
+
+struct Options {
+  std::string log;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+std::string as_json(const ReplayResult& result) {
+  nlohmann::ordered_json out;
+  out["calls"] = result.calls;
+  out["decisions"] = result.decisions;
+  out["decision_trace_sha256"] = result.decision_trace_sha256;
+  out["identical"] = result.first_difference.empty();
+  out["first_difference"] = nullptr;
+  if (!result.first_difference.empty()) out["first_difference"] = result.first_difference;
+  return out.dump(2);
+}
+
+int replay(const Options& options) {
+  const ReplayResult result = replay_log(options.log, options.overrides);
+  const bool identical = result.first_difference.empty();
+  if (options.json) {
+    fmt::print("{}\n", as_json(result));
+  } else if (identical) {
+    fmt::print("identical: {} calls, {} decisions, trace {}\n", result.calls, result.decisions,
+               result.decision_trace_sha256);
+  }
+  if (identical) return 0;
+  fmt::print(stderr, "{}: first difference: {}\n", options.log, result.first_difference);
+  return static_cast<int>(ErrorKind::goal_missed);
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("replay", "feed a recorded log to the same policies");
+  command->add_option("LOG", options->log, "log that --record wrote")->required();
+  command->add_flag("--json", options->json, "print one JSON object");
+  command
+      ->add_option("--set", options->overrides,
+                   "change one policy parameter: predictive-rebalance.gain_threshold=0.1")
+      ->type_name("POLICY.PARAMETER=VALUE")
+      ->allow_extra_args(false);
+  command->callback([options, &chosen] { chosen = [options] { return replay(*options); }; });
+}
+
+}  // namespace orrery::cli

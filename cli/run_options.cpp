@@ -1,0 +1,115 @@
+#include "cli/run_options.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "core/process.hpp"
+#include "policies/worker.hpp"
+#include "traces/report.hpp"
+
+namespace orrery::cli {
+namespace {
+
+volatile std::sig_atomic_t interrupt_seen = 0;
+
+void on_interrupt(int) { interrupt_seen = 1; }
+
+/// SIGINT sets a flag for as long as this lives.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    struct sigaction action {};
+    action.sa_handler = on_interrupt;
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
+
+/// One line on standard error that rewrites itself. Polled about ten times a second by the run,
+/// which also tells it the time: shorter runs stay silent.
+class ProgressLine {
+ public:
+  ~ProgressLine() {
+    if (shown_) std::fputs("\r\033[K", stderr);
+  }
+  void note(const Progress& progress) { newest_ = progress; }
+  void poll() {
+    constexpr int kPollsBeforeShown = 10;
+    if (!terminal_ || ++polls_ < kPollsBeforeShown || newest_.steps() == 0) return;
+    fmt::print(stderr, "\r\033[Kstep {} of {} ({:.0f}%), {:.1f} s {}", newest_.steps_done(),
+               newest_.steps(),
+               100.0 * static_cast<double>(newest_.steps_done()) /
+                   static_cast<double>(newest_.steps()),
+               newest_.elapsed_s(), newest_.note());
+    std::fflush(stderr);
+    shown_ = true;
+  }
+
+ private:
+  const bool terminal_ = isatty(STDERR_FILENO) == 1;
+  bool shown_ = false;
+  int polls_ = 0;
+  Progress newest_;
+};
+
+}  // namespace
+
+void RunOptions::add_file(CLI::App& command) {
+  command.add_option("FILE", file, "scenario (YAML)")->required();
+}
+
+void RunOptions::add_overrides(CLI::App& command) {
+  command.add_option("--set", overrides, "change one value: cluster.nodes=128; repeatable")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false);
+}
+
+void RunOptions::add_seed(CLI::App& command) {
+  const auto remember = [this](const std::uint64_t& seed) {
+    overrides.push_back(fmt::format("run.seed={}", seed));
+  };
+  command.add_option_function<std::uint64_t>("--seed", remember, "seed instead of the scenario's");
+}
+
+void RunOptions::add_record(CLI::App& command) {
+  command.add_option("--record", record, "write the observation and decision log")
+      ->type_name("LOG");
+}
+
+void RunOptions::add_json(CLI::App& command) {
+  command.add_flag("--json", json, "print one JSON object instead of the summary");
+}
+
+Report run(const std::string& worker, const RunRequest& request) {
+  interrupt_seen = 0;
+  const InterruptGuard guard;
+  ProgressLine line;
+  const auto interrupted = [&line] {
+    line.poll();
+    return interrupt_seen != 0;
+  };
+  return run_in_worker(
+      sibling_program(worker), request, nullptr,
+      [&line](const Progress& progress) { line.note(progress); }, interrupted);
+}
+
+int print_report(const Report& report, bool json) {
+  fmt::print("{}\n", json ? report_json(report) : report_summary(report));
+  const auto ended_run = [](const FailureReport& failure) { return !failure.has_resumed_s(); };
+  const bool failed = std::any_of(report.failures().begin(), report.failures().end(), ended_run);
+  return failed ? static_cast<int>(ErrorKind::goal_missed) : 0;
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,44 @@
+// What the commands that run a scenario share: their options, the scenario they make of them, and
+// a run with a progress line that Ctrl-C ends. One thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "traces/report.pb.h"
+#include "traces/run.pb.h"
+#include "traces/scenario.hpp"
+
+namespace orrery::cli {
+
+/// The exit code that shells give to a program that SIGINT ended.
+inline constexpr int kInterruptedCode = 130;
+
+struct RunOptions {
+  std::string file;
+  std::vector<std::string> overrides;  ///< "path=value"
+  std::string record;                  ///< log to write, or empty
+  bool json = false;
+
+  void add_file(CLI::App& command);
+  void add_overrides(CLI::App& command);
+  void add_seed(CLI::App& command);  ///< becomes the override "run.seed=N"
+  void add_record(CLI::App& command);
+  void add_json(CLI::App& command);
+  /// Throws bad_input, as load_scenario() does.
+  LoadedScenario load() const { return load_scenario(file, overrides); }
+};
+
+/// Runs `request` in a worker process ("orrery-sim", "orrery-live"). Shows a progress line on a
+/// terminal once the run has taken about a second. Throws what run_in_worker() throws: Interrupted
+/// after SIGINT.
+Report run(const std::string& worker, const RunRequest& request);
+
+/// Prints a report to standard output. Returns the exit code: goal_missed if a failure ended the
+/// run, else 0.
+int print_report(const Report& report, bool json);
+
+}  // namespace orrery::cli

@@ -1,0 +1,41 @@
+// orrery simulate: a scenario in the simulator.
+#include <memory>
+
+#include "cli/commands.hpp"
+#include "cli/run_options.hpp"
+
+namespace orrery::cli {
+namespace {
+
+struct Options : RunOptions {
+  std::string detail = "folded";
+  std::string timeline;
+};
+
+int simulate(const Options& options) {
+  RunRequest request;
+  *request.mutable_scenario() = options.load().scenario;
+  request.set_full_detail(options.detail == "full");
+  request.set_record(options.record);
+  request.set_timeline(options.timeline);
+  return print_report(run("orrery-sim", request), options.json);
+}
+
+}  // namespace
+
+void add_simulate(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("simulate", "run a scenario in the simulator");
+  options->add_file(*command);
+  options->add_json(*command);
+  options->add_seed(*command);
+  command->add_option("--detail", options->detail, "full: every rank and every iteration")
+      ->type_name("folded|full")
+      ->check(CLI::IsMember({"folded", "full"}));
+  command->add_option("--timeline", options->timeline, "write a Perfetto trace")->type_name("OUT");
+  options->add_record(*command);
+  options->add_overrides(*command);
+  command->callback([options, &chosen] { chosen = [options] { return simulate(*options); }; });
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,16 @@
+// The parts of the extension module orrery._core, one function each. The module is thin: it holds
+// no state between calls and starts no thread; runs are worker processes. Everything here is
+// called with the GIL held.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace orrery::python {
+
+void bind_errors(pybind11::module_& module);
+void bind_scenario(pybind11::module_& module);
+void bind_policy(pybind11::module_& module);  ///< what a policy written in Python sees and does
+void bind_run(pybind11::module_& module);
+void bind_tools(pybind11::module_& module);  ///< replay, jobs, check
+
+}  // namespace orrery::python

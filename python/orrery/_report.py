@@ -1,0 +1,161 @@
+"""What a run found out."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from orrery import _core
+
+#: Rows of the notebook table: key, label, unit.
+_TABLE = (
+    ("steps_completed", "steps completed", ""),
+    ("step_time_s", "median step time", "s"),
+    ("ideal_step_time_s", "ideal step time", "s"),
+    ("tokens_per_s", "throughput", "tokens/s"),
+    ("mfu", "model FLOPs utilization", ""),
+    ("gpu_utilization", "GPU utilization", ""),
+    ("goodput", "goodput", ""),
+    ("elapsed_s", "elapsed", "s"),
+    ("energy_j", "energy", "J"),
+    ("cost_usd", "cost", "USD"),
+    ("decisions", "decisions", ""),
+)
+
+
+class Report:
+    """The result of one run, simulated or live.
+
+    Every key of ``orrery simulate --json`` is an attribute: times in seconds, sizes in bytes,
+    energy in joules, cost in US dollars; ``None`` where a value is not known. The meaning of each
+    key stands in ``traces/report.proto``.
+
+    Examples
+    --------
+    >>> report = orrery.simulate("examples/straggler-4-ranks.yaml")
+    >>> report.step_time_s, report.tokens_per_s
+    """
+
+    def __init__(self, raw: _core.RawReport) -> None:
+        self._raw = raw
+        self._values: Dict[str, Any] = json.loads(raw.json())
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for names that are no ordinary attribute.
+        values = self.__dict__.get("_values", {})
+        if name not in values:
+            raise AttributeError(f"a report has no {name!r}; it has: {', '.join(values)}")
+        return values[name]
+
+    def __dir__(self) -> List[str]:
+        return sorted({*super().__dir__(), *self._values})
+
+    @property
+    def step_times(self) -> npt.NDArray[np.float64]:
+        """Seconds of each step, shape (n,), read-only, for the first 10,000 steps run."""
+        return np.frombuffer(self._raw.step_times(), dtype=np.float64)
+
+    @property
+    def losses(self) -> npt.NDArray[np.float64]:
+        """Mean training loss of each step in nats, shape (n,), read-only; empty if simulated."""
+        return np.frombuffer(self._raw.losses(), dtype=np.float64)
+
+    def to_dict(self) -> Dict[str, Any]:
+        """All keys and values, nested as in the JSON object.
+
+        Returns
+        -------
+        dict
+            A copy.
+        """
+        out: Dict[str, Any] = json.loads(json.dumps(self._values))
+        return out
+
+    def to_pandas(self) -> pd.Series:
+        """The plain values as one column.
+
+        Returns
+        -------
+        pandas.Series
+            Indexed by key; lists and nested objects are left out.
+        """
+        return pd.Series(scalars(self), name=self._values.get("scenario") or "run", dtype=object)
+
+    def summary(self) -> str:
+        """The twelve lines that the command line prints.
+
+        Returns
+        -------
+        str
+            Every number with its unit.
+        """
+        return self._raw.summary()
+
+    def __repr__(self) -> str:
+        step = self._values.get("step_time_s")
+        shown = "unknown" if step is None else f"{step:.6g} s"
+        return (
+            f"<orrery.Report {self._values.get('scenario')!r} ({self._values.get('mode')}): "
+            f"{self._values.get('steps_completed')} steps, median step {shown}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for key, label, unit in _TABLE:
+            value = self._values.get(key)
+            if value is not None:
+                number = f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
+                rows.append(
+                    f"<tr><th style='text-align:left'>{label}</th>"
+                    f"<td style='text-align:right'>{number}</td><td>{unit}</td></tr>"
+                )
+        title = html.escape(f"{self._values.get('scenario')} ({self._values.get('mode')})")
+        return (
+            f"<div><strong>{title}</strong><table>{''.join(rows)}</table>"
+            f"{_sparkline(self.step_times)}</div>"
+        )
+
+
+def scalars(report: Report, host: bool = False) -> Dict[str, Any]:
+    """The keys of a report that hold one plain value, in order.
+
+    Parameters
+    ----------
+    report : Report
+        Where they come from.
+    host : bool
+        Whether to add ``host_wall_s`` and its like, which differ between equal runs.
+
+    Returns
+    -------
+    dict
+        Key to number, string or ``None``.
+    """
+    values = report.to_dict()
+    out = {key: value for key, value in values.items() if not isinstance(value, (list, dict))}
+    if host:
+        out.update({f"host_{key}": value for key, value in (values.get("host") or {}).items()})
+    return out
+
+
+def _sparkline(values: npt.NDArray[np.float64], width: int = 320, height: int = 48) -> str:
+    if len(values) < 2:
+        return ""
+    # At most one point a pixel, each the maximum of its share: peaks stay visible.
+    shares = np.array_split(values, min(width, len(values)))
+    heights = np.array([share.max() for share in shares])
+    top = float(heights.max()) or 1.0
+    x = np.linspace(0, width, len(heights))
+    y = height - 2 - (height - 4) * heights / top
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y))
+    label: Optional[str] = f"step time over {len(values)} steps, 0 to {top:.4g} s"
+    return (
+        f"<svg width='{width}' height='{height}' role='img' aria-label='{label}'>"
+        f"<title>{label}</title>"
+        f"<polyline points='{points}' fill='none' stroke='#2a6fb0' stroke-width='1.5'/></svg>"
+    )

@@ -1,0 +1,74 @@
+"""The command line as a user starts it."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build"))
+PROGRAM = BUILD / "bin" / "orrery"
+EXAMPLES = ROOT / "examples"
+STRAGGLER = EXAMPLES / "straggler-4-ranks.yaml"
+
+
+def data_file(*parts):
+    """A file of the test data outside the repository; skips where it is absent."""
+    root = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data"))
+    path = root.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"no test data at {path}; set ORRERY_DATA")
+    return path
+
+
+def orrery(*arguments, timeout=120):
+    """Runs the command line to its end."""
+    return subprocess.run(
+        [PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=timeout
+    )
+
+
+def children_of(pid):
+    """Process ids of the direct children."""
+    listing = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in listing.read_text().split()]
+
+
+def wait_until(condition, seconds=20):
+    """What `condition` returns as soon as it is true; fails when it never is."""
+    for _ in range(int(seconds / 0.02)):
+        if result := condition():
+            return result
+        time.sleep(0.02)
+    raise AssertionError("what was waited for never came")
+
+
+def alive(pid):
+    """Whether the process runs (a zombie does not)."""
+    try:
+        state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
+
+
+@pytest.fixture
+def long_run():
+    """A run that takes far longer than the test, and its worker's process id."""
+    process = subprocess.Popen(
+        [PROGRAM, "simulate", STRAGGLER, "--detail", "full", "--set", "run.steps=100000000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        worker = wait_until(lambda: process.poll() is None and children_of(process.pid))[0]
+        wait_until(lambda: "orrery-sim" in os.readlink(f"/proc/{worker}/exe"))
+        yield process, worker
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.communicate()

@@ -1,0 +1,72 @@
+"""Job-level replay from the command line."""
+
+import json
+
+import pytest
+from conftest import data_file, orrery
+
+KEYS = [
+    "jobs_in", "jobs_out", "jct_mean_s", "jct_p50_s", "jct_p99_s", "queue_mean_s", "makespan_s",
+    "utilization", "preemptions", "host",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "file, policy, jct, queue, makespan",
+    [
+        ("philly_small.csv", "sjf", 64430.2, 39892.9, 5783813),
+        ("philly_small_helios_order.csv", "fifo", 343050.4, 318513.1, 5694118),
+    ],
+)
+def test_reference_rows(file, policy, jct, queue, makespan):
+    trace = data_file("jobs", file)
+    result = orrery(
+        "jobs", trace, "--nodes", 3, "--gpus-per-node", 8, "--policy", policy,
+        "--placement", "consolidated", "--json",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert [key for key in report if key in KEYS] == KEYS
+    assert report["jobs_in"] == report["jobs_out"] == 1450
+    assert round(report["jct_mean_s"], 1) == jct
+    assert round(report["queue_mean_s"], 1) == queue
+    assert report["makespan_s"] == makespan
+
+
+def small_trace(folder):
+    file = folder / "trace.csv"
+    file.write_text("job_id,submit_s,num_gpus,duration_s,vc\n1,0,2,100,a\n2,0,2,10,a\n3,5,2,20,a\n")
+    return file
+
+
+def test_the_order_of_the_queue(tmp_path):
+    trace = small_trace(tmp_path)
+    size = ("--nodes", 1, "--gpus-per-node", 2)
+    fifo = json.loads(orrery("jobs", trace, *size, "--policy", "fifo", "--json").stdout)
+    sjf = json.loads(orrery("jobs", trace, *size, "--policy", "sjf", "--json").stdout)
+    assert fifo["jct_mean_s"] == pytest.approx((100 + 110 + 125) / 3)
+    assert sjf["jct_mean_s"] == pytest.approx((10 + 25 + 130) / 3)
+    assert fifo["makespan_s"] == sjf["makespan_s"] == 130
+
+
+def test_a_scenario_file_says_the_same(tmp_path):
+    small_trace(tmp_path)
+    file = tmp_path / "jobs.yaml"
+    file.write_text("trace: trace.csv\nnodes: 1\ngpus_per_node: 2\npolicy: sjf\n")
+    result = orrery("jobs", file, "--json")
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["makespan_s"] == 130
+
+
+def test_a_bad_line_has_its_place(tmp_path):
+    trace = small_trace(tmp_path)
+    trace.write_text(trace.read_text().replace("2,0,2,10,a", "2,0,two,10,a"))
+    result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo")
+    assert result.returncode == 3
+    assert f"{trace}:3:5: error: " in result.stderr
+
+
+def test_a_trace_needs_a_cluster(tmp_path):
+    result = orrery("jobs", small_trace(tmp_path), "--policy", "fifo")
+    assert result.returncode == 2
+    assert "--nodes" in result.stderr

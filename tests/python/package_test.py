@@ -1,0 +1,72 @@
+"""Stubs agree with the module, docstrings with the signatures, and the notebook runs."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from conftest import BUILD, ROOT
+from nbclient import NotebookClient
+
+import orrery
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "MYPYPATH": str(BUILD / "python")}
+
+
+def test_stubs(tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-m", "mypy.stubtest", "orrery"],
+        env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def public_callables():
+    for name in orrery.__all__:
+        thing = getattr(orrery, name)
+        if inspect.isfunction(thing):
+            yield name, thing
+        if inspect.isclass(thing) and thing.__module__ != "orrery._core":
+            for attribute, method in vars(thing).items():
+                if inspect.isfunction(method) and not attribute.startswith("_"):
+                    yield f"{name}.{attribute}", method
+
+
+@pytest.mark.parametrize("name, function", list(public_callables()))
+def test_docstrings_follow_numpydoc(name, function):
+    text = inspect.getdoc(function)
+    assert text, f"{name} has no docstring"
+    assert re.match(r"[^\n]+[.]", text)
+    signature = inspect.signature(function)
+    named = [parameter for parameter in signature.parameters if parameter != "self"]
+    if named:
+        section = text.split("Parameters\n----------\n")[1].split("\n\n")[0]
+        listed = re.findall(r"^(\*{0,2}\w[^:\n]*?)(?: :|$)", section, re.MULTILINE)
+        words = {word.strip(" *") for line in listed for word in line.split(",")}
+        assert set(named) <= words, f"{name}: {set(named) - words} undocumented"
+    if signature.return_annotation not in (None, "None", inspect.Signature.empty):
+        assert "Returns\n-------" in text, f"{name} does not say what it returns"
+
+
+def test_every_public_name_has_a_docstring():
+    for name in orrery.__all__:
+        assert inspect.getdoc(getattr(orrery, name)), name
+
+
+def test_the_notebook_runs():
+    path = ROOT / "python" / "notebooks" / "first-steps.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    assert all(cell.get("outputs", []) == [] for cell in notebook.cells), "clear the outputs"
+    os.environ["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]
+    client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": path.parent}})
+    client.execute()
+    pictures = [
+        output
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if "image/png" in output.get("data", {})
+    ]
+    assert len(pictures) >= 2
