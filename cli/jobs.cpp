@@ -1,4 +1,129 @@
+// orrery jobs: a production job trace, replayed job by job. It needs no engine, so it runs here.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+
 #include "cli/commands.hpp"
+#include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
+#include "policies/registry.hpp"
+#include "policies/worker.hpp"
+#include "sim/job_replay.hpp"
+#include "topologies/builder.hpp"
+#include "traces/job_trace.hpp"
+#include "traces/report.hpp"
+
 namespace orrery::cli {
-void add_jobs(CLI::App&, Action&) {}
+namespace {
+
+struct Options {
+  std::string file, cluster, policy, placement, record;
+  std::uint32_t nodes = 0, gpus_per_node = 0;
+  bool json = false;
+};
+
+Error usage(const std::string& message) { return {ErrorKind::usage, message}; }
+
+/// The replay that a YAML file describes, or an empty one of a trace.
+JobReplay described(const std::string& file) {
+  JobReplay replay;
+  const std::filesystem::path path(file);
+  if (path.extension() == ".yaml" || path.extension() == ".yml") {
+    load_yaml_file(file, replay);
+    replay.set_trace((path.parent_path() / replay.trace()).string());
+  } else {
+    replay.set_trace(file);
+    replay.set_placement("count");
+  }
+  return replay;
 }
+
+void take_cluster(JobReplay& replay, const std::string& file) {
+  Topology topology;
+  const SourceMap places = load_yaml_file(file, topology);
+  resolve(topology, places);
+  replay.set_nodes(topology.nodes());
+  replay.set_gpus_per_node(topology.node().gpus_per_node());
+}
+
+void take_policy(JobReplay& replay, const std::string& name) {
+  const std::vector<std::string> known = policy_names();
+  if (std::find(known.begin(), known.end(), name) == known.end()) {
+    throw usage(fmt::format("unknown policy '{}'{}", name, did_you_mean(name, known)));
+  }
+  replay.set_policy(name);
+}
+
+JobReplay asked_for(const Options& options) {
+  JobReplay replay = described(options.file);
+  if (!options.cluster.empty()) take_cluster(replay, options.cluster);
+  if (options.nodes != 0) replay.set_nodes(options.nodes);
+  if (options.gpus_per_node != 0) replay.set_gpus_per_node(options.gpus_per_node);
+  if (!options.policy.empty()) take_policy(replay, options.policy);
+  if (!options.placement.empty()) replay.set_placement(options.placement);
+  if (replay.nodes() == 0 || replay.gpus_per_node() == 0) {
+    throw usage("a trace needs a cluster: --nodes N --gpus-per-node G, or --cluster C.yaml");
+  }
+  if (replay.policy().empty()) throw usage("a trace needs a policy: --policy fifo, or another");
+  return replay;
+}
+
+void print_table(const JobReplay& replay, const JobsReport& report) {
+  fmt::print("{:<16}{}\n", "trace", replay.trace());
+  fmt::print("{:<16}{} nodes x {} GPUs, {}, {} placement\n", "cluster", replay.nodes(),
+             replay.gpus_per_node(), replay.policy(), replay.placement());
+  fmt::print("{:<16}{} in, {} out, {} preemptions\n", "jobs", report.jobs_in(), report.jobs_out(),
+             report.preemptions());
+  fmt::print("{:<16}mean {:.1f} s, median {:.1f} s, p99 {:.1f} s\n", "completion",
+             report.jct_mean_s(), report.jct_p50_s(), report.jct_p99_s());
+  fmt::print("{:<16}mean {:.1f} s\n", "in the queue", report.queue_mean_s());
+  fmt::print("{:<16}{:.0f} s\n", "makespan", report.makespan_s());
+  fmt::print("{:<16}{:.2f}%\n", "utilization", 100 * report.utilization());
+}
+
+int jobs(const Options& options) {
+  const HostMeter meter;
+  const JobReplay replay = asked_for(options);
+  JobsReport report = replay_jobs(load_job_trace(replay.trace()), replay, options.record);
+  meter.fill(*report.mutable_host());
+  if (options.json) {
+    fmt::print("{}\n", report_json(report));
+  } else {
+    print_table(replay, report);
+  }
+  return 0;
+}
+
+void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
+  command.add_option("FILE", options->file, "job trace (CSV, .gz too), or a YAML file naming one")
+      ->type_name("TRACE|FILE.yaml")
+      ->required();
+  command.add_option("--nodes", options->nodes, "nodes of the cluster")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 131072u));
+  command.add_option("--gpus-per-node", options->gpus_per_node, "GPUs of each")
+      ->type_name("G")
+      ->check(CLI::Range(1u, 128u));
+  command.add_option("--cluster", options->cluster, "cluster description instead of the two")
+      ->type_name("C.yaml");
+  command.add_option("--policy", options->policy, "order of the queue: fifo, sjf")->type_name("P");
+  command.add_option("--placement", options->placement, "which GPUs a job gets")
+      ->type_name("count|consolidated")
+      ->check(CLI::IsMember({"count", "consolidated"}));
+  command.add_flag("--json", options->json, "print one JSON object instead of the table");
+  command.add_option("--record", options->record, "write the observation and decision log")
+      ->type_name("LOG");
+}
+
+}  // namespace
+
+void add_jobs(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("jobs", "replay a production job trace");
+  declare(*command, options);
+  command->callback([options, &chosen] { chosen = [options] { return jobs(*options); }; });
+}
+
+}  // namespace orrery::cli

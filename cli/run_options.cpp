@@ -106,7 +106,7 @@ Report run(const std::string& worker, const RunRequest& request) {
 }
 
 int print_report(const Report& report, bool json) {
-  fmt::print("{}\n", json ? report_json(report) : report_summary(report));
+  fmt::print("{}", json ? report_json(report) + "\n" : report_summary(report));
   const auto ended_run = [](const FailureReport& failure) { return !failure.has_resumed_s(); };
   const bool failed = std::any_of(report.failures().begin(), report.failures().end(), ended_run);
   return failed ? static_cast<int>(ErrorKind::goal_missed) : 0;

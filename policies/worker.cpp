@@ -83,18 +83,6 @@ ProgressSink progress_sender() {
   };
 }
 
-void fill_host(Report& report, HostClock::time_point began) {
-  rusage use{};
-  getrusage(RUSAGE_SELF, &use);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  HostUse& host = *report.mutable_host();
-  host.set_wall_s(std::chrono::duration<double>(HostClock::now() - began).count());
-  host.set_cpu_s(seconds(use.ru_utime) + seconds(use.ru_stime));
-  host.set_peak_rss_bytes(static_cast<double>(use.ru_maxrss) * 1024);
-}
-
 LogHeader header_of(const std::string& mode, const RunRequest& request) {
   LogHeader header;
   header.set_version(version());
@@ -106,7 +94,7 @@ LogHeader header_of(const std::string& mode, const RunRequest& request) {
 }
 
 Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend) {
-  const auto began = HostClock::now();
+  const HostMeter meter;
   const Scenario& scenario = request.scenario();
   const Cluster cluster = build_cluster(scenario.cluster(), SourceMap{});
   const auto policy =
@@ -128,7 +116,7 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   report.set_decision_log_sha256(recorder.log_sha256());
   report.set_decision_trace_sha256(recorder.trace_sha256());
   backend->fill(report);
-  fill_host(report, began);
+  meter.fill(*report.mutable_host());
   return report;
 }
 
@@ -153,6 +141,17 @@ int fail(const Error& error) {
 }
 
 }  // namespace
+
+void HostMeter::fill(HostUse& host) const {
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  host.set_wall_s(std::chrono::duration<double>(HostClock::now() - began_).count());
+  host.set_cpu_s(seconds(use.ru_utime) + seconds(use.ru_stime));
+  host.set_peak_rss_bytes(static_cast<double>(use.ru_maxrss) * 1024);
+}
 
 int serve_run(const std::string& mode, const BackendMaker& make_backend) {
   try {

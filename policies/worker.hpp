@@ -3,6 +3,7 @@
 // side is what the command line and Python call.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,6 +33,16 @@ class Interrupted : public Error {
 class WorkerDied : public Error {
  public:
   explicit WorkerDied(std::string message) : Error(ErrorKind::internal, std::move(message)) {}
+};
+
+/// What this process uses from the moment it is made.
+class HostMeter {
+ public:
+  HostMeter() : began_(std::chrono::steady_clock::now()) {}
+  void fill(HostUse& host) const;
+
+ private:
+  std::chrono::steady_clock::time_point began_;
 };
 
 using ProgressSink = std::function<void(const Progress&)>;

@@ -94,7 +94,7 @@ class Report:
         str
             Every number with its unit.
         """
-        return self._raw.summary()
+        return self._raw.summary().rstrip()
 
     def __repr__(self) -> str:
         step = self._values.get("step_time_s")
