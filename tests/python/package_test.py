@@ -13,12 +13,15 @@ from nbclient import NotebookClient
 
 import orrery
 
+ALLOWED = str(ROOT / "tests" / "python" / "stubtest-allowlist.txt")
+CONFIG = str(ROOT / "pyproject.toml")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(BUILD / "python"), "MYPYPATH": str(BUILD / "python")}
 
 
 def test_stubs(tmp_path):
     result = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "orrery"],
+        [sys.executable, "-m", "mypy.stubtest", "orrery", "--mypy-config-file", CONFIG,
+         "--allowlist", ALLOWED],
         env=ENVIRONMENT, cwd=tmp_path, capture_output=True, text=True,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
