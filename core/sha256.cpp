@@ -2,8 +2,6 @@
 
 #include <openssl/evp.h>
 
-#include <fmt/format.h>
-
 #include "core/error.hpp"
 
 namespace orrery {
@@ -30,8 +28,13 @@ std::string Sha256::hex() const {
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned length = 0;
   EVP_DigestFinal_ex(copy.context, digest, &length);
+  constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
-  for (unsigned i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
+  text.reserve(std::size_t{2} * length);
+  for (unsigned i = 0; i < length; ++i) {
+    text += digits[digest[i] >> 4];
+    text += digits[digest[i] & 15];
+  }
   return text;
 }
 

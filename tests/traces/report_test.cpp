@@ -1,0 +1,67 @@
+#include "traces/report.hpp"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace orrery {
+namespace {
+
+Report full_report(const std::string& mode) {
+  Report report;
+  report.set_mode(mode);
+  report.set_scenario("straggler-4-ranks");
+  report.set_seed(1);
+  report.set_ranks(4);
+  report.set_steps_completed(1001);
+  report.set_elapsed_s(5.2);
+  report.set_step_time_s(0.5);
+  report.set_ideal_step_time_s(0.48);
+  report.set_tokens_per_s(1234567);
+  report.set_mfu(0.42);
+  report.set_energy_j(7.2e9);
+  report.set_cost_usd(12.5);
+  report.mutable_host()->set_wall_s(0.3);
+  return report;
+}
+
+TEST(Report, TwelveLinesInBothWorlds) {
+  for (const char* mode : {"sim", "live"}) {
+    for (const Report& report : {full_report(mode), Report()}) {
+      const std::string text = report_summary(report);
+      EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 12);
+      EXPECT_EQ(text.back(), '\n');
+    }
+  }
+}
+
+TEST(Report, SummaryHasUnitsAndOrigins) {
+  const std::string sim = report_summary(full_report("sim"));
+  EXPECT_NE(sim.find("1.04 x the ideal"), std::string::npos) << sim;
+  EXPECT_NE(sim.find("1,234,567 tokens/s, MFU 42.0%"), std::string::npos) << sim;
+  EXPECT_NE(sim.find("2 MWh, 12.50 USD, modelled"), std::string::npos) << sim;
+  EXPECT_EQ(sim.find("measured"), std::string::npos);
+  EXPECT_NE(report_summary(full_report("live")).find("measured"), std::string::npos);
+}
+
+TEST(Report, UnknownIsSaidAndNeverZero) {
+  EXPECT_NE(report_summary(Report()).find("not known tokens/s, MFU not known"), std::string::npos);
+  const auto json = nlohmann::json::parse(report_json(Report()));
+  EXPECT_TRUE(json.at("mfu").is_null());
+  EXPECT_TRUE(json.at("final_loss").is_null());
+  EXPECT_TRUE(json.at("host").is_null());
+  EXPECT_TRUE(json.at("failures").empty());
+}
+
+TEST(Report, HostCanBeLeftOut) {
+  const Report report = full_report("sim");
+  EXPECT_TRUE(nlohmann::json::parse(report_json(report)).contains("host"));
+  EXPECT_FALSE(nlohmann::json::parse(report_json(report, false)).contains("host"));
+  EXPECT_EQ(report_json(report).find("\"mode\""), report_json(report).find('"'));
+}
+
+TEST(Report, VersionIsThatOfTheBuild) { EXPECT_EQ(version(), "0.1.0"); }
+
+}  // namespace
+}  // namespace orrery
