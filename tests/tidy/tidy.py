@@ -175,7 +175,7 @@ def exemptions(files):
 
 
 def check_counterparts(files):
-    """Every source file has its test: a/b.cpp -> tests/a/b_test.cpp."""
+    """Every source file has its test: a/b.cpp -> tests/a/b_test.cpp (or .py for cli, python)."""
     paths = {f.path for f in files}
     exempt = exemptions(files)
     for file in files:
@@ -183,6 +183,8 @@ def check_counterparts(files):
             continue
         parts = file.path[:-len('.cpp')].split('/')
         accepted = {f'tests/{"/".join(parts)}_test.cpp', f'tests/{parts[0]}/{parts[-1]}_test.cpp'}
+        if file.room in ('cli', 'python'):
+            accepted.add(f'tests/{parts[0]}/{parts[-1]}_test.py')
         if not accepted & paths and file.path not in exempt:
             yield file.path, 1, f'has no test: write {max(accepted, key=len)}'
     for path, (number, reason) in exempt.items():

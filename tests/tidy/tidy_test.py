@@ -184,6 +184,15 @@ void g() { fabric.assert (1); }
             listed.write_text('policies/scheduling/a.cpp  # the demo runs it\n')
             self.assertEqual(tidy.findings(folder), [])
 
+    def test_a_python_test_will_do_for_a_command(self):
+        for room, count in [('cli', 0), ('sim', 1)]:
+            with tempfile.TemporaryDirectory() as folder:
+                for name in [f'{room}/a.cpp', f'tests/{room}/a_test.py']:
+                    path = pathlib.Path(folder, name)
+                    path.parent.mkdir(parents=True)
+                    path.touch()
+                self.assertEqual(len(tidy.findings(folder)), count)
+
     def test_exemptions_are_kept_up(self):
         self.assert_breach({tidy.EXEMPT_FROM_TESTS: 'core/gone.cpp  # reason\n'},
                            tidy.EXEMPT_FROM_TESTS, 1, 'does not exist')
