@@ -15,7 +15,7 @@ import cxx
 import rules
 
 CXX = {'.cpp', '.hpp', '.cu', '.cuh', '.h'}
-EXEMPT_FROM_TESTS = 'tests/tidy/untested.txt'
+COVERED_BY = 'tests/tidy/covered_by.txt'
 
 
 class File:
@@ -163,14 +163,14 @@ def check_core_size(files):
 
 
 def exemptions(files):
-    """Path -> line of untested.txt: `path  # how it is tested instead`."""
+    """Path -> line of covered_by.txt: `path  tests/which_test.cpp`, the test that covers it."""
     listed = {}
     for file in files:
-        if file.path == EXEMPT_FROM_TESTS:
+        if file.path == COVERED_BY:
             for number, line in enumerate(file.lines, 1):
-                path, _, reason = (part.strip() for part in line.partition('#'))
+                path, _, test = line.partition('#')[0].strip().partition(' ')
                 if path:
-                    listed[path] = (number, reason)
+                    listed[path] = (number, test.strip())
     return listed
 
 
@@ -187,11 +187,11 @@ def check_counterparts(files):
             accepted.add(f'tests/{parts[0]}/{parts[-1]}_test.py')
         if not accepted & paths and file.path not in exempt:
             yield file.path, 1, f'has no test: write {max(accepted, key=len)}'
-    for path, (number, reason) in exempt.items():
+    for path, (number, test) in exempt.items():
         if path not in paths:
-            yield EXEMPT_FROM_TESTS, number, f'{path} does not exist any more'
-        elif not reason:
-            yield EXEMPT_FROM_TESTS, number, f'say after # how {path} is tested instead'
+            yield COVERED_BY, number, f'{path} does not exist any more'
+        elif test not in paths or not test.startswith('tests/'):
+            yield COVERED_BY, number, f'{path}: name the test that covers it, not "{test}"'
 
 
 PER_FILE = [check_arrows, check_bans, check_text, check_headers, check_functions]

@@ -179,9 +179,10 @@ void g() { fabric.assert (1); }
             found = tidy.findings(folder)
             self.assertEqual(found, [('policies/scheduling/a.cpp', 1, 'has no test: write '
                                       'tests/policies/scheduling/a_test.cpp')])
-            listed = pathlib.Path(folder, tidy.EXEMPT_FROM_TESTS)
+            listed = pathlib.Path(folder, tidy.COVERED_BY)
             listed.parent.mkdir(parents=True)
-            listed.write_text('policies/scheduling/a.cpp  # the demo runs it\n')
+            pathlib.Path(folder, 'tests/b_test.cpp').touch()
+            listed.write_text('# Why\npolicies/scheduling/a.cpp  tests/b_test.cpp  # both\n')
             self.assertEqual(tidy.findings(folder), [])
 
     def test_a_python_test_will_do_for_a_command(self):
@@ -193,11 +194,13 @@ void g() { fabric.assert (1); }
                     path.touch()
                 self.assertEqual(len(tidy.findings(folder)), count)
 
-    def test_exemptions_are_kept_up(self):
-        self.assert_breach({tidy.EXEMPT_FROM_TESTS: 'core/gone.cpp  # reason\n'},
-                           tidy.EXEMPT_FROM_TESTS, 1, 'does not exist')
-        self.assert_breach({tidy.EXEMPT_FROM_TESTS: 'core/a.cpp\n', 'core/a.cpp': ''},
-                           tidy.EXEMPT_FROM_TESTS, 1, 'how')
+    def test_the_list_of_covered_files_is_kept_up(self):
+        listed = tidy.COVERED_BY
+        self.assert_breach({listed: 'core/gone.cpp  tests/core/a_test.cpp\n', 'core/a.cpp': ''},
+                           listed, 1, 'does not exist')
+        for test in ['', 'tests/core/gone_test.cpp', 'core/a.cpp']:
+            self.assert_breach({listed: f'core/a.cpp  {test}\n', 'core/a.cpp': ''}, listed, 1,
+                               'name the test')
 
     def test_output_and_exit_code(self):
         with tempfile.TemporaryDirectory() as folder:
