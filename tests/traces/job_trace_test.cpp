@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -38,7 +40,8 @@ class JobTrace : public testing::Test {
 };
 
 TEST_F(JobTrace, ColumnsInAnyOrderAndMoreThanNeeded) {
-  const auto jobs = load("duration_s,user,vc,num_gpus,submit_s,job_id\r\n5,u,a,2,1,x\r\n7,u,,1,0,y");
+  const auto jobs =
+      load("duration_s,user,vc,num_gpus,submit_s,job_id\r\n5,u,a,2,1,x\r\n7,u,,1,0,y");
   ASSERT_EQ(jobs.size(), 2u);
   EXPECT_EQ(jobs[0].id, "x");
   EXPECT_EQ(jobs[0].pool, "a");

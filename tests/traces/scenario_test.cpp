@@ -120,8 +120,8 @@ TEST(Scenario, FaultsHaveOneTriggerAndOneKind) {
 }
 
 TEST(Scenario, TheBuiltInModelNeedsAPaceAndPureDataParallelism) {
-  const std::string builtin = with(with(kTransformer, "preset: llama3-8b", "builtin: language-model"),
-                                   "tensor: 4\n    pipeline: 2\n    ", "");
+  const std::string named = with(kTransformer, "preset: llama3-8b", "builtin: language-model");
+  const std::string builtin = with(named, "tensor: 4\n    pipeline: 2\n    ", "");
   expect_problem(with(builtin, "rank: 5", "rank: 1"), "7", "pace");
   const std::string paced =
       with(with(builtin, "rank: 5", "rank: 1"), "faults:", "  pace: {micro_batch: 40 ms}\nfaults:");

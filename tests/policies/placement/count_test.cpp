@@ -1,0 +1,26 @@
+#include "policies/placement/count.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/policies/placement/free_pool.hpp"
+
+namespace orrery {
+namespace {
+
+TEST(CountPlacer, TakesTheLowestFreeGpusWhereverTheyAre) {
+  FreePool pool(3, 4);
+  pool.leave({1, 0, 3});
+  EXPECT_EQ(pool.place(CountPlacer(), 3), (Numbers{3, 9, 10}));
+  EXPECT_EQ(pool.free().total(), 1u);
+}
+
+TEST(CountPlacer, FitsUpToTheLastGpuAndNotOneMore) {
+  FreePool pool(2, 4);
+  pool.leave({2, 1});
+  EXPECT_EQ(pool.place(CountPlacer(), 4), Numbers{});
+  EXPECT_EQ(pool.free().total(), 3u);
+  EXPECT_EQ(pool.place(CountPlacer(), 3).size(), 3u);
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,37 @@
+#include "policies/scheduling/sjf.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "tests/policies/scheduling/queue_harness.hpp"
+
+namespace orrery {
+namespace {
+
+TEST(Sjf, ShortestFirstTiesInOrderOfSubmission) {
+  QueueHarness queue("sjf", 1, 4);
+  queue.submit(4, 50);
+  queue.submit(4, 20);
+  queue.submit(4, 20);
+  queue.submit(4, 30);
+  EXPECT_EQ(queue.ask(), (Started{1}));
+  queue.end(1);
+  EXPECT_EQ(queue.ask(), (Started{2}));
+  queue.end(2);
+  queue.submit(4, 10);
+  EXPECT_EQ(queue.ask(), (Started{4}));
+}
+
+TEST(Sjf, TheShortestBlocksTheRest) {
+  QueueHarness queue("sjf", 1, 4);
+  queue.submit(3, 10);
+  EXPECT_EQ(queue.ask(), (Started{0}));
+  queue.submit(2, 5);
+  queue.submit(1, 6);
+  EXPECT_EQ(queue.ask(), Started{});
+}
+
+TEST(Sjf, RefusesAStateThatIsNotItsOwn) { EXPECT_THROW(SjfPolicy().load("x"), Error); }
+
+}  // namespace
+}  // namespace orrery

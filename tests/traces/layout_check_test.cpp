@@ -1,0 +1,43 @@
+#include "traces/layout_check.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/traces/small_job.hpp"
+
+namespace orrery {
+namespace {
+
+std::string paths(const Job& job) {
+  std::string text;
+  for (const Problem& problem : job_problems(job)) text += problem.path + " ";
+  return text;
+}
+
+TEST(LayoutCheck, AWholeJobHasNoProblems) {
+  EXPECT_EQ(paths(small_job(4, 2, 2, 8)), "");
+  EXPECT_EQ(paths(paced_job(4, 40)), "");
+}
+
+TEST(LayoutCheck, EveryProblemNamesItsKey) {
+  EXPECT_EQ(paths(small_job(3, 1, 1, 4)), "layout.tensor layout.tensor layout.tensor ");
+  EXPECT_EQ(paths(small_job(1, 9, 3, 4)), "layout.pipeline global_batch ");
+  EXPECT_EQ(paths(small_job(1, 1, 8, 4)), "global_batch ");  // less than one each
+  Job job = small_job(1, 1, 2, 4);
+  job.set_bucket(1);
+  EXPECT_EQ(paths(job), "bucket ");
+}
+
+TEST(LayoutCheck, KeyValueHeadsMayBeRepeated) {
+  EXPECT_EQ(paths(small_job(16, 1, 1, 4)), "");  // 4 key-value heads on 16 ranks
+}
+
+TEST(LayoutCheck, TheBuiltInModelIsDataParallelAndPaced) {
+  Job job = paced_job(4, 40);
+  job.clear_pace();
+  job.mutable_layout()->set_tensor(2);
+  job.mutable_layout()->set_pipeline(2);
+  EXPECT_EQ(paths(job), "model.builtin layout.tensor layout.pipeline ");
+}
+
+}  // namespace
+}  // namespace orrery
