@@ -36,13 +36,13 @@ class Answerer {
     context_.backend = {needs.signals, needs.actions};  // the worker refuses to run with less
   }
 
-  std::string needs() const {
+  PolicyNeeds needs() const {
     const Needs needs = policy_.needs();
     PolicyNeeds record;
     record.set_signals(needs.signals);
     record.set_actions(needs.actions);
     record.set_tick_period(needs.tick_period);
-    return record.SerializeAsString();
+    return record;
   }
 
   PolicyAnswer answer(const ObservationRecord& asked) {
@@ -178,7 +178,7 @@ Report run_in_worker(const std::string& program, const RunRequest& request, Poli
   if (policy != nullptr) {
     answerer.emplace(*policy, request.scenario());
     whole.set_policy_outside(true);
-    whole.set_policy_outside_needs(answerer->needs());
+    *whole.mutable_policy_outside_needs() = answerer->needs();
   }
   try {
     return Session(program, whole, answerer ? &*answerer : nullptr, progress, interrupted).run();

@@ -59,12 +59,10 @@ class RemotePolicy : public Policy {
 };
 
 std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request) {
-  PolicyNeeds needs;
-  ensure(needs.ParseFromString(request.policy_outside_needs()), "the needs are PolicyNeeds");
   std::vector<PolicyStack::Member> members;
   members.push_back({.name = "outside",
                      .family = Family::scheduling,
-                     .policy = std::make_unique<RemotePolicy>(needs),
+                     .policy = std::make_unique<RemotePolicy>(request.policy_outside_needs()),
                      .parameters = nullptr});
   return std::make_unique<PolicyStack>(std::move(members));
 }

@@ -30,6 +30,7 @@ inline std::string read_file(const std::string& path) {
 }
 
 inline void write_file(const std::string& path, const std::string& bytes) {
+  std::filesystem::remove(path);  // cutting a file back to nothing makes the disk wait
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
