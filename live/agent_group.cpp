@@ -93,9 +93,8 @@ std::vector<AgentMessage> AgentGroup::collect(AgentMessage::KindCase kind) {
       throw Error(ErrorKind::environment, fmt::format("rank {}: {}", death->rank, death->cause));
     }
     if (Clock::now() > deadline) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("{} of {} agents did not start in {} s", missing, size_,
-                              kStartPatience.count()));
+      throw Error(ErrorKind::environment, fmt::format("{} of {} agents did not start in {} s",
+                                                      missing, size_, kStartPatience.count()));
     }
   }
   return found;

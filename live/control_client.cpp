@@ -17,8 +17,7 @@ struct ControlClient::Impl {
 
 ControlClient::ControlClient(const std::string& address, const Hello& hello)
     : impl_(std::make_unique<Impl>()) {
-  impl_->stub =
-      Control::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  impl_->stub = Control::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   impl_->stream = impl_->stub->Session(&impl_->context);
   AgentMessage message;
   *message.mutable_hello() = hello;

@@ -56,13 +56,13 @@ CudaProbe probe_cuda() {
 
 CudaProbe probe_cuda(const std::string& module_path) {
   if (!std::filesystem::exists(module_path)) {
-    return failure(fmt::format("this build has no {} (it needs CUDA 13 or newer and nccl.h)",
-                               kModule));
+    return failure(
+        fmt::format("this build has no {} (it needs CUDA 13 or newer and nccl.h)", kModule));
   }
   void* handle = dlopen(module_path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return failure(fmt::format("cannot load {}: {}", kModule, dlerror()));
-  const auto table = reinterpret_cast<const OrreryCudaTable* (*)()>(
-      dlsym(handle, ORRERY_CUDA_TABLE_NAME));
+  const auto table =
+      reinterpret_cast<const OrreryCudaTable* (*)()>(dlsym(handle, ORRERY_CUDA_TABLE_NAME));
   if (!table || table()->version != ORRERY_CUDA_VERSION) {
     return failure(fmt::format("{} is of another version of Orrery", kModule));
   }

@@ -20,8 +20,8 @@ namespace orrery::live {
 namespace {
 
 std::uint64_t clock_nanos() {
-  return static_cast<std::uint64_t>(
-      std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                    std::chrono::nanoseconds(1));
 }
 
 }  // namespace
@@ -177,8 +177,7 @@ void GrpcFabric::connect(const std::vector<std::string>& addresses) {
   Impl& impl = *impl_;
   if (impl.ranks == 1) return;
   const std::string& address = addresses.at((impl.rank + 1) % impl.ranks);
-  impl.stub = Neighbour::NewStub(
-      grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  impl.stub = Neighbour::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   {
     const std::scoped_lock lock(impl.mutex);
     impl.call.set_wait_for_ready(true);

@@ -20,6 +20,8 @@ namespace {
 constexpr JobId kJob{0};
 constexpr std::chrono::milliseconds kWatch{50};  // how often processes are looked at
 constexpr std::chrono::seconds kFinishPatience{10};
+// Agents speak fifty times a second; one that is silent for this long is stopped or hangs.
+constexpr Nanos kSilence = 10 * kNanosPerSecond;
 
 std::uint32_t micro_batches_of(const Job& job) {
   return job.global_batch() / std::max(job.micro_batch(), 1u);
@@ -44,12 +46,13 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       statistics_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
       reports_(ranks_),
+      heard_(ranks_, 0),
       cpu_at_start_(ranks_, -1),
       cpu_now_(ranks_, 0) {
   check_request(request_);
   if (cluster.gpus() < ranks_) {
-    throw Error(ErrorKind::bad_input, fmt::format("the job has {} ranks, the cluster {} GPUs",
-                                                  ranks_, cluster.gpus()));
+    throw Error(ErrorKind::bad_input,
+                fmt::format("the job has {} ranks, the cluster {} GPUs", ranks_, cluster.gpus()));
   }
   unigram_entropy_ = Text::load(scenario_.live().text()).unigram_entropy();
 }
@@ -76,26 +79,27 @@ Nanos LiveBackend::now() const {
 JobSpec LiveBackend::job_spec() const {
   const Job& job = scenario_.job();
   const std::uint32_t total = micro_batches_of(job);
-  return {.id = kJob,
-          .name = scenario_.name(),
-          .pool = "",
-          .submit = 0,
-          .gpus = ranks_,
-          .duration = 0,
-          .tensor = 1,
-          .pipeline = 1,
-          .data = ranks_,
-          .micro_batches = total,
-          .max_micro_batches =
-              static_cast<std::uint32_t>(std::floor(job.max_share() * total / ranks_)),
-          .steps = scenario_.run().steps(),
-          .nominal_micro_batch_time = job.pace().micro_batch()};
+  return {
+      .id = kJob,
+      .name = scenario_.name(),
+      .pool = "",
+      .submit = 0,
+      .gpus = ranks_,
+      .duration = 0,
+      .tensor = 1,
+      .pipeline = 1,
+      .data = ranks_,
+      .micro_batches = total,
+      .max_micro_batches = static_cast<std::uint32_t>(std::floor(job.max_share() * total / ranks_)),
+      .steps = scenario_.run().steps(),
+      .nominal_micro_batch_time = job.pace().micro_batch()};
 }
 
 Observation LiveBackend::observe(std::vector<Event> events) {
   events_ = std::move(events);
-  telemetry_.take(now());
-  return {.now = now(),
+  const Nanos instant = now();
+  telemetry_.take(instant);
+  return {.now = instant,
           .epoch = {},
           .sequence = sequence_++,
           .events = events_,
@@ -153,9 +157,7 @@ void LiveBackend::wait_for_something() {
   for (const Incoming& incoming : agents_->receive(next_instant())) {
     if (stage_ == Stage::training) take_in(incoming);
   }
-  if (stage_ == Stage::training) {
-    if (const auto death = agents_->find_death()) note_failure(death->rank);
-  }
+  if (stage_ == Stage::training) look_for_the_dead();
   if (stage_ != Stage::training) return;
   const Nanos instant = now();
   bool due = instant >= next_tick_;
@@ -164,10 +166,22 @@ void LiveBackend::wait_for_something() {
   if (due) happen(Tick{});
 }
 
+void LiveBackend::look_for_the_dead() {
+  const Nanos instant = now();
+  if (const auto death = agents_->find_death()) return note_failure(*death, instant);
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    if (instant - heard_[rank] < kSilence) continue;
+    const std::string cause = fmt::format("has said nothing for {:.0f} s", to_seconds(kSilence));
+    return note_failure({.rank = rank, .cause = cause}, instant);
+  }
+}
+
 void LiveBackend::take_in(const Incoming& incoming) {
   const std::uint32_t rank = incoming.rank;
+  heard_[rank] = now();
   if (!incoming.message || incoming.message->has_failed()) {
-    note_failure(rank);
+    const Nanos noticed = now();
+    note_failure(agents_->explain(rank), noticed);
   } else if (incoming.message->has_progress()) {
     const ProgressSample& sample = incoming.message->progress();
     if (cpu_at_start_[rank] < 0) cpu_at_start_[rank] = sample.cpu();
@@ -238,15 +252,16 @@ void LiveBackend::plan_next() {
   for (int i = 0; i < scenario_.faults_size(); ++i) {
     const Fault& fault = scenario_.faults(i);
     if (fault.at_step() > step_ || !injected_.insert(i).second) continue;
-    if (fault.kill() && fault.rank() < ranks_) agents_->kill(fault.rank());
+    if (!fault.kill() || fault.rank() >= ranks_) continue;
+    killed_at_[fault.rank()] = now();
+    agents_->kill(fault.rank());
   }
 }
 
-void LiveBackend::note_failure(std::uint32_t suspect) {
-  const Nanos noticed = now();
-  const RankDeath death = agents_->explain(suspect);
+void LiveBackend::note_failure(const RankDeath& death, Nanos noticed) {
   FailureReport failure;
-  failure.set_time_s(to_seconds(noticed));
+  const auto killed = killed_at_.find(death.rank);
+  failure.set_time_s(to_seconds(killed == killed_at_.end() ? noticed : killed->second));
   failure.set_detected_s(to_seconds(noticed));
   failure.set_cause(fmt::format("rank {} {}", death.rank, death.cause));
   failure.set_lost_steps(0);
@@ -254,6 +269,9 @@ void LiveBackend::note_failure(std::uint32_t suspect) {
   ledger_.discarded(step_);
   const RankLost lost{.job = kJob, .rank = {death.rank}};
   happen(lost);
+  for (const std::uint64_t decision : std::exchange(deferred_, {})) {
+    answer(decision, Outcome::rejected, "the run has ended");
+  }
   stage_ = Stage::over;
 }
 
@@ -355,8 +373,8 @@ void LiveBackend::fill(Report& report) {
     speeds.push_back(speed_at_step(scenario_, rank, last));
   }
   const Job& job = scenario_.job();
-  report.set_ideal_step_time_s(ideal_makespan(speeds, micro_batches_of(job),
-                                              to_seconds(job.pace().micro_batch())));
+  report.set_ideal_step_time_s(
+      ideal_makespan(speeds, micro_batches_of(job), to_seconds(job.pace().micro_batch())));
 }
 
 std::unique_ptr<RunBackend> make_live_backend(const RunRequest& request, const Cluster& cluster,

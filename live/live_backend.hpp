@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -49,7 +50,8 @@ class LiveBackend : public RunBackend {
   void commit();
   void plan_next();
   double speed_of(std::uint32_t rank) const;
-  void note_failure(std::uint32_t suspect);
+  void look_for_the_dead();
+  void note_failure(const RankDeath& death, Nanos noticed);
   void notify_progress();
   void check_cores(double cores) const;
   double busy_cores() const;
@@ -77,9 +79,11 @@ class LiveBackend : public RunBackend {
   std::vector<Event> events_, arriving_;  ///< of the observation; for the next one
   std::vector<std::uint64_t> deferred_;   ///< decisions that hold from the next step on
 
-  Step step_ = 0;            ///< under way, or next to be planned
+  Step step_ = 0;  ///< under way, or next to be planned
   bool under_way_ = false;
   std::vector<std::optional<StepReport>> reports_;  ///< of the step under way, by rank
+  std::vector<Nanos> heard_;                        ///< when each rank last said anything
+  std::map<std::uint32_t, Nanos> killed_at_;        ///< by a fault
   std::vector<Nanos> cpu_at_start_, cpu_now_;
   std::set<int> injected_;  ///< faults that have come into effect, by index
   std::vector<FailureReport> failures_;

@@ -22,8 +22,8 @@ constexpr std::array<Tensor, 5> kTensors{{
     {"embedding", 0, M::embedding, M::vocabulary},
     {"hidden.bias", kEmbeddingSize, M::hidden, 1},
     {"hidden.weight", kEmbeddingSize + M::hidden, M::hidden, kInput},
-    {"output.bias", kEmbeddingSize + M::hidden * (kInput + 1), M::vocabulary, 1},
-    {"output.weight", kEmbeddingSize + M::hidden * (kInput + 1) + M::vocabulary, M::vocabulary,
+    {"output.bias", kEmbeddingSize + M::hidden*(kInput + 1), M::vocabulary, 1},
+    {"output.weight", kEmbeddingSize + M::hidden*(kInput + 1) + M::vocabulary, M::vocabulary,
      M::hidden},
 }};
 static_assert(kTensors.back().offset + kTensors.back().rows * kTensors.back().columns ==

@@ -93,8 +93,8 @@ void Telemetry::take_rank(std::uint32_t rank, Source& source, Nanos now) {
     out.micro_batch_time = sample(to_seconds(newest.micro_batch_time()), Origin::measured);
   }
   if (source.waited_at >= 0) {
-    out.wait_time = {.value = source.wait_s, .age = now - source.waited_at,
-                     .origin = Origin::measured};
+    out.wait_time = {
+        .value = source.wait_s, .age = now - source.waited_at, .origin = Origin::measured};
   }
   ranks_out_.push_back(out);
   source.taken = newest;

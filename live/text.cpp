@@ -22,8 +22,7 @@ constexpr std::size_t kFewestBytes = 1024;
 void append_file(const fs::path& path, std::vector<std::uint8_t>& bytes) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    throw Error(ErrorKind::bad_input,
-                fmt::format("live.text: cannot read '{}'", path.string()));
+    throw Error(ErrorKind::bad_input, fmt::format("live.text: cannot read '{}'", path.string()));
   }
   std::array<char, 65536> block;
   while (bytes.size() < kMostBytes && file) {

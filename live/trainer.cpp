@@ -135,8 +135,7 @@ StepReport Trainer::run_step(const StepPlan& plan) {
   const Share& share = plan.shares(static_cast<int>(fabric_.rank()));
   const Job& job = scenario_.job();
   report.set_loss_sum(compute(plan, share, marks, report));
-  report.set_predictions(std::uint64_t{share.count()} * job.micro_batch() *
-                         job.sequence_length());
+  report.set_predictions(std::uint64_t{share.count()} * job.micro_batch() * job.sequence_length());
 
   const std::span<float> gradient = device_.gradient();
   fabric_.all_reduce(gradient);

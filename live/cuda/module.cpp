@@ -26,8 +26,7 @@ std::string nccl_version(std::string& problem) {
     problem = dlerror();
     return "";
   }
-  const auto get =
-      reinterpret_cast<decltype(&ncclGetVersion)>(dlsym(library, "ncclGetVersion"));
+  const auto get = reinterpret_cast<decltype(&ncclGetVersion)>(dlsym(library, "ncclGetVersion"));
   int version = 0;
   if (!get || get(&version) != ncclSuccess) {
     problem = "libnccl.so.2 does not say its version";

@@ -1,0 +1,66 @@
+#include "live/requirements.hpp"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+
+namespace orrery::live {
+namespace {
+
+RunRequest runnable() {
+  RunRequest out;
+  Job& job = *out.mutable_scenario()->mutable_job();
+  job.mutable_model()->set_builtin("language-model");
+  job.mutable_layout()->set_tensor(1);
+  job.mutable_layout()->set_pipeline(1);
+  job.mutable_layout()->set_data(2);
+  job.mutable_pace()->set_micro_batch(1);
+  return out;
+}
+
+void expect_refusal(const std::function<void(RunRequest&)>& change, ErrorKind kind,
+                    const std::string& part) {
+  RunRequest request = runnable();
+  change(request);
+  try {
+    check_request(request);
+    ADD_FAILURE() << "accepted without " << part;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  }
+}
+
+TEST(Requirements, TakesADataParallelPacedJobOfTheBuiltInModel) {
+  EXPECT_NO_THROW(check_request(runnable()));
+  RunRequest explicitly = runnable();
+  explicitly.set_mode("drive");
+  explicitly.set_fabric("grpc");
+  Fault& fault = *explicitly.mutable_scenario()->add_faults();
+  fault.set_at_step(0);
+  fault.set_slow(2);
+  EXPECT_NO_THROW(check_request(explicitly));
+}
+
+TEST(Requirements, NamesTheKeyThatLiveModeCannotRun) {
+  constexpr ErrorKind kBad = ErrorKind::bad_input;
+  const auto job = [](RunRequest& request) { return request.mutable_scenario()->mutable_job(); };
+  const auto fault = [](RunRequest& request) { return request.mutable_scenario()->add_faults(); };
+  expect_refusal([&](auto& r) { job(r)->mutable_model()->clear_builtin(); }, kBad, "job.model");
+  expect_refusal([&](auto& r) { job(r)->clear_pace(); }, kBad, "job.pace");
+  expect_refusal([&](auto& r) { job(r)->mutable_layout()->set_tensor(2); }, kBad, "job.layout");
+  expect_refusal([&](auto& r) { job(r)->mutable_layout()->set_pipeline(2); }, kBad, "job.layout");
+  expect_refusal([&](auto& r) { fault(r)->set_at_time(5); }, kBad, "faults[0]");
+  expect_refusal([&](auto& r) { fault(r)->set_link_slow(5); }, kBad, "link_slow");
+  expect_refusal([&](auto& r) { fault(r)->set_link_down(true); }, kBad, "link_down");
+}
+
+TEST(Requirements, SaysWhatThisVersionOrMachineDoesNotHave) {
+  expect_refusal([](auto& r) { r.set_mode("approve"); }, ErrorKind::usage, "approve");
+  expect_refusal([](auto& r) { r.set_fabric("nccl"); }, ErrorKind::environment, "nccl");
+}
+
+}  // namespace
+}  // namespace orrery::live

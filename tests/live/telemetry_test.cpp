@@ -1,0 +1,99 @@
+#include "live/telemetry.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::live {
+namespace {
+
+constexpr Nanos kMs = 1'000'000;
+
+ProgressSample progress(Nanos elapsed, Nanos busy, double bytes) {
+  ProgressSample out;
+  out.set_step(4);
+  out.set_micro_batches_done(2.5);
+  out.set_micro_batch_time(40 * kMs);
+  out.set_elapsed(elapsed);
+  out.set_busy(busy);
+  out.set_bytes_moved(bytes);
+  return out;
+}
+
+StepReport report(Nanos compute, Nanos exchange) {
+  StepReport out;
+  out.set_compute(compute);
+  OpDone& op = *out.add_ops();
+  op.set_phase(GRADIENT);
+  op.set_duration(exchange);
+  op.set_bytes(1024);
+  return out;
+}
+
+TEST(Telemetry, GivesFreshSamplesOnceAndWithTheirAge) {
+  Telemetry telemetry(2, 1000);
+  telemetry.progress(1, progress(100 * kMs, 50 * kMs, 20), 90 * kMs);
+  telemetry.take(100 * kMs);
+  ASSERT_EQ(telemetry.ranks().size(), 1u);
+  const RankSample& sample = telemetry.ranks()[0];
+  EXPECT_EQ(sample.rank.value, 1u);
+  EXPECT_EQ(sample.step, 4u);
+  EXPECT_EQ(sample.micro_batches_done.value, 2.5);
+  EXPECT_EQ(sample.micro_batches_done.age, 10 * kMs);
+  EXPECT_DOUBLE_EQ(sample.micro_batch_time.value, 0.040);
+  EXPECT_FALSE(sample.wait_time.known());
+  EXPECT_FALSE(sample.gradient_variance.known());
+  telemetry.take(150 * kMs);
+  EXPECT_TRUE(telemetry.ranks().empty());
+  EXPECT_TRUE(telemetry.devices().empty());
+}
+
+TEST(Telemetry, DeviceSharesAreThoseSinceTheSampleBefore) {
+  Telemetry telemetry(1, 1000);
+  telemetry.progress(0, progress(100 * kMs, 100 * kMs, 100), 0);
+  telemetry.take(0);
+  EXPECT_DOUBLE_EQ(telemetry.devices()[0].utilization.value, 1);
+  telemetry.progress(0, progress(200 * kMs, 125 * kMs, 150), 0);
+  telemetry.take(0);
+  ASSERT_EQ(telemetry.devices().size(), 1u);
+  EXPECT_DOUBLE_EQ(telemetry.devices()[0].utilization.value, 0.25);
+  EXPECT_EQ(telemetry.devices()[0].utilization.origin, Origin::measured);
+  EXPECT_DOUBLE_EQ(telemetry.devices()[0].memory_bandwidth.value, 0.5);
+  EXPECT_EQ(telemetry.devices()[0].memory_bandwidth.origin, Origin::modelled);
+  EXPECT_FALSE(telemetry.devices()[0].power.known());
+}
+
+TEST(Telemetry, LinkLatencyIsHalfTheRoundTripAndOnlyWhenMeasuredAnew) {
+  Telemetry telemetry(2, 1000);
+  ProgressSample sample = progress(10 * kMs, 0, 0);
+  telemetry.progress(1, sample, 0);
+  telemetry.take(0);
+  EXPECT_TRUE(telemetry.links().empty());  // none yet
+  sample.set_round_trip(2 * kMs);
+  telemetry.progress(1, sample, 0);
+  telemetry.take(0);
+  ASSERT_EQ(telemetry.links().size(), 1u);
+  EXPECT_DOUBLE_EQ(telemetry.links()[0].latency.value, 0.001);
+  EXPECT_EQ(telemetry.links()[0].from.value, 1u);
+  EXPECT_EQ(telemetry.links()[0].to.value, 0u);
+  telemetry.progress(1, sample, 0);
+  telemetry.take(0);
+  EXPECT_TRUE(telemetry.links().empty());
+}
+
+TEST(Telemetry, ACommittedStepTellsWhoWaitedAndWhatTheExchangeTook) {
+  Telemetry telemetry(2, 1000);
+  const std::vector<StepReport> reports{report(100 * kMs, 205 * kMs), report(300 * kMs, 5 * kMs)};
+  EXPECT_EQ(slowest_compute(reports), 300 * kMs);
+  EXPECT_EQ(exchange_time(reports), 5 * kMs);
+  telemetry.step_done(reports, 310 * kMs);
+  for (const std::uint32_t rank : {0u, 1u}) telemetry.progress(rank, progress(1, 0, 0), 0);
+  telemetry.take(320 * kMs);
+  EXPECT_DOUBLE_EQ(telemetry.ranks()[0].wait_time.value, 0.2);
+  EXPECT_EQ(telemetry.ranks()[0].wait_time.age, 10 * kMs);
+  EXPECT_DOUBLE_EQ(telemetry.ranks()[1].wait_time.value, 0);
+  ASSERT_EQ(telemetry.collectives().size(), 1u);
+  EXPECT_DOUBLE_EQ(telemetry.collectives()[0].duration, 0.005);
+  EXPECT_EQ(telemetry.collectives()[0].bytes, 1024);
+}
+
+}  // namespace
+}  // namespace orrery::live
