@@ -60,6 +60,7 @@ void fill_defaults(Message& message) {
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       fill_nested(message, field);
     } else if (!rule_of(field).default_().empty() && !is_present(message, field)) {
+      ensure(field.has_presence(), "a field with a default is optional");
       const std::string problem = put_scalar(message, field, rule_of(field).default_(), true);
       ensure(problem.empty(), problem);
     }
