@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "core/process.hpp"
@@ -76,6 +78,17 @@ std::string in_child(const std::function<std::string()>& body) {
   ensure(message.has_value(), fmt::format("the child answers (its status is {})", status));
   if (message->front() == kGood) return message->substr(1);
   throw Error(static_cast<ErrorKind>((*message)[1]), message->substr(2));
+}
+
+std::vector<double> numbers_in_child(const std::function<std::vector<double>()>& body) {
+  const std::string bytes = in_child([&] {
+    const std::vector<double> numbers = body();
+    return std::string(reinterpret_cast<const char*>(numbers.data()),
+                       numbers.size() * sizeof(double));
+  });
+  std::vector<double> numbers(bytes.size() / sizeof(double));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
 }
 
 Report simulate(const LoadedScenario& loaded, const SimOptions& options) {

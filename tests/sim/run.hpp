@@ -20,6 +20,9 @@ struct SimOptions {
 /// What the child wrote: a serialized message, or an error that is thrown here again.
 std::string in_child(const std::function<std::string()>& body);
 
+/// Numbers found in a child.
+std::vector<double> numbers_in_child(const std::function<std::vector<double>()>& body);
+
 Report simulate(const LoadedScenario& loaded, const SimOptions& options = {});
 /// `file` below examples/; without a policy of its own if `policy` is given.
 Report simulate_example(const std::string& file, const std::vector<std::string>& overrides,

@@ -1,0 +1,67 @@
+#include "sim/hardware_state.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/run.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery {
+namespace {
+
+class HardwareStateTest : public ::testing::Test {
+ protected:
+  FaultPlan plan(const std::string& faults) {
+    loaded_ = testing::small_scenario(1, 1, 8, "faults:\n" + faults);
+    cluster_ = std::make_unique<Cluster>(
+        build_cluster(loaded_.scenario.cluster(), loaded_.places));
+    std::vector<GpuId> placement;
+    for (std::uint32_t i = 0; i < 8; ++i) placement.push_back({i});
+    return FaultPlan(loaded_.scenario, *cluster_, placement);
+  }
+  LoadedScenario loaded_;
+  std::unique_ptr<Cluster> cluster_;
+};
+
+TEST_F(HardwareStateTest, FaultsAtStepsHoldFromTheirStepToTheirEnd) {
+  const FaultPlan faults = plan("  - {at_step: 10, rank: 2, slow: 3, until_step: 20}\n");
+  EXPECT_EQ(faults.state(9, 0), HardwareState{});
+  EXPECT_EQ(faults.state(10, 0).slow_of({2}), 3);
+  EXPECT_EQ(faults.state(19, 0).slow_of({2}), 3);
+  EXPECT_EQ(faults.state(20, 0), HardwareState{});
+  EXPECT_EQ(faults.next_change(0), Step{10});
+  EXPECT_EQ(faults.next_change(10), Step{20});
+  EXPECT_EQ(faults.next_change(20), std::nullopt);
+  EXPECT_EQ(faults.begun(9, 0), 0u);
+  EXPECT_EQ(faults.begun(10, 0), 1u);
+}
+
+TEST_F(HardwareStateTest, RampsChangeEveryStepUntilTheirTop) {
+  const FaultPlan faults = plan("  - {at_step: 4, rank: 1, ramp: {slow: 3, steps: 4}}\n");
+  EXPECT_EQ(faults.state(4, 0), HardwareState{});
+  EXPECT_DOUBLE_EQ(faults.state(6, 0).slow_of({1}), 2);
+  EXPECT_DOUBLE_EQ(faults.state(8, 0).slow_of({1}), 3);
+  EXPECT_DOUBLE_EQ(faults.state(99, 0).slow_of({1}), 3);
+  EXPECT_EQ(faults.next_change(5), Step{6});
+  EXPECT_EQ(faults.next_change(8), std::nullopt);
+}
+
+TEST_F(HardwareStateTest, FaultsAtTimesAreInstants) {
+  const FaultPlan faults = plan(
+      "  - {at_time: 2 s, rank: 5, link_slow: 4}\n"
+      "  - {at_time: 3 s, rank: 1, kill: true}\n");
+  const Nanos second = kNanosPerSecond;
+  EXPECT_EQ(faults.state(0, second), HardwareState{});
+  const HardwareState later = faults.state(0, 2 * second);
+  EXPECT_EQ(later.link_slow_of(cluster_->nic_out({0}, 5)), 4);
+  EXPECT_EQ(later.link_slow_of(cluster_->nic_in({0}, 5)), 4);
+  EXPECT_EQ(later.link_slow.size(), 2u);
+  EXPECT_EQ(faults.instants(0, 10 * second), (std::vector<Nanos>{2 * second, 3 * second}));
+  EXPECT_EQ(faults.next_instant(2 * second), 3 * second);
+  EXPECT_FALSE(faults.fatal_at(2 * second).has_value());
+  ASSERT_TRUE(faults.fatal_at(3 * second).has_value());
+  EXPECT_EQ(faults.fatal_at(3 * second)->cause, "rank 1 killed");
+  EXPECT_EQ(faults.touched(2 * second).ranks, std::vector<RankId>{{5}});
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,192 @@
+#include "sim/sim_backend.hpp"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/sim/run.hpp"
+
+namespace orrery {
+namespace {
+
+using testing::simulate;
+using testing::simulate_example;
+using testing::small_scenario;
+
+double parts(const Report& report) {
+  const Breakdown& all = report.breakdown();
+  return all.compute() + all.exposed_communication() + all.bubble() + all.waiting() + all.lost();
+}
+
+TEST(SimBackend, MainJobSimulatesOneIterationOfAThousand) {
+  const Report report = simulate_example("llama3-70b-512-h100.yaml", {}, "static");
+  EXPECT_EQ(report.steps_completed(), 1001u);
+  EXPECT_EQ(report.iterations_simulated(), 1u);
+  EXPECT_EQ(report.iterations_fast_forwarded(), 1000u);
+  EXPECT_EQ(report.rank_classes(), 1u);
+  EXPECT_EQ(report.micro_batches_lost(), 0u);
+  EXPECT_EQ(report.micro_batches_repeated(), 0u);
+  EXPECT_NEAR(parts(report), 1, 1e-9);
+  EXPECT_NEAR(report.elapsed_s(), 1001 * report.step_time_s(), 1e-6);
+  EXPECT_DOUBLE_EQ(report.goodput(), 1);
+  EXPECT_GT(report.mfu(), 0.3);
+  EXPECT_LT(report.mfu(), 0.55);
+}
+
+TEST(SimBackend, RestingPolicyIsSkippedToo) {
+  const Report report = simulate_example("llama3-70b-512-h100.yaml", {}, "predictive-rebalance");
+  EXPECT_EQ(report.steps_completed(), 1001u);
+  EXPECT_EQ(report.iterations_simulated(), 1u);
+  EXPECT_EQ(report.decisions(), 0u);
+}
+
+TEST(SimBackend, MainJobsFlowsCrossTheSpine) {
+  const auto with = [](const std::string& spine) {
+    return simulate_example("llama3-70b-512-h100.yaml",
+                            {"run.steps=2", "cluster.fabric.spine_link_bandwidth=" + spine},
+                            "static")
+        .step_time_s();
+  };
+  EXPECT_GT(with("200 Gbps"), with("400 Gbps") * 1.01);
+}
+
+TEST(SimBackend, FaultsEndFastForward) {
+  const Report report = simulate(small_scenario(
+      1, 1, 8, "faults:\n  - {at_step: 100, rank: 3, slow: 2, until_step: 150}\n",
+      {"run.steps=1000"}));
+  EXPECT_EQ(report.steps_completed(), 1000u);
+  EXPECT_EQ(report.iterations_simulated(), 2u);
+  EXPECT_EQ(report.rank_classes(), 2u);
+  EXPECT_EQ(report.faults_injected(), 1u);
+  ASSERT_EQ(report.step_times_s_size(), 1000);
+  EXPECT_EQ(report.step_times_s(99), report.step_times_s(0));
+  EXPECT_GT(report.step_times_s(100), 1.5 * report.step_times_s(99));
+  EXPECT_EQ(report.step_times_s(149), report.step_times_s(100));
+  EXPECT_EQ(report.step_times_s(150), report.step_times_s(0));
+  EXPECT_EQ(report.step_time_s(), report.step_times_s(0));
+  EXPECT_LT(report.goodput(), 1);
+}
+
+TEST(SimBackend, StragglerStaticAgainstPredictive) {
+  const Report left_alone = simulate_example("straggler-4-ranks.yaml", {}, "static");
+  const Report steered = simulate_example("straggler-4-ranks.yaml", {}, "predictive-rebalance");
+  ASSERT_TRUE(steered.has_ideal_step_time_s());
+  EXPECT_DOUBLE_EQ(steered.ideal_step_time_s(), 0.48);
+  EXPECT_NEAR(left_alone.step_time_s(), 1.2, 0.05);
+  EXPECT_LE(steered.step_time_s(), 1.15 * steered.ideal_step_time_s());
+  EXPECT_GE(steered.decisions(), 1u);
+  EXPECT_EQ(steered.micro_batches_lost(), 0u);
+  EXPECT_EQ(steered.micro_batches_repeated(), 0u);
+  EXPECT_NEAR(parts(steered), 1, 1e-9);
+}
+
+TEST(SimBackend, SameSeedSameReport) {
+  const auto bytes = [](const std::string& seed) {
+    return simulate_example("straggler-4-ranks.yaml", {"run.seed=" + seed})
+        .SerializeAsString();
+  };
+  EXPECT_EQ(bytes("7"), bytes("7"));
+  EXPECT_NE(bytes("7"), bytes("8"));
+}
+
+TEST(SimBackend, KilledRankEndsTheRunWithItsCause) {
+  const Report report = simulate(
+      small_scenario(1, 1, 8, "faults:\n  - {at_step: 4, rank: 3, kill: true}\n"));
+  EXPECT_EQ(report.steps_completed(), 4u);
+  ASSERT_EQ(report.failures_size(), 1);
+  EXPECT_EQ(report.failures(0).cause(), "rank 3 killed");
+  EXPECT_NEAR(report.failures(0).time_s(), report.elapsed_s(), 1e-9);
+}
+
+TEST(SimBackend, KillDuringAStepLosesThatStep) {
+  const LoadedScenario calm = small_scenario(1, 1, 8);
+  const double step = simulate(calm).step_time_s();
+  const std::string at = std::to_string(static_cast<long>(2.5 * step * 1e9)) + " ns";
+  const Report report = simulate(
+      small_scenario(1, 1, 8, "faults:\n  - {at_time: " + at + ", rank: 3, kill: true}\n"));
+  EXPECT_EQ(report.steps_completed(), 2u);
+  ASSERT_EQ(report.failures_size(), 1);
+  EXPECT_NEAR(report.failures(0).time_s(), 2.5 * step, 1e-6);
+  EXPECT_GT(report.breakdown().lost(), 0.1);
+}
+
+TEST(SimBackend, DownedNicEndsTheRunOnlyWhereItIsUsed) {
+  const std::string fault = "faults:\n  - {at_step: 2, rank: 3, link_down: true}\n";
+  EXPECT_EQ(simulate(small_scenario(1, 1, 8, fault)).steps_completed(), 6u);
+  const Report across = simulate(small_scenario(1, 1, 16, fault));
+  EXPECT_EQ(across.steps_completed(), 2u);
+  ASSERT_EQ(across.failures_size(), 1);
+  EXPECT_EQ(across.failures(0).cause(), "NIC of rank 3 down");
+}
+
+TEST(SimBackend, SlowdownDuringAStepTakesHalfOfIt) {
+  const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  const std::string at = std::to_string(static_cast<long>(2.5 * step * 1e9)) + " ns";
+  const Report report = simulate(
+      small_scenario(1, 1, 8, "faults:\n  - {at_time: " + at + ", rank: 3, slow: 2}\n"));
+  ASSERT_EQ(report.step_times_s_size(), 6);
+  EXPECT_NEAR(report.step_times_s(1), step, 1e-9);
+  EXPECT_GT(report.step_times_s(2), 1.3 * step);
+  EXPECT_LT(report.step_times_s(2), 1.6 * step);
+  EXPECT_GT(report.step_times_s(3), 1.8 * step);
+}
+
+TEST(SimBackend, JobThatDoesNotFitSaysWhy) {
+  const auto run = [](const std::vector<std::string>& overrides) {
+    try {
+      simulate(small_scenario(1, 1, 8, {}, overrides));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+      return error.message();
+    }
+    return std::string();
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(run({"job.model.hidden=16384", "job.model.heads=128",
+                   "job.model.feed_forward=65536", "job.bucket=4 GiB"}),
+              HasSubstr("out of memory: stage 0 needs"));
+  EXPECT_THAT(run({"job.layout.data=16", "job.global_batch=128"}), HasSubstr("16 GPUs"));
+}
+
+// ---- folded against full ------------------------------------------------------------------
+
+struct Shape {
+  int tensor, pipeline, data;
+  const char* faults;
+  double tolerance;  ///< relative; 0: to the nanosecond
+};
+
+class FoldedAgainstFull : public ::testing::TestWithParam<Shape> {};
+
+TEST_P(FoldedAgainstFull, StepTimesAgree) {
+  const Shape& shape = GetParam();
+  const LoadedScenario loaded =
+      small_scenario(shape.tensor, shape.pipeline, shape.data, shape.faults);
+  const Report folded = simulate(loaded);
+  const Report full = simulate(loaded, {.full_detail = true, .record = {}, .timeline = {}});
+  EXPECT_EQ(full.iterations_simulated(), full.steps_completed());
+  EXPECT_LE(folded.iterations_simulated(), 3u);
+  EXPECT_EQ(full.rank_classes(), static_cast<unsigned>(shape.data));
+  ASSERT_EQ(folded.step_times_s_size(), full.step_times_s_size());
+  for (int i = 0; i < full.step_times_s_size(); ++i) {
+    const double slack = shape.tolerance * full.step_times_s(i) + 2e-9;
+    EXPECT_NEAR(folded.step_times_s(i), full.step_times_s(i), slack) << "step " << i;
+  }
+  EXPECT_NEAR(folded.breakdown().compute(), full.breakdown().compute(), 5e-3);
+}
+
+constexpr const char* kStraggler = "faults:\n  - {at_step: 3, rank: 5, slow: 2.5}\n";
+constexpr const char* kDegraded = "faults:\n  - {at_step: 3, rank: 5, link_slow: 8}\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Scenarios, FoldedAgainstFull,
+    ::testing::Values(Shape{1, 1, 8, "", 0}, Shape{8, 1, 4, "", 0}, Shape{8, 1, 8, "", 0},
+                      Shape{4, 2, 4, "", 0}, Shape{8, 2, 4, "", 0}, Shape{2, 4, 8, "", 0.005},
+                      Shape{1, 1, 64, "", 0.005}, Shape{8, 1, 4, kStraggler, 0},
+                      Shape{8, 2, 4, kStraggler, 0.005}, Shape{1, 1, 16, kStraggler, 0.005},
+                      Shape{8, 1, 8, kDegraded, 0.005}, Shape{4, 2, 4, kDegraded, 0.005},
+                      Shape{1, 1, 16, kDegraded, 0.005}));
+
+}  // namespace
+}  // namespace orrery
