@@ -146,7 +146,7 @@ TEST(SimBackend, JobThatDoesNotFitSaysWhy) {
   EXPECT_THAT(run({"job.model.hidden=16384", "job.model.heads=128",
                    "job.model.feed_forward=65536", "job.bucket=4 GiB"}),
               HasSubstr("out of memory: stage 0 needs"));
-  EXPECT_THAT(run({"job.layout.data=16", "job.global_batch=128"}), HasSubstr("16 GPUs"));
+  EXPECT_THAT(run({"job.layout.data=16", "job.global_batch=128"}), HasSubstr("16 ranks"));
 }
 
 // ---- folded against full ------------------------------------------------------------------
