@@ -1,7 +1,6 @@
 #include "sim/telemetry.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "core/random.hpp"
@@ -21,16 +20,6 @@ double normal_at(std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
   Rng outer(seed ^ (a * 0x9E3779B97F4A7C15ull));
   Rng inner(outer.next() ^ (b * 0xD1B54A32D192ED03ull));
   return inner.normal();
-}
-
-/// Inverse of the standard normal distribution, by bisection on erfc: exact to 1e-12.
-double normal_quantile(double p) {
-  double low = -40, high = 40;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (std::erfc(-middle / std::sqrt(2.0)) / 2 < p ? low : high) = middle;
-  }
-  return (low + high) / 2;
 }
 
 }  // namespace
@@ -171,13 +160,6 @@ std::vector<double> Telemetry::stretch(Step step, std::uint32_t replicas) const 
     factors[replica] = std::max(kLeastStretch, 1 + error);
   }
   return factors;
-}
-
-double Telemetry::slowest_of(Step step, std::uint32_t group, std::uint32_t members) const {
-  Rng rng(compute_seed_ ^ (step * 0x9E3779B97F4A7C15ull + group));
-  const double p = std::pow(rng.split("slowest").uniform(), 1.0 / members);
-  return std::max(kLeastStretch,
-                  1 + compute_cv_ * normal_quantile(std::clamp(p, 1e-15, 1 - 1e-15)));
 }
 
 }  // namespace orrery

@@ -32,8 +32,6 @@ class Telemetry {
 
   /// How much longer than nominal the replicas compute in a step; empty without such noise.
   std::vector<double> stretch(Step step, std::uint32_t replicas) const;
-  /// The same when only the slowest of a group of `members` like replicas matters.
-  double slowest_of(Step step, std::uint32_t group, std::uint32_t members) const;
 
  private:
   struct Edge {

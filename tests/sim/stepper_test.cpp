@@ -1,0 +1,85 @@
+#include "sim/stepper.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/run.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery {
+namespace {
+
+struct Ground {
+  explicit Ground(const LoadedScenario& loaded)
+      : cluster(build_cluster(loaded.scenario.cluster(), loaded.places)),
+        graph(loaded.scenario.job()) {
+    for (std::uint32_t i = 0; i < graph.ranks(); ++i) placement.push_back({i});
+  }
+  Cluster cluster;
+  StepGraph graph;
+  std::vector<GpuId> placement;
+};
+
+TEST(Stepper, EqualStatesAreSimulatedOnce) {
+  const auto n = testing::numbers_in_child([] {
+    Ground ground(testing::small_scenario(1, 1, 8));
+    Stepper stepper(ground.cluster, ground.graph, ground.placement, {});
+    const std::vector<std::uint32_t> even(8, 8);
+    HardwareState slow;
+    slow.slow[2] = 2;
+    const double calm = stepper.step({}, even)->run.duration;
+    const double hit = stepper.step(slow, even)->run.duration;
+    const double again = stepper.step({}, even)->run.duration;
+    return std::vector<double>{calm, hit, again, double(stepper.simulated()),
+                               double(stepper.most_classes())};
+  });
+  EXPECT_EQ(n.at(0), n.at(2));
+  EXPECT_GT(n.at(1), 1.5 * n.at(0));
+  EXPECT_EQ(n.at(3), 2);
+  EXPECT_EQ(n.at(4), 2);
+}
+
+TEST(Stepper, FullDetailSimulatesEveryStep) {
+  const auto n = testing::numbers_in_child([] {
+    Ground ground(testing::small_scenario(1, 1, 8));
+    Stepper stepper(ground.cluster, ground.graph, ground.placement, {.full_detail = true});
+    const std::vector<std::uint32_t> even(8, 8);
+    const double first = stepper.step({}, even)->run.duration;
+    const double second = stepper.step({}, even)->run.duration;
+    return std::vector<double>{first, second, double(stepper.simulated())};
+  });
+  EXPECT_NEAR(n.at(0), n.at(1), 1e-9);
+  EXPECT_EQ(n.at(2), 2);
+}
+
+TEST(Stepper, MovedMicroBatchesMoveTime) {
+  const auto n = testing::numbers_in_child([] {
+    Ground ground(testing::small_scenario(1, 1, 8));
+    Stepper stepper(ground.cluster, ground.graph, ground.placement, {});
+    std::vector<std::uint32_t> uneven(8, 8);
+    uneven[0] = 4;
+    uneven[1] = 12;
+    const auto step = stepper.step({}, uneven);
+    const auto at = [&](std::uint32_t replica) {
+      return step->run.workers[step->plan.class_of[replica]].passes;
+    };
+    return std::vector<double>{at(0), at(1), at(2), stepper.nominal_micro_batch_time()};
+  });
+  EXPECT_NEAR(n.at(1) / n.at(0), 3, 0.05);
+  EXPECT_NEAR(n.at(2) / 8, n.at(3), 0.05 * n.at(3));
+}
+
+TEST(Stepper, SlowerNicHasLessBandwidth) {
+  const auto n = testing::numbers_in_child([] {
+    Ground ground(testing::small_scenario(1, 1, 8));
+    const Stepper stepper(ground.cluster, ground.graph, ground.placement, {});
+    const LinkId nic = ground.cluster.nic_out({0}, 3);
+    HardwareState state;
+    state.link_slow[nic.value] = 4;
+    return std::vector<double>{stepper.effective_bandwidth(nic, {}),
+                               stepper.effective_bandwidth(nic, state)};
+  });
+  EXPECT_DOUBLE_EQ(n.at(0), 4 * n.at(1));
+}
+
+}  // namespace
+}  // namespace orrery
