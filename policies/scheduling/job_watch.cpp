@@ -126,7 +126,9 @@ std::vector<SignalVector> JobWatch::changes() const {
   return out;
 }
 
-void JobWatch::take_hints() {
+void JobWatch::settle() {
+  noise_.settle();
+  signals_.settle();
   const std::vector<SignalVector> now = changes();
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const SignalModel::Hint hint = signals_.hint(now[i]);
@@ -213,6 +215,17 @@ std::vector<ReplicaForecast> JobWatch::forecast(Step target) const {
     replica = {due.log_time, due.deviation, static_cast<std::uint32_t>(i), true};
   }
   return out;
+}
+
+bool JobWatch::knows_more_soon(std::uint32_t rank) const {
+  if (!ranks_[rank].filter.bounded()) return false;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    // The last micro-batch does not count: noise may hide that it is done.
+    const bool through = ranks_[i].seen_step == step_ &&
+                         ranks_[i].seen_done + 1 >= shares_[i / ranks_per_replica_];
+    if (i / ranks_per_replica_ != rank / ranks_per_replica_ && !through) return true;
+  }
+  return false;
 }
 
 bool JobWatch::measured(std::uint64_t steps) const {

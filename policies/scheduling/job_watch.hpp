@@ -35,11 +35,15 @@ class JobWatch {
   void see(const RankSample& sample, Nanos now);
   void see(const DeviceSample& sample, Nanos now);
   void see(const LinkSample& sample, Nanos now);
-  /// Turns the signals of the current step into hints. After the samples of an instant.
-  void take_hints();
+  /// Learns from the samples of an instant, and turns the signals of the step under way into
+  /// hints. After the last sample of the instant.
+  void settle();
 
   Step step() const { return step_; }
   std::vector<ReplicaForecast> forecast(Step target) const;
+  /// Of this rank only a lower bound is known, and there is still time in this step for its
+  /// first micro-batch to finish: the other ranks are at work too.
+  bool knows_more_soon(std::uint32_t rank) const;
   /// Every rank that was ever measured has been for `steps` steps, and none is in doubt.
   bool measured(std::uint64_t steps) const;
   /// A rank gets slower or faster by more than `change` (log time) until `target`, and its

@@ -17,6 +17,9 @@ namespace {
 constexpr std::uint64_t kStepsBeforeRest = 3;
 /// Standard deviations at which a slope is taken for real when it comes to resting.
 constexpr double kRealSlope = 3;
+/// The first step that a shift can reach is looked at on every tick and has little doubt left;
+/// without this factor on the confidence, noise would be acted on.
+constexpr double kNearFactor = 1.5;
 /// Doubt about a replica of which nothing is known: it is taken to be like the median.
 constexpr double kUnknownDeviation = 0.1;
 
@@ -114,14 +117,16 @@ void PredictiveRebalance::watch(const Observation& seen) {
     for (const RankSample& sample : seen.ranks) plan.watch.see(sample, seen.now);
     for (const DeviceSample& sample : seen.devices) plan.watch.see(sample, seen.now);
     for (const LinkSample& sample : seen.links) plan.watch.see(sample, seen.now);
-    plan.watch.take_hints();
+    plan.watch.settle();
   }
 }
 
 PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
-                                                             const Plan& plan) const {
+                                                             const Plan& plan,
+                                                             Step target) const {
   Outlook outlook;
-  std::vector<ReplicaForecast> replicas = plan.watch.forecast(horizon(job.step));
+  outlook.target = target;
+  std::vector<ReplicaForecast> replicas = plan.watch.forecast(target);
   const double typical = median_log_time(replicas);
   if (std::isnan(typical)) return outlook;
   outlook.complete = true;
@@ -146,6 +151,16 @@ PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
   return outlook;
 }
 
+bool PredictiveRebalance::worth_it(const JobInfo& job, const Outlook& outlook) const {
+  return outlook.best != job.per_replica && outlook.gain() >= parameters_.gain_threshold();
+}
+
+bool PredictiveRebalance::certain(const Plan& plan, const Outlook& outlook,
+                                  double confidence) const {
+  return outlook.lateness > confidence * outlook.deviation &&
+         !plan.watch.knows_more_soon(outlook.latest_rank);
+}
+
 bool PredictiveRebalance::consider(const JobInfo& job, Plan& plan,
                                    DecisionList& decisions) const {
   const Step effective = job.step + parameters_.lead_steps();
@@ -153,21 +168,23 @@ bool PredictiveRebalance::consider(const JobInfo& job, Plan& plan,
     return false;
   }
   if (job.spec.steps > 0 && effective >= job.spec.steps) return true;
-  const Outlook outlook = look_ahead(job, plan);
-  if (!outlook.complete) return false;
-  const bool worth_it = outlook.best != job.per_replica &&
-                        outlook.gain() >= parameters_.gain_threshold();
-  if (!worth_it) {
-    return plan.watch.measured(kStepsBeforeRest) &&
-           !plan.watch.drifting(horizon(job.step), parameters_.gain_threshold(), kRealSlope);
+  bool tempted = false;
+  for (const Step target : {horizon(job.step), effective}) {
+    const Outlook outlook = look_ahead(job, plan, target);
+    if (!outlook.complete) return false;
+    if (!worth_it(job, outlook)) continue;
+    tempted = true;
+    const double factor = target == effective ? kNearFactor : 1;
+    if (!certain(plan, outlook, factor * parameters_.confidence())) continue;
+    Decision& decision = decisions.add(ShiftMicrobatches{job.spec.id, outlook.best},
+                                       reason(job, outlook));
+    decision.effective_at_step = effective;
+    plan.shifted = true;
+    plan.shifted_at = effective;
+    return false;
   }
-  if (outlook.lateness <= parameters_.confidence() * outlook.deviation) return false;
-  Decision& decision = decisions.add(ShiftMicrobatches{job.spec.id, outlook.best},
-                                     reason(job, outlook));
-  decision.effective_at_step = effective;
-  plan.shifted = true;
-  plan.shifted_at = effective;
-  return false;
+  return !tempted && plan.watch.measured(kStepsBeforeRest) &&
+         !plan.watch.drifting(horizon(job.step), parameters_.gain_threshold(), kRealSlope);
 }
 
 std::string PredictiveRebalance::reason(const JobInfo& job, const Outlook& outlook) const {
@@ -179,7 +196,7 @@ std::string PredictiveRebalance::reason(const JobInfo& job, const Outlook& outlo
       "rank {} is predicted to need {:.2f} x the median per micro-batch at step {}, its replica "
       "to finish {:.1f}% late (+-{:.1f}%): moving {} micro-batches cuts compute from {:.3g} s to "
       "{:.3g} s",
-      outlook.latest_rank, outlook.slowness, horizon(job.step),
+      outlook.latest_rank, outlook.slowness, outlook.target,
       100 * std::expm1(outlook.lateness), 100 * outlook.deviation, moved, outlook.makespan_now,
       outlook.makespan_best);
 }

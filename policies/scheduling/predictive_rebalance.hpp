@@ -4,9 +4,10 @@
 // registry.cpp; one thread, as every policy.
 //
 // How: job_watch holds a Kalman filter per rank; a replica goes at the pace of its slowest rank.
-// The predicted paces some steps ahead give the best integer shares. They are decided if they
-// shorten the step by a threshold, if the latest replica is late beyond the doubt of the
-// prediction, and if the last shift is some steps ago.
+// The paces predicted for a step give its best integer shares. They are decided if they shorten
+// the step by a threshold, if the latest replica is late beyond the doubt of the prediction, and
+// if the last shift is some steps ago. Two steps are looked at: one some way ahead, to act on a
+// trend before it hurts, and the first that a shift can reach, where there is less doubt.
 #pragma once
 
 #include <cstdint>
@@ -39,11 +40,12 @@ class PredictiveRebalance : public Policy {
     Step shifted_at = 0;  ///< the step that the last shift takes effect at
     bool shifted = false;
   };
-  /// What the predictions mean for a job.
+  /// What the predictions for one step mean for a job.
   struct Outlook {
     bool complete = false;  ///< some replica is known
+    Step target = 0;
     Shares best;
-    double makespan_now = 0, makespan_best = 0;  ///< seconds, at the horizon
+    double makespan_now = 0, makespan_best = 0;  ///< seconds, at the target
     double lateness = 0, deviation = 0;  ///< of the latest replica: log time over balanced
     std::uint32_t latest_rank = 0;
     double slowness = 1;  ///< micro-batch time of that rank over the median of the replicas
@@ -52,7 +54,9 @@ class PredictiveRebalance : public Policy {
   };
   static bool concerns(const JobInfo& job);
   void watch(const Observation& seen);
-  Outlook look_ahead(const JobInfo& job, const Plan& plan) const;
+  Outlook look_ahead(const JobInfo& job, const Plan& plan, Step target) const;
+  bool worth_it(const JobInfo& job, const Outlook& outlook) const;
+  bool certain(const Plan& plan, const Outlook& outlook, double confidence) const;
   /// Decides for one job; true if nothing is under way and nothing would be decided.
   bool consider(const JobInfo& job, Plan& plan, DecisionList& decisions) const;
   Step horizon(Step step) const;

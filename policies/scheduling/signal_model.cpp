@@ -8,8 +8,8 @@ namespace {
 
 /// Weights may lie anywhere within about this: log time per unit of a signal.
 constexpr double kWeightSpread = 2;
-/// Old changes lose this share of their say with each new one.
-constexpr double kForgetting = 0.999;
+/// What older changes say counts this much less with every instant that brings new ones.
+constexpr double kForgetting = 0.995;
 /// Changes smaller than this (squared length) carry no information.
 constexpr double kNoChange = 1e-10;
 /// Signals change for reasons of their own (a rank waits, a batch is moved), so hints are doubted
@@ -35,17 +35,33 @@ SignalModel::Hint SignalModel::hint(const SignalVector& change) const {
 }
 
 void SignalModel::learn(const SignalVector& change, double error, double variance) {
-  if (change.squaredNorm() < kNoChange) return;
-  const double mean = weights_.dot(change);
-  if (std::abs(mean) > kJudged * std::sqrt(variance)) {
-    const double miss = std::min(1.0, std::pow((error - mean) / mean, 2));
-    mistrust_ = kMistrustMemory * mistrust_ + (1 - kMistrustMemory) * miss;
-    mistrust_ = std::max(mistrust_, kLeastMistrust);
+  if (change.squaredNorm() >= kNoChange) lessons_.push_back({change, error, variance});
+}
+
+/// Compares what the hints said with what came.
+void SignalModel::judge() {
+  double missed = 0, judged = 0;
+  for (const Lesson& lesson : lessons_) {
+    const double said = weights_.dot(lesson.change);
+    if (std::abs(said) <= kJudged * std::sqrt(lesson.variance)) continue;
+    missed += std::min(1.0, std::pow((lesson.error - said) / said, 2));
+    judged += 1;
   }
-  const SignalVector spread = covariance_ * change;
-  const SignalVector gain = spread / (variance + change.dot(spread));
-  weights_ += gain * (error - mean);
-  covariance_ -= gain * spread.transpose();
+  if (judged == 0) return;
+  mistrust_ = kMistrustMemory * mistrust_ + (1 - kMistrustMemory) * missed / judged;
+  mistrust_ = std::max(mistrust_, kLeastMistrust);
+}
+
+void SignalModel::settle() {
+  if (lessons_.empty()) return;
+  judge();
+  for (const Lesson& lesson : lessons_) {
+    const SignalVector spread = covariance_ * lesson.change;
+    const SignalVector gain = spread / (lesson.variance + lesson.change.dot(spread));
+    weights_ += gain * (lesson.error - weights_.dot(lesson.change));
+    covariance_ -= gain * spread.transpose();
+  }
+  lessons_.clear();
   // Forget, but never beyond what was believed in the beginning.
   const double most = kWeightSpread * kWeightSpread * kSignals;
   if (covariance_.trace() < kForgetting * most) covariance_ /= kForgetting;

@@ -5,7 +5,8 @@
 // that explain nothing have no weight. Used by predictive_rebalance; one thread.
 #pragma once
 
-#include <array>
+#include <cstddef>
+#include <vector>
 
 #include <Eigen/Core>
 
@@ -25,8 +26,11 @@ class SignalModel {
 
   /// `change`: of one rank's signals against the step before, less the median of all ranks.
   Hint hint(const SignalVector& change) const;
-  /// That change went with a surprise of `error` where a variance of `variance` was due.
+  /// That change went with a surprise of `error` where a variance of `variance` was due. Counts
+  /// from the next settle() on, so that the order of the ranks does not matter.
   void learn(const SignalVector& change, double error, double variance);
+  /// Takes in what was learnt from the samples of one instant.
+  void settle();
 
   const SignalVector& weights() const { return weights_; }
 
@@ -38,9 +42,16 @@ class SignalModel {
   }
 
  private:
+  struct Lesson {
+    SignalVector change;
+    double error, variance;
+  };
+  void judge();
+
   SignalVector weights_;
   Eigen::Matrix<double, kSignals, kSignals> covariance_;
   double mistrust_;  ///< variance of a hint as a share of its square, from how hints turned out
+  std::vector<Lesson> lessons_;  ///< empty between instants
 };
 
 }  // namespace orrery

@@ -41,16 +41,28 @@ JobNoise::JobNoise(std::size_t rank_count)
       sample_weight(kFirstWeight * ranks) {}
 
 void JobNoise::learn_step(double surprise, double expected) {
-  step_weight = std::min(step_weight + 1, kMemory * ranks);
   const double seen = std::min(surprise * surprise, kClip * expected) / kClippedShare;
-  step = floored(step + (seen - expected) / step_weight);
+  new_steps_.sum += seen - expected;
+  new_steps_.weight += 1;
 }
 
 void JobNoise::learn_samples(double scatter, double count) {
-  const double weight = count - 1;
-  sample_weight = std::min(sample_weight + weight, kMemory * ranks * weight);
-  const double share = std::min(weight / sample_weight, 0.5);
-  sample = floored(sample + (scatter - sample) * share);
+  new_samples_.sum += (scatter - sample) * (count - 1);
+  new_samples_.weight += count - 1;
+  new_samples_.reports += 1;
+}
+
+void JobNoise::settle() {
+  if (new_steps_.weight > 0) {
+    step_weight = std::min(step_weight + new_steps_.weight, kMemory * ranks);
+    step = floored(step + new_steps_.sum / std::max(step_weight, new_steps_.weight));
+  }
+  if (new_samples_.weight > 0) {
+    const double most = kMemory * ranks * new_samples_.weight / new_samples_.reports;
+    sample_weight = std::min(sample_weight + new_samples_.weight, most);
+    sample = floored(sample + new_samples_.sum / std::max(sample_weight, new_samples_.weight));
+  }
+  new_steps_ = new_samples_ = {};
 }
 
 // ---- time -----------------------------------------------------------------------------------

@@ -22,16 +22,25 @@ namespace orrery {
 struct JobNoise {
   explicit JobNoise(std::size_t ranks = 1);
 
-  /// A step's mean was `surprise` off where a variance of `expected` was due.
+  /// A step's mean was `surprise` off where a variance of `expected` was due. Counts from the
+  /// next settle() on, so that the order of the ranks does not matter.
   void learn_step(double surprise, double expected);
   /// `count` samples of one step scattered with variance `scatter` around their mean.
   void learn_samples(double scatter, double count);
+  /// Takes in what was learnt from the samples of one instant.
+  void settle();
 
   double step;         ///< of a step's mean around the rank's trend
   double sample;       ///< of one sample around the step's mean
   double ranks;        ///< how many feed it
-  double step_weight;  ///< surprises seen so far, forgetting included
+  double step_weight;  ///< surprises behind `step`, forgetting included
   double sample_weight;
+
+ private:
+  struct Pending {
+    double sum = 0, weight = 0, reports = 0;
+  };
+  Pending new_steps_, new_samples_;
 };
 
 class SpeedFilter {
@@ -68,8 +77,10 @@ class SpeedFilter {
   Step step() const { return step_; }
   /// Steps that ended with a measurement.
   std::uint64_t steps_measured() const { return steps_measured_; }
-  /// An outlier is waiting for confirmation.
-  bool doubtful() const { return held_count_ > 0 || bound_ > 0; }
+  /// The newest evidence is that a micro-batch is late; its time is not known yet.
+  bool bounded() const { return bound_ > 0; }
+  /// An outlier, or a late micro-batch, is waiting for confirmation.
+  bool doubtful() const { return held_count_ > 0 || bounded(); }
 
   /// Needs known(). The trend is carried from the current step to `target`.
   Prediction predict(Step target, const JobNoise& noise) const;
