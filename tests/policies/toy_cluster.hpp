@@ -8,6 +8,8 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "policies/policy.hpp"
@@ -70,9 +72,11 @@ class ToyCluster {
  public:
   explicit ToyCluster(ToyOptions options) : options_(std::move(options)) {
     JobInfo job;
-    job.spec = {.id = {0}, .name = "toy", .gpus = options_.replicas, .data = options_.replicas,
-                .micro_batches = options_.micro_batches,
-                .max_micro_batches = options_.max_micro_batches, .steps = options_.steps};
+    job.spec.name = "toy";
+    job.spec.gpus = job.spec.data = options_.replicas;
+    job.spec.micro_batches = options_.micro_batches;
+    job.spec.max_micro_batches = options_.max_micro_batches;
+    job.spec.steps = options_.steps;
     job.phase = JobPhase::running;
     job.ranks.assign(options_.replicas, Health::ok);
     job.per_replica = even_split(options_.micro_batches, options_.replicas);
@@ -156,7 +160,9 @@ class ToyCluster {
     const JobInfo& job = jobs_[0];
     const double share = job.per_replica[rank];
     const double done = std::min(since / per, share);
-    RankSample out{.job = {0}, .rank = {rank}, .step = job.step};
+    RankSample out{};
+    out.rank = {rank};
+    out.step = job.step;
     out.micro_batches_done = {done, to_nanos(options_.staleness), Origin::modelled};
     const double newest = done >= 1 ? per : last_[rank];
     if (newest > 0) out.micro_batch_time = sampled(rank, newest);
@@ -165,7 +171,8 @@ class ToyCluster {
     const double busy = done < share ? 0.9 : 0.05;
     const double slow = options_.factor(who(rank), job.step);
     const double bandwidth = 0.6 * (1 - options_.bandwidth_share * (1 - 1 / slow));
-    DeviceSample device{.gpu = {rank}};
+    DeviceSample device{};
+    device.gpu = {rank};
     device.utilization = sampled(rank, busy);
     device.memory_bandwidth = sampled(rank, bandwidth);
     const GpuId next{(rank + 1) % options_.replicas};

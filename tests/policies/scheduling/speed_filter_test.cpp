@@ -1,0 +1,125 @@
+#include "policies/scheduling/speed_filter.hpp"
+
+#include <cmath>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "core/random.hpp"
+#include "policies/scheduling/byte_archive.hpp"
+
+namespace orrery {
+namespace {
+
+/// Feeds `samples` micro-batch times per step with the noise of the step in common.
+void feed(SpeedFilter& filter, JobNoise& noise, Step from, Step to, double cv,
+          const std::function<double(Step)>& seconds, int samples = 4, std::uint64_t seed = 1) {
+  Rng rng(seed);
+  for (Step step = from; step < to; ++step) {
+    filter.advance(step, noise);
+    const double of_step = seconds(step) * (1 + cv * rng.normal());
+    for (int i = 0; i < samples; ++i) filter.measure(of_step * (1 + cv / 2 * rng.normal()), noise);
+    noise.settle();
+  }
+}
+
+double seconds_at(const SpeedFilter& filter, const JobNoise& noise, Step target) {
+  return std::exp(filter.predict(target, noise).log_time);
+}
+
+TEST(SpeedFilter, SteadyTimeIsFoundWithLessDoubtThanOneMeasurement) {
+  SpeedFilter filter;
+  JobNoise noise;
+  feed(filter, noise, 0, 200, 0.01, [](Step) { return 0.1; });
+  EXPECT_NEAR(seconds_at(filter, noise, 200), 0.1, 0.002);
+  EXPECT_LT(filter.predict(200, noise).deviation, 0.01);
+  EXPECT_NEAR(std::sqrt(noise.step), 0.01, 0.004);
+  EXPECT_NEAR(std::sqrt(noise.sample), 0.005, 0.002);
+}
+
+TEST(SpeedFilter, RampIsCarriedOn) {
+  SpeedFilter filter;
+  JobNoise noise;
+  const auto ramp = [](Step step) { return 0.1 * (1 + 0.01 * std::max(0.0, step - 30.0)); };
+  feed(filter, noise, 0, 45, 0.002, ramp);
+  EXPECT_GT(filter.trend(noise).slope, 0.006);
+  EXPECT_GT(filter.trend(noise).slope, 4 * filter.trend(noise).deviation);
+  EXPECT_NEAR(seconds_at(filter, noise, 54), ramp(54), 0.006);
+}
+
+TEST(SpeedFilter, JumpIsFollowedAtTheSecondSampleAndOneOutlierIsNot) {
+  SpeedFilter filter;
+  JobNoise noise;
+  feed(filter, noise, 0, 20, 0.005, [](Step) { return 0.1; });
+  filter.advance(20, noise);
+  filter.measure(0.3, noise);
+  EXPECT_TRUE(filter.doubtful());
+  EXPECT_NEAR(seconds_at(filter, noise, 20), 0.1, 0.003);
+  filter.measure(0.1, noise);
+  EXPECT_FALSE(filter.doubtful());
+  EXPECT_NEAR(seconds_at(filter, noise, 20), 0.1, 0.003);
+  filter.measure(0.3, noise);
+  filter.measure(0.3, noise);
+  EXPECT_NEAR(seconds_at(filter, noise, 20), 0.3, 0.01);
+  EXPECT_NEAR(filter.trend(noise).slope, 0, 1e-3) << "a jump is no trend";
+}
+
+TEST(SpeedFilter, LateMicroBatchRaisesThePredictionUntilItIsMeasured) {
+  SpeedFilter filter;
+  JobNoise noise;
+  feed(filter, noise, 0, 20, 0.005, [](Step) { return 0.1; });
+  filter.at_least(20, 0.05, noise);
+  EXPECT_FALSE(filter.bounded()) << "0.05 s contradicts nothing";
+  filter.at_least(20, 0.25, noise);
+  EXPECT_TRUE(filter.bounded());
+  EXPECT_NEAR(seconds_at(filter, noise, 20), 0.25, 0.01);
+  EXPECT_NEAR(seconds_at(filter, noise, 19), 0.1, 0.01);
+  filter.advance(20, noise);
+  filter.measure(0.1, noise);
+  EXPECT_FALSE(filter.bounded());
+}
+
+TEST(SpeedFilter, HintShiftsThePredictionAndIsOverruledByMeasurements) {
+  SpeedFilter filter;
+  JobNoise noise;
+  feed(filter, noise, 0, 20, 0.005, [](Step) { return 0.1; });
+  const SpeedFilter::Prediction before = filter.predict(20, noise);
+  filter.hint(20, std::log(2), 0.05);
+  EXPECT_NEAR(filter.predict(20, noise).log_time, before.log_time + std::log(2), 1e-12);
+  EXPECT_GT(filter.predict(20, noise).deviation, before.deviation);
+  filter.advance(20, noise);
+  for (int i = 0; i < 3; ++i) filter.measure(0.1, noise);
+  EXPECT_NEAR(seconds_at(filter, noise, 20), 0.1, 0.002);
+}
+
+TEST(SpeedFilter, LongGapForgetsTheSlope) {
+  SpeedFilter filter;
+  JobNoise noise;
+  feed(filter, noise, 0, 40, 0.002, [](Step step) { return 0.1 * (1 + 0.01 * double(step)); });
+  ASSERT_GT(filter.trend(noise).slope, 0.004);
+  filter.advance(5000, noise);
+  EXPECT_EQ(filter.trend(noise).slope, 0);
+  EXPECT_TRUE(std::isfinite(filter.predict(6000, noise).deviation));
+}
+
+TEST(SpeedFilter, StateSurvivesAsBytes) {
+  SpeedFilter filter;
+  JobNoise noise;
+  feed(filter, noise, 0, 12, 0.01, [](Step) { return 0.1; });
+  filter.measure(0.4, noise);  // an outlier under way
+  std::string bytes, again;
+  ByteWriter write(bytes);
+  SpeedFilter::fields(filter, write);
+  SpeedFilter copy;
+  ByteReader read(bytes);
+  SpeedFilter::fields(copy, read);
+  EXPECT_TRUE(read.at_end());
+  ByteWriter rewrite(again);
+  SpeedFilter::fields(copy, rewrite);
+  EXPECT_EQ(bytes, again);
+  EXPECT_TRUE(copy.doubtful());
+  EXPECT_EQ(copy.predict(20, noise).log_time, filter.predict(20, noise).log_time);
+}
+
+}  // namespace
+}  // namespace orrery
