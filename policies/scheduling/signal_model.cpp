@@ -10,50 +10,79 @@ namespace {
 constexpr double kWeightSpread = 2;
 /// What older changes say counts this much less with every instant that brings new ones.
 constexpr double kForgetting = 0.995;
-/// Changes smaller than this (squared length) carry no information.
-constexpr double kNoChange = 1e-10;
 /// Signals change for reasons of their own (a rank waits, a batch is moved), so hints are doubted
-/// by half their size until they have come true a few times, and always by a tenth.
-constexpr double kFirstMistrust = 0.25;
-constexpr double kLeastMistrust = 0.01;
-constexpr double kMistrustMemory = 0.6;
-/// A hint is judged only when it stood out by this many deviations.
-constexpr double kJudged = 3;
+/// by half their size until they have come true a few times, and always by a tenth. The first
+/// guess counts for hints of about this square.
+constexpr double kFirstMistrust = 0.25, kLeastMistrust = 0.01;
+constexpr double kFirstPromise = 0.5;
+/// What older hints say about mistrust counts this much less with every instant of new ones.
+constexpr double kMistrustMemory = 0.8;
+/// A change tells something only if it stands out of the signal's noise by this many deviations.
+constexpr double kTelling = 4;
+/// Deviation of a signal that is assumed at first, and the least that is ever believed in.
+constexpr double kFirstScale = 0.02, kLeastScale = 1e-4;
+/// Changes are clipped at three deviations when the noise is learnt, over about this many.
+constexpr double kScaleClip = 9, kScaleMemory = 100;
 
 }  // namespace
 
-SignalModel::SignalModel() : mistrust_(kFirstMistrust) {
+SignalModel::SignalModel()
+    : promised_(kFirstPromise), missed_(kFirstPromise * kFirstMistrust) {
   weights_.setZero();
   covariance_.setIdentity();
   covariance_ *= kWeightSpread * kWeightSpread;
+  scale_.setConstant(kFirstScale * kFirstScale);
+}
+
+/// `change` without what is within the noise of its signals.
+SignalVector SignalModel::telling(const SignalVector& change) const {
+  SignalVector out = change;
+  for (Eigen::Index i = 0; i < out.size(); ++i) {
+    if (out(i) * out(i) <= kTelling * kTelling * scale_(i)) out(i) = 0;
+  }
+  return out;
 }
 
 SignalModel::Hint SignalModel::hint(const SignalVector& change) const {
-  const double mean = weights_.dot(change);
-  const double unsure = change.dot(covariance_ * change);
-  return {mean, unsure + mistrust_ * mean * mean};
+  const SignalVector told = telling(change);
+  const double mean = weights_.dot(told);
+  const double mistrust = std::clamp(missed_ / promised_, kLeastMistrust, 1.0);
+  return {mean, told.dot(covariance_ * told) + mistrust * mean * mean};
 }
 
 void SignalModel::learn(const SignalVector& change, double error, double variance) {
-  if (change.squaredNorm() >= kNoChange) lessons_.push_back({change, error, variance});
+  lessons_.push_back({change, error, variance});
+}
+
+/// The noise of the signals after these lessons.
+SignalVector SignalModel::learnt_scale() const {
+  SignalVector sum = SignalVector::Zero();
+  for (const Lesson& lesson : lessons_) {
+    sum += lesson.change.cwiseAbs2().cwiseMin(kScaleClip * scale_) - scale_;
+  }
+  const double share = 1 / std::max(kScaleMemory, static_cast<double>(lessons_.size()));
+  return (scale_ + share * sum).cwiseMax(kLeastScale * kLeastScale);
 }
 
 /// Compares what the hints said with what came.
 void SignalModel::judge() {
-  double missed = 0, judged = 0;
+  double promised = 0, missed = 0;
   for (const Lesson& lesson : lessons_) {
     const double said = weights_.dot(lesson.change);
-    if (std::abs(said) <= kJudged * std::sqrt(lesson.variance)) continue;
-    missed += std::min(1.0, std::pow((lesson.error - said) / said, 2));
-    judged += 1;
+    promised += said * said;
+    missed += said == 0 ? 0 : std::pow(lesson.error - said, 2);
   }
-  if (judged == 0) return;
-  mistrust_ = kMistrustMemory * mistrust_ + (1 - kMistrustMemory) * missed / judged;
-  mistrust_ = std::max(mistrust_, kLeastMistrust);
+  if (promised == 0) return;
+  promised_ = kMistrustMemory * promised_ + promised;
+  missed_ = kMistrustMemory * missed_ + std::min(missed, promised);
 }
 
 void SignalModel::settle() {
   if (lessons_.empty()) return;
+  const SignalVector scale_of_lessons = learnt_scale();
+  for (Lesson& lesson : lessons_) lesson.change = telling(lesson.change);
+  scale_ = scale_of_lessons;
+  std::erase_if(lessons_, [](const Lesson& lesson) { return lesson.change.isZero(0); });
   judge();
   for (const Lesson& lesson : lessons_) {
     const SignalVector spread = covariance_ * lesson.change;
@@ -61,10 +90,11 @@ void SignalModel::settle() {
     weights_ += gain * (lesson.error - weights_.dot(lesson.change));
     covariance_ -= gain * spread.transpose();
   }
-  lessons_.clear();
   // Forget, but never beyond what was believed in the beginning.
   const double most = kWeightSpread * kWeightSpread * kSignals;
-  if (covariance_.trace() < kForgetting * most) covariance_ /= kForgetting;
+  const bool taught = !lessons_.empty() && covariance_.trace() < kForgetting * most;
+  if (taught) covariance_ /= kForgetting;
+  lessons_.clear();
 }
 
 }  // namespace orrery

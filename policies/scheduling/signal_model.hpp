@@ -2,7 +2,8 @@
 // squares, shared by all ranks of a job. It learns how a change of the signals from one step to
 // the next went with the surprise in the micro-batch time, and turns the next change into a hint
 // before the first micro-batch of the step is finished. It starts out knowing nothing, so signals
-// that explain nothing have no weight. Used by predictive_rebalance; one thread.
+// that explain nothing have no weight, and changes within a signal's own noise say nothing. Used
+// by predictive_rebalance; one thread.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +39,8 @@ class SignalModel {
   static void fields(Self& self, Archive& archive) {
     for (Eigen::Index i = 0; i < self.weights_.size(); ++i) archive(self.weights_(i));
     for (Eigen::Index i = 0; i < self.covariance_.size(); ++i) archive(self.covariance_(i));
-    archive(self.mistrust_);
+    for (Eigen::Index i = 0; i < self.scale_.size(); ++i) archive(self.scale_(i));
+    archive(self.promised_), archive(self.missed_);
   }
 
  private:
@@ -46,11 +48,14 @@ class SignalModel {
     SignalVector change;
     double error, variance;
   };
+  SignalVector telling(const SignalVector& change) const;
+  SignalVector learnt_scale() const;
   void judge();
 
   SignalVector weights_;
   Eigen::Matrix<double, kSignals, kSignals> covariance_;
-  double mistrust_;  ///< variance of a hint as a share of its square, from how hints turned out
+  SignalVector scale_;  ///< variance of each signal's changes when nothing happens
+  double promised_, missed_;  ///< sums of squares of hints, and of how far they were off
   std::vector<Lesson> lessons_;  ///< empty between instants
 };
 

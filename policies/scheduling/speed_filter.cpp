@@ -83,9 +83,9 @@ void SpeedFilter::carry(Belief& belief, Step steps, const JobNoise& noise) {
   }
 }
 
-SpeedFilter::Belief SpeedFilter::now(const JobNoise& noise) const {
+SpeedFilter::Belief SpeedFilter::now(const JobNoise& noise, bool hinted) const {
   Belief belief{state_, covariance_};
-  if (hint_step_ == step_) {
+  if (hinted && hint_step_ == step_) {
     belief.state(0) += hint_mean_;
     belief.covariance(0, 0) += hint_variance_;
   }
@@ -121,7 +121,7 @@ std::optional<SpeedFilter::Surprise> SpeedFilter::advance(Step step, JobNoise& n
   if (known_ && step <= step_) return {};
   std::optional<Surprise> surprise;
   if (known_) {
-    Belief belief = now(noise);
+    Belief belief = now(noise, true);
     surprise = finish(noise);
     carry(belief, step - step_, noise);
     state_ = belief.state;
@@ -167,7 +167,7 @@ void SpeedFilter::jump(double log_time, double distance, const JobNoise& noise) 
 void SpeedFilter::measure(double seconds, JobNoise& noise) {
   const double log_time = std::log(seconds);
   if (!known_) return start_at(log_time, noise);
-  const Belief belief = now(noise);
+  const Belief belief = now(noise, true);
   const double gate =
       kGate * std::sqrt(belief.covariance(0, 0) + noise.step + noise.sample);
   const double distance = log_time - belief.state(0);
@@ -180,7 +180,8 @@ void SpeedFilter::measure(double seconds, JobNoise& noise) {
 
 void SpeedFilter::at_least(Step step, double seconds, const JobNoise& noise) {
   if (!known_ || step < step_) return;
-  const Prediction due = predict(step, noise);
+  // What hints leave open does not excuse a micro-batch that is not there.
+  const Prediction due = forecast(step, noise, false);
   const double distance = std::log(seconds) - due.log_time;
   const double spread = std::hypot(due.deviation, std::sqrt(noise.step + noise.sample));
   if (distance <= kGate * spread) return;
@@ -196,14 +197,12 @@ void SpeedFilter::hint(Step step, double mean, double variance) {
 
 // ---- forecasts ------------------------------------------------------------------------------
 
-SpeedFilter::Prediction SpeedFilter::predict(Step target, const JobNoise& noise) const {
-  Belief belief = now(noise);
-  if (hint_step_ > step_ && hint_step_ <= target) {
+SpeedFilter::Prediction SpeedFilter::forecast(Step target, const JobNoise& noise,
+                                              bool hinted) const {
+  Belief belief = now(noise, hinted);
+  if (hinted && hint_step_ > step_ && hint_step_ <= target) {
     belief.state(0) += hint_mean_;
     belief.covariance(0, 0) += hint_variance_;
-  }
-  if (bound_ > 0 && bound_step_ <= target) {
-    belief.state(0) = std::max(belief.state(0), std::log(bound_));
   }
   const auto ahead = static_cast<double>(target > step_ ? target - step_ : 0);
   const double slopes = kDamping * (1 - std::pow(kDamping, ahead)) / (1 - kDamping);
@@ -212,8 +211,16 @@ SpeedFilter::Prediction SpeedFilter::predict(Step target, const JobNoise& noise)
   return {(reach * belief.state).value(), std::sqrt(std::max(variance, 0.0))};
 }
 
+SpeedFilter::Prediction SpeedFilter::predict(Step target, const JobNoise& noise) const {
+  Prediction due = forecast(target, noise, true);
+  if (bound_ == 0 || bound_step_ > target) return due;
+  due.log_time = std::max(due.log_time, std::log(bound_));
+  due.deviation = std::min(due.deviation, forecast(target, noise, false).deviation);
+  return due;
+}
+
 SpeedFilter::Trend SpeedFilter::trend(const JobNoise& noise) const {
-  const Belief belief = now(noise);
+  const Belief belief = now(noise, true);
   return {belief.state(1), std::sqrt(std::max(belief.covariance(1, 1), 0.0))};
 }
 

@@ -104,7 +104,9 @@ class SpeedFilter {
     Eigen::Vector2d state;
     Eigen::Matrix2d covariance;
   };
-  Belief now(const JobNoise& noise) const;  ///< of the current step, with all that is known
+  /// Of the current step, with all measurements and, if `hinted`, the hint.
+  Belief now(const JobNoise& noise, bool hinted) const;
+  Prediction forecast(Step target, const JobNoise& noise, bool hinted) const;
   static void carry(Belief& belief, Step steps, const JobNoise& noise);
   void start_at(double log_time, const JobNoise& noise);
   void jump(double log_time, double distance, const JobNoise& noise);

@@ -22,8 +22,9 @@ TEST(SignalModel, FindsTheWeightsThatMadeTheData) {
   SignalModel model;
   Rng rng(7);
   const SignalVector truth{0.8, -1.2, 0.3};
-  for (int i = 0; i < 400; ++i) {
-    const SignalVector change{0.1 * rng.normal(), 0.1 * rng.normal(), 0.1 * rng.normal()};
+  for (int i = 0; i < 1500; ++i) {
+    SignalVector change{0.01 * rng.normal(), 0.01 * rng.normal(), 0.01 * rng.normal()};
+    if (i % 10 == 0) change(i / 10 % 3) += 0.5 * rng.normal();
     model.learn(change, truth.dot(change) + 0.01 * rng.normal(), kVariance);
     model.settle();
   }
@@ -33,23 +34,35 @@ TEST(SignalModel, FindsTheWeightsThatMadeTheData) {
   EXPECT_LT(std::sqrt(hint.variance), 0.2) << "hints that came true are trusted";
 }
 
-TEST(SignalModel, NoiseThatExplainsNothingGetsNoSay) {
+TEST(SignalModel, ChangesWithinTheNoiseOfASignalSayNothing) {
   SignalModel model;
   Rng rng(8);
-  for (int i = 0; i < 1000; ++i) {
-    model.learn({0.01 * rng.normal(), 0.01 * rng.normal(), 0.01 * rng.normal()},
-                0.01 * rng.normal(), kVariance);
+  for (int i = 0; i < 500; ++i) {
+    model.learn({0.1 * rng.normal(), -0.3, 0}, 0.3 + 0.01 * rng.normal(), kVariance);
     model.settle();
   }
-  const auto hint = model.hint({0.01, 0.01, 0.01});
-  EXPECT_LT(std::abs(hint.mean), 0.005);
-  EXPECT_LT(std::sqrt(hint.variance), 0.005);
+  EXPECT_EQ(model.hint({0.2, 0, 0}).mean, 0) << "this signal does that all the time";
+  EXPECT_EQ(model.hint({0.2, 0, 0}).variance, 0);
+}
+
+TEST(SignalModel, LargeChangesThatExplainNothingGetNoSay) {
+  SignalModel model;
+  Rng rng(9);
+  for (int i = 0; i < 300; ++i) {
+    const bool moved = i % 10 == 0;
+    model.learn({0, 0, moved ? 0.5 : 0.001}, 0.01 * rng.normal(), kVariance);
+    model.settle();
+  }
+  EXPECT_LT(std::abs(model.hint({0, 0, 0.5}).mean), 0.01);
 }
 
 TEST(SignalModel, BrokenPromisesAreMistrusted) {
   SignalModel model;
   const SignalVector change{0, -0.4, 0};
-  for (int i = 0; i < 20; ++i) model.learn(change, 0.5, kVariance), model.settle();
+  for (int i = 0; i < 200; ++i) {
+    model.learn(i % 10 == 0 ? change : SignalVector::Zero(), i % 10 == 0 ? 0.5 : 0, kVariance);
+    model.settle();
+  }
   const auto trusted = model.hint(change);
   model.learn(change, 0, kVariance);
   model.settle();
