@@ -40,9 +40,19 @@ std::string grouped(std::uint64_t value) {
 }
 
 std::string energy(double joules) {
-  const double hours = joules / 3.6e6;
-  if (hours >= 1000) return fmt::format("{:.3g} MWh", hours / 1000);
-  return hours >= 1 ? fmt::format("{:.3g} kWh", hours) : fmt::format("{:.3g} J", joules);
+  constexpr double kilowatt_hour = 3.6e6;
+  if (joules >= 1000 * kilowatt_hour) {
+    return fmt::format("{:.2f} MWh", joules / kilowatt_hour / 1000);
+  }
+  if (joules >= kilowatt_hour) return fmt::format("{:.1f} kWh", joules / kilowatt_hour);
+  return joules >= 1000 ? fmt::format("{:.1f} kJ", joules / 1000)
+                        : fmt::format("{:.1f} J", joules);
+}
+
+std::string mebibytes(double bytes) {
+  constexpr double mebi = 1024.0 * 1024;
+  return bytes >= 1024 * mebi ? fmt::format("{:.1f} GiB", bytes / mebi / 1024)
+                              : fmt::format("{:.1f} MiB", bytes / mebi);
 }
 
 std::string steps(const Report& r) {
@@ -86,10 +96,7 @@ std::string learning(const Report& r) {
 }
 
 std::string memory(const Report& r) {
-  const auto gib = [](double bytes) {
-    return fmt::format("{:.3g} GiB", bytes / (1024.0 * 1024 * 1024));
-  };
-  return known(r.has_memory_per_gpu_bytes(), r.memory_per_gpu_bytes(), gib) +
+  return known(r.has_memory_per_gpu_bytes(), r.memory_per_gpu_bytes(), mebibytes) +
          " per GPU, modelled" + learning(r);
 }
 

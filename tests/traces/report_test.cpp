@@ -40,7 +40,7 @@ TEST(Report, SummaryHasUnitsAndOrigins) {
   const std::string sim = report_summary(full_report("sim"));
   EXPECT_NE(sim.find("1.04 x the ideal"), std::string::npos) << sim;
   EXPECT_NE(sim.find("1,234,567 tokens/s, MFU 42.0%"), std::string::npos) << sim;
-  EXPECT_NE(sim.find("2 MWh, 12.50 USD, modelled"), std::string::npos) << sim;
+  EXPECT_NE(sim.find("2.00 MWh, 12.50 USD, modelled"), std::string::npos) << sim;
   EXPECT_EQ(sim.find("measured"), std::string::npos);
   EXPECT_NE(report_summary(full_report("live")).find("measured"), std::string::npos);
 }
