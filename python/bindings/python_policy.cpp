@@ -125,7 +125,7 @@ void bind_policy(py::module_& module) {
       .def("devices", &Observed::devices)
       .def("links", &Observed::links);
   py::class_<Decisions, std::shared_ptr<Decisions>>(module, "Decisions",
-                                                     "Where a policy puts what it decides.")
+                                                    "Where a policy puts what it decides.")
       .def("shift_microbatches", &Decisions::shift_microbatches, py::arg("job"),
            py::arg("per_replica"), py::arg("at_step") = 0, py::arg("why") = "")
       .def("wake_at", &Decisions::wake_at, py::arg("seconds"), py::arg("why") = "")

@@ -100,15 +100,14 @@ def _run_all(
             "orrery-sim", loaded[index], policy, False, detail=detail, cancelled=cancel.is_set
         )
 
-    with ThreadPoolExecutor(max_workers=min(workers, len(points))) as pool:
+    pool = ThreadPoolExecutor(max_workers=min(workers, len(points)))
+    try:
         futures = [pool.submit(run, index) for index in range(len(points))]
-        try:
-            _wait_for(futures, progress)
-            return [future.result() for future in futures]
-        except BaseException:
-            cancel.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+        _wait_for(futures, progress)
+        return [future.result() for future in futures]
+    finally:
+        cancel.set()
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _wait_for(futures: "Sequence[Future[Report]]", progress: bool) -> None:

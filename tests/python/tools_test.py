@@ -1,0 +1,28 @@
+"""Replays of logs and of job traces."""
+
+import pytest
+from conftest import STRAGGLER
+
+import orrery
+
+
+def test_replay(tmp_path):
+    log = tmp_path / "log"
+    report = orrery.simulate(STRAGGLER, record=log)
+    same = orrery.replay(log)
+    assert same.identical and same.decisions == report.decisions > 0
+    assert same.decision_trace_sha256 == report.decision_trace_sha256
+    changed = orrery.replay(log, {"predictive-rebalance.gain_threshold": 9})
+    assert not changed.identical and changed.first_difference
+
+
+def test_jobs(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s,vc\n1,0,2,100,a\n2,0,2,10,a\n")
+    fifo = orrery.jobs(trace, nodes=1, gpus_per_node=2)
+    sjf = orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="sjf")
+    assert (fifo.jobs_in, fifo.jobs_out, fifo.makespan_s) == (2, 2, 110)
+    assert (fifo.jct_mean_s, sjf.jct_mean_s) == (105, 60)
+    assert "2 jobs" in repr(sjf) and sjf.to_dict()["utilization"] == 1
+    with pytest.raises(orrery.Error, match="sjf"):
+        orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="sjff")
