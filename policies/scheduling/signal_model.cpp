@@ -19,15 +19,18 @@ constexpr double kFirstPromise = 0.5;
 constexpr double kMistrustMemory = 0.8;
 /// A change tells something only if it stands out of the signal's noise by this many deviations.
 constexpr double kTelling = 4;
-/// Deviation of a signal that is assumed at first, and the least that is ever believed in.
-constexpr double kFirstScale = 0.02, kLeastScale = 1e-4;
+/// Deviation of a signal that is assumed at first, for about so many changes, and the least that
+/// is ever believed in. Large at first: only a change of nearly all there is tells something.
+constexpr double kFirstScale = 0.12, kFirstScaleWeight = 4, kLeastScale = 1e-4;
 /// Changes are clipped at three deviations when the noise is learnt, over about this many.
 constexpr double kScaleClip = 9, kScaleMemory = 100;
 
 }  // namespace
 
 SignalModel::SignalModel()
-    : promised_(kFirstPromise), missed_(kFirstPromise * kFirstMistrust) {
+    : scale_weight_(kFirstScaleWeight),
+      promised_(kFirstPromise),
+      missed_(kFirstPromise * kFirstMistrust) {
   weights_.setZero();
   covariance_.setIdentity();
   covariance_ *= kWeightSpread * kWeightSpread;
@@ -60,8 +63,7 @@ SignalVector SignalModel::learnt_scale() const {
   for (const Lesson& lesson : lessons_) {
     sum += lesson.change.cwiseAbs2().cwiseMin(kScaleClip * scale_) - scale_;
   }
-  const double share = 1 / std::max(kScaleMemory, static_cast<double>(lessons_.size()));
-  return (scale_ + share * sum).cwiseMax(kLeastScale * kLeastScale);
+  return (scale_ + sum / scale_weight_).cwiseMax(kLeastScale * kLeastScale);
 }
 
 /// Compares what the hints said with what came.
@@ -79,6 +81,8 @@ void SignalModel::judge() {
 
 void SignalModel::settle() {
   if (lessons_.empty()) return;
+  const auto count = static_cast<double>(lessons_.size());
+  scale_weight_ = std::max(std::min(scale_weight_ + count, kScaleMemory), count);
   const SignalVector scale_of_lessons = learnt_scale();
   for (Lesson& lesson : lessons_) lesson.change = telling(lesson.change);
   scale_ = scale_of_lessons;

@@ -40,7 +40,7 @@ class SignalModel {
     for (Eigen::Index i = 0; i < self.weights_.size(); ++i) archive(self.weights_(i));
     for (Eigen::Index i = 0; i < self.covariance_.size(); ++i) archive(self.covariance_(i));
     for (Eigen::Index i = 0; i < self.scale_.size(); ++i) archive(self.scale_(i));
-    archive(self.promised_), archive(self.missed_);
+    archive(self.scale_weight_), archive(self.promised_), archive(self.missed_);
   }
 
  private:
@@ -55,6 +55,7 @@ class SignalModel {
   SignalVector weights_;
   Eigen::Matrix<double, kSignals, kSignals> covariance_;
   SignalVector scale_;  ///< variance of each signal's changes when nothing happens
+  double scale_weight_;  ///< changes behind it, forgetting included
   double promised_, missed_;  ///< sums of squares of hints, and of how far they were off
   std::vector<Lesson> lessons_;  ///< empty between instants
 };

@@ -23,8 +23,8 @@ constexpr Step kLongGap = 8;
 
 constexpr double kFirstNoise = 0.03;   ///< deviation assumed before anything was measured
 constexpr double kLeastNoise = 0.002;  ///< never believe in less
-constexpr double kFirstWeight = 3;     ///< steps that the first guess counts for
-constexpr double kMemory = 20;         ///< steps that the noise is averaged over
+constexpr double kFirstWeight = 1;     ///< steps that the first guess counts for
+constexpr double kMemory = 15;         ///< steps that the noise is averaged over
 /// Surprises are clipped at two deviations; this is what that leaves of a normal variance.
 constexpr double kClip = 4;
 constexpr double kClippedShare = 0.9206;
@@ -41,9 +41,10 @@ JobNoise::JobNoise(std::size_t rank_count)
       sample_weight(kFirstWeight * ranks) {}
 
 void JobNoise::learn_step(double surprise, double expected) {
-  const double seen = std::min(surprise * surprise, kClip * expected) / kClippedShare;
-  new_steps_.sum += seen - expected;
-  new_steps_.weight += 1;
+  const double seen = std::min(surprise * surprise / expected, kClip) / kClippedShare;
+  const double weight = std::min(step / expected, 1.0);  // the rest is not noise of the step
+  new_steps_.sum += weight * step * (seen - 1);
+  new_steps_.weight += weight;
 }
 
 void JobNoise::learn_samples(double scatter, double count) {
@@ -85,9 +86,9 @@ void SpeedFilter::carry(Belief& belief, Step steps, const JobNoise& noise) {
 
 SpeedFilter::Belief SpeedFilter::now(const JobNoise& noise, bool hinted) const {
   Belief belief{state_, covariance_};
-  if (hinted && hint_step_ == step_) {
-    belief.state(0) += hint_mean_;
-    belief.covariance(0, 0) += hint_variance_;
+  if (hinted) {
+    belief.state(0) += hint_.mean;
+    belief.covariance(0, 0) += hint_.variance;
   }
   if (count_ == 0) return belief;
   const double variance = noise.step + noise.sample / count_;
@@ -107,9 +108,7 @@ std::optional<SpeedFilter::Surprise> SpeedFilter::finish(JobNoise& noise) {
   const Surprise surprise{step_, mean - expected_, variance};
   ++steps_measured_;
   if (jumped_) return surprise;
-  const bool hinted = hint_step_ == step_;
-  noise.learn_step(surprise.error - (hinted ? hint_mean_ : 0),
-                   variance + (hinted ? hint_variance_ : 0));
+  noise.learn_step(surprise.error - hint_.mean, variance + hint_.variance);
   if (count_ > 1) {
     const double scatter = (squares_ - count_ * mean * mean) / (count_ - 1);
     noise.learn_samples(std::max(scatter, 0.0), count_);
@@ -128,6 +127,7 @@ std::optional<SpeedFilter::Surprise> SpeedFilter::advance(Step step, JobNoise& n
     covariance_ = belief.covariance;
   }
   step_ = step;
+  hint_ = next_hint_.step == step ? next_hint_ : Hint{};
   count_ = sum_ = squares_ = 0;
   jumped_ = false;
   expected_ = state_(0);
@@ -190,9 +190,8 @@ void SpeedFilter::at_least(Step step, double seconds, const JobNoise& noise) {
 }
 
 void SpeedFilter::hint(Step step, double mean, double variance) {
-  hint_step_ = step;
-  hint_mean_ = mean;
-  hint_variance_ = variance;
+  if (step == step_) hint_ = {step, mean, variance};
+  if (step > step_) next_hint_ = {step, mean, variance};
 }
 
 // ---- forecasts ------------------------------------------------------------------------------
@@ -200,9 +199,9 @@ void SpeedFilter::hint(Step step, double mean, double variance) {
 SpeedFilter::Prediction SpeedFilter::forecast(Step target, const JobNoise& noise,
                                               bool hinted) const {
   Belief belief = now(noise, hinted);
-  if (hinted && hint_step_ > step_ && hint_step_ <= target) {
-    belief.state(0) += hint_mean_;
-    belief.covariance(0, 0) += hint_variance_;
+  if (hinted && next_hint_.step > step_ && next_hint_.step <= target) {
+    belief.state(0) += next_hint_.mean;
+    belief.covariance(0, 0) += next_hint_.variance;
   }
   const auto ahead = static_cast<double>(target > step_ ? target - step_ : 0);
   const double slopes = kDamping * (1 - std::pow(kDamping, ahead)) / (1 - kDamping);

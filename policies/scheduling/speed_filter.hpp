@@ -94,15 +94,18 @@ class SpeedFilter {
     archive(self.step_), archive(self.known_), archive(self.steps_measured_);
     archive(self.count_), archive(self.sum_), archive(self.squares_), archive(self.jumped_);
     archive(self.held_), archive(self.held_count_), archive(self.bound_);
-    archive(self.bound_step_), archive(self.hint_step_), archive(self.hint_mean_);
-    archive(self.hint_variance_), archive(self.expected_);
-    archive(self.expected_variance_);
+    archive(self.bound_step_), archive(self.hint_), archive(self.next_hint_);
+    archive(self.expected_), archive(self.expected_variance_);
   }
 
  private:
   struct Belief {
     Eigen::Vector2d state;
     Eigen::Matrix2d covariance;
+  };
+  struct Hint {
+    Step step = 0;
+    double mean = 0, variance = 0;
   };
   /// Of the current step, with all measurements and, if `hinted`, the hint.
   Belief now(const JobNoise& noise, bool hinted) const;
@@ -123,8 +126,8 @@ class SpeedFilter {
   double held_ = 0;                           ///< outlier not yet confirmed
   std::uint64_t held_count_ = 0;
   double bound_ = 0;  ///< seconds; 0: none
-  Step bound_step_ = 0, hint_step_ = 0;
-  double hint_mean_ = 0, hint_variance_ = 0;
+  Step bound_step_ = 0;
+  Hint hint_, next_hint_;  ///< for the current step, and for a later one
   double expected_ = 0, expected_variance_ = 0;  ///< prior of the current step, without a hint
 };
 

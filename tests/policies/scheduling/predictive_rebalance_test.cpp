@@ -91,6 +91,7 @@ TEST(PredictiveRebalance, StragglerCostsLittleMoreThanItsSpeed) {
     EXPECT_EQ(result.shifts[0].shares, (Shares{12, 12, 4, 12}));
     EXPECT_NE(result.shifts[0].why.find("rank 2"), std::string::npos);
     EXPECT_FALSE(result.lost_micro_batches);
+    EXPECT_LE(result.shifts.size(), noise < 0.02 ? 1u : 4u) << "a jump is no trend";
   }
   EXPECT_GT(left_alone(straggler()).median_step(), 2.9) << "3 x slower when nothing is done";
 }

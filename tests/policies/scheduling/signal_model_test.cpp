@@ -13,9 +13,10 @@ constexpr double kVariance = 1e-4;
 
 TEST(SignalModel, KnowsNothingInTheBeginning) {
   const SignalModel model;
-  const auto hint = model.hint({0.1, -0.2, 0.3});
+  const auto hint = model.hint({0.6, -0.2, 0.3});
   EXPECT_EQ(hint.mean, 0);
   EXPECT_GT(hint.variance, 0.1);
+  EXPECT_EQ(model.hint({0.1, -0.2, 0.3}).variance, 0) << "may be noise of the signals";
 }
 
 TEST(SignalModel, FindsTheWeightsThatMadeTheData) {
@@ -58,7 +59,7 @@ TEST(SignalModel, LargeChangesThatExplainNothingGetNoSay) {
 
 TEST(SignalModel, BrokenPromisesAreMistrusted) {
   SignalModel model;
-  const SignalVector change{0, -0.4, 0};
+  const SignalVector change{0, -0.6, 0};
   for (int i = 0; i < 200; ++i) {
     model.learn(i % 10 == 0 ? change : SignalVector::Zero(), i % 10 == 0 ? 0.5 : 0, kVariance);
     model.settle();

@@ -92,6 +92,19 @@ TEST(SpeedFilter, HintShiftsThePredictionAndIsOverruledByMeasurements) {
   EXPECT_NEAR(seconds_at(filter, noise, 20), 0.1, 0.002);
 }
 
+TEST(SpeedFilter, HintedJumpIsNoTrendEither) {
+  SpeedFilter filter;
+  JobNoise noise;
+  feed(filter, noise, 0, 20, 0.005, [](Step) { return 0.1; });
+  filter.hint(20, 0, 2);  // anything may happen in step 20
+  filter.advance(20, noise);
+  for (int i = 0; i < 4; ++i) filter.measure(0.3, noise);
+  EXPECT_NEAR(seconds_at(filter, noise, 20), 0.3, 0.005) << "believed at once";
+  filter.hint(21, 0, 0);  // the next step is looked at before this one is over
+  filter.advance(21, noise);
+  EXPECT_NEAR(filter.trend(noise).slope, 0, 2e-3);
+}
+
 TEST(SpeedFilter, LongGapForgetsTheSlope) {
   SpeedFilter filter;
   JobNoise noise;
