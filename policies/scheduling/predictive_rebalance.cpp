@@ -15,7 +15,7 @@ namespace orrery {
 namespace {
 
 /// Steps that every rank must have been measured for before the policy rests.
-constexpr std::uint64_t kStepsBeforeRest = 3;
+constexpr std::uint64_t kStepsBeforeRest = 4;
 /// Standard deviations at which a slope is taken for real when it comes to resting.
 constexpr double kRealSlope = 3;
 /// The first step that a shift can reach is looked at on every tick and has little doubt left;

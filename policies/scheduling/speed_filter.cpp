@@ -18,10 +18,13 @@ constexpr double kSlopeDrift = 8e-3;
 constexpr double kSlopeAtStart = 4e-2;
 /// Standard deviations at which a sample is an outlier.
 constexpr double kGate = 5;
+/// A surprise beyond three deviations (squared: this) says that the state moved more than the
+/// drift allows for: doubt in it grows in proportion, up to a limit, so that it follows faster.
+constexpr double kAlarm = 9, kMostAlarm = 10;
 /// A gap longer than this many steps forgets the slope.
 constexpr Step kLongGap = 8;
 
-constexpr double kFirstNoise = 0.03;   ///< deviation assumed before anything was measured
+constexpr double kFirstNoise = 0.02;   ///< deviation assumed before anything was measured
 constexpr double kLeastNoise = 0.002;  ///< never believe in less
 constexpr double kFirstWeight = 1;     ///< steps that the first guess counts for
 constexpr double kMemory = 15;         ///< steps that the noise is averaged over
@@ -93,6 +96,9 @@ SpeedFilter::Belief SpeedFilter::now(const JobNoise& noise, bool hinted) const {
   if (count_ == 0) return belief;
   const double variance = noise.step + noise.sample / count_;
   const double surprise = sum_ / count_ - belief.state(0);
+  const double excess =
+      surprise * surprise / (belief.covariance(0, 0) + variance) / kAlarm;
+  if (excess > 1) belief.covariance *= std::min(excess, kMostAlarm);
   const Eigen::Vector2d gain =
       belief.covariance.col(0) / (belief.covariance(0, 0) + variance);
   belief.state += gain * surprise;
