@@ -3,12 +3,13 @@
 import inspect
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import nbformat
 import pytest
-from conftest import BUILD, ROOT
+from conftest import BUILD, ROOT, STRAGGLER
 from nbclient import NotebookClient
 
 import orrery
@@ -57,6 +58,29 @@ def test_docstrings_follow_numpydoc(name, function):
 def test_every_public_name_has_a_docstring():
     for name in orrery.__all__:
         assert inspect.getdoc(getattr(orrery, name)), name
+
+
+def test_what_is_installed_is_whole(tmp_path):
+    # What `pip install .` does with the build; compiling it all again would take minutes.
+    subprocess.run(
+        ["cmake", "--install", BUILD, "--component", "python", "--prefix", tmp_path],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    shutil.copytree(ROOT / "python" / "orrery", tmp_path / "orrery", dirs_exist_ok=True)
+    script = (
+        "import orrery, sys; print(orrery.__file__);"
+        f"print(orrery.simulate({str(STRAGGLER)!r}, run__steps=3).steps_completed)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert result.stdout.split() == [str(tmp_path / "orrery" / "__init__.py"), "3"], result.stderr
+    command = subprocess.run(
+        [sys.executable, "-m", "orrery", "--version"], env=environment, cwd=tmp_path,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert command.stdout == f"orrery {orrery.__version__}\n", command.stderr
 
 
 def test_the_notebook_runs():
