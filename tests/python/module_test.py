@@ -73,8 +73,9 @@ def test_what_is_installed_is_whole(tmp_path):
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     result = subprocess.run(
-        [sys.executable, "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True
-    )
+        [sys.executable, "-c", script], env=environment, cwd=tmp_path,
+        capture_output=True, text=True,
+    )  # fmt: skip
     assert result.stdout.split() == [str(tmp_path / "orrery" / "__init__.py"), "3"], result.stderr
     command = subprocess.run(
         [sys.executable, "-m", "orrery", "--version"], env=environment, cwd=tmp_path,
