@@ -1,11 +1,16 @@
 #include "sim/sim_backend.hpp"
 
 #include <cmath>
+#include <fstream>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <google/protobuf/io/zero_copy_stream_impl.h>
+#include <google/protobuf/util/delimited_message_util.h>
 #include <gtest/gtest.h>
 
 #include "tests/sim/run.hpp"
+#include "traces/trace.pb.h"
 
 namespace orrery {
 namespace {
@@ -79,6 +84,32 @@ TEST(SimBackend, StragglerStaticAgainstPredictive) {
   EXPECT_EQ(steered.micro_batches_lost(), 0u);
   EXPECT_EQ(steered.micro_batches_repeated(), 0u);
   EXPECT_NEAR(parts(steered), 1, 1e-9);
+}
+
+/// The step from which the first shift of a recorded run holds.
+std::uint64_t first_shift(const std::string& log) {
+  std::ifstream file(log, std::ios::binary);
+  google::protobuf::io::IstreamInputStream stream(&file);
+  LogRecord record;
+  while (google::protobuf::util::ParseDelimitedFromZeroCopyStream(&record, &stream, nullptr)) {
+    for (const DecisionRecord& decision : record.call().decisions()) {
+      if (decision.has_shift_microbatches()) return decision.effective_at_step();
+    }
+  }
+  return ~std::uint64_t{0};
+}
+
+// 1% more each step from step 20 on: the rank passes 1.1 x the others after step 30.
+TEST(SimBackend, RampIsActedOnBeforeItIsLate) {
+  for (int seed = 1; seed <= 8; ++seed) {
+    const std::string log = ::testing::TempDir() + fmt::format("ramp-{}.log", seed);
+    const Report report = simulate_example("ramp-4-ranks.yaml",
+                                           {fmt::format("run.seed={}", seed)}, {},
+                                           {.full_detail = false, .record = log, .timeline = {}});
+    EXPECT_GT(first_shift(log), 20u) << "seed " << seed;
+    EXPECT_LE(first_shift(log), 30u) << "seed " << seed;
+    EXPECT_LE(report.step_time_s(), 1.15 * report.ideal_step_time_s()) << "seed " << seed;
+  }
 }
 
 TEST(SimBackend, SameSeedSameReport) {
