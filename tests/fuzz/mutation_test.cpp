@@ -5,6 +5,7 @@
 #include <functional>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "core/process.hpp"
 #include "core/schema/yaml_tree.hpp"
@@ -92,7 +93,7 @@ int check_with_program(const std::string& program, const fs::path& file, const f
 TEST(Mutation, TheProgramExitsWith0Or3AndAPlace) {
   const std::string program = ORRERY_BINARY_DIR "/bin/orrery";
   if (!fs::exists(program)) GTEST_SKIP() << program << " is not built";
-  const fs::path folder = fs::path(testing::TempDir()) / "orrery_mutation_test";
+  const fs::path folder = testing::TempDir() + "orrery_mutation." + std::to_string(getpid());
   fs::create_directories(folder);
   const fs::path mutated = folder / "mutated.yaml", errors = folder / "errors";
   for (const fs::path& file : yaml_files(ORRERY_SOURCE_DIR "/examples")) {

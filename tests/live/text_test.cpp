@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "core/error.hpp"
 
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 
 class TextFolder : public ::testing::Test {
  protected:
-  TextFolder() : folder_(fs::path(::testing::TempDir()) / "orrery-text-test") {
+  TextFolder() : folder_(::testing::TempDir() + "orrery-text." + std::to_string(getpid())) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
