@@ -71,7 +71,13 @@ void RunOptions::add_file(CLI::App& command) {
 }
 
 void RunOptions::add_overrides(CLI::App& command) {
-  command.add_option("--set", overrides, "change one value: cluster.nodes=128; repeatable")
+  // Added to, not assigned: --seed and the like have put theirs here, in any order.
+  const auto add = [this](const std::vector<std::string>& settings) {
+    overrides.insert(overrides.end(), settings.begin(), settings.end());
+  };
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--set", add, "change one value: cluster.nodes=128; repeatable")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
 }

@@ -26,6 +26,12 @@ def test_a_text_that_is_not_there(tmp_path):
     assert "none.txt" in result.stderr
 
 
+def test_a_text_holds_beside_set(tmp_path):
+    result = orrery("live", STRAGGLER, "--text", tmp_path / "none.txt", "--set", "run.steps=1")
+    assert result.returncode == 3
+    assert "none.txt" in result.stderr
+
+
 def test_ranks_of_a_rigid_scenario_are_bad_input():
     result = orrery("live", STRAGGLER, "--ranks", "3")
     assert result.returncode == 3

@@ -13,6 +13,13 @@ def test_set_changes_the_scenario():
     assert shorter["steps_completed"] == 12
 
 
+def test_seed_holds_beside_set_in_any_order():
+    for arguments in (["--seed", "7", "--set", "run.steps=2"],
+                      ["--set", "run.steps=2", "--seed", "7"]):  # fmt: skip
+        report = json.loads(orrery("simulate", STRAGGLER, "--json", *arguments).stdout)
+        assert (report["seed"], report["steps_completed"]) == (7, 2)
+
+
 def test_a_bad_override_is_bad_input():
     result = orrery("simulate", STRAGGLER, "--set", "run.stepz=3")
     assert result.returncode == 3
