@@ -1,6 +1,10 @@
 #include "live/run_folder.hpp"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -12,21 +16,79 @@
 #include "core/error.hpp"
 
 namespace orrery::live {
+namespace {
 
-RunFolder::RunFolder() {
-  // Not under the user's choice of folder: a socket's name holds at most 107 bytes.
-  path_ = "/tmp/orrery-live-XXXXXX";
-  if (!mkdtemp(path_.data())) {
-    throw Error(ErrorKind::environment,
-                fmt::format("cannot make a folder in /tmp: {}", std::strerror(errno)));
+namespace fs = std::filesystem;
+
+// Not under the user's choice of folder: a socket's name holds at most 107 bytes.
+constexpr const char* kParent = "/tmp";
+constexpr const char* kPrefix = "orrery-live-";
+
+int open_folder(const std::string& path) {
+  return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/// Removes the folder if it is ours and no living run holds it.
+void remove_if_stale(const std::string& path) {
+  const int descriptor = open_folder(path);
+  if (descriptor < 0) return;
+  struct stat status {};
+  const bool ours = fstat(descriptor, &status) == 0 && status.st_uid == geteuid();
+  std::error_code ignored;
+  if (ours && flock(descriptor, LOCK_EX | LOCK_NB) == 0) fs::remove_all(path, ignored);
+  close(descriptor);
+}
+
+void remove_stale_folders() {
+  std::error_code failure;
+  for (fs::directory_iterator at(kParent, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    if (at->path().filename().string().starts_with(kPrefix)) remove_if_stale(at->path());
   }
 }
 
-RunFolder::~RunFolder() { remove(); }
+}  // namespace
+
+RunFolder::RunFolder() {
+  remove_stale_folders();
+  do {
+    path_ = fmt::format("{}/{}XXXXXX", kParent, kPrefix);
+    if (!mkdtemp(path_.data())) fail();
+  } while (!lock());
+}
+
+/// False if another run took the folder for a stale one before the lock was ours.
+bool RunFolder::lock() {
+  release();
+  lock_ = open_folder(path_);
+  if (lock_ < 0 && errno == ENOENT) return false;
+  struct stat status {};
+  if (lock_ >= 0 && flock(lock_, LOCK_EX) == 0) return stat(path_.c_str(), &status) == 0;
+  const int reason = errno;
+  remove();
+  release();
+  errno = reason;
+  fail();
+}
+
+void RunFolder::fail() {
+  throw Error(ErrorKind::environment,
+              fmt::format("cannot make a folder in {}: {}", kParent, std::strerror(errno)));
+}
+
+RunFolder::~RunFolder() {
+  remove();
+  release();
+}
+
+void RunFolder::release() noexcept {
+  if (lock_ >= 0) close(lock_);
+  lock_ = -1;
+}
 
 void RunFolder::remove() noexcept {
   std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  fs::remove_all(path_, ignored);
 }
 
 }  // namespace orrery::live

@@ -1,4 +1,5 @@
-// The folder of one run's sockets: only its owner may enter, and it goes away with this object.
+// The folder of one run's sockets: only its owner may enter, and it goes away with this object. It
+// is locked as long as the run lives; what a killed run has left, the next one takes away.
 #pragma once
 
 #include <string>
@@ -7,7 +8,9 @@ namespace orrery::live {
 
 class RunFolder {
  public:
-  RunFolder();  ///< throws an environment Error if the folder of temporary files is not writable
+  /// Removes what this user's dead runs have left, too. Throws an environment Error if the folder
+  /// of temporary files is not writable.
+  RunFolder();
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
@@ -18,7 +21,12 @@ class RunFolder {
   void remove() noexcept;
 
  private:
+  bool lock();
+  void release() noexcept;
+  [[noreturn]] static void fail();
+
   std::string path_;
+  int lock_ = -1;  ///< descriptor of the folder, closed on exec: no child keeps the lock
 };
 
 }  // namespace orrery::live

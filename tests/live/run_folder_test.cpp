@@ -1,5 +1,7 @@
 #include "live/run_folder.hpp"
 
+#include <stdlib.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -33,6 +35,28 @@ TEST(RunFolder, MayBeRemovedEarlyAndTwice) {
   EXPECT_FALSE(fs::exists(folder.path()));
   folder.remove();
   EXPECT_TRUE(fs::exists(other.path()));
+}
+
+TEST(RunFolder, WhatAKilledRunHasLeftGoesWithTheNextAndNothingElse) {
+  const RunFolder living;
+  std::string stale = "/tmp/orrery-live-XXXXXX";
+  ASSERT_NE(mkdtemp(stale.data()), nullptr);  // as a killed run leaves it: nobody locks it
+  std::ofstream(stale + "/controller") << "x";
+  const RunFolder next;
+  EXPECT_FALSE(fs::exists(stale));
+  EXPECT_TRUE(fs::exists(living.path()));
+}
+
+TEST(RunFolder, ALinkToAFolderOfOthersIsLeftAlone) {
+  const fs::path other = fs::path(::testing::TempDir()) / "not-ours";
+  fs::create_directories(other / "kept");
+  const fs::path link = "/tmp/orrery-live-link";
+  fs::remove(link);
+  fs::create_directory_symlink(other, link);
+  const RunFolder next;
+  EXPECT_TRUE(fs::exists(other / "kept"));
+  fs::remove(link);
+  fs::remove_all(other);
 }
 
 }  // namespace
