@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -19,30 +21,40 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostBytes = std::size_t{4} << 20;
 constexpr std::size_t kFewestBytes = 1024;
 
+[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+  throw Error(ErrorKind::bad_input,
+              fmt::format("live.text: cannot read '{}': {}", path.string(), why));
+}
+
 void append_file(const fs::path& path, std::vector<std::uint8_t>& bytes) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw Error(ErrorKind::bad_input, fmt::format("live.text: cannot read '{}'", path.string()));
-  }
+  if (!file) refuse(path, std::strerror(errno));
   std::array<char, 65536> block;
   while (bytes.size() < kMostBytes && file) {
     const std::size_t want = std::min(block.size(), kMostBytes - bytes.size());
     file.read(block.data(), static_cast<std::streamsize>(want));
     bytes.insert(bytes.end(), block.data(), block.data() + file.gcount());
   }
+  if (file.bad()) refuse(path, "reading stopped in the middle");
 }
 
 std::vector<fs::path> files_of(const std::string& path) {
   std::error_code failure;
-  if (!fs::is_directory(path, failure)) return {path};
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(path, failure)) {
-    if (entry.is_regular_file() && !entry.is_symlink()) files.push_back(entry.path());
+  const fs::file_status status = fs::status(path, failure);
+  if (fs::is_directory(status)) {
+    for (fs::directory_iterator at(path, failure), end; !failure && at != end;
+         at.increment(failure)) {
+      std::error_code unknown;  // what cannot be looked at is no regular file
+      if (fs::is_regular_file(at->symlink_status(unknown))) files.push_back(at->path());
+    }
+  } else if (fs::is_regular_file(status)) {
+    files.push_back(path);
+  } else if (!failure) {
+    // A pipe would block, a device has no end, and every rank must read the same.
+    refuse(path, "neither a file nor a folder");
   }
-  if (failure) {
-    throw Error(ErrorKind::bad_input,
-                fmt::format("live.text: cannot read '{}': {}", path, failure.message()));
-  }
+  if (failure) refuse(path, failure.message());
   std::sort(files.begin(), files.end());
   return files;
 }

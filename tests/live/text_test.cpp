@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/error.hpp"
@@ -60,6 +61,12 @@ TEST_F(TextFolder, TooLittleOrNothingIsBadInput) {
   write("short", std::string(1023, 'x'));
   EXPECT_EQ(kind_of_load((folder_ / "short").string()), ErrorKind::bad_input);
   EXPECT_EQ(kind_of_load((folder_ / "missing").string()), ErrorKind::bad_input);
+}
+
+TEST_F(TextFolder, WhatRanksCannotReadAlikeIsBadInput) {
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(kind_of_load((folder_ / "pipe").string()), ErrorKind::bad_input);  // and no wait
+  EXPECT_EQ(kind_of_load("/dev/urandom"), ErrorKind::bad_input);
 }
 
 TEST(Text, EntropyOfEvenlyUsedLettersIsTheLogOfTheirNumber) {
