@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -82,6 +83,14 @@ class Orders {
   std::optional<Stop> stop_;
 };
 
+void report_failure(ControlClient& control, ErrorKind kind, const std::string& reason, bool peer) {
+  AgentMessage message;
+  message.mutable_failed()->set_kind(static_cast<std::uint32_t>(kind));
+  message.mutable_failed()->set_reason(reason);
+  message.mutable_failed()->set_peer(peer);
+  control.send(message);
+}
+
 /// Everything between the assignment and the end.
 class Agent {
  public:
@@ -91,15 +100,11 @@ class Agent {
         scenario_(assignment.scenario()),
         text_(Text::load(scenario_.live().text())),
         device_(make_cpu_device(scenario_.run().seed(), scenario_.live().learning_rate())),
-        trainer_(scenario_, text_, *device_, fabric) {
-    fabric.connect({assignment.data_addresses().begin(), assignment.data_addresses().end()});
-  }
+        trainer_(scenario_, text_, *device_, fabric),
+        addresses_(assignment.data_addresses().begin(), assignment.data_addresses().end()) {}
 
   void run() {
     const std::jthread reader([this] { read_orders(); });
-    AgentMessage ready;
-    ready.mutable_ready();
-    control_.send(ready);
     {
       const std::jthread sampler([this](const std::stop_token& stop) { report_progress(stop); });
       train();
@@ -117,6 +122,10 @@ class Agent {
  private:
   void train() {
     try {
+      fabric_.connect(addresses_);
+      AgentMessage ready;
+      ready.mutable_ready();
+      control_.send(ready);
       while (const std::optional<StepPlan> plan = orders_.next()) {
         AgentMessage message;
         *message.mutable_step_report() = trainer_.run_step(*plan);
@@ -125,18 +134,12 @@ class Agent {
     } catch (const Stopped&) {
       return;
     } catch (const FabricBroken& broken) {
-      report_failure(ErrorKind::environment, broken.what(), true);
+      report_failure(control_, ErrorKind::environment, broken.what(), true);
     } catch (const Error& error) {
-      report_failure(error.kind(), error.message(), false);
+      report_failure(control_, error.kind(), error.message(), false);
+    } catch (const std::exception& error) {
+      report_failure(control_, ErrorKind::internal, error.what(), false);
     }
-  }
-
-  void report_failure(ErrorKind kind, const std::string& reason, bool peer) {
-    AgentMessage message;
-    message.mutable_failed()->set_kind(static_cast<std::uint32_t>(kind));
-    message.mutable_failed()->set_reason(reason);
-    message.mutable_failed()->set_peer(peer);
-    control_.send(message);
   }
 
   void read_orders() {
@@ -172,6 +175,7 @@ class Agent {
   const Text text_;
   const std::unique_ptr<Device> device_;
   Trainer trainer_;
+  const std::vector<std::string> addresses_;  ///< where the ranks listen for their neighbours
   Orders orders_;
 };
 
@@ -183,7 +187,17 @@ int run_agent(std::uint32_t rank) {
   ControlClient control(start.controller_address(), make_hello(rank, start));
   const std::optional<ControllerMessage> first = control.read();
   if (!first || !first->has_assignment()) return static_cast<int>(ErrorKind::environment);
-  Agent(control, fabric, first->assignment()).run();
+  std::optional<Agent> agent;
+  try {
+    agent.emplace(control, fabric, first->assignment());
+  } catch (const Error& error) {
+    report_failure(control, error.kind(), error.message(), false);
+    control.finish();
+    while (control.read()) {  // until the controller has heard it
+    }
+    return static_cast<int>(error.kind());
+  }
+  agent->run();
   return 0;
 }
 

@@ -89,7 +89,8 @@ std::vector<AgentMessage> AgentGroup::collect(AgentMessage::KindCase kind) {
       if (found[incoming.rank].kind_case() != kind) --missing;
       found[incoming.rank] = *incoming.message;
     }
-    if (const auto death = find_death(); death && missing > 0) {
+    if (auto death = find_death(); death && missing > 0) {
+      death = explain(death->rank);  // it may have said why
       throw Error(ErrorKind::environment, fmt::format("rank {}: {}", death->rank, death->cause));
     }
     if (Clock::now() > deadline) {
@@ -136,12 +137,13 @@ std::optional<RankDeath> AgentGroup::find_death() {
 RankDeath AgentGroup::explain(std::uint32_t suspect) {
   const auto deadline = Clock::now() + kExplainPatience;
   while (Clock::now() < deadline) {
-    if (auto death = find_death()) return *death;
+    const auto death = find_death();  // first: what it has said has arrived by then
+    receive(death ? Clock::now() : Clock::now() + kPoll);
     for (const Incoming& incoming : said_) {
       const Failed& failed = incoming.message->failed();
       if (!failed.peer()) throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
     }
-    receive(Clock::now() + kPoll);
+    if (death) return *death;
   }
   for (const Incoming& incoming : said_) {
     if (incoming.rank == suspect) return {suspect, incoming.message->failed().reason()};

@@ -178,12 +178,14 @@ void GrpcFabric::connect(const std::vector<std::string>& addresses) {
   if (impl.ranks == 1) return;
   const std::string& address = addresses.at((impl.rank + 1) % impl.ranks);
   impl.stub = Neighbour::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  impl.call.set_wait_for_ready(true);
   {
     const std::scoped_lock lock(impl.mutex);
-    impl.call.set_wait_for_ready(true);
-    impl.next = impl.stub->Link(&impl.call);
+    if (!impl.broken.empty()) throw FabricBroken(impl.broken);
     impl.calling = true;
   }
+  // Not under the lock: this waits for the next rank, and only a cancelled call gives up.
+  impl.next = impl.stub->Link(&impl.call);
   Piece hello;
   hello.mutable_hello()->set_rank(impl.rank);
   hello.mutable_hello()->set_token(impl.token);

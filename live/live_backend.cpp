@@ -46,7 +46,7 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       statistics_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
       reports_(ranks_),
-      heard_(ranks_, 0),
+      silence_(ranks_, kSilence),
       cpu_at_start_(ranks_, -1),
       cpu_now_(ranks_, 0) {
   check_request(request_);
@@ -140,7 +140,10 @@ std::optional<Observation> LiveBackend::finish() {
     agents_->send_stop(failures_.back().cause(), false);
     return std::nullopt;
   }
-  gather_parameters();
+  if (const auto lost = gather_parameters()) {
+    note_failure(*lost, now());
+    return observe(std::exchange(arriving_, {}));
+  }
   check_cores(busy_cores());
   const JobDone done{kJob};
   world_.apply(done);
@@ -169,16 +172,15 @@ void LiveBackend::wait_for_something() {
 void LiveBackend::look_for_the_dead() {
   const Nanos instant = now();
   if (const auto death = agents_->find_death()) return note_failure(*death, instant);
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    if (instant - heard_[rank] < kSilence) continue;
+  if (const auto rank = silence_.find(instant)) {
     const std::string cause = fmt::format("has said nothing for {:.0f} s", to_seconds(kSilence));
-    return note_failure({.rank = rank, .cause = cause}, instant);
+    note_failure({.rank = *rank, .cause = cause}, instant);
   }
 }
 
 void LiveBackend::take_in(const Incoming& incoming) {
   const std::uint32_t rank = incoming.rank;
-  heard_[rank] = now();
+  silence_.heard(rank, now());
   if (!incoming.message || incoming.message->has_failed()) {
     const Nanos noticed = now();
     note_failure(agents_->explain(rank), noticed);
@@ -320,23 +322,30 @@ void LiveBackend::apply(std::span<const Decision> decisions, bool) {
 
 // ---- the end ------------------------------------------------------------------------------
 
-void LiveBackend::gather_parameters() {
+std::optional<RankDeath> LiveBackend::gather_parameters() {
   agents_->send_stop("the run is complete", true);
   const auto deadline = Clock::now() + kFinishPatience;
   std::vector<std::string> hashes(ranks_);
   std::uint32_t missing = ranks_;
   while (missing > 0 && Clock::now() < deadline) {
     for (const Incoming& incoming : agents_->receive(Clock::now() + kWatch)) {
+      const bool here = hashes[incoming.rank].empty();  // its stream ends after the hash
+      if (here && (!incoming.message || incoming.message->has_failed())) {
+        return agents_->explain(incoming.rank);
+      }
       if (!incoming.message || !incoming.message->has_finished()) continue;
       if (hashes[incoming.rank].empty()) --missing;
       hashes[incoming.rank] = incoming.message->finished().parameters_sha256();
     }
   }
-  ensure(missing == 0, "every rank hands in the hash of its parameters");
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    if (hashes[rank].empty()) return RankDeath{rank, "did not hand in its parameters"};
+  }
   for (const std::string& hash : hashes) {
     ensure(hash == hashes.front(), "all ranks end with the same parameters, bit for bit");
   }
   parameters_sha256_ = hashes.front();
+  return std::nullopt;
 }
 
 double LiveBackend::busy_cores() const {

@@ -14,6 +14,7 @@
 #include "live/agent_group.hpp"
 #include "live/ledger.hpp"
 #include "live/run_statistics.hpp"
+#include "live/silence.hpp"
 #include "live/telemetry.hpp"
 #include "policies/worker.hpp"
 
@@ -55,7 +56,8 @@ class LiveBackend : public RunBackend {
   void notify_progress();
   void check_cores(double cores) const;
   double busy_cores() const;
-  void gather_parameters();
+  /// The rank that ended instead of handing in its parameters, if any.
+  std::optional<RankDeath> gather_parameters();
 
   void answer(std::uint64_t decision, Outcome status, std::string reason);
   void decide(const Decision& decision);
@@ -82,7 +84,7 @@ class LiveBackend : public RunBackend {
   Step step_ = 0;  ///< under way, or next to be planned
   bool under_way_ = false;
   std::vector<std::optional<StepReport>> reports_;  ///< of the step under way, by rank
-  std::vector<Nanos> heard_;                        ///< when each rank last said anything
+  Silence silence_;
   std::map<std::uint32_t, Nanos> killed_at_;        ///< by a fault
   std::vector<Nanos> cpu_at_start_, cpu_now_;
   std::set<int> injected_;  ///< faults that have come into effect, by index

@@ -43,6 +43,18 @@ TEST(AgentGroup, AProgramThatIsNotThereIsAnEnvironmentError) {
   EXPECT_TRUE(nothing_new(before));
 }
 
+TEST(AgentGroup, WhatAnAgentCannotReadIsTheUsersBadInput) {
+  Scenario scenario;
+  scenario.mutable_live()->set_text("/no/such/text");
+  try {
+    AgentGroup group(std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live", scenario, 2);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input) << error.message();
+    EXPECT_NE(error.message().find("live.text"), std::string::npos) << error.message();
+  }
+}
+
 TEST(AgentGroup, AnAgentThatEndsAtOnceIsNamedWithItsExitCode) {
   const std::set<std::string> before = run_folders();
   try {

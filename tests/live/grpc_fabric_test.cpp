@@ -1,6 +1,7 @@
 #include "live/grpc_fabric.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -148,6 +149,18 @@ TEST(GrpcFabric, AnAddressThatCannotBeIsAnEnvironmentError) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::environment);
   }
+}
+
+TEST(GrpcFabric, AbortEndsTheWaitForANeighbourThatNeverListens) {
+  const RunFolder folder;
+  GrpcFabric fabric(0, 2, "unix:" + folder.path() + "/0", "secret");
+  const std::vector<std::string> addresses{"unix:" + folder.path() + "/0",
+                                           "unix:" + folder.path() + "/1"};
+  const std::jthread stopper([&fabric] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    fabric.abort("the run is over");
+  });
+  EXPECT_THROW(fabric.connect(addresses), FabricBroken);
 }
 
 }  // namespace
