@@ -37,7 +37,8 @@ void Accounts::enter(const SimulatedStep& step, std::uint64_t count,
 }
 
 void Accounts::commit(const SimulatedStep& step, Nanos duration, std::uint64_t count,
-                      const std::vector<std::uint32_t>& per_replica) {
+                      const std::vector<std::uint32_t>& per_replica,
+                      const std::vector<double>& stretch) {
   enter(step, count, per_replica);
   steps_ += count;
   if (!durations_.empty() && durations_.back().first == duration) {
@@ -49,20 +50,42 @@ void Accounts::commit(const SimulatedStep& step, Nanos duration, std::uint64_t c
   for (std::uint64_t i = 0; i < count && first_steps_.size() < kStepsListed; ++i) {
     first_steps_.push_back(whole);
   }
-  // Everything beyond the noise-free length of the step is spent waiting for the slowest.
-  const double noise = whole - to_seconds(to_nanos(step.run.duration));
+  spend(step, whole, count, stretch);
+}
+
+/// Replicas of a class differ only where noise stretches their passes.
+void Accounts::spend(const SimulatedStep& step, double whole, std::uint64_t count,
+                     const std::vector<double>& stretch) {
+  struct Share {
+    std::size_t of_class;
+    double replicas, stretch;
+  };
+  std::vector<Share> shares;
+  for (std::size_t r = 0; r < stretch.size(); ++r) {
+    shares.push_back({step.plan.class_of[r], 1, stretch[r]});
+  }
+  for (std::size_t c = 0; stretch.empty() && c < step.plan.classes.size(); ++c) {
+    shares.push_back({c, static_cast<double>(step.plan.classes[c].members.size()), 1});
+  }
   const double scale = static_cast<double>(count) / graph_.data() / step.plan.stages;
-  for (std::size_t c = 0; c < step.plan.classes.size(); ++c) {
-    const double weight = scale * static_cast<double>(step.plan.classes[c].members.size());
-    for (std::uint32_t stage = 0; stage < step.plan.stages; ++stage) {
-      const WorkerRun& run = step.run.workers[c * step.plan.stages + stage];
-      const double slowest = step.run.stage_passes_end[stage];
-      const double after = step.run.duration - slowest;
-      compute_s_ += weight * run.compute;
-      bubble_s_ += weight * (run.passes_end - run.passes);
-      communication_s_ +=
-          weight * (run.passes + run.tail - run.compute + std::max(0.0, after - run.tail));
-      waiting_s_ += weight * (slowest - run.passes_end + noise);
+  for (std::uint32_t stage = 0; stage < step.plan.stages; ++stage) {
+    const auto run_of = [&](const Share& share) -> const WorkerRun& {
+      return step.run.workers[share.of_class * step.plan.stages + stage];
+    };
+    double slowest = 0;
+    for (const Share& share : shares) {
+      slowest = std::max(slowest, run_of(share).passes_end * share.stretch);
+    }
+    const double after = whole - slowest;
+    for (const Share& share : shares) {
+      const WorkerRun& run = run_of(share);
+      const double weight = scale * share.replicas;
+      const double kernels = run.compute - run.tail;  // of the passes
+      compute_s_ += weight * (kernels * share.stretch + run.tail);
+      bubble_s_ += weight * (run.passes_end - run.passes) * share.stretch;
+      communication_s_ += weight * ((run.passes - kernels) * share.stretch +
+                                    std::max(0.0, after - run.tail));
+      waiting_s_ += weight * (slowest - run.passes_end * share.stretch);
     }
   }
 }
@@ -96,7 +119,7 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_micro_batches_repeated(repeated_);
   report.set_micro_batches_recomputed(0);
   const double elapsed = to_seconds(elapsed_ns);
-  report.set_elapsed_s(elapsed);
+  if (steps_ > 0) report.set_elapsed_s(elapsed);
   for (const double each : first_steps_) report.add_step_times_s(each);
   if (steps_ == 0 || elapsed <= 0) return;
 
@@ -116,7 +139,8 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   parts.set_bubble(bubble_s_ / total);
   parts.set_waiting(waiting_s_ / total);
   parts.set_lost(lost_s_ / total);
-  const double utilization = parts.compute() + parts.exposed_communication();
+  // What was lost came after the last commit, where the elapsed time ends.
+  const double utilization = std::min(1.0, (compute_s_ + communication_s_) / elapsed);
   report.set_gpu_utilization(utilization);
   report.set_energy_j(energy(elapsed, utilization));
   const DollarsPerSecond price = cluster_.price().per_gpu;

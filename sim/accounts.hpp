@@ -18,9 +18,11 @@ class Accounts {
  public:
   Accounts(const Cluster& cluster, const StepGraph& graph);
 
-  /// `count` equal committed steps of `duration`; `per_replica` is what each replica was given.
+  /// `count` equal committed steps of `duration`; `per_replica` is what each replica was given,
+  /// `stretch` how many times as long each computed (empty: 1).
   void commit(const SimulatedStep& step, Nanos duration, std::uint64_t count,
-              const std::vector<std::uint32_t>& per_replica);
+              const std::vector<std::uint32_t>& per_replica,
+              const std::vector<double>& stretch = {});
   /// Time in which nothing was committed.
   void lose(Nanos duration) { lost_s_ += to_seconds(duration); }
 
@@ -31,6 +33,8 @@ class Accounts {
  private:
   void enter(const SimulatedStep& step, std::uint64_t count,
              const std::vector<std::uint32_t>& per_replica);
+  void spend(const SimulatedStep& step, double whole, std::uint64_t count,
+             const std::vector<double>& stretch);
   double median_step() const;
   double energy(double elapsed, double utilization) const;
 

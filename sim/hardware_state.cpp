@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
+#include "core/error.hpp"
+
 namespace orrery {
 namespace {
-
-bool ends_run(const Fault& fault) { return fault.kill() || fault.link_down(); }
 
 bool over(const Fault& fault, Step step) {
   return fault.has_until_step() && step >= fault.until_step();
@@ -55,8 +55,10 @@ std::vector<LinkId> FaultPlan::nic_links(std::uint32_t rank) const {
 HardwareState FaultPlan::state(Step step, Nanos now) const {
   HardwareState state;
   for (const Fault& fault : faults_) {
-    if (ends_run(fault) || over(fault, step) || !begun_by(fault, step, now)) continue;
-    if (fault.has_link_slow()) {
+    if (fault.kill() || over(fault, step) || !begun_by(fault, step, now)) continue;
+    if (fault.link_down()) {
+      for (const LinkId link : nic_links(fault.rank())) state.down.insert(link.value);
+    } else if (fault.has_link_slow()) {
       for (const LinkId link : nic_links(fault.rank())) {
         auto [entry, fresh] = state.link_slow.emplace(link.value, 1.0);
         entry->second *= fault.link_slow();
@@ -89,31 +91,27 @@ std::optional<Step> FaultPlan::next_change(Step step) const {
   return next;
 }
 
-FatalFault FaultPlan::fatal(const Fault& fault) const {
-  FatalFault fatal{.rank = {fault.rank()}, .cause = {}, .down = {}, .killed = fault.kill()};
-  if (fault.kill()) {
-    fatal.cause = fmt::format("rank {} killed", fault.rank());
-  } else {
-    fatal.cause = fmt::format("NIC of rank {} down", fault.rank());
-    fatal.down = nic_links(fault.rank());
+std::optional<FatalFault> FaultPlan::kill(Step step, Nanos from, Nanos until) const {
+  std::optional<FatalFault> first;
+  for (const Fault& fault : faults_) {
+    if (!fault.kill() || (fault.has_at_step() && fault.at_step() != step)) continue;
+    const Nanos at = fault.has_at_step() ? from : fault.at_time();
+    if (at < from || at >= until || (first && first->at <= at)) continue;
+    first = {.rank = {fault.rank()}, .cause = fmt::format("rank {} killed", fault.rank()),
+             .killed = true, .at = at};
   }
-  return fatal;
+  return first;
 }
 
-std::optional<FatalFault> FaultPlan::fatal_at_step(Step step) const {
+FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
   for (const Fault& fault : faults_) {
-    if (ends_run(fault) && fault.has_at_step() && fault.at_step() == step) return fatal(fault);
+    if (!fault.link_down() || over(fault, step) || !begun_by(fault, step, now)) continue;
+    const std::vector<LinkId> taken = nic_links(fault.rank());
+    if (std::find(taken.begin(), taken.end(), link) == taken.end()) continue;
+    return {.rank = {fault.rank()}, .cause = fmt::format("NIC of rank {} down", fault.rank()),
+            .killed = false, .at = now};
   }
-  return {};
-}
-
-std::optional<FatalFault> FaultPlan::fatal_at(Nanos instant) const {
-  for (const Fault& fault : faults_) {
-    if (ends_run(fault) && fault.has_at_time() && fault.at_time() == instant) {
-      return fatal(fault);
-    }
-  }
-  return {};
+  throw Error(ErrorKind::internal, "a link is down without a fault");
 }
 
 std::vector<Nanos> FaultPlan::instants(Nanos from, Nanos until) const {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace orrery {
 struct HardwareState {
   std::map<std::uint32_t, double> slow;       ///< by rank: takes this many times as long
   std::map<std::uint32_t, double> link_slow;  ///< by LinkId: has 1/x of its bandwidth
+  std::set<std::uint32_t> down;               ///< LinkIds over which nothing goes
 
   double slow_of(RankId rank) const;
   double link_slow_of(LinkId link) const;
@@ -27,9 +29,9 @@ struct HardwareState {
 /// What ends a run.
 struct FatalFault {
   RankId rank;
-  std::string cause;         ///< "rank 3 killed"
-  std::vector<LinkId> down;  ///< of a link fault: the links it takes
-  bool killed = false;       ///< the rank itself is gone
+  std::string cause;    ///< "rank 3 killed"
+  bool killed = false;  ///< the rank itself is gone
+  Nanos at = 0;
 };
 
 /// The scenario's faults in their order of time. Ranks stand on the GPUs of `placement`.
@@ -41,13 +43,13 @@ class FaultPlan {
   HardwareState state(Step step, Nanos now) const;
   /// The first step after `step` whose state or fate may differ; nothing if none does.
   std::optional<Step> next_change(Step step) const;
-  /// A fault that ends the run at the beginning of `step`.
-  std::optional<FatalFault> fatal_at_step(Step step) const;
+  /// The first rank to be killed at `step`, which begins at `from`, or before `until`.
+  std::optional<FatalFault> kill(Step step, Nanos from, Nanos until) const;
+  /// The fault that took `link`, one of those that are down during `step` at `now`.
+  FatalFault cause_of(LinkId link, Step step, Nanos now) const;
   /// Instants after `from` and before `until` at which something happens, ascending.
   std::vector<Nanos> instants(Nanos from, Nanos until) const;
   std::optional<Nanos> next_instant(Nanos after) const;
-  /// A fault that ends the run at exactly `instant`.
-  std::optional<FatalFault> fatal_at(Nanos instant) const;
   /// Ranks and links that a fault at exactly `instant` touches.
   struct Touched {
     std::vector<RankId> ranks;
@@ -60,7 +62,6 @@ class FaultPlan {
 
  private:
   std::vector<LinkId> nic_links(std::uint32_t rank) const;
-  FatalFault fatal(const Fault& fault) const;
 
   const Cluster& cluster_;
   std::vector<Fault> faults_;

@@ -92,7 +92,8 @@ class Execution {
                    std::function<void()> then);
   void change(const TimedChange& change);
   void note(std::uint32_t worker, Slice::Track track, const Op& op, double from);
-  void fail(const std::string& what);
+  void take_down(LinkId link);
+  void fail(const WideFlow& flow);
   void finish();
 
   const IterationRequest& in_;
@@ -170,6 +171,7 @@ void Execution::begin() {
     in_.engine.set_link_up(slot, true);
     in_.engine.set_bandwidth(slot, in_.plan.slots[slot].bandwidth);
   }
+  for (const std::uint32_t link : in_.state.down) take_down({link});
   set_hardware();
   for (const TimedChange& next : in_.changes) {
     in_.engine.after(next.at, [this, &next] { change(next); });
@@ -266,9 +268,9 @@ void Execution::communicate(const CommPlan& plan, double bytes, double rounds,
   const auto left = std::make_shared<std::size_t>(plan.parts.size());
   const double latency = plan.latency.value * rounds;
   for (const WideFlow& flow : plan.parts) {
-    in_.engine.flow(flow.links, bytes * flow.share, [this, left, latency, then](bool ok) {
+    in_.engine.flow(flow.links, bytes * flow.share, [this, &flow, left, latency, then](bool ok) {
       if (over_) return;
-      if (!ok) return fail("a link on the way is down");
+      if (!ok) return fail(flow);
       if (--*left == 0) in_.engine.after(latency, then);
     });
   }
@@ -348,10 +350,7 @@ void Execution::change(const TimedChange& change) {
     const auto slot = in_.plan.pinned.find(link.value);
     if (slot != in_.plan.pinned.end()) in_.engine.set_bandwidth(slot->second, rate);
   }
-  for (const LinkId link : change.down) {
-    const auto slot = in_.plan.pinned.find(link.value);
-    if (slot != in_.plan.pinned.end()) in_.engine.set_link_up(slot->second, false);
-  }
+  for (const LinkId link : change.down) take_down(link);
   if (!change.fatal) return;
   out_.cut_short = true;
   finish();
@@ -369,9 +368,20 @@ void Execution::note(std::uint32_t worker, Slice::Track track, const Op& op, dou
   out_.workers[worker].slices.push_back({track, std::move(name), from, clock()});
 }
 
-void Execution::fail(const std::string& what) {
+/// No flow goes over a link that the plan does not have.
+void Execution::take_down(LinkId link) {
+  state_.down.insert(link.value);
+  const auto slot = in_.plan.pinned.find(link.value);
+  if (slot != in_.plan.pinned.end()) in_.engine.set_link_up(slot->second, false);
+}
+
+void Execution::fail(const WideFlow& flow) {
+  for (const std::uint32_t slot : flow.links) {
+    const LinkId link = in_.plan.slots[slot].link;
+    if (state_.down.contains(link.value)) out_.broken = link;
+  }
+  ensure(out_.broken.has_value(), "a flow fails only over a link that is down");
   out_.cut_short = true;
-  out_.failure = what;
   finish();
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,8 +42,8 @@ struct IterationRun {
   std::vector<WorkerRun> workers;     ///< class x stage, as in the plan
   std::vector<double> stage_passes_end;  ///< by stage: when its slowest class ended its passes
   std::uint64_t events = 0;
-  bool cut_short = false;  ///< a fatal change came; duration is when
-  std::string failure;     ///< a flow failed: which
+  bool cut_short = false;  ///< a fatal change came, or a flow failed; duration is when
+  std::optional<LinkId> broken;  ///< a link that is down, where a flow over it cut it short
 };
 
 /// A change of hardware during the iteration.

@@ -202,6 +202,7 @@ void Planner::reduce() {
   }
   std::set<std::uint32_t> pinned;
   for (const LinkId link : in_.pinned) pinned.insert(link.value);
+  pinned.insert(in_.state.down.begin(), in_.state.down.end());
   std::map<std::pair<Constraint, double>, std::uint32_t> merged;
   for (auto& [link, constraint] : by_link) {
     const bool keep = pinned.contains(link);

@@ -44,7 +44,7 @@ struct Plan {
   std::vector<ReplicaClass> classes;
   std::vector<std::uint32_t> class_of;  ///< by replica
   std::vector<Slot> slots;
-  std::map<std::uint32_t, std::uint32_t> pinned;  ///< LinkId -> slot
+  std::map<std::uint32_t, std::uint32_t> pinned;  ///< LinkId -> slot; those that are down too
   std::uint32_t stages = 1;
   std::uint32_t tensor_hosts = 1;  ///< simulated hosts per (class, stage): all, or one for all
 
@@ -66,7 +66,7 @@ struct PlanRequest {
   const std::vector<std::uint32_t>& micro_batches;  ///< by replica
   bool full_detail = false;
   std::vector<RankId> apart = {};   ///< ranks whose replicas are classes of their own
-  std::vector<LinkId> pinned = {};  ///< links whose bandwidth will change during the iteration
+  std::vector<LinkId> pinned = {};  ///< links that will change during the iteration
 };
 
 Plan make_plan(const PlanRequest& request);

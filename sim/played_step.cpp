@@ -60,7 +60,7 @@ std::uint32_t PlayedStep::micro_batches(std::uint32_t replica) const {
 double PlayedStep::done(std::uint32_t replica, std::uint32_t stage, Nanos instant) const {
   const WorkerRun& run = worker(replica, stage);
   if (run.passes <= 0) return 0;
-  const double t = to_seconds(instant - start_) / stretch(replica);
+  const double t = to_seconds(instant - start_) / stretch_of(replica);
   const auto next = std::upper_bound(
       run.progress.begin(), run.progress.end(), t,
       [](double value, const std::pair<double, double>& point) { return value < point.first; });
@@ -77,18 +77,18 @@ double PlayedStep::done(std::uint32_t replica, std::uint32_t stage, Nanos instan
 
 double PlayedStep::micro_batch_time(std::uint32_t replica, std::uint32_t stage) const {
   const std::uint32_t count = micro_batches(replica);
-  return count == 0 ? 0 : worker(replica, stage).passes / count * stretch(replica);
+  return count == 0 ? 0 : worker(replica, stage).passes / count * stretch_of(replica);
 }
 
 double PlayedStep::wait_time(std::uint32_t replica, std::uint32_t stage) const {
-  const double own = worker(replica, stage).passes_end * stretch(replica);
+  const double own = worker(replica, stage).passes_end * stretch_of(replica);
   return std::max(0.0, passes_end_[stage] - own);
 }
 
 double PlayedStep::utilization(std::uint32_t replica, std::uint32_t stage) const {
   const WorkerRun& run = worker(replica, stage);
   const double after = what_->run.duration - what_->run.stage_passes_end[stage];
-  const double busy = run.passes * stretch(replica) + std::max(after, run.tail);
+  const double busy = run.passes * stretch_of(replica) + std::max(after, run.tail);
   const double whole = to_seconds(duration());
   return whole > 0 ? std::min(1.0, busy / whole) : 0;
 }

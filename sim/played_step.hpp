@@ -23,6 +23,7 @@ class PlayedStep {
   Nanos end() const { return end_; }
   Nanos duration() const { return end_ - start_; }
   const SimulatedStep& what() const { return *what_; }
+  const std::vector<double>& stretch() const { return stretch_; }
 
   /// Micro-batches that a replica has done at a stage at `instant`, with the fraction of the
   /// current one.
@@ -39,7 +40,7 @@ class PlayedStep {
 
  private:
   const WorkerRun& worker(std::uint32_t replica, std::uint32_t stage) const;
-  double stretch(std::uint32_t replica) const {
+  double stretch_of(std::uint32_t replica) const {
     return stretch_.empty() ? 1 : stretch_[replica];
   }
 

@@ -19,6 +19,8 @@ static_assert(std::is_same_v<std::variant_alternative_t<kShiftIndex, Action>, Sh
 static_assert(std::is_same_v<std::variant_alternative_t<kWakeIndex, Action>, WakeMe>);
 
 constexpr JobId kJob{0};
+/// Some room is left before the policy clock overflows.
+constexpr Nanos kLongestRun = 9'000'000'000 * kNanosPerSecond;
 
 std::vector<GpuId> place(const StepGraph& graph, const Cluster& cluster) {
   if (graph.ranks() > cluster.gpus()) {
@@ -217,25 +219,42 @@ void SimBackend::enter_circumstances() {
   if (circumstances_ == now) return;
   circumstances_ = std::move(now);
   watched_ = false;
+  tell_links(now_);
+}
+
+/// Links that go down or come back at `at`.
+void SimBackend::tell_links(Nanos at) {
+  const std::set<std::uint32_t> now = faults_.state(step_, at).down;
+  for (const std::uint32_t link : now) {
+    if (!down_.contains(link)) within_.emplace_back(at, LinkDown{{link}});
+  }
+  for (const std::uint32_t link : down_) {
+    if (!now.contains(link)) within_.emplace_back(at, LinkUp{{link}});
+  }
+  down_ = now;
 }
 
 void SimBackend::advance() {
   while (events_.empty() && !over_) {
+    if (!open_) enter_circumstances();
     pass_instants(now_);
     if (!events_.empty()) break;
     if (!open_) {
-      enter_circumstances();
       if (resting() && skip_ahead()) continue;
       open_step();
     }
     now_ = next_stop();
     if (now_ == open_->end()) close_step();
     pass_instants(now_);
-    if (now_ == next_tick_) {
-      if (!resting()) events_.push_back(Tick{});
-      next_tick_ += needs_.tick_period;
-    }
+    if (now_ == next_tick_ && !resting()) events_.push_back(Tick{});
+    pass_ticks();
   }
+}
+
+/// A resting policy gets no ticks, but those of later keep their rhythm.
+void SimBackend::pass_ticks() {
+  if (next_tick_ > now_) return;
+  next_tick_ = (now_ / needs_.tick_period + 1) * needs_.tick_period;
 }
 
 /// Events whose time has come.
@@ -262,7 +281,7 @@ Nanos SimBackend::next_stop() const {
 /// committed, `last` gets that of the last one.
 std::uint64_t SimBackend::steps_until(Step boundary, const SimulatedStep& each, Nanos limit,
                                       Nanos* last) {
-  const Nanos plain = to_nanos(each.run.duration);
+  const Nanos plain = length_of(each, {});
   *last = plain;
   if (request_.scenario().noise().compute_cv() == 0) {
     const auto room = static_cast<std::uint64_t>((limit - now_) / std::max<Nanos>(plain, 1));
@@ -274,9 +293,9 @@ std::uint64_t SimBackend::steps_until(Step boundary, const SimulatedStep& each, 
   std::uint64_t count = 0;
   for (; step_ + count < boundary; ++count) {
     const std::vector<double> stretch = telemetry_.stretch(step_ + count, graph_.data());
-    const Nanos duration = to_nanos(stretched_duration(each, stretch));
+    const Nanos duration = length_of(each, stretch);
     if (duration > limit - now_) break;
-    accounts_.commit(each, duration, 1, per_replica());
+    accounts_.commit(each, duration, 1, per_replica(), stretch);
     now_ += duration;
     *last = duration;
   }
@@ -284,10 +303,11 @@ std::uint64_t SimBackend::steps_until(Step boundary, const SimulatedStep& each, 
 }
 
 bool SimBackend::skip_ahead() {
-  if (request_.full_detail() || faults_.fatal_at_step(step_)) return false;
+  if (request_.full_detail() || faults_.kill(step_, now_, now_ + 1)) return false;
   const std::uint64_t simulated = stepper_.simulated();
   const auto each = stepper_.step(circumstances_->state, per_replica());
   if (stepper_.simulated() > simulated) show_slices(*each);
+  if (each->run.cut_short) return false;
   Nanos last = 0;
   const std::uint64_t count =
       steps_until(next_boundary(), *each, next_interruption().value_or(kNever), &last);
@@ -295,55 +315,69 @@ bool SimBackend::skip_ahead() {
   step_ += count - 1;
   telemetry_.begin_step(
       PlayedStep(step_, now_ - last, each, telemetry_.stretch(step_, graph_.data())));
-  if (next_tick_ != kNever) {
-    next_tick_ = std::max(next_tick_, (now_ / needs_.tick_period + 1) * needs_.tick_period);
-  }
+  pass_ticks();
   step_done(last, true);
   return true;
 }
 
-std::vector<Stepper::Change> SimBackend::changes_within(Nanos duration) {
+/// What changes while a step of `duration` goes on. Nothing comes after a killed rank.
+std::vector<Stepper::Change> SimBackend::changes_within(Nanos duration) const {
   std::vector<Stepper::Change> changes;
-  const auto note_fatal = [&](Stepper::Change& change, const std::optional<FatalFault>& fatal) {
-    if (!fatal) return;
-    change.fatal = fatal->killed;
-    change.down = fatal->down;
-    fatal_ = fatal;
-    for (const LinkId link : fatal->down) {
-      within_.emplace_back(now_ + to_nanos(change.at), LinkDown{link});
-    }
-  };
-  if (const auto fatal = faults_.fatal_at_step(step_)) {
-    Stepper::Change& change = changes.emplace_back();
-    change.state = circumstances_->state;
-    note_fatal(change, fatal);
-  }
-  for (const Nanos instant : faults_.instants(now_ - 1, now_ + duration)) {
+  const auto kill = faults_.kill(step_, now_, now_ + duration);
+  for (const Nanos instant : faults_.instants(now_ - 1, kill ? kill->at : now_ + duration)) {
     FaultPlan::Touched touched = faults_.touched(instant);
-    Stepper::Change& change = changes.emplace_back();
-    change.at = to_seconds(instant - now_);
-    change.state = faults_.state(step_, instant);
-    change.ranks = std::move(touched.ranks);
-    change.links = std::move(touched.links);
-    note_fatal(change, faults_.fatal_at(instant));
+    changes.push_back({.at = to_seconds(instant - now_),
+                       .state = faults_.state(step_, instant),
+                       .ranks = std::move(touched.ranks),
+                       .links = std::move(touched.links)});
+  }
+  if (kill) {
+    changes.push_back({.at = to_seconds(kill->at - now_),
+                       .state = faults_.state(step_, kill->at),
+                       .fatal = true});
   }
   return changes;
 }
 
+/// Throws bad_input where the policy clock would run out.
+Nanos SimBackend::length_of(const SimulatedStep& step, const std::vector<double>& stretch) const {
+  const double seconds =
+      step.run.cut_short ? step.run.duration : stretched_duration(step, stretch);
+  if (seconds < to_seconds(kLongestRun - now_)) return to_nanos(seconds);
+  throw Error(ErrorKind::bad_input,
+              fmt::format("run.steps: step {} would end after more than 285 simulated years",
+                          step_));
+}
+
+/// The step about to begin with what happens during it, which may lengthen it, so that more
+/// happens.
+std::shared_ptr<const SimulatedStep> SimBackend::simulate_step(
+    const std::vector<double>& stretch) {
+  auto what = stepper_.step(circumstances_->state, per_replica());
+  std::size_t known = 0;
+  for (;;) {
+    const auto changes = changes_within(length_of(*what, stretch));
+    if (changes.size() <= known) break;
+    known = changes.size();
+    what = stepper_.step_with(circumstances_->state, per_replica(), changes);
+  }
+  // Noise is beyond the simulated step: a rank may be killed in what it adds.
+  const auto kill = faults_.kill(step_, now_, now_ + length_of(*what, stretch));
+  if (!kill || what->run.cut_short) return what;
+  auto cut = std::make_shared<SimulatedStep>(*what);
+  cut->run.cut_short = true;
+  cut->run.duration = to_seconds(kill->at - now_);
+  return cut;
+}
+
 void SimBackend::open_step() {
   const std::uint64_t simulated = stepper_.simulated();
-  fatal_.reset();
   std::vector<double> stretch = telemetry_.stretch(step_, graph_.data());
-  // Without anything happening during it; a step in which something does is simulated anew.
-  auto what = stepper_.step(circumstances_->state, per_replica());
-  const std::vector<Stepper::Change> changes =
-      changes_within(to_nanos(stretched_duration(*what, stretch)));
-  if (!changes.empty()) {
-    what = stepper_.step_with(circumstances_->state, per_replica(), changes);
-    if (what->run.cut_short) stretch.clear();
-  }
+  auto what = simulate_step(stretch);
+  if (what->run.cut_short) stretch.clear();
   if (stepper_.simulated() > simulated) show_slices(*what);
   open_.emplace(step_, now_, std::move(what), std::move(stretch));
+  for (const Nanos instant : faults_.instants(now_, open_->end())) tell_links(instant);
   telemetry_.begin_step(*open_);
 }
 
@@ -352,9 +386,9 @@ void SimBackend::close_step() {
   open_.reset();
   if (played.what().run.cut_short) {
     accounts_.lose(played.duration());
-    return die();
+    return die(played);
   }
-  accounts_.commit(played.what(), played.duration(), 1, per_replica());
+  accounts_.commit(played.what(), played.duration(), 1, per_replica(), played.stretch());
   // A resting policy is told of the last step before something may differ.
   const bool tell = !resting() || step_ + 1 >= next_boundary() || !held_.empty();
   step_done(played.duration(), tell);
@@ -384,14 +418,17 @@ void SimBackend::step_done(Nanos duration, bool tell) {
 }
 
 /// The step under way will never be committed: the run ends here.
-void SimBackend::die() {
-  ensure(fatal_.has_value(), "a step is cut short by a fault");
+void SimBackend::die(const PlayedStep& played) {
+  const std::optional<LinkId> broken = played.what().run.broken;
+  const std::optional<FatalFault> fatal =
+      broken ? faults_.cause_of(*broken, step_, now_) : faults_.kill(step_, played.start(), kNever);
+  ensure(fatal.has_value(), "a step is cut short by a fault");
   FailureReport& failure = failures_.emplace_back();
   failure.set_time_s(to_seconds(now_));
-  failure.set_cause(fatal_->cause);
+  failure.set_cause(fatal->cause);
   failure.set_lost_steps(0);
-  if (fatal_->killed) events_.push_back(RankLost{.job = kJob, .rank = fatal_->rank});
-  if (timeline_) timeline_->instant(now_, fatal_->cause);
+  if (fatal->killed) events_.push_back(RankLost{.job = kJob, .rank = fatal->rank});
+  if (timeline_) timeline_->instant(now_, fatal->cause);
   over_ = true;
 }
 

@@ -56,12 +56,16 @@ class SimBackend : public RunBackend {
   bool skip_ahead();
   std::uint64_t steps_until(Step boundary, const SimulatedStep& each, Nanos limit, Nanos* last);
   void open_step();
-  std::vector<Stepper::Change> changes_within(Nanos duration);
+  std::vector<Stepper::Change> changes_within(Nanos duration) const;
+  Nanos length_of(const SimulatedStep& step, const std::vector<double>& stretch) const;
+  std::shared_ptr<const SimulatedStep> simulate_step(const std::vector<double>& stretch);
+  void tell_links(Nanos at);
+  void pass_ticks();
   Nanos next_stop() const;
   void pass_instants(Nanos now);
   void close_step();
   void step_done(Nanos duration, bool tell);
-  void die();
+  void die(const PlayedStep& played);
   void show_slices(const SimulatedStep& step);
 
   Observation observe();
@@ -96,7 +100,7 @@ class SimBackend : public RunBackend {
   std::set<Step> effects_;  ///< steps from which announced decisions hold
   std::vector<Decision> held_;  ///< wait for the end of the step
   std::vector<std::pair<Nanos, Event>> within_;  ///< events to come in the open step
-  std::optional<FatalFault> fatal_;
+  std::set<std::uint32_t> down_;  ///< links that have been, or will be, told to be down
   std::vector<FailureReport> failures_;
 
   // The observation under way.

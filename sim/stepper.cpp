@@ -69,7 +69,7 @@ std::shared_ptr<const SimulatedStep> Stepper::step_with(
   PlanRequest request = plan_request(state, micro_batches);
   std::vector<TimedChange> timed;
   for (const Change& change : changes) {
-    TimedChange next{.at = change.at, .slow = {}, .bandwidth = {}, .down = change.down,
+    TimedChange next{.at = change.at, .slow = {}, .bandwidth = {}, .down = {},
                      .fatal = change.fatal};
     for (const RankId rank : change.ranks) {
       next.slow.emplace_back(rank, change.state.slow_of(rank));
@@ -77,9 +77,9 @@ std::shared_ptr<const SimulatedStep> Stepper::step_with(
     }
     for (const LinkId link : change.links) {
       next.bandwidth.emplace_back(link, effective_bandwidth(link, change.state));
+      if (change.state.down.contains(link.value)) next.down.push_back(link);
       request.pinned.push_back(link);
     }
-    for (const LinkId link : change.down) request.pinned.push_back(link);
     timed.push_back(std::move(next));
   }
   return simulate(request, std::move(timed));

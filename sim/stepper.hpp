@@ -41,8 +41,8 @@ class Stepper {
   struct Change {
     double at = 0;
     HardwareState state;
-    std::vector<RankId> ranks;
-    std::vector<LinkId> links, down;
+    std::vector<RankId> ranks = {};
+    std::vector<LinkId> links = {};
     bool fatal = false;
   };
   /// The same with changes during it; never remembered.

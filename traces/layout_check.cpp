@@ -51,6 +51,15 @@ void check_batch(const Job& job, std::vector<Problem>& out) {
     out.push_back({"global_batch",
                    fmt::format("global_batch = {} must be a multiple of data x micro_batch = {}",
                                job.global_batch(), share)});
+    return;
+  }
+  const double passes = static_cast<double>(job.global_batch()) / static_cast<double>(share) *
+                        job.layout().pipeline();
+  if (passes > kMostPasses) {
+    out.push_back({"global_batch",
+                   fmt::format("this makes {} micro-batches x stages in a replica, at most {} can "
+                               "be simulated: choose a larger micro_batch or more replicas",
+                               passes, kMostPasses)});
   }
 }
 

@@ -20,4 +20,7 @@ std::vector<Problem> job_problems(const Job& job);
 /// Most gradient buckets on one pipeline stage.
 inline constexpr double kMostBuckets = 4096;
 
+/// Most micro-batches x stages of one replica: each is simulated by itself, at about 1 kB.
+inline constexpr double kMostPasses = 1'000'000;
+
 }  // namespace orrery

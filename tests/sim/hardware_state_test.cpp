@@ -57,10 +57,35 @@ TEST_F(HardwareStateTest, FaultsAtTimesAreInstants) {
   EXPECT_EQ(later.link_slow.size(), 2u);
   EXPECT_EQ(faults.instants(0, 10 * second), (std::vector<Nanos>{2 * second, 3 * second}));
   EXPECT_EQ(faults.next_instant(2 * second), 3 * second);
-  EXPECT_FALSE(faults.fatal_at(2 * second).has_value());
-  ASSERT_TRUE(faults.fatal_at(3 * second).has_value());
-  EXPECT_EQ(faults.fatal_at(3 * second)->cause, "rank 1 killed");
+  EXPECT_FALSE(faults.kill(0, 0, 3 * second).has_value());
   EXPECT_EQ(faults.touched(2 * second).ranks, std::vector<RankId>{{5}});
+}
+
+TEST_F(HardwareStateTest, TheFirstOfSeveralKillsCounts) {
+  const FaultPlan faults = plan(
+      "  - {at_time: 3 s, rank: 1, kill: true}\n"
+      "  - {at_time: 2 s, rank: 4, kill: true}\n"
+      "  - {at_step: 7, rank: 6, kill: true}\n");
+  const Nanos second = kNanosPerSecond;
+  const auto first = faults.kill(0, second, kNever);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->cause, "rank 4 killed");
+  EXPECT_EQ(first->at, 2 * second);
+  EXPECT_EQ(faults.kill(7, second, kNever)->cause, "rank 6 killed");
+  EXPECT_FALSE(faults.kill(0, 4 * second, kNever).has_value());
+}
+
+TEST_F(HardwareStateTest, ADownedNicStaysDownUntilItsEnd) {
+  const FaultPlan faults = plan(
+      "  - {at_step: 3, rank: 2, link_down: true, until_step: 5}\n"
+      "  - {at_time: 2 s, rank: 4, link_down: true}\n");
+  const auto nic = [&](std::uint32_t rail) { return cluster_->nic_out({0}, rail); };
+  EXPECT_TRUE(faults.state(2, 0).down.empty());
+  EXPECT_TRUE(faults.state(3, 0).down.contains(nic(2).value));
+  EXPECT_TRUE(faults.state(4, 0).down.contains(nic(2).value));
+  EXPECT_TRUE(faults.state(5, 0).down.empty());
+  EXPECT_TRUE(faults.state(9, 2 * kNanosPerSecond).down.contains(nic(4).value));
+  EXPECT_EQ(faults.cause_of(nic(4), 9, 2 * kNanosPerSecond).cause, "NIC of rank 4 down");
 }
 
 }  // namespace

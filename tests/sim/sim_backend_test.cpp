@@ -140,6 +140,7 @@ TEST(SimBackend, KillDuringAStepLosesThatStep) {
   ASSERT_EQ(report.failures_size(), 1);
   EXPECT_NEAR(report.failures(0).time_s(), 2.5 * step, 1e-6);
   EXPECT_GT(report.breakdown().lost(), 0.1);
+  EXPECT_GT(report.gpu_utilization(), 0.99);  // up to the last commit, as elapsed_s
 }
 
 TEST(SimBackend, DownedNicEndsTheRunOnlyWhereItIsUsed) {
@@ -149,6 +150,77 @@ TEST(SimBackend, DownedNicEndsTheRunOnlyWhereItIsUsed) {
   EXPECT_EQ(across.steps_completed(), 2u);
   ASSERT_EQ(across.failures_size(), 1);
   EXPECT_EQ(across.failures(0).cause(), "NIC of rank 3 down");
+}
+
+std::string at_nanos(double seconds) {
+  return "at_time: " + std::to_string(static_cast<long>(seconds * 1e9)) + " ns, ";
+}
+
+TEST(SimBackend, NicDownedAfterItsLastFlowEndsTheNextStep) {
+  const double step = simulate(small_scenario(1, 1, 16)).step_time_s();
+  const Report report = simulate(small_scenario(
+      1, 1, 16, "faults:\n  - {" + at_nanos(3 * step - 1e-6) + "rank: 3, link_down: true}\n"));
+  EXPECT_EQ(report.steps_completed(), 3u);
+  ASSERT_EQ(report.failures_size(), 1);
+  EXPECT_EQ(report.failures(0).cause(), "NIC of rank 3 down");
+}
+
+TEST(SimBackend, KillInWhatASlowdownAddsToItsStepIsNotMissed) {
+  const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  const Report report = simulate(small_scenario(
+      1, 1, 8, "faults:\n  - {" + at_nanos(2.2 * step) + "rank: 3, slow: 5}\n" +
+                   "  - {" + at_nanos(4 * step) + "rank: 2, kill: true}\n"));
+  EXPECT_EQ(report.steps_completed(), 2u);
+  ASSERT_EQ(report.failures_size(), 1);
+  EXPECT_EQ(report.failures(0).cause(), "rank 2 killed");
+  EXPECT_NEAR(report.failures(0).time_s(), 4 * step, 1e-6);
+}
+
+TEST(SimBackend, KillInWhatNoiseAddsToAStepIsNotMissed) {
+  const std::vector<std::string> noise{"noise.compute_cv=0.05", "run.steps=12"};
+  const Report calm = simulate(small_scenario(1, 1, 8, {}, noise));
+  double until = 0;
+  for (int i = 0; i < 11; ++i) until += calm.step_times_s(i);
+  const Report report = simulate(small_scenario(
+      1, 1, 8, "faults:\n  - {" + at_nanos(until - 1e-5) + "rank: 2, kill: true}\n", noise));
+  EXPECT_EQ(report.steps_completed(), 10u);
+  ASSERT_EQ(report.failures_size(), 1);
+  EXPECT_NEAR(report.failures(0).time_s(), until - 1e-5, 1e-8);
+}
+
+TEST(SimBackend, OfTwoKillsInOneStepTheFirstIsTheCause) {
+  const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  const Report report = simulate(small_scenario(
+      1, 1, 8, "faults:\n  - {" + at_nanos(2.2 * step) + "rank: 3, kill: true}\n" +
+                   "  - {" + at_nanos(2.5 * step) + "rank: 2, kill: true}\n"));
+  ASSERT_EQ(report.failures_size(), 1);
+  EXPECT_EQ(report.failures(0).cause(), "rank 3 killed");
+}
+
+TEST(SimBackend, NothingCommittedMeansNothingKnown) {
+  const Report report = simulate(
+      small_scenario(1, 1, 8, "faults:\n  - {at_step: 0, rank: 3, kill: true}\n"));
+  EXPECT_EQ(report.steps_completed(), 0u);
+  EXPECT_FALSE(report.has_elapsed_s());
+  EXPECT_FALSE(report.has_gpu_utilization());
+}
+
+TEST(SimBackend, RunBeyondThePolicyClockIsRefused) {
+  try {
+    simulate(small_scenario(1, 1, 8, {}, {"run.steps=1000000000000"}));
+    FAIL() << "3,700 years were simulated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_THAT(error.message(), ::testing::HasSubstr("285 simulated years"));
+  }
+}
+
+TEST(SimBackend, NoiseOfALoneReplicaIsComputeNotWaiting) {
+  const Report report = simulate(
+      small_scenario(1, 1, 1, {}, {"noise.compute_cv=0.05", "run.steps=20"}));
+  EXPECT_EQ(report.breakdown().waiting(), 0);
+  EXPECT_NEAR(report.breakdown().compute(), 1, 1e-9);
+  EXPECT_NEAR(report.gpu_utilization(), 1, 1e-9);
 }
 
 TEST(SimBackend, SlowdownDuringAStepTakesHalfOfIt) {

@@ -18,6 +18,11 @@ TEST(LayoutCheck, AWholeJobHasNoProblems) {
   EXPECT_EQ(paths(paced_job(4, 40)), "");
 }
 
+TEST(LayoutCheck, AReplicaHasABoundedNumberOfPasses) {
+  EXPECT_EQ(paths(small_job(1, 4, 2, 500'000)), "");
+  EXPECT_EQ(paths(small_job(1, 4, 2, 500'002)), "global_batch ");
+}
+
 TEST(LayoutCheck, EveryProblemNamesItsKey) {
   EXPECT_EQ(paths(small_job(3, 1, 1, 4)), "layout.tensor layout.tensor layout.tensor ");
   EXPECT_EQ(paths(small_job(1, 9, 3, 4)), "layout.pipeline global_batch ");
