@@ -1,4 +1,5 @@
 // orrery check: every problem of a scenario with its place.
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -12,10 +13,14 @@
 namespace orrery::cli {
 namespace {
 
-/// Loading reports an unreadable file better than a stream does, so such a file passes as empty.
-std::string text_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+/// None where the text alone does not tell: with overrides, or if it cannot be read whole, which
+/// loading reports better.
+std::vector<Error> all_problems(const RunOptions& options) {
+  if (!options.overrides.empty() || !std::filesystem::is_regular_file(options.file)) return {};
+  std::ifstream in(options.file, std::ios::binary);
+  if (!in) return {};
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  return check_scenario(text, options.file);
 }
 
 int check(const RunOptions& options) {
@@ -25,8 +30,8 @@ int check(const RunOptions& options) {
                scenario_hash(loaded.scenario));
     return 0;
   } catch (const Error& first) {
-    std::vector<Error> problems = check_scenario(text_of(options.file), options.file);
-    if (problems.empty() || !options.overrides.empty()) problems = {first};
+    std::vector<Error> problems = all_problems(options);
+    if (problems.empty()) problems = {first};
     for (const Error& problem : problems) fmt::print(stderr, "{}\n", problem.what());
     fmt::print(stderr, "{}: {} problem{}\n", options.file, problems.size(),
                problems.size() == 1 ? "" : "s");

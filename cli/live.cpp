@@ -25,7 +25,7 @@ int live(const Options& options) {
   request.set_record(options.record);
   request.set_mode(options.mode);
   request.set_fabric(options.fabric);
-  return print_report(run("orrery-live", request), options.json);
+  return print_report(run("orrery-live", request, loaded.places), options.json);
 }
 
 void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
@@ -40,7 +40,7 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
       ->type_name("drive|shadow|approve")
       ->check(CLI::IsMember({"drive", "shadow", "approve"}));
   const auto take_text = [options](const std::string& path) {
-    options->overrides.push_back("live.text=" + path);
+    options->own.push_back("live.text=" + path);
   };
   command.add_option_function<std::string>("--text", take_text, "file or folder to train on")
       ->type_name("PATH");

@@ -56,7 +56,11 @@ int parse_and_run(int argc, char** argv) {
                 "error: " + explain_usage(app, arguments, error));
   }
   try {
-    return chosen();
+    const int code = chosen();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+      throw Error(ErrorKind::environment, "cannot write to standard output");
+    }
+    return code;
   } catch (const Interrupted&) {
     return fail(kInterruptedCode, "interrupted");
   } catch (const Error& error) {

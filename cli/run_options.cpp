@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <string_view>
 
+#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
 #include "core/error.hpp"
@@ -16,6 +19,8 @@
 
 namespace orrery::cli {
 namespace {
+
+constexpr std::int64_t kLargestSeed = 1'000'000'000'000'000'000;  // as in scenario.proto
 
 volatile std::sig_atomic_t interrupt_seen = 0;
 
@@ -58,7 +63,13 @@ class ProgressLine {
   }
 
  private:
-  const bool terminal_ = isatty(STDERR_FILENO) == 1;
+  static bool can_rewrite() {
+    const char* const terminal = std::getenv("TERM");
+    return isatty(STDERR_FILENO) == 1 && terminal != nullptr &&
+           std::string_view(terminal) != "dumb";
+  }
+
+  const bool terminal_ = can_rewrite();
   bool shown_ = false;
   int polls_ = 0;
   Progress newest_;
@@ -83,10 +94,18 @@ void RunOptions::add_overrides(CLI::App& command) {
 }
 
 void RunOptions::add_seed(CLI::App& command) {
-  const auto remember = [this](const std::uint64_t& seed) {
-    overrides.push_back(fmt::format("run.seed={}", seed));
+  const auto remember = [this](const std::int64_t& seed) {
+    own.push_back(fmt::format("run.seed={}", seed));
   };
-  command.add_option_function<std::uint64_t>("--seed", remember, "seed instead of the scenario's");
+  command.add_option_function<std::int64_t>("--seed", remember, "seed instead of the scenario's")
+      ->type_name("N")
+      ->check(CLI::Range(std::int64_t{0}, kLargestSeed));
+}
+
+LoadedScenario RunOptions::load() const {
+  std::vector<std::string> all = overrides;
+  all.insert(all.end(), own.begin(), own.end());
+  return load_scenario(file, all);
 }
 
 void RunOptions::add_record(CLI::App& command) {
@@ -98,7 +117,7 @@ void RunOptions::add_json(CLI::App& command) {
   command.add_flag("--json", json, "print one JSON object instead of the summary");
 }
 
-Report run(const std::string& worker, const RunRequest& request) {
+Report run(const std::string& worker, const RunRequest& request, const SourceMap& places) {
   interrupt_seen = 0;
   const InterruptGuard guard;
   ProgressLine line;
@@ -106,9 +125,17 @@ Report run(const std::string& worker, const RunRequest& request) {
     line.poll();
     return interrupt_seen != 0;
   };
-  return run_in_worker(
-      sibling_program(worker), request, nullptr,
-      [&line](const Progress& progress) { line.note(progress); }, interrupted);
+  try {
+    return run_in_worker(
+        sibling_program(worker), request, nullptr,
+        [&line](const Progress& progress) { line.note(progress); }, interrupted);
+  } catch (const WorkerDied&) {
+    throw;
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const Error& error) {
+    throw with_place(error, places);
+  }
 }
 
 int print_report(const Report& report, bool json) {

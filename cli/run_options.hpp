@@ -19,7 +19,8 @@ inline constexpr int kInterruptedCode = 130;
 
 struct RunOptions {
   std::string file;
-  std::vector<std::string> overrides;  ///< "path=value"
+  std::vector<std::string> overrides;  ///< "path=value", of --set
+  std::vector<std::string> own;        ///< the same, of options with a name; they win
   std::string record;                  ///< log to write, or empty
   bool json = false;
 
@@ -29,13 +30,13 @@ struct RunOptions {
   void add_record(CLI::App& command);
   void add_json(CLI::App& command);
   /// Throws bad_input, as load_scenario() does.
-  LoadedScenario load() const { return load_scenario(file, overrides); }
+  LoadedScenario load() const;
 };
 
 /// Runs `request` in a worker process ("orrery-sim", "orrery-live"). Shows a progress line on a
-/// terminal once the run has taken about a second. Throws what run_in_worker() throws: Interrupted
-/// after SIGINT.
-Report run(const std::string& worker, const RunRequest& request);
+/// terminal once the run has taken about a second. Throws what run_in_worker() throws, bad input
+/// with its place of `places`: Interrupted after SIGINT.
+Report run(const std::string& worker, const RunRequest& request, const SourceMap& places);
 
 /// Prints a report to standard output. Returns the exit code: goal_missed if a failure ended the
 /// run, else 0.

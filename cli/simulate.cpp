@@ -14,11 +14,12 @@ struct Options : RunOptions {
 
 int simulate(const Options& options) {
   RunRequest request;
-  *request.mutable_scenario() = options.load().scenario;
+  const LoadedScenario loaded = options.load();
+  *request.mutable_scenario() = loaded.scenario;
   request.set_full_detail(options.detail == "full");
   request.set_record(options.record);
   request.set_timeline(options.timeline);
-  return print_report(run("orrery-sim", request), options.json);
+  return print_report(run("orrery-sim", request, loaded.places), options.json);
 }
 
 }  // namespace

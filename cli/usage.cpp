@@ -53,7 +53,8 @@ std::string explain_usage(const CLI::App& app, const std::vector<std::string>& a
   }
   const std::vector<std::string> commands = command_names(app);
   if (std::find(commands.begin(), commands.end(), *word) == commands.end()) {
-    return fmt::format("unknown command '{}'{}", *word, did_you_mean(*word, commands));
+    return fmt::format("unknown command '{}'{}; the commands are {}", *word,
+                       did_you_mean(*word, commands), fmt::join(commands, ", "));
   }
   const CLI::App* command = app.get_subcommand(*word);
   const auto found = unknown_option(*command, {word + 1, arguments.end()});

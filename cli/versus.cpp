@@ -51,7 +51,7 @@ Row run_one(const Options& options, const LoadedScenario& loaded, const std::str
   if (!options.record.empty()) {
     request.set_record(fmt::format("{}.{}.{}", options.record, world, policy));
   }
-  return {world, policy, run("orrery-" + world, request)};
+  return {world, policy, run("orrery-" + world, request, loaded.places)};
 }
 
 std::string seconds(bool known, double value) {
@@ -125,6 +125,13 @@ int versus(const Options& options) {
   return misses(options, rows) ? static_cast<int>(ErrorKind::goal_missed) : 0;
 }
 
+/// CLI::PositiveNumber would print the largest number there is.
+std::string positive_factor(const std::string& text) {
+  double value = 0;
+  const bool good = CLI::detail::lexical_cast(text, value) && value > 0 && value <= 1e6;
+  return good ? "" : "a positive factor up to 1000000, not " + text;
+}
+
 }  // namespace
 
 void add_versus(CLI::App& app, Action& chosen) {
@@ -143,7 +150,7 @@ void add_versus(CLI::App& app, Action& chosen) {
       ->add_option("--within", options->within,
                    "exit 1 unless the last policy's median step is at most X times the ideal")
       ->type_name("X")
-      ->check(CLI::PositiveNumber);
+      ->check(positive_factor);
   options->add_json(*command);
   options->add_seed(*command);
   options->add_record(*command);

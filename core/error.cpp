@@ -8,6 +8,15 @@
 namespace orrery {
 namespace {
 
+/// A control character in a quoted line would be obeyed by the terminal.
+std::string printable(std::string text) {
+  const auto obeyed = [](char c) {
+    return c != '\t' && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f);
+  };
+  std::replace_if(text.begin(), text.end(), obeyed, '?');
+  return text;
+}
+
 std::string render(const std::optional<SourcePlace>& place, const std::string& message) {
   if (!place) return "error: " + message;
   std::string head =
@@ -19,8 +28,8 @@ std::string render(const std::optional<SourcePlace>& place, const std::string& m
   for (std::size_t i = 0; i < column; ++i) {
     indent += i < place->line_text.size() && place->line_text[i] == '\t' ? '\t' : ' ';
   }
-  if (column > place->line_text.size()) return head + "\n  " + place->line_text;
-  return head + "\n  " + place->line_text + "\n  " + indent + "^";
+  if (column > place->line_text.size()) return head + "\n  " + printable(place->line_text);
+  return head + "\n  " + printable(place->line_text) + "\n  " + indent + "^";
 }
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {

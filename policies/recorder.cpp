@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,12 +25,22 @@ std::string varint(std::uint64_t value) {
   return bytes;
 }
 
+bool is_special(const std::string& path) {
+  std::error_code absent;
+  const auto kind = std::filesystem::status(path, absent).type();
+  return kind != std::filesystem::file_type::not_found &&
+         kind != std::filesystem::file_type::regular;
+}
+
 }  // namespace
 
-/// Written beside the log's place and put there when it is whole; removed if it never is.
+/// Written beside the log's place and put there when it is whole; removed if it never is. What is
+/// there and is no regular file (/dev/null, a pipe) is written to as it stands, never replaced.
 struct Recorder::File {
   explicit File(std::string log_path)
-      : path(std::move(log_path)), partial(partial_log(path)), buffer(kBufferBytes) {
+      : path(std::move(log_path)),
+        partial(is_special(path) ? path : partial_log(path)),
+        buffer(kBufferBytes) {
     stream = std::fopen(partial.c_str(), "wb");
     if (stream == nullptr) fail();
     std::setvbuf(stream, buffer.data(), _IOFBF, buffer.size());
@@ -36,7 +48,7 @@ struct Recorder::File {
   ~File() {
     if (stream == nullptr) return;
     std::fclose(stream);
-    std::remove(partial.c_str());
+    if (partial != path) std::remove(partial.c_str());
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -47,7 +59,8 @@ struct Recorder::File {
   void put_in_place() {
     if (std::fflush(stream) != 0) fail();
     const bool closed = std::fclose(std::exchange(stream, nullptr)) == 0;
-    if (!closed || std::rename(partial.c_str(), path.c_str()) != 0) fail();
+    if (!closed) fail();
+    if (partial != path && std::rename(partial.c_str(), path.c_str()) != 0) fail();
   }
   [[noreturn]] void fail() const {
     throw Error(ErrorKind::environment,

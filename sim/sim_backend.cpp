@@ -47,7 +47,7 @@ void check_memory(const StepGraph& graph, const Cluster& cluster) {
     if (use.total().value <= room) continue;
     const auto gib = [](Bytes bytes) { return bytes.value / (1ull << 30); };
     throw Error(ErrorKind::bad_input,
-                fmt::format("out of memory: stage {} needs {:.1f} GiB per GPU, {} has {:.1f} GiB "
+                fmt::format("job.layout: out of memory: stage {} needs {:.1f} GiB per GPU, {} has {:.1f} GiB "
                             "(parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations "
                             "{:.1f}, buffers {:.1f})",
                             stage, gib(use.total()), cluster.gpu_model().name, gib({room}),
@@ -437,6 +437,7 @@ void SimBackend::show_slices(const SimulatedStep& step) {
 }
 
 void SimBackend::fill(Report& report) {
+  if (timeline_) timeline_->close();
   const std::uint64_t simulated = stepper_.simulated();
   const Scenario& scenario = request_.scenario();
   const auto even = even_split(graph_.micro_batches(), graph_.data());

@@ -12,6 +12,8 @@ namespace orrery {
 SimTimeline::SimTimeline(const std::string& path) : file_(std::make_unique<Timeline>(path)) {}
 SimTimeline::~SimTimeline() = default;
 
+void SimTimeline::close() { file_->close(); }
+
 void SimTimeline::add(const SimulatedStep& simulated, Step step, Nanos start) {
   const Plan& plan = simulated.plan;
   for (std::uint32_t worker = 0; worker < plan.workers(); ++worker) {

@@ -20,6 +20,8 @@ class SimTimeline {
 
   /// The slices of a step that was simulated for `step`, which began at `start`.
   void add(const SimulatedStep& simulated, Step step, Nanos start);
+  /// Writes what is left. Throws an environment Error if anything could not be written.
+  void close();
   /// A fault or a decision.
   void instant(Nanos at, const std::string& what);
 

@@ -18,8 +18,14 @@ void write(std::ofstream& file, const perfetto::TracePacket& packet) {
 
 }  // namespace
 
-Timeline::Timeline(const std::string& path) : file_(path, std::ios::binary | std::ios::trunc) {
-  if (!file_) throw Error(ErrorKind::environment, "cannot write the timeline " + path);
+Timeline::Timeline(const std::string& path)
+    : path_(path), file_(path, std::ios::binary | std::ios::trunc) {
+  if (!file_) throw Error(ErrorKind::environment, "cannot write the timeline " + path_);
+}
+
+void Timeline::close() {
+  file_.close();
+  if (!file_) throw Error(ErrorKind::environment, "cannot write all of the timeline " + path_);
 }
 
 Timeline::Track Timeline::track(const std::string& process, const std::string& name) {

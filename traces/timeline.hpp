@@ -19,6 +19,9 @@ class Timeline {
   /// Throws an environment Error if the file cannot be written.
   explicit Timeline(const std::string& path);
 
+  /// Writes what is left. Throws an environment Error if anything could not be written.
+  void close();
+
   /// The track `name` of `process`, made on first use.
   Track track(const std::string& process, const std::string& name);
   /// Slices of one track may overlap: each then gets a lane of its own below it.
@@ -30,6 +33,7 @@ class Timeline {
   Track declare(Track process, const std::string& name);
   void event(int type, Track track, const std::string& name, Nanos at);
 
+  std::string path_;
   std::ofstream file_;
   std::map<std::string, Track> processes_;
   std::map<std::pair<Track, std::string>, Track> tracks_;

@@ -31,7 +31,9 @@ class Override {
     if (end < path_.size() && path_[end] == '[') return apply_item(message, *field, end);
     if (end == path_.size()) return put(message, *field);
     if (is_any(*field)) return apply_parameters(message, *field, end + 1);
-    if (field->is_repeated()) throw error(end, fmt::format("'{}' is a list: say which", name));
+    if (field->is_repeated()) {
+      throw error(end, fmt::format("'{0}' is a list: say which entry, as in {0}[0]", name));
+    }
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
       throw error(end, fmt::format("'{}' is a single value and has no keys", name));
     }

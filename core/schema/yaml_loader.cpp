@@ -79,6 +79,15 @@ Error problem_at(const SourceMap& places, std::string_view path, const std::stri
                path.empty() ? message : fmt::format("{}: {}", path, message));
 }
 
+Error with_place(const Error& error, const SourceMap& places) {
+  const std::string& message = error.message();
+  const std::size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]");
+  const bool named = end != 0 && end != std::string::npos && message.substr(end, 2) == ": ";
+  const bool placeless = error.kind() == ErrorKind::bad_input && !error.place();
+  if (!named || !placeless || places.empty()) return error;
+  return Error(places.place(message.substr(0, end)), message);
+}
+
 SourceMap load_yaml(std::string_view text, const std::string& file,
                     google::protobuf::Message& message) {
   Problems problems(1);

@@ -66,6 +66,10 @@ void fill_defaults(google::protobuf::Message& message);
 /// when nothing was loaded from text.
 Error problem_at(const SourceMap& places, std::string_view path, const std::string& message);
 
+/// A bad_input error without a place whose message begins with a path ("job.layout: ..."), with the
+/// place of that path; any other error as it is. For what is found out far from the text.
+Error with_place(const Error& error, const SourceMap& places);
+
 /// Throws bad_input at `path` if a required field of `message` is absent, recursively: for messages
 /// that the schema lets be partial, once they are completed.
 void check_whole(const google::protobuf::Message& message, const SourceMap& places,

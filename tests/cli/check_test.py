@@ -24,3 +24,16 @@ def test_check_passes_every_example():
         result = orrery("check", file)
         assert result.returncode == 0, result.stderr
         assert "ok" in result.stdout
+
+
+def test_what_cannot_be_read_is_one_plain_problem(tmp_path):
+    unreadable = {
+        tmp_path: "directory",
+        tmp_path / "none": "No such file",
+        "/dev/zero": "larger than 16 MiB",
+    }
+    for path, why in unreadable.items():
+        result = orrery("check", path)
+        assert result.returncode == 3, path
+        assert why in result.stderr
+        assert result.stderr.endswith("1 problem\n")

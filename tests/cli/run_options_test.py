@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import signal
+import stat
+import subprocess
 import time
 
-from conftest import STRAGGLER, alive, orrery, wait_until
+from conftest import EXAMPLES, PROGRAM, STRAGGLER, alive, orrery, wait_until
 
 
 def test_set_changes_the_scenario():
@@ -47,3 +50,47 @@ def test_a_killed_parent_leaves_no_orphan(long_run):
     process.send_signal(signal.SIGKILL)
     process.wait(timeout=20)
     wait_until(lambda: not alive(worker))
+
+
+def test_a_named_option_is_kept_beside_set():
+    def seed_of(*options):
+        result = orrery("simulate", STRAGGLER, "--json", *options)
+        return json.loads(result.stdout)["seed"]
+
+    assert seed_of("--seed", 7, "--set", "run.steps=4") == 7
+    assert seed_of("--set", "run.steps=4", "--seed", 7) == 7
+    assert seed_of("--seed", 7, "--set", "run.seed=3") == 7
+
+
+def test_the_text_is_kept_beside_set(tmp_path):
+    result = orrery("live", STRAGGLER, "--text", tmp_path / "none", "--set", "run.steps=2")
+    assert result.returncode == 3
+    assert "cannot read" in result.stderr
+
+
+def test_a_seed_out_of_range_is_usage():
+    for seed in ("-1", "9" * 30, "1.5"):
+        result = orrery("simulate", STRAGGLER, "--seed", seed)
+        assert (result.returncode, result.stdout) == (2, ""), seed
+        assert seed in result.stderr
+
+
+def test_what_the_run_finds_wrong_has_its_place():
+    llama = EXAMPLES / "llama3-70b-512-h100.yaml"
+    result = orrery("live", llama)
+    assert result.returncode == 3
+    assert re.match(rf"{re.escape(str(llama))}:\d+:\d+: error: job.model: ", result.stderr)
+    result = orrery("simulate", llama, "--set", "cluster.node.gpu=A100-40GB")
+    assert result.returncode == 3
+    assert re.match(rf"{re.escape(str(llama))}:\d+:\d+: error: job.layout: out of", result.stderr)
+
+
+def test_what_cannot_be_written_is_an_environment_error():
+    for option in ("--record", "--timeline"):
+        result = orrery("simulate", STRAGGLER, option, "/dev/full")
+        assert (result.returncode, result.stdout) == (4, ""), option
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode), "a device was replaced by a log"
+    with open("/dev/full", "w") as full:
+        run = subprocess.run([PROGRAM, "simulate", STRAGGLER], stdout=full, stderr=subprocess.PIPE)
+    assert run.returncode == 4
+    assert b"standard output" in run.stderr

@@ -16,6 +16,8 @@ from conftest import STRAGGLER, orrery
         (("live", STRAGGLER, "--fabric", "gloo"), "--fabric"),
         (("live", STRAGGLER, "--mode", "shadow"), "not in this version"),
         (("versus", STRAGGLER, "--policies", "statik"), "did you mean 'static'?"),
+        (("versus", STRAGGLER, "--within", "-1"), "a positive factor up to 1000000, not -1"),
+        (("rehearse",), "the commands are simulate, live, versus"),
         (("--jsno",), "unknown option '--jsno'"),
     ],
 )

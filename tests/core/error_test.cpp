@@ -55,6 +55,11 @@ TEST(NearestName, FindsSlips) {
   EXPECT_EQ(nearest_name("ranks", kNames), "ranks");
 }
 
+TEST(Error, AQuotedLineCannotSteerTheTerminal) {
+  const Error error(SourcePlace{"a", 1, 2, "\x1b[2J\tx\x7f"}, "no");
+  EXPECT_STREQ(error.what(), "a:1:2: error: no\n  ?[2J\tx?\n   ^");
+}
+
 TEST(NearestName, DoesNotGuessWildly) {
   EXPECT_EQ(nearest_name("temperature", kNames), "");
   EXPECT_EQ(nearest_name("x", kNames), "");

@@ -5,7 +5,10 @@
 #include <csignal>
 #include <filesystem>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/error.hpp"
 #include "tests/policies/toy_log.hpp"
@@ -87,6 +90,19 @@ TEST(Recorder, AnUnfinishedLogLeavesNothingBehind) {
   }
   EXPECT_FALSE(std::filesystem::exists(dir / "log"));
   EXPECT_FALSE(std::filesystem::exists(partial_log(dir / "log")));
+}
+
+TEST(Recorder, WhatIsNoRegularFileIsWrittenToAndNeverReplaced) {
+  const toy::TempDir dir;
+  const std::string pipe = dir / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int end = open(pipe.c_str(), O_RDWR | O_NONBLOCK);  // so that the writer need not wait
+  run_shift_once(pipe);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  char first = 0;
+  EXPECT_EQ(read(end, &first, 1), 1);
+  close(end);
+  EXPECT_THROW(run_shift_once(dir / ""), Error) << "a folder is no log";
 }
 
 TEST(Recorder, APlaceThatCannotBeWrittenIsAnEnvironmentError) {

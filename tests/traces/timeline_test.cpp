@@ -27,6 +27,18 @@ perfetto::Trace written(const std::function<void(Timeline&)>& what) {
   return trace;
 }
 
+TEST(Timeline, AFullDiskIsAnEnvironmentError) {
+  Timeline timeline("/dev/full");
+  timeline.track("rank 0", "compute");
+  try {
+    timeline.close();
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::environment);
+    EXPECT_NE(error.message().find("/dev/full"), std::string::npos);
+  }
+}
+
 TEST(Timeline, TracksAreMadeOnce) {
   const auto trace = written([](Timeline& timeline) {
     const auto a = timeline.track("rank 0", "compute");

@@ -60,7 +60,7 @@ TEST(SetField, BadPathsAreRefusedWithTheirPlace) {
   EXPECT_EQ(refusal_of("inner.cuont", "1"), "7: unknown key 'cuont'; did you mean 'count'?");
   EXPECT_EQ(refusal_of("many[2].count", "1"), "5: 'many' has 2 entries, counted from 0");
   EXPECT_EQ(refusal_of("many[-1].count", "1"), "5: 'many' has 2 entries, counted from 0");
-  EXPECT_EQ(refusal_of("many.count", "1"), "5: 'many' is a list: say which");
+  EXPECT_EQ(refusal_of("many.count", "1"), "5: 'many' is a list: say which entry, as in many[0]");
   EXPECT_EQ(refusal_of("small.x", "1"), "6: 'small' is a single value and has no keys");
   EXPECT_EQ(refusal_of("small[0].x", "1"), "6: 'small' is not a list of maps");
   for (const char* path : {"", ".", "many[", "many[0", "many[0]", "many[0]x", "many[]", "inner.",

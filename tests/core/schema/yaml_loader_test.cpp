@@ -94,6 +94,16 @@ TEST(CheckYaml, StopsAtItsLimit) {
   EXPECT_TRUE(check_yaml("title: a", "s.yaml", sample).empty());
 }
 
+TEST(WithPlace, FindsThePathThatAMessageBeginsWith) {
+  SourceMap places("a.yaml", "job:\n  layout: 3\n");
+  places.add("job.layout", 2, 3);
+  const Error named(ErrorKind::bad_input, "job.layout.tensor: too wide");
+  EXPECT_EQ(with_place(named, places).place()->line, 2);
+  EXPECT_FALSE(with_place(named, SourceMap()).place());
+  EXPECT_FALSE(with_place(Error(ErrorKind::bad_input, "too wide"), places).place());
+  EXPECT_FALSE(with_place(Error(ErrorKind::internal, "job.layout: no"), places).place());
+}
+
 TEST(ProblemAt, NamesThePathWithoutAPlace) {
   EXPECT_STREQ(problem_at(SourceMap(), "job.layout", "too wide").what(),
                "error: job.layout: too wide");
