@@ -143,7 +143,11 @@ void Execution::lay_out() {
   out_.workers.resize(workers_.size());
   ensure(workers_.size() * in_.plan.tensor_hosts <= in_.engine.hosts(),
          "the engine has a host for every simulated worker");
-  ensure(in_.plan.slots.size() <= in_.engine.links(), "the engine has enough links for the plan");
+  if (in_.plan.slots.size() <= in_.engine.links()) return;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("too many different faults at once: a step needs {} links that differ, "
+                          "at most {} are simulated",
+                          in_.plan.slots.size(), in_.engine.links()));
 }
 
 double Execution::slow_of(std::uint32_t worker, std::uint32_t member) const {

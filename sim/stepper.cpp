@@ -5,10 +5,23 @@
 namespace orrery {
 namespace {
 
-/// A plan never needs more links than the cluster has, and folded far fewer.
-constexpr std::uint32_t kMostLinks = 16384;
+/// Folded plans share links; only thousands of different faults at once would need more.
+constexpr std::uint32_t kMostFoldedLinks = 16384;
 /// A long ramp makes a new state every step; old ones hardly come back.
 constexpr std::size_t kMostRemembered = 1024;
+
+/// What a plan can need at most: the links of the nodes on which the job stands.
+std::uint32_t links_needed(const Cluster& cluster, const StepGraph& graph, bool full_detail) {
+  const Cluster::Shape& shape = cluster.shape();
+  const auto above = [](std::uint32_t count, std::uint32_t each) {
+    return (count + each - 1) / each;
+  };
+  const std::uint32_t nodes = above(graph.ranks(), shape.gpus_per_node);
+  const std::uint32_t leaves = above(nodes, shape.nodes_per_unit) * cluster.rails();
+  const std::uint32_t all =
+      2 * nodes * (shape.gpus_per_node + shape.nics_per_node) + 2 * leaves * shape.spines;
+  return full_detail ? all : std::min(all, kMostFoldedLinks);
+}
 
 }  // namespace
 
@@ -19,7 +32,8 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
       placement_(placement),
       options_(options),
       profile_(default_cost_profile()),
-      engine_(hosts_needed(graph, options.full_detail), std::min(cluster.links(), kMostLinks)) {
+      engine_(hosts_needed(graph, options.full_detail),
+              links_needed(cluster, graph, options.full_detail)) {
   const Precision precision = precision_named(graph.job().precision());
   for (const Block& block : graph.blocks()) {
     prices_.push_back(price(block, cluster.gpu_model(), precision, graph.tensor(),

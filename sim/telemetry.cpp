@@ -9,7 +9,6 @@
 namespace orrery {
 namespace {
 
-constexpr std::size_t kStepsKept = 3;
 constexpr double kLeastStretch = 0.1;
 
 /// Fields of a sample, so that each has an error of its own.
@@ -42,7 +41,9 @@ Telemetry::Telemetry(const Cluster& cluster, const StepGraph& graph,
 
 void Telemetry::begin_step(PlayedStep played) {
   steps_.push_back(std::move(played));
-  if (steps_.size() > kStepsKept) steps_.pop_front();
+  // From now on nothing older is looked at than this, and the step before it.
+  const Nanos oldest = steps_.back().start() - staleness_;
+  while (steps_.size() > 2 && steps_[2].start() <= oldest) steps_.pop_front();
 }
 
 const PlayedStep* Telemetry::at(Nanos instant, const PlayedStep** before) const {

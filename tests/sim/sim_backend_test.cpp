@@ -252,6 +252,14 @@ TEST(SimBackend, JobThatDoesNotFitSaysWhy) {
   EXPECT_THAT(run({"job.layout.data=16", "job.global_batch=128"}), HasSubstr("16 ranks"));
 }
 
+TEST(SimBackend, ThousandsOfRanksInFullDetail) {
+  const LoadedScenario loaded =
+      small_scenario(8, 8, 128, {}, {"run.steps=1", "job.global_batch=128"});
+  const Report full = simulate(loaded, {.full_detail = true, .record = {}, .timeline = {}});
+  EXPECT_EQ(full.rank_classes(), 128u);
+  EXPECT_NEAR(full.step_time_s(), simulate(loaded).step_time_s(), 1e-9);
+}
+
 // ---- folded against full ------------------------------------------------------------------
 
 struct Shape {

@@ -53,6 +53,17 @@ TEST_F(TelemetryTest, SamplesShowThePast) {
   EXPECT_NEAR(next[1].micro_batch_time.value, 0.2, 1e-9) << "of the step before";
 }
 
+TEST_F(TelemetryTest, SamplesOlderThanSeveralStepsAreNotMissing) {
+  Telemetry telemetry = make(0, 0, 5000 * kMs);
+  for (int step = 0; step < 20; ++step) {
+    telemetry.begin_step(
+        PlayedStep(Step(step), step * 850 * kMs, testing::step_by_hand(), {}));
+  }
+  const auto seen = ranks(telemetry, 19 * 850 * kMs);  // 13.1 steps had passed then
+  EXPECT_EQ(seen[0].step, 13u);
+  EXPECT_TRUE(seen[0].wait_time.known());
+}
+
 TEST_F(TelemetryTest, NoiseDependsOnSeedInstantAndPlaceAlone) {
   Telemetry one = make(0, 0.01, 0);
   Telemetry two = make(0, 0.01, 0);
