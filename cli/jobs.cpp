@@ -51,7 +51,7 @@ void take_cluster(JobReplay& replay, const std::string& file) {
 void take_policy(JobReplay& replay, const std::string& name) {
   const std::vector<std::string> known = policy_names();
   if (std::find(known.begin(), known.end(), name) == known.end()) {
-    throw usage(fmt::format("unknown policy '{}'{}", name, did_you_mean(name, known)));
+    throw usage(no_such_policy(name));
   }
   replay.set_policy(name);
 }
@@ -76,11 +76,18 @@ void print_table(const JobReplay& replay, const JobsReport& report) {
              replay.gpus_per_node(), replay.policy(), replay.placement());
   fmt::print("{:<16}{} in, {} out, {} preemptions\n", "jobs", report.jobs_in(), report.jobs_out(),
              report.preemptions());
+  if (!report.has_jct_mean_s()) {
+    fmt::print("{:<16}not known: no job ended\n", "completion");
+    return;
+  }
   fmt::print("{:<16}mean {:.1f} s, median {:.1f} s, p99 {:.1f} s\n", "completion",
              report.jct_mean_s(), report.jct_p50_s(), report.jct_p99_s());
   fmt::print("{:<16}mean {:.1f} s\n", "in the queue", report.queue_mean_s());
   fmt::print("{:<16}{:.0f} s\n", "makespan", report.makespan_s());
-  fmt::print("{:<16}{:.2f}%\n", "utilization", 100 * report.utilization());
+  const std::string busy = report.has_utilization()
+                               ? fmt::format("{:.2f}%", 100 * report.utilization())
+                               : "not known";
+  fmt::print("{:<16}{}\n", "utilization", busy);
 }
 
 int jobs(const Options& options) {
@@ -93,7 +100,10 @@ int jobs(const Options& options) {
   } else {
     print_table(replay, report);
   }
-  return 0;
+  if (report.jobs_out() == report.jobs_in()) return 0;
+  fmt::print(stderr, "goal missed: {} of {} jobs never ran under {}\n",
+             report.jobs_in() - report.jobs_out(), report.jobs_in(), replay.policy());
+  return static_cast<int>(ErrorKind::goal_missed);
 }
 
 void declare(CLI::App& command, const std::shared_ptr<Options>& options) {

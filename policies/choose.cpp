@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "core/error.hpp"
 #include "policies/registry.hpp"
 
@@ -13,8 +11,7 @@ namespace orrery {
 void choose_policy(Scenario& scenario, const std::string& name) {
   const std::vector<std::string> known = policy_names();
   if (std::find(known.begin(), known.end(), name) == known.end()) {
-    throw Error(ErrorKind::usage,
-                fmt::format("unknown policy '{}'{}", name, did_you_mean(name, known)));
+    throw Error(ErrorKind::usage, no_such_policy(name));
   }
   PolicySpec chosen;
   chosen.set_name(name);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
 #include "policies/parameters.pb.h"
@@ -48,8 +49,7 @@ const Entry& find_entry(std::string_view name, const SourcePlace& place) {
   const auto found = std::find_if(kPolicies.begin(), kPolicies.end(),
                                   [name](const Entry& entry) { return entry.name == name; });
   if (found != kPolicies.end()) return *found;
-  const std::string message =
-      fmt::format("there is no policy '{}'{}", name, did_you_mean(name, policy_names()));
+  const std::string message = no_such_policy(name);
   if (place.file.empty()) throw Error(ErrorKind::bad_input, message);
   throw Error(place, message);
 }
@@ -62,6 +62,13 @@ PolicyStack::Member make_member(const Entry& entry, const google::protobuf::Any&
 }
 
 }  // namespace
+
+std::string no_such_policy(std::string_view name) {
+  const std::vector<std::string> known = policy_names();
+  return fmt::format("there is no policy '{}'{}{} {}", name, did_you_mean(name, known),
+                     nearest_name(name, known).empty() ? "; known:" : " Known:",
+                     fmt::join(known, ", "));
+}
 
 std::vector<std::string> policy_names() {
   std::vector<std::string> names;

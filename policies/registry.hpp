@@ -15,6 +15,9 @@ namespace orrery {
 
 std::vector<std::string> policy_names();
 
+/// "there is no policy 'x'; did you mean 'y'? Known: ..."
+std::string no_such_policy(std::string_view name);
+
 /// Throws bad_input at `place` (if any) with the nearest name.
 std::unique_ptr<Policy> make_policy(std::string_view name, const SourcePlace& place);
 

@@ -1,6 +1,9 @@
 #include "traces/job_trace.hpp"
 
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -24,8 +27,9 @@ constexpr std::int64_t kMostGpus = 1 << 20;
 
 /// The unpacked text; zlib passes a file that is no gzip through as it is.
 std::string read_text(const std::string& path) {
+  if (std::filesystem::is_directory(path)) fail_file(path, "cannot be read: Is a directory");
   const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
-  if (file == nullptr) fail_file(path, "cannot open this file");
+  if (file == nullptr) fail_file(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   gzbuffer(file.get(), 1u << 17);
   std::string text;
   std::string chunk(std::size_t{1} << 18, '\0');
@@ -116,7 +120,10 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
   };
   const auto need = [&](std::string_view name) {
     const std::optional<std::size_t> found = find(name);
-    if (!found) reader.fail_line(fmt::format("there is no column '{}' in this header", name));
+    if (!found) {
+      reader.fail_line(fmt::format("there is no column '{}' in this header; a job trace has "
+                                   "job_id,submit_s,num_gpus,duration_s and perhaps vc", name));
+    }
     return *found;
   };
   return {.id = need("job_id"), .submit = need("submit_s"), .gpus = need("num_gpus"),
@@ -143,8 +150,11 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
 }  // namespace
 
 std::vector<TraceJob> load_job_trace(const std::string& path) {
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   const std::string text = read_text(path);
-  CsvReader reader(path, text);
+  std::string_view marked = text;
+  if (marked.starts_with(byte_order_mark)) marked.remove_prefix(byte_order_mark.size());
+  CsvReader reader(path, marked);
   std::vector<std::string_view> fields;
   if (!reader.next_row(fields)) fail_file(path, "is empty: a job trace begins with a header");
   const Columns columns = read_header(reader, fields);
@@ -153,6 +163,7 @@ std::vector<TraceJob> load_job_trace(const std::string& path) {
     if (reader.is_blank()) continue;
     jobs.push_back(read_job(reader, columns, fields));
   }
+  if (jobs.empty()) fail_file(path, "holds no jobs, only a header");
   return jobs;
 }
 

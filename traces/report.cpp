@@ -1,6 +1,7 @@
 #include "traces/report.hpp"
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,9 +13,21 @@
 namespace orrery {
 namespace {
 
+/// Sizes are whole numbers of bytes; readers with strict types refuse 4096.0 for one.
+void make_bytes_whole(nlohmann::ordered_json& object) {
+  constexpr std::string_view suffix = "_bytes";
+  for (auto& [key, value] : object.items()) {
+    if (value.is_object()) make_bytes_whole(value);
+    if (key.ends_with(suffix) && value.is_number_float()) {
+      value = static_cast<std::int64_t>(value.template get<double>());
+    }
+  }
+}
+
 template <class Message>
 std::string json_text(const Message& report, bool with_host) {
   nlohmann::ordered_json json = to_json(report);
+  make_bytes_whole(json);
   if (!with_host) json.erase("host");
   return json.dump(2);
 }
@@ -96,8 +109,17 @@ std::string learning(const Report& r) {
 }
 
 std::string memory(const Report& r) {
-  return known(r.has_memory_per_gpu_bytes(), r.memory_per_gpu_bytes(), mebibytes) +
-         " per GPU, modelled" + learning(r);
+  const std::string use = r.has_memory_per_gpu_bytes()
+                              ? mebibytes(r.memory_per_gpu_bytes()) + " per GPU, modelled"
+                              : "not known";
+  return use + learning(r);
+}
+
+std::string energy_and_cost(const Report& r) {
+  if (!r.has_energy_j() && !r.has_cost_usd()) return "not known";
+  const auto dollars = [](double v) { return fmt::format("{:.2f} USD", v); };
+  return fmt::format("{}, {}, modelled", known(r.has_energy_j(), r.energy_j(), energy),
+                     r.has_cost_usd() ? dollars(r.cost_usd()) : "no price given");
 }
 
 std::string host(const Report& r) {
@@ -123,7 +145,6 @@ std::string report_json(const JobsReport& report, bool with_host) {
 std::string report_summary(const Report& r) {
   const bool live = r.mode() == "live";
   const char* const origin = live ? "measured" : "modelled";
-  const auto dollars = [](double v) { return fmt::format("{:.2f} USD", v); };
   const std::vector<std::pair<const char*, std::string>> lines{
       {live ? "live run" : "simulation", fmt::format("{}, {} ranks, seed {}", r.scenario(),
                                                      grouped(r.ranks()), r.seed())},
@@ -137,9 +158,7 @@ std::string report_summary(const Report& r) {
                                known(r.has_goodput(), r.goodput(), percent))},
       {"shares", breakdown(r)},
       {"memory", memory(r)},
-      {"energy, cost", fmt::format("{}, {}, modelled",
-                                   known(r.has_energy_j(), r.energy_j(), energy),
-                                   known(r.has_cost_usd(), r.cost_usd(), dollars))},
+      {"energy, cost", energy_and_cost(r)},
       {"decisions", fmt::format("{} on {} events", grouped(r.decisions()), grouped(r.events()))},
       {"failures", fmt::format("{}; micro-batches lost {}, repeated {}, recomputed {}",
                                r.failures_size(), grouped(r.micro_batches_lost()),

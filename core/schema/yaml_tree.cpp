@@ -160,6 +160,12 @@ void check_brackets(std::string_view text, const std::string& file) {
   const int column = std::max(problem.mark.column, 0) + 1;
   const auto at = static_cast<std::size_t>(std::max(problem.mark.pos, 0));
   const bool alias = at < text.size() && text[at] == '*';
+  const std::size_t indent = line_of(text, line).find_first_not_of(" \t");
+  const std::size_t tab = line_of(text, line).substr(0, indent).find('\t');
+  if (tab != std::string::npos) {
+    throw Error(place_in(text, file, line, static_cast<int>(tab) + 1),
+                "a tab in the indentation: YAML indents with spaces");
+  }
   throw Error(place_in(text, file, line, column),
               alias ? kNoAliases : "not valid YAML: " + shown(problem.msg));
 }

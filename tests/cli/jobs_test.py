@@ -70,3 +70,23 @@ def test_a_trace_needs_a_cluster(tmp_path):
     result = orrery("jobs", small_trace(tmp_path), "--policy", "fifo")
     assert result.returncode == 2
     assert "--nodes" in result.stderr
+
+
+def test_an_unknown_policy_names_the_known_ones(tmp_path):
+    trace = tmp_path / "one.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,5\n")
+    result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 1, "--policy", "srtf")
+    assert result.returncode == 2
+    assert "did you mean 'sjf'? Known: fifo, " in result.stderr
+
+
+def test_jobs_that_never_ran_are_a_missed_goal(tmp_path):
+    trace = tmp_path / "one.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,5\n")
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 1, "--policy", "static")
+    result = orrery(*where)
+    assert result.returncode == 1
+    assert "1 of 1 jobs never ran under static" in result.stderr
+    assert "not known" in result.stdout
+    report = json.loads(orrery(*where, "--json").stdout)
+    assert (report["jobs_in"], report["jobs_out"], report["jct_mean_s"]) == (1, 0, None)

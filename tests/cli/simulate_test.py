@@ -23,6 +23,8 @@ def test_json_has_the_stable_keys():
     assert sorted(report["host"]) == ["cpu_s", "peak_rss_bytes", "wall_s"]
     assert (report["mode"], report["ranks"], report["steps_completed"]) == ("sim", 4, 40)
     assert report["micro_batches_lost"] == report["micro_batches_repeated"] == 0
+    sizes = (report["host"]["peak_rss_bytes"], report["memory_per_gpu_bytes"])
+    assert all(isinstance(size, int) for size in sizes)
     assert report["parameters_sha256"] is None and report["final_loss"] is None
 
 

@@ -28,7 +28,8 @@ TEST(Registry, AnUnknownNameIsRefusedWithThePlaceAndTheNearest) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    EXPECT_EQ(error.message(), "there is no policy 'statik'; did you mean 'static'?");
+    EXPECT_EQ(error.message(), "there is no policy 'statik'; did you mean 'static'? "
+                               "Known: fifo, predictive-rebalance, sjf, static");
     EXPECT_EQ(std::string(error.what()).substr(0, 12), "a.yaml:3:9: ");
   }
 }

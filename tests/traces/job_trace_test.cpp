@@ -39,6 +39,23 @@ class JobTrace : public testing::Test {
                       testing::UnitTest::GetInstance()->current_test_info()->name() + ".csv";
 };
 
+TEST_F(JobTrace, ByteOrderMarkIsNoPartOfTheHeader) {
+  EXPECT_EQ(load("\xEF\xBB\xBFjob_id,submit_s,num_gpus,duration_s\na,0,1,5\n").size(), 1u);
+}
+
+TEST_F(JobTrace, AHeaderAloneIsNoTrace) {
+  EXPECT_EQ(problem("job_id,submit_s,num_gpus,duration_s\n"), "1:1: holds no jobs, only a header");
+}
+
+TEST_F(JobTrace, AFolderIsNoTrace) {
+  try {
+    load_job_trace(testing::TempDir());
+    FAIL() << "did not throw";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "cannot be read: Is a directory");
+  }
+}
+
 TEST_F(JobTrace, ColumnsInAnyOrderAndMoreThanNeeded) {
   const auto jobs =
       load("duration_s,user,vc,num_gpus,submit_s,job_id\r\n5,u,a,2,1,x\r\n7,u,,1,0,y");

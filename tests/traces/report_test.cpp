@@ -46,12 +46,20 @@ TEST(Report, SummaryHasUnitsAndOrigins) {
 }
 
 TEST(Report, UnknownIsSaidAndNeverZero) {
-  EXPECT_NE(report_summary(Report()).find("not known tokens/s, MFU not known"), std::string::npos);
+  const std::string text = report_summary(Report());
+  EXPECT_NE(text.find("not known tokens/s, MFU not known"), std::string::npos);
+  EXPECT_NE(text.find("energy, cost  not known\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("memory        not known\n"), std::string::npos) << text;
   const auto json = nlohmann::json::parse(report_json(Report()));
   EXPECT_TRUE(json.at("mfu").is_null());
   EXPECT_TRUE(json.at("final_loss").is_null());
   EXPECT_TRUE(json.at("host").is_null());
   EXPECT_TRUE(json.at("failures").empty());
+}
+
+TEST(Report, BytesAreWholeNumbers) {
+  const auto json = nlohmann::json::parse(report_json(full_report("sim")));
+  EXPECT_TRUE(json.at("host").at("peak_rss_bytes").is_number_integer());
 }
 
 TEST(Report, HostCanBeLeftOut) {

@@ -50,6 +50,11 @@ TEST(YamlTree, KeepsStructureTextAndPlaces) {
   EXPECT_EQ(list.items[1].items[0].column, 9);
 }
 
+TEST(YamlTree, ATabInTheIndentationIsNamed) {
+  EXPECT_EQ(refusal("a:\n\tb: 1\n"), "2:1: a tab in the indentation: YAML indents with spaces");
+  EXPECT_TRUE(refused_with("a: 1: 2\n", "not valid YAML: illegal map value"));
+}
+
 TEST(YamlTree, EmptyTextIsNull) {
   EXPECT_EQ(parse_yaml_tree("", "f.yaml").kind, Kind::null);
   EXPECT_EQ(parse_yaml_tree("# only a comment\n", "f.yaml").kind, Kind::null);
