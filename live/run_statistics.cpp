@@ -43,10 +43,10 @@ double RunStatistics::final_loss() const {
 
 void RunStatistics::fill(Report& report) const {
   report.set_steps_completed(steps_);
-  report.set_elapsed_s(to_seconds(last_commit_));
   if (steps_ == 0) return;
   const Job& job = scenario_.job();
   const double elapsed = to_seconds(last_commit_);
+  report.set_elapsed_s(elapsed);
   const double steps = static_cast<double>(steps_);
   report.set_step_time_s(median(intervals_));
   report.set_tokens_per_s(steps * job.global_batch() * job.sequence_length() / elapsed);

@@ -1,5 +1,6 @@
 #include "sim/sim_backend.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 
@@ -10,11 +11,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/sim/run.hpp"
+#include "topologies/builder.hpp"
 #include "traces/trace.pb.h"
 
 namespace orrery {
 namespace {
 
+using testing::numbers_in_child;
 using testing::simulate;
 using testing::simulate_example;
 using testing::small_scenario;
@@ -258,6 +261,34 @@ TEST(SimBackend, ThousandsOfRanksInFullDetail) {
   const Report full = simulate(loaded, {.full_detail = true, .record = {}, .timeline = {}});
   EXPECT_EQ(full.rank_classes(), 128u);
   EXPECT_NEAR(full.step_time_s(), simulate(loaded).step_time_s(), 1e-9);
+}
+
+TEST(SimBackend, TimeNeverGoesBackAfterARest) {
+  const std::vector<double> seen = numbers_in_child([] {
+    const LoadedScenario loaded =
+        small_scenario(1, 1, 8, "faults:\n  - {at_step: 4, rank: 3, slow: 2}\n");
+    RunRequest request;
+    *request.mutable_scenario() = loaded.scenario;
+    request.set_full_detail(true);
+    const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
+    SimBackend backend(request, cluster, {});
+    Needs needs;
+    needs.signals = kSteps;
+    needs.tick_period = 10'000'000;
+    backend.begin(needs);
+    std::vector<double> times;
+    bool rest = true;
+    while (const auto observation = backend.next()) {
+      times.push_back(to_seconds(observation->now));
+      for (const Event& event : observation->events) {
+        if (const auto* done = std::get_if<StepDone>(&event)) rest = done->step < 3;
+      }
+      backend.apply({}, rest);
+    }
+    return times;
+  });
+  EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+  EXPECT_GT(seen.size(), 40u) << "ticks come back after the rest";
 }
 
 // ---- folded against full ------------------------------------------------------------------
