@@ -211,4 +211,6 @@ def _named(policy: Union[str, Mapping[str, Any], Policy]) -> "tuple[str, Dict[st
             raise ValueError(f"a policy has a name and parameters, not {sorted(policy)}")
         parameters = policy.get("parameters") or {}
         return str(policy["name"]), {key: _scalar(value) for key, value in parameters.items()}
+    if isinstance(policy, type) and issubclass(policy, Policy):
+        raise TypeError(f"a policy is an object: {policy.__name__}(), not the class itself")
     raise TypeError(f"a policy is a name, a dict or an orrery.Policy, not {policy!r}")

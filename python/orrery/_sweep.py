@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -53,8 +53,11 @@ def sweep(
     InputError
         If a point cannot be run; nothing is started before all points were checked.
     ValueError
-        If the grid or `workers` is empty.
+        If the grid or `workers` is empty, or a key has no list of values.
     """
+    for key, values in grid.items():
+        if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+            raise ValueError(f"a grid has a list of values for each key; {key!r} has {values!r}")
     points = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
     if not grid or not points:
         raise ValueError("an empty grid: every key needs at least one value")

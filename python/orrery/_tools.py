@@ -69,6 +69,8 @@ class JobsReport:
         return dict(self._values)
 
     def __repr__(self) -> str:
+        if self.jct_mean_s is None:
+            return f"<orrery.JobsReport: 0 of {self.jobs_in} jobs ended>"
         return (
             f"<orrery.JobsReport: {self.jobs_out} jobs, mean completion {self.jct_mean_s:.1f} s, "
             f"mean queue {self.queue_mean_s:.1f} s, utilization {self.utilization:.4f}>"
@@ -104,7 +106,12 @@ def jobs(
     ------
     InputError
         For a bad trace, with its line, and for an unknown policy or placement.
+    ValueError
+        For a cluster without nodes or GPUs, or one that is too large.
     """
+    for name, count, most in (("nodes", nodes, 131072), ("gpus_per_node", gpus_per_node, 128)):
+        if not 1 <= count <= most:
+            raise ValueError(f"{name} is from 1 to {most}, not {count!r}")
     return JobsReport(
         json.loads(_core.jobs(os.fspath(trace), nodes, gpus_per_node, policy, placement))
     )

@@ -91,3 +91,11 @@ except KeyboardInterrupt:
     finally:
         process.kill()
     assert (out, process.returncode) == ("interrupted 3\n", 0), error
+
+
+def test_a_policy_class_is_not_a_policy():
+    class Mine(orrery.Policy):
+        pass
+
+    with pytest.raises(TypeError, match=r"Mine\(\), not the class"):
+        orrery.simulate(STRAGGLER, policy=Mine)

@@ -50,3 +50,9 @@ def test_senseless_grids(grid, workers, said):
 def test_a_failing_run_ends_the_sweep():
     with pytest.raises(orrery.UsageError, match="statik"):
         orrery.sweep(STRAGGLER, {"policy": ["static", "statik"]}, progress=False)
+
+
+@pytest.mark.parametrize("values", ["static", 1])
+def test_a_key_without_a_list_is_refused(values):
+    with pytest.raises(ValueError, match="'policy' has"):
+        orrery.sweep(STRAGGLER, {"policy": values}, progress=False)

@@ -26,3 +26,17 @@ def test_jobs(tmp_path):
     assert "2 jobs" in repr(sjf) and sjf.to_dict()["utilization"] == 1
     with pytest.raises(orrery.Error, match="sjf"):
         orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="sjff")
+
+
+def test_a_cluster_that_cannot_be_is_refused(tmp_path):
+    for nodes, per_node in ((-3, 8), (0, 8), (3, 129)):
+        with pytest.raises(ValueError, match="is from 1 to"):
+            orrery.jobs(tmp_path / "trace.csv", nodes=nodes, gpus_per_node=per_node)
+
+
+def test_jobs_that_never_ran_are_not_known(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\n1,0,2,100\n")
+    report = orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="static")
+    assert report.jct_mean_s is None
+    assert "0 of 1 jobs" in repr(report)
