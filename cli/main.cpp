@@ -22,7 +22,7 @@ constexpr const char* kAbout =
     "Orrery rehearses GPU-cluster policies in simulation and runs the same policies live.";
 constexpr const char* kFooter =
     "Exit codes: 0 ok; 1 a stated goal or comparison failed; 2 usage; 3 bad input;\n"
-    "4 environment; 5 internal; 130 interrupted.";
+    "4 environment; 5 internal; 130 interrupted (143: by SIGTERM).";
 
 void declare(CLI::App& app, Action& chosen) {
   app.set_version_flag("--version", "orrery " + version(), "print the version");
@@ -62,7 +62,7 @@ int parse_and_run(int argc, char** argv) {
     }
     return code;
   } catch (const Interrupted&) {
-    return fail(kInterruptedCode, "interrupted");
+    return fail(interrupted_code(), "interrupted");
   } catch (const Error& error) {
     return fail(static_cast<int>(error.kind()), error.what());
   }

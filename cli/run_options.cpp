@@ -24,22 +24,26 @@ constexpr std::int64_t kLargestSeed = 1'000'000'000'000'000'000;  // as in scena
 
 volatile std::sig_atomic_t interrupt_seen = 0;
 
-void on_interrupt(int) { interrupt_seen = 1; }
+void on_interrupt(int number) { interrupt_seen = number; }
 
-/// SIGINT sets a flag for as long as this lives.
+/// SIGINT and SIGTERM set a flag for as long as this lives: the run takes what is unfinished away.
 class InterruptGuard {
  public:
   InterruptGuard() {
     struct sigaction action {};
     action.sa_handler = on_interrupt;
-    sigaction(SIGINT, &action, &before_);
+    sigaction(SIGINT, &action, &before_int_);
+    sigaction(SIGTERM, &action, &before_term_);
   }
-  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  ~InterruptGuard() {
+    sigaction(SIGINT, &before_int_, nullptr);
+    sigaction(SIGTERM, &before_term_, nullptr);
+  }
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
  private:
-  struct sigaction before_ {};
+  struct sigaction before_int_ {}, before_term_ {};
 };
 
 /// One line on standard error that rewrites itself. Polled about ten times a second by the run,
@@ -116,6 +120,8 @@ void RunOptions::add_record(CLI::App& command) {
 void RunOptions::add_json(CLI::App& command) {
   command.add_flag("--json", json, "print one JSON object instead of the summary");
 }
+
+int interrupted_code() { return 128 + interrupt_seen; }
 
 Report run(const std::string& worker, const RunRequest& request, const SourceMap& places) {
   interrupt_seen = 0;

@@ -14,8 +14,9 @@
 
 namespace orrery::cli {
 
-/// The exit code that shells give to a program that SIGINT ended.
-inline constexpr int kInterruptedCode = 130;
+/// The exit code that shells give to a program that the last signal ended: 130 after SIGINT, 143
+/// after SIGTERM.
+int interrupted_code();
 
 struct RunOptions {
   std::string file;
@@ -35,7 +36,7 @@ struct RunOptions {
 
 /// Runs `request` in a worker process ("orrery-sim", "orrery-live"). Shows a progress line on a
 /// terminal once the run has taken about a second. Throws what run_in_worker() throws, bad input
-/// with its place of `places`: Interrupted after SIGINT.
+/// with its place of `places`: Interrupted after SIGINT or SIGTERM.
 Report run(const std::string& worker, const RunRequest& request, const SourceMap& places);
 
 /// Prints a report to standard output. Returns the exit code: goal_missed if a failure ended the

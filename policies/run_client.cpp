@@ -122,9 +122,9 @@ class Session {
     try {
       bytes = read_message(child_.channel());
     } catch (const Error&) {
-      throw died();  // in the middle of a message
+      end_early();  // in the middle of a message
     }
-    if (!bytes) throw died();
+    if (!bytes) end_early();
     ensure(message.ParseFromString(*bytes), "a worker sends WorkerMessages");
     return message;
   }
@@ -152,6 +152,12 @@ class Session {
     if (const auto status = child_.wait_for(kEndGrace)) return *status;
     child_.signal(SIGKILL);
     return child_.wait();
+  }
+
+  /// Ctrl-C reaches the worker too, and may end it before this process looks at its own flag.
+  [[noreturn]] void end_early() {
+    if (interrupted_ && interrupted_()) throw Interrupted();
+    throw died();
   }
 
   WorkerDied died() {

@@ -37,6 +37,17 @@ def test_an_interrupt_ends_the_run(long_run):
     wait_until(lambda: not alive(worker))
 
 
+def test_a_request_to_end_leaves_no_unfinished_log(tmp_path):
+    process = subprocess.Popen(
+        [PROGRAM, "live", STRAGGLER, "--record", tmp_path / "log"], stderr=subprocess.PIPE
+    )
+    wait_until(lambda: list(tmp_path.iterdir()))
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=20)[1] == b"interrupted\n"
+    assert process.returncode == 143
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_killed_worker_is_an_internal_error(long_run):
     process, worker = long_run
     os.kill(worker, signal.SIGKILL)
