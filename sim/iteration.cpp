@@ -145,8 +145,8 @@ void Execution::lay_out() {
          "the engine has a host for every simulated worker");
   if (in_.plan.slots.size() <= in_.engine.links()) return;
   throw Error(ErrorKind::bad_input,
-              fmt::format("too many different faults at once: a step needs {} links that differ, "
-                          "at most {} are simulated",
+              fmt::format("faults: too many different ones at once: a step needs {} links that "
+                          "differ, at most {} are simulated",
                           in_.plan.slots.size(), in_.engine.links()));
 }
 

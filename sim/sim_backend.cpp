@@ -47,9 +47,9 @@ void check_memory(const StepGraph& graph, const Cluster& cluster) {
     if (use.total().value <= room) continue;
     const auto gib = [](Bytes bytes) { return bytes.value / (1ull << 30); };
     throw Error(ErrorKind::bad_input,
-                fmt::format("job.layout: out of memory: stage {} needs {:.1f} GiB per GPU, {} has {:.1f} GiB "
-                            "(parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, activations "
-                            "{:.1f}, buffers {:.1f})",
+                fmt::format("job.layout: out of memory: stage {} needs {:.1f} GiB per GPU, {} has "
+                            "{:.1f} GiB (parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, "
+                            "activations {:.1f}, buffers {:.1f})",
                             stage, gib(use.total()), cluster.gpu_model().name, gib({room}),
                             gib(use.parameters), gib(use.gradients), gib(use.optimizer),
                             gib(use.activations), gib(use.buffers)));
