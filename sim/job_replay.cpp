@@ -32,6 +32,16 @@ JobSpec spec_of(const TraceJob& job, std::uint32_t number) {
   return spec;
 }
 
+void check_fits(const std::vector<TraceJob>& jobs, const Cluster& cluster,
+                const std::string& file) {
+  for (const TraceJob& job : jobs) {
+    if (job.gpus <= cluster.gpus()) continue;
+    throw Error(SourcePlace{.file = file, .line = job.line, .line_text = ""},
+                fmt::format("job {} needs {} GPUs, there are {}", job.id, job.gpus,
+                            cluster.gpus()));
+  }
+}
+
 double at_share(const std::vector<std::int64_t>& sorted, double share) {
   return static_cast<double>(
       sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size()))]);
@@ -43,10 +53,6 @@ JobReplayBackend::JobReplayBackend(const std::vector<TraceJob>& jobs, const Clus
     : world_(cluster), trace_(by_submission(jobs)) {
   jobs_.reserve(trace_.size());
   for (const TraceJob& job : trace_) {
-    if (job.gpus > cluster.gpus()) {
-      throw Error(ErrorKind::bad_input, fmt::format("job {} needs {} GPUs, there are {}", job.id,
-                                                    job.gpus, cluster.gpus()));
-    }
     jobs_.push_back({.submit_s = job.submit_s, .duration_s = job.duration_s, .gpus = job.gpus});
   }
 }
@@ -152,6 +158,7 @@ void JobReplayBackend::fill(JobsReport& report) const {
 JobsReport replay_jobs(const std::vector<TraceJob>& jobs, const JobReplay& replay, Policy& policy,
                        const std::string& record_path) {
   const Cluster cluster = cluster_of(replay);
+  check_fits(jobs, cluster, replay.trace());
   JobReplayBackend backend(jobs, cluster);
   LogHeader header;
   header.set_version(version());

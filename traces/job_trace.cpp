@@ -93,6 +93,7 @@ class CsvReader {
     return value;
   }
 
+  int line_number() const { return line_number_; }
   bool is_blank() const { return line_.empty(); }
 
  private:
@@ -143,6 +144,7 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   job.gpus = static_cast<std::uint32_t>(
       reader.number(fields[columns.gpus], "num_gpus", 1, kMostGpus));
   job.duration_s = reader.number(fields[columns.duration], "duration_s", 0, kLatestSecond);
+  job.line = reader.line_number();
   if (columns.pool) job.pool = std::string(fields[*columns.pool]);
   return job;
 }

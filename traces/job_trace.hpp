@@ -16,6 +16,7 @@ struct TraceJob {
   std::uint32_t gpus = 0;
   std::int64_t duration_s = 0;
   std::string pool;
+  int line = 1;  ///< of the file, from 1
 };
 
 /// In file order. Throws bad_input with file:line:column: a missing column, a number that is

@@ -90,3 +90,11 @@ def test_jobs_that_never_ran_are_a_missed_goal(tmp_path):
     assert "not known" in result.stdout
     report = json.loads(orrery(*where, "--json").stdout)
     assert (report["jobs_in"], report["jobs_out"], report["jct_mean_s"]) == (1, 0, None)
+
+
+def test_a_job_larger_than_the_cluster_has_its_line(tmp_path):
+    trace = tmp_path / "two.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,5\nb,0,9,5\n")
+    result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 8, "--policy", "fifo")
+    assert result.returncode == 3
+    assert result.stderr == f"{trace}:3:1: error: job b needs 9 GPUs, there are 8\n"

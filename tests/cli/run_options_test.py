@@ -2,12 +2,14 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import stat
 import subprocess
 import time
 
+import pytest
 from conftest import EXAMPLES, PROGRAM, STRAGGLER, alive, orrery, wait_until
 
 
@@ -105,3 +107,31 @@ def test_what_cannot_be_written_is_an_environment_error():
         run = subprocess.run([PROGRAM, "simulate", STRAGGLER], stdout=full, stderr=subprocess.PIPE)
     assert run.returncode == 4
     assert b"standard output" in run.stderr
+
+
+@pytest.mark.parametrize("terminal, shown", [("dumb", False), ("xterm", True)])
+def test_the_progress_line_needs_a_terminal_that_can_rewrite_it(terminal, shown):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [PROGRAM, "simulate", STRAGGLER, "--detail", "full", "--set", "run.steps=100000000"],
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": terminal},
+    )
+    os.close(theirs)
+    text = b""
+    if shown:
+        while b"\x1b[Kstep " not in text:
+            text += os.read(ours, 4096)
+    else:
+        time.sleep(3)  # a line would come after one
+    process.send_signal(signal.SIGINT)
+    try:
+        while block := os.read(ours, 4096):
+            text += block
+    except OSError:  # how a terminal says that the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait(timeout=20) == 130
+    assert (b"\x1b[" in text) == shown
+    assert text.endswith(b"interrupted\r\n")
