@@ -68,6 +68,7 @@ GrpcFabric::Impl::~Impl() {
   if (pong_reader.joinable()) pong_reader.join();
   if (next) next->Finish();
   if (server) server->Shutdown(std::chrono::system_clock::now());
+  const std::scoped_lock lock(mutex);  // whoever served a link has let go of what goes away now
 }
 
 /// Only the previous rank may link, and only once: a second link would mix its pieces in.
