@@ -128,7 +128,8 @@ TEST(Trainer, SnapshotCountsWhatIsDone) {
   const ProgressSample sample = rig.trainer.snapshot();
   EXPECT_EQ(sample.step(), 2u);
   EXPECT_EQ(sample.micro_batches_done(), 3);
-  EXPECT_GE(sample.busy(), 60 * kMs);
+  // The wait for the pace counts; what passes between two micro-batches does not.
+  EXPECT_GT(sample.busy(), 50 * kMs);
   EXPECT_GT(sample.bytes_moved(), 0);
   EXPECT_GT(sample.cpu(), 0);
 }
