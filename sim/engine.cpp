@@ -22,6 +22,7 @@ using simgrid::kernel::timer::Timer;
 // SimGrid rounds small numbers away; nanoseconds of work and parts of a byte keep clear of that.
 constexpr double kUnitsOfWork = 1e9;
 constexpr double kUnitsOfByte = 256;
+constexpr double kSameInstant = 1e-9;  // seconds: the precision given to SimGrid
 
 /// A zone whose every route is the set of links laid out for the flow about to start.
 class LaidOutZone : public simgrid::kernel::routing::NetZoneImpl {
@@ -59,7 +60,9 @@ struct Engine::State {
   struct Activity {
     s4u::ActivityPtr activity;
     Done done;
-    std::int64_t host = -1;  ///< of a computation
+    std::int64_t host = -1;  ///< of a computation, which alone has the next two
+    double units = 0;        ///< its amount ...
+    double since = 0;        ///< ... and when it began
   };
 
   std::unique_ptr<s4u::Engine> simgrid;
@@ -146,7 +149,7 @@ Engine::Handle Engine::State::start_compute(Handle handle, std::uint32_t host, d
   exec->set_flops_amount(units);
   exec->set_host(hosts[host]);
   exec->set_data(reinterpret_cast<void*>(handle));
-  active[handle] = {exec, std::move(done), host};
+  active[handle] = {exec, std::move(done), host, units, s4u::Engine::get_clock()};
   exec->start();
   return handle;
 }
@@ -219,15 +222,13 @@ void Engine::set_speed(std::uint32_t host, double speed) {
     }
   }
   for (const Handle handle : running) {
+    // Reckoned here: SimGrid aborts when asked what is left of an activity that ends right now.
+    const State::Activity& entry = state.active.at(handle);
+    const double left = entry.units - (now() - entry.since) * kUnitsOfWork;
+    if (left <= kSameInstant * kUnitsOfWork) continue;
     auto found = state.active.extract(handle);
-    const double left = found.mapped().activity->get_remaining() * before / speed;
     state.give_up(found.mapped().activity);
-    if (left > 0) {
-      state.start_compute(handle, host, left, std::move(found.mapped().done));
-    } else {
-      state.active[handle] = {nullptr, std::move(found.mapped().done), host};
-      state.mark_ready(handle, true);
-    }
+    state.start_compute(handle, host, left * before / speed, std::move(found.mapped().done));
   }
 }
 

@@ -113,6 +113,45 @@ TEST(Drive, WhatTheBackendLacksIsNamed) {
   EXPECT_EQ(policy.calls, 0);
 }
 
+/// A world whose clock stands still.
+class Frozen : public toy::ToyBackend {
+ public:
+  using ToyBackend::ToyBackend;
+  std::optional<Observation> next() override {
+    auto seen = ToyBackend::next();
+    if (seen) seen->now = 0;
+    return seen;
+  }
+};
+
+/// Decides in every call.
+class Restless : public Policy {
+ public:
+  Needs needs() const override { return {.tick_period = toy::kTick}; }
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+  void observe(Context&, const Observation&, DecisionList& decisions) override {
+    decisions.add(WakeMe{1}, "again");
+  }
+};
+
+TEST(Drive, DecidingWithoutEndAtOneInstantEndsTheRun) {
+  const Cluster cluster = toy::cluster();
+  Rng rng(1);
+  Context context{rng, {}};
+  Restless policy;
+  Frozen frozen(cluster, 1'000'000);
+  try {
+    drive(policy, frozen, context);
+    FAIL() << "it ended by itself";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_NE(error.message().find("1000 times in a row at 0 s"), std::string::npos)
+        << error.message();
+  }
+  toy::ToyBackend moving(cluster, 100);
+  EXPECT_GT(drive(policy, moving, context), 1000u);
+}
+
 TEST(PolicyStack, NeedsAreTheUnionAndTicksTheShortest) {
   PolicyStack policies = stack(
       member("a", Family::scheduling, idle({1, 2, 500})),

@@ -81,6 +81,25 @@ TEST(Engine, HostThatSlowsDownMidwayEndsExactly) {
   EXPECT_NEAR(t[0], 1.5 + 1.25 / 2, 1e-9);
 }
 
+TEST(Engine, SpeedChangeAtTheEndOfAComputationComesTooLate) {
+  const auto t = numbers_in_child([] {
+    Engine engine(2, 1);
+    std::vector<double> ends;
+    engine.after(0, [&] {
+      engine.after(1.0, [&] { engine.set_speed(0, 0.25); });
+      for (const std::uint32_t host : {0u, 1u}) {
+        engine.compute(host, 1.0, [&](bool) { ends.push_back(engine.now()); });
+      }
+      engine.after(1.0, [&] { engine.set_speed(1, 0.25); });
+    });
+    engine.run();
+    return ends;
+  });
+  ASSERT_EQ(t.size(), 2u);
+  EXPECT_NEAR(t[0], 1, 1e-9);
+  EXPECT_NEAR(t[1], 1, 1e-9);
+}
+
 TEST(Engine, BandwidthChangesMidFlow) {
   const auto t = numbers_in_child([] {
     Engine engine(1, 1);
