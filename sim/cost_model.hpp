@@ -1,9 +1,10 @@
 // What a block of work costs on a GPU: a roofline per kernel with an efficiency that depends on
 // the shape, and closed-form ring collectives inside the node. Called by the simulator for every
-// block once per run; needs no engine. Thread-safe: no state.
+// block once per run; needs no engine. Errors: docs/accuracy.md. Thread-safe: no state.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/units.hpp"
@@ -12,23 +13,25 @@
 
 namespace orrery {
 
-/// Efficiency of kernels and links: an input beside the hardware's data sheet, because it belongs
-/// to the software stack. The defaults' sources stand in cost_model.cpp.
+/// What kernels and links of a GPU family reach: shares of the data sheet's rates. Fields and
+/// ranges: KernelProfile in topologies/topology.proto; values: topologies/catalog/kernels.yaml.
 struct CostProfile {
-  double gemm_peak = 0;       ///< share of the dense peak that a very large product reaches
-  double gemm_half_m = 0;     ///< rows at which half of that is reached; likewise n and k
-  double gemm_half_n = 0;
-  double gemm_half_k = 0;
-  double attention_peak = 0;  ///< the same for fused attention, by sequence length
-  double attention_half = 0;
-  double memory = 0;          ///< share of the peak memory bandwidth
-  double nvlink = 0;          ///< share of NVLink's (or PCIe's) rate that a ring reaches
-  double network = 0;         ///< share of a NIC's or switch port's rate that a flow reaches
-  Seconds kernel_start;       ///< gap before each kernel
+  double gemm_peak = 0, gemm_half_m = 0, gemm_half_n = 0, gemm_half_k = 0;
+  double gemm_memory = 0;
+  Seconds gemm_start;             ///< gap before each product and each attention
+  double attention_peak = 0, attention_half = 0;
+  double attention_backward = 0;  ///< rate over the forward pass's
+  double norm = 0, activation = 0, rotary = 0, residual = 0, embedding = 0;
+  Seconds memory_start;           ///< gap before each memory-bound operator
+  double nvlink = 0;              ///< share of NVLink's (or PCIe's) rate that a ring reaches
+  double nvlink_all_reduce = 0;   ///< the same for all-reduces, which the switch may add up
+  double nvlink_pair_loss = 0;    ///< among n: (1 - loss / n) / (1 - loss / 8) of that
+  Seconds nvlink_start, nvlink_fill;
+  double network = 0;             ///< share of a NIC's or switch port's rate that a flow reaches
 };
 
-/// Fitted to published measurements (see the source file); one for all GPU models.
-const CostProfile& default_cost_profile();
+/// The shipped profile of a GPU model by name (kernel_profile() says which).
+CostProfile cost_profile(const std::string& gpu);
 
 struct BlockPrice {
   Seconds compute;  ///< grows when the GPU is slow

@@ -31,7 +31,7 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
       graph_(graph),
       placement_(placement),
       options_(options),
-      profile_(default_cost_profile()),
+      profile_(cost_profile(cluster.gpu_model().name)),
       engine_(hosts_needed(graph, options.full_detail),
               links_needed(cluster, graph, options.full_detail)) {
   const Precision precision = precision_named(graph.job().precision());

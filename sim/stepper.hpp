@@ -73,7 +73,7 @@ class Stepper {
   StepGraph& graph_;
   const std::vector<GpuId>& placement_;
   Options options_;
-  const CostProfile& profile_;
+  const CostProfile profile_;
   std::vector<BlockPrice> prices_;
   Engine engine_;
   std::map<Key, std::shared_ptr<const SimulatedStep>> memo_;

@@ -1,13 +1,16 @@
 #include "topologies/catalog.hpp"
 
+#include <algorithm>
 #include <string_view>
 
+#include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "topologies/builder.hpp"
 
 namespace orrery {
 namespace embedded {
 extern const std::string_view gpus_yaml;
+extern const std::string_view kernels_yaml;
 extern const std::string_view presets_yaml;
 }  // namespace embedded
 
@@ -21,12 +24,33 @@ Catalog load_catalog(std::string_view text, const std::string& file) {
   return catalog;
 }
 
+bool lists(const google::protobuf::RepeatedPtrField<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 }  // namespace
 
 const GpuCatalog& gpu_catalog() {
   static const auto catalog =
       load_catalog<GpuCatalog>(embedded::gpus_yaml, "topologies/catalog/gpus.yaml");
   return catalog;
+}
+
+const KernelCatalog& kernel_catalog() {
+  static const auto catalog =
+      load_catalog<KernelCatalog>(embedded::kernels_yaml, "topologies/catalog/kernels.yaml");
+  return catalog;
+}
+
+const KernelProfile& kernel_profile(const std::string& gpu) {
+  const KernelCatalog& catalog = kernel_catalog();
+  const KernelProfile* fallback = nullptr;
+  for (const KernelProfile& profile : catalog.profiles()) {
+    if (lists(profile.gpus(), gpu) || lists(profile.stands_in_for(), gpu)) return profile;
+    if (profile.name() == catalog.fallback()) fallback = &profile;
+  }
+  ensure(fallback != nullptr, "the fallback of kernels.yaml is one of its profiles");
+  return *fallback;
 }
 
 const PresetCatalog& preset_catalog() {

@@ -1,5 +1,5 @@
-// The shipped GPU models and cluster presets (catalog/*.yaml, embedded at build time), loaded by
-// the same strict loader as any file on first use. Thread-safe.
+// The shipped GPU models, kernel profiles and presets (catalog/*.yaml, embedded at build time),
+// loaded by the same strict loader as any file on first use. Thread-safe.
 #pragma once
 
 #include <string>
@@ -10,6 +10,11 @@
 namespace orrery {
 
 const GpuCatalog& gpu_catalog();
+const KernelCatalog& kernel_catalog();
 const PresetCatalog& preset_catalog();
+
+/// The fitted profile of a GPU model: the one that lists it, else the one that stands in for it,
+/// else the catalogue's fallback.
+const KernelProfile& kernel_profile(const std::string& gpu);
 
 }  // namespace orrery

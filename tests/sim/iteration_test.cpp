@@ -27,7 +27,7 @@ struct Bench {
                       .placement = placement, .state = state, .micro_batches = shares});
   }
 
-  const CostProfile& profile = default_cost_profile();
+  const CostProfile profile = cost_profile("H100");
   Cluster cluster;
   StepGraph graph;
   std::vector<GpuId> placement;

@@ -20,7 +20,7 @@ class PlanTest : public ::testing::Test {
     placement_.clear();
     for (std::uint32_t i = 0; i < graph_->ranks(); ++i) placement_.push_back({i});
     const std::vector<std::uint32_t> shares(graph_->data(), 8);
-    return make_plan({.cluster = *cluster_, .graph = *graph_, .profile = default_cost_profile(),
+    return make_plan({.cluster = *cluster_, .graph = *graph_, .profile = cost_profile("H100"),
                       .placement = placement_, .state = state, .micro_batches = shares,
                       .full_detail = full});
   }
@@ -58,7 +58,7 @@ TEST_F(PlanTest, DegradedNicSetsItsReplicaApart) {
   ASSERT_EQ(plan.rings[0].parts.size(), 1u);
   ASSERT_EQ(plan.rings[0].parts[0].links.size(), 1u);
   const Slot& slot = plan.slots[plan.rings[0].parts[0].links[0]];
-  EXPECT_DOUBLE_EQ(slot.bandwidth, 50e9 * default_cost_profile().network / 4);
+  EXPECT_DOUBLE_EQ(slot.bandwidth, 50e9 * cost_profile("H100").network / 4);
 }
 
 TEST_F(PlanTest, FullDetailKeepsRailsApart) {
@@ -74,7 +74,7 @@ TEST_F(PlanTest, PinnedLinksStayVisible) {
   const std::vector<std::uint32_t> shares(4, 8);
   const HardwareState state;
   const Plan plan = make_plan({.cluster = *cluster_, .graph = *graph_,
-                               .profile = default_cost_profile(), .placement = placement_,
+                               .profile = cost_profile("H100"), .placement = placement_,
                                .state = state, .micro_batches = shares, .full_detail = false,
                                .apart = {{9}}, .pinned = {link}});
   ASSERT_EQ(plan.pinned.count(link.value), 1u);

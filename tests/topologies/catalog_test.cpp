@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -26,6 +27,18 @@ TEST(Catalog, RatesAreDenseAndConsistent) {
     EXPECT_LT(gpu.idle_power(), gpu.max_power() / 4) << gpu.name();
     EXPECT_GE(gpu.source_size(), 1) << gpu.name();
   }
+}
+
+TEST(Catalog, EveryModelIsInExactlyOneKernelProfile) {
+  std::multiset<std::string> listed;
+  for (const KernelProfile& profile : kernel_catalog().profiles()) {
+    listed.insert(profile.gpus().begin(), profile.gpus().end());
+    listed.insert(profile.stands_in_for().begin(), profile.stands_in_for().end());
+    EXPECT_GE(profile.source_size(), 1) << profile.name();
+  }
+  for (const std::string& name : gpu_names()) EXPECT_EQ(listed.count(name), 1u) << name;
+  EXPECT_EQ(listed.size(), gpu_names().size());
+  EXPECT_EQ(kernel_profile("unheard of").name(), kernel_catalog().fallback());
 }
 
 TEST(Catalog, EveryPresetBuildsAndIsNonBlocking) {

@@ -1,0 +1,434 @@
+"""Fits the coefficients of sim/cost_model.cpp to published component measurements.
+
+Reads gemms.csv, memops.csv and collectives.csv (training-runs/ below ORRERY_DATA, else
+../shared/data), fits per GPU family in log time, and writes topologies/catalog/kernels.yaml and
+docs/accuracy.md. No measured row is written. Rows under CC-BY-SA (mleng_*, mamf_finder) are
+compared with the fit and never enter it. Needs numpy and scipy.
+
+    python3 python/calibration/fit_components.py            # fit, print, write both files
+    python3 python/calibration/fit_components.py --check    # fail if they are not up to date
+"""
+
+import argparse
+import collections
+import csv
+import os
+import pathlib
+import sys
+
+import numpy as np
+from scipy.optimize import least_squares
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data"))
+SHARE_ALIKE = ("mleng_", "mamf_finder")
+MIB = 2.0**20
+FEWEST_TOKENS = 1024  # below, operators run from the cache in a few ticks of a 1 us timer
+LINK_LATENCY = 1e-6  # a topology's default nvlink_latency, which the simulator adds per round
+
+
+class Family(collections.namedtuple("Family", "name models stands_in_for peak memory nvlink")):
+    """A family and the data-sheet rates of the GPUs measured (topologies/catalog/gpus.yaml)."""
+
+
+FAMILIES = (
+    Family("A100", ["A100-40GB", "A100-80GB"], [], 312e12, 2039e9, 300e9),
+    Family("H100", ["H100"], ["H200", "B200", "B300", "GB200", "GB300"], 989.4e12, 3350e9, 450e9),
+)
+
+# What a coefficient may be, and where the search starts.
+BOUNDS = {
+    "gemm_peak": (0.3, 1, 0.76), "gemm_half_m": (0.1, 2000, 50), "gemm_half_n": (0.1, 4000, 64),
+    "gemm_half_k": (0.1, 4000, 64), "gemm_memory": (0.2, 1, 0.85), "gemm_start": (1e-7, 2e-5, 2e-6),
+    "attention_peak": (0.1, 1, 0.5), "attention_half": (1, 4000, 200),
+    "norm": (0.02, 1, 0.5), "activation": (0.02, 1, 0.5), "rotary": (0.02, 1, 0.5),
+    "residual": (0.02, 1, 0.8), "embedding": (0.02, 1, 0.2), "memory_start": (1e-7, 2e-5, 2e-6),
+    "nvlink_all_reduce": (0.3, 1.2, 0.8), "nvlink_pair_loss": (0.001, 1, 0.3),
+    "nvlink_start": (1e-6, 1e-4, 3e-5), "nvlink_fill": (1e-7, 1e-3, 3e-5),
+}
+GEMM = ["gemm_peak", "gemm_half_m", "gemm_half_n", "gemm_half_k", "gemm_memory", "gemm_start"]
+OPERATORS = {"input_layernorm": "norm", "mlp_act": "activation", "attn_rope": "rotary",
+             "add": "residual", "emb": "embedding"}
+MEMORY = list(OPERATORS.values()) + ["memory_start"]
+COLLECTIVE = ["nvlink_all_reduce", "nvlink_pair_loss", "nvlink_start", "nvlink_fill"]
+# The backward pass's rate over the forward pass's: no row measures it. Rounded from the figures of
+# the FlashAttention-2 and -3 papers, head dimension 128.
+ATTENTION_BACKWARD = 0.85
+
+
+def saturation(size, half):
+    return size / (size + half)
+
+
+def gemm_time(family, c, rows):
+    m, n, k = rows["m"], rows["n"], rows["k"]
+    share = (c["gemm_peak"] * saturation(m, c["gemm_half_m"]) * saturation(n, c["gemm_half_n"]) *
+             saturation(k, c["gemm_half_k"]))
+    arithmetic = 2 * m * n * k / (family.peak * share)
+    moved = 2 * (m * n + n * k + m * k) / (family.memory * c["gemm_memory"])
+    return np.maximum(arithmetic, moved) + c["gemm_start"]
+
+
+def attention_time(family, c, rows):
+    return 1 / (family.peak * c["attention_peak"] * saturation(rows["m"], c["attention_half"]))
+
+
+def memory_time(family, c, rows):
+    share = np.array([c[kind] for kind in rows["kind"]])
+    return rows["bytes"] / (family.memory * share) + c["memory_start"]
+
+
+def all_reduce_time(family, c, rows):
+    n = rows["ranks"]
+    fewer = (1 - c["nvlink_pair_loss"] / n) / (1 - c["nvlink_pair_loss"] / 8)
+    rate = family.nvlink * c["nvlink_all_reduce"] * fewer
+    transfer = rows["bytes"] * 2 * (n - 1) / n / rate
+    piped = transfer + 2 * np.sqrt(transfer * c["nvlink_fill"])
+    return c["nvlink_start"] + 2 * (n - 1) * LINK_LATENCY + piped
+
+
+def fit(names, model, family, rows, fixed=None):
+    """Robust least squares over log(model / measured); the coefficients are searched as logs."""
+    low, high, start = np.log([BOUNDS[name] for name in names]).T
+
+    def values(logs):
+        return dict(fixed or {}, **dict(zip(names, np.exp(logs))))
+
+    def residuals(logs):
+        return np.log(model(family, values(logs), rows) / rows["time"])
+
+    found = least_squares(residuals, start, bounds=(low, high), loss="soft_l1", f_scale=0.05)
+    return values(found.x)
+
+
+def pick(rows, mask):
+    return {name: column[mask] for name, column in rows.items()}
+
+
+def read(name):
+    with open(DATA / "training-runs" / name, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def columns(rows, **made):
+    table = {name: np.array([of(row) for row in rows]) for name, of in made.items()}
+    for name, column in table.items():
+        if column.dtype.kind in "iu":
+            table[name] = column.astype(float)
+    return table
+
+
+def number(row, name):
+    return float(row[name])
+
+
+def gemm_rows(family):
+    rows = [r for r in read("gemms.csv") if r["source_key"] == "vidur_" + family.name.lower()]
+    return columns(rows, m=lambda r: number(r, "m"), n=lambda r: number(r, "n"),
+                   k=lambda r: number(r, "k"), time=lambda r: number(r, "time_us") * 1e-6,
+                   group=lambda r: r["op"].split()[1])
+
+
+def attention_rows(family):
+    """Rows that state a rate: time per FLOP. Fused kernels only, forward."""
+    def fused(row):
+        return (row["op"].startswith("attention") and row["gpu"].startswith(family.name) and
+                not row["source_key"].startswith(SHARE_ALIKE) and
+                any(name in row["op"] for name in ("Flash", "cuDNN")))
+    rows = [r for r in read("gemms.csv") if fused(r)]
+    return columns(rows, m=lambda r: number(r, "m"), time=lambda r: 1e-12 / number(r, "tflops"),
+                   group=lambda r: r["source_key"])
+
+
+def projections(family):
+    """Output widths of the query-key-value and of the first MLP product, by model and tp."""
+    found = {}
+    for row in read("gemms.csv"):
+        if row["source_key"] == "vidur_" + family.name.lower():
+            kind, model, tensor = row["op"].split()
+            found[kind, model, tensor.removeprefix("tp")] = number(row, "n")
+    return found
+
+
+def memory_bytes(row, widths):
+    """As the simulator counts them: 16-bit elements, passes are reads and writes."""
+    hidden, tensor = number(row, "hidden"), number(row, "tp")
+    tokens = number(row, "num_tokens")
+    if row["op"] == "attn_rope":
+        query = hidden / tensor
+        return 2 * 2 * tokens * (query + (widths["attn_qkv", row["model"], row["tp"]] - query) / 2)
+    if row["op"] == "mlp_act":
+        up = widths["mlp_up", row["model"], row["tp"]]
+        return 2 * tokens * (up + number(row, "ffn") / tensor)
+    return 2 * tokens * hidden * (3 if row["op"] == "add" else 2)
+
+
+def memory_rows(family):
+    widths = projections(family)
+    rows = [r for r in read("memops.csv") if r["gpu"] == family.name]
+    return columns(rows, bytes=lambda r: memory_bytes(r, widths), kind=lambda r: OPERATORS[r["op"]],
+                   time=lambda r: number(r, "time_us") * 1e-6, group=lambda r: r["model"],
+                   tokens=lambda r: number(r, "num_tokens"))
+
+
+def in_one_node(row, family, share_alike):
+    """All-reduces over NVSwitch; machines whose GPUs are linked in pairs are another thing."""
+    return (row["collective"] == "all_reduce" and row["gpu"].startswith(family.name) and
+            row["nodes"] == "1" and row["ranks"] and row["time_us"] and
+            "pairwise" not in row["source_key"] and number(row, "size_bytes") >= MIB and
+            row["source_key"].startswith(SHARE_ALIKE) == share_alike)
+
+
+def collective_rows(family, share_alike=False):
+    rows = [r for r in read("collectives.csv") if in_one_node(r, family, share_alike)]
+    return columns(rows, bytes=lambda r: number(r, "size_bytes"),
+                   ranks=lambda r: number(r, "ranks"),
+                   time=lambda r: number(r, "time_us") * 1e-6, group=lambda r: r["source_key"])
+
+
+def asymptote(gpu, nic, note=""):
+    for row in read("collectives.csv"):
+        if row["source_key"] == "nvidia_gtc24" and row["gpu"] == gpu and nic in row["nic"] and (
+                row["algo_note"] == note):
+            return number(row, "busbw_GBs") * 1e9
+    raise SystemExit(f"collectives.csv has no nvidia_gtc24 row {gpu} {nic} {note}")
+
+
+def network_share(family):
+    """Eight rails ringed at once, over what eight NICs carry."""
+    nic = {"A100": ("8x200Gb RDMA", 200e9), "H100": ("8x400Gb RDMA", 400e9)}[family.name]
+    return asymptote("DGX " + family.name, nic[0]) / nic[1]
+
+
+def ring_share(family, coefficients):
+    """In-switch reduction serves all-reduces only; a plain ring's bandwidth stands apart."""
+    if family.name == "H100":
+        return asymptote("H100", "NVLink4", "Ring") / family.nvlink
+    return coefficients["nvlink_all_reduce"]
+
+
+def held_out(names, model, family, rows, fixed=None, fitted=True):
+    """Relative error of each row under the fit to the `fitted` rows of all groups but its own."""
+    error = np.zeros(len(rows["time"]))
+    for group in sorted(set(rows["group"])):
+        out = rows["group"] == group
+        found = fit(names, model, family, pick(rows, ~out & fitted), fixed)
+        error[out] = model(family, found, pick(rows, out)) / rows["time"][out] - 1
+    return error
+
+
+def constant_rate(work, rows):
+    """The yardstick: one rate, the median of the other groups' rates."""
+    error = np.zeros(len(rows["time"]))
+    for group in sorted(set(rows["group"])):
+        out = rows["group"] == group
+        rate = np.median(work[~out] / rows["time"][~out])
+        error[out] = work[out] / rate / rows["time"][out] - 1
+    return error
+
+
+class Line:
+    """One line of the table: errors as fractions."""
+
+    def __init__(self, table, family, kind, error, shipped, yardstick):
+        self.key = (table, family.name, kind)
+        self.error, self.shipped, self.yardstick = error, shipped, yardstick
+
+    def text(self):
+        size = np.abs(self.error)
+        parts = [np.median(size), size.mean(), np.median(self.error), np.quantile(size, 0.9),
+                 np.median(np.abs(self.yardstick)), np.abs(self.yardstick).mean(),
+                 np.median(np.abs(self.shipped))]
+        return "| " + " | ".join([*self.key, str(len(size))] +
+                                 [f"{100 * part:.1f}%" for part in parts]) + " |"
+
+
+def gemm_lines(family, found, lines):
+    rows = gemm_rows(family)
+    found.update(fit(GEMM, gemm_time, family, rows))
+    error = held_out(GEMM, gemm_time, family, rows)
+    shipped = gemm_time(family, found, rows) / rows["time"] - 1
+    base = constant_rate(rows["m"] * rows["n"] * rows["k"], rows)
+    for kind, low, high in (("below 64 rows", 0, 64), ("64 to 1023 rows", 64, 1024),
+                            ("1024 rows and more", 1024, 1e9)):
+        part = (rows["m"] >= low) & (rows["m"] < high)
+        lines.append(Line("gemms", family, kind, error[part], shipped[part], base[part]))
+
+
+def attention_lines(family, found, lines, other):
+    rows = attention_rows(family)
+    names, fixed = ["attention_peak", "attention_half"], None
+    if len(rows["time"]) < 3:  # too few to say how it grows with the sequence: taken from `other`
+        names, fixed = names[:1], {"attention_half": other["attention_half"]}
+    found.update(fit(names, attention_time, family, rows, fixed))
+    found["attention_backward"] = ATTENTION_BACKWARD
+    if len(set(rows["group"])) < 2:
+        return
+    error = held_out(names, attention_time, family, rows, fixed)
+    shipped = attention_time(family, found, rows) / rows["time"] - 1
+    base = constant_rate(np.ones(len(error)), rows)
+    lines.append(Line("gemms", family, "fused attention", error, shipped, base))
+
+
+def memory_lines(family, found, lines):
+    rows = memory_rows(family)
+    large = rows["tokens"] >= FEWEST_TOKENS
+    found.update(fit(MEMORY, memory_time, family, pick(rows, large)))
+    error = held_out(MEMORY, memory_time, family, rows, fitted=large)
+    shipped = memory_time(family, found, rows) / rows["time"] - 1
+    base = constant_rate(rows["bytes"], rows)
+    for kind in OPERATORS.values():
+        for text, part in (("below 1024 tokens", ~large), ("1024 tokens and more", large)):
+            mask = part & (rows["kind"] == kind)
+            lines.append(Line("memops", family, f"{kind}, {text}", error[mask], shipped[mask],
+                              base[mask]))
+
+
+def collective_lines(family, found, lines):
+    rows = collective_rows(family)
+    found.update(fit(COLLECTIVE, all_reduce_time, family, rows))
+    found["nvlink"] = ring_share(family, found)
+    found["network"] = network_share(family)
+    error = held_out(COLLECTIVE, all_reduce_time, family, rows)
+    shipped = all_reduce_time(family, found, rows) / rows["time"] - 1
+    base = constant_rate(rows["bytes"] * (rows["ranks"] - 1) / rows["ranks"], rows)
+    for kind, part in (("all-reduce, below 32 MiB", rows["bytes"] < 32 * MIB),
+                       ("all-reduce, 32 MiB and more", rows["bytes"] >= 32 * MIB)):
+        lines.append(Line("collectives", family, kind, error[part], shipped[part], base[part]))
+
+
+def fit_all():
+    found = {family.name: {} for family in FAMILIES}
+    lines = []
+    for family in FAMILIES:
+        gemm_lines(family, found[family.name], lines)
+        memory_lines(family, found[family.name], lines)
+        collective_lines(family, found[family.name], lines)
+    for family in reversed(FAMILIES):
+        attention_lines(family, found[family.name], lines, found["H100"])
+    return found, sorted(lines, key=lambda line: line.key[:2])
+
+
+SOURCES = {
+    "A100": [
+        "Products, memory-bound operators: microsoft/vidur, profiling/compute/a100 (MIT)",
+        "Attention, forward: one row of Azure/AI-benchmarking-guide (MIT); its growth is H100's",
+        "Attention, backward over forward: FlashAttention-2 and -3 papers, rounded, not fitted",
+        "All-reduce in a node: VIA-Research/vTrain (KAIST, permissive), microsoft/vidur (MIT)",
+        "All-reduce in a node: Azure/AI-benchmarking-guide (MIT), aws-ofi-nccl issue (quoted)",
+        "Network: asymptote on a slide of NVIDIA's GTC 2024 talk on NCCL (quoted)",
+    ],
+    "H100": [
+        "Products, memory-bound operators: microsoft/vidur, profiling/compute/h100 (MIT)",
+        "Attention, forward: figures of the FlashAttention-3 paper, pytorch/benchmark (quoted)",
+        "Attention, forward: Azure/AI-benchmarking-guide (MIT)",
+        "Attention, backward over forward: FlashAttention-2 and -3 papers, rounded, not fitted",
+        "All-reduce in a node: Azure/AI-benchmarking-guide (MIT), microsoft/vidur (MIT)",
+        "Ring in a node, network: asymptotes on slides of NVIDIA's GTC 2024 talk on NCCL (quoted)",
+    ],
+}
+ORDER = ["gemm_peak", "gemm_half_m", "gemm_half_n", "gemm_half_k", "gemm_memory", "gemm_start",
+         "attention_peak", "attention_half", "attention_backward", "norm", "activation", "rotary",
+         "residual", "embedding", "memory_start", "nvlink", "nvlink_all_reduce",
+         "nvlink_pair_loss", "nvlink_start", "nvlink_fill", "network"]
+TIMES = ("_start", "_fill")
+
+
+def catalogue(found):
+    text = ("# Shares of a data sheet's rates that kernels and links reach, per GPU family. "
+            "Written by\n# python/calibration/fit_components.py from published measurements; "
+            "docs/accuracy.md says how\n# good the fit is. `stands_in_for`: GPUs without enough "
+            "measurements of their own.\nfallback: H100\nprofiles:\n")
+    for family in FAMILIES:
+        text += f"  - name: {family.name}\n    gpus: [{', '.join(family.models)}]\n"
+        if family.stands_in_for:
+            text += f"    stands_in_for: [{', '.join(family.stands_in_for)}]\n"
+        for name in ORDER:
+            value = found[family.name][name]
+            number_text = f"{value * 1e6:.3f} us" if name.endswith(TIMES) else f"{value:.4f}"
+            text += f"    {name}: {number_text}\n"
+        text += "    source:\n"
+        text += "".join(f'      - "{line}"\n' for line in SOURCES[family.name])
+    return text
+
+
+def validation(found):
+    """Share-alike rows beside the fit; figures of the comparison only."""
+    text = []
+    for family in FAMILIES:
+        rows = collective_rows(family, share_alike=True)
+        if len(rows["time"]):
+            error = all_reduce_time(family, found[family.name], rows) / rows["time"] - 1
+            text.append(f"{family.name} all-reduce of 1 MiB and more in a node, {len(error)} rows "
+                        f"of stas00/ml-engineering (CC-BY-SA-4.0, never fitted): median error "
+                        f"{100 * np.median(np.abs(error)):.1f}%, bias "
+                        f"{100 * np.median(error):+.1f}%.")
+    return "\n".join(text)
+
+
+PAGE = """\
+# Accuracy of the component models
+
+Printed by `python3 python/calibration/fit_components.py` (numpy and scipy; the measurements are
+found through `ORRERY_DATA`), which also writes `topologies/catalog/kernels.yaml`. Everything here
+is about single kernels and collectives. **Whole training runs are not fitted and not judged yet**:
+nothing on this page says how far a simulated step is off.
+
+Held out: a model's rows (`gemms`, `memops`) or a source's rows (`collectives`, attention) are
+predicted by a fit to all the others. Errors are of time, (predicted - measured) / measured; `bias`
+is the median with its sign, `worst decile` the absolute error that one row in ten exceeds. The
+yardstick is one constant rate, the median of the other groups: one FLOP/s for products and
+attention, one bandwidth for all memory-bound operators, one bus bandwidth for collectives.
+`shipped`: the same rows under the coefficients in the catalogue, which have seen them; a test
+recomputes this column from the C++ model.
+
+{head}
+{table}
+
+{validation}
+
+## What is weak
+
+- Forward products in 16 bits only: no backward product, no FP8 is fitted. The shapes come from
+  inference profiles; the largest have 4096 rows.
+- Attention: forward rates of three kernel libraries in one fit, which differ by a factor of 1.7;
+  which one a framework runs is not an input yet. On A100 a single row. The backward pass is an
+  assumption.
+- Memory-bound operators are those of an inference stack, unfused; frameworks that fuse the norm or
+  the activation are faster. Rows below 1024 tokens are not fitted: the data sit in the cache
+  and the times are a few ticks of a 1 us timer.
+- Loss and optimizer take the share of the residual addition: no row measures them.
+- All-reduce below 1 MiB is left out. All-gather and reduce-scatter take the all-reduce's start-up
+  and, on H100, one published ring asymptote; no curve was found.
+- Between nodes: one asymptote a GPU family, no start-up by size, nothing held out.
+- H200, B200, B300, GB200 and GB300 have H100's shares of their own data-sheet rates.
+"""
+
+
+HEAD = ("table", "GPU", "kind", "rows", "median", "mean", "bias", "worst decile",
+        "yardstick median", "yardstick mean", "shipped")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare with the files only")
+    check = parser.parse_args().check
+    if not (DATA / "training-runs").is_dir():
+        raise SystemExit("data not found (set ORRERY_DATA or provide ../shared/data)")
+    found, lines = fit_all()
+    head = "| " + " | ".join(HEAD) + " |\n" + "|---" * len(HEAD) + "|"
+    page = PAGE.format(head=head, table="\n".join(line.text() for line in lines),
+                       validation=validation(found))
+    print(page)
+    outdated = False
+    for path, text in ((ROOT / "topologies/catalog/kernels.yaml", catalogue(found)),
+                       (ROOT / "docs/accuracy.md", page)):
+        if check:
+            outdated = outdated or not path.exists() or path.read_text() != text
+        else:
+            path.write_text(text)
+    return 1 if outdated else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
