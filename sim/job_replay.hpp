@@ -22,8 +22,8 @@ namespace orrery {
 
 class JobReplayBackend : public Backend {
  public:
-  /// Jobs are submitted by submission time, ties in the order given. Throws bad_input if a job
-  /// needs more GPUs than there are: it would wait for ever.
+  /// Jobs are submitted by submission time, ties in the order given. None may need more GPUs than
+  /// there are (replay_jobs() checks): it would wait for ever.
   JobReplayBackend(const std::vector<TraceJob>& jobs, const Cluster& cluster);
 
   Capabilities capabilities() const override;

@@ -148,7 +148,7 @@ TEST(Drive, DecidingWithoutEndAtOneInstantEndsTheRun) {
     EXPECT_NE(error.message().find("1000 times in a row at 0 s"), std::string::npos)
         << error.message();
   }
-  toy::ToyBackend moving(cluster, 100);
+  toy::ToyBackend moving(cluster, 400);
   EXPECT_GT(drive(policy, moving, context), 1000u);
 }
 

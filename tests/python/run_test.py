@@ -99,3 +99,11 @@ def test_a_policy_class_is_not_a_policy():
 
     with pytest.raises(TypeError, match=r"Mine\(\), not the class"):
         orrery.simulate(STRAGGLER, policy=Mine)
+
+
+def test_the_same_scenario_runs_on_real_processes():
+    report = orrery.live(STRAGGLER, run__steps=3, policy="static")
+    assert report.mode == "live" and report.steps_completed == 3
+    assert report.losses.shape == (3,) and report.losses[-1] < report.losses[0]
+    assert len(report.parameters_sha256) == 64
+    assert report.micro_batches_lost == report.micro_batches_repeated == 0
