@@ -16,7 +16,11 @@ void add_live(CLI::App& app, Action& chosen);
 void add_versus(CLI::App& app, Action& chosen);
 void add_replay(CLI::App& app, Action& chosen);
 void add_jobs(CLI::App& app, Action& chosen);
+void add_predict(CLI::App& app, Action& chosen);
 void add_check(CLI::App& app, Action& chosen);
+void add_import(CLI::App& app, Action& chosen);
+void add_export(CLI::App& app, Action& chosen);
 void add_schema(CLI::App& app, Action& chosen);
+void add_doctor(CLI::App& app, Action& chosen);
 
 }  // namespace orrery::cli

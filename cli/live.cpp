@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/operator.hpp"
 #include "cli/run_options.hpp"
-#include "core/error.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -11,21 +11,19 @@ namespace {
 struct Options : RunOptions {
   std::uint32_t ranks = 0;  // 0: the scenario's
   std::string fabric = "grpc";
-  std::string mode = "drive";
+  OperatorOptions operation;
 };
 
 int live(const Options& options) {
-  if (options.mode != "drive") {
-    throw Error(ErrorKind::usage, "--mode " + options.mode + " is not in this version; use drive");
-  }
   LoadedScenario loaded = options.load();
   if (options.ranks != 0) set_ranks(loaded, options.ranks);
   RunRequest request;
   *request.mutable_scenario() = loaded.scenario;
   request.set_record(options.record);
-  request.set_mode(options.mode);
+  options.operation.fill(request, false);
   request.set_fabric(options.fabric);
-  return print_report(run("orrery-live", request, loaded.places), options.json);
+  const auto operated = options.operation.make();
+  return print_report(run("orrery-live", request, loaded.places, operated.get()), options.json);
 }
 
 void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
@@ -36,9 +34,7 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
   command.add_option("--fabric", options->fabric, "data plane")
       ->type_name("grpc|nccl")
       ->check(CLI::IsMember({"grpc", "nccl"}));
-  command.add_option("--mode", options->mode, "what decisions do: drive applies them")
-      ->type_name("drive|shadow|approve")
-      ->check(CLI::IsMember({"drive", "shadow", "approve"}));
+  options->operation.add(command, "static");
   const auto take_text = [options](const std::string& path) {
     options->own.push_back("live.text=" + path);
   };

@@ -33,8 +33,12 @@ void declare(CLI::App& app, Action& chosen) {
   add_versus(app, chosen);
   add_replay(app, chosen);
   add_jobs(app, chosen);
+  add_predict(app, chosen);
   add_check(app, chosen);
+  add_import(app, chosen);
+  add_export(app, chosen);
   add_schema(app, chosen);
+  add_doctor(app, chosen);
 }
 
 int fail(int code, const std::string& message) {

@@ -14,7 +14,6 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "policies/worker.hpp"
 #include "traces/report.hpp"
 
 namespace orrery::cli {
@@ -123,18 +122,20 @@ void RunOptions::add_json(CLI::App& command) {
 
 int interrupted_code() { return 128 + interrupt_seen; }
 
-Report run(const std::string& worker, const RunRequest& request, const SourceMap& places) {
+Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
+           Operator* operated) {
   interrupt_seen = 0;
   const InterruptGuard guard;
   ProgressLine line;
-  const auto interrupted = [&line] {
-    line.poll();
+  const bool asks = request.mode() == "approve";  // questions and the line share the terminal
+  const auto interrupted = [&line, asks] {
+    if (!asks) line.poll();
     return interrupt_seen != 0;
   };
   try {
     return run_in_worker(
         sibling_program(worker), request, nullptr,
-        [&line](const Progress& progress) { line.note(progress); }, interrupted);
+        [&line](const Progress& progress) { line.note(progress); }, interrupted, operated);
   } catch (const WorkerDied&) {
     throw;
   } catch (const Interrupted&) {
@@ -145,7 +146,14 @@ Report run(const std::string& worker, const RunRequest& request, const SourceMap
 }
 
 int print_report(const Report& report, bool json) {
+  for (const std::string& warning : report.warnings()) {
+    fmt::print(stderr, "warning: {}\n", warning);
+  }
   fmt::print("{}", json ? report_json(report) + "\n" : report_summary(report));
+  if (!report.hand_over().policy_failure().empty()) {
+    fmt::print(stderr, "warning: the policies were put aside at {:.1f} s: {}\n",
+               report.hand_over().policy_failure_s(), report.hand_over().policy_failure());
+  }
   const auto ended_run = [](const FailureReport& failure) { return !failure.has_resumed_s(); };
   const bool failed = std::any_of(report.failures().begin(), report.failures().end(), ended_run);
   return failed ? static_cast<int>(ErrorKind::goal_missed) : 0;

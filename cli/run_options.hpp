@@ -8,6 +8,7 @@
 
 #include <CLI/App.hpp>
 
+#include "policies/worker.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
 #include "traces/scenario.hpp"
@@ -36,8 +37,9 @@ struct RunOptions {
 
 /// Runs `request` in a worker process ("orrery-sim", "orrery-live"). Shows a progress line on a
 /// terminal once the run has taken about a second. Throws what run_in_worker() throws, bad input
-/// with its place of `places`: Interrupted after SIGINT or SIGTERM.
-Report run(const std::string& worker, const RunRequest& request, const SourceMap& places);
+/// with its place of `places`: Interrupted after SIGINT or SIGTERM. `operated`: who answers for it.
+Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
+           Operator* operated = nullptr);
 
 /// Prints a report to standard output. Returns the exit code: goal_missed if a failure ended the
 /// run, else 0.

@@ -1,7 +1,9 @@
 // orrery simulate: a scenario in the simulator.
+#include <filesystem>
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/operator.hpp"
 #include "cli/run_options.hpp"
 
 namespace orrery::cli {
@@ -10,16 +12,20 @@ namespace {
 struct Options : RunOptions {
   std::string detail = "folded";
   std::string timeline;
+  OperatorOptions operation;
 };
 
 int simulate(const Options& options) {
   RunRequest request;
   const LoadedScenario loaded = options.load();
   *request.mutable_scenario() = loaded.scenario;
+  request.set_folder(std::filesystem::path(options.file).parent_path().string());
   request.set_full_detail(options.detail == "full");
   request.set_record(options.record);
   request.set_timeline(options.timeline);
-  return print_report(run("orrery-sim", request, loaded.places), options.json);
+  options.operation.fill(request, true);
+  const auto operated = options.operation.make();
+  return print_report(run("orrery-sim", request, loaded.places, operated.get()), options.json);
 }
 
 }  // namespace
@@ -34,6 +40,7 @@ void add_simulate(CLI::App& app, Action& chosen) {
       ->type_name("folded|full")
       ->check(CLI::IsMember({"folded", "full"}));
   command->add_option("--timeline", options->timeline, "write a Perfetto trace")->type_name("OUT");
+  options->operation.add(*command, "stop");
   options->add_record(*command);
   options->add_overrides(*command);
   command->callback([options, &chosen] { chosen = [options] { return simulate(*options); }; });

@@ -57,8 +57,19 @@ std::string explain_usage(const CLI::App& app, const std::vector<std::string>& a
                        did_you_mean(*word, commands), fmt::join(commands, ", "));
   }
   const CLI::App* command = app.get_subcommand(*word);
+  std::string name = *word;
+  const auto kind = std::find_if_not(word + 1, arguments.end(), is_option);
+  const std::vector<std::string> kinds = command_names(*command);
+  if (kind != arguments.end() && !kinds.empty()) {
+    if (std::find(kinds.begin(), kinds.end(), *kind) == kinds.end()) {
+      return fmt::format("orrery {}: unknown kind '{}'{}; there is {}", name, *kind,
+                         did_you_mean(*kind, kinds), fmt::join(kinds, ", "));
+    }
+    command = command->get_subcommand(*kind);
+    name += " " + *kind;
+  }
   const auto found = unknown_option(*command, {word + 1, arguments.end()});
-  return fmt::format("orrery {}: {}", *word, found.value_or(error.what()));
+  return fmt::format("orrery {}: {}", name, found.value_or(error.what()));
 }
 
 }  // namespace orrery::cli

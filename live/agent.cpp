@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -19,13 +19,16 @@
 #include "core/process.hpp"
 #include "live/control_client.hpp"
 #include "live/grpc_fabric.hpp"
+#include "live/membership_wire.hpp"
 #include "live/protocol.hpp"
 #include "live/trainer.hpp"
+#include "policies/membership/member.hpp"
 
 namespace orrery::live {
 namespace {
 
-constexpr std::chrono::milliseconds kProgressPeriod{20};
+constexpr std::chrono::milliseconds kHeartbeat{20};
+constexpr std::chrono::seconds kStopPatience{10};
 
 AgentStart read_start() {
   AgentStart start;
@@ -41,110 +44,188 @@ Hello make_hello(std::uint32_t rank, const AgentStart& start) {
   Hello hello;
   hello.set_protocol(kProtocol);
   hello.set_rank(rank);
+  hello.set_life(start.life());
   hello.set_pid(getpid());
-  hello.set_data_address(start.data_address());
   hello.set_token(start.token());
   return hello;
 }
 
-/// Orders that have arrived and are not yet carried out.
-class Orders {
- public:
-  void add(StepPlan plan) {
-    const std::scoped_lock lock(mutex_);
-    plans_.push_back(std::move(plan));
-    changed_.notify_all();
-  }
-  void stop(const Stop& stop) {
-    const std::scoped_lock lock(mutex_);
-    if (!stop_) stop_ = stop;
-    changed_.notify_all();
-  }
-  /// Blocks until there is a plan, or nothing more will come.
-  std::optional<StepPlan> next() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return stop_ || !plans_.empty(); });
-    if (stop_) return std::nullopt;
-    StepPlan plan = std::move(plans_.front());
-    plans_.pop_front();
-    return plan;
-  }
-  /// Waits for the order to stop, at most that long.
-  std::optional<Stop> wait_for_stop(std::chrono::milliseconds patience) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, patience, [this] { return stop_.has_value(); });
-    return stop_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<StepPlan> plans_;
-  std::optional<Stop> stop_;
-};
-
-void report_failure(ControlClient& control, ErrorKind kind, const std::string& reason, bool peer) {
+void report_failure(ControlClient& control, ErrorKind kind, const std::string& reason) {
   AgentMessage message;
   message.mutable_failed()->set_kind(static_cast<std::uint32_t>(kind));
   message.mutable_failed()->set_reason(reason);
-  message.mutable_failed()->set_peer(peer);
   control.send(message);
 }
 
-/// Everything between the assignment and the end.
+/// Everything between the assignment and the end. Three threads: the caller's does what the
+/// control core says, one hears the controller, one sends heartbeats.
 class Agent {
  public:
-  Agent(ControlClient& control, GrpcFabric& fabric, const Assignment& assignment)
+  Agent(ControlClient& control, const AgentStart& start, std::uint32_t rank,
+        const Assignment& assignment)
       : control_(control),
-        fabric_(fabric),
+        start_(start),
+        rank_(rank),
         scenario_(assignment.scenario()),
         text_(Text::load(scenario_.live().text())),
-        device_(make_cpu_device(scenario_.run().seed(), scenario_.live().learning_rate())),
-        trainer_(scenario_, text_, *device_, fabric),
-        addresses_(assignment.data_addresses().begin(), assignment.data_addresses().end()) {}
+        device_(make_cpu_device(scenario_.run().seed(), scenario_.live().learning_rate(),
+                                scenario_.job().model().builtin())),
+        trainer_(scenario_, text_, *device_),
+        member_({rank, start.life()}) {}
 
   void run() {
+    AgentMessage ready;
+    ready.mutable_ready();
+    control_.send(ready);
     const std::jthread reader([this] { read_orders(); });
     {
-      const std::jthread sampler([this](const std::stop_token& stop) { report_progress(stop); });
+      const std::jthread sampler([this](const std::stop_token& stop) { send_heartbeats(stop); });
       train();
     }
     // The controller gathers what every rank has to say before it lets any of them go.
-    const std::optional<Stop> stop = orders_.wait_for_stop(std::chrono::seconds(10));
-    if (stop && stop->want_parameters()) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kStopPatience, [this] { return stop_.has_value(); });
+    if (stop_ && stop_->want_parameters()) {
       AgentMessage finished;
       finished.mutable_finished()->set_parameters_sha256(device_->parameters_sha256());
+      finished.mutable_finished()->set_applied(member_.status().applied);
       control_.send(finished);
     }
+    lock.unlock();
     control_.finish();
   }
 
  private:
+  using Task = membership::Task;
+
   void train() {
     try {
-      fabric_.connect(addresses_);
-      AgentMessage ready;
-      ready.mutable_ready();
-      control_.send(ready);
-      while (const std::optional<StepPlan> plan = orders_.next()) {
-        AgentMessage message;
-        *message.mutable_step_report() = trainer_.run_step(*plan);
-        control_.send(message);
+      while (const std::optional<Task> task = next_task()) carry_out(*task);
+    } catch (const Error& error) {
+      report_failure(control_, error.kind(), error.message());
+    } catch (const std::exception& error) {
+      report_failure(control_, ErrorKind::internal, error.what());
+    }
+  }
+
+  /// Blocks until there is something to do. Nothing: the end; what is final has been applied.
+  std::optional<Task> next_task() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return stop_ || member_.task().kind != Task::Kind::none; });
+    Task task = member_.task();
+    if (stop_ && task.kind != Task::Kind::apply) return std::nullopt;
+    trainer_.resume();  // under the lock: what revokes this task comes later and interrupts again
+    return task;
+  }
+
+  void carry_out(const Task& task) {
+    try {
+      switch (task.kind) {
+        case Task::Kind::none: break;
+        case Task::Kind::apply: apply(); break;
+        case Task::Kind::enter: enter(task.epoch); break;
+        case Task::Kind::link: link(task); break;
+        case Task::Kind::work: work(task); break;
       }
     } catch (const Stopped&) {
-      return;
-    } catch (const FabricBroken& broken) {
-      report_failure(control_, ErrorKind::environment, broken.what(), true);
-    } catch (const Error& error) {
-      report_failure(control_, error.kind(), error.message(), false);
-    } catch (const std::exception& error) {
-      report_failure(control_, ErrorKind::internal, error.what(), false);
+      abandon(task);
+    } catch (const FabricBroken&) {
+      abandon(task);
+      change([&] { member_.broke(task.epoch); });
     }
+  }
+
+  void apply() {
+    trainer_.apply();
+    change([this] { member_.applied(); });
+  }
+
+  /// Listens before it says that it has entered: an epoch is agreed on when all listen.
+  void enter(std::uint64_t epoch) {
+    trainer_.use(nullptr);
+    std::shared_ptr<GrpcFabric> old;
+    {
+      const std::scoped_lock lock(mutex_);
+      old.swap(fabric_);
+    }
+    old.reset();
+    auto fresh = std::make_shared<GrpcFabric>(address(epoch), start_.token());
+    change([&] {
+      fabric_ = fresh;
+      member_.entered(epoch);
+    });
+  }
+
+  void link(const Task& task) {
+    std::vector<std::string> addresses;
+    std::shared_ptr<GrpcFabric> fabric;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (member_.newest().epoch != task.epoch) return;
+      addresses.assign(order_.addresses().begin(), order_.addresses().end());
+      fabric = fabric_;
+    }
+    fabric->connect(place(task, rank_), addresses);
+    trainer_.use(fabric);
+    if (task.share) trainer_.share_state(place(task, task.source));
+    change([&] { member_.linked(task.epoch); });
+  }
+
+  /// Where a rank stands among the members.
+  static std::uint32_t place(const Task& task, std::uint32_t rank) {
+    const auto found = std::find_if(task.members.begin(), task.members.end(),
+                                    [rank](const auto& seat) { return seat.rank == rank; });
+    return static_cast<std::uint32_t>(found - task.members.begin());
+  }
+
+  void work(const Task& task) {
+    StepPlan plan;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (member_.newest().epoch != task.epoch) return;
+      plan = order_.plan();
+    }
+    report(trainer_.run_step(plan));  // before the status that says so
+    change([&] { member_.reduced(task.epoch, task.step); });
+  }
+
+  void abandon(const Task& task) {
+    if (task.kind == Task::Kind::work) report(trainer_.abandoned());
+  }
+
+  void report(StepReport step) {
+    AgentMessage message;
+    *message.mutable_step_report() = std::move(step);
+    control_.send(message);
+  }
+
+  std::string address(std::uint64_t epoch) const {
+    return fmt::format("{}-{}", start_.data_address(), epoch);
+  }
+
+  /// Changes the member's state and tells the controller.
+  template <class Change>
+  void change(const Change& how) {
+    {
+      const std::scoped_lock lock(mutex_);
+      how();
+    }
+    send_status();
+  }
+
+  bool send_status() {
+    AgentMessage message;
+    {
+      const std::scoped_lock lock(mutex_);
+      *message.mutable_status() = to_wire(member_.status());
+      message.mutable_status()->set_address(address(member_.epoch()));
+    }
+    return control_.send(message);
   }
 
   void read_orders() {
     while (const std::optional<ControllerMessage> message = control_.read()) {
-      if (message->has_step_plan()) orders_.add(message->step_plan());
+      if (message->has_directive()) hear(message->directive());
       if (message->has_stop()) end(message->stop());
     }
     Stop gone;
@@ -152,46 +233,72 @@ class Agent {
     end(gone);
   }
 
-  void end(const Stop& stop) {
-    orders_.stop(stop);
-    trainer_.stop();
-    fabric_.abort(stop.reason());
+  void hear(const MemberDirective& said) {
+    std::shared_ptr<GrpcFabric> revoked;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (member_.hear(from_wire(said))) {
+        trainer_.interrupt();
+        revoked = fabric_;
+      }
+      order_ = said;
+      changed_.notify_all();
+    }
+    if (revoked) revoked->abort("its epoch is over");
+    send_status();
   }
 
-  void report_progress(const std::stop_token& stop) {
+  void end(const Stop& stop) {
+    std::shared_ptr<GrpcFabric> fabric;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!stop_) stop_ = stop;
+      fabric = fabric_;
+      changed_.notify_all();
+    }
+    trainer_.stop();
+    if (fabric) fabric->abort(stop.reason());
+  }
+
+  void send_heartbeats(const std::stop_token& stop) {
     std::mutex mutex;
     std::condition_variable_any sleep;
     std::unique_lock lock(mutex);
-    while (!sleep.wait_for(lock, stop, kProgressPeriod, [&] { return stop.stop_requested(); })) {
+    do {
       AgentMessage message;
       *message.mutable_progress() = trainer_.snapshot();
-      if (!control_.send(message)) return;
-    }
+      if (!control_.send(message) || !send_status()) return;
+    } while (!sleep.wait_for(lock, stop, kHeartbeat, [&] { return stop.stop_requested(); }));
   }
 
   ControlClient& control_;
-  GrpcFabric& fabric_;
+  const AgentStart& start_;
+  const std::uint32_t rank_;
   const Scenario scenario_;
   const Text text_;
   const std::unique_ptr<Device> device_;
   Trainer trainer_;
-  const std::vector<std::string> addresses_;  ///< where the ranks listen for their neighbours
-  Orders orders_;
+
+  std::mutex mutex_;  // of everything below
+  std::condition_variable changed_;
+  membership::Member member_;
+  MemberDirective order_;  ///< newest
+  std::shared_ptr<GrpcFabric> fabric_;  ///< of the epoch entered
+  std::optional<Stop> stop_;
 };
 
 }  // namespace
 
 int run_agent(std::uint32_t rank) {
   const AgentStart start = read_start();
-  GrpcFabric fabric(rank, start.ranks(), start.data_address(), start.token());
   ControlClient control(start.controller_address(), make_hello(rank, start));
   const std::optional<ControllerMessage> first = control.read();
   if (!first || !first->has_assignment()) return static_cast<int>(ErrorKind::environment);
   std::optional<Agent> agent;
   try {
-    agent.emplace(control, fabric, first->assignment());
+    agent.emplace(control, start, rank, first->assignment());
   } catch (const Error& error) {
-    report_failure(control, error.kind(), error.message(), false);
+    report_failure(control, error.kind(), error.message());
     control.finish();
     while (control.read()) {  // until the controller has heard it
     }

@@ -15,6 +15,7 @@ constexpr std::chrono::seconds kStartPatience{30};
 constexpr std::chrono::milliseconds kExplainPatience{500};
 constexpr std::chrono::milliseconds kStopPatience{2000};
 constexpr std::chrono::milliseconds kPoll{20};
+constexpr std::chrono::milliseconds kBuryPatience{200};
 
 std::string socket_address(const RunFolder& folder, const std::string& name) {
   return "unix:" + folder.path() + "/" + name;
@@ -23,60 +24,62 @@ std::string socket_address(const RunFolder& folder, const std::string& name) {
 }  // namespace
 
 AgentGroup::AgentGroup(const std::string& program, const Scenario& scenario, std::uint32_t ranks)
-    : token_(make_token()), size_(ranks) {
+    : program_(program),
+      token_(make_token()),
+      size_(ranks),
+      connected_(ranks, false),
+      speaking_(ranks, 0),
+      lives_(ranks, 0),
+      buried_(ranks, false) {
+  *assignment_.mutable_assignment()->mutable_scenario() = scenario;
   server_ = std::make_unique<ControlServer>(
       socket_address(folder_, "controller"), token_, ranks,
       [this](std::uint32_t rank, const AgentMessage* message) {
-        Incoming incoming{.rank = rank, .message = {}, .at = Clock::now()};
+        Incoming incoming{.rank = rank, .life = 0, .message = {}, .at = Clock::now()};
         if (message) incoming.message = *message;
         const std::scoped_lock lock(mutex_);
+        if (message && message->has_hello()) speaking_[rank] = message->hello().life();
+        incoming.life = speaking_[rank];
+        connected_[rank] = message != nullptr;
         mailbox_.push_back(std::move(incoming));
         arrived_.notify_all();
       });
-  start_agents(program);
-  assign(scenario);
-  folder_.remove();
+  for (std::uint32_t rank = 0; rank < size_; ++rank) start_agent(rank);
+  await(AgentMessage::kReady);
 }
 
 AgentGroup::~AgentGroup() {
   send_stop("the run is over", false);
   const auto deadline = Clock::now() + kStopPatience;
-  for (ChildProcess& agent : agents_) {
+  for (std::uint32_t rank = 0; rank < agents_.size(); ++rank) {
     using std::chrono::milliseconds;
+    if (!connected(rank)) agents_[rank].signal(SIGKILL);  // it has not heard the order to stop
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-    agent.wait_for(std::max(left, milliseconds(0)));
+    agents_[rank].wait_for(std::max(left, milliseconds(0)));
   }
   server_.reset();
 }
 
-void AgentGroup::start_agents(const std::string& program) {
-  for (std::uint32_t rank = 0; rank < size_; ++rank) {
-    const std::vector<std::string> arguments{"agent", "--rank", std::to_string(rank)};
-    agents_.emplace_back(program, arguments);
-    AgentStart start;
-    start.set_token(token_);
-    start.set_controller_address(socket_address(folder_, "controller"));
-    start.set_data_address(socket_address(folder_, fmt::format("rank-{}", rank)));
-    start.set_ranks(size_);
-    if (!write_message(agents_.back().channel(), start.SerializeAsString())) {
-      throw Error(ErrorKind::environment, fmt::format("the agent of rank {} did not start", rank));
-    }
+void AgentGroup::start_agent(std::uint32_t rank) {
+  ChildProcess agent(program_, {"agent", "--rank", std::to_string(rank)});
+  AgentStart start;
+  start.set_token(token_);
+  start.set_controller_address(socket_address(folder_, "controller"));
+  start.set_data_address(socket_address(folder_, fmt::format("rank-{}.{}", rank, lives_[rank])));
+  start.set_ranks(size_);
+  start.set_life(lives_[rank]);
+  if (!write_message(agent.channel(), start.SerializeAsString())) {
+    throw Error(ErrorKind::environment, fmt::format("the agent of rank {} did not start", rank));
+  }
+  if (rank == agents_.size()) {
+    agents_.push_back(std::move(agent));
+  } else {
+    agents_[rank] = std::move(agent);
   }
 }
 
-void AgentGroup::assign(const Scenario& scenario) {
-  ControllerMessage message;
-  Assignment& assignment = *message.mutable_assignment();
-  *assignment.mutable_scenario() = scenario;
-  for (const AgentMessage& agent : collect(AgentMessage::kHello)) {
-    assignment.add_data_addresses(agent.hello().data_address());
-  }
-  for (std::uint32_t rank = 0; rank < size_; ++rank) send(rank, message);
-  collect(AgentMessage::kReady);
-}
-
-std::vector<AgentMessage> AgentGroup::collect(AgentMessage::KindCase kind) {
-  std::vector<AgentMessage> found(size_);
+void AgentGroup::await(AgentMessage::KindCase kind) {
+  std::vector<bool> found(size_, false);
   std::uint32_t missing = size_;
   const auto deadline = Clock::now() + kStartPatience;
   while (missing > 0) {
@@ -85,9 +88,9 @@ std::vector<AgentMessage> AgentGroup::collect(AgentMessage::KindCase kind) {
         const RankDeath death = explain(incoming.rank);
         throw Error(ErrorKind::environment, fmt::format("rank {}: {}", death.rank, death.cause));
       }
-      if (incoming.message->kind_case() != kind) continue;
-      if (found[incoming.rank].kind_case() != kind) --missing;
-      found[incoming.rank] = *incoming.message;
+      if (incoming.message->kind_case() != kind || found[incoming.rank]) continue;
+      found[incoming.rank] = true;
+      --missing;
     }
     if (auto death = find_death(); death && missing > 0) {
       death = explain(death->rank);  // it may have said why
@@ -98,16 +101,18 @@ std::vector<AgentMessage> AgentGroup::collect(AgentMessage::KindCase kind) {
                                                       missing, size_, kStartPatience.count()));
     }
   }
-  return found;
 }
 
 std::vector<Incoming> AgentGroup::receive(Clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  arrived_.wait_until(lock, deadline, [this] { return !mailbox_.empty(); });
   std::vector<Incoming> out;
-  out.swap(mailbox_);
+  {
+    std::unique_lock lock(mutex_);
+    arrived_.wait_until(lock, deadline, [this] { return !mailbox_.empty(); });
+    out.swap(mailbox_);
+  }
   for (const Incoming& incoming : out) {
     if (incoming.message && incoming.message->has_failed()) said_.push_back(incoming);
+    if (incoming.message && incoming.message->has_hello()) send(incoming.rank, assignment_);
   }
   return out;
 }
@@ -125,6 +130,38 @@ void AgentGroup::send_stop(const std::string& reason, bool want_parameters) {
 
 void AgentGroup::kill(std::uint32_t rank) { agents_.at(rank).signal(SIGKILL); }
 
+bool AgentGroup::connected(std::uint32_t rank) {
+  const std::scoped_lock lock(mutex_);
+  return connected_.at(rank);
+}
+
+std::string AgentGroup::bury(std::uint32_t rank) {
+  ChildProcess& agent = agents_.at(rank);
+  const bool by_itself = agent.wait_for(kBuryPatience).has_value();
+  if (!by_itself) agent.signal(SIGKILL);
+  buried_[rank] = true;
+  const ExitStatus status = agent.wait();
+  return by_itself ? status.describe() : "lost its control stream";
+}
+
+bool AgentGroup::restart(std::uint32_t rank) {
+  ensure(buried_.at(rank), "a rank has one process");
+  if (connected(rank)) return false;
+  ++lives_[rank];
+  buried_[rank] = false;
+  start_agent(rank);
+  return true;
+}
+
+std::vector<RankDeath> AgentGroup::take_deaths() {
+  std::vector<RankDeath> deaths;
+  for (std::uint32_t rank = 0; rank < agents_.size(); ++rank) {
+    if (buried_[rank] || !agents_[rank].poll()) continue;
+    deaths.push_back({.rank = rank, .cause = bury(rank)});
+  }
+  return deaths;
+}
+
 std::optional<RankDeath> AgentGroup::find_death() {
   for (std::uint32_t rank = 0; rank < agents_.size(); ++rank) {
     if (const auto status = agents_[rank].poll()) {
@@ -141,12 +178,9 @@ RankDeath AgentGroup::explain(std::uint32_t suspect) {
     receive(death ? Clock::now() : Clock::now() + kPoll);
     for (const Incoming& incoming : said_) {
       const Failed& failed = incoming.message->failed();
-      if (!failed.peer()) throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
+      throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
     }
     if (death) return *death;
-  }
-  for (const Incoming& incoming : said_) {
-    if (incoming.rank == suspect) return {suspect, incoming.message->failed().reason()};
   }
   return {suspect, "its control stream ended"};
 }

@@ -24,6 +24,7 @@ namespace orrery::live {
 /// What one agent said; nothing: its stream ended.
 struct Incoming {
   std::uint32_t rank = 0;
+  std::uint32_t life = 0;  ///< which process of that rank
   std::optional<AgentMessage> message;
   Clock::time_point at;
 };
@@ -41,35 +42,52 @@ class AgentGroup {
   AgentGroup(const std::string& program, const Scenario& scenario, std::uint32_t ranks);
   ~AgentGroup();
 
-  std::uint32_t ranks() const { return static_cast<std::uint32_t>(agents_.size()); }
+  std::uint32_t ranks() const { return size_; }
   pid_t pid(std::uint32_t rank) const { return agents_.at(rank).pid(); }
+  /// Which process of that rank it is, from 0.
+  std::uint32_t life(std::uint32_t rank) const { return lives_.at(rank); }
 
-  /// What has arrived, at the latest at `deadline`, or as soon as there is anything.
+  /// What has arrived, at the latest at `deadline`, or as soon as there is anything. Who says
+  /// hello is told its work.
   std::vector<Incoming> receive(Clock::time_point deadline);
   void send(std::uint32_t rank, const ControllerMessage& message);
   void send_stop(const std::string& reason, bool want_parameters);
   void kill(std::uint32_t rank);
-  /// An agent that has ended, if any. Does not block.
-  std::optional<RankDeath> find_death();
-  /// Waits a moment for the cause behind a broken stream: the process that died, or else what the
-  /// ranks themselves say. Throws what a rank reported as an error of its own.
-  RankDeath explain(std::uint32_t suspect);
+  /// Agents that have ended since the last call. Does not block.
+  std::vector<RankDeath> take_deaths();
+  /// Sees to it that the process of that rank is gone, and says how it ended; one that has only
+  /// lost its stream is killed.
+  std::string bury(std::uint32_t rank);
+  /// Whether that agent's stream is open.
+  bool connected(std::uint32_t rank);
+  /// Starts the next process of a rank whose last one is gone. False while its stream has not
+  /// ended.
+  bool restart(std::uint32_t rank);
 
  private:
-  void start_agents(const std::string& program);
-  void assign(const Scenario& scenario);
-  /// Waits until every rank has sent a message of this kind; they are appended by rank.
-  std::vector<AgentMessage> collect(AgentMessage::KindCase kind);
+  void start_agent(std::uint32_t rank);
+  /// Waits until every rank has sent a message of this kind.
+  void await(AgentMessage::KindCase kind);
+  /// Waits a moment for the cause behind a broken stream: the process that died. Throws what a
+  /// rank reported as an error of its own.
+  RankDeath explain(std::uint32_t suspect);
+  std::optional<RankDeath> find_death();
 
+  const std::string program_;
   RunFolder folder_;
   std::string token_;
   std::uint32_t size_;
-  std::mutex mutex_;  // of the two below, which the transport's threads fill
+  ControllerMessage assignment_;
+  std::mutex mutex_;  // of the four below, which the transport's threads fill
   std::condition_variable arrived_;
   std::vector<Incoming> mailbox_;
-  std::vector<Incoming> said_;  ///< failures seen so far
+  std::vector<bool> connected_;  ///< by rank
+  std::vector<std::uint32_t> speaking_;  ///< by rank: life at the other end of the stream
   std::unique_ptr<ControlServer> server_;
   std::vector<ChildProcess> agents_;
+  std::vector<std::uint32_t> lives_;
+  std::vector<Incoming> said_;  ///< failures seen so far
+  std::vector<bool> buried_;
 };
 
 }  // namespace orrery::live

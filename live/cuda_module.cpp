@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/process.hpp"
-#include "live/cuda/orrery_cuda.h"
 
 namespace orrery::live {
 namespace {
@@ -46,29 +45,40 @@ CudaProbe failure(std::string reason) {
 
 }  // namespace
 
-CudaProbe probe_cuda() {
+std::string cuda_module_path() {
   namespace fs = std::filesystem;
   const fs::path programs = fs::path(sibling_program("orrery-live")).parent_path();
   const fs::path beside = programs / kModule;
-  return probe_cuda(fs::exists(beside) ? beside.string()
-                                       : (programs.parent_path() / "lib" / kModule).string());
+  return fs::exists(beside) ? beside.string()
+                            : (programs.parent_path() / "lib" / kModule).string();
 }
 
-CudaProbe probe_cuda(const std::string& module_path) {
+const OrreryCudaTable* load_cuda_table(const std::string& module_path, std::string& reason) {
   if (!std::filesystem::exists(module_path)) {
-    return failure(
-        fmt::format("this build has no {} (it needs CUDA 13 or newer and nccl.h)", kModule));
-  }
-  void* handle = dlopen(module_path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) return failure(fmt::format("cannot load {}: {}", kModule, dlerror()));
-  const auto table =
-      reinterpret_cast<const OrreryCudaTable* (*)()>(dlsym(handle, ORRERY_CUDA_TABLE_NAME));
-  if (!table || table()->version != ORRERY_CUDA_VERSION) {
-    return failure(fmt::format("{} is of another version of Orrery", kModule));
+    reason = fmt::format("this build has no {} (it needs CUDA 13 or newer and nccl.h)", kModule);
+    return nullptr;
   }
   // The module stays loaded: the CUDA runtime keeps state of its own.
+  void* handle = dlopen(module_path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    reason = fmt::format("cannot load {}: {}", kModule, dlerror());
+    return nullptr;
+  }
+  const auto table =
+      reinterpret_cast<const OrreryCudaTable* (*)()>(dlsym(handle, ORRERY_CUDA_TABLE_NAME));
+  if (table && table()->version == ORRERY_CUDA_VERSION) return table();
+  reason = fmt::format("{} is of another version of Orrery", kModule);
+  return nullptr;
+}
+
+CudaProbe probe_cuda() { return probe_cuda(cuda_module_path()); }
+
+CudaProbe probe_cuda(const std::string& module_path) {
+  std::string reason;
+  const OrreryCudaTable* table = load_cuda_table(module_path, reason);
+  if (!table) return failure(reason);
   std::array<char, 65536> answer{};
-  if (table()->probe(answer.data(), answer.size()) != 0) {
+  if (table->probe(answer.data(), answer.size()) != 0) {
     return failure(fmt::format("{} could not look for devices", kModule));
   }
   return read_answer(answer.data());

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "live/cuda/orrery_cuda.h"
+
 namespace orrery::live {
 
 struct CudaDevice {
@@ -28,5 +30,10 @@ struct CudaProbe {
 /// missing.
 CudaProbe probe_cuda();
 CudaProbe probe_cuda(const std::string& module_path);
+
+/// The module's functions; null with the reason where it cannot be had.
+const OrreryCudaTable* load_cuda_table(const std::string& module_path, std::string& reason);
+/// Where the module of this build stands, if it was built.
+std::string cuda_module_path();
 
 }  // namespace orrery::live

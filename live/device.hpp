@@ -6,6 +6,9 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+
+#include "live/network.hpp"
 
 namespace orrery::live {
 
@@ -13,16 +16,24 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual void zero_gradient() = 0;
-  /// Forward and backward of one sequence; adds to the gradient. Returns the summed loss, nats.
-  virtual double accumulate(std::span<const std::uint8_t> sequence) = 0;
+  /// Forward and backward of one micro-batch; adds to the gradient. Returns the summed loss, nats.
+  virtual double accumulate(const Batch& batch) = 0;
+  /// Traffic of the embedding table so far.
+  virtual GatherCount gathered() const = 0;
   /// The summed gradient, as the fabric reduces it in place.
   virtual std::span<float> gradient() = 0;
   /// One optimizer step along gradient x scale.
   virtual void update(float scale) = 0;
   virtual std::string parameters_sha256() const = 0;
+  /// Parameters and optimizer state: what a replacement needs to go on. Always of one size.
+  virtual std::string state() const = 0;
+  /// Throws an internal Error for a state of another model.
+  virtual void set_state(std::string_view state) = 0;
 };
 
-/// The built-in model on this thread; equal seeds give equal parameters.
-std::unique_ptr<Device> make_cpu_device(std::uint64_t seed, double learning_rate);
+/// A built-in model on this thread; equal seeds give equal parameters. Throws bad_input for a name
+/// that is none.
+std::unique_ptr<Device> make_cpu_device(std::uint64_t seed, double learning_rate,
+                                        const std::string& builtin = "language-model");
 
 }  // namespace orrery::live

@@ -1,10 +1,14 @@
 #include "live/grpc_fabric.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -24,42 +28,69 @@ std::uint64_t clock_nanos() {
                                     std::chrono::nanoseconds(1));
 }
 
+/// Small enough that a receiver may begin before all is there, and far below gRPC's limit.
+constexpr std::size_t kDirectPiece = 256 * 1024;
+/// gRPC's own prefix of a message; the frames of HTTP/2 below it are under 0.1%.
+constexpr std::size_t kMessagePrefix = 5;
+
 }  // namespace
 
+using Stream = grpc::ClientReaderWriter<Piece, Pong>;
+
+/// From this rank to one that need not be its neighbour.
+struct DirectLink {
+  std::unique_ptr<Neighbour::Stub> stub;
+  grpc::ClientContext call;
+  std::unique_ptr<Stream> stream;
+};
+
 struct GrpcFabric::Impl : public Neighbours, public Neighbour::Service {
-  Impl(std::uint32_t own_rank, std::uint32_t world, std::string secret)
-      : rank(own_rank), ranks(world), token(std::move(secret)), ring(*this, rank, ranks) {}
+  explicit Impl(std::string secret) : token(std::move(secret)) {}
   ~Impl() override;
+  void listen(const std::string& address);
+  void take_place(std::uint32_t own_rank, std::uint32_t world);
 
   grpc::Status Link(grpc::ServerContext* link,
                     grpc::ServerReaderWriter<Pong, Piece>* stream) override;
-  bool admit(const Piece& first);
-  void serve(grpc::ServerReaderWriter<Pong, Piece>& stream);
+  bool admit(const LinkHello& first);
+  void serve(grpc::ServerReaderWriter<Pong, Piece>& stream, const LinkHello& hello);
   void send(std::uint64_t tag, std::string_view bytes) override;
   std::string receive(std::uint64_t tag) override;
-  void write(const Piece& piece);
+  template <class T>
+  void all_reduce(std::span<T> values);
+  void write(const Piece& piece) { write(*next, piece, (rank + 1) % ranks); }
+  void write(Stream& stream, const Piece& piece, std::uint32_t to);
+  void wait_for_turn(std::size_t bytes);
+  Piece hello(bool direct) const;
+  DirectLink& link_to(std::uint32_t to);
   void read_pongs();
   void break_links(const std::string& reason);
   std::string reason();
   std::uint32_t previous() const { return (rank + ranks - 1) % ranks; }
 
-  const std::uint32_t rank, ranks;
+  std::uint32_t rank = 0, ranks = 0;  ///< 0 ranks: not known yet
   const std::string token;
-  Ring ring;
+  std::optional<Ring> ring;
   std::unique_ptr<grpc::Server> server;
 
-  std::mutex mutex;  // of the six below
+  std::mutex mutex;  // of everything down to `broken`
   std::condition_variable changed;
   std::deque<Piece> incoming;           // data pieces of the previous rank
   std::set<grpc::ServerContext*> open;  // links from others, to be cancelled
+  std::map<std::uint32_t, std::deque<std::string>> direct;     // pieces by sender
+  std::map<std::uint32_t, std::unique_ptr<DirectLink>> links;  // by receiver
   bool linked = false;                  // the previous rank's link is here
   bool calling = false;                 // our link to the next rank may be cancelled
   std::string broken;                   // why; empty while whole
 
   std::atomic<double> round_trip_s{0};
+  std::atomic<std::uint64_t> sent{0};
+  std::atomic<double> link_rate{0};
+  std::chrono::steady_clock::time_point link_free{};
+  std::vector<std::string> addresses;
   std::unique_ptr<Neighbour::Stub> stub;
   grpc::ClientContext call;
-  std::unique_ptr<grpc::ClientReaderWriter<Piece, Pong>> next;
+  std::unique_ptr<Stream> next;
   std::jthread pong_reader;
 };
 
@@ -67,20 +98,29 @@ GrpcFabric::Impl::~Impl() {
   break_links("this rank has closed its links");
   if (pong_reader.joinable()) pong_reader.join();
   if (next) next->Finish();
+  for (auto& [to, link] : links) {
+    if (link->stream) link->stream->Finish();
+  }
   if (server) server->Shutdown(std::chrono::system_clock::now());
   const std::scoped_lock lock(mutex);  // whoever served a link has let go of what goes away now
 }
 
-/// Only the previous rank may link, and only once: a second link would mix its pieces in.
-bool GrpcFabric::Impl::admit(const Piece& first) {
-  if (!first.has_hello() || !same_token(first.hello().token(), token)) return false;
-  const std::scoped_lock lock(mutex);
-  if (first.hello().rank() != previous() || linked) return false;
+/// Each link once: a second one would mix its pieces in. Only the previous rank's is the ring's.
+bool GrpcFabric::Impl::admit(const LinkHello& first) {
+  if (!same_token(first.token(), token)) return false;
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [this] { return ranks > 0 || !broken.empty(); });
+  if (!broken.empty()) return false;
+  if (first.direct()) {
+    return first.rank() < ranks && first.rank() != rank && direct.try_emplace(first.rank()).second;
+  }
+  if (first.rank() != previous() || linked) return false;
   linked = true;
   return true;
 }
 
-void GrpcFabric::Impl::serve(grpc::ServerReaderWriter<Pong, Piece>& stream) {
+void GrpcFabric::Impl::serve(grpc::ServerReaderWriter<Pong, Piece>& stream,
+                             const LinkHello& hello) {
   Piece piece;
   while (stream.Read(&piece)) {
     if (piece.kind_case() == Piece::kPing) {
@@ -89,7 +129,11 @@ void GrpcFabric::Impl::serve(grpc::ServerReaderWriter<Pong, Piece>& stream) {
       stream.Write(pong);
     } else if (piece.kind_case() == Piece::kData) {
       const std::scoped_lock lock(mutex);
-      incoming.push_back(std::move(piece));
+      if (hello.direct()) {
+        direct[hello.rank()].push_back(std::move(*piece.mutable_data()));
+      } else {
+        incoming.push_back(std::move(piece));
+      }
       changed.notify_all();
     }
   }
@@ -103,14 +147,14 @@ grpc::Status GrpcFabric::Impl::Link(grpc::ServerContext* link,
     open.insert(link);
   }
   Piece first;
-  const bool admitted = stream->Read(&first) && admit(first);
-  if (admitted) serve(*stream);
+  const bool admitted = stream->Read(&first) && first.has_hello() && admit(first.hello());
+  if (admitted) serve(*stream, first.hello());
   {
     const std::scoped_lock lock(mutex);
     open.erase(link);
   }
   if (!admitted) return {grpc::StatusCode::PERMISSION_DENIED, "not a neighbour of this run"};
-  break_links(fmt::format("rank {} closed its link", previous()));
+  break_links(fmt::format("rank {} closed its link", first.hello().rank()));
   return grpc::Status::OK;
 }
 
@@ -120,6 +164,7 @@ void GrpcFabric::Impl::break_links(const std::string& why) {
   broken = why;
   for (grpc::ServerContext* link : open) link->TryCancel();
   if (calling) call.TryCancel();
+  for (auto& [to, link_out] : links) link_out->call.TryCancel();
   changed.notify_all();
 }
 
@@ -128,11 +173,50 @@ std::string GrpcFabric::Impl::reason() {
   return broken;
 }
 
-void GrpcFabric::Impl::write(const Piece& piece) {
+/// A slow NIC passes on what it is given one after the other.
+void GrpcFabric::Impl::wait_for_turn(std::size_t bytes) {
+  const double rate = link_rate;
+  if (rate <= 0) return;
+  const auto takes = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(static_cast<double>(bytes) / rate));
+  std::unique_lock lock(mutex);
+  link_free = std::max(link_free, std::chrono::steady_clock::now()) + takes;
+  changed.wait_until(lock, link_free, [this] { return !broken.empty(); });
+}
+
+void GrpcFabric::Impl::write(Stream& stream, const Piece& piece, std::uint32_t to) {
+  const std::size_t size = piece.ByteSizeLong() + kMessagePrefix;
+  wait_for_turn(size);
   if (const std::string why = reason(); !why.empty()) throw FabricBroken(why);
-  if (next->Write(piece)) return;
-  break_links(fmt::format("the link to rank {} is closed", (rank + 1) % ranks));
+  sent += size;
+  if (stream.Write(piece)) return;
+  break_links(fmt::format("the link to rank {} is closed", to));
   throw FabricBroken(reason());
+}
+
+Piece GrpcFabric::Impl::hello(bool is_direct) const {
+  Piece piece;
+  piece.mutable_hello()->set_rank(rank);
+  piece.mutable_hello()->set_token(token);
+  piece.mutable_hello()->set_direct(is_direct);
+  return piece;
+}
+
+DirectLink& GrpcFabric::Impl::link_to(std::uint32_t to) {
+  if (const auto found = links.find(to); found != links.end()) return *found->second;
+  auto fresh = std::make_unique<DirectLink>();
+  fresh->stub =
+      Neighbour::NewStub(grpc::CreateChannel(addresses.at(to), grpc::InsecureChannelCredentials()));
+  fresh->call.set_wait_for_ready(true);
+  DirectLink& link = *fresh;
+  {
+    const std::scoped_lock lock(mutex);
+    if (!broken.empty()) throw FabricBroken(broken);
+    links.emplace(to, std::move(fresh));
+  }
+  link.stream = link.stub->Link(&link.call);
+  write(*link.stream, hello(true), to);
+  return link;
 }
 
 void GrpcFabric::Impl::send(std::uint64_t tag, std::string_view bytes) {
@@ -160,16 +244,32 @@ void GrpcFabric::Impl::read_pongs() {
   break_links(fmt::format("the link to rank {} is closed", (rank + 1) % ranks));
 }
 
-GrpcFabric::GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::string& address,
-                       const std::string& token)
-    : impl_(std::make_unique<Impl>(rank, ranks, token)) {
+void GrpcFabric::Impl::listen(const std::string& address) {
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address, grpc::InsecureServerCredentials());
-  builder.RegisterService(impl_.get());
-  impl_->server = builder.BuildAndStart();
-  if (!impl_->server) {
-    throw Error(ErrorKind::environment, fmt::format("cannot listen at '{}'", address));
-  }
+  builder.RegisterService(this);
+  server = builder.BuildAndStart();
+  if (!server) throw Error(ErrorKind::environment, fmt::format("cannot listen at '{}'", address));
+}
+
+void GrpcFabric::Impl::take_place(std::uint32_t own_rank, std::uint32_t world) {
+  const std::scoped_lock lock(mutex);
+  rank = own_rank;
+  ranks = world;
+  ring.emplace(*this, rank, ranks);
+  changed.notify_all();
+}
+
+GrpcFabric::GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::string& address,
+                       const std::string& token)
+    : impl_(std::make_unique<Impl>(token)) {
+  impl_->take_place(rank, ranks);
+  impl_->listen(address);
+}
+
+GrpcFabric::GrpcFabric(const std::string& address, const std::string& token)
+    : impl_(std::make_unique<Impl>(token)) {
+  impl_->listen(address);
 }
 
 GrpcFabric::~GrpcFabric() = default;
@@ -177,6 +277,7 @@ GrpcFabric::~GrpcFabric() = default;
 void GrpcFabric::connect(const std::vector<std::string>& addresses) {
   Impl& impl = *impl_;
   if (impl.ranks == 1) return;
+  impl.addresses = addresses;
   const std::string& address = addresses.at((impl.rank + 1) % impl.ranks);
   impl.stub = Neighbour::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   impl.call.set_wait_for_ready(true);
@@ -187,11 +288,13 @@ void GrpcFabric::connect(const std::vector<std::string>& addresses) {
   }
   // Not under the lock: this waits for the next rank, and only a cancelled call gives up.
   impl.next = impl.stub->Link(&impl.call);
-  Piece hello;
-  hello.mutable_hello()->set_rank(impl.rank);
-  hello.mutable_hello()->set_token(impl.token);
-  impl.write(hello);
+  impl.write(impl.hello(false));
   impl.pong_reader = std::jthread([&impl] { impl.read_pongs(); });
+}
+
+void GrpcFabric::connect(std::uint32_t rank, const std::vector<std::string>& addresses) {
+  impl_->take_place(rank, static_cast<std::uint32_t>(addresses.size()));
+  connect(addresses);
 }
 
 std::uint32_t GrpcFabric::rank() const { return impl_->rank; }
@@ -199,12 +302,51 @@ std::uint32_t GrpcFabric::ranks() const { return impl_->ranks; }
 double GrpcFabric::round_trip() const { return impl_->round_trip_s; }
 void GrpcFabric::abort(const std::string& reason) { impl_->break_links(reason); }
 
-void GrpcFabric::all_reduce(std::span<float> values) {
-  if (impl_->ranks == 1) return;
+std::uint64_t GrpcFabric::bytes_sent() const { return impl_->sent; }
+void GrpcFabric::set_link_rate(double bytes_per_second) { impl_->link_rate = bytes_per_second; }
+
+void GrpcFabric::send_to(std::uint32_t rank, std::span<const std::byte> bytes) {
+  DirectLink& link = impl_->link_to(rank);
+  Piece piece;
+  for (std::size_t done = 0; done < bytes.size(); done += kDirectPiece) {
+    const auto part = bytes.subspan(done, std::min(kDirectPiece, bytes.size() - done));
+    piece.set_data(part.data(), part.size());
+    impl_->write(*link.stream, piece, rank);
+  }
+}
+
+void GrpcFabric::receive_from(std::uint32_t rank, std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    std::string piece;
+    {
+      std::unique_lock lock(impl_->mutex);
+      impl_->changed.wait(lock, [&] {
+        const auto found = impl_->direct.find(rank);
+        return !impl_->broken.empty() || (found != impl_->direct.end() && !found->second.empty());
+      });
+      if (!impl_->broken.empty()) throw FabricBroken(impl_->broken);
+      piece = std::move(impl_->direct[rank].front());
+      impl_->direct[rank].pop_front();
+    }
+    ensure(piece.size() <= bytes.size(), "both ends of a link agree on the sizes of messages");
+    std::memcpy(bytes.data(), piece.data(), piece.size());
+    bytes = bytes.subspan(piece.size());
+  }
+}
+
+template <class T>
+void GrpcFabric::Impl::all_reduce(std::span<T> values) {
+  if (const std::string why = reason(); !why.empty()) throw FabricBroken(why);
+  if (ranks == 1) return;
   Piece ping;
   ping.set_ping(clock_nanos());
-  impl_->write(ping);
-  impl_->ring.all_reduce(values);
+  write(ping);
+  ring->all_reduce(values);
+}
+
+void GrpcFabric::all_reduce(std::span<float> values) { impl_->all_reduce(values); }
+void GrpcFabric::all_reduce_integers(std::span<std::int64_t> values) {
+  impl_->all_reduce(values);
 }
 
 }  // namespace orrery::live

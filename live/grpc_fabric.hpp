@@ -1,6 +1,7 @@
 // Fabric over gRPC streams: each rank listens at an address, and streams to the next rank of the
 // ring. The transport never waits for a reader, so a ring cannot lock up; a stream that ends wakes
-// whoever waits, and closes the links of that rank too, so that a death runs round the ring.
+// whoever waits, and closes the links of that rank too, so that a death runs round the ring. Links
+// between other ranks than ring neighbours are opened by the first send_to().
 #pragma once
 
 #include <memory>
@@ -17,15 +18,26 @@ class GrpcFabric : public Fabric {
   /// refused. Throws an environment Error if it cannot listen.
   GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::string& address,
              const std::string& token);
+  /// The same for a rank that learns its place among the others later: see the other connect().
+  GrpcFabric(const std::string& address, const std::string& token);
   ~GrpcFabric() override;
 
   /// Opens the link to the next rank, whose address is `addresses[rank + 1]`. Not before all
   /// ranks listen.
   void connect(const std::vector<std::string>& addresses);
+  /// The same, as rank `rank` of as many as there are addresses. Links that come before it wait.
+  void connect(std::uint32_t rank, const std::vector<std::string>& addresses);
+  /// From now on this rank sends at most so many bytes a second, as if its NIC were that slow:
+  /// each piece waits until the ones before it would have left. 0: as fast as it goes.
+  void set_link_rate(double bytes_per_second);
 
   std::uint32_t rank() const override;
   std::uint32_t ranks() const override;
   void all_reduce(std::span<float> values) override;
+  void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override;
+  void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override;
+  std::uint64_t bytes_sent() const override;
+  void all_reduce_integers(std::span<std::int64_t> values) override;
   void abort(const std::string& reason) override;
   double round_trip() const override;
 

@@ -19,9 +19,6 @@ namespace {
 
 constexpr JobId kJob{0};
 constexpr std::chrono::milliseconds kWatch{50};  // how often processes are looked at
-constexpr std::chrono::seconds kFinishPatience{10};
-// Agents speak fifty times a second; one that is silent for this long is stopped or hangs.
-constexpr Nanos kSilence = 10 * kNanosPerSecond;
 
 std::uint32_t micro_batches_of(const Job& job) {
   return job.global_batch() / std::max(job.micro_batch(), 1u);
@@ -29,14 +26,19 @@ std::uint32_t micro_batches_of(const Job& job) {
 
 /// Memory traffic of a rank of nominal speed while it computes.
 double nominal_traffic(const Job& job) {
-  return job.micro_batch() * memory_traffic(job.sequence_length()) /
+  return job.micro_batch() * memory_traffic(job.model().builtin(), job.sequence_length()) /
          to_seconds(std::max<Nanos>(job.pace().micro_batch(), 1));
+}
+
+const RunRequest& checked(const RunRequest& request) {
+  check_request(request);
+  return request;
 }
 
 }  // namespace
 
 LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress)
-    : request_(request),
+    : request_(checked(request)),  // before any member relies on what it says
       scenario_(request_.scenario()),
       cluster_(cluster),
       progress_(std::move(progress)),
@@ -46,10 +48,9 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       statistics_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
       reports_(ranks_),
-      silence_(ranks_, kSilence),
       cpu_at_start_(ranks_, -1),
-      cpu_now_(ranks_, 0) {
-  check_request(request_);
+      cpu_now_(ranks_, 0),
+      cpu_before_(ranks_, 0) {
   if (cluster.gpus() < ranks_) {
     throw Error(ErrorKind::bad_input,
                 fmt::format("the job has {} ranks, the cluster {} GPUs", ranks_, cluster.gpus()));
@@ -62,12 +63,13 @@ LiveBackend::~LiveBackend() = default;
 Capabilities LiveBackend::capabilities() const {
   return {.signals = kJobs | kSteps | kDevices | kLinks | kRanks | kCollectives | kMembership,
           .actions = action_bit(Action{ShiftMicrobatches{}}.index()) |
+                     action_bit(Action{Recover{}}.index()) |
                      action_bit(Action{WakeMe{}}.index())};
 }
 
 void LiveBackend::begin(const Needs& needs) {
   tick_period_ = needs.tick_period;
-  agents_ = std::make_unique<AgentGroup>(sibling_program("orrery-live"), scenario_, ranks_);
+  crew_ = std::make_unique<Crew>(sibling_program("orrery-live"), scenario_, ranks_);
 }
 
 Nanos LiveBackend::now() const {
@@ -100,7 +102,7 @@ Observation LiveBackend::observe(std::vector<Event> events) {
   const Nanos instant = now();
   telemetry_.take(instant);
   return {.now = instant,
-          .epoch = {},
+          .epoch = {crew_->epoch()},
           .sequence = sequence_++,
           .events = events_,
           .devices = telemetry_.devices(),
@@ -126,7 +128,7 @@ std::optional<Observation> LiveBackend::next() {
     stage_ = Stage::training;
     start_ = Clock::now();
     next_tick_ = tick_period_ > 0 ? tick_period_ : kNever;
-    plan_next();
+    go_on();
   }
   while (stage_ == Stage::training && arriving_.empty()) wait_for_something();
   if (!arriving_.empty()) return observe(std::exchange(arriving_, {}));
@@ -136,32 +138,34 @@ std::optional<Observation> LiveBackend::next() {
 std::optional<Observation> LiveBackend::finish() {
   if (stage_ == Stage::ended) return std::nullopt;
   stage_ = Stage::ended;
-  if (!failures_.empty()) {
-    agents_->send_stop(failures_.back().cause(), false);
+  if (step_ < scenario_.run().steps()) {
+    crew_->send_stop(failures_.back().report.cause());
     return std::nullopt;
   }
-  if (const auto lost = gather_parameters()) {
-    note_failure(*lost, now());
-    return observe(std::exchange(arriving_, {}));
-  }
+  gather_parameters();
   check_cores(busy_cores());
-  const JobDone done{kJob};
-  world_.apply(done);
-  return observe({done});
+  happen(JobDone{kJob});
+  return observe(std::exchange(arriving_, {}));
 }
 
 Clock::time_point LiveBackend::next_instant() const {
   Nanos at = std::min(next_tick_, now() + kWatch / std::chrono::nanoseconds(1));
   if (!wakes_.empty()) at = std::min(at, *wakes_.begin());
+  for (int i = 0; i < scenario_.faults_size(); ++i) {
+    const Fault& fault = scenario_.faults(i);
+    if (fault.has_at_time() && fault.at_time() > now()) at = std::min(at, fault.at_time());
+  }
   return start_ + std::chrono::nanoseconds(at);
 }
 
 void LiveBackend::wait_for_something() {
-  for (const Incoming& incoming : agents_->receive(next_instant())) {
-    if (stage_ == Stage::training) take_in(incoming);
+  for (const CrewEvent& event : crew_->wait(next_instant())) {
+    std::visit([this](const auto& each) { take_in(each); }, event);
   }
-  if (stage_ == Stage::training) look_for_the_dead();
+  propose();
+  go_on();
   if (stage_ != Stage::training) return;
+  if (under_way_) inject_faults();
   const Nanos instant = now();
   bool due = instant >= next_tick_;
   while (instant >= next_tick_) next_tick_ += tick_period_;
@@ -169,21 +173,11 @@ void LiveBackend::wait_for_something() {
   if (due) happen(Tick{});
 }
 
-void LiveBackend::look_for_the_dead() {
-  const Nanos instant = now();
-  if (const auto death = agents_->find_death()) return note_failure(*death, instant);
-  if (const auto rank = silence_.find(instant)) {
-    const std::string cause = fmt::format("has said nothing for {:.0f} s", to_seconds(kSilence));
-    note_failure({.rank = *rank, .cause = cause}, instant);
-  }
-}
-
 void LiveBackend::take_in(const Incoming& incoming) {
   const std::uint32_t rank = incoming.rank;
-  silence_.heard(rank, now());
-  if (!incoming.message || incoming.message->has_failed()) {
-    const Nanos noticed = now();
-    note_failure(agents_->explain(rank), noticed);
+  if (incoming.message->has_hello()) {
+    cpu_before_[rank] += cpu_at_start_[rank] < 0 ? 0 : cpu_now_[rank] - cpu_at_start_[rank];
+    cpu_at_start_[rank] = -1;
   } else if (incoming.message->has_progress()) {
     const ProgressSample& sample = incoming.message->progress();
     if (cpu_at_start_[rank] < 0) cpu_at_start_[rank] = sample.cpu();
@@ -202,31 +196,31 @@ void LiveBackend::happen(const Event& event) {
 // ---- steps --------------------------------------------------------------------------------
 
 void LiveBackend::take_report(std::uint32_t rank, const StepReport& report) {
-  ensure(under_way_ && report.step() == step_ && !reports_[rank],
-         "a rank reports the step under way, once");
   for (const OpDone& op : report.ops()) {
     if (op.phase() == COMPUTE) ledger_.executed(report.step(), op.micro_batch());
   }
-  reports_[rank] = report;
-  const auto here = [](const std::optional<StepReport>& each) { return each.has_value(); };
-  if (std::all_of(reports_.begin(), reports_.end(), here)) commit();
+  if (!report.abandoned() && report.epoch() == crew_->epoch()) reports_[rank] = report;
 }
 
-void LiveBackend::commit() {
+void LiveBackend::take_in(const membership::Committed& committed) {
+  ensure(under_way_ && committed.step == step_, "the step under way is committed");
   const Nanos instant = now();
-  std::vector<StepReport> reports;
-  for (std::optional<StepReport>& report : reports_) reports.push_back(*std::exchange(report, {}));
+  std::vector<StepReport> reports;  // one that is lost has an empty one
+  for (std::optional<StepReport>& report : reports_) {
+    reports.push_back(std::exchange(report, {}).value_or(StepReport{}));
+  }
   const Nanos before = statistics_.elapsed();
   statistics_.commit(reports, instant);
   telemetry_.step_done(reports, instant);
   ledger_.committed(step_);
+  for (LossRecord& failure : failures_) {
+    if (!failure.report.has_resumed_s()) failure.report.set_resumed_s(to_seconds(instant));
+  }
   const StepDone done{.job = kJob, .step = step_, .duration = instant - before};
   happen(done);
-  for (const std::uint64_t decision : std::exchange(deferred_, {})) {
-    answer(decision, Outcome::applied, "");
-  }
   under_way_ = false;
   ++step_;
+  for (const Decision& decision : std::exchange(deferred_, {})) carry_out(decision);
   if (step_ == scenario_.run().steps()) stage_ = Stage::over;
   notify_progress();
 }
@@ -235,44 +229,116 @@ double LiveBackend::speed_of(std::uint32_t rank) const {
   return speed_at_step(scenario_, rank, step_);
 }
 
-void LiveBackend::plan_next() {
-  ControllerMessage message;
-  StepPlan& plan = *message.mutable_step_plan();
+/// Begins the next step once the ranks are ready for it and the policy has seen what has happened.
+void LiveBackend::go_on() {
+  if (stage_ != Stage::training || under_way_ || !crew_->ready() || !arriving_.empty()) return;
+  const std::vector<std::uint32_t> members = crew_->members();
+  const JobInfo& job = world_.jobs()[kJob.value];
+  StepPlan plan;
   plan.set_step(step_);
+  plan.set_epoch(crew_->epoch());
   std::uint64_t first = 0;
-  for (const std::uint32_t count : world_.jobs()[kJob.value].per_replica) {
+  for (const std::uint32_t rank : members) {
     Share& share = *plan.add_shares();
     share.set_first(first);
-    share.set_count(count);
-    first += count;
+    share.set_count(job.per_replica[rank]);
+    first += share.count();
   }
+  ensure(first == job.spec.micro_batches, "the members do every micro-batch of the step");
   under_way_ = true;
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+  crew_->work([&](std::uint32_t rank) {
     plan.set_speed(speed_of(rank));
-    agents_->send(rank, message);
+    return plan;
+  });
+  const Nanos instant = now();
+  for (LossRecord& failure : failures_) {
+    if (!failure.report.has_working_s()) failure.report.set_working_s(to_seconds(instant));
+    const bool back = job.ranks[failure.rank] == Health::ok;
+    if (back && !failure.report.has_replaced_s()) {
+      failure.report.set_replaced_s(to_seconds(instant));
+    }
   }
+  inject_faults();
+}
+
+/// Of the scenario, those that are due. Slow ranks follow from the plan; a kill is carried out
+/// here, and waits for a rank that is away until it is back.
+void LiveBackend::inject_faults() {
   for (int i = 0; i < scenario_.faults_size(); ++i) {
     const Fault& fault = scenario_.faults(i);
-    if (fault.at_step() > step_ || !injected_.insert(i).second) continue;
-    if (!fault.kill() || fault.rank() >= ranks_) continue;
-    killed_at_[fault.rank()] = now();
-    agents_->kill(fault.rank());
+    const bool due = fault.has_at_time() ? fault.at_time() <= now() : fault.at_step() <= step_;
+    if (!due || injected_.contains(i)) continue;
+    const std::uint32_t rank = fault.rank();
+    const bool kills = fault.kill() && rank < ranks_;
+    const std::vector<std::uint32_t> members = crew_->members();
+    const bool there = std::find(members.begin(), members.end(), rank) != members.end();
+    if (kills && (!there || killed_at_.contains(rank))) continue;
+    injected_.insert(i);
+    if (!kills) continue;
+    killed_at_[rank] = now();
+    crew_->kill(rank);
   }
 }
 
-void LiveBackend::note_failure(const RankDeath& death, Nanos noticed) {
-  FailureReport failure;
-  const auto killed = killed_at_.find(death.rank);
-  failure.set_time_s(to_seconds(killed == killed_at_.end() ? noticed : killed->second));
-  failure.set_detected_s(to_seconds(noticed));
-  failure.set_cause(fmt::format("rank {} {}", death.rank, death.cause));
-  failure.set_lost_steps(0);
-  failures_.push_back(failure);
+// ---- losses -------------------------------------------------------------------------------
+
+void LiveBackend::take_in(const RankDied& died) {
+  const std::uint32_t rank = died.death.rank;
+  if (!died.was_member) return crew_->replace(rank);  // a replacement that never joined
+  if (stage_ != Stage::training) return;
+  const Nanos noticed = now();
+  LossRecord& failure = failures_.emplace_back();
+  failure.rank = rank;
+  const auto killed = killed_at_.extract(rank);
+  failure.report.set_time_s(to_seconds(killed.empty() ? noticed : killed.mapped()));
+  failure.report.set_detected_s(to_seconds(noticed));
+  failure.report.set_cause(fmt::format("rank {} {}", rank, died.death.cause));
+  failure.report.set_lost_steps(0);
+  happen(RankLost{.job = kJob, .rank = {rank}});
+  if (!can_go_on(world_.jobs()[kJob.value])) return give_up();
+  undecided_.insert(rank);
+}
+
+void LiveBackend::take_in(const membership::Revoked&) {
+  under_way_ = false;
+  for (const Decision& decision : std::exchange(deferred_, {})) {
+    answer(decision.number, Outcome::rejected, "membership has changed");
+  }
+}
+
+void LiveBackend::take_in(const membership::Agreed&) {
+  const double instant = to_seconds(now());
+  for (LossRecord& failure : failures_) {
+    if (!failure.report.has_known_s()) failure.report.set_known_s(instant);
+  }
+}
+
+/// What was done of the step is thrown away: all have said what they had done before they left
+/// the old epoch.
+void LiveBackend::take_in(const membership::Formed& formed) {
   ledger_.discarded(step_);
-  const RankLost lost{.job = kJob, .rank = {death.rank}};
-  happen(lost);
-  for (const std::uint64_t decision : std::exchange(deferred_, {})) {
-    answer(decision, Outcome::rejected, "the run has ended");
+  reports_.assign(ranks_, std::nullopt);
+  if (stage_ != Stage::training) return;
+  for (const membership::Seat& member : formed.members) {
+    if (world_.jobs()[kJob.value].ranks[member.rank] == Health::ok) continue;
+    happen(RankBack{.job = kJob, .rank = {member.rank}});
+  }
+}
+
+void LiveBackend::take_in(const membership::Stuck&) {
+  if (stage_ == Stage::training) give_up();
+}
+
+/// Nobody is left who could go on.
+void LiveBackend::give_up() {
+  ledger_.discarded(step_);
+  for (auto& [number, decisions] : std::exchange(proposed_, {})) {
+    for (const Decision& decision : decisions) {
+      answer(decision.number, Outcome::rejected, "the run has ended");
+    }
+  }
+  for (const Decision& decision : std::exchange(unproposed_, {})) {
+    answer(decision.number, Outcome::rejected, "the run has ended");
   }
   stage_ = Stage::over;
 }
@@ -292,65 +358,114 @@ void LiveBackend::answer(std::uint64_t decision, Outcome status, std::string rea
   happen(DecisionOutcome{decision, status, std::move(reason)});
 }
 
+/// What stands against a decision now; an outcome that is not `applied` has been answered.
+bool LiveBackend::acceptable(const Decision& decision) {
+  if (decision.expires < now()) {
+    answer(decision.number, Outcome::expired, "too late");
+  } else if (decision.if_epoch && decision.if_epoch->value != crew_->epoch()) {
+    answer(decision.number, Outcome::rejected, "membership has changed");
+  } else if (std::string why = world_.objection(decision); !why.empty()) {
+    answer(decision.number, Outcome::rejected, std::move(why));
+  } else {
+    return true;
+  }
+  return false;
+}
+
 void LiveBackend::decide(const Decision& decision) {
   world_.announce(decision);
-  if (decision.expires < now()) return answer(decision.number, Outcome::expired, "too late");
-  if (decision.if_epoch && *decision.if_epoch != Epoch{}) {
-    return answer(decision.number, Outcome::rejected, "membership has changed");
-  }
-  if (std::string why = world_.objection(decision); !why.empty()) {
-    return answer(decision.number, Outcome::rejected, std::move(why));
-  }
+  if (!acceptable(decision)) return;
   if (const auto* wake = std::get_if<WakeMe>(&decision.what)) {
     wakes_.insert(wake->at);
     return answer(decision.number, Outcome::applied, "");
   }
-  if (!std::holds_alternative<ShiftMicrobatches>(decision.what)) {
-    return answer(decision.number, Outcome::rejected, "not something that live mode carries out");
+  if (const auto* recover = std::get_if<Recover>(&decision.what)) {
+    return decide_recovery(decision.number, *recover);
   }
-  if (!under_way_ || decision.effective_at_step > step_) {
-    return answer(decision.number, Outcome::applied, "");
+  if (std::holds_alternative<ShiftMicrobatches>(decision.what)) {
+    return unproposed_.push_back(decision);
   }
-  if (decision.effective_at_step == 0) return deferred_.push_back(decision.number);
-  answer(decision.number, Outcome::rejected, fmt::format("step {} has begun", step_));
+  answer(decision.number, Outcome::rejected, "not something that live mode carries out");
+}
+
+void LiveBackend::decide_recovery(std::uint64_t number, const Recover& recover) {
+  const bool possible = recover.how == Recovery::replace || recover.how == Recovery::shrink;
+  if (!possible || recover.spare || recover.state_from != StateSource::peer) {
+    return answer(number, Outcome::rejected, "live mode replaces or shrinks, with a peer's state");
+  }
+  for (const RankId rank : recover.exclude) {
+    if (undecided_.erase(rank.value) == 0) continue;
+    if (recover.how == Recovery::replace) crew_->replace(rank.value);
+  }
+  answer(number, Outcome::applied, "");
+}
+
+/// A decision that all ranks must follow is put to them first.
+void LiveBackend::propose() {
+  if (unproposed_.empty() || !crew_->running()) return;
+  proposed_[++proposals_] = std::exchange(unproposed_, {});
+  crew_->propose(proposals_);
+}
+
+void LiveBackend::take_in(const membership::Decided& decided) {
+  while (!proposed_.empty() && proposed_.begin()->first <= decided.number) {
+    const auto agreed = proposed_.extract(proposed_.begin());
+    for (const Decision& decision : agreed.mapped()) carry_out(decision);
+  }
+}
+
+void LiveBackend::take_in(const membership::Aborted& aborted) {
+  while (!proposed_.empty() && proposed_.begin()->first <= aborted.number) {
+    const auto dropped = proposed_.extract(proposed_.begin());
+    for (const Decision& decision : dropped.mapped()) {
+      answer(decision.number, Outcome::rejected, "membership has changed");
+    }
+  }
+}
+
+/// All ranks hold the decision: it takes effect with a plan to come.
+void LiveBackend::carry_out(const Decision& decision) {
+  const bool now_or_never = under_way_ && decision.effective_at_step <= step_;
+  if (now_or_never && decision.effective_at_step == 0) return deferred_.push_back(decision);
+  if (!acceptable(decision)) return;
+  if (now_or_never) {
+    return answer(decision.number, Outcome::rejected, fmt::format("step {} has begun", step_));
+  }
+  answer(decision.number, Outcome::applied, "");
 }
 
 void LiveBackend::apply(std::span<const Decision> decisions, bool) {
   for (const Decision& decision : decisions) decide(decision);
-  if (stage_ == Stage::training && !under_way_) plan_next();
+  // Whatever no policy has decided otherwise: who is lost is replaced.
+  for (const std::uint32_t rank : std::exchange(undecided_, {})) crew_->replace(rank);
+  if (stage_ != Stage::training) return;
+  propose();
+  go_on();
 }
 
 // ---- the end ------------------------------------------------------------------------------
 
-std::optional<RankDeath> LiveBackend::gather_parameters() {
-  agents_->send_stop("the run is complete", true);
-  const auto deadline = Clock::now() + kFinishPatience;
-  std::vector<std::string> hashes(ranks_);
-  std::uint32_t missing = ranks_;
-  while (missing > 0 && Clock::now() < deadline) {
-    for (const Incoming& incoming : agents_->receive(Clock::now() + kWatch)) {
-      const bool here = hashes[incoming.rank].empty();  // its stream ends after the hash
-      if (here && (!incoming.message || incoming.message->has_failed())) {
-        return agents_->explain(incoming.rank);
-      }
-      if (!incoming.message || !incoming.message->has_finished()) continue;
-      if (hashes[incoming.rank].empty()) --missing;
-      hashes[incoming.rank] = incoming.message->finished().parameters_sha256();
-    }
+void LiveBackend::gather_parameters() {
+  const Crew::Parting parting = crew_->finish(step_);
+  for (const RankDeath& death : parting.deaths) {
+    LossRecord& failure = failures_.emplace_back();
+    failure.rank = death.rank;
+    failure.report.set_time_s(to_seconds(now()));
+    failure.report.set_detected_s(to_seconds(now()));
+    failure.report.set_cause(fmt::format("rank {} {}", death.rank, death.cause));
+    failure.report.set_lost_steps(0);
   }
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    if (hashes[rank].empty()) return RankDeath{rank, "did not hand in its parameters"};
+  for (const auto& [rank, hash] : parting.hashes) {
+    ensure(hash == parting.hashes.begin()->second,
+           "all ranks end with the same parameters, bit for bit");
+    parameters_sha256_ = hash;
   }
-  for (const std::string& hash : hashes) {
-    ensure(hash == hashes.front(), "all ranks end with the same parameters, bit for bit");
-  }
-  parameters_sha256_ = hashes.front();
-  return std::nullopt;
 }
 
 double LiveBackend::busy_cores() const {
   Nanos cpu = 0;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    cpu += cpu_before_[rank];
     if (cpu_at_start_[rank] >= 0) cpu += cpu_now_[rank] - cpu_at_start_[rank];
   }
   return static_cast<double>(cpu) / static_cast<double>(std::max<Nanos>(statistics_.elapsed(), 1));
@@ -371,7 +486,7 @@ void LiveBackend::fill(Report& report) {
   report.set_micro_batches_lost(ledger_.lost());
   report.set_micro_batches_repeated(ledger_.repeated());
   report.set_micro_batches_recomputed(ledger_.recomputed());
-  for (const FailureReport& failure : failures_) *report.add_failures() = failure;
+  for (const LossRecord& failure : failures_) *report.add_failures() = failure.report;
   report.set_unigram_entropy(unigram_entropy_);
   if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
   report.set_real_cpu_cores(busy_cores());

@@ -1,5 +1,6 @@
 // Real processes behind the seam: one controller (this), one agent a rank. Every step is planned,
-// sent, reported by all ranks and committed; a policy's shift holds from the next plan on. Called
+// sent, reported by all ranks and committed; a policy's shift is put to all ranks and holds from
+// the next plan on. A rank that dies costs the step under way, which the others do again. Called
 // by the thread that runs drive(). The policy clock starts with the first step.
 #pragma once
 
@@ -11,10 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "live/agent_group.hpp"
+#include "live/crew.hpp"
 #include "live/ledger.hpp"
 #include "live/run_statistics.hpp"
-#include "live/silence.hpp"
 #include "live/telemetry.hpp"
 #include "policies/worker.hpp"
 
@@ -47,20 +47,35 @@ class LiveBackend : public RunBackend {
   Clock::time_point next_instant() const;
   void happen(const Event& event);
   void take_in(const Incoming& incoming);
+  void take_in(const RankDied& died);
+  void take_in(const membership::Revoked& revoked);
+  void take_in(const membership::Agreed& agreed);
+  void take_in(const membership::Formed& formed);
+  void take_in(const membership::Committed& committed);
+  void take_in(const membership::Decided& decided);
+  void take_in(const membership::Aborted& aborted);
+  void take_in(const membership::Stuck& stuck);
   void take_report(std::uint32_t rank, const StepReport& report);
-  void commit();
-  void plan_next();
+  void go_on();
+  void inject_faults();
+  void give_up();
   double speed_of(std::uint32_t rank) const;
-  void look_for_the_dead();
-  void note_failure(const RankDeath& death, Nanos noticed);
   void notify_progress();
   void check_cores(double cores) const;
   double busy_cores() const;
-  /// The rank that ended instead of handing in its parameters, if any.
-  std::optional<RankDeath> gather_parameters();
+  void gather_parameters();
 
   void answer(std::uint64_t decision, Outcome status, std::string reason);
+  bool acceptable(const Decision& decision);
   void decide(const Decision& decision);
+  void decide_recovery(std::uint64_t number, const Recover& recover);
+  void propose();
+  void carry_out(const Decision& decision);
+
+  struct LossRecord {
+    std::uint32_t rank = 0;
+    FailureReport report;
+  };
 
   const RunRequest request_;
   const Scenario& scenario_;
@@ -71,7 +86,7 @@ class LiveBackend : public RunBackend {
   Ledger ledger_;
   RunStatistics statistics_;
   Telemetry telemetry_;
-  std::unique_ptr<AgentGroup> agents_;
+  std::unique_ptr<Crew> crew_;
 
   Stage stage_ = Stage::idle;
   Clock::time_point start_;
@@ -79,16 +94,19 @@ class LiveBackend : public RunBackend {
   std::set<Nanos> wakes_;
   std::uint64_t sequence_ = 0;
   std::vector<Event> events_, arriving_;  ///< of the observation; for the next one
-  std::vector<std::uint64_t> deferred_;   ///< decisions that hold from the next step on
+  std::vector<Decision> unproposed_;      ///< to be put to the ranks
+  std::map<std::uint64_t, std::vector<Decision>> proposed_;  ///< by proposal
+  std::uint64_t proposals_ = 0;
+  std::vector<Decision> deferred_;        ///< all hold them; carried out after the step under way
 
   Step step_ = 0;  ///< under way, or next to be planned
   bool under_way_ = false;
   std::vector<std::optional<StepReport>> reports_;  ///< of the step under way, by rank
-  Silence silence_;
   std::map<std::uint32_t, Nanos> killed_at_;        ///< by a fault
-  std::vector<Nanos> cpu_at_start_, cpu_now_;
+  std::set<std::uint32_t> undecided_;  ///< lost, and no policy has said what to do about it yet
+  std::vector<Nanos> cpu_at_start_, cpu_now_, cpu_before_;  ///< before: of earlier processes
   std::set<int> injected_;  ///< faults that have come into effect, by index
-  std::vector<FailureReport> failures_;
+  std::vector<LossRecord> failures_;
   std::string parameters_sha256_;
   double unigram_entropy_ = 0;
 };

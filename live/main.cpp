@@ -1,5 +1,6 @@
 // orrery-live: without arguments the controller of one run, asked over the inherited socket;
-// `orrery-live agent --rank R` one rank of it; `orrery-live probe` what of CUDA this machine has.
+// `orrery-live agent --rank R` one rank of it; `orrery-live probe` what of CUDA this machine has;
+// `orrery-live doctor [--json]` what else is there or missing.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -9,8 +10,10 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/process.hpp"
 #include "live/agent.hpp"
 #include "live/cuda_module.hpp"
+#include "live/doctor.hpp"
 #include "live/live_backend.hpp"
 #include "policies/worker.hpp"
 
@@ -30,12 +33,22 @@ int print_probe() {
   return 0;
 }
 
+int run_doctor(bool json) {
+  const std::string own = sibling_program("orrery-live");
+  const Diagnosis found = diagnose(own.substr(0, own.rfind('/')), "/sys");
+  fmt::print("{}", json ? print_json(found) : print_text(found));
+  return found.complete() ? 0 : static_cast<int>(ErrorKind::environment);
+}
+
 int run(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return serve_run("live", make_live_backend);
   if (arguments.size() == 3 && arguments[0] == "agent" && arguments[1] == "--rank") {
     return run_agent(static_cast<std::uint32_t>(std::strtoul(arguments[2].c_str(), nullptr, 10)));
   }
   if (arguments.size() == 1 && arguments[0] == "probe") return print_probe();
+  if (!arguments.empty() && arguments[0] == "doctor") {
+    return run_doctor(arguments.size() > 1 && arguments[1] == "--json");
+  }
   throw Error(ErrorKind::usage, "orrery-live is started by `orrery live`");
 }
 

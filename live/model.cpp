@@ -3,12 +3,14 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <string_view>
 
 #include <Eigen/Dense>
 
 #include "core/error.hpp"
 #include "core/sha256.hpp"
+#include "live/token_gather.hpp"
 
 namespace orrery::live {
 namespace {
@@ -29,125 +31,111 @@ constexpr std::array<Tensor, 5> kTensors{{
 static_assert(kTensors.back().offset + kTensors.back().rows * kTensors.back().columns ==
               builtin_parameter_count());
 
-template <class T>
-using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
-
-template <class T>
-Eigen::Map<const Matrix<T>> view(const std::vector<T>& flat, Slot slot) {
-  const Tensor& tensor = kTensors[slot];
-  return {flat.data() + tensor.offset, static_cast<Eigen::Index>(tensor.rows),
-          static_cast<Eigen::Index>(tensor.columns)};
-}
-
-template <class T>
-Eigen::Map<Matrix<T>> view(std::vector<T>& flat, Slot slot) {
-  const Tensor& tensor = kTensors[slot];
-  return {flat.data() + tensor.offset, static_cast<Eigen::Index>(tensor.rows),
-          static_cast<Eigen::Index>(tensor.columns)};
-}
-
-template <class T>
-void fill_normal(std::vector<T>& flat, Slot slot, double deviation, Rng rng) {
-  for (std::size_t i = 0; i < kTensors[slot].size(); ++i) {
-    flat[kTensors[slot].offset + i] = static_cast<T>(deviation * rng.normal());
+/// Text position of the first byte that a column is predicted from, and of the byte it predicts.
+struct Columns {
+  explicit Columns(const Batch& batch) : length(batch.length()), per_sequence(length - M::context) {
+    ensure(batch.sequences * length == batch.bytes.size(), "sequences are of equal length");
+    count = batch.sequences * per_sequence;
   }
+  std::size_t first(std::size_t column) const {
+    return column / per_sequence * length + column % per_sequence;
+  }
+  std::size_t length, per_sequence, count = 0;
+};
+
+std::vector<std::uint8_t> targets_of(const Batch& batch, const Columns& columns) {
+  std::vector<std::uint8_t> targets;
+  targets.reserve(columns.count);
+  for (std::size_t i = 0; i < columns.count; ++i) {
+    targets.push_back(batch.bytes[columns.first(i) + M::context]);
+  }
+  return targets;
 }
 
 }  // namespace
 
-std::span<const Tensor> model_tensors() { return kTensors; }
-
 /// One column per predicted byte.
 template <class T>
 struct LanguageModel<T>::Activations {
+  explicit Activations(const Batch& batch)
+      : columns(batch), targets(targets_of(batch, columns)), gather(batch.bytes) {}
+  Columns columns;
+  std::vector<std::uint8_t> targets;
+  TokenGather gather;
   Matrix<T> input, hidden, probability;
 };
 
 template <class T>
-LanguageModel<T>::LanguageModel(Rng rng)
-    : parameters_(builtin_parameter_count(), T{0}), gradient_(builtin_parameter_count(), T{0}) {
-  fill_normal(parameters_, kEmbedding, 0.5, rng.split("embedding"));
-  fill_normal(parameters_, kHiddenWeight, 1.0 / std::sqrt(double{kInput}), rng.split("hidden"));
-  fill_normal(parameters_, kOutputWeight, 0.5 / std::sqrt(double{M::hidden}), rng.split("output"));
+LanguageModel<T>::LanguageModel(Rng rng) : Network<T>(kTensors) {
+  this->fill_normal(kEmbedding, 0.5, rng.split("embedding"));
+  this->fill_normal(kHiddenWeight, 1.0 / std::sqrt(double{kInput}), rng.split("hidden"));
+  this->fill_normal(kOutputWeight, 0.5 / std::sqrt(double{M::hidden}), rng.split("output"));
 }
 
 template <class T>
-void LanguageModel<T>::zero_gradient() {
-  std::fill(gradient_.begin(), gradient_.end(), T{0});
-}
-
-template <class T>
-double LanguageModel<T>::forward(std::span<const std::uint8_t> text, Activations& out) const {
-  ensure(text.size() > M::context, "a training sequence is longer than the context");
-  const auto columns = static_cast<Eigen::Index>(text.size() - M::context);
-  const auto embedding = view(parameters_, kEmbedding);
+double LanguageModel<T>::forward(const Batch& batch, Activations& out) const {
+  ensure(batch.length() > M::context, "a training sequence is longer than the context");
+  const auto columns = static_cast<Eigen::Index>(out.columns.count);
+  const Matrix<T> rows = gather_rows<T>(this->weight(kEmbedding), out.gather);
   out.input.resize(kInput, columns);
   for (Eigen::Index column = 0; column < columns; ++column) {
+    const std::size_t first = out.columns.first(static_cast<std::size_t>(column));
     for (Eigen::Index k = 0; k < Eigen::Index{M::context}; ++k) {
       out.input.block(k * M::embedding, column, M::embedding, 1) =
-          embedding.col(text[static_cast<std::size_t>(column + k)]);
+          rows.col(out.gather.slots()[first + static_cast<std::size_t>(k)]);
     }
   }
-  out.hidden.noalias() = view(parameters_, kHiddenWeight) * out.input;
-  out.hidden.colwise() += view(parameters_, kHiddenBias).col(0);
+  out.hidden.noalias() = this->weight(kHiddenWeight) * out.input;
+  out.hidden.colwise() += this->weight(kHiddenBias).col(0);
   out.hidden = out.hidden.array().tanh().matrix();
-  out.probability.noalias() = view(parameters_, kOutputWeight) * out.hidden;
-  out.probability.colwise() += view(parameters_, kOutputBias).col(0);
-
-  double loss = 0;
-  for (Eigen::Index column = 0; column < columns; ++column) {
-    auto logits = out.probability.col(column);
-    logits.array() -= logits.maxCoeff();
-    const T target = logits(text[static_cast<std::size_t>(column) + M::context]);
-    logits = logits.array().exp().matrix();
-    const T sum = logits.sum();
-    logits /= sum;
-    loss += std::log(static_cast<double>(sum)) - static_cast<double>(target);
-  }
-  return loss;
+  out.probability.noalias() = this->weight(kOutputWeight) * out.hidden;
+  out.probability.colwise() += this->weight(kOutputBias).col(0);
+  return softmax_loss(out.probability, out.targets);
 }
 
 template <class T>
-double LanguageModel<T>::loss(std::span<const std::uint8_t> text) const {
-  Activations activations;
-  return forward(text, activations);
+double LanguageModel<T>::loss(const Batch& batch) const {
+  Activations activations(batch);
+  return forward(batch, activations);
 }
 
 template <class T>
-double LanguageModel<T>::accumulate(std::span<const std::uint8_t> text) {
-  Activations activations;
-  const double loss = forward(text, activations);
-  auto& [input, hidden, delta] = activations;
+double LanguageModel<T>::accumulate(const Batch& batch) {
+  Activations activations(batch);
+  const double loss = forward(batch, activations);
+  auto& [places, targets, gather, input, hidden, delta] = activations;
   const Eigen::Index columns = delta.cols();
   for (Eigen::Index column = 0; column < columns; ++column) {
-    delta(text[static_cast<std::size_t>(column) + M::context], column) -= T{1};
+    delta(targets[static_cast<std::size_t>(column)], column) -= T{1};
   }
-  view(gradient_, kOutputWeight).noalias() += delta * hidden.transpose();
-  view(gradient_, kOutputBias).col(0) += delta.rowwise().sum();
-  Matrix<T> delta_hidden = view(parameters_, kOutputWeight).transpose() * delta;
+  this->slope(kOutputWeight).noalias() += delta * hidden.transpose();
+  this->slope(kOutputBias).col(0) += delta.rowwise().sum();
+  Matrix<T> delta_hidden = this->weight(kOutputWeight).transpose() * delta;
   delta_hidden.array() *= T{1} - hidden.array().square();
-  view(gradient_, kHiddenWeight).noalias() += delta_hidden * input.transpose();
-  view(gradient_, kHiddenBias).col(0) += delta_hidden.rowwise().sum();
-  const Matrix<T> delta_input = view(parameters_, kHiddenWeight).transpose() * delta_hidden;
-  auto embedding = view(gradient_, kEmbedding);
+  this->slope(kHiddenWeight).noalias() += delta_hidden * input.transpose();
+  this->slope(kHiddenBias).col(0) += delta_hidden.rowwise().sum();
+  const Matrix<T> delta_input = this->weight(kHiddenWeight).transpose() * delta_hidden;
+  Matrix<T> delta_rows = Matrix<T>::Zero(M::embedding, Eigen::Index(gather.rows().size()));
   for (Eigen::Index column = 0; column < columns; ++column) {
+    const std::size_t first = places.first(static_cast<std::size_t>(column));
     for (Eigen::Index k = 0; k < Eigen::Index{M::context}; ++k) {
-      embedding.col(text[static_cast<std::size_t>(column + k)]) +=
+      delta_rows.col(gather.slots()[first + static_cast<std::size_t>(k)]) +=
           delta_input.block(k * M::embedding, column, M::embedding, 1);
     }
   }
+  scatter_rows<T>(delta_rows, gather, this->slope(kEmbedding));
+  this->count_gather(places.count * M::context, gather.rows().size(), M::embedding);
   return loss;
 }
 
 template class LanguageModel<float>;
 template class LanguageModel<double>;
 
-double memory_traffic(std::size_t length) {
+double memory_traffic(const std::string& builtin, std::uint32_t length) {
   // Parameters are read forward and backward, their gradient read and written; each position
   // reads and writes its activations forward and backward.
-  constexpr double kActivations = kInput + M::hidden + M::vocabulary;
-  return 4.0 * sizeof(float) *
-         (builtin_parameter_count() + static_cast<double>(length) * kActivations);
+  const BuiltinCost cost = builtin_cost(builtin, length);
+  return 4.0 * sizeof(float) * (cost.parameters + length * cost.activations);
 }
 
 Adam::Adam(std::size_t size, double learning_rate)
@@ -170,11 +158,26 @@ void Adam::update(std::span<float> parameters, std::span<const float> gradient, 
   }
 }
 
-std::string parameters_sha256(std::span<const float> parameters) {
+void Adam::append_state(std::string& bytes) const {
+  bytes.append(reinterpret_cast<const char*>(&steps_), sizeof steps_);
+  for (const std::vector<float>* moment : {&mean_, &square_}) {
+    bytes.append(reinterpret_cast<const char*>(moment->data()), moment->size() * sizeof(float));
+  }
+}
+
+void Adam::set_state(std::string_view bytes) {
+  const std::size_t moment_bytes = mean_.size() * sizeof(float);
+  ensure(bytes.size() == sizeof steps_ + 2 * moment_bytes, "a state is that of this optimizer");
+  std::memcpy(&steps_, bytes.data(), sizeof steps_);
+  std::memcpy(mean_.data(), bytes.data() + sizeof steps_, moment_bytes);
+  std::memcpy(square_.data(), bytes.data() + sizeof steps_ + moment_bytes, moment_bytes);
+}
+
+std::string parameters_sha256(const Network<float>& network) {
   static_assert(std::endian::native == std::endian::little);
-  ensure(parameters.size() == builtin_parameter_count(), "the model's parameters are whole");
+  const std::span<const float> parameters = network.parameters();
   Sha256 hash;
-  for (const Tensor& tensor : kTensors) {
+  for (const Tensor& tensor : network.tensors()) {
     const std::string_view name = tensor.name;
     hash.update(std::string_view(name.data(), name.size() + 1));
     hash.update({reinterpret_cast<const char*>(parameters.data() + tensor.offset),

@@ -1,7 +1,6 @@
-// The small language model that live mode really trains: byte-level, the last `context` bytes are
-// embedded and joined, one tanh layer, a 256-way softmax. Forward and backward are written out
-// (Eigen does the matrix products); gradients are checked numerically in the tests, which is why
-// the scalar is a template parameter: training uses float, the check double. Losses in nats.
+// `builtin: language-model`, the smallest model that live mode really trains: byte-level, the last
+// `context` bytes are embedded and joined, one tanh layer, a 256-way softmax. Forward and backward
+// are written out (Eigen does the matrix products). Also the optimizer and the hash of parameters.
 // One thread per object.
 #pragma once
 
@@ -9,53 +8,32 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "core/random.hpp"
+#include "live/network.hpp"
 #include "traces/model.hpp"
 
 namespace orrery::live {
 
-/// A named slice of the flat parameter vector, column-major.
-struct Tensor {
-  const char* name;
-  std::size_t offset;
-  std::size_t rows, columns;
-  std::size_t size() const { return rows * columns; }
-};
-
-/// The slices, in the order of their names.
-std::span<const Tensor> model_tensors();
-
 template <class T>
-class LanguageModel {
+class LanguageModel : public Network<T> {
  public:
-  /// Parameters drawn from `rng`: equal generators give equal models.
   explicit LanguageModel(Rng rng);
-
-  std::span<T> parameters() { return parameters_; }
-  std::span<const T> parameters() const { return parameters_; }
-  std::span<T> gradient() { return gradient_; }
-  void zero_gradient();
-
-  /// Forward and backward over `text`: every byte after the first `context` is predicted from the
-  /// `context` bytes before it. Adds to the gradient of the summed loss; returns that sum.
-  double accumulate(std::span<const std::uint8_t> text);
-  /// The summed loss alone.
-  double loss(std::span<const std::uint8_t> text) const;
+  double accumulate(const Batch& batch) override;
+  double loss(const Batch& batch) const override;
 
  private:
   struct Activations;
-  double forward(std::span<const std::uint8_t> text, Activations& out) const;
-
-  std::vector<T> parameters_, gradient_;
+  double forward(const Batch& batch, Activations& out) const;
 };
 
 extern template class LanguageModel<float>;
 extern template class LanguageModel<double>;
 
 /// Memory traffic of forward and backward over one sequence of `length` bytes, modelled: bytes.
-double memory_traffic(std::size_t length);
+/// Throws bad_input for a built-in model that does not exist.
+double memory_traffic(const std::string& builtin, std::uint32_t length);
 
 /// Adam (Kingma and Ba 2015) with bias correction, decay rates 0.9 and 0.999.
 class Adam {
@@ -63,6 +41,9 @@ class Adam {
   Adam(std::size_t size, double learning_rate);
   /// parameters -= step along gradient x scale.
   void update(std::span<float> parameters, std::span<const float> gradient, float scale);
+  /// Steps and moments as bytes of one fixed size, and back.
+  void append_state(std::string& bytes) const;
+  void set_state(std::string_view bytes);
 
  private:
   double learning_rate_;
@@ -71,6 +52,6 @@ class Adam {
 };
 
 /// SHA-256 over the tensors by name: each name, a zero byte, its values as little-endian fp32.
-std::string parameters_sha256(std::span<const float> parameters);
+std::string parameters_sha256(const Network<float>& network);
 
 }  // namespace orrery::live

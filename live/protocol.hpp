@@ -5,6 +5,6 @@
 
 namespace orrery::live {
 
-inline constexpr std::uint32_t kProtocol = 1;
+inline constexpr std::uint32_t kProtocol = 2;
 
 }  // namespace orrery::live

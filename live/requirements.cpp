@@ -14,7 +14,7 @@ void require(bool condition, const char* message) {
 
 void check_fault(const Fault& fault, int index) {
   const char* problem = nullptr;
-  if (fault.has_at_time()) problem = "at_time (use at_step)";
+  if (fault.has_at_time() && !fault.kill()) problem = "at_time (use at_step)";
   if (fault.has_link_slow()) problem = "link_slow";
   if (fault.link_down()) problem = "link_down";
   if (!problem) return;
@@ -25,18 +25,19 @@ void check_fault(const Fault& fault, int index) {
 }  // namespace
 
 void check_request(const RunRequest& request) {
+  if (!request.scenario().has_job()) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("{}: only a job can run on real processes",
+                            request.scenario().has_trace() ? "trace" : "collective"));
+  }
   const Job& job = request.scenario().job();
-  require(job.model().builtin() == "language-model",
-          "job.model: live mode trains the built-in model (builtin: language-model)");
+  require(!job.model().builtin().empty(),
+          "job.model: live mode trains a built-in model (builtin: language-model or transformer)");
   require(job.has_pace(), "job.pace: live mode needs the declared cost of a micro-batch");
   require(job.layout().tensor() <= 1 && job.layout().pipeline() <= 1,
           "job.layout: live mode is data-parallel only (tensor: 1, pipeline: 1)");
   for (int i = 0; i < request.scenario().faults_size(); ++i) {
     check_fault(request.scenario().faults(i), i);
-  }
-  if (!request.mode().empty() && request.mode() != "drive") {
-    throw Error(ErrorKind::usage,
-                fmt::format("live mode has no --mode {} yet; only drive", request.mode()));
   }
   if (request.fabric() == "nccl") {
     const CudaProbe probe = probe_cuda();

@@ -8,23 +8,24 @@
 namespace orrery::live {
 namespace {
 
-constexpr std::size_t kPieceValues = Ring::kPieceBytes / sizeof(float);
-
 /// Piece `index` of a segment; empty beyond its end.
-std::span<float> piece(std::span<float> segment, std::size_t index) {
+template <class T>
+std::span<T> piece(std::span<T> segment, std::size_t index) {
+  constexpr std::size_t kPieceValues = Ring::kPieceBytes / sizeof(T);
   const std::size_t begin = std::min(index * kPieceValues, segment.size());
   return segment.subspan(begin, std::min(kPieceValues, segment.size() - begin));
 }
 
-void take(const std::string& bytes, std::span<float> values, bool add) {
+template <class T>
+void take(const std::string& bytes, std::span<T> values, bool add) {
   ensure(bytes.size() == values.size_bytes(), "ring neighbours cut their data alike");
   if (!add) {
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return;
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
-    float other;
-    std::memcpy(&other, bytes.data() + i * sizeof(float), sizeof(float));
+    T other;
+    std::memcpy(&other, bytes.data() + i * sizeof(T), sizeof(T));
     values[i] += other;
   }
 }
@@ -32,13 +33,16 @@ void take(const std::string& bytes, std::span<float> values, bool add) {
 }  // namespace
 
 /// Segment `index` of `ranks_` nearly equal ones.
-std::span<float> Ring::segment(std::span<float> values, std::uint32_t index) const {
+template <class T>
+std::span<T> Ring::segment(std::span<T> values, std::uint32_t index) const {
   const std::size_t begin = values.size() * index / ranks_;
   const std::size_t end = values.size() * (index + 1) / ranks_;
   return values.subspan(begin, end - begin);
 }
 
-void Ring::exchange(std::span<float> outgoing, std::span<float> incoming, bool add) {
+template <class T>
+void Ring::exchange(std::span<T> outgoing, std::span<T> incoming, bool add) {
+  constexpr std::size_t kPieceValues = kPieceBytes / sizeof(T);
   const std::size_t most = std::max(outgoing.size(), incoming.size());
   for (std::size_t i = 0; i * kPieceValues < most; ++i) {
     const auto out = piece(outgoing, i);
@@ -50,7 +54,8 @@ void Ring::exchange(std::span<float> outgoing, std::span<float> incoming, bool a
   }
 }
 
-void Ring::all_reduce(std::span<float> values) {
+template <class T>
+void Ring::reduce(std::span<T> values) {
   // After round k of the first loop this rank holds the sum of k + 2 ranks in one segment; after
   // the last, segment (rank + 1) is whole, and the second loop passes the whole ones round.
   const auto index = [this](std::uint32_t back) { return (rank_ + 2 * ranks_ - back) % ranks_; };
@@ -61,5 +66,8 @@ void Ring::all_reduce(std::span<float> values) {
     exchange(segment(values, index(round + ranks_ - 1)), segment(values, index(round)), false);
   }
 }
+
+void Ring::all_reduce(std::span<float> values) { reduce(values); }
+void Ring::all_reduce(std::span<std::int64_t> values) { reduce(values); }
 
 }  // namespace orrery::live

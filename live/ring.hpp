@@ -24,14 +24,19 @@ class Ring {
   Ring(Neighbours& neighbours, std::uint32_t rank, std::uint32_t ranks)
       : neighbours_(neighbours), rank_(rank), ranks_(ranks) {}
   void all_reduce(std::span<float> values);
+  void all_reduce(std::span<std::int64_t> values);
 
   /// Bytes of one piece: small enough to overlap, large enough that the cost of a message is
   /// hidden.
   static constexpr std::size_t kPieceBytes = 64 * 1024;
 
  private:
-  std::span<float> segment(std::span<float> values, std::uint32_t index) const;
-  void exchange(std::span<float> outgoing, std::span<float> incoming, bool add);
+  template <class T>
+  void reduce(std::span<T> values);
+  template <class T>
+  std::span<T> segment(std::span<T> values, std::uint32_t index) const;
+  template <class T>
+  void exchange(std::span<T> outgoing, std::span<T> incoming, bool add);
 
   Neighbours& neighbours_;
   std::uint32_t rank_, ranks_;

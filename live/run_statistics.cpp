@@ -28,6 +28,8 @@ void RunStatistics::commit(std::span<const StepReport> reports, Nanos now) {
     predictions += static_cast<double>(report.predictions());
     compute_ += to_seconds(report.compute());
     waiting_ += to_seconds(slowest - report.compute());
+    gather_used_ += report.gather_used();
+    gather_read_ += report.gather_read();
   }
   losses_.push_back(loss / predictions);
   intervals_.push_back(to_seconds(now - last_commit_));
@@ -64,6 +66,8 @@ void RunStatistics::fill(Report& report) const {
   report.set_gpu_utilization(parts.compute() + parts.exposed_communication());
   const double share = static_cast<double>(job.global_batch()) / job.micro_batch() / ranks;
   const double fault_free = std::ceil(share) * to_seconds(job.pace().micro_batch());
+  report.set_embedding_gather_bytes(gather_read_);
+  report.set_embedding_gather_saved_bytes(gather_used_ - gather_read_);
   report.set_goodput(std::min(1.0, steps * fault_free / elapsed));
 }
 

@@ -35,6 +35,7 @@ class RunStatistics {
   Nanos last_commit_ = 0;
   std::vector<double> intervals_, losses_;
   double compute_ = 0, waiting_ = 0;  ///< summed over ranks and steps
+  double gather_used_ = 0, gather_read_ = 0;  ///< bytes
 };
 
 }  // namespace orrery::live

@@ -1,6 +1,8 @@
 #include "live/trainer.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -28,8 +30,29 @@ struct Trainer::Marks {
   Nanos now() const { return since(start); }
 };
 
-Trainer::Trainer(const Scenario& scenario, const Text& text, Device& device, Fabric& fabric)
-    : scenario_(scenario), text_(text), device_(device), fabric_(fabric) {}
+Trainer::Trainer(const Scenario& scenario, const Text& text, Device& device)
+    : scenario_(scenario),
+      cost_(builtin_cost(scenario.job().model().builtin(), scenario.job().sequence_length())),
+      text_(text),
+      device_(device) {
+  if (scenario.live().reproducible()) sum_.emplace(device_.gradient().size());
+}
+
+void Trainer::use(std::shared_ptr<Fabric> fabric) {
+  const std::scoped_lock lock(mutex_);
+  fabric_.swap(fabric);  // the old one goes when the lock is released
+}
+
+void Trainer::interrupt() {
+  const std::scoped_lock lock(mutex_);
+  interrupted_ = true;
+  stopping_.notify_all();
+}
+
+void Trainer::resume() {
+  const std::scoped_lock lock(mutex_);
+  interrupted_ = false;
+}
 
 void Trainer::stop() {
   const std::scoped_lock lock(mutex_);
@@ -39,7 +62,8 @@ void Trainer::stop() {
 
 void Trainer::wait_until(Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  if (stopping_.wait_until(lock, deadline, [this] { return stopped_; })) throw Stopped{};
+  const auto over = [this] { return stopped_ || interrupted_; };
+  if (stopping_.wait_until(lock, deadline, over)) throw Stopped{};
 }
 
 void Trainer::begin_micro_batch(Clock::time_point start, Clock::time_point deadline) {
@@ -56,9 +80,10 @@ void Trainer::end_micro_batch() {
   progress_.set_micro_batches_done(progress_.micro_batches_done() + 1);
   progress_.set_micro_batch_time(spent);
   progress_.set_busy(progress_.busy() + spent);
-  const double sequences = scenario_.job().micro_batch();
-  progress_.set_bytes_moved(progress_.bytes_moved() +
-                            sequences * memory_traffic(scenario_.job().sequence_length()));
+  const Job& job = scenario_.job();
+  progress_.set_bytes_moved(
+      progress_.bytes_moved() +
+      job.micro_batch() * memory_traffic(job.model().builtin(), job.sequence_length()));
 }
 
 ProgressSample Trainer::snapshot() {
@@ -66,7 +91,7 @@ ProgressSample Trainer::snapshot() {
   ProgressSample sample = progress_;
   sample.set_cpu(process_cpu());
   sample.set_elapsed(since(born_));
-  sample.set_round_trip(to_nanos(fabric_.round_trip()));
+  if (fabric_) sample.set_round_trip(to_nanos(fabric_->round_trip()));
   if (!computing_) return sample;
   const Nanos spent = since(micro_batch_start_);
   const Nanos planned = (micro_batch_deadline_ - micro_batch_start_) / std::chrono::nanoseconds(1);
@@ -78,14 +103,10 @@ ProgressSample Trainer::snapshot() {
 
 double Trainer::micro_batch(Step step, std::uint64_t id) {
   const Job& job = scenario_.job();
-  const std::size_t length = job.sequence_length() + BuiltinModel::context;
+  const std::size_t length = job.sequence_length() + cost_.context;
   const std::vector<std::uint8_t> bytes =
       text_.sample(scenario_.run().seed(), step, id, job.micro_batch(), length);
-  double loss = 0;
-  for (std::size_t i = 0; i < job.micro_batch(); ++i) {
-    loss += device_.accumulate(std::span(bytes).subspan(i * length, length));
-  }
-  return loss;
+  return device_.accumulate({.bytes = bytes, .sequences = job.micro_batch()});
 }
 
 double Trainer::compute(const StepPlan& plan, const Share& share, Marks& marks,
@@ -100,7 +121,9 @@ double Trainer::compute(const StepPlan& plan, const Share& share, Marks& marks,
     const Nanos start = marks.now();
     begin_micro_batch(Clock::now(), deadline(i + 1));
     const Nanos cpu_before = thread_cpu();
+    if (sum_) device_.zero_gradient();
     loss += micro_batch(plan.step(), share.first() + i);
+    if (sum_) sum_->add(device_.gradient());
     report.set_work(report.work() + thread_cpu() - cpu_before);
     wait_until(deadline(i + 1));
     end_micro_batch();
@@ -116,39 +139,68 @@ void Trainer::check_pace(const StepReport& report, Nanos allowed) const {
   throw Error(ErrorKind::environment,
               fmt::format("rank {} needed {:.1f} ms of CPU in step {} for work whose pace allows "
                           "{:.1f} ms: raise job.pace.micro_batch or use fewer ranks",
-                          fabric_.rank(), to_seconds(report.work()) * 1e3, report.step(),
+                          fabric_->rank(), to_seconds(report.work()) * 1e3, report.step(),
                           to_seconds(allowed) * 1e3));
 }
 
+/// Sums the gradients of all ranks into the device's.
+void Trainer::exchange() {
+  if (!sum_) return fabric_->all_reduce(device_.gradient());
+  fabric_->all_reduce_integers(sum_->units());
+  sum_->store(device_.gradient());
+}
+
 StepReport Trainer::run_step(const StepPlan& plan) {
+  report_.Clear();
+  report_.set_step(plan.step());
+  report_.set_epoch(plan.epoch());
   {
     const std::scoped_lock lock(mutex_);
-    if (stopped_) throw Stopped{};
+    if (stopped_ || interrupted_) throw Stopped{};
     progress_.set_step(plan.step());
     progress_.set_micro_batches_done(0);
   }
   Marks marks;
-  StepReport report;
-  report.set_step(plan.step());
-  report.set_epoch(plan.epoch());
+  if (update_ > 0) add_op(report_, OPTIMIZER, 0, -std::exchange(update_, 0), 0, 0);
   device_.zero_gradient();
-  const Share& share = plan.shares(static_cast<int>(fabric_.rank()));
+  if (sum_) sum_->clear();
+  const Share& share = plan.shares(static_cast<int>(fabric_->rank()));
   const Job& job = scenario_.job();
-  report.set_loss_sum(compute(plan, share, marks, report));
-  report.set_predictions(std::uint64_t{share.count()} * job.micro_batch() * job.sequence_length());
+  const GatherCount before = device_.gathered();
+  report_.set_loss_sum(compute(plan, share, marks, report_));
+  report_.set_gather_used(device_.gathered().used - before.used);
+  report_.set_gather_read(device_.gathered().read - before.read);
+  report_.set_predictions(std::uint64_t{share.count()} * job.micro_batch() * job.sequence_length());
+  exchange();
+  report_.set_duration(marks.now());
+  add_op(report_, GRADIENT, 0, report_.compute(), report_.duration(),
+         static_cast<double>(sum_ ? sum_->units().size_bytes() : device_.gradient().size_bytes()));
+  predictions_ = 0;
+  for (const Share& each : plan.shares()) predictions_ += each.count();
+  predictions_ *= static_cast<double>(job.micro_batch()) * job.sequence_length();
+  return report_;
+}
 
-  const std::span<float> gradient = device_.gradient();
-  fabric_.all_reduce(gradient);
-  const Nanos reduced = marks.now();
-  add_op(report, GRADIENT, 0, report.compute(), reduced,
-         static_cast<double>(gradient.size_bytes()));
-  double total = 0;
-  for (const Share& each : plan.shares()) total += each.count();
-  total *= static_cast<double>(job.micro_batch()) * job.sequence_length();
-  device_.update(static_cast<float>(1.0 / total));
-  report.set_duration(marks.now());
-  add_op(report, OPTIMIZER, 0, reduced, report.duration(), 0);
+void Trainer::apply() {
+  const auto start = Clock::now();
+  device_.update(static_cast<float>(1.0 / predictions_));
+  update_ = since(start);
+}
+
+StepReport Trainer::abandoned() const {
+  StepReport report = report_;
+  report.set_abandoned(true);
   return report;
+}
+
+void Trainer::share_state(std::uint32_t source) {
+  // A sum in which all but one give zeros: no other way through the fabric is needed.
+  std::string state = device_.state();
+  std::vector<std::int64_t> words((state.size() + 7) / 8, 0);
+  if (fabric_->rank() == source) std::memcpy(words.data(), state.data(), state.size());
+  fabric_->all_reduce_integers(words);
+  std::memcpy(state.data(), words.data(), state.size());
+  if (fabric_->rank() != source) device_.set_state(state);
 }
 
 }  // namespace orrery::live

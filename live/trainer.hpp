@@ -1,41 +1,59 @@
-// The step loop of one rank: micro-batches on a device, paced; the gradient exchange; the update.
-// Emits one StepReport with its operations per step, whatever the device. run_step() is called by
-// one thread; snapshot() and stop() may be called by any.
+// The step loop of one rank: micro-batches on a device, paced; the gradient exchange; and, once the
+// step is final, the update. Emits one StepReport with its operations per step, whatever the
+// device. One thread calls it, but snapshot(), interrupt() and stop() may be called by any.
 #pragma once
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "live/control.pb.h"
 #include "live/device.hpp"
 #include "live/fabric.hpp"
+#include "live/fixed_point.hpp"
 #include "live/host_clock.hpp"
 #include "live/text.hpp"
+#include "traces/model.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery::live {
 
-/// Thrown by run_step() after stop().
+/// Thrown by run_step() after interrupt() or stop().
 struct Stopped {};
 
 class Trainer {
  public:
   /// All arguments outlive the trainer. The job has a pace.
-  Trainer(const Scenario& scenario, const Text& text, Device& device, Fabric& fabric);
+  Trainer(const Scenario& scenario, const Text& text, Device& device);
 
-  /// Computes this rank's share of `plan`, exchanges gradients, updates. Throws FabricBroken,
-  /// Stopped, and an environment Error when the work alone took longer than the pace allows.
+  /// The fabric of the steps to come.
+  void use(std::shared_ptr<Fabric> fabric);
+  /// Computes this rank's share of `plan` and exchanges gradients; nothing is updated yet. Throws
+  /// FabricBroken, Stopped, and an environment Error when the work alone took longer than the pace
+  /// allows.
   StepReport run_step(const StepPlan& plan);
+  /// The update along the sum of the last run_step(): once, and only if that step is final.
+  void apply();
+  /// What the last run_step() had done when it threw.
+  StepReport abandoned() const;
+  /// Makes all ranks of the fabric hold the state of rank `source` of it. Throws FabricBroken.
+  void share_state(std::uint32_t source);
 
   /// Where the current step stands.
   ProgressSample snapshot();
-  /// Ends a run_step() that waits for its pace; the fabric is the caller's to abort.
+  /// Ends a run_step() that waits for its pace; the fabric is the caller's to abort. Holds until
+  /// resume().
+  void interrupt();
+  void resume();
+  /// An interrupt() for good.
   void stop();
 
  private:
   struct Marks;  // instants of the step under way
   double compute(const StepPlan& plan, const Share& share, Marks& marks, StepReport& report);
+  void exchange();
   double micro_batch(Step step, std::uint64_t id);
   void wait_until(Clock::time_point deadline);
   void begin_micro_batch(Clock::time_point start, Clock::time_point deadline);
@@ -43,13 +61,18 @@ class Trainer {
   void check_pace(const StepReport& report, Nanos allowed) const;
 
   const Scenario& scenario_;
+  const BuiltinCost cost_;
   const Text& text_;
   Device& device_;
-  Fabric& fabric_;
+  std::optional<FixedPointSum> sum_;  ///< where the reduction is reproducible
+  StepReport report_;                 ///< of the step under way
+  double predictions_ = 0;            ///< of all ranks in the last step
+  Nanos update_ = 0;                  ///< how long the last update took
 
   std::mutex mutex_;  // of everything below
   std::condition_variable stopping_;
-  bool stopped_ = false;
+  std::shared_ptr<Fabric> fabric_;
+  bool stopped_ = false, interrupted_ = false;
   ProgressSample progress_;
   bool computing_ = false;
   const Clock::time_point born_ = Clock::now();

@@ -1,5 +1,7 @@
 #include "policies/codec.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "policies/codec_detail.hpp"
@@ -113,7 +115,9 @@ void encode_job(const JobSpec& job, JobRecord& out) {
   out.set_gpus(job.gpus);
   out.set_duration(job.duration);
   out.set_tensor(job.tensor);
+  out.set_context(job.context);
   out.set_pipeline(job.pipeline);
+  out.set_pipeline_last(job.pipeline_last);
   out.set_data(job.data);
   out.set_micro_batches(job.micro_batches);
   out.set_max_micro_batches(job.max_micro_batches);
@@ -129,8 +133,10 @@ JobSpec decode_job(const JobRecord& record) {
           .gpus = record.gpus(),
           .duration = record.duration(),
           .tensor = record.tensor(),
+          .context = std::max(1u, record.context()),
           .pipeline = record.pipeline(),
           .data = record.data(),
+          .pipeline_last = record.pipeline_last(),
           .micro_batches = record.micro_batches(),
           .max_micro_batches = record.max_micro_batches(),
           .steps = record.steps(),

@@ -52,6 +52,7 @@ struct ActionEncoder {
       record.set_from_bytes(rule.from_bytes);
       record.set_from_ranks(rule.from_ranks);
       record.set_algorithm(number_of(rule.algorithm));
+      record.set_from_nodes(rule.from_nodes);
     }
   }
   void operator()(const SetCodec& action) const {
@@ -88,7 +89,7 @@ Action decode_table(const CollectiveTableRecord& record) {
   SetCollectiveTable table{.job = {record.job()}, .rules = {}};
   for (const CollectiveRuleRecord& rule : record.rules()) {
     table.rules.push_back({collective_kind(rule.kind()), rule.from_bytes(), rule.from_ranks(),
-                           collective_algorithm(rule.algorithm())});
+                           collective_algorithm(rule.algorithm()), rule.from_nodes()});
   }
   return table;
 }
@@ -206,8 +207,9 @@ struct ActionText {
   std::string operator()(const SetCollectiveTable& action) const {
     std::string rules;
     for (const CollectiveRule& rule : action.rules) {
-      rules += fmt::format("[{} from {} bytes {} ranks: {}]", number_of(rule.kind),
-                           rule.from_bytes, rule.from_ranks, number_of(rule.algorithm));
+      rules += fmt::format("[{} from {} bytes {} ranks {} nodes: {}]", number_of(rule.kind),
+                           rule.from_bytes, rule.from_ranks, rule.from_nodes,
+                           number_of(rule.algorithm));
     }
     return of_job(action.job, rules);
   }

@@ -46,7 +46,7 @@ inline CollectiveKind collective_kind(std::uint32_t number) {
   return to_enum(number, CollectiveKind::send_receive, "collective");
 }
 inline CollectiveAlgorithm collective_algorithm(std::uint32_t number) {
-  return to_enum(number, CollectiveAlgorithm::nvls, "collective algorithm");
+  return to_enum(number, CollectiveAlgorithm::halving_doubling, "collective algorithm");
 }
 
 }  // namespace orrery::codec_detail

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "policies/handover/standstill.hpp"
 
 namespace orrery {
 namespace {
@@ -44,31 +45,6 @@ void check_capabilities(const Needs& needs, const Capabilities& has) {
   throw Error(ErrorKind::bad_input,
               fmt::format("the policies need what this run does not offer: {}", lacks));
 }
-
-/// Every decision brings an observation of its outcome. A policy that answers each of them with
-/// another decision would be called at one instant for ever.
-class StandstillGuard {
- public:
-  void check(const Observation& seen, const DecisionList& decisions) {
-    for (const Event& event : seen.events) {
-      const auto* outcome = std::get_if<DecisionOutcome>(&event);
-      if (outcome != nullptr && outcome->status == Outcome::rejected) rejected_ = outcome->reason;
-    }
-    count_ = seen.now == instant_ && !decisions.items().empty() ? count_ + 1 : 0;
-    instant_ = seen.now;
-    if (count_ < kMostInARow) return;
-    throw Error(ErrorKind::bad_input,
-                fmt::format("the policies decide without end: {} times in a row at {} s{}{}",
-                            kMostInARow, to_seconds(seen.now),
-                            rejected_.empty() ? "" : "; last rejected because ", rejected_));
-  }
-
- private:
-  static constexpr int kMostInARow = 1000;
-  Nanos instant_ = -1;
-  int count_ = 0;
-  std::string rejected_;
-};
 
 /// What a decision is about: kind of action, and the job or GPU.
 using Subject = std::pair<std::size_t, std::uint32_t>;

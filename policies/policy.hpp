@@ -21,8 +21,10 @@
 #include "core/ids.hpp"
 #include "core/random.hpp"
 #include "core/units.hpp"
+#include "policies/compression/gradient_codec.hpp"
 #include "policies/world.hpp"
 #include "topologies/cluster.hpp"
+#include "traces/collective.hpp"
 
 namespace orrery {
 
@@ -61,10 +63,6 @@ struct RankSample {
   Sample<double> wait_time;           ///< seconds it waited for others in the last step
   Sample<double> gradient_variance;
 };
-enum class CollectiveKind : std::uint8_t {
-  all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, send_receive
-};
-enum class CollectiveAlgorithm : std::uint8_t { automatic, ring, tree, hierarchical, direct, nvls };
 struct CollectiveSample {
   JobId job;
   CollectiveKind kind;
@@ -100,17 +98,8 @@ struct SetAccumulation { JobId job; std::uint32_t micro_batches = 0; };
 struct SetLayout { JobId job; std::uint32_t tensor = 1, pipeline = 1, data = 1; };
 struct SetBuckets { JobId job; Bytes size; };
 struct Prefetch { JobId job; std::uint32_t depth = 0; };
-/// The rule with the largest from_bytes and from_ranks that a call reaches decides.
-struct CollectiveRule {
-  CollectiveKind kind; double from_bytes = 0; std::uint32_t from_ranks = 0;
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::automatic;
-};
-struct SetCollectiveTable { JobId job; std::vector<CollectiveRule> rules; };
-enum class Codec : std::uint8_t { none, bf16, fp16, int8, int4, top_k, power_sgd };
-struct CodecRule {
-  std::uint32_t bucket_class = 0; Codec codec = Codec::none; double parameter = 0;
-  bool error_feedback = true;
-};
+/// Replaces the job's table (traces/collective.hpp); all ranks change at the same step.
+struct SetCollectiveTable { JobId job; CollectiveTable rules; };
 struct SetCodec { JobId job; std::vector<CodecRule> rules; };
 enum class CheckpointTier : std::uint8_t { memory, peer, local_disk, storage };
 struct SetCheckpoint { JobId job; Nanos interval = 0; CheckpointTier tier{}; };

@@ -8,7 +8,9 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "policies/collectives/collective_table.hpp"
 #include "policies/parameters.pb.h"
+#include "policies/recovery/recover.hpp"
 #include "policies/scheduling/predictive_rebalance.hpp"
 #include "policies/scheduling/fifo.hpp"
 #include "policies/scheduling/sjf.hpp"
@@ -38,9 +40,12 @@ struct Entry {
 
 /// One line a policy, in alphabetical order.
 constexpr std::array kPolicies{
+    Entry{"collective-table", Family::collectives, new_policy<CollectiveTablePolicy>,
+          new_message<CollectiveTableParameters>},
     Entry{"fifo", Family::scheduling, new_policy<FifoPolicy>, new_message<FifoParameters>},
     Entry{"predictive-rebalance", Family::scheduling, new_policy<PredictiveRebalance>,
           new_message<PredictiveRebalanceParameters>},
+    Entry{"recover", Family::recovery, new_policy<RecoverPolicy>, new_message<RecoverParameters>},
     Entry{"sjf", Family::scheduling, new_policy<SjfPolicy>, new_message<SjfParameters>},
     Entry{"static", Family::scheduling, new_policy<StaticPolicy>, new_message<StaticParameters>},
 };

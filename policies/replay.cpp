@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "policies/codec.hpp"
+#include "policies/handover/fallback.hpp"
 #include "policies/recorder.hpp"
 #include "policies/registry.hpp"
 #include "topologies/builder.hpp"
@@ -283,12 +284,14 @@ ReplayResult replay_log(const std::string& path, const std::vector<std::string>&
   Scenario scenario = scenario_of(header);
   for (const std::string& text : overrides) override_parameter(scenario, text);
   const Cluster cluster = cluster_of(log, header);
-  const auto policy = make_stack(scenario, SourceMap{});
-  LogBackend backend(log, header, *policy, cluster);
+  const auto stack = make_stack(scenario, SourceMap{});
+  FallbackPolicy guarded(*stack);
+  Policy& policy = header.fall_back() ? guarded : static_cast<Policy&>(*stack);
+  LogBackend backend(log, header, policy, cluster);
   Rng rng = policy_rng(header.seed());
   Context context{rng, {}};
   try {
-    drive(*policy, backend, context);
+    drive(policy, backend, context);
   } catch (const std::exception& error) {
     if (!backend.policy_decides()) throw;
     backend.differs(fmt::format("the policy fails: {}", error.what()));

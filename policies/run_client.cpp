@@ -84,12 +84,14 @@ class Answerer {
 class Session {
  public:
   Session(const std::string& program, const RunRequest& request, Answerer* answerer,
-          const ProgressSink& progress, const std::function<bool()>& interrupted)
+          const ProgressSink& progress, const std::function<bool()>& interrupted,
+          Operator* operated)
       : program_(program),
         child_(program, {}),
         answerer_(answerer),
         progress_(progress),
-        interrupted_(interrupted) {
+        interrupted_(interrupted),
+        operator_(operated) {
     if (!write_message(child_.channel(), request.SerializeAsString())) throw died();
   }
 
@@ -100,6 +102,7 @@ class Session {
       if (message.has_failure()) rethrow(message.failure());
       if (message.has_progress() && progress_) progress_(message.progress());
       if (message.has_ask()) answer(message.ask());
+      if (message.has_approval()) put(message.approval());
       if (!message.has_report()) continue;
       Report report = std::move(*message.mutable_report());
       const ExitStatus status = end();
@@ -116,6 +119,7 @@ class Session {
     pollfd channel{child_.channel(), POLLIN, 0};
     do {
       if (interrupted_ && interrupted_()) throw Interrupted();
+      if (operator_ != nullptr) pass_on_what_the_operator_says();
     } while (::poll(&channel, 1, kPollMs) <= 0);
     WorkerMessage message;
     std::optional<std::string> bytes;
@@ -127,6 +131,20 @@ class Session {
     if (!bytes) end_early();
     ensure(message.ParseFromString(*bytes), "a worker sends WorkerMessages");
     return message;
+  }
+
+  void put(const ApprovalAsk& question) {
+    ensure(operator_ != nullptr, "there is somebody to ask");
+    operator_->ask(question);
+  }
+
+  void pass_on_what_the_operator_says() {
+    for (const ApprovalVerdict& verdict : operator_->verdicts()) {
+      write_message(child_.channel(), verdict.SerializeAsString());  // a dead worker is noticed
+    }
+    if (halted_ || !operator_->halted()) return;
+    halted_ = true;
+    child_.signal(SIGUSR1);
   }
 
   void answer(const ObservationRecord& asked) {
@@ -173,12 +191,15 @@ class Session {
   Answerer* answerer_;
   const ProgressSink& progress_;
   const std::function<bool()>& interrupted_;
+  Operator* operator_;
+  bool halted_ = false;
 };
 
 }  // namespace
 
 Report run_in_worker(const std::string& program, const RunRequest& request, Policy* policy,
-                     const ProgressSink& progress, const std::function<bool()>& interrupted) {
+                     const ProgressSink& progress, const std::function<bool()>& interrupted,
+                     Operator* operated) {
   RunRequest whole = request;
   std::optional<Answerer> answerer;
   if (policy != nullptr) {
@@ -187,7 +208,9 @@ Report run_in_worker(const std::string& program, const RunRequest& request, Poli
     *whole.mutable_policy_outside_needs() = answerer->needs();
   }
   try {
-    return Session(program, whole, answerer ? &*answerer : nullptr, progress, interrupted).run();
+    return Session(program, whole, answerer ? &*answerer : nullptr, progress, interrupted,
+                   operated)
+        .run();
   } catch (...) {
     // A worker that was killed could not take its unfinished log away.
     if (!request.record().empty()) std::remove(partial_log(request.record()).c_str());

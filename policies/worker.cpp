@@ -4,6 +4,8 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <csignal>
+#include <filesystem>
 #include <new>
 #include <utility>
 #include <vector>
@@ -12,6 +14,8 @@
 
 #include "core/process.hpp"
 #include "policies/codec.hpp"
+#include "policies/handover/fallback.hpp"
+#include "policies/handover/hand_over.hpp"
 #include "policies/recorder.hpp"
 #include "policies/registry.hpp"
 #include "topologies/builder.hpp"
@@ -58,6 +62,66 @@ class RemotePolicy : public Policy {
   PolicyAnswer answer_;
 };
 
+/// Asks whoever started the run.
+class ClientApprover : public Approver {
+ public:
+  /// `waits`: ask() returns when the question is answered, so that no policy time passes.
+  explicit ClientApprover(bool waits) : waits_(waits) {}
+
+  void ask(const Decision& decision, Nanos now) override {
+    WorkerMessage message;
+    ApprovalAsk& question = *message.mutable_approval();
+    question.set_decision(decision.number);
+    question.set_now(now);
+    question.set_text(trace_line(decision, now));
+    question.set_why(decision.why);
+    encode(decision, *question.mutable_record());
+    send(message);
+    while (waits_ && (answers_.empty() || answers_.back().decision != decision.number)) read();
+  }
+
+  std::vector<Verdict> verdicts() override {
+    pollfd channel{kChildDescriptor, POLLIN, 0};
+    while (!waits_ && poll(&channel, 1, 0) == 1) read();
+    return std::exchange(answers_, {});
+  }
+
+ private:
+  void read() {
+    const auto bytes = read_message(kChildDescriptor);
+    if (!bytes) throw Error(ErrorKind::environment, "the program that started this run is gone");
+    ApprovalVerdict verdict;
+    ensure(verdict.ParseFromString(*bytes), "a question is answered with an ApprovalVerdict");
+    answers_.push_back({verdict.decision(), verdict.accepted(), verdict.reason()});
+  }
+
+  const bool waits_;
+  std::vector<Verdict> answers_;
+};
+
+volatile std::sig_atomic_t halt_seen = 0;
+
+/// The kill switch: the file of that name is there, or SIGUSR1 has come.
+std::function<bool()> kill_switch(const std::string& file) {
+  return [file] {
+    std::error_code unknown;  // what cannot be looked at is not there
+    return halt_seen != 0 || (!file.empty() && std::filesystem::exists(file, unknown));
+  };
+}
+
+HandOverRules rules_of(const RunRequest& request, Approver& approver) {
+  const HandOverOrder& order = request.hand_over();
+  HandOverRules rules{.mode = hand_over_mode(request.mode()),
+                      .per_hour = order.decisions_per_hour(),
+                      .approver = &approver,
+                      .stopped = kill_switch(order.kill_switch())};
+  if (order.patience() > 0) rules.patience = order.patience();
+  if (rules.mode == HandOverMode::approve && request.policy_outside()) {
+    throw Error(ErrorKind::usage, "decisions of a policy outside the run cannot be approved");
+  }
+  return rules;
+}
+
 std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request) {
   std::vector<PolicyStack::Member> members;
   members.push_back({.name = "outside",
@@ -88,22 +152,35 @@ LogHeader header_of(const std::string& mode, const RunRequest& request) {
   header.set_seed(request.scenario().run().seed());
   *header.mutable_scenario() = request.scenario();
   header.set_policy_outside(request.policy_outside());
+  header.set_fall_back(request.hand_over().fall_back());
   return header;
+}
+
+void fill_hand_over(const HandOver& handed_over, const FallbackPolicy& policy,
+                    HandOverReport& report) {
+  handed_over.fill(report);
+  if (policy.failure().empty()) return;
+  report.set_policy_failure(policy.failure());
+  report.set_policy_failure_s(to_seconds(policy.failed_at()));
 }
 
 Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend) {
   const HostMeter meter;
   const Scenario& scenario = request.scenario();
   const Cluster cluster = build_cluster(scenario.cluster(), SourceMap{});
-  const auto policy =
+  const auto stack =
       request.policy_outside() ? remote_stack(request) : make_stack(scenario, SourceMap{});
+  FallbackPolicy guarded(*stack);
+  Policy& policy = request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack);
   const auto backend = make_backend(request, cluster, progress_sender());
-  Recorder recorder(*backend, *policy, header_of(mode, request), request.record());
+  ClientApprover approver(request.hand_over().wait_for_verdicts());
+  HandOver handed_over(*backend, rules_of(request, approver));
+  Recorder recorder(handed_over, policy, header_of(mode, request), request.record());
   Rng rng = policy_rng(scenario.run().seed());
   Context context{rng, {}};
 
   Report report;
-  report.set_decisions(drive(*policy, recorder, context));
+  report.set_decisions(drive(policy, recorder, context));
   recorder.finish();
   report.set_mode(mode);
   report.set_version(version());
@@ -114,6 +191,9 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   report.set_decision_log_sha256(recorder.log_sha256());
   report.set_decision_trace_sha256(recorder.trace_sha256());
   backend->fill(report);
+  if (request.has_hand_over() || !guarded.failure().empty()) {
+    fill_hand_over(handed_over, guarded, *report.mutable_hand_over());
+  }
   meter.fill(*report.mutable_host());
   return report;
 }
@@ -152,6 +232,7 @@ void HostMeter::fill(HostUse& host) const {
 }
 
 int serve_run(const std::string& mode, const BackendMaker& make_backend) {
+  std::signal(SIGUSR1, [](int) { halt_seen = 1; });
   try {
     const auto bytes = read_message(kChildDescriptor);
     if (!bytes) throw Error(ErrorKind::usage, "this program is started by orrery, not by hand");

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "policies/backend.hpp"
@@ -45,6 +46,19 @@ class HostMeter {
   std::chrono::steady_clock::time_point began_;
 };
 
+/// Whoever answers for a run while it lasts: says yes or no in mode approve, and may end the
+/// policies' part in it. Called by the thread of run_in_worker, about ten times a second; no call
+/// may block.
+class Operator {
+ public:
+  virtual ~Operator() = default;
+  virtual void ask(const ApprovalAsk& question) = 0;
+  /// Answers since the last call.
+  virtual std::vector<ApprovalVerdict> verdicts() = 0;
+  /// True from some moment on: nothing is applied any more.
+  virtual bool halted() = 0;
+};
+
 using ProgressSink = std::function<void(const Progress&)>;
 using BackendMaker = std::function<std::unique_ptr<RunBackend>(
     const RunRequest& request, const Cluster& cluster, const ProgressSink& progress)>;
@@ -57,9 +71,10 @@ int serve_run(const std::string& mode, const BackendMaker& make_backend);
 /// process instead of the scenario's, whose state and needs then come from here; what it throws
 /// is thrown on. Throws what the worker reported, and WorkerDied, which says how, if the worker
 /// died. `interrupted` is polled about ten times a second; true ends the run with
-/// Interrupted. The report's `host` covers the worker process and its start.
+/// Interrupted. `operated`, if given, outlives the call. The report's `host` covers the worker
+/// process and its start.
 Report run_in_worker(const std::string& program, const RunRequest& request,
                      Policy* policy = nullptr, const ProgressSink& progress = {},
-                     const std::function<bool()>& interrupted = {});
+                     const std::function<bool()>& interrupted = {}, Operator* operated = nullptr);
 
 }  // namespace orrery

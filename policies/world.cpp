@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -37,6 +38,11 @@ std::string shift_objection(const JobInfo& job, const ShiftMicrobatches& shift, 
     return fmt::format("replica {} has memory for {} micro-batches, not {}",
                        most - shift.per_replica.begin(), job.spec.max_micro_batches, *most);
   }
+  for (std::uint32_t replica = 0; replica < shift.per_replica.size(); ++replica) {
+    if (shift.per_replica[replica] > 0 && replica_lost(job, replica)) {
+      return fmt::format("replica {} has lost a rank", replica);
+    }
+  }
   if (effective != 0 && effective < job.step) {
     return fmt::format("step {} is past: job {} works on step {}", effective,
                        job.spec.id.value, job.step);
@@ -50,6 +56,22 @@ std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts) 
   std::vector<std::uint32_t> shares(parts);
   for (std::uint32_t i = 0; i < parts; ++i) shares[i] = total / parts + (i < total % parts ? 1 : 0);
   return shares;
+}
+
+bool replica_lost(const JobInfo& job, std::uint32_t replica) {
+  for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
+    if (job.ranks[rank] != Health::lost) continue;
+    if (job.spec.replica_of({rank}) == replica) return true;
+  }
+  return false;
+}
+
+bool can_go_on(const JobInfo& job) {
+  for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
+    if (job.ranks[rank] != Health::lost || job.per_replica.empty()) continue;
+    if (job.per_replica[job.spec.replica_of({rank})] > 0) return false;
+  }
+  return job.phase == JobPhase::running;
 }
 
 World::World(const Cluster& cluster) : cluster_(cluster) {
@@ -103,6 +125,16 @@ struct World::JobObjection {
     return known ? "" : fmt::format("there is no GPU {}", cap.gpu.value);
   }
   std::string operator()(const WakeMe&) const { return {}; }
+  std::string operator()(const SetCollectiveTable& table) const {
+    if (!world.known(table.job)) return no_such_job(table.job);
+    const JobInfo& job = world.jobs_[table.job.value];
+    if (job.phase == JobPhase::done) return fmt::format("job {} is done", table.job.value);
+    if (effective != 0 && effective < job.step) {
+      return fmt::format("step {} is past: job {} works on step {}", effective, table.job.value,
+                         job.step);
+    }
+    return {};
+  }
   template <class OfJob>
   std::string operator()(const OfJob& action) const {
     if (!world.known(action.job)) return no_such_job(action.job);
@@ -124,13 +156,13 @@ struct World::Check {
       return fmt::format("job {} is submitted where job {} is due", job.id.value,
                          world.jobs_.size());
     }
-    const std::uint64_t stages = std::uint64_t{job.tensor} * job.pipeline;
-    const bool fits = job.gpus > 0 && stages > 0 && job.gpus % stages == 0 &&
-                      job.gpus / stages == job.data;
+    const std::uint64_t size = std::uint64_t{job.tensor} * job.context * job.pipeline;
+    const bool fits =
+        job.gpus > 0 && size > 0 && job.gpus % size == 0 && job.gpus / size == job.data;
     // A job without micro-batches has no layout to speak of: it is only a number of GPUs.
-    if (stages == 0 || (job.micro_batches > 0 && !fits)) {
-      return fmt::format("job {} has {} GPUs for a layout of {} x {} x {}", job.id.value, job.gpus,
-                         job.tensor, job.pipeline, job.data);
+    if (size == 0 || job.data == 0 || (job.micro_batches > 0 && !fits)) {
+      return fmt::format("job {} has {} GPUs for a layout of {} x {} x {} x {}", job.id.value,
+                         job.gpus, job.tensor, job.context, job.pipeline, job.data);
     }
     return event.placed.empty() ? "" : world.placement_objection(job, event.placed);
   }
@@ -202,6 +234,25 @@ void World::take(JobInfo& job, const std::vector<GpuId>& gpus) {
   }
 }
 
+namespace {
+
+/// What was decided for this step or an earlier one; the latest holds.
+template <class Value>
+void take_due(std::map<std::pair<JobId, Step>, Value>& ahead, JobId id, Step step, Value& now) {
+  for (auto next = ahead.lower_bound({id, 0});
+       next != ahead.end() && next->first.first == id && next->first.second <= step;
+       next = ahead.erase(next)) {
+    now = std::move(next->second);
+  }
+}
+
+template <class Value>
+void forget(std::map<std::pair<JobId, Step>, Value>& ahead, JobId id) {
+  ahead.erase(ahead.lower_bound({id, 0}), ahead.upper_bound({id, ~Step{0}}));
+}
+
+}  // namespace
+
 void World::release(JobInfo& job) {
   for (const GpuId gpu : job.gpus) {
     change(gpu, {.health = state_.gpus[gpu.value].health, .taken = false, .owner = {}});
@@ -209,29 +260,63 @@ void World::release(JobInfo& job) {
   job.gpus.clear();
   job.ranks.clear();
   job.per_replica.clear();
-  const auto first = shifts_ahead_.lower_bound({job.spec.id, 0});
-  const auto last = shifts_ahead_.upper_bound({job.spec.id, ~Step{0}});
-  shifts_ahead_.erase(first, last);
+  job.collectives.clear();
+  drop_shifts(job.spec.id);
+  forget(tables_ahead_, job.spec.id);
+}
+
+void World::drop_shifts(JobId job) {
+  forget(shifts_ahead_, job);
+}
+
+/// Deals the micro-batches anew after a loss or a return: lost replicas give theirs away one by
+/// one to whoever has fewest, one that has come back takes from whoever has most until it is even.
+void World::spread(JobInfo& job, std::uint32_t changed) {
+  drop_shifts(job.spec.id);
+  const auto most = job.spec.max_micro_batches > 0 ? job.spec.max_micro_batches : ~0u;
+  std::vector<std::uint32_t> shares = job.per_replica;
+  std::vector<std::uint32_t> live;
+  std::uint32_t loose = 0;
+  for (std::uint32_t replica = 0; replica < shares.size(); ++replica) {
+    if (!replica_lost(job, replica)) {
+      live.push_back(replica);
+    } else {
+      loose += std::exchange(shares[replica], 0);
+    }
+  }
+  const auto fewer = [&](std::uint32_t a, std::uint32_t b) { return shares[a] < shares[b]; };
+  for (; loose > 0 && !live.empty(); --loose) {
+    std::uint32_t& least = shares[*std::min_element(live.begin(), live.end(), fewer)];
+    if (least == most) return;  // they do not fit; see can_go_on
+    ++least;
+  }
+  if (live.empty()) return;
+  const auto even = static_cast<std::uint32_t>(sum(shares) / live.size());
+  while (!replica_lost(job, changed) && shares[changed] < even) {
+    --shares[*std::max_element(live.begin(), live.end(), fewer)];
+    ++shares[changed];
+  }
+  job.per_replica = std::move(shares);
 }
 
 void World::set_health(JobId id, RankId rank, Health health) {
   JobInfo& job = jobs_[id.value];
   if (job.phase != JobPhase::running) return;  // it left its GPUs before the news came
+  const std::uint32_t replica = job.spec.replica_of(rank);
+  const bool trains = job.spec.micro_batches > 0;
+  const bool was_lost = trains && replica_lost(job, replica);
   job.ranks[rank.value] = health;
   const GpuId gpu = job.gpus[rank.value];
   GpuState to = state_.gpus[gpu.value];
   to.health = health;
   change(gpu, to);
+  if (trains && replica_lost(job, replica) != was_lost) spread(job, replica);
 }
 
 void World::begin_step(JobInfo& job, Step step) {
   job.step = step;
-  const JobId id = job.spec.id;
-  for (auto next = shifts_ahead_.lower_bound({id, 0});
-       next != shifts_ahead_.end() && next->first.first == id && next->first.second <= step;
-       next = shifts_ahead_.erase(next)) {
-    job.per_replica = std::move(next->second);
-  }
+  take_due(shifts_ahead_, job.spec.id, step, job.per_replica);
+  take_due(tables_ahead_, job.spec.id, step, job.collectives);
 }
 
 struct World::Effect {
@@ -249,6 +334,11 @@ struct World::Effect {
   void operator()(const ShiftMicrobatches& shift) const {
     JobInfo& job = world.jobs_[shift.job.value];
     world.shifts_ahead_[{shift.job, effective}] = shift.per_replica;
+    world.begin_step(job, job.step);
+  }
+  void operator()(const SetCollectiveTable& table) const {
+    JobInfo& job = world.jobs_[table.job.value];
+    world.tables_ahead_[{table.job, effective}] = table.rules;
     world.begin_step(job, job.step);
   }
   template <class NoState>

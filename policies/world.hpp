@@ -13,6 +13,7 @@
 
 #include "core/ids.hpp"
 #include "topologies/cluster.hpp"
+#include "traces/collective.hpp"
 
 namespace orrery {
 
@@ -44,13 +45,19 @@ struct JobSpec {
   Nanos submit = 0;
   std::uint32_t gpus = 0;
   Nanos duration = 0;  ///< recorded or estimated; 0: unknown
-  std::uint32_t tensor = 1, pipeline = 1, data = 1;
+  std::uint32_t tensor = 1, context = 1, pipeline = 1, data = 1;
+  bool pipeline_last = false;  ///< ranks: replicas of a stage are neighbours
   std::uint32_t micro_batches = 0;  ///< of one step, all replicas together; 0: no training job
   std::uint32_t max_micro_batches = 0;  ///< of one replica and step, by memory
   Step steps = 0;                       ///< 0: unknown
   Nanos nominal_micro_batch_time = 0;   ///< declared or predicted; 0: unknown
 
-  std::uint32_t replica_of(RankId rank) const { return rank.value / (tensor * pipeline); }
+  std::uint32_t ranks_per_replica() const { return tensor * context * pipeline; }
+  /// The replica of a rank is (rank / replica_stride()) modulo `data`.
+  std::uint32_t replica_stride() const {
+    return pipeline_last ? tensor * context : ranks_per_replica();
+  }
+  std::uint32_t replica_of(RankId rank) const { return rank.value / replica_stride() % data; }
 };
 
 struct JobInfo {
@@ -59,8 +66,15 @@ struct JobInfo {
   Step step = 0;  ///< the step being worked on
   std::vector<GpuId> gpus;  ///< of rank 0, 1, ...
   std::vector<std::uint32_t> per_replica;  ///< micro-batches of the current step
+  CollectiveTable collectives;  ///< of the current step; none: what the backend does by itself
   std::vector<Health> ranks;
 };
+
+/// A rank of that replica is lost: it takes no micro-batches until all of its ranks are back.
+bool replica_lost(const JobInfo& job, std::uint32_t replica);
+/// Every micro-batch of a step belongs to a replica that is there. False once the replicas that are
+/// left lack the memory for all of them, or none is left.
+bool can_go_on(const JobInfo& job);
 
 /// All jobs ever submitted, by JobId. A deque: growing never moves a job.
 using JobTable = std::deque<JobInfo>;
@@ -72,7 +86,9 @@ struct JobSubmitted { JobSpec job; std::vector<GpuId> placed = {}; };
 struct JobDone { JobId job; };
 struct StepDone { JobId job; Step step = 0; Nanos duration = 0; };
 struct RankSuspected { JobId job; RankId rank; };
+/// Its replica's micro-batches go to the others; shifts that were announced for later are void.
 struct RankLost { JobId job; RankId rank; };
+/// Replaced or recovered: its replica gets an even share again.
 struct RankBack { JobId job; RankId rank; };
 struct LinkDown { LinkId link; };
 struct LinkUp { LinkId link; };
@@ -119,6 +135,8 @@ class World {
   void release(JobInfo& job);
   void set_health(JobId job, RankId rank, Health health);
   void begin_step(JobInfo& job, Step step);
+  void drop_shifts(JobId job);
+  void spread(JobInfo& job, std::uint32_t changed);
 
   const Cluster& cluster_;
   ClusterState state_;
@@ -126,6 +144,7 @@ class World {
   std::map<std::uint64_t, Decision> announced_;
   /// Micro-batches per replica from a later step on.
   std::map<std::pair<JobId, Step>, std::vector<std::uint32_t>> shifts_ahead_;
+  std::map<std::pair<JobId, Step>, CollectiveTable> tables_ahead_;  ///< the same way
 };
 
 }  // namespace orrery

@@ -15,18 +15,34 @@ constexpr std::size_t kStepsListed = 10'000;
 Accounts::Accounts(const Cluster& cluster, const StepGraph& graph)
     : cluster_(cluster), graph_(graph) {}
 
+namespace {
+
+/// As many micro-batches of a replica are done as all of its stages have done.
+std::uint32_t done_by(const SimulatedStep& step, std::size_t replica) {
+  const std::uint32_t worker = step.plan.class_of[replica] * step.plan.stages;
+  std::uint32_t done = step.run.workers[worker].micro_batches;
+  for (std::uint32_t stage = 1; stage < step.plan.stages; ++stage) {
+    done = std::min(done, step.run.workers[worker + stage].micro_batches);
+  }
+  return done;
+}
+
+}  // namespace
+
+void Accounts::discard(const SimulatedStep& step) {
+  for (std::size_t replica = 0; replica < graph_.data(); ++replica) {
+    recomputed_ += done_by(step, replica);
+  }
+}
+
 void Accounts::enter(const SimulatedStep& step, std::uint64_t count,
                      const std::vector<std::uint32_t>& per_replica) {
-  // Micro-batches of a step are numbered through; a replica owns a run of them, and has done as
-  // many from its front as all of its stages have.
+  // Micro-batches of a step are numbered through; a replica owns a run of them, and has done some
+  // from its front.
   std::vector<std::uint32_t> entries(graph_.micro_batches());
   std::size_t first = 0;
   for (std::size_t replica = 0; replica < per_replica.size(); ++replica) {
-    const std::uint32_t worker = step.plan.class_of[replica] * step.plan.stages;
-    std::uint32_t done = step.run.workers[worker].micro_batches;
-    for (std::uint32_t stage = 1; stage < step.plan.stages; ++stage) {
-      done = std::min(done, step.run.workers[worker + stage].micro_batches);
-    }
+    const std::uint32_t done = done_by(step, replica);
     for (std::size_t i = first; i < first + done && i < entries.size(); ++i) ++entries[i];
     first += per_replica[replica];
   }
@@ -82,8 +98,8 @@ void Accounts::spend(const SimulatedStep& step, double whole, std::uint64_t coun
       const double weight = scale * share.replicas;
       const double kernels = run.compute - run.tail;  // of the passes
       compute_s_ += weight * (kernels * share.stretch + run.tail);
-      bubble_s_ += weight * (run.passes_end - run.passes) * share.stretch;
-      communication_s_ += weight * ((run.passes - kernels) * share.stretch +
+      bubble_s_ += weight * (run.passes_end - run.passes - run.exposed) * share.stretch;
+      communication_s_ += weight * ((run.passes - kernels + run.exposed) * share.stretch +
                                     std::max(0.0, after - run.tail));
       waiting_s_ += weight * (slowest - run.passes_end * share.stretch);
     }
@@ -117,7 +133,7 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_steps_completed(steps_);
   report.set_micro_batches_lost(lost_);
   report.set_micro_batches_repeated(repeated_);
-  report.set_micro_batches_recomputed(0);
+  report.set_micro_batches_recomputed(recomputed_);
   const double elapsed = to_seconds(elapsed_ns);
   if (steps_ > 0) report.set_elapsed_s(elapsed);
   for (const double each : first_steps_) report.add_step_times_s(each);

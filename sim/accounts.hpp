@@ -26,6 +26,9 @@ class Accounts {
   /// Time in which nothing was committed.
   void lose(Nanos duration) { lost_s_ += to_seconds(duration); }
 
+  /// A step that was cut short and will be done again: so are the micro-batches it had done.
+  void discard(const SimulatedStep& step);
+
   std::uint64_t steps() const { return steps_; }
   /// `elapsed`: first start to last commit. `fault_free`: seconds of a step without any fault.
   void fill(Report& report, Nanos elapsed, double fault_free) const;
@@ -40,7 +43,7 @@ class Accounts {
 
   const Cluster& cluster_;
   const StepGraph& graph_;
-  std::uint64_t steps_ = 0, lost_ = 0, repeated_ = 0;
+  std::uint64_t steps_ = 0, lost_ = 0, repeated_ = 0, recomputed_ = 0;
   // GPU-seconds, mean over the job's GPUs.
   double compute_s_ = 0, communication_s_ = 0, bubble_s_ = 0, waiting_s_ = 0, lost_s_ = 0;
   std::vector<std::pair<Nanos, std::uint64_t>> durations_;  ///< (step time, how often)

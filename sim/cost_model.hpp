@@ -1,6 +1,6 @@
 // What a block of work costs on a GPU: a roofline per kernel with an efficiency that depends on
-// the shape, and closed-form ring collectives inside the node. Called by the simulator for every
-// block once per run; needs no engine. Errors: docs/accuracy.md. Thread-safe: no state.
+// the shape, and closed forms for the collectives between its kernels. Called by the simulator for
+// every block once per run; needs no engine. Errors: docs/accuracy.md. Thread-safe: no state.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ namespace orrery {
 /// What kernels and links of a GPU family reach: shares of the data sheet's rates. Fields and
 /// ranges: KernelProfile in topologies/topology.proto; values: topologies/catalog/kernels.yaml.
 struct CostProfile {
-  double gemm_peak = 0, gemm_half_m = 0, gemm_half_n = 0, gemm_half_k = 0;
-  double gemm_memory = 0;
+  double gemm_peak = 0, gemm_processors = 0, gemm_tile_loss = 0, gemm_half_k = 0, gemm_wave = 0;
+  double gemm_overlap = 0, gemm_memory = 0;
+  double gemm_low_peak = 0;       ///< gemm_peak of products below 16 bits, of their own peak
   Seconds gemm_start;             ///< gap before each product and each attention
   double attention_peak = 0, attention_half = 0;
   double attention_backward = 0;  ///< rate over the forward pass's
@@ -28,22 +29,54 @@ struct CostProfile {
   double nvlink_pair_loss = 0;    ///< among n: (1 - loss / n) / (1 - loss / 8) of that
   Seconds nvlink_start, nvlink_fill;
   double network = 0;             ///< share of a NIC's or switch port's rate that a flow reaches
+  /// Of collectives by protocol (sim/protocols.hpp); zeros: one protocol that costs nothing.
+  Seconds collective_start = {};
+  double collective_ll = 0, collective_ll128 = 0;  ///< shares of the plain protocol's rate
+  double collective_hop = 0, network_hop = 0;      ///< of NCCL's constants, inside and between
+  Seconds collective_fill = {};
+  double network_fill = 0, collective_pair_loss = 0;
+  double nvls = 0, send = 0;                       ///< shares of NVLink's rate; 0: as a ring
+  Seconds send_start = {};
+  double fused_bytes = 1;         ///< of norm, activation, rotary, residual: left after fusion
+  Seconds layer_gap = {};         ///< what the host adds to each pass of a layer
 };
 
 /// The shipped profile of a GPU model by name (kernel_profile() says which).
 CostProfile cost_profile(const std::string& gpu);
 
+/// The same under a software stack: its factors and gaps (SoftwareStack in traces/scenario.proto;
+/// the gap of a whole step is the caller's).
+CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::string& gpu = {});
+
+/// Ranks of a communicator, and how many share an NVLink domain: a node, or several.
+struct GroupShape {
+  std::uint32_t size = 1, per_node = 1;
+};
+
+/// Who talks inside a block, and over what.
+struct BlockGroups {
+  GroupShape tensor, context, expert;
+  Seconds nvlink_latency, network_latency;  ///< between neighbours of a node, of two nodes
+  BytesPerSecond network;                   ///< one GPU's part of its node's NICs
+  const GroupShape& of(Communicator which) const;
+};
+
+/// The groups of the ranks where they are placed: of each kind the one on most NVLink domains.
+BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
+                         const std::vector<GpuId>& placement);
+
 struct BlockPrice {
   Seconds compute;  ///< grows when the GPU is slow
-  Seconds tensor;   ///< collectives of the tensor-parallel group, never hidden
+  Seconds tensor;   ///< collectives inside the block that no kernel hides
   Bytes moved;      ///< through GPU memory
 };
 
-/// Price of one execution on a GPU of nominal speed, in a tensor-parallel group of `tensor` GPUs
-/// of one node. A declared block costs exactly what it declares. Throws bad_input if the GPU does
-/// not support the precision.
+/// Price of one execution on a GPU of nominal speed. Products of low precision run at the job's
+/// `precision`, everything else in 16 bits (fp32 where the job is). A collective that runs beside
+/// a kernel costs what is longer than all executions of it. A declared block costs exactly what
+/// it declares. Throws bad_input if the GPU does not support the precision.
 BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,
-                 std::uint32_t tensor, Seconds nvlink_latency, const CostProfile& profile);
+                 const BlockGroups& groups, const CostProfile& profile);
 
 /// Rounds of a ring collective among n, and the share of its full size that crosses each edge.
 struct RingCost {

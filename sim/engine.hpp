@@ -1,7 +1,8 @@
-// The simulation engine as the rest of the room sees it: work on hosts, flows over sets of links,
-// timers, and one run(). SimGrid stands behind it, driven by callbacks alone (no actors); every
-// change of a resource happens inside run(), from a timer, because SimGrid misses some of those
-// made between runs. One Engine per process, used from one thread.
+// What carries a step out, as the rest of the room sees it: work on hosts, flows over sets of
+// links, timers, and one run(). Two engines stand behind it: SimGrid's (sim/simgrid_engine.hpp),
+// where flows share links, and a closed-form one (sim/free_engine.hpp), where each goes as if
+// alone. Both are driven by callbacks alone; every change of a resource happens inside run(), from
+// a timer. Used from one thread.
 // Units: seconds of the engine's own clock, bytes, bytes per second. A host of speed 1 does one
 // second of work in a second.
 #pragma once
@@ -10,51 +11,53 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <vector>
 
 namespace orrery {
 
 class Engine {
  public:
-  /// What to do when something ended; false: it failed (a link on its way went down).
+  /// What to do when something ended; false: it failed (a link on its way went down). Captures of
+  /// up to 16 bytes cost no allocation.
   using Done = std::function<void(bool ok)>;
   using Handle = std::uint64_t;
 
-  /// `hosts` of speed 1 and `links`, all up; a link needs set_bandwidth() before its first use.
-  Engine(std::uint32_t hosts, std::uint32_t links);
-  ~Engine();
+  virtual ~Engine() = default;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  double now() const;
-  std::uint32_t hosts() const;
-  std::uint32_t links() const;
+  virtual double now() const = 0;
+  virtual std::uint32_t hosts() const = 0;
+  virtual std::uint32_t links() const = 0;
 
   /// Calls `what` after `delay` >= 0.
-  void after(double delay, std::function<void()> what);
-  /// `work` seconds at speed 1, on one host; several on one host share it.
-  Handle compute(std::uint32_t host, double work, Done done);
+  virtual void after(double delay, std::function<void()> what) = 0;
+  /// `work` seconds at speed 1, on one host.
+  virtual Handle compute(std::uint32_t host, double work, Done done) = 0;
   /// One fluid activity over all `links` at once: at rate r it takes r from each link, and k x r
   /// from one that appears k times. Ends when `bytes` have passed at that rate.
-  Handle flow(std::span<const std::uint32_t> links, double bytes, Done done);
+  virtual Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) = 0;
 
   /// Changes what is under way too, from this instant on.
-  void set_speed(std::uint32_t host, double speed);
-  void set_bandwidth(std::uint32_t link, double bandwidth);
+  virtual void set_speed(std::uint32_t host, double speed) = 0;
+  virtual void set_bandwidth(std::uint32_t link, double bandwidth) = 0;
   /// A link that goes down fails the flows on it; one that starts over it fails at once.
-  void set_link_up(std::uint32_t link, bool up);
+  virtual void set_link_up(std::uint32_t link, bool up) = 0;
 
   /// Runs until nothing is left to happen. The first thing to happen must be started by after().
-  void run();
+  virtual void run() = 0;
   /// Forgets everything under way, without telling anybody; only inside run().
-  void cancel_all();
+  virtual void cancel_all() = 0;
 
   /// Activities and timers that have ended since the start.
-  std::uint64_t events() const;
+  virtual std::uint64_t events() const = 0;
 
- private:
-  struct State;
-  std::unique_ptr<State> state_;
+ protected:
+  Engine() = default;
 };
+
+/// Makes an engine with `hosts` of speed 1 and `links`, all up; a link needs set_bandwidth()
+/// before its first use.
+using EngineFactory =
+    std::function<std::unique_ptr<Engine>(std::uint32_t hosts, std::uint32_t links)>;
 
 }  // namespace orrery

@@ -93,12 +93,14 @@ std::optional<Step> FaultPlan::next_change(Step step) const {
 
 std::optional<FatalFault> FaultPlan::kill(Step step, Nanos from, Nanos until) const {
   std::optional<FatalFault> first;
-  for (const Fault& fault : faults_) {
-    if (!fault.kill() || (fault.has_at_step() && fault.at_step() != step)) continue;
+  for (std::size_t i = 0; i < faults_.size(); ++i) {
+    const Fault& fault = faults_[i];
+    if (!fault.kill() || spent_.contains(i)) continue;
+    if (fault.has_at_step() && fault.at_step() != step) continue;
     const Nanos at = fault.has_at_step() ? from : fault.at_time();
     if (at < from || at >= until || (first && first->at <= at)) continue;
     first = {.rank = {fault.rank()}, .cause = fmt::format("rank {} killed", fault.rank()),
-             .killed = true, .at = at};
+             .killed = true, .at = at, .fault = i};
   }
   return first;
 }

@@ -32,6 +32,7 @@ struct FatalFault {
   std::string cause;    ///< "rank 3 killed"
   bool killed = false;  ///< the rank itself is gone
   Nanos at = 0;
+  std::size_t fault = 0;  ///< index in the scenario
 };
 
 /// The scenario's faults in their order of time. Ranks stand on the GPUs of `placement`.
@@ -45,6 +46,8 @@ class FaultPlan {
   std::optional<Step> next_change(Step step) const;
   /// The first rank to be killed at `step`, which begins at `from`, or before `until`.
   std::optional<FatalFault> kill(Step step, Nanos from, Nanos until) const;
+  /// A kill has happened: it will not again.
+  void spend(const FatalFault& killed) { spent_.insert(killed.fault); }
   /// The fault that took `link`, one of those that are down during `step` at `now`.
   FatalFault cause_of(LinkId link, Step step, Nanos now) const;
   /// Instants after `from` and before `until` at which something happens, ascending.
@@ -66,6 +69,7 @@ class FaultPlan {
   const Cluster& cluster_;
   std::vector<Fault> faults_;
   std::vector<GpuId> placement_;
+  std::set<std::size_t> spent_;  ///< kills that have happened
 };
 
 }  // namespace orrery

@@ -1,19 +1,19 @@
 #include "sim/iteration.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
-#include <tuple>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "sim/program_index.hpp"
 
 namespace orrery {
 namespace {
 
-constexpr std::uint32_t kNone = ~0u;
+constexpr std::uint32_t kNone = ProgramIndex::kNone;
 
 const char* phase_name(Phase phase) {
   switch (phase) {
@@ -28,34 +28,55 @@ const char* phase_name(Phase phase) {
 
 bool is_pass(Phase phase) { return phase == Phase::forward || phase == Phase::backward; }
 
+std::string slice_name(const Op& op) {
+  const char* phase = phase_name(op.phase);
+  if (op.kind == OpKind::read) return fmt::format("read {}", op.micro_batch);
+  if (op.kind == OpKind::collective) {
+    if (!is_pass(op.phase)) return fmt::format("{} bucket {}", phase, op.bucket);
+    return fmt::format("gather {} of {} {}", op.bucket, phase, op.micro_batch);
+  }
+  if (!is_pass(op.phase)) return phase;
+  std::string name = fmt::format("{} {}", phase, op.micro_batch);
+  if (op.kind == OpKind::send) name += fmt::format(" to stage {}", op.peer_stage);
+  return name;
+}
+
 struct Worker {
   std::uint32_t of_class = 0;
   std::uint32_t stage = 0;
-  const Program* program = nullptr;
-  std::vector<std::uint32_t> missing;                  ///< by op: dependencies not yet ended
-  std::vector<std::vector<std::uint32_t>> dependents;  ///< by op
-  std::vector<std::uint32_t> compute_order;            ///< ops
+  const ProgramIndex* index = nullptr;
+  std::vector<std::uint32_t> missing;  ///< by op: dependencies not yet ended
+  std::vector<bool> here;              ///< by op: a receive whose transfer has come, or that waits
   std::size_t next_compute = 0;
   bool busy = false;
-  double block_began = 0;
-  std::uint32_t running_members = 0;  ///< tensor ranks still in the block
+  double block_began = 0, block_ended = 0;
+  bool held_up = false;                      ///< the next block came last to a collective or input
+  std::uint32_t running_members = 0;         ///< still in the block
   std::vector<std::uint32_t> backward_left;  ///< by micro-batch: backward blocks to come
 };
 
-/// One data-parallel collective of a stage: begins when every class has come to it.
+/// One collective of a group: begins when all expected classes have come to it.
 struct Collective {
   const Op* op = nullptr;
+  std::uint32_t expected = 0;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> arrived;  ///< (worker, op)
 };
 struct Group {
   std::vector<Collective> queue;  ///< in program order
-  std::size_t next = 0;           ///< one at a time, as on one stream
+  /// By class (as in the plan's group): place in the queue of each of its program's collectives;
+  /// empty: the same place.
+  std::vector<std::vector<std::uint32_t>> places;
+  std::size_t next = 0;  ///< one at a time, as on one stream
   bool running = false;
 };
 
-struct Transfer {
-  bool arrived = false;
-  std::uint32_t waiting_op = kNone;
+/// A communication under way.
+struct Flight {
+  const CommPlan* plan = nullptr;
+  double bytes = 0, from = 0;
+  std::uint32_t phase = 0, parts_left = 0;
+  std::uint32_t worker = kNone, op = 0;  ///< the sender; kNone: a collective
+  std::uint32_t group = 0;
 };
 
 class Execution {
@@ -64,16 +85,20 @@ class Execution {
   IterationRun run();
 
  private:
-  using TransferKey = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, Phase, std::uint32_t>;
-
   void lay_out();
   void add_worker(std::uint32_t of_class, std::uint32_t stage);
+  const ProgramIndex& index_of(std::uint32_t of_class, std::uint32_t stage);
+  Group group_of(const GroupPlan& plan);
+  void check_room() const;
   void set_hardware();
   void begin();
   double clock() const { return in_.engine.now() - began_; }
+  const Op& op_of(std::uint32_t worker, std::uint32_t op) const {
+    return workers_[worker].index->ops()[op];
+  }
 
   std::uint32_t host(std::uint32_t worker, std::uint32_t member) const {
-    return worker * in_.plan.tensor_hosts + member;
+    return worker * in_.plan.member_hosts + member;
   }
   double slow_of(std::uint32_t worker, std::uint32_t member) const;
 
@@ -82,27 +107,33 @@ class Execution {
   void next_block(std::uint32_t worker);
   void start_block(std::uint32_t worker, std::uint32_t op);
   void member_ended(std::uint32_t worker, std::uint32_t op);
-  void block_ended(std::uint32_t worker, std::uint32_t op, double kernels_end);
+  void block_ended(std::uint32_t worker, std::uint32_t op);
+  void read(std::uint32_t worker, std::uint32_t op);
   void send(std::uint32_t worker, std::uint32_t op);
   void receive(std::uint32_t worker, std::uint32_t op);
+  void delivered(std::uint32_t worker, std::uint32_t op);
   void arrive(std::uint32_t worker, std::uint32_t op);
-  void next_collective(std::uint32_t stage);
-  void collective_ended(std::uint32_t stage, double from);
-  void communicate(const CommPlan& plan, double bytes, double rounds,
-                   std::function<void()> then);
+  void next_collective(std::uint32_t group);
+  void collective_ended(std::uint32_t group, double from);
+  void communicate(Flight flight);
+  void next_phase(std::uint32_t flight);
+  void part_ended(std::uint32_t flight, bool ok);
+  void landed(std::uint32_t flight);
   void change(const TimedChange& change);
   void note(std::uint32_t worker, Slice::Track track, const Op& op, double from);
   void take_down(LinkId link);
-  void fail(const WideFlow& flow);
+  void fail(const CommPhase& phase);
   void finish();
 
   const IterationRequest& in_;
   IterationRun out_;
   HardwareState state_;
+  std::map<const Program*, std::unique_ptr<ProgramIndex>> indices_;  // looked up, never walked
   std::vector<Worker> workers_;
-  std::vector<Group> groups_;  ///< by stage
-  std::map<std::tuple<std::uint32_t, std::uint32_t>, std::uint32_t> ordinal_;  // (worker, op)
-  std::map<TransferKey, Transfer> transfers_;
+  std::vector<Group> groups_;  ///< as in the plan
+  std::vector<Flight> flights_;
+  std::vector<std::uint32_t> free_flights_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> shared_;  // groups still to end
   std::size_t ops_left_ = 0;
   double began_ = 0;
   bool over_ = false;
@@ -110,38 +141,69 @@ class Execution {
 
 // ---- set-up -------------------------------------------------------------------------------
 
+const ProgramIndex& Execution::index_of(std::uint32_t of_class, std::uint32_t stage) {
+  const Program& program =
+      in_.graph.program(stage, in_.plan.classes[of_class].micro_batches);
+  std::unique_ptr<ProgramIndex>& index = indices_[&program];
+  if (!index) index = std::make_unique<ProgramIndex>(program, in_.graph.chunks());
+  return *index;
+}
+
 void Execution::add_worker(std::uint32_t of_class, std::uint32_t stage) {
-  Worker worker;
+  Worker& worker = workers_.emplace_back();
   worker.of_class = of_class;
   worker.stage = stage;
-  worker.program = &in_.graph.program(stage, in_.plan.classes[of_class].micro_batches);
-  const std::vector<Op>& ops = worker.program->ops;
-  worker.dependents.resize(ops.size());
-  worker.backward_left.resize(worker.program->micro_batches);
-  std::uint32_t collectives = 0;
-  for (std::uint32_t i = 0; i < ops.size(); ++i) {
-    worker.missing.push_back(static_cast<std::uint32_t>(ops[i].after.size()));
-    for (const std::uint32_t before : ops[i].after) worker.dependents[before].push_back(i);
-    if (ops[i].kind == OpKind::compute) {
-      worker.compute_order.push_back(i);
-      if (ops[i].phase == Phase::backward) ++worker.backward_left.at(ops[i].micro_batch);
-    }
-    if (ops[i].kind != OpKind::collective) continue;
-    Group& group = groups_[stage];
-    if (group.queue.size() <= collectives) group.queue.push_back({.op = &ops[i], .arrived = {}});
-    ordinal_[{static_cast<std::uint32_t>(workers_.size()), i}] = collectives++;
+  worker.index = &index_of(of_class, stage);
+  worker.missing = worker.index->missing();
+  worker.here.resize(worker.missing.size());
+  worker.backward_left = worker.index->backward_blocks();
+  ops_left_ += worker.missing.size();
+}
+
+/// The longest program of the group sets the order; a class with fewer micro-batches has no part
+/// in what the others do for theirs.
+Group Execution::group_of(const GroupPlan& plan) {
+  const auto list_of = [&](std::uint32_t of_class) -> const std::vector<std::uint32_t>& {
+    return index_of(of_class, plan.stage).collectives(plan.communicator);
+  };
+  const std::uint32_t longest = *std::max_element(
+      plan.classes.begin(), plan.classes.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return list_of(a).size() < list_of(b).size();
+      });
+  const std::vector<Op>& ops = index_of(longest, plan.stage).ops();
+  Group group;
+  std::map<ProgramIndex::CollectiveKey, std::uint32_t> place_of;
+  for (const std::uint32_t op : list_of(longest)) {
+    place_of[ProgramIndex::key_of(ops[op])] = static_cast<std::uint32_t>(group.queue.size());
+    group.queue.push_back({.op = &ops[op], .expected = 0, .arrived = {}});
   }
-  ops_left_ += ops.size();
-  workers_.push_back(std::move(worker));
+  for (const std::uint32_t of_class : plan.classes) {
+    std::vector<std::uint32_t>& places = group.places.emplace_back();
+    if (&list_of(of_class) == &list_of(longest)) {
+      for (Collective& collective : group.queue) ++collective.expected;
+      continue;
+    }
+    const std::vector<Op>& own = index_of(of_class, plan.stage).ops();
+    for (const std::uint32_t op : list_of(of_class)) {
+      places.push_back(place_of.at(ProgramIndex::key_of(own[op])));
+      ++group.queue[places.back()].expected;
+    }
+  }
+  return group;
 }
 
 void Execution::lay_out() {
-  groups_.resize(in_.plan.stages);
+  workers_.reserve(in_.plan.workers());
   for (std::uint32_t c = 0; c < in_.plan.classes.size(); ++c) {
     for (std::uint32_t stage = 0; stage < in_.plan.stages; ++stage) add_worker(c, stage);
   }
+  for (const GroupPlan& group : in_.plan.groups) groups_.push_back(group_of(group));
   out_.workers.resize(workers_.size());
-  ensure(workers_.size() * in_.plan.tensor_hosts <= in_.engine.hosts(),
+  check_room();
+}
+
+void Execution::check_room() const {
+  ensure(workers_.size() * in_.plan.member_hosts <= in_.engine.hosts(),
          "the engine has a host for every simulated worker");
   if (in_.plan.slots.size() <= in_.engine.links()) return;
   throw Error(ErrorKind::bad_input,
@@ -153,17 +215,15 @@ void Execution::lay_out() {
 double Execution::slow_of(std::uint32_t worker, std::uint32_t member) const {
   const Worker& at = workers_[worker];
   const std::uint32_t replica = in_.plan.classes[at.of_class].members.front();
-  if (in_.plan.tensor_hosts > 1) return state_.slow_of(in_.graph.rank(replica, at.stage, member));
-  double slowest = 0;
-  for (std::uint32_t t = 0; t < in_.graph.tensor(); ++t) {
-    slowest = std::max(slowest, state_.slow_of(in_.graph.rank(replica, at.stage, t)));
-  }
-  return slowest;
+  const RankId rank = in_.graph.rank(replica, at.stage, member);
+  const bool apart =
+      in_.plan.member_hosts > 1 && in_.graph.communicator_size(Communicator::expert) == 1;
+  return apart ? state_.slow_of(rank) : slowest_beside(in_.graph, state_, rank);
 }
 
 void Execution::set_hardware() {
   for (std::uint32_t worker = 0; worker < workers_.size(); ++worker) {
-    for (std::uint32_t member = 0; member < in_.plan.tensor_hosts; ++member) {
+    for (std::uint32_t member = 0; member < in_.plan.member_hosts; ++member) {
       in_.engine.set_speed(host(worker, member), 1 / slow_of(worker, member));
     }
   }
@@ -180,22 +240,31 @@ void Execution::begin() {
   for (const TimedChange& next : in_.changes) {
     in_.engine.after(next.at, [this, &next] { change(next); });
   }
+  for (const Background& other : in_.background) {
+    const std::uint32_t slot = in_.plan.pinned.at(other.link.value);
+    in_.engine.after(other.at, [this, slot, bytes = other.bytes] {
+      if (!over_) in_.engine.flow(std::span(&slot, 1), bytes, [](bool) {});
+    });
+  }
   for (std::uint32_t worker = 0; worker < workers_.size(); ++worker) {
     out_.workers[worker].progress.emplace_back(0.0, 0.0);
-    for (std::uint32_t op = 0; op < workers_[worker].missing.size(); ++op) {
-      if (workers_[worker].program->ops[op].after.empty()) ready(worker, op);
+    const std::vector<std::uint32_t>& missing = workers_[worker].index->missing();
+    for (std::uint32_t op = 0; op < missing.size() && !over_; ++op) {
+      if (missing[op] == 0) ready(worker, op);
     }
   }
+  if (ops_left_ == 0 && !over_) finish();
 }
 
 // ---- compute --------------------------------------------------------------------------------
 
 void Execution::ready(std::uint32_t worker, std::uint32_t op) {
-  switch (workers_[worker].program->ops[op].kind) {
+  switch (op_of(worker, op).kind) {
     case OpKind::compute: next_block(worker); break;
     case OpKind::send: send(worker, op); break;
     case OpKind::receive: receive(worker, op); break;
     case OpKind::collective: arrive(worker, op); break;
+    case OpKind::read: read(worker, op); break;
   }
 }
 
@@ -203,15 +272,22 @@ void Execution::ended(std::uint32_t worker, std::uint32_t op) {
   ++out_.events;
   if (--ops_left_ == 0) return finish();
   Worker& at = workers_[worker];
-  for (const std::uint32_t dependent : at.dependents[op]) {
-    if (--at.missing[dependent] == 0) ready(worker, dependent);
+  const OpKind kind = at.index->ops()[op].kind;
+  for (const std::uint32_t dependent : at.index->dependents(op)) {
+    if (--at.missing[dependent] > 0) continue;
+    if (at.index->ops()[dependent].kind == OpKind::compute) {
+      at.held_up = kind == OpKind::collective || kind == OpKind::read;
+    }
+    ready(worker, dependent);
+    if (over_) return;
   }
 }
 
 void Execution::next_block(std::uint32_t worker) {
   Worker& at = workers_[worker];
-  if (at.busy || at.next_compute == at.compute_order.size()) return;
-  const std::uint32_t op = at.compute_order[at.next_compute];
+  const std::vector<std::uint32_t>& order = at.index->compute_order();
+  if (at.busy || at.next_compute == order.size()) return;
+  const std::uint32_t op = order[at.next_compute];
   if (at.missing[op] > 0) return;
   ++at.next_compute;
   start_block(worker, op);
@@ -219,33 +295,36 @@ void Execution::next_block(std::uint32_t worker) {
 
 void Execution::start_block(std::uint32_t worker, std::uint32_t op) {
   Worker& at = workers_[worker];
+  const Op& what = at.index->ops()[op];
   at.busy = true;
   at.block_began = clock();
-  at.running_members = in_.plan.tensor_hosts;
-  const BlockPrice& price = in_.prices[at.program->ops[op].block];
-  for (std::uint32_t member = 0; member < in_.plan.tensor_hosts; ++member) {
+  if (at.held_up && is_pass(what.phase)) {
+    out_.workers[worker].exposed += at.block_began - at.block_ended;
+  }
+  at.running_members = in_.plan.member_hosts;
+  const BlockPrice& price = in_.prices[what.block];
+  for (std::uint32_t member = 0; member < in_.plan.member_hosts; ++member) {
     in_.engine.compute(host(worker, member), price.compute.value,
                        [this, worker, op](bool) { member_ended(worker, op); });
   }
 }
 
 void Execution::member_ended(std::uint32_t worker, std::uint32_t op) {
-  if (--workers_[worker].running_members > 0) return;
-  const double kernels_end = clock();
-  const double tensor = in_.prices[workers_[worker].program->ops[op].block].tensor.value;
-  if (tensor == 0) return block_ended(worker, op, kernels_end);
-  in_.engine.after(tensor, [this, worker, op, kernels_end] {
-    block_ended(worker, op, kernels_end);
-  });
+  Worker& at = workers_[worker];
+  if (--at.running_members > 0) return;
+  at.block_ended = clock();  // of its kernels
+  const double tensor = in_.prices[at.index->ops()[op].block].tensor.value;
+  if (tensor == 0) return block_ended(worker, op);
+  in_.engine.after(tensor, [this, worker, op] { block_ended(worker, op); });
 }
 
-void Execution::block_ended(std::uint32_t worker, std::uint32_t op, double kernels_end) {
+void Execution::block_ended(std::uint32_t worker, std::uint32_t op) {
   Worker& at = workers_[worker];
-  const Op& what = at.program->ops[op];
+  const Op& what = at.index->ops()[op];
   WorkerRun& run = out_.workers[worker];
   const double now = clock();
-  run.compute += kernels_end - at.block_began;
-  run.tensor += now - kernels_end;
+  run.compute += at.block_ended - at.block_began;
+  run.tensor += now - at.block_ended;
   run.moved += in_.prices[what.block].moved.value;
   if (is_pass(what.phase)) {
     run.progress.emplace_back(at.block_began, run.passes);
@@ -260,88 +339,136 @@ void Execution::block_ended(std::uint32_t worker, std::uint32_t op, double kerne
   }
   note(worker, Slice::Track::compute, what, at.block_began);
   at.busy = false;
+  at.block_ended = now;
+  at.held_up = false;
   ended(worker, op);
   if (!over_) next_block(worker);
 }
 
+/// The reader works beside everything else.
+void Execution::read(std::uint32_t worker, std::uint32_t op) {
+  in_.engine.after(to_seconds(in_.graph.job().input().read()),
+                   [this, worker, op] { ended(worker, op); });
+}
+
 // ---- communication ----------------------------------------------------------------------------
 
-void Execution::communicate(const CommPlan& plan, double bytes, double rounds,
-                            std::function<void()> then) {
-  if (plan.parts.empty()) return then();
-  const auto left = std::make_shared<std::size_t>(plan.parts.size());
-  const double latency = plan.latency.value * rounds;
-  for (const WideFlow& flow : plan.parts) {
-    in_.engine.flow(flow.links, bytes * flow.share, [this, &flow, left, latency, then](bool ok) {
-      if (over_) return;
-      if (!ok) return fail(flow);
-      if (--*left == 0) in_.engine.after(latency, then);
-    });
+void Execution::communicate(Flight flight) {
+  if (free_flights_.empty()) {
+    free_flights_.push_back(static_cast<std::uint32_t>(flights_.size()));
+    flights_.emplace_back();
   }
+  const std::uint32_t number = free_flights_.back();
+  free_flights_.pop_back();
+  flight.from = clock();
+  flights_[number] = flight;
+  next_phase(number);
+}
+
+void Execution::next_phase(std::uint32_t number) {
+  const Flight flight = flights_[number];
+  if (flight.phase == flight.plan->phases.size()) return landed(number);
+  const CommPhase& phase = flight.plan->phases[flight.phase];
+  flights_[number].parts_left = static_cast<std::uint32_t>(phase.parts.size());
+  for (const WideFlow& part : phase.parts) {
+    in_.engine.flow(part.links, flight.bytes * part.share,
+                    [this, number](bool ok) { part_ended(number, ok); });
+  }
+}
+
+void Execution::part_ended(std::uint32_t number, bool ok) {
+  if (over_) return;
+  Flight& flight = flights_[number];
+  const CommPhase& phase = flight.plan->phases[flight.phase];
+  if (!ok) return fail(phase);
+  if (--flight.parts_left > 0) return;
+  ++flight.phase;
+  in_.engine.after(phase.latency.value, [this, number] { next_phase(number); });
+}
+
+void Execution::landed(std::uint32_t number) {
+  const Flight flight = flights_[number];
+  free_flights_.push_back(number);
+  if (flight.worker == kNone) return collective_ended(flight.group, flight.from);
+  note(flight.worker, Slice::Track::communication, op_of(flight.worker, flight.op), flight.from);
+  delivered(flight.worker, flight.op);
 }
 
 void Execution::send(std::uint32_t worker, std::uint32_t op) {
   const Worker& at = workers_[worker];
-  const Op& what = at.program->ops[op];
+  const Op& what = at.index->ops()[op];
   const auto to = static_cast<std::uint32_t>(what.peer_stage);
-  const TransferKey key{at.of_class, at.stage, to, what.phase, what.micro_batch};
-  const std::uint32_t receiver = at.of_class * in_.plan.stages + to;
-  const double from = clock();
-  communicate(in_.plan.transfer(at.of_class, at.stage, to), what.bytes.value, 1,
-              [this, worker, op, key, receiver, from] {
-                note(worker, Slice::Track::communication, workers_[worker].program->ops[op], from);
-                Transfer& transfer = transfers_[key];
-                transfer.arrived = true;
-                const std::uint32_t waiting = transfer.waiting_op;
-                ended(worker, op);
-                if (!over_ && waiting != kNone) ended(receiver, waiting);
-              });
+  communicate({.plan = &in_.plan.transfer(at.of_class, at.stage, to),
+               .bytes = what.bytes.value, .worker = worker, .op = op});
+}
+
+/// A send has ended, and with it the receive if that waits.
+void Execution::delivered(std::uint32_t worker, std::uint32_t op) {
+  const Op& what = op_of(worker, op);
+  const std::uint32_t receiver = workers_[worker].of_class * in_.plan.stages +
+                                 static_cast<std::uint32_t>(what.peer_stage);
+  Worker& at = workers_[receiver];
+  const std::uint32_t wanted = at.index->receive(what.phase, what.micro_batch, what.chunk);
+  ensure(wanted != kNone, "every send has its receive");
+  const bool waits = at.here[wanted];
+  at.here[wanted] = true;
+  ended(worker, op);
+  if (!over_ && waits) ended(receiver, wanted);
 }
 
 void Execution::receive(std::uint32_t worker, std::uint32_t op) {
-  const Worker& at = workers_[worker];
-  const Op& what = at.program->ops[op];
-  const auto from = static_cast<std::uint32_t>(what.peer_stage);
-  Transfer& transfer =
-      transfers_[{at.of_class, from, at.stage, what.phase, what.micro_batch}];
-  if (transfer.arrived) return ended(worker, op);
-  transfer.waiting_op = op;
+  Worker& at = workers_[worker];
+  if (at.here[op]) return ended(worker, op);
+  at.here[op] = true;
 }
 
 void Execution::arrive(std::uint32_t worker, std::uint32_t op) {
-  const std::uint32_t stage = workers_[worker].stage;
-  Collective& collective = groups_[stage].queue[ordinal_.at({worker, op})];
-  collective.arrived.emplace_back(worker, op);
-  next_collective(stage);
+  const Worker& at = workers_[worker];
+  const Communicator which = at.index->ops()[op].communicator;
+  std::uint32_t joined = 0;
+  for (const std::uint32_t group : in_.plan.groups_of[worker]) {
+    if (in_.plan.groups[group].communicator == which) ++joined;
+  }
+  if (joined > 1) shared_[{worker, op}] = joined;
+  for (const std::uint32_t group : in_.plan.groups_of[worker]) {
+    const GroupPlan& plan = in_.plan.groups[group];
+    if (plan.communicator != which) continue;
+    const auto own = std::lower_bound(plan.classes.begin(), plan.classes.end(), at.of_class) -
+                     plan.classes.begin();
+    const std::vector<std::uint32_t>& places = groups_[group].places[own];
+    const std::uint32_t ordinal = at.index->ordinal(op);
+    groups_[group].queue[places.empty() ? ordinal : places[ordinal]].arrived.emplace_back(worker,
+                                                                                         op);
+    next_collective(group);
+    if (over_) return;
+  }
 }
 
-void Execution::next_collective(std::uint32_t stage) {
-  Group& group = groups_[stage];
+void Execution::next_collective(std::uint32_t number) {
+  Group& group = groups_[number];
   if (group.running || group.next == group.queue.size()) return;
   const Collective& due = group.queue[group.next];
-  if (due.arrived.size() < in_.plan.classes.size()) return;
+  if (due.arrived.size() < due.expected) return;
   group.running = true;
-  const std::uint32_t n = in_.graph.data();
-  const RingCost cost =
-      due.op->collective == OpCollective::all_reduce ? ring_all_reduce(n) : ring_half(n);
-  const double from = clock();
-  communicate(in_.plan.rings[stage], due.op->bytes.value * cost.share, cost.rounds,
-              [this, stage, from] { collective_ended(stage, from); });
+  communicate({.plan = &in_.plan.collective(number, due.op->collective, due.op->bytes),
+               .bytes = due.op->bytes.value, .group = number});
 }
 
-void Execution::collective_ended(std::uint32_t stage, double from) {
-  Group& group = groups_[stage];
-  const auto arrived = group.queue[group.next].arrived;
+void Execution::collective_ended(std::uint32_t number, double from) {
+  Group& group = groups_[number];
+  const auto arrived = std::move(group.queue[group.next].arrived);
   for (const auto& [worker, op] : arrived) {
-    note(worker, Slice::Track::communication, workers_[worker].program->ops[op], from);
+    note(worker, Slice::Track::communication, op_of(worker, op), from);
   }
   ++group.next;
   group.running = false;
   for (const auto& [worker, op] : arrived) {
+    const auto others = shared_.find({worker, op});
+    if (others != shared_.end() && --others->second > 0) continue;
     ended(worker, op);
     if (over_) return;
   }
-  next_collective(stage);
+  next_collective(number);
 }
 
 // ---- change and end -----------------------------------------------------------------------------
@@ -362,14 +489,7 @@ void Execution::change(const TimedChange& change) {
 
 void Execution::note(std::uint32_t worker, Slice::Track track, const Op& op, double from) {
   if (!in_.slices) return;
-  std::string name = phase_name(op.phase);
-  if (op.kind == OpKind::collective) {
-    name += fmt::format(" bucket {}", op.bucket);
-  } else if (is_pass(op.phase)) {
-    name += fmt::format(" {}", op.micro_batch);
-    if (op.kind == OpKind::send) name += fmt::format(" to stage {}", op.peer_stage);
-  }
-  out_.workers[worker].slices.push_back({track, std::move(name), from, clock()});
+  out_.workers[worker].slices.push_back({track, slice_name(op), from, clock()});
 }
 
 /// No flow goes over a link that the plan does not have.
@@ -379,10 +499,12 @@ void Execution::take_down(LinkId link) {
   if (slot != in_.plan.pinned.end()) in_.engine.set_link_up(slot->second, false);
 }
 
-void Execution::fail(const WideFlow& flow) {
-  for (const std::uint32_t slot : flow.links) {
-    const LinkId link = in_.plan.slots[slot].link;
-    if (state_.down.contains(link.value)) out_.broken = link;
+void Execution::fail(const CommPhase& phase) {
+  for (const WideFlow& part : phase.parts) {
+    for (const std::uint32_t slot : part.links) {
+      const LinkId link = in_.plan.slots[slot].link;
+      if (state_.down.contains(link.value)) out_.broken = link;
+    }
   }
   ensure(out_.broken.has_value(), "a flow fails only over a link that is down");
   out_.cut_short = true;
@@ -412,7 +534,7 @@ IterationRun Execution::run() {
 }  // namespace
 
 std::uint32_t hosts_needed(const StepGraph& graph, bool full_detail) {
-  return graph.data() * graph.pipeline() * (full_detail ? graph.tensor() : 1);
+  return graph.data() * graph.pipeline() * (full_detail ? graph.members() : 1);
 }
 
 IterationRun run_iteration(const IterationRequest& request) { return Execution(request).run(); }

@@ -29,6 +29,7 @@ struct WorkerRun {
   double tensor = 0;        ///< collectives inside the node
   double passes_end = 0;    ///< its last forward or backward block ended
   double passes = 0;        ///< compute and tensor time of forward and backward blocks
+  double exposed = 0;       ///< idle between them, waiting for a collective or for input
   double tail = 0;          ///< compute and tensor time after passes_end (optimizer)
   double moved = 0;         ///< bytes through the memory of one GPU
   std::uint32_t micro_batches = 0;  ///< whose backward pass ended
@@ -55,6 +56,12 @@ struct TimedChange {
   bool fatal = false;
 };
 
+/// Bytes of somebody else's over a pinned link, sharing it from `at` on until they have passed.
+struct Background {
+  LinkId link;
+  double at = 0, bytes = 0;
+};
+
 struct IterationRequest {
   Engine& engine;
   StepGraph& graph;
@@ -62,6 +69,7 @@ struct IterationRequest {
   const std::vector<BlockPrice>& prices;  ///< by block
   const HardwareState& state;
   std::vector<TimedChange> changes = {};
+  std::vector<Background> background = {};
   bool slices = false;
 };
 

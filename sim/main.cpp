@@ -1,11 +1,15 @@
 // orrery-sim: serves one simulated run to the process that started it.
 #include "policies/worker.hpp"
 #include "sim/sim_backend.hpp"
+#include "sim/trace_backend.hpp"
 
 int main() {
-  return orrery::serve_run("sim", [](const orrery::RunRequest& request,
-                                     const orrery::Cluster& cluster,
-                                     const orrery::ProgressSink& progress) {
-    return std::make_unique<orrery::SimBackend>(request, cluster, progress);
+  using namespace orrery;
+  return serve_run("sim", [](const RunRequest& request, const Cluster& cluster,
+                             const ProgressSink& progress) -> std::unique_ptr<RunBackend> {
+    if (request.scenario().has_job()) {
+      return std::make_unique<SimBackend>(request, cluster, progress);
+    }
+    return std::make_unique<TraceBackend>(request, cluster);
   });
 }

@@ -1,316 +1,254 @@
 #include "sim/plan.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "core/error.hpp"
+#include "sim/collective_scheduler.hpp"
+#include "sim/binding_links.hpp"
+#include "sim/collectives.hpp"
+#include "sim/flow_counter.hpp"
 
 namespace orrery {
 namespace {
 
-using Weights = std::map<std::uint32_t, std::uint32_t>;  // LinkId -> flows
+using Loads = std::vector<LinkLoad>;
 
-/// What makes two replicas different: compared whole.
-struct ReplicaKey {
-  std::uint32_t micro_batches = 0;
-  std::int64_t apart = -1;  ///< the replica itself, where it must stand alone
-  std::vector<std::pair<std::uint32_t, double>> slow;                 ///< (stage, factor)
-  std::vector<std::pair<std::uint32_t, double>> nics;                 ///< (rank in replica, factor)
-  std::vector<std::uint8_t> boundaries;                               ///< kind of each crossing
-  friend auto operator<=>(const ReplicaKey&, const ReplicaKey&) = default;
+/// What a stage's programs ask of a communicator.
+struct Demand {
+  OpCollective collective{};
+  double bytes = 0;
+  friend auto operator<=>(const Demand&, const Demand&) = default;
 };
+using Demands = std::map<Communicator, std::set<Demand>>;
+
+CollectiveKind kind_of(OpCollective collective) {
+  switch (collective) {
+    case OpCollective::all_reduce: return CollectiveKind::all_reduce;
+    case OpCollective::reduce_scatter: return CollectiveKind::reduce_scatter;
+    case OpCollective::all_gather: return CollectiveKind::all_gather;
+    case OpCollective::none: break;
+  }
+  throw Error(ErrorKind::internal, "a collective operation says what it does");
+}
 
 class Planner {
  public:
-  explicit Planner(const PlanRequest& request) : in_(request) {}
+  explicit Planner(const PlanRequest& request)
+      : in_(request), counter_(request.cluster) {}
 
   Plan make() {
-    fold();
+    Folding folding = fold_replicas(in_);
+    plan_.classes = std::move(folding.classes);
+    plan_.class_of = std::move(folding.class_of);
     plan_.stages = in_.graph.pipeline();
-    plan_.tensor_hosts = in_.full_detail ? in_.graph.tensor() : 1;
+    plan_.member_hosts = in_.full_detail ? in_.graph.members() : 1;
     transfers();
-    rings();
-    reduce();
+    plan_.groups_of.resize(plan_.workers());
+    for (std::uint32_t stage = 0; stage < plan_.stages; ++stage) groups(stage);
+    bind();
     return std::move(plan_);
   }
 
  private:
-  GpuId gpu(std::uint32_t replica, std::uint32_t stage, std::uint32_t tensor) const {
-    return in_.placement[in_.graph.rank(replica, stage, tensor).value];
-  }
-  double bandwidth(LinkId link) const {
-    return link_rate(in_.cluster, in_.profile, link) / in_.state.link_slow_of(link);
-  }
-
-  void fold();
-  ReplicaKey key_of(std::uint32_t replica) const;
-  std::uint8_t crossing(GpuId from, GpuId to) const;
+  GpuId gpu(RankId rank) const { return in_.placement[rank.value]; }
 
   void transfers();
-  CommPlan transfer(const ReplicaClass& of_class, std::uint32_t from, std::uint32_t to);
-  void rings();
-  CommPlan ring(std::uint32_t stage);
-  double add_ring(std::uint32_t stage, std::uint32_t tensor, Weights& weights, Seconds& latency);
-  void add_edge(GpuId from, GpuId to, Weights& weights);
-  std::size_t new_part(CommPlan& plan, double share);
+  std::uint32_t transfer(const ReplicaClass& of_class, std::uint32_t from, std::uint32_t to);
 
-  void reduce();
-  void drop_slack_links();
+  void groups(std::uint32_t stage);
+  Demands demands(std::uint32_t stage) const;
+  void group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
+  void ways(GroupPlan& group, const std::vector<GpuGroup>& real, const std::set<Demand>& asked);
+  std::uint32_t carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
+                          const std::vector<GpuGroup>& real);
+  void bind();
 
   const PlanRequest& in_;
   Plan plan_;
-  std::vector<Weights> weights_;  ///< by part, in the order the parts are made
-  std::vector<LinkId> route_;     ///< scratch
-  /// Flows with their weights that a link constrains, and the links that do just so.
-  using Constraint = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
-  struct Candidate {
-    Constraint constraint;
-    LinkId link;
-    double bandwidth = 0;
-    bool pinned = false;
-  };
-  std::vector<Candidate> candidates_;
+  std::vector<Loads> loads_;  ///< of each flow, in the order of comms, phases, parts
+  FlowCounter counter_;
 };
 
-// ---- folding ------------------------------------------------------------------------------
+// ---- between stages -----------------------------------------------------------------------
 
-std::uint8_t Planner::crossing(GpuId from, GpuId to) const {
-  const NodeId a = in_.cluster.node_of(from), b = in_.cluster.node_of(to);
-  if (a == b) return 0;
-  const bool same_rail = in_.cluster.rail_of(from) == in_.cluster.rail_of(to);
-  const bool same_unit = in_.cluster.unit_of(a) == in_.cluster.unit_of(b);
-  return static_cast<std::uint8_t>(1 + (same_rail ? 0 : 1) + (same_unit ? 0 : 2));
-}
-
-ReplicaKey Planner::key_of(std::uint32_t replica) const {
-  const StepGraph& graph = in_.graph;
-  ReplicaKey key;
-  key.micro_batches = in_.micro_batches[replica];
-  if (in_.full_detail) key.apart = replica;
-  for (const RankId rank : in_.apart) {
-    if (rank.value / (graph.tensor() * graph.pipeline()) == replica) key.apart = replica;
-  }
-  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
-    double slowest = 0;
-    for (std::uint32_t t = 0; t < graph.tensor(); ++t) {
-      slowest = std::max(slowest, in_.state.slow_of(graph.rank(replica, stage, t)));
-      const GpuId here = gpu(replica, stage, t);
-      const double nic = in_.state.link_slow_of(
-          in_.cluster.nic_out(in_.cluster.node_of(here), in_.cluster.rail_of(here)));
-      if (nic != 1) key.nics.emplace_back(stage * graph.tensor() + t, nic);
-      if (stage + 1 < graph.pipeline()) {
-        key.boundaries.push_back(crossing(here, gpu(replica, stage + 1, t)));
-      }
-    }
-    if (slowest != 1) key.slow.emplace_back(stage, slowest);
-  }
-  return key;
-}
-
-void Planner::fold() {
-  std::map<ReplicaKey, std::uint32_t> seen;
-  for (std::uint32_t replica = 0; replica < in_.graph.data(); ++replica) {
-    const auto next = static_cast<std::uint32_t>(plan_.classes.size());
-    const auto [entry, fresh] = seen.emplace(key_of(replica), next);
-    if (fresh) {
-      plan_.classes.push_back({.members = {}, .micro_batches = in_.micro_batches[replica]});
-    }
-    plan_.classes[entry->second].members.push_back(replica);
-    plan_.class_of.push_back(entry->second);
-  }
-}
-
-// ---- communications -----------------------------------------------------------------------
-
-std::size_t Planner::new_part(CommPlan& plan, double share) {
-  plan.parts.push_back({.links = {}, .share = share});
-  weights_.emplace_back();
-  return weights_.size() - 1;
-}
-
-void Planner::add_edge(GpuId from, GpuId to, Weights& weights) {
-  route_.clear();
-  in_.cluster.route(from, to, route_);
-  for (const LinkId link : route_) ++weights[link.value];
-}
-
-CommPlan Planner::transfer(const ReplicaClass& of_class, std::uint32_t from, std::uint32_t to) {
-  CommPlan plan;
-  for (std::uint32_t t = 0; t < in_.graph.tensor(); ++t) {
-    if (t == 0 || in_.full_detail) new_part(plan, 1);
+std::uint32_t Planner::transfer(const ReplicaClass& of_class, std::uint32_t from,
+                                std::uint32_t to) {
+  CommPhase phase;
+  const std::uint32_t members = in_.graph.members();
+  for (std::uint32_t member = 0; member < members; ++member) {
     for (const std::uint32_t replica : of_class.members) {
-      const GpuId a = gpu(replica, from, t), b = gpu(replica, to, t);
-      add_edge(a, b, weights_.back());
-      plan.latency = std::max(plan.latency, in_.cluster.latency(a, b));
+      const GpuId a = gpu(in_.graph.rank(replica, from, member));
+      const GpuId b = gpu(in_.graph.rank(replica, to, member));
+      counter_.add(a, b);
+      phase.latency = std::max(phase.latency, in_.cluster.latency(a, b));
     }
+    if (!in_.full_detail && member + 1 < members) continue;
+    phase.parts.emplace_back();
+    loads_.push_back(counter_.take());
   }
-  return plan;
+  plan_.comms.push_back({{std::move(phase)}});
+  return static_cast<std::uint32_t>(plan_.comms.size() - 1);
 }
 
 void Planner::transfers() {
+  const std::uint32_t stages = plan_.stages;
+  if (stages == 1) return;
+  const bool around = in_.graph.chunks() > 1;
   for (const ReplicaClass& of_class : plan_.classes) {
-    for (std::uint32_t stage = 0; stage + 1 < plan_.stages; ++stage) {
-      plan_.forward.push_back(transfer(of_class, stage, stage + 1));
-      plan_.backward.push_back(transfer(of_class, stage + 1, stage));
+    for (std::uint32_t stage = 0; stage < stages; ++stage) {
+      const bool onward = around || stage + 1 < stages, back = around || stage > 0;
+      plan_.onward.push_back(onward ? transfer(of_class, stage, (stage + 1) % stages) : 0);
+      plan_.back.push_back(back ? transfer(of_class, stage, (stage + stages - 1) % stages) : 0);
     }
   }
 }
 
-double Planner::add_ring(std::uint32_t stage, std::uint32_t tensor, Weights& weights,
-                         Seconds& latency) {
-  std::vector<GpuId> members;
-  for (std::uint32_t replica = 0; replica < in_.graph.data(); ++replica) {
-    members.push_back(gpu(replica, stage, tensor));
-  }
-  const auto channels = ring_channels(in_.cluster, members);
-  for (const std::vector<GpuId>& channel : channels) {
-    Seconds around;
-    for (std::size_t i = 0; i < channel.size(); ++i) {
-      const GpuId next = channel[(i + 1) % channel.size()];
-      add_edge(channel[i], next, weights);
-      around += in_.cluster.latency(channel[i], next);
+// ---- collectives --------------------------------------------------------------------------
+
+Demands Planner::demands(std::uint32_t stage) const {
+  Demands out;
+  std::set<std::uint32_t> seen;
+  for (const ReplicaClass& of_class : plan_.classes) {
+    if (!seen.insert(of_class.micro_batches).second) continue;
+    for (const Op& op : in_.graph.program(stage, of_class.micro_batches).ops) {
+      if (op.kind != OpKind::collective) continue;
+      out[op.communicator].insert({op.collective, op.bytes.value});
     }
-    // A chunk goes once round per n - 1 rounds: what a round costs is the mean of the edges.
-    latency = std::max(latency, around / static_cast<double>(channel.size()));
   }
-  return 1.0 / static_cast<double>(channels.size());
+  return out;
 }
 
-CommPlan Planner::ring(std::uint32_t stage) {
+void Planner::groups(std::uint32_t stage) {
+  for (const auto& [which, asked] : demands(stage)) group(stage, which, asked);
+}
+
+/// Communicators of the same classes are one group; folded, also those of classes that are alike
+/// member by member.
+void Planner::group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked) {
+  const StepGraph& graph = in_.graph;
+  std::vector<bool> done(graph.data() * graph.members());
+  std::map<std::vector<std::uint32_t>, std::vector<GpuGroup>> alike;  // by classes, ascending
+  for (std::uint32_t replica = 0; replica < graph.data(); ++replica) {
+    for (std::uint32_t member = 0; member < graph.members(); ++member) {
+      if (done[replica * graph.members() + member]) continue;
+      std::vector<std::uint32_t> classes;
+      GpuGroup gpus;
+      for (const RankId peer : graph.communicator(which, graph.rank(replica, stage, member))) {
+        const StepGraph::Position at = graph.position(peer);
+        done[at.replica * graph.members() + at.member] = true;
+        classes.push_back(plan_.class_of[at.replica]);
+        gpus.push_back(gpu(peer));
+      }
+      std::sort(classes.begin(), classes.end());
+      alike[std::move(classes)].push_back(std::move(gpus));
+    }
+  }
+  for (const auto& [classes, real] : alike) {
+    const auto number = static_cast<std::uint32_t>(plan_.groups.size());
+    GroupPlan& made = plan_.groups.emplace_back();
+    made.stage = stage;
+    made.communicator = which;
+    made.classes = classes;
+    made.classes.erase(std::unique(made.classes.begin(), made.classes.end()),
+                       made.classes.end());
+    for (const std::uint32_t of_class : made.classes) {
+      plan_.groups_of[of_class * plan_.stages + stage].push_back(number);
+    }
+    ways(made, real, asked);
+  }
+}
+
+void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>& real,
+                   const std::set<Demand>& asked) {
+  using enum CollectiveAlgorithm;
+  std::map<std::pair<OpCollective, CollectiveAlgorithm>, std::uint32_t> known;
+  const auto nodes = static_cast<std::uint32_t>(by_domain(in_.cluster, real.front()).size());
+  for (const Demand& demand : asked) {
+    CollectiveAlgorithm algorithm =
+        look_up(in_.collectives, kind_of(demand.collective), demand.bytes,
+                static_cast<std::uint32_t>(real.front().size()), nodes, in_.algorithm);
+    if (algorithm == automatic) {
+      algorithm = choose_algorithm(in_.cluster, in_.profile, kind_of(demand.collective), real,
+                                   {demand.bytes});
+    }
+    // Half a ring is the same whether it scatters or gathers.
+    const bool halved = algorithm == ring && demand.collective == OpCollective::all_gather;
+    const OpCollective as = halved ? OpCollective::reduce_scatter : demand.collective;
+    auto found = known.find({as, algorithm});
+    if (found == known.end()) {
+      found = known.emplace(std::pair(as, algorithm), carry_out(as, algorithm, real)).first;
+    }
+    group.ways.push_back({demand.collective, demand.bytes, found->second});
+  }
+}
+
+std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
+                                 const std::vector<GpuGroup>& real) {
   CommPlan plan;
-  for (std::uint32_t t = 0; t < in_.graph.tensor(); ++t) {
-    if (t == 0 || in_.full_detail) new_part(plan, 1);
-    plan.parts.back().share = add_ring(stage, t, weights_.back(), plan.latency);
+  // Flow by flow in full detail; in the order in which bind() hands out links.
+  std::vector<CollectiveSchedule> schedules;
+  if (in_.full_detail) {
+    for (const GpuGroup& group : real) {
+      schedules.push_back(
+          collective_schedule(in_.cluster, kind_of(collective), algorithm, {group}));
+    }
+  } else {
+    schedules.push_back(collective_schedule(in_.cluster, kind_of(collective), algorithm, real));
   }
-  return plan;
+  for (std::size_t i = 0; i < schedules.front().phases.size(); ++i) {
+    CommPhase& phase = plan.phases.emplace_back();
+    for (CollectiveSchedule& schedule : schedules) {
+      if (i >= schedule.phases.size()) continue;
+      CollectivePhase& part = schedule.phases[i];
+      phase.latency = std::max(phase.latency, part.latency);
+      phase.parts.push_back({{}, part.share});
+      loads_.push_back(std::move(part.links));
+    }
+  }
+  plan_.comms.push_back(std::move(plan));
+  return static_cast<std::uint32_t>(plan_.comms.size() - 1);
 }
 
-void Planner::rings() {
-  for (std::uint32_t stage = 0; stage < plan_.stages; ++stage) {
-    plan_.rings.push_back(in_.graph.data() > 1 ? ring(stage) : CommPlan{});
-  }
-}
-
-// ---- only the links that bind ---------------------------------------------------------------
-
-void Planner::reduce() {
-  std::map<std::uint32_t, Constraint> by_link;
-  for (std::uint32_t part = 0; part < weights_.size(); ++part) {
-    for (const auto& [link, weight] : weights_[part]) by_link[link].emplace_back(part, weight);
-  }
-  std::set<std::uint32_t> pinned;
+void Planner::bind() {
+  std::set<std::uint32_t> pinned(in_.state.down.begin(), in_.state.down.end());
   for (const LinkId link : in_.pinned) pinned.insert(link.value);
-  pinned.insert(in_.state.down.begin(), in_.state.down.end());
-  std::map<std::pair<Constraint, double>, std::uint32_t> merged;
-  for (auto& [link, constraint] : by_link) {
-    const bool keep = pinned.contains(link);
-    const double rate = bandwidth({link});
-    if (!keep && !merged.emplace(std::pair(constraint, rate), link).second) continue;
-    candidates_.push_back({std::move(constraint), {link}, rate, keep});
-  }
-  drop_slack_links();
-
-  std::vector<std::vector<std::uint32_t>> links(weights_.size());
-  for (const Candidate& candidate : candidates_) {
-    const auto slot = static_cast<std::uint32_t>(plan_.slots.size());
-    plan_.slots.push_back({candidate.link, candidate.bandwidth});
-    if (candidate.pinned) plan_.pinned[candidate.link.value] = slot;
-    for (const auto& [part, weight] : candidate.constraint) {
-      links[part].insert(links[part].end(), weight, slot);
-    }
-  }
-  std::size_t part = 0;
-  const auto hand_out = [&](std::vector<CommPlan>& plans) {
-    for (CommPlan& plan : plans) {
-      for (WideFlow& flow : plan.parts) flow.links = std::move(links[part++]);
-    }
+  const auto bandwidth = [this](LinkId link) {
+    return link_rate(in_.cluster, in_.profile, link) / in_.state.link_slow_of(link);
   };
-  // The same order in which new_part() was called: both directions of a boundary in turn.
-  for (std::size_t i = 0; i < plan_.forward.size(); ++i) {
-    for (WideFlow& flow : plan_.forward[i].parts) flow.links = std::move(links[part++]);
-    for (WideFlow& flow : plan_.backward[i].parts) flow.links = std::move(links[part++]);
+  BindingLinks bound = binding_links(loads_, in_.cluster.links(), bandwidth, pinned);
+  for (const BindingLinks::Link& link : bound.links) {
+    plan_.slots.push_back({link.link, link.bandwidth});
   }
-  hand_out(plan_.rings);
-  ensure(part == links.size(), "every flow of a plan gets its links");
-}
-
-void Planner::drop_slack_links() {
-  // Among links that constrain the same flows, one can never bind if another one has no more
-  // room for any of them.
-  std::map<std::vector<std::uint32_t>, std::vector<std::size_t>> groups;
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    std::vector<std::uint32_t> parts;
-    for (const auto& [part, weight] : candidates_[i].constraint) parts.push_back(part);
-    groups[std::move(parts)].push_back(i);
-  }
-  const auto at_least_as_tight = [&](const Candidate& a, const Candidate& b) {
-    for (std::size_t i = 0; i < a.constraint.size(); ++i) {
-      if (a.constraint[i].second * b.bandwidth < b.constraint[i].second * a.bandwidth) {
-        return false;
-      }
-    }
-    return true;
-  };
-  std::vector<bool> slack(candidates_.size());
-  for (const auto& [parts, members] : groups) {
-    for (const std::size_t i : members) {
-      if (candidates_[i].pinned) continue;
-      for (const std::size_t j : members) {
-        if (i == j || slack[j] || candidates_[j].pinned) continue;
-        if (!at_least_as_tight(candidates_[j], candidates_[i])) continue;
-        slack[i] = true;
-        break;
-      }
+  plan_.pinned = std::move(bound.pinned);
+  std::size_t flow = 0;
+  for (CommPlan& comm : plan_.comms) {
+    for (CommPhase& phase : comm.phases) {
+      for (WideFlow& part : phase.parts) part.links = std::move(bound.of_flow[flow++]);
     }
   }
-  std::vector<Candidate> kept;
-  for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    if (!slack[i]) kept.push_back(std::move(candidates_[i]));
-  }
-  candidates_ = std::move(kept);
+  ensure(flow == bound.of_flow.size(), "every flow of a plan gets its links");
 }
 
 }  // namespace
 
 const CommPlan& Plan::transfer(std::uint32_t of_class, std::uint32_t from,
                                std::uint32_t to) const {
-  const std::uint32_t boundary = of_class * (stages - 1) + std::min(from, to);
-  return from < to ? forward.at(boundary) : backward.at(boundary);
+  const std::uint32_t at = of_class * stages + from;
+  // Of two stages each is the other's next one and the one before: over the same links.
+  const bool goes_on = to == from + 1 || (stages > 2 && from + 1 == stages && to == 0);
+  return comms[goes_on ? onward.at(at) : back.at(at)];
 }
 
-double link_rate(const Cluster& cluster, const CostProfile& profile, LinkId link) {
-  const Link description = cluster.link(link);
-  const bool inside =
-      description.kind == LinkKind::nvlink_in || description.kind == LinkKind::nvlink_out;
-  return description.bandwidth.value * (inside ? profile.nvlink : profile.network);
+const CommPlan& Plan::collective(std::uint32_t group, OpCollective kind, Bytes bytes) const {
+  for (const GroupPlan::Way& way : groups[group].ways) {
+    if (way.collective == kind && way.bytes == bytes.value) return comms[way.plan];
+  }
+  throw Error(ErrorKind::internal, "a plan has every collective of its programs");
 }
 
 Plan make_plan(const PlanRequest& request) { return Planner(request).make(); }
-
-std::vector<std::vector<GpuId>> ring_channels(const Cluster& cluster,
-                                              const std::vector<GpuId>& members) {
-  std::map<NodeId, std::vector<GpuId>> by_node;
-  for (const GpuId gpu : members) by_node[cluster.node_of(gpu)].push_back(gpu);
-  const std::size_t each = by_node.begin()->second.size();
-  const bool even = std::all_of(by_node.begin(), by_node.end(), [&](const auto& entry) {
-    return entry.second.size() == each;
-  });
-  if (!even || by_node.size() == 1) {
-    std::vector<GpuId> ring;
-    for (const auto& [node, gpus] : by_node) ring.insert(ring.end(), gpus.begin(), gpus.end());
-    return {ring};
-  }
-  std::vector<std::vector<GpuId>> channels(each);
-  for (std::size_t channel = 0; channel < each; ++channel) {
-    for (const auto& [node, gpus] : by_node) {
-      for (std::size_t i = 0; i < each; ++i) {
-        channels[channel].push_back(gpus[(channel + i) % each]);
-      }
-    }
-  }
-  return channels;
-}
 
 }  // namespace orrery

@@ -9,18 +9,27 @@
 
 #include "core/error.hpp"
 #include "sim/sim_timeline.hpp"
+#include "sim/simgrid_engine.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery {
 namespace {
 
-constexpr std::size_t kShiftIndex = 2, kWakeIndex = 12;
+constexpr std::size_t kShiftIndex = 2, kTableIndex = 7, kRecoverIndex = 10, kWakeIndex = 12;
 static_assert(std::is_same_v<std::variant_alternative_t<kShiftIndex, Action>, ShiftMicrobatches>);
+static_assert(std::is_same_v<std::variant_alternative_t<kTableIndex, Action>, SetCollectiveTable>);
+static_assert(std::is_same_v<std::variant_alternative_t<kRecoverIndex, Action>, Recover>);
 static_assert(std::is_same_v<std::variant_alternative_t<kWakeIndex, Action>, WakeMe>);
 
 constexpr JobId kJob{0};
 /// Some room is left before the policy clock overflows.
 constexpr Nanos kLongestRun = 9'000'000'000 * kNanosPerSecond;
+
+/// Takes effect with a step, never within one.
+bool changes_steps(const Decision& decision) {
+  return std::holds_alternative<ShiftMicrobatches>(decision.what) ||
+         std::holds_alternative<SetCollectiveTable>(decision.what);
+}
 
 std::vector<GpuId> place(const StepGraph& graph, const Cluster& cluster) {
   if (graph.ranks() > cluster.gpus()) {
@@ -28,15 +37,30 @@ std::vector<GpuId> place(const StepGraph& graph, const Cluster& cluster) {
                 fmt::format("the job's layout needs {} GPUs, the cluster has {}", graph.ranks(),
                             cluster.gpus()));
   }
-  const std::uint32_t per_node = cluster.shape().gpus_per_node;
-  if (per_node % graph.tensor() != 0) {
-    throw Error(ErrorKind::bad_input,
-                fmt::format("job.layout.tensor: {} GPUs of a tensor-parallel group do not fit into "
-                            "nodes of {}", graph.tensor(), per_node));
-  }
   std::vector<GpuId> gpus(graph.ranks());
   for (std::uint32_t rank = 0; rank < gpus.size(); ++rank) gpus[rank] = {rank};
   return gpus;
+}
+
+constexpr double kGiB = 1ull << 30;
+
+std::string breakdown(const MemoryUse& use) {
+  std::string text;
+  const auto line = [&](const char* name, Bytes bytes) {
+    if (bytes.value > 0) {
+      text += fmt::format("{}  {:<12} {:8.1f} GiB", text.empty() ? "" : "\n", name,
+                          bytes.value / kGiB);
+    }
+  };
+  line("parameters", use.parameters);
+  line("gradients", use.gradients);
+  line("optimizer", use.optimizer);
+  line("activations", use.activations);
+  line("logits", use.logits);
+  line("gathered", use.gathered);
+  line("buffers", use.buffers);
+  line("reserved", use.reserved);
+  return text;
 }
 
 void check_memory(const StepGraph& graph, const Cluster& cluster) {
@@ -45,14 +69,11 @@ void check_memory(const StepGraph& graph, const Cluster& cluster) {
   for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
     const MemoryUse use = graph.memory(stage, share);
     if (use.total().value <= room) continue;
-    const auto gib = [](Bytes bytes) { return bytes.value / (1ull << 30); };
     throw Error(ErrorKind::bad_input,
                 fmt::format("job.layout: out of memory: stage {} needs {:.1f} GiB per GPU, {} has "
-                            "{:.1f} GiB (parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, "
-                            "activations {:.1f}, buffers {:.1f})",
-                            stage, gib(use.total()), cluster.gpu_model().name, gib({room}),
-                            gib(use.parameters), gib(use.gradients), gib(use.optimizer),
-                            gib(use.activations), gib(use.buffers)));
+                            "{:.1f} GiB\n{}",
+                            stage, use.total().value / kGiB, cluster.gpu_model().name,
+                            room / kGiB, breakdown(use)));
   }
 }
 
@@ -67,7 +88,8 @@ SimBackend::SimBackend(const RunRequest& request, const Cluster& cluster, Progre
       world_(cluster),
       faults_(request_.scenario(), cluster, placement_),
       stepper_(cluster, graph_, placement_,
-               {.full_detail = request_.full_detail(), .slices = !request_.timeline().empty()}),
+               {.full_detail = request_.full_detail(), .slices = !request_.timeline().empty()},
+               simgrid_engine),
       telemetry_(cluster, graph_, placement_, request_.scenario().noise(),
                  request_.scenario().run().seed()),
       accounts_(cluster, graph_) {
@@ -79,7 +101,9 @@ SimBackend::~SimBackend() = default;
 
 Capabilities SimBackend::capabilities() const {
   return {.signals = kJobs | kSteps | kDevices | kLinks | kRanks | kMembership,
-          .actions = action_bit(kShiftIndex) | action_bit(kWakeIndex)};
+          .actions = action_bit(kShiftIndex) | action_bit(kTableIndex) |
+                     action_bit(kRecoverIndex) |
+                     action_bit(kWakeIndex)};
 }
 
 void SimBackend::begin(const Needs& needs) {
@@ -96,8 +120,10 @@ void SimBackend::submit() {
   spec.name = scenario.name();
   spec.gpus = graph_.ranks();
   spec.tensor = graph_.tensor();
+  spec.context = graph_.context();
   spec.pipeline = graph_.pipeline();
   spec.data = graph_.data();
+  spec.pipeline_last = scenario.job().layout().order() == "pipeline-last";
   spec.micro_batches = graph_.micro_batches();
   const double even = static_cast<double>(graph_.micro_batches()) / graph_.data();
   spec.max_micro_batches = static_cast<std::uint32_t>(
@@ -132,6 +158,7 @@ Observation SimBackend::observe() {
     sampled = sampled || std::holds_alternative<Tick>(event) ||
               std::holds_alternative<StepDone>(event);
   }
+  note_losses();
   if (sampled && circumstances_) {
     if ((needs_.signals & kRanks) != 0) telemetry_.ranks(now_, ranks_);
     if ((needs_.signals & kDevices) != 0) telemetry_.devices(now_, devices_);
@@ -139,7 +166,7 @@ Observation SimBackend::observe() {
       telemetry_.links(now_, stepper_, circumstances_->state, links_);
     }
   }
-  return {.now = now_, .epoch = {}, .sequence = calls_++, .events = events_,
+  return {.now = now_, .epoch = {epoch_}, .sequence = calls_++, .events = events_,
           .devices = devices_, .links = links_, .ranks = ranks_, .collectives = {},
           .cluster = cluster_, .state = world_.state(), .jobs = world_.jobs()};
 }
@@ -148,7 +175,7 @@ Observation SimBackend::observe() {
 
 DecisionOutcome SimBackend::outcome_of(const Decision& decision) const {
   DecisionOutcome outcome{.decision = decision.number, .status = Outcome::rejected, .reason = {}};
-  if (decision.expires < now_ || (decision.if_epoch && decision.if_epoch->value != 0)) {
+  if (decision.expires < now_ || (decision.if_epoch && decision.if_epoch->value != epoch_)) {
     outcome.status = Outcome::expired;
     return outcome;
   }
@@ -156,8 +183,12 @@ DecisionOutcome SimBackend::outcome_of(const Decision& decision) const {
   if (!outcome.reason.empty()) return outcome;
   if ((capabilities().actions & action_bit(decision.what.index())) == 0) {
     outcome.reason = "not possible in this run";
+  } else if (const auto* recover = std::get_if<Recover>(&decision.what);
+             recover && (recover->how > Recovery::replace || recover->spare ||
+                         recover->state_from != StateSource::peer)) {
+    outcome.reason = "a lost rank is replaced or given up, with a peer's state";
   } else if (decision.effective_at_step == step_ && decision.effective_at_step != 0 &&
-             open_.has_value() && std::holds_alternative<ShiftMicrobatches>(decision.what)) {
+             open_.has_value() && changes_steps(decision)) {
     outcome.reason = fmt::format("step {} has begun", step_);
   } else {
     outcome.status = Outcome::applied;
@@ -167,15 +198,22 @@ DecisionOutcome SimBackend::outcome_of(const Decision& decision) const {
 
 void SimBackend::decide(const Decision& decision) {
   world_.announce(decision);
-  const bool shift = std::holds_alternative<ShiftMicrobatches>(decision.what);
-  if (shift && decision.effective_at_step == 0 && open_.has_value()) {
+  const bool changes = changes_steps(decision);
+  if (changes && decision.effective_at_step == 0 && open_.has_value()) {
     held_.push_back(decision);  // at once is: from the next step on
     return;
   }
   const DecisionOutcome outcome = outcome_of(decision);
   within_.emplace_back(now_, outcome);
   if (outcome.status != Outcome::applied) return;
-  if (shift && decision.effective_at_step > step_) effects_.insert(decision.effective_at_step);
+  if (changes && decision.effective_at_step > step_) effects_.insert(decision.effective_at_step);
+  if (const auto* recover = std::get_if<Recover>(&decision.what)) {
+    for (const RankId rank : recover->exclude) {
+      const auto lost = undecided_.extract(rank.value);
+      if (lost.empty() || recover->how != Recovery::replace) continue;
+      back_at_[rank.value] = lost.mapped() + request_.scenario().survival().replacement();
+    }
+  }
   if (const auto* wake = std::get_if<WakeMe>(&decision.what)) {
     wakes_.insert(std::max(wake->at, now_));
   }
@@ -184,6 +222,10 @@ void SimBackend::decide(const Decision& decision) {
 void SimBackend::apply(std::span<const Decision> decisions, bool at_rest) {
   at_rest_ = at_rest;
   for (const Decision& decision : decisions) decide(decision);
+  // Whatever no policy has decided otherwise: who is lost is replaced.
+  for (const auto& [rank, since] : std::exchange(undecided_, {})) {
+    back_at_[rank] = since + request_.scenario().survival().replacement();
+  }
 }
 
 // ---- time -------------------------------------------------------------------------------------
@@ -211,12 +253,15 @@ Step SimBackend::next_boundary() const {
 std::optional<Nanos> SimBackend::next_interruption() const {
   std::optional<Nanos> next = faults_.next_instant(now_ - 1);
   if (!wakes_.empty() && (!next || *wakes_.begin() < *next)) next = *wakes_.begin();
+  for (const auto& [rank, at] : back_at_) next = std::min(next.value_or(at), at);
   return next;
 }
 
 void SimBackend::enter_circumstances() {
-  Circumstances now{.state = faults_.state(step_, now_), .per_replica = per_replica()};
+  Circumstances now{.state = faults_.state(step_, now_), .per_replica = per_replica(),
+                    .collectives = world_.jobs()[kJob.value].collectives};
   if (circumstances_ == now) return;
+  stepper_.set_collectives(now.collectives);
   circumstances_ = std::move(now);
   watched_ = false;
   tell_links(now_);
@@ -236,15 +281,16 @@ void SimBackend::tell_links(Nanos at) {
 
 void SimBackend::advance() {
   while (events_.empty() && !over_) {
+    if (!open_) readmit();
     if (!open_) enter_circumstances();
     pass_instants(now_);
     if (!events_.empty()) break;
-    if (!open_) {
+    if (!open_ && now_ >= resume_at_) {
       if (resting() && skip_ahead()) continue;
       open_step();
     }
     now_ = next_stop();
-    if (now_ == open_->end()) close_step();
+    if (open_ && now_ == open_->end()) close_step();
     pass_instants(now_);
     if (now_ == next_tick_ && !resting()) events_.push_back(Tick{});
     pass_ticks();
@@ -270,7 +316,7 @@ void SimBackend::pass_instants(Nanos now) {
 }
 
 Nanos SimBackend::next_stop() const {
-  Nanos stop = open_->end();
+  Nanos stop = open_ ? open_->end() : resume_at_;
   if (!resting()) stop = std::min(stop, next_tick_);
   if (!wakes_.empty()) stop = std::min(stop, *wakes_.begin());
   for (const auto& [at, event] : within_) stop = std::min(stop, at);
@@ -303,7 +349,8 @@ std::uint64_t SimBackend::steps_until(Step boundary, const SimulatedStep& each, 
 }
 
 bool SimBackend::skip_ahead() {
-  if (request_.full_detail() || faults_.kill(step_, now_, now_ + 1)) return false;
+  const bool resumed = failures_.empty() || failures_.back().report.has_resumed_s();
+  if (request_.full_detail() || !resumed || faults_.kill(step_, now_, now_ + 1)) return false;
   const std::uint64_t simulated = stepper_.simulated();
   const auto each = stepper_.step(circumstances_->state, per_replica());
   if (stepper_.simulated() > simulated) show_slices(*each);
@@ -398,6 +445,9 @@ void SimBackend::close_step() {
 /// Step `step_` is committed at `now_`.
 void SimBackend::step_done(Nanos duration, bool tell) {
   last_commit_ = now_;
+  for (Loss& failure : failures_) {
+    if (!failure.report.has_resumed_s()) failure.report.set_resumed_s(to_seconds(now_));
+  }
   const Step done = step_++;
   effects_.erase(effects_.begin(), effects_.upper_bound(done));
   const Step steps = request_.scenario().run().steps();
@@ -417,19 +467,78 @@ void SimBackend::step_done(Nanos duration, bool tell) {
   progress_(progress);
 }
 
-/// The step under way will never be committed: the run ends here.
+/// The step under way will not be committed. Without its network the job ends here; without one of
+/// its ranks it may go on.
 void SimBackend::die(const PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
   const std::optional<FatalFault> fatal =
       broken ? faults_.cause_of(*broken, step_, now_) : faults_.kill(step_, played.start(), kNever);
   ensure(fatal.has_value(), "a step is cut short by a fault");
-  FailureReport& failure = failures_.emplace_back();
-  failure.set_time_s(to_seconds(now_));
-  failure.set_cause(fatal->cause);
-  failure.set_lost_steps(0);
-  if (fatal->killed) events_.push_back(RankLost{.job = kJob, .rank = fatal->rank});
+  Loss& failure = failures_.emplace_back();
+  failure.rank = fatal->rank.value;
+  failure.at = now_;
+  failure.report.set_time_s(to_seconds(now_));
+  failure.report.set_cause(fatal->cause);
+  failure.report.set_lost_steps(0);
   if (timeline_) timeline_->instant(now_, fatal->cause);
+  if (fatal->killed) return survive(*fatal, played);
   over_ = true;
+}
+
+/// The survivors notice, give up the step and will do it again without the rank that was killed.
+void SimBackend::survive(const FatalFault& fatal, const PlayedStep& played) {
+  faults_.spend(fatal);
+  accounts_.discard(played.what());
+  const Survival& survival = request_.scenario().survival();
+  const Nanos noticed = now_ + survival.detection();
+  within_.emplace_back(noticed, RankLost{.job = kJob, .rank = fatal.rank});
+  for (const Decision& decision : std::exchange(held_, {})) {
+    within_.emplace_back(noticed, DecisionOutcome{.decision = decision.number,
+                                                  .status = Outcome::rejected,
+                                                  .reason = "membership has changed"});
+  }
+  resume_at_ = noticed + survival.regroup();
+}
+
+/// After the events of an observation: who is lost since the last one?
+void SimBackend::note_losses() {
+  for (const Event& event : events_) {
+    const auto* lost = std::get_if<RankLost>(&event);
+    if (lost == nullptr) continue;
+    Loss& failure = failures_.back();
+    failure.report.set_detected_s(to_seconds(now_));
+    ++epoch_;
+    back_at_.erase(lost->rank.value);
+    if (!can_go_on(world_.jobs()[kJob.value])) {
+      over_ = true;
+      return;
+    }
+    undecided_[lost->rank.value] = failure.at;
+    failure.report.set_known_s(to_seconds(now_));
+    failure.report.set_working_s(to_seconds(resume_at_));
+    accounts_.lose(resume_at_ - failure.at);
+  }
+}
+
+/// Replacements that are there join between two steps.
+void SimBackend::readmit() {
+  if (now_ < resume_at_ || over_) return;
+  for (auto next = back_at_.begin(); next != back_at_.end();) {
+    if (next->second > now_) {
+      ++next;
+      continue;
+    }
+    events_.push_back(RankBack{.job = kJob, .rank = {next->first}});
+    resume_at_ = now_ + request_.scenario().survival().regroup();
+    for (Loss& failure : failures_) {
+      if (failure.rank != next->first || failure.report.has_replaced_s()) continue;
+      failure.report.set_replaced_s(to_seconds(resume_at_));
+    }
+    next = back_at_.erase(next);
+  }
+  if (events_.empty()) return;
+  ++epoch_;
+  accounts_.lose(resume_at_ - now_);
 }
 
 void SimBackend::show_slices(const SimulatedStep& step) {
@@ -451,18 +560,18 @@ void SimBackend::fill(Report& report) {
   const std::uint64_t at_least_once = std::min(simulated, accounts_.steps());
   report.set_iterations_fast_forwarded(accounts_.steps() - at_least_once);
   report.set_rank_classes(stepper_.most_classes());
-  const Step last = step_ > 0 ? step_ - (over_ && failures_.empty() ? 1 : 0) : 0;
+  const Step last = step_ > 0 ? step_ - (step_ == scenario.run().steps() ? 1 : 0) : 0;
   report.set_faults_injected(faults_.begun(last, now_));
   double memory = 0;
   for (std::uint32_t stage = 0; stage < graph_.pipeline(); ++stage) {
     memory = std::max(memory, graph_.memory(stage, even.front()).total().value);
   }
   report.set_memory_per_gpu_bytes(memory);
-  for (const FailureReport& failure : failures_) *report.add_failures() = failure;
+  for (const Loss& failure : failures_) *report.add_failures() = failure.report;
   if (!scenario.job().has_pace() || graph_.pipeline() > 1 || !circumstances_) return;
   std::vector<double> speeds(graph_.data(), 1.0);
   for (const auto& [rank, slow] : circumstances_->state.slow) {
-    double& speed = speeds[rank / graph_.tensor()];
+    double& speed = speeds[graph_.position({rank}).replica];
     speed = std::min(speed, 1 / slow);
   }
   report.set_ideal_step_time_s(ideal_makespan(speeds, graph_.micro_batches(),

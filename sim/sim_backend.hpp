@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,6 +43,7 @@ class SimBackend : public RunBackend {
   struct Circumstances {
     HardwareState state;
     std::vector<std::uint32_t> per_replica;
+    CollectiveTable collectives;
     friend bool operator==(const Circumstances&, const Circumstances&) = default;
   };
 
@@ -66,6 +68,9 @@ class SimBackend : public RunBackend {
   void close_step();
   void step_done(Nanos duration, bool tell);
   void die(const PlayedStep& played);
+  void survive(const FatalFault& fatal, const PlayedStep& played);
+  void note_losses();
+  void readmit();
   void show_slices(const SimulatedStep& step);
 
   Observation observe();
@@ -101,7 +106,16 @@ class SimBackend : public RunBackend {
   std::vector<Decision> held_;  ///< wait for the end of the step
   std::vector<std::pair<Nanos, Event>> within_;  ///< events to come in the open step
   std::set<std::uint32_t> down_;  ///< links that have been, or will be, told to be down
-  std::vector<FailureReport> failures_;
+  struct Loss {
+    std::uint32_t rank = 0;
+    Nanos at = 0;
+    FailureReport report;
+  };
+  std::vector<Loss> failures_;
+  Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
+  std::map<std::uint32_t, Nanos> undecided_;  ///< lost ranks that no policy has spoken of: since
+  std::map<std::uint32_t, Nanos> back_at_;    ///< replacements, by rank
+  std::uint64_t epoch_ = 1;
 
   // The observation under way.
   std::vector<Event> events_;

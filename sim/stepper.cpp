@@ -1,6 +1,9 @@
 #include "sim/stepper.hpp"
 
 #include <algorithm>
+#include <set>
+
+#include "traces/stacks.hpp"
 
 namespace orrery {
 namespace {
@@ -17,46 +20,77 @@ std::uint32_t links_needed(const Cluster& cluster, const StepGraph& graph, bool 
     return (count + each - 1) / each;
   };
   const std::uint32_t nodes = above(graph.ranks(), shape.gpus_per_node);
-  const std::uint32_t leaves = above(nodes, shape.nodes_per_unit) * cluster.rails();
-  const std::uint32_t all =
-      2 * nodes * (shape.gpus_per_node + shape.nics_per_node) + 2 * leaves * shape.spines;
+  std::uint32_t fabric = 0;  // per rail, one direction
+  if (shape.fabric == FabricKind::ring) fabric = cluster.nodes();
+  if (shape.fabric == FabricKind::fat_tree) {
+    fabric = above(nodes, shape.nodes_per_unit) * shape.spines;
+  }
+  const std::uint32_t all = 2 * nodes * (shape.gpus_per_node + shape.nics_per_node) +
+                            2 * fabric * cluster.rails();
   return full_detail ? all : std::min(all, kMostFoldedLinks);
+}
+
+/// The optimizer's blocks, each once: what a stack does once a step is theirs.
+std::set<std::uint32_t> optimizer_blocks(StepGraph& graph) {
+  std::set<std::uint32_t> blocks;
+  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+    for (const Op& op : graph.program(stage, 1).ops) {
+      if (op.kind == OpKind::compute && op.phase == Phase::optimizer) blocks.insert(op.block);
+    }
+  }
+  return blocks;
 }
 
 }  // namespace
 
+CostProfile job_profile(const Job& job, const Cluster& cluster) {
+  const std::string& gpu = cluster.gpu_model().name;
+  return apply(cost_profile(gpu), stack_of(job), gpu);
+}
+
+std::vector<BlockPrice> block_prices(const Cluster& cluster, StepGraph& graph,
+                                     const std::vector<GpuId>& placement) {
+  const Precision precision = precision_named(graph.job().precision());
+  const BlockGroups groups = block_groups(graph, cluster, placement);
+  const CostProfile profile = job_profile(graph.job(), cluster);
+  std::vector<BlockPrice> prices;
+  for (const Block& block : graph.blocks()) {
+    prices.push_back(price(block, cluster.gpu_model(), precision, groups, profile));
+  }
+  const Seconds gap{to_seconds(stack_of(graph.job()).step_gap())};
+  for (const std::uint32_t block : optimizer_blocks(graph)) prices[block].compute += gap;
+  return prices;
+}
+
 Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
-                 Options options)
+                 Options options, const EngineFactory& engine)
     : cluster_(cluster),
       graph_(graph),
       placement_(placement),
       options_(options),
-      profile_(cost_profile(cluster.gpu_model().name)),
-      engine_(hosts_needed(graph, options.full_detail),
-              links_needed(cluster, graph, options.full_detail)) {
-  const Precision precision = precision_named(graph.job().precision());
-  for (const Block& block : graph.blocks()) {
-    prices_.push_back(price(block, cluster.gpu_model(), precision, graph.tensor(),
-                            cluster.shape().nvlink_latency, profile_));
-  }
-}
+      profile_(job_profile(graph.job(), cluster)),
+      prices_(block_prices(cluster, graph, placement)),
+      engine_(engine(hosts_needed(graph, options.full_detail),
+                     links_needed(cluster, graph, options.full_detail))) {}
 
 PlanRequest Stepper::plan_request(const HardwareState& state,
-                                  const std::vector<std::uint32_t>& micro_batches) const {
+                                  const std::vector<std::uint32_t>& micro_batches) {
   return {.cluster = cluster_,
           .graph = graph_,
           .profile = profile_,
           .placement = placement_,
           .state = state,
           .micro_batches = micro_batches,
-          .full_detail = options_.full_detail};
+          .full_detail = options_.full_detail,
+          .algorithm = options_.algorithm,
+          .collectives = collectives_};
 }
 
 std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& request,
                                                        std::vector<TimedChange> changes) {
   auto made = std::make_shared<SimulatedStep>();
   made->plan = make_plan(request);
-  made->run = run_iteration({.engine = engine_,
+  made->run = run_iteration({.engine = *engine_,
                              .graph = graph_,
                              .plan = made->plan,
                              .prices = prices_,
@@ -72,7 +106,7 @@ std::shared_ptr<const SimulatedStep> Stepper::step(
     const HardwareState& state, const std::vector<std::uint32_t>& micro_batches) {
   if (options_.full_detail) return simulate(plan_request(state, micro_batches), {});
   if (memo_.size() >= kMostRemembered) memo_.clear();
-  std::shared_ptr<const SimulatedStep>& known = memo_[{state, micro_batches}];
+  std::shared_ptr<const SimulatedStep>& known = memo_[{state, micro_batches, collectives_}];
   if (!known) known = simulate(plan_request(state, micro_batches), {});
   return known;
 }

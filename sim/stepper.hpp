@@ -1,6 +1,6 @@
 // One training step for any state of the hardware: simulated once per distinct state and
-// remembered (folded), or simulated every time (full detail). Called by the backend; owns the
-// engine; one thread. Seconds within the step.
+// remembered (folded), or simulated every time (full detail). Called by the backend with SimGrid's
+// engine, by prediction with the free one; owns it; one thread. Seconds within the step.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,13 @@
 
 namespace orrery {
 
+/// The profile of a GPU with the factors of the software that the job runs on.
+CostProfile job_profile(const Job& job, const Cluster& cluster);
+/// Price of every block of a job on its stack, what the stack adds to a step included. Throws
+/// bad_input if the GPU lacks the job's precision.
+std::vector<BlockPrice> block_prices(const Cluster& cluster, StepGraph& graph,
+                                     const std::vector<GpuId>& placement);
+
 /// A simulated step with the plan it ran on.
 struct SimulatedStep {
   Plan plan;
@@ -28,10 +35,13 @@ class Stepper {
   struct Options {
     bool full_detail = false;
     bool slices = false;
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;  ///< automatic: by size
   };
+  /// From the next step on; calls that the table says nothing of go by Options.
+  void set_collectives(const CollectiveTable& table) { collectives_ = table; }
   /// Throws bad_input if the GPU lacks the job's precision.
   Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
-          Options options);
+          Options options, const EngineFactory& engine);
 
   /// The step under `state`, with `micro_batches` by replica.
   std::shared_ptr<const SimulatedStep> step(const HardwareState& state,
@@ -62,10 +72,11 @@ class Stepper {
   struct Key {
     HardwareState state;
     std::vector<std::uint32_t> micro_batches;
+    CollectiveTable collectives;
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   PlanRequest plan_request(const HardwareState& state,
-                           const std::vector<std::uint32_t>& micro_batches) const;
+                           const std::vector<std::uint32_t>& micro_batches);
   std::shared_ptr<const SimulatedStep> simulate(const PlanRequest& request,
                                                 std::vector<TimedChange> changes);
 
@@ -75,7 +86,8 @@ class Stepper {
   Options options_;
   const CostProfile profile_;
   std::vector<BlockPrice> prices_;
-  Engine engine_;
+  CollectiveTable collectives_;
+  std::unique_ptr<Engine> engine_;
   std::map<Key, std::shared_ptr<const SimulatedStep>> memo_;
   std::uint64_t simulated_ = 0;
   std::uint64_t most_classes_ = 0;

@@ -70,8 +70,7 @@ RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank) const {
   const PlayedStep* before = nullptr;
   const PlayedStep* step = at(now - staleness_, &before);
   if (step == nullptr) return out;
-  const std::uint32_t stage = rank / graph_.tensor() % graph_.pipeline();
-  const std::uint32_t replica = rank / (graph_.tensor() * graph_.pipeline());
+  const auto [replica, stage, member] = graph_.position({rank});
   const std::uint64_t place = std::uint64_t{rank} * fields;
   out.step = step->step();
   const double count = step->micro_batches(replica);
@@ -103,8 +102,7 @@ void Telemetry::devices(Nanos now, std::vector<DeviceSample>& out) const {
     DeviceSample& device = out.emplace_back();
     device.gpu = placement_[rank];
     if (step == nullptr) continue;
-    const std::uint32_t stage = rank / graph_.tensor() % graph_.pipeline();
-    const std::uint32_t replica = rank / (graph_.tensor() * graph_.pipeline());
+    const auto [replica, stage, member] = graph_.position({rank});
     const std::uint64_t place = std::uint64_t{rank} * fields;
     const double used = step->utilization(replica, stage);
     const double rate = step->memory_rate(replica, stage) / gpu.memory_bandwidth.value;

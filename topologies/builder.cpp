@@ -1,5 +1,7 @@
 #include "topologies/builder.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <set>
 
@@ -32,6 +34,42 @@ class Site {
   const std::string& path_;
 };
 
+/// Keys that belong to one kind of fabric.
+struct FabricKey {
+  const char* kind;
+  const char* name;
+  bool (FabricSpec::*has)() const;
+  void (FabricSpec::*clear)();
+};
+constexpr std::array kFabricKeys{
+    FabricKey{"fat-tree", "nodes_per_unit", &FabricSpec::has_nodes_per_unit,
+              &FabricSpec::clear_nodes_per_unit},
+    FabricKey{"fat-tree", "spines", &FabricSpec::has_spines, &FabricSpec::clear_spines},
+    FabricKey{"fat-tree", "spine_link_bandwidth", &FabricSpec::has_spine_link_bandwidth,
+              &FabricSpec::clear_spine_link_bandwidth},
+    FabricKey{"ring", "ring_link_bandwidth", &FabricSpec::has_ring_link_bandwidth,
+              &FabricSpec::clear_ring_link_bandwidth},
+};
+
+std::string kind_of(const FabricSpec& fabric) {
+  return fabric.has_kind() ? fabric.kind() : "fat-tree";
+}
+
+void check_fabric(const FabricSpec& fabric, const Site& site) {
+  const std::string kind = kind_of(fabric);
+  for (const FabricKey& key : kFabricKeys) {
+    const bool written = (fabric.*key.has)();
+    if (kind == key.kind && !written) {
+      site.fail("fabric", fmt::format("missing key '{}' in fabric: a {} needs it", key.name, kind));
+    }
+    if (kind != key.kind && written) {
+      site.fail(fmt::format("fabric.{}", key.name),
+                fmt::format("'{}' belongs to a fabric of kind {}, not {}", key.name, key.kind,
+                            kind));
+    }
+  }
+}
+
 const TopologyPreset& find_preset(const Topology& topology, const Site& site) {
   for (const TopologyPreset& preset : preset_catalog().presets()) {
     if (preset.name() == topology.preset()) return preset;
@@ -53,9 +91,13 @@ void merge(const Part& base, bool has_base, Part* written) {
 
 void take_preset(Topology& topology, const Site& site) {
   if (topology.preset().empty()) return;
-  const TopologyPreset& preset = find_preset(topology, site);
+  TopologyPreset preset = find_preset(topology, site);
   merge(preset.node(), preset.has_node(), topology.mutable_node());
-  merge(preset.fabric(), preset.has_fabric(), topology.mutable_fabric());
+  FabricSpec& fabric = *preset.mutable_fabric();
+  if (topology.fabric().has_kind() && topology.fabric().kind() != kind_of(fabric)) {
+    for (const FabricKey& key : kFabricKeys) (fabric.*key.clear)();
+  }
+  merge(fabric, true, topology.mutable_fabric());
   merge(preset.price(), preset.has_price(), topology.mutable_price());
 }
 
@@ -87,20 +129,24 @@ void check_shape(const Topology& topology, const Site& site) {
   const NodeSpec& node = topology.node();
   const FabricSpec& fabric = topology.fabric();
   if (topology.nodes() == 0) site.fail("nodes", "'nodes' must be at least 1");
-  if (node.gpus_per_node() == 0 || node.nics_per_node() == 0 || fabric.nodes_per_unit() == 0 ||
-      fabric.spines() == 0) {
+  if (node.gpus_per_node() == 0 || node.nics_per_node() == 0) {
     site.fail("", "node and fabric are not whole");
   }
+  check_fabric(fabric, site);
   if (node.gpus_per_node() % node.nics_per_node() != 0) {
     site.fail("node.nics_per_node",
               fmt::format("{} NICs do not divide {} GPUs: every rail serves as many GPUs",
                           node.nics_per_node(), node.gpus_per_node()));
   }
   const std::uint64_t nodes = topology.nodes();
-  const std::uint64_t per_unit = fabric.nodes_per_unit();
-  const std::uint64_t units = (nodes + per_unit - 1) / per_unit;
+  std::uint64_t fabric_links = 0;
+  if (kind_of(fabric) == "ring") fabric_links = nodes;
+  if (kind_of(fabric) == "fat-tree") {
+    const std::uint64_t per_unit = fabric.nodes_per_unit();
+    fabric_links = (nodes + per_unit - 1) / per_unit * fabric.spines();
+  }
   const std::uint64_t links = 2 * nodes * (node.gpus_per_node() + node.nics_per_node()) +
-                              2 * units * node.nics_per_node() * fabric.spines();
+                              2 * fabric_links * node.nics_per_node();
   if (links > kMostLinks) {
     site.fail("nodes", fmt::format("the cluster would have {} links; at most {} are supported",
                                    links, kMostLinks));
@@ -119,6 +165,12 @@ const GpuSpec& find_gpu(const Topology& topology, const Site& site) {
   site.fail("node.gpu", fmt::format("GPU '{}' is not described", topology.node().gpu()));
 }
 
+FabricKind fabric_kind(const FabricSpec& fabric) {
+  const std::string kind = kind_of(fabric);
+  if (kind == "flat") return FabricKind::flat;
+  return kind == "ring" ? FabricKind::ring : FabricKind::fat_tree;
+}
+
 GpuModel build_gpu(const GpuSpec& spec) {
   return {.name = spec.name(),
           .memory = {spec.memory()},
@@ -131,7 +183,8 @@ GpuModel build_gpu(const GpuSpec& spec) {
           .nvlink = {spec.nvlink()},
           .pcie = {spec.pcie()},
           .idle_power = {spec.idle_power()},
-          .max_power = {spec.max_power()}};
+          .max_power = {spec.max_power()},
+          .nvls = spec.nvls()};
 }
 
 }  // namespace
@@ -145,6 +198,7 @@ void resolve(Topology& topology, const SourceMap& places, const std::string& pat
   }
   check_whole(topology.node(), places, site.path("node"));
   check_whole(topology.fabric(), places, site.path("fabric"));
+  check_fabric(topology.fabric(), site);
   take_gpu(topology, site);
   fill_defaults(topology);
 }
@@ -155,6 +209,7 @@ Cluster build_cluster(const Topology& resolved, const SourceMap& places, const s
   const GpuSpec& gpu = find_gpu(resolved, site);
   const NodeSpec& node = resolved.node();
   const FabricSpec& fabric = resolved.fabric();
+  const FabricKind kind = fabric_kind(fabric);
   const Cluster::Shape shape = {
       .nodes = resolved.nodes(),
       .gpus_per_node = node.gpus_per_node(),
@@ -162,11 +217,15 @@ Cluster build_cluster(const Topology& resolved, const SourceMap& places, const s
       .nodes_per_unit = fabric.nodes_per_unit(),
       .spines = fabric.spines(),
       .nic_bandwidth = {node.nic_bandwidth()},
-      .spine_link_bandwidth = {fabric.spine_link_bandwidth()},
+      .spine_link_bandwidth = {kind == FabricKind::ring ? fabric.ring_link_bandwidth()
+                                                        : fabric.spine_link_bandwidth()},
       .nvlink_latency = {fabric.nvlink_latency()},
       .nic_latency = {fabric.nic_latency()},
       .hop_latency = {fabric.hop_latency()},
       .host_power = {node.host_power()},
+      .nodes_per_domain = std::max(1u, node.nvlink_domain()),
+      .fabric = kind,
+      .in_network_reduction = fabric.in_network_reduction(),
   };
   // The price is kept per second (SI).
   const Price price = {.per_gpu = {resolved.price().gpu_hour()}, .pue = resolved.price().pue()};

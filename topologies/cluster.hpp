@@ -23,12 +23,15 @@ struct GpuModel {
   BytesPerSecond nvlink;                     ///< one direction, all links; 0: none
   BytesPerSecond pcie;                       ///< one direction
   Watts idle_power, max_power;
+  bool nvls = false;  ///< its NVLink switches add up and multiply (NVLink SHARP)
 
   FlopPerSecond peak(Precision precision) const;  ///< throws bad_input if not supported
 };
 
 /// A directed link. Capacity is shared by all flows on it.
-enum class LinkKind : std::uint8_t { nvlink_out, nvlink_in, nic_out, nic_in, leaf_up, leaf_down };
+enum class LinkKind : std::uint8_t {
+  nvlink_out, nvlink_in, nic_out, nic_in, leaf_up, leaf_down, ring_next, ring_back
+};
 struct Link {
   LinkKind kind;
   BytesPerSecond bandwidth;
@@ -39,16 +42,25 @@ struct Price {
   double pue = 1;  ///< facility power over IT power
 };
 
-/// Homogeneous rail-optimised two-tier fat-tree. Links are numbered by kind and position, so
-/// that ids and routes are computed, never stored per pair.
+/// How NICs are joined. fat_tree: rail-optimised, two tiers. flat: one switch that never blocks,
+/// from any NIC to any other. ring: per rail, node i to the nodes i - 1 and i + 1, cut-through.
+enum class FabricKind : std::uint8_t { fat_tree, flat, ring };
+
+/// A homogeneous cluster. Links are numbered by kind and position, so that ids and routes are
+/// computed, never stored per pair.
 class Cluster {
  public:
+  /// `nodes_per_unit` and `spines` count in a fat-tree only; `spine_link_bandwidth` is that of a
+  /// leaf's link to a spine, or of a ring's link to a neighbour.
   struct Shape {
     std::uint32_t nodes, gpus_per_node, nics_per_node;
     std::uint32_t nodes_per_unit, spines;
     BytesPerSecond nic_bandwidth, spine_link_bandwidth;
     Seconds nvlink_latency, nic_latency, hop_latency;
     Watts host_power;
+    std::uint32_t nodes_per_domain = 1;  ///< share one NVLink domain
+    FabricKind fabric = FabricKind::fat_tree;
+    bool in_network_reduction = false;  ///< the fabric's switches can add up (SHARP)
   };
   Cluster(GpuModel gpu, Shape shape, Price price);
 
@@ -63,7 +75,12 @@ class Cluster {
   std::uint32_t links() const { return link_count_; }
 
   NodeId node_of(GpuId gpu) const { return {gpu.value / shape_.gpus_per_node}; }
-  std::uint32_t unit_of(NodeId node) const { return node.value / shape_.nodes_per_unit; }
+  std::uint32_t gpus_per_domain() const {
+    return shape_.gpus_per_node * shape_.nodes_per_domain;
+  }
+  /// The NVLink domain, within which routes leave no NIC: a node, or several (NVL72).
+  std::uint32_t domain_of(GpuId gpu) const { return gpu.value / gpus_per_domain(); }
+  std::uint32_t unit_of(NodeId node) const;  ///< 0 outside of fat-trees
   /// The NIC, and so the rail, that serves a GPU.
   std::uint32_t rail_of(GpuId gpu) const;
 
@@ -73,21 +90,33 @@ class Cluster {
   LinkId nvlink_in(GpuId gpu) const;
   LinkId nic_out(NodeId node, std::uint32_t rail) const;
   LinkId nic_in(NodeId node, std::uint32_t rail) const;
+  /// Of fat-trees only.
   LinkId leaf_up(std::uint32_t unit, std::uint32_t rail, std::uint32_t spine) const;
   LinkId leaf_down(std::uint32_t unit, std::uint32_t rail, std::uint32_t spine) const;
+  /// Of rings only: from a node to the next one, or to the one before.
+  LinkId ring_next(NodeId node, std::uint32_t rail) const;
+  LinkId ring_back(NodeId node, std::uint32_t rail) const;
 
-  /// Appends the links from one GPU to another, in order. Within a node: NVLink. Between nodes:
-  /// NVLink to the local GPU of the destination's rail if the rails differ, NIC, leaf, and over
-  /// one spine if the units differ (chosen by the destination node, as InfiniBand's fat-tree
-  /// routing does: one flow, one path). Nothing if both are the same GPU.
+  /// Appends the links from one GPU to another, in order. Within an NVLink domain: NVLink.
+  /// Otherwise NVLink to the local GPU of the destination's rail if the rails differ (a flat
+  /// fabric joins them), NIC, leaf, and over one spine if the units differ (chosen by the
+  /// destination node, as InfiniBand's fat-tree routing does: one flow, one path). In a ring the
+  /// shorter way round, onward if both are equal. Nothing if both are the same GPU.
   void route(GpuId from, GpuId to, std::vector<LinkId>& out) const;
   Seconds latency(GpuId from, GpuId to) const;
 
  private:
+  LinkKind kind_of(LinkId id) const;
+  std::string fabric_link_name(LinkId id) const;
+  bool relays(GpuId from, GpuId to) const;  ///< over NVLink to another rail
+  /// Steps from one node of a ring to another: onward, or backward if negative.
+  std::int64_t ring_steps(NodeId from, NodeId to) const;
+  std::uint32_t fabric_links() const;  ///< one direction: from leaves up, or onward in rings
+
   GpuModel gpu_;
   Shape shape_;
   Price price_;
-  std::uint32_t nic_base_, leaf_base_, link_count_;
+  std::uint32_t nic_base_, fabric_base_, link_count_;
 };
 
 }  // namespace orrery

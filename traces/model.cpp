@@ -1,5 +1,6 @@
 #include "traces/model.hpp"
 
+#include <algorithm>
 #include <string_view>
 
 #include "core/error.hpp"
@@ -48,6 +49,36 @@ void check_whole(const Model& model, const SourceMap& places, const std::string&
   need(model.vocabulary() > 0, "vocabulary");
 }
 
+double attention_weights(const Model& model) {
+  const double hidden = model.hidden(), heads = model.heads();
+  if (!model.has_latent_attention()) {
+    return 2 * hidden * head_size(model) * (heads + model.kv_heads());
+  }
+  const LatentAttention& latent = model.latent_attention();
+  const double query_rank = latent.query_rank(), key_value_rank = latent.key_value_rank();
+  const double query = heads * (double{1} * latent.plain() + latent.rotary());
+  return (query_rank > 0 ? query_rank * (hidden + query) : hidden * query) +
+         hidden * (key_value_rank + latent.rotary()) +
+         key_value_rank * heads * (double{1} * latent.plain() + latent.value()) +
+         heads * latent.value() * hidden;
+}
+
+double mlp_weights(const Model& model, double inner) {
+  return (model.gated() ? 3.0 : 2.0) * model.hidden() * inner;
+}
+
+/// Router, shared experts and `routed` of the others.
+double sparse_weights(const Model& model, double routed) {
+  const Experts& experts = model.experts();
+  return double{1} * model.hidden() * experts.count() +
+         (experts.shared() + routed) * mlp_weights(model, expert_feed_forward(model));
+}
+
+double sparse_layers(const Model& model) {
+  if (!model.has_experts()) return 0;
+  return model.layers() - std::min(model.layers(), model.experts().dense_layers());
+}
+
 }  // namespace
 
 void resolve(Model& model, const SourceMap& places, const std::string& path) {
@@ -66,23 +97,66 @@ void resolve(Model& model, const SourceMap& places, const std::string& path) {
   if (model.kv_heads() == 0) model.set_kv_heads(model.heads());
   if (!model.has_gated()) model.set_gated(true);
   if (!model.has_tied_embeddings()) model.set_tied_embeddings(false);
-  if (model.hidden() % model.heads() != 0) {
-    fail(places, path + ".heads", "heads must divide hidden");
+  if (model.head_size() == 0 && !model.has_latent_attention() &&
+      model.hidden() % model.heads() != 0) {
+    fail(places, path + ".heads", "heads must divide hidden, or head_size must be given");
   }
   if (model.kv_heads() > model.heads() || model.heads() % model.kv_heads() != 0) {
     fail(places, path + ".kv_heads", "kv_heads must divide heads");
   }
 }
 
+double head_size(const Model& model) {
+  return model.head_size() > 0 ? model.head_size() : double{1} * model.hidden() / model.heads();
+}
+
+double expert_feed_forward(const Model& model) {
+  const std::uint32_t own = model.experts().feed_forward();
+  return own > 0 ? own : model.feed_forward();
+}
+
+double active_weights(const Model& model) {
+  const double layers = model.layers(), sparse = sparse_layers(model);
+  return layers * attention_weights(model) +
+         (layers - sparse) * mlp_weights(model, model.feed_forward()) +
+         sparse * sparse_weights(model, model.experts().top_k()) +
+         double{1} * model.vocabulary() * model.hidden();
+}
+
 double parameter_count(const Model& model) {
-  if (!model.builtin().empty()) return static_cast<double>(builtin_parameter_count());
-  const double hidden = model.hidden();
-  const double head = hidden / model.heads();
-  const double attention = 2 * hidden * hidden + 2 * hidden * model.kv_heads() * head;
-  const double mlp = (model.gated() ? 3.0 : 2.0) * hidden * model.feed_forward();
-  const double norms = 2 * hidden;
+  if (!model.builtin().empty()) return builtin_cost(model.builtin(), 1).parameters;
+  const double layers = model.layers(), sparse = sparse_layers(model), hidden = model.hidden();
+  const LatentAttention& latent = model.latent_attention();
+  const double norms = 2 * hidden + latent.query_rank() + latent.key_value_rank();
   const double tables = (model.tied_embeddings() ? 1.0 : 2.0) * model.vocabulary() * hidden;
-  return model.layers() * (attention + mlp + norms) + tables + hidden;
+  return layers * (attention_weights(model) + norms) +
+         (layers - sparse) * mlp_weights(model, model.feed_forward()) +
+         sparse * sparse_weights(model, model.experts().count()) + tables + hidden;
+}
+
+BuiltinCost builtin_cost(const std::string& name, std::uint32_t sequence_length) {
+  if (name == "language-model") {
+    using M = BuiltinModel;
+    const double table = double{M::vocabulary} * M::embedding;
+    return {.parameters = builtin_parameter_count(),
+            .forward_flop = 2 * (builtin_parameter_count() - table),
+            .activations = M::context * M::embedding + 2.0 * M::hidden + 2.0 * M::vocabulary,
+            .context = M::context};
+  }
+  if (name != "transformer") fail({}, "job.model.builtin", "no built-in model is named so");
+  using M = BuiltinTransformer;
+  const double hidden = M::hidden, layers = M::layers;
+  const double matrices =
+      layers * (4 * hidden * hidden + 3 * hidden * M::feed_forward) + hidden * M::vocabulary;
+  const double norms = (2 * layers + 1) * hidden;
+  // A layer keeps two normalised inputs, what its products read, its scores, gate and up; the end
+  // keeps a normalised input and the logits.
+  const double scores = double{M::heads} * sequence_length;
+  const double layer = 8 * hidden + 3.0 * M::feed_forward + scores;
+  return {.parameters = matrices + norms + hidden * M::vocabulary,
+          .forward_flop = 2 * matrices + 2 * layers * sequence_length * hidden,
+          .activations = layers * layer + 2 * hidden + M::vocabulary,
+          .context = 1};
 }
 
 std::vector<std::string> model_names() {

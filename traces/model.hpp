@@ -19,8 +19,16 @@ void resolve(Model& model, const SourceMap& places, const std::string& path);
 /// Trainable parameters of a resolved model, the embedding counted once if tied.
 double parameter_count(const Model& model);
 
-/// Sizes of the small byte-level language model that live mode trains (live/model.hpp): the last
-/// `context` bytes are embedded, one hidden layer, 256-way softmax.
+/// Size of one attention head (latent attention has sizes of its own), and of one expert's inside.
+double head_size(const Model& model);
+double expert_feed_forward(const Model& model);
+
+/// Weights that each token is multiplied with: of the experts those that it is routed to, of the
+/// vocabulary the output projection.
+double active_weights(const Model& model);
+
+/// Sizes of `builtin: language-model`, a small byte-level model that live mode trains
+/// (live/model.hpp): the last `context` bytes are embedded, one hidden layer, 256-way softmax.
 struct BuiltinModel {
   static constexpr std::uint32_t embedding = 24;
   static constexpr std::uint32_t context = 16;
@@ -34,6 +42,27 @@ constexpr std::uint32_t builtin_parameter_count() {
   return M::vocabulary * M::embedding + (M::context * M::embedding + 1) * M::hidden +
          (M::hidden + 1) * M::vocabulary;
 }
+
+/// Sizes of `builtin: transformer` (live/transformer.hpp): a byte-level decoder in the shape of the
+/// models by hand, with rotary positions, gated MLP and an output projection of its own.
+struct BuiltinTransformer {
+  static constexpr std::uint32_t layers = 2;
+  static constexpr std::uint32_t hidden = 64;
+  static constexpr std::uint32_t heads = 4;
+  static constexpr std::uint32_t feed_forward = 176;
+  static constexpr std::uint32_t vocabulary = 256;
+};
+
+/// What a built-in model costs, per predicted byte unless a name says otherwise.
+struct BuiltinCost {
+  double parameters = 0;        ///< of the whole model
+  double forward_flop = 0;      ///< causal attention at half
+  double activations = 0;       ///< values kept for the backward pass
+  std::uint32_t context = 0;    ///< bytes of a sequence before its first predicted one
+};
+
+/// Cost of a built-in model by name. Throws bad_input for an unknown name.
+BuiltinCost builtin_cost(const std::string& name, std::uint32_t sequence_length);
 
 std::vector<std::string> model_names();
 

@@ -13,6 +13,8 @@
 namespace orrery {
 namespace {
 
+const std::string kNotKnown = "not known";
+
 /// Sizes are whole numbers of bytes; readers with strict types refuse 4096.0 for one.
 void make_bytes_whole(nlohmann::ordered_json& object) {
   constexpr std::string_view suffix = "_bytes";
@@ -39,7 +41,7 @@ std::string duration(double seconds) { return format_quantity(seconds, Dimension
 /// A value that may be unknown, as text.
 template <class Format>
 std::string known(bool present, double value, Format format) {
-  return present ? format(value) : "not known";
+  return present ? format(value) : kNotKnown;
 }
 
 std::string grouped(std::uint64_t value) {
@@ -94,7 +96,7 @@ std::string throughput(const Report& r) {
 }
 
 std::string breakdown(const Report& r) {
-  if (!r.has_breakdown()) return "not known";
+  if (!r.has_breakdown()) return kNotKnown;
   const Breakdown& b = r.breakdown();
   return fmt::format("compute {}, communication {}, bubble {}, waiting {}, lost {}",
                      percent(b.compute()), percent(b.exposed_communication()),
@@ -111,19 +113,39 @@ std::string learning(const Report& r) {
 std::string memory(const Report& r) {
   const std::string use = r.has_memory_per_gpu_bytes()
                               ? mebibytes(r.memory_per_gpu_bytes()) + " per GPU, modelled"
-                              : "not known";
+                              : kNotKnown;
   return use + learning(r);
 }
 
 std::string energy_and_cost(const Report& r) {
-  if (!r.has_energy_j() && !r.has_cost_usd()) return "not known";
+  if (!r.has_energy_j() && !r.has_cost_usd()) return kNotKnown;
   const auto dollars = [](double v) { return fmt::format("{:.2f} USD", v); };
   return fmt::format("{}, {}, modelled", known(r.has_energy_j(), r.energy_j(), energy),
                      r.has_cost_usd() ? dollars(r.cost_usd()) : "no price given");
 }
 
+std::string hand_over(const HandOverReport& h) {
+  std::string text = fmt::format("{}: {} passed on", h.mode(), grouped(h.passed_on()));
+  const auto add = [&text](std::uint64_t count, const char* what) {
+    if (count > 0) text += fmt::format(", {} {}", grouped(count), what);
+  };
+  add(h.only_watched(), "only watched");
+  add(h.refused(), "refused");
+  add(h.over_the_limit(), "over the limit");
+  add(h.stopped(), "stopped by the kill switch");
+  if (h.has_policy_failure_s()) {
+    text += ", policies put aside at " + duration(h.policy_failure_s());
+  }
+  const ShadowSummary& s = h.shadow();
+  if (s.steps() == 0) return text;
+  return text + fmt::format("; {} scored on {} steps: compute {} as it was, {} as decided",
+                            grouped(s.scored()), grouped(s.steps()),
+                            duration(s.as_it_was_s() / static_cast<double>(s.steps())),
+                            duration(s.as_decided_s() / static_cast<double>(s.steps())));
+}
+
 std::string host(const Report& r) {
-  if (!r.has_host()) return "not known";
+  if (!r.has_host()) return kNotKnown;
   std::string text = fmt::format("{} wall, {} CPU, {:.0f} MB", duration(r.host().wall_s()),
                                  duration(r.host().cpu_s()), r.host().peak_rss_bytes() / 1e6);
   if (r.has_real_cpu_cores()) {
@@ -145,14 +167,15 @@ std::string report_json(const JobsReport& report, bool with_host) {
 std::string report_summary(const Report& r) {
   const bool live = r.mode() == "live";
   const char* const origin = live ? "measured" : "modelled";
-  const std::vector<std::pair<const char*, std::string>> lines{
+  std::vector<std::pair<const char*, std::string>> lines{
       {live ? "live run" : "simulation", fmt::format("{}, {} ranks, seed {}", r.scenario(),
                                                      grouped(r.ranks()), r.seed())},
       {"steps", steps(r)},
       {"elapsed", fmt::format("{}, {}", known(r.has_elapsed_s(), r.elapsed_s(), duration),
                               origin)},
       {"step time", fmt::format("{}, {}", step_time(r), origin)},
-      {"throughput", fmt::format("{}, {}", throughput(r), origin)},
+      {"throughput", r.has_tokens_per_s() ? fmt::format("{}, {}", throughput(r), origin)
+                                          : kNotKnown},
       {"GPU time", fmt::format("{} busy, {} goodput",
                                known(r.has_gpu_utilization(), r.gpu_utilization(), percent),
                                known(r.has_goodput(), r.goodput(), percent))},
@@ -166,8 +189,11 @@ std::string report_summary(const Report& r) {
                                grouped(r.micro_batches_recomputed()))},
       {"this machine", host(r)},
   };
+  if (r.has_hand_over()) lines.insert(lines.end() - 2, {"hand-over", hand_over(r.hand_over())});
   std::string text;
-  for (const auto& [label, value] : lines) text += fmt::format("{:<14}{}\n", label, value);
+  for (const auto& [label, value] : lines) {
+    if (value != kNotKnown) text += fmt::format("{:<14}{}\n", label, value);
+  }
   return text;
 }
 

@@ -16,7 +16,7 @@ namespace orrery {
 namespace {
 
 std::uint64_t rank_count(const Layout& layout) {
-  return std::uint64_t{layout.tensor()} * layout.pipeline() * layout.data();
+  return std::uint64_t{layout.tensor()} * layout.context() * layout.pipeline() * layout.data();
 }
 
 /// Collects what is wrong across fields, each with its place.
@@ -26,6 +26,7 @@ class CrossCheck {
       : scenario_(scenario), places_(places) {}
 
   std::vector<Error> run() {
+    if (!check_work() || !scenario_.has_job()) return std::move(errors_);
     for (const Problem& problem : job_problems(scenario_.job())) {
       add("job." + problem.path, problem.message);
     }
@@ -41,20 +42,56 @@ class CrossCheck {
     errors_.push_back(problem_at(places_, path, message));
   }
 
+  /// Whether there is exactly one thing to run.
+  bool check_work() {
+    const int works = int(scenario_.has_job()) + int(scenario_.has_trace()) +
+                      int(scenario_.has_collective());
+    if (works == 0) {
+      add("", "missing key 'job': what runs is a job, a trace or a collective");
+    } else if (works > 1) {
+      const char* const second = scenario_.has_collective() ? "collective" : "trace";
+      add(second, fmt::format("'{}' beside another kind of work: a scenario has exactly one of "
+                              "job, trace and collective", second));
+    } else if (!scenario_.has_job()) {
+      check_replayed();
+    }
+    return works == 1;
+  }
+
+  /// Traces and lone collectives run as they are: nobody steers them, nothing happens to them.
+  void check_replayed() {
+    const char* const work = scenario_.has_trace() ? "trace" : "collective";
+    if (scenario_.policies_size() > 0) {
+      add("policies[0]", fmt::format("a {} leaves a policy nothing to decide", work));
+    }
+    if (scenario_.faults_size() > 0) {
+      add("faults[0]", fmt::format("faults happen to jobs, not to a {}", work));
+    }
+    const Topology& cluster = scenario_.cluster();
+    const std::uint64_t gpus = std::uint64_t{cluster.node().gpus_per_node()} * cluster.nodes();
+    const std::uint64_t ranks = scenario_.has_trace() ? scenario_.trace().ranks()
+                                                      : scenario_.collective().ranks();
+    if (ranks <= gpus) return;
+    add(fmt::format("{}.ranks", work),
+        fmt::format("{} ranks, but the cluster has {} GPUs", ranks, gpus));
+  }
+
   void check_room() {
     const Layout& layout = scenario_.job().layout();
     const Topology& cluster = scenario_.cluster();
     const std::uint64_t per_node = cluster.node().gpus_per_node();
     const std::uint64_t gpus = per_node * cluster.nodes();
     if (rank_count(layout) > gpus) {
-      add("job.layout", fmt::format("tensor x pipeline x data = {} ranks, but the cluster has {} "
-                                    "GPUs",
+      add("job.layout", fmt::format("tensor x context x pipeline x data = {} ranks, but the "
+                                    "cluster has {} GPUs",
                                     rank_count(layout), gpus));
     }
-    if (layout.tensor() > per_node || per_node % layout.tensor() != 0) {
+    const std::uint64_t together =
+        per_node * std::max<std::uint64_t>(1, cluster.node().nvlink_domain());
+    if (layout.tensor() > together || together % layout.tensor() != 0) {
       add("job.layout.tensor", fmt::format("a tensor-parallel group stays inside a node: {} must "
-                                           "divide its {} GPUs",
-                                           layout.tensor(), per_node));
+                                           "divide its {} GPUs (all of its NVLink domain)",
+                                           layout.tensor(), together));
     }
   }
 
@@ -91,7 +128,7 @@ class CrossCheck {
 /// Presets, then defaults: the other way round, defaults would hide what a preset says.
 void complete(Scenario& scenario, const SourceMap& places) {
   resolve(*scenario.mutable_cluster(), places, "cluster");
-  resolve(*scenario.mutable_job()->mutable_model(), places, "job.model");
+  if (scenario.has_job()) resolve(*scenario.mutable_job()->mutable_model(), places, "job.model");
   fill_defaults(scenario);
 }
 
@@ -159,6 +196,10 @@ std::vector<Error> check_scenario(std::string_view text, const std::string& file
 
 void set_ranks(LoadedScenario& loaded, std::uint32_t ranks) {
   Scenario& scenario = loaded.scenario;
+  if (!scenario.has_job()) {
+    throw problem_at(loaded.places, scenario.has_trace() ? "trace" : "collective",
+                     "only a job runs with another number of ranks");
+  }
   Layout& layout = *scenario.mutable_job()->mutable_layout();
   if (rank_count(layout) == ranks) return;
   if (!scenario.elastic()) {
@@ -167,11 +208,11 @@ void set_ranks(LoadedScenario& loaded, std::uint32_t ranks) {
                                  "says elastic: true",
                                  rank_count(layout), ranks));
   }
-  const std::uint64_t replica = std::uint64_t{layout.tensor()} * layout.pipeline();
+  const std::uint64_t replica = rank_count(layout) / layout.data();
   if (ranks == 0 || ranks % replica != 0) {
     throw problem_at(loaded.places, "job.layout",
-                     fmt::format("{} ranks are no multiple of tensor x pipeline = {}", ranks,
-                                 replica));
+                     fmt::format("{} ranks are no multiple of tensor x context x pipeline = {}",
+                                 ranks, replica));
   }
   layout.set_data(static_cast<std::uint32_t>(ranks / replica));
   throw_first(CrossCheck(scenario, loaded.places).run());

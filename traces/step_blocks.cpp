@@ -1,182 +1,387 @@
 #include "traces/step_blocks.hpp"
 
-#include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace orrery {
 namespace {
 
-Kernel gemm(const char* name, double m, double n, double k, double element, double repeat) {
-  Kernel kernel{.kind = Kernel::Kind::gemm, .m = m, .n = n, .k = k};
-  kernel.flop = Flop{2 * m * n * k};
-  kernel.bytes = Bytes{(m * k + k * n + m * n) * element};
-  kernel.repeat = repeat;
-  kernel.name = name;
-  return kernel;
-}
-
-Kernel memory_bound(const char* name, double bytes, double repeat) {
-  Kernel kernel{.kind = Kernel::Kind::memory_bound, .bytes = Bytes{bytes}};
-  kernel.repeat = repeat;
-  kernel.name = name;
-  return kernel;
-}
-
-/// Scores and values of all heads of a rank: 4 b s^2 h, half of it under the causal mask.
-Kernel attention(const RankShape& r, bool backward, double repeat) {
-  const double heads = r.heads * r.batch;
-  Kernel kernel{.kind = Kernel::Kind::attention,
-                .m = r.sequence, .n = r.sequence, .k = r.head, .batch = heads};
-  const double forward = 2 * heads * r.sequence * r.sequence * r.head;
-  const double query = r.tokens * r.heads * r.head;
-  const double key_value = 2 * r.tokens * r.kv_heads * r.head;
-  kernel.flop = Flop{backward ? 2 * forward : forward};
-  // Forward: q, k, v in, o out. Backward: q, k, v, o and its gradient in, three gradients out.
-  kernel.bytes = Bytes{(backward ? 4 * query + 2 * key_value : 2 * query + key_value) * r.element};
-  kernel.repeat = repeat;
-  kernel.name = backward ? "attention_backward" : "attention";
-  return kernel;
-}
-
-struct GemmShape {
+/// A product of activations with weights, and its two gradients.
+struct Product {
   const char *forward, *data_gradient, *weight_gradient;
-  double n, k;
+  double m, n, k;
+  double batch = 1;  ///< products of one grouped kernel, one per local expert
+  bool low = true;   ///< runs in the job's precision
 };
 
-std::vector<GemmShape> layer_gemms(const RankShape& r) {
-  const double query = r.heads * r.head;
-  return {{"qkv", "qkv_dgrad", "qkv_wgrad", query + 2 * r.kv_heads * r.head, r.hidden},
-          {"projection", "projection_dgrad", "projection_wgrad", r.hidden, query},
-          {"mlp_up", "mlp_up_dgrad", "mlp_up_wgrad", r.mlp_up, r.hidden},
-          {"mlp_down", "mlp_down_dgrad", "mlp_down_wgrad", r.hidden, r.feed_forward}};
+/// How many layers of each kind a block passes.
+struct Passes {
+  double all, dense, sparse;
+};
+
+Passes passes_of(const StageShape& stage, double share) {
+  const double sparse = stage.sparse_layers;
+  return {stage.layers * share, (stage.layers - sparse) * share, sparse * share};
 }
 
-void add_backward_gemm(Block& block, const RankShape& r, const GemmShape& g, double repeat) {
-  block.kernels.push_back(gemm(g.data_gradient, r.tokens, g.k, g.n, r.element, repeat));
-  block.kernels.push_back(gemm(g.weight_gradient, g.k, g.n, r.tokens, r.element, repeat));
+/// Adds the kernels and collectives of one rank to a block.
+class Writer {
+ public:
+  Writer(Block& block, const RankShape& rank) : block_(block), r_(rank) {}
+
+  void forward(const Passes& layers);
+  void backward(const Passes& layers);
+  void weights(const Passes& layers);
+  void attention_again(double layers) { attention_core(layers); }
+  void product(const char* name, double m, double n, double k, const Product& of, double repeat,
+               double out = 0);
+  void data_gradient(const Product& p, double repeat) {
+    product(p.data_gradient, p.m, p.k, p.n, p, repeat);
+  }
+  /// Gradients are added up over the micro-batches: read and written.
+  void weight_gradient(const Product& p, double repeat) {
+    product(p.weight_gradient, p.k, p.n, p.m, p, repeat, 2 * r_.gradient);
+  }
+  void moved(const char* name, double bytes, double repeat) {
+    if (bytes <= 0 || repeat <= 0) return;
+    Kernel kernel{.kind = Kernel::Kind::memory_bound, .bytes = Bytes{bytes}};
+    kernel.repeat = repeat;
+    kernel.name = name;
+    block_.kernels.push_back(kernel);
+  }
+  void gather_or_scatter(bool gather, double width, double repeat);
+
+ private:
+  std::vector<std::pair<Product, double>> products(const Passes& layers) const;
+  void attention_products(std::vector<std::pair<Product, double>>& out, double layers) const;
+  void attention_core(double layers);
+  void attention_core_backward(double layers);
+  void batched(const char* name, double m, double n, double k, double repeat);
+  void fused_attention(bool backward, double layers);
+  void elementwise(const Passes& layers, double scale);
+  void permutations(double layers);
+  void casts(const Passes& layers, bool backward);
+  void ring(const char* beside, double times, double layers);
+  void layer_collectives(const Passes& layers);
+  void around(double width, double layers);
+  void exchange(double layers);
+  double score_count() const {
+    return r_.batch * r_.heads * r_.sequence / r_.context * r_.sequence;
+  }
+
+  Block& block_;
+  const RankShape& r_;
+};
+
+// ---- products -----------------------------------------------------------------------------
+
+void Writer::product(const char* name, double m, double n, double k, const Product& of,
+                     double repeat, double out) {
+  if (repeat <= 0 || m <= 0 || n <= 0 || k <= 0) return;
+  const double operand = of.low ? r_.low_element : r_.element;
+  Kernel kernel{.kind = Kernel::Kind::gemm, .m = m, .n = n, .k = k, .batch = of.batch};
+  kernel.flop = Flop{2 * m * n * k * of.batch};
+  kernel.bytes =
+      Bytes{((m * k + k * n) * operand + m * n * (out > 0 ? out : r_.element)) * of.batch};
+  kernel.repeat = repeat;
+  kernel.name = name;
+  kernel.low_precision = of.low;
+  block_.kernels.push_back(kernel);
 }
+
+void Writer::attention_products(std::vector<std::pair<Product, double>>& out,
+                                double layers) const {
+  const auto add = [&](Product p) { out.emplace_back(p, layers); };
+  const double query = r_.heads * r_.head;
+  if (r_.latent()) {
+    const double down = r_.own_tokens();  // latents are small: every tensor rank has them whole
+    if (r_.query_rank > 0) {
+      add({"query_down", "query_down_dgrad", "query_down_wgrad", down, r_.query_rank, r_.hidden});
+      add({"query_up", "query_up_dgrad", "query_up_wgrad", r_.tokens, query, r_.query_rank});
+    } else {
+      add({"query", "query_dgrad", "query_wgrad", r_.tokens, query, r_.hidden});
+    }
+    add({"key_value_down", "key_value_down_dgrad", "key_value_down_wgrad", down,
+         r_.key_value_rank + r_.rotary, r_.hidden});
+    add({"key_value_up", "key_value_up_dgrad", "key_value_up_wgrad", r_.tokens,
+         r_.heads * (r_.head - r_.rotary + r_.value), r_.key_value_rank});
+  } else {
+    add({"qkv", "qkv_dgrad", "qkv_wgrad", r_.tokens, query + r_.kv_heads * (r_.head + r_.value),
+         r_.hidden});
+  }
+  add({"projection", "projection_dgrad", "projection_wgrad", r_.tokens, r_.hidden,
+       r_.heads * r_.value});
+}
+
+std::vector<std::pair<Product, double>> Writer::products(const Passes& layers) const {
+  std::vector<std::pair<Product, double>> out;
+  attention_products(out, layers.all);
+  const auto add = [&](double repeat, Product p) {
+    if (repeat > 0) out.emplace_back(p, repeat);
+  };
+  add(layers.dense, {"mlp_up", "mlp_up_dgrad", "mlp_up_wgrad", r_.tokens, r_.mlp_up, r_.hidden});
+  add(layers.dense, {"mlp_down", "mlp_down_dgrad", "mlp_down_wgrad", r_.tokens, r_.hidden,
+                     r_.feed_forward});
+  const ExpertShape& e = r_.expert;
+  add(layers.sparse, {"router", "router_dgrad", "router_wgrad", r_.tokens / r_.tensor, e.count,
+                      r_.hidden, 1, false});
+  add(layers.sparse, {"expert_up", "expert_up_dgrad", "expert_up_wgrad", e.rows, e.up, r_.hidden,
+                      e.local});
+  add(layers.sparse, {"expert_down", "expert_down_dgrad", "expert_down_wgrad", e.rows, r_.hidden,
+                      e.feed_forward, e.local});
+  if (e.shared_up > 0) {
+    add(layers.sparse, {"shared_up", "shared_up_dgrad", "shared_up_wgrad", r_.tokens, e.shared_up,
+                        r_.hidden});
+    add(layers.sparse, {"shared_down", "shared_down_dgrad", "shared_down_wgrad", r_.tokens,
+                        r_.hidden, e.shared_feed_forward});
+  }
+  return out;
+}
+
+// ---- attention ----------------------------------------------------------------------------
+
+/// Scores and values of all heads of a rank; the backward pass is twice the forward pass.
+void Writer::fused_attention(bool backward, double layers) {
+  Kernel kernel{.kind = Kernel::Kind::attention,
+                .m = r_.reach / r_.context, .n = r_.reach, .k = r_.head,
+                .batch = r_.heads * r_.batch};
+  const double forward = 2 * r_.heads * r_.scored() * (r_.head + r_.value);
+  const double query = r_.tokens * r_.heads * r_.head, output = r_.tokens * r_.heads * r_.value;
+  const double key_value = r_.tokens * r_.context * r_.kv_heads * (r_.head + r_.value);
+  kernel.flop = Flop{backward ? 2 * forward : forward};
+  // Forward: q, k, v in, o out. Backward: q, k, v, o and its gradient in, three gradients out.
+  const double once = query + output + key_value;
+  kernel.bytes = Bytes{(backward ? 2 : 1) * once * r_.element};
+  kernel.repeat = layers;
+  kernel.name = backward ? "attention_backward" : "attention";
+  block_.kernels.push_back(kernel);
+}
+
+/// One product a head and sequence, in 16 bits.
+void Writer::batched(const char* name, double m, double n, double k, double repeat) {
+  const Product of{name, name, name, m, n, k, r_.heads * r_.batch, false};
+  product(name, m, n, k, of, repeat);
+}
+
+void Writer::attention_core(double layers) {
+  ring(r_.flash ? "attention" : "attention_scores", 1, layers);
+  if (r_.flash) return fused_attention(false, layers);
+  const double queries = r_.sequence / r_.context, keys = r_.sequence;
+  batched("attention_scores", queries, keys, r_.head, layers);
+  moved("softmax", score_count() * 2 * r_.element, layers);
+  moved("dropout", score_count() * (2 * r_.element + 1), layers);  // and the mask
+  batched("attention_values", queries, r_.value, keys, layers);
+}
+
+void Writer::attention_core_backward(double layers) {
+  // Keys and values go round again, their gradients with them.
+  ring(r_.flash ? "attention_backward" : "attention_values_dgrad", 2, layers);
+  if (r_.flash) return fused_attention(true, layers);
+  const double queries = r_.sequence / r_.context, keys = r_.sequence;
+  batched("attention_values_dgrad", queries, keys, r_.value, layers);
+  batched("attention_values_wgrad", keys, r_.value, queries, layers);
+  moved("dropout", score_count() * (2 * r_.element + 1), layers);
+  moved("softmax", score_count() * 3 * r_.element, layers);
+  batched("attention_scores_dgrad", queries, r_.head, keys, layers);
+  batched("attention_scores_wgrad", keys, r_.head, queries, layers);
+}
+
+/// Keys and values of the whole sequence pass each context rank, `times` over.
+void Writer::ring(const char* beside, double times, double layers) {
+  if (r_.context <= 1 || layers <= 0) return;
+  const double bytes =
+      times * r_.batch * r_.sequence * r_.kv_heads * (r_.head + r_.value) * r_.element;
+  block_.collectives.push_back({BlockCollective::Kind::ring_pass, Bytes{bytes}, layers,
+                                Communicator::context, beside});
+}
+
+// ---- everything through memory --------------------------------------------------------------
 
 /// Norms, rotary embedding, activation and residuals of one layer; passes are reads and writes.
-void add_elementwise(Block& block, const RankShape& r, double layers, double scale) {
-  const double row = r.own_tokens() * r.hidden * r.element;
-  const double rotated = r.tokens * (r.heads + r.kv_heads) * r.head * r.element;
-  const double activated = r.tokens * (r.mlp_up + r.feed_forward) * r.element;
-  block.kernels.push_back(memory_bound("norm", scale * 2 * row, 2 * layers));
-  block.kernels.push_back(memory_bound("rotary", 2 * rotated, layers));
-  block.kernels.push_back(memory_bound("activation", scale * activated, layers));
-  block.kernels.push_back(memory_bound("residual", 3 * row, 2 * layers));
-}
-
-void add_collective(Block& block, const RankShape& r, BlockCollective::Kind kind, double repeat) {
-  block.collectives.push_back({kind, Bytes{r.tokens * r.hidden * r.element}, repeat});
-}
-
-/// Around attention and around the MLP: gather before and scatter after with sequence
-/// parallelism, one all-reduce each without. The backward pass mirrors it; its second gather, of
-/// the layer's input for the weight gradient, runs beside a GEMM and costs nothing here.
-void add_layer_collectives(Block& block, const RankShape& r, double layers) {
-  if (r.tensor <= 1) return;
-  if (r.split_tokens) {
-    add_collective(block, r, BlockCollective::Kind::all_gather, 2 * layers);
-    add_collective(block, r, BlockCollective::Kind::reduce_scatter, 2 * layers);
+void Writer::elementwise(const Passes& layers, double scale) {
+  const double row = r_.own_tokens() * r_.hidden * r_.element;
+  const double mask = r_.flash ? 0 : r_.own_tokens() * r_.hidden;  // dropout, with the residual
+  moved("norm", scale * 2 * row, 2 * layers.all);
+  moved("residual", 3 * row + mask, 2 * layers.all);
+  if (r_.latent()) {
+    const double latents = r_.own_tokens() * (r_.query_rank + r_.key_value_rank);
+    moved("norm", scale * 2 * latents * r_.element, layers.all);
+    // Queries and keys are put together from their plain and their rotated part.
+    moved("rotary", 2 * r_.tokens * 2 * r_.heads * r_.head * r_.element, layers.all);
   } else {
-    add_collective(block, r, BlockCollective::Kind::all_reduce, 2 * layers);
+    moved("rotary", 2 * r_.tokens * (r_.heads + r_.kv_heads) * r_.head * r_.element, layers.all);
+  }
+  const auto activation = [&](double rows, double width, double repeat) {
+    moved("activation", scale * rows * width * r_.element, repeat);
+  };
+  const ExpertShape& e = r_.expert;
+  activation(r_.tokens, r_.mlp_up + r_.feed_forward, layers.dense);
+  activation(e.rows * e.local, e.up + e.feed_forward, layers.sparse);
+  activation(r_.tokens, e.shared_up + e.shared_feed_forward, layers.sparse);
+  permutations(layers.sparse);
+}
+
+/// Copies of tokens are put in the order of their experts, again where they arrive, and back;
+/// where they left, `top_k` results become one token. Routing reads and writes its scores in fp32.
+void Writer::permutations(double layers) {
+  if (layers <= 0) return;
+  const ExpertShape& e = r_.expert;
+  const double tokens = r_.tokens / r_.tensor;
+  const double at_home = tokens * (1 + e.top_k) * 2, at_expert = 4 * e.rows * e.local;
+  moved("permute", (at_home + at_expert) * r_.hidden * r_.element, layers);
+  moved("routing", 4 * tokens * e.count * 4.0, layers);
+}
+
+/// Below 16 bits every operand that is an activation or its gradient is converted on its way, as
+/// it is and transposed for the weights' gradient. Weights are converted once a step.
+void Writer::casts(const Passes& layers, bool backward) {
+  if (r_.low_element >= r_.element) return;
+  for (const auto& [p, repeat] : products(layers)) {
+    if (!p.low) continue;
+    const double numbers = p.m * (backward ? p.n : p.k) * p.batch;
+    moved("cast", numbers * (r_.element + 2 * r_.low_element), repeat);
   }
 }
 
-/// Into the output projection (`gather`) or out of the embedding; the backward pass swaps them.
-/// Without sequence parallelism what would be gathered is there already.
-void add_end_collective(Block& block, const RankShape& r, bool gather) {
-  if (r.tensor <= 1 || (gather && !r.split_tokens)) return;
+// ---- collectives inside the block -----------------------------------------------------------
+
+/// Into (`gather`) or out of a part that the tensor-parallel ranks share. Without sequence
+/// parallelism what would be gathered is there already, and what leaves is added up everywhere.
+void Writer::gather_or_scatter(bool gather, double width, double repeat) {
+  if (r_.tensor <= 1 || repeat <= 0 || (gather && !r_.split_tokens)) return;
   const auto split = gather ? BlockCollective::Kind::all_gather
                             : BlockCollective::Kind::reduce_scatter;
-  add_collective(block, r, r.split_tokens ? split : BlockCollective::Kind::all_reduce, 1);
+  BlockCollective made{r_.split_tokens ? split : BlockCollective::Kind::all_reduce,
+                       Bytes{r_.tokens * width * r_.element}, repeat};
+  made.hidden = r_.hidden_share;
+  block_.collectives.push_back(made);
 }
 
-GemmShape output_projection(const RankShape& r) {
-  return {"vocabulary", "vocabulary_dgrad", "vocabulary_wgrad", r.vocabulary, r.hidden};
+void Writer::around(double width, double layers) {
+  gather_or_scatter(true, width, layers);
+  gather_or_scatter(false, width, layers);
 }
 
-/// The loss goes over fp32 logits.
-double loss_bytes(const RankShape& r) { return r.tokens * r.vocabulary * (r.element + 2 * 4.0); }
+/// Around attention and around the MLP. The backward pass mirrors it; its second gather, of the
+/// layer's input for the weight gradient, runs beside a GEMM and costs nothing here.
+void Writer::layer_collectives(const Passes& layers) {
+  if (r_.gathered_width() == r_.hidden) {
+    around(r_.hidden, layers.all + layers.dense);
+  } else {
+    gather_or_scatter(true, r_.gathered_width(), layers.all);
+    gather_or_scatter(false, r_.hidden, layers.all);
+    around(r_.hidden, layers.dense);
+  }
+  if (layers.sparse <= 0) return;
+  if (r_.expert.shared_up > 0) around(r_.hidden, layers.sparse);
+  // Ranks that split an expert all see its tokens.
+  if (r_.expert.tensor > 1) around(r_.expert.top_k * r_.hidden, layers.sparse);
+  exchange(layers.sparse);
+}
+
+/// Tokens go to their experts and come back.
+void Writer::exchange(double layers) {
+  if (r_.expert.local >= r_.expert.count) return;
+  BlockCollective made{BlockCollective::Kind::all_to_all,
+                       Bytes{r_.expert.sent * r_.hidden * r_.element}, 2 * layers,
+                       Communicator::expert};
+  made.hidden = r_.hidden_exchange;
+  block_.collectives.push_back(made);
+}
+
+// ---- passes ---------------------------------------------------------------------------------
+
+void Writer::forward(const Passes& layers) {
+  for (const auto& [p, repeat] : products(layers)) product(p.forward, p.m, p.n, p.k, p, repeat);
+  attention_core(layers.all);
+  elementwise(layers, 1);
+  casts(layers, false);
+  layer_collectives(layers);
+  block_.layers += layers.all;
+}
+
+void Writer::backward(const Passes& layers) {
+  for (const auto& [p, repeat] : products(layers)) data_gradient(p, repeat);
+  attention_core_backward(layers.all);
+  elementwise(layers, 1.5);  // the saved input is read beside the gradient
+  casts(layers, true);
+  layer_collectives(layers);
+  block_.layers += layers.all;
+}
+
+void Writer::weights(const Passes& layers) {
+  for (const auto& [p, repeat] : products(layers)) weight_gradient(p, repeat);
+}
+
+Product output_projection(const RankShape& r) {
+  return {"vocabulary", "vocabulary_dgrad", "vocabulary_wgrad", r.tokens, r.vocabulary, r.hidden,
+          1, false};
+}
+
+/// Cross-entropy as frameworks without a fused kernel do it, each line a pass over fp32 logits:
+/// forward converts, finds the maximum, subtracts it, takes the exponential, sums, divides;
+/// backward scales the saved softmax and converts it back.
+double loss_bytes(const RankShape& r) {
+  return r.tokens * r.vocabulary * ((r.element + 4) + 4 + 8 + 8 + 4 + 8.0);
+}
+double loss_backward_bytes(const RankShape& r) {
+  return r.tokens * r.vocabulary * (8 + (4 + r.element));
+}
 
 }  // namespace
 
-RankShape::RankShape(const Job& job) {
-  const Model& model = job.model();
-  tensor = job.layout().tensor();
-  sequence = job.sequence_length();
-  batch = job.micro_batch();
-  tokens = sequence * batch;
-  hidden = model.hidden();
-  head = hidden / model.heads();
-  heads = model.heads() / tensor;
-  kv_heads = std::max(1.0, model.kv_heads() / tensor);
-  gated = model.gated();
-  feed_forward = model.feed_forward() / tensor;
-  mlp_up = feed_forward * (gated ? 2 : 1);
-  vocabulary = model.vocabulary() / tensor;
-  element = job.precision() == "fp32" ? 4 : 2;
-  split_tokens = tensor > 1 && job.layout().sequence_parallel();
-}
-
-double RankShape::parameters(const StageShape& stage) const {
-  double layer = 2 * hidden;  // the two norms
-  for (const GemmShape& g : layer_gemms(*this)) layer += g.n * g.k;
-  double sum = stage.layers * layer;
-  if (stage.first) sum += vocabulary * hidden;
-  if (stage.last) sum += vocabulary * hidden + hidden;
-  return sum;
-}
-
 Block forward_block(const RankShape& r, const StageShape& stage) {
   Block block;
-  const double layers = stage.layers;
+  Writer writer(block, r);
   if (stage.first) {
-    block.kernels.push_back(memory_bound("embedding", 2 * r.tokens * r.hidden * r.element, 1));
-    add_end_collective(block, r, false);
+    writer.moved("embedding", 2 * r.tokens * r.hidden * r.element, 1);
+    writer.gather_or_scatter(false, r.hidden, 1);
   }
-  for (const GemmShape& g : layer_gemms(r)) {
-    block.kernels.push_back(gemm(g.forward, r.tokens, g.n, g.k, r.element, layers));
-  }
-  block.kernels.push_back(attention(r, false, layers));
-  add_elementwise(block, r, layers, 1);
-  add_layer_collectives(block, r, layers);
+  writer.forward(passes_of(stage, 1));
   if (stage.last) {
-    const GemmShape g = output_projection(r);
-    block.kernels.push_back(gemm(g.forward, r.tokens, g.n, g.k, r.element, 1));
-    block.kernels.push_back(memory_bound("loss", loss_bytes(r), 1));
-    add_end_collective(block, r, true);
+    const Product p = output_projection(r);
+    writer.product(p.forward, p.m, p.n, p.k, p, 1);
+    writer.moved("loss", loss_bytes(r), 1);
+    writer.gather_or_scatter(true, r.hidden, 1);
   }
   return block;
 }
 
 Block backward_block(const RankShape& r, const StageShape& stage, double share, bool head,
-                     bool table) {
+                     bool table, BackwardPart part) {
   Block block;
-  const double layers = stage.layers * share;
-  if (head) {
-    block.kernels.push_back(memory_bound("loss_backward", loss_bytes(r), 1));
-    add_backward_gemm(block, r, output_projection(r), 1);
-    add_end_collective(block, r, false);
+  Writer writer(block, r);
+  const Passes layers = passes_of(stage, share);
+  if (part != BackwardPart::weight) {
+    if (head) {
+      writer.moved("loss_backward", loss_backward_bytes(r), 1);
+      writer.data_gradient(output_projection(r), 1);
+      writer.gather_or_scatter(false, r.hidden, 1);
+    }
+    if (r.recompute == Recompute::full) writer.forward(layers);
+    if (r.recompute == Recompute::selective) writer.attention_again(layers.all);
+    writer.backward(layers);
   }
-  for (const GemmShape& g : layer_gemms(r)) add_backward_gemm(block, r, g, layers);
-  block.kernels.push_back(attention(r, true, layers));
-  add_elementwise(block, r, layers, 1.5);  // the saved input is read beside the gradient
-  add_layer_collectives(block, r, layers);
-  if (table) {
-    const double bytes = 3 * r.tokens * r.hidden * r.element;
-    block.kernels.push_back(memory_bound("embedding_backward", bytes, 1));
-    add_end_collective(block, r, true);
+  if (part != BackwardPart::input) {
+    if (head) writer.weight_gradient(output_projection(r), 1);
+    writer.weights(layers);
+    if (table) {
+      writer.moved("embedding_backward", 3 * r.tokens * r.hidden * r.element, 1);
+      writer.gather_or_scatter(true, r.hidden, 1);
+    }
   }
   return block;
 }
 
-Block optimizer_block(double parameters, double element) {
+Block optimizer_block(double parameters, double element, double gradient) {
   Block block;
   // Read the gradient; read and write both moments; read and write the fp32 weights; with bf16
   // weights write those as well.
-  const double per_parameter = element + 16 + 8 + (element < 4 ? element : 0);
-  block.kernels.push_back(memory_bound("adam", parameters * per_parameter, 1));
+  const double per_parameter =
+      (gradient > 0 ? gradient : element) + 16 + 8 + (element < 4 ? element : 0);
+  Kernel kernel{.kind = Kernel::Kind::memory_bound, .bytes = Bytes{parameters * per_parameter}};
+  kernel.name = "adam";
+  block.kernels.push_back(kernel);
   return block;
 }
 

@@ -1,50 +1,31 @@
 // The compute blocks of one pipeline stage: which kernels a micro-batch runs there, with shapes,
-// floating-point operations and bytes. Used by step_graph.cpp only. Thread-safe: pure functions.
+// floating-point operations and bytes, and the collectives between them. Used by step_graph.cpp
+// only. Thread-safe: pure functions.
 //
-// FLOPs are those of the model: 2mnk for a GEMM, causal attention at half, backward twice the
-// forward, nothing for memory-bound kernels. Attention is of the flash kind: the score matrix
-// never goes through memory; its backward kernel recomputes the scores, which the cost model may
-// charge for (name "attention_backward"), but which is no model FLOP.
+// FLOPs are those that kernels execute: 2mnk for a GEMM, backward twice the forward, nothing for
+// memory-bound kernels. Flash attention skips what is masked, so causal attention counts half; its
+// backward kernel recomputes the scores, which the cost model may charge for (name
+// "attention_backward") but which are no FLOPs here. Unfused attention computes every score and
+// moves it through memory: softmax and dropout as the fused kernels of Megatron-LM do.
+// Biases, learnt positions and the loss's scalar collectives are negligible and left out.
 #pragma once
 
-#include <cstdint>
-
+#include "traces/rank_shape.hpp"
 #include "traces/step_graph.hpp"
 
 namespace orrery {
 
-/// What a stage holds.
-struct StageShape {
-  std::uint32_t layers = 0;
-  bool first = false;  ///< has the embedding
-  bool last = false;   ///< has the output projection and the loss
-  friend bool operator==(const StageShape&, const StageShape&) = default;
-};
-
-/// A transformer job's dimensions on one rank. Bytes and parameters are per rank.
-struct RankShape {
-  explicit RankShape(const Job& job);
-
-  double tokens, sequence, batch;  ///< of one micro-batch
-  double hidden, head;             ///< head: size of one attention head
-  double heads, kv_heads;          ///< on this rank
-  double feed_forward, mlp_up;     ///< on this rank; mlp_up counts the gate too
-  double vocabulary;               ///< on this rank
-  double tensor;
-  double element;         ///< bytes of an activation, a weight and a gradient
-  bool gated, split_tokens;  ///< split_tokens: sequence parallel and tensor > 1
-
-  /// Tokens that this rank's norms and residuals see.
-  double own_tokens() const { return split_tokens ? tokens / tensor : tokens; }
-  double parameters(const StageShape& stage) const;
-};
+/// Halves of a backward pass: `input` is what the stage before waits for, `weight` the products
+/// for the weights' gradients, which may run later (zero bubble, arXiv:2401.10241).
+enum class BackwardPart : std::uint8_t { whole, input, weight };
 
 Block forward_block(const RankShape& rank, const StageShape& stage);
 /// The share [0, 1] of a stage's backward pass over its layers; `head` and `table` say whether
-/// the output projection's and the embedding's belong to it.
+/// the output projection's and the embedding's belong to it. Recomputation comes first.
 Block backward_block(const RankShape& rank, const StageShape& stage, double share, bool head,
-                     bool table);
-/// Adam with fp32 moments, and fp32 master weights where the weights are bf16.
-Block optimizer_block(double parameters, double element);
+                     bool table, BackwardPart part = BackwardPart::whole);
+/// Adam with fp32 moments, and fp32 master weights where the weights are bf16. `parameters`: those
+/// whose state this rank holds. gradient: bytes of one (0: those of a weight).
+Block optimizer_block(double parameters, double element, double gradient = 0);
 
 }  // namespace orrery

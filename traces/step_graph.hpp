@@ -27,23 +27,45 @@ struct Kernel {
   Bytes bytes{};
   double repeat = 1;  ///< times in the block (once per layer, say)
   const char* name = "";  ///< "qkv", "attention", "mlp_up", ...; static storage
+  bool low_precision = false;  ///< runs in the job's precision; else in 16 bits (fp32: in fp32)
 };
 
-/// A collective inside a block, on NVLink and not overlapped: it never leaves the node.
+/// Who takes part in a collective. The first three belong to a block (they repeat in every layer
+/// and are priced in closed form); the others are operations of a program.
+enum class Communicator : std::uint8_t {
+  tensor,     ///< the tensor-parallel ranks
+  context,    ///< the ranks that share a sequence
+  expert,     ///< the ranks that share the experts of a layer
+  gradient,   ///< all replicas and context ranks of a stage and tensor rank
+  shard,      ///< the part of it that holds one copy of what is sharded
+  replicate,  ///< ranks of different copies with the same share
+  expert_gradient,  ///< the ranks of `gradient` (or of a shard group) with the same experts
+};
+
+/// A collective inside a block. `beside`: runs next to the block's kernels of that name, so that
+/// only what they do not cover counts; "" is exposed. A ring pass sends `bytes` round by round to
+/// the next rank (keys and values of ring attention).
 struct BlockCollective {
-  enum class Kind : std::uint8_t { all_reduce, all_gather, reduce_scatter } kind{};
-  Bytes bytes;  ///< full (gathered) size
+  enum class Kind : std::uint8_t {
+    all_reduce, all_gather, reduce_scatter, all_to_all, ring_pass
+  } kind{};
+  Bytes bytes;  ///< full (gathered) size; all-to-all: what one rank sends in all
   double repeat = 1;
+  Communicator communicator = Communicator::tensor;
+  const char* beside = "";
+  double hidden = 0;  ///< share of its time that products hide (Job.overlaps.tensor)
 };
 
 /// Work of one rank between two points where it talks to another stage or replica.
 struct Block {
   std::vector<Kernel> kernels = {};
-  std::vector<BlockCollective> collectives = {};  ///< over the tensor-parallel group
-  Nanos declared = 0;                        ///< > 0: takes exactly this at speed 1 (Job.pace)
+  std::vector<BlockCollective> collectives = {};
+  Nanos declared = 0;  ///< > 0: takes exactly this at speed 1 (Job.pace)
+  double layers = 0;   ///< layer passes in it (a stack may add time to each)
 };
 
-enum class OpKind : std::uint8_t { compute, send, receive, collective };
+/// read: a micro-batch of training data, beside everything else (Job.input).
+enum class OpKind : std::uint8_t { compute, send, receive, collective, read };
 enum class Phase : std::uint8_t { forward, backward, gradient, optimizer, parameters };
 enum class OpCollective : std::uint8_t { none, all_reduce, reduce_scatter, all_gather };
 
@@ -51,16 +73,20 @@ struct Op {
   OpKind kind{};
   Phase phase{};
   std::uint32_t micro_batch = 0;
+  std::uint32_t chunk = 0;        ///< model chunk of the stage (interleaving)
   std::uint32_t block = 0;        ///< compute: index into StepGraph::blocks()
   std::uint32_t bucket = 0;       ///< collective: which gradient bucket
   std::int32_t peer_stage = -1;   ///< send, receive
-  OpCollective collective{};      ///< over the data-parallel group of this stage and tensor rank
+  OpCollective collective{};
+  Communicator communicator = Communicator::gradient;  ///< collective: whose
   Bytes bytes{};                  ///< send, receive: payload; collective: full size
   std::vector<std::uint32_t> after = {};  ///< ops of this program, by index, that must end first
 };
 
-/// Compute ops run one at a time in the order given; communication runs beside them. The k-th
-/// send of a phase to a neighbour stage is the k-th receive of that phase there.
+/// Compute ops run one at a time in the order given; communication runs beside them, collectives
+/// of one communicator one at a time in the order given. A send is received by the op of the same
+/// phase, micro-batch and chunk (the receiver's) at the peer stage; with chunks the last stage
+/// sends to the first.
 struct Program {
   std::uint32_t stage = 0;
   std::uint32_t micro_batches = 0;
@@ -69,8 +95,15 @@ struct Program {
 
 /// Memory of one GPU, by what it holds.
 struct MemoryUse {
-  Bytes parameters, gradients, optimizer, activations, buffers;
-  Bytes total() const { return parameters + gradients + optimizer + activations + buffers; }
+  Bytes parameters, gradients, optimizer, activations;
+  Bytes logits;    ///< of the last stage
+  Bytes gathered;  ///< layers whole, of parameters that are sharded
+  Bytes buffers;   ///< of communication
+  Bytes reserved;  ///< by driver, libraries and allocator
+  Bytes total() const {
+    return parameters + gradients + optimizer + activations + logits + gathered + buffers +
+           reserved;
+  }
 };
 
 class StepGraph {
@@ -80,10 +113,14 @@ class StepGraph {
   explicit StepGraph(const Job& job);
 
   const Job& job() const { return job_; }
-  std::uint32_t ranks() const { return tensor() * pipeline() * data(); }
+  std::uint32_t ranks() const { return members() * pipeline() * data(); }
   std::uint32_t tensor() const { return job_.layout().tensor(); }
   std::uint32_t pipeline() const { return job_.layout().pipeline(); }
+  std::uint32_t context() const { return job_.layout().context(); }
   std::uint32_t data() const { return job_.layout().data(); }
+  std::uint32_t chunks() const { return job_.layout().chunks(); }
+  /// Ranks of one stage of one replica, its members: tensor x context, tensor fastest.
+  std::uint32_t members() const { return tensor() * context(); }
   /// Micro-batches of one step, all replicas together.
   std::uint32_t micro_batches() const;
 
@@ -95,37 +132,57 @@ class StepGraph {
   /// Model FLOPs of a whole step: forward + 2 x backward, no recompute, causal attention at half.
   Flop model_flop() const;
   double tokens() const;  ///< of a whole step
-  /// Memory of one rank: 16 bytes per parameter (weights, gradients, fp32 master weights and
-  /// moments of Adam) and the activations of the micro-batches in flight under 1F1B, after
-  /// Korthikanti et al. 2022 (arXiv:2205.05198) without dropout and with flash attention.
+  /// Memory of one rank with Adam: a gradient of Job.gradient_bytes, fp32 moments and beside
+  /// 16-bit weights fp32 ones, shared as Layout.shard says; the activations of the micro-batches
+  /// in flight after Korthikanti et al. 2022 (arXiv:2205.05198), without dropout where attention
+  /// is of the flash kind.
   MemoryUse memory(std::uint32_t stage, std::uint32_t micro_batches) const;
 
-  /// Rank order: tensor fastest, then pipeline, then data.
-  RankId rank(std::uint32_t replica, std::uint32_t stage, std::uint32_t tensor_rank) const {
-    return {(replica * pipeline() + stage) * tensor() + tensor_rank};
-  }
+  /// Where a rank stands. Rank order: members fastest, then pipeline and data as Layout.order says.
+  struct Position {
+    std::uint32_t replica, stage, member;
+    friend bool operator==(const Position&, const Position&) = default;
+  };
+  RankId rank(std::uint32_t replica, std::uint32_t stage, std::uint32_t member) const;
+  RankId rank(const Position& at) const { return rank(at.replica, at.stage, at.member); }
+  Position position(RankId rank) const;
+
+  /// Ranks of one communicator, and all ranks of the one that `of` belongs to, in ring order.
+  std::uint32_t communicator_size(Communicator which) const;
+  std::vector<RankId> communicator(Communicator which, RankId of) const;
 
  private:
-  /// Indices into blocks_, and the gradients that a stage exchanges.
-  struct Stage {
-    std::uint32_t forward = 0, backward = 0, optimizer = 0;
-    std::vector<std::uint32_t> last_backward;  ///< of the last micro-batch: one per bucket
-    double parameters = 0;                     ///< on one rank
-    double gradient_bytes = 0;                 ///< on one rank
-    std::uint32_t buckets = 0;                 ///< 0: nobody to exchange gradients with
-    std::uint32_t layers = 0;
+  /// Parameters on one rank, those of experts apart.
+  struct Share {
+    double dense = 0, expert = 0;
   };
+  /// What one model chunk of a stage does: indices into blocks_. A pass is one block, or as many
+  /// as `shares` where each part waits for, or leads to, an exchange of its own.
+  struct Piece {
+    std::vector<std::uint32_t> forward, forward_parts;
+    std::vector<std::uint32_t> backward, backward_parts;  ///< the last layers first
+    std::vector<std::uint32_t> weights, weights_parts;    ///< only where they are apart
+    std::vector<Share> shares;                            ///< by part, the first layers first
+    Share whole;
+  };
+  struct Peers {
+    std::uint32_t size = 1, stride = 1;
+    bool with_tensor = false;
+  };
+  Peers peers(Communicator which) const;
   class Builder;  ///< of one program (step_program.cpp)
-  std::uint32_t add_block(Block block);
-  void add_declared_stages();
-  void add_transformer_stages();
-  std::uint32_t bucket_count(double gradient_bytes) const;
-  double activation_bytes(std::uint32_t stage) const;  ///< of one micro-batch in flight
+  class Pieces;   ///< builder of all pieces (step_pieces.cpp)
+  void add_pieces();
+  const Piece& piece(std::uint32_t stage, std::uint32_t chunk) const {
+    return pieces_[piece_of_[stage * chunks() + chunk]];
+  }
 
   Job job_;
+  bool pipeline_last_ = false;
   std::vector<Block> blocks_;
-  std::vector<Stage> stages_;  ///< by kind: a stage is of kind stage_kind_[its number]
-  std::vector<std::uint32_t> stage_kind_;
+  std::vector<Piece> pieces_;             ///< those that differ
+  std::vector<std::uint32_t> piece_of_;   ///< stage x chunk
+  std::vector<std::uint32_t> optimizer_;  ///< by stage: into blocks_
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<Program>> programs_;
 };
 

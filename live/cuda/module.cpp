@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "live/cuda/orrery_cuda.h"
+#include "live/cuda/codec_kernels.cuh"
 
 namespace {
 
@@ -75,7 +75,19 @@ int probe(char* json, size_t size) {
   return 0;
 }
 
-constexpr OrreryCudaTable kTable{.version = ORRERY_CUDA_VERSION, .probe = probe};
+#ifdef ORRERY_CUDA_KERNELS
+constexpr OrreryCudaTable kTable{.version = ORRERY_CUDA_VERSION,
+                                 .probe = probe,
+                                 .codec_encode = orrery_codec_encode,
+                                 .codec_decode = orrery_codec_decode,
+                                 .codec_speed = orrery_codec_speed};
+#else
+constexpr OrreryCudaTable kTable{.version = ORRERY_CUDA_VERSION,
+                                 .probe = probe,
+                                 .codec_encode = nullptr,
+                                 .codec_decode = nullptr,
+                                 .codec_speed = nullptr};
+#endif
 
 }  // namespace
 

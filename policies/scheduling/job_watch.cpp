@@ -32,7 +32,8 @@ JobWatch::JobWatch(const JobInfo& job)
     : job_(job.spec.id),
       gpus_(job.gpus),
       shares_(job.per_replica),
-      ranks_per_replica_(job.spec.tensor * job.spec.pipeline),
+      ranks_per_replica_(job.spec.ranks_per_replica()),
+      replica_stride_(job.spec.replica_stride()),
       pipeline_(job.spec.pipeline),
       step_(job.step),
       noise_(job.spec.data * ranks_per_replica_),
@@ -51,7 +52,8 @@ void JobWatch::index_gpus() {
 bool JobWatch::fits(const JobInfo& job) const {
   return job.gpus == gpus_ && job.per_replica.size() == shares_.size() &&
          job.spec.pipeline == pipeline_ &&
-         job.spec.tensor * job.spec.pipeline == ranks_per_replica_;
+         job.spec.ranks_per_replica() == ranks_per_replica_ &&
+         job.spec.replica_stride() == replica_stride_;
 }
 
 void JobWatch::follow(const JobInfo& job, Nanos now) {
@@ -142,7 +144,7 @@ void JobWatch::see(const RankSample& sample, Nanos now) {
   if (sample.job != job_ || sample.rank.value >= ranks_.size()) return;
   if (sample.step > step_ + 1) return;
   Rank& rank = ranks_[sample.rank.value];
-  const double limit = shares_[sample.rank.value / ranks_per_replica_];
+  const double limit = shares_[replica_of(sample.rank.value)];
   const bool news = is_news(rank, sample, limit);
   if (news && usable(sample.micro_batch_time, kLeastTime, kMostTime)) {
     const bool of_last_step = rank.seen_done == 0 && sample.step > 0;
@@ -210,7 +212,7 @@ std::vector<ReplicaForecast> JobWatch::forecast(Step target) const {
     const SpeedFilter& filter = ranks_[i].filter;
     if (!filter.known()) continue;
     const SpeedFilter::Prediction due = filter.predict(target, noise_);
-    ReplicaForecast& replica = out[i / ranks_per_replica_];
+    ReplicaForecast& replica = out[replica_of(i)];
     if (replica.known && due.log_time <= replica.log_time) continue;
     replica = {due.log_time, due.deviation, static_cast<std::uint32_t>(i), true};
   }
@@ -222,8 +224,8 @@ bool JobWatch::knows_more_soon(std::uint32_t rank) const {
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     // The last micro-batch does not count: noise may hide that it is done.
     const bool through = ranks_[i].seen_step == step_ &&
-                         ranks_[i].seen_done + 1 >= shares_[i / ranks_per_replica_];
-    if (i / ranks_per_replica_ != rank / ranks_per_replica_ && !through) return true;
+                         ranks_[i].seen_done + 1 >= shares_[replica_of(i)];
+    if (replica_of(i) != replica_of(rank) && !through) return true;
   }
   return false;
 }

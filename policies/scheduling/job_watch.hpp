@@ -53,7 +53,7 @@ class JobWatch {
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
     archive(self.job_), archive(self.gpus_), archive(self.shares_);
-    archive(self.ranks_per_replica_), archive(self.pipeline_);
+    archive(self.ranks_per_replica_), archive(self.replica_stride_), archive(self.pipeline_);
     archive(self.step_), archive(self.step_began_), archive(self.changed_step_);
     archive(self.noise_);
     SignalModel::fields(self.signals_, archive);
@@ -98,6 +98,9 @@ class JobWatch {
   };
   void index_gpus();
   Rank* rank_on(GpuId gpu);
+  std::size_t replica_of(std::size_t rank) const {
+    return rank / replica_stride_ % shares_.size();
+  }
   std::vector<SignalVector> changes() const;
   void add_signal(GpuId gpu, std::size_t signal, const Sample<double>& sample, Nanos now);
   bool is_news(Rank& rank, const RankSample& sample, double limit);
@@ -107,7 +110,7 @@ class JobWatch {
   JobId job_;
   std::vector<GpuId> gpus_;
   std::vector<std::uint32_t> shares_;
-  std::uint32_t ranks_per_replica_ = 1, pipeline_ = 1;
+  std::uint32_t ranks_per_replica_ = 1, replica_stride_ = 1, pipeline_ = 1;
   Step step_ = 0;
   Nanos step_began_ = 0;   ///< when the step was first seen
   Step changed_step_ = 0;  ///< the step that Rank::change belongs to

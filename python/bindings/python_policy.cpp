@@ -51,6 +51,7 @@ void bind_job(py::module_& module) {
       .def_property_readonly("step", [](const JobInfo& j) { return j.step; })
       .def_property_readonly("steps", [](const JobInfo& j) { return j.spec.steps; })
       .def_property_readonly("tensor", [](const JobInfo& j) { return j.spec.tensor; })
+      .def_property_readonly("context", [](const JobInfo& j) { return j.spec.context; })
       .def_property_readonly("pipeline", [](const JobInfo& j) { return j.spec.pipeline; })
       .def_property_readonly("data", [](const JobInfo& j) { return j.spec.data; })
       .def_property_readonly("micro_batches", [](const JobInfo& j) { return j.spec.micro_batches; })

@@ -23,7 +23,7 @@ void set_policy(LoadedScenario& loaded, const std::string& name,
 
 std::uint32_t ranks_of(const LoadedScenario& loaded) {
   const Layout& layout = loaded.scenario.job().layout();
-  return layout.tensor() * layout.pipeline() * layout.data();
+  return layout.tensor() * layout.context() * layout.pipeline() * layout.data();
 }
 
 py::list check(const std::string& text, const std::string& file) {

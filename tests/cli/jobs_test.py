@@ -77,7 +77,7 @@ def test_an_unknown_policy_names_the_known_ones(tmp_path):
     trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,5\n")
     result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 1, "--policy", "srtf")
     assert result.returncode == 2
-    assert "did you mean 'sjf'? Known: fifo, " in result.stderr
+    assert "did you mean 'sjf'? Known: collective-table, fifo, " in result.stderr
 
 
 def test_jobs_that_never_ran_are_a_missed_goal(tmp_path):

@@ -2,7 +2,9 @@
 
 import json
 
-from conftest import STRAGGLER, orrery
+import pytest
+
+from conftest import EXAMPLES, STRAGGLER, data_file, orrery
 
 CONTRACT_KEYS = """mode version seed ranks scenario_hash steps_completed micro_batches_lost
 micro_batches_repeated micro_batches_recomputed elapsed_s step_time_s tokens_per_s mfu
@@ -38,3 +40,73 @@ def test_equal_seeds_give_equal_bytes(tmp_path):
 
     assert run("a", 5) == run("b", 5)
     assert run("a", 5)[1] != run("c", 6)[1]
+
+
+ALL_REDUCE = EXAMPLES / "allreduce-ring-1024.yaml"
+GPT64 = EXAMPLES / "chakra-gpt64.yaml"
+
+
+def test_a_lone_collective_has_the_stable_keys_and_null_where_nothing_is_meant():
+    report = json.loads(orrery("simulate", ALL_REDUCE, "--json").stdout)
+    assert [key for key in report if key in CONTRACT_KEYS] == CONTRACT_KEYS
+    assert (report["mode"], report["ranks"], report["steps_completed"]) == ("sim", 1024, 1)
+    assert report["mfu"] is None and report["micro_batches_lost"] is None
+    assert report["failures"] == [] and report["decisions"] == 0
+
+
+def test_a_trace_that_is_not_there_is_named(tmp_path):
+    result = orrery("simulate", GPT64, "--set", f"trace.chakra={tmp_path}/workload")
+    assert result.returncode == 3
+    assert f"{tmp_path}/workload.0.et" in result.stderr
+
+
+def test_a_trace_runs_folded_as_it_runs_in_full():
+    archive = data_file("chakra", "gpt64.tar.xz")
+
+    def run(*options):
+        result = orrery(
+            "simulate", GPT64, "--json", "--set", f"trace.chakra={archive}", *options
+        )
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    folded, full = run(), run("--detail", "full")
+    assert (folded["ranks"], folded["rank_classes"], full["rank_classes"]) == (64, 4, 64)
+    assert folded["step_time_s"] == pytest.approx(full["step_time_s"], rel=1e-9)
+    assert folded["events"] * 8 < full["events"]
+
+
+def test_what_is_passed_over_in_a_trace_is_told():
+    trace = data_file("chakra", "chakra-tests", "tests", "data", "chakra.0.et")
+    prefix = str(trace)[: -len(".0.et")]
+    options = ("--set", f"trace.chakra={prefix}", "--set", "trace.ranks=8")
+    result = orrery("simulate", GPT64, "--json", *options)
+    assert result.returncode == 0, result.stderr
+    assert "warning: 10216 dependencies on nodes that are not in the trace" in result.stderr
+    report = json.loads(result.stdout)
+    assert report["ranks"] == 8
+    assert len(report["warnings"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("work", "problem"),
+    [
+        ("", "missing key 'job': what runs is a job, a trace or a collective"),
+        (
+            "trace: {chakra: x}\ncollective: {kind: all-reduce, size: 1 GiB}",
+            "'collective' beside another kind of work",
+        ),
+        ("collective: {kind: all-reduce, size: 1 GiB, ranks: 9}", "9 ranks, but the cluster has 8"),
+        (
+            "collective: {kind: all-reduce, size: 1 GiB}\npolicies: [{name: static}]",
+            "a collective leaves a policy nothing to decide",
+        ),
+    ],
+)
+def test_a_scenario_has_exactly_one_kind_of_work(tmp_path, work, problem):
+    scenario = tmp_path / "s.yaml"
+    cluster = "cluster: {preset: dgx-h100, nodes: 1}"
+    scenario.write_text(f"name: s\n{cluster}\nrun: {{steps: 1}}\n{work}\n")
+    result = orrery("simulate", scenario)
+    assert result.returncode == 3
+    assert problem in result.stderr

@@ -14,7 +14,7 @@ from conftest import STRAGGLER, orrery
         (("simulate", STRAGGLER, "--seed", "many"), "--seed"),
         (("simulate", STRAGGLER, "--detail", "most"), "--detail"),
         (("live", STRAGGLER, "--fabric", "gloo"), "--fabric"),
-        (("live", STRAGGLER, "--mode", "shadow"), "not in this version"),
+        (("live", STRAGGLER, "--hook", "true"), "--mode approve"),
         (("versus", STRAGGLER, "--policies", "statik"), "did you mean 'static'?"),
         (("versus", STRAGGLER, "--within", "-1"), "a positive factor up to 1000000, not -1"),
         (("rehearse",), "the commands are simulate, live, versus"),

@@ -69,12 +69,12 @@ TEST_F(ControlPlane, CarriesMessagesBothWaysAndNoticesTheEnd) {
     EXPECT_EQ(ready.kind, AgentMessage::kReady);
     EXPECT_EQ(ready.rank, 1u);
     ControllerMessage order;
-    order.mutable_step_plan()->set_step(12);
+    order.mutable_directive()->set_epoch(12);
     EXPECT_TRUE(server_.send(1, order));
     EXPECT_FALSE(server_.send(0, order));  // nobody there
     const auto got = client.read();
     ASSERT_TRUE(got.has_value());
-    EXPECT_EQ(got->step_plan().step(), 12u);
+    EXPECT_EQ(got->directive().epoch(), 12u);
   }
   EXPECT_EQ(next().kind, AgentMessage::KIND_NOT_SET);
 }

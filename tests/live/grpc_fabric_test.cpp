@@ -76,6 +76,59 @@ INSTANTIATE_TEST_SUITE_P(All, GrpcFabricSizes,
                                                               std::size_t{1000},
                                                               std::size_t{100'000})));
 
+TEST(GrpcFabric, BytesBetweenAnyTwoRanksArriveInOrderBesideTheRing) {
+  constexpr std::uint32_t kRanks = 4;
+  Fabrics fabrics(kRanks);
+  fabrics.on_every_rank([&](GrpcFabric& fabric) {
+    std::vector<float> values(1000, 1.0F);
+    for (int turn = 0; turn < 3; ++turn) {
+      std::vector<std::byte> bytes(600'000 * static_cast<std::size_t>(turn % 2) + 5);
+      for (std::uint32_t to = 0; to < kRanks; ++to) {
+        bytes.back() = static_cast<std::byte>(10 * fabric.rank() + to);
+        if (to != fabric.rank()) fabric.send_to(to, bytes);
+      }
+      fabric.all_reduce(values);
+      for (std::uint32_t from = 0; from < kRanks; ++from) {
+        if (from == fabric.rank()) continue;
+        fabric.receive_from(from, bytes);
+        EXPECT_EQ(bytes.back(), static_cast<std::byte>(10 * from + fabric.rank()));
+      }
+    }
+    EXPECT_EQ(values[7], 64.0F);
+    EXPECT_GT(fabric.bytes_sent(), 3u * 600'000u);
+    EXPECT_LT(fabric.bytes_sent(), 3u * 600'000u * 1.02 + 30'000);
+  });
+}
+
+TEST(GrpcFabric, AWaitForBytesThatNeverComeEndsWithTheirSender) {
+  Fabrics fabrics(3);
+  std::atomic<int> broken = 0;
+  std::jthread closer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    fabrics.close(2);
+  });
+  fabrics.on_every_rank([&](GrpcFabric& fabric) {
+    if (fabric.rank() == 2) return;
+    std::vector<std::byte> bytes(10);
+    EXPECT_THROW(fabric.receive_from(2, bytes), FabricBroken);
+    ++broken;
+  });
+  EXPECT_EQ(broken, 2);
+}
+
+TEST(GrpcFabric, ASlowLinkTakesItsTime) {
+  Fabrics fabrics(2);
+  const auto start = std::chrono::steady_clock::now();
+  fabrics.on_every_rank([&](GrpcFabric& fabric) {
+    fabric.set_link_rate(1e6);
+    std::vector<std::byte> bytes(50'000);
+    fabric.send_to(1 - fabric.rank(), bytes);
+    fabric.receive_from(1 - fabric.rank(), bytes);
+  });
+  // Never faster than the link; how much slower is this machine's affair.
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(50));
+}
+
 /// All ranks but 0 enter an all-reduce that cannot end; `interrupt` ends it.
 template <class Interrupt>
 std::uint32_t broken_ranks(Fabrics& fabrics, Interrupt interrupt) {

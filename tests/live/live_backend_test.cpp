@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -17,6 +18,7 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "live/run_folder.hpp"
 #include "policies/recorder.hpp"
 #include "traces/scenario.hpp"
 
@@ -149,40 +151,97 @@ TEST(LiveBackend, AShiftSparesTheStragglerAndTrainsTheSameModel) {
   expect_nothing_left();
 }
 
-TEST(LiveBackend, AKilledRankEndsTheRunWithItsCause) {
-  const Report report =
-      run_in_worker(kProgram, request({"faults=[{rank: 1, at_step: 3, kill: true}]"}));
-  EXPECT_EQ(report.steps_completed(), 3u);
+/// Every step done, no micro-batch lost or doubled.
+void expect_whole(const Report& report, std::uint64_t steps) {
+  EXPECT_EQ(report.steps_completed(), steps);
+  EXPECT_EQ(report.micro_batches_lost(), 0u);
+  EXPECT_EQ(report.micro_batches_repeated(), 0u);
+}
+
+/// Each failure was noticed, known to all, worked round and overcome, in this order.
+void expect_overcome(const Report& report) {
+  for (const FailureReport& failure : report.failures()) {
+    EXPECT_LE(failure.time_s(), failure.detected_s());
+    EXPECT_LE(failure.detected_s(), failure.known_s());
+    EXPECT_LE(failure.known_s(), failure.working_s());
+    EXPECT_LE(failure.working_s(), failure.resumed_s());
+    EXPECT_EQ(failure.lost_steps(), 0u);
+  }
+}
+
+TEST(LiveBackend, TheOthersGoOnWithoutAKilledRankAndEndWithTheSameParameters) {
+  const Report calm = run_in_worker(kProgram, request({}));
+  const Report report = run_in_worker(
+      kProgram, request({"faults=[{rank: 1, at_step: 2, kill: true}]",
+                         "policies=[{name: recover, parameters: {how: shrink}}]"}));
+  expect_whole(report, 6);
   ASSERT_EQ(report.failures_size(), 1);
   EXPECT_NE(report.failures(0).cause().find("rank 1 killed by signal 9"), std::string::npos)
       << report.failures(0).cause();
+  expect_overcome(report);
+  EXPECT_FALSE(report.failures(0).has_replaced_s());
+  EXPECT_EQ(report.decisions(), 1u);
+  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  expect_nothing_left();
+}
+
+TEST(LiveBackend, AReplacementTakesThePlaceOfARankKilledFromOutside) {
+  const Report calm = run_in_worker(kProgram, request({"run.steps=60"}));
+  std::atomic<int> kills = 0;
+  const std::jthread killer([&kills](const std::stop_token& stop) {
+    EXPECT_TRUE(eventually([] { return agents().size() == 4; }));
+    while (!stop.stop_requested() && kills < 3) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      const auto found = agents();
+      if (found.size() == 4 && kill(found[static_cast<std::size_t>(kills)], SIGKILL) == 0) ++kills;
+    }
+  });
+  const Report report = run_in_worker(kProgram, request({"run.steps=60"}));
+  expect_whole(report, 60);
+  EXPECT_GE(report.failures_size(), 1);
+  EXPECT_LE(report.failures_size(), kills);
+  expect_overcome(report);
+  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  expect_nothing_left();
+}
+
+TEST(LiveBackend, AStoppedRankIsLostAfterTheHeartbeatTimeout) {
+  const std::jthread stopper([] {
+    EXPECT_TRUE(eventually([] { return agents().size() == 4; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    const auto found = agents();
+    if (!found.empty()) kill(found.front(), SIGSTOP);
+  });
+  const Report report = run_in_worker(kProgram, request({"run.steps=60"}));
+  expect_whole(report, 60);
+  ASSERT_GE(report.failures_size(), 1);
+  EXPECT_NE(report.failures(0).cause().find("has said nothing for 1.0 s"), std::string::npos)
+      << report.failures(0).cause();
+  expect_overcome(report);
+  expect_nothing_left();
+}
+
+TEST(LiveBackend, WithNobodyLeftTheRunEndsWithItsCause) {
+  const Report report = run_in_worker(
+      kProgram, request({"faults=[{rank: 0, at_step: 3, kill: true}]", "job.layout.data=1"}));
+  expect_whole(report, 3);
+  ASSERT_EQ(report.failures_size(), 1);
   EXPECT_FALSE(report.failures(0).has_resumed_s());
-  EXPECT_EQ(report.micro_batches_lost(), 0u);
   EXPECT_FALSE(report.has_parameters_sha256());
   expect_nothing_left();
 }
 
-TEST(LiveBackend, ARankKilledFromOutsideIsNoticed) {
-  const std::jthread killer([] {
-    EXPECT_TRUE(eventually([] { return agents().size() == 4; }));
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
-    const auto found = agents();
-    if (!found.empty()) kill(found.back(), SIGKILL);
-  });
-  const Report report = run_in_worker(kProgram, request({"run.steps=1000"}));
-  EXPECT_LT(report.steps_completed(), 1000u);
-  ASSERT_EQ(report.failures_size(), 1);
-  EXPECT_NE(report.failures(0).cause().find("killed by signal 9"), std::string::npos);
-  expect_nothing_left();
-}
-
-TEST(LiveBackend, AKilledControllerLeavesNothingBehind) {
+TEST(LiveBackend, AKilledControllerLeavesNoProcessBehind) {
   ChildProcess controller(kProgram, {});
   ASSERT_TRUE(write_message(controller.channel(), request({"run.steps=1000"}).SerializeAsString()));
   ASSERT_TRUE(eventually([] { return agents().size() == 4; }));
-  ASSERT_TRUE(eventually(no_new_folder));  // all are connected
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   controller.signal(SIGKILL);
   EXPECT_EQ(controller.wait().signal, SIGKILL);
+  EXPECT_TRUE(eventually([] { return agents().empty(); }));
+  const RunFolder next;  // takes away the folder that was left
+  std::error_code ignored;
+  fs::remove_all(next.path(), ignored);
   expect_nothing_left();
 }
 
@@ -195,9 +254,9 @@ TEST(LiveBackend, RefusesWhatItCannotRun) {
   expect_failure(request({"live.text=/no/such/text"}), ErrorKind::bad_input, "live.text");
   expect_failure(request({"faults=[{rank: 1, at_time: 1 s, slow: 2}]"}), ErrorKind::bad_input,
                  "faults[0]");
-  RunRequest shadow = request({});
-  shadow.set_mode("shadow");
-  expect_failure(shadow, ErrorKind::usage, "shadow");
+  RunRequest dance = request({});
+  dance.set_mode("dance");
+  expect_failure(dance, ErrorKind::usage, "dance");
   RunRequest nccl = request({});
   nccl.set_fabric("nccl");
   expect_failure(nccl, ErrorKind::environment, "nccl");

@@ -58,7 +58,6 @@ TEST(Requirements, NamesTheKeyThatLiveModeCannotRun) {
 }
 
 TEST(Requirements, SaysWhatThisVersionOrMachineDoesNotHave) {
-  expect_refusal([](auto& r) { r.set_mode("approve"); }, ErrorKind::usage, "approve");
   expect_refusal([](auto& r) { r.set_fabric("nccl"); }, ErrorKind::environment, "nccl");
 }
 

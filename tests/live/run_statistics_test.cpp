@@ -20,6 +20,8 @@ StepReport report(double compute_s, double loss, std::uint64_t predictions) {
   out.set_compute(to_nanos(compute_s));
   out.set_loss_sum(loss);
   out.set_predictions(predictions);
+  out.set_gather_used(500);
+  out.set_gather_read(100);
   return out;
 }
 
@@ -53,6 +55,8 @@ TEST(RunStatistics, AddsUpCommittedSteps) {
   EXPECT_DOUBLE_EQ(out.breakdown().waiting(), 0.3 / 3);
   EXPECT_NEAR(out.breakdown().exposed_communication(), 1.8 / 3, 1e-12);
   EXPECT_NEAR(out.gpu_utilization(), 2.7 / 3, 1e-12);
+  EXPECT_EQ(out.embedding_gather_bytes(), 3 * 2 * 100);
+  EXPECT_EQ(out.embedding_gather_saved_bytes(), 3 * 2 * 400);
 }
 
 TEST(RunStatistics, FinalLossIsTheMeanOfTheLastFiveSteps) {

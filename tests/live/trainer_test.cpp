@@ -1,8 +1,9 @@
 #include "live/trainer.hpp"
 
-#include <array>
 #include <thread>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
@@ -33,6 +34,7 @@ constexpr std::int64_t kMs = 1'000'000;
 
 Scenario scenario(std::int64_t pace_ns) {
   Scenario out;
+  out.mutable_job()->mutable_model()->set_builtin("language-model");
   out.mutable_job()->set_sequence_length(32);
   out.mutable_job()->set_micro_batch(1);
   out.mutable_job()->set_global_batch(4);
@@ -58,13 +60,19 @@ Text text() {
 }
 
 struct Rig {
-  explicit Rig(std::int64_t pace_ns) : job(scenario(pace_ns)) {}
+  explicit Rig(std::int64_t pace_ns) : job(scenario(pace_ns)) { trainer.use(fabric); }
   Scenario job;
   Text bytes = text();
   std::unique_ptr<Device> device = make_cpu_device(1, 0.003);
-  LonelyFabric fabric;
-  Trainer trainer{job, bytes, *device, fabric};
+  std::shared_ptr<LonelyFabric> fabric = std::make_shared<LonelyFabric>();
+  Trainer trainer{job, bytes, *device};
 };
+
+void train(Trainer& trainer, std::shared_ptr<Fabric> fabric, const StepPlan& what, double& loss) {
+  trainer.use(std::move(fabric));
+  loss = trainer.run_step(what).loss_sum();
+  trainer.apply();
+}
 
 TEST(Trainer, ReportsEveryOperationOfAStep) {
   Rig rig(20 * kMs);
@@ -73,15 +81,50 @@ TEST(Trainer, ReportsEveryOperationOfAStep) {
   EXPECT_EQ(report.epoch(), 3u);
   EXPECT_EQ(report.predictions(), 3u * 32);
   EXPECT_GT(report.loss_sum(), 0);
-  ASSERT_EQ(report.ops_size(), 5);
+  ASSERT_EQ(report.ops_size(), 4);
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(report.ops(i).phase(), COMPUTE);
     EXPECT_EQ(report.ops(i).micro_batch(), static_cast<std::uint64_t>(i));
   }
   EXPECT_EQ(report.ops(3).phase(), GRADIENT);
   EXPECT_EQ(report.ops(3).bytes(), 4.0 * builtin_parameter_count());
-  EXPECT_EQ(report.ops(4).phase(), OPTIMIZER);
-  EXPECT_EQ(rig.fabric.calls, 1);
+  EXPECT_GT(report.gather_read(), 0);
+  EXPECT_GT(report.gather_used(), 10 * report.gather_read());
+  EXPECT_EQ(rig.fabric->calls, 1);
+  rig.trainer.apply();
+  const StepReport next = rig.trainer.run_step(plan(8, 0, 1.0));
+  ASSERT_EQ(next.ops_size(), 2);
+  EXPECT_EQ(next.ops(0).phase(), OPTIMIZER);  // of the step before
+  EXPECT_EQ(next.ops(0).start(), -next.ops(0).duration());
+}
+
+TEST(Trainer, NothingIsUpdatedBeforeTheStepIsFinal) {
+  Rig rig(20 * kMs);
+  const std::string before = rig.device->parameters_sha256();
+  rig.trainer.run_step(plan(0, 2, 1.0));
+  EXPECT_EQ(rig.device->parameters_sha256(), before);
+  rig.trainer.run_step(plan(0, 2, 1.0));  // it was not; done again
+  rig.trainer.apply();
+  Rig undisturbed(20 * kMs);
+  undisturbed.trainer.run_step(plan(0, 2, 1.0));
+  undisturbed.trainer.apply();
+  EXPECT_EQ(rig.device->parameters_sha256(), undisturbed.device->parameters_sha256());
+}
+
+TEST(Trainer, AnInterruptedStepSaysWhatItHadDone) {
+  Rig rig(20 * kMs);
+  {
+    std::jthread stopper([&] {
+      while (rig.trainer.snapshot().micro_batches_done() < 2) std::this_thread::yield();
+      rig.trainer.interrupt();
+    });
+    EXPECT_THROW(rig.trainer.run_step(plan(4, 1000, 1.0)), Stopped);
+  }
+  EXPECT_GE(rig.trainer.abandoned().ops_size(), 2);
+  EXPECT_TRUE(rig.trainer.abandoned().abandoned());
+  EXPECT_EQ(rig.trainer.abandoned().step(), 4u);
+  rig.trainer.resume();
+  EXPECT_EQ(rig.trainer.run_step(plan(4, 1, 1.0)).ops_size(), 2);
 }
 
 TEST(Trainer, AMicroBatchTakesAtLeastItsDeclaredCostOverTheSpeed) {
@@ -96,8 +139,8 @@ TEST(Trainer, AShareOfNothingStillExchangesAndUpdates) {
   empty.add_shares()->set_count(2);  // another rank's
   const StepReport report = rig.trainer.run_step(empty);
   EXPECT_EQ(report.predictions(), 0u);
-  EXPECT_EQ(report.ops_size(), 2);
-  EXPECT_EQ(rig.fabric.calls, 1);
+  EXPECT_EQ(report.ops_size(), 1);
+  EXPECT_EQ(rig.fabric->calls, 1);
 }
 
 TEST(Trainer, WorkThatThePaceCannotHoldFailsTheRun) {
@@ -136,46 +179,87 @@ TEST(Trainer, SnapshotCountsWhatIsDone) {
 
 TEST(Trainer, TrainingLowersTheLoss) {
   Rig rig(10 * kMs);
-  const double first = rig.trainer.run_step(plan(0, 2, 1.0)).loss_sum();
-  double last = first;
-  for (Step step = 1; step < 25; ++step) last = rig.trainer.run_step(plan(step, 2, 1.0)).loss_sum();
+  double first = 0, last = 0;
+  train(rig.trainer, rig.fabric, plan(0, 2, 1.0), first);
+  for (Step step = 1; step < 25; ++step) {
+    train(rig.trainer, rig.fabric, plan(step, 2, 1.0), last);
+  }
   EXPECT_LT(last, 0.7 * first);
 }
 
-TEST(Trainer, RanksThatShareTheWorkInAnyWayTrainTheSameModel) {
-  // Two ranks in this process, work split 3 + 1 and 1 + 3: equal parameters on both ranks of a
-  // run, and losses that agree up to the order of summation.
-  std::vector<double> losses;
-  for (const std::uint32_t first : {3u, 1u}) {
-    const RunFolder folder;
-    const std::vector<std::string> addresses{"unix:" + folder.path() + "/0",
-                                             "unix:" + folder.path() + "/1"};
-    GrpcFabric zero(0, 2, addresses[0], "t"), one(1, 2, addresses[1], "t");
-    zero.connect(addresses);
-    one.connect(addresses);
-    const Scenario job = scenario(10 * kMs);
-    const Text bytes = text();
-    std::array<double, 2> sums{};
-    std::array<std::string, 2> hashes;
-    const auto train = [&](Fabric& fabric) {
-      const auto device = make_cpu_device(1, 0.003);
-      Trainer trainer(job, bytes, *device, fabric);
-      for (Step step = 0; step < 10; ++step) {
-        StepPlan both = plan(step, first, 1.0);
-        both.add_shares()->set_first(first);
-        both.mutable_shares(1)->set_count(4 - first);
-        sums[fabric.rank()] = trainer.run_step(both).loss_sum();
-      }
-      hashes[fabric.rank()] = device->parameters_sha256();
-    };
-    {
-      std::jthread other([&] { train(one); });
-      train(zero);
-    }
-    EXPECT_EQ(hashes[0], hashes[1]);
-    losses.push_back(sums[0] + sums[1]);
+TEST(Trainer, TrainsTheTransformerToo) {
+  Scenario job = scenario(30 * kMs);
+  job.mutable_job()->mutable_model()->set_builtin("transformer");
+  const Text bytes = text();
+  const auto device = make_cpu_device(1, 0.003, "transformer");
+  const auto fabric = std::make_shared<LonelyFabric>();
+  Trainer trainer(job, bytes, *device);
+  double first = 0, last = 0;
+  train(trainer, fabric, plan(0, 2, 1.0), first);
+  for (Step step = 1; step < 15; ++step) train(trainer, fabric, plan(step, 2, 1.0), last);
+  EXPECT_LT(last, 0.7 * first);
+}
+
+/// Ranks in this process that train ten steps of four micro-batches; the hash of each. Rank 0 does
+/// `first` of them, and with one rank all.
+std::vector<std::string> train_together(std::uint32_t ranks, std::uint32_t first,
+                                        const Scenario& job, bool newcomer = false) {
+  const RunFolder folder;
+  std::vector<std::string> addresses;
+  std::vector<std::shared_ptr<GrpcFabric>> fabrics;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    addresses.push_back(fmt::format("unix:{}/{}", folder.path(), rank));
+    fabrics.push_back(std::make_shared<GrpcFabric>(rank, ranks, addresses.back(), "t"));
   }
-  EXPECT_NEAR(losses[0], losses[1], 1e-3 * losses[0]);
+  const Text bytes = text();
+  std::vector<std::string> hashes(ranks);
+  const auto work = [&](std::uint32_t rank) {
+    fabrics[rank]->connect(addresses);
+    const auto device = make_cpu_device(newcomer && rank == 0 ? 5 : 1, 0.003);
+    Trainer trainer(job, bytes, *device);
+    trainer.use(fabrics[rank]);
+    if (newcomer) trainer.share_state(ranks - 1);
+    for (Step step = 0; step < 10; ++step) {
+      StepPlan all = plan(step, ranks == 1 ? 4 : first, 1.0);
+      for (std::uint32_t other = 1; other < ranks; ++other) {
+        Share& share = *all.add_shares();
+        share.set_first(other == 1 ? first : 4);
+        share.set_count(other == 1 ? 4 - first : 0);
+      }
+      trainer.run_step(all);
+      trainer.apply();
+    }
+    hashes[rank] = device->parameters_sha256();
+  };
+  std::vector<std::jthread> threads;
+  for (std::uint32_t rank = 1; rank < ranks; ++rank) threads.emplace_back(work, rank);
+  work(0);
+  threads.clear();
+  return hashes;
+}
+
+TEST(Trainer, AReproducibleSumDoesNotDependOnWhoComputedIt) {
+  Scenario job = scenario(10 * kMs);
+  job.mutable_live()->set_reproducible(true);
+  const std::string alone = train_together(1, 4, job)[0];
+  for (const std::uint32_t ranks : {2u, 3u}) {
+    for (const std::uint32_t first : {3u, 1u}) {
+      for (const std::string& hash : train_together(ranks, first, job)) EXPECT_EQ(hash, alone);
+    }
+  }
+}
+
+TEST(Trainer, AnyOtherSumIsEqualOnAllRanksOfARun) {
+  const auto hashes = train_together(2, 3, scenario(10 * kMs));
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST(Trainer, ANewcomerTakesTheStateOfAPeer) {
+  Scenario job = scenario(10 * kMs);
+  job.mutable_live()->set_reproducible(true);
+  const auto hashes = train_together(2, 3, job, true);
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(hashes[0], train_together(1, 4, job)[0]);
 }
 
 }  // namespace

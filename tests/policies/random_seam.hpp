@@ -62,7 +62,7 @@ inline Action random_action(Dice& dice, std::size_t kind) {
     case 7:
       return SetCollectiveTable{job, dice.several([&dice] {
         return CollectiveRule{dice.pick(CollectiveKind::send_receive), dice.real(), dice.u32(),
-                              dice.pick(CollectiveAlgorithm::nvls)};
+                              dice.pick(CollectiveAlgorithm::halving_doubling), dice.u32()};
       })};
     case 8:
       return SetCodec{job, dice.several([&dice] {
@@ -104,8 +104,8 @@ struct RandomSamples {
     });
     collectives = dice.several([&] {
       return CollectiveSample{{0}, dice.pick(CollectiveKind::send_receive),
-                              dice.pick(CollectiveAlgorithm::nvls), dice.real(), dice.u32(),
-                              dice.real()};
+                              dice.pick(CollectiveAlgorithm::halving_doubling), dice.real(),
+                              dice.u32(), dice.real()};
     });
   }
   std::vector<DeviceSample> devices;

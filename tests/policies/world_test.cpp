@@ -140,6 +140,38 @@ TEST(World, ALostGpuIsNotFreeUntilItIsBack) {
   EXPECT_EQ(world.objection(numbered(0, PlaceJob{{1}, toy::gpus(1, 4)})), "GPU 1 is lost");
 }
 
+TEST(World, TheMicroBatchesOfALostReplicaGoToTheOthersUntilItIsBack) {
+  const Cluster cluster = toy::cluster();
+  World world(cluster);
+  world.apply(JobSubmitted{toy::job(), toy::gpus(0, 4)});
+  carry_out(world, numbered(0, ShiftMicrobatches{{0}, {12, 10, 8, 10}}, 3));
+  using Shares = std::vector<std::uint32_t>;
+  world.apply(RankLost{{0}, {2}});
+  EXPECT_EQ(world.jobs()[0].per_replica, (Shares{14, 13, 0, 13}));
+  EXPECT_TRUE(can_go_on(world.jobs()[0]));
+  EXPECT_TRUE(replica_lost(world.jobs()[0], 2));
+  EXPECT_EQ(world.objection(numbered(1, ShiftMicrobatches{{0}, {13, 13, 1, 13}})),
+            "replica 2 has lost a rank");
+  world.apply(StepDone{{0}, 3});  // the shift announced for it is void
+  EXPECT_EQ(world.jobs()[0].per_replica, (Shares{14, 13, 0, 13}));
+  world.apply(RankLost{{0}, {0}});
+  EXPECT_EQ(world.jobs()[0].per_replica, (Shares{0, 20, 0, 20}));
+  world.apply(RankBack{{0}, {2}});
+  EXPECT_EQ(world.jobs()[0].per_replica, (Shares{0, 13, 13, 14}));
+}
+
+TEST(World, SurvivorsWithoutTheMemoryCannotGoOn) {
+  const Cluster cluster = toy::cluster();
+  World world(cluster);
+  world.apply(JobSubmitted{toy::job(), toy::gpus(0, 4)});  // 40 micro-batches, at most 20 each
+  for (const std::uint32_t rank : {0u, 1u}) world.apply(RankLost{{0}, {rank}});
+  EXPECT_TRUE(can_go_on(world.jobs()[0]));
+  world.apply(RankLost{{0}, {2}});
+  EXPECT_FALSE(can_go_on(world.jobs()[0]));
+  world.apply(RankBack{{0}, {1}});
+  EXPECT_TRUE(can_go_on(world.jobs()[0]));
+}
+
 TEST(World, LinksGoDownAndUp) {
   const Cluster cluster = toy::cluster();
   World world(cluster);
@@ -210,6 +242,18 @@ RC_GTEST_PROP(WorldProperty, CountsAndSumsHold, (std::uint64_t seed)) {
     }
     check_invariants(world);
   }
+}
+
+TEST(JobSpec, ReplicaOfARankInBothOrders) {
+  JobSpec job;
+  job.tensor = 2, job.context = 2, job.pipeline = 3, job.data = 4;
+  EXPECT_EQ(job.ranks_per_replica(), 12u);
+  EXPECT_EQ(job.replica_of({11}), 0u);  // the last stage of the first replica
+  EXPECT_EQ(job.replica_of({12}), 1u);
+  job.pipeline_last = true;
+  EXPECT_EQ(job.replica_of({3}), 0u);
+  EXPECT_EQ(job.replica_of({4}), 1u);   // the first stage of the second replica
+  EXPECT_EQ(job.replica_of({16}), 0u);  // the second stage of the first
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/simgrid_engine.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
@@ -17,12 +18,12 @@ struct Bench {
         graph(loaded.scenario.job()) {
     for (std::uint32_t i = 0; i < graph.ranks(); ++i) placement.push_back({i});
     shares.assign(graph.data(), graph.micro_batches() / graph.data());
+    const BlockGroups groups = block_groups(graph, cluster, placement);
     for (const Block& block : graph.blocks()) {
-      prices.push_back(price(block, cluster.gpu_model(), Precision::bf16, graph.tensor(),
-                             cluster.shape().nvlink_latency, profile));
+      prices.push_back(price(block, cluster.gpu_model(), Precision::bf16, groups, profile));
     }
   }
-  Plan plan(const HardwareState& state = {}) const {
+  Plan plan(const HardwareState& state = {}) {
     return make_plan({.cluster = cluster, .graph = graph, .profile = profile,
                       .placement = placement, .state = state, .micro_batches = shares});
   }
@@ -84,9 +85,10 @@ class RingByMessages {
 /// Rails of 8 nodes in two units: a ring that crosses the spine twice.
 std::vector<double> by_messages_and_fluid(double bytes, double background) {
   return testing::numbers_in_child([=] {
-    const Bench bench(testing::small_scenario(8, 1, 8));
+    Bench bench(testing::small_scenario(8, 1, 8));
     const Plan plan = bench.plan();
-    Engine engine(1, bench.cluster.links() + static_cast<std::uint32_t>(plan.slots.size()));
+    const CommPhase& phase = plan.comms[plan.groups[0].ways[0].plan].phases[0];
+    SimGridEngine engine(1, bench.cluster.links() + static_cast<std::uint32_t>(plan.slots.size()));
     std::vector<GpuId> ring;
     for (std::uint32_t node = 0; node < 8; ++node) ring.push_back({node * 8});
     RingByMessages oracle(engine, bench, ring, bytes);
@@ -108,14 +110,12 @@ std::vector<double> by_messages_and_fluid(double bytes, double background) {
       began = engine.now();
       const std::uint32_t base = bench.cluster.links();
       std::vector<std::uint32_t> links;
-      for (const std::uint32_t slot : plan.rings[0].parts[0].links) links.push_back(base + slot);
+      for (const std::uint32_t slot : phase.parts[0].links) links.push_back(base + slot);
       for (std::uint32_t slot = 0; slot < plan.slots.size(); ++slot) {
         engine.set_bandwidth(base + slot, plan.slots[slot].bandwidth);
       }
-      const RingCost cost = ring_all_reduce(8);
-      const double latency = plan.rings[0].latency.value * cost.rounds;
-      engine.flow(links, bytes * cost.share, [&, latency](bool) {
-        engine.after(latency, [&] { fluid = engine.now() - began; });
+      engine.flow(links, bytes * phase.parts[0].share, [&](bool) {
+        engine.after(phase.latency.value, [&] { fluid = engine.now() - began; });
       });
       if (background > 0) {
         engine.flow(std::vector<std::uint32_t>{links.front()}, background, [](bool) {});
@@ -143,7 +143,7 @@ TEST(Iteration, RingAllReduceIsItsFormula) {
   const auto t = testing::numbers_in_child([] {
     Bench work(testing::small_scenario(8, 1, 4, {}, {"job.overlap=false"}));
     const Plan plan = work.plan();
-    Engine engine(hosts_needed(work.graph, false), 64);
+    SimGridEngine engine(hosts_needed(work.graph, false), 64);
     const HardwareState state;
     const IterationRun run = run_iteration({.engine = engine, .graph = work.graph, .plan = plan,
                                             .prices = work.prices, .state = state});
@@ -164,10 +164,8 @@ TEST(Iteration, PipelineWithoutCommunicationCostIsItsFormula) {
     Bench bench(testing::small_scenario(1, 4, 2, {}, {"job.overlap=false"}));
     for (BlockPrice& price : bench.prices) price = {{0.003}, {0}, {0}};
     Plan plan = bench.plan();
-    for (std::vector<CommPlan>* plans : {&plan.forward, &plan.backward, &plan.rings}) {
-      for (CommPlan& comm : *plans) comm = {};
-    }
-    Engine engine(hosts_needed(bench.graph, false), 64);
+    for (CommPlan& comm : plan.comms) comm = {};
+    SimGridEngine engine(hosts_needed(bench.graph, false), 64);
     const HardwareState state;
     const IterationRun run = run_iteration({.engine = engine, .graph = bench.graph, .plan = plan,
                                             .prices = bench.prices, .state = state});
@@ -181,7 +179,7 @@ TEST(Iteration, PipelineWithoutCommunicationCostIsItsFormula) {
 TEST(Iteration, RankThatSlowsMidwayIsExact) {
   const auto t = testing::numbers_in_child([] {
     Bench bench(testing::small_scenario(1, 1, 8));
-    Engine engine(hosts_needed(bench.graph, false), 64);
+    SimGridEngine engine(hosts_needed(bench.graph, false), 64);
     const HardwareState state;
     const Plan plan = bench.plan();
     const IterationRun calm = run_iteration({.engine = engine, .graph = bench.graph, .plan = plan,

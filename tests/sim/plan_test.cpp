@@ -30,6 +30,11 @@ class PlanTest : public ::testing::Test {
   std::vector<GpuId> placement_;
 };
 
+/// The flow of a stage's gradient all-reduce.
+WideFlow ring_of(const Plan& plan, std::uint32_t group) {
+  return plan.comms[plan.groups[group].ways[0].plan].phases[0].parts[0];
+}
+
 TEST_F(PlanTest, LikeReplicasAreOneClass) {
   const Plan plan = make(8, 1, 8);
   ASSERT_EQ(plan.classes.size(), 1u);
@@ -55,17 +60,18 @@ TEST_F(PlanTest, DegradedNicSetsItsReplicaApart) {
   ASSERT_EQ(plan.classes.size(), 2u);
   EXPECT_EQ(plan.classes[1].members, std::vector<std::uint32_t>{2});
   // Only the slowest link can bind a ring that nothing else shares.
-  ASSERT_EQ(plan.rings[0].parts.size(), 1u);
-  ASSERT_EQ(plan.rings[0].parts[0].links.size(), 1u);
-  const Slot& slot = plan.slots[plan.rings[0].parts[0].links[0]];
+  const WideFlow ring = ring_of(plan, 0);
+  ASSERT_EQ(ring.links.size(), 1u);
+  const Slot& slot = plan.slots[ring.links[0]];
   EXPECT_DOUBLE_EQ(slot.bandwidth, 50e9 * cost_profile("H100").network / 4);
 }
 
 TEST_F(PlanTest, FullDetailKeepsRailsApart) {
   const Plan plan = make(8, 1, 4, {}, true);
-  EXPECT_EQ(plan.tensor_hosts, 8u);
-  EXPECT_EQ(plan.rings[0].parts.size(), 8u);
-  EXPECT_EQ(make(8, 1, 4).rings[0].parts.size(), 1u);
+  EXPECT_EQ(plan.member_hosts, 8u);
+  EXPECT_EQ(plan.comms[plan.groups[0].ways[0].plan].phases[0].parts.size(), 8u);
+  const Plan folded = make(8, 1, 4);
+  EXPECT_EQ(folded.comms[folded.groups[0].ways[0].plan].phases[0].parts.size(), 1u);
 }
 
 TEST_F(PlanTest, PinnedLinksStayVisible) {
@@ -92,7 +98,7 @@ TEST_F(PlanTest, OneRingPerRailWhereNodesHoldSeveralMembers) {
   }
   // Nothing is busier than a NIC that carries one of the eight rings.
   const Plan plan = make(1, 1, 16);
-  EXPECT_DOUBLE_EQ(plan.rings[0].parts[0].share, 1.0 / 8);
+  EXPECT_DOUBLE_EQ(ring_of(plan, 0).share, 1.0 / 8 * 2 * 15 / 16);
   EXPECT_EQ(ring_channels(*cluster_, {{0}, {1}, {8}}).size(), 1u);
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <memory>
 
 #include <fmt/format.h>
 
@@ -14,12 +15,19 @@
 #include "policies/recorder.hpp"
 #include "policies/registry.hpp"
 #include "sim/sim_backend.hpp"
+#include "sim/trace_backend.hpp"
 #include "topologies/builder.hpp"
 
 namespace orrery::testing {
 namespace {
 
 constexpr char kGood = 'g', kBad = 'b';
+
+std::unique_ptr<RunBackend> make_backend(const RunRequest& request, const Cluster& cluster,
+                                         const ProgressSink& progress) {
+  if (!request.scenario().has_job()) return std::make_unique<TraceBackend>(request, cluster);
+  return std::make_unique<SimBackend>(request, cluster, progress);
+}
 
 Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   RunRequest request;
@@ -28,12 +36,12 @@ Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   request.set_timeline(options.timeline);
   const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
   const auto stack = make_stack(loaded.scenario, loaded.places);
-  SimBackend backend(request, cluster, {});
+  const std::unique_ptr<RunBackend> backend = make_backend(request, cluster, {});
   LogHeader header;
   header.set_format(kLogFormat);
   header.set_mode("sim");
   *header.mutable_scenario() = loaded.scenario;
-  Recorder recorder(backend, *stack, header, options.record);
+  Recorder recorder(*backend, *stack, header, options.record);
   Rng rng = policy_rng(loaded.scenario.run().seed());
   Context context{rng, {}};
   Report report;
@@ -42,7 +50,7 @@ Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   report.set_events(recorder.events());
   report.set_decision_log_sha256(recorder.log_sha256());
   report.set_decision_trace_sha256(recorder.trace_sha256());
-  backend.fill(report);
+  backend->fill(report);
   return report;
 }
 

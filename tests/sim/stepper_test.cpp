@@ -1,7 +1,12 @@
 #include "sim/stepper.hpp"
 
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
+#include "sim/free_engine.hpp"
+#include "sim/simgrid_engine.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
@@ -22,7 +27,7 @@ struct Ground {
 TEST(Stepper, EqualStatesAreSimulatedOnce) {
   const auto n = testing::numbers_in_child([] {
     Ground ground(testing::small_scenario(1, 1, 8));
-    Stepper stepper(ground.cluster, ground.graph, ground.placement, {});
+    Stepper stepper(ground.cluster, ground.graph, ground.placement, {}, simgrid_engine);
     const std::vector<std::uint32_t> even(8, 8);
     HardwareState slow;
     slow.slow[2] = 2;
@@ -38,10 +43,38 @@ TEST(Stepper, EqualStatesAreSimulatedOnce) {
   EXPECT_EQ(n.at(4), 2);
 }
 
+/// Durations without and with contention.
+std::vector<double> free_and_shared(const LoadedScenario& loaded) {
+  return testing::numbers_in_child([&] {
+    Ground ground(loaded);
+    const std::vector<std::uint32_t> even(ground.graph.data(),
+                                          ground.graph.micro_batches() / ground.graph.data());
+    Stepper free(ground.cluster, ground.graph, ground.placement, {}, free_engine);
+    Stepper shared(ground.cluster, ground.graph, ground.placement, {}, simgrid_engine);
+    return std::vector<double>{free.step({}, even)->run.duration,
+                               shared.step({}, even)->run.duration};
+  });
+}
+
+TEST(Stepper, WithoutContentionBothEnginesAgree) {
+  for (const char* shard : {"nothing", "optimizer", "parameters"}) {
+    const auto t = free_and_shared(testing::small_scenario(
+        8, 1, 8, {}, {std::string("job.layout.shard=") + shard}));
+    EXPECT_NEAR(t.at(0), t.at(1), 1e-9 * t.at(1)) << shard;
+  }
+}
+
+TEST(Stepper, ShippedExampleIsPricedWithinHalfAPercentWithoutAnEngineThatShares) {
+  const auto t = free_and_shared(load_scenario(
+      std::string(ORRERY_SOURCE_DIR) + "/examples/llama3-70b-512-h100.yaml", {}));
+  EXPECT_NEAR(t.at(0), t.at(1), 0.005 * t.at(1));
+}
+
 TEST(Stepper, FullDetailSimulatesEveryStep) {
   const auto n = testing::numbers_in_child([] {
     Ground ground(testing::small_scenario(1, 1, 8));
-    Stepper stepper(ground.cluster, ground.graph, ground.placement, {.full_detail = true});
+    Stepper stepper(ground.cluster, ground.graph, ground.placement, {.full_detail = true},
+                    simgrid_engine);
     const std::vector<std::uint32_t> even(8, 8);
     const double first = stepper.step({}, even)->run.duration;
     const double second = stepper.step({}, even)->run.duration;
@@ -54,7 +87,7 @@ TEST(Stepper, FullDetailSimulatesEveryStep) {
 TEST(Stepper, MovedMicroBatchesMoveTime) {
   const auto n = testing::numbers_in_child([] {
     Ground ground(testing::small_scenario(1, 1, 8));
-    Stepper stepper(ground.cluster, ground.graph, ground.placement, {});
+    Stepper stepper(ground.cluster, ground.graph, ground.placement, {}, simgrid_engine);
     std::vector<std::uint32_t> uneven(8, 8);
     uneven[0] = 4;
     uneven[1] = 12;
@@ -71,7 +104,7 @@ TEST(Stepper, MovedMicroBatchesMoveTime) {
 TEST(Stepper, SlowerNicHasLessBandwidth) {
   const auto n = testing::numbers_in_child([] {
     Ground ground(testing::small_scenario(1, 1, 8));
-    const Stepper stepper(ground.cluster, ground.graph, ground.placement, {});
+    const Stepper stepper(ground.cluster, ground.graph, ground.placement, {}, simgrid_engine);
     const LinkId nic = ground.cluster.nic_out({0}, 3);
     HardwareState state;
     state.link_slow[nic.value] = 4;

@@ -88,6 +88,24 @@ TEST(Build, FieldsAreCheckedAgainstEachOther) {
             "6:49: 'idle_power' is above 'max_power'");
 }
 
+TEST(Build, EachKindOfFabricHasItsKeys) {
+  const std::string node =
+      "nodes: 4\nnode: {gpu: H100, gpus_per_node: 8, nics_per_node: 8, nic_bandwidth: 50 GB/s}\n";
+  EXPECT_EQ(build(node + "fabric: {kind: flat}").shape().fabric, FabricKind::flat);
+  const Cluster ring = build(node + "fabric: {kind: ring, ring_link_bandwidth: 25 GB/s}");
+  EXPECT_EQ(ring.shape().fabric, FabricKind::ring);
+  EXPECT_EQ(ring.link(ring.ring_next({0}, 0)).bandwidth.value, 25e9);
+  EXPECT_EQ(refusal(node + "fabric: {kind: flat, spines: 3}"),
+            "3:30: 'spines' belongs to a fabric of kind fat-tree, not flat");
+  EXPECT_EQ(refusal(node + "fabric: {kind: ring}"),
+            "3:9: missing key 'ring_link_bandwidth' in fabric: a ring needs it");
+  EXPECT_EQ(refusal(node + "fabric: {spines: 2}"),
+            "3:9: missing key 'nodes_per_unit' in fabric: a fat-tree needs it");
+  EXPECT_EQ(build("preset: dgx-h100\nnodes: 4\nfabric: {kind: flat}").shape().fabric,
+            FabricKind::flat)
+      << "another kind by hand replaces the preset's whole shape";
+}
+
 TEST(Build, PlacesAreBelowTheEnclosingPath) {
   Topology topology;
   topology.set_preset("dgx-h10");

@@ -201,6 +201,50 @@ TEST(Cluster, LatencyCountsWhatIsPassed) {
   EXPECT_DOUBLE_EQ(cluster.latency({0}, {5 * 8 + 7}).value, 4e-6);
 }
 
+Cluster with_fabric(FabricKind kind, std::uint32_t nodes_per_domain = 1) {
+  Cluster::Shape shape = small_cluster().shape();
+  shape.fabric = kind;
+  shape.nodes_per_domain = nodes_per_domain;
+  return Cluster(small_cluster().gpu_model(), shape, {});
+}
+
+TEST(Cluster, FlatFabricJoinsAllNics) {
+  const Cluster cluster = with_fabric(FabricKind::flat);
+  EXPECT_EQ(cluster.links(), 2 * 88u + 2 * 11 * 4);
+  EXPECT_EQ(cluster.units(), 1u);
+  EXPECT_EQ(names(cluster, 0, 5), (Names{"node0/gpu0 out", "node0/gpu5 in"}));
+  EXPECT_EQ(names(cluster, 0, 87), (Names{"node0/nic0 out", "node10/nic3 in"}));
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {87}).value, 2e-6);
+}
+
+TEST(Cluster, RingGoesTheShorterWayRound) {
+  const Cluster cluster = with_fabric(FabricKind::ring);
+  EXPECT_EQ(cluster.links(), 2 * 88u + 2 * 11 * 4 + 2 * 11 * 4);
+  EXPECT_EQ(names(cluster, 0, 16),
+            (Names{"node0/nic0 out", "node0/ring0 next", "node1/ring0 next", "node2/nic0 in"}));
+  EXPECT_EQ(names(cluster, 0, 80),
+            (Names{"node0/nic0 out", "node0/ring0 back", "node10/nic0 in"}));
+  EXPECT_EQ(names(cluster, 0, 15),
+            (Names{"node0/gpu0 out", "node0/gpu7 in", "node0/nic3 out", "node0/ring3 next",
+                   "node1/nic3 in"}));
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {8}).value, 2e-6);
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {16}).value, 2.5e-6);
+  EXPECT_EQ(cluster.link(cluster.ring_back({3}, 1)).kind, LinkKind::ring_back);
+  EXPECT_EQ(cluster.link(cluster.ring_next({3}, 1)).bandwidth.value, 25e9);
+  std::set<std::string> seen;
+  for (std::uint32_t id = 0; id < cluster.links(); ++id) seen.insert(cluster.link_name({id}));
+  EXPECT_EQ(seen.size(), cluster.links());
+}
+
+TEST(Cluster, NvlinkDomainsSpanNodes) {
+  const Cluster cluster = with_fabric(FabricKind::fat_tree, 2);
+  EXPECT_EQ(cluster.domain_of({15}), 0u);
+  EXPECT_EQ(cluster.domain_of({16}), 1u);
+  EXPECT_EQ(names(cluster, 0, 15), (Names{"node0/gpu0 out", "node1/gpu7 in"}));
+  EXPECT_EQ(names(cluster, 0, 16), (Names{"node0/nic0 out", "node2/nic0 in"}));
+  EXPECT_DOUBLE_EQ(cluster.latency({0}, {15}).value, 1e-6);
+}
+
 TEST(Cluster, WithoutNvlinkPeersTalkOverPcie) {
   GpuModel gpu = small_cluster().gpu_model();
   gpu.nvlink = {0};

@@ -1,5 +1,8 @@
 #include "traces/model.hpp"
 
+#include <map>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
@@ -24,9 +27,36 @@ TEST(Model, ParameterCountsArePublished) {
   EXPECT_NEAR(parameter_count(preset("mt-nlg-530b")) / 530e9, 1, 0.005);
 }
 
+TEST(Model, ParameterCountsOfTheWholeCatalogueArePublished) {
+  // Totals as their authors state them, in billions.
+  const std::map<std::string, double> published = {
+      {"llama2-13b", 13.016},    {"bloom-176b", 176.247},   {"mpt-125m", 0.1253},
+      {"mpt-350m", 0.356},       {"mpt-760m", 0.7605},      {"mpt-1b", 1.316},
+      {"mpt-3b", 2.6518},        {"mpt-7b", 6.6589},        {"mpt-13b", 12.854},
+      {"mpt-30b", 29.9752},      {"mpt-70b", 64.862},       {"internlm-7b", 7.32},
+      {"nemotron4-15b", 15.6},   {"nemotron4-340b", 341},   {"grok1-314b", 314},
+      {"mixtral-8x7b", 46.7},    {"deepseek-v3", 671},      {"qwen3-30b-a3b", 30.5},
+      {"qwen3-235b-a22b", 235},  {"gpt-oss-120b", 116.83}};
+  for (const auto& [name, billions] : published) {
+    EXPECT_NEAR(parameter_count(preset(name)) / (billions * 1e9), 1, 0.014) << name;
+  }
+}
+
+TEST(Model, ATokenIsMultipliedWithTheActiveWeightsOnly) {
+  // Stated active parameters count the embedding table too, which no token is multiplied with.
+  const auto active = [](const std::string& name) {
+    const Model model = preset(name);
+    return active_weights(model) + double{1} * model.vocabulary() * model.hidden();
+  };
+  EXPECT_NEAR(active("deepseek-v3") / 37e9, 1, 0.02);
+  EXPECT_NEAR(active("qwen3-235b-a22b") / 22e9, 1, 0.02);
+  EXPECT_NEAR(active("qwen3-30b-a3b") / 3.3e9, 1, 0.02);
+  EXPECT_NEAR(active("mixtral-8x7b") / 12.9e9, 1, 0.02);
+}
+
 TEST(Model, EveryPresetResolves) {
-  EXPECT_GE(model_names().size(), 8u);
-  for (const std::string& name : model_names()) EXPECT_GT(parameter_count(preset(name)), 1e9);
+  EXPECT_GE(model_names().size(), 28u);
+  for (const std::string& name : model_names()) EXPECT_GT(parameter_count(preset(name)), 1e8);
 }
 
 TEST(Model, ResolvingTwiceChangesNothing) {
@@ -71,6 +101,25 @@ TEST(Model, TheBuiltInModelHasNoShapeOfItsOwn) {
   EXPECT_EQ(parameter_count(model), builtin_parameter_count());
   model.set_layers(3);
   EXPECT_THROW(resolve(model, SourceMap{}, "job.model"), Error);
+}
+
+TEST(Model, TheBuiltInTransformerCostsWhatAModelOfItsShapeCosts) {
+  using M = BuiltinTransformer;
+  Model shape;
+  shape.set_layers(M::layers);
+  shape.set_hidden(M::hidden);
+  shape.set_heads(M::heads);
+  shape.set_feed_forward(M::feed_forward);
+  shape.set_vocabulary(M::vocabulary);
+  resolve(shape, SourceMap{}, "job.model");
+  Model builtin;
+  builtin.set_builtin("transformer");
+  EXPECT_EQ(parameter_count(builtin), parameter_count(shape));
+  const BuiltinCost cost = builtin_cost("transformer", 100);
+  const double table = double{M::vocabulary} * M::hidden;
+  const double norms = (2.0 * M::layers + 1) * M::hidden;
+  EXPECT_DOUBLE_EQ(cost.forward_flop, 2 * (cost.parameters - table - norms) +
+                                          2.0 * M::layers * M::hidden * 100);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <rapidcheck/gtest.h>
+
 #include "tests/traces/small_job.hpp"
 #include "traces/step_graph.hpp"
 
@@ -147,6 +149,119 @@ TEST(StepProgram, BubbleOfEqualStages) {
     EXPECT_DOUBLE_EQ((total - 3 * count) / total,
                      (pipeline - 1.0) / (count + pipeline - 1.0));
   }
+}
+
+/// Any layout that fits eight layers.
+Job any_job() {
+  const auto pipeline = *rc::gen::element(1u, 2u, 3u, 4u, 8u);
+  const auto data = *rc::gen::element(1u, 2u, 4u);
+  const auto count = *rc::gen::inRange(1u, 14u);
+  Job job = small_job(*rc::gen::element(1u, 2u), pipeline, data, data * count);
+  Layout& layout = *job.mutable_layout();
+  layout.set_context(*rc::gen::element(1u, 2u));
+  if (pipeline > 1 && pipeline <= 4) layout.set_chunks(*rc::gen::inRange(1u, 8 / pipeline + 1));
+  if (layout.chunks() <= 1 && *rc::gen::arbitrary<bool>()) layout.set_schedule("zero-bubble");
+  layout.set_shard(*rc::gen::element<std::string>("nothing", "optimizer", "gradients",
+                                                  "parameters"));
+  if (*rc::gen::arbitrary<bool>()) layout.set_shard_group(2 - data % 2);
+  job.set_overlap(*rc::gen::arbitrary<bool>());
+  job.mutable_overlaps()->set_parameters(*rc::gen::arbitrary<bool>());
+  job.mutable_overlaps()->set_pipeline(*rc::gen::arbitrary<bool>());
+  if (*rc::gen::arbitrary<bool>()) {
+    job.mutable_input()->set_read(1'000'000);
+    job.mutable_input()->set_prefetch(*rc::gen::inRange(0u, 4u));
+  }
+  return job;
+}
+
+RC_GTEST_PROP(StepProgram, StagesOfAnyLayoutFitTogether, ()) {
+  StepGraph graph(any_job());
+  const std::uint32_t count = graph.micro_batches() / graph.data();
+  using Key = std::tuple<std::uint32_t, std::uint32_t, Phase, std::uint32_t, std::uint32_t>;
+  std::map<Key, double> sent, received;
+  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+    const std::vector<Op>& ops = graph.program(stage, count).ops;
+    for (std::uint32_t i = 0; i < ops.size(); ++i) {
+      const Op& op = ops[i];
+      for (const std::uint32_t before : op.after) RC_ASSERT(before < i);
+      const auto peer = static_cast<std::uint32_t>(op.peer_stage);
+      if (op.kind == OpKind::send) {
+        RC_ASSERT(sent.emplace(Key{stage, peer, op.phase, op.micro_batch, op.chunk},
+                               op.bytes.value).second);
+      }
+      if (op.kind == OpKind::receive) {
+        RC_ASSERT(received.emplace(Key{peer, stage, op.phase, op.micro_batch, op.chunk},
+                                   op.bytes.value).second);
+      }
+    }
+  }
+  RC_ASSERT(sent == received);
+  RC_ASSERT(sent.size() == 2u * count * (graph.pipeline() * graph.chunks() - 1));
+}
+
+std::map<std::tuple<Phase, Communicator, OpCollective>, double> exchanged(const Job& job) {
+  StepGraph graph(job);
+  std::map<std::tuple<Phase, Communicator, OpCollective>, double> bytes;
+  for (const Op& op : graph.program(0, graph.micro_batches() / graph.data()).ops) {
+    if (op.kind != OpKind::collective) continue;
+    bytes[{op.phase, op.communicator, op.collective}] += op.bytes.value;
+  }
+  return bytes;
+}
+
+/// Bytes of what each kind of sharding moves in a step of four micro-batches.
+TEST(StepProgram, ShardingMovesWhatItsPaperSays) {
+  using enum OpCollective;
+  using C = Communicator;
+  Job job = small_job(1, 1, 4, 16);
+  const double parameters = exchanged(job)[{Phase::gradient, C::gradient, all_reduce}];
+  job.mutable_layout()->set_shard("optimizer");
+  auto moved = exchanged(job);
+  EXPECT_NEAR((moved[{Phase::gradient, C::shard, reduce_scatter}]), parameters, 1);
+  EXPECT_NEAR((moved[{Phase::parameters, C::shard, all_gather}]), parameters, 1);
+  job.mutable_layout()->set_shard("gradients");
+  moved = exchanged(job);
+  EXPECT_NEAR((moved[{Phase::gradient, C::shard, reduce_scatter}]), 4 * parameters, 1);
+  EXPECT_NEAR((moved[{Phase::parameters, C::shard, all_gather}]), parameters, 1);
+  job.mutable_layout()->set_shard("parameters");
+  moved = exchanged(job);
+  EXPECT_NEAR((moved[{Phase::forward, C::shard, all_gather}]), 4 * parameters, 1);
+  EXPECT_NEAR((moved[{Phase::backward, C::shard, all_gather}]), 4 * parameters, 1);
+  EXPECT_NEAR((moved[{Phase::gradient, C::shard, reduce_scatter}]), 4 * parameters, 1);
+  job.mutable_layout()->set_shard_group(2);
+  moved = exchanged(job);
+  EXPECT_NEAR((moved[{Phase::gradient, C::replicate, all_reduce}]), parameters / 2, 1);
+}
+
+TEST(StepProgram, GradientsOfExpertsGoToThoseWithTheSameExperts) {
+  Job job = small_job(1, 1, 4, 16);
+  Experts& experts = *job.mutable_model()->mutable_experts();
+  experts.set_count(8);
+  experts.set_top_k(2);
+  job.mutable_layout()->set_expert(2);
+  auto moved = exchanged(job);
+  using enum OpCollective;
+  const double all = moved[{Phase::gradient, Communicator::gradient, all_reduce}] +
+                     moved[{Phase::gradient, Communicator::expert_gradient, all_reduce}];
+  StepGraph graph(job);
+  EXPECT_NEAR(all, graph.memory(0, 4).gradients.value, 1);
+  // Four of the eight experts: three matrices in each of eight layers.
+  EXPECT_NEAR((moved[{Phase::gradient, Communicator::expert_gradient, all_reduce}]),
+              8.0 * 4 * 3 * 1024 * 4096 * 2, 1e6);
+}
+
+TEST(StepProgram, DataIsReadAheadOfItsUse) {
+  Job job = small_job(1, 2, 1, 6);
+  job.mutable_input()->set_read(1'000'000);
+  job.mutable_input()->set_prefetch(2);
+  StepGraph graph(job);
+  std::vector<std::uint32_t> read;
+  for (const Op& op : graph.program(0, 6).ops) {
+    if (op.kind == OpKind::read) read.push_back(op.micro_batch);
+  }
+  // Two were there; two of the next step are read in this one.
+  EXPECT_EQ(read, (std::vector<std::uint32_t>{2, 3, 4, 5, 6, 7}));
+  for (const Op& op : graph.program(1, 6).ops) EXPECT_NE(op.kind, OpKind::read);
 }
 
 TEST(StepProgram, ReplicaWithoutWorkStillExchangesGradients) {

@@ -1,0 +1,66 @@
+// The codecs one by one; callers use make_codec() of codec.hpp.
+#pragma once
+
+#include "live/codec/codec.hpp"
+
+namespace orrery::live {
+
+class CodecOfRule : public GradientCodec {
+ public:
+  explicit CodecOfRule(const CodecRule& rule) : rule_(rule) {}
+  const CodecRule& rule() const override { return rule_; }
+
+ protected:
+  const CodecRule rule_;
+};
+
+/// fp32 as it is.
+class PlainCodec : public CodecOfRule {
+  using CodecOfRule::CodecOfRule;
+  void write(std::span<const float> values, std::vector<float>&,
+             std::span<std::byte> code) const override;
+  bool read(std::span<const std::byte> code, std::span<float> values) const override;
+};
+
+/// bf16 and fp16: two bytes a value, little-endian.
+class HalfCodec : public CodecOfRule {
+  using CodecOfRule::CodecOfRule;
+  void write(std::span<const float> values, std::vector<float>&,
+             std::span<std::byte> code) const override;
+  bool read(std::span<const std::byte> code, std::span<float> values) const override;
+};
+
+/// int8: all scales (fp32), then one signed byte a value.
+class Int8Codec : public CodecOfRule {
+  using CodecOfRule::CodecOfRule;
+  void write(std::span<const float> values, std::vector<float>&,
+             std::span<std::byte> code) const override;
+  bool read(std::span<const std::byte> code, std::span<float> values) const override;
+};
+
+/// int4: all scales (bf16), then two values a byte, the first in the low half.
+class Int4Codec : public CodecOfRule {
+  using CodecOfRule::CodecOfRule;
+  void write(std::span<const float> values, std::vector<float>&,
+             std::span<std::byte> code) const override;
+  bool read(std::span<const std::byte> code, std::span<float> values) const override;
+};
+
+/// top_k: the indices (uint32, ascending), then the values (fp32) of the largest magnitudes; of
+/// equal ones the first. NaN counts as larger than infinity.
+class TopKCodec : public CodecOfRule {
+  using CodecOfRule::CodecOfRule;
+  void write(std::span<const float> values, std::vector<float>&,
+             std::span<std::byte> code) const override;
+  bool read(std::span<const std::byte> code, std::span<float> values) const override;
+};
+
+/// power_sgd: left factor, then right factor, both fp32 and row-major (power_sgd.hpp).
+class PowerSgdCodec : public CodecOfRule {
+  using CodecOfRule::CodecOfRule;
+  void write(std::span<const float> values, std::vector<float>& basis,
+             std::span<std::byte> code) const override;
+  bool read(std::span<const std::byte> code, std::span<float> values) const override;
+};
+
+}  // namespace orrery::live

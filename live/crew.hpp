@@ -1,0 +1,90 @@
+// The ranks of a run under the control core: carries statuses and directives between the agents'
+// processes and the coordinator, notices who dies, starts replacements. The live backend asks it
+// what has happened and tells it what to do next. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "live/agent_group.hpp"
+#include "policies/membership/coordinator.hpp"
+
+namespace orrery::live {
+
+/// `was_member`: it took part in the epoch; else a replacement that never joined.
+struct RankDied { RankDeath death; bool was_member = false; };
+/// What the control core does, in the order of happening, among what the agents say.
+using CrewEvent =
+    std::variant<Incoming, RankDied, membership::Revoked, membership::Agreed, membership::Formed,
+                 membership::Committed, membership::Decided, membership::Aborted,
+                 membership::Stuck>;
+
+class Crew {
+ public:
+  /// Starts the agents and waits until they are linked up. Throws an environment Error if one of
+  /// them cannot.
+  Crew(const std::string& program, const Scenario& scenario, std::uint32_t ranks);
+
+  /// What has happened, at the latest at `deadline`, or as soon as there is anything. Throws what
+  /// a rank reports as an error of its own, and an environment Error when the ranks cannot be
+  /// linked up in many attempts.
+  std::vector<CrewEvent> wait(Clock::time_point deadline);
+
+  bool ready() const { return coordinator_.ready(); }
+  bool running() const { return coordinator_.running(); }
+  std::uint64_t epoch() const { return coordinator_.epoch(); }
+  /// Ranks of the epoch, ascending; a plan's shares are in this order.
+  std::vector<std::uint32_t> members() const;
+  /// Lets the members work on the next step; `plan` gives each rank its own. Only while ready().
+  void work(const std::function<StepPlan(std::uint32_t rank)>& plan);
+  /// See Coordinator.
+  void propose(std::uint64_t number);
+
+  /// A replacement for a lost rank will be started. A rank whose replacements die three times
+  /// before they join gets no more.
+  void replace(std::uint32_t rank);
+  void kill(std::uint32_t rank) { agents_.kill(rank); }
+
+  /// Ends the run after `steps` committed steps and collects the hash of the parameters of every
+  /// rank that holds them, by rank; also who died meanwhile.
+  struct Parting {
+    std::map<std::uint32_t, std::string> hashes;
+    std::vector<RankDeath> deaths;
+  };
+  Parting finish(Step steps);
+  void send_stop(const std::string& reason) { agents_.send_stop(reason, false); }
+
+ private:
+  using Seat = membership::Seat;
+  void take(const Incoming& incoming, std::vector<CrewEvent>& events);
+  void note_happenings(std::vector<CrewEvent>& events);
+  RankDied note_loss(const membership::Lost& lost);
+  void note_end(const Seat& seat, std::vector<CrewEvent>& events);
+  void send_directives();
+  void start_replacements();
+  Nanos now() const { return since(born_); }
+  Seat seat(std::uint32_t rank) const { return {rank, agents_.life(rank)}; }
+
+  const Clock::time_point born_ = Clock::now();
+  const Nanos timeout_;
+  AgentGroup agents_;
+  membership::Coordinator coordinator_;
+  std::set<Seat> were_members_;                  ///< of any epoch
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint64_t>> heard_;  ///< life and beat
+  std::map<std::uint32_t, std::string> addresses_;  ///< by rank, of the newest epoch entered
+  std::map<std::uint32_t, StepPlan> plans_;      ///< of the step under way
+  /// Newest directive sent: seat, epoch, number.
+  std::map<std::uint32_t, std::tuple<Seat, std::uint64_t, std::uint64_t>> sent_;
+  std::set<Seat> dead_;                          ///< what else comes from them is too late
+  std::set<std::uint32_t> wanted_;               ///< ranks to be replaced
+  std::map<std::uint32_t, int> attempts_;        ///< replacements started since it last joined
+  int futile_ = 0;                               ///< epochs since the last commit or loss
+};
+
+}  // namespace orrery::live

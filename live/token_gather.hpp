@@ -1,0 +1,48 @@
+// Which rows of the embedding table a micro-batch needs: each distinct token once, however often
+// it occurs, and for every position where its row then stands. Real text repeats itself, so the
+// table is read (and its gradient written) far less often than once a token. Immutable.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <Eigen/Core>
+
+namespace orrery::live {
+
+class TokenGather {
+ public:
+  explicit TokenGather(std::span<const std::uint8_t> tokens);
+
+  /// The distinct tokens, ascending.
+  std::span<const std::uint8_t> rows() const { return rows_; }
+  /// For every token the index of its row in rows().
+  std::span<const std::uint8_t> slots() const { return slots_; }
+
+ private:
+  std::vector<std::uint8_t> rows_, slots_;
+};
+
+/// The rows of `table` (one column a token) that `gather` names, each read once.
+template <class T, class Table>
+Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> gather_rows(const Table& table,
+                                                             const TokenGather& gather) {
+  const auto count = static_cast<Eigen::Index>(gather.rows().size());
+  Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> rows(table.rows(), count);
+  for (Eigen::Index i = 0; i < count; ++i) {
+    rows.col(i) = table.col(gather.rows()[static_cast<std::size_t>(i)]);
+  }
+  return rows;
+}
+
+/// Adds the gradient of gathered rows to the table's, each once.
+template <class T, class Table>
+void scatter_rows(const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>& rows,
+                  const TokenGather& gather, Table&& table) {
+  for (Eigen::Index i = 0; i < rows.cols(); ++i) {
+    table.col(gather.rows()[static_cast<std::size_t>(i)]) += rows.col(i);
+  }
+}
+
+}  // namespace orrery::live

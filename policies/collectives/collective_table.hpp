@@ -1,0 +1,25 @@
+// Sets every job's table of collectives once, as it starts, to fixed thresholds from the scenario;
+// without any to "automatic" for all kinds. Registered as `collective-table`; one thread.
+#pragma once
+
+#include <vector>
+
+#include "policies/policy.hpp"
+
+namespace orrery {
+
+class CollectiveTablePolicy : public Policy {
+ public:
+  Needs needs() const override;
+  void start(Context& context, const Cluster& cluster,
+             const google::protobuf::Message* parameters) override;
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  void save(Archive& archive) const override;
+  void load(const Archive& archive) override;
+
+ private:
+  CollectiveTable table_;
+  std::vector<JobId> told_;  ///< running jobs that have the table
+};
+
+}  // namespace orrery

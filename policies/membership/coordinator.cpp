@@ -1,0 +1,184 @@
+#include "policies/membership/coordinator.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace orrery::membership {
+
+Coordinator::Coordinator(const Options& options, const Journal& journal)
+    : options_(options),
+      restarted_(journal.epoch > 0),
+      epoch_(journal.epoch),
+      committed_(journal.committed),
+      committed_in_(journal.committed_in),
+      proposed_(journal.decided),
+      decided_(journal.decided),
+      in_force_(journal.decided) {}
+
+template <class Condition>
+bool Coordinator::all_members(Condition condition) const {
+  return std::all_of(peers_.begin(), peers_.end(), [&](const auto& entry) {
+    const Peer& peer = entry.second;
+    return !peer.member || (peer.newest.epoch == epoch_ && condition(peer.newest));
+  });
+}
+
+bool Coordinator::broken() const {
+  return !all_members([](const Status& status) { return !status.broken; });
+}
+
+bool Coordinator::newcomers() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [](const auto& entry) { return !entry.second.member; });
+}
+
+void Coordinator::hear(const Status& status, Nanos now) {
+  const auto found = peers_.find(status.from.rank);
+  if (found != peers_.end()) {
+    const Status& newest = found->second.newest;
+    if (std::pair(status.from, status.beat) <= std::pair(newest.from, newest.beat)) return;
+    if (status.from != newest.from) remove(newest.from, false);
+  }
+  Peer& peer = peers_[status.from.rank];
+  peer.newest = status;
+  peer.heard = now;
+  review();
+}
+
+void Coordinator::gone(const Seat& seat) { remove(seat, false); }
+
+void Coordinator::remove(const Seat& seat, bool silent) {
+  const auto found = peers_.find(seat.rank);
+  if (found == peers_.end() || found->second.newest.from != seat) return;
+  const bool member = found->second.member;
+  peers_.erase(found);
+  happened_.push_back(Lost{seat, silent});
+  if (phase_ == Phase::gathering) return review();
+  if (member) gather();
+}
+
+void Coordinator::tick(Nanos now) {
+  if (!began_) began_ = now;
+  const Nanos away = now - looked_.value_or(now);
+  looked_ = now;
+  std::vector<Seat> silent;
+  for (auto& [rank, peer] : peers_) {
+    if (away > options_.timeout / 2) peer.heard += away;
+    if (now - peer.heard > options_.timeout) silent.push_back(peer.newest.from);
+  }
+  for (const Seat& seat : silent) remove(seat, true);
+  const bool patient = now - *began_ <= options_.timeout;
+  if (phase_ == Phase::waiting && restarted_ && !patient && !peers_.empty()) gather();
+}
+
+void Coordinator::propose(std::uint64_t number) {
+  ensure(running() && number > proposed_, "decisions are proposed in order, to members");
+  proposed_ = number;
+  ++number_;
+  review();
+}
+
+void Coordinator::work() {
+  ensure(ready(), "a step begins when the one before is final");
+  phase_ = Phase::working;
+  in_force_ = decided_;  // one that is agreed on during the step waits for the next
+  ++number_;
+}
+
+/// Does what the newest statuses allow.
+void Coordinator::review() {
+  if (phase_ == Phase::waiting && peers_.size() == options_.ranks) gather();
+  if (phase_ == Phase::gathering) agree();
+  if (phase_ == Phase::linking) {
+    if (broken()) return gather();
+    if (!all_members([](const Status& status) { return status.linked; })) return;
+    phase_ = Phase::idle;
+    happened_.push_back(Formed{epoch_, members_});
+  }
+  if (proposed_ > decided_ && running() &&
+      all_members([this](const Status& status) { return status.acknowledged >= proposed_; })) {
+    decided_ = proposed_;
+    ++number_;
+    happened_.push_back(Decided{decided_});
+  }
+  if (phase_ == Phase::working && all_members([this](const Status& status) {
+        return status.reduced && status.applied == committed_;
+      })) {
+    commit();
+  }
+  if (running() && (broken() || (phase_ == Phase::idle && newcomers()))) gather();
+}
+
+void Coordinator::commit() {
+  happened_.push_back(Committed{committed_, epoch_});
+  ++committed_;
+  committed_in_ = epoch_;
+  phase_ = Phase::idle;
+  ++number_;
+}
+
+/// Revokes the present epoch; everyone who is there is a candidate for the next.
+void Coordinator::gather() {
+  if (proposed_ > decided_) happened_.push_back(Aborted{std::exchange(proposed_, decided_)});
+  ++epoch_;
+  number_ = 0;
+  members_.clear();
+  for (auto& [rank, peer] : peers_) peer.member = false;
+  phase_ = Phase::gathering;
+  happened_.push_back(Revoked{epoch_});
+}
+
+/// Fixes the members when all candidates have given up what was before.
+void Coordinator::agree() {
+  if (peers_.size() < options_.quorum || peers_.empty()) return;
+  std::optional<std::uint32_t> source;
+  bool share = false;
+  for (const auto& [rank, peer] : peers_) {
+    if (peer.newest.epoch != epoch_) return;
+    const bool holds = peer.newest.whole && peer.newest.applied == committed_;
+    if (holds && !source) source = rank;
+    share = share || !holds;
+  }
+  if (!source) {
+    happened_.push_back(Stuck{});
+    return;
+  }
+  source_ = *source;
+  share_ = share;
+  for (auto& [rank, peer] : peers_) {
+    peer.member = true;
+    members_.push_back(peer.newest.from);
+  }
+  phase_ = Phase::linking;
+  ++number_;
+  happened_.push_back(Agreed{epoch_});
+}
+
+std::optional<Directive> Coordinator::directive(std::uint32_t rank) const {
+  const auto found = peers_.find(rank);
+  if (found == peers_.end() || phase_ == Phase::waiting) return std::nullopt;
+  if (phase_ != Phase::gathering && !found->second.member) return std::nullopt;
+  return Directive{.to = found->second.newest.from,
+                   .epoch = epoch_,
+                   .number = number_ + 1,
+                   .committed = committed_,
+                   .committed_in = committed_in_,
+                   .members = members_,
+                   .source = source_,
+                   .share = share_,
+                   .work = phase_ == Phase::working,
+                   .proposed = proposed_,
+                   .decided = in_force_};
+}
+
+std::vector<std::uint32_t> Coordinator::peers() const {
+  std::vector<std::uint32_t> ranks;
+  for (const auto& [rank, peer] : peers_) ranks.push_back(rank);
+  return ranks;
+}
+
+std::vector<Happening> Coordinator::take() { return std::exchange(happened_, {}); }
+
+}  // namespace orrery::membership

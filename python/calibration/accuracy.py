@@ -1,0 +1,244 @@
+"""Writes the part of docs/accuracy.md about whole training runs: what `orrery predict` says of the
+rows of measured.csv against what was measured.
+
+    python3 python/calibration/accuracy.py            # print, and write the part of the page
+    python3 python/calibration/accuracy.py --check    # fail if the page says something else
+"""
+
+import argparse
+import collections
+import sys
+
+import fit_stacks
+import numpy as np
+import page
+import runs
+
+PART = "training runs"
+P90, P97_5 = 1.2815515655446004, 1.959963984540054
+LOW = ("fp8", "mxfp8", "nvfp4")
+
+
+def number(row, name, otherwise=0.0):
+    try:
+        return float(row[name])
+    except ValueError:
+        return otherwise
+
+
+def flop(row):
+    """Of a step, recomputation included, attention without its causal half: what the yardstick's
+    one rate is a rate of."""
+    hidden, layers, tokens = (number(row, n) for n in ("hidden", "layers", "seq_len"))
+    heads, kv_heads = number(row, "heads"), number(row, "kv_heads", number(row, "heads"))
+    attention = 2 * hidden * hidden * (1 + kv_heads / heads)
+    mlp = (3 if row["gated_mlp"] == "1" else 2) * hidden * number(row, "ffn")
+    mlp *= number(row, "moe_topk", 1.0) if row["moe_experts"] else 1
+    scores = 2 * 2 * number(row, "seq_len") * hidden
+    layer = 2 * (attention + mlp) + scores
+    table = 2 * hidden * number(row, "vocab")
+    again = layer if row["recompute"] == "full" else 0
+    again = scores if row["recompute"].startswith("selective") else again
+    return number(row, "gbs") * tokens * (layers * (3 * layer + again) + 3 * table)
+
+
+def software(row):
+    """The family of a framework: its name without the year."""
+    return row["framework"].rstrip("0123456789. r").split("/")[0]
+
+
+def rate_key(row):
+    return runs.family(row["gpu"]), any(low in row["precision"].lower() for low in LOW)
+
+
+def yardstick(rows, fitted):
+    """Seconds at one FLOP/s per GPU type, precision and framework family of the `fitted` rows;
+    where the family has none, of all of them on that GPU."""
+    rates = collections.defaultdict(list)
+    for row in fitted:
+        rate = np.log(flop(row) / int(row["n_gpus"]) / row["measured"])
+        rates[rate_key(row), software(row)].append(rate)
+        rates[rate_key(row)].append(rate)
+        rates[rate_key(row)[0]].append(rate)
+
+    def seconds(row):
+        for key in ((rate_key(row), software(row)), rate_key(row), rate_key(row)[0]):
+            if key in rates:
+                return flop(row) / int(row["n_gpus"]) / np.exp(np.mean(rates[key]))
+        return float("nan")
+
+    return np.array([seconds(row) for row in rows])
+
+
+def spearman(a, b):
+    if len(a) < 3:
+        return float("nan")
+    rank_a, rank_b = np.argsort(np.argsort(a)), np.argsort(np.argsort(b))
+    return float(np.corrcoef(rank_a, rank_b)[0, 1])
+
+
+def percent(value):
+    return "" if np.isnan(value) else f"{100 * value:.1f}%"
+
+
+def error_cells(predicted, measured):
+    error = predicted / measured - 1
+    rank = spearman(predicted, measured)
+    return [percent(np.abs(error).mean()), percent(np.abs(error).max()), percent(error.mean()),
+            "" if np.isnan(rank) else f"{rank:.2f}"]  # fmt: skip
+
+
+def table(head, lines):
+    text = "| " + " | ".join(head) + " |\n" + "|---" * len(head) + "|\n"
+    return text + "".join("| " + " | ".join(map(str, line)) + " |\n" for line in lines)
+
+
+def by(keys):
+    """Indices by key, in order of first appearance."""
+    groups = collections.defaultdict(list)
+    for i, key in enumerate(keys):
+        groups[key].append(i)
+    return {key: np.array(each) for key, each in groups.items()}
+
+
+def source_table(rows, predicted, fitted):
+    """One line per source and framework: the shipped factors, and the yardstick beside them."""
+    measured = np.array([row["measured"] for row in rows])
+    constant = yardstick(rows, fitted)
+    lines = []
+    for (source, framework), at in by([(r["source_key"], r["framework"]) for r in rows]).items():
+        role = "fitted" if rows[at[0]]["split"] == "calibration" else "not fitted"
+        constant_error = np.abs(constant[at] / measured[at] - 1)
+        lines.append([source, framework, len(at), role, *error_cells(predicted[at], measured[at]),
+                      percent(constant_error.mean())])
+    return table(("source", "framework", "rows", "", "mean", "max", "bias", "rank", "yardstick"),
+                 lines)
+
+
+def left_out_table(fit, keys, residual):
+    """Rows predicted by factors and rates that have not seen the rows of the same key."""
+    measured = np.exp(fit.measured)
+    lines = []
+    for key, at in by(keys).items():
+        others = [row for row, k in zip(fit.rows, keys) if k != key]
+        rows = [fit.rows[i] for i in at]
+        constant = np.abs(yardstick(rows, others) / measured[at] - 1)
+        predicted = measured[at] * np.exp(-residual[at])
+        lines.append([key, len(at), *error_cells(predicted, measured[at]),
+                      percent(np.nanmean(constant))])
+    return table(("left out", "rows", "mean", "max", "bias", "rank", "yardstick"), lines)
+
+
+def coverage(residual, spread):
+    inside = np.abs(residual) / spread
+    return f"{(inside <= P90).mean():.0%}", f"{(inside <= P97_5).mean():.0%}"
+
+
+def coverage_table(fit, within, between, rows, predictions):
+    spread = fit_stacks.Spread(fit, within, between)
+    own = np.array([spread(stack, gpu) for stack, gpu in zip(fit.stacks, fit.gpus)])
+    measured = np.array([row["measured"] for row in rows])
+    predicted = runs.times(predictions)
+    sd = np.log([float(p["p90_s"]) / float(p["iter_time_s"]) for p in predictions]) / P90
+    return table(("rows", "count", "80% interval", "95% interval"), [
+        ["fitted stack, configuration left out", len(own), *coverage(within, own)],
+        ["stack left out", len(own), *coverage(between, np.full(len(own), spread.between))],
+        ["never fitted", len(rows), *coverage(np.log(measured / predicted), sd)],
+    ])
+
+
+SWEEP = ("source_key", "framework", "model", "layers", "gpu", "n_gpus", "seq_len", "precision",
+         "gbs")  # fmt: skip
+
+
+def regret_text(rows, predicted):
+    """Of configurations that differ in layout only: the predicted best's time over the best."""
+    measured = np.array([row["measured"] for row in rows])
+    regrets = []
+    for at in by([tuple(row[name] for name in SWEEP) for row in rows]).values():
+        if len(at) < 2:
+            continue
+        chosen = at[np.argmin(predicted[at])]
+        regrets.append(measured[chosen] / measured[at].min() - 1)
+    if not regrets:
+        return "No two rows differ in layout only: regret cannot be measured here.\n"
+    return (f"{len(regrets)} sets of rows differ in layout, recomputation or micro-batch only: the "
+            f"configuration predicted to be the fastest takes {np.median(regrets):.1%} (median; at "
+            f"most {max(regrets):.1%}) longer than the best measured one.\n")
+
+
+def partial_table(rows, predictions):
+    lines = []
+    at_groups = by([(row["source_key"], row["framework"]) for row in rows])
+    for (source, framework), at in at_groups.items():
+        known = [i for i in at if predictions[i]["status"] == "ok" and rows[i]["measured"]]
+        error = np.array([float(predictions[i]["iter_time_s"]) / rows[i]["measured"] - 1
+                          for i in known])
+        lines.append([source, framework, len(at), len(known),
+                      percent(np.median(error)) if len(known) else "",
+                      percent(np.abs(error).max()) if len(known) else ""])
+    return table(("source", "framework", "rows", "compared", "median", "largest"), lines)
+
+
+TEXT = """\
+## Training runs
+
+Written by `python3 python/calibration/accuracy.py`; the factors by
+`python3 python/calibration/fit_stacks.py`, which sees the rows of `split=calibration` and no other.
+Errors are of the time of a step, (predicted - measured) / measured; `rank` is Spearman's. Published
+times of one configuration differ by 4.7% (median) between software releases: a difference below
+that is noise. `yardstick`: one FLOP/s per GPU type, precision and framework family, the mean of the
+calibration rows (of all rows on that GPU where the family has none): it knows how many operations a
+step has, recomputation included, and nothing else.
+
+{sources}
+Factors and rates that have not seen the rows in question:
+
+{stacks}
+{whole_sources}
+Intervals, the share of measured times inside:
+
+{coverage}
+{regret}
+Rows that lack a part of their configuration (`partial`) are predicted with assumptions, compared,
+and not judged:
+
+{partial}
+"""
+
+
+def make_text():
+    rows = [row for row in runs.measured_rows() if row["measured"]]
+    predictions = runs.predict(rows)
+    predicted = runs.times(predictions)
+    fitted = [row for row in rows if row["split"] == "calibration"]
+    whole = [i for i, row in enumerate(rows) if row["usable"] == "iteration"]
+    partial = [i for i, row in enumerate(rows) if row["usable"] != "iteration"]
+    judged = [rows[i] for i in whole]
+    unseen = [i for i in whole if rows[i]["split"] != "calibration"]
+    fit, within, between = fit_stacks.fit_all()
+    sources = [row["source_key"] for row in fit.rows]
+    return TEXT.format(
+        sources=source_table(judged, predicted[whole], fitted),
+        stacks=left_out_table(fit, [stack.name for stack in fit.stacks], between),
+        whole_sources=left_out_table(fit, sources, fit.left_out(sources)),
+        coverage=coverage_table(fit, within, between, [rows[i] for i in unseen],
+                                [predictions[i] for i in unseen]),
+        regret=regret_text(judged, predicted[whole]),
+        partial=partial_table([rows[i] for i in partial], [predictions[i] for i in partial]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare with the page only")
+    check = parser.parse_args().check
+    text = make_text()
+    print(text)
+    if check:
+        return 0 if page.read_part(PART) == text else 1
+    page.write_part(PART, text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""Published training runs and what `orrery predict` says of them, for fit_stacks.py and
+accuracy.py. The measurements are found through ORRERY_DATA, else ../shared/data; the program
+through ORRERY_BUILD, else build."""
+
+import csv
+import os
+import pathlib
+import subprocess
+import tempfile
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DATA = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data"))
+PROGRAM = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build")) / "bin" / "orrery"
+OUTCOMES = (
+    "iter_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "tflops_per_gpu", "tflops_kind",
+    "mfu_pct", "hfu_pct", "iter_time_derived_s", "derived_from", "check", "usable", "grade",
+    "split", "notes",
+)  # fmt: skip
+
+
+def measured_rows():
+    """The rows of measured.csv, with `measured` (seconds of a step, or None) added to each."""
+    path = DATA / "training-runs" / "measured.csv"
+    if not path.exists():
+        raise SystemExit("data not found (set ORRERY_DATA or provide ../shared/data)")
+    with open(path, newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        time = row["iter_time_s"] or row["iter_time_derived_s"]
+        row["measured"] = float(time) if time else None
+    return rows
+
+
+def predict(rows, stacks=None):
+    """What the program says of the rows, their outcome left out: one dict a row.
+
+    stacks: text of a stacks.yaml whose stacks replace the shipped ones of the same name.
+    """
+    names = [name for name in rows[0] if name not in OUTCOMES and name != "measured"]
+    with tempfile.TemporaryDirectory() as folder:
+        cases, out = pathlib.Path(folder, "cases.csv"), pathlib.Path(folder, "out.csv")
+        with open(cases, "w", newline="") as file:
+            writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        command = [PROGRAM, "predict", cases, "-o", out]
+        if stacks is not None:
+            own = pathlib.Path(folder, "stacks.yaml")
+            own.write_text(stacks)
+            command += ["--stacks", own]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        with open(out, newline="") as file:
+            return list(csv.DictReader(file))
+
+
+def times(predictions):
+    """Predicted seconds, nan where the run is not supported."""
+    return np.array([float(p["iter_time_s"] or "nan") for p in predictions])
+
+
+def stack_of(prediction):
+    """The name of the stack that a supported prediction used."""
+    words = [w for w in prediction["reason"].split("; ") if w.startswith("stack ")]
+    return words[0].split()[1]
+
+
+def family(gpu):
+    """A100-SXM4-80GB and A100-SXM4-40GB are A100."""
+    return gpu.split("-")[0]
+
+
+def group_of(row):
+    """Runs that differ in scale only are not independent measurements of a stack."""
+    return (row["source_key"], row["framework"], row["model"], row["gpu"], row["precision"],
+            row["recompute"])  # fmt: skip

@@ -1,0 +1,29 @@
+// Predictions of published training runs: row in, row out. A time with its intervals and the memory
+// per GPU where a run can be priced, a reason where not. Called by `orrery predict`. Thread-safe:
+// rows do not know of each other.
+#pragma once
+
+#include <string>
+
+#include "traces/published_run.hpp"
+
+namespace orrery {
+
+/// What the table's row becomes.
+struct Prediction {
+  std::string id;
+  bool supported = false;
+  double iter_time_s = 0;
+  double p10_s = 0, p90_s = 0, p2_5_s = 0, p97_5_s = 0;  ///< of the measured time
+  double memory_bytes = 0;                               ///< of the fullest GPU
+  std::string reason;  ///< what was assumed, or why not; one line
+};
+
+/// Never throws because of the row: what is odd about it is the reason.
+Prediction predict_run(const std::string& id, const PublishedRun& run);
+
+/// The table that predictions are written as: its header, and one row.
+std::string prediction_header();
+std::string prediction_row(const Prediction& prediction);
+
+}  // namespace orrery

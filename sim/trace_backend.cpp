@@ -1,0 +1,198 @@
+#include "sim/trace_backend.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "sim/free_engine.hpp"
+#include "sim/simgrid_engine.hpp"
+#include "sim/trace_plan.hpp"
+#include "traces/chakra_reader.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr JobId kJob{0};
+/// Some room is left before the policy clock overflows.
+constexpr double kLongestRun = 9e9;  // seconds
+
+std::string in_folder(const std::string& folder, const std::string& file) {
+  return file.empty() ? file : (std::filesystem::path(folder) / file).lexically_normal().string();
+}
+
+ChakraTrace trace_of(const RunRequest& request, const Cluster& cluster) {
+  const Scenario& scenario = request.scenario();
+  if (scenario.has_collective()) {
+    const Collective& collective = scenario.collective();
+    return collective_trace(collective,
+                            collective.has_ranks() ? collective.ranks() : cluster.gpus());
+  }
+  const Trace& trace = scenario.trace();
+  return read_chakra({.path = in_folder(request.folder(), trace.chakra()),
+                      .groups = in_folder(request.folder(), trace.groups()),
+                      .ranks = trace.ranks()});
+}
+
+CollectiveAlgorithm algorithm_named(std::string_view name) {
+  using enum CollectiveAlgorithm;
+  constexpr std::pair<std::string_view, CollectiveAlgorithm> kNames[] = {
+      {"automatic", automatic}, {"ring", ring}, {"tree", tree}, {"hierarchical", hierarchical},
+      {"direct", direct},       {"nvls", nvls}, {"halving-doubling", halving_doubling}};
+  for (const auto& [known, algorithm] : kNames) {
+    if (known == name) return algorithm;
+  }
+  throw Error(ErrorKind::internal, fmt::format("no algorithm '{}'", name));
+}
+
+Precision peak_named(std::string_view name) {
+  using enum Precision;
+  constexpr std::pair<std::string_view, Precision> kNames[] = {
+      {"fp32", fp32}, {"tf32", tf32}, {"bf16", bf16}, {"fp8", fp8}, {"fp4", fp4}};
+  for (const auto& [known, precision] : kNames) {
+    if (known == name) return precision;
+  }
+  return bf16;  // a collective computes nothing
+}
+
+}  // namespace
+
+ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks) {
+  constexpr std::pair<std::string_view, ChakraCollective> kKinds[] = {
+      {"all-reduce", ChakraCollective::all_reduce},
+      {"reduce-scatter", ChakraCollective::reduce_scatter},
+      {"all-gather", ChakraCollective::all_gather},
+      {"all-to-all", ChakraCollective::all_to_all},
+      {"broadcast", ChakraCollective::broadcast}};
+  const auto* const found =
+      std::find_if(std::begin(kKinds), std::end(kKinds),
+                   [&](const auto& kind) { return kind.first == collective.kind(); });
+  ensure(found != std::end(kKinds), "a kind that the schema allows");
+  TraceOp op{.kind = TraceOpKind::collective, .collective = found->second};
+  // As Chakra counts: what one rank puts in.
+  const bool gathers = op.collective == ChakraCollective::all_gather;
+  op.bytes = static_cast<std::uint64_t>(std::llround(collective.size() / (gathers ? ranks : 1)));
+  ChakraTrace trace;
+  trace.name = "collective";
+  trace.programs.push_back({.ops = {op}, .after = {}});
+  trace.ranks.assign(ranks, TraceRank{.program = 0, .first_id = 0, .groups = {0}, .peers = {},
+                                      .tags = {}});
+  trace.groups.emplace_back(ranks);
+  std::iota(trace.groups[0].begin(), trace.groups[0].end(), 0u);
+  trace.nodes = ranks;
+  return trace;
+}
+
+TraceBackend::TraceBackend(const RunRequest& request, const Cluster& cluster)
+    : request_(request),
+      cluster_(cluster),
+      trace_(trace_of(request_, cluster)),
+      folded_(fold_trace(trace_, cluster, request_.full_detail())),
+      world_(cluster) {
+  if (request_.timeline().empty()) return;
+  throw Error(ErrorKind::usage, "--timeline shows the steps of a job; this scenario has none");
+}
+
+void TraceBackend::submit() {
+  const auto ranks = static_cast<std::uint32_t>(trace_.ranks.size());
+  JobSpec spec;
+  spec.id = kJob;
+  spec.name = request_.scenario().name();
+  spec.gpus = ranks;
+  spec.data = ranks;
+  spec.steps = request_.scenario().run().steps();
+  std::vector<GpuId> placed;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) placed.push_back({rank});
+  events_.push_back(JobSubmitted{.job = spec, .placed = std::move(placed)});
+}
+
+void TraceBackend::execute() {
+  const Scenario& scenario = request_.scenario();
+  const std::string& algorithm =
+      scenario.has_trace() ? scenario.trace().algorithm() : scenario.collective().algorithm();
+  const GpuModel& gpu = cluster_.gpu_model();
+  const TracePlan plan = plan_trace(trace_, folded_, cluster_, cost_profile(gpu.name),
+                                    algorithm_named(algorithm));
+  // Where there is only one communication, there is nobody to share links with.
+  const bool alone = folded_.collectives.size() + folded_.sends.size() <= 1;
+  const auto slots = static_cast<std::uint32_t>(plan.links.links.size());
+  const std::unique_ptr<Engine> engine = alone ? free_engine(1, slots) : simgrid_engine(1, slots);
+  const FlopPerSecond peak = gpu.peak(peak_named(scenario.trace().precision()));
+  result_ = run_trace(*engine, trace_, folded_, plan, gpu, peak);
+  bounds_ = bounds(trace_, folded_, plan, gpu, peak);
+  engine_events_ = engine->events();
+  const Step steps = scenario.run().steps();
+  if (result_.duration * static_cast<double>(steps) > kLongestRun) {
+    throw Error(ErrorKind::bad_input, "run.steps: the run would take longer than 285 years");
+  }
+  const Nanos each = to_nanos(result_.duration);
+  now_ = each * static_cast<Nanos>(steps);
+  events_.push_back(StepDone{.job = kJob, .step = steps - 1, .duration = each});
+  events_.push_back(JobDone{kJob});
+}
+
+std::optional<Observation> TraceBackend::next() {
+  if (calls_ == 2) return {};
+  events_.clear();
+  if (calls_ == 0) {
+    submit();
+  } else {
+    execute();
+  }
+  std::sort(events_.begin(), events_.end(),
+            [](const Event& a, const Event& b) { return a.index() < b.index(); });
+  for (const Event& event : events_) world_.apply(event);
+  return Observation{.now = now_,
+                     .epoch = {},
+                     .sequence = calls_++,
+                     .events = events_,
+                     .devices = {},
+                     .links = {},
+                     .ranks = {},
+                     .collectives = {},
+                     .cluster = cluster_,
+                     .state = world_.state(),
+                     .jobs = world_.jobs()};
+}
+
+void TraceBackend::fill(Report& report) {
+  const Step steps = request_.scenario().run().steps();
+  const double elapsed = to_seconds(now_);
+  const auto ranks = static_cast<double>(trace_.ranks.size());
+  report.set_ranks(trace_.ranks.size());
+  report.set_steps_completed(steps);
+  report.set_elapsed_s(elapsed);
+  report.set_step_time_s(result_.duration);
+  report.set_events(engine_events_);
+  report.set_iterations_simulated(1);
+  report.set_iterations_fast_forwarded(steps - 1);
+  report.set_rank_classes(folded_.classes.size());
+  report.set_goodput(1);
+  report.set_cost_usd(cluster_.price().per_gpu.value * ranks * elapsed);
+  report.mutable_trace_limits()->set_compute_s(bounds_.compute);
+  report.mutable_trace_limits()->set_communication_s(bounds_.communication);
+  report.mutable_trace_limits()->set_serial_s(bounds_.serial);
+  for (const std::string& warning : trace_.warnings) report.add_warnings(warning);
+  for (const std::string& warning : folded_.warnings) report.add_warnings(warning);
+  if (result_.duration <= 0) return;
+  double compute = 0, exposed = 0;
+  for (std::size_t i = 0; i < folded_.classes.size(); ++i) {
+    const double share =
+        static_cast<double>(folded_.classes[i].members.size()) / ranks / result_.duration;
+    compute += result_.classes[i].compute * share;
+    exposed += result_.classes[i].exposed * share;
+  }
+  report.set_gpu_utilization(compute + exposed);
+  report.mutable_breakdown()->set_compute(compute);
+  report.mutable_breakdown()->set_exposed_communication(exposed);
+  report.mutable_breakdown()->set_waiting(std::max(0.0, 1 - compute - exposed));
+}
+
+}  // namespace orrery

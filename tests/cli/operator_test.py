@@ -1,0 +1,118 @@
+"""Handing control over: shadow, approve, limits, the kill switch, in both worlds."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import pytest
+from conftest import EXAMPLES, PROGRAM, STRAGGLER, children_of, orrery, wait_until
+
+WORLDS = {
+    "simulate": ("simulate", STRAGGLER),
+    "live": ("live", STRAGGLER, "--set", "run.steps=16", "--set", "job.pace.micro_batch=20 ms"),
+}
+
+
+def report_of(world, *options):
+    result = orrery(*WORLDS[world], "--json", *options)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_shadow_decides_and_changes_nothing(world, tmp_path):
+    log = tmp_path / "log"
+    report = report_of(world, "--mode", "shadow", "--record", log)
+    shares = report["hand_over"]
+    assert report["decisions"] == shares["only_watched"] >= 1
+    assert shares["passed_on"] == 0
+    assert shares["shadow"]["scored"] >= 1 and shares["shadow"]["steps"] >= 1
+    if world == "simulate":  # a busy machine's speeds are what they are
+        assert shares["shadow"]["better"] == shares["shadow"]["scored"]
+        assert shares["shadow"]["as_decided_s"] < shares["shadow"]["as_it_was_s"]
+    # Nothing was applied: the straggler takes three times as long to the end, and no pace ends
+    # early.
+    pace = 0.040 if world == "simulate" else 0.020
+    assert report["step_times_s"][-1] > 0.9 * 10 * 3 * pace
+    assert orrery("replay", log).returncode == 0
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_hook_is_asked_and_its_yes_is_applied(world, tmp_path):
+    asked, log = tmp_path / "asked", tmp_path / "log"
+    hook = tmp_path / "hook"
+    hook.write_text(f'#!/bin/sh\necho asked\nprintf "%s\\n" "$1" >> {asked}\n')
+    hook.chmod(0o755)
+    report = report_of(world, "--mode", "approve", "--hook", hook, "--record", log)
+    assert report["hand_over"]["passed_on"] == report["decisions"] >= 1
+    question = json.loads(asked.read_text().splitlines()[0])
+    assert question["what"].startswith("ShiftMicrobatches{job 0: ")
+    assert "micro-batches" in question["why"]
+    if world == "simulate":
+        assert report["decisions"] == 1 and report["step_times_s"][-1] < 0.7
+    assert orrery("replay", log).returncode == 0
+
+
+def test_a_hook_that_says_no():
+    report = report_of("simulate", "--mode", "approve", "--hook", "exit 7;")
+    assert report["hand_over"]["passed_on"] == 0
+    assert report["hand_over"]["refused"] == report["decisions"] >= 1
+
+
+def test_at_most_so_many_decisions_an_hour():
+    ramp = EXAMPLES / "ramp-4-ranks.yaml"
+    free = json.loads(orrery("simulate", ramp, "--json").stdout)
+    held = json.loads(orrery("simulate", ramp, "--json", "--decisions-per-hour", "1").stdout)
+    assert free["decisions"] > 1
+    assert held["hand_over"]["passed_on"] == 1
+    assert held["hand_over"]["over_the_limit"] >= 1
+
+
+def test_the_kill_switch_is_a_file(tmp_path):
+    switch = tmp_path / "halt"
+    switch.touch()
+    report = report_of("simulate", "--kill-switch", switch)
+    assert report["hand_over"]["passed_on"] == 0
+    assert report["hand_over"]["stopped"] == report["decisions"] >= 1
+
+
+def test_the_kill_switch_is_a_signal():
+    command = [PROGRAM, *WORLDS["live"], "--json", "--set", "faults[0].at_step=4"]
+    process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
+    wait_until(lambda: len(children_of(process.pid)) == 1)
+    worker = children_of(process.pid)[0]
+    wait_until(lambda: len(children_of(worker)) == 4)
+    process.send_signal(signal.SIGUSR1)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    report = json.loads(out)
+    assert report["steps_completed"] == 16
+    assert report["hand_over"]["stopped"] + report["hand_over"]["passed_on"] == report["decisions"]
+    assert report["hand_over"]["stopped"] >= 1
+
+
+def test_somebody_at_the_terminal_says_yes():
+    controller, terminal = pty.openpty()
+    command = [PROGRAM, *WORLDS["simulate"], "--json", "--mode", "approve"]
+    process = subprocess.Popen(
+        list(map(str, command)), stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    time.sleep(0.2)
+    os.write(controller, b"yes\n" * 3)
+    out, questions = process.communicate(timeout=60)
+    assert process.returncode == 0, questions
+    assert "apply it? [y/N]" in questions and "rank 2" in questions
+    assert json.loads(out)["hand_over"]["passed_on"] == 1
+
+
+def test_without_anybody_to_ask_it_is_a_usage_error():
+    result = subprocess.run(
+        [PROGRAM, "live", STRAGGLER, "--mode", "approve"], stdin=subprocess.DEVNULL,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert "--hook" in result.stderr

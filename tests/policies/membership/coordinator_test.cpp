@@ -1,0 +1,214 @@
+#include "policies/membership/coordinator.hpp"
+
+#include <cstdlib>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "tests/policies/membership/model.hpp"
+
+namespace orrery::membership {
+namespace {
+
+constexpr Nanos kMs = 1'000'000;
+
+/// Two ranks whose members do at once what they are told.
+class Pair : public ::testing::Test {
+ protected:
+  void settle() {
+    for (int i = 0; i < 20; ++i) {
+      for (Member* member : {&zero, &one}) {
+        if (const auto said = coordinator.directive(member == &zero ? 0 : 1)) member->hear(*said);
+        for (Task task = member->task(); obey(*member, task); task = member->task()) {
+        }
+        if (member == &one && one_is_dead) continue;
+        coordinator.hear(member->status(), now);
+      }
+    }
+  }
+  bool obey(Member& member, const Task& task) {
+    switch (task.kind) {
+      case Task::Kind::none: return false;
+      case Task::Kind::apply: member.applied(); return true;
+      case Task::Kind::enter: member.entered(task.epoch); return true;
+      case Task::Kind::link: member.linked(task.epoch); return true;
+      case Task::Kind::work: member.reduced(task.epoch, task.step); return works;
+    }
+    return false;
+  }
+  template <class Kind>
+  std::size_t happened() {
+    std::size_t count = 0;
+    for (const Happening& each : coordinator.take()) count += std::holds_alternative<Kind>(each);
+    return count;
+  }
+
+  Coordinator coordinator{{.ranks = 2}};
+  Member zero{{0, 0}}, one{{1, 0}};
+  Nanos now = 0;
+  bool one_is_dead = false;
+  bool works = true;
+};
+
+TEST_F(Pair, FormsWhenAllRanksAreThereAndCommitsWhatAllHaveSummed) {
+  EXPECT_FALSE(coordinator.directive(0).has_value());
+  settle();
+  ASSERT_TRUE(coordinator.ready());
+  EXPECT_EQ(coordinator.epoch(), 1u);
+  EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 0}, {1, 0}}));
+  EXPECT_EQ(happened<Formed>(), 1u);
+  coordinator.work();
+  settle();
+  EXPECT_EQ(coordinator.committed(), 1u);
+  EXPECT_EQ(zero.status().applied, 1u);
+  EXPECT_EQ(one.status().applied, 1u);
+  EXPECT_EQ(happened<Committed>(), 1u);
+}
+
+TEST_F(Pair, ADeathRevokesTheStepAndTheSurvivorGoesOn) {
+  settle();
+  coordinator.work();
+  one_is_dead = true;
+  coordinator.gone({1, 0});
+  EXPECT_EQ(coordinator.epoch(), 2u);
+  EXPECT_EQ(coordinator.committed(), 0u);
+  settle();
+  ASSERT_TRUE(coordinator.ready());
+  EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 0}}));
+  EXPECT_EQ(happened<Lost>(), 1u);
+}
+
+TEST_F(Pair, AReplacementJoinsBetweenStepsWithTheStateOfAPeer) {
+  settle();
+  coordinator.work();
+  settle();
+  coordinator.gone({1, 0});
+  one = Member({1, 1});
+  settle();
+  ASSERT_TRUE(coordinator.ready());
+  EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 0}, {1, 1}}));
+  EXPECT_EQ(coordinator.directive(1)->source, 0u);
+  EXPECT_EQ(one.status().applied, 1u);
+}
+
+TEST_F(Pair, SilenceForTheTimeoutIsALoss) {
+  settle();
+  coordinator.take();
+  for (one_is_dead = true; now <= 1000 * kMs; now += 100 * kMs) {
+    coordinator.hear(zero.status(), now);
+    coordinator.tick(now);
+    EXPECT_EQ(happened<Lost>(), 0u) << now;
+  }
+  coordinator.hear(zero.status(), now);
+  coordinator.tick(now);
+  EXPECT_EQ(happened<Lost>(), 1u);
+}
+
+TEST_F(Pair, ACoordinatorThatWasAwayBlamesNobody) {
+  settle();
+  coordinator.tick(0);
+  coordinator.take();
+  coordinator.tick(60'000 * kMs);
+  EXPECT_EQ(happened<Lost>(), 0u);
+}
+
+TEST_F(Pair, ADecisionIsInForceWhenAllHaveAcknowledgedItAndDiesWithItsEpoch) {
+  settle();
+  coordinator.propose(7);
+  EXPECT_FALSE(coordinator.ready());
+  settle();
+  EXPECT_EQ(happened<Decided>(), 1u);
+  coordinator.work();
+  EXPECT_EQ(coordinator.directive(0)->decided, 7u);
+  coordinator.propose(8);
+  coordinator.gone({1, 0});
+  one_is_dead = true;
+  settle();
+  EXPECT_EQ(happened<Aborted>(), 1u);
+  EXPECT_EQ(coordinator.directive(0)->decided, 7u);
+}
+
+TEST_F(Pair, ANewCoordinatorGoesOnWhereItsJournalEnds) {
+  settle();
+  coordinator.work();
+  settle();
+  coordinator = Coordinator({.ranks = 2}, coordinator.journal());
+  settle();
+  ASSERT_TRUE(coordinator.ready());
+  EXPECT_EQ(coordinator.epoch(), 2u);
+  EXPECT_EQ(coordinator.committed(), 1u);
+  coordinator.work();
+  settle();
+  EXPECT_EQ(zero.status().applied, 2u);
+}
+
+TEST_F(Pair, WhoMissedACommitAppliesItWhenItHearsOfItInTheNextEpoch) {
+  settle();
+  works = false;
+  coordinator.work();
+  for (Member* member : {&zero, &one}) {
+    member->hear(*coordinator.directive(member == &zero ? 0 : 1));
+    member->reduced(1, 0);
+    coordinator.hear(member->status(), now);
+  }
+  EXPECT_EQ(coordinator.committed(), 1u);  // neither has heard so
+  coordinator.gone({1, 0});
+  one_is_dead = true;
+  settle();
+  EXPECT_EQ(zero.status().applied, 1u);
+}
+
+std::uint64_t first_seed() {
+  const char* given = std::getenv("ORRERY_SEED");
+  return given ? std::strtoull(given, nullptr, 10) : 1;
+}
+
+/// Adversity for two seconds, then a calm network: nothing wrong before, progress after.
+void play(std::uint64_t schedules, const Adversity& adversity, bool expect_kills) {
+  std::uint64_t kills = 0;
+  std::size_t decisions = 0;
+  for (std::uint64_t i = 0; i < schedules; ++i) {
+    const std::uint64_t seed = first_seed() + i;
+    Model model(seed, 2 + static_cast<std::uint32_t>(i % 4), adversity);
+    model.pass(2 * kNanosPerSecond);
+    const Step before = model.committed();
+    model.calm();
+    model.revive();
+    model.pass(4 * kNanosPerSecond);
+    ASSERT_EQ(model.wrong(), "") << "ORRERY_SEED=" << seed;
+    ASSERT_GT(model.committed(), before + 3) << "no progress, ORRERY_SEED=" << seed;
+    ASSERT_EQ(model.members(), 2 + i % 4) << "ORRERY_SEED=" << seed;
+    kills += model.kills();
+    decisions += model.decisions();
+  }
+  EXPECT_GT(decisions, schedules);
+  if (expect_kills) {
+    EXPECT_GT(kills, schedules);
+  }
+}
+
+TEST(CoordinatorModel, ACalmNetwork) { play(50, {}, false); }
+
+TEST(CoordinatorModel, DropsDelaysDuplicatesReorder) {
+  play(400, {.drop = 0.2, .twice = 0.2, .delay = 200 * kMs}, false);
+}
+
+TEST(CoordinatorModel, Kills) { play(400, {.kill = 0.02, .delay = 20 * kMs}, true); }
+
+TEST(CoordinatorModel, KillsOfTheCoordinator) {
+  play(400, {.kill = 0.005, .coordinator_kill = 0.02, .delay = 20 * kMs}, false);
+}
+
+TEST(CoordinatorModel, RanksCutOffForLongerThanTheTimeout) {
+  play(1000, {.mute = 0.005, .delay = 20 * kMs}, false);
+}
+
+TEST(CoordinatorModel, EverythingAtOnce) {
+  play(1000,
+       {.drop = 0.1, .twice = 0.1, .kill = 0.02, .coordinator_kill = 0.01, .cut = 0.01,
+        .mute = 0.002, .delay = 100 * kMs},
+       true);
+}
+
+}  // namespace
+}  // namespace orrery::membership

@@ -1,0 +1,57 @@
+// A job whose blocks cost what a test says, executed without contention. For tests only.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "sim/free_engine.hpp"
+#include "sim/iteration.hpp"
+#include "tests/sim/run.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery::testing {
+
+struct PricedByHand {
+  explicit PricedByHand(const LoadedScenario& loaded)
+      : cluster(build_cluster(loaded.scenario.cluster(), loaded.places)),
+        graph(loaded.scenario.job()),
+        shares(graph.data(), graph.micro_batches() / graph.data()),
+        prices(graph.blocks().size()) {
+    for (std::uint32_t i = 0; i < graph.ranks(); ++i) placement.push_back({i});
+  }
+  /// Every compute op of the programs, with the price of its block to be set.
+  void price_ops(const std::function<double(const Op&, const Block&)>& seconds) {
+    for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+      for (const Op& op : graph.program(stage, shares.front()).ops) {
+        if (op.kind != OpKind::compute) continue;
+        prices[op.block] = {.compute = {seconds(op, graph.blocks()[op.block])},
+                            .tensor = {}, .moved = {}};
+      }
+    }
+  }
+  Plan plan(const HardwareState& state = {}, bool full_detail = false) {
+    return make_plan({.cluster = cluster, .graph = graph, .profile = profile,
+                      .placement = placement, .state = state, .micro_batches = shares,
+                      .full_detail = full_detail});
+  }
+  /// Without the time of any communication.
+  Plan silent_plan() {
+    Plan plan = this->plan();
+    for (CommPlan& comm : plan.comms) comm = {};
+    return plan;
+  }
+  IterationRun run(const Plan& plan, const HardwareState& state = {}) {
+    FreeEngine engine(hosts_needed(graph, true), static_cast<std::uint32_t>(plan.slots.size()));
+    return run_iteration({.engine = engine, .graph = graph, .plan = plan, .prices = prices,
+                          .state = state});
+  }
+
+  const CostProfile profile = cost_profile("H100");
+  Cluster cluster;
+  StepGraph graph;
+  std::vector<GpuId> placement;
+  std::vector<std::uint32_t> shares;
+  std::vector<BlockPrice> prices;
+};
+
+}  // namespace orrery::testing

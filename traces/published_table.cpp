@@ -1,0 +1,155 @@
+#include "traces/published_table.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "core/schema/yaml_tree.hpp"
+
+namespace orrery {
+namespace {
+
+/// A column: where its cell goes, what numbers it may hold, and whether a table must have it.
+struct Column {
+  std::string_view name;
+  std::variant<std::string TableRow::*, TableRow::Count TableRow::*,
+               std::optional<double> TableRow::*>
+      cell;
+  bool required = true;
+  double least = 1, most = 1e9;
+};
+
+constexpr bool kOptional = false, kRequired = true;
+
+const std::vector<Column>& columns() {
+  using R = TableRow;
+  static const std::vector<Column> all = {
+      {"id", &R::id},
+      {"model", &R::model},
+      {"n_params_b", &R::n_params_b, kOptional, 1e-6, 1e6},
+      {"layers", &R::layers, kRequired, 1, 10000},
+      {"hidden", &R::hidden, kRequired, 1, 1e6},
+      {"heads", &R::heads, kRequired, 1, 10000},
+      {"kv_heads", &R::kv_heads},
+      {"ffn", &R::ffn, kRequired, 1, 1e7},
+      {"gated_mlp", &R::gated_mlp, kRequired, 0, 1},
+      {"vocab", &R::vocab, kRequired, 1, 1e8},
+      {"seq_len", &R::seq_len, kRequired, 1, 1e8},
+      {"moe_experts", &R::moe_experts, kOptional, 2, 1e5},
+      {"moe_topk", &R::moe_topk, kOptional, 1, 1000},
+      {"gpu", &R::gpu},
+      {"gpu_mem_gb", &R::gpu_mem_gb, kOptional, 1, 1e4},
+      {"n_gpus", &R::n_gpus, kRequired, 1, 131072},
+      {"gpus_per_node", &R::gpus_per_node, kOptional, 1, 128},
+      {"nvlink", &R::nvlink, kOptional},
+      {"nics_per_node", &R::nics_per_node, kOptional, 1, 128},
+      {"nic_gbps", &R::nic_gbps, kOptional},
+      {"fabric", &R::fabric, kOptional},
+      {"tp", &R::tp, kRequired, 1, 131072},
+      {"pp", &R::pp, kRequired, 1, 10000},
+      {"dp", &R::dp, kRequired, 1, 131072},
+      {"cp", &R::cp, kOptional, 1, 131072},
+      {"ep", &R::ep, kOptional, 1, 131072},
+      {"vpp", &R::vpp, kOptional, 1, 10000},
+      {"seq_parallel", &R::seq_parallel, kOptional, 0, 1},
+      {"dp_shard", &R::dp_shard, kOptional},
+      {"precision", &R::precision},
+      {"mbs", &R::mbs, kOptional, 1, 1e6},
+      {"gbs", &R::gbs, kRequired, 1, 1e8},
+      {"recompute", &R::recompute, kOptional},
+      {"attention", &R::attention, kOptional},
+      {"framework", &R::framework},
+      {"overlap", &R::overlap, kOptional},
+  };
+  return all;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
+}
+
+/// Numbers may be written 128 or 128.0.
+std::optional<double> number(std::string_view text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+struct Reader {
+  const Column& column;
+  std::string_view text;
+  TableRow& row;
+
+  void problem(std::string_view kind) const {
+    row.problems.push_back(fmt::format("{} is '{}', no {} from {} to {}", column.name,
+                                       shown(text), kind, column.least, column.most));
+  }
+  bool in_range(std::optional<double> value) const {
+    return value && *value >= column.least && *value <= column.most;
+  }
+
+  void operator()(std::string TableRow::*cell) const { row.*cell = text; }
+  void operator()(std::optional<double> TableRow::*cell) const {
+    row.*cell = std::nullopt;
+    if (text.empty()) return;
+    const std::optional<double> value = number(text);
+    if (!in_range(value)) return problem("number");
+    row.*cell = value;
+  }
+  void operator()(TableRow::Count TableRow::*cell) const {
+    row.*cell = std::nullopt;
+    if (text.empty()) return;
+    const std::optional<double> value = number(text);
+    if (!in_range(value) || *value != std::floor(*value)) return problem("whole number");
+    row.*cell = static_cast<std::uint32_t>(*value);
+  }
+};
+
+}  // namespace
+
+PublishedTable::PublishedTable(const std::string& path, std::string_view text)
+    : reader_(path, text) {
+  if (!reader_.next_row(fields_)) {
+    throw Error(SourcePlace{.file = path, .line_text = ""},
+                "is empty: a table of runs begins with a header");
+  }
+  width_ = fields_.size();
+  for (const Column& column : columns()) {
+    std::optional<std::size_t>& place = places_.emplace_back();
+    for (std::size_t i = 0; i < width_; ++i) {
+      if (trimmed(fields_[i]) != column.name) continue;
+      if (place) reader_.fail(i, fmt::format("the column '{}' is there twice", column.name));
+      place = i;
+    }
+    if (!place && column.required) {
+      reader_.fail_row(fmt::format("there is no column '{}' in this header", column.name));
+    }
+  }
+}
+
+bool PublishedTable::next(TableRow& row) {
+  do {
+    if (!reader_.next_row(fields_)) return false;
+  } while (reader_.is_blank());
+  if (fields_.size() != width_) {
+    reader_.fail_row(fmt::format("this row has {} fields, the header has {}", fields_.size(),
+                                 width_));
+  }
+  row = {};
+  row.line = reader_.line();
+  for (std::size_t i = 0; i < columns().size(); ++i) {
+    if (!places_[i]) continue;
+    const Column& column = columns()[i];
+    std::visit(Reader{column, trimmed(cell(i)), row}, column.cell);
+  }
+  return true;
+}
+
+}  // namespace orrery

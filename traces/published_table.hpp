@@ -1,0 +1,48 @@
+// Tables of published training runs: one row per run, its model, machine, layout and software in
+// the words of whoever published it. Reads the columns that describe the run and none that say
+// how it went. Called by published_run.hpp. One thread per table.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "traces/csv.hpp"
+
+namespace orrery {
+
+/// One row. An empty cell is an absent number or an empty text.
+struct TableRow {
+  using Count = std::optional<std::uint32_t>;
+  int line = 0;  ///< of the file, from 1
+  std::string id, model, gpu, kv_heads, nvlink, nic_gbps, fabric, dp_shard, precision, recompute,
+      attention, framework, overlap;
+  std::optional<double> n_params_b, gpu_mem_gb;
+  Count layers, hidden, heads, ffn, gated_mlp, vocab, seq_len, moe_experts, moe_topk;
+  Count n_gpus, gpus_per_node, nics_per_node;
+  Count tp, pp, dp, cp, ep, vpp, seq_parallel, mbs, gbs;
+  std::vector<std::string> problems;  ///< cells that hold no such number
+};
+
+class PublishedTable {
+ public:
+  /// `path` is for messages; both are borrowed. Throws bad_input with the place: an empty text, a
+  /// header that lacks a column or has one twice.
+  PublishedTable(const std::string& path, std::string_view text);
+
+  /// The next row; false at the end. Throws bad_input with the place if the row has more or fewer
+  /// fields than the header, or wrong quotes.
+  bool next(TableRow& row);
+
+ private:
+  std::string_view cell(std::size_t column) const { return fields_[*places_[column]]; }
+
+  CsvReader reader_;
+  std::vector<std::string_view> fields_;
+  std::size_t width_ = 0;
+  std::vector<std::optional<std::size_t>> places_;  ///< by column known to us: where it stands
+};
+
+}  // namespace orrery
