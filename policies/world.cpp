@@ -125,15 +125,23 @@ struct World::JobObjection {
     return known ? "" : fmt::format("there is no GPU {}", cap.gpu.value);
   }
   std::string operator()(const WakeMe&) const { return {}; }
-  std::string operator()(const SetCollectiveTable& table) const {
-    if (!world.known(table.job)) return no_such_job(table.job);
-    const JobInfo& job = world.jobs_[table.job.value];
-    if (job.phase == JobPhase::done) return fmt::format("job {} is done", table.job.value);
-    if (effective != 0 && effective < job.step) {
-      return fmt::format("step {} is past: job {} works on step {}", effective, table.job.value,
-                         job.step);
+  /// Of what holds from a step on.
+  std::string of_step(JobId id) const {
+    if (!world.known(id)) return no_such_job(id);
+    const JobInfo& job = world.jobs_[id.value];
+    if (job.phase == JobPhase::done) return fmt::format("job {} is done", id.value);
+    if (effective == 0 || effective >= job.step) return {};
+    return fmt::format("step {} is past: job {} works on step {}", effective, id.value, job.step);
+  }
+  std::string operator()(const SetCollectiveTable& table) const { return of_step(table.job); }
+  std::string operator()(const SetCodec& set) const {
+    for (const CodecRule& rule : set.rules) {
+      if (rule.bucket_class >= kBucketClasses) {
+        return fmt::format("there is no bucket class {}", rule.bucket_class);
+      }
+      if (const std::string why = objection_to(rule); !why.empty()) return why;
     }
-    return {};
+    return of_step(set.job);
   }
   template <class OfJob>
   std::string operator()(const OfJob& action) const {
@@ -261,8 +269,10 @@ void World::release(JobInfo& job) {
   job.ranks.clear();
   job.per_replica.clear();
   job.collectives.clear();
+  job.codecs.clear();
   drop_shifts(job.spec.id);
   forget(tables_ahead_, job.spec.id);
+  forget(codecs_ahead_, job.spec.id);
 }
 
 void World::drop_shifts(JobId job) {
@@ -317,6 +327,7 @@ void World::begin_step(JobInfo& job, Step step) {
   job.step = step;
   take_due(shifts_ahead_, job.spec.id, step, job.per_replica);
   take_due(tables_ahead_, job.spec.id, step, job.collectives);
+  take_due(codecs_ahead_, job.spec.id, step, job.codecs);
 }
 
 struct World::Effect {
@@ -339,6 +350,11 @@ struct World::Effect {
   void operator()(const SetCollectiveTable& table) const {
     JobInfo& job = world.jobs_[table.job.value];
     world.tables_ahead_[{table.job, effective}] = table.rules;
+    world.begin_step(job, job.step);
+  }
+  void operator()(const SetCodec& set) const {
+    JobInfo& job = world.jobs_[set.job.value];
+    world.codecs_ahead_[{set.job, effective}] = set.rules;
     world.begin_step(job, job.step);
   }
   template <class NoState>

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "policies/compression/gradient_codec.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/collective.hpp"
 
@@ -67,6 +68,7 @@ struct JobInfo {
   std::vector<GpuId> gpus;  ///< of rank 0, 1, ...
   std::vector<std::uint32_t> per_replica;  ///< micro-batches of the current step
   CollectiveTable collectives;  ///< of the current step; none: what the backend does by itself
+  std::vector<CodecRule> codecs;  ///< of the current step; none: gradients travel as they are
   std::vector<Health> ranks;
 };
 
@@ -145,6 +147,7 @@ class World {
   /// Micro-batches per replica from a later step on.
   std::map<std::pair<JobId, Step>, std::vector<std::uint32_t>> shifts_ahead_;
   std::map<std::pair<JobId, Step>, CollectiveTable> tables_ahead_;  ///< the same way
+  std::map<std::pair<JobId, Step>, std::vector<CodecRule>> codecs_ahead_;
 };
 
 }  // namespace orrery
