@@ -1,0 +1,62 @@
+// The checkpoints in a folder: written so that each is whole or not there, whatever fails and
+// whenever, and found again. Ranks write shards; when all are durable somebody writes the manifest,
+// which makes them a checkpoint. The folder may hold other files and other trainings' checkpoints.
+// Several archives may work on one folder; two that write the same file may not.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "live/checkpoint/format.hpp"
+#include "live/checkpoint/store.hpp"
+
+namespace orrery::live {
+
+/// A model in training, put together from all shards of a checkpoint.
+struct TrainingState {
+  std::uint64_t optimizer_steps = 0;
+  std::vector<float> parameters, mean, square;
+};
+
+class CheckpointArchive {
+ public:
+  /// The store outlives the archive. Whatever it throws is passed on.
+  explicit CheckpointArchive(Store& store) : store_(store) {}
+
+  /// `unsealed` is what encode_shard() made. Durable when it returns; what fails leaves nothing
+  /// that would be taken for a shard.
+  Seal write_shard(const ShardHeader& header, std::string unsealed);
+  /// All shards are durable: from when this returns there is a checkpoint.
+  void commit(const Manifest& manifest);
+  /// Removes every file of that attempt, the manifest first.
+  void remove(const CheckpointId& id);
+
+  /// Attempts of this training that have a manifest, oldest first; the contents are not looked at.
+  std::vector<CheckpointId> committed(const std::string& training);
+  /// Those that have files but no manifest.
+  std::vector<CheckpointId> unfinished(const std::string& training);
+
+  /// Reads every byte. Throws bad_input, which names the file, unless the checkpoint is whole and
+  /// of `total` parameters.
+  void check(const CheckpointId& id, std::uint64_t total);
+  TrainingState load(const CheckpointId& id, std::uint64_t total);
+
+  struct Search {
+    std::optional<CheckpointId> newest;    ///< whole
+    std::vector<std::string> passed_over;  ///< newer ones, with what is wrong
+  };
+  Search search(const std::string& training, std::uint64_t total);
+
+ private:
+  void write_durably(const std::string& name, std::string_view bytes);
+  std::vector<CheckpointId> attempts(const std::string& training, bool with_manifest);
+  void visit(const CheckpointId& id, std::uint64_t total,
+             const std::function<void(const Shard&)>& visitor);
+
+  Store& store_;
+};
+
+}  // namespace orrery::live

@@ -1,0 +1,39 @@
+// Any bytes as a file of a checkpoint: read, or refused as bad input. The first byte chooses which
+// file, and whether its checksum is set right, so that what stands behind it is reached.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "core/error.hpp"
+#include "live/checkpoint/format.hpp"
+
+namespace {
+
+using namespace orrery;
+
+/// What has been read is written as it was read.
+void read(const std::string& bytes, bool manifest) {
+  std::string again;
+  if (manifest) {
+    again = live::encode_manifest(live::parse_manifest(bytes, "a manifest"));
+  } else {
+    const live::Shard shard = live::parse_shard(bytes, "a shard");
+    again = live::encode_shard(shard.header, {shard.parameters, shard.mean, shard.square});
+  }
+  live::seal(again);
+  if (again != bytes) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size == 0) return 0;
+  std::string bytes(reinterpret_cast<const char*>(data + 1), size - 1);
+  if (data[0] & 2) live::seal(bytes);
+  try {
+    read(bytes, data[0] & 1);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::bad_input) std::abort();
+  }
+  return 0;
+}
