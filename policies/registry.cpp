@@ -9,6 +9,8 @@
 
 #include "core/error.hpp"
 #include "policies/collectives/collective_table.hpp"
+#include "policies/compression/fixed_codec.hpp"
+#include "policies/compression/memory_aware.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/recovery/recover.hpp"
 #include "policies/scheduling/predictive_rebalance.hpp"
@@ -43,6 +45,10 @@ constexpr std::array kPolicies{
     Entry{"collective-table", Family::collectives, new_policy<CollectiveTablePolicy>,
           new_message<CollectiveTableParameters>},
     Entry{"fifo", Family::scheduling, new_policy<FifoPolicy>, new_message<FifoParameters>},
+    Entry{"fixed-codec", Family::compression, new_policy<FixedCodec>,
+          new_message<FixedCodecParameters>},
+    Entry{"memory-aware", Family::compression, new_policy<MemoryAware>,
+          new_message<MemoryAwareParameters>},
     Entry{"predictive-rebalance", Family::scheduling, new_policy<PredictiveRebalance>,
           new_message<PredictiveRebalanceParameters>},
     Entry{"recover", Family::recovery, new_policy<RecoverPolicy>, new_message<RecoverParameters>},

@@ -71,6 +71,31 @@ TEST(World, AShiftHoldsFromItsStepOn) {
   EXPECT_EQ(world.jobs()[0].per_replica, shifted);
 }
 
+TEST(World, CodesHoldFromTheirStepOnAndLeaveWithTheJob) {
+  const Cluster cluster = toy::cluster();
+  World world(cluster);
+  world.apply(JobSubmitted{toy::job(), toy::gpus(0, 4)});
+  const std::vector<CodecRule> int4{{.codec = Codec::int4}};
+  carry_out(world, numbered(0, SetCodec{{0}, int4}, 2));
+  world.apply(StepDone{{0}, 0, 1});
+  EXPECT_TRUE(world.jobs()[0].codecs.empty());
+  world.apply(StepDone{{0}, 1, 1});
+  EXPECT_EQ(world.jobs()[0].codecs, int4);
+  EXPECT_EQ(world.objection(numbered(1, SetCodec{{0}, int4}, 1)),
+            "step 1 is past: job 0 works on step 2");
+  EXPECT_EQ(world.objection(numbered(1, SetCodec{{0}, {{.bucket_class = 3}}})),
+            "there is no bucket class 3");
+  EXPECT_NE(world.objection(numbered(1, SetCodec{{0}, {{.codec = Codec::int4, .parameter = 7}}})),
+            "");
+  carry_out(world, numbered(1, SetCodec{{0}, {}}));
+  EXPECT_TRUE(world.jobs()[0].codecs.empty());
+  carry_out(world, numbered(2, SetCodec{{0}, int4}, 9));
+  carry_out(world, numbered(3, Preempt{{0}}));
+  carry_out(world, numbered(4, PlaceJob{{0}, toy::gpus(0, 4)}));
+  world.apply(StepDone{{0}, 9, 1});
+  EXPECT_TRUE(world.jobs()[0].codecs.empty());
+}
+
 TEST(World, PreemptionForgetsShiftsAhead) {
   const Cluster cluster = toy::cluster();
   World world(cluster);

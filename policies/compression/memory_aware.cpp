@@ -1,0 +1,251 @@
+#include "policies/compression/memory_aware.hpp"
+
+#include <algorithm>
+#include <type_traits>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
+#include "policies/compression/exchange_time.hpp"
+#include "policies/scheduling/byte_archive.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::size_t kCodecIndex = 8;
+static_assert(std::is_same_v<std::variant_alternative_t<kCodecIndex, Action>, SetCodec>);
+
+/// Weight of the newest sample, and how many make an average that is acted on.
+constexpr double kNewest = 0.3;
+constexpr std::uint64_t kEnough = 3;
+/// A code is given up for a milder one once it gains less than this share of the threshold.
+constexpr double kHysteresis = 0.5;
+
+bool concerns(const JobInfo& job) {
+  const bool whole = std::none_of(job.ranks.begin(), job.ranks.end(),
+                                  [](Health rank) { return rank == Health::lost; });
+  return job.phase == JobPhase::running && job.spec.data > 1 && job.spec.micro_batches > 0 && whole;
+}
+
+bool runs_on(const JobInfo& job, GpuId gpu) {
+  return std::find(job.gpus.begin(), job.gpus.end(), gpu) != job.gpus.end();
+}
+
+CodecRule in_force(const JobInfo& job) { return rule_for(job.codecs, kMatrices); }
+
+}  // namespace
+
+MemoryAware::MemoryAware() { fill_defaults(parameters_); }
+
+Needs MemoryAware::needs() const {
+  return {.signals = kSteps | kDevices | kLinks | kRanks | kCollectives,
+          .actions = action_bit(kCodecIndex),
+          .tick_period = 0};
+}
+
+void MemoryAware::start(Context&, const Cluster& cluster,
+                        const google::protobuf::Message* parameters) {
+  parameters_.Clear();
+  if (parameters != nullptr) {
+    ensure(parameters->GetDescriptor() == parameters_.GetDescriptor(),
+           "a policy is started with parameters of its own type");
+    parameters_.CopyFrom(*parameters);
+  }
+  fill_defaults(parameters_);
+  memory_ = cluster.gpu_model().memory.value;
+  memory_bandwidth_ = cluster.gpu_model().memory_bandwidth.value;
+  watches_.clear();
+}
+
+void MemoryAware::observe(Context&, const Observation& seen, DecisionList& decisions) {
+  bool quiet = true;
+  for (const JobInfo& job : seen.jobs) {
+    if (!concerns(job)) {
+      watches_.erase(job.spec.id);
+      continue;
+    }
+    Watch& watch = watches_[job.spec.id];
+    see(seen, job, watch);
+    quiet = consider(job, watch, decisions) && quiet;
+  }
+  if (quiet) decisions.rest();
+}
+
+// ---- what is known ------------------------------------------------------------------------
+
+void MemoryAware::Average::add(double sample) {
+  value = samples == 0 ? sample : value + kNewest * (sample - value);
+  ++samples;
+}
+
+void MemoryAware::see(const Observation& seen, const JobInfo& job, Watch& watch) const {
+  see_links(seen, job, watch);
+  see_collectives(seen, job, watch);
+  std::vector<double> variances;
+  for (const RankSample& rank : seen.ranks) {
+    const bool ours = rank.job == job.spec.id && rank.gradient_variance.known();
+    if (ours) variances.push_back(rank.gradient_variance.value);
+  }
+  if (!variances.empty()) {
+    const auto middle = variances.begin() + static_cast<std::ptrdiff_t>(variances.size() / 2);
+    std::nth_element(variances.begin(), middle, variances.end());
+    watch.variance.add(*middle);
+  }
+  double fullest = 0;
+  for (const DeviceSample& device : seen.devices) {
+    if (device.memory_used.known() && runs_on(job, device.gpu)) {
+      fullest = std::max(fullest, device.memory_used.value);
+    }
+  }
+  if (fullest > 0) watch.memory.add(fullest);
+}
+
+void MemoryAware::see_collectives(const Observation& seen, const JobInfo& job,
+                                  Watch& watch) const {
+  for (const CollectiveSample& sample : seen.collectives) {
+    const bool ours = sample.job == job.spec.id && sample.kind == CollectiveKind::all_reduce &&
+                      sample.ranks > 1 && sample.bytes > 0 && sample.duration > 0;
+    if (!ours) continue;
+    if (watch.in_force != Codec::none) {
+      watch.coded.add(sample.duration);
+      continue;
+    }
+    watch.gradient.add(sample.bytes);
+    const double predicted = predict(job, watch, {});
+    if (watch.bandwidth.known() && predicted > 0) watch.plain.add(sample.duration / predicted);
+  }
+  const Codec now = in_force(job).codec;
+  if (now != watch.in_force) watch.coded = {};
+  watch.in_force = now;
+}
+
+void MemoryAware::see_links(const Observation& seen, const JobInfo& job, Watch& watch) const {
+  double bandwidth = 0, latency = 0;
+  for (const LinkSample& link : seen.links) {
+    if (!runs_on(job, link.from) || !runs_on(job, link.to)) continue;
+    if (link.bandwidth.known() && link.bandwidth.value > 0) {
+      bandwidth = bandwidth == 0 ? link.bandwidth.value : std::min(bandwidth, link.bandwidth.value);
+    }
+    if (link.latency.known()) latency = std::max(latency, link.latency.value);
+  }
+  if (bandwidth > 0) watch.bandwidth.add(bandwidth);
+  if (latency > 0) watch.latency.add(latency);
+}
+
+// ---- what is decided ----------------------------------------------------------------------
+
+/// Codes that may be used, from the mildest to the most lossy; the first is none.
+std::vector<CodecRule> MemoryAware::allowed(const JobInfo& job, const Watch& watch) const {
+  // What is left out is kept in fp32: of the whole gradient, and of this rank's part of the sum.
+  const bool has_it = in_force(job).error_feedback && watch.in_force != Codec::none;
+  const double needed = has_it ? 0 : watch.gradient.value * (1 + 1.0 / job.spec.data);
+  const bool fits = watch.memory.known() &&
+                    watch.memory.value + needed <= (1 - parameters_.memory_reserve()) * memory_;
+  const bool agree =
+      watch.variance.known() && watch.variance.value <= parameters_.variance_limit();
+  std::vector<CodecRule> rules{{}, {.codec = Codec::bf16, .error_feedback = false},
+                               {.codec = Codec::int8, .error_feedback = fits}};
+  if (fits && agree) rules.push_back({.codec = Codec::int4});
+  std::erase_if(rules, [&watch](const CodecRule& code) {
+    return (watch.barred >> static_cast<unsigned>(code.codec) & 1) != 0;
+  });
+  return rules;
+}
+
+double MemoryAware::predict(const JobInfo& job, const Watch& watch, const CodecRule& code) const {
+  const auto count = static_cast<std::uint64_t>(watch.gradient.value / 4);
+  const LinkSpeed link{.latency = watch.latency.value, .bandwidth = watch.bandwidth.value};
+  return exchange_seconds(code, count, job.spec.data, link,
+                          gpu_throughput(code, memory_bandwidth_));
+}
+
+MemoryAware::Choice MemoryAware::choose(const JobInfo& job, const Watch& watch) const {
+  const CodecRule now = in_force(job);
+  Choice best;
+  for (const CodecRule& code : allowed(job, watch)) {
+    const Choice next{code, predict(job, watch, code)};
+    const bool kept = code.codec == now.codec;
+    const double threshold = parameters_.gain_threshold() * (kept ? kHysteresis : 1);
+    const bool first = code.codec == Codec::none;
+    if (first || next.seconds <= (1 - threshold) * best.seconds) best = next;
+  }
+  return best;
+}
+
+/// The code in force was measured long enough to see that it shortens nothing.
+bool MemoryAware::in_vain(const JobInfo& job, const Watch& watch) const {
+  return watch.in_force != Codec::none && watch.plain.samples >= kEnough &&
+         watch.coded.samples >= kEnough &&
+         watch.coded.value >= watch.plain.value * predict(job, watch, {});
+}
+
+bool MemoryAware::consider(const JobInfo& job, Watch& watch, DecisionList& decisions) const {
+  const Step target = job.step + 1;
+  if (job.spec.steps > 0 && target >= job.spec.steps) return true;
+  const bool cooling =
+      watch.decided && job.step < watch.changes_at + std::max(parameters_.cooldown_steps(), 1u);
+  if (job.step < parameters_.warm_up_steps() || cooling) return false;
+  if (watch.gradient.samples < kEnough || watch.bandwidth.samples < kEnough) return false;
+  if (in_vain(job, watch)) watch.barred |= 1u << static_cast<unsigned>(watch.in_force);
+  const Choice choice = choose(job, watch);
+  if (choice.code == in_force(job)) {
+    return watch.in_force == Codec::none || watch.coded.samples >= kEnough;
+  }
+  std::vector<CodecRule> rules;
+  if (choice.code.codec != Codec::none) rules = {choice.code, {.bucket_class = kVectors}};
+  Decision& decision =
+      decisions.add(SetCodec{job.spec.id, std::move(rules)}, reason(job, watch, choice));
+  decision.effective_at_step = target;
+  watch.decided = true;
+  watch.changes_at = target;
+  return false;
+}
+
+std::string MemoryAware::reason(const JobInfo& job, const Watch& watch,
+                                const Choice& choice) const {
+  const auto share = [&](const Average& of) {
+    return of.known() ? fmt::format("{:.1f}%", 100 * of.value / memory_) : "unknown";
+  };
+  const std::string variance =
+      watch.variance.known() ? fmt::format("{:.2f}", watch.variance.value) : "unknown";
+  std::string why = fmt::format(
+      "an exchange of {:.3g} MB between {} ranks at {:.3g} MB/s is predicted to take {:.3g} ms as "
+      "it is, {:.3g} ms in {}{}; memory in use {}, gradient variance {}",
+      watch.gradient.value * 1e-6, job.spec.data, watch.bandwidth.value * 1e-6,
+      predict(job, watch, {}) * 1e3, choice.seconds * 1e3, codec_name(choice.code.codec),
+      choice.code.error_feedback && choice.code.codec != Codec::none ? " with error feedback" : "",
+      share(watch.memory), variance);
+  if (!in_vain(job, watch)) return why;
+  const double plain = watch.plain.value * predict(job, watch, {});
+  return fmt::format("{} took {:.3g} ms, without a code it were {:.3g} ms; {}",
+                     codec_name(watch.in_force), watch.coded.value * 1e3, plain * 1e3, why);
+}
+
+// ---- state as bytes -----------------------------------------------------------------------
+
+void MemoryAware::save(Archive& archive) const {
+  archive.clear();
+  ByteWriter write(archive);
+  write(static_cast<std::uint64_t>(watches_.size()));
+  for (const auto& [job, watch] : watches_) {
+    write(job);
+    Watch::fields(watch, write);
+  }
+}
+
+void MemoryAware::load(const Archive& archive) {
+  ByteReader read(archive);
+  std::map<JobId, Watch> watches;
+  const std::size_t count = read.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    JobId job;
+    read(job);
+    Watch::fields(watches[job], read);
+  }
+  ensure(read.at_end(), "a saved policy state has nothing behind it");
+  watches_ = std::move(watches);
+}
+
+}  // namespace orrery
