@@ -1,8 +1,10 @@
 """The package, imported from the build tree."""
 
+import _thread
 import os
 import pathlib
 import sys
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -15,11 +17,39 @@ sys.path.insert(0, str(BUILD / "python"))
 
 def worker_of(pid):
     """The process id of the simulator that `pid` runs, once there is one."""
-    listing = f"/proc/{pid}/task"
     for _ in range(1000):
-        for thread in os.listdir(listing):
-            for child in pathlib.Path(listing, thread, "children").read_text().split():
+        for child in children_of(pid):
+            try:
                 if "orrery-sim" in os.readlink(f"/proc/{child}/exe"):
                     return int(child)
+            except OSError:  # it has ended meanwhile
+                continue
         time.sleep(0.02)
     raise AssertionError("no worker was started")
+
+
+def children_of(pid):
+    """Process ids of the children of all threads of `pid`."""
+    children = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        try:
+            children += pathlib.Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
+        except OSError:  # a thread may end while the others are listed
+            continue
+    return children
+
+
+def in_background(action):
+    """A thread that does `action`; if that fails, the main thread is interrupted and does not wait
+    for what will never happen."""
+
+    def act():
+        try:
+            action()
+        except BaseException:
+            _thread.interrupt_main()
+            raise
+
+    thread = threading.Thread(target=act)
+    thread.start()
+    return thread

@@ -2,10 +2,9 @@
 
 import os
 import signal
-import threading
 
 import pytest
-from conftest import ENDLESS, STRAGGLER, worker_of
+from conftest import ENDLESS, STRAGGLER, in_background, worker_of
 
 import orrery
 
@@ -29,11 +28,7 @@ def test_a_missing_file_is_an_input_error(tmp_path):
 
 
 def test_a_killed_worker_leaves_python_alive():
-    def kill():
-        os.kill(worker_of(os.getpid()), signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
+    killer = in_background(lambda: os.kill(worker_of(os.getpid()), signal.SIGKILL))
     with pytest.raises(orrery.WorkerDied, match="signal 9"):
         orrery.simulate(STRAGGLER, **ENDLESS)
     killer.join()
