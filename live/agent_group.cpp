@@ -128,7 +128,7 @@ void AgentGroup::send_stop(const std::string& reason, bool want_parameters) {
   for (std::uint32_t rank = 0; rank < size_; ++rank) send(rank, message);
 }
 
-void AgentGroup::kill(std::uint32_t rank) { agents_.at(rank).signal(SIGKILL); }
+void AgentGroup::signal(std::uint32_t rank, int number) { agents_.at(rank).signal(number); }
 
 bool AgentGroup::connected(std::uint32_t rank) {
   const std::scoped_lock lock(mutex_);

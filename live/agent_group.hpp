@@ -52,7 +52,7 @@ class AgentGroup {
   std::vector<Incoming> receive(Clock::time_point deadline);
   void send(std::uint32_t rank, const ControllerMessage& message);
   void send_stop(const std::string& reason, bool want_parameters);
-  void kill(std::uint32_t rank);
+  void signal(std::uint32_t rank, int number);
   /// Agents that have ended since the last call. Does not block.
   std::vector<RankDeath> take_deaths();
   /// Sees to it that the process of that rank is gone, and says how it ended; one that has only

@@ -1,6 +1,7 @@
 #include "live/crew.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <tuple>
 #include <utility>
 
@@ -110,7 +111,7 @@ void Crew::note_happenings(std::vector<CrewEvent>& events) {
 RankDied Crew::note_loss(const membership::Lost& lost) {
   const std::uint32_t rank = lost.seat.rank;
   futile_ = 0;
-  if (lost.silent) agents_.kill(rank);  // it must not come back as if nothing had been
+  if (lost.silent) agents_.signal(rank, SIGKILL);  // it must not come back as if nothing had been
   std::string cause = agents_.bury(rank);
   if (lost.silent) cause = fmt::format("has said nothing for {:.1f} s", to_seconds(timeout_));
   dead_.insert(lost.seat);

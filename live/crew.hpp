@@ -49,7 +49,8 @@ class Crew {
   /// A replacement for a lost rank will be started. A rank whose replacements die three times
   /// before they join gets no more.
   void replace(std::uint32_t rank);
-  void kill(std::uint32_t rank) { agents_.kill(rank); }
+  /// To the process of that rank.
+  void signal(std::uint32_t rank, int number) { agents_.signal(rank, number); }
 
   /// Ends the run after `steps` committed steps and collects the hash of the parameters of every
   /// rank that holds them, by rank; also who died meanwhile.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <thread>
 #include <utility>
 
@@ -47,6 +48,7 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       ledger_(micro_batches_of(scenario_.job())),
       statistics_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
+      faults_(scenario_, ranks_),
       reports_(ranks_),
       cpu_at_start_(ranks_, -1),
       cpu_now_(ranks_, 0),
@@ -139,7 +141,7 @@ std::optional<Observation> LiveBackend::finish() {
   if (stage_ == Stage::ended) return std::nullopt;
   stage_ = Stage::ended;
   if (step_ < scenario_.run().steps()) {
-    crew_->send_stop(failures_.back().report.cause());
+    crew_->send_stop(failures_.cause());
     return std::nullopt;
   }
   gather_parameters();
@@ -151,10 +153,7 @@ std::optional<Observation> LiveBackend::finish() {
 Clock::time_point LiveBackend::next_instant() const {
   Nanos at = std::min(next_tick_, now() + kWatch / std::chrono::nanoseconds(1));
   if (!wakes_.empty()) at = std::min(at, *wakes_.begin());
-  for (int i = 0; i < scenario_.faults_size(); ++i) {
-    const Fault& fault = scenario_.faults(i);
-    if (fault.has_at_time() && fault.at_time() > now()) at = std::min(at, fault.at_time());
-  }
+  at = std::min(at, faults_.next_instant(now()));
   return start_ + std::chrono::nanoseconds(at);
 }
 
@@ -213,9 +212,7 @@ void LiveBackend::take_in(const membership::Committed& committed) {
   statistics_.commit(reports, instant);
   telemetry_.step_done(reports, instant);
   ledger_.committed(step_);
-  for (LossRecord& failure : failures_) {
-    if (!failure.report.has_resumed_s()) failure.report.set_resumed_s(to_seconds(instant));
-  }
+  failures_.resumed(instant);
   const StepDone done{.job = kJob, .step = step_, .duration = instant - before};
   happen(done);
   under_way_ = false;
@@ -251,32 +248,14 @@ void LiveBackend::go_on() {
     return plan;
   });
   const Nanos instant = now();
-  for (LossRecord& failure : failures_) {
-    if (!failure.report.has_working_s()) failure.report.set_working_s(to_seconds(instant));
-    const bool back = job.ranks[failure.rank] == Health::ok;
-    if (back && !failure.report.has_replaced_s()) {
-      failure.report.set_replaced_s(to_seconds(instant));
-    }
-  }
+  failures_.working(instant);
+  for (const std::uint32_t rank : members) failures_.replaced(rank, instant);
   inject_faults();
 }
 
-/// Of the scenario, those that are due. Slow ranks follow from the plan; a kill is carried out
-/// here, and waits for a rank that is away until it is back.
 void LiveBackend::inject_faults() {
-  for (int i = 0; i < scenario_.faults_size(); ++i) {
-    const Fault& fault = scenario_.faults(i);
-    const bool due = fault.has_at_time() ? fault.at_time() <= now() : fault.at_step() <= step_;
-    if (!due || injected_.contains(i)) continue;
-    const std::uint32_t rank = fault.rank();
-    const bool kills = fault.kill() && rank < ranks_;
-    const std::vector<std::uint32_t> members = crew_->members();
-    const bool there = std::find(members.begin(), members.end(), rank) != members.end();
-    if (kills && (!there || killed_at_.contains(rank))) continue;
-    injected_.insert(i);
-    if (!kills) continue;
-    killed_at_[rank] = now();
-    crew_->kill(rank);
+  for (const FaultSchedule::Strike& strike : faults_.due(step_, now(), crew_->members())) {
+    crew_->signal(strike.rank, strike.stop ? SIGSTOP : SIGKILL);
   }
 }
 
@@ -287,13 +266,7 @@ void LiveBackend::take_in(const RankDied& died) {
   if (!died.was_member) return crew_->replace(rank);  // a replacement that never joined
   if (stage_ != Stage::training) return;
   const Nanos noticed = now();
-  LossRecord& failure = failures_.emplace_back();
-  failure.rank = rank;
-  const auto killed = killed_at_.extract(rank);
-  failure.report.set_time_s(to_seconds(killed.empty() ? noticed : killed.mapped()));
-  failure.report.set_detected_s(to_seconds(noticed));
-  failure.report.set_cause(fmt::format("rank {} {}", rank, died.death.cause));
-  failure.report.set_lost_steps(0);
+  failures_.lost(rank, faults_.noticed(rank).value_or(noticed), noticed, died.death.cause);
   happen(RankLost{.job = kJob, .rank = {rank}});
   if (!can_go_on(world_.jobs()[kJob.value])) return give_up();
   undecided_.insert(rank);
@@ -307,10 +280,7 @@ void LiveBackend::take_in(const membership::Revoked&) {
 }
 
 void LiveBackend::take_in(const membership::Agreed&) {
-  const double instant = to_seconds(now());
-  for (LossRecord& failure : failures_) {
-    if (!failure.report.has_known_s()) failure.report.set_known_s(instant);
-  }
+  failures_.known(now());
 }
 
 /// What was done of the step is thrown away: all have said what they had done before they left
@@ -352,108 +322,12 @@ void LiveBackend::notify_progress() {
   progress_(progress);
 }
 
-// ---- decisions ----------------------------------------------------------------------------
-
-void LiveBackend::answer(std::uint64_t decision, Outcome status, std::string reason) {
-  happen(DecisionOutcome{decision, status, std::move(reason)});
-}
-
-/// What stands against a decision now; an outcome that is not `applied` has been answered.
-bool LiveBackend::acceptable(const Decision& decision) {
-  if (decision.expires < now()) {
-    answer(decision.number, Outcome::expired, "too late");
-  } else if (decision.if_epoch && decision.if_epoch->value != crew_->epoch()) {
-    answer(decision.number, Outcome::rejected, "membership has changed");
-  } else if (std::string why = world_.objection(decision); !why.empty()) {
-    answer(decision.number, Outcome::rejected, std::move(why));
-  } else {
-    return true;
-  }
-  return false;
-}
-
-void LiveBackend::decide(const Decision& decision) {
-  world_.announce(decision);
-  if (!acceptable(decision)) return;
-  if (const auto* wake = std::get_if<WakeMe>(&decision.what)) {
-    wakes_.insert(wake->at);
-    return answer(decision.number, Outcome::applied, "");
-  }
-  if (const auto* recover = std::get_if<Recover>(&decision.what)) {
-    return decide_recovery(decision.number, *recover);
-  }
-  if (std::holds_alternative<ShiftMicrobatches>(decision.what)) {
-    return unproposed_.push_back(decision);
-  }
-  answer(decision.number, Outcome::rejected, "not something that live mode carries out");
-}
-
-void LiveBackend::decide_recovery(std::uint64_t number, const Recover& recover) {
-  const bool possible = recover.how == Recovery::replace || recover.how == Recovery::shrink;
-  if (!possible || recover.spare || recover.state_from != StateSource::peer) {
-    return answer(number, Outcome::rejected, "live mode replaces or shrinks, with a peer's state");
-  }
-  for (const RankId rank : recover.exclude) {
-    if (undecided_.erase(rank.value) == 0) continue;
-    if (recover.how == Recovery::replace) crew_->replace(rank.value);
-  }
-  answer(number, Outcome::applied, "");
-}
-
-/// A decision that all ranks must follow is put to them first.
-void LiveBackend::propose() {
-  if (unproposed_.empty() || !crew_->running()) return;
-  proposed_[++proposals_] = std::exchange(unproposed_, {});
-  crew_->propose(proposals_);
-}
-
-void LiveBackend::take_in(const membership::Decided& decided) {
-  while (!proposed_.empty() && proposed_.begin()->first <= decided.number) {
-    const auto agreed = proposed_.extract(proposed_.begin());
-    for (const Decision& decision : agreed.mapped()) carry_out(decision);
-  }
-}
-
-void LiveBackend::take_in(const membership::Aborted& aborted) {
-  while (!proposed_.empty() && proposed_.begin()->first <= aborted.number) {
-    const auto dropped = proposed_.extract(proposed_.begin());
-    for (const Decision& decision : dropped.mapped()) {
-      answer(decision.number, Outcome::rejected, "membership has changed");
-    }
-  }
-}
-
-/// All ranks hold the decision: it takes effect with a plan to come.
-void LiveBackend::carry_out(const Decision& decision) {
-  const bool now_or_never = under_way_ && decision.effective_at_step <= step_;
-  if (now_or_never && decision.effective_at_step == 0) return deferred_.push_back(decision);
-  if (!acceptable(decision)) return;
-  if (now_or_never) {
-    return answer(decision.number, Outcome::rejected, fmt::format("step {} has begun", step_));
-  }
-  answer(decision.number, Outcome::applied, "");
-}
-
-void LiveBackend::apply(std::span<const Decision> decisions, bool) {
-  for (const Decision& decision : decisions) decide(decision);
-  // Whatever no policy has decided otherwise: who is lost is replaced.
-  for (const std::uint32_t rank : std::exchange(undecided_, {})) crew_->replace(rank);
-  if (stage_ != Stage::training) return;
-  propose();
-  go_on();
-}
-
 // ---- the end ------------------------------------------------------------------------------
 
 void LiveBackend::gather_parameters() {
   const Crew::Parting parting = crew_->finish(step_);
   for (const RankDeath& death : parting.deaths) {
-    LossRecord& failure = failures_.emplace_back();
-    failure.rank = death.rank;
-    failure.report.set_time_s(to_seconds(now()));
-    failure.report.set_detected_s(to_seconds(now()));
-    failure.report.set_cause(fmt::format("rank {} {}", death.rank, death.cause));
-    failure.report.set_lost_steps(0);
+    failures_.lost(death.rank, now(), now(), death.cause);
   }
   for (const auto& [rank, hash] : parting.hashes) {
     ensure(hash == parting.hashes.begin()->second,
@@ -486,11 +360,11 @@ void LiveBackend::fill(Report& report) {
   report.set_micro_batches_lost(ledger_.lost());
   report.set_micro_batches_repeated(ledger_.repeated());
   report.set_micro_batches_recomputed(ledger_.recomputed());
-  for (const LossRecord& failure : failures_) *report.add_failures() = failure.report;
+  failures_.fill(report);
   report.set_unigram_entropy(unigram_entropy_);
   if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
   report.set_real_cpu_cores(busy_cores());
-  report.set_faults_injected(injected_.size());
+  report.set_faults_injected(faults_.injected());
   std::vector<double> speeds;
   const Step last = step_ > 0 ? step_ - 1 : 0;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "live/crew.hpp"
+#include "live/failure_records.hpp"
+#include "live/fault_schedule.hpp"
 #include "live/ledger.hpp"
 #include "live/run_statistics.hpp"
 #include "live/telemetry.hpp"
@@ -72,11 +74,6 @@ class LiveBackend : public RunBackend {
   void propose();
   void carry_out(const Decision& decision);
 
-  struct LossRecord {
-    std::uint32_t rank = 0;
-    FailureReport report;
-  };
-
   const RunRequest request_;
   const Scenario& scenario_;
   const Cluster& cluster_;
@@ -86,6 +83,8 @@ class LiveBackend : public RunBackend {
   Ledger ledger_;
   RunStatistics statistics_;
   Telemetry telemetry_;
+  FaultSchedule faults_;
+  FailureRecords failures_;
   std::unique_ptr<Crew> crew_;
 
   Stage stage_ = Stage::idle;
@@ -102,11 +101,8 @@ class LiveBackend : public RunBackend {
   Step step_ = 0;  ///< under way, or next to be planned
   bool under_way_ = false;
   std::vector<std::optional<StepReport>> reports_;  ///< of the step under way, by rank
-  std::map<std::uint32_t, Nanos> killed_at_;        ///< by a fault
   std::set<std::uint32_t> undecided_;  ///< lost, and no policy has said what to do about it yet
   std::vector<Nanos> cpu_at_start_, cpu_now_, cpu_before_;  ///< before: of earlier processes
-  std::set<int> injected_;  ///< faults that have come into effect, by index
-  std::vector<LossRecord> failures_;
   std::string parameters_sha256_;
   double unigram_entropy_ = 0;
 };

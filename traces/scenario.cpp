@@ -129,6 +129,7 @@ class CrossCheck {
 void complete(Scenario& scenario, const SourceMap& places) {
   resolve(*scenario.mutable_cluster(), places, "cluster");
   if (scenario.has_job()) resolve(*scenario.mutable_job()->mutable_model(), places, "job.model");
+  scenario.mutable_live();  // not made by itself: some of its fields have no default
   fill_defaults(scenario);
 }
 
