@@ -40,13 +40,13 @@ AgentStart read_start() {
   return start;
 }
 
-Hello make_hello(std::uint32_t rank, const AgentStart& start) {
+Hello make_hello(std::uint32_t rank, const AgentStart& start, const Secrets& secrets) {
   Hello hello;
   hello.set_protocol(kProtocol);
   hello.set_rank(rank);
   hello.set_life(start.life());
   hello.set_pid(getpid());
-  hello.set_token(start.token());
+  hello.set_token(secrets.token);
   return hello;
 }
 
@@ -61,10 +61,11 @@ void report_failure(ControlClient& control, ErrorKind kind, const std::string& r
 /// control core says, one hears the controller, one sends heartbeats.
 class Agent {
  public:
-  Agent(ControlClient& control, const AgentStart& start, std::uint32_t rank,
-        const Assignment& assignment)
+  Agent(ControlClient& control, const AgentStart& start, const Secrets& secrets,
+        std::uint32_t rank, const Assignment& assignment)
       : control_(control),
         start_(start),
+        secrets_(secrets),
         rank_(rank),
         scenario_(assignment.scenario()),
         text_(Text::load(scenario_.live().text())),
@@ -149,7 +150,7 @@ class Agent {
       old.swap(fabric_);
     }
     old.reset();
-    auto fresh = std::make_shared<GrpcFabric>(address(epoch), start_.token());
+    auto fresh = std::make_shared<GrpcFabric>(address(epoch), secrets_);
     change([&] {
       fabric_ = fresh;
       member_.entered(epoch);
@@ -199,8 +200,10 @@ class Agent {
     control_.send(message);
   }
 
+  /// Where to listen: each epoch has a socket of its own.
   std::string address(std::uint64_t epoch) const {
-    return fmt::format("{}-{}", start_.data_address(), epoch);
+    const std::string& base = start_.data_address();
+    return base.starts_with("unix:") ? fmt::format("{}-{}", base, epoch) : base;
   }
 
   /// Changes the member's state and tells the controller.
@@ -218,7 +221,7 @@ class Agent {
     {
       const std::scoped_lock lock(mutex_);
       *message.mutable_status() = to_wire(member_.status());
-      message.mutable_status()->set_address(address(member_.epoch()));
+      if (fabric_) message.mutable_status()->set_address(fabric_->address());
     }
     return control_.send(message);
   }
@@ -273,6 +276,7 @@ class Agent {
 
   ControlClient& control_;
   const AgentStart& start_;
+  const Secrets& secrets_;
   const std::uint32_t rank_;
   const Scenario scenario_;
   const Text text_;
@@ -291,12 +295,13 @@ class Agent {
 
 int run_agent(std::uint32_t rank) {
   const AgentStart start = read_start();
-  ControlClient control(start.controller_address(), make_hello(rank, start));
+  const Secrets secrets = read_secrets(start.secrets(), start.tls());
+  ControlClient control(start.controller_address(), secrets, make_hello(rank, start, secrets));
   const std::optional<ControllerMessage> first = control.read();
   if (!first || !first->has_assignment()) return static_cast<int>(ErrorKind::environment);
   std::optional<Agent> agent;
   try {
-    agent.emplace(control, start, rank, first->assignment());
+    agent.emplace(control, start, secrets, rank, first->assignment());
   } catch (const Error& error) {
     report_failure(control, error.kind(), error.message());
     control.finish();

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "live/token.hpp"
 
 namespace orrery::live {
 namespace {
@@ -17,23 +16,27 @@ constexpr std::chrono::milliseconds kStopPatience{2000};
 constexpr std::chrono::milliseconds kPoll{20};
 constexpr std::chrono::milliseconds kBuryPatience{200};
 
-std::string socket_address(const RunFolder& folder, const std::string& name) {
-  return "unix:" + folder.path() + "/" + name;
+/// A socket in the run's folder, or a free port of the address that the scenario names.
+std::string address_for(const Scenario& scenario, const RunFolder& folder,
+                        const std::string& name) {
+  const std::string& host = scenario.live().listen();
+  return host.empty() ? "unix:" + folder.path() + "/" + name : host + ":0";
 }
 
 }  // namespace
 
 AgentGroup::AgentGroup(const std::string& program, const Scenario& scenario, std::uint32_t ranks)
     : program_(program),
-      token_(make_token()),
+      secrets_(make_secrets(scenario.live().tls())),
       size_(ranks),
       connected_(ranks, false),
       speaking_(ranks, 0),
       lives_(ranks, 0),
       buried_(ranks, false) {
   *assignment_.mutable_assignment()->mutable_scenario() = scenario;
+  write_secrets(secrets_, folder_.path());
   server_ = std::make_unique<ControlServer>(
-      socket_address(folder_, "controller"), token_, ranks,
+      address_for(scenario, folder_, "controller"), secrets_, ranks,
       [this](std::uint32_t rank, const AgentMessage* message) {
         Incoming incoming{.rank = rank, .life = 0, .message = {}, .at = Clock::now()};
         if (message) incoming.message = *message;
@@ -63,9 +66,12 @@ AgentGroup::~AgentGroup() {
 void AgentGroup::start_agent(std::uint32_t rank) {
   ChildProcess agent(program_, {"agent", "--rank", std::to_string(rank)});
   AgentStart start;
-  start.set_token(token_);
-  start.set_controller_address(socket_address(folder_, "controller"));
-  start.set_data_address(socket_address(folder_, fmt::format("rank-{}.{}", rank, lives_[rank])));
+  const Scenario& scenario = assignment_.assignment().scenario();
+  const std::string name = fmt::format("rank-{}.{}", rank, lives_[rank]);
+  start.set_secrets(folder_.path());
+  start.set_tls(secrets_.encrypted());
+  start.set_controller_address(server_->address());
+  start.set_data_address(address_for(scenario, folder_, name));
   start.set_ranks(size_);
   start.set_life(lives_[rank]);
   if (!write_message(agent.channel(), start.SerializeAsString())) {

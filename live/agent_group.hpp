@@ -17,6 +17,7 @@
 #include "live/control_server.hpp"
 #include "live/host_clock.hpp"
 #include "live/run_folder.hpp"
+#include "live/secrets.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery::live {
@@ -75,7 +76,7 @@ class AgentGroup {
 
   const std::string program_;
   RunFolder folder_;
-  std::string token_;
+  const Secrets secrets_;
   std::uint32_t size_;
   ControllerMessage assignment_;
   std::mutex mutex_;  // of the four below, which the transport's threads fill

@@ -5,6 +5,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include "live/control.grpc.pb.h"
+#include "live/credentials.hpp"
+#include "live/protocol.hpp"
 
 namespace orrery::live {
 
@@ -15,9 +17,10 @@ struct ControlClient::Impl {
   std::mutex writing;
 };
 
-ControlClient::ControlClient(const std::string& address, const Hello& hello)
+ControlClient::ControlClient(const std::string& address, const Secrets& secrets,
+                             const Hello& hello)
     : impl_(std::make_unique<Impl>()) {
-  impl_->stub = Control::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  impl_->stub = Control::NewStub(open_channel(address, secrets, kMostControlBytes));
   impl_->stream = impl_->stub->Session(&impl_->context);
   AgentMessage message;
   *message.mutable_hello() = hello;

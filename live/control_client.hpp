@@ -6,13 +6,14 @@
 #include <string>
 
 #include "live/control.pb.h"
+#include "live/secrets.hpp"
 
 namespace orrery::live {
 
 class ControlClient {
  public:
   /// Opens the stream and sends `hello`. Does not wait for an answer.
-  ControlClient(const std::string& address, const Hello& hello);
+  ControlClient(const std::string& address, const Secrets& secrets, const Hello& hello);
   ~ControlClient();
 
   /// Blocks; nothing when the stream has ended. One thread reads.

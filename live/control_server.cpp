@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
-#include "core/error.hpp"
 #include "live/control.grpc.pb.h"
+#include "live/credentials.hpp"
 #include "live/protocol.hpp"
 #include "live/token.hpp"
 
@@ -26,29 +26,38 @@ struct ControlServer::Impl : public Control::Service {
       : token(std::move(secret)), seats(ranks), handler(std::move(on_message)) {}
 
   grpc::Status Session(grpc::ServerContext* context, Stream* stream) override;
-  bool admit(const AgentMessage& first) const;
+  const char* objection(const AgentMessage& first) const;
 
   const std::string token;
   std::vector<Seat> seats;
   const Handler handler;
-  std::unique_ptr<grpc::Server> server;
+  Listener listener;
 };
 
-bool ControlServer::Impl::admit(const AgentMessage& first) const {
-  return first.has_hello() && first.hello().protocol() == kProtocol &&
-         first.hello().rank() < seats.size() && same_token(first.hello().token(), token);
+/// Why who says this may not come in; nothing: it may.
+const char* ControlServer::Impl::objection(const AgentMessage& first) const {
+  if (!first.has_hello()) return "its first message is no greeting";
+  if (!same_token(first.hello().token(), token)) return "it does not know the run's token";
+  if (first.hello().protocol() != kProtocol) return "it speaks another version of the protocol";
+  return first.hello().rank() < seats.size() ? nullptr : "the run has no such rank";
 }
 
 grpc::Status ControlServer::Impl::Session(grpc::ServerContext* context, Stream* stream) {
   AgentMessage message;
-  if (!stream->Read(&message) || !admit(message)) {
+  const char* why = "its first message cannot be read";
+  if (stream->Read(&message)) why = objection(message);
+  if (why) {
+    log_refusal(context->peer(), why);
     return {grpc::StatusCode::PERMISSION_DENIED, "not an agent of this run"};
   }
   const std::uint32_t rank = message.hello().rank();
   Seat& seat = seats[rank];
   {
     const std::scoped_lock lock(seat.mutex);
-    if (seat.stream) return {grpc::StatusCode::ALREADY_EXISTS, "this rank has an agent"};
+    if (seat.stream) {
+      log_refusal(context->peer(), fmt::format("rank {} has an agent", rank));
+      return {grpc::StatusCode::ALREADY_EXISTS, "this rank has an agent"};
+    }
     seat.stream = stream;
     seat.context = context;
   }
@@ -64,16 +73,10 @@ grpc::Status ControlServer::Impl::Session(grpc::ServerContext* context, Stream* 
   return grpc::Status::OK;
 }
 
-ControlServer::ControlServer(const std::string& address, const std::string& token,
+ControlServer::ControlServer(const std::string& address, const Secrets& secrets,
                              std::uint32_t ranks, Handler handler)
-    : impl_(std::make_unique<Impl>(token, ranks, std::move(handler))) {
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials());
-  builder.RegisterService(impl_.get());
-  impl_->server = builder.BuildAndStart();
-  if (!impl_->server) {
-    throw Error(ErrorKind::environment, fmt::format("cannot listen at '{}'", address));
-  }
+    : impl_(std::make_unique<Impl>(secrets.token, ranks, std::move(handler))) {
+  impl_->listener = listen(address, secrets, *impl_, kMostControlBytes);
 }
 
 ControlServer::~ControlServer() {
@@ -81,8 +84,10 @@ ControlServer::~ControlServer() {
     const std::scoped_lock lock(seat.mutex);
     if (seat.context) seat.context->TryCancel();
   }
-  impl_->server->Shutdown(std::chrono::system_clock::now());
+  impl_->listener.server->Shutdown(std::chrono::system_clock::now());
 }
+
+const std::string& ControlServer::address() const { return impl_->listener.address; }
 
 bool ControlServer::send(std::uint32_t rank, const ControllerMessage& message) {
   Impl::Seat& seat = impl_->seats.at(rank);

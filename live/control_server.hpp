@@ -1,5 +1,5 @@
 // The controller's end of the control plane: listens, lets the agents of this run in, hands their
-// messages on. Whoever does not know the token is turned away.
+// messages on. Whoever does not know the token is turned away with a line in the log.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "live/control.pb.h"
+#include "live/secrets.hpp"
 
 namespace orrery::live {
 
@@ -18,10 +19,12 @@ class ControlServer {
   using Handler = std::function<void(std::uint32_t rank, const AgentMessage* message)>;
 
   /// Throws an environment Error if it cannot listen at `address`.
-  ControlServer(const std::string& address, const std::string& token, std::uint32_t ranks,
+  ControlServer(const std::string& address, const Secrets& secrets, std::uint32_t ranks,
                 Handler handler);
   ~ControlServer();  ///< ends all streams; no call of the handler afterwards
 
+  /// Where it listens; port 0 has been replaced.
+  const std::string& address() const;
   /// False if that rank has no stream now. From any thread.
   bool send(std::uint32_t rank, const ControllerMessage& message);
 

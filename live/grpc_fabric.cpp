@@ -11,11 +11,13 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
 #include "core/error.hpp"
+#include "live/credentials.hpp"
 #include "live/data.grpc.pb.h"
 #include "live/ring.hpp"
 #include "live/token.hpp"
@@ -30,6 +32,8 @@ std::uint64_t clock_nanos() {
 
 /// Small enough that a receiver may begin before all is there, and far below gRPC's limit.
 constexpr std::size_t kDirectPiece = 256 * 1024;
+/// Of a message; a neighbour that sends more is none.
+constexpr int kMostPieceBytes = 4 << 20;
 /// gRPC's own prefix of a message; the frames of HTTP/2 below it are under 0.1%.
 constexpr std::size_t kMessagePrefix = 5;
 
@@ -45,14 +49,14 @@ struct DirectLink {
 };
 
 struct GrpcFabric::Impl : public Neighbours, public Neighbour::Service {
-  explicit Impl(std::string secret) : token(std::move(secret)) {}
+  explicit Impl(Secrets known) : secrets(std::move(known)) {}
   ~Impl() override;
   void listen(const std::string& address);
   void take_place(std::uint32_t own_rank, std::uint32_t world);
 
   grpc::Status Link(grpc::ServerContext* link,
                     grpc::ServerReaderWriter<Pong, Piece>* stream) override;
-  bool admit(const LinkHello& first);
+  const char* objection(const Piece& first);
   void serve(grpc::ServerReaderWriter<Pong, Piece>& stream, const LinkHello& hello);
   void send(std::uint64_t tag, std::string_view bytes) override;
   std::string receive(std::uint64_t tag) override;
@@ -69,9 +73,9 @@ struct GrpcFabric::Impl : public Neighbours, public Neighbour::Service {
   std::uint32_t previous() const { return (rank + ranks - 1) % ranks; }
 
   std::uint32_t rank = 0, ranks = 0;  ///< 0 ranks: not known yet
-  const std::string token;
+  const Secrets secrets;
   std::optional<Ring> ring;
-  std::unique_ptr<grpc::Server> server;
+  Listener listener;
 
   std::mutex mutex;  // of everything down to `broken`
   std::condition_variable changed;
@@ -101,22 +105,25 @@ GrpcFabric::Impl::~Impl() {
   for (auto& [to, link] : links) {
     if (link->stream) link->stream->Finish();
   }
-  if (server) server->Shutdown(std::chrono::system_clock::now());
+  if (listener.server) listener.server->Shutdown(std::chrono::system_clock::now());
   const std::scoped_lock lock(mutex);  // whoever served a link has let go of what goes away now
 }
 
-/// Each link once: a second one would mix its pieces in. Only the previous rank's is the ring's.
-bool GrpcFabric::Impl::admit(const LinkHello& first) {
-  if (!same_token(first.token(), token)) return false;
+/// Why a link may not come in; nothing: it has. Each link once: a second one would mix its pieces
+/// in. Only the previous rank's is the ring's.
+const char* GrpcFabric::Impl::objection(const Piece& first) {
+  if (!first.has_hello()) return "its first message is no greeting";
+  const LinkHello& said = first.hello();
+  if (!same_token(said.token(), secrets.token)) return "it does not know the run's token";
   std::unique_lock lock(mutex);
   changed.wait(lock, [this] { return ranks > 0 || !broken.empty(); });
-  if (!broken.empty()) return false;
-  if (first.direct()) {
-    return first.rank() < ranks && first.rank() != rank && direct.try_emplace(first.rank()).second;
+  if (!broken.empty()) return "the links of this epoch are closed";
+  if (said.rank() >= ranks || said.rank() == rank) return "the run has no such rank";
+  if (said.direct()) {
+    return direct.try_emplace(said.rank()).second ? nullptr : "that rank has its link";
   }
-  if (first.rank() != previous() || linked) return false;
-  linked = true;
-  return true;
+  if (said.rank() != previous()) return "it is not the neighbour of this rank";
+  return std::exchange(linked, true) ? "that rank has its link" : nullptr;
 }
 
 void GrpcFabric::Impl::serve(grpc::ServerReaderWriter<Pong, Piece>& stream,
@@ -141,19 +148,25 @@ void GrpcFabric::Impl::serve(grpc::ServerReaderWriter<Pong, Piece>& stream,
 
 grpc::Status GrpcFabric::Impl::Link(grpc::ServerContext* link,
                                     grpc::ServerReaderWriter<Pong, Piece>* stream) {
+  bool over = false;
   {
     const std::scoped_lock lock(mutex);
     if (!broken.empty()) return {grpc::StatusCode::ABORTED, broken};
     open.insert(link);
   }
   Piece first;
-  const bool admitted = stream->Read(&first) && first.has_hello() && admit(first.hello());
-  if (admitted) serve(*stream, first.hello());
+  const char* why = "its first message cannot be read";
+  if (stream->Read(&first)) why = objection(first);
+  if (!why) serve(*stream, first.hello());
   {
     const std::scoped_lock lock(mutex);
     open.erase(link);
+    over = !broken.empty();
   }
-  if (!admitted) return {grpc::StatusCode::PERMISSION_DENIED, "not a neighbour of this run"};
+  if (why) {
+    if (!over) log_refusal(link->peer(), why);
+    return {grpc::StatusCode::PERMISSION_DENIED, "not a neighbour of this run"};
+  }
   break_links(fmt::format("rank {} closed its link", first.hello().rank()));
   return grpc::Status::OK;
 }
@@ -197,7 +210,7 @@ void GrpcFabric::Impl::write(Stream& stream, const Piece& piece, std::uint32_t t
 Piece GrpcFabric::Impl::hello(bool is_direct) const {
   Piece piece;
   piece.mutable_hello()->set_rank(rank);
-  piece.mutable_hello()->set_token(token);
+  piece.mutable_hello()->set_token(secrets.token);
   piece.mutable_hello()->set_direct(is_direct);
   return piece;
 }
@@ -205,8 +218,7 @@ Piece GrpcFabric::Impl::hello(bool is_direct) const {
 DirectLink& GrpcFabric::Impl::link_to(std::uint32_t to) {
   if (const auto found = links.find(to); found != links.end()) return *found->second;
   auto fresh = std::make_unique<DirectLink>();
-  fresh->stub =
-      Neighbour::NewStub(grpc::CreateChannel(addresses.at(to), grpc::InsecureChannelCredentials()));
+  fresh->stub = Neighbour::NewStub(open_channel(addresses.at(to), secrets, kMostPieceBytes));
   fresh->call.set_wait_for_ready(true);
   DirectLink& link = *fresh;
   {
@@ -232,7 +244,7 @@ std::string GrpcFabric::Impl::receive(std::uint64_t tag) {
   if (!broken.empty()) throw FabricBroken(broken);
   Piece piece = std::move(incoming.front());
   incoming.pop_front();
-  ensure(piece.tag() == tag, "the pieces of a link arrive in order");
+  if (piece.tag() != tag) throw FabricBroken("pieces of a link are missing");
   return std::move(*piece.mutable_data());
 }
 
@@ -245,11 +257,7 @@ void GrpcFabric::Impl::read_pongs() {
 }
 
 void GrpcFabric::Impl::listen(const std::string& address) {
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials());
-  builder.RegisterService(this);
-  server = builder.BuildAndStart();
-  if (!server) throw Error(ErrorKind::environment, fmt::format("cannot listen at '{}'", address));
+  listener = orrery::live::listen(address, secrets, *this, kMostPieceBytes);
 }
 
 void GrpcFabric::Impl::take_place(std::uint32_t own_rank, std::uint32_t world) {
@@ -261,14 +269,14 @@ void GrpcFabric::Impl::take_place(std::uint32_t own_rank, std::uint32_t world) {
 }
 
 GrpcFabric::GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::string& address,
-                       const std::string& token)
-    : impl_(std::make_unique<Impl>(token)) {
+                       const Secrets& secrets)
+    : impl_(std::make_unique<Impl>(secrets)) {
   impl_->take_place(rank, ranks);
   impl_->listen(address);
 }
 
-GrpcFabric::GrpcFabric(const std::string& address, const std::string& token)
-    : impl_(std::make_unique<Impl>(token)) {
+GrpcFabric::GrpcFabric(const std::string& address, const Secrets& secrets)
+    : impl_(std::make_unique<Impl>(secrets)) {
   impl_->listen(address);
 }
 
@@ -279,7 +287,7 @@ void GrpcFabric::connect(const std::vector<std::string>& addresses) {
   if (impl.ranks == 1) return;
   impl.addresses = addresses;
   const std::string& address = addresses.at((impl.rank + 1) % impl.ranks);
-  impl.stub = Neighbour::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  impl.stub = Neighbour::NewStub(open_channel(address, impl.secrets, kMostPieceBytes));
   impl.call.set_wait_for_ready(true);
   {
     const std::scoped_lock lock(impl.mutex);
@@ -297,6 +305,7 @@ void GrpcFabric::connect(std::uint32_t rank, const std::vector<std::string>& add
   connect(addresses);
 }
 
+const std::string& GrpcFabric::address() const { return impl_->listener.address; }
 std::uint32_t GrpcFabric::rank() const { return impl_->rank; }
 std::uint32_t GrpcFabric::ranks() const { return impl_->ranks; }
 double GrpcFabric::round_trip() const { return impl_->round_trip_s; }
@@ -328,7 +337,7 @@ void GrpcFabric::receive_from(std::uint32_t rank, std::span<std::byte> bytes) {
       piece = std::move(impl_->direct[rank].front());
       impl_->direct[rank].pop_front();
     }
-    ensure(piece.size() <= bytes.size(), "both ends of a link agree on the sizes of messages");
+    if (piece.size() > bytes.size()) throw FabricBroken("a neighbour sent more than was agreed");
     std::memcpy(bytes.data(), piece.data(), piece.size());
     bytes = bytes.subspan(piece.size());
   }

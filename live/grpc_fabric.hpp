@@ -9,18 +9,22 @@
 #include <vector>
 
 #include "live/fabric.hpp"
+#include "live/secrets.hpp"
 
 namespace orrery::live {
 
 class GrpcFabric : public Fabric {
  public:
-  /// Listens at `address` ("unix:/path"). Links whose first message does not hold `token` are
-  /// refused. Throws an environment Error if it cannot listen.
+  /// Listens at `address` ("unix:/path" or "host:port"). Links of whoever does not know `secrets`
+  /// are refused. Throws an environment Error if it cannot listen.
   GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::string& address,
-             const std::string& token);
+             const Secrets& secrets);
   /// The same for a rank that learns its place among the others later: see the other connect().
-  GrpcFabric(const std::string& address, const std::string& token);
+  GrpcFabric(const std::string& address, const Secrets& secrets);
   ~GrpcFabric() override;
+
+  /// Where it listens; port 0 has been replaced.
+  const std::string& address() const;
 
   /// Opens the link to the next rank, whose address is `addresses[rank + 1]`. Not before all
   /// ranks listen.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/error.hpp"
+#include "live/fabric.hpp"
 
 namespace orrery::live {
 namespace {
@@ -18,7 +18,9 @@ std::span<T> piece(std::span<T> segment, std::size_t index) {
 
 template <class T>
 void take(const std::string& bytes, std::span<T> values, bool add) {
-  ensure(bytes.size() == values.size_bytes(), "ring neighbours cut their data alike");
+  if (bytes.size() != values.size_bytes()) {
+    throw FabricBroken("the neighbour cuts its data in another way");
+  }
   if (!add) {
     std::memcpy(values.data(), bytes.data(), bytes.size());
     return;

@@ -1,6 +1,7 @@
 #include "live/run_folder.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -9,7 +10,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <system_error>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -47,14 +51,58 @@ void remove_stale_folders() {
   }
 }
 
+/// The folders of this process, for the thread that waits for the signals which end it.
+class Caretaker {
+ public:
+  static Caretaker& instance() {
+    static auto* const only = new Caretaker;  // its thread outlives main()
+    return *only;
+  }
+  void add(const std::string& path) {
+    const std::scoped_lock lock(mutex_);
+    paths_.insert(path);
+  }
+  void drop(const std::string& path) {
+    const std::scoped_lock lock(mutex_);
+    paths_.erase(path);
+  }
+
+ private:
+  Caretaker() {
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // every later thread inherits it
+    std::thread([this, ends] { wait_for(ends); }).detach();
+  }
+  [[noreturn]] void wait_for(const sigset_t& ends) {
+    int number = 0;
+    while (sigwait(&ends, &number) != 0) {
+    }
+    const std::scoped_lock lock(mutex_);
+    std::error_code ignored;
+    for (const std::string& path : paths_) fs::remove_all(path, ignored);
+    signal(number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
+    raise(number);
+    _exit(128 + number);
+  }
+
+  std::mutex mutex_;
+  std::set<std::string> paths_;
+};
+
 }  // namespace
 
 RunFolder::RunFolder() {
+  Caretaker::instance();
   remove_stale_folders();
   do {
     path_ = fmt::format("{}/{}XXXXXX", kParent, kPrefix);
     if (!mkdtemp(path_.data())) fail();
   } while (!lock());
+  Caretaker::instance().add(path_);
 }
 
 /// False if another run took the folder for a stale one before the lock was ours.
@@ -89,6 +137,7 @@ void RunFolder::release() noexcept {
 void RunFolder::remove() noexcept {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
+  Caretaker::instance().drop(path_);
 }
 
 }  // namespace orrery::live

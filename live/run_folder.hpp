@@ -1,5 +1,7 @@
-// The folder of one run's sockets: only its owner may enter, and it goes away with this object. It
-// is locked as long as the run lives; what a killed run has left, the next one takes away.
+// The folder of one run's sockets and secrets: only its owner may enter, and it goes away with this
+// object, and with a process that SIGINT or SIGTERM ends. It is locked as long as the run lives;
+// what a killed run has left, the next one takes away. Threads that are started before the first of
+// these objects have to block both signals.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The secret of one run: whoever does not know it is not part of it. It travels over inherited
-// descriptors only.
+// The secret of one run: whoever does not know it is not part of it. See secrets.hpp for how it
+// travels.
 #pragma once
 
 #include <string>

@@ -24,7 +24,8 @@ void on_ranks(std::uint32_t ranks, double bytes_per_second,
   std::vector<std::unique_ptr<GrpcFabric>> fabrics;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     addresses.push_back("unix:" + folder.path() + "/" + std::to_string(rank));
-    fabrics.push_back(std::make_unique<GrpcFabric>(rank, ranks, addresses.back(), "study"));
+    fabrics.push_back(
+        std::make_unique<GrpcFabric>(rank, ranks, addresses.back(), Secrets{.token = "study"}));
   }
   for (auto& fabric : fabrics) {
     fabric->connect(addresses);

@@ -25,7 +25,8 @@ void sum_over_ranks(benchmark::State& state, const Sum& sum) {
   std::vector<std::unique_ptr<GrpcFabric>> fabrics;
   for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
     addresses.push_back(fmt::format("unix:{}/{}", folder.path(), rank));
-    fabrics.push_back(std::make_unique<GrpcFabric>(rank, kRanks, addresses.back(), "t"));
+    fabrics.push_back(
+        std::make_unique<GrpcFabric>(rank, kRanks, addresses.back(), Secrets{.token = "t"}));
   }
   for (auto& fabric : fabrics) fabric->connect(addresses);
   const auto count = static_cast<std::size_t>(state.range(0));

@@ -1,8 +1,17 @@
 """Live runs: a short one, and what is refused before any process starts."""
 
 import json
+import os
+import pathlib
+import signal
+import socket
+import stat
+import subprocess
 
-from conftest import EXAMPLES, STRAGGLER, orrery
+import pytest
+from conftest import EXAMPLES, PROGRAM, STRAGGLER, alive, children_of, orrery, wait_until
+
+LONG = ["--set", "run.steps=100000", "--set", "job.pace.micro_batch=20 ms"]
 
 
 def test_a_short_run_really_trains(tmp_path):
@@ -65,3 +74,112 @@ def test_a_killed_rank_is_one_decision_in_both_worlds(tmp_path):
     assert reports[0]["decision_trace_sha256"] == reports[1]["decision_trace_sha256"]
     assert reports[1]["parameters_sha256"] == reports[2]["parameters_sha256"]
     assert orrery("replay", log).returncode == 0
+
+
+def descendants_of(pid):
+    """Process ids, parents first."""
+    found = []
+    for child in children_of(pid):
+        found += [child, *descendants_of(child)]
+    return found
+
+
+@pytest.fixture
+def training():
+    """A live run of four agents: the command, and all processes below it."""
+    process = subprocess.Popen(
+        [PROGRAM, "live", STRAGGLER, *LONG], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        found = wait_until(lambda: len(below := descendants_of(process.pid)) >= 5 and below)
+        yield process, found
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+        process.communicate()
+
+
+def folder_of(pids):
+    """The folder of the run's sockets: the one that its processes listen in."""
+    inodes = set()
+    for pid in pids:
+        for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                target = os.readlink(entry)
+            except OSError:
+                continue
+            if target.startswith("socket:"):
+                inodes.add(target[8:-1])
+    for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]:
+        parts = line.split()
+        if len(parts) == 8 and parts[6] in inodes and "/tmp/orrery-live-" in parts[7]:
+            return pathlib.Path(parts[7]).parent
+    return None
+
+
+def test_secrets_are_read_from_nowhere_but_a_private_folder_and_go_with_the_run(training):
+    process, below = training
+    folder = wait_until(lambda: folder_of(below))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    secrets = {file: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    assert {file.name for file in secrets} == {"token", "ca.pem", "certificate.pem", "key.pem"}
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in secrets)
+    shown = {secrets[folder / "token"], secrets[folder / "token"].hex().encode()}
+    shown |= set(secrets[folder / "key.pem"].split(b"\n")[1:-2])
+    for pid in [process.pid, *below]:
+        for name in ("cmdline", "environ"):
+            text = pathlib.Path(f"/proc/{pid}/{name}").read_bytes()
+            assert not any(secret in text for secret in shown)
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    wait_until(lambda: not any(map(alive, below)))
+    assert not folder.exists()
+
+
+def test_what_a_killed_run_leaves_goes_with_the_next(training):
+    process, below = training
+    folder = wait_until(lambda: folder_of(below))
+    process.send_signal(signal.SIGKILL)
+    wait_until(lambda: not any(map(alive, below)))
+    assert orrery("live", STRAGGLER, "--set", "run.steps=1").returncode == 0
+    assert not folder.exists()
+
+
+def test_a_stranger_who_knocks_during_a_run_is_listed_and_changes_nothing():
+    process = subprocess.Popen(
+        [PROGRAM, "live", STRAGGLER, "--json", "--set", "live.listen=127.0.0.1",
+         "--set", "run.steps=16", "--set", "job.pace.micro_batch=20 ms"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    worker = wait_until(lambda: children_of(process.pid))[0]
+    port = wait_until(lambda: listening_port(worker))
+    wait_until(lambda: len(children_of(worker)) == 4)
+    for knock in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(3000)):
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(knock)
+            stranger.shutdown(socket.SHUT_WR)
+            while stranger.recv(4096):
+                pass
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    report = json.loads(out)
+    assert report["steps_completed"] == 16
+    assert report["failures"] == []
+    assert len(err.splitlines()) == 2
+    assert all("refused" in line for line in err.splitlines())
+
+
+def listening_port(pid):
+    """The TCP port at which the process listens; nothing while there is none."""
+    inodes = set()
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            inodes.add(os.readlink(entry)[8:-1])
+        except OSError:
+            continue
+    for table in ("tcp", "tcp6"):
+        for line in pathlib.Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            parts = line.split()
+            if parts[3] == "0A" and parts[9] in inodes:
+                return int(parts[1].split(":")[1], 16)
+    return None

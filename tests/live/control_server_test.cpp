@@ -23,11 +23,13 @@ class ControlPlane : public ::testing::Test {
 
   ControlPlane()
       : address_("unix:" + folder_.path() + "/controller"),
-        server_(address_, "secret", 2, [this](std::uint32_t rank, const AgentMessage* message) {
-          const std::scoped_lock lock(mutex_);
-          said_.push_back({rank, message ? message->kind_case() : AgentMessage::KIND_NOT_SET});
-          changed_.notify_all();
-        }) {}
+        server_(address_, Secrets{.token = "secret"}, 2,
+                [this](std::uint32_t rank, const AgentMessage* message) {
+                  const std::scoped_lock lock(mutex_);
+                  said_.push_back(
+                      {rank, message ? message->kind_case() : AgentMessage::KIND_NOT_SET});
+                  changed_.notify_all();
+                }) {}
 
   static Hello hello(std::uint32_t rank, const std::string& token) {
     Hello out;
@@ -44,7 +46,7 @@ class ControlPlane : public ::testing::Test {
     return first;
   }
   bool refuses(const Hello& greeting) {
-    ControlClient client(address_, greeting);
+    ControlClient client(address_, {}, greeting);
     const bool ended = !client.read().has_value();
     const std::scoped_lock lock(mutex_);
     return ended && said_.empty();
@@ -60,7 +62,7 @@ class ControlPlane : public ::testing::Test {
 
 TEST_F(ControlPlane, CarriesMessagesBothWaysAndNoticesTheEnd) {
   {
-    ControlClient client(address_, hello(1, "secret"));
+    ControlClient client(address_, {}, hello(1, "secret"));
     EXPECT_EQ(next().kind, AgentMessage::kHello);
     AgentMessage message;
     message.mutable_ready();
@@ -89,7 +91,7 @@ TEST_F(ControlPlane, RefusesAWrongTokenRankOrProtocol) {
 }
 
 TEST_F(ControlPlane, RefusesASecondAgentOfARank) {
-  ControlClient first(address_, hello(0, "secret"));
+  ControlClient first(address_, {}, hello(0, "secret"));
   EXPECT_EQ(next().kind, AgentMessage::kHello);
   EXPECT_TRUE(refuses(hello(0, "secret")));
   AgentMessage message;
@@ -100,7 +102,7 @@ TEST_F(ControlPlane, RefusesASecondAgentOfARank) {
 
 TEST(ControlServer, AnAddressThatCannotBeIsAnEnvironmentError) {
   try {
-    ControlServer server("unix:/no/such/folder/socket", "secret", 1,
+    ControlServer server("unix:/no/such/folder/socket", {}, 1,
                          [](std::uint32_t, const AgentMessage*) {});
     FAIL();
   } catch (const Error& error) {

@@ -13,13 +13,15 @@
 namespace orrery::live {
 namespace {
 
+const Secrets kSecret{.token = "secret"};
+
 /// A ring in this process; real sockets between the ranks.
 class Fabrics {
  public:
   explicit Fabrics(std::uint32_t ranks) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       addresses_.push_back("unix:" + folder_.path() + "/" + std::to_string(rank));
-      all_.push_back(std::make_unique<GrpcFabric>(rank, ranks, addresses_.back(), "secret"));
+      all_.push_back(std::make_unique<GrpcFabric>(rank, ranks, addresses_.back(), kSecret));
     }
     for (auto& fabric : all_) fabric->connect(addresses_);
   }
@@ -166,12 +168,12 @@ TEST(GrpcFabric, AStrangerIsRefusedAndChangesNothing) {
   Fabrics fabrics(2);
   RunFolder folder;
   const std::string own = "unix:" + folder.path() + "/stranger";
-  GrpcFabric stranger(0, 2, own, "guess");
-  GrpcFabric victim(1, 2, "unix:" + folder.path() + "/victim", "secret");
+  GrpcFabric stranger(0, 2, own, Secrets{.token = "guess"});
+  GrpcFabric victim(1, 2, "unix:" + folder.path() + "/victim", kSecret);
   stranger.connect({own, "unix:" + folder.path() + "/victim"});
   std::vector<float> values(1000, 1.0F);
   EXPECT_THROW(stranger.all_reduce(values), FabricBroken);
-  GrpcFabric neighbour(0, 2, "unix:" + folder.path() + "/neighbour", "secret");
+  GrpcFabric neighbour(0, 2, "unix:" + folder.path() + "/neighbour", kSecret);
   const std::vector<std::string> addresses{"unix:" + folder.path() + "/neighbour",
                                            "unix:" + folder.path() + "/victim"};
   neighbour.connect(addresses);
@@ -197,7 +199,7 @@ TEST(GrpcFabric, MeasuresTheRoundTripOfALink) {
 
 TEST(GrpcFabric, AnAddressThatCannotBeIsAnEnvironmentError) {
   try {
-    GrpcFabric fabric(0, 1, "unix:/no/such/folder/socket", "secret");
+    GrpcFabric fabric(0, 1, "unix:/no/such/folder/socket", kSecret);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::environment);
@@ -206,7 +208,7 @@ TEST(GrpcFabric, AnAddressThatCannotBeIsAnEnvironmentError) {
 
 TEST(GrpcFabric, AbortEndsTheWaitForANeighbourThatNeverListens) {
   const RunFolder folder;
-  GrpcFabric fabric(0, 2, "unix:" + folder.path() + "/0", "secret");
+  GrpcFabric fabric(0, 2, "unix:" + folder.path() + "/0", kSecret);
   const std::vector<std::string> addresses{"unix:" + folder.path() + "/0",
                                            "unix:" + folder.path() + "/1"};
   const std::jthread stopper([&fabric] {

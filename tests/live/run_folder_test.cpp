@@ -1,6 +1,8 @@
 #include "live/run_folder.hpp"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -45,6 +47,22 @@ TEST(RunFolder, WhatAKilledRunHasLeftGoesWithTheNextAndNothingElse) {
   const RunFolder next;
   EXPECT_FALSE(fs::exists(stale));
   EXPECT_TRUE(fs::exists(living.path()));
+}
+
+TEST(RunFolder, GoesWithAProcessThatASignalEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // fork() alone leaves threads out
+  std::string path;
+  EXPECT_EXIT(
+      {
+        const RunFolder folder;
+        std::ofstream(::testing::TempDir() + "/ended-by-signal") << folder.path();
+        kill(getpid(), SIGTERM);
+        for (;;) pause();
+      },
+      ::testing::KilledBySignal(SIGTERM), "");
+  std::ifstream(::testing::TempDir() + "/ended-by-signal") >> path;
+  ASSERT_FALSE(path.empty());
+  EXPECT_FALSE(fs::exists(path));
 }
 
 TEST(RunFolder, ALinkToAFolderOfOthersIsLeftAlone) {

@@ -209,7 +209,8 @@ std::vector<std::string> train_together(std::uint32_t ranks, std::uint32_t first
   std::vector<std::shared_ptr<GrpcFabric>> fabrics;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     addresses.push_back(fmt::format("unix:{}/{}", folder.path(), rank));
-    fabrics.push_back(std::make_shared<GrpcFabric>(rank, ranks, addresses.back(), "t"));
+    fabrics.push_back(
+        std::make_shared<GrpcFabric>(rank, ranks, addresses.back(), Secrets{.token = "t"}));
   }
   const Text bytes = text();
   std::vector<std::string> hashes(ranks);

@@ -1,0 +1,216 @@
+// Strangers at the door of both planes: whoever lacks the run's certificate or token, speaks
+// another protocol or sends what is no message is turned away with one line, and the run goes on.
+#include "live/credentials.hpp"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include <gtest/gtest.h>
+#include <grpcpp/grpcpp.h>
+
+#include "core/error.hpp"
+#include "core/random.hpp"
+#include "live/control.grpc.pb.h"
+#include "live/control_client.hpp"
+#include "live/control_server.hpp"
+#include "live/grpc_fabric.hpp"
+#include "live/protocol.hpp"
+#include "live/run_folder.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr int kMost = 64 << 20;
+
+Hello hello(const std::string& token) {
+  Hello out;
+  out.set_protocol(kProtocol);
+  out.set_token(token);
+  return out;
+}
+
+std::size_t lines_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+/// A controller at a socket or at a port of loopback, by the parameter.
+class Door : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string place() const {
+    return std::string(GetParam()) == "unix" ? "unix:" + folder_.path() + "/door" : "127.0.0.1:0";
+  }
+
+  /// What is on standard error after `knock`, once `lines` lines are there (at most 10 s).
+  static std::string said_after(const std::function<void()>& knock, std::size_t lines) {
+    testing::internal::CaptureStderr();
+    knock();
+    std::string said;
+    for (int i = 0; i < 1000 && lines_of(said) < lines; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      said += testing::internal::GetCapturedStderr();
+      testing::internal::CaptureStderr();
+    }
+    return said + testing::internal::GetCapturedStderr();
+  }
+
+  /// Whether a stream that begins with `first` is ended by the other side.
+  bool refused(const Secrets& secrets, const Hello& first) const {
+    ControlClient client(server_.address(), secrets, first);
+    return !client.read().has_value();
+  }
+
+  void expect_members_come_in() {
+    const int before = heard_;
+    ControlClient member(server_.address(), secrets_, hello(secrets_.token));
+    for (int i = 0; i < 1000 && heard_ == before; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_GT(heard_, before);
+  }
+
+  /// Connects without gRPC and sends `bytes`; returns when the other side has closed.
+  void send_raw(const std::string& bytes) const {
+    const std::string& address = server_.address();
+    const bool local = address.starts_with("unix:");
+    const int raw = socket(local ? AF_UNIX : AF_INET, SOCK_STREAM, 0);
+    int connected = -1;
+    if (local) {
+      sockaddr_un to{.sun_family = AF_UNIX, .sun_path = {}};
+      address.substr(5).copy(to.sun_path, sizeof to.sun_path - 1);
+      connected = connect(raw, reinterpret_cast<sockaddr*>(&to), sizeof to);
+    } else {
+      sockaddr_in to{};
+      to.sin_family = AF_INET;
+      to.sin_port = htons(static_cast<std::uint16_t>(
+          std::stoi(address.substr(address.rfind(':') + 1))));
+      inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+      connected = connect(raw, reinterpret_cast<sockaddr*>(&to), sizeof to);
+    }
+    EXPECT_EQ(connected, 0);
+    send(raw, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    shutdown(raw, SHUT_WR);
+    char rest[4096];
+    while (recv(raw, rest, sizeof rest, 0) > 0) {
+    }
+    close(raw);
+  }
+
+  const RunFolder folder_;
+  const Secrets secrets_ = make_secrets(true);
+  std::atomic<int> heard_ = 0;
+  ControlServer server_{place(), secrets_, 1,
+                        [this](std::uint32_t, const AgentMessage* message) {
+                          if (message) ++heard_;
+                        }};
+};
+
+TEST_P(Door, AStrangerWithoutACertificateIsRefusedInOneLine) {
+  const Secrets bare{.token = secrets_.token};
+  const std::string said =
+      said_after([&] { EXPECT_TRUE(refused(bare, hello(bare.token))); }, 1);
+  EXPECT_EQ(lines_of(said), 1u) << said;
+  EXPECT_NE(said.find("refused"), std::string::npos) << said;
+  EXPECT_EQ(heard_, 0);
+  expect_members_come_in();
+}
+
+TEST_P(Door, ACertificateOfAnotherAuthorityIsRefused) {
+  Secrets other = make_secrets(true);
+  other.token = secrets_.token;
+  EXPECT_TRUE(refused(other, hello(other.token)));  // does not trust us either
+  other.authority = secrets_.authority;             // trusts us: we do not trust it
+  const std::string said = said_after([&] { refused(other, hello(other.token)); }, 1);
+  EXPECT_NE(said.find("refused"), std::string::npos) << said;
+  EXPECT_EQ(heard_, 0);
+  expect_members_come_in();
+}
+
+TEST_P(Door, AWrongTokenOrProtocolIsRefusedInOneLine) {
+  Hello old = hello(secrets_.token);
+  old.set_protocol(kProtocol + 1);
+  for (const Hello& first : {hello("guess"), old}) {
+    const std::string said = said_after([&] { EXPECT_TRUE(refused(secrets_, first)); }, 1);
+    EXPECT_EQ(lines_of(said), 1u) << said;
+    EXPECT_NE(said.find("refused"), std::string::npos) << said;
+    EXPECT_EQ(said.find(secrets_.token), std::string::npos);
+  }
+  EXPECT_EQ(heard_, 0);
+  expect_members_come_in();
+}
+
+TEST_P(Door, RandomBytesChangeNothing) {
+  Rng rng(7);
+  for (int i = 0; i < 20; ++i) {
+    std::string bytes(1 + rng.below(4000), '\0');
+    for (char& byte : bytes) byte = static_cast<char>(rng.below(256));
+    send_raw(bytes);
+  }
+  send_raw("GET / HTTP/1.1\r\n\r\n");
+  send_raw("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+  EXPECT_EQ(heard_, 0);
+  expect_members_come_in();
+}
+
+TEST_P(Door, AMemberThatSendsTooMuchOrNoMessageLosesItsStreamOnly) {
+  const auto channel = open_channel(server_.address(), secrets_, kMost);
+  const auto stub = Control::NewStub(channel);
+  AgentMessage huge;
+  huge.mutable_failed()->set_reason(std::string(kMostControlBytes + 1, 'x'));
+  grpc::ClientContext context;
+  const auto stream = stub->Session(&context);
+  stream->Write(huge);
+  ControllerMessage answer;
+  const std::string said = said_after([&] { EXPECT_FALSE(stream->Read(&answer)); }, 1);
+  EXPECT_EQ(lines_of(said), 1u) << said;
+  EXPECT_EQ(heard_, 0);
+  expect_members_come_in();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Door, ::testing::Values("unix", "tcp"));
+
+TEST(Credentials, TheDataPlaneTurnsStrangersAwayToo) {
+  const RunFolder folder;
+  const Secrets secrets = make_secrets(true);
+  Secrets other = make_secrets(true);
+  other.authority = secrets.authority;
+  GrpcFabric one(0, 2, "127.0.0.1:0", secrets), two(1, 2, "127.0.0.1:0", secrets);
+  const std::vector<std::string> addresses{one.address(), two.address()};
+  for (const Secrets& wrong : {other, Secrets{.token = secrets.token}}) {
+    GrpcFabric stranger(0, 2, "127.0.0.1:0", wrong);
+    const std::jthread giving_up([&stranger] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      stranger.abort("enough");
+    });
+    std::vector<float> values(10, 1.0F);
+    EXPECT_THROW(
+        {
+          stranger.connect(addresses);
+          stranger.all_reduce(values);
+        },
+        FabricBroken);
+  }
+  one.connect(addresses);
+  two.connect(addresses);
+  std::vector<float> a(1000, 1.0F), b(1000, 2.0F);
+  std::jthread thread([&] { one.all_reduce(a); });
+  two.all_reduce(b);
+  EXPECT_EQ(b[999], 3.0F);
+}
+
+TEST(Credentials, APortHasOneOwner) {
+  const auto nothing = [](std::uint32_t, const AgentMessage*) {};
+  const ControlServer first("127.0.0.1:0", make_secrets(false), 1, nothing);
+  EXPECT_THROW(ControlServer(first.address(), make_secrets(false), 1, nothing), Error);
+}
+
+}  // namespace
+}  // namespace orrery::live
