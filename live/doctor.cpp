@@ -14,8 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr const char* kNvml = "libnvidia-ml.so.1";
-
 Finding find_program(const fs::path& programs, const std::string& name, std::string needed) {
   const fs::path path = programs / name;
   const bool there = fs::exists(path);
@@ -93,7 +91,7 @@ Diagnosis diagnose(const std::string& programs, const std::string& sys) {
   const fs::path folder(programs);
   Diagnosis found;
   found.machine = scan_machine(sys);
-  found.nvlinks = probe_nvlinks(kNvml);
+  found.nvlinks = probe_nvlinks(kNvmlLibrary);
   found.cuda = probe_cuda();
   found.findings.push_back(find_program(folder, "orrery-sim", "simulate"));
   found.findings.push_back(find_program(folder, "orrery-live", "live"));
@@ -126,6 +124,14 @@ std::string print_text(const Diagnosis& diagnosis) {
     const auto& links = diagnosis.nvlinks.active;
     text += i < links.size() ? fmt::format(", {} NVLinks up\n", links[i]) : "\n";
   }
+  for (std::size_t i = 0; i < diagnosis.nvlinks.readings.size(); ++i) {
+    const NvmlReading& reading = diagnosis.nvlinks.readings[i];
+    text += fmt::format("  sample of GPU {} ({}):", i, reading.name);
+    for (const auto& [name, value] : dcgm_fields(reading)) {
+      text += fmt::format(" {}={:g}", name, value);
+    }
+    text += '\n';
+  }
   text += fmt::format("network cards: {}\n", machine.cards.size());
   for (const NetworkCard& card : machine.cards) text += card_text(card);
   return text + fmt::format("NUMA nodes: {}\n", machine.numa_nodes);
@@ -150,10 +156,17 @@ std::string print_json(const Diagnosis& diagnosis) {
          {"bits_per_second", card.bits_per_second ? Json(*card.bits_per_second) : Json()},
          {"pci", card.pci ? pci_json(*card.pci) : Json()}});
   }
+  Json samples = Json::array();
+  for (const NvmlReading& reading : diagnosis.nvlinks.readings) {
+    Json& sample = samples.emplace_back(Json::object());
+    sample["name"] = reading.name;
+    for (const auto& [name, value] : dcgm_fields(reading)) sample[name] = value;
+  }
   const Json all = {{"complete", diagnosis.complete()},
                     {"findings", findings},
                     {"gpus", gpus},
                     {"nvlinks_up", diagnosis.nvlinks.active},
+                    {"gpu_samples", samples},
                     {"network_cards", cards},
                     {"numa_nodes", diagnosis.machine.numa_nodes}};
   return all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

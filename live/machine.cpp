@@ -1,14 +1,10 @@
 #include "live/machine.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-
-#include <fmt/format.h>
+#include <memory>
 
 namespace orrery::live {
 namespace {
@@ -113,62 +109,15 @@ Machine scan_machine(const std::string& sys) {
   return machine;
 }
 
-// ---- NVML: its C interface as documented, declared here because its header need not be there ---
-
-namespace {
-
-constexpr unsigned kMostLinks = 36;
-
-struct Nvml {
-  int (*open)() = nullptr;
-  int (*close)() = nullptr;
-  int (*driver)(char*, unsigned) = nullptr;
-  int (*count)(unsigned*) = nullptr;
-  int (*device)(unsigned, void**) = nullptr;
-  int (*link)(void*, unsigned, unsigned*) = nullptr;
-
-  bool load(void* library) {
-    const auto find = [library](const char* name, auto& function) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-          dlsym(library, name));
-      return function != nullptr;
-    };
-    return find("nvmlInit_v2", open) && find("nvmlShutdown", close) &&
-           find("nvmlSystemGetDriverVersion", driver) && find("nvmlDeviceGetCount_v2", count) &&
-           find("nvmlDeviceGetHandleByIndex_v2", device) &&
-           find("nvmlDeviceGetNvLinkState", link);
-  }
-};
-
-}  // namespace
-
 NvLinks probe_nvlinks(const std::string& library) {
   NvLinks found;
-  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  Nvml nvml;
-  if (!handle) {
-    found.reason = fmt::format("{} is not here: there is no NVIDIA driver", library);
-  } else if (!nvml.load(handle)) {
-    found.reason = fmt::format("{} lacks functions of NVML", library);
-  } else if (const int status = nvml.open(); status != 0) {
-    found.reason = fmt::format("NVML does not start (error {})", status);
+  const std::unique_ptr<Nvml> nvml = Nvml::open(library, found.reason);
+  if (!nvml) return found;
+  found.driver = nvml->driver_version();
+  for (std::uint32_t gpu = 0; gpu < nvml->gpus(); ++gpu) {
+    found.active.push_back(nvml->links_up(gpu));
+    found.readings.push_back(nvml->read(gpu));
   }
-  if (!found.reason.empty()) return found;
-  std::array<char, 96> text{};
-  if (nvml.driver(text.data(), text.size()) == 0) found.driver = text.data();
-  unsigned gpus = 0;
-  nvml.count(&gpus);
-  for (unsigned gpu = 0; gpu < gpus; ++gpu) {
-    void* device = nullptr;
-    std::uint32_t up = 0;
-    for (unsigned link = 0; nvml.device(gpu, &device) == 0 && link < kMostLinks; ++link) {
-      unsigned active = 0;
-      if (nvml.link(device, link, &active) != 0) break;
-      up += active;
-    }
-    found.active.push_back(up);
-  }
-  nvml.close();
   return found;
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "live/nvml.hpp"
+
 namespace orrery::live {
 
 /// A device on the PCIe bus. Values that the kernel does not state are absent.
@@ -42,6 +44,7 @@ struct NvLinks {
   std::string reason;
   std::string driver;                   ///< version
   std::vector<std::uint32_t> active;    ///< links that are up, by GPU
+  std::vector<NvmlReading> readings;    ///< what the driver measures, by GPU
 };
 /// `library`: "libnvidia-ml.so.1".
 NvLinks probe_nvlinks(const std::string& library);

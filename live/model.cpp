@@ -138,18 +138,27 @@ double memory_traffic(const std::string& builtin, std::uint32_t length) {
   return 4.0 * sizeof(float) * (cost.parameters + length * cost.activations);
 }
 
+namespace {
+
+constexpr float kMeanDecay = 0.9F, kSquareDecay = 0.999F;
+
+}  // namespace
+
+float adam_rate(double learning_rate, std::uint64_t step) {
+  const double count = static_cast<double>(step);
+  const double square_correction = 1.0 - std::pow(double{kSquareDecay}, count);
+  return static_cast<float>(learning_rate * std::sqrt(square_correction) /
+                            (1.0 - std::pow(double{kMeanDecay}, count)));
+}
+
 Adam::Adam(std::size_t size, double learning_rate)
     : learning_rate_(learning_rate), mean_(size, 0.0F), square_(size, 0.0F) {}
 
 void Adam::update(std::span<float> parameters, std::span<const float> gradient, float scale) {
   ensure(parameters.size() == mean_.size() && gradient.size() == mean_.size(),
          "parameters, gradient and optimizer state have one size");
-  constexpr float kMeanDecay = 0.9F, kSquareDecay = 0.999F, kEpsilon = 1e-8F;
-  ++steps_;
-  const double count = static_cast<double>(steps_);
-  const double square_correction = 1.0 - std::pow(double{kSquareDecay}, count);
-  const auto rate = static_cast<float>(learning_rate_ * std::sqrt(square_correction) /
-                                       (1.0 - std::pow(double{kMeanDecay}, count)));
+  constexpr float kEpsilon = 1e-8F;
+  const float rate = adam_rate(learning_rate_, ++steps_);
   for (std::size_t i = 0; i < mean_.size(); ++i) {
     const float slope = gradient[i] * scale;
     mean_[i] = kMeanDecay * mean_[i] + (1.0F - kMeanDecay) * slope;

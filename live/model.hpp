@@ -35,6 +35,9 @@ extern template class LanguageModel<double>;
 /// Throws bad_input for a built-in model that does not exist.
 double memory_traffic(const std::string& builtin, std::uint32_t length);
 
+/// Adam's learning rate of step `step` (from 1), corrected for moments that began at 0.
+float adam_rate(double learning_rate, std::uint64_t step);
+
 /// Adam (Kingma and Ba 2015) with bias correction, decay rates 0.9 and 0.999.
 class Adam {
  public:

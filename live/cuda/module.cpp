@@ -13,6 +13,9 @@
 #include <nlohmann/json.hpp>
 
 #include "live/cuda/codec_kernels.cuh"
+#include "live/cuda/nccl.hpp"
+#include "live/cuda/transformer.cuh"
+#include "live/cuda/why.hpp"
 
 namespace {
 
@@ -75,19 +78,33 @@ int probe(char* json, size_t size) {
   return 0;
 }
 
+const char* last_reason() { return orrery::live::gpu::why().c_str(); }
+
+/// Without a CUDA compiler the functions with kernels are null.
+constexpr OrreryCudaTable make_table() {
+  OrreryCudaTable table{};
+  table.version = ORRERY_CUDA_VERSION;
+  table.probe = probe;
+  table.why = last_reason;
 #ifdef ORRERY_CUDA_KERNELS
-constexpr OrreryCudaTable kTable{.version = ORRERY_CUDA_VERSION,
-                                 .probe = probe,
-                                 .codec_encode = orrery_codec_encode,
-                                 .codec_decode = orrery_codec_decode,
-                                 .codec_speed = orrery_codec_speed};
-#else
-constexpr OrreryCudaTable kTable{.version = ORRERY_CUDA_VERSION,
-                                 .probe = probe,
-                                 .codec_encode = nullptr,
-                                 .codec_decode = nullptr,
-                                 .codec_speed = nullptr};
+  table.codec_encode = orrery_codec_encode;
+  table.codec_decode = orrery_codec_decode;
+  table.codec_speed = orrery_codec_speed;
+  table.transformer_open = orrery_transformer_open;
+  table.transformer_close = orrery_transformer_close;
+  table.transformer_size = orrery_transformer_size;
+  table.transformer_write = orrery_transformer_write;
+  table.transformer_read = orrery_transformer_read;
+  table.transformer_zero_gradient = orrery_transformer_zero_gradient;
+  table.transformer_accumulate = orrery_transformer_accumulate;
+  table.transformer_update = orrery_transformer_update;
+  table.product_time = orrery_product_time;
 #endif
+  orrery_add_nccl(table);
+  return table;
+}
+
+constexpr OrreryCudaTable kTable = make_table();
 
 }  // namespace
 

@@ -1,11 +1,13 @@
 /* What liborrery_cuda.so offers, as a table of C functions found by one symbol. Thread-safe, except
-   the codecs: one thread at a time. */
+   the codecs: one thread at a time; and a transformer or communicator: one thread at a time, but
+   nccl_abort() comes from any. Functions that return int return 0, or not, and why() then says
+   what went wrong, unless they say otherwise. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define ORRERY_CUDA_VERSION 2
+#define ORRERY_CUDA_VERSION 3
 #define ORRERY_CUDA_TABLE_NAME "orrery_cuda_table"
 
 /* A codec and the sizes that its rule gives for `count` values (policies/compression). */
@@ -26,6 +28,18 @@ typedef struct {
   double encode_moved, decode_moved; /* memory traffic, in the unit of `copy` */
 } OrreryCodecSpeed;
 
+/* A decoder transformer on a device (live/cuda/transformer_step.hpp); its values lie there. */
+typedef struct OrreryTransformer OrreryTransformer;
+typedef struct { uint64_t layers, hidden, heads, wide, vocabulary; } OrreryShape;
+/* Its values, each as large as all parameters: these, their gradient, Adam's two moments. */
+typedef enum {
+  ORRERY_PARAMETERS, ORRERY_GRADIENT, ORRERY_MEAN, ORRERY_SQUARE
+} OrreryPart;
+
+/* One rank's NCCL communicator (live/cuda/nccl_comm.hpp). */
+typedef struct OrreryComm OrreryComm;
+#define ORRERY_NCCL_ID_SIZE 128
+
 typedef struct {
   uint32_t version;
   /* Writes a JSON object: reason (why there is no device; "" if there is one), runtime_version,
@@ -39,4 +53,43 @@ typedef struct {
                       void* code);
   int (*codec_decode)(const OrreryCodec* codec, const void* code, float* values);
   int (*codec_speed)(const OrreryCodec* codec, OrreryCodecSpeed* speed);
+
+  /* What went wrong last in this thread; lives until the next call. */
+  const char* (*why)(void);
+
+  /* Null without a CUDA compiler. All values are 0 at first. */
+  int (*transformer_open)(const OrreryShape* shape, int device, OrreryTransformer** model);
+  void (*transformer_close)(OrreryTransformer* model);
+  uint64_t (*transformer_size)(const OrreryTransformer* model);
+  /* From and to host memory, transformer_size() values. */
+  int (*transformer_write)(OrreryTransformer* model, OrreryPart which, const float* values);
+  int (*transformer_read)(OrreryTransformer* model, OrreryPart which, float* values);
+  int (*transformer_zero_gradient)(OrreryTransformer* model);
+  /* `sequences` of length + 1 bytes each, one after the other; `loss` in nats, summed. */
+  int (*transformer_accumulate)(OrreryTransformer* model, const uint8_t* bytes,
+                                uint64_t sequences, uint64_t length, double* loss);
+  int (*transformer_update)(OrreryTransformer* model, float rate, float scale);
+  /* Seconds of an fp32 product (m x k) (k x n), the mean of `times`. */
+  int (*product_time)(int device, uint64_t m, uint64_t n, uint64_t k, uint32_t times,
+                      double* seconds);
+
+  /* Loads NCCL ("libnccl.so.2") before all other nccl_ functions; once, the first path stays.
+     `version` becomes 22809 for 2.28.9. */
+  int (*nccl_load)(const char* library, int* version);
+  /* What all ranks of a communicator are given; its rank 0 is in the process that made it. */
+  int (*nccl_make_id)(uint8_t id[ORRERY_NCCL_ID_SIZE]);
+  int (*nccl_open)(int device, int max_ctas, OrreryComm** comm);
+  int (*nccl_connect)(OrreryComm* comm, const uint8_t id[ORRERY_NCCL_ID_SIZE], int rank,
+                      int ranks);
+  void (*nccl_close)(OrreryComm* comm);
+  /* In place; values in device or host memory. Sums. */
+  int (*nccl_all_reduce)(OrreryComm* comm, float* values, uint64_t count);
+  int (*nccl_all_reduce_integers)(OrreryComm* comm, int64_t* values, uint64_t count);
+  int (*nccl_send)(OrreryComm* comm, int peer, const void* bytes, uint64_t size);
+  int (*nccl_receive)(OrreryComm* comm, int peer, void* bytes, uint64_t size);
+  void (*nccl_abort)(OrreryComm* comm, const char* reason);
+  int (*nccl_revoke)(OrreryComm* comm);
+  int (*nccl_shrink)(OrreryComm* comm, const int* excluded, uint32_t count, OrreryComm** smaller);
+  int (*nccl_place)(const OrreryComm* comm, int* ranks); /* returns the rank */
+  uint64_t (*nccl_bytes_sent)(const OrreryComm* comm);
 } OrreryCudaTable;

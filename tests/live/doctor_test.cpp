@@ -27,6 +27,16 @@ TEST(Doctor, NothingMissingIsComplete) {
   EXPECT_FALSE(found.complete());
 }
 
+TEST(Doctor, SamplesOfTheDriverAreShownUnderTheirDcgmNames) {
+  Diagnosis found;
+  NvmlReading& reading = found.nvlinks.readings.emplace_back();
+  reading.name = "H200";
+  reading.power = 700;
+  EXPECT_NE(print_text(found).find("GPU 0 (H200): DCGM_FI_DEV_POWER_USAGE=700"), std::string::npos);
+  const auto json = nlohmann::json::parse(print_json(found));
+  EXPECT_EQ(json["gpu_samples"][0]["DCGM_FI_DEV_POWER_USAGE"], 700);
+}
+
 TEST(Doctor, TheMachineIsPrintedAsFoundInBothForms) {
   FakeSys sys;
   sys.pci("0000:17:00.0", "0x030200", "0x10de");

@@ -1,0 +1,338 @@
+#include "live/cuda/nccl_comm.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "live/cuda/rounds.hpp"
+
+namespace orrery::live::gpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long a wait is tried without sleeping: longer than collectives between GPUs of a node take,
+/// so that they are not slower than NCCL's own waiting.
+constexpr std::chrono::milliseconds kAwake{5};
+constexpr std::chrono::microseconds kNap{20};
+constexpr std::chrono::seconds kShrinkPatience{30};
+/// Thread blocks of a point-to-point message.
+constexpr int kLinkCtas = 4;
+
+class Pause {
+ public:
+  void take() {
+    if (Clock::now() - begin_ < kAwake) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(kNap);
+    }
+  }
+
+ private:
+  const Clock::time_point begin_ = Clock::now();
+};
+
+bool on_device(const void* memory) {
+  cudaPointerAttributes found{};
+  if (cudaPointerGetAttributes(&found, memory) != cudaSuccess) return false;
+  return found.type == cudaMemoryTypeDevice || found.type == cudaMemoryTypeManaged;
+}
+
+std::size_t size_of(ncclDataType_t type) { return type == ncclInt64 ? 8 : 4; }
+
+}  // namespace
+
+NcclComm::NcclComm(const NcclLibrary& nccl, int device, int max_ctas)
+    : nccl_(nccl), device_(device), max_ctas_(max_ctas) {
+  check(cudaSetDevice(device_), "the GPU");
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+  check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "an event");
+}
+
+NcclComm::~NcclComm() {
+  cudaSetDevice(device_);
+  give_up();
+  for (const Link& link : links_) {
+    for (cudaStream_t stream : {link.out_stream, link.in_stream}) {
+      if (stream) cudaStreamSynchronize(stream);
+      if (stream) cudaStreamDestroy(stream);
+    }
+  }
+  if (stream_) cudaStreamSynchronize(stream_);
+  cudaFree(staging_);
+  if (done_) cudaEventDestroy(done_);
+  if (stream_) cudaStreamDestroy(stream_);
+}
+
+/// ncclCommAbort waits for what runs in the background and ends it, on the GPU too.
+void NcclComm::drop_links() {
+  for (Link& link : links_) {
+    for (ncclComm_t* comm : {&link.out, &link.in}) {
+      if (*comm) nccl_.abort(*comm);
+      *comm = nullptr;
+    }
+  }
+}
+
+void NcclComm::give_up() {
+  drop_links();
+  if (comm_) nccl_.abort(comm_);
+  comm_ = nullptr;
+}
+
+ncclConfig_t NcclComm::config(int max_ctas) const {
+  ncclConfig_t out = NCCL_CONFIG_INITIALIZER;
+  out.blocking = 0;
+  if (max_ctas > 0) {
+    out.minCTAs = 1;
+    out.maxCTAs = max_ctas;
+  }
+  return out;
+}
+
+void NcclComm::check(cudaError_t status, const char* what) const {
+  if (status == cudaSuccess) return;
+  throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
+}
+
+void NcclComm::throw_if_aborted() {
+  if (!aborted_.load(std::memory_order_acquire)) return;
+  const std::scoped_lock lock(mutex_);
+  throw std::runtime_error(reason_);
+}
+
+/// What a non-blocking call returned, and then what became of it.
+void NcclComm::check(ncclResult_t result, ncclComm_t comm, const char* what) {
+  if (result != ncclSuccess && result != ncclInProgress) {
+    const char* const detail = nccl_.last_error(comm);
+    throw std::runtime_error(std::string(what) + ": " + nccl_.describe(result) +
+                             (detail && *detail ? std::string(" (") + detail + ")" : ""));
+  }
+  settle(comm, what);
+}
+
+void NcclComm::settle(ncclComm_t comm, const char* what) {
+  for (Pause pause;; pause.take()) {
+    throw_if_aborted();
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = nccl_.async_error(comm, &state);
+    if (asked == ncclSuccess && state == ncclInProgress) continue;
+    if (asked == ncclSuccess && state == ncclSuccess) return;
+    const ncclResult_t result = asked == ncclSuccess ? state : asked;
+    throw std::runtime_error(std::string(what) + ": " + nccl_.describe(result));
+  }
+}
+
+/// Until everything on the stream so far is done, a rank is gone, or this one is told to stop.
+void NcclComm::wait(cudaStream_t stream, ncclComm_t comm, const char* what) {
+  check(cudaEventRecord(done_, stream), what);
+  for (Pause pause;; pause.take()) {
+    const cudaError_t status = cudaEventQuery(done_);
+    if (status == cudaSuccess) return;
+    if (status != cudaErrorNotReady) check(status, what);
+    throw_if_aborted();
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = nccl_.async_error(comm, &state);
+    const ncclResult_t result = asked == ncclSuccess ? state : asked;
+    if (result != ncclSuccess && result != ncclInProgress) {
+      throw std::runtime_error(std::string(what) + ": " + nccl_.describe(result));
+    }
+  }
+}
+
+void NcclComm::connect(const ncclUniqueId& id, int rank, int ranks) {
+  check(cudaSetDevice(device_), "the GPU");
+  rank_ = rank;
+  ranks_ = ranks;
+  ncclConfig_t how = config(max_ctas_);
+  const ncclResult_t result = nccl_.join(&comm_, ranks, id, rank, &how);
+  if (!comm_) check(result == ncclSuccess ? ncclInternalError : result, comm_, "joining");
+  check(result, comm_, "joining");
+}
+
+/// Device memory that holds until the next call.
+void* NcclComm::room(std::size_t size) {
+  if (size > staging_size_) {
+    cudaFree(staging_);
+    staging_ = nullptr;
+    staging_size_ = 0;
+    check(cudaMalloc(&staging_, size), "memory");
+    staging_size_ = size;
+  }
+  return staging_;
+}
+
+/// After a failure something may be stuck on the streams until it is aborted: nothing may be put
+/// behind it.
+template <class Action>
+void NcclComm::operate(const Action& action) {
+  throw_if_aborted();
+  if (!failure_.empty()) throw std::runtime_error(failure_);
+  try {
+    check(cudaSetDevice(device_), "the GPU");
+    action();
+  } catch (const std::exception& problem) {
+    failure_ = problem.what();
+    throw;
+  }
+}
+
+void NcclComm::all_reduce(void* values, std::size_t count, ncclDataType_t type) {
+  operate([&] { do_all_reduce(values, count, type); });
+}
+
+void NcclComm::send(int peer, const void* bytes, std::size_t size) {
+  operate([&] {
+    open_links();
+    do_send(peer, bytes, size);
+  });
+}
+
+void NcclComm::receive(int peer, void* bytes, std::size_t size) {
+  operate([&] {
+    open_links();
+    do_receive(peer, bytes, size);
+  });
+}
+
+void NcclComm::do_all_reduce(void* values, std::size_t count, ncclDataType_t type) {
+  if (count == 0) return;
+  const std::size_t size = count * size_of(type);
+  const bool direct = on_device(values);
+  void* const buffer = direct ? values : room(size);
+  if (!direct) {
+    check(cudaMemcpyAsync(buffer, values, size, cudaMemcpyHostToDevice, stream_), "a copy");
+  }
+  check(nccl_.all_reduce(buffer, buffer, count, type, ncclSum, comm_, stream_), comm_,
+        "an all-reduce");
+  // Before the copy back: copies to host memory cannot be woken.
+  wait(stream_, comm_, "an all-reduce");
+  if (!direct) {
+    check(cudaMemcpyAsync(values, buffer, size, cudaMemcpyDeviceToHost, stream_), "a copy");
+    check(cudaStreamSynchronize(stream_), "a copy");
+  }
+  sent_ += 2 * size * static_cast<std::size_t>(ranks_ - 1) / static_cast<std::size_t>(ranks_);
+}
+
+/// All ranks open all links together, in pairs, round by round.
+void NcclComm::open_links() {
+  if (!links_.empty()) return;
+  links_.resize(static_cast<std::size_t>(ranks_));
+  for (int round = 0; round < pairing_rounds(ranks_); ++round) {
+    const int peer = partner_of(rank_, ranks_, round);
+    for (const bool upwards : {true, false}) open_link(peer, upwards);
+  }
+}
+
+/// From the lower rank of a pair to the higher (`upwards`), or back. `peer` -1: this rank has none
+/// in this round, but takes part in the call.
+void NcclComm::open_link(int peer, bool upwards) {
+  Link idle;
+  Link& link = peer < 0 ? idle : links_[static_cast<std::size_t>(peer)];
+  const bool sends = upwards == (rank_ < peer);
+  ncclComm_t& comm = peer < 0 ? nobody_ : sends ? link.out : link.in;
+  ncclConfig_t how = config(kLinkCtas);
+  check(nccl_.split(comm_, peer < 0 ? NCCL_SPLIT_NOCOLOR : std::min(rank_, peer), rank_, &comm,
+                    &how),
+        comm_, "opening a link");
+  if (peer < 0) return;
+  settle(comm, "opening a link");
+  cudaStream_t& stream = sends ? link.out_stream : link.in_stream;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  // One byte, now that both ends are here: NCCL connects with the first message, and later ones
+  // must not wait for the other end.
+  const int other = rank_ < peer ? 1 : 0;
+  void* const byte = room(1);
+  check(sends ? nccl_.send(byte, 1, ncclInt8, other, comm, stream)
+              : nccl_.receive(byte, 1, ncclInt8, other, comm, stream),
+        comm, "opening a link");
+  wait(stream, comm, "opening a link");
+}
+
+void NcclComm::do_send(int peer, const void* bytes, std::size_t size) {
+  if (size == 0) return;
+  const Link& link = links_.at(static_cast<std::size_t>(peer));
+  // Memory of its own, which goes once the message has left.
+  void* buffer = nullptr;
+  check(cudaMallocAsync(&buffer, size, stream_), "memory");
+  check(cudaMemcpyAsync(buffer, bytes, size, cudaMemcpyDefault, stream_), "a copy");
+  check(cudaStreamSynchronize(stream_), "a copy");
+  check(nccl_.send(buffer, size, ncclInt8, rank_ < peer ? 1 : 0, link.out, link.out_stream),
+        link.out, "sending");
+  check(cudaFreeAsync(buffer, link.out_stream), "memory");
+  sent_ += size;
+}
+
+void NcclComm::do_receive(int peer, void* bytes, std::size_t size) {
+  if (size == 0) return;
+  const Link& link = links_.at(static_cast<std::size_t>(peer));
+  const bool direct = on_device(bytes);
+  void* const buffer = direct ? bytes : room(size);
+  check(nccl_.receive(buffer, size, ncclInt8, rank_ < peer ? 1 : 0, link.in, link.in_stream),
+        link.in, "receiving");
+  wait(link.in_stream, link.in, "receiving");
+  if (direct) return;
+  check(cudaMemcpyAsync(bytes, buffer, size, cudaMemcpyDeviceToHost, stream_), "a copy");
+  check(cudaStreamSynchronize(stream_), "a copy");
+}
+
+void NcclComm::abort(const std::string& reason) {
+  const std::scoped_lock lock(mutex_);
+  if (aborted_) return;
+  reason_ = reason;
+  aborted_.store(true, std::memory_order_release);
+}
+
+bool NcclComm::revoke() {
+  if (!nccl_.revoke || !comm_) return false;
+  check(cudaSetDevice(device_), "the GPU");
+  const bool told = aborted_.exchange(false);  // waiting must be possible once more
+  drop_links();
+  check(nccl_.revoke(comm_, 0), comm_, "revoking");
+  aborted_ = told;
+  return true;
+}
+
+/// The parent may have kept the error for which it is left, so only the smaller one's state counts,
+/// unless nothing comes of it.
+void NcclComm::await_smaller(NcclComm& smaller) {
+  const auto begin = Clock::now();
+  for (Pause pause;; pause.take()) {
+    throw_if_aborted();
+    if (__atomic_load_n(&smaller.comm_, __ATOMIC_ACQUIRE)) {
+      return smaller.settle(smaller.comm_, "shrinking");
+    }
+    ncclResult_t state = ncclSuccess;
+    if (nccl_.async_error(comm_, &state) == ncclSuccess && state == ncclInProgress) continue;
+    if (Clock::now() - begin < kShrinkPatience) continue;
+    throw std::runtime_error(std::string("shrinking: ") + nccl_.describe(state));
+  }
+}
+
+std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> excluded) {
+  if (!nccl_.shrink) throw std::runtime_error("this NCCL cannot shrink (2.27 or newer can)");
+  if (!comm_) throw std::runtime_error("a communicator that was given up cannot shrink");
+  aborted_ = false;
+  drop_links();
+  auto smaller = std::make_unique<NcclComm>(nccl_, device_, max_ctas_);
+  std::sort(excluded.begin(), excluded.end());
+  const auto before = std::lower_bound(excluded.begin(), excluded.end(), rank_);
+  smaller->rank_ = rank_ - static_cast<int>(before - excluded.begin());
+  smaller->ranks_ = ranks_ - static_cast<int>(excluded.size());
+  ncclConfig_t how = config(max_ctas_);
+  try {
+    const ncclResult_t result =
+        nccl_.shrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &smaller->comm_,
+                     &how, NCCL_SHRINK_ABORT);
+    if (result != ncclSuccess && result != ncclInProgress) check(result, comm_, "shrinking");
+    await_smaller(*smaller);
+  } catch (...) {
+    give_up();  // NCCL's own thread may still write where the smaller one's handle stands
+    throw;
+  }
+  return smaller;
+}
+
+}  // namespace orrery::live::gpu

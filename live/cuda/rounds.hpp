@@ -1,0 +1,22 @@
+// Who meets whom, so that all pairs of ranks meet once: in each round every rank has at most one
+// partner (the circle method of tournaments). Pure functions.
+#pragma once
+
+namespace orrery::live::gpu {
+
+constexpr int pairing_rounds(int ranks) { return ranks < 2 ? 0 : ranks - 1 + ranks % 2; }
+
+/// -1: none in this round (which an odd number of ranks brings about).
+constexpr int partner_of(int rank, int ranks, int round) {
+  const int circle = pairing_rounds(ranks);  // odd; seat `circle` is the middle, or empty
+  int partner = -1;
+  if (rank == circle) {
+    for (int i = 0; i < circle; ++i) partner = 2 * i % circle == round ? i : partner;
+  } else {
+    partner = (round - rank + circle) % circle;
+    if (partner == rank) partner = circle;
+  }
+  return partner < ranks ? partner : -1;
+}
+
+}  // namespace orrery::live::gpu

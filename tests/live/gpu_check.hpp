@@ -1,0 +1,49 @@
+// What tests/live/gpu.sh runs on a machine with a GPU, section by section. A section prints what it
+// measures and ends with a verdict; one that cannot run throws Missing with the reason.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orrery::live::gpu_check {
+
+struct Missing {
+  std::string reason;
+};
+
+/// Sections return whether what they promise holds.
+bool check_codecs();
+bool time_codecs();
+bool check_transformer();
+bool predict_steps();
+bool run_one_rank();
+bool run_ranks();
+bool shrink_after_kill();
+bool join_after_kill();
+bool measure_overhead();
+
+/// One rank of a section with several, told its orders by the section's process.
+int serve_rank(const std::string& program);
+
+/// The middle of `values`, and an interval that holds the true median 95 times in 100 (by ranks:
+/// whatever the distribution). At least 6 values.
+struct Median {
+  double value, low, high;
+};
+Median median_of(std::vector<double> values);
+
+/// A step of a transformer, in what it does: what predict_steps() fits its coefficients to.
+struct StepSize {
+  std::uint64_t layers, hidden, heads, wide, sequences, length;
+};
+std::vector<double> step_features(const StepSize& size);
+/// Coefficients, none below 0, with the least squares of relative errors.
+std::vector<double> fit(const std::vector<StepSize>& sizes, const std::vector<double>& seconds);
+double predict(const StepSize& size, const std::vector<double>& coefficients);
+
+/// "within 2%": the interval is; an interval that reaches across is too noisy, and not within.
+enum class Verdict { within, beyond, noisy };
+Verdict judge(const Median& ratio, double most);
+
+}  // namespace orrery::live::gpu_check

@@ -1,0 +1,119 @@
+// What of tests/live/gpu.sh can be tested without a GPU: its sections are the program's and the
+// page's, the page does not claim what was not measured, and the judgement of measurements.
+#include "tests/live/gpu_check.hpp"
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+namespace orrery::live::gpu_check {
+namespace {
+
+struct Output {
+  std::string text;
+  int code;
+};
+
+Output run(const std::string& command) {
+  std::FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  std::string text;
+  std::array<char, 4096> piece{};
+  for (std::size_t got; (got = fread(piece.data(), 1, piece.size(), pipe)) > 0;) {
+    text.append(piece.data(), got);
+  }
+  return {text, WEXITSTATUS(pclose(pipe))};
+}
+
+const std::string kScript = std::string(ORRERY_SOURCE_DIR) + "/tests/live/gpu.sh";
+
+std::string page() {
+  std::ifstream file(std::string(ORRERY_SOURCE_DIR) + "/docs/gpu.md");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(GpuScript, ItsSectionsAreThoseOfThePageInTheirOrder) {
+  std::istringstream sections(run(kScript + " --dry-run").text);
+  std::size_t at = 0, count = 0;
+  for (std::string line; std::getline(sections, line); ++count) {
+    const std::string heading = "\n## " + line.substr(line.find(' ') + 1) + "\n";
+    at = page().find(heading, at);
+    ASSERT_NE(at, std::string::npos) << heading;
+  }
+  EXPECT_EQ(count, 9u);
+}
+
+TEST(GpuScript, ThePageSaysThatNothingWasMeasuredOrWhenAndOnWhat) {
+  const std::string text = page();
+  const bool nothing = text.find("**Nothing was measured on a GPU.**") != std::string::npos;
+  const bool measured = text.find("Measured by `tests/live/gpu.sh` on 20") != std::string::npos;
+  EXPECT_NE(nothing, measured);
+  if (nothing) {
+    EXPECT_EQ(text.find("**passed**"), std::string::npos);
+  }
+}
+
+TEST(GpuScript, WithoutABuildItSaysSoAndLeavesThePageAlone) {
+  const std::string before = page();
+  const Output output = run("BUILD=/no/such/folder " + kScript);
+  EXPECT_EQ(output.code, 4);
+  EXPECT_NE(output.text.find("./dev build"), std::string::npos);
+  EXPECT_EQ(page(), before);
+}
+
+#ifdef ORRERY_GPU_CHECK
+TEST(GpuScript, ItsSectionsAreThoseOfTheProgram) {
+  EXPECT_EQ(run(kScript + " --dry-run").text, run(ORRERY_GPU_CHECK " --list").text);
+}
+
+TEST(GpuScript, WithoutAGpuEverySectionSaysWhyItCannotRun) {
+  if (run(ORRERY_GPU_CHECK " device").code == 0) GTEST_SKIP() << "there is a GPU";
+  std::istringstream sections(run(kScript + " --dry-run").text);
+  for (std::string line; std::getline(sections, line);) {
+    const Output output = run(ORRERY_GPU_CHECK " " + line.substr(0, line.find(' ')));
+    EXPECT_EQ(output.code, 4) << line << ": " << output.text;
+    EXPECT_GT(output.text.size(), 10u) << line;
+  }
+  EXPECT_EQ(run(ORRERY_GPU_CHECK " nonsense").code, 2);
+}
+#endif
+
+TEST(GpuStatistics, TheIntervalOfAMedianIsByRanks) {
+  std::vector<double> values;
+  for (int i = 1; i <= 40; ++i) values.push_back(41 - i);
+  const Median median = median_of(values);
+  EXPECT_EQ(median.value, 20.5);
+  EXPECT_EQ(median.low, 13);  // no tighter than the 14th and 27th of 40, which hold 95%
+  EXPECT_EQ(median.high, 28);
+  EXPECT_EQ(median_of({5, 1, 4, 2, 3, 9}).low, 1);
+  EXPECT_EQ(median_of({5, 1, 4, 2, 3, 9}).high, 9);
+}
+
+TEST(GpuStatistics, TooNoisyIsNotPassed) {
+  EXPECT_EQ(judge({1.0, 0.99, 1.02}, 1.02), Verdict::within);
+  EXPECT_EQ(judge({1.0, 0.99, 1.03}, 1.02), Verdict::noisy);
+  EXPECT_EQ(judge({1.05, 1.03, 1.07}, 1.02), Verdict::beyond);
+}
+
+TEST(GpuStatistics, StepsAreFittedAndPredictedWithCoefficientsThatAreNotNegative) {
+  const std::vector<double> truth{1.0 / 40e12, 1.0 / 20e12, 1.0 / 3e12, 0, 3e-6};
+  const std::vector<StepSize> sizes{{2, 512, 8, 1408, 4, 512},    {2, 1024, 16, 2816, 4, 512},
+                                    {4, 1024, 16, 2816, 4, 1024}, {8, 512, 8, 1408, 8, 512},
+                                    {2, 2048, 16, 5632, 2, 1024}, {4, 512, 8, 1408, 2, 2048},
+                                    {1, 1024, 8, 2816, 8, 1024},  {6, 768, 12, 2048, 8, 512}};
+  std::vector<double> seconds;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    seconds.push_back(predict(sizes[i], truth) * (i % 2 == 0 ? 1.01 : 0.99));
+  }
+  const std::vector<double> found = fit(sizes, seconds);
+  for (const double coefficient : found) EXPECT_GE(coefficient, 0);
+  const StepSize other{3, 1536, 24, 4096, 3, 768};
+  EXPECT_NEAR(predict(other, found) / predict(other, truth), 1, 0.03);
+}
+
+}  // namespace
+}  // namespace orrery::live::gpu_check
