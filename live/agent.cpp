@@ -20,6 +20,7 @@
 #include "live/control_client.hpp"
 #include "live/grpc_fabric.hpp"
 #include "live/membership_wire.hpp"
+#include "live/message_check.hpp"
 #include "live/protocol.hpp"
 #include "live/trainer.hpp"
 #include "policies/membership/member.hpp"
@@ -228,6 +229,11 @@ class Agent {
 
   void read_orders() {
     while (const std::optional<ControllerMessage> message = control_.read()) {
+      if (const char* why = fault_of(*message, rank_, start_.ranks())) {
+        report_failure(control_, ErrorKind::internal,
+                       fmt::format("rank {} was told nonsense: {}", rank_, why));
+        break;
+      }
       if (message->has_directive()) hear(message->directive());
       if (message->has_stop()) end(message->stop());
     }
@@ -244,7 +250,8 @@ class Agent {
         trainer_.interrupt();
         revoked = fabric_;
       }
-      order_ = said;
+      const membership::Directive& newest = member_.newest();
+      if (said.epoch() == newest.epoch && said.number() == newest.number) order_ = said;
       changed_.notify_all();
     }
     if (revoked) revoked->abort("its epoch is over");

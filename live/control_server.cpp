@@ -9,6 +9,7 @@
 
 #include "live/control.grpc.pb.h"
 #include "live/credentials.hpp"
+#include "live/message_check.hpp"
 #include "live/protocol.hpp"
 #include "live/token.hpp"
 
@@ -51,6 +52,7 @@ grpc::Status ControlServer::Impl::Session(grpc::ServerContext* context, Stream* 
     return {grpc::StatusCode::PERMISSION_DENIED, "not an agent of this run"};
   }
   const std::uint32_t rank = message.hello().rank();
+  const membership::Seat from{rank, message.hello().life()};
   Seat& seat = seats[rank];
   {
     const std::scoped_lock lock(seat.mutex);
@@ -63,7 +65,8 @@ grpc::Status ControlServer::Impl::Session(grpc::ServerContext* context, Stream* 
   }
   do {
     handler(rank, &message);
-  } while (stream->Read(&message));
+  } while (stream->Read(&message) && !(why = fault_of(message, from)));
+  if (why) log_refusal(fmt::format("what rank {} says", rank), why);
   {
     const std::scoped_lock lock(seat.mutex);
     seat.stream = nullptr;

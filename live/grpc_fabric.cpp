@@ -251,7 +251,8 @@ std::string GrpcFabric::Impl::receive(std::uint64_t tag) {
 void GrpcFabric::Impl::read_pongs() {
   Pong pong;
   while (next->Read(&pong)) {
-    round_trip_s = static_cast<double>(clock_nanos() - pong.ping()) * 1e-9;
+    const std::uint64_t now = clock_nanos();
+    if (pong.ping() <= now) round_trip_s = static_cast<double>(now - pong.ping()) * 1e-9;
   }
   break_links(fmt::format("the link to rank {} is closed", (rank + 1) % ranks));
 }

@@ -1,0 +1,117 @@
+#include "live/message_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <string>
+
+#include "core/error.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::size_t kMostAddressBytes = 512;
+constexpr std::size_t kHashBytes = 64;
+constexpr std::uint64_t kMostMicroBatches = 1'000'000'000;
+constexpr double kMostSpeed = 1e6;
+
+bool sane(std::initializer_list<double> amounts) {
+  return std::all_of(amounts.begin(), amounts.end(),
+                     [](double amount) { return std::isfinite(amount) && amount >= 0; });
+}
+
+bool not_negative(std::initializer_list<std::int64_t> durations) {
+  return std::all_of(durations.begin(), durations.end(), [](auto each) { return each >= 0; });
+}
+
+bool fits(const StepReport& report) {
+  return not_negative({report.duration(), report.compute(), report.work()}) &&
+         std::isfinite(report.loss_sum()) && sane({report.gather_used(), report.gather_read()}) &&
+         std::all_of(report.ops().begin(), report.ops().end(), [](const OpDone& op) {
+           return OpPhase_IsValid(op.phase()) && op.duration() >= 0 && sane({op.bytes()});
+         });
+}
+
+bool fits(const ProgressSample& sample) {
+  return sane({sample.micro_batches_done(), sample.bytes_moved()}) &&
+         not_negative({sample.micro_batch_time(), sample.busy(), sample.cpu(),
+                       sample.round_trip(), sample.elapsed()});
+}
+
+bool fits(const MemberStatus& status, const membership::Seat& from) {
+  return status.from().rank() == from.rank && status.from().life() == from.life &&
+         status.address().size() <= kMostAddressBytes;
+}
+
+bool known(std::uint32_t kind) {
+  return kind >= static_cast<std::uint32_t>(ErrorKind::goal_missed) &&
+         kind <= static_cast<std::uint32_t>(ErrorKind::internal);
+}
+
+bool ascending(const MemberDirective& said, std::uint32_t ranks) {
+  std::int64_t before = -1;
+  for (const Seat& member : said.members()) {
+    if (member.rank() >= ranks || member.rank() <= before) return false;
+    before = member.rank();
+  }
+  return true;
+}
+
+bool holds(const MemberDirective& said, std::uint32_t rank) {
+  return std::any_of(said.members().begin(), said.members().end(),
+                     [rank](const Seat& member) { return member.rank() == rank; });
+}
+
+const char* fault_of(const StepPlan& plan, const MemberDirective& said) {
+  if (plan.step() != said.committed()) return "a plan of another step";
+  if (plan.shares_size() != said.members_size()) return "a plan that does not fit the members";
+  std::uint64_t total = 0;
+  for (const Share& share : plan.shares()) total += share.count();
+  if (total > kMostMicroBatches) return "a plan of too many micro-batches";
+  const bool paced = std::isfinite(plan.speed()) && plan.speed() > 0 && plan.speed() <= kMostSpeed;
+  return paced ? nullptr : "a plan without a speed";
+}
+
+const char* fault_of(const MemberDirective& said, std::uint32_t rank, std::uint32_t ranks) {
+  if (said.to().rank() != rank) return "an order for another rank";
+  if (!ascending(said, ranks)) return "members that the run does not have";
+  if (said.addresses_size() != said.members_size()) return "members without addresses";
+  if (said.members_size() == 0) return said.work() ? "work without members" : nullptr;
+  if (!holds(said, rank)) return "members without this rank";
+  if (!holds(said, said.source())) return "a state's source that is no member";
+  return said.work() ? fault_of(said.plan(), said) : nullptr;
+}
+
+}  // namespace
+
+const char* fault_of(const AgentMessage& message, const membership::Seat& from) {
+  switch (message.kind_case()) {
+    case AgentMessage::KIND_NOT_SET: return "a message of no kind";
+    case AgentMessage::kHello: return "a second greeting";
+    case AgentMessage::kReady: return nullptr;
+    case AgentMessage::kStepReport:
+      return fits(message.step_report()) ? nullptr : "a report of impossible amounts";
+    case AgentMessage::kProgress:
+      return fits(message.progress()) ? nullptr : "a sample of impossible amounts";
+    case AgentMessage::kFinished:
+      return message.finished().parameters_sha256().size() == kHashBytes ? nullptr
+                                                                         : "a hash of no length";
+    case AgentMessage::kFailed:
+      return known(message.failed().kind()) ? nullptr : "a failure of no kind";
+    case AgentMessage::kStatus:
+      return fits(message.status(), from) ? nullptr : "a status of another seat";
+  }
+  return "a message of no kind";
+}
+
+const char* fault_of(const ControllerMessage& message, std::uint32_t rank, std::uint32_t ranks) {
+  switch (message.kind_case()) {
+    case ControllerMessage::KIND_NOT_SET: return "a message of no kind";
+    case ControllerMessage::kAssignment: return nullptr;
+    case ControllerMessage::kStop: return nullptr;
+    case ControllerMessage::kDirective: return fault_of(message.directive(), rank, ranks);
+  }
+  return "a message of no kind";
+}
+
+}  // namespace orrery::live

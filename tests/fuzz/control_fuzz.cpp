@@ -1,0 +1,102 @@
+// Any bytes as messages of the control plane. What passes the check of the border goes to the
+// control core of a run of four ranks, whose answers have to pass the check of the other border;
+// the members do at once whatever they are told. Nothing may throw. Each message is preceded by
+// two bytes: whom it is from or for, and its size.
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "live/data.pb.h"
+#include "live/membership_wire.hpp"
+#include "live/message_check.hpp"
+#include "policies/membership/coordinator.hpp"
+#include "policies/membership/member.hpp"
+
+namespace {
+
+using namespace orrery;
+
+constexpr std::uint32_t kRanks = 4;
+
+class Run {
+ public:
+  Run() {
+    for (std::uint32_t rank = 0; rank < kRanks; ++rank) members_.emplace_back(seat(rank));
+  }
+
+  void to_controller(std::uint32_t rank, const std::string& bytes) {
+    live::AgentMessage message;
+    if (!message.ParseFromString(bytes) || live::fault_of(message, seat(rank))) return;
+    if (message.has_status()) coordinator_.hear(live::from_wire(message.status()), ++now_);
+    go_on();
+  }
+
+  void to_agent(std::uint32_t rank, const std::string& bytes) {
+    live::ControllerMessage message;
+    if (!message.ParseFromString(bytes) || live::fault_of(message, rank, kRanks)) return;
+    if (message.has_directive()) members_[rank].hear(live::from_wire(message.directive()));
+    obey(members_[rank]);
+  }
+
+  /// What really happens in between: all say how they are, and do what follows.
+  void go_on() {
+    for (membership::Member& member : members_) coordinator_.hear(member.status(), ++now_);
+    coordinator_.tick(++now_);
+    coordinator_.take();
+    if (coordinator_.ready()) coordinator_.work();
+    for (const std::uint32_t rank : coordinator_.peers()) {
+      const auto said = coordinator_.directive(rank);
+      if (!said) continue;
+      live::ControllerMessage message;
+      live::MemberDirective& wire = *message.mutable_directive();
+      wire = live::to_wire(*said);
+      wire.mutable_plan()->set_step(said->committed);
+      wire.mutable_plan()->set_speed(1);
+      for (std::size_t i = 0; i < said->members.size(); ++i) {
+        wire.add_addresses("unix:/socket");
+        wire.mutable_plan()->add_shares()->set_count(1);
+      }
+      if (live::fault_of(message, rank, kRanks)) std::abort();  // our own word is refused
+      members_.at(rank).hear(live::from_wire(wire));
+      obey(members_[rank]);
+    }
+  }
+
+ private:
+  static membership::Seat seat(std::uint32_t rank) { return {rank, 0}; }
+
+  static void obey(membership::Member& member) {
+    const membership::Task task = member.task();
+    switch (task.kind) {
+      case membership::Task::Kind::none: break;
+      case membership::Task::Kind::apply: member.applied(); break;
+      case membership::Task::Kind::enter: member.entered(task.epoch); break;
+      case membership::Task::Kind::link: member.linked(task.epoch); break;
+      case membership::Task::Kind::work: member.reduced(task.epoch, task.step); break;
+    }
+  }
+
+  std::vector<membership::Member> members_;
+  membership::Coordinator coordinator_{{.ranks = kRanks}};
+  Nanos now_ = 0;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Run run;
+  run.go_on();
+  while (size >= 2) {
+    const std::uint32_t rank = data[0] % kRanks;
+    const bool up = data[0] < 128;
+    const std::size_t length = std::min<std::size_t>(data[1], size - 2);
+    const std::string bytes(reinterpret_cast<const char*>(data + 2), length);
+    live::Piece().ParseFromString(bytes);
+    up ? run.to_controller(rank, bytes) : run.to_agent(rank, bytes);
+    data += 2 + length;
+    size -= 2 + length;
+  }
+  return 0;
+}
