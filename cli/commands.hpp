@@ -21,6 +21,8 @@ void add_check(CLI::App& app, Action& chosen);
 void add_import(CLI::App& app, Action& chosen);
 void add_export(CLI::App& app, Action& chosen);
 void add_schema(CLI::App& app, Action& chosen);
+void add_calibrate(CLI::App& app, Action& chosen);
+void add_compare(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 
 }  // namespace orrery::cli

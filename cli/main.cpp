@@ -31,6 +31,8 @@ void declare(CLI::App& app, Action& chosen) {
   add_simulate(app, chosen);
   add_live(app, chosen);
   add_versus(app, chosen);
+  add_compare(app, chosen);
+  add_calibrate(app, chosen);
   add_replay(app, chosen);
   add_jobs(app, chosen);
   add_predict(app, chosen);

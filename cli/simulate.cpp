@@ -3,8 +3,10 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/machine.hpp"
 #include "cli/operator.hpp"
 #include "cli/run_options.hpp"
+#include "topologies/machine.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -12,6 +14,7 @@ namespace {
 struct Options : RunOptions {
   std::string detail = "folded";
   std::string timeline;
+  std::string machine;
   OperatorOptions operation;
 };
 
@@ -23,6 +26,7 @@ int simulate(const Options& options) {
   request.set_full_detail(options.detail == "full");
   request.set_record(options.record);
   request.set_timeline(options.timeline);
+  if (!options.machine.empty()) use_machine(request, load_machine(options.machine));
   options.operation.fill(request, true);
   const auto operated = options.operation.make();
   return print_report(run("orrery-sim", request, loaded.places, operated.get()), options.json);
@@ -39,6 +43,10 @@ void add_simulate(CLI::App& app, Action& chosen) {
   command->add_option("--detail", options->detail, "full: every rank and every iteration")
       ->type_name("folded|full")
       ->check(CLI::IsMember({"folded", "full"}));
+  command
+      ->add_option("--cluster", options->machine,
+                   "profile of `orrery calibrate` in place of the scenario's cluster")
+      ->type_name("PROFILE");
   command->add_option("--timeline", options->timeline, "write a Perfetto trace")->type_name("OUT");
   options->operation.add(*command, "stop");
   options->add_record(*command);

@@ -364,6 +364,7 @@ void LiveBackend::fill(Report& report) {
   report.set_unigram_entropy(unigram_entropy_);
   if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
   report.set_real_cpu_cores(busy_cores());
+  report.set_control_cpu_s(to_seconds(process_cpu()));
   report.set_faults_injected(faults_.injected());
   std::vector<double> speeds;
   const Step last = step_ > 0 ? step_ - 1 : 0;

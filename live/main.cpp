@@ -1,9 +1,11 @@
 // orrery-live: without arguments the controller of one run, asked over the inherited socket;
 // `orrery-live agent --rank R` one rank of it; `orrery-live probe` what of CUDA this machine has;
-// `orrery-live doctor [--json]` what else is there or missing.
+// `orrery-live doctor [--json]` what else is there or missing; `orrery-live calibrate RANKS,...
+// [--quick]` measures the machine for whoever holds the other end of the inherited socket.
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "live/agent.hpp"
+#include "live/calibrate.hpp"
 #include "live/cuda_module.hpp"
 #include "live/doctor.hpp"
 #include "live/live_backend.hpp"
@@ -40,6 +43,23 @@ int run_doctor(bool json) {
   return found.complete() ? 0 : static_cast<int>(ErrorKind::environment);
 }
 
+/// "2,4" as numbers.
+std::vector<std::uint32_t> numbers(const std::string& text) {
+  std::vector<std::uint32_t> out;
+  std::istringstream stream(text);
+  for (std::string each; std::getline(stream, each, ',');) {
+    out.push_back(static_cast<std::uint32_t>(std::strtoul(each.c_str(), nullptr, 10)));
+  }
+  return out;
+}
+
+int run_calibrate(const std::vector<std::string>& arguments) {
+  const MachineMeasurements measured = measure_machine(
+      {.quick = arguments.size() > 2 && arguments[2] == "--quick", .ranks = numbers(arguments[1])});
+  if (write_message(kChildDescriptor, measured.SerializeAsString())) return 0;
+  throw Error(ErrorKind::usage, "`orrery-live calibrate` is started by `orrery calibrate`");
+}
+
 int run(const std::vector<std::string>& arguments) {
   if (arguments.empty()) return serve_run("live", make_live_backend);
   if (arguments.size() == 3 && arguments[0] == "agent" && arguments[1] == "--rank") {
@@ -49,6 +69,7 @@ int run(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments[0] == "doctor") {
     return run_doctor(arguments.size() > 1 && arguments[1] == "--json");
   }
+  if (arguments.size() > 1 && arguments[0] == "calibrate") return run_calibrate(arguments);
   throw Error(ErrorKind::usage, "orrery-live is started by `orrery live`");
 }
 

@@ -20,6 +20,22 @@ double median(std::vector<double> values) {
 
 }  // namespace
 
+/// An interval begins with the update of the step before and ends with its own step's commit.
+void RunStatistics::add_phases(std::span<const StepReport> reports, double interval) {
+  Nanos update = 0, whole = 0;
+  for (const StepReport& report : reports) {
+    whole = std::max<Nanos>(whole, report.duration());
+    for (const OpDone& op : report.ops()) {
+      if (op.phase() == OPTIMIZER) update = std::max<Nanos>(update, op.duration());
+    }
+  }
+  const Nanos compute = slowest_compute(reports);
+  computes_.push_back(to_seconds(compute));
+  exchanges_.push_back(to_seconds(std::max<Nanos>(0, whole - compute)));
+  updates_.push_back(to_seconds(update));
+  rests_.push_back(std::max(0.0, interval - to_seconds(whole + update)));
+}
+
 void RunStatistics::commit(std::span<const StepReport> reports, Nanos now) {
   const Nanos slowest = slowest_compute(reports);
   double loss = 0, predictions = 0;
@@ -33,6 +49,7 @@ void RunStatistics::commit(std::span<const StepReport> reports, Nanos now) {
   }
   losses_.push_back(loss / predictions);
   intervals_.push_back(to_seconds(now - last_commit_));
+  add_phases(reports, intervals_.back());
   last_commit_ = now;
   ++steps_;
 }
@@ -57,6 +74,11 @@ void RunStatistics::fill(Report& report) const {
     report.add_step_times_s(intervals_[i]);
     report.add_losses(losses_[i]);
   }
+  Phases& phases = *report.mutable_phases();
+  phases.set_compute_s(median(computes_));
+  phases.set_exchange_s(median(exchanges_));
+  phases.set_update_s(median(updates_));
+  phases.set_rest_s(median(rests_));
   const std::uint32_t ranks = job.layout().data();
   const double capacity = elapsed * ranks;
   Breakdown& parts = *report.mutable_breakdown();

@@ -28,12 +28,14 @@ class RunStatistics {
   Nanos elapsed() const { return last_commit_; }
 
  private:
+  void add_phases(std::span<const StepReport> reports, double interval);
   double final_loss() const;
 
   const Scenario& scenario_;
   std::uint64_t steps_ = 0;
   Nanos last_commit_ = 0;
   std::vector<double> intervals_, losses_;
+  std::vector<double> computes_, exchanges_, updates_, rests_;  ///< parts of the intervals
   double compute_ = 0, waiting_ = 0;  ///< summed over ranks and steps
   double gather_used_ = 0, gather_read_ = 0;  ///< bytes
 };

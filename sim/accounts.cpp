@@ -10,10 +10,23 @@ namespace {
 
 constexpr std::size_t kStepsListed = 10'000;
 
+/// Of values that came as often as their second says; 0 of none.
+double median(std::vector<std::pair<double, std::uint64_t>> values) {
+  std::sort(values.begin(), values.end());
+  std::uint64_t all = 0, below = 0;
+  for (const auto& [value, count] : values) all += count;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    below += values[i].second;
+    if (2 * below > all) return values[i].first;
+    if (2 * below == all) return (values[i].first + values[i + 1].first) / 2;
+  }
+  return 0;
+}
+
 }  // namespace
 
-Accounts::Accounts(const Cluster& cluster, const StepGraph& graph)
-    : cluster_(cluster), graph_(graph) {}
+Accounts::Accounts(const Cluster& cluster, const StepGraph& graph, double rest)
+    : cluster_(cluster), graph_(graph), rest_(rest) {}
 
 namespace {
 
@@ -66,7 +79,36 @@ void Accounts::commit(const SimulatedStep& step, Nanos duration, std::uint64_t c
   for (std::uint64_t i = 0; i < count && first_steps_.size() < kStepsListed; ++i) {
     first_steps_.push_back(whole);
   }
+  wire_bytes_ += step.wire_bytes * static_cast<double>(count);
+  add_phases(step, whole, count, stretch);
   spend(step, whole, count, stretch);
+}
+
+void Accounts::add_phases(const SimulatedStep& step, double whole, std::uint64_t count,
+                          const std::vector<double>& stretch) {
+  const StepParts of = parts_of(step, whole, stretch);
+  const Parts parts{.compute = of.compute, .exchange = of.exchange,
+                    .update = std::max(0.0, of.tail - rest_), .count = count};
+  Parts* last = parts_.empty() ? nullptr : &parts_.back();
+  if (last != nullptr && last->compute == parts.compute && last->exchange == parts.exchange &&
+      last->update == parts.update) {
+    last->count += count;
+  } else {
+    parts_.push_back(parts);
+  }
+}
+
+void Accounts::fill_phases(Report& report) const {
+  const auto median_of = [this](double Parts::*part) {
+    std::vector<std::pair<double, std::uint64_t>> sorted;
+    for (const Parts& each : parts_) sorted.emplace_back(each.*part, each.count);
+    return median(std::move(sorted));
+  };
+  Phases& phases = *report.mutable_phases();
+  phases.set_compute_s(median_of(&Parts::compute));
+  phases.set_exchange_s(median_of(&Parts::exchange));
+  phases.set_update_s(median_of(&Parts::update));
+  phases.set_rest_s(rest_);
 }
 
 /// Replicas of a class differ only where noise stretches their passes.
@@ -107,17 +149,11 @@ void Accounts::spend(const SimulatedStep& step, double whole, std::uint64_t coun
 }
 
 double Accounts::median_step() const {
-  auto sorted = durations_;
-  std::sort(sorted.begin(), sorted.end());
-  std::uint64_t below = 0;
-  for (std::size_t i = 0; i < sorted.size(); ++i) {
-    below += sorted[i].second;
-    if (2 * below > steps_) return to_seconds(sorted[i].first);
-    if (2 * below == steps_) {
-      return (to_seconds(sorted[i].first) + to_seconds(sorted[i + 1].first)) / 2;
-    }
+  std::vector<std::pair<double, std::uint64_t>> values;
+  for (const auto& [duration, count] : durations_) {
+    values.emplace_back(to_seconds(duration), count);
   }
-  return 0;
+  return median(std::move(values));
 }
 
 double Accounts::energy(double elapsed, double utilization) const {
@@ -142,6 +178,8 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   const double gpus = graph_.ranks();
   const double steps = static_cast<double>(steps_);
   report.set_step_time_s(median_step());
+  fill_phases(report);
+  if (graph_.data() > 1) report.set_bytes_on_wire(wire_bytes_);
   report.set_tokens_per_s(graph_.tokens() * steps / elapsed);
   const FlopPerSecond peak =
       cluster_.gpu_model().peak(precision_named(graph_.job().precision()));

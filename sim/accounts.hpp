@@ -16,7 +16,8 @@ namespace orrery {
 
 class Accounts {
  public:
-  Accounts(const Cluster& cluster, const StepGraph& graph);
+  /// `rest`: what each step takes beside computation, exchange and update, seconds.
+  Accounts(const Cluster& cluster, const StepGraph& graph, double rest = 0);
 
   /// `count` equal committed steps of `duration`; `per_replica` is what each replica was given,
   /// `stretch` how many times as long each computed (empty: 1).
@@ -38,11 +39,22 @@ class Accounts {
              const std::vector<std::uint32_t>& per_replica);
   void spend(const SimulatedStep& step, double whole, std::uint64_t count,
              const std::vector<double>& stretch);
+  void add_phases(const SimulatedStep& step, double whole, std::uint64_t count,
+                  const std::vector<double>& stretch);
+  void fill_phases(Report& report) const;
   double median_step() const;
   double energy(double elapsed, double utilization) const;
 
   const Cluster& cluster_;
   const StepGraph& graph_;
+  const double rest_;
+  /// A step's parts, as often as they came one after the other.
+  struct Parts {
+    double compute = 0, exchange = 0, update = 0;
+    std::uint64_t count = 0;
+  };
+  std::vector<Parts> parts_;
+  double wire_bytes_ = 0;
   std::uint64_t steps_ = 0, lost_ = 0, repeated_ = 0, recomputed_ = 0;
   // GPU-seconds, mean over the job's GPUs.
   double compute_s_ = 0, communication_s_ = 0, bubble_s_ = 0, waiting_s_ = 0, lost_s_ = 0;

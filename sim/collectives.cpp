@@ -73,7 +73,8 @@ double link_rate(const Cluster& cluster, const CostProfile& profile, LinkId link
   const Link description = cluster.link(link);
   const bool inside =
       description.kind == LinkKind::nvlink_in || description.kind == LinkKind::nvlink_out;
-  return description.bandwidth.value * (inside ? profile.nvlink : profile.network);
+  const double rate = description.bandwidth.value * (inside ? profile.nvlink : profile.network);
+  return profile.link_limit > 0 ? std::min(rate, profile.link_limit) : rate;
 }
 
 std::vector<GpuGroup> ring_channels(const Cluster& cluster, const GpuGroup& members) {

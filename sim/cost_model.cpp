@@ -209,8 +209,9 @@ GroupShape shape_of(const StepGraph& graph, const Cluster& cluster,
 
 }  // namespace
 
-CostProfile cost_profile(const std::string& gpu) {
-  const KernelProfile& from = kernel_profile(gpu);
+CostProfile cost_profile(const std::string& gpu) { return cost_profile(kernel_profile(gpu)); }
+
+CostProfile cost_profile(const KernelProfile& from) {
   return {.gemm_peak = from.gemm_peak(),
           .gemm_processors = from.gemm_processors(),
           .gemm_tile_loss = from.gemm_tile_loss(),

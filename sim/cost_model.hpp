@@ -9,6 +9,7 @@
 
 #include "core/units.hpp"
 #include "topologies/cluster.hpp"
+#include "topologies/topology.pb.h"
 #include "traces/step_graph.hpp"
 
 namespace orrery {
@@ -39,10 +40,12 @@ struct CostProfile {
   Seconds send_start = {};
   double fused_bytes = 1;         ///< of norm, activation, rotary, residual: left after fusion
   Seconds layer_gap = {};         ///< what the host adds to each pass of a layer
+  double link_limit = 0;          ///< bytes per second that no link passes on more of; 0: none
 };
 
 /// The shipped profile of a GPU model by name (kernel_profile() says which).
 CostProfile cost_profile(const std::string& gpu);
+CostProfile cost_profile(const KernelProfile& from);
 
 /// The same under a software stack: its factors and gaps (SoftwareStack in traces/scenario.proto;
 /// the gap of a whole step is the caller's).

@@ -8,6 +8,7 @@
 
 #include "sim/collectives.hpp"
 #include "sim/cost_model.hpp"
+#include "sim/gradient_codes.hpp"
 #include "sim/hardware_state.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/step_graph.hpp"
@@ -27,6 +28,7 @@ struct PlanRequest {
   std::vector<LinkId> pinned = {};  ///< links that will change during the iteration
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;  ///< automatic: by size
   CollectiveTable collectives = {};  ///< goes before `algorithm`
+  const GradientCodes* codes = nullptr;  ///< none: gradients travel as they are
 };
 
 /// Replicas that nothing tells apart.

@@ -74,6 +74,7 @@ struct Group {
 struct Flight {
   const CommPlan* plan = nullptr;
   double bytes = 0, from = 0;
+  Seconds coding = {};  ///< before anything is sent
   std::uint32_t phase = 0, parts_left = 0;
   std::uint32_t worker = kNone, op = 0;  ///< the sender; kNone: a collective
   std::uint32_t group = 0;
@@ -362,7 +363,10 @@ void Execution::communicate(Flight flight) {
   free_flights_.pop_back();
   flight.from = clock();
   flights_[number] = flight;
-  next_phase(number);
+  if (flight.coding.value == 0) return next_phase(number);
+  in_.engine.after(flight.coding.value, [this, number] {
+    if (!over_) next_phase(number);
+  });
 }
 
 void Execution::next_phase(std::uint32_t number) {
@@ -450,8 +454,9 @@ void Execution::next_collective(std::uint32_t number) {
   const Collective& due = group.queue[group.next];
   if (due.arrived.size() < due.expected) return;
   group.running = true;
-  communicate({.plan = &in_.plan.collective(number, due.op->collective, due.op->bytes),
-               .bytes = due.op->bytes.value, .group = number});
+  const GroupPlan::Way& way = in_.plan.collective(number, due.op->collective, due.op->bytes);
+  communicate({.plan = &in_.plan.comms[way.plan], .bytes = way.carried, .coding = way.coding,
+               .group = number});
 }
 
 void Execution::collective_ended(std::uint32_t number, double from) {

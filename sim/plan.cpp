@@ -167,12 +167,18 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>& real,
   std::map<std::pair<OpCollective, CollectiveAlgorithm>, std::uint32_t> known;
   const auto nodes = static_cast<std::uint32_t>(by_domain(in_.cluster, real.front()).size());
   for (const Demand& demand : asked) {
-    CollectiveAlgorithm algorithm =
-        look_up(in_.collectives, kind_of(demand.collective), demand.bytes,
-                static_cast<std::uint32_t>(real.front().size()), nodes, in_.algorithm);
+    const auto size = static_cast<std::uint32_t>(real.front().size());
+    Travel travel{.bytes = demand.bytes};
+    if (in_.codes != nullptr && group.communicator == Communicator::gradient &&
+        demand.collective == OpCollective::all_reduce) {
+      travel = in_.codes->travel(demand.bytes, size);
+    }
+    CollectiveAlgorithm algorithm = look_up(in_.collectives, kind_of(demand.collective),
+                                            travel.bytes, size, nodes, in_.algorithm);
+    if (travel.in_two_steps) algorithm = direct;
     if (algorithm == automatic) {
       algorithm = choose_algorithm(in_.cluster, in_.profile, kind_of(demand.collective), real,
-                                   {demand.bytes});
+                                   {travel.bytes});
     }
     // Half a ring is the same whether it scatters or gathers.
     const bool halved = algorithm == ring && demand.collective == OpCollective::all_gather;
@@ -181,7 +187,8 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>& real,
     if (found == known.end()) {
       found = known.emplace(std::pair(as, algorithm), carry_out(as, algorithm, real)).first;
     }
-    group.ways.push_back({demand.collective, demand.bytes, found->second});
+    group.ways.push_back(
+        {demand.collective, demand.bytes, found->second, travel.bytes, travel.coding});
   }
 }
 
@@ -242,9 +249,10 @@ const CommPlan& Plan::transfer(std::uint32_t of_class, std::uint32_t from,
   return comms[goes_on ? onward.at(at) : back.at(at)];
 }
 
-const CommPlan& Plan::collective(std::uint32_t group, OpCollective kind, Bytes bytes) const {
+const GroupPlan::Way& Plan::collective(std::uint32_t group, OpCollective kind,
+                                       Bytes bytes) const {
   for (const GroupPlan::Way& way : groups[group].ways) {
-    if (way.collective == kind && way.bytes == bytes.value) return comms[way.plan];
+    if (way.collective == kind && way.bytes == bytes.value) return way;
   }
   throw Error(ErrorKind::internal, "a plan has every collective of its programs");
 }

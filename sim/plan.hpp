@@ -41,6 +41,8 @@ struct GroupPlan {
     OpCollective collective{};
     double bytes = 0;
     std::uint32_t plan = 0;  ///< index into Plan::comms
+    double carried = 0;      ///< bytes that it is carried out with: gradients may travel in a code
+    Seconds coding = {};     ///< what making and reading the codes takes each rank
   };
   std::vector<Way> ways;
 };
@@ -68,7 +70,7 @@ struct Plan {
 
   /// Between neighbours; with chunks the last stage and the first one are neighbours too.
   const CommPlan& transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const;
-  const CommPlan& collective(std::uint32_t group, OpCollective kind, Bytes bytes) const;
+  const GroupPlan::Way& collective(std::uint32_t group, OpCollective kind, Bytes bytes) const;
   std::uint32_t workers() const { return static_cast<std::uint32_t>(classes.size()) * stages; }
 };
 

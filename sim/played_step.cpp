@@ -17,6 +17,19 @@ double passes_end(const SimulatedStep& step, std::uint32_t of_class) {
 
 }  // namespace
 
+StepParts parts_of(const SimulatedStep& step, double whole, const std::vector<double>& stretch) {
+  StepParts parts;
+  for (std::size_t r = 0; r < step.plan.class_of.size(); ++r) {
+    for (std::uint32_t stage = 0; stage < step.plan.stages; ++stage) {
+      const WorkerRun& run = step.run.workers[step.plan.class_of[r] * step.plan.stages + stage];
+      parts.compute = std::max(parts.compute, run.passes_end * (stretch.empty() ? 1 : stretch[r]));
+      parts.tail = std::max(parts.tail, run.tail);
+    }
+  }
+  parts.exchange = std::max(0.0, whole - parts.compute - parts.tail);
+  return parts;
+}
+
 double stretched_duration(const SimulatedStep& step, const std::vector<double>& stretch) {
   if (stretch.empty()) return step.run.duration;
   double plain = 0, stretched = 0;

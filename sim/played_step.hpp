@@ -51,6 +51,14 @@ class PlayedStep {
   std::vector<double> passes_end_;  ///< by stage: of the slowest replica
 };
 
+/// What a step of `whole` seconds went into, of the replica that took longest.
+struct StepParts {
+  double compute = 0;   ///< until the last pass ended
+  double exchange = 0;  ///< beyond that
+  double tail = 0;      ///< the update and what else comes after the exchange
+};
+StepParts parts_of(const SimulatedStep& step, double whole, const std::vector<double>& stretch);
+
 /// Length of a step whose replicas' compute is stretched: the slowest replica, then what follows.
 double stretched_duration(const SimulatedStep& step, const std::vector<double>& stretch);
 

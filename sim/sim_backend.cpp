@@ -10,14 +10,17 @@
 #include "core/error.hpp"
 #include "sim/sim_timeline.hpp"
 #include "sim/simgrid_engine.hpp"
+#include "traces/model.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery {
 namespace {
 
-constexpr std::size_t kShiftIndex = 2, kTableIndex = 7, kRecoverIndex = 10, kWakeIndex = 12;
+constexpr std::size_t kShiftIndex = 2, kTableIndex = 7, kCodecIndex = 8, kRecoverIndex = 10,
+                      kWakeIndex = 12;
 static_assert(std::is_same_v<std::variant_alternative_t<kShiftIndex, Action>, ShiftMicrobatches>);
 static_assert(std::is_same_v<std::variant_alternative_t<kTableIndex, Action>, SetCollectiveTable>);
+static_assert(std::is_same_v<std::variant_alternative_t<kCodecIndex, Action>, SetCodec>);
 static_assert(std::is_same_v<std::variant_alternative_t<kRecoverIndex, Action>, Recover>);
 static_assert(std::is_same_v<std::variant_alternative_t<kWakeIndex, Action>, WakeMe>);
 
@@ -28,7 +31,8 @@ constexpr Nanos kLongestRun = 9'000'000'000 * kNanosPerSecond;
 /// Takes effect with a step, never within one.
 bool changes_steps(const Decision& decision) {
   return std::holds_alternative<ShiftMicrobatches>(decision.what) ||
-         std::holds_alternative<SetCollectiveTable>(decision.what);
+         std::holds_alternative<SetCollectiveTable>(decision.what) ||
+         std::holds_alternative<SetCodec>(decision.what);
 }
 
 std::vector<GpuId> place(const StepGraph& graph, const Cluster& cluster) {
@@ -40,6 +44,30 @@ std::vector<GpuId> place(const StepGraph& graph, const Cluster& cluster) {
   std::vector<GpuId> gpus(graph.ranks());
   for (std::uint32_t rank = 0; rank < gpus.size(); ++rank) gpus[rank] = {rank};
   return gpus;
+}
+
+/// Of the measured machine, if one is given. A built-in model's ranks are processes of live mode:
+/// their gradients travel in its whole numbers, over links as slow as the scenario makes them.
+MachineCosts costs_of(const RunRequest& request) {
+  const Scenario& scenario = request.scenario();
+  MachineCosts costs = machine_costs(request.machine(), scenario.job().layout().data());
+  if (scenario.job().model().builtin().empty()) return costs;
+  costs.link_limit = scenario.live().link_rate();
+  if (scenario.live().reproducible()) costs.plain_bytes = sizeof(std::int64_t);
+  return costs;
+}
+
+/// As live mode has it: a sum in whole numbers bears no codes.
+std::string codes_objection(const Scenario& scenario, const std::vector<CodecRule>& rules) {
+  if (scenario.job().layout().shard() != "nothing") {
+    return "gradients that are sharded travel as they are";
+  }
+  const bool coded = std::any_of(rules.begin(), rules.end(),
+                                 [](const CodecRule& each) { return each.codec != Codec::none; });
+  const bool whole =
+      !scenario.job().model().builtin().empty() && scenario.live().reproducible();
+  if (!coded || !whole) return "";
+  return "live.reproducible: a sum with the same bits on any ranks bears no codes";
 }
 
 constexpr double kGiB = 1ull << 30;
@@ -88,11 +116,13 @@ SimBackend::SimBackend(const RunRequest& request, const Cluster& cluster, Progre
       world_(cluster),
       faults_(request_.scenario(), cluster, placement_),
       stepper_(cluster, graph_, placement_,
-               {.full_detail = request_.full_detail(), .slices = !request_.timeline().empty()},
+               {.full_detail = request_.full_detail(),
+                .slices = !request_.timeline().empty(),
+                .machine = costs_of(request_)},
                simgrid_engine),
       telemetry_(cluster, graph_, placement_, request_.scenario().noise(),
                  request_.scenario().run().seed()),
-      accounts_(cluster, graph_) {
+      accounts_(cluster, graph_, stepper_.rest()) {
   check_memory(graph_, cluster);
   if (!request_.timeline().empty()) timeline_ = std::make_unique<SimTimeline>(request_.timeline());
 }
@@ -100,9 +130,10 @@ SimBackend::SimBackend(const RunRequest& request, const Cluster& cluster, Progre
 SimBackend::~SimBackend() = default;
 
 Capabilities SimBackend::capabilities() const {
-  return {.signals = kJobs | kSteps | kDevices | kLinks | kRanks | kMembership,
+  return {.signals = kJobs | kSteps | kDevices | kLinks | kRanks | kCollectives |
+                     kMembership,
           .actions = action_bit(kShiftIndex) | action_bit(kTableIndex) |
-                     action_bit(kRecoverIndex) |
+                     action_bit(kCodecIndex) | action_bit(kRecoverIndex) |
                      action_bit(kWakeIndex)};
 }
 
@@ -139,6 +170,7 @@ std::optional<Observation> SimBackend::next() {
   devices_.clear();
   links_.clear();
   ranks_.clear();
+  collectives_.clear();
   if (over_) return {};
   if (!submitted_) {
     submit();
@@ -157,6 +189,7 @@ Observation SimBackend::observe() {
     world_.apply(event);
     sampled = sampled || std::holds_alternative<Tick>(event) ||
               std::holds_alternative<StepDone>(event);
+    if (std::holds_alternative<StepDone>(event)) sample_exchange();
   }
   note_losses();
   if (sampled && circumstances_) {
@@ -167,8 +200,20 @@ Observation SimBackend::observe() {
     }
   }
   return {.now = now_, .epoch = {epoch_}, .sequence = calls_++, .events = events_,
-          .devices = devices_, .links = links_, .ranks = ranks_, .collectives = {},
+          .devices = devices_, .links = links_, .ranks = ranks_, .collectives = collectives_,
           .cluster = cluster_, .state = world_.state(), .jobs = world_.jobs()};
+}
+
+/// The gradient in fp32 and how long summing it took, in whatever code.
+void SimBackend::sample_exchange() {
+  if ((needs_.signals & kCollectives) == 0 || graph_.data() < 2 || last_exchange_ <= 0) return;
+  const double values = parameter_count(graph_.job().model()) / graph_.tensor() / graph_.pipeline();
+  collectives_.push_back({.job = kJob,
+                          .kind = CollectiveKind::all_reduce,
+                          .algorithm = CollectiveAlgorithm::ring,
+                          .bytes = sizeof(float) * values,
+                          .ranks = graph_.data(),
+                          .duration = last_exchange_});
 }
 
 // ---- decisions --------------------------------------------------------------------------------
@@ -179,6 +224,8 @@ DecisionOutcome SimBackend::outcome_of(const Decision& decision) const {
     outcome.status = Outcome::expired;
     return outcome;
   }
+  const bool begun = decision.effective_at_step == step_ && decision.effective_at_step != 0 &&
+                     open_.has_value() && changes_steps(decision);
   outcome.reason = world_.objection(decision);
   if (!outcome.reason.empty()) return outcome;
   if ((capabilities().actions & action_bit(decision.what.index())) == 0) {
@@ -187,12 +234,11 @@ DecisionOutcome SimBackend::outcome_of(const Decision& decision) const {
              recover && (recover->how > Recovery::replace || recover->spare ||
                          recover->state_from != StateSource::peer)) {
     outcome.reason = "a lost rank is replaced or given up, with a peer's state";
-  } else if (decision.effective_at_step == step_ && decision.effective_at_step != 0 &&
-             open_.has_value() && changes_steps(decision)) {
-    outcome.reason = fmt::format("step {} has begun", step_);
-  } else {
-    outcome.status = Outcome::applied;
+  } else if (const auto* codes = std::get_if<SetCodec>(&decision.what)) {
+    outcome.reason = codes_objection(request_.scenario(), codes->rules);
   }
+  if (outcome.reason.empty() && begun) outcome.reason = fmt::format("step {} has begun", step_);
+  if (outcome.reason.empty()) outcome.status = Outcome::applied;
   return outcome;
 }
 
@@ -259,9 +305,11 @@ std::optional<Nanos> SimBackend::next_interruption() const {
 
 void SimBackend::enter_circumstances() {
   Circumstances now{.state = faults_.state(step_, now_), .per_replica = per_replica(),
-                    .collectives = world_.jobs()[kJob.value].collectives};
+                    .collectives = world_.jobs()[kJob.value].collectives,
+                    .codecs = world_.jobs()[kJob.value].codecs};
   if (circumstances_ == now) return;
   stepper_.set_collectives(now.collectives);
+  stepper_.set_codecs(now.codecs);
   circumstances_ = std::move(now);
   watched_ = false;
   tell_links(now_);
@@ -360,8 +408,10 @@ bool SimBackend::skip_ahead() {
       steps_until(next_boundary(), *each, next_interruption().value_or(kNever), &last);
   if (count == 0) return false;
   step_ += count - 1;
+  const std::vector<double> stretch = telemetry_.stretch(step_, graph_.data());
+  last_exchange_ = parts_of(*each, to_seconds(last), stretch).exchange;
   telemetry_.begin_step(
-      PlayedStep(step_, now_ - last, each, telemetry_.stretch(step_, graph_.data())));
+      PlayedStep(step_, now_ - last, each, stretch));
   pass_ticks();
   step_done(last, true);
   return true;
@@ -436,6 +486,8 @@ void SimBackend::close_step() {
     return die(played);
   }
   accounts_.commit(played.what(), played.duration(), 1, per_replica(), played.stretch());
+  last_exchange_ =
+      parts_of(played.what(), to_seconds(played.duration()), played.stretch()).exchange;
   // A resting policy is told of the last step before something may differ.
   const bool tell = !resting() || step_ + 1 >= next_boundary() || !held_.empty();
   step_done(played.duration(), tell);

@@ -44,6 +44,7 @@ class SimBackend : public RunBackend {
     HardwareState state;
     std::vector<std::uint32_t> per_replica;
     CollectiveTable collectives;
+    std::vector<CodecRule> codecs;
     friend bool operator==(const Circumstances&, const Circumstances&) = default;
   };
 
@@ -72,6 +73,7 @@ class SimBackend : public RunBackend {
   void note_losses();
   void readmit();
   void show_slices(const SimulatedStep& step);
+  void sample_exchange();
 
   Observation observe();
   void decide(const Decision& decision);
@@ -96,6 +98,7 @@ class SimBackend : public RunBackend {
   bool watched_ = false;    ///< a whole step has been shown under these circumstances
   Nanos now_ = 0;
   Nanos last_commit_ = 0;
+  double last_exchange_ = 0;  ///< of the last committed step, beyond its computation
   Nanos next_tick_ = kNever;
   Step step_ = 0;           ///< being worked on
   std::uint64_t calls_ = 0;
@@ -122,6 +125,7 @@ class SimBackend : public RunBackend {
   std::vector<DeviceSample> devices_;
   std::vector<LinkSample> links_;
   std::vector<RankSample> ranks_;
+  std::vector<CollectiveSample> collectives_;
 };
 
 }  // namespace orrery

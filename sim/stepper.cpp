@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "traces/stacks.hpp"
 
 namespace orrery {
@@ -30,6 +32,34 @@ std::uint32_t links_needed(const Cluster& cluster, const StepGraph& graph, bool 
   return full_detail ? all : std::min(all, kMostFoldedLinks);
 }
 
+/// What the host adds to every step: of a measured machine, else of the software stack.
+Seconds rest_of_step(const MachineCosts& machine, const Job& job) {
+  if (machine.kernels) return machine.control;
+  return Seconds{to_seconds(stack_of(job).step_gap())};
+}
+
+CostProfile profile_on(const MachineCosts& machine, const Job& job, const Cluster& cluster) {
+  CostProfile profile = machine.kernels ? *machine.kernels : job_profile(job, cluster);
+  profile.link_limit = machine.link_limit;
+  return profile;
+}
+
+GradientCodes codes_on(const MachineCosts& machine, const Job& job, const Cluster& cluster) {
+  return {job, machine.plain_bytes,
+          machine.codecs ? *machine.codecs
+                         : known_speeds(job, cluster.gpu_model().memory_bandwidth.value)};
+}
+
+/// One value that differs where any rule does.
+std::string key_of(const std::vector<CodecRule>& rules) {
+  std::string key;
+  for (const CodecRule& rule : rules) {
+    key += fmt::format("{} {} {} {};", rule.bucket_class, static_cast<int>(rule.codec),
+                       rule.parameter, rule.error_feedback);
+  }
+  return key;
+}
+
 /// The optimizer's blocks, each once: what a stack does once a step is theirs.
 std::set<std::uint32_t> optimizer_blocks(StepGraph& graph) {
   std::set<std::uint32_t> blocks;
@@ -49,16 +79,22 @@ CostProfile job_profile(const Job& job, const Cluster& cluster) {
 }
 
 std::vector<BlockPrice> block_prices(const Cluster& cluster, StepGraph& graph,
-                                     const std::vector<GpuId>& placement) {
+                                     const std::vector<GpuId>& placement,
+                                     const MachineCosts& machine) {
   const Precision precision = precision_named(graph.job().precision());
   const BlockGroups groups = block_groups(graph, cluster, placement);
-  const CostProfile profile = job_profile(graph.job(), cluster);
+  const CostProfile profile = profile_on(machine, graph.job(), cluster);
   std::vector<BlockPrice> prices;
   for (const Block& block : graph.blocks()) {
     prices.push_back(price(block, cluster.gpu_model(), precision, groups, profile));
   }
-  const Seconds gap{to_seconds(stack_of(graph.job()).step_gap())};
-  for (const std::uint32_t block : optimizer_blocks(graph)) prices[block].compute += gap;
+  const Seconds rest = rest_of_step(machine, graph.job());
+  for (const std::uint32_t block : optimizer_blocks(graph)) {
+    if (machine.update) {
+      prices[block].compute = *machine.update * graph.blocks()[block].kernels.front().m;
+    }
+    prices[block].compute += rest;
+  }
   return prices;
 }
 
@@ -68,8 +104,10 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
       graph_(graph),
       placement_(placement),
       options_(options),
-      profile_(job_profile(graph.job(), cluster)),
-      prices_(block_prices(cluster, graph, placement)),
+      profile_(profile_on(options.machine, graph.job(), cluster)),
+      rest_(rest_of_step(options.machine, graph.job())),
+      prices_(block_prices(cluster, graph, placement, options.machine)),
+      codes_(codes_on(options.machine, graph.job(), cluster)),
       engine_(engine(hosts_needed(graph, options.full_detail),
                      links_needed(cluster, graph, options.full_detail))) {}
 
@@ -83,7 +121,8 @@ PlanRequest Stepper::plan_request(const HardwareState& state,
           .micro_batches = micro_batches,
           .full_detail = options_.full_detail,
           .algorithm = options_.algorithm,
-          .collectives = collectives_};
+          .collectives = collectives_,
+          .codes = &codes_};
 }
 
 std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& request,
@@ -97,16 +136,40 @@ std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& reques
                              .state = request.state,
                              .changes = std::move(changes),
                              .slices = options_.slices});
+  made->wire_bytes = wire_bytes(made->plan);
   ++simulated_;
   most_classes_ = std::max<std::uint64_t>(most_classes_, made->plan.classes.size());
   return made;
+}
+
+/// As a ring does, and both steps of a coded exchange: each rank sends its size less its own part,
+/// an all-reduce twice.
+double Stepper::wire_bytes(const Plan& plan) {
+  double sum = 0;
+  for (std::uint32_t worker = 0; worker < plan.workers(); ++worker) {
+    const ReplicaClass& members = plan.classes[worker / plan.stages];
+    const double ranks = static_cast<double>(members.members.size()) * graph_.members();
+    for (const Op& op : graph_.program(worker % plan.stages, members.micro_batches).ops) {
+      if (op.kind != OpKind::collective || op.phase != Phase::gradient) continue;
+      const auto& groups = plan.groups_of[worker];
+      const auto own = std::find_if(groups.begin(), groups.end(), [&](std::uint32_t group) {
+        return plan.groups[group].communicator == op.communicator;
+      });
+      const double carried = plan.collective(*own, op.collective, op.bytes).carried;
+      const std::uint32_t among = graph_.communicator_size(op.communicator);
+      const double passes = op.collective == OpCollective::all_reduce ? 2 : 1;
+      sum += ranks * passes * carried * (among - 1) / among;
+    }
+  }
+  return sum;
 }
 
 std::shared_ptr<const SimulatedStep> Stepper::step(
     const HardwareState& state, const std::vector<std::uint32_t>& micro_batches) {
   if (options_.full_detail) return simulate(plan_request(state, micro_batches), {});
   if (memo_.size() >= kMostRemembered) memo_.clear();
-  std::shared_ptr<const SimulatedStep>& known = memo_[{state, micro_batches, collectives_}];
+  std::shared_ptr<const SimulatedStep>& known =
+      memo_[{state, micro_batches, collectives_, key_of(codes_.rules())}];
   if (!known) known = simulate(plan_request(state, micro_batches), {});
   return known;
 }

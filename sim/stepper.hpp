@@ -11,6 +11,7 @@
 #include "sim/engine.hpp"
 #include "sim/hardware_state.hpp"
 #include "sim/iteration.hpp"
+#include "sim/machine_costs.hpp"
 #include "sim/plan.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/step_graph.hpp"
@@ -22,12 +23,14 @@ CostProfile job_profile(const Job& job, const Cluster& cluster);
 /// Price of every block of a job on its stack, what the stack adds to a step included. Throws
 /// bad_input if the GPU lacks the job's precision.
 std::vector<BlockPrice> block_prices(const Cluster& cluster, StepGraph& graph,
-                                     const std::vector<GpuId>& placement);
+                                     const std::vector<GpuId>& placement,
+                                     const MachineCosts& machine = {});
 
 /// A simulated step with the plan it ran on.
 struct SimulatedStep {
   Plan plan;
   IterationRun run;
+  double wire_bytes = 0;  ///< that all ranks together send for gradients
 };
 
 class Stepper {
@@ -36,9 +39,12 @@ class Stepper {
     bool full_detail = false;
     bool slices = false;
     CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;  ///< automatic: by size
+    MachineCosts machine = {};
   };
   /// From the next step on; calls that the table says nothing of go by Options.
   void set_collectives(const CollectiveTable& table) { collectives_ = table; }
+  /// From the next step on; none: gradients travel as they are.
+  void set_codecs(const std::vector<CodecRule>& rules) { codes_.set_rules(rules); }
   /// Throws bad_input if the GPU lacks the job's precision.
   Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
           Options options, const EngineFactory& engine);
@@ -62,6 +68,8 @@ class Stepper {
 
   /// Seconds of forward and backward blocks per micro-batch on a nominal GPU, slowest stage.
   double nominal_micro_batch_time();
+  /// What the host adds to every step, seconds.
+  double rest() const { return rest_.value; }
   /// What a flow over `link` alone reaches under `state`, bytes per second.
   double effective_bandwidth(LinkId link, const HardwareState& state) const;
 
@@ -73,20 +81,24 @@ class Stepper {
     HardwareState state;
     std::vector<std::uint32_t> micro_batches;
     CollectiveTable collectives;
+    std::string codecs;  ///< rules in force
     friend auto operator<=>(const Key&, const Key&) = default;
   };
   PlanRequest plan_request(const HardwareState& state,
                            const std::vector<std::uint32_t>& micro_batches);
   std::shared_ptr<const SimulatedStep> simulate(const PlanRequest& request,
                                                 std::vector<TimedChange> changes);
+  double wire_bytes(const Plan& plan);
 
   const Cluster& cluster_;
   StepGraph& graph_;
   const std::vector<GpuId>& placement_;
   Options options_;
   const CostProfile profile_;
+  const Seconds rest_;
   std::vector<BlockPrice> prices_;
   CollectiveTable collectives_;
+  GradientCodes codes_;
   std::unique_ptr<Engine> engine_;
   std::map<Key, std::shared_ptr<const SimulatedStep>> memo_;
   std::uint64_t simulated_ = 0;

@@ -134,6 +134,24 @@ double parameter_count(const Model& model) {
          sparse * sparse_weights(model, model.experts().count()) + tables + hidden;
 }
 
+GradientClasses gradient_classes(const Model& model) {
+  GradientClasses out;
+  if (model.builtin() == "language-model") {
+    using M = BuiltinModel;
+    out.embeddings = double{M::vocabulary} * M::embedding;
+    out.vectors = double{M::hidden} + M::vocabulary;
+  } else if (model.builtin() == "transformer") {
+    using M = BuiltinTransformer;
+    out.embeddings = double{M::vocabulary} * M::hidden;
+    out.vectors = (2.0 * M::layers + 1) * M::hidden;
+  } else {
+    out.embeddings = double{1} * model.vocabulary() * model.hidden();
+    out.vectors = (2.0 * model.layers() + 1) * model.hidden();
+  }
+  out.matrices = parameter_count(model) - out.vectors - out.embeddings;
+  return out;
+}
+
 BuiltinCost builtin_cost(const std::string& name, std::uint32_t sequence_length) {
   if (name == "language-model") {
     using M = BuiltinModel;

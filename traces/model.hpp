@@ -19,6 +19,13 @@ void resolve(Model& model, const SourceMap& places, const std::string& path);
 /// Trainable parameters of a resolved model, the embedding counted once if tied.
 double parameter_count(const Model& model);
 
+/// The same by what the parameters are, as compression policies tell gradients apart
+/// (BucketClass in policies/compression/gradient_codec.hpp).
+struct GradientClasses {
+  double matrices = 0, vectors = 0, embeddings = 0;
+};
+GradientClasses gradient_classes(const Model& model);
+
 /// Size of one attention head (latent attention has sizes of its own), and of one expert's inside.
 double head_size(const Model& model);
 double expert_feed_forward(const Model& model);

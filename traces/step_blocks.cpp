@@ -381,6 +381,7 @@ Block optimizer_block(double parameters, double element, double gradient) {
       (gradient > 0 ? gradient : element) + 16 + 8 + (element < 4 ? element : 0);
   Kernel kernel{.kind = Kernel::Kind::memory_bound, .bytes = Bytes{parameters * per_parameter}};
   kernel.name = "adam";
+  kernel.m = parameters;
   block.kernels.push_back(kernel);
   return block;
 }

@@ -18,8 +18,8 @@
 
 namespace orrery {
 
-/// One kernel as the cost model prices it. A GEMM has m x n x k (x batch); everything has the
-/// bytes it moves through GPU memory.
+/// One kernel as the cost model prices it. A GEMM has m x n x k (x batch), the optimizer m
+/// parameters; everything has the bytes it moves through GPU memory.
 struct Kernel {
   enum class Kind : std::uint8_t { gemm, attention, memory_bound } kind{};
   double m = 0, n = 0, k = 0, batch = 1;

@@ -72,7 +72,10 @@ class Writer {
 
   static bool stands(const Message& message, const FieldDescriptor& field) {
     if (field.is_repeated()) return message.GetReflection()->FieldSize(message, &field) > 0;
-    return is_present(message, field);
+    // A required number may be 0, which reads as absent.
+    const bool number = field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
+                        field.cpp_type() != FieldDescriptor::CPPTYPE_STRING;
+    return is_present(message, field) || (number && rule_of(field).required());
   }
 
   void value(const Message& message, const FieldDescriptor& field, int indent) {

@@ -59,6 +59,26 @@ TEST(RunStatistics, AddsUpCommittedSteps) {
   EXPECT_EQ(out.embedding_gather_saved_bytes(), 3 * 2 * 400);
 }
 
+TEST(RunStatistics, PhasesAreThePartsOfTheMedianStep) {
+  const Scenario job = scenario();
+  RunStatistics statistics(job);
+  std::vector<StepReport> reports{report(0.2, 90, 30), report(0.1, 10, 10)};
+  for (StepReport& each : reports) {
+    each.set_duration(to_nanos(0.23));
+    OpDone& update = *each.add_ops();
+    update.set_phase(OPTIMIZER);
+    update.set_start(-to_nanos(0.005));
+    update.set_duration(to_nanos(0.005));
+  }
+  for (int step = 1; step <= 3; ++step) statistics.commit(reports, step * to_nanos(0.24));
+  Report out;
+  statistics.fill(out);
+  EXPECT_DOUBLE_EQ(out.phases().compute_s(), 0.2);
+  EXPECT_NEAR(out.phases().exchange_s(), 0.03, 1e-12);
+  EXPECT_NEAR(out.phases().update_s(), 0.005, 1e-12);
+  EXPECT_NEAR(out.phases().rest_s(), 0.005, 1e-12);
+}
+
 TEST(RunStatistics, FinalLossIsTheMeanOfTheLastFiveSteps) {
   const Scenario job = scenario();
   RunStatistics statistics(job);

@@ -37,6 +37,21 @@ TEST_F(AccountsTest, TimeIsWhatItWentInto) {
   EXPECT_FALSE(report.has_cost_usd()) << "this cluster has no price";
 }
 
+TEST_F(AccountsTest, PhasesArePartsOfTheStep) {
+  Accounts accounts(cluster_, graph_, 0.01);
+  auto step = std::make_shared<SimulatedStep>(*testing::step_by_hand());
+  for (WorkerRun& worker : step->run.workers) worker.tail = 0.03;
+  step->wire_bytes = 1000;
+  accounts.commit(*step, to_nanos(0.85), 10, {4, 4});
+  Report report;
+  accounts.fill(report, to_nanos(8.5), 0.85);
+  EXPECT_NEAR(report.phases().compute_s(), 0.8, 1e-12);
+  EXPECT_NEAR(report.phases().exchange_s(), 0.02, 1e-12);
+  EXPECT_NEAR(report.phases().update_s(), 0.02, 1e-12);
+  EXPECT_NEAR(report.phases().rest_s(), 0.01, 1e-12);
+  EXPECT_EQ(report.bytes_on_wire(), 10'000);
+}
+
 TEST_F(AccountsTest, TheMedianCountsEveryStep) {
   const auto step = testing::step_by_hand();
   accounts_.commit(*step, to_nanos(3), 1, {4, 4});

@@ -10,8 +10,10 @@
 #include <google/protobuf/util/delimited_message_util.h>
 #include <gtest/gtest.h>
 
+#include "policies/compression/gradient_codec.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
+#include "traces/model.hpp"
 #include "traces/trace.pb.h"
 
 namespace orrery {
@@ -368,6 +370,57 @@ INSTANTIATE_TEST_SUITE_P(
                       Shape{8, 2, 4, kStraggler, 0.005}, Shape{1, 1, 16, kStraggler, 0.005},
                       Shape{8, 1, 8, kDegraded, 0.005}, Shape{4, 2, 4, kDegraded, 0.005},
                       Shape{1, 1, 16, kDegraded, 0.005}));
+
+/// The straggler's scenario without its fault, under a fixed code.
+Report coded(const std::string& codec, const std::vector<std::string>& overrides = {},
+             const testing::SimOptions& options = {}) {
+  std::vector<std::string> all{
+      "faults=[]", "run.steps=20", "noise.compute_cv=0", "live.link_rate=10 MB/s",
+      "live.reproducible=false",
+      "policies=[{name: fixed-codec, parameters: {warm_up_steps: 5, rules: [{codec: " + codec +
+          "}]}}]"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return simulate_example("straggler-4-ranks.yaml", all, "", options);
+}
+
+TEST(SimBackend, ACodeHoldsFromTheEndOfTheWarmUpOn) {
+  const Report report = coded("int4");
+  EXPECT_EQ(report.decisions(), 1u);
+  const double before = report.step_times_s(4), after = report.step_times_s(5);
+  EXPECT_LT(after, before - 0.05) << "78 ms of fp32 over this link";
+  EXPECT_EQ(report.step_times_s(19), after);
+  const CodecRule int4{.codec = Codec::int4};
+  const double each = 4 * exchange_bytes(int4, builtin_parameter_count(), 4);
+  const double plain = 4 * exchange_bytes({}, builtin_parameter_count(), 4);
+  EXPECT_NEAR(report.bytes_on_wire(), 5 * plain + 15 * each, 1e-6 * report.bytes_on_wire());
+}
+
+TEST(SimBackend, CodesAreTheSameFoldedAndInFullDetail) {
+  const Report folded = coded("bf16");
+  const Report full = coded("bf16", {}, {.full_detail = true, .record = {}, .timeline = {}});
+  EXPECT_NEAR(folded.elapsed_s(), full.elapsed_s(), 1e-6);
+  EXPECT_NEAR(folded.bytes_on_wire(), full.bytes_on_wire(), 1);
+}
+
+TEST(SimBackend, ASumInWholeNumbersBearsNoCodes) {
+  const Report report = coded("int4", {"live.reproducible=true"});
+  EXPECT_EQ(report.step_times_s(19), report.step_times_s(0));
+  const double plain = 4 * 2 * exchange_bytes({}, builtin_parameter_count(), 4);
+  EXPECT_NEAR(report.bytes_on_wire(), 20 * plain, 1);
+}
+
+TEST(SimBackend, MemoryAwareKeepsACodeOnASlowLinkAndTakesItBackOnAFastOne) {
+  const auto run = [](const std::string& rate) {
+    return simulate_example(
+        "straggler-4-ranks.yaml",
+        {"faults=[]", "run.steps=120", "noise.compute_cv=0", "live.reproducible=false",
+         "live.link_rate=" + rate, "policies=[{name: memory-aware}]"});
+  };
+  const Report slow = run("5 MB/s"), fast = run("100 GB/s");
+  EXPECT_GT(slow.decisions(), 0u);
+  EXPECT_LT(slow.step_times_s(119), slow.step_times_s(0) - 0.02);
+  EXPECT_EQ(fast.step_times_s(119), fast.step_times_s(0));
+}
 
 }  // namespace
 }  // namespace orrery

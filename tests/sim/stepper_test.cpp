@@ -9,6 +9,7 @@
 #include "sim/simgrid_engine.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
+#include "traces/model.hpp"
 
 namespace orrery {
 namespace {
@@ -99,6 +100,80 @@ TEST(Stepper, MovedMicroBatchesMoveTime) {
   });
   EXPECT_NEAR(n.at(1) / n.at(0), 3, 0.05);
   EXPECT_NEAR(n.at(2) / 8, n.at(3), 0.05 * n.at(3));
+}
+
+/// Exchange of two ranks of the built-in model over links of `rate`, and what the step sends.
+struct Exchange {
+  double step_s, bytes;
+};
+Exchange exchange(const std::vector<CodecRule>& rules, double rate, bool full_detail = false) {
+  const auto n = testing::numbers_in_child([&] {
+    Ground ground(load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml",
+                                {}));
+    Stepper stepper(ground.cluster, ground.graph, ground.placement,
+                    {.full_detail = full_detail, .machine = {.link_limit = rate}}, simgrid_engine);
+    stepper.set_codecs(rules);
+    const auto step = stepper.step({}, {10, 10, 10, 10});
+    return std::vector<double>{step->run.duration, step->wire_bytes};
+  });
+  return {n.at(0), n.at(1)};
+}
+
+TEST(Stepper, BytesOfACodeAreTheFormulas) {
+  constexpr std::uint64_t values = builtin_parameter_count();
+  EXPECT_DOUBLE_EQ(exchange({}, 1e9).bytes, 4 * exchange_bytes({}, values, 4));
+  for (const Codec codec : {Codec::bf16, Codec::int8, Codec::int4, Codec::top_k}) {
+    const CodecRule rule{.codec = codec};
+    EXPECT_DOUBLE_EQ(exchange({rule}, 1e9).bytes, 4 * exchange_bytes(rule, values, 4));
+  }
+}
+
+TEST(Stepper, ACodeGainsOnASlowLinkAndLosesOnAFastOne) {
+  const CodecRule int4{.codec = Codec::int4};
+  EXPECT_LT(exchange({int4}, 1e7).step_s, exchange({}, 1e7).step_s - 0.05);
+  EXPECT_GT(exchange({int4}, 1e12).step_s, exchange({}, 1e12).step_s + 0.001);
+}
+
+TEST(Stepper, CodesAreFoldedAsEverythingElse) {
+  const CodecRule int4{.codec = Codec::int4};
+  const Exchange folded = exchange({int4}, 1e7), full = exchange({int4}, 1e7, true);
+  EXPECT_NEAR(folded.step_s, full.step_s, 1e-9);
+  EXPECT_DOUBLE_EQ(folded.bytes, full.bytes);
+}
+
+TEST(Stepper, StepsUnderOtherCodesAreNotMixedUp) {
+  const auto n = testing::numbers_in_child([] {
+    Ground ground(load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml",
+                                {}));
+    Stepper stepper(ground.cluster, ground.graph, ground.placement,
+                    {.machine = {.link_limit = 1e7}}, simgrid_engine);
+    std::vector<double> times;
+    for (const std::vector<CodecRule>& rules :
+         {std::vector<CodecRule>{}, {{.codec = Codec::int4}}, {}}) {
+      stepper.set_codecs(rules);
+      times.push_back(stepper.step({}, {10, 10, 10, 10})->run.duration);
+    }
+    times.push_back(double(stepper.simulated()));
+    return times;
+  });
+  EXPECT_LT(n.at(1), n.at(0));
+  EXPECT_EQ(n.at(0), n.at(2));
+  EXPECT_EQ(n.at(3), 2) << "one of each kind, and the first one from memory";
+}
+
+TEST(Stepper, AMeasuredMachineSaysWhatUpdateAndControlTake) {
+  const auto n = testing::numbers_in_child([] {
+    Ground ground(load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml",
+                                {}));
+    MachineCosts machine{.kernels = cost_profile("H100"), .update = Seconds{1e-8},
+                         .control = Seconds{2e-3}};
+    Stepper stepper(ground.cluster, ground.graph, ground.placement, {.machine = machine},
+                    simgrid_engine);
+    return std::vector<double>{stepper.step({}, {10, 10, 10, 10})->run.workers[0].tail,
+                               stepper.rest()};
+  });
+  EXPECT_NEAR(n.at(0), 1e-8 * builtin_parameter_count() + 2e-3, 1e-9);
+  EXPECT_EQ(n.at(1), 2e-3);
 }
 
 TEST(Stepper, SlowerNicHasLessBandwidth) {

@@ -1,0 +1,71 @@
+// orrery calibrate: measures this machine and writes its profile.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/commands.hpp"
+#include "cli/machine.hpp"
+#include "core/error.hpp"
+#include "core/schema/yaml_writer.hpp"
+
+namespace orrery::cli {
+namespace {
+
+struct Options {
+  std::string out;
+  std::vector<std::uint32_t> ranks = {2, 4};
+  bool quick = false;
+};
+
+std::string summary(const MachineProfile& machine) {
+  std::string text =
+      fmt::format("one core     {:.1f} GFLOP/s fp32, {:.1f} GB/s copied, {:.2f} ns a parameter's "
+                  "update\n",
+                  machine.processor().fp32() * machine.kernels().gemm_peak() / 1e9,
+                  machine.processor().memory_bandwidth() / 1e9, machine.update() * 1e9);
+  for (const RankLinks& links : machine.links()) {
+    text += fmt::format("{} ranks      {:.0f} us a round, {:.0f} MB/s, control {:.2f} ms a step\n",
+                        links.ranks(), links.latency() * 1e6, links.bandwidth() / 1e6,
+                        links.control() * 1e3);
+  }
+  for (const CodecRate& rate : machine.codecs()) {
+    text += fmt::format("{:<12} encodes {:.2f} GB/s, decodes {:.2f} GB/s of fp32 gradient\n",
+                        rate.codec(), rate.encode() / 1e9, rate.decode() / 1e9);
+  }
+  return text;
+}
+
+int calibrate(const Options& options) {
+  std::ofstream file(options.out);
+  if (!file) throw Error(ErrorKind::environment, "cannot write '" + options.out + "'");
+  const MachineProfile machine = measure_machine(options.ranks, options.quick);
+  file << "# This machine as `orrery calibrate` measured it; for `--cluster`.\n"
+       << to_yaml(machine);
+  file.close();
+  if (!file) throw Error(ErrorKind::environment, "cannot write '" + options.out + "'");
+  fmt::print("{}", summary(machine));
+  return 0;
+}
+
+}  // namespace
+
+void add_calibrate(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "calibrate", "measure this machine and write a profile for simulate and compare");
+  command->add_option("-o,--output", options->out, "profile to write (YAML)")
+      ->type_name("PROFILE")
+      ->required();
+  command->add_option("--ranks", options->ranks, "numbers of ranks whose links are measured")
+      ->type_name("N,...")
+      ->delimiter(',')
+      ->check(CLI::Range(2u, 64u))
+      ->allow_extra_args(false);
+  command->add_flag("--quick", options->quick, "fewer sizes and repetitions");
+  command->callback([options, &chosen] { chosen = [options] { return calibrate(*options); }; });
+}
+
+}  // namespace orrery::cli

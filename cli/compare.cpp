@@ -1,0 +1,117 @@
+// orrery compare: scenarios in both worlds, predicted against measured; of several also whether
+// their order was predicted.
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "cli/commands.hpp"
+#include "cli/comparison.hpp"
+#include "cli/machine.hpp"
+#include "cli/run_options.hpp"
+#include "core/error.hpp"
+#include "topologies/machine.hpp"
+
+namespace orrery::cli {
+namespace {
+
+struct Options : RunOptions {
+  std::vector<std::string> files;
+  std::uint32_t ranks = 0;  // 0: each scenario's
+  std::string machine;      // profile; empty: this machine is measured first
+  double tolerance = 0.1;
+};
+
+/// What is compared: loaded before anything is measured, so that bad input is told at once.
+struct Candidate {
+  LoadedScenario loaded;
+  std::uint32_t ranks = 0;
+};
+
+Candidate load(const Options& options, const std::string& file) {
+  RunOptions one = options;
+  one.file = file;
+  Candidate candidate{.loaded = one.load()};
+  if (options.ranks != 0) set_ranks(candidate.loaded, options.ranks);
+  const Scenario& scenario = candidate.loaded.scenario;
+  if (!scenario.has_job() || scenario.job().model().builtin().empty()) {
+    throw problem_at(candidate.loaded.places, "job.model",
+                     "only the built-in models run in both worlds");
+  }
+  candidate.ranks = scenario.job().layout().data();
+  return candidate;
+}
+
+/// For as many ranks as the scenarios have.
+MachineProfile machine_of(const Options& options, const std::vector<Candidate>& candidates) {
+  if (!options.machine.empty()) return load_machine(options.machine);
+  std::vector<std::uint32_t> ranks;
+  for (const Candidate& each : candidates) ranks.push_back(std::max(2u, each.ranks));
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  fmt::print(stderr, "measuring this machine (a profile of `orrery calibrate` spares it)\n");
+  return measure_machine(ranks, true);
+}
+
+Comparison run_both(const Candidate& candidate, const MachineProfile& machine) {
+  RunRequest request;
+  *request.mutable_scenario() = candidate.loaded.scenario;
+  request.set_mode("drive");
+  use_machine(request, machine);
+  Comparison out{.name = candidate.loaded.scenario.name()};
+  out.predicted = run("orrery-sim", request, candidate.loaded.places);
+  request.clear_machine();
+  request.set_fabric("grpc");
+  out.measured = run("orrery-live", request, candidate.loaded.places);
+  if (out.predicted.has_step_time_s() && out.measured.has_step_time_s()) return out;
+  throw Error(ErrorKind::goal_missed, out.name + ": nothing was committed, nothing to compare");
+}
+
+int compare(const Options& options) {
+  std::vector<Candidate> candidates;
+  for (const std::string& file : options.files) candidates.push_back(load(options, file));
+  const MachineProfile machine = machine_of(options, candidates);
+  std::vector<Comparison> runs;
+  for (const Candidate& each : candidates) {
+    runs.push_back(run_both(each, machine));
+    if (!options.json) fmt::print("{}", comparison_text(runs.back(), options.tolerance));
+    std::fflush(stdout);
+  }
+  if (options.json) fmt::print("{}\n", comparison_json(runs, options.tolerance));
+  bool good = std::all_of(runs.begin(), runs.end(), [&](const Comparison& run) {
+    return run.within(options.tolerance);
+  });
+  if (runs.size() > 1) {
+    if (!options.json) fmt::print("{}", order_text(runs));
+    good = good && predicted_order(runs) == measured_order(runs) && too_close(runs).empty();
+  }
+  return good ? 0 : static_cast<int>(ErrorKind::goal_missed);
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "compare", "run in both worlds, predicted against measured; of several, their order too");
+  command->add_option("FILE", options->files, "scenarios (YAML)")->required();
+  command->add_option("--ranks", options->ranks, "world size; only where the scenario is elastic")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 131072u));
+  command
+      ->add_option("--cluster", options->machine,
+                   "profile of `orrery calibrate`; without one this machine is measured first")
+      ->type_name("PROFILE");
+  command
+      ->add_option("--tolerance", options->tolerance,
+                   "exit 1 where the step time is off by more than this share (0.1)")
+      ->type_name("SHARE")
+      ->check(CLI::Range(0.0, 10.0));
+  options->add_json(*command);
+  options->add_seed(*command);
+  options->add_overrides(*command);
+  command->callback([options, &chosen] { chosen = [options] { return compare(*options); }; });
+}
+
+}  // namespace orrery::cli

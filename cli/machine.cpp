@@ -1,0 +1,88 @@
+#include "cli/machine.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "cli/run_options.hpp"
+#include "core/error.hpp"
+#include "core/process.hpp"
+#include "sim/machine_fit.hpp"
+#include "topologies/machine.hpp"
+#include "traces/model.hpp"
+#include "traces/scenario.hpp"
+
+namespace orrery::cli {
+namespace {
+
+/// What a step takes beside computation, with real processes that do little else.
+constexpr const char* kProbe = R"(
+name: probe
+cluster:
+  nodes: 1
+  node: {gpu: H100, gpus_per_node: 1, nics_per_node: 1, nic_bandwidth: 100 Gbps}
+  fabric: {kind: flat}
+job:
+  model: {builtin: language-model}
+  sequence_length: 32
+  global_batch: 1
+  layout: {data: 1}
+  pace: {micro_batch: 25 ms}
+run: {steps: 40}
+)";
+
+MachineMeasurements ask_live(const std::vector<std::uint32_t>& ranks, bool quick) {
+  std::vector<std::string> arguments{"calibrate", fmt::format("{}", fmt::join(ranks, ","))};
+  if (quick) arguments.emplace_back("--quick");
+  ChildProcess child(sibling_program("orrery-live"), arguments);
+  const std::optional<std::string> answer = read_message(child.channel());
+  MachineMeasurements measured;
+  if (answer && measured.ParseFromString(*answer)) return measured;
+  const ExitStatus status = child.wait();
+  throw Error(ErrorKind::environment,
+              fmt::format("this machine could not be measured: orrery-live ended with {}",
+                          status.describe()));
+}
+
+/// Control, and the latency that ranks who wake up from their pace have, from a run's phases.
+void take_from_run(RankLinks& links, bool quick) {
+  const std::vector<std::string> overrides{
+      fmt::format("cluster.nodes={}", links.ranks()),
+      fmt::format("job.layout.data={}", links.ranks()),
+      fmt::format("job.global_batch={}", 2 * links.ranks()),
+      fmt::format("run.steps={}", quick ? 30 : 100)};
+  const LoadedScenario probe = parse_scenario(kProbe, "the probe of orrery calibrate", overrides);
+  RunRequest request;
+  *request.mutable_scenario() = probe.scenario;
+  request.set_fabric("grpc");
+  const Report report = run("orrery-live", request, probe.places);
+  const double rounds = 2.0 * (links.ranks() - 1);
+  const double bytes = sizeof(std::int64_t) * parameter_count(probe.scenario.job().model());
+  const double moving = rounds / links.ranks() * bytes / links.bandwidth();
+  const double exchange = report.phases().exchange_s();
+  links.set_latency(std::max(links.latency(), (exchange - moving) / rounds));
+  links.set_control(report.phases().rest_s());
+}
+
+}  // namespace
+
+MachineProfile measure_machine(const std::vector<std::uint32_t>& ranks, bool quick) {
+  MachineProfile machine = fit_machine(ask_live(ranks, quick));
+  for (RankLinks& links : *machine.mutable_links()) take_from_run(links, quick);
+  return machine;
+}
+
+void use_machine(RunRequest& request, const MachineProfile& machine) {
+  Scenario& scenario = *request.mutable_scenario();
+  if (!scenario.has_job()) {
+    throw Error(ErrorKind::bad_input, "a machine's profile is for scenarios with a job");
+  }
+  const Layout& layout = scenario.job().layout();
+  const std::uint32_t ranks =
+      layout.tensor() * layout.context() * layout.pipeline() * layout.data();
+  *scenario.mutable_cluster() = machine_topology(machine, ranks);
+  *request.mutable_machine() = machine;
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,54 @@
+"""Both worlds side by side. No assertion on how close they are: a busy machine is not a defect."""
+
+import json
+
+import pytest
+
+from conftest import EXAMPLES, STRAGGLER, orrery
+
+PLAIN = EXAMPLES / "compare" / "plain.yaml"
+SHORT = ["--set", "run.steps=6", "--tolerance", "9"]
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    path = tmp_path_factory.mktemp("machine") / "profile.yaml"
+    assert orrery("calibrate", "-o", path, "--ranks", "2", "--quick").returncode == 0
+    return path
+
+
+def test_phases_of_both_worlds_and_the_spread_of_the_live_one(profile):
+    result = orrery("compare", PLAIN, "--cluster", profile, *SHORT)
+    assert result.returncode == 0, result.stderr
+    for word in ("compute", "exchange", "update", "rest", "step", "p10", "p90", "within 900%"):
+        assert word in result.stdout
+
+
+def test_a_missed_tolerance_is_exit_code_1(profile):
+    result = orrery("compare", PLAIN, "--cluster", profile, "--set", "run.steps=3",
+                    "--tolerance", "0")  # fmt: skip
+    assert result.returncode == 1
+    assert "beyond 0%" in result.stdout
+
+
+def test_of_several_the_order_is_compared(profile):
+    slow = EXAMPLES / "compare" / "straggler.yaml"
+    result = orrery("compare", slow, PLAIN, "--cluster", profile, "--json", *SHORT)
+    seen = json.loads(result.stdout)
+    assert seen["order"]["predicted"] == ["plain", "straggler"]
+    assert [run["scenario"] for run in seen["runs"]] == ["straggler", "plain"]
+    for run in seen["runs"]:
+        assert run["predicted"]["compute_s"] == pytest.approx(run["measured"]["compute_s"], rel=0.5)
+        assert run["measured"]["p10_s"] <= run["measured"]["step_time_s"]
+    told = seen["order"]["as_predicted"] and seen["order"]["too_close"] == 0
+    assert result.returncode == (0 if told else 1)
+
+
+def test_what_live_mode_cannot_run_is_refused_before_anything_is_measured():
+    result = orrery("compare", EXAMPLES / "llama3-70b-512-h100.yaml")
+    assert result.returncode == 3
+    assert "built-in" in result.stderr
+
+
+def test_ranks_of_a_rigid_scenario_are_bad_input():
+    assert orrery("compare", STRAGGLER, "--ranks", "2").returncode == 3
