@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include <fmt/format.h>
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
 
@@ -32,9 +33,14 @@ void pass_on(gpr_log_func_args* said) {
   say(fmt::format("{}: {}", handshake ? "refused a connection" : "transport", said->message));
 }
 
+/// The library stays for as long as the process: when the last connection takes it along, that can
+/// wait 10 s for a thread of gRPC's that polls for nobody (seen with 1.51 after large messages).
 void hear_complaints() {
   static std::once_flag once;
-  std::call_once(once, [] { gpr_set_log_function(pass_on); });
+  std::call_once(once, [] {
+    gpr_set_log_function(pass_on);
+    grpc_init();
+  });
 }
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const Secrets& secrets) {

@@ -1,6 +1,6 @@
 // The data plane as a trainer sees it: collectives over the ranks of one job. Implemented over
-// gRPC streams (grpc_fabric); the ring itself is ring.hpp. Every rank calls the same operations in
-// the same order, one at a time, from one thread; abort() may come from any thread.
+// gRPC streams and shared memory (grpc_fabric); the algorithms are all_reduce.hpp. Every rank calls
+// the same operations in the same order, one at a time, from one thread; abort() may come from any.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,8 @@
 #include <exception>
 #include <span>
 #include <string>
+
+#include "traces/collective.hpp"
 
 namespace orrery::live {
 
@@ -27,10 +29,15 @@ class Fabric {
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t ranks() const = 0;
   /// Replaces every rank's `values` by their sum. The order of summation is fixed by the number
-  /// of ranks and values alone, and all ranks end with the same bits. Throws FabricBroken.
+  /// of ranks and values and the algorithm alone, and all ranks end with the same bits. Throws
+  /// FabricBroken.
   virtual void all_reduce(std::span<float> values) = 0;
   /// The same for whole numbers. A fabric that cannot throws FabricBroken.
   virtual void all_reduce_integers(std::span<std::int64_t> values);
+  /// What sums from now on are carried out with: the same table on all ranks, or none. Without a
+  /// rule the fabric chooses by itself, from the number of bytes and ranks alone.
+  virtual void use_collectives(const CollectiveTable&) {}
+  virtual CollectiveAlgorithm algorithm(double bytes) const;
   /// Point to point, between any two ranks: bytes of one pair arrive in the order in which they
   /// were sent; send_to() does not wait for the receiver, receive_from() fills `bytes` whole. A
   /// fabric without such links throws FabricBroken, as both do where the other rank is gone.
@@ -44,6 +51,7 @@ class Fabric {
   virtual double round_trip() const = 0;
 };
 
+inline CollectiveAlgorithm Fabric::algorithm(double) const { return CollectiveAlgorithm::ring; }
 inline void Fabric::all_reduce_integers(std::span<std::int64_t>) {
   throw FabricBroken("this fabric sums no whole numbers");
 }

@@ -6,9 +6,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
-#include <map>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -17,100 +15,139 @@
 #include <grpcpp/grpcpp.h>
 
 #include "core/error.hpp"
+#include "live/all_reduce.hpp"
 #include "live/credentials.hpp"
 #include "live/data.grpc.pb.h"
-#include "live/ring.hpp"
+#include "live/shared_memory.hpp"
 #include "live/token.hpp"
 
 namespace orrery::live {
 namespace {
 
+using SteadyClock = std::chrono::steady_clock;
+
 std::uint64_t clock_nanos() {
-  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+  return static_cast<std::uint64_t>(SteadyClock::now().time_since_epoch() /
                                     std::chrono::nanoseconds(1));
 }
 
 /// Small enough that a receiver may begin before all is there, and far below gRPC's limit.
-constexpr std::size_t kDirectPiece = 256 * 1024;
+constexpr std::size_t kStreamPiece = 256 * 1024;
+/// What is copied into shared memory before the reader hears of it.
+constexpr std::size_t kSharedPiece = 64 * 1024;
 /// Of a message; a neighbour that sends more is none.
 constexpr int kMostPieceBytes = 4 << 20;
 /// gRPC's own prefix of a message; the frames of HTTP/2 below it are under 0.1%.
 constexpr std::size_t kMessagePrefix = 5;
+/// Between two measurements of a link's round trip.
+constexpr std::uint64_t kPingNanos = 20'000'000;
+
+void encode(const BoardPlace& place, SharedBoard& out) {
+  out.set_machine(place.machine);
+  out.set_pid(place.pid);
+  out.set_descriptor_number(place.descriptor);
+  out.set_mark(place.mark);
+}
+
+BoardPlace decode(const SharedBoard& in) {
+  return {.machine = in.machine(),
+          .pid = in.pid(),
+          .descriptor = in.descriptor_number(),
+          .mark = in.mark()};
+}
 
 }  // namespace
 
 using Stream = grpc::ClientReaderWriter<Piece, Pong>;
 
-/// From this rank to one that need not be its neighbour.
-struct DirectLink {
+/// From this rank to another.
+struct OutLink {
   std::unique_ptr<Neighbour::Stub> stub;
   grpc::ClientContext call;
   std::unique_ptr<Stream> stream;
+  bool welcome = false;         ///< the other end has answered
+  Bell* bell = nullptr;         ///< of the other end, if we share memory
+  std::jthread reader;
 };
 
-struct GrpcFabric::Impl : public Neighbours, public Neighbour::Service {
+/// What this rank knows of another. Under the fabric's mutex, except where noted.
+struct Peer {
+  bool linked = false;  ///< its link to us is here
+  std::deque<std::string> direct, collective;  ///< pieces that have arrived
+  std::atomic<std::size_t> waiting = 0;        ///< of `collective`
+  std::unique_ptr<Board> board;
+  std::atomic<ByteRing*> ring = nullptr;  ///< from it to us, if we share memory
+  std::unique_ptr<OutLink> out;
+};
+
+struct GrpcFabric::Impl : public Links, public Neighbour::Service {
   explicit Impl(Secrets known) : secrets(std::move(known)) {}
   ~Impl() override;
-  void listen(const std::string& address);
   void take_place(std::uint32_t own_rank, std::uint32_t world);
 
   grpc::Status Link(grpc::ServerContext* link,
                     grpc::ServerReaderWriter<Pong, Piece>* stream) override;
   const char* objection(const Piece& first);
   void serve(grpc::ServerReaderWriter<Pong, Piece>& stream, const LinkHello& hello);
-  void send(std::uint64_t tag, std::string_view bytes) override;
-  std::string receive(std::uint64_t tag) override;
+  Board* board_of(Peer& peer, const SharedBoard& said);
+
+  OutLink& link_to(std::uint32_t to);
+  OutLink& welcomed_link_to(std::uint32_t to);
+  void read_answers(std::uint32_t to, OutLink& link);
+  Piece hello() const;
+  void write(Stream& stream, const Piece& piece, std::uint32_t to);
+  void write_all(OutLink& link, std::span<const std::byte> bytes, std::uint32_t to, bool direct);
+  void wait_for_turn(std::size_t bytes);
+  void ping();
+
+  void exchange(std::uint32_t to, std::span<const std::byte> out, std::uint32_t from,
+                Incoming in) override;
+  bool push(std::uint32_t to, Bell& bell, std::span<const std::byte>& out);
+  bool pull(Peer& peer, Incoming& in);
+  bool pull_piece(Peer& peer, Incoming& in);
   template <class T>
   void all_reduce(std::span<T> values);
-  void write(const Piece& piece) { write(*next, piece, (rank + 1) % ranks); }
-  void write(Stream& stream, const Piece& piece, std::uint32_t to);
-  void wait_for_turn(std::size_t bytes);
-  Piece hello(bool direct) const;
-  DirectLink& link_to(std::uint32_t to);
-  void read_pongs();
+
   void break_links(const std::string& reason);
-  std::string reason();
-  std::uint32_t previous() const { return (rank + ranks - 1) % ranks; }
+  void throw_if_broken();
 
   std::uint32_t rank = 0, ranks = 0;  ///< 0 ranks: not known yet
   const Secrets secrets;
-  std::optional<Ring> ring;
+  bool streams_only = false;
   Listener listener;
+  CollectiveTable table;
 
   std::mutex mutex;  // of everything down to `broken`
   std::condition_variable changed;
-  std::deque<Piece> incoming;           // data pieces of the previous rank
   std::set<grpc::ServerContext*> open;  // links from others, to be cancelled
-  std::map<std::uint32_t, std::deque<std::string>> direct;     // pieces by sender
-  std::map<std::uint32_t, std::unique_ptr<DirectLink>> links;  // by receiver
-  bool linked = false;                  // the previous rank's link is here
-  bool calling = false;                 // our link to the next rank may be cancelled
+  std::vector<Peer> peers;              // by rank; their number is fixed once it is known
+  std::unique_ptr<Board> board;
   std::string broken;                   // why; empty while whole
+  std::atomic<bool> is_broken = false;
 
   std::atomic<double> round_trip_s{0};
   std::atomic<std::uint64_t> sent{0};
   std::atomic<double> link_rate{0};
-  std::chrono::steady_clock::time_point link_free{};
+  SteadyClock::time_point link_free{};
+  std::uint64_t pinged = 0;
   std::vector<std::string> addresses;
-  std::unique_ptr<Neighbour::Stub> stub;
-  grpc::ClientContext call;
-  std::unique_ptr<Stream> next;
-  std::jthread pong_reader;
 };
 
 GrpcFabric::Impl::~Impl() {
   break_links("this rank has closed its links");
-  if (pong_reader.joinable()) pong_reader.join();
-  if (next) next->Finish();
-  for (auto& [to, link] : links) {
-    if (link->stream) link->stream->Finish();
+  for (Peer& peer : peers) {
+    if (!peer.out) continue;
+    if (peer.out->reader.joinable()) peer.out->reader.join();
+    if (peer.out->stream) peer.out->stream->Finish();
   }
   if (listener.server) listener.server->Shutdown(std::chrono::system_clock::now());
   const std::scoped_lock lock(mutex);  // whoever served a link has let go of what goes away now
 }
 
+// ---- links from others ----------------------------------------------------------------------
+
 /// Why a link may not come in; nothing: it has. Each link once: a second one would mix its pieces
-/// in. Only the previous rank's is the ring's.
+/// in.
 const char* GrpcFabric::Impl::objection(const Piece& first) {
   if (!first.has_hello()) return "its first message is no greeting";
   const LinkHello& said = first.hello();
@@ -119,30 +156,41 @@ const char* GrpcFabric::Impl::objection(const Piece& first) {
   changed.wait(lock, [this] { return ranks > 0 || !broken.empty(); });
   if (!broken.empty()) return "the links of this epoch are closed";
   if (said.rank() >= ranks || said.rank() == rank) return "the run has no such rank";
-  if (said.direct()) {
-    return direct.try_emplace(said.rank()).second ? nullptr : "that rank has its link";
-  }
-  if (said.rank() != previous()) return "it is not the neighbour of this rank";
-  return std::exchange(linked, true) ? "that rank has its link" : nullptr;
+  return std::exchange(peers[said.rank()].linked, true) ? "that rank has its link" : nullptr;
+}
+
+/// The other rank's board, if we see it. Under the lock.
+Board* GrpcFabric::Impl::board_of(Peer& peer, const SharedBoard& said) {
+  if (!peer.board && !streams_only) peer.board = Board::open(decode(said), ranks);
+  return peer.board.get();
 }
 
 void GrpcFabric::Impl::serve(grpc::ServerReaderWriter<Pong, Piece>& stream,
                              const LinkHello& hello) {
+  Peer& peer = peers[hello.rank()];
+  Pong pong;
+  {
+    const std::scoped_lock lock(mutex);
+    pong.mutable_welcome();
+    if (Board* const theirs = board_of(peer, hello.board())) {
+      peer.ring = &theirs->ring_to(rank);
+      encode(board->place(), *pong.mutable_welcome()->mutable_board());
+    }
+  }
+  board->bell().ring();
+  if (!stream.Write(pong)) return;
   Piece piece;
   while (stream.Read(&piece)) {
     if (piece.kind_case() == Piece::kPing) {
-      Pong pong;
       pong.set_ping(piece.ping());
       stream.Write(pong);
     } else if (piece.kind_case() == Piece::kData) {
       const std::scoped_lock lock(mutex);
-      if (hello.direct()) {
-        direct[hello.rank()].push_back(std::move(*piece.mutable_data()));
-      } else {
-        incoming.push_back(std::move(piece));
-      }
+      (piece.direct() ? peer.direct : peer.collective).push_back(std::move(*piece.mutable_data()));
+      peer.waiting = peer.collective.size();
       changed.notify_all();
     }
+    board->bell().ring();
   }
 }
 
@@ -171,134 +219,227 @@ grpc::Status GrpcFabric::Impl::Link(grpc::ServerContext* link,
   return grpc::Status::OK;
 }
 
-void GrpcFabric::Impl::break_links(const std::string& why) {
-  const std::scoped_lock lock(mutex);
-  if (!broken.empty()) return;
-  broken = why;
-  for (grpc::ServerContext* link : open) link->TryCancel();
-  if (calling) call.TryCancel();
-  for (auto& [to, link_out] : links) link_out->call.TryCancel();
-  changed.notify_all();
+// ---- links to others ------------------------------------------------------------------------
+
+Piece GrpcFabric::Impl::hello() const {
+  Piece piece;
+  LinkHello& said = *piece.mutable_hello();
+  said.set_rank(rank);
+  said.set_token(secrets.token);
+  if (!streams_only) encode(board->place(), *said.mutable_board());
+  return piece;
 }
 
-std::string GrpcFabric::Impl::reason() {
-  const std::scoped_lock lock(mutex);
-  return broken;
+OutLink& GrpcFabric::Impl::link_to(std::uint32_t to) {
+  if (peers.at(to).out) return *peers[to].out;
+  auto fresh = std::make_unique<OutLink>();
+  fresh->stub = Neighbour::NewStub(open_channel(addresses.at(to), secrets, kMostPieceBytes));
+  fresh->call.set_wait_for_ready(true);
+  OutLink& link = *fresh;
+  {
+    const std::scoped_lock lock(mutex);
+    if (!broken.empty()) throw FabricBroken(broken);
+    peers[to].out = std::move(fresh);
+  }
+  // Not under the lock: this waits for the other rank, and only a cancelled call gives up.
+  link.stream = link.stub->Link(&link.call);
+  write(*link.stream, hello(), to);
+  link.reader = std::jthread([this, to, &link] { read_answers(to, link); });
+  return link;
+}
+
+/// Only the answer says which way collectives go.
+OutLink& GrpcFabric::Impl::welcomed_link_to(std::uint32_t to) {
+  OutLink& link = link_to(to);
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return link.welcome || !broken.empty(); });
+  if (!broken.empty()) throw FabricBroken(broken);
+  return link;
+}
+
+void GrpcFabric::Impl::read_answers(std::uint32_t to, OutLink& link) {
+  Pong pong;
+  while (link.stream->Read(&pong)) {
+    if (pong.kind_case() == Pong::kPing) {
+      const std::uint64_t now = clock_nanos();
+      if (pong.ping() <= now) round_trip_s = static_cast<double>(now - pong.ping()) * 1e-9;
+      continue;
+    }
+    const std::scoped_lock lock(mutex);
+    link.welcome = true;
+    if (pong.welcome().has_board()) {
+      Board* const theirs = board_of(peers[to], pong.welcome().board());
+      if (theirs != nullptr) link.bell = &theirs->bell();
+    }
+    changed.notify_all();
+  }
+  break_links(fmt::format("the link to rank {} is closed", to));
 }
 
 /// A slow NIC passes on what it is given one after the other.
 void GrpcFabric::Impl::wait_for_turn(std::size_t bytes) {
   const double rate = link_rate;
   if (rate <= 0) return;
-  const auto takes = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+  const auto takes = std::chrono::duration_cast<SteadyClock::duration>(
       std::chrono::duration<double>(static_cast<double>(bytes) / rate));
   std::unique_lock lock(mutex);
-  link_free = std::max(link_free, std::chrono::steady_clock::now()) + takes;
+  link_free = std::max(link_free, SteadyClock::now()) + takes;
   changed.wait_until(lock, link_free, [this] { return !broken.empty(); });
 }
 
 void GrpcFabric::Impl::write(Stream& stream, const Piece& piece, std::uint32_t to) {
   const std::size_t size = piece.ByteSizeLong() + kMessagePrefix;
   wait_for_turn(size);
-  if (const std::string why = reason(); !why.empty()) throw FabricBroken(why);
+  throw_if_broken();
   sent += size;
   if (stream.Write(piece)) return;
   break_links(fmt::format("the link to rank {} is closed", to));
-  throw FabricBroken(reason());
+  throw_if_broken();
 }
 
-Piece GrpcFabric::Impl::hello(bool is_direct) const {
+void GrpcFabric::Impl::write_all(OutLink& link, std::span<const std::byte> bytes, std::uint32_t to,
+                                 bool direct) {
   Piece piece;
-  piece.mutable_hello()->set_rank(rank);
-  piece.mutable_hello()->set_token(secrets.token);
-  piece.mutable_hello()->set_direct(is_direct);
-  return piece;
+  piece.set_direct(direct);
+  for (std::size_t done = 0; done < bytes.size(); done += kStreamPiece) {
+    const auto part = bytes.subspan(done, std::min(kStreamPiece, bytes.size() - done));
+    piece.set_data(part.data(), part.size());
+    write(*link.stream, piece, to);
+  }
 }
 
-DirectLink& GrpcFabric::Impl::link_to(std::uint32_t to) {
-  if (const auto found = links.find(to); found != links.end()) return *found->second;
-  auto fresh = std::make_unique<DirectLink>();
-  fresh->stub = Neighbour::NewStub(open_channel(addresses.at(to), secrets, kMostPieceBytes));
-  fresh->call.set_wait_for_ready(true);
-  DirectLink& link = *fresh;
+void GrpcFabric::Impl::ping() {
+  const std::uint64_t now = clock_nanos();
+  if (now - pinged < kPingNanos) return;
+  pinged = now;
+  Piece piece;
+  piece.set_ping(now);
+  const std::uint32_t next = (rank + 1) % ranks;
+  write(*link_to(next).stream, piece, next);
+}
+
+// ---- collectives ----------------------------------------------------------------------------
+
+void GrpcFabric::Impl::exchange(std::uint32_t to, std::span<const std::byte> out,
+                                std::uint32_t from, Incoming in) {
+  Bell* theirs = nullptr;
+  if (!out.empty()) {
+    OutLink& link = welcomed_link_to(to);
+    theirs = link.bell;
+    if (theirs == nullptr) write_all(link, std::exchange(out, {}), to, false);
+  }
+  Bell& bell = board->bell();
+  for (std::uint32_t seen = bell.count(); !out.empty() || !in.bytes.empty(); seen = bell.count()) {
+    throw_if_broken();
+    bool moved = false;
+    if (!out.empty()) moved |= push(to, *theirs, out);
+    if (!in.bytes.empty()) moved |= pull(peers[from], in);
+    if (!moved) bell.wait(seen);
+  }
+}
+
+/// Copies what there is room for. The reader is woken when it may have waited for it.
+bool GrpcFabric::Impl::push(std::uint32_t to, Bell& bell, std::span<const std::byte>& out) {
+  ByteRing& ring = board->ring_to(to);
+  const std::span<std::byte> room = ring.free_stretch();
+  const std::size_t bytes = std::min({out.size(), room.size(), kSharedPiece});
+  if (bytes == 0) return false;
+  wait_for_turn(bytes);
+  std::memcpy(room.data(), out.data(), bytes);
+  out = out.subspan(bytes);
+  sent += bytes;
+  ring.filled(bytes, out.empty());
+  bell.ring();
+  return true;
+}
+
+/// Takes what is there: straight from where it lies.
+bool GrpcFabric::Impl::pull(Peer& peer, Incoming& in) {
+  ByteRing* const ring = peer.ring;
+  if (ring == nullptr || peer.waiting > 0) return pull_piece(peer, in);
+  const std::span<const std::byte> there = ring->filled_stretch();
+  std::size_t bytes = std::min({in.bytes.size(), there.size(), kSharedPiece});
+  bytes -= bytes % in.unit;
+  if (bytes == 0) return false;
+  in.take(in.bytes.data(), there.data(), bytes);
+  in.bytes = in.bytes.subspan(bytes);
+  ring->emptied(bytes, in.bytes.empty());
+  peer.board->bell().ring();
+  return true;
+}
+
+bool GrpcFabric::Impl::pull_piece(Peer& peer, Incoming& in) {
+  std::string piece;
   {
     const std::scoped_lock lock(mutex);
-    if (!broken.empty()) throw FabricBroken(broken);
-    links.emplace(to, std::move(fresh));
+    if (peer.collective.empty()) return false;
+    piece = std::move(peer.collective.front());
+    peer.collective.pop_front();
+    peer.waiting = peer.collective.size();
   }
-  link.stream = link.stub->Link(&link.call);
-  write(*link.stream, hello(true), to);
-  return link;
+  const bool agreed = piece.size() <= in.bytes.size() && piece.size() % in.unit == 0;
+  if (!agreed) throw FabricBroken("a neighbour sent something else than was agreed");
+  in.take(in.bytes.data(), reinterpret_cast<const std::byte*>(piece.data()), piece.size());
+  in.bytes = in.bytes.subspan(piece.size());
+  return true;
 }
 
-void GrpcFabric::Impl::send(std::uint64_t tag, std::string_view bytes) {
-  Piece piece;
-  piece.set_tag(tag);
-  piece.set_data(bytes.data(), bytes.size());
-  write(piece);
+template <class T>
+void GrpcFabric::Impl::all_reduce(std::span<T> values) {
+  throw_if_broken();
+  if (ranks == 1) return;
+  ping();
+  const auto bytes = static_cast<double>(values.size_bytes());
+  live::all_reduce(*this, choose_all_reduce(table, bytes, ranks), rank, ranks, values);
 }
 
-std::string GrpcFabric::Impl::receive(std::uint64_t tag) {
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [this] { return !incoming.empty() || !broken.empty(); });
-  if (!broken.empty()) throw FabricBroken(broken);
-  Piece piece = std::move(incoming.front());
-  incoming.pop_front();
-  if (piece.tag() != tag) throw FabricBroken("pieces of a link are missing");
-  return std::move(*piece.mutable_data());
-}
-
-void GrpcFabric::Impl::read_pongs() {
-  Pong pong;
-  while (next->Read(&pong)) {
-    const std::uint64_t now = clock_nanos();
-    if (pong.ping() <= now) round_trip_s = static_cast<double>(now - pong.ping()) * 1e-9;
-  }
-  break_links(fmt::format("the link to rank {} is closed", (rank + 1) % ranks));
-}
-
-void GrpcFabric::Impl::listen(const std::string& address) {
-  listener = orrery::live::listen(address, secrets, *this, kMostPieceBytes);
-}
+// ---- beginning and end ----------------------------------------------------------------------
 
 void GrpcFabric::Impl::take_place(std::uint32_t own_rank, std::uint32_t world) {
   const std::scoped_lock lock(mutex);
+  peers = std::vector<Peer>(world);
+  board = std::make_unique<Board>(world);
   rank = own_rank;
   ranks = world;
-  ring.emplace(*this, rank, ranks);
   changed.notify_all();
+}
+
+void GrpcFabric::Impl::break_links(const std::string& why) {
+  const std::scoped_lock lock(mutex);
+  if (!broken.empty()) return;
+  broken = why;
+  is_broken = true;
+  for (grpc::ServerContext* link : open) link->TryCancel();
+  for (Peer& peer : peers) {
+    if (peer.out) peer.out->call.TryCancel();
+  }
+  if (board) board->bell().ring();
+  changed.notify_all();
+}
+
+void GrpcFabric::Impl::throw_if_broken() {
+  if (!is_broken) return;
+  const std::scoped_lock lock(mutex);
+  throw FabricBroken(broken);
 }
 
 GrpcFabric::GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::string& address,
                        const Secrets& secrets)
-    : impl_(std::make_unique<Impl>(secrets)) {
+    : GrpcFabric(address, secrets) {
   impl_->take_place(rank, ranks);
-  impl_->listen(address);
 }
 
 GrpcFabric::GrpcFabric(const std::string& address, const Secrets& secrets)
     : impl_(std::make_unique<Impl>(secrets)) {
-  impl_->listen(address);
+  impl_->listener = listen(address, secrets, *impl_, kMostPieceBytes);
 }
 
 GrpcFabric::~GrpcFabric() = default;
 
 void GrpcFabric::connect(const std::vector<std::string>& addresses) {
-  Impl& impl = *impl_;
-  if (impl.ranks == 1) return;
-  impl.addresses = addresses;
-  const std::string& address = addresses.at((impl.rank + 1) % impl.ranks);
-  impl.stub = Neighbour::NewStub(open_channel(address, impl.secrets, kMostPieceBytes));
-  impl.call.set_wait_for_ready(true);
-  {
-    const std::scoped_lock lock(impl.mutex);
-    if (!impl.broken.empty()) throw FabricBroken(impl.broken);
-    impl.calling = true;
-  }
-  // Not under the lock: this waits for the next rank, and only a cancelled call gives up.
-  impl.next = impl.stub->Link(&impl.call);
-  impl.write(impl.hello(false));
-  impl.pong_reader = std::jthread([&impl] { impl.read_pongs(); });
+  if (impl_->ranks == 1) return;
+  impl_->addresses = addresses;
+  impl_->link_to((impl_->rank + 1) % impl_->ranks);
 }
 
 void GrpcFabric::connect(std::uint32_t rank, const std::vector<std::string>& addresses) {
@@ -307,51 +448,39 @@ void GrpcFabric::connect(std::uint32_t rank, const std::vector<std::string>& add
 }
 
 const std::string& GrpcFabric::address() const { return impl_->listener.address; }
+void GrpcFabric::keep_to_streams() { impl_->streams_only = true; }
 std::uint32_t GrpcFabric::rank() const { return impl_->rank; }
 std::uint32_t GrpcFabric::ranks() const { return impl_->ranks; }
 double GrpcFabric::round_trip() const { return impl_->round_trip_s; }
 void GrpcFabric::abort(const std::string& reason) { impl_->break_links(reason); }
-
 std::uint64_t GrpcFabric::bytes_sent() const { return impl_->sent; }
 void GrpcFabric::set_link_rate(double bytes_per_second) { impl_->link_rate = bytes_per_second; }
+void GrpcFabric::use_collectives(const CollectiveTable& table) { impl_->table = table; }
+
+CollectiveAlgorithm GrpcFabric::algorithm(double bytes) const {
+  return choose_all_reduce(impl_->table, bytes, impl_->ranks);
+}
 
 void GrpcFabric::send_to(std::uint32_t rank, std::span<const std::byte> bytes) {
-  DirectLink& link = impl_->link_to(rank);
-  Piece piece;
-  for (std::size_t done = 0; done < bytes.size(); done += kDirectPiece) {
-    const auto part = bytes.subspan(done, std::min(kDirectPiece, bytes.size() - done));
-    piece.set_data(part.data(), part.size());
-    impl_->write(*link.stream, piece, rank);
-  }
+  impl_->write_all(impl_->link_to(rank), bytes, rank, true);
 }
 
 void GrpcFabric::receive_from(std::uint32_t rank, std::span<std::byte> bytes) {
+  Peer& peer = impl_->peers.at(rank);
   while (!bytes.empty()) {
     std::string piece;
     {
       std::unique_lock lock(impl_->mutex);
-      impl_->changed.wait(lock, [&] {
-        const auto found = impl_->direct.find(rank);
-        return !impl_->broken.empty() || (found != impl_->direct.end() && !found->second.empty());
-      });
+      impl_->changed.wait(lock,
+                          [&] { return !impl_->broken.empty() || !peer.direct.empty(); });
       if (!impl_->broken.empty()) throw FabricBroken(impl_->broken);
-      piece = std::move(impl_->direct[rank].front());
-      impl_->direct[rank].pop_front();
+      piece = std::move(peer.direct.front());
+      peer.direct.pop_front();
     }
     if (piece.size() > bytes.size()) throw FabricBroken("a neighbour sent more than was agreed");
     std::memcpy(bytes.data(), piece.data(), piece.size());
     bytes = bytes.subspan(piece.size());
   }
-}
-
-template <class T>
-void GrpcFabric::Impl::all_reduce(std::span<T> values) {
-  if (const std::string why = reason(); !why.empty()) throw FabricBroken(why);
-  if (ranks == 1) return;
-  Piece ping;
-  ping.set_ping(clock_nanos());
-  write(ping);
-  ring->all_reduce(values);
 }
 
 void GrpcFabric::all_reduce(std::span<float> values) { impl_->all_reduce(values); }

@@ -1,7 +1,9 @@
-// Fabric over gRPC streams: each rank listens at an address, and streams to the next rank of the
-// ring. The transport never waits for a reader, so a ring cannot lock up; a stream that ends wakes
-// whoever waits, and closes the links of that rank too, so that a death runs round the ring. Links
-// between other ranks than ring neighbours are opened by the first send_to().
+// Fabric over gRPC streams: each rank listens at an address, and opens a stream to every rank to
+// which it sends. The transport never waits for a reader of send_to(); a stream that ends wakes
+// whoever waits, and closes the links of that rank too, so that a death runs through all ranks.
+// Collectives between ranks of one machine go through memory that both have mapped
+// (shared_memory.hpp), which the stream between them introduces and guards: it carries the token,
+// mutual TLS where that is on, and the news that a rank is gone.
 #pragma once
 
 #include <memory>
@@ -25,6 +27,8 @@ class GrpcFabric : public Fabric {
 
   /// Where it listens; port 0 has been replaced.
   const std::string& address() const;
+  /// Sends everything through streams, as if every rank had a machine of its own. Before connect().
+  void keep_to_streams();
 
   /// Opens the link to the next rank, whose address is `addresses[rank + 1]`. Not before all
   /// ranks listen.
@@ -38,10 +42,13 @@ class GrpcFabric : public Fabric {
   std::uint32_t rank() const override;
   std::uint32_t ranks() const override;
   void all_reduce(std::span<float> values) override;
+  void all_reduce_integers(std::span<std::int64_t> values) override;
+  void use_collectives(const CollectiveTable& table) override;
+  CollectiveAlgorithm algorithm(double bytes) const override;
   void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override;
   void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override;
+  /// Messages of streams with their prefix, and bytes through shared memory.
   std::uint64_t bytes_sent() const override;
-  void all_reduce_integers(std::span<std::int64_t> values) override;
   void abort(const std::string& reason) override;
   double round_trip() const override;
 

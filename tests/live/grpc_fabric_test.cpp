@@ -18,12 +18,15 @@ const Secrets kSecret{.token = "secret"};
 /// A ring in this process; real sockets between the ranks.
 class Fabrics {
  public:
-  explicit Fabrics(std::uint32_t ranks) {
+  explicit Fabrics(std::uint32_t ranks, bool streams = false) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       addresses_.push_back("unix:" + folder_.path() + "/" + std::to_string(rank));
       all_.push_back(std::make_unique<GrpcFabric>(rank, ranks, addresses_.back(), kSecret));
     }
-    for (auto& fabric : all_) fabric->connect(addresses_);
+    for (auto& fabric : all_) {
+      if (streams) fabric->keep_to_streams();
+      fabric->connect(addresses_);
+    }
   }
   GrpcFabric& operator[](std::size_t rank) { return *all_[rank]; }
   void close(std::size_t rank) { all_[rank].reset(); }
@@ -53,13 +56,14 @@ Vectors random_vectors(std::uint32_t ranks, std::size_t size) {
   return out;
 }
 
-class GrpcFabricSizes : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::size_t>> {};
+class GrpcFabricSizes
+    : public ::testing::TestWithParam<std::tuple<std::uint32_t, std::size_t, bool>> {};
 
 TEST_P(GrpcFabricSizes, SumsOverAllRanksTwiceInARow) {
-  const auto [ranks, size] = GetParam();
+  const auto [ranks, size, streams] = GetParam();
   const Vectors before = random_vectors(ranks, size);
   Vectors after = before;
-  Fabrics fabrics(ranks);
+  Fabrics fabrics(ranks, streams);
   fabrics.on_every_rank([&](GrpcFabric& fabric) { fabric.all_reduce(after[fabric.rank()]); });
   for (std::size_t i = 0; i < size; ++i) {
     double expected = 0;
@@ -76,7 +80,37 @@ INSTANTIATE_TEST_SUITE_P(All, GrpcFabricSizes,
                          ::testing::Combine(::testing::Values(1u, 2u, 3u, 4u),
                                             ::testing::Values(std::size_t{1}, std::size_t{7},
                                                               std::size_t{1000},
-                                                              std::size_t{100'000})));
+                                                              std::size_t{100'000}),
+                                            ::testing::Bool()));
+
+TEST(GrpcFabric, TheWayThatBytesTakeChangesNoBitAndIsCounted) {
+  for (const std::uint32_t ranks : {3u, 5u}) {
+    Vectors shared = random_vectors(ranks, 50'001), streamed = shared;
+    Fabrics near(ranks), far(ranks, true);
+    near.on_every_rank([&](GrpcFabric& fabric) { fabric.all_reduce(shared[fabric.rank()]); });
+    far.on_every_rank([&](GrpcFabric& fabric) { fabric.all_reduce(streamed[fabric.rank()]); });
+    EXPECT_EQ(shared, streamed);
+    const double least = 2.0 * (ranks - 1) / ranks * 200'000;
+    for (Fabrics* each : {&near, &far}) {
+      EXPECT_GT(static_cast<double>((*each)[0].bytes_sent()), least);
+      EXPECT_LT(static_cast<double>((*each)[0].bytes_sent()), 1.01 * least + 1000);
+    }
+  }
+}
+
+TEST(GrpcFabric, EveryAlgorithmOfTheTableSumsAndIsNamed) {
+  using Algorithm = CollectiveAlgorithm;
+  Fabrics fabrics(5);
+  for (const Algorithm each : {Algorithm::tree, Algorithm::halving_doubling, Algorithm::ring}) {
+    fabrics.on_every_rank([&](GrpcFabric& fabric) {
+      fabric.use_collectives({{.kind = CollectiveKind::all_reduce, .algorithm = each}});
+      EXPECT_EQ(fabric.algorithm(40'000), each);
+      std::vector<std::int64_t> values(5000, 1 + fabric.rank());
+      fabric.all_reduce_integers(values);
+      EXPECT_EQ(values, std::vector<std::int64_t>(5000, 15));
+    });
+  }
+}
 
 TEST(GrpcFabric, BytesBetweenAnyTwoRanksArriveInOrderBesideTheRing) {
   constexpr std::uint32_t kRanks = 4;
@@ -133,12 +167,12 @@ TEST(GrpcFabric, ASlowLinkTakesItsTime) {
 
 /// All ranks but 0 enter an all-reduce that cannot end; `interrupt` ends it.
 template <class Interrupt>
-std::uint32_t broken_ranks(Fabrics& fabrics, Interrupt interrupt) {
+std::uint32_t broken_ranks(Fabrics& fabrics, Interrupt interrupt, std::size_t size = 1000) {
   std::atomic<std::uint32_t> broken = 0;
   std::vector<std::jthread> threads;
   for (std::size_t rank = 1; rank < 4; ++rank) {
     threads.emplace_back([&, rank] {
-      std::vector<float> values(1000, 1.0F);
+      std::vector<float> values(size, 1.0F);
       try {
         fabrics[rank].all_reduce(values);
       } catch (const FabricBroken&) {
@@ -157,6 +191,20 @@ TEST(GrpcFabric, AbortWakesEveryBlockedRank) {
   EXPECT_EQ(broken_ranks(fabrics, abort), 3u);
   std::vector<float> values(10);
   EXPECT_THROW(fabrics[2].all_reduce(values), FabricBroken);  // and it stays broken
+}
+
+TEST(GrpcFabric, AbortWakesEveryAlgorithmOnBothWays) {
+  using Algorithm = CollectiveAlgorithm;
+  for (const Algorithm each : {Algorithm::tree, Algorithm::halving_doubling, Algorithm::ring}) {
+    for (const bool streams : {false, true}) {
+      Fabrics fabrics(4, streams);
+      fabrics.on_every_rank([&](GrpcFabric& fabric) {
+        fabric.use_collectives({{.kind = CollectiveKind::all_reduce, .algorithm = each}});
+      });
+      const auto abort = [&] { fabrics[3].abort("enough"); };
+      EXPECT_EQ(broken_ranks(fabrics, abort, 1 << 20), 3u);
+    }
+  }
 }
 
 TEST(GrpcFabric, ARankThatGoesWakesTheOthers) {
@@ -188,11 +236,12 @@ TEST(GrpcFabric, AStrangerIsRefusedAndChangesNothing) {
 TEST(GrpcFabric, MeasuresTheRoundTripOfALink) {
   Fabrics fabrics(2);
   EXPECT_EQ(fabrics[0].round_trip(), 0);
-  for (int i = 0; i < 50 && fabrics[0].round_trip() == 0; ++i) {
-    fabrics.on_every_rank([](GrpcFabric& fabric) {
-      std::vector<float> values(1, 1.0F);
-      fabric.all_reduce(values);
-    });
+  fabrics.on_every_rank([](GrpcFabric& fabric) {
+    std::vector<float> values(1, 1.0F);
+    fabric.all_reduce(values);
+  });
+  for (int i = 0; i < 1000 && fabrics[0].round_trip() == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_GT(fabrics[0].round_trip(), 0);
 }
