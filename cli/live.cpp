@@ -11,6 +11,7 @@ namespace {
 struct Options : RunOptions {
   std::uint32_t ranks = 0;  // 0: the scenario's
   std::string fabric = "grpc";
+  std::string from;  // folder
   OperatorOptions operation;
 };
 
@@ -22,6 +23,7 @@ int live(const Options& options) {
   request.set_record(options.record);
   options.operation.fill(request, false);
   request.set_fabric(options.fabric);
+  request.set_resume_from(options.from);
   const auto operated = options.operation.make();
   return print_report(run("orrery-live", request, loaded.places, operated.get()), options.json);
 }
@@ -35,6 +37,9 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
       ->type_name("grpc|nccl")
       ->check(CLI::IsMember({"grpc", "nccl"}));
   options->operation.add(command, "static");
+  command
+      .add_option("--from", options->from, "go on from the newest whole checkpoint in this folder")
+      ->type_name("FOLDER");
   const auto take_text = [options](const std::string& path) {
     options->own.push_back("live.text=" + path);
   };

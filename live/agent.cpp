@@ -11,17 +11,20 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "live/checkpoint/shard_writer.hpp"
 #include "live/control_client.hpp"
 #include "live/grpc_fabric.hpp"
 #include "live/membership_wire.hpp"
 #include "live/message_check.hpp"
 #include "live/protocol.hpp"
+#include "live/run_checkpoints.hpp"
 #include "live/trainer.hpp"
 #include "policies/membership/member.hpp"
 
@@ -73,7 +76,13 @@ class Agent {
         device_(make_cpu_device(scenario_.run().seed(), scenario_.live().learning_rate(),
                                 scenario_.job().model().builtin())),
         trainer_(scenario_, text_, *device_),
-        member_({rank, start.life()}) {}
+        training_(assignment.training()),
+        member_({rank, start.life()}, first_step(start, assignment)) {
+    if (member_.status().applied > 0) device_->restore(load_checkpoint(assignment));
+    if (!scenario_.live().has_checkpoints()) return;
+    writer_.emplace([this] { return FolderStore::make(scenario_.live().checkpoints().folder()); },
+                    [this](const ShardOutcome& outcome) { report(outcome); });
+  }
 
   void run() {
     AgentMessage ready;
@@ -84,6 +93,7 @@ class Agent {
       const std::jthread sampler([this](const std::stop_token& stop) { send_heartbeats(stop); });
       train();
     }
+    if (writer_) writer_->drain();  // the controller waits for what it says
     // The controller gathers what every rank has to say before it lets any of them go.
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, kStopPatience, [this] { return stop_.has_value(); });
@@ -124,7 +134,7 @@ class Agent {
     try {
       switch (task.kind) {
         case Task::Kind::none: break;
-        case Task::Kind::apply: apply(); break;
+        case Task::Kind::apply: apply(task); break;
         case Task::Kind::enter: enter(task.epoch); break;
         case Task::Kind::link: link(task); break;
         case Task::Kind::work: work(task); break;
@@ -137,9 +147,29 @@ class Agent {
     }
   }
 
-  void apply() {
+  void apply(const Task& task) {
     trainer_.apply();
+    const ShardHeader header = std::exchange(shard_, {});
+    if (header.id.attempt != 0 && header.id.step == task.step + 1) {
+      writer_->write(header, device_->part(header.range()));
+    }
     change([this] { member_.applied(); });
+  }
+
+  /// A replacement gets its state from a peer, which is further on than any checkpoint.
+  static Step first_step(const AgentStart& start, const Assignment& assignment) {
+    return start.life() == 0 ? assignment.resume().step() : 0;
+  }
+
+  void report(const ShardOutcome& outcome) {
+    AgentMessage message;
+    ShardWritten& shard = *message.mutable_shard();
+    shard.set_attempt(outcome.header.id.attempt);
+    shard.set_index(outcome.header.index);
+    shard.set_size(outcome.seal.size);
+    shard.set_sha256(outcome.seal.sha256);
+    shard.set_failure(outcome.failure);
+    control_.send(message);
   }
 
   /// Listens before it says that it has entered: an epoch is agreed on when all listen.
@@ -188,6 +218,10 @@ class Agent {
       plan = order_.plan();
     }
     report(trainer_.run_step(plan));  // before the status that says so
+    shard_ = {.id = {training_, plan.step() + 1, plan.checkpoint()},
+              .index = place(task, rank_),
+              .count = static_cast<std::uint32_t>(task.members.size()),
+              .total = device_->gradient().size()};
     change([&] { member_.reduced(task.epoch, task.step); });
   }
 
@@ -289,6 +323,9 @@ class Agent {
   const Text text_;
   const std::unique_ptr<Device> device_;
   Trainer trainer_;
+  const std::string training_;
+  std::optional<ShardWriter> writer_;
+  ShardHeader shard_;  ///< to be written when the step whose sum is held is final
 
   std::mutex mutex_;  // of everything below
   std::condition_variable changed_;

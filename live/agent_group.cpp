@@ -25,18 +25,19 @@ std::string address_for(const Scenario& scenario, const RunFolder& folder,
 
 }  // namespace
 
-AgentGroup::AgentGroup(const std::string& program, const Scenario& scenario, std::uint32_t ranks)
+AgentGroup::AgentGroup(const std::string& program, const Assignment& assignment,
+                       std::uint32_t ranks)
     : program_(program),
-      secrets_(make_secrets(scenario.live().tls())),
+      secrets_(make_secrets(assignment.scenario().live().tls())),
       size_(ranks),
       connected_(ranks, false),
       speaking_(ranks, 0),
       lives_(ranks, 0),
       buried_(ranks, false) {
-  *assignment_.mutable_assignment()->mutable_scenario() = scenario;
+  *assignment_.mutable_assignment() = assignment;
   write_secrets(secrets_, folder_.path());
   server_ = std::make_unique<ControlServer>(
-      address_for(scenario, folder_, "controller"), secrets_, ranks,
+      address_for(assignment.scenario(), folder_, "controller"), secrets_, ranks,
       [this](std::uint32_t rank, const AgentMessage* message) {
         Incoming incoming{.rank = rank, .life = 0, .message = {}, .at = Clock::now()};
         if (message) incoming.message = *message;

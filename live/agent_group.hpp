@@ -40,7 +40,7 @@ class AgentGroup {
  public:
   /// Starts `ranks` agents (the executable `program`) and returns when all are ready to train.
   /// Throws an environment Error if one of them cannot.
-  AgentGroup(const std::string& program, const Scenario& scenario, std::uint32_t ranks);
+  AgentGroup(const std::string& program, const Assignment& assignment, std::uint32_t ranks);
   ~AgentGroup();
 
   std::uint32_t ranks() const { return size_; }

@@ -21,10 +21,11 @@ constexpr int kMostFutile = 30;
 
 }  // namespace
 
-Crew::Crew(const std::string& program, const Scenario& scenario, std::uint32_t ranks)
-    : timeout_(scenario.survival().heartbeat_timeout()),
-      agents_(program, scenario, ranks),
-      coordinator_({.ranks = ranks, .timeout = timeout_}) {
+Crew::Crew(const std::string& program, const Assignment& assignment, std::uint32_t ranks)
+    : timeout_(assignment.scenario().survival().heartbeat_timeout()),
+      agents_(program, assignment, ranks),
+      coordinator_({.ranks = ranks, .timeout = timeout_},
+                   {.committed = assignment.resume().step()}) {
   const auto deadline = Clock::now() + kFormPatience;
   while (!coordinator_.ready()) {
     for (const CrewEvent& event : wait(Clock::now() + kPoll)) {

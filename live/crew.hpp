@@ -29,7 +29,7 @@ class Crew {
  public:
   /// Starts the agents and waits until they are linked up. Throws an environment Error if one of
   /// them cannot.
-  Crew(const std::string& program, const Scenario& scenario, std::uint32_t ranks);
+  Crew(const std::string& program, const Assignment& assignment, std::uint32_t ranks);
 
   /// What has happened, at the latest at `deadline`, or as soon as there is anything. Throws what
   /// a rank reports as an error of its own, and an environment Error when the ranks cannot be

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "live/checkpoint/format.hpp"
 #include "live/network.hpp"
 
 namespace orrery::live {
@@ -25,10 +26,15 @@ class Device {
   /// One optimizer step along gradient x scale.
   virtual void update(float scale) = 0;
   virtual std::string parameters_sha256() const = 0;
-  /// Parameters and optimizer state: what a replacement needs to go on. Always of one size.
+  /// Parameters and optimizer state: what a replacement needs to go on. The parameters, how many
+  /// updates there were (8 bytes), the means, the squares.
   virtual std::string state() const = 0;
   /// Throws an internal Error for a state of another model.
   virtual void set_state(std::string_view state) = 0;
+  /// A copy of what belongs to some of the parameters.
+  virtual TrainingState part(const Range& range) const;
+  /// Like set_state().
+  virtual void restore(const TrainingState& whole);
 };
 
 /// A built-in model on this thread; equal seeds give equal parameters. Throws bad_input for a name

@@ -14,6 +14,7 @@ std::vector<FaultSchedule::Strike> FaultSchedule::due(Step step, Nanos now,
     const std::uint32_t rank = fault.rank();
     const bool strikes_down = (fault.kill() || fault.stop()) && rank < ranks_;
     const bool there = std::find(members.begin(), members.end(), rank) != members.end();
+    if (strikes_down && fault.has_at_step() && fault.at_step() < first_) continue;
     if (strikes_down && (!there || struck_.contains(rank))) continue;
     injected_.insert(i);
     if (!strikes_down) continue;

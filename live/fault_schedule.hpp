@@ -23,9 +23,9 @@ class FaultSchedule {
     bool stop = false;  ///< it stands still; else it is killed
   };
 
-  /// `scenario` outlives this.
-  FaultSchedule(const Scenario& scenario, std::uint32_t ranks)
-      : scenario_(scenario), ranks_(ranks) {}
+  /// `scenario` outlives this. What was to strike at a step before `first` struck an earlier run.
+  FaultSchedule(const Scenario& scenario, std::uint32_t ranks, Step first = 0)
+      : scenario_(scenario), ranks_(ranks), first_(first) {}
 
   /// Faults that come into effect; a strike waits for a rank that is away, or struck and not yet
   /// noticed, until it is back.
@@ -40,6 +40,7 @@ class FaultSchedule {
  private:
   const Scenario& scenario_;
   const std::uint32_t ranks_;
+  const Step first_;
   std::set<int> injected_;
   std::map<std::uint32_t, Nanos> struck_;  ///< ranks whose end has not been noticed yet
 };

@@ -44,11 +44,14 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       cluster_(cluster),
       progress_(std::move(progress)),
       ranks_(scenario_.job().layout().data()),
+      text_(Text::load(scenario_.live().text())),
       world_(cluster),
       ledger_(micro_batches_of(scenario_.job())),
       statistics_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
-      faults_(scenario_, ranks_),
+      checkpoints_(request_, text_),
+      faults_(scenario_, ranks_, checkpoints_.first_step()),
+      step_(checkpoints_.first_step()),
       reports_(ranks_),
       cpu_at_start_(ranks_, -1),
       cpu_now_(ranks_, 0),
@@ -57,7 +60,6 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
     throw Error(ErrorKind::bad_input,
                 fmt::format("the job has {} ranks, the cluster {} GPUs", ranks_, cluster.gpus()));
   }
-  unigram_entropy_ = Text::load(scenario_.live().text()).unigram_entropy();
 }
 
 LiveBackend::~LiveBackend() = default;
@@ -71,7 +73,11 @@ Capabilities LiveBackend::capabilities() const {
 
 void LiveBackend::begin(const Needs& needs) {
   tick_period_ = needs.tick_period;
-  crew_ = std::make_unique<Crew>(sibling_program("orrery-live"), scenario_, ranks_);
+  checkpoints_.open();
+  Assignment assignment;
+  *assignment.mutable_scenario() = scenario_;
+  checkpoints_.fill(assignment);
+  crew_ = std::make_unique<Crew>(sibling_program("orrery-live"), assignment, ranks_);
 }
 
 Nanos LiveBackend::now() const {
@@ -161,6 +167,8 @@ void LiveBackend::wait_for_something() {
   for (const CrewEvent& event : crew_->wait(next_instant())) {
     std::visit([this](const auto& each) { take_in(each); }, event);
   }
+  note_checkpoints();
+  if (stage_ == Stage::training && complete()) stage_ = Stage::over;
   propose();
   go_on();
   if (stage_ != Stage::training) return;
@@ -184,12 +192,24 @@ void LiveBackend::take_in(const Incoming& incoming) {
     telemetry_.progress(rank, sample, (incoming.at - start_) / std::chrono::nanoseconds(1));
   } else if (incoming.message->has_step_report()) {
     take_report(rank, incoming.message->step_report());
+  } else if (incoming.message->has_shard()) {
+    checkpoints_.take(incoming.message->shard());
   }
 }
 
 void LiveBackend::happen(const Event& event) {
   world_.apply(event);
   arriving_.push_back(event);
+}
+
+void LiveBackend::note_checkpoints() {
+  constexpr auto kTier = static_cast<std::uint32_t>(CheckpointTier::local_disk);
+  for (const Step step : checkpoints_.durable()) happen(CheckpointDone{kJob, step, kTier});
+}
+
+/// Every step is done, and what follows from the last one, too.
+bool LiveBackend::complete() {
+  return step_ == scenario_.run().steps() && checkpoints_.at_rest();
 }
 
 // ---- steps --------------------------------------------------------------------------------
@@ -215,10 +235,11 @@ void LiveBackend::take_in(const membership::Committed& committed) {
   failures_.resumed(instant);
   const StepDone done{.job = kJob, .step = step_, .duration = instant - before};
   happen(done);
+  checkpoints_.committed();
   under_way_ = false;
   ++step_;
   for (const Decision& decision : std::exchange(deferred_, {})) carry_out(decision);
-  if (step_ == scenario_.run().steps()) stage_ = Stage::over;
+  if (complete()) stage_ = Stage::over;
   notify_progress();
 }
 
@@ -229,11 +250,13 @@ double LiveBackend::speed_of(std::uint32_t rank) const {
 /// Begins the next step once the ranks are ready for it and the policy has seen what has happened.
 void LiveBackend::go_on() {
   if (stage_ != Stage::training || under_way_ || !crew_->ready() || !arriving_.empty()) return;
+  if (step_ == scenario_.run().steps()) return;
   const std::vector<std::uint32_t> members = crew_->members();
   const JobInfo& job = world_.jobs()[kJob.value];
   StepPlan plan;
   plan.set_step(step_);
   plan.set_epoch(crew_->epoch());
+  plan.set_checkpoint(checkpoints_.plan(step_, members));
   std::uint64_t first = 0;
   for (const std::uint32_t rank : members) {
     Share& share = *plan.add_shares();
@@ -267,6 +290,7 @@ void LiveBackend::take_in(const RankDied& died) {
   if (stage_ != Stage::training) return;
   const Nanos noticed = now();
   failures_.lost(rank, faults_.noticed(rank).value_or(noticed), noticed, died.death.cause);
+  checkpoints_.lost(rank);
   happen(RankLost{.job = kJob, .rank = {rank}});
   if (!can_go_on(world_.jobs()[kJob.value])) return give_up();
   undecided_.insert(rank);
@@ -361,7 +385,8 @@ void LiveBackend::fill(Report& report) {
   report.set_micro_batches_repeated(ledger_.repeated());
   report.set_micro_batches_recomputed(ledger_.recomputed());
   failures_.fill(report);
-  report.set_unigram_entropy(unigram_entropy_);
+  checkpoints_.fill(report);
+  report.set_unigram_entropy(text_.unigram_entropy());
   if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
   report.set_real_cpu_cores(busy_cores());
   report.set_control_cpu_s(to_seconds(process_cpu()));

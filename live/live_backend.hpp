@@ -16,6 +16,7 @@
 #include "live/failure_records.hpp"
 #include "live/fault_schedule.hpp"
 #include "live/ledger.hpp"
+#include "live/run_checkpoints.hpp"
 #include "live/run_statistics.hpp"
 #include "live/telemetry.hpp"
 #include "policies/worker.hpp"
@@ -48,6 +49,8 @@ class LiveBackend : public RunBackend {
   void wait_for_something();
   Clock::time_point next_instant() const;
   void happen(const Event& event);
+  void note_checkpoints();
+  bool complete();
   void take_in(const Incoming& incoming);
   void take_in(const RankDied& died);
   void take_in(const membership::Revoked& revoked);
@@ -79,10 +82,12 @@ class LiveBackend : public RunBackend {
   const Cluster& cluster_;
   const ProgressSink progress_;
   const std::uint32_t ranks_;
+  const Text text_;
   World world_;
   Ledger ledger_;
   RunStatistics statistics_;
   Telemetry telemetry_;
+  RunCheckpoints checkpoints_;
   FaultSchedule faults_;
   FailureRecords failures_;
   std::unique_ptr<Crew> crew_;
@@ -98,13 +103,12 @@ class LiveBackend : public RunBackend {
   std::uint64_t proposals_ = 0;
   std::vector<Decision> deferred_;        ///< all hold them; carried out after the step under way
 
-  Step step_ = 0;  ///< under way, or next to be planned
+  Step step_;  ///< under way, or next to be planned
   bool under_way_ = false;
   std::vector<std::optional<StepReport>> reports_;  ///< of the step under way, by rank
   std::set<std::uint32_t> undecided_;  ///< lost, and no policy has said what to do about it yet
   std::vector<Nanos> cpu_at_start_, cpu_now_, cpu_before_;  ///< before: of earlier processes
   std::string parameters_sha256_;
-  double unigram_entropy_ = 0;
 };
 
 /// Maker for serve_run("live", ...).

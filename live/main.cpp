@@ -2,6 +2,7 @@
 // `orrery-live agent --rank R` one rank of it; `orrery-live probe` what of CUDA this machine has;
 // `orrery-live doctor [--json]` what else is there or missing; `orrery-live calibrate RANKS,...
 // [--quick]` measures the machine for whoever holds the other end of the inherited socket.
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -77,6 +78,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace orrery::live
 
 int main(int count, char** values) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), no more
   try {
     return orrery::live::run({values + 1, values + count});
   } catch (const orrery::Error& error) {

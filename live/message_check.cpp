@@ -43,6 +43,13 @@ bool fits(const MemberStatus& status, const membership::Seat& from) {
          status.address().size() <= kMostAddressBytes;
 }
 
+bool fits(const ShardWritten& shard) {
+  if (!shard.failure().empty()) return true;
+  const std::string& hash = shard.sha256();
+  return shard.size() > 0 && hash.size() == kHashBytes &&
+         hash.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 bool known(std::uint32_t kind) {
   return kind >= static_cast<std::uint32_t>(ErrorKind::goal_missed) &&
          kind <= static_cast<std::uint32_t>(ErrorKind::internal);
@@ -100,6 +107,8 @@ const char* fault_of(const AgentMessage& message, const membership::Seat& from) 
       return known(message.failed().kind()) ? nullptr : "a failure of no kind";
     case AgentMessage::kStatus:
       return fits(message.status(), from) ? nullptr : "a status of another seat";
+    case AgentMessage::kShard:
+      return fits(message.shard()) ? nullptr : "a shard without size or hash";
   }
   return "a message of no kind";
 }

@@ -146,10 +146,10 @@ void CheckpointArchive::visit(const CheckpointId& id, std::uint64_t total,
       refuse(file, "is not the shard that the manifest means");
     }
     const Shard shard = parse_shard(bytes, file);
-    if (!optimizer_steps) optimizer_steps = shard.header.optimizer_steps;
-    const ShardHeader wanted{.id = id, .index = index, .count = count, .total = total,
-                             .optimizer_steps = *optimizer_steps};
-    if (shard.header != wanted) refuse(file, "is of another checkpoint than its name says");
+    if (!optimizer_steps) optimizer_steps = shard.part.optimizer_steps;
+    const ShardHeader wanted{.id = id, .index = index, .count = count, .total = total};
+    const bool fits = shard.header == wanted && shard.part.optimizer_steps == *optimizer_steps;
+    if (!fits) refuse(file, "is of another checkpoint than its name says");
     visitor(shard);
   }
 }
@@ -161,13 +161,13 @@ void CheckpointArchive::check(const CheckpointId& id, std::uint64_t total) {
 TrainingState CheckpointArchive::load(const CheckpointId& id, std::uint64_t total) {
   TrainingState state;
   visit(id, total, [&](const Shard& shard) {  // by index: one part after the other
-    state.optimizer_steps = shard.header.optimizer_steps;
+    state.optimizer_steps = shard.part.optimizer_steps;
     const auto append = [](std::vector<float>& all, const std::vector<float>& part) {
       all.insert(all.end(), part.begin(), part.end());
     };
-    append(state.parameters, shard.parameters);
-    append(state.mean, shard.mean);
-    append(state.square, shard.square);
+    append(state.parameters, shard.part.parameters);
+    append(state.mean, shard.part.mean);
+    append(state.square, shard.part.square);
   });
   return state;
 }

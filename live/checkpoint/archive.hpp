@@ -15,12 +15,6 @@
 
 namespace orrery::live {
 
-/// A model in training, put together from all shards of a checkpoint.
-struct TrainingState {
-  std::uint64_t optimizer_steps = 0;
-  std::vector<float> parameters, mean, square;
-};
-
 class CheckpointArchive {
  public:
   /// The store outlives the archive. Whatever it throws is passed on.

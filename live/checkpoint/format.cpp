@@ -25,8 +25,8 @@ void put(std::string& bytes, T value) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-void put(std::string& bytes, std::span<const float> values) {
-  bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
+void put_floats(std::string& bytes, const std::vector<float>& values) {
+  bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
 }
 
 void put_head(std::string& bytes, std::string_view magic, const CheckpointId& id) {
@@ -121,7 +121,7 @@ std::uint64_t shard_size(const ShardHeader& header) {
   return kShardHeaderSize + kBytesPerElement * header.range().size() + kHashSize;
 }
 
-std::string encode_shard(const ShardHeader& header, const Moments& part) {
+std::string encode_shard(const ShardHeader& header, const TrainingState& part) {
   const std::size_t size = header.range().size();
   ensure(part.parameters.size() == size && part.mean.size() == size && part.square.size() == size,
          "a shard holds its part of everything");
@@ -131,10 +131,10 @@ std::string encode_shard(const ShardHeader& header, const Moments& part) {
   put(bytes, header.index);
   put(bytes, header.count);
   put(bytes, header.total);
-  put(bytes, header.optimizer_steps);
-  put(bytes, part.parameters);
-  put(bytes, part.mean);
-  put(bytes, part.square);
+  put(bytes, part.optimizer_steps);
+  put_floats(bytes, part.parameters);
+  put_floats(bytes, part.mean);
+  put_floats(bytes, part.square);
   return bytes;
 }
 
@@ -164,7 +164,7 @@ Shard parse_shard(std::string_view bytes, const std::string& name) {
   header.index = reader.take<std::uint32_t>();
   header.count = reader.take<std::uint32_t>();
   header.total = reader.take<std::uint64_t>();
-  header.optimizer_steps = reader.take<std::uint64_t>();
+  shard.part.optimizer_steps = reader.take<std::uint64_t>();
   if (header.count > kMostShards || header.index >= header.count) {
     reader.refuse(fmt::format("says that it is shard {} of {}", header.index, header.count));
   }
@@ -172,9 +172,9 @@ Shard parse_shard(std::string_view bytes, const std::string& name) {
   if (reader.left() % kBytesPerElement != 0 || reader.left() / kBytesPerElement != elements) {
     reader.refuse(fmt::format("has {} bytes for {} parameters", reader.left(), elements));
   }
-  shard.parameters = reader.take_floats(elements);
-  shard.mean = reader.take_floats(elements);
-  shard.square = reader.take_floats(elements);
+  shard.part.parameters = reader.take_floats(elements);
+  shard.part.mean = reader.take_floats(elements);
+  shard.part.square = reader.take_floats(elements);
   return shard;
 }
 

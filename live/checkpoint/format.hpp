@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,20 +36,21 @@ Range part_of(std::size_t total, std::uint32_t index, std::uint32_t count);
 struct ShardHeader {
   CheckpointId id;
   std::uint32_t index = 0, count = 1;
-  std::uint64_t total = 0;            ///< parameters of the whole model
-  std::uint64_t optimizer_steps = 0;  ///< updates that the moments hold
+  std::uint64_t total = 0;  ///< parameters of the whole model
   Range range() const { return part_of(total, index, count); }
   friend bool operator==(const ShardHeader&, const ShardHeader&) = default;
 };
 
-/// Parameters and optimizer state, element by element.
-struct Moments {
-  std::span<const float> parameters, mean, square;
+/// Parameters and optimizer state of a model, or of a part of one, element by element.
+struct TrainingState {
+  std::uint64_t optimizer_steps = 0;  ///< updates that the moments hold
+  std::vector<float> parameters = {}, mean = {}, square = {};
+  friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 
 struct Shard {
   ShardHeader header;
-  std::vector<float> parameters, mean, square;
+  TrainingState part;
 };
 
 /// A file's size and the SHA-256 that stands at its end, 64 hex digits.
@@ -67,8 +67,8 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-/// The shard's bytes without their checksum: copies the state and does nothing that takes longer.
-std::string encode_shard(const ShardHeader& header, const Moments& part);
+/// The shard's bytes without their checksum.
+std::string encode_shard(const ShardHeader& header, const TrainingState& part);
 std::string encode_manifest(const Manifest& manifest);
 /// Appends the checksum that makes the bytes a file.
 Seal seal(std::string& bytes);

@@ -30,7 +30,8 @@ struct Task {
 
 class Member {
  public:
-  explicit Member(Seat self) : self_(self) {}
+  /// Its state holds the updates of the steps before `applied`.
+  explicit Member(Seat self, Step applied = 0) : self_(self) { state_.applied = applied; }
 
   /// True if it revokes the epoch: whatever is being done must end now.
   bool hear(const Directive& said);

@@ -29,6 +29,24 @@ def test_a_short_run_really_trains(tmp_path):
     assert orrery("replay", log).returncode == 0
 
 
+def test_a_run_goes_on_from_a_checkpoint(tmp_path):
+    folder, log = tmp_path / "checkpoints", tmp_path / "log"
+    short = ["--json", "--set", "job.pace.micro_batch=20 ms"]
+    checkpoints = ["--set", f"live.checkpoints={{folder: {folder}, every: 2}}"]
+    first = orrery(
+        "live", STRAGGLER, *short, *checkpoints, "--set", "run.steps=4", "--record", log
+    )  # fmt: skip
+    assert first.returncode == 0, first.stderr
+    assert json.loads(first.stdout)["checkpoints_written"] == 2
+    assert orrery("replay", log).returncode == 0
+    second = orrery("live", STRAGGLER, *short, "--set", "run.steps=6", "--from", folder)
+    assert second.returncode == 0, second.stderr
+    assert json.loads(second.stdout)["steps_completed"] == 2
+    nothing = orrery("live", STRAGGLER, *short, "--from", tmp_path)
+    assert nothing.returncode == 3
+    assert "no whole checkpoint" in nothing.stderr
+
+
 def test_the_transformer_trains_and_its_gather_is_counted():
     result = orrery(
         "live", STRAGGLER, "--json", "--set", "run.steps=6", "--set", "job.global_batch=16",

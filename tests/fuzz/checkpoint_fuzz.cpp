@@ -18,7 +18,7 @@ void read(const std::string& bytes, bool manifest) {
     again = live::encode_manifest(live::parse_manifest(bytes, "a manifest"));
   } else {
     const live::Shard shard = live::parse_shard(bytes, "a shard");
-    again = live::encode_shard(shard.header, {shard.parameters, shard.mean, shard.square});
+    again = live::encode_shard(shard.header, shard.part);
   }
   live::seal(again);
   if (again != bytes) std::abort();

@@ -35,7 +35,7 @@ bool nothing_new(const std::set<std::string>& before) {
 TEST(AgentGroup, AProgramThatIsNotThereIsAnEnvironmentError) {
   const std::set<std::string> before = run_folders();
   try {
-    AgentGroup group("/no/such/program", Scenario{}, 2);
+    AgentGroup group("/no/such/program", Assignment{}, 2);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::environment);
@@ -44,10 +44,10 @@ TEST(AgentGroup, AProgramThatIsNotThereIsAnEnvironmentError) {
 }
 
 TEST(AgentGroup, WhatAnAgentCannotReadIsTheUsersBadInput) {
-  Scenario scenario;
-  scenario.mutable_live()->set_text("/no/such/text");
+  Assignment assignment;
+  assignment.mutable_scenario()->mutable_live()->set_text("/no/such/text");
   try {
-    AgentGroup group(std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live", scenario, 2);
+    AgentGroup group(std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live", assignment, 2);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input) << error.message();
@@ -58,7 +58,7 @@ TEST(AgentGroup, WhatAnAgentCannotReadIsTheUsersBadInput) {
 TEST(AgentGroup, AnAgentThatEndsAtOnceIsNamedWithItsExitCode) {
   const std::set<std::string> before = run_folders();
   try {
-    AgentGroup group("/bin/false", Scenario{}, 2);
+    AgentGroup group("/bin/false", Assignment{}, 2);
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::environment);

@@ -62,6 +62,20 @@ TEST(MessageCheck, AFailureHasAKindAndAHashItsLength) {
   EXPECT_EQ(fault_of(message, kFrom), nullptr);
 }
 
+TEST(MessageCheck, ADurableShardHasASizeAndAHash) {
+  AgentMessage message;
+  ShardWritten& shard = *message.mutable_shard();
+  EXPECT_NE(fault_of(message, kFrom), nullptr);
+  shard.set_size(300);
+  shard.set_sha256(std::string(64, 'g'));
+  EXPECT_NE(fault_of(message, kFrom), nullptr);
+  shard.set_sha256(std::string(64, 'f'));
+  EXPECT_EQ(fault_of(message, kFrom), nullptr);
+  shard.Clear();
+  shard.set_failure("File too large");
+  EXPECT_EQ(fault_of(message, kFrom), nullptr);
+}
+
 /// An order to rank 1 of three, to work with rank 2.
 class Order : public ::testing::Test {
  protected:

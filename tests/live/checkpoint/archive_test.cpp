@@ -24,7 +24,7 @@ testing::AssertionResult holds(Store& store, Step step) {
   if (!found) return testing::AssertionFailure() << "no whole checkpoint";
   const TrainingState state = CheckpointArchive(store).load(*found, kParameters);
   if (found->step != step) return testing::AssertionFailure() << "step " << found->step;
-  if (!equal(state, state_at(step))) return testing::AssertionFailure() << "another state";
+  if (state != state_at(step)) return testing::AssertionFailure() << "another state";
   return testing::AssertionSuccess();
 }
 

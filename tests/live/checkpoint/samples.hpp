@@ -24,17 +24,23 @@ inline TrainingState state_at(Step step) {
   return state;
 }
 
+/// The elements of a range.
+inline TrainingState part_of(const TrainingState& state, const Range& range) {
+  TrainingState part{.optimizer_steps = state.optimizer_steps};
+  for (std::size_t i = range.begin; i < range.end; ++i) {
+    part.parameters.push_back(state.parameters[i]);
+    part.mean.push_back(state.mean[i]);
+    part.square.push_back(state.square[i]);
+  }
+  return part;
+}
+
 inline std::string encoded_shard(const ShardHeader& header, const TrainingState& state) {
-  const Range range = header.range();
-  const auto part = [&](const std::vector<float>& all) {
-    return std::span(all).subspan(range.begin, range.size());
-  };
-  return encode_shard(header, {part(state.parameters), part(state.mean), part(state.square)});
+  return encode_shard(header, part_of(state, header.range()));
 }
 
 inline ShardHeader header_of(const CheckpointId& id, std::uint32_t index, std::uint32_t count) {
-  return {.id = id, .index = index, .count = count, .total = kParameters,
-          .optimizer_steps = id.step};
+  return {.id = id, .index = index, .count = count, .total = kParameters};
 }
 
 inline CheckpointId id_at(Step step) { return {kTraining, step, 1000 + step}; }
@@ -48,11 +54,6 @@ inline void write_checkpoint(Store& store, Step step, std::uint32_t ranks) {
     manifest.shards.push_back(archive.write_shard(header, encoded_shard(header, state_at(step))));
   }
   archive.commit(manifest);
-}
-
-inline bool equal(const TrainingState& a, const TrainingState& b) {
-  return a.optimizer_steps == b.optimizer_steps && a.parameters == b.parameters &&
-         a.mean == b.mean && a.square == b.square;
 }
 
 }  // namespace orrery::live

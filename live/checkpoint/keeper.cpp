@@ -1,0 +1,148 @@
+#include "live/checkpoint/keeper.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "live/checkpoint/archive.hpp"
+
+namespace orrery::live {
+
+CheckpointKeeper::CheckpointKeeper(std::unique_ptr<Store> store, Options options)
+    : store_(std::move(store)),
+      options_(std::move(options)),
+      next_attempt_(options_.first_attempt),
+      thread_([this] { run(); }) {}
+
+CheckpointKeeper::~CheckpointKeeper() {
+  const std::scoped_lock lock(mutex_);
+  over_ = true;
+  changed_.notify_all();
+}
+
+void CheckpointKeeper::adopt(Step newest) {
+  CheckpointArchive archive(*store_);
+  std::vector<CheckpointId> whole = archive.committed(options_.training);
+  std::erase_if(whole, [newest](const CheckpointId& id) { return id.step > newest; });
+  // Looked for now, before anything of this run is there.
+  const std::vector<CheckpointId> unfinished = archive.unfinished(options_.training);
+  post([this, whole, unfinished] {
+    whole_.insert(whole_.begin(), whole.begin(), whole.end());
+    broken_.insert(broken_.end(), unfinished.begin(), unfinished.end());
+    clean_up();
+  });
+}
+
+void CheckpointKeeper::begin(Step step, std::uint32_t shards) {
+  if (attempt_) fail("the next one was due before it was durable");
+  attempt_ = Attempt{.manifest = {.id = {options_.training, step, next_attempt_++},
+                                  .total = options_.total,
+                                  .shards = std::vector<Seal>(shards)},
+                     .missing = shards,
+                     .deadline = std::chrono::steady_clock::now() + options_.patience};
+}
+
+void CheckpointKeeper::shard_durable(std::uint64_t attempt, std::uint32_t index,
+                                     const Seal& seal) {
+  if (!attempt_ || attempt_->manifest.id.attempt != attempt) return;  // given up meanwhile
+  std::vector<Seal>& shards = attempt_->manifest.shards;
+  if (index >= shards.size() || shards[index].size != 0) return;
+  shards[index] = seal;
+  if (--attempt_->missing > 0) return;
+  post([this, manifest = std::move(attempt_->manifest)] { commit(manifest); });
+  attempt_.reset();
+}
+
+void CheckpointKeeper::shard_failed(std::uint64_t attempt, std::uint32_t index,
+                                    const std::string& why) {
+  if (!attempt_ || attempt_->manifest.id.attempt != attempt) return;
+  fail(fmt::format("shard {}: {}", index, why));
+}
+
+void CheckpointKeeper::writer_gone(std::uint32_t index) {
+  if (!attempt_ || index >= attempt_->manifest.shards.size()) return;
+  if (attempt_->manifest.shards[index].size == 0) fail("a rank was lost that was writing");
+}
+
+void CheckpointKeeper::fail(const std::string& why) {
+  post([this, id = attempt_->manifest.id, why] {
+    clean_up();
+    try_remove(id);
+    broken_.push_back(id);  // once more later: a rank may still be writing
+    finished({.step = id.step, .failure = why});
+  });
+  attempt_.reset();
+}
+
+std::vector<CheckpointKeeper::Outcome> CheckpointKeeper::take() {
+  if (attempt_ && std::chrono::steady_clock::now() > attempt_->deadline) {
+    fail("not all ranks have written their shards in time");
+  }
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(outcomes_, {});
+}
+
+bool CheckpointKeeper::at_rest() {
+  const std::scoped_lock lock(mutex_);
+  return !attempt_ && jobs_.empty() && outcomes_.empty();
+}
+
+// ---- the thread -----------------------------------------------------------------------------
+
+void CheckpointKeeper::post(std::function<void()> job) {
+  const std::scoped_lock lock(mutex_);
+  jobs_.push_back(std::move(job));
+  changed_.notify_all();
+}
+
+void CheckpointKeeper::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return over_ || !jobs_.empty(); });
+    if (jobs_.empty()) return clean_up();
+    const std::function<void()> job = jobs_.front();  // stays there until it is done: at_rest()
+    lock.unlock();
+    try {
+      job();
+    } catch (const std::exception&) {  // a folder that cannot be listed has nothing to clean up
+    }
+    lock.lock();
+    jobs_.pop_front();
+  }
+}
+
+void CheckpointKeeper::commit(const Manifest& manifest) {
+  Outcome outcome{.step = manifest.id.step};
+  for (const Seal& shard : manifest.shards) outcome.size += shard.size;
+  try {
+    CheckpointArchive(*store_).commit(manifest);
+    whole_.push_back(manifest.id);
+  } catch (const std::exception& error) {
+    outcome.failure = error.what();
+    broken_.push_back(manifest.id);
+  }
+  clean_up();
+  finished(std::move(outcome));
+}
+
+void CheckpointKeeper::clean_up() {
+  std::erase_if(broken_, [this](const CheckpointId& id) { return try_remove(id); });
+  while (whole_.size() > options_.keep && try_remove(whole_.front())) whole_.pop_front();
+}
+
+bool CheckpointKeeper::try_remove(const CheckpointId& id) {
+  try {
+    CheckpointArchive(*store_).remove(id);
+    return true;
+  } catch (const std::exception&) {  // later, perhaps
+    return false;
+  }
+}
+
+void CheckpointKeeper::finished(Outcome outcome) {
+  const std::scoped_lock lock(mutex_);
+  outcomes_.push_back(std::move(outcome));
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,70 @@
+// What a run has to do with checkpoints, as its controller sees it: where it goes on, which steps
+// end with one, what has come of them. Reading an earlier run's happens here, on the caller's
+// thread; writing happens in the ranks and in the keeper. One thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "live/checkpoint/keeper.hpp"
+#include "live/control.pb.h"
+#include "live/text.hpp"
+#include "traces/report.pb.h"
+#include "traces/run.pb.h"
+
+namespace orrery::live {
+
+/// SHA-256 of everything that the parameters after a step depend on: model, seed, optimizer, batch
+/// and text. Neither the ranks nor how long the run is.
+std::string training_name(const Scenario& scenario, const Text& text);
+
+class RunCheckpoints {
+ public:
+  /// Finds the checkpoint that `request.resume_from` asks for. Throws bad_input if there is none,
+  /// or if the run has no step left to do after it.
+  RunCheckpoints(const RunRequest& request, const Text& text);
+
+  /// The first step of this run.
+  Step first_step() const { return resumed_ ? resumed_->step : 0; }
+  /// What the ranks are told.
+  void fill(Assignment& assignment) const;
+  /// Makes the folder. Throws an environment Error if it cannot be written to.
+  void open();
+
+  /// The attempt that the plan of `step` for these ranks carries; 0: that step ends without a
+  /// checkpoint.
+  std::uint64_t plan(Step step, std::vector<std::uint32_t> members);
+  /// The step that was planned last is final: its ranks write their shards if the plan said so.
+  void committed();
+  void take(const ShardWritten& said);
+  void lost(std::uint32_t rank);
+  /// Nothing is being written.
+  bool at_rest();
+  /// Steps whose checkpoints have become durable since the last call.
+  std::vector<Step> durable();
+
+  void fill(Report& report) const;
+
+ private:
+  void find(const std::string& folder);
+
+  const RunRequest& request_;
+  const Checkpoints& settings_;
+  const std::string training_;
+  const std::uint64_t total_;  ///< parameters
+  std::optional<CheckpointId> resumed_;
+  std::unique_ptr<CheckpointKeeper> keeper_;  ///< if checkpoints are to be written
+  std::optional<Step> planned_;  ///< the checkpoint that follows the step under way
+  std::vector<std::uint32_t> members_, writers_;  ///< of that step; of the newest attempt, by shard
+  std::uint64_t written_ = 0, failed_ = 0;
+  std::optional<std::uint64_t> size_;  ///< of the newest whole one, bytes
+  std::vector<std::string> warnings_;
+};
+
+/// Of a rank: the state that it is to go on with. Throws bad_input unless that checkpoint is whole.
+TrainingState load_checkpoint(const Assignment& assignment);
+
+}  // namespace orrery::live

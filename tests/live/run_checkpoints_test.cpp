@@ -1,0 +1,185 @@
+#include "live/run_checkpoints.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "live/checkpoint/archive.hpp"
+#include "traces/model.hpp"
+
+namespace orrery::live {
+namespace {
+
+class RunCheckpointsTest : public testing::Test {
+ protected:
+  RunCheckpointsTest() {
+    Scenario& scenario = *request_.mutable_scenario();
+    Job& job = *scenario.mutable_job();
+    job.mutable_model()->set_builtin("language-model");
+    job.set_sequence_length(32);
+    job.set_micro_batch(1);
+    job.set_global_batch(4);
+    scenario.mutable_run()->set_steps(10);
+    scenario.mutable_run()->set_seed(1);
+    scenario.mutable_live()->set_learning_rate(0.003);
+    Checkpoints& checkpoints = *scenario.mutable_live()->mutable_checkpoints();
+    checkpoints.set_folder(path_);
+    checkpoints.set_every(4);
+    checkpoints.set_keep(2);
+    std::filesystem::remove_all(path_);
+  }
+  ~RunCheckpointsTest() override { std::filesystem::remove_all(path_); }
+
+  /// What the ranks say about a checkpoint that they have written.
+  void write(RunCheckpoints& checkpoints, Step step, std::uint64_t attempt) {
+    const auto store = FolderStore::open(path_);
+    for (std::uint32_t index = 0; index < 2; ++index) {
+      const ShardHeader header{.id = {training_name(request_.scenario(), text_), step, attempt},
+                               .index = index,
+                               .count = 2,
+                               .total = builtin_parameter_count()};
+      const std::vector<float> values(header.range().size(), static_cast<float>(step));
+      const TrainingState part{.optimizer_steps = step, .parameters = values, .mean = values,
+                               .square = values};
+      const Seal seal = CheckpointArchive(*store).write_shard(header, encode_shard(header, part));
+      ShardWritten said;
+      said.set_attempt(attempt);
+      said.set_index(index);
+      said.set_size(seal.size);
+      said.set_sha256(seal.sha256);
+      checkpoints.take(said);
+    }
+  }
+
+  static std::vector<Step> wait(RunCheckpoints& checkpoints) {
+    std::vector<Step> steps;
+    for (int i = 0; i < 1000 && !checkpoints.at_rest(); ++i) {
+      for (const Step step : checkpoints.durable()) steps.push_back(step);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(checkpoints.at_rest());
+    return steps;
+  }
+
+  /// A checkpoint of step 4, as a run writes it.
+  void run_to_step_4() {
+    RunCheckpoints checkpoints(request_, text_);
+    checkpoints.open();
+    const std::uint64_t attempt = checkpoints.plan(3, {0, 1});
+    checkpoints.committed();
+    write(checkpoints, 4, attempt);
+    EXPECT_EQ(wait(checkpoints), std::vector<Step>{4});
+  }
+
+  void expect_refused(const std::string& expected) {
+    try {
+      const RunCheckpoints checkpoints(request_, text_);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+      EXPECT_NE(error.message().find(expected), std::string::npos) << error.message();
+    }
+  }
+
+  const std::string path_ = testing::TempDir() + "orrery_run_checkpoints." +
+                            std::to_string(getpid());
+  const Text text_{std::vector<std::uint8_t>(2000, 'a')};
+  RunRequest request_;
+};
+
+TEST_F(RunCheckpointsTest, ATrainingIsItsModelDataAndSeedNotItsRanksOrLength) {
+  const std::string name = training_name(request_.scenario(), text_);
+  Scenario same = request_.scenario();
+  same.mutable_run()->set_steps(1000);
+  same.mutable_job()->mutable_layout()->set_data(7);
+  same.mutable_job()->mutable_pace()->set_micro_batch(1);
+  EXPECT_EQ(training_name(same, text_), name);
+  const std::vector<std::function<void(Scenario&)>> changes{
+      [](Scenario& other) { other.mutable_run()->set_seed(2); },
+      [](Scenario& other) { other.mutable_live()->set_learning_rate(0.004); },
+      [](Scenario& other) { other.mutable_job()->set_global_batch(8); },
+      [](Scenario& other) { other.mutable_job()->set_sequence_length(33); },
+      [](Scenario& other) { other.mutable_job()->mutable_model()->set_builtin("transformer"); }};
+  for (const auto& change : changes) {
+    Scenario other = request_.scenario();
+    change(other);
+    EXPECT_NE(training_name(other, text_), name);
+  }
+  EXPECT_NE(training_name(same, Text(std::vector<std::uint8_t>(2000, 'b'))), name);
+}
+
+TEST_F(RunCheckpointsTest, EveryFewStepsOneIsPlanned) {
+  RunCheckpoints checkpoints(request_, text_);
+  EXPECT_EQ(checkpoints.plan(3, {0, 1}), 0u) << "not before open()";
+  checkpoints.open();
+  for (Step step = 0; step < 12; ++step) {
+    EXPECT_EQ(checkpoints.plan(step, {0, 1}) != 0, step % 4 == 3) << step;
+  }
+}
+
+TEST_F(RunCheckpointsTest, ARunGoesOnFromTheNewestWholeOne) {
+  run_to_step_4();
+  request_.set_resume_from(path_);
+  const RunCheckpoints checkpoints(request_, text_);
+  EXPECT_EQ(checkpoints.first_step(), 4u);
+  Assignment assignment;
+  *assignment.mutable_scenario() = request_.scenario();
+  checkpoints.fill(assignment);
+  EXPECT_EQ(assignment.resume().step(), 4u);
+  const TrainingState state = load_checkpoint(assignment);
+  EXPECT_EQ(state.optimizer_steps, 4u);
+  EXPECT_EQ(state.square, std::vector<float>(builtin_parameter_count(), 4.0F));
+}
+
+TEST_F(RunCheckpointsTest, ARunThatCannotGoOnIsRefused) {
+  request_.set_resume_from(path_);
+  expect_refused("cannot open the folder");
+  std::filesystem::create_directory(path_);
+  expect_refused("no whole checkpoint");
+  request_.clear_resume_from();
+  run_to_step_4();
+  request_.set_resume_from(path_);
+  request_.mutable_scenario()->mutable_run()->set_steps(4);
+  expect_refused("nothing is left to do");
+  request_.mutable_scenario()->mutable_run()->set_seed(2);
+  expect_refused("no whole checkpoint");
+}
+
+TEST_F(RunCheckpointsTest, WhatFailsIsCountedAndSaid) {
+  RunCheckpoints checkpoints(request_, text_);
+  checkpoints.open();
+  std::uint64_t attempt = checkpoints.plan(3, {0, 1});
+  checkpoints.committed();
+  ShardWritten said;
+  said.set_attempt(attempt);
+  said.set_index(1);
+  said.set_failure("File too large");
+  checkpoints.take(said);
+  EXPECT_TRUE(wait(checkpoints).empty());
+  attempt = checkpoints.plan(7, {0, 2});
+  checkpoints.committed();
+  checkpoints.lost(1);  // it takes no part
+  EXPECT_FALSE(checkpoints.at_rest());
+  checkpoints.lost(2);
+  EXPECT_TRUE(wait(checkpoints).empty());
+  attempt = checkpoints.plan(11, {0, 2});
+  checkpoints.committed();
+  write(checkpoints, 12, attempt);
+  EXPECT_EQ(wait(checkpoints), std::vector<Step>{12});
+  Report report;
+  checkpoints.fill(report);
+  EXPECT_EQ(report.checkpoints_written(), 1u);
+  EXPECT_EQ(report.checkpoints_failed(), 2u);
+  EXPECT_GT(report.checkpoint_bytes(), 12.0 * builtin_parameter_count());
+  ASSERT_EQ(report.warnings_size(), 2);
+  EXPECT_NE(report.warnings(0).find("File too large"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace orrery::live
