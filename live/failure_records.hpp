@@ -1,4 +1,4 @@
-// What is told of every rank that was lost: when it happened, and when it was noticed, known to all,
+// What is told of every rank that was lost: when it happened, when it was noticed, known to all,
 // worked round, replaced and overcome. One thread. Instants are the policy clock's.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Which of a scenario's faults strike now: kills and stops are carried out by the live backend, which
+// Which of a scenario's faults strike now: kills and stops are carried out by the backend, which
 // asks at every step and in between; slow ranks follow from the plan of the step and are only
 // counted here. One thread. Instants are the policy clock's.
 #pragma once

@@ -1,4 +1,4 @@
-// The part of LiveBackend that decisions pass through: what they are checked against, how those that
+// The part of LiveBackend that decisions pass: what they are checked against, how those that
 // all ranks must follow are put to them, and what becomes of them.
 #include <utility>
 

@@ -74,7 +74,7 @@ double link_rate(const Cluster& cluster, const CostProfile& profile, LinkId link
   const bool inside =
       description.kind == LinkKind::nvlink_in || description.kind == LinkKind::nvlink_out;
   const double rate = description.bandwidth.value * (inside ? profile.nvlink : profile.network);
-  return profile.link_limit > 0 ? std::min(rate, profile.link_limit) : rate;
+  return profile.link_limit > 0 ? 1 / (1 / rate + 1 / profile.link_limit) : rate;
 }
 
 std::vector<GpuGroup> ring_channels(const Cluster& cluster, const GpuGroup& members) {

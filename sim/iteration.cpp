@@ -324,8 +324,10 @@ void Execution::block_ended(std::uint32_t worker, std::uint32_t op) {
   const Op& what = at.index->ops()[op];
   WorkerRun& run = out_.workers[worker];
   const double now = clock();
-  run.compute += at.block_ended - at.block_began;
-  run.tensor += now - at.block_ended;
+  // What follows an update's kernels is the host's, not a collective.
+  const double kernels = is_pass(what.phase) ? at.block_ended : now;
+  run.compute += kernels - at.block_began;
+  run.tensor += now - kernels;
   run.moved += in_.prices[what.block].moved.value;
   if (is_pass(what.phase)) {
     run.progress.emplace_back(at.block_began, run.passes);

@@ -90,10 +90,12 @@ std::vector<BlockPrice> block_prices(const Cluster& cluster, StepGraph& graph,
   }
   const Seconds rest = rest_of_step(machine, graph.job());
   for (const std::uint32_t block : optimizer_blocks(graph)) {
-    if (machine.update) {
-      prices[block].compute = *machine.update * graph.blocks()[block].kernels.front().m;
+    if (machine.update) {  // paced ranks are slow in their micro-batches only
+      prices[block].compute = {};
+      prices[block].tensor = *machine.update * graph.blocks()[block].kernels.front().m + rest;
+    } else {
+      prices[block].compute += rest;
     }
-    prices[block].compute += rest;
   }
   return prices;
 }

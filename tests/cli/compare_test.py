@@ -1,6 +1,8 @@
 """Both worlds side by side. No assertion on how close they are: a busy machine is not a defect."""
 
+import itertools
 import json
+import re
 
 import pytest
 
@@ -42,6 +44,24 @@ def test_of_several_the_order_is_compared(profile):
         assert run["measured"]["p10_s"] <= run["measured"]["step_time_s"]
     told = seen["order"]["as_predicted"] and seen["order"]["too_close"] == 0
     assert result.returncode == (0 if told else 1)
+
+
+def test_the_shipped_settings_are_told_apart_by_more_than_a_tenth(profile, tmp_path):
+    """Of a quiet machine's links, so that the order is that of the settings."""
+    quiet, text = tmp_path / "quiet.yaml", profile.read_text()
+    for key, value in (("latency", "300 us"), ("bandwidth", "150 MB/s"), ("control", "1 ms")):
+        text = re.sub(rf"\b({key}): .*", rf"\1: {value}", text)
+    quiet.write_text(text)
+    times = {}
+    for file in sorted((EXAMPLES / "compare").glob("*.yaml")):
+        result = orrery("simulate", file, "--json", "--cluster", quiet)
+        assert result.returncode == 0, result.stderr
+        times[file.stem] = json.loads(result.stdout)["step_time_s"]
+    order = sorted(times, key=times.get)
+    assert order == ["plain", "slow-link-int4", "straggler-rebalanced", "slow-link-bf16",
+                     "straggler", "slow-link"]  # fmt: skip
+    for faster, slower in itertools.pairwise(order):
+        assert times[slower] > 1.1 * times[faster]
 
 
 def test_what_live_mode_cannot_run_is_refused_before_anything_is_measured():
