@@ -20,12 +20,14 @@
 #include "core/process.hpp"
 #include "live/checkpoint/shard_writer.hpp"
 #include "live/control_client.hpp"
+#include "live/gpu_seat.hpp"
 #include "live/grpc_fabric.hpp"
 #include "live/membership_wire.hpp"
 #include "live/message_check.hpp"
 #include "live/protocol.hpp"
 #include "live/run_checkpoints.hpp"
 #include "live/trainer.hpp"
+#include "policies/codec.hpp"
 #include "policies/membership/member.hpp"
 
 namespace orrery::live {
@@ -61,6 +63,12 @@ void report_failure(ControlClient& control, ErrorKind kind, const std::string& r
   control.send(message);
 }
 
+std::unique_ptr<GpuSeat> make_gpu_seat(const Assignment& assignment, const AgentStart& start,
+                                       std::uint32_t rank) {
+  if (assignment.gpus() == 0) return nullptr;
+  return std::make_unique<GpuSeat>(rank, start.ranks(), assignment.gpus(), start.secrets());
+}
+
 /// Everything between the assignment and the end. Three threads: the caller's does what the
 /// control core says, one hears the controller, one sends heartbeats.
 class Agent {
@@ -73,8 +81,10 @@ class Agent {
         rank_(rank),
         scenario_(assignment.scenario()),
         text_(Text::load(scenario_.live().text())),
-        device_(make_cpu_device(scenario_.run().seed(), scenario_.live().learning_rate(),
-                                scenario_.job().model().builtin())),
+        gpu_(make_gpu_seat(assignment, start, rank)),
+        device_(gpu_ ? gpu_->make_device(scenario_)
+                     : make_cpu_device(scenario_.run().seed(), scenario_.live().learning_rate(),
+                                       scenario_.job().model().builtin())),
         trainer_(scenario_, text_, *device_),
         training_(assignment.training()),
         member_({rank, start.life()}, first_step(start, assignment)) {
@@ -175,22 +185,27 @@ class Agent {
   /// Listens before it says that it has entered: an epoch is agreed on when all listen.
   void enter(std::uint64_t epoch) {
     trainer_.use(nullptr);
-    std::shared_ptr<GrpcFabric> old;
+    std::shared_ptr<JoiningFabric> old;
     {
       const std::scoped_lock lock(mutex_);
       old.swap(fabric_);
     }
     old.reset();
-    auto fresh = std::make_shared<GrpcFabric>(address(epoch), secrets_);
+    const std::shared_ptr<JoiningFabric> fresh = make_fabric(epoch);
     change([&] {
       fabric_ = fresh;
       member_.entered(epoch);
     });
   }
 
+  std::shared_ptr<JoiningFabric> make_fabric(std::uint64_t epoch) const {
+    if (gpu_) return gpu_->make_fabric();
+    return std::make_shared<GrpcFabric>(address(epoch), secrets_);
+  }
+
   void link(const Task& task) {
     std::vector<std::string> addresses;
-    std::shared_ptr<GrpcFabric> fabric;
+    std::shared_ptr<JoiningFabric> fabric;
     {
       const std::scoped_lock lock(mutex_);
       if (member_.newest().epoch != task.epoch) return;
@@ -217,6 +232,7 @@ class Agent {
       if (member_.newest().epoch != task.epoch) return;
       plan = order_.plan();
     }
+    if (plan.has_collectives()) fabric_->use_collectives(decode_rules(plan.collectives()));
     report(trainer_.run_step(plan));  // before the status that says so
     shard_ = {.id = {training_, plan.step() + 1, plan.checkpoint()},
               .index = place(task, rank_),
@@ -277,7 +293,7 @@ class Agent {
   }
 
   void hear(const MemberDirective& said) {
-    std::shared_ptr<GrpcFabric> revoked;
+    std::shared_ptr<JoiningFabric> revoked;
     {
       const std::scoped_lock lock(mutex_);
       if (member_.hear(from_wire(said))) {
@@ -293,7 +309,7 @@ class Agent {
   }
 
   void end(const Stop& stop) {
-    std::shared_ptr<GrpcFabric> fabric;
+    std::shared_ptr<JoiningFabric> fabric;
     {
       const std::scoped_lock lock(mutex_);
       if (!stop_) stop_ = stop;
@@ -311,6 +327,7 @@ class Agent {
     do {
       AgentMessage message;
       *message.mutable_progress() = trainer_.snapshot();
+      if (gpu_) *message.mutable_progress()->mutable_device() = gpu_->read();
       if (!control_.send(message) || !send_status()) return;
     } while (!sleep.wait_for(lock, stop, kHeartbeat, [&] { return stop.stop_requested(); }));
   }
@@ -321,6 +338,7 @@ class Agent {
   const std::uint32_t rank_;
   const Scenario scenario_;
   const Text text_;
+  const std::unique_ptr<GpuSeat> gpu_;  ///< null: on the CPU
   const std::unique_ptr<Device> device_;
   Trainer trainer_;
   const std::string training_;
@@ -331,7 +349,7 @@ class Agent {
   std::condition_variable changed_;
   membership::Member member_;
   MemberDirective order_;  ///< newest
-  std::shared_ptr<GrpcFabric> fabric_;  ///< of the epoch entered
+  std::shared_ptr<JoiningFabric> fabric_;  ///< of the epoch entered
   std::optional<Stop> stop_;
 };
 

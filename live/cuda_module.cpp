@@ -31,7 +31,8 @@ CudaProbe read_answer(const std::string& text) {
     probe.list.push_back({.name = device.value("name", ""),
                           .memory_bytes = device.value("memory_bytes", 0.0),
                           .multiprocessors = device.value("multiprocessors", 0u),
-                          .compute_capability = device.value("compute_capability", "")});
+                          .compute_capability = device.value("compute_capability", ""),
+                          .pci_address = device.value("pci_address", "")});
   }
   probe.devices = static_cast<std::uint32_t>(probe.list.size());
   return probe;

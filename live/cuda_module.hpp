@@ -15,6 +15,7 @@ struct CudaDevice {
   double memory_bytes = 0;
   std::uint32_t multiprocessors = 0;
   std::string compute_capability;  ///< "9.0"
+  std::string pci_address;         ///< "0000:17:00.0"
 };
 
 /// What was found. `reason` says why there is no device; empty if there is one.

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "live/fabric.hpp"
+#include "live/joining_fabric.hpp"
 #include "live/secrets.hpp"
 
 namespace orrery::live {
 
-class GrpcFabric : public Fabric {
+class GrpcFabric : public JoiningFabric {
  public:
   /// Listens at `address` ("unix:/path" or "host:port"). Links of whoever does not know `secrets`
   /// are refused. Throws an environment Error if it cannot listen.
@@ -26,7 +26,7 @@ class GrpcFabric : public Fabric {
   ~GrpcFabric() override;
 
   /// Where it listens; port 0 has been replaced.
-  const std::string& address() const;
+  const std::string& address() const override;
   /// Sends everything through streams, as if every rank had a machine of its own. Before connect().
   void keep_to_streams();
 
@@ -34,7 +34,7 @@ class GrpcFabric : public Fabric {
   /// ranks listen.
   void connect(const std::vector<std::string>& addresses);
   /// The same, as rank `rank` of as many as there are addresses. Links that come before it wait.
-  void connect(std::uint32_t rank, const std::vector<std::string>& addresses);
+  void connect(std::uint32_t rank, const std::vector<std::string>& addresses) override;
   /// From now on this rank sends at most so many bytes a second, as if its NIC were that slow:
   /// each piece waits until the ones before it would have left. 0: as fast as it goes.
   void set_link_rate(double bytes_per_second);

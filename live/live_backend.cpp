@@ -10,9 +10,11 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "live/cuda_module.hpp"
 #include "live/model.hpp"
 #include "live/requirements.hpp"
 #include "live/text.hpp"
+#include "policies/codec.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery::live {
@@ -66,7 +68,8 @@ LiveBackend::~LiveBackend() = default;
 
 Capabilities LiveBackend::capabilities() const {
   return {.signals = kJobs | kSteps | kDevices | kLinks | kRanks | kCollectives | kMembership,
-          .actions = action_bit(Action{ShiftMicrobatches{}}.index()) |
+          .actions = (on_gpus() ? action_bit(Action{SetCollectiveTable{}}.index()) : 0) |
+                     action_bit(Action{ShiftMicrobatches{}}.index()) |
                      action_bit(Action{Recover{}}.index()) |
                      action_bit(Action{WakeMe{}}.index())};
 }
@@ -77,6 +80,7 @@ void LiveBackend::begin(const Needs& needs) {
   Assignment assignment;
   *assignment.mutable_scenario() = scenario_;
   checkpoints_.fill(assignment);
+  if (on_gpus()) assignment.set_gpus(probe_cuda().devices);
   crew_ = std::make_unique<Crew>(sibling_program("orrery-live"), assignment, ranks_);
 }
 
@@ -257,6 +261,7 @@ void LiveBackend::go_on() {
   plan.set_step(step_);
   plan.set_epoch(crew_->epoch());
   plan.set_checkpoint(checkpoints_.plan(step_, members));
+  if (on_gpus()) *plan.mutable_collectives() = encode_rules(kJob, job.collectives);
   std::uint64_t first = 0;
   for (const std::uint32_t rank : members) {
     Share& share = *plan.add_shares();

@@ -62,6 +62,7 @@ class LiveBackend : public RunBackend {
   void take_in(const membership::Stuck& stuck);
   void take_report(std::uint32_t rank, const StepReport& report);
   void go_on();
+  bool on_gpus() const { return request_.fabric() == "nccl"; }
   void inject_faults();
   void give_up();
   double speed_of(std::uint32_t rank) const;

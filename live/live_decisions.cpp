@@ -36,7 +36,8 @@ void LiveBackend::decide(const Decision& decision) {
   if (const auto* recover = std::get_if<Recover>(&decision.what)) {
     return decide_recovery(decision.number, *recover);
   }
-  if (std::holds_alternative<ShiftMicrobatches>(decision.what)) {
+  const bool shifts = std::holds_alternative<ShiftMicrobatches>(decision.what);
+  if (shifts || (on_gpus() && std::holds_alternative<SetCollectiveTable>(decision.what))) {
     return unproposed_.push_back(decision);
   }
   answer(decision.number, Outcome::rejected, "not something that live mode carries out");

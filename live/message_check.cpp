@@ -33,7 +33,9 @@ bool fits(const StepReport& report) {
 }
 
 bool fits(const ProgressSample& sample) {
-  return sane({sample.micro_batches_done(), sample.bytes_moved()}) &&
+  const DeviceReading& device = sample.device();
+  return sane({sample.micro_batches_done(), sample.bytes_moved(), device.utilization(),
+               device.memory_bandwidth(), device.memory_used(), device.power()}) &&
          not_negative({sample.micro_batch_time(), sample.busy(), sample.cpu(),
                        sample.round_trip(), sample.elapsed()});
 }

@@ -10,6 +10,7 @@
 
 #include "core/error.hpp"
 #include "live/cuda_module.hpp"
+#include "live/nccl_table.hpp"
 
 namespace orrery::live {
 namespace {
@@ -84,7 +85,7 @@ const OrreryCudaTable* find_nccl(const std::string& module_path, std::string& re
 }
 
 NcclFabric::NcclFabric(const OrreryCudaTable& module, const NcclOptions& options)
-    : module_(module) {
+    : module_(module), table_file_(options.table_file) {
   if (module_.nccl_open(options.device, options.max_ctas, &comm_) != 0) {
     throw Error(ErrorKind::environment, module_.why());
   }
@@ -113,6 +114,7 @@ void NcclFabric::connect(std::uint32_t rank, const std::vector<std::string>& add
   rank_ = rank;
   ranks_ = static_cast<std::uint32_t>(addresses.size());
   const Id id = parse_id(addresses.at(0));
+  use_collectives({});  // until they are told: newcomers do not know what the others were told
   if (rank != 0) spare_id().give_back(parse_id(address_));
   check(module_.nccl_connect(comm_, id.data(), static_cast<int>(rank), static_cast<int>(ranks_)));
 }
@@ -131,6 +133,10 @@ void NcclFabric::send_to(std::uint32_t rank, std::span<const std::byte> bytes) {
 
 void NcclFabric::receive_from(std::uint32_t rank, std::span<std::byte> bytes) {
   check(module_.nccl_receive(comm_, static_cast<int>(rank), bytes.data(), bytes.size()));
+}
+
+void NcclFabric::use_collectives(const CollectiveTable& table) {
+  if (!table_file_.empty()) write_tuner_file(table_file_, tuner_table_of(table));
 }
 
 std::uint64_t NcclFabric::bytes_sent() const { return module_.nccl_bytes_sent(comm_); }

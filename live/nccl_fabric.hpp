@@ -9,13 +9,16 @@
 #include <vector>
 
 #include "live/cuda/orrery_cuda.h"
-#include "live/fabric.hpp"
+#include "live/joining_fabric.hpp"
+#include "traces/collective.hpp"
 
 namespace orrery::live {
 
 struct NcclOptions {
   int device = 0;
   int max_ctas = 0;  ///< thread blocks NCCL may take of the GPU; 0: as it likes
+  /// What this process's NCCL_TUNER_PLUGIN reads (live/nccl/tuner.cpp); empty: there is none.
+  std::string table_file = {};
 };
 
 /// The module's functions with NCCL loaded; null, with the reason: no module, no driver, no device,
@@ -23,16 +26,16 @@ struct NcclOptions {
 const OrreryCudaTable* find_nccl(const std::string& module_path, std::string& reason,
                                  const std::string& library = "libnccl.so.2");
 
-class NcclFabric : public Fabric {
+class NcclFabric : public JoiningFabric {
  public:
   /// Throws an environment Error where the device or NCCL fails.
   NcclFabric(const OrreryCudaTable& module, const NcclOptions& options);
   ~NcclFabric() override;
 
   /// What the others need to reach this rank, should it be rank 0: "nccl:" and the id.
-  const std::string& address() const { return address_; }
+  const std::string& address() const override { return address_; }
   /// Joins as rank `rank` of as many as there are addresses; returns when all have joined.
-  void connect(std::uint32_t rank, const std::vector<std::string>& addresses);
+  void connect(std::uint32_t rank, const std::vector<std::string>& addresses) override;
 
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t ranks() const override { return ranks_; }
@@ -43,6 +46,11 @@ class NcclFabric : public Fabric {
   std::uint64_t bytes_sent() const override;
   void abort(const std::string& reason) override;
   double round_trip() const override { return 0; }
+
+  /// What collectives from now on are carried out with, through the tuner plugin: between two
+  /// steps, the same table on all ranks; none after connect(). What NCCL has no algorithm for it
+  /// chooses itself.
+  void use_collectives(const CollectiveTable& table) override;
 
   /// Stops what still runs on the GPU after a failure. False: this NCCL cannot.
   bool revoke();
@@ -57,6 +65,7 @@ class NcclFabric : public Fabric {
   const OrreryCudaTable& module_;
   OrreryComm* comm_ = nullptr;
   std::string address_;
+  const std::string table_file_;
   std::uint32_t rank_ = 0, ranks_ = 0;
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "live/cuda_module.hpp"
+#include "live/nccl_fabric.hpp"
 
 namespace orrery::live {
 namespace {
@@ -40,11 +41,12 @@ void check_request(const RunRequest& request) {
     check_fault(request.scenario().faults(i), i);
   }
   if (request.fabric() == "nccl") {
-    const CudaProbe probe = probe_cuda();
-    throw Error(ErrorKind::environment,
-                probe.devices > 0
-                    ? "--fabric nccl: the built-in model trains on CPUs; use --fabric grpc"
-                    : fmt::format("--fabric nccl: {}", probe.reason));
+    std::string reason;
+    if (!find_nccl(cuda_module_path(), reason)) {
+      throw Error(ErrorKind::environment, fmt::format("--fabric nccl: {}", reason));
+    }
+    require(job.model().builtin() == "transformer",
+            "job.model.builtin: with --fabric nccl the model is transformer; others train on CPUs");
   }
 }
 

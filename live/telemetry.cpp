@@ -70,13 +70,21 @@ void Telemetry::take_rank(std::uint32_t rank, Source& source, Nanos now) {
     const double seconds = to_seconds(window);
     const double busy = to_seconds(newest.busy() - before.busy()) / seconds;
     const double rate = (newest.bytes_moved() - before.bytes_moved()) / seconds;
-    devices_.push_back(
-        {.gpu = {rank},
-         .utilization = sample(std::clamp(busy, 0.0, 1.0), Origin::measured),
-         .memory_bandwidth =
-             sample(std::clamp(rate / nominal_bytes_per_second_, 0.0, 1.0), Origin::modelled),
-         .memory_used = {},
-         .power = {}});
+    DeviceSample device{
+        .gpu = {rank},
+        .utilization = sample(std::clamp(busy, 0.0, 1.0), Origin::measured),
+        .memory_bandwidth =
+            sample(std::clamp(rate / nominal_bytes_per_second_, 0.0, 1.0), Origin::modelled),
+        .memory_used = {},
+        .power = {}};
+    // What the driver of a GPU says is better than what follows from the rank's pace.
+    const DeviceReading& gpu = newest.device();
+    const auto measured = [&](double value) { return sample(value, Origin::measured); };
+    if (gpu.has_utilization()) device.utilization = measured(gpu.utilization());
+    if (gpu.has_memory_bandwidth()) device.memory_bandwidth = measured(gpu.memory_bandwidth());
+    if (gpu.has_memory_used()) device.memory_used = measured(gpu.memory_used());
+    if (gpu.has_power()) device.power = measured(gpu.power());
+    devices_.push_back(device);
   }
   if (newest.round_trip() > 0 && newest.round_trip() != before.round_trip()) {
     const auto next = static_cast<std::uint32_t>((rank + 1) % sources_.size());

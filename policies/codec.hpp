@@ -14,6 +14,10 @@ void encode(const Observation& seen, ObservationRecord& out);
 void encode(const Decision& decision, DecisionRecord& out);
 Decision decode(const DecisionRecord& record);
 
+CollectiveTableRecord encode_rules(JobId job, const CollectiveTable& rules);
+/// Throws bad_input for a collective or algorithm that there is none of.
+CollectiveTable decode_rules(const CollectiveTableRecord& record);
+
 /// An observation rebuilt from records: owns what the spans point to, and a World that follows
 /// the recorded events.
 class ObservationReader {

@@ -7,6 +7,30 @@
 
 namespace orrery {
 using namespace codec_detail;
+
+CollectiveTableRecord encode_rules(JobId job, const CollectiveTable& rules) {
+  CollectiveTableRecord out;
+  out.set_job(job.value);
+  for (const CollectiveRule& each : rules) {
+    CollectiveRuleRecord& record = *out.add_rules();
+    record.set_kind(number_of(each.kind));
+    record.set_from_bytes(each.from_bytes);
+    record.set_from_ranks(each.from_ranks);
+    record.set_algorithm(number_of(each.algorithm));
+    record.set_from_nodes(each.from_nodes);
+  }
+  return out;
+}
+
+CollectiveTable decode_rules(const CollectiveTableRecord& record) {
+  CollectiveTable table;
+  for (const CollectiveRuleRecord& each : record.rules()) {
+    table.push_back({collective_kind(each.kind()), each.from_bytes(), each.from_ranks(),
+                     collective_algorithm(each.algorithm()), each.from_nodes()});
+  }
+  return table;
+}
+
 namespace {
 
 struct ActionEncoder {
@@ -45,15 +69,7 @@ struct ActionEncoder {
     out.mutable_prefetch()->set_depth(action.depth);
   }
   void operator()(const SetCollectiveTable& action) const {
-    out.mutable_set_collective_table()->set_job(action.job.value);
-    for (const CollectiveRule& rule : action.rules) {
-      CollectiveRuleRecord& record = *out.mutable_set_collective_table()->add_rules();
-      record.set_kind(number_of(rule.kind));
-      record.set_from_bytes(rule.from_bytes);
-      record.set_from_ranks(rule.from_ranks);
-      record.set_algorithm(number_of(rule.algorithm));
-      record.set_from_nodes(rule.from_nodes);
-    }
+    *out.mutable_set_collective_table() = encode_rules(action.job, action.rules);
   }
   void operator()(const SetCodec& action) const {
     out.mutable_set_codec()->set_job(action.job.value);
@@ -86,12 +102,7 @@ struct ActionEncoder {
 };
 
 Action decode_table(const CollectiveTableRecord& record) {
-  SetCollectiveTable table{.job = {record.job()}, .rules = {}};
-  for (const CollectiveRuleRecord& rule : record.rules()) {
-    table.rules.push_back({collective_kind(rule.kind()), rule.from_bytes(), rule.from_ranks(),
-                           collective_algorithm(rule.algorithm()), rule.from_nodes()});
-  }
-  return table;
+  return SetCollectiveTable{.job = {record.job()}, .rules = decode_rules(record)};
 }
 
 Action decode_codec(const CodecRecord& record) {

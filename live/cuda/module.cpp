@@ -41,7 +41,10 @@ std::string nccl_version(std::string& problem) {
 nlohmann::json describe(int index) {
   cudaDeviceProp device{};
   if (cudaGetDeviceProperties(&device, index) != cudaSuccess) return {{"name", "unreadable"}};
+  char address[32] = "";
+  cudaDeviceGetPCIBusId(address, sizeof address, index);
   return {{"name", device.name},
+          {"pci_address", address},
           {"memory_bytes", static_cast<double>(device.totalGlobalMem)},
           {"multiprocessors", device.multiProcessorCount},
           {"compute_capability", fmt::format("{}.{}", device.major, device.minor)}};

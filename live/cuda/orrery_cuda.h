@@ -44,7 +44,7 @@ typedef struct {
   uint32_t version;
   /* Writes a JSON object: reason (why there is no device; "" if there is one), runtime_version,
      driver_version, nccl_version, devices [{name, memory_bytes, multiprocessors,
-     compute_capability}]. Returns 0, or 1 if it does not fit into `size` bytes. */
+     compute_capability, pci_address}]. Returns 0, or 1 if it does not fit into `size` bytes. */
   int (*probe)(char* json, size_t size);
   /* Null where the module was built without a CUDA compiler. All pointers are host memory; the work
      is done on the device. Return 0, or a cudaError_t. `residual` (count values) and `basis`

@@ -46,6 +46,13 @@ Number number_of(std::string_view word, int line) {
   return value;
 }
 
+constexpr std::string_view kAutomatic = "automatic";
+
+std::string_view print_algorithm(NcclAlgorithm algorithm) {
+  return algorithm == NcclAlgorithm::automatic ? kAutomatic
+                                               : kAlgorithms[static_cast<std::size_t>(algorithm)];
+}
+
 template <class Enum, std::size_t N>
 Enum name_of(std::string_view word, const std::array<std::string_view, N>& names, int line) {
   const auto found = std::find(names.begin(), names.end(), word);
@@ -60,7 +67,9 @@ TunerRule rule_of(const std::vector<std::string_view>& words, int line) {
   TunerRule rule{.collective = name_of<NcclCollective>(words[0], kCollectives, line),
                  .from_bytes = number_of<std::uint64_t>(words[1], line),
                  .from_ranks = number_of<std::uint32_t>(words[2], line),
-                 .algorithm = name_of<NcclAlgorithm>(words[3], kAlgorithms, line),
+                 .algorithm = words[3] == kAutomatic
+                                  ? NcclAlgorithm::automatic
+                                  : name_of<NcclAlgorithm>(words[3], kAlgorithms, line),
                  .protocol = std::nullopt};
   if (words.size() > 4) rule.protocol = name_of<NcclProtocol>(words[4], kProtocols, line);
   if (words.size() > 5) rule.channels = number_of<std::uint32_t>(words[5], line);
@@ -88,7 +97,7 @@ std::string print_tuner_table(const TunerTable& table) {
     for (const TunerRule& rule : section.rules) {
       text += fmt::format("{} {} {} {}", kCollectives[static_cast<std::size_t>(rule.collective)],
                           rule.from_bytes, rule.from_ranks,
-                          kAlgorithms[static_cast<std::size_t>(rule.algorithm)]);
+                          print_algorithm(rule.algorithm));
       if (rule.protocol) {
         text += fmt::format(" {}", kProtocols[static_cast<std::size_t>(*rule.protocol)]);
         if (rule.channels > 0) text += fmt::format(" {}", rule.channels);
@@ -139,6 +148,7 @@ const TunerRule* find_tuner_rule(const TunerTable& table, std::uint64_t call,
 }
 
 bool prefer(const TunerRule& rule, std::span<float> costs, int protocols) {
+  if (rule.algorithm == NcclAlgorithm::automatic) return false;
   const auto width = static_cast<std::size_t>(std::max(protocols, 0));
   const auto row = static_cast<std::size_t>(rule.algorithm) * width;
   if (width == 0 || row + width > costs.size()) return false;  // an NCCL without that algorithm

@@ -26,7 +26,10 @@ namespace orrery::live {
 
 /// Numbers as NCCL has them (nccl_common.h, nccl_tuner.h).
 enum class NcclCollective : int { broadcast, reduce, all_gather, reduce_scatter, all_reduce };
-enum class NcclAlgorithm : int { tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat };
+enum class NcclAlgorithm : int {
+  tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat,
+  automatic = 1000  ///< not NCCL's: as it would choose without a table
+};
 enum class NcclProtocol : int { ll, ll128, simple };
 
 struct TunerRule {

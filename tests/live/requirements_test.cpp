@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
+#include "live/cuda_module.hpp"
+#include "live/nccl_fabric.hpp"
 
 namespace orrery::live {
 namespace {
@@ -58,7 +60,12 @@ TEST(Requirements, NamesTheKeyThatLiveModeCannotRun) {
 }
 
 TEST(Requirements, SaysWhatThisVersionOrMachineDoesNotHave) {
-  expect_refusal([](auto& r) { r.set_fabric("nccl"); }, ErrorKind::environment, "nccl");
+  std::string reason;
+  if (find_nccl(cuda_module_path(), reason)) {
+    expect_refusal([](auto& r) { r.set_fabric("nccl"); }, ErrorKind::bad_input, "transformer");
+  } else {
+    expect_refusal([](auto& r) { r.set_fabric("nccl"); }, ErrorKind::environment, "nccl");
+  }
 }
 
 }  // namespace

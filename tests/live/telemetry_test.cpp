@@ -18,6 +18,22 @@ ProgressSample progress(Nanos elapsed, Nanos busy, double bytes) {
   return out;
 }
 
+TEST(Telemetry, WhatTheDriverOfAGpuMeasuresCountsBeforeWhatThePaceSays) {
+  Telemetry telemetry(1, 1e9);
+  ProgressSample sample = progress(100 * kMs, 50 * kMs, 1e7);
+  sample.mutable_device()->set_utilization(0.9);
+  sample.mutable_device()->set_power(650);
+  telemetry.progress(0, sample, 100 * kMs);
+  telemetry.take(100 * kMs);
+  ASSERT_EQ(telemetry.devices().size(), 1u);
+  const DeviceSample& device = telemetry.devices()[0];
+  EXPECT_EQ(device.utilization.value, 0.9);
+  EXPECT_EQ(device.power.value, 650);
+  EXPECT_EQ(device.power.origin, Origin::measured);
+  EXPECT_EQ(device.memory_bandwidth.origin, Origin::modelled);
+  EXPECT_FALSE(device.memory_used.known());
+}
+
 StepReport report(Nanos compute, Nanos exchange) {
   StepReport out;
   out.set_compute(compute);

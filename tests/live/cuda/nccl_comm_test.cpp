@@ -3,10 +3,14 @@
 #include "live/cuda/nccl_comm.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -216,6 +220,23 @@ TEST_F(NcclFabricTest, AnIdThatWasPublishedInVainIsPublishedAgain) {
   const NcclFabric after(table(), NcclOptions{});
   EXPECT_NE(after.address(), addresses[0]);
   EXPECT_NE(after.address(), addresses[1]);
+}
+
+TEST_F(NcclFabricTest, ATableReachesTheTunersFileAndANewEpochBeginsWithNone) {
+  const std::string path = testing::TempDir() + "orrery_nccl." + std::to_string(getpid());
+  const auto content = [&] {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    NcclFabric fabric(table(), {.table_file = path});
+    fabric.connect(0, {fabric.address()});
+    EXPECT_EQ(content(), "orrery-collectives 1\nfrom 0\n");
+    fabric.use_collectives({{.kind = CollectiveKind::all_reduce,
+                             .algorithm = CollectiveAlgorithm::tree}});
+    EXPECT_EQ(content(), "orrery-collectives 1\nfrom 0\nall_reduce 0 0 tree\n");
+  }
+  std::remove(path.c_str());
 }
 
 TEST_F(NcclFabricTest, AnAddressThatIsNoIdIsRefused) {
