@@ -200,7 +200,12 @@ class Agent {
 
   std::shared_ptr<JoiningFabric> make_fabric(std::uint64_t epoch) const {
     if (gpu_) return gpu_->make_fabric();
-    return std::make_shared<GrpcFabric>(address(epoch), secrets_);
+    auto fresh = std::make_shared<GrpcFabric>(address(epoch), secrets_);
+    if (scenario_.live().has_link_rate()) {  // as if each rank had a machine of its own
+      fresh->set_link_rate(scenario_.live().link_rate());
+      fresh->keep_to_streams();
+    }
+    return fresh;
   }
 
   void link(const Task& task) {

@@ -18,6 +18,7 @@ class CpuDevice : public Device {
   double accumulate(const Batch& batch) override { return model_->accumulate(batch); }
   GatherCount gathered() const override { return model_->gathered(); }
   std::span<float> gradient() override { return model_->gradient(); }
+  std::span<const Tensor> tensors() const override { return model_->tensors(); }
   void update(float scale) override {
     optimizer_.update(model_->parameters(), model_->gradient(), scale);
   }

@@ -61,6 +61,7 @@ class GpuDevice : public Device {
     newest_ = Newest::host;
     return gradient_;
   }
+  std::span<const Tensor> tensors() const override { return network_->tensors(); }
   void update(float scale) override {
     bring_to_device();
     check(module_.transformer_update(model_, adam_rate(learning_rate_, ++steps_), scale));

@@ -23,6 +23,8 @@ class Device {
   virtual GatherCount gathered() const = 0;
   /// The summed gradient, as the fabric reduces it in place.
   virtual std::span<float> gradient() = 0;
+  /// The slices of the gradient, in order, without gaps.
+  virtual std::span<const Tensor> tensors() const = 0;
   /// One optimizer step along gradient x scale.
   virtual void update(float scale) = 0;
   virtual std::string parameters_sha256() const = 0;

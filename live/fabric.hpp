@@ -45,6 +45,8 @@ class Fabric {
   virtual void receive_from(std::uint32_t rank, std::span<std::byte> bytes);
   /// Everything this rank has sent so far, frames of the messages included, bytes.
   virtual std::uint64_t bytes_sent() const { return 0; }
+  /// How long it took to get them out, seconds: what the card and the network make it wait.
+  virtual double seconds_sending() const { return 0; }
   /// Wakes a blocked operation at once and makes this and all later ones throw FabricBroken.
   virtual void abort(const std::string& reason) = 0;
   /// Round trip of the newest small message to the next rank and back, seconds; 0: none yet.

@@ -126,7 +126,7 @@ struct GrpcFabric::Impl : public Links, public Neighbour::Service {
   std::atomic<bool> is_broken = false;
 
   std::atomic<double> round_trip_s{0};
-  std::atomic<std::uint64_t> sent{0};
+  std::atomic<std::uint64_t> sent{0}, sending{0};  ///< bytes; nanoseconds spent on them
   std::atomic<double> link_rate{0};
   SteadyClock::time_point link_free{};
   std::uint64_t pinged = 0;
@@ -289,10 +289,13 @@ void GrpcFabric::Impl::wait_for_turn(std::size_t bytes) {
 
 void GrpcFabric::Impl::write(Stream& stream, const Piece& piece, std::uint32_t to) {
   const std::size_t size = piece.ByteSizeLong() + kMessagePrefix;
+  const std::uint64_t start = clock_nanos();
   wait_for_turn(size);
   throw_if_broken();
   sent += size;
-  if (stream.Write(piece)) return;
+  const bool written = stream.Write(piece);
+  sending += clock_nanos() - start;
+  if (written) return;
   break_links(fmt::format("the link to rank {} is closed", to));
   throw_if_broken();
 }
@@ -344,8 +347,10 @@ bool GrpcFabric::Impl::push(std::uint32_t to, Bell& bell, std::span<const std::b
   const std::span<std::byte> room = ring.free_stretch();
   const std::size_t bytes = std::min({out.size(), room.size(), kSharedPiece});
   if (bytes == 0) return false;
+  const std::uint64_t start = clock_nanos();
   wait_for_turn(bytes);
   std::memcpy(room.data(), out.data(), bytes);
+  sending += clock_nanos() - start;
   out = out.subspan(bytes);
   sent += bytes;
   ring.filled(bytes, out.empty());
@@ -454,6 +459,7 @@ std::uint32_t GrpcFabric::ranks() const { return impl_->ranks; }
 double GrpcFabric::round_trip() const { return impl_->round_trip_s; }
 void GrpcFabric::abort(const std::string& reason) { impl_->break_links(reason); }
 std::uint64_t GrpcFabric::bytes_sent() const { return impl_->sent; }
+double GrpcFabric::seconds_sending() const { return static_cast<double>(impl_->sending) * 1e-9; }
 void GrpcFabric::set_link_rate(double bytes_per_second) { impl_->link_rate = bytes_per_second; }
 void GrpcFabric::use_collectives(const CollectiveTable& table) { impl_->table = table; }
 

@@ -49,6 +49,7 @@ class GrpcFabric : public JoiningFabric {
   void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override;
   /// Messages of streams with their prefix, and bytes through shared memory.
   std::uint64_t bytes_sent() const override;
+  double seconds_sending() const override;
   void abort(const std::string& reason) override;
   double round_trip() const override;
 

@@ -12,6 +12,7 @@
 #include "core/process.hpp"
 #include "live/cuda_module.hpp"
 #include "live/model.hpp"
+#include "live/plan_codecs.hpp"
 #include "live/requirements.hpp"
 #include "live/text.hpp"
 #include "policies/codec.hpp"
@@ -33,6 +34,10 @@ double nominal_traffic(const Job& job) {
          to_seconds(std::max<Nanos>(job.pace().micro_batch(), 1));
 }
 
+std::vector<GradientTensor> tensors_of(const Model& model) {
+  return gradient_tensors(make_network(model.builtin(), Rng(0))->tensors());
+}
+
 const RunRequest& checked(const RunRequest& request) {
   check_request(request);
   return request;
@@ -51,6 +56,7 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       ledger_(micro_batches_of(scenario_.job())),
       statistics_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
+      wire_(tensors_of(scenario_.job().model())),
       checkpoints_(request_, text_),
       faults_(scenario_, ranks_, checkpoints_.first_step()),
       step_(checkpoints_.first_step()),
@@ -68,7 +74,8 @@ LiveBackend::~LiveBackend() = default;
 
 Capabilities LiveBackend::capabilities() const {
   return {.signals = kJobs | kSteps | kDevices | kLinks | kRanks | kCollectives | kMembership,
-          .actions = (on_gpus() ? action_bit(Action{SetCollectiveTable{}}.index()) : 0) |
+          .actions = (on_gpus() ? action_bit(Action{SetCollectiveTable{}}.index())
+                                : action_bit(Action{SetCodec{}}.index())) |
                      action_bit(Action{ShiftMicrobatches{}}.index()) |
                      action_bit(Action{Recover{}}.index()) |
                      action_bit(Action{WakeMe{}}.index())};
@@ -193,8 +200,10 @@ void LiveBackend::take_in(const Incoming& incoming) {
     const ProgressSample& sample = incoming.message->progress();
     if (cpu_at_start_[rank] < 0) cpu_at_start_[rank] = sample.cpu();
     cpu_now_[rank] = sample.cpu();
+    wire_.sent(rank, incoming.life, sample.bytes_sent());
     telemetry_.progress(rank, sample, (incoming.at - start_) / std::chrono::nanoseconds(1));
   } else if (incoming.message->has_step_report()) {
+    wire_.sent(rank, incoming.life, incoming.message->step_report().bytes_sent());
     take_report(rank, incoming.message->step_report());
   } else if (incoming.message->has_shard()) {
     checkpoints_.take(incoming.message->shard());
@@ -236,6 +245,11 @@ void LiveBackend::take_in(const membership::Committed& committed) {
   statistics_.commit(reports, instant);
   telemetry_.step_done(reports, instant);
   ledger_.committed(step_);
+  // In whole numbers they travel in no code, and in twice the bytes.
+  if (!scenario_.live().reproducible()) {
+    wire_.exchanged(world_.jobs()[kJob.value].codecs,
+                    static_cast<std::uint32_t>(crew_->members().size()));
+  }
   failures_.resumed(instant);
   const StepDone done{.job = kJob, .step = step_, .duration = instant - before};
   happen(done);
@@ -270,6 +284,7 @@ void LiveBackend::go_on() {
     first += share.count();
   }
   ensure(first == job.spec.micro_batches, "the members do every micro-batch of the step");
+  set_codecs(job.codecs, plan);
   under_way_ = true;
   crew_->work([&](std::uint32_t rank) {
     plan.set_speed(speed_of(rank));
@@ -385,6 +400,7 @@ void LiveBackend::check_cores(double cores) const {
 
 void LiveBackend::fill(Report& report) {
   statistics_.fill(report);
+  wire_.fill(report);
   report.set_ranks(ranks_);
   report.set_micro_batches_lost(ledger_.lost());
   report.set_micro_batches_repeated(ledger_.repeated());

@@ -19,6 +19,7 @@
 #include "live/run_checkpoints.hpp"
 #include "live/run_statistics.hpp"
 #include "live/telemetry.hpp"
+#include "live/wire_count.hpp"
 #include "policies/worker.hpp"
 
 namespace orrery::live {
@@ -88,6 +89,7 @@ class LiveBackend : public RunBackend {
   Ledger ledger_;
   RunStatistics statistics_;
   Telemetry telemetry_;
+  WireCount wire_;
   RunCheckpoints checkpoints_;
   FaultSchedule faults_;
   FailureRecords failures_;

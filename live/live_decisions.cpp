@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "live/live_backend.hpp"
+#include "live/plan_codecs.hpp"
 
 namespace orrery::live {
 
@@ -36,8 +37,15 @@ void LiveBackend::decide(const Decision& decision) {
   if (const auto* recover = std::get_if<Recover>(&decision.what)) {
     return decide_recovery(decision.number, *recover);
   }
-  const bool shifts = std::holds_alternative<ShiftMicrobatches>(decision.what);
-  if (shifts || (on_gpus() && std::holds_alternative<SetCollectiveTable>(decision.what))) {
+  const auto* codes = std::get_if<SetCodec>(&decision.what);
+  if (codes && scenario_.live().reproducible() && lossy(codes->rules)) {
+    return answer(decision.number, Outcome::rejected,
+                  "live.reproducible: a sum with the same bits on any ranks bears no codes");
+  }
+  // NCCL has tables of collectives and no links for codes between any two ranks, gRPC the reverse.
+  const bool of_fabric =
+      on_gpus() ? std::holds_alternative<SetCollectiveTable>(decision.what) : codes != nullptr;
+  if (of_fabric || std::holds_alternative<ShiftMicrobatches>(decision.what)) {
     return unproposed_.push_back(decision);
   }
   answer(decision.number, Outcome::rejected, "not something that live mode carries out");

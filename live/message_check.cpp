@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/error.hpp"
+#include "policies/compression/gradient_codec.hpp"
 
 namespace orrery::live {
 namespace {
@@ -25,8 +26,10 @@ bool not_negative(std::initializer_list<std::int64_t> durations) {
 }
 
 bool fits(const StepReport& report) {
-  return not_negative({report.duration(), report.compute(), report.work()}) &&
-         std::isfinite(report.loss_sum()) && sane({report.gather_used(), report.gather_read()}) &&
+  return not_negative({report.duration(), report.compute(), report.work(), report.sending()}) &&
+         std::isfinite(report.loss_sum()) &&
+         sane({report.gather_used(), report.gather_read(), report.exchange_bytes(),
+               report.gradient_variance()}) &&
          std::all_of(report.ops().begin(), report.ops().end(), [](const OpDone& op) {
            return OpPhase_IsValid(op.phase()) && op.duration() >= 0 && sane({op.bytes()});
          });
@@ -71,12 +74,21 @@ bool holds(const MemberDirective& said, std::uint32_t rank) {
                      [rank](const Seat& member) { return member.rank() == rank; });
 }
 
+bool possible(const CodecRuleRecord& record) {
+  if (record.codec() > static_cast<std::uint32_t>(Codec::power_sgd)) return false;
+  return record.bucket_class() < kBucketClasses && std::isfinite(record.parameter()) &&
+         objection_to({.codec = static_cast<Codec>(record.codec()),
+                       .parameter = record.parameter()}).empty();
+}
+
 const char* fault_of(const StepPlan& plan, const MemberDirective& said) {
   if (plan.step() != said.committed()) return "a plan of another step";
   if (plan.shares_size() != said.members_size()) return "a plan that does not fit the members";
   std::uint64_t total = 0;
   for (const Share& share : plan.shares()) total += share.count();
   if (total > kMostMicroBatches) return "a plan of too many micro-batches";
+  const bool codes = std::all_of(plan.codecs().begin(), plan.codecs().end(), possible);
+  if (!codes) return "a plan in codes that there are not";
   const bool paced = std::isfinite(plan.speed()) && plan.speed() > 0 && plan.speed() <= kMostSpeed;
   return paced ? nullptr : "a plan without a speed";
 }

@@ -42,6 +42,8 @@ float adam_rate(double learning_rate, std::uint64_t step);
 class Adam {
  public:
   Adam(std::size_t size, double learning_rate);
+  /// From the next update on.
+  void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
   /// parameters -= step along gradient x scale.
   void update(std::span<float> parameters, std::span<const float> gradient, float scale);
   /// Steps and moments as bytes of one fixed size, and back.

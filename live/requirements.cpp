@@ -5,6 +5,8 @@
 #include "core/error.hpp"
 #include "live/cuda_module.hpp"
 #include "live/nccl_fabric.hpp"
+#include "live/plan_codecs.hpp"
+#include "policies/compression/fixed_codec.hpp"
 
 namespace orrery::live {
 namespace {
@@ -21,6 +23,23 @@ void check_fault(const Fault& fault, int index) {
   if (!problem) return;
   throw Error(ErrorKind::bad_input,
               fmt::format("faults[{}]: live mode cannot inject {}", index, problem));
+}
+
+/// A run whose bits do not depend on the ranks, and codes that lose some: not both. Nothing of a
+/// policy's is carried out in mode shadow.
+void check_codes(const RunRequest& request) {
+  const Scenario& scenario = request.scenario();
+  if (!scenario.live().reproducible() || request.mode() == "shadow") return;
+  for (int i = 0; i < scenario.policies_size(); ++i) {
+    FixedCodecParameters given;
+    const bool fixed = scenario.policies(i).name() == "fixed-codec" &&
+                       scenario.policies(i).parameters().UnpackTo(&given);
+    if (!fixed || !lossy(rules_of(given))) continue;
+    throw Error(ErrorKind::bad_input,
+                fmt::format("policies[{}]: fixed-codec's codes lose bits of the gradients, so the "
+                            "run cannot be reproducible: set live.reproducible to false",
+                            i));
+  }
 }
 
 }  // namespace
@@ -40,6 +59,7 @@ void check_request(const RunRequest& request) {
   for (int i = 0; i < request.scenario().faults_size(); ++i) {
     check_fault(request.scenario().faults(i), i);
   }
+  check_codes(request);
   if (request.fabric() == "nccl") {
     std::string reason;
     if (!find_nccl(cuda_module_path(), reason)) {

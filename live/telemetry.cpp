@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace orrery::live {
+namespace {
+
+Sample<double> known(double value, Nanos age, Origin origin = Origin::measured) {
+  return {.value = value, .age = age, .origin = origin};
+}
+
+}  // namespace
 
 Nanos slowest_compute(std::span<const StepReport> reports) {
   Nanos most = 0;
@@ -34,9 +41,16 @@ void Telemetry::step_done(std::span<const StepReport> reports, Nanos now) {
   const Nanos slowest = slowest_compute(reports);
   double bytes = 0;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
-    sources_[rank].wait_s = to_seconds(slowest - reports[rank].compute());
-    sources_[rank].waited_at = now;
-    for (const OpDone& op : reports[rank].ops()) bytes = std::max(bytes, op.bytes());
+    const StepReport& report = reports[rank];
+    Source& source = sources_[rank];
+    source.wait_s = to_seconds(slowest - report.compute());
+    source.waited_at = now;
+    source.exchanged = true;
+    const double sending = to_seconds(report.sending());
+    source.bandwidth = sending > 0 ? report.exchange_bytes() / sending : 0;
+    source.variance.reset();
+    if (report.has_gradient_variance()) source.variance = report.gradient_variance();
+    for (const OpDone& op : report.ops()) bytes = std::max(bytes, op.bytes());
   }
   if (reports.size() == 1) return;
   arriving_.push_back({.job = {},
@@ -59,54 +73,61 @@ void Telemetry::take(Nanos now) {
   }
 }
 
-void Telemetry::take_rank(std::uint32_t rank, Source& source, Nanos now) {
-  const Nanos age = now - source.at;
-  const auto sample = [age](double value, Origin origin) {
-    return Sample<double>{.value = value, .age = age, .origin = origin};
-  };
+void Telemetry::take_device(std::uint32_t rank, const Source& source, Nanos age) {
   const ProgressSample& newest = source.newest;
   const ProgressSample& before = source.taken;
-  if (const Nanos window = newest.elapsed() - before.elapsed(); window > 0) {
-    const double seconds = to_seconds(window);
-    const double busy = to_seconds(newest.busy() - before.busy()) / seconds;
-    const double rate = (newest.bytes_moved() - before.bytes_moved()) / seconds;
-    DeviceSample device{
-        .gpu = {rank},
-        .utilization = sample(std::clamp(busy, 0.0, 1.0), Origin::measured),
-        .memory_bandwidth =
-            sample(std::clamp(rate / nominal_bytes_per_second_, 0.0, 1.0), Origin::modelled),
-        .memory_used = {},
-        .power = {}};
-    // What the driver of a GPU says is better than what follows from the rank's pace.
-    const DeviceReading& gpu = newest.device();
-    const auto measured = [&](double value) { return sample(value, Origin::measured); };
-    if (gpu.has_utilization()) device.utilization = measured(gpu.utilization());
-    if (gpu.has_memory_bandwidth()) device.memory_bandwidth = measured(gpu.memory_bandwidth());
-    if (gpu.has_memory_used()) device.memory_used = measured(gpu.memory_used());
-    if (gpu.has_power()) device.power = measured(gpu.power());
-    devices_.push_back(device);
-  }
-  if (newest.round_trip() > 0 && newest.round_trip() != before.round_trip()) {
-    const auto next = static_cast<std::uint32_t>((rank + 1) % sources_.size());
-    links_.push_back({.from = {rank},
-                      .to = {next},
-                      .latency = sample(to_seconds(newest.round_trip()) / 2, Origin::measured),
-                      .bandwidth = {}});
-  }
+  const Nanos window = newest.elapsed() - before.elapsed();
+  if (window <= 0) return;
+  const double seconds = to_seconds(window);
+  const double busy = to_seconds(newest.busy() - before.busy()) / seconds;
+  const double rate = (newest.bytes_moved() - before.bytes_moved()) / seconds;
+  DeviceSample device{.gpu = {rank},
+                      .utilization = known(std::clamp(busy, 0.0, 1.0), age),
+                      .memory_bandwidth = known(
+                          std::clamp(rate / nominal_bytes_per_second_, 0.0, 1.0), age,
+                          Origin::modelled),
+                      .memory_used = {},
+                      .power = {}};
+  if (newest.memory() > 0) device.memory_used = known(static_cast<double>(newest.memory()), age);
+  // What the driver of a GPU says is better than what follows from the rank's pace and process.
+  const DeviceReading& gpu = newest.device();
+  if (gpu.has_utilization()) device.utilization = known(gpu.utilization(), age);
+  if (gpu.has_memory_bandwidth()) device.memory_bandwidth = known(gpu.memory_bandwidth(), age);
+  if (gpu.has_memory_used()) device.memory_used = known(gpu.memory_used(), age);
+  if (gpu.has_power()) device.power = known(gpu.power(), age);
+  devices_.push_back(device);
+}
+
+void Telemetry::take_link(std::uint32_t rank, const Source& source, Nanos now) {
+  const Nanos trip = source.newest.round_trip();
+  const bool timed = trip > 0 && trip != source.taken.round_trip();
+  const bool measured = source.exchanged && source.bandwidth > 0;
+  if (!timed && !measured) return;
+  const auto next = static_cast<std::uint32_t>((rank + 1) % sources_.size());
+  links_.push_back({.from = {rank}, .to = {next}, .latency = {}, .bandwidth = {}});
+  if (timed) links_.back().latency = known(to_seconds(trip) / 2, now - source.at);
+  if (measured) links_.back().bandwidth = known(source.bandwidth, now - source.waited_at);
+}
+
+void Telemetry::take_rank(std::uint32_t rank, Source& source, Nanos now) {
+  const Nanos age = now - source.at;
+  const ProgressSample& newest = source.newest;
+  take_device(rank, source, age);
+  take_link(rank, source, now);
   RankSample out;
   out.rank = {rank};
   out.step = newest.step();
-  out.micro_batches_done = sample(newest.micro_batches_done(), Origin::measured);
+  out.micro_batches_done = known(newest.micro_batches_done(), age);
   if (newest.micro_batch_time() > 0) {
-    out.micro_batch_time = sample(to_seconds(newest.micro_batch_time()), Origin::measured);
+    out.micro_batch_time = known(to_seconds(newest.micro_batch_time()), age);
   }
-  if (source.waited_at >= 0) {
-    out.wait_time = {
-        .value = source.wait_s, .age = now - source.waited_at, .origin = Origin::measured};
+  if (source.waited_at >= 0) out.wait_time = known(source.wait_s, now - source.waited_at);
+  if (source.exchanged && source.variance) {
+    out.gradient_variance = known(*source.variance, now - source.waited_at);
   }
   ranks_out_.push_back(out);
   source.taken = newest;
-  source.fresh = false;
+  source.fresh = source.exchanged = false;
 }
 
 }  // namespace orrery::live

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "live/control.pb.h"
@@ -34,8 +35,14 @@ class Telemetry {
     bool fresh = false;
     double wait_s = 0;  ///< in the last committed step
     Nanos waited_at = -1;
+    /// Of the last committed step's exchange; 0 and absent: unknown.
+    double bandwidth = 0;
+    std::optional<double> variance;
+    bool exchanged = false;  ///< since the last take()
   };
   void take_rank(std::uint32_t rank, Source& source, Nanos now);
+  void take_device(std::uint32_t rank, const Source& source, Nanos age);
+  void take_link(std::uint32_t rank, const Source& source, Nanos now);
 
   double nominal_bytes_per_second_;
   std::vector<Source> sources_;

@@ -1,7 +1,10 @@
 #include "live/trainer.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -9,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "live/model.hpp"
+#include "live/plan_codecs.hpp"
 
 namespace orrery::live {
 namespace {
@@ -23,6 +27,13 @@ void add_op(StepReport& report, OpPhase phase, std::uint64_t micro_batch, Nanos 
   op.set_bytes(bytes);
 }
 
+/// Memory of this process; 0 where the system does not say.
+std::uint64_t resident_bytes() {
+  std::uint64_t whole = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> whole >> resident;
+  return resident * static_cast<std::uint64_t>(getpagesize());
+}
+
 }  // namespace
 
 struct Trainer::Marks {
@@ -30,11 +41,35 @@ struct Trainer::Marks {
   Nanos now() const { return since(start); }
 };
 
+/// From a step's beginning to its end, whichever: nothing of it goes on beside the next one.
+struct Trainer::Sending {
+  explicit Sending(Trainer& of)
+      : trainer(of), from(of.fabric_->bytes_sent()), seconds(of.fabric_->seconds_sending()) {
+    const std::scoped_lock lock(trainer.mutex_);
+    trainer.sent_from_ = from;
+  }
+  ~Sending() {
+    trainer.exchange_.cancel();
+    const std::scoped_lock lock(trainer.mutex_);
+    trainer.sent_ += bytes();
+    trainer.sent_from_.reset();
+  }
+  Sending(const Sending&) = delete;
+  Sending& operator=(const Sending&) = delete;
+  std::uint64_t bytes() const { return trainer.fabric_->bytes_sent() - from; }
+  Nanos duration() const { return to_nanos(trainer.fabric_->seconds_sending() - seconds); }
+
+  Trainer& trainer;
+  const std::uint64_t from;
+  const double seconds;
+};
+
 Trainer::Trainer(const Scenario& scenario, const Text& text, Device& device)
     : scenario_(scenario),
       cost_(builtin_cost(scenario.job().model().builtin(), scenario.job().sequence_length())),
       text_(text),
-      device_(device) {
+      device_(device),
+      exchange_(gradient_tensors(device.tensors()), scenario.job().bucket()) {
   if (scenario.live().reproducible()) sum_.emplace(device_.gradient().size());
 }
 
@@ -91,6 +126,8 @@ ProgressSample Trainer::snapshot() {
   ProgressSample sample = progress_;
   sample.set_cpu(process_cpu());
   sample.set_elapsed(since(born_));
+  sample.set_memory(resident_bytes());
+  sample.set_bytes_sent(sent_ + (sent_from_ ? fabric_->bytes_sent() - *sent_from_ : 0));
   if (fabric_) sample.set_round_trip(to_nanos(fabric_->round_trip()));
   if (!computing_) return sample;
   const Nanos spent = since(micro_batch_start_);
@@ -125,6 +162,7 @@ double Trainer::compute(const StepPlan& plan, const Share& share, Marks& marks,
     loss += micro_batch(plan.step(), share.first() + i);
     if (sum_) sum_->add(device_.gradient());
     report.set_work(report.work() + thread_cpu() - cpu_before);
+    if (i + 1 == share.count()) start_exchange(plan, deadline(i + 1), cost);
     wait_until(deadline(i + 1));
     end_micro_batch();
     add_op(report, COMPUTE, share.first() + i, start, marks.now(), 0);
@@ -143,11 +181,29 @@ void Trainer::check_pace(const StepReport& report, Nanos allowed) const {
                           to_seconds(allowed) * 1e3));
 }
 
+/// The gradient is whole before its pace is over: codes are sent as the backward pass, two thirds
+/// of a micro-batch of this cost, would have released them.
+void Trainer::start_exchange(const StepPlan& plan, Clock::time_point deadline, double cost) {
+  if (sum_ || !lossy(codecs_) || !scenario_.job().overlap()) return;
+  const auto backward = std::chrono::nanoseconds(static_cast<Nanos>(cost * 2 / 3));
+  const auto begin = std::max(Clock::now(), deadline - backward);
+  exchange_.start(*fabric_, {plan.step(), plan.epoch(), codecs_}, device_.gradient(), begin,
+                  std::max(begin, deadline));
+  beside_ = true;
+}
+
 /// Sums the gradients of all ranks into the device's.
-void Trainer::exchange() {
-  if (!sum_) return fabric_->all_reduce(device_.gradient());
-  fabric_->all_reduce_integers(sum_->units());
-  sum_->store(device_.gradient());
+void Trainer::exchange(const StepPlan& plan) {
+  if (sum_) {
+    fabric_->all_reduce_integers(sum_->units());
+    return sum_->store(device_.gradient());
+  }
+  if (std::exchange(beside_, false)) {
+    exchange_.finish();
+  } else {
+    exchange_.reduce(*fabric_, {plan.step(), plan.epoch(), codecs_}, device_.gradient());
+  }
+  if (fabric_->ranks() > 1) report_.set_gradient_variance(exchange_.gradient_variance());
 }
 
 StepReport Trainer::run_step(const StepPlan& plan) {
@@ -160,7 +216,11 @@ StepReport Trainer::run_step(const StepPlan& plan) {
     progress_.set_step(plan.step());
     progress_.set_micro_batches_done(0);
   }
+  codecs_ = codecs_of(plan);
+  ensure(!sum_ || !lossy(codecs_), "a reproducible sum is not coded");
+  beside_ = false;
   Marks marks;
+  const Sending sending(*this);
   if (update_ > 0) add_op(report_, OPTIMIZER, 0, -std::exchange(update_, 0), 0, 0);
   device_.zero_gradient();
   if (sum_) sum_->clear();
@@ -171,8 +231,11 @@ StepReport Trainer::run_step(const StepPlan& plan) {
   report_.set_gather_used(device_.gathered().used - before.used);
   report_.set_gather_read(device_.gathered().read - before.read);
   report_.set_predictions(std::uint64_t{share.count()} * job.micro_batch() * job.sequence_length());
-  exchange();
+  exchange(plan);
   report_.set_duration(marks.now());
+  report_.set_exchange_bytes(static_cast<double>(sending.bytes()));
+  report_.set_sending(sending.duration());
+  report_.set_bytes_sent(sent_ + sending.bytes());
   add_op(report_, GRADIENT, 0, report_.compute(), report_.duration(),
          static_cast<double>(sum_ ? sum_->units().size_bytes() : device_.gradient().size_bytes()));
   predictions_ = 0;
@@ -190,6 +253,7 @@ void Trainer::apply() {
 StepReport Trainer::abandoned() const {
   StepReport report = report_;
   report.set_abandoned(true);
+  report.set_bytes_sent(sent_);
   return report;
 }
 

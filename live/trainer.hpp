@@ -1,5 +1,6 @@
-// The step loop of one rank: micro-batches on a device, paced; the gradient exchange; and, once the
-// step is final, the update. Emits one StepReport with its operations per step, whatever the
+// The step loop of one rank: micro-batches on a device, paced; the gradient exchange, beside the last
+// micro-batch's backward pass where the plan has codes for it; and, once the step is final, the
+// update. Emits one StepReport with its operations per step, whatever the
 // device. One thread calls it, but snapshot(), interrupt() and stop() may be called by any.
 #pragma once
 
@@ -13,6 +14,7 @@
 #include "live/device.hpp"
 #include "live/fabric.hpp"
 #include "live/fixed_point.hpp"
+#include "live/gradient_exchange.hpp"
 #include "live/host_clock.hpp"
 #include "live/text.hpp"
 #include "traces/model.hpp"
@@ -51,9 +53,11 @@ class Trainer {
   void stop();
 
  private:
-  struct Marks;  // instants of the step under way
+  struct Marks;    // instants of the step under way
+  struct Sending;  // counts what the step sends
   double compute(const StepPlan& plan, const Share& share, Marks& marks, StepReport& report);
-  void exchange();
+  void start_exchange(const StepPlan& plan, Clock::time_point deadline, double cost);
+  void exchange(const StepPlan& plan);
   double micro_batch(Step step, std::uint64_t id);
   void wait_until(Clock::time_point deadline);
   void begin_micro_batch(Clock::time_point start, Clock::time_point deadline);
@@ -64,7 +68,10 @@ class Trainer {
   const BuiltinCost cost_;
   const Text& text_;
   Device& device_;
-  std::optional<FixedPointSum> sum_;  ///< where the reduction is reproducible
+  std::optional<FixedPointSum> sum_;  ///< where the reduction is reproducible; else:
+  GradientExchange exchange_;
+  std::vector<CodecRule> codecs_;     ///< of the step under way
+  bool beside_ = false;               ///< its exchange was started beside the computation
   StepReport report_;                 ///< of the step under way
   double predictions_ = 0;            ///< of all ranks in the last step
   Nanos update_ = 0;                  ///< how long the last update took
@@ -74,6 +81,8 @@ class Trainer {
   std::shared_ptr<Fabric> fabric_;
   bool stopped_ = false, interrupted_ = false;
   ProgressSample progress_;
+  std::uint64_t sent_ = 0;                  ///< for gradients, by earlier steps
+  std::optional<std::uint64_t> sent_from_;  ///< the fabric's count as the step under way began
   bool computing_ = false;
   const Clock::time_point born_ = Clock::now();
   Clock::time_point micro_batch_start_, micro_batch_deadline_;

@@ -40,10 +40,33 @@ double median(std::vector<double> values) {
   return values.empty() ? 0 : values[values.size() / 2];
 }
 
+constexpr std::size_t kBlock = 2048, kHeldOutOf = 8;  // every eighth block of the text
+
+struct SplitText {
+  Text training;
+  std::vector<std::uint8_t> held_out;  ///< whole sequences
+  std::size_t sequences = 0;
+};
+
+SplitText split(const Text& text, std::size_t length) {
+  const auto& bytes = text.bytes();
+  std::vector<std::uint8_t> training, held_out;
+  for (std::size_t begin = 0; begin < bytes.size(); begin += kBlock) {
+    const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(begin);
+    const std::size_t size = std::min(kBlock, bytes.size() - begin);
+    const bool out = begin / kBlock % kHeldOutOf == kHeldOutOf - 1;
+    auto& into = out ? held_out : training;
+    into.insert(into.end(), from, from + static_cast<std::ptrdiff_t>(out ? size / length * length
+                                                                        : size));
+  }
+  const std::size_t sequences = held_out.size() / length;
+  return {Text(std::move(training)), std::move(held_out), sequences};
+}
+
 /// One rank of a training run.
 class Trainee {
  public:
-  Trainee(const Study& study, const Text& text, std::uint64_t seed, GrpcFabric& fabric)
+  Trainee(const Study& study, const SplitText& text, std::uint64_t seed, GrpcFabric& fabric)
       : study_(study),
         text_(text),
         seed_(seed),
@@ -52,73 +75,80 @@ class Trainee {
         optimizer_(network_->parameters().size(), study.learning_rate),
         exchange_(gradient_tensors(network_->tensors()), 1e9) {}
 
-  /// Returns this rank's summed loss.
-  double step(Step step, std::span<const CodecRule> rules) {
+  void step(Step step, std::span<const CodecRule> rules) {
     const std::size_t length =
         study_.length + builtin_cost(study_.builtin, study_.length).context;
     const std::vector<std::uint8_t> bytes =
-        text_.sample(seed_, step, fabric_.rank(), study_.sequences, length);
+        text_.training.sample(seed_, step, fabric_.rank(), study_.sequences, length);
     network_->zero_gradient();
-    const double loss = network_->accumulate({.bytes = bytes, .sequences = study_.sequences});
+    network_->accumulate({.bytes = bytes, .sequences = study_.sequences});
     const bool warm = step >= study_.warm_up;
-    const auto start = std::chrono::steady_clock::now();
     const std::span<const CodecRule> now = warm ? rules : std::span<const CodecRule>{};
     exchange_.reduce(fabric_, {step, 0, now}, network_->gradient());
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    times_.push_back(took.count());
+    const double left = 1 - static_cast<double>(step) / static_cast<double>(study_.steps);
+    optimizer_.set_learning_rate(study_.learning_rate * left);
     const double predictions = double(fabric_.ranks()) * study_.sequences * study_.length;
     optimizer_.update(network_->parameters(), network_->gradient(),
                       static_cast<float>(1 / predictions));
-    return loss;
   }
-  double exchange_time() const { return median(times_); }
+  /// Nats a byte of what nobody trains on.
+  double held_out_loss() const {
+    const double loss =
+        network_->loss({.bytes = text_.held_out, .sequences = text_.sequences});
+    return loss / (static_cast<double>(text_.sequences) * study_.length);
+  }
   std::string hash() const { return parameters_sha256(*network_); }
 
  private:
   const Study& study_;
-  const Text& text_;
+  const SplitText& text_;
   const std::uint64_t seed_;
   GrpcFabric& fabric_;
   std::unique_ptr<Network<float>> network_;
   Adam optimizer_;
   GradientExchange exchange_;
-  std::vector<double> times_;
 };
 
 }  // namespace
 
 StudyRun train(const Study& study, const std::vector<CodecRule>& rules, std::uint64_t seed) {
-  const Text text = Text::load(study.text);
+  const std::size_t context = builtin_cost(study.builtin, study.length).context;
+  const SplitText text = split(Text::load(study.text), study.length + context);
   StudyRun run;
   std::vector<std::string> hashes(study.ranks);
-  std::vector<std::vector<double>> losses(study.ranks);
+  std::vector<std::uint64_t> sent(study.ranks);
   on_ranks(study.ranks, 0, [&](GrpcFabric& fabric) {
     Trainee trainee(study, text, seed, fabric);
     for (Step step = 0; step < study.steps; ++step) {
-      losses[fabric.rank()].push_back(trainee.step(step, rules));
+      trainee.step(step, rules);
+      if (step + 2 == study.steps) sent[fabric.rank()] = fabric.bytes_sent();
     }
+    sent[fabric.rank()] = fabric.bytes_sent() - sent[fabric.rank()];  // of the last step
     hashes[fabric.rank()] = trainee.hash();
-    if (fabric.rank() != 0) return;
-    run.bytes = static_cast<double>(fabric.bytes_sent()) / static_cast<double>(study.steps);
-    run.exchange_s = trainee.exchange_time();
+    if (fabric.rank() == 0) run.final_loss = trainee.held_out_loss();
   });
+  for (const std::uint64_t bytes : sent) run.bytes += static_cast<double>(bytes);
   run.equal = std::all_of(hashes.begin(), hashes.end(),
                           [&](const std::string& hash) { return hash == hashes[0]; });
-  const std::size_t last = std::max<std::size_t>(study.steps / 10, 1);
-  for (const auto& of_rank : losses) {
-    for (std::size_t i = of_rank.size() - last; i < of_rank.size(); ++i) {
-      run.final_loss += of_rank[i];
-    }
-  }
-  run.final_loss /= static_cast<double>(last) * study.ranks * study.sequences * study.length;
   return run;
 }
 
-double exchange_seconds(std::uint32_t ranks, std::size_t count, const std::vector<CodecRule>& rules,
-                        double bytes_per_second, int repeats) {
+std::vector<GradientTensor> model_tensors(const Study& study) {
+  return gradient_tensors(make_network(study.builtin, Rng(0))->tensors());
+}
+
+std::vector<GradientTensor> square_tensor(std::size_t count) {
+  const MatrixShape shape = matrix_shape(count);
+  return {{.offset = 0, .rows = shape.rows, .columns = shape.columns}};
+}
+
+double exchange_seconds(std::uint32_t ranks, const std::vector<GradientTensor>& tensors,
+                        const std::vector<CodecRule>& rules, double bytes_per_second,
+                        int repeats) {
   std::vector<double> times;
+  const std::size_t count = tensors.back().offset + tensors.back().size();
   on_ranks(ranks, bytes_per_second, [&](GrpcFabric& fabric) {
-    GradientExchange exchange({{.offset = 0, .rows = count, .columns = 1}}, 1e12);
+    GradientExchange exchange(tensors, 1e12);
     Rng rng(fabric.rank());
     std::vector<float> fresh(count), values;
     for (float& value : fresh) value = static_cast<float>(rng.uniform() - 0.5);

@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "live/cuda_module.hpp"
 #include "live/nccl_fabric.hpp"
+#include "policies/parameters.pb.h"
 
 namespace orrery::live {
 namespace {
@@ -57,6 +58,34 @@ TEST(Requirements, NamesTheKeyThatLiveModeCannotRun) {
   expect_refusal([&](auto& r) { fault(r)->set_at_time(5); }, kBad, "faults[0]");
   expect_refusal([&](auto& r) { fault(r)->set_link_slow(5); }, kBad, "link_slow");
   expect_refusal([&](auto& r) { fault(r)->set_link_down(true); }, kBad, "link_down");
+}
+
+/// With fixed-codec in this code for matrices.
+void add_codec(RunRequest& request, const std::string& codec) {
+  FixedCodecParameters codes;
+  FixedCodecParameters::Rule& line = *codes.add_rules();
+  line.set_bucket_class("matrices");
+  line.set_codec(codec);
+  PolicySpec& policy = *request.mutable_scenario()->add_policies();
+  policy.set_name("fixed-codec");
+  policy.mutable_parameters()->PackFrom(codes);
+  request.mutable_scenario()->mutable_live()->set_reproducible(true);
+}
+
+TEST(Requirements, AReproducibleRunBearsNoLossyCodes) {
+  expect_refusal([](auto& r) { add_codec(r, "int4"); }, ErrorKind::bad_input,
+                 "policies[0]: fixed-codec");
+  expect_refusal([](auto& r) { add_codec(r, "bf16"); }, ErrorKind::bad_input,
+                 "set live.reproducible to false");
+  RunRequest request = runnable();
+  add_codec(request, "none");
+  EXPECT_NO_THROW(check_request(request));
+  add_codec(request, "int8");
+  request.set_mode("shadow");  // decides, but nothing is carried out
+  EXPECT_NO_THROW(check_request(request));
+  request.set_mode("drive");
+  request.mutable_scenario()->mutable_live()->set_reproducible(false);
+  EXPECT_NO_THROW(check_request(request));
 }
 
 TEST(Requirements, SaysWhatThisVersionOrMachineDoesNotHave) {

@@ -111,5 +111,30 @@ TEST(Telemetry, ACommittedStepTellsWhoWaitedAndWhatTheExchangeTook) {
   EXPECT_EQ(telemetry.collectives()[0].bytes, 1024);
 }
 
+TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
+  Telemetry telemetry(2, 1000);
+  std::vector<StepReport> reports{report(100 * kMs, 50 * kMs), report(100 * kMs, 50 * kMs)};
+  reports[1].set_exchange_bytes(4e6);
+  reports[1].set_sending(20 * kMs);
+  reports[1].set_gradient_variance(2.5);
+  telemetry.step_done(reports, 310 * kMs);
+  ProgressSample sample = progress(10 * kMs, 0, 0);
+  sample.set_memory(123);
+  for (const std::uint32_t rank : {0u, 1u}) telemetry.progress(rank, sample, 320 * kMs);
+  telemetry.take(320 * kMs);
+  ASSERT_EQ(telemetry.links().size(), 1u) << "rank 0 has sent nothing";
+  EXPECT_EQ(telemetry.links()[0].from.value, 1u);
+  EXPECT_DOUBLE_EQ(telemetry.links()[0].bandwidth.value, 4e6 / 0.020);
+  EXPECT_EQ(telemetry.links()[0].bandwidth.age, 10 * kMs);
+  EXPECT_FALSE(telemetry.links()[0].latency.known());
+  EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.known());
+  EXPECT_EQ(telemetry.ranks()[1].gradient_variance.value, 2.5);
+  EXPECT_EQ(telemetry.devices()[1].memory_used.value, 123);
+  telemetry.progress(1, sample, 330 * kMs);
+  telemetry.take(330 * kMs);
+  EXPECT_TRUE(telemetry.links().empty()) << "no exchange since";
+  EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.known());
+}
+
 }  // namespace
 }  // namespace orrery::live

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "live/grpc_fabric.hpp"
+#include "live/plan_codecs.hpp"
 #include "live/run_folder.hpp"
 #include "traces/model.hpp"
 
@@ -200,10 +201,17 @@ TEST(Trainer, TrainsTheTransformerToo) {
   EXPECT_LT(last, 0.7 * first);
 }
 
-/// Ranks in this process that train ten steps of four micro-batches; the hash of each. Rank 0 does
-/// `first` of them, and with one rank all.
-std::vector<std::string> train_together(std::uint32_t ranks, std::uint32_t first,
-                                        const Scenario& job, bool newcomer = false) {
+struct Together {
+  std::uint32_t first = 4;  ///< micro-batches of rank 0; with one rank it does all
+  bool newcomer = false;    ///< rank 0 begins with other parameters
+  std::vector<CodecRule> codecs = {};  ///< from step 2 on
+  std::uint64_t* sent = nullptr;       ///< by rank 0
+};
+
+/// Ranks in this process that train ten steps of four micro-batches; the hash of each.
+std::vector<std::string> train_together(std::uint32_t ranks, const Scenario& job,
+                                        const Together& how) {
+  const auto& [first, newcomer, codecs, sent] = how;
   const RunFolder folder;
   std::vector<std::string> addresses;
   std::vector<std::shared_ptr<GrpcFabric>> fabrics;
@@ -227,9 +235,11 @@ std::vector<std::string> train_together(std::uint32_t ranks, std::uint32_t first
         share.set_first(other == 1 ? first : 4);
         share.set_count(other == 1 ? 4 - first : 0);
       }
+      if (step >= 2) set_codecs(codecs, all);
       trainer.run_step(all);
       trainer.apply();
     }
+    if (sent && rank == 0) *sent = trainer.snapshot().bytes_sent();
     hashes[rank] = device->parameters_sha256();
   };
   std::vector<std::jthread> threads;
@@ -242,25 +252,64 @@ std::vector<std::string> train_together(std::uint32_t ranks, std::uint32_t first
 TEST(Trainer, AReproducibleSumDoesNotDependOnWhoComputedIt) {
   Scenario job = scenario(10 * kMs);
   job.mutable_live()->set_reproducible(true);
-  const std::string alone = train_together(1, 4, job)[0];
+  const std::string alone = train_together(1, job, {})[0];
   for (const std::uint32_t ranks : {2u, 3u}) {
     for (const std::uint32_t first : {3u, 1u}) {
-      for (const std::string& hash : train_together(ranks, first, job)) EXPECT_EQ(hash, alone);
+      for (const std::string& hash : train_together(ranks, job, {first})) EXPECT_EQ(hash, alone);
     }
   }
 }
 
 TEST(Trainer, AnyOtherSumIsEqualOnAllRanksOfARun) {
-  const auto hashes = train_together(2, 3, scenario(10 * kMs));
+  const auto hashes = train_together(2, scenario(10 * kMs), {3});
   EXPECT_EQ(hashes[0], hashes[1]);
 }
 
 TEST(Trainer, ANewcomerTakesTheStateOfAPeer) {
   Scenario job = scenario(10 * kMs);
   job.mutable_live()->set_reproducible(true);
-  const auto hashes = train_together(2, 3, job, true);
+  const auto hashes = train_together(2, job, {3, true});
   EXPECT_EQ(hashes[0], hashes[1]);
-  EXPECT_EQ(hashes[0], train_together(1, 4, job)[0]);
+  EXPECT_EQ(hashes[0], train_together(1, job, {})[0]);
+}
+
+TEST(Trainer, CodesOfThePlanSendFewerBytesAndLeaveAllRanksEqual) {
+  std::uint64_t plain = 0, coded = 0, beside = 0;
+  Scenario job = scenario(20 * kMs);
+  const std::vector<CodecRule> int4 = {{.codec = Codec::int4}};
+  const std::string as_it_is = train_together(2, job, {.first = 2, .sent = &plain})[0];
+  const auto apart = train_together(2, job, {.first = 2, .codecs = int4, .sent = &coded});
+  EXPECT_EQ(apart[0], apart[1]);
+  EXPECT_NE(apart[0], as_it_is);
+  EXPECT_NEAR(static_cast<double>(coded), (0.2 + 0.8 * 9 / 64) * static_cast<double>(plain),
+              0.02 * static_cast<double>(plain));
+  // Beside the backward pass: other timing, the same bits.
+  job.mutable_job()->set_overlap(true);
+  const auto hidden = train_together(2, job, {.first = 2, .codecs = int4, .sent = &beside});
+  EXPECT_EQ(hidden, apart);
+  EXPECT_EQ(beside, coded);
+}
+
+TEST(Trainer, AnInterruptedExchangeIsGivenUpAndTheStepDoneAgainInTheSameCodes) {
+  Scenario job = scenario(3'600'000 * kMs);  // an hour: the exchange begins, the step never ends
+  job.mutable_job()->set_overlap(true);
+  const Text bytes = text();
+  const auto device = make_cpu_device(1, 0.003);
+  Trainer trainer(job, bytes, *device);
+  trainer.use(std::make_shared<LonelyFabric>());
+  StepPlan coded = plan(0, 1, 1.0);
+  set_codecs(std::vector<CodecRule>{{.codec = Codec::int4}}, coded);
+  {
+    std::jthread stopper([&] {
+      while (trainer.snapshot().micro_batches_done() == 0) std::this_thread::yield();
+      trainer.interrupt();
+    });
+    EXPECT_THROW(trainer.run_step(coded), Stopped);
+  }
+  trainer.resume();
+  coded.set_speed(1e9);
+  coded.mutable_shares(0)->set_count(0);
+  EXPECT_EQ(trainer.run_step(coded).step(), 0u);
 }
 
 }  // namespace

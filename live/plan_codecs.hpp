@@ -1,0 +1,19 @@
+// The codes of a step on their way from the controller to the ranks. Pure functions, thread-safe.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "live/control.pb.h"
+#include "policies/compression/gradient_codec.hpp"
+
+namespace orrery::live {
+
+void set_codecs(std::span<const CodecRule> rules, StepPlan& plan);
+/// Throws an internal Error for a code that is none.
+std::vector<CodecRule> codecs_of(const StepPlan& plan);
+
+/// Some bucket's sum is not that of its gradients, bit for bit.
+bool lossy(std::span<const CodecRule> rules);
+
+}  // namespace orrery::live
