@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -203,7 +204,8 @@ void Trainer::exchange(const StepPlan& plan) {
   } else {
     exchange_.reduce(*fabric_, {plan.step(), plan.epoch(), codecs_}, device_.gradient());
   }
-  if (fabric_->ranks() > 1) report_.set_gradient_variance(exchange_.gradient_variance());
+  const double variance = exchange_.gradient_variance();
+  if (fabric_->ranks() > 1 && std::isfinite(variance)) report_.set_gradient_variance(variance);
 }
 
 StepReport Trainer::run_step(const StepPlan& plan) {

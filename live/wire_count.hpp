@@ -1,5 +1,5 @@
-// What a run's gradients were on the wire: bytes as the ranks' sockets count them, and the codes they
-// travelled in. Fed by the live backend; one thread.
+// What a run's gradients were on the wire: bytes as the ranks' sockets count them, and the codes
+// they travelled in. Fed by the live backend; one thread.
 #pragma once
 
 #include <cstdint>

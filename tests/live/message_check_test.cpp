@@ -133,6 +133,19 @@ TEST_F(Order, HasAPlanThatFitsStepMembersAndPace) {
   said().mutable_plan()->set_speed(1);
   said().mutable_plan()->mutable_shares(0)->set_count(4'000'000'000);
   EXPECT_TRUE(refused());
+  said().mutable_plan()->mutable_shares(0)->set_count(1);
+  CodecRuleRecord& code = *said().mutable_plan()->add_codecs();
+  code.set_codec(static_cast<std::uint32_t>(Codec::int4));
+  EXPECT_FALSE(refused());
+  code.set_parameter(7);
+  EXPECT_TRUE(refused());
+  code.set_parameter(0);
+  code.set_codec(7);
+  EXPECT_TRUE(refused());
+  code.set_codec(0);
+  code.set_bucket_class(kBucketClasses);
+  EXPECT_TRUE(refused());
+  said().mutable_plan()->clear_codecs();
   said().mutable_plan()->mutable_shares()->RemoveLast();
   EXPECT_TRUE(refused());
   said().set_work(false);  // then nobody looks at the plan
