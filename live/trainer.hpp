@@ -1,6 +1,6 @@
 // The step loop of one rank: micro-batches on a device, paced; the gradient exchange, beside the
-// last micro-batch's backward pass where the plan has codes for it; and, once the step is final, the
-// update. Emits one StepReport with its operations per step, whatever the
+// last micro-batch's backward pass where the plan has codes for it; and, once the step is final,
+// the update. Emits one StepReport with its operations per step, whatever the
 // device. One thread calls it, but snapshot(), interrupt() and stop() may be called by any.
 #pragma once
 

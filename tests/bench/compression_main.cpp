@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <thread>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -47,6 +48,7 @@ struct Row {
   std::string name;
   double low = 1e300, high = 0, mean = 0, bytes = 0;
   bool equal = true;
+  std::vector<double> losses = {};  ///< by seed
   std::array<double, kRates.size()> small{}, large{};  ///< seconds
 };
 
@@ -63,6 +65,7 @@ Row losses_of(const Study& study, const Case& one, int seeds) {
     row.high = std::max(row.high, run.final_loss);
     row.mean += run.final_loss / seeds;
     row.bytes = run.bytes;
+    row.losses.push_back(run.final_loss);
     row.equal &= run.equal;
     fmt::print(stderr, "{}, seed {}: {:.4f} nats\n", one.name, seed, run.final_loss);
   }
@@ -78,6 +81,12 @@ void measure_times(const Study& study, const Case& one, Row& row) {
   fmt::print(stderr, "{}: timed\n", one.name);
 }
 
+/// Programs that wanted to run, in the mean over the last minute.
+double load() {
+  double one = 0;
+  return getloadavg(&one, 1) == 1 ? one : 0;
+}
+
 void print_head(const Study& study, int seeds) {
   fmt::print("# Gradient codes: bytes, losses, times\n\nWritten by `./dev bench compression` on "
              "{:%Y-%m-%d}. The built-in `{}` is trained on {} ranks\nfor {} steps, {} of them "
@@ -85,9 +94,11 @@ void print_head(const Study& study, int seeds) {
              "(ARCHITECTURE.md) (decision 24). A seed chooses the initial parameters and the order "
              "of the\ntext; the final loss is that of the final parameters over an eighth of the "
              "text that no run trains\non. Biases and norms travel as fp32. Ranks are threads of "
-             "one process on two cores or more; bytes are\ncounted at their gRPC sockets.\n\n",
+             "one process that talk by sockets as if\neach had a machine of its own; bytes are "
+             "counted there. Load average at the start: {:.1f} on {} cores;\nabove 0.5, times "
+             "without a shaped link are too long.\n\n",
              fmt::gmtime(std::time(nullptr)), study.builtin, study.ranks, study.steps,
-             study.warm_up);
+             study.warm_up, load(), std::thread::hardware_concurrency());
   fmt::print("## Spread of {} uncompressed seeds\n\n", seeds);
   std::fflush(stdout);
 }
@@ -99,16 +110,25 @@ void print_spread(const Row& plain) {
   std::fflush(stdout);
 }
 
+/// Mean over the seeds of how much the loss exceeds that of the same seed without a code.
+double paired(const Row& row, const Row& plain) {
+  double sum = 0;
+  for (std::size_t i = 0; i < row.losses.size(); ++i) sum += row.losses[i] / plain.losses[i] - 1;
+  return sum / static_cast<double>(row.losses.size());
+}
+
 void print_losses(const std::vector<Row>& rows, int seeds) {
   fmt::print("## Bytes and losses\n\nBytes that all ranks together send in a step; loss over {} "
-             "seeds. Inside: the mean lies among the\nuncompressed seeds. Equal: all ranks end "
-             "with the same bits.\n\n| codec | bytes | against bf16 | final loss, mean (low to "
-             "high) | inside | equal |\n|---|---|---|---|---|---|\n",
+             "seeds. Inside: the mean lies among the\nuncompressed seeds. Same seed: the mean of "
+             "the loss over that of the same seed without one.\nEqual: all ranks end with the same "
+             "bits.\n\n| codec | bytes | against bf16 | final loss, mean (low to high) | inside | "
+             "same seed | equal |\n|---|---|---|---|---|---|---|\n",
              seeds);
   for (const Row& row : rows) {
-    fmt::print("| {} | {:.0f} | {:+.1f}% | {:.4f} ({:.4f} to {:.4f}) | {} | {} |\n", row.name,
-               row.bytes, 100 * (row.bytes / rows[1].bytes - 1), row.mean, row.low, row.high,
-               inside(row, rows[0]) ? "yes" : "**no**", row.equal ? "yes" : "no");
+    fmt::print("| {} | {:.0f} | {:+.1f}% | {:.4f} ({:.4f} to {:.4f}) | {} | {:+.2f}% | {} |\n",
+               row.name, row.bytes, 100 * (row.bytes / rows[1].bytes - 1), row.mean, row.low,
+               row.high, inside(row, rows[0]) ? "yes" : "**no**", 100 * paired(row, rows[0]),
+               row.equal ? "yes" : "no");
   }
 }
 

@@ -16,7 +16,7 @@
 namespace orrery::live {
 namespace {
 
-/// Ranks as threads of this process, over real sockets.
+/// Ranks as threads of this process, over real sockets, as if each had a machine of its own.
 void on_ranks(std::uint32_t ranks, double bytes_per_second,
               const std::function<void(GrpcFabric&)>& action) {
   const RunFolder folder;
@@ -28,6 +28,7 @@ void on_ranks(std::uint32_t ranks, double bytes_per_second,
         std::make_unique<GrpcFabric>(rank, ranks, addresses.back(), Secrets{.token = "study"}));
   }
   for (auto& fabric : fabrics) {
+    fabric->keep_to_streams();
     fabric->connect(addresses);
     fabric->set_link_rate(bytes_per_second);
   }

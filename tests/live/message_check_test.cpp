@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "policies/compression/gradient_codec.hpp"
+
 namespace orrery::live {
 namespace {
 
