@@ -18,7 +18,7 @@ struct Study {
   std::string builtin = "language-model";
   std::string text = "/usr/share/common-licenses";
   std::uint32_t ranks = 4;
-  std::uint64_t steps = 400;
+  std::uint64_t steps = 800;
   std::uint64_t warm_up = 20;  ///< steps without a code
   std::uint32_t sequences = 2, length = 32;  ///< of one rank and step
   double learning_rate = 0.003;  ///< at the beginning; falls to 0 along a line
