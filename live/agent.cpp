@@ -88,7 +88,7 @@ class Agent {
         trainer_(scenario_, text_, *device_),
         training_(assignment.training()),
         member_({rank, start.life()}, first_step(start, assignment)) {
-    if (member_.status().applied > 0) device_->restore(load_checkpoint(assignment));
+    if (member_.status().applied > 0) trainer_.restore(load_checkpoint(assignment));
     if (!scenario_.live().has_checkpoints()) return;
     writer_.emplace([this] { return FolderStore::make(scenario_.live().checkpoints().folder()); },
                     [this](const ShardOutcome& outcome) { report(outcome); });
@@ -161,9 +161,18 @@ class Agent {
     trainer_.apply();
     const ShardHeader header = std::exchange(shard_, {});
     if (header.id.attempt != 0 && header.id.step == task.step + 1) {
-      writer_->write(header, device_->part(header.range()));
+      writer_->write(header, trainer_.part(header.range()));
     }
-    change([this] { member_.applied(); });
+    bool gathered = true;
+    try {
+      trainer_.gather();
+    } catch (const FabricBroken&) {  // the update holds all the same
+      gathered = false;
+    }
+    change([&] {
+      member_.applied();
+      if (!gathered) member_.broke(task.epoch);
+    });
   }
 
   /// A replacement gets its state from a peer, which is further on than any checkpoint.
@@ -211,15 +220,17 @@ class Agent {
   void link(const Task& task) {
     std::vector<std::string> addresses;
     std::shared_ptr<JoiningFabric> fabric;
+    bool current = false;
     {
       const std::scoped_lock lock(mutex_);
       if (member_.newest().epoch != task.epoch) return;
       addresses.assign(order_.addresses().begin(), order_.addresses().end());
       fabric = fabric_;
+      current = member_.whole();
     }
     fabric->connect(place(task, rank_), addresses);
     trainer_.use(fabric);
-    if (task.share) trainer_.share_state(place(task, task.source));
+    trainer_.share_state(place(task, task.source), task.share, current);
     change([&] { member_.linked(task.epoch); });
   }
 

@@ -38,6 +38,7 @@ class Crew {
 
   bool ready() const { return coordinator_.ready(); }
   bool running() const { return coordinator_.running(); }
+  bool settled() const { return coordinator_.settled(); }
   std::uint64_t epoch() const { return coordinator_.epoch(); }
   /// Ranks of the epoch, ascending; a plan's shares are in this order.
   std::vector<std::uint32_t> members() const;

@@ -29,6 +29,10 @@ std::vector<float> floats(const std::string& state, std::size_t place, const Ran
 
 }  // namespace
 
+std::span<float> Device::parameters() {
+  throw Error(ErrorKind::environment, "this device keeps its parameters to itself");
+}
+
 TrainingState Device::part(const Range& range) const {
   const std::string whole = state();
   const Places at(whole.size());

@@ -25,6 +25,9 @@ class Device {
   virtual std::span<float> gradient() = 0;
   /// The slices of the gradient, in order, without gaps.
   virtual std::span<const Tensor> tensors() const = 0;
+  /// The parameters, to be changed in place. Throws an environment Error where they are not in
+  /// host memory.
+  virtual std::span<float> parameters();
   /// One optimizer step along gradient x scale.
   virtual void update(float scale) = 0;
   virtual std::string parameters_sha256() const = 0;

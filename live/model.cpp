@@ -1,5 +1,6 @@
 #include "live/model.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -180,6 +181,15 @@ void Adam::set_state(std::string_view bytes) {
   std::memcpy(&steps_, bytes.data(), sizeof steps_);
   std::memcpy(mean_.data(), bytes.data() + sizeof steps_, moment_bytes);
   std::memcpy(square_.data(), bytes.data() + sizeof steps_ + moment_bytes, moment_bytes);
+}
+
+void Adam::set_state(std::uint64_t steps, std::span<const float> mean,
+                     std::span<const float> square) {
+  ensure(mean.size() == mean_.size() && square.size() == square_.size(),
+         "a state is that of this optimizer");
+  steps_ = steps;
+  std::copy(mean.begin(), mean.end(), mean_.begin());
+  std::copy(square.begin(), square.end(), square_.begin());
 }
 
 std::string parameters_sha256(const Network<float>& network) {

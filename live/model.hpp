@@ -49,6 +49,11 @@ class Adam {
   /// Steps and moments as bytes of one fixed size, and back.
   void append_state(std::string& bytes) const;
   void set_state(std::string_view bytes);
+  /// The same in pieces, each of this optimizer's size.
+  std::uint64_t steps() const { return steps_; }
+  std::span<const float> mean() const { return mean_; }
+  std::span<const float> square() const { return square_; }
+  void set_state(std::uint64_t steps, std::span<const float> mean, std::span<const float> square);
 
  private:
   double learning_rate_;

@@ -56,11 +56,18 @@ void check_request(const RunRequest& request) {
   require(job.has_pace(), "job.pace: live mode needs the declared cost of a micro-batch");
   require(job.layout().tensor() <= 1 && job.layout().pipeline() <= 1,
           "job.layout: live mode is data-parallel only (tensor: 1, pipeline: 1)");
+  const std::string& shard = job.layout().shard();
+  require(shard.empty() || shard == "nothing" || shard == "optimizer",
+          "job.layout.shard: live mode shards the optimizer's state alone (shard: optimizer)");
+  require(job.layout().shard_group() == 0,
+          "job.layout.shard_group: live mode shards among all ranks (shard_group: 0)");
   for (int i = 0; i < request.scenario().faults_size(); ++i) {
     check_fault(request.scenario().faults(i), i);
   }
   check_codes(request);
   if (request.fabric() == "nccl") {
+    require(shard != "optimizer",
+            "job.layout.shard: with --fabric nccl every rank holds all state (shard: nothing)");
     std::string reason;
     if (!find_nccl(cuda_module_path(), reason)) {
       throw Error(ErrorKind::environment, fmt::format("--fabric nccl: {}", reason));

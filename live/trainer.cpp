@@ -72,6 +72,9 @@ Trainer::Trainer(const Scenario& scenario, const Text& text, Device& device)
       device_(device),
       exchange_(gradient_tensors(device.tensors()), scenario.job().bucket()) {
   if (scenario.live().reproducible()) sum_.emplace(device_.gradient().size());
+  if (scenario.job().layout().shard() == "optimizer") {
+    shards_.emplace(device_.parameters(), scenario.live().learning_rate());
+  }
 }
 
 void Trainer::use(std::shared_ptr<Fabric> fabric) {
@@ -248,8 +251,28 @@ StepReport Trainer::run_step(const StepPlan& plan) {
 
 void Trainer::apply() {
   const auto start = Clock::now();
-  device_.update(static_cast<float>(1.0 / predictions_));
+  const auto scale = static_cast<float>(1.0 / predictions_);
+  if (shards_) {
+    shards_->update(device_.gradient(), scale);
+  } else {
+    device_.update(scale);
+  }
   update_ = since(start);
+}
+
+void Trainer::gather() {
+  if (!shards_) return;
+  const auto start = Clock::now();
+  shards_->gather(*fabric_);
+  update_ += since(start);
+}
+
+TrainingState Trainer::part(const Range& range) const {
+  return shards_ ? shards_->part(range) : device_.part(range);
+}
+
+void Trainer::restore(const TrainingState& whole) {
+  shards_ ? shards_->restore(whole) : device_.restore(whole);
 }
 
 StepReport Trainer::abandoned() const {
@@ -259,7 +282,9 @@ StepReport Trainer::abandoned() const {
   return report;
 }
 
-void Trainer::share_state(std::uint32_t source) {
+void Trainer::share_state(std::uint32_t source, bool newcomers, bool current) {
+  if (shards_) return shards_->deal(*fabric_, current);
+  if (!newcomers) return;
   // A sum in which all but one give zeros: no other way through the fabric is needed.
   std::string state = device_.state();
   std::vector<std::int64_t> words((state.size() + 7) / 8, 0);

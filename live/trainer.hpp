@@ -16,6 +16,7 @@
 #include "live/fixed_point.hpp"
 #include "live/gradient_exchange.hpp"
 #include "live/host_clock.hpp"
+#include "live/sharded_optimizer.hpp"
 #include "live/text.hpp"
 #include "traces/model.hpp"
 #include "traces/scenario.pb.h"
@@ -36,12 +37,21 @@ class Trainer {
   /// FabricBroken, Stopped, and an environment Error when the work alone took longer than the pace
   /// allows.
   StepReport run_step(const StepPlan& plan);
-  /// The update along the sum of the last run_step(): once, and only if that step is final.
+  /// The update along the sum of the last run_step(): once, and only if that step is final. Where
+  /// the optimizer's state is sharded, of the parameters whose state this rank holds; gather() then
+  /// brings the others.
   void apply();
+  /// Throws FabricBroken: parameters are missing then until the next share_state().
+  void gather();
   /// What the last run_step() had done when it threw.
   StepReport abandoned() const;
-  /// Makes all ranks of the fabric hold the state of rank `source` of it. Throws FabricBroken.
-  void share_state(std::uint32_t source);
+  /// To be called with every new fabric: makes newcomers, if there are any, hold the state of rank
+  /// `source` of it; deals a sharded state anew. `current`: this rank is no newcomer. Throws
+  /// FabricBroken, and an environment Error if a part of a sharded state is lost.
+  void share_state(std::uint32_t source, bool newcomers, bool current);
+  /// See Device; of a sharded state, those parts that this rank holds.
+  TrainingState part(const Range& range) const;
+  void restore(const TrainingState& whole);
 
   /// Where the current step stands.
   ProgressSample snapshot();
@@ -72,6 +82,7 @@ class Trainer {
   GradientExchange exchange_;
   std::vector<CodecRule> codecs_;     ///< of the step under way
   bool beside_ = false;               ///< its exchange was started beside the computation
+  std::optional<ShardedOptimizer> shards_;  ///< in place of the device's optimizer
   StepReport report_;                 ///< of the step under way
   double predictions_ = 0;            ///< of all ranks in the last step
   Nanos update_ = 0;                  ///< how long the last update took

@@ -29,6 +29,12 @@ bool Coordinator::broken() const {
   return !all_members([](const Status& status) { return !status.broken; });
 }
 
+bool Coordinator::settled() const {
+  return phase_ == Phase::idle && !broken() && all_members([this](const Status& status) {
+    return status.applied == committed_;
+  });
+}
+
 bool Coordinator::newcomers() const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [](const auto& entry) { return !entry.second.member; });

@@ -52,6 +52,8 @@ class Coordinator {
   void work();
 
   bool ready() const { return phase_ == Phase::idle && proposed_ == decided_; }
+  /// All members have applied what is final, and their links hold.
+  bool settled() const;
   bool running() const { return phase_ == Phase::idle || phase_ == Phase::working; }
   std::uint64_t epoch() const { return epoch_; }
   Step committed() const { return committed_; }

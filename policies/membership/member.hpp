@@ -47,6 +47,8 @@ class Member {
 
   Status status();
   std::uint64_t epoch() const { return state_.epoch; }
+  /// It holds the state of the newest step that it knows to be final.
+  bool whole() const { return state_.whole; }
   const Directive& newest() const { return newest_; }
 
  private:

@@ -41,6 +41,7 @@ TEST(Requirements, TakesADataParallelPacedJobOfTheBuiltInModel) {
   RunRequest explicitly = runnable();
   explicitly.set_mode("drive");
   explicitly.set_fabric("grpc");
+  explicitly.mutable_scenario()->mutable_job()->mutable_layout()->set_shard("optimizer");
   Fault& fault = *explicitly.mutable_scenario()->add_faults();
   fault.set_at_step(0);
   fault.set_slow(2);
@@ -55,6 +56,17 @@ TEST(Requirements, NamesTheKeyThatLiveModeCannotRun) {
   expect_refusal([&](auto& r) { job(r)->clear_pace(); }, kBad, "job.pace");
   expect_refusal([&](auto& r) { job(r)->mutable_layout()->set_tensor(2); }, kBad, "job.layout");
   expect_refusal([&](auto& r) { job(r)->mutable_layout()->set_pipeline(2); }, kBad, "job.layout");
+  for (const char* shard : {"gradients", "parameters"}) {
+    expect_refusal([&](auto& r) { job(r)->mutable_layout()->set_shard(shard); }, kBad,
+                   "job.layout.shard");
+  }
+  const auto sharded_on_gpus = [&](auto& r) {
+    job(r)->mutable_layout()->set_shard("optimizer");
+    r.set_fabric("nccl");
+  };
+  expect_refusal(sharded_on_gpus, kBad, "job.layout.shard");
+  expect_refusal([&](auto& r) { job(r)->mutable_layout()->set_shard_group(2); }, kBad,
+                 "shard_group");
   expect_refusal([&](auto& r) { fault(r)->set_at_time(5); }, kBad, "faults[0]");
   expect_refusal([&](auto& r) { fault(r)->set_link_slow(5); }, kBad, "link_slow");
   expect_refusal([&](auto& r) { fault(r)->set_link_down(true); }, kBad, "link_down");

@@ -227,7 +227,7 @@ std::vector<std::string> train_together(std::uint32_t ranks, const Scenario& job
     const auto device = make_cpu_device(newcomer && rank == 0 ? 5 : 1, 0.003);
     Trainer trainer(job, bytes, *device);
     trainer.use(fabrics[rank]);
-    if (newcomer) trainer.share_state(ranks - 1);
+    if (newcomer) trainer.share_state(ranks - 1, true, rank != 0);
     for (Step step = 0; step < 10; ++step) {
       StepPlan all = plan(step, ranks == 1 ? 4 : first, 1.0);
       for (std::uint32_t other = 1; other < ranks; ++other) {

@@ -1,0 +1,110 @@
+// Whole runs whose optimizer state is sharded (ZeRO-1): ranks die and come back, and the run ends
+// with the bits of one in which every rank holds everything and nobody dies.
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "policies/parameters.pb.h"
+#include "policies/worker.hpp"
+#include "traces/scenario.hpp"
+
+namespace orrery::live {
+namespace {
+
+const google::protobuf::Descriptor* const kLinked = PredictiveRebalanceParameters::descriptor();
+
+/// Four ranks, eight micro-batches of 20 ms a step.
+RunRequest request(const std::vector<std::string>& overrides) {
+  EXPECT_NE(kLinked, nullptr);
+  std::vector<std::string> all{"job.global_batch=8", "job.pace.micro_batch=20 ms", "faults=[]",
+                               "policies=[{name: static}]", "run.steps=60"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  RunRequest out;
+  *out.mutable_scenario() =
+      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml", all)
+          .scenario;
+  out.set_mode("drive");
+  out.set_fabric("grpc");
+  return out;
+}
+
+Report run(const RunRequest& request) {
+  return run_in_worker(std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live", request);
+}
+
+const std::string kSharded = "job.layout.shard=optimizer";
+
+/// Of a run of 60 steps in which every rank holds everything.
+const std::string& undisturbed() {
+  static const std::string hash = run(request({})).parameters_sha256();
+  return hash;
+}
+
+void expect_whole(const Report& report) {
+  EXPECT_EQ(report.steps_completed(), 60u);
+  EXPECT_EQ(report.micro_batches_lost(), 0u);
+  EXPECT_EQ(report.micro_batches_repeated(), 0u);
+  EXPECT_EQ(report.parameters_sha256(), undisturbed());
+}
+
+TEST(ShardedRun, EndsWithTheBitsOfOneThatIsNotSharded) {
+  for (const int ranks : {4, 2}) {
+    expect_whole(run(request({kSharded, fmt::format("job.layout.data={}", ranks)})));
+  }
+}
+
+TEST(ShardedRun, KillsOneAfterTheOtherLoseNothing) {
+  std::string faults;
+  for (int i = 0; i < 6; ++i) {
+    faults += fmt::format("{{rank: {}, at_time: {} ms, kill: true}}, ", i * 3 % 4, 300 + i * 433);
+  }
+  const Report report = run(request({kSharded, fmt::format("faults=[{}]", faults)}));
+  expect_whole(report);
+  EXPECT_GE(report.failures_size(), 3);
+}
+
+TEST(ShardedRun, AKillAsTheLastStepEndsLosesNothing) {
+  for (const char* at : {"59", "58"}) {
+    expect_whole(run(request({kSharded, fmt::format("faults=[{{rank: 2, at_step: {}, kill: true}}]",
+                                                    at)})));
+  }
+}
+
+TEST(ShardedRun, TwoNeighboursAtOnceTakeStateWithThemAndTheRunSaysSo) {
+  try {
+    run(request({kSharded, "faults=[{rank: 1, at_step: 5, kill: true}, "
+                           "{rank: 2, at_step: 5, kill: true}]"}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::environment);
+    EXPECT_NE(error.message().find("is gone with the ranks that held it"), std::string::npos);
+    EXPECT_NE(error.message().find("--from"), std::string::npos);
+  }
+}
+
+TEST(ShardedRun, GoesOnFromItsCheckpointsWithAnyNumberOfRanks) {
+  const std::string folder = testing::TempDir() + "orrery_sharded." + std::to_string(getpid());
+  std::filesystem::remove_all(folder);
+  const Report first =
+      run(request({kSharded, "run.steps=20",
+                   fmt::format("live.checkpoints={{folder: {}, every: 10}}", folder)}));
+  EXPECT_EQ(first.checkpoints_written(), 2u);
+  for (const auto& [shard, ranks] : {std::pair("optimizer", 2), std::pair("nothing", 4)}) {
+    RunRequest rest = request({fmt::format("job.layout.shard={}", shard),
+                               fmt::format("job.layout.data={}", ranks)});
+    rest.set_resume_from(folder);
+    const Report second = run(rest);
+    EXPECT_EQ(second.steps_completed(), 40u);
+    EXPECT_EQ(second.parameters_sha256(), undisturbed());
+  }
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace orrery::live
