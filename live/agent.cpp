@@ -35,6 +35,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kHeartbeat{20};
 constexpr std::chrono::seconds kStopPatience{10};
+constexpr std::chrono::seconds kReturnPatience{10};  // for a controller that is gone
+constexpr std::chrono::milliseconds kReturnPause{50};
 
 AgentStart read_start() {
   AgentStart start;
@@ -56,11 +58,23 @@ Hello make_hello(std::uint32_t rank, const AgentStart& start, const Secrets& sec
   return hello;
 }
 
-void report_failure(ControlClient& control, ErrorKind kind, const std::string& reason) {
+AgentMessage make_failure(ErrorKind kind, const std::string& reason) {
   AgentMessage message;
   message.mutable_failed()->set_kind(static_cast<std::uint32_t>(kind));
   message.mutable_failed()->set_reason(reason);
-  control.send(message);
+  return message;
+}
+
+/// Waits for the assignment; a controller that dies meanwhile is replaced.
+std::optional<ControllerMessage> join(ControlClient& control) {
+  const auto deadline = Clock::now() + kReturnPatience;
+  std::optional<ControllerMessage> first = control.read();
+  while (!first && Clock::now() < deadline) {
+    std::this_thread::sleep_for(kReturnPause);
+    control.reopen([] { return std::vector<AgentMessage>{}; });
+    first = control.read();
+  }
+  return first;
 }
 
 std::unique_ptr<GpuSeat> make_gpu_seat(const Assignment& assignment, const AgentStart& start,
@@ -70,7 +84,8 @@ std::unique_ptr<GpuSeat> make_gpu_seat(const Assignment& assignment, const Agent
 }
 
 /// Everything between the assignment and the end. Three threads: the caller's does what the
-/// control core says, one hears the controller, one sends heartbeats.
+/// control core says, one hears the controller, one sends heartbeats. A control stream that ends is
+/// opened again: training goes on meanwhile, and what the controller may have missed is said again.
 class Agent {
  public:
   Agent(ControlClient& control, const AgentStart& start, const Secrets& secrets,
@@ -99,21 +114,12 @@ class Agent {
     ready.mutable_ready();
     control_.send(ready);
     const std::jthread reader([this] { read_orders(); });
-    {
-      const std::jthread sampler([this](const std::stop_token& stop) { send_heartbeats(stop); });
+    const std::jthread sampler([this](const std::stop_token& stop) { send_heartbeats(stop); });
+    do {
       train();
-    }
-    if (writer_) writer_->drain();  // the controller waits for what it says
-    // The controller gathers what every rank has to say before it lets any of them go.
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, kStopPatience, [this] { return stop_.has_value(); });
-    if (stop_ && stop_->want_parameters()) {
-      AgentMessage finished;
-      finished.mutable_finished()->set_parameters_sha256(device_->parameters_sha256());
-      finished.mutable_finished()->set_applied(member_.status().applied);
-      control_.send(finished);
-    }
-    lock.unlock();
+      if (writer_) writer_->drain();  // the controller waits for what it says
+      hand_in();
+    } while (!wait_for_release());
     control_.finish();
   }
 
@@ -124,10 +130,38 @@ class Agent {
     try {
       while (const std::optional<Task> task = next_task()) carry_out(*task);
     } catch (const Error& error) {
-      report_failure(control_, error.kind(), error.message());
+      fail(make_failure(error.kind(), error.message()));
     } catch (const std::exception& error) {
-      report_failure(control_, ErrorKind::internal, error.what());
+      fail(make_failure(ErrorKind::internal, error.what()));
     }
+  }
+
+  void fail(const AgentMessage& failure) {
+    {
+      const std::scoped_lock lock(mutex_);
+      failure_ = failure;
+    }
+    control_.send(failure);
+  }
+
+  /// The controller gathers what every rank has to say before it lets any of them go.
+  void hand_in() {
+    AgentMessage finished;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!stop_ || !stop_->want_parameters()) return;
+      finished.mutable_finished()->set_applied(member_.status().applied);
+    }
+    finished.mutable_finished()->set_parameters_sha256(device_->parameters_sha256());
+    control_.send(finished);
+  }
+
+  /// False if the controller that gathered is gone before it let this rank go, and another one has
+  /// taken its place.
+  bool wait_for_release() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kStopPatience, [this] { return released_ || (!stop_ && !failure_); });
+    return released_ || stop_ || failure_;
   }
 
   /// Blocks until there is something to do. Nothing: the end; what is final has been applied.
@@ -188,6 +222,10 @@ class Agent {
     shard.set_size(outcome.seal.size);
     shard.set_sha256(outcome.seal.sha256);
     shard.set_failure(outcome.failure);
+    {
+      const std::scoped_lock lock(mutex_);
+      shard_said_ = message;
+    }
     control_.send(message);
   }
 
@@ -249,7 +287,7 @@ class Agent {
       plan = order_.plan();
     }
     if (plan.has_collectives()) fabric_->use_collectives(decode_rules(plan.collectives()));
-    report(trainer_.run_step(plan));  // before the status that says so
+    report(trainer_.run_step(plan));  // before the status that says so; also on a new stream
     shard_ = {.id = {training_, plan.step() + 1, plan.checkpoint()},
               .index = place(task, rank_),
               .count = static_cast<std::uint32_t>(task.members.size()),
@@ -264,6 +302,10 @@ class Agent {
   void report(StepReport step) {
     AgentMessage message;
     *message.mutable_step_report() = std::move(step);
+    {
+      const std::scoped_lock lock(mutex_);
+      report_ = message;
+    }
     control_.send(message);
   }
 
@@ -293,19 +335,57 @@ class Agent {
     return control_.send(message);
   }
 
-  void read_orders() {
+  /// Until the stream ends. False after an order that cannot be.
+  bool take_orders() {
     while (const std::optional<ControllerMessage> message = control_.read()) {
       if (const char* why = fault_of(*message, rank_, start_.ranks())) {
-        report_failure(control_, ErrorKind::internal,
-                       fmt::format("rank {} was told nonsense: {}", rank_, why));
-        break;
+        fail(make_failure(ErrorKind::internal,
+                          fmt::format("rank {} was told nonsense: {}", rank_, why)));
+        return false;
       }
       if (message->has_directive()) hear(message->directive());
       if (message->has_stop()) end(message->stop());
     }
+    return true;
+  }
+
+  void read_orders() {
+    while (take_orders() && come_back()) {
+    }
     Stop gone;
     gone.set_reason("the controller is gone");
     end(gone);
+  }
+
+  /// Finds the controller again, or the one that has taken its place.
+  bool come_back() {
+    const auto deadline = Clock::now() + kReturnPatience;
+    while (Clock::now() < deadline) {
+      {
+        const std::scoped_lock lock(mutex_);
+        if (released_) return false;
+      }
+      control_.reopen([this] { return last_words(); });
+      const std::optional<ControllerMessage> welcome = control_.read();
+      if (welcome && welcome->has_assignment()) {
+        const std::scoped_lock lock(mutex_);
+        stop_.reset();  // it will be said again
+        changed_.notify_all();
+        return true;
+      }
+      std::this_thread::sleep_for(kReturnPause);
+    }
+    return false;
+  }
+
+  /// What may have been lost with a stream; statuses come again by themselves.
+  std::vector<AgentMessage> last_words() {
+    const std::scoped_lock lock(mutex_);
+    std::vector<AgentMessage> words;
+    if (report_) words.push_back(*report_);
+    if (shard_said_) words.push_back(*shard_said_);
+    if (failure_) words.push_back(*failure_);
+    return words;
   }
 
   void hear(const MemberDirective& said) {
@@ -328,11 +408,12 @@ class Agent {
     std::shared_ptr<JoiningFabric> fabric;
     {
       const std::scoped_lock lock(mutex_);
-      if (!stop_) stop_ = stop;
+      stop_ = stop;
+      released_ = released_ || !stop.want_parameters();
       fabric = fabric_;
+      trainer_.interrupt();
       changed_.notify_all();
     }
-    trainer_.stop();
     if (fabric) fabric->abort(stop.reason());
   }
 
@@ -344,7 +425,8 @@ class Agent {
       AgentMessage message;
       *message.mutable_progress() = trainer_.snapshot();
       if (gpu_) *message.mutable_progress()->mutable_device() = gpu_->read();
-      if (!control_.send(message) || !send_status()) return;
+      control_.send(message);
+      send_status();
     } while (!sleep.wait_for(lock, stop, kHeartbeat, [&] { return stop.stop_requested(); }));
   }
 
@@ -367,6 +449,8 @@ class Agent {
   MemberDirective order_;  ///< newest
   std::shared_ptr<JoiningFabric> fabric_;  ///< of the epoch entered
   std::optional<Stop> stop_;
+  bool released_ = false;  ///< nothing more is wanted from this rank
+  std::optional<AgentMessage> report_, shard_said_, failure_;  ///< newest
 };
 
 }  // namespace
@@ -375,13 +459,13 @@ int run_agent(std::uint32_t rank) {
   const AgentStart start = read_start();
   const Secrets secrets = read_secrets(start.secrets(), start.tls());
   ControlClient control(start.controller_address(), secrets, make_hello(rank, start, secrets));
-  const std::optional<ControllerMessage> first = control.read();
+  const std::optional<ControllerMessage> first = join(control);
   if (!first || !first->has_assignment()) return static_cast<int>(ErrorKind::environment);
   std::optional<Agent> agent;
   try {
     agent.emplace(control, start, secrets, rank, first->assignment());
   } catch (const Error& error) {
-    report_failure(control, error.kind(), error.message());
+    control.send(make_failure(error.kind(), error.message()));
     control.finish();
     while (control.read()) {  // until the controller has heard it
     }

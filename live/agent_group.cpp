@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -11,35 +13,58 @@ namespace orrery::live {
 namespace {
 
 constexpr std::chrono::seconds kStartPatience{30};
-constexpr std::chrono::milliseconds kExplainPatience{500};
 constexpr std::chrono::milliseconds kStopPatience{2000};
 constexpr std::chrono::milliseconds kPoll{20};
-constexpr std::chrono::milliseconds kBuryPatience{200};
 
 /// A socket in the run's folder, or a free port of the address that the scenario names.
-std::string address_for(const Scenario& scenario, const RunFolder& folder,
+std::string address_for(const Scenario& scenario, const ControllerStart& place,
                         const std::string& name) {
   const std::string& host = scenario.live().listen();
-  return host.empty() ? "unix:" + folder.path() + "/" + name : host + ":0";
+  return host.empty() ? "unix:" + place.folder() + "/" + name : host + ":0";
 }
 
 }  // namespace
 
-AgentGroup::AgentGroup(const std::string& program, const Assignment& assignment,
-                       std::uint32_t ranks)
-    : program_(program),
-      secrets_(make_secrets(assignment.scenario().live().tls())),
+AgentGroup::AgentGroup(AgentProcesses& processes, const ControllerStart& place,
+                       const Assignment& assignment, std::uint32_t ranks)
+    : processes_(processes),
+      place_(place),
+      secrets_(read_secrets(place.folder(), assignment.scenario().live().tls())),
       size_(ranks),
-      connected_(ranks, false),
-      speaking_(ranks, 0),
       lives_(ranks, 0),
-      buried_(ranks, false) {
+      running_(ranks, false),
+      connected_(ranks, false),
+      speaking_(ranks, 0) {
   *assignment_.mutable_assignment() = assignment;
-  write_secrets(secrets_, folder_.path());
+  listen();
+  std::vector<bool> known(ranks, false);
+  for (const AgentState& state : processes_.states()) {
+    ensure(state.rank() < ranks, "agents are of this run's ranks");
+    known[state.rank()] = true;
+    lives_[state.rank()] = state.life();
+    running_[state.rank()] = state.running();
+    if (state.running()) continue;
+    put({.rank = state.rank(), .life = state.life(), .ended = state.cause()});
+  }
+  processes_.listen([this](const AgentState& state) {
+    put({.rank = state.rank(), .life = state.life(), .ended = state.cause()});
+  });
+  for (std::uint32_t rank = 0; rank < size_; ++rank) {
+    if (!known[rank]) start_agent(rank);
+  }
+  if (place_.restarts() == 0) await_ready();
+}
+
+void AgentGroup::listen() {
+  // One that takes over is found where its predecessor was.
+  const std::string address =
+      !place_.address().empty()
+          ? place_.address()
+          : address_for(assignment_.assignment().scenario(), place_, "controller");
   server_ = std::make_unique<ControlServer>(
-      address_for(assignment.scenario(), folder_, "controller"), secrets_, ranks,
+      address, secrets_, size_,
       [this](std::uint32_t rank, const AgentMessage* message) {
-        Incoming incoming{.rank = rank, .life = 0, .message = {}, .at = Clock::now()};
+        Incoming incoming{.rank = rank, .at = Clock::now()};
         if (message) incoming.message = *message;
         const std::scoped_lock lock(mutex_);
         if (message && message->has_hello()) speaking_[rank] = message->hello().life();
@@ -48,64 +73,65 @@ AgentGroup::AgentGroup(const std::string& program, const Assignment& assignment,
         mailbox_.push_back(std::move(incoming));
         arrived_.notify_all();
       });
-  for (std::uint32_t rank = 0; rank < size_; ++rank) start_agent(rank);
-  await(AgentMessage::kReady);
 }
 
 AgentGroup::~AgentGroup() {
-  send_stop("the run is over", false);
-  const auto deadline = Clock::now() + kStopPatience;
-  for (std::uint32_t rank = 0; rank < agents_.size(); ++rank) {
-    using std::chrono::milliseconds;
-    if (!connected(rank)) agents_[rank].signal(SIGKILL);  // it has not heard the order to stop
-    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-    agents_[rank].wait_for(std::max(left, milliseconds(0)));
+  for (std::uint32_t rank = 0; rank < size_; ++rank) {
+    send_stop(rank, "the run is over", false);
+    if (!connected(rank)) signal(rank, SIGKILL);  // it has not heard the order to stop
   }
+  const auto deadline = Clock::now() + kStopPatience;
+  while (any_running() && Clock::now() < deadline) receive(Clock::now() + kPoll);
+  for (std::uint32_t rank = 0; rank < size_; ++rank) signal(rank, SIGKILL);
+  processes_.listen(nullptr);
   server_.reset();
 }
 
-void AgentGroup::start_agent(std::uint32_t rank) {
-  ChildProcess agent(program_, {"agent", "--rank", std::to_string(rank)});
-  AgentStart start;
-  const Scenario& scenario = assignment_.assignment().scenario();
-  const std::string name = fmt::format("rank-{}.{}", rank, lives_[rank]);
-  start.set_secrets(folder_.path());
-  start.set_tls(secrets_.encrypted());
-  start.set_controller_address(server_->address());
-  start.set_data_address(address_for(scenario, folder_, name));
-  start.set_ranks(size_);
-  start.set_life(lives_[rank]);
-  if (!write_message(agent.channel(), start.SerializeAsString())) {
-    throw Error(ErrorKind::environment, fmt::format("the agent of rank {} did not start", rank));
-  }
-  if (rank == agents_.size()) {
-    agents_.push_back(std::move(agent));
-  } else {
-    agents_[rank] = std::move(agent);
-  }
+bool AgentGroup::any_running() const {
+  return std::find(running_.begin(), running_.end(), true) != running_.end();
 }
 
-void AgentGroup::await(AgentMessage::KindCase kind) {
-  std::vector<bool> found(size_, false);
-  std::uint32_t missing = size_;
+void AgentGroup::put(Incoming incoming) {
+  incoming.at = Clock::now();
+  const std::scoped_lock lock(mutex_);
+  mailbox_.push_back(std::move(incoming));
+  arrived_.notify_all();
+}
+
+void AgentGroup::start_agent(std::uint32_t rank) {
+  AgentStart start;
+  const std::string name = fmt::format("rank-{}.{}", rank, lives_[rank]);
+  start.set_secrets(place_.folder());
+  start.set_tls(secrets_.encrypted());
+  start.set_controller_address(server_->address());
+  start.set_data_address(address_for(assignment_.assignment().scenario(), place_, name));
+  start.set_ranks(size_);
+  start.set_life(lives_[rank]);
+  running_[rank] = true;
+  processes_.start(rank, start);
+}
+
+void AgentGroup::await_ready() {
+  std::set<std::uint32_t> missing;
+  for (std::uint32_t rank = 0; rank < size_; ++rank) missing.insert(rank);
   const auto deadline = Clock::now() + kStartPatience;
-  while (missing > 0) {
+  while (!missing.empty()) {
     for (const Incoming& incoming : receive(Clock::now() + kPoll)) {
-      if (!incoming.message || incoming.message->has_failed()) {
-        const RankDeath death = explain(incoming.rank);
-        throw Error(ErrorKind::environment, fmt::format("rank {}: {}", death.rank, death.cause));
+      if (incoming.ended) {  // what it had to say about it came before
+        throw Error(ErrorKind::environment,
+                    fmt::format("rank {}: {}", incoming.rank, *incoming.ended));
       }
-      if (incoming.message->kind_case() != kind || found[incoming.rank]) continue;
-      found[incoming.rank] = true;
-      --missing;
+      if (!incoming.message) continue;
+      if (incoming.message->has_failed()) {
+        const Failed& failed = incoming.message->failed();
+        throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
+      }
+      if (incoming.message->has_ready()) missing.erase(incoming.rank);
     }
-    if (auto death = find_death(); death && missing > 0) {
-      death = explain(death->rank);  // it may have said why
-      throw Error(ErrorKind::environment, fmt::format("rank {}: {}", death->rank, death->cause));
-    }
-    if (Clock::now() > deadline) {
-      throw Error(ErrorKind::environment, fmt::format("{} of {} agents did not start in {} s",
-                                                      missing, size_, kStartPatience.count()));
+    if (!missing.empty() && Clock::now() > deadline) {
+      throw Error(ErrorKind::environment,
+                  fmt::format("{} of {} agents did not start in {} s", missing.size(), size_,
+                              kStartPatience.count()));
     }
   }
 }
@@ -118,78 +144,37 @@ std::vector<Incoming> AgentGroup::receive(Clock::time_point deadline) {
     out.swap(mailbox_);
   }
   for (const Incoming& incoming : out) {
-    if (incoming.message && incoming.message->has_failed()) said_.push_back(incoming);
     if (incoming.message && incoming.message->has_hello()) send(incoming.rank, assignment_);
+    if (incoming.ended && incoming.life == lives_[incoming.rank]) running_[incoming.rank] = false;
   }
   return out;
 }
 
 void AgentGroup::send(std::uint32_t rank, const ControllerMessage& message) {
-  server_->send(rank, message);  // a stream that has ended is in the mailbox already
+  server_->send(rank, message);
 }
 
-void AgentGroup::send_stop(const std::string& reason, bool want_parameters) {
+void AgentGroup::send_stop(std::uint32_t rank, const std::string& reason, bool want_parameters) {
   ControllerMessage message;
   message.mutable_stop()->set_reason(reason);
   message.mutable_stop()->set_want_parameters(want_parameters);
-  for (std::uint32_t rank = 0; rank < size_; ++rank) send(rank, message);
+  send(rank, message);
 }
 
-void AgentGroup::signal(std::uint32_t rank, int number) { agents_.at(rank).signal(number); }
+void AgentGroup::signal(std::uint32_t rank, int number) {
+  if (running_.at(rank)) processes_.signal({rank, lives_.at(rank)}, number);
+}
 
 bool AgentGroup::connected(std::uint32_t rank) {
   const std::scoped_lock lock(mutex_);
   return connected_.at(rank);
 }
 
-std::string AgentGroup::bury(std::uint32_t rank) {
-  ChildProcess& agent = agents_.at(rank);
-  const bool by_itself = agent.wait_for(kBuryPatience).has_value();
-  if (!by_itself) agent.signal(SIGKILL);
-  buried_[rank] = true;
-  const ExitStatus status = agent.wait();
-  return by_itself ? status.describe() : "lost its control stream";
-}
-
 bool AgentGroup::restart(std::uint32_t rank) {
-  ensure(buried_.at(rank), "a rank has one process");
-  if (connected(rank)) return false;
+  if (running_.at(rank) || connected(rank)) return false;
   ++lives_[rank];
-  buried_[rank] = false;
   start_agent(rank);
   return true;
-}
-
-std::vector<RankDeath> AgentGroup::take_deaths() {
-  std::vector<RankDeath> deaths;
-  for (std::uint32_t rank = 0; rank < agents_.size(); ++rank) {
-    if (buried_[rank] || !agents_[rank].poll()) continue;
-    deaths.push_back({.rank = rank, .cause = bury(rank)});
-  }
-  return deaths;
-}
-
-std::optional<RankDeath> AgentGroup::find_death() {
-  for (std::uint32_t rank = 0; rank < agents_.size(); ++rank) {
-    if (const auto status = agents_[rank].poll()) {
-      return RankDeath{.rank = rank, .cause = status->describe()};
-    }
-  }
-  return std::nullopt;
-}
-
-RankDeath AgentGroup::explain(std::uint32_t suspect) {
-  const auto deadline = Clock::now() + kExplainPatience;
-  while (Clock::now() < deadline) {
-    const auto death = find_death();  // first: what it has said has arrived by then
-    receive(death ? Clock::now() : Clock::now() + kPoll);
-    for (const Incoming& incoming : said_) {
-      const Failed& failed = incoming.message->failed();
-      throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
-    }
-    if (death) return *death;
-  }
-  return {suspect, "its control stream ended"};
 }
 
 }  // namespace orrery::live

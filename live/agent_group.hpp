@@ -1,6 +1,6 @@
-// The agents of one run, from the controller's side: starts them as child processes, lets them
-// in, carries messages both ways, and sees to it that nothing is left when it goes. One thread
-// calls it, except where noted.
+// The agents of one run, from the controller's side: has them started, lets them in, and carries
+// messages both ways. An agent whose stream ends is not gone: it may come back, also to another
+// controller; its process ends when its owner says so. One thread calls it.
 #pragma once
 
 #include <chrono>
@@ -12,83 +12,79 @@
 #include <string>
 #include <vector>
 
-#include "core/process.hpp"
+#include "live/agent_processes.hpp"
 #include "live/control.pb.h"
 #include "live/control_server.hpp"
 #include "live/host_clock.hpp"
-#include "live/run_folder.hpp"
 #include "live/secrets.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery::live {
 
-/// What one agent said; nothing: its stream ended.
+/// What has come from one agent: a message; else the end of its process, with its cause; else the
+/// end of its stream.
 struct Incoming {
   std::uint32_t rank = 0;
   std::uint32_t life = 0;  ///< which process of that rank
-  std::optional<AgentMessage> message;
-  Clock::time_point at;
+  std::optional<AgentMessage> message = {};
+  std::optional<std::string> ended = {};  ///< "killed by signal 9 (Killed)"
+  Clock::time_point at = {};
 };
 
 /// Why a rank is no longer there.
 struct RankDeath {
   std::uint32_t rank = 0;
-  std::string cause;  ///< "killed by signal 9 (Killed)"
+  std::string cause;
 };
 
 class AgentGroup {
  public:
-  /// Starts `ranks` agents (the executable `program`) and returns when all are ready to train.
-  /// Throws an environment Error if one of them cannot.
-  AgentGroup(const std::string& program, const Assignment& assignment, std::uint32_t ranks);
-  ~AgentGroup();
+  /// `place`: the run's folder with its secrets. Starts an agent for each of `ranks` that has none
+  /// yet (`processes` outlives this) and returns when all are ready to train; with a place that an
+  /// earlier controller left, at once. Throws what an agent reports as an error of its own, and an
+  /// environment Error if one cannot start.
+  AgentGroup(AgentProcesses& processes, const ControllerStart& place,
+             const Assignment& assignment, std::uint32_t ranks);
+  ~AgentGroup();  ///< ends them
 
   std::uint32_t ranks() const { return size_; }
-  pid_t pid(std::uint32_t rank) const { return agents_.at(rank).pid(); }
-  /// Which process of that rank it is, from 0.
+  /// Which process of that rank is the newest, from 0.
   std::uint32_t life(std::uint32_t rank) const { return lives_.at(rank); }
+  bool running(std::uint32_t rank) const { return running_.at(rank); }
 
   /// What has arrived, at the latest at `deadline`, or as soon as there is anything. Who says
   /// hello is told its work.
   std::vector<Incoming> receive(Clock::time_point deadline);
+  /// Lost if that agent's stream is not open.
   void send(std::uint32_t rank, const ControllerMessage& message);
-  void send_stop(const std::string& reason, bool want_parameters);
+  void send_stop(std::uint32_t rank, const std::string& reason, bool want_parameters);
   void signal(std::uint32_t rank, int number);
-  /// Agents that have ended since the last call. Does not block.
-  std::vector<RankDeath> take_deaths();
-  /// Sees to it that the process of that rank is gone, and says how it ended; one that has only
-  /// lost its stream is killed.
-  std::string bury(std::uint32_t rank);
   /// Whether that agent's stream is open.
   bool connected(std::uint32_t rank);
-  /// Starts the next process of a rank whose last one is gone. False while its stream has not
-  /// ended.
+  /// Starts the next process of a rank. False while the last one is there.
   bool restart(std::uint32_t rank);
 
  private:
+  void listen();
   void start_agent(std::uint32_t rank);
-  /// Waits until every rank has sent a message of this kind.
-  void await(AgentMessage::KindCase kind);
-  /// Waits a moment for the cause behind a broken stream: the process that died. Throws what a
-  /// rank reported as an error of its own.
-  RankDeath explain(std::uint32_t suspect);
-  std::optional<RankDeath> find_death();
+  /// Waits until every rank has said that it is ready.
+  void await_ready();
+  void put(Incoming incoming);
+  bool any_running() const;
 
-  const std::string program_;
-  RunFolder folder_;
+  AgentProcesses& processes_;
+  const ControllerStart place_;
   const Secrets secrets_;
   std::uint32_t size_;
   ControllerMessage assignment_;
-  std::mutex mutex_;  // of the four below, which the transport's threads fill
+  std::vector<std::uint32_t> lives_;
+  std::vector<bool> running_;
+  std::mutex mutex_;  // of the four below, which other threads fill
   std::condition_variable arrived_;
   std::vector<Incoming> mailbox_;
   std::vector<bool> connected_;  ///< by rank
   std::vector<std::uint32_t> speaking_;  ///< by rank: life at the other end of the stream
   std::unique_ptr<ControlServer> server_;
-  std::vector<ChildProcess> agents_;
-  std::vector<std::uint32_t> lives_;
-  std::vector<Incoming> said_;  ///< failures seen so far
-  std::vector<bool> buried_;
 };
 
 }  // namespace orrery::live

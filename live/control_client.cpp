@@ -1,6 +1,7 @@
 #include "live/control_client.hpp"
 
 #include <mutex>
+#include <optional>
 
 #include <grpcpp/grpcpp.h>
 
@@ -11,23 +12,33 @@
 namespace orrery::live {
 
 struct ControlClient::Impl {
+  std::string address;
+  Secrets secrets;
+  AgentMessage hello;
   std::unique_ptr<Control::Stub> stub;
-  grpc::ClientContext context;
+  std::optional<grpc::ClientContext> context;
   std::unique_ptr<grpc::ClientReaderWriter<AgentMessage, ControllerMessage>> stream;
   std::mutex writing;
+
+  void open() {
+    stream.reset();
+    context.emplace();
+    stub = Control::NewStub(open_channel(address, secrets, kMostControlBytes));
+    stream = stub->Session(&*context);
+    stream->Write(hello);
+  }
 };
 
 ControlClient::ControlClient(const std::string& address, const Secrets& secrets,
                              const Hello& hello)
     : impl_(std::make_unique<Impl>()) {
-  impl_->stub = Control::NewStub(open_channel(address, secrets, kMostControlBytes));
-  impl_->stream = impl_->stub->Session(&impl_->context);
-  AgentMessage message;
-  *message.mutable_hello() = hello;
-  send(message);
+  impl_->address = address;
+  impl_->secrets = secrets;
+  *impl_->hello.mutable_hello() = hello;
+  impl_->open();
 }
 
-ControlClient::~ControlClient() { impl_->context.TryCancel(); }
+ControlClient::~ControlClient() { impl_->context->TryCancel(); }
 
 std::optional<ControllerMessage> ControlClient::read() {
   ControllerMessage message;
@@ -38,6 +49,14 @@ std::optional<ControllerMessage> ControlClient::read() {
 bool ControlClient::send(const AgentMessage& message) {
   const std::scoped_lock lock(impl_->writing);
   return impl_->stream->Write(message);
+}
+
+void ControlClient::reopen(const std::function<std::vector<AgentMessage>()>& first) {
+  impl_->context->TryCancel();  // nobody is held up in a write any longer
+  const std::scoped_lock lock(impl_->writing);
+  impl_->stream->Finish();
+  impl_->open();
+  for (const AgentMessage& message : first()) impl_->stream->Write(message);
 }
 
 void ControlClient::finish() {

@@ -20,6 +20,7 @@ struct ControlServer::Impl : public Control::Service {
   struct Seat {
     std::mutex mutex;
     Stream* stream = nullptr;
+    Hello hello;  ///< of the stream
     grpc::ServerContext* context = nullptr;
   };
 
@@ -57,10 +58,16 @@ grpc::Status ControlServer::Impl::Session(grpc::ServerContext* context, Stream* 
   {
     const std::scoped_lock lock(seat.mutex);
     if (seat.stream) {
-      log_refusal(context->peer(), fmt::format("rank {} has an agent", rank));
+      // The same process: its old stream is broken, but its end has not come through yet.
+      if (seat.hello.SerializeAsString() == message.hello().SerializeAsString()) {
+        seat.context->TryCancel();
+      } else {
+        log_refusal(context->peer(), fmt::format("rank {} has an agent", rank));
+      }
       return {grpc::StatusCode::ALREADY_EXISTS, "this rank has an agent"};
     }
     seat.stream = stream;
+    seat.hello = message.hello();
     seat.context = context;
   }
   do {

@@ -88,6 +88,8 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address, const Se
   hear_complaints();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(most_bytes);
+  // A failed attempt must not hold back the next ones: who has died may be back within a moment.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // of the environment: ranks meet directly
   if (secrets.encrypted()) arguments.SetSslTargetNameOverride(kCertifiedName);
   return grpc::CreateCustomChannel(address, channel_credentials(secrets), arguments);

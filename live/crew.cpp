@@ -21,14 +21,24 @@ constexpr int kMostFutile = 30;
 
 }  // namespace
 
-Crew::Crew(const std::string& program, const Assignment& assignment, std::uint32_t ranks)
+Crew::Crew(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
+           std::uint32_t ranks, Journal& journal)
     : timeout_(assignment.scenario().survival().heartbeat_timeout()),
-      agents_(program, assignment, ranks),
+      journal_(journal),
+      remembered_(journal.past().core),
+      agents_(processes, place, assignment, ranks),
       coordinator_({.ranks = ranks, .timeout = timeout_},
-                   {.committed = assignment.resume().step()}) {
+                   {.epoch = remembered_.epoch,
+                    .committed = std::max<Step>(remembered_.committed, assignment.resume().step()),
+                    .committed_in = remembered_.committed_in,
+                    .decided = remembered_.decided}),
+      were_members_(journal.past().joined) {
+  if (journal.past().started) return;
   const auto deadline = Clock::now() + kFormPatience;
-  while (!coordinator_.ready()) {
-    for (const CrewEvent& event : wait(Clock::now() + kPoll)) {
+  while (!coordinator_.ready() || members().size() < ranks) {
+    const std::vector<CrewEvent> events = wait(Clock::now() + kPoll);
+    send_directives();
+    for (const CrewEvent& event : events) {
       const auto* died = std::get_if<RankDied>(&event);
       if (!died) continue;
       throw Error(ErrorKind::environment,
@@ -43,21 +53,21 @@ Crew::Crew(const std::string& program, const Assignment& assignment, std::uint32
 std::vector<CrewEvent> Crew::wait(Clock::time_point deadline) {
   std::vector<CrewEvent> events;
   for (const Incoming& incoming : agents_.receive(deadline)) take(incoming, events);
-  for (const RankDeath& death : agents_.take_deaths()) note_end(seat(death.rank), events);
   coordinator_.tick(now());
   note_happenings(events);
   start_replacements();
-  send_directives();
   return events;
 }
 
 void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
   const std::uint32_t rank = incoming.rank;
   const Seat from{rank, incoming.life};
+  if (incoming.ended) causes_[from] = *incoming.ended;
   if (dead_.contains(from)) return;
-  if (!incoming.message) {
-    note_end(from, events);
-  } else if (incoming.message->has_failed()) {
+  if (incoming.ended) return note_end(from, events);
+  if (!incoming.message) return;  // it may come back; if not, its process or its silence tells
+  if (incoming.message->has_hello()) sent_.erase(rank);
+  if (incoming.message->has_failed()) {
     const Failed& failed = incoming.message->failed();
     throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
   } else if (incoming.message->has_status()) {
@@ -75,13 +85,14 @@ void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
   }
 }
 
-/// The process in this seat, or its stream, has ended.
+/// The process in this seat has ended.
 void Crew::note_end(const Seat& seat, std::vector<CrewEvent>& events) {
   coordinator_.gone(seat);
   note_happenings(events);
   if (!dead_.insert(seat).second) return;
   // It had not said a word to the coordinator.
-  events.emplace_back(RankDied{.death = {.rank = seat.rank, .cause = agents_.bury(seat.rank)}});
+  events.emplace_back(RankDied{.death = {.rank = seat.rank, .cause = causes_[seat]},
+                               .was_member = were_members_.contains(seat)});
 }
 
 void Crew::note_happenings(std::vector<CrewEvent>& events) {
@@ -92,8 +103,15 @@ void Crew::note_happenings(std::vector<CrewEvent>& events) {
     }
     if (std::holds_alternative<membership::Committed>(happening)) futile_ = 0;
     if (const auto* formed = std::get_if<membership::Formed>(&happening)) {
-      were_members_.insert(formed->members.begin(), formed->members.end());
-      for (const Seat& member : formed->members) attempts_.erase(member.rank);
+      for (const Seat& member : formed->members) {
+        attempts_.erase(member.rank);
+        wanted_.erase(member.rank);
+        if (!were_members_.insert(member).second) continue;
+        JournalRecord record;
+        record.mutable_joined()->set_rank(member.rank);
+        record.mutable_joined()->set_life(member.life);
+        journal_.append(record);
+      }
     }
     if (const auto* lost = std::get_if<membership::Lost>(&happening)) {
       events.emplace_back(note_loss(*lost));
@@ -112,9 +130,11 @@ void Crew::note_happenings(std::vector<CrewEvent>& events) {
 RankDied Crew::note_loss(const membership::Lost& lost) {
   const std::uint32_t rank = lost.seat.rank;
   futile_ = 0;
-  if (lost.silent) agents_.signal(rank, SIGKILL);  // it must not come back as if nothing had been
-  std::string cause = agents_.bury(rank);
-  if (lost.silent) cause = fmt::format("has said nothing for {:.1f} s", to_seconds(timeout_));
+  std::string cause = causes_[lost.seat];
+  if (lost.silent) {
+    agents_.signal(rank, SIGKILL);  // it must not come back as if nothing had been
+    cause = fmt::format("has said nothing for {:.1f} s", to_seconds(timeout_));
+  }
   dead_.insert(lost.seat);
   return {.death = {.rank = rank, .cause = std::move(cause)},
           .was_member = were_members_.contains(lost.seat)};
@@ -138,7 +158,19 @@ void Crew::propose(std::uint64_t number) {
   send_directives();
 }
 
+/// Durable before anything that follows from it is sent; commits are written by the backend.
+void Crew::remember() {
+  const membership::Journal now = coordinator_.journal();
+  if (now.epoch == remembered_.epoch && now.decided == remembered_.decided) return;
+  remembered_ = now;
+  JournalRecord record;
+  record.mutable_membership()->set_epoch(now.epoch);
+  record.mutable_membership()->set_decided(now.decided);
+  journal_.append(record);
+}
+
 void Crew::send_directives() {
+  remember();
   for (const std::uint32_t rank : coordinator_.peers()) {
     const auto directive = coordinator_.directive(rank);
     if (!directive) continue;
@@ -166,23 +198,31 @@ void Crew::start_replacements() {
 
 Crew::Parting Crew::finish(Step steps) {
   Parting parting;
-  agents_.send_stop("the run is complete", true);
-  std::set<std::uint32_t> awaited;
+  std::set<std::uint32_t> awaited, asked;
   for (std::uint32_t rank = 0; rank < agents_.ranks(); ++rank) {
-    if (agents_.connected(rank)) awaited.insert(rank);
+    if (agents_.running(rank)) awaited.insert(rank);
   }
   const auto deadline = Clock::now() + kFinishPatience;
   while (!awaited.empty() && Clock::now() < deadline) {
+    for (const std::uint32_t rank : awaited) {
+      if (!agents_.connected(rank) || !asked.insert(rank).second) continue;
+      agents_.send_stop(rank, "the run is complete", true);
+    }
     for (const Incoming& incoming : agents_.receive(Clock::now() + kPoll)) {
-      const bool ended = !incoming.message || incoming.message->has_failed();
-      if (ended && awaited.erase(incoming.rank) > 0) {  // after its hash this is how it should be
-        parting.deaths.push_back({incoming.rank, agents_.bury(incoming.rank)});
+      const std::uint32_t rank = incoming.rank;
+      if (incoming.ended && awaited.erase(rank) > 0) {
+        parting.deaths.push_back({rank, *incoming.ended});
       }
-      if (ended || !incoming.message->has_finished()) continue;
+      if (!incoming.message) continue;
+      if (incoming.message->has_hello()) asked.erase(rank);  // it has come back
+      if (incoming.message->has_failed() && awaited.erase(rank) > 0) {
+        parting.deaths.push_back({rank, incoming.message->failed().reason()});
+      }
+      if (!incoming.message->has_finished()) continue;
       const Finished& finished = incoming.message->finished();
-      awaited.erase(incoming.rank);
+      awaited.erase(rank);
       if (finished.applied() != steps) continue;  // a replacement that had not joined yet
-      parting.hashes[incoming.rank] = finished.parameters_sha256();
+      parting.hashes[rank] = finished.parameters_sha256();
     }
   }
   for (const std::uint32_t rank : awaited) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "live/agent_group.hpp"
+#include "live/journal.hpp"
 #include "policies/membership/coordinator.hpp"
 
 namespace orrery::live {
@@ -28,13 +29,18 @@ using CrewEvent =
 class Crew {
  public:
   /// Starts the agents and waits until they are linked up. Throws an environment Error if one of
-  /// them cannot.
-  Crew(const std::string& program, const Assignment& assignment, std::uint32_t ranks);
+  /// them cannot. With the journal of a run whose policy clock runs already, goes on with whoever
+  /// is there, and does not wait. `processes` and `journal` outlive this.
+  Crew(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
+       std::uint32_t ranks, Journal& journal);
 
   /// What has happened, at the latest at `deadline`, or as soon as there is anything. Throws what
   /// a rank reports as an error of its own, and an environment Error when the ranks cannot be
   /// linked up in many attempts.
   std::vector<CrewEvent> wait(Clock::time_point deadline);
+  /// Tells the ranks what follows from that. Before, whatever must be remembered of it is written
+  /// to the journal.
+  void send_directives();
 
   bool ready() const { return coordinator_.ready(); }
   bool running() const { return coordinator_.running(); }
@@ -52,6 +58,8 @@ class Crew {
   void replace(std::uint32_t rank);
   /// To the process of that rank.
   void signal(std::uint32_t rank, int number) { agents_.signal(rank, number); }
+  /// Whether the newest process of that rank is there.
+  bool running(std::uint32_t rank) const { return agents_.running(rank); }
 
   /// Ends the run after `steps` committed steps and collects the hash of the parameters of every
   /// rank that holds them, by rank; also who died meanwhile.
@@ -60,7 +68,6 @@ class Crew {
     std::vector<RankDeath> deaths;
   };
   Parting finish(Step steps);
-  void send_stop(const std::string& reason) { agents_.send_stop(reason, false); }
 
  private:
   using Seat = membership::Seat;
@@ -68,16 +75,18 @@ class Crew {
   void note_happenings(std::vector<CrewEvent>& events);
   RankDied note_loss(const membership::Lost& lost);
   void note_end(const Seat& seat, std::vector<CrewEvent>& events);
-  void send_directives();
+  void remember();
   void start_replacements();
   Nanos now() const { return since(born_); }
-  Seat seat(std::uint32_t rank) const { return {rank, agents_.life(rank)}; }
 
   const Clock::time_point born_ = Clock::now();
   const Nanos timeout_;
+  Journal& journal_;
+  membership::Journal remembered_;
   AgentGroup agents_;
   membership::Coordinator coordinator_;
   std::set<Seat> were_members_;                  ///< of any epoch
+  std::map<Seat, std::string> causes_;           ///< of processes that have ended
   std::map<std::uint32_t, std::pair<std::uint32_t, std::uint64_t>> heard_;  ///< life and beat
   std::map<std::uint32_t, std::string> addresses_;  ///< by rank, of the newest epoch entered
   std::map<std::uint32_t, StepPlan> plans_;      ///< of the step under way

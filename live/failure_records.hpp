@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "core/ids.hpp"
+#include "live/supervision.pb.h"
 #include "traces/report.pb.h"
 
 namespace orrery::live {
@@ -26,15 +28,19 @@ class FailureRecords {
 
   bool empty() const { return records_.empty(); }
   /// Of the newest loss.
-  const std::string& cause() const { return records_.back().report.cause(); }
+  const std::string& cause() const { return records_.back().report().cause(); }
   void fill(Report& report) const;
 
+  /// Those that have changed since the last call, for the journal.
+  std::vector<JournalLoss> take_changed();
+  /// What an earlier controller had written down.
+  void restore(const std::vector<JournalLoss>& losses) { records_ = losses; }
+
  private:
-  struct Record {
-    std::uint32_t rank = 0;
-    FailureReport report;
-  };
-  std::vector<Record> records_;
+  void change(JournalLoss& record) { changed_.insert(record.index()); }
+
+  std::vector<JournalLoss> records_;
+  std::set<std::uint32_t> changed_;  ///< by index
 };
 
 }  // namespace orrery::live

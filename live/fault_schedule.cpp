@@ -38,4 +38,9 @@ std::optional<Nanos> FaultSchedule::noticed(std::uint32_t rank) {
   return struck.mapped();
 }
 
+void FaultSchedule::restore(int fault, std::uint32_t rank, Nanos at, bool noticed) {
+  injected_.insert(fault);
+  if (!noticed) struck_[rank] = at;
+}
+
 }  // namespace orrery::live

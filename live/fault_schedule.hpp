@@ -34,6 +34,9 @@ class FaultSchedule {
   Nanos next_instant(Nanos now) const;
   /// The rank is lost: when it was struck, if it was.
   std::optional<Nanos> noticed(std::uint32_t rank);
+  bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
+  /// An earlier controller was about to carry it out; it may not have happened yet.
+  void restore(int fault, std::uint32_t rank, Nanos at, bool noticed);
   /// Faults that have come into effect.
   std::size_t injected() const { return injected_.size(); }
 

@@ -25,4 +25,10 @@ void Ledger::discarded(Step step) {
   open_.erase(step);
 }
 
+void Ledger::restore(std::uint64_t lost, std::uint64_t repeated, std::uint64_t recomputed) {
+  lost_ = lost;
+  repeated_ = repeated;
+  recomputed_ = recomputed;
+}
+
 }  // namespace orrery::live

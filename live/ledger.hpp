@@ -22,6 +22,10 @@ class Ledger {
   /// What was executed for `step` is thrown away.
   void discarded(Step step);
 
+  /// Goes on where an earlier controller's stood; what had been executed of the step that was not
+  /// committed is forgotten.
+  void restore(std::uint64_t lost, std::uint64_t repeated, std::uint64_t recomputed);
+
   std::uint64_t lost() const { return lost_; }
   std::uint64_t repeated() const { return repeated_; }
   std::uint64_t recomputed() const { return recomputed_; }

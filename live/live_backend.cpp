@@ -45,14 +45,17 @@ const RunRequest& checked(const RunRequest& request) {
 
 }  // namespace
 
-LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress)
+LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress,
+                         Supervision& supervision)
     : request_(checked(request)),  // before any member relies on what it says
       scenario_(request_.scenario()),
       cluster_(cluster),
       progress_(std::move(progress)),
       ranks_(scenario_.job().layout().data()),
       text_(Text::load(scenario_.live().text())),
-      world_(cluster),
+      supervision_(supervision),
+      journal_(supervision.start().folder() + "/journal", scenario_hash(scenario_)),
+      reader_(cluster),
       ledger_(micro_batches_of(scenario_.job())),
       statistics_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
@@ -88,7 +91,8 @@ void LiveBackend::begin(const Needs& needs) {
   *assignment.mutable_scenario() = scenario_;
   checkpoints_.fill(assignment);
   if (on_gpus()) assignment.set_gpus(probe_cuda().devices);
-  crew_ = std::make_unique<Crew>(sibling_program("orrery-live"), assignment, ranks_);
+  crew_ = std::make_unique<Crew>(supervision_, supervision_.start(), assignment, ranks_, journal_);
+  restore();
 }
 
 Nanos LiveBackend::now() const {
@@ -120,7 +124,7 @@ Observation LiveBackend::observe(std::vector<Event> events) {
   events_ = std::move(events);
   const Nanos instant = now();
   telemetry_.take(instant);
-  return {.now = instant,
+  Observation seen = {.now = instant,
           .epoch = {crew_->epoch()},
           .sequence = sequence_++,
           .events = events_,
@@ -131,6 +135,13 @@ Observation LiveBackend::observe(std::vector<Event> events) {
           .cluster = cluster_,
           .state = world_.state(),
           .jobs = world_.jobs()};
+  JournalRecord record;
+  encode(seen, *record.mutable_seen()->mutable_observation());
+  for (JournalLoss& loss : failures_.take_changed()) {
+    *record.mutable_seen()->add_losses() = std::move(loss);
+  }
+  write_down(record);
+  return seen;
 }
 
 Observation LiveBackend::submit() {
@@ -142,25 +153,29 @@ Observation LiveBackend::submit() {
 }
 
 std::optional<Observation> LiveBackend::next() {
+  if (replaying()) return replay(past().seen[replayed_++]);
+  if (std::exchange(in_replay_, false)) resume();
   if (stage_ == Stage::idle) return submit();
-  if (stage_ == Stage::waiting_for_start) {
-    stage_ = Stage::training;
-    start_ = Clock::now();
-    next_tick_ = tick_period_ > 0 ? tick_period_ : kNever;
-    go_on();
-  }
+  if (stage_ == Stage::waiting_for_start) start_training();
   while (stage_ == Stage::training && arriving_.empty()) wait_for_something();
   if (!arriving_.empty()) return observe(std::exchange(arriving_, {}));
   return finish();
 }
 
+void LiveBackend::start_training() {
+  stage_ = Stage::training;
+  start_ = Clock::now();
+  next_tick_ = tick_period_ > 0 ? tick_period_ : kNever;
+  JournalRecord record;
+  record.set_started(start_.time_since_epoch() / std::chrono::nanoseconds(1));
+  write_down(record);
+  go_on();
+}
+
 std::optional<Observation> LiveBackend::finish() {
   if (stage_ == Stage::ended) return std::nullopt;
   stage_ = Stage::ended;
-  if (step_ < scenario_.run().steps()) {
-    crew_->send_stop(failures_.cause());
-    return std::nullopt;
-  }
+  if (step_ < scenario_.run().steps()) return std::nullopt;
   gather_parameters();
   check_cores(busy_cores());
   happen(JobDone{kJob});
@@ -182,6 +197,7 @@ void LiveBackend::wait_for_something() {
   if (stage_ == Stage::training && complete()) stage_ = Stage::over;
   propose();
   go_on();
+  crew_->send_directives();
   if (stage_ != Stage::training) return;
   if (under_way_) inject_faults();
   const Nanos instant = now();
@@ -194,6 +210,9 @@ void LiveBackend::wait_for_something() {
 void LiveBackend::take_in(const Incoming& incoming) {
   const std::uint32_t rank = incoming.rank;
   if (incoming.message->has_hello()) {
+    const auto [known, first] = heard_lives_.emplace(rank, incoming.life);
+    if (!first && known->second == incoming.life) return;  // the same process on a new stream
+    known->second = incoming.life;
     cpu_before_[rank] += cpu_at_start_[rank] < 0 ? 0 : cpu_now_[rank] - cpu_at_start_[rank];
     cpu_at_start_[rank] = -1;
   } else if (incoming.message->has_progress()) {
@@ -203,8 +222,13 @@ void LiveBackend::take_in(const Incoming& incoming) {
     wire_.sent(rank, incoming.life, sample.bytes_sent());
     telemetry_.progress(rank, sample, (incoming.at - start_) / std::chrono::nanoseconds(1));
   } else if (incoming.message->has_step_report()) {
-    wire_.sent(rank, incoming.life, incoming.message->step_report().bytes_sent());
-    take_report(rank, incoming.message->step_report());
+    const StepReport& report = incoming.message->step_report();
+    wire_.sent(rank, incoming.life, report.bytes_sent());
+    const auto which = std::tuple(incoming.life, report.epoch(), report.step());
+    const auto before = reported_.find(rank);
+    if (before != reported_.end() && before->second == which) return;
+    reported_[rank] = which;
+    take_report(rank, report);
   } else if (incoming.message->has_shard()) {
     checkpoints_.take(incoming.message->shard());
   }
@@ -222,7 +246,8 @@ void LiveBackend::note_checkpoints() {
 
 /// Every step is done, and what follows from the last one, too.
 bool LiveBackend::complete() {
-  if (step_ < scenario_.run().steps() || !checkpoints_.at_rest()) return false;
+  if (step_ < scenario_.run().steps() || !crew_->ready()) return false;
+  if (!checkpoints_.at_rest()) return false;
   // The ranks exchange what a sharded update has changed: a loss still takes a new epoch.
   return scenario_.job().layout().shard() != "optimizer" || crew_->settled();
 }
@@ -233,7 +258,8 @@ void LiveBackend::take_report(std::uint32_t rank, const StepReport& report) {
   for (const OpDone& op : report.ops()) {
     if (op.phase() == COMPUTE) ledger_.executed(report.step(), op.micro_batch());
   }
-  if (!report.abandoned() && report.epoch() == crew_->epoch()) reports_[rank] = report;
+  const bool counts = report.epoch() == crew_->epoch() && report.step() == step_;
+  if (!report.abandoned() && counts) reports_[rank] = report;
 }
 
 void LiveBackend::take_in(const membership::Committed& committed) {
@@ -252,6 +278,7 @@ void LiveBackend::take_in(const membership::Committed& committed) {
     wire_.exchanged(world_.jobs()[kJob.value].codecs,
                     static_cast<std::uint32_t>(crew_->members().size()));
   }
+  write_down_commit(reports, committed.epoch, instant);
   failures_.resumed(instant);
   const StepDone done{.job = kJob, .step = step_, .duration = instant - before};
   happen(done);
@@ -299,7 +326,13 @@ void LiveBackend::go_on() {
 }
 
 void LiveBackend::inject_faults() {
-  for (const FaultSchedule::Strike& strike : faults_.due(step_, now(), crew_->members())) {
+  const Nanos instant = now();
+  for (const FaultSchedule::Strike& strike : faults_.due(step_, instant, crew_->members())) {
+    JournalRecord record;
+    record.mutable_strike()->set_fault(strike.fault);
+    record.mutable_strike()->set_rank(strike.rank);
+    record.mutable_strike()->set_at(instant);
+    write_down(record);
     crew_->signal(strike.rank, strike.stop ? SIGSTOP : SIGKILL);
   }
 }
@@ -308,8 +341,12 @@ void LiveBackend::inject_faults() {
 
 void LiveBackend::take_in(const RankDied& died) {
   const std::uint32_t rank = died.death.rank;
-  if (!died.was_member) return crew_->replace(rank);  // a replacement that never joined
   if (stage_ != Stage::training) return;
+  if (!died.was_member || world_.jobs()[kJob.value].ranks[rank] != Health::ok) {
+    // A replacement that never joined, or one whose loss an earlier controller had told.
+    if (!undecided_.contains(rank) && !left_out_.contains(rank)) crew_->replace(rank);
+    return;
+  }
   const Nanos noticed = now();
   failures_.lost(rank, faults_.noticed(rank).value_or(noticed), noticed, died.death.cause);
   checkpoints_.lost(rank);
@@ -335,9 +372,18 @@ void LiveBackend::take_in(const membership::Formed& formed) {
   ledger_.discarded(step_);
   reports_.assign(ranks_, std::nullopt);
   if (stage_ != Stage::training) return;
+  std::set<std::uint32_t> there;
   for (const membership::Seat& member : formed.members) {
+    there.insert(member.rank);
     if (world_.jobs()[kJob.value].ranks[member.rank] == Health::ok) continue;
+    left_out_.erase(member.rank);
     happen(RankBack{.job = kJob, .rank = {member.rank}});
+  }
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {  // of an earlier controller's members
+    if (there.contains(rank) || world_.jobs()[kJob.value].ranks[rank] != Health::ok) continue;
+    crew_->signal(rank, SIGKILL);
+    take_in(RankDied{.death = {.rank = rank, .cause = "has not come back to the new controller"},
+                     .was_member = true});
   }
 }
 
@@ -371,6 +417,10 @@ void LiveBackend::notify_progress() {
 // ---- the end ------------------------------------------------------------------------------
 
 void LiveBackend::gather_parameters() {
+  if (!past().parameters_sha256.empty()) {
+    parameters_sha256_ = past().parameters_sha256;
+    return;
+  }
   const Crew::Parting parting = crew_->finish(step_);
   for (const RankDeath& death : parting.deaths) {
     failures_.lost(death.rank, now(), now(), death.cause);
@@ -380,6 +430,9 @@ void LiveBackend::gather_parameters() {
            "all ranks end with the same parameters, bit for bit");
     parameters_sha256_ = hash;
   }
+  JournalRecord record;
+  record.set_parameters_sha256(parameters_sha256_);
+  if (!parameters_sha256_.empty()) write_down(record);
 }
 
 double LiveBackend::busy_cores() const {
@@ -409,6 +462,7 @@ void LiveBackend::fill(Report& report) {
   report.set_micro_batches_recomputed(ledger_.recomputed());
   failures_.fill(report);
   checkpoints_.fill(report);
+  report.set_controller_restarts(supervision_.start().restarts());
   report.set_unigram_entropy(text_.unigram_entropy());
   if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
   report.set_real_cpu_cores(busy_cores());
@@ -425,8 +479,9 @@ void LiveBackend::fill(Report& report) {
 }
 
 std::unique_ptr<RunBackend> make_live_backend(const RunRequest& request, const Cluster& cluster,
-                                              const ProgressSink& progress) {
-  return std::make_unique<LiveBackend>(request, cluster, progress);
+                                              const ProgressSink& progress,
+                                              Supervision& supervision) {
+  return std::make_unique<LiveBackend>(request, cluster, progress, supervision);
 }
 
 }  // namespace orrery::live

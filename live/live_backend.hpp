@@ -1,6 +1,7 @@
 // Real processes behind the seam: one controller (this), one agent a rank. Every step is planned,
 // sent, reported by all ranks and committed; a policy's shift is put to all ranks and holds from
-// the next plan on. A rank that dies costs the step under way, which the others do again. Called
+// the next plan on. A rank that dies costs the step under way, which the others do again. So does
+// the controller: another one shows the policies once more what they have seen, and goes on. Called
 // by the thread that runs drive(). The policy clock starts with the first step.
 #pragma once
 
@@ -10,16 +11,20 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "live/crew.hpp"
 #include "live/failure_records.hpp"
 #include "live/fault_schedule.hpp"
+#include "live/journal.hpp"
 #include "live/ledger.hpp"
 #include "live/run_checkpoints.hpp"
 #include "live/run_statistics.hpp"
+#include "live/supervision.hpp"
 #include "live/telemetry.hpp"
 #include "live/wire_count.hpp"
+#include "policies/codec.hpp"
 #include "policies/worker.hpp"
 
 namespace orrery::live {
@@ -29,7 +34,9 @@ class LiveBackend : public RunBackend {
   /// `request.scenario` is resolved. Starts nothing yet. Throws bad_input for what live mode
   /// cannot run (another model than the built-in one, a layout other than data parallel, faults
   /// at times or on links), environment for a fabric that this machine does not have.
-  LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress);
+  /// `supervision` outlives this.
+  LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress,
+              Supervision& supervision);
   ~LiveBackend() override;
 
   Capabilities capabilities() const override;
@@ -38,6 +45,7 @@ class LiveBackend : public RunBackend {
   std::optional<Observation> next() override;
   void apply(std::span<const Decision> decisions, bool at_rest) override;
   void fill(Report& report) override;
+  bool halted(bool now) override;
 
  private:
   enum class Stage : std::uint8_t { idle, waiting_for_start, training, over, ended };
@@ -46,6 +54,7 @@ class LiveBackend : public RunBackend {
   JobSpec job_spec() const;
   Observation submit();
   Observation observe(std::vector<Event> events);
+  void start_training();
   std::optional<Observation> finish();
   void wait_for_something();
   Clock::time_point next_instant() const;
@@ -72,9 +81,21 @@ class LiveBackend : public RunBackend {
   double busy_cores() const;
   void gather_parameters();
 
+  /// What an earlier controller has left: see live_resume.cpp.
+  const Past& past() const { return journal_.past(); }
+  bool replaying() const { return replayed_ < past().seen.size(); }
+  void restore();
+  Observation replay(const ObservationRecord& record);
+  void replay_decisions(std::span<const Decision> decisions);
+  void settle(const DecisionOutcome& outcome);
+  void resume();
+  void write_down(const JournalRecord& record);
+  void write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch, Nanos at);
+
   void answer(std::uint64_t decision, Outcome status, std::string reason);
   bool acceptable(const Decision& decision);
   void decide(const Decision& decision);
+  void take_up(const Decision& decision);
   void decide_recovery(std::uint64_t number, const Recover& recover);
   void propose();
   void carry_out(const Decision& decision);
@@ -85,7 +106,10 @@ class LiveBackend : public RunBackend {
   const ProgressSink progress_;
   const std::uint32_t ranks_;
   const Text text_;
-  World world_;
+  Supervision& supervision_;
+  Journal journal_;
+  ObservationReader reader_;  ///< of observations that an earlier controller made
+  World& world_ = reader_.world();
   Ledger ledger_;
   RunStatistics statistics_;
   Telemetry telemetry_;
@@ -110,12 +134,24 @@ class LiveBackend : public RunBackend {
   bool under_way_ = false;
   std::vector<std::optional<StepReport>> reports_;  ///< of the step under way, by rank
   std::set<std::uint32_t> undecided_;  ///< lost, and no policy has said what to do about it yet
+  std::set<std::uint32_t> left_out_;   ///< lost, and not to be replaced
   std::vector<Nanos> cpu_at_start_, cpu_now_, cpu_before_;  ///< before: of earlier processes
+  std::map<std::uint32_t, std::uint32_t> heard_lives_;  ///< by rank, of the newest hello
+  /// By rank: life, epoch and step of the newest report; it may come twice.
+  std::map<std::uint32_t, std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> reported_;
+  std::size_t replayed_ = 0;  ///< observations of an earlier controller that were shown again
+  bool in_replay_ = false;    ///< the newest observation was one of them
+  std::map<std::uint64_t, Decision> open_;  ///< of the replay: without an outcome
+  std::set<std::uint32_t> to_replace_;      ///< of the replay
+  Step done_seen_ = 0;                      ///< of the replay: steps whose end was seen
+  std::optional<bool> halted_;              ///< newest answer
+  bool journal_failed_ = false;
   std::string parameters_sha256_;
 };
 
 /// Maker for serve_run("live", ...).
 std::unique_ptr<RunBackend> make_live_backend(const RunRequest& request, const Cluster& cluster,
-                                              const ProgressSink& progress);
+                                              const ProgressSink& progress,
+                                              Supervision& supervision);
 
 }  // namespace orrery::live

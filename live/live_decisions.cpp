@@ -29,6 +29,10 @@ bool LiveBackend::acceptable(const Decision& decision) {
 
 void LiveBackend::decide(const Decision& decision) {
   world_.announce(decision);
+  take_up(decision);
+}
+
+void LiveBackend::take_up(const Decision& decision) {
   if (!acceptable(decision)) return;
   if (const auto* wake = std::get_if<WakeMe>(&decision.what)) {
     wakes_.insert(wake->at);
@@ -58,7 +62,11 @@ void LiveBackend::decide_recovery(std::uint64_t number, const Recover& recover) 
   }
   for (const RankId rank : recover.exclude) {
     if (undecided_.erase(rank.value) == 0) continue;
-    if (recover.how == Recovery::replace) crew_->replace(rank.value);
+    if (recover.how == Recovery::replace) {
+      crew_->replace(rank.value);
+    } else {
+      left_out_.insert(rank.value);
+    }
   }
   answer(number, Outcome::applied, "");
 }
@@ -98,12 +106,14 @@ void LiveBackend::carry_out(const Decision& decision) {
 }
 
 void LiveBackend::apply(std::span<const Decision> decisions, bool) {
+  if (in_replay_) return replay_decisions(decisions);
   for (const Decision& decision : decisions) decide(decision);
   // Whatever no policy has decided otherwise: who is lost is replaced.
   for (const std::uint32_t rank : std::exchange(undecided_, {})) crew_->replace(rank);
   if (stage_ != Stage::training) return;
   propose();
   go_on();
+  crew_->send_directives();
 }
 
 }  // namespace orrery::live

@@ -1,4 +1,5 @@
-// orrery-live: without arguments the controller of one run, asked over the inherited socket;
+// orrery-live: without arguments the supervisor of one run, asked over the inherited socket;
+// `orrery-live controller DESCRIPTOR` its controller;
 // `orrery-live agent --rank R` one rank of it; `orrery-live probe` what of CUDA this machine has;
 // `orrery-live doctor [--json]` what else is there or missing; `orrery-live calibrate RANKS,...
 // [--quick]` measures the machine for whoever holds the other end of the inherited socket.
@@ -18,8 +19,7 @@
 #include "live/calibrate.hpp"
 #include "live/cuda_module.hpp"
 #include "live/doctor.hpp"
-#include "live/live_backend.hpp"
-#include "policies/worker.hpp"
+#include "live/supervisor.hpp"
 
 namespace orrery::live {
 namespace {
@@ -62,7 +62,10 @@ int run_calibrate(const std::vector<std::string>& arguments) {
 }
 
 int run(const std::vector<std::string>& arguments) {
-  if (arguments.empty()) return serve_run("live", make_live_backend);
+  if (arguments.empty()) return run_supervisor();
+  if (arguments.size() == 2 && arguments[0] == "controller") {
+    return run_controller(static_cast<int>(std::strtol(arguments[1].c_str(), nullptr, 10)));
+  }
   if (arguments.size() == 3 && arguments[0] == "agent" && arguments[1] == "--rank") {
     return run_agent(static_cast<std::uint32_t>(std::strtoul(arguments[2].c_str(), nullptr, 10)));
   }

@@ -109,12 +109,14 @@ std::function<bool()> kill_switch(const std::string& file) {
   };
 }
 
-HandOverRules rules_of(const RunRequest& request, Approver& approver) {
+HandOverRules rules_of(const RunRequest& request, Approver& approver, RunBackend& backend) {
   const HandOverOrder& order = request.hand_over();
   HandOverRules rules{.mode = hand_over_mode(request.mode()),
                       .per_hour = order.decisions_per_hour(),
                       .approver = &approver,
-                      .stopped = kill_switch(order.kill_switch())};
+                      .stopped = [&backend, on = kill_switch(order.kill_switch())] {
+                        return backend.halted(on());
+                      }};
   if (order.patience() > 0) rules.patience = order.patience();
   if (rules.mode == HandOverMode::approve && request.policy_outside()) {
     throw Error(ErrorKind::usage, "decisions of a policy outside the run cannot be approved");
@@ -174,7 +176,7 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   Policy& policy = request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack);
   const auto backend = make_backend(request, cluster, progress_sender());
   ClientApprover approver(request.hand_over().wait_for_verdicts());
-  HandOver handed_over(*backend, rules_of(request, approver));
+  HandOver handed_over(*backend, rules_of(request, approver, *backend));
   Recorder recorder(handed_over, policy, header_of(mode, request), request.record());
   Rng rng = policy_rng(scenario.run().seed());
   Context context{rng, {}};

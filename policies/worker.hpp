@@ -22,6 +22,9 @@ class RunBackend : public Backend {
  public:
   /// Called after the last next(); fills in what only this backend knows.
   virtual void fill(Report& report) = 0;
+  /// Asked at every call whether the kill switch counts as on; `now`: whether it is. A backend that
+  /// goes on with a run that another process began answers as it was told then.
+  virtual bool halted(bool now) { return now; }
 };
 
 /// What run_in_worker throws when `interrupted` said so.

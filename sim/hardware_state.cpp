@@ -55,7 +55,7 @@ std::vector<LinkId> FaultPlan::nic_links(std::uint32_t rank) const {
 HardwareState FaultPlan::state(Step step, Nanos now) const {
   HardwareState state;
   for (const Fault& fault : faults_) {
-    if (fault.kill() || over(fault, step) || !begun_by(fault, step, now)) continue;
+    if (fault.kill() || fault.stop() || over(fault, step) || !begun_by(fault, step, now)) continue;
     if (fault.link_down()) {
       for (const LinkId link : nic_links(fault.rank())) state.down.insert(link.value);
     } else if (fault.has_link_slow()) {
@@ -95,12 +95,13 @@ std::optional<FatalFault> FaultPlan::kill(Step step, Nanos from, Nanos until) co
   std::optional<FatalFault> first;
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     const Fault& fault = faults_[i];
-    if (!fault.kill() || spent_.contains(i)) continue;
+    if (!(fault.kill() || fault.stop()) || spent_.contains(i)) continue;
     if (fault.has_at_step() && fault.at_step() != step) continue;
     const Nanos at = fault.has_at_step() ? from : fault.at_time();
     if (at < from || at >= until || (first && first->at <= at)) continue;
-    first = {.rank = {fault.rank()}, .cause = fmt::format("rank {} killed", fault.rank()),
-             .killed = true, .at = at, .fault = i};
+    first = {.rank = {fault.rank()},
+             .cause = fmt::format("rank {} {}", fault.rank(), fault.stop() ? "stopped" : "killed"),
+             .killed = true, .silent = fault.stop(), .at = at, .fault = i};
   }
   return first;
 }

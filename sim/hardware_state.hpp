@@ -31,6 +31,7 @@ struct FatalFault {
   RankId rank;
   std::string cause;    ///< "rank 3 killed"
   bool killed = false;  ///< the rank itself is gone
+  bool silent = false;  ///< it only stands still: nothing but its silence tells
   Nanos at = 0;
   std::size_t fault = 0;  ///< index in the scenario
 };
@@ -44,7 +45,7 @@ class FaultPlan {
   HardwareState state(Step step, Nanos now) const;
   /// The first step after `step` whose state or fate may differ; nothing if none does.
   std::optional<Step> next_change(Step step) const;
-  /// The first rank to be killed at `step`, which begins at `from`, or before `until`.
+  /// The first rank to be killed or stopped at `step`, which begins at `from`, or before `until`.
   std::optional<FatalFault> kill(Step step, Nanos from, Nanos until) const;
   /// A kill has happened: it will not again.
   void spend(const FatalFault& killed) { spent_.insert(killed.fault); }

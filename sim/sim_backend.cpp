@@ -542,7 +542,8 @@ void SimBackend::survive(const FatalFault& fatal, const PlayedStep& played) {
   faults_.spend(fatal);
   accounts_.discard(played.what());
   const Survival& survival = request_.scenario().survival();
-  const Nanos noticed = now_ + survival.detection();
+  const Nanos noticed =
+      now_ + (fatal.silent ? survival.heartbeat_timeout() : survival.detection());
   within_.emplace_back(noticed, RankLost{.job = kJob, .rank = fatal.rank});
   for (const Decision& decision : std::exchange(held_, {})) {
     within_.emplace_back(noticed, DecisionOutcome{.decision = decision.number,

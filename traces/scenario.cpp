@@ -100,9 +100,9 @@ class CrossCheck {
       add(path, "a fault has exactly one of at_step and at_time");
     }
     const int kinds = int(fault.has_slow()) + int(fault.has_ramp()) + int(fault.kill()) +
-                      int(fault.has_link_slow()) + int(fault.link_down());
+                      int(fault.has_link_slow()) + int(fault.link_down()) + int(fault.stop());
     if (kinds != 1) {
-      add(path, "a fault has exactly one of slow, ramp, kill, link_slow and link_down");
+      add(path, "a fault has exactly one of slow, ramp, kill, stop, link_slow and link_down");
     }
     const std::uint64_t ranks = rank_count(scenario_.job().layout());
     if (fault.rank() >= ranks) {
@@ -113,8 +113,10 @@ class CrossCheck {
       add(path + ".ramp", "a ramp is counted in steps: it needs at_step");
     }
     if (!fault.has_until_step()) return;
-    if (fault.kill()) {
-      add(path + ".until_step", "a killed rank stays dead: until_step means nothing here");
+    if (fault.kill() || fault.stop()) {
+      add(path + ".until_step",
+          fault.kill() ? "a killed rank stays dead: until_step means nothing here"
+                       : "a rank that stands still is given up: until_step means nothing here");
     } else if (!fault.has_at_step() || fault.until_step() <= fault.at_step()) {
       add(path + ".until_step", "until_step needs an at_step before it");
     }

@@ -93,11 +93,29 @@ TEST_F(ControlPlane, RefusesAWrongTokenRankOrProtocol) {
 TEST_F(ControlPlane, RefusesASecondAgentOfARank) {
   ControlClient first(address_, {}, hello(0, "secret"));
   EXPECT_EQ(next().kind, AgentMessage::kHello);
-  EXPECT_TRUE(refuses(hello(0, "secret")));
+  Hello second = hello(0, "secret");
+  second.set_pid(77);
+  EXPECT_TRUE(refuses(second));
   AgentMessage message;
   message.mutable_ready();
   EXPECT_TRUE(first.send(message));
   EXPECT_EQ(next().kind, AgentMessage::kReady);
+}
+
+TEST_F(ControlPlane, AProcessWhoseStreamBrokeComesInAgainAndSaysWhatWasLost) {
+  ControlClient agent(address_, {}, hello(0, "secret"));
+  EXPECT_EQ(next().kind, AgentMessage::kHello);
+  ControlClient again(address_, {}, hello(0, "secret"));
+  EXPECT_FALSE(again.read().has_value());  // the old stream is in the way, and is ended
+  EXPECT_EQ(next().kind, AgentMessage::KIND_NOT_SET);
+  EXPECT_FALSE(agent.read().has_value());
+  agent.reopen([] {
+    AgentMessage report;
+    report.mutable_step_report();
+    return std::vector<AgentMessage>{report};
+  });
+  EXPECT_EQ(next().kind, AgentMessage::kHello);
+  EXPECT_EQ(next().kind, AgentMessage::kStepReport);
 }
 
 TEST(ControlServer, AnAddressThatCannotBeIsAnEnvironmentError) {

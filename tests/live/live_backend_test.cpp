@@ -1,16 +1,11 @@
 // Whole live runs: a controller and its agents, started as the command line starts them.
 #include "live/live_backend.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
-#include <functional>
-#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -20,73 +15,10 @@
 #include "core/process.hpp"
 #include "live/run_folder.hpp"
 #include "policies/recorder.hpp"
-#include "traces/scenario.hpp"
+#include "tests/live/live_run.hpp"
 
 namespace orrery::live {
 namespace {
-
-namespace fs = std::filesystem;
-
-const std::string kProgram = std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live";
-
-/// Four ranks, eight micro-batches of 40 ms a step.
-RunRequest request(const std::vector<std::string>& overrides) {
-  std::vector<std::string> all{"job.global_batch=8", "run.steps=6", "faults=[]",
-                               "policies=[{name: static}]"};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  RunRequest out;
-  *out.mutable_scenario() =
-      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml", all)
-          .scenario;
-  out.set_mode("drive");
-  out.set_fabric("grpc");
-  return out;
-}
-
-/// Processes that run our program as agents, of this user's runs.
-std::vector<pid_t> agents() {
-  std::vector<pid_t> found;
-  for (const auto& entry : fs::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::error_code failure;
-    const fs::path program = fs::read_symlink(entry.path() / "exe", failure);
-    if (failure || program != fs::canonical(kProgram)) continue;
-    std::string line;
-    std::ifstream(entry.path() / "cmdline") >> line;
-    if (line.find("agent") != std::string::npos) found.push_back(std::stoi(name));
-  }
-  return found;
-}
-
-/// Waits until `done`, at most ten seconds; what it said last.
-bool eventually(const std::function<bool()>& done) {
-  for (int i = 0; i < 1000 && !done(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return done();
-}
-
-std::set<std::string> run_folders() {
-  std::set<std::string> found;
-  for (const auto& entry : fs::directory_iterator("/tmp")) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with("orrery-live-")) found.insert(name);
-  }
-  return found;
-}
-
-/// Whether every folder of a run that was not here at the start is gone.
-bool no_new_folder() {
-  static const std::set<std::string> kBefore = run_folders();
-  return std::ranges::includes(kBefore, run_folders());
-}
-const bool kFirstLook = no_new_folder();
-
-void expect_nothing_left() {
-  EXPECT_TRUE(eventually([] { return agents().empty(); }));
-  EXPECT_TRUE(kFirstLook && eventually(no_new_folder));
-}
 
 void expect_failure(const RunRequest& asked, ErrorKind kind, const std::string& part) {
   try {
@@ -147,7 +79,7 @@ TEST(LiveBackend, AShiftSparesTheStragglerAndTrainsTheSameModel) {
   EXPECT_EQ(replay.first_difference, "");
   EXPECT_EQ(replay.decisions, shifted.decisions());
   EXPECT_EQ(replay.decision_trace_sha256, shifted.decision_trace_sha256());
-  fs::remove(log);
+  std::filesystem::remove(log);
   expect_nothing_left();
 }
 
@@ -231,17 +163,17 @@ TEST(LiveBackend, WithNobodyLeftTheRunEndsWithItsCause) {
   expect_nothing_left();
 }
 
-TEST(LiveBackend, AKilledControllerLeavesNoProcessBehind) {
-  ChildProcess controller(kProgram, {});
-  ASSERT_TRUE(write_message(controller.channel(), request({"run.steps=1000"}).SerializeAsString()));
+TEST(LiveBackend, AKilledSupervisorLeavesNoProcessBehind) {
+  ChildProcess supervisor(kProgram, {});
+  ASSERT_TRUE(write_message(supervisor.channel(), request({"run.steps=1000"}).SerializeAsString()));
   ASSERT_TRUE(eventually([] { return agents().size() == 4; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  controller.signal(SIGKILL);
-  EXPECT_EQ(controller.wait().signal, SIGKILL);
+  supervisor.signal(SIGKILL);
+  EXPECT_EQ(supervisor.wait().signal, SIGKILL);
   EXPECT_TRUE(eventually([] { return agents().empty(); }));
   const RunFolder next;  // takes away the folder that was left
   std::error_code ignored;
-  fs::remove_all(next.path(), ignored);
+  std::filesystem::remove_all(next.path(), ignored);
   expect_nothing_left();
 }
 

@@ -1,13 +1,18 @@
 // Kill -9 at random moments: runs of four ranks in which one after the other is killed and replaced
-// must lose nothing, repeat nothing and end with the bits of an undisturbed run. Prints how long
-// it took until all survivors knew, worked again, and a replacement worked with them.
+// must lose nothing, repeat nothing and end with the bits of an undisturbed run. The same with
+// ranks that stand still and a controller that is killed. Prints how long it took until all
+// survivors knew, worked again, and a replacement worked with them.
 //   ORRERY_SURVIVAL="RUNS KILLS"  more of it (./dev soak: 50 20)
+//   ORRERY_STEADY=MINUTES         instead: eight ranks, one of them killed every 29 s
 //   ORRERY_SEED=N                 another schedule
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,8 +23,7 @@
 #include "core/process.hpp"
 #include "core/random.hpp"
 #include "policies/parameters.pb.h"
-#include "policies/worker.hpp"
-#include "traces/scenario.hpp"
+#include "tests/live/live_run.hpp"
 
 namespace orrery::live {
 namespace {
@@ -28,14 +32,13 @@ constexpr double kFirst = 0.3, kBetween = 0.35, kSpread = 0.3, kAfter = 1.0;  //
 constexpr double kStep = 0.040;  // shortest
 const google::protobuf::Descriptor* const kLinked = RecoverParameters::descriptor();
 
-/// `kills` ranks, each at a moment of its own; the run lasts at least until all are replaced.
-Report run(int kills, Rng rng, int steps) {
-  std::vector<std::string> faults;
-  double at = kFirst;
-  for (int i = 0; i < kills; ++i, at += kBetween + kSpread * rng.uniform()) {
-    faults.push_back(fmt::format("{{rank: {}, at_time: {} ns, kill: true}}", rng.below(4),
-                                 static_cast<std::int64_t>(at * 1e9)));
-  }
+std::string fault(std::uint64_t rank, double at_s, const char* kind) {
+  return fmt::format("{{rank: {}, at_time: {} ns, {}: true}}", rank,
+                     static_cast<std::int64_t>(at_s * 1e9), kind);
+}
+
+/// Four ranks, steps of 40 ms, with these faults.
+RunRequest four_ranks(const std::vector<std::string>& faults, int steps) {
   ensure(kLinked != nullptr, "the scenario's parameters are linked in");
   RunRequest request;
   *request.mutable_scenario() =
@@ -46,7 +49,17 @@ Report run(int kills, Rng rng, int steps) {
           .scenario;
   request.set_mode("drive");
   request.set_fabric("grpc");
-  return run_in_worker(std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live", request);
+  return request;
+}
+
+/// `kills` ranks, each at a moment of its own; the run lasts at least until all are replaced.
+Report run(int kills, Rng rng, int steps) {
+  std::vector<std::string> faults;
+  double at = kFirst;
+  for (int i = 0; i < kills; ++i, at += kBetween + kSpread * rng.uniform()) {
+    faults.push_back(fault(rng.below(4), at, "kill"));
+  }
+  return run_in_worker(kProgram, four_ranks(faults, steps));
 }
 
 void print(const char* what, std::vector<double> seconds) {
@@ -59,13 +72,31 @@ void print(const char* what, std::vector<double> seconds) {
              seconds.size());
 }
 
+std::uint64_t first_seed() {
+  const char* seed = std::getenv("ORRERY_SEED");
+  return seed ? std::strtoull(seed, nullptr, 10) : 1;
+}
+
+/// Everything was done once, with the bits of the undisturbed run.
+void expect_whole(const Report& report, const Report& calm) {
+  EXPECT_EQ(report.steps_completed(), calm.steps_completed());
+  EXPECT_EQ(report.micro_batches_lost(), 0u);
+  EXPECT_EQ(report.micro_batches_repeated(), 0u);
+  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[values.size() / 2];
+}
+
 TEST(Survival, KillsAtRandomMomentsLoseNothing) {
+  if (std::getenv("ORRERY_STEADY")) GTEST_SKIP() << "ORRERY_STEADY asks for the other one";
   int runs = 2, kills = 25;
   if (const char* given = std::getenv("ORRERY_SURVIVAL")) {
     std::istringstream(given) >> runs >> kills;
   }
-  const char* seed = std::getenv("ORRERY_SEED");
-  const std::uint64_t first = seed ? std::strtoull(seed, nullptr, 10) : 1;
+  const std::uint64_t first = first_seed();
   const int steps = static_cast<int>((kFirst + kills * (kBetween + kSpread) + kAfter) / kStep);
   const Report calm = run(0, Rng(0), steps);
   std::vector<double> known, working, replaced;
@@ -74,10 +105,7 @@ TEST(Survival, KillsAtRandomMomentsLoseNothing) {
     const std::uint64_t schedule = first + static_cast<std::uint64_t>(i);
     SCOPED_TRACE(fmt::format("ORRERY_SEED={}", schedule));
     const Report report = run(kills, Rng(schedule), steps);
-    EXPECT_EQ(report.steps_completed(), static_cast<std::uint64_t>(steps));
-    EXPECT_EQ(report.micro_batches_lost(), 0u);
-    EXPECT_EQ(report.micro_batches_repeated(), 0u);
-    EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+    expect_whole(report, calm);
     EXPECT_EQ(report.failures_size(), kills);
     happened += report.failures_size();
     for (const FailureReport& failure : report.failures()) {
@@ -91,6 +119,87 @@ TEST(Survival, KillsAtRandomMomentsLoseNothing) {
   print("until all survivors know", known);
   print("until they train again", working);
   print("until a replacement is in step", replaced);
+}
+
+/// Kills the run's controller once, a moment after it has started.
+void kill_controller(double after_s) {
+  if (!eventually([] { return agents().size() == 4; })) return;
+  std::this_thread::sleep_for(std::chrono::duration<double>(after_s));
+  for (const pid_t controller : controllers()) kill(controller, SIGKILL);
+}
+
+TEST(Survival, StoppedRanksAndAKilledControllerLoseNothing) {
+  if (std::getenv("ORRERY_STEADY")) GTEST_SKIP() << "ORRERY_STEADY asks for the other one";
+  int runs = 2;
+  if (const char* given = std::getenv("ORRERY_SURVIVAL")) std::istringstream(given) >> runs;
+  runs = std::min(runs, 5);  // each takes as long as a run of twenty kills
+  constexpr int kSteps = 150;
+  constexpr double kSilence = 1;  // default heartbeat timeout, seconds
+  const Report calm = run(0, Rng(0), kSteps);
+  std::vector<double> noticed, working, pause;
+  for (int i = 0; i < runs; ++i) {
+    const std::uint64_t schedule = first_seed() + static_cast<std::uint64_t>(i);
+    SCOPED_TRACE(fmt::format("ORRERY_SEED={}", schedule));
+    Rng rng(schedule);
+    const Report stopped = run_in_worker(
+        kProgram, four_ranks({fault(rng.below(4), 0.5 + rng.uniform(), "stop")}, kSteps));
+    expect_whole(stopped, calm);
+    ASSERT_EQ(stopped.failures_size(), 1);
+    const FailureReport& failure = stopped.failures(0);
+    EXPECT_GE(failure.detected_s() - failure.time_s(), 0.9 * kSilence);
+    noticed.push_back(failure.detected_s() - failure.time_s() - kSilence);
+    working.push_back(failure.working_s() - failure.time_s());
+    std::jthread killer([after = 0.5 + 2 * rng.uniform()] { kill_controller(after); });
+    const Report orphaned = run_in_worker(kProgram, four_ranks({}, kSteps));
+    expect_whole(orphaned, calm);
+    EXPECT_EQ(orphaned.controller_restarts(), 1u);
+    const std::vector<double> times(orphaned.step_times_s().begin(), orphaned.step_times_s().end());
+    pause.push_back(*std::max_element(times.begin(), times.end()) - median(times));
+  }
+  fmt::print("{} ranks stopped, {} controllers killed:\n", runs, runs);
+  print("a silence beyond the timeout", noticed);
+  print("from the stop until they train", working);
+  print("pause without a controller", pause);
+}
+
+/// Eight ranks, 56 micro-batches a step; `pace` does not change what is computed.
+RunRequest steady(const std::vector<std::string>& faults, int steps, const char* pace) {
+  RunRequest request;
+  *request.mutable_scenario() =
+      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/kill-one-rank.yaml",
+                    {"cluster.node.gpus_per_node=8", "job.layout.data=8", "job.global_batch=56",
+                     fmt::format("job.pace.micro_batch={}", pace),
+                     fmt::format("run.steps={}", steps),
+                     fmt::format("faults=[{}]", fmt::join(faults, ", "))})
+          .scenario;
+  request.set_mode("drive");
+  request.set_fabric("grpc");
+  return request;
+}
+
+TEST(Survival, AFaultEvery29SecondsCostsLittle) {
+  const char* minutes = std::getenv("ORRERY_STEADY");
+  if (!minutes) GTEST_SKIP() << "set ORRERY_STEADY=MINUTES";
+  constexpr double kEvery = 29, kStepOfEight = 7 * 0.030;
+  const double length = 60 * std::strtod(minutes, nullptr);
+  const int steps = static_cast<int>(length / kStepOfEight);
+  Rng rng(first_seed());
+  std::vector<std::string> faults;
+  for (double at = kEvery / 2; at < length - 3; at += kEvery) {
+    faults.push_back(fault(rng.below(8), at, "kill"));
+  }
+  const Report report = run_in_worker(kProgram, steady(faults, steps, "30 ms"));
+  const Report calm = run_in_worker(kProgram, steady({}, steps, "15 ms"));
+  expect_whole(report, calm);
+  EXPECT_EQ(report.failures_size(), static_cast<int>(faults.size()));
+  const std::vector<double> times(report.step_times_s().begin(), report.step_times_s().end());
+  const double undisturbed = median(times) * steps;
+  fmt::print("{} kills in {:.1f} minutes, 8 ranks, {} steps, seed {}\n", report.failures_size(),
+             report.elapsed_s() / 60, steps, first_seed());
+  fmt::print("step without a fault {:.1f} ms (median); throughput kept {:.2f} %\n",
+             1e3 * median(times), 100 * undisturbed / report.elapsed_s());
+  fmt::print("parameters of the undisturbed run, bit for bit: {}\n",
+             report.parameters_sha256() == calm.parameters_sha256() ? "yes" : "NO");
 }
 
 }  // namespace

@@ -75,6 +75,18 @@ TEST_F(HardwareStateTest, TheFirstOfSeveralKillsCounts) {
   EXPECT_FALSE(faults.kill(0, 4 * second, kNever).has_value());
 }
 
+TEST_F(HardwareStateTest, AStoppedRankIsOneThatOnlyItsSilenceTells) {
+  const FaultPlan faults = plan(
+      "  - {at_step: 3, rank: 1, stop: true}\n"
+      "  - {at_step: 5, rank: 2, kill: true}\n");
+  EXPECT_TRUE(faults.state(3, 0).slow.empty());
+  const auto stopped = faults.kill(3, 0, kNever);
+  ASSERT_TRUE(stopped.has_value());
+  EXPECT_TRUE(stopped->silent);
+  EXPECT_EQ(stopped->cause, "rank 1 stopped");
+  EXPECT_FALSE(faults.kill(5, 0, kNever)->silent);
+}
+
 TEST_F(HardwareStateTest, ADownedNicStaysDownUntilItsEnd) {
   const FaultPlan faults = plan(
       "  - {at_step: 3, rank: 2, link_down: true, until_step: 5}\n"

@@ -1,0 +1,247 @@
+#include "live/supervisor.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "core/process.hpp"
+#include "live/agent_processes.hpp"
+#include "live/live_backend.hpp"
+#include "live/run_folder.hpp"
+#include "live/secrets.hpp"
+#include "policies/worker.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr int kPollMs = 50;
+constexpr std::chrono::milliseconds kEndPatience{5000};
+
+volatile std::sig_atomic_t halt_asked = 0;
+
+bool readable(int descriptor, short events = POLLIN) {
+  pollfd look{descriptor, events, 0};
+  return poll(&look, 1, 0) == 1;
+}
+
+/// The next message; nothing if the other end is gone, also in the middle of one.
+std::optional<std::string> read_if_whole(int descriptor) {
+  try {
+    return read_message(descriptor);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+/// A controller and the two sockets to it.
+class Controller {
+ public:
+  explicit Controller(const std::string& program) {
+    std::array<int, 2> line{};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, line.data()) != 0) {
+      throw Error(ErrorKind::environment,
+                  fmt::format("no descriptors left: {}", std::strerror(errno)));
+    }
+    line_ = line[0];
+    fcntl(line[1], F_SETFD, 0);  // this child alone inherits it: no other thread starts any
+    try {
+      process_.emplace(program, std::vector<std::string>{"controller", std::to_string(line[1])});
+    } catch (...) {
+      close(line[1]);
+      close(line_);
+      throw;
+    }
+    close(line[1]);
+  }
+  ~Controller() { close(line_); }
+  Controller(const Controller&) = delete;
+  Controller& operator=(const Controller&) = delete;
+
+  int line() const { return line_; }
+  int channel() const { return process_->channel(); }
+  void signal(int number) { process_->signal(number); }
+  /// One that has closed its sockets is about to end.
+  ExitStatus end() {
+    if (!process_->wait_for(kEndPatience)) process_->signal(SIGKILL);
+    return process_->wait();
+  }
+
+ private:
+  int line_ = -1;
+  std::optional<ChildProcess> process_;
+};
+
+class Supervisor {
+ public:
+  explicit Supervisor(std::string request)
+      : request_(std::move(request)),
+        program_(sibling_program("orrery-live")),
+        agents_(program_) {
+    RunRequest asked;
+    ensure(asked.ParseFromString(request_), "the request is a RunRequest");
+    write_secrets(make_secrets(asked.scenario().live().tls()), folder_.path());
+  }
+
+  int run() {
+    start_controller();
+    while (true) {
+      wait();
+      if (readable(kChildDescriptor) && !pass_on_request()) {
+        return static_cast<int>(ErrorKind::environment);  // whoever asked is gone
+      }
+      while (readable(controller_->line()) && take_order()) {
+      }
+      for (const AgentState& state : agents_.take_ended()) tell(state);
+      halt_if_asked();
+      if (!readable(controller_->channel()) || pass_on_answer()) continue;
+      const ExitStatus status = controller_->end();
+      if (has_reported_) return status.code;
+      while (take_order()) {  // what it had said before
+      }
+      if (!may_restart()) return fail(status);
+      ++restarts_;
+      start_controller();
+    }
+  }
+
+ private:
+  void start_controller() {
+    controller_.reset();
+    controller_.emplace(program_);
+    SupervisorMessage message;
+    ControllerStart& start = *message.mutable_start();
+    start.set_folder(folder_.path());
+    start.set_address(address_);
+    start.set_restarts(restarts_);
+    for (const AgentState& state : agents_.states()) *start.add_agents() = state;
+    start.set_halted(halt_asked != 0);
+    halted_ = halt_asked != 0;
+    speaks_ = false;
+    // One that is dead already is noticed by its channel.
+    write_message(controller_->line(), message.SerializeAsString());
+    write_message(controller_->channel(), request_);
+  }
+
+  void wait() {
+    std::vector<pollfd> descriptors{{kChildDescriptor, POLLIN, 0},
+                                    {controller_->line(), POLLIN, 0},
+                                    {controller_->channel(), POLLIN, 0}};
+    for (const int channel : agents_.channels()) descriptors.push_back({channel, POLLIN, 0});
+    poll(descriptors.data(), descriptors.size(), kPollMs);
+  }
+
+  bool pass_on_request() {
+    const auto bytes = read_if_whole(kChildDescriptor);
+    if (bytes) write_message(controller_->channel(), *bytes);
+    return bytes.has_value();
+  }
+
+  /// False when the controller has closed its end.
+  bool pass_on_answer() {
+    const auto bytes = read_if_whole(controller_->channel());
+    if (!bytes) return false;
+    speaks_ = true;
+    WorkerMessage message;
+    ensure(message.ParseFromString(*bytes), "a controller sends WorkerMessages");
+    has_reported_ = message.has_report() || message.has_failure();
+    // A client that does not read holds nobody up.
+    if (message.has_progress() && !readable(kChildDescriptor, POLLOUT)) return true;
+    write_message(kChildDescriptor, *bytes);
+    return true;
+  }
+
+  bool take_order() {
+    const auto bytes = read_if_whole(controller_->line());
+    if (!bytes) return false;
+    SupervisorOrder order;
+    ensure(order.ParseFromString(*bytes), "a controller sends SupervisorOrders");
+    speaks_ = true;
+    if (order.has_start()) {
+      address_ = order.start().start().controller_address();
+      agents_.start(order.start().rank(), order.start().start());
+    }
+    if (order.has_signal()) {
+      agents_.signal({order.signal().rank(), order.signal().life()}, order.signal().number());
+    }
+    if (order.kind_case() == SupervisorOrder::kFinal) final_ = order.final();
+    return true;
+  }
+
+  void tell(const AgentState& state) {
+    SupervisorMessage message;
+    *message.mutable_ended() = state;
+    write_message(controller_->line(), message.SerializeAsString());
+  }
+
+  /// Not before the controller has said something: it might not be listening to signals yet.
+  void halt_if_asked() {
+    if (halt_asked == 0 || halted_ || !speaks_) return;
+    halted_ = true;
+    controller_->signal(SIGUSR1);
+  }
+
+  bool may_restart() const { return final_.empty() && restarts_ < kControllerRestarts; }
+
+  int fail(const ExitStatus& status) {
+    const std::string why =
+        !final_.empty() ? final_ : fmt::format("it had been restarted {} times", restarts_);
+    WorkerMessage message;
+    message.mutable_failure()->set_kind(static_cast<std::uint32_t>(ErrorKind::internal));
+    message.mutable_failure()->set_message(
+        fmt::format("the controller of the run died: {}; {}", status.describe(), why));
+    write_message(kChildDescriptor, message.SerializeAsString());
+    return static_cast<int>(ErrorKind::internal);
+  }
+
+  const std::string request_, program_;
+  const RunFolder folder_;
+  OwnedProcesses agents_;
+  std::optional<Controller> controller_;
+  std::string address_;  ///< of the controllers
+  unsigned restarts_ = 0;
+  std::string final_;  ///< why it must not be restarted
+  bool has_reported_ = false, halted_ = false, speaks_ = false;
+};
+
+}  // namespace
+
+int run_supervisor() {
+  std::signal(SIGUSR1, [](int) { halt_asked = 1; });
+  const auto request = read_message(kChildDescriptor);
+  if (!request) {
+    throw Error(ErrorKind::usage, "this program is started by orrery, not by hand");
+  }
+  return Supervisor(*request).run();
+}
+
+int run_controller(int descriptor) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a journal that cannot grow is no reason to end the run
+  Supervision supervision(descriptor);
+  return serve_run("live", [&supervision](const RunRequest& request, const Cluster& cluster,
+                                          const ProgressSink& progress) {
+    if (supervision.start().halted()) std::raise(SIGUSR1);
+    if (request.policy_outside() || request.mode() == "approve") {
+      supervision.cannot_go_on_elsewhere("what is decided or approved outside cannot be had again");
+    }
+    if (!request.resume_from().empty()) {
+      supervision.cannot_go_on_elsewhere("the checkpoint that it began with may be gone");
+    }
+    return make_live_backend(request, cluster, progress, supervision);
+  });
+}
+
+}  // namespace orrery::live

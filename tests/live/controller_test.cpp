@@ -1,0 +1,137 @@
+// Kill -9 of the controller: its supervisor starts another one, which goes on from the journal
+// while the agents wait. Nothing is lost, repeated or decided otherwise.
+//   ORRERY_SEED=N  other moments
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "core/random.hpp"
+#include "policies/recorder.hpp"
+#include "tests/live/live_run.hpp"
+
+namespace orrery::live {
+namespace {
+
+std::uint64_t seed() {
+  const char* given = std::getenv("ORRERY_SEED");
+  return given ? std::strtoull(given, nullptr, 10) : 1;
+}
+
+/// Kills the controller of the run that is under way, so many times.
+class Killer {
+ public:
+  /// From the first controller's start on, after `pause()` seconds each.
+  Killer(int times, std::function<double()> pause)
+      : thread_([this, times, pause = std::move(pause)](const std::stop_token& stop) {
+          pid_t last = 0;
+          for (int i = 0; i < times && !stop.stop_requested(); ++i) {
+            std::vector<pid_t> found;
+            const auto another = [&] {
+              found = controllers();
+              return stop.stop_requested() || (found.size() == 1 && found[0] != last);
+            };
+            if (!eventually(another) || stop.stop_requested()) return;
+            std::this_thread::sleep_for(std::chrono::duration<double>(pause()));
+            last = found[0];
+            if (kill(last, SIGKILL) == 0) ++kills_;
+          }
+        }) {}
+  int kills() const { return kills_; }
+
+ private:
+  std::atomic<int> kills_ = 0;
+  std::jthread thread_;
+};
+
+/// What happened, told by report and log, is what an undisturbed run does.
+void expect_undisturbed(const Report& report, const Report& calm) {
+  EXPECT_EQ(report.steps_completed(), calm.steps_completed());
+  EXPECT_EQ(report.micro_batches_lost(), 0u);
+  EXPECT_EQ(report.micro_batches_repeated(), 0u);
+  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(report.losses_size(), calm.losses_size());
+}
+
+TEST(Controller, KilledAtRandomMomentsLosesNothingAndItsLogReplays) {
+  const std::vector<std::string> settings{
+      "run.steps=40", "faults=[{rank: 2, at_step: 6, slow: 4}, {rank: 1, at_step: 14, kill: true}]",
+      "policies=[{name: predictive-rebalance}, {name: recover}]"};
+  const Report calm = run_in_worker(kProgram, request({"run.steps=40"}));
+  const std::string log = ::testing::TempDir() + "/controller.log";
+  Rng rng(seed());
+  for (int i = 0; i < 2; ++i) {
+    SCOPED_TRACE(fmt::format("ORRERY_SEED={}, run {}", seed(), i));
+    RunRequest asked = request(settings);
+    asked.set_record(log);
+    Killer killer(3, [&rng] { return 0.15 + rng.uniform(); });
+    const Report report = run_in_worker(kProgram, asked);
+    expect_undisturbed(report, calm);
+    EXPECT_GE(report.controller_restarts(), 1u);
+    EXPECT_LE(report.controller_restarts(), 3u);
+    EXPECT_GE(report.failures_size(), 1);
+    EXPECT_EQ(report.faults_injected(), 2u);
+    const ReplayResult replay = replay_log(log, {});
+    EXPECT_EQ(replay.first_difference, "");
+    EXPECT_EQ(replay.decisions, report.decisions());
+    EXPECT_EQ(replay.decision_trace_sha256, report.decision_trace_sha256());
+  }
+  std::filesystem::remove(log);
+  expect_nothing_left();
+}
+
+TEST(Controller, KilledWhileTheRanksLinkUpItIsReplacedToo) {
+  const Report calm = run_in_worker(kProgram, request({}));
+  for (const double pause : {0.0, 0.03, 0.06}) {
+    Killer killer(2, [pause] { return pause; });
+    const Report report = run_in_worker(kProgram, request({}));
+    expect_undisturbed(report, calm);
+    EXPECT_EQ(report.controller_restarts(), 2u);
+    EXPECT_EQ(report.failures_size(), 0);
+  }
+  expect_nothing_left();
+}
+
+TEST(Controller, ItsFourthDeathEndsTheRunWithTheCause) {
+  Killer killer(4, [] { return 0.2; });
+  try {
+    run_in_worker(kProgram, request({"run.steps=200"}));
+    FAIL() << "the run went well";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::internal);
+    EXPECT_NE(error.message().find("killed by signal 9"), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find("3 times"), std::string::npos) << error.message();
+  }
+  EXPECT_EQ(killer.kills(), 4);
+  expect_nothing_left();
+}
+
+TEST(Controller, WhoWasLeftOutStaysOutAndWhoIsStoppedMeanwhileIsReplaced) {
+  const Report calm = run_in_worker(kProgram, request({"run.steps=20"}));
+  std::atomic<bool> stopped = false;
+  Killer killer(1, [&stopped] {
+    EXPECT_TRUE(eventually([] { return agents().size() == 4; }));
+    EXPECT_TRUE(eventually([] { return agents().size() == 3; }));  // rank 1 is gone
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    stopped = kill(agents().back(), SIGSTOP) == 0;
+    return 0.0;
+  });
+  const Report report = run_in_worker(
+      kProgram, request({"run.steps=20", "faults=[{rank: 1, at_step: 2, kill: true}]",
+                         "policies=[{name: recover, parameters: {how: shrink}}]"}));
+  EXPECT_TRUE(stopped);
+  expect_undisturbed(report, calm);
+  EXPECT_EQ(report.controller_restarts(), 1u);
+  ASSERT_EQ(report.failures_size(), 2);
+  for (const FailureReport& failure : report.failures()) EXPECT_FALSE(failure.has_replaced_s());
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace orrery::live

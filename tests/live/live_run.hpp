@@ -1,0 +1,95 @@
+// Whole live runs for tests: started as the command line starts them, looked at from outside.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "live/run_folder.hpp"
+#include "policies/worker.hpp"
+#include "traces/scenario.hpp"
+
+namespace orrery::live {
+
+inline const std::string kProgram = std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live";
+
+/// Four ranks, eight micro-batches of 40 ms a step.
+inline RunRequest request(const std::vector<std::string>& overrides) {
+  std::vector<std::string> all{"job.global_batch=8", "run.steps=6", "faults=[]",
+                               "policies=[{name: static}]"};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  RunRequest out;
+  *out.mutable_scenario() =
+      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml", all)
+          .scenario;
+  out.set_mode("drive");
+  out.set_fabric("grpc");
+  return out;
+}
+
+/// Processes that run our program as `role` (agent, controller), of this user's runs.
+inline std::vector<pid_t> processes(const std::string& role) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::error_code failure;
+    const auto program = std::filesystem::read_symlink(entry.path() / "exe", failure);
+    if (failure || program != std::filesystem::canonical(kProgram)) continue;
+    std::string line;
+    std::ifstream(entry.path() / "cmdline") >> line;
+    if (line.find(role) != std::string::npos) found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+inline std::vector<pid_t> agents() { return processes("agent"); }
+inline std::vector<pid_t> controllers() { return processes("controller"); }
+
+/// Waits until `done`, at most ten seconds; what it said last.
+inline bool eventually(const std::function<bool()>& done) {
+  for (int i = 0; i < 1000 && !done(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return done();
+}
+
+/// Folders of runs that are no longer there; a living run holds the lock of its folder.
+inline std::set<std::string> run_folders() {
+  std::set<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/tmp")) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("orrery-live-")) continue;
+    const int folder = open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) continue;
+    if (flock(folder, LOCK_EX | LOCK_NB) == 0) found.insert(name);
+    close(folder);
+  }
+  return found;
+}
+
+/// Whether every folder of a run that was not here at the start is gone.
+inline bool no_new_folder() {
+  static const std::set<std::string> kBefore = run_folders();
+  return std::ranges::includes(kBefore, run_folders());
+}
+inline const bool kFirstLook = no_new_folder();
+
+inline void expect_nothing_left() {
+  EXPECT_TRUE(eventually([] { return agents().empty() && controllers().empty(); }));
+  EXPECT_TRUE(kFirstLook && eventually(no_new_folder));
+}
+
+}  // namespace orrery::live
