@@ -50,12 +50,12 @@ class Sum {
     return values_.subspan(begin, end - begin);
   }
   void exchange(std::uint32_t to, std::span<const T> out, std::uint32_t from, Part in,
-                Incoming::Take take) {
+                Inflow::Take take) {
     links_.exchange(to, std::as_bytes(out), from,
                     {.bytes = std::as_writable_bytes(in), .take = take, .unit = sizeof(T)});
   }
   void send(std::uint32_t to, std::span<const T> out) { exchange(to, out, to, {}, replace); }
-  void receive(std::uint32_t from, Part in, Incoming::Take take) {
+  void receive(std::uint32_t from, Part in, Inflow::Take take) {
     exchange(from, {}, from, in, take);
   }
   void doubling(std::uint32_t among);

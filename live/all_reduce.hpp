@@ -18,7 +18,7 @@ namespace orrery::live {
 
 /// Where bytes go that arrive: `take(target, source, bytes)` puts whole units of `unit` bytes in
 /// place. Both are aligned to a unit.
-struct Incoming {
+struct Inflow {
   using Take = void (*)(std::byte* target, const std::byte* source, std::size_t bytes);
   std::span<std::byte> bytes;
   Take take;
@@ -33,7 +33,7 @@ class Links {
   /// done. Either may be empty. Bytes of one pair arrive in the order in which they were sent. A
   /// transport may take `out` in pieces, and wait with them until the receiver has taken some.
   virtual void exchange(std::uint32_t to, std::span<const std::byte> out, std::uint32_t from,
-                        Incoming in) = 0;
+                        Inflow in) = 0;
 };
 
 /// Below so many bytes halving-doubling sends whole vectors in half as many hops.

@@ -101,10 +101,10 @@ struct GrpcFabric::Impl : public Links, public Neighbour::Service {
   void ping();
 
   void exchange(std::uint32_t to, std::span<const std::byte> out, std::uint32_t from,
-                Incoming in) override;
+                Inflow in) override;
   bool push(std::uint32_t to, Bell& bell, std::span<const std::byte>& out);
-  bool pull(Peer& peer, Incoming& in);
-  bool pull_piece(Peer& peer, Incoming& in);
+  bool pull(Peer& peer, Inflow& in);
+  bool pull_piece(Peer& peer, Inflow& in);
   template <class T>
   void all_reduce(std::span<T> values);
 
@@ -324,7 +324,7 @@ void GrpcFabric::Impl::ping() {
 // ---- collectives ----------------------------------------------------------------------------
 
 void GrpcFabric::Impl::exchange(std::uint32_t to, std::span<const std::byte> out,
-                                std::uint32_t from, Incoming in) {
+                                std::uint32_t from, Inflow in) {
   Bell* theirs = nullptr;
   if (!out.empty()) {
     OutLink& link = welcomed_link_to(to);
@@ -359,7 +359,7 @@ bool GrpcFabric::Impl::push(std::uint32_t to, Bell& bell, std::span<const std::b
 }
 
 /// Takes what is there: straight from where it lies.
-bool GrpcFabric::Impl::pull(Peer& peer, Incoming& in) {
+bool GrpcFabric::Impl::pull(Peer& peer, Inflow& in) {
   ByteRing* const ring = peer.ring;
   if (ring == nullptr || peer.waiting > 0) return pull_piece(peer, in);
   const std::span<const std::byte> there = ring->filled_stretch();
@@ -373,7 +373,7 @@ bool GrpcFabric::Impl::pull(Peer& peer, Incoming& in) {
   return true;
 }
 
-bool GrpcFabric::Impl::pull_piece(Peer& peer, Incoming& in) {
+bool GrpcFabric::Impl::pull_piece(Peer& peer, Inflow& in) {
   std::string piece;
   {
     const std::scoped_lock lock(mutex);

@@ -33,7 +33,7 @@ class WireLinks : public Links {
   WireLinks(Wires& wires, std::uint32_t rank) : wires_(wires), rank_(rank) {}
 
   void exchange(std::uint32_t to, std::span<const std::byte> out, std::uint32_t from,
-                Incoming in) override {
+                Inflow in) override {
     std::unique_lock lock(wires_.mutex);
     while (!out.empty() || !in.bytes.empty()) {
       if (wires_.moved > wires_.breaks_after) throw FabricBroken("cut");
@@ -53,7 +53,7 @@ class WireLinks : public Links {
     wires_.moved += bytes;
     return bytes > 0;
   }
-  static bool pull(std::deque<std::byte>& link, Incoming& in) {
+  static bool pull(std::deque<std::byte>& link, Inflow& in) {
     std::size_t bytes = std::min(in.bytes.size(), link.size());
     bytes -= bytes % in.unit;
     if (bytes == 0) return false;
