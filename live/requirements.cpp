@@ -17,7 +17,7 @@ void require(bool condition, const char* message) {
 
 void check_fault(const Fault& fault, int index) {
   const char* problem = nullptr;
-  if (fault.has_at_time() && !fault.kill()) problem = "at_time (use at_step)";
+  if (fault.has_at_time() && !fault.kill() && !fault.stop()) problem = "at_time (use at_step)";
   if (fault.has_link_slow()) problem = "link_slow";
   if (fault.link_down()) problem = "link_down";
   if (!problem) return;

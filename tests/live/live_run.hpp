@@ -18,6 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "live/run_folder.hpp"
+#include "policies/parameters.pb.h"
 #include "policies/worker.hpp"
 #include "traces/scenario.hpp"
 
@@ -30,6 +31,7 @@ inline RunRequest request(const std::vector<std::string>& overrides) {
   std::vector<std::string> all{"job.global_batch=8", "run.steps=6", "faults=[]",
                                "policies=[{name: static}]"};
   all.insert(all.end(), overrides.begin(), overrides.end());
+  EXPECT_NE(RecoverParameters::descriptor(), nullptr);  // the policies' parameters are linked in
   RunRequest out;
   *out.mutable_scenario() =
       load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml", all)
