@@ -32,9 +32,25 @@ def orrery(*arguments, timeout=120):
 
 
 def children_of(pid):
-    """Process ids of the direct children."""
-    listing = pathlib.Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(child) for child in listing.read_text().split()]
+    """Process ids of the direct children; none of a process that has ended."""
+    try:
+        listing = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    except OSError:
+        return []
+    return [int(child) for child in listing.split()]
+
+
+def parts_of(pid, role):
+    """Process ids of the children of a live run's supervisor: its "controller", or its "agent"s."""
+
+    def is_one(child):
+        try:
+            words = pathlib.Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return words[1:2] == [role.encode()]
+
+    return [child for child in children_of(pid) if is_one(child)]
 
 
 def wait_until(condition, seconds=20):

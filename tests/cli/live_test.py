@@ -9,7 +9,7 @@ import stat
 import subprocess
 
 import pytest
-from conftest import EXAMPLES, PROGRAM, STRAGGLER, alive, children_of, orrery, wait_until
+from conftest import EXAMPLES, PROGRAM, STRAGGLER, alive, children_of, orrery, parts_of, wait_until
 
 LONG = ["--set", "run.steps=100000", "--set", "job.pace.micro_batch=20 ms"]
 
@@ -139,7 +139,8 @@ def test_secrets_are_read_from_nowhere_but_a_private_folder_and_go_with_the_run(
     process, below = training
     folder = wait_until(lambda: folder_of(below))
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    secrets = {file: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    files = [file for file in folder.iterdir() if file.is_file() and file.name != "journal"]
+    secrets = {file: file.read_bytes() for file in files}
     assert {file.name for file in secrets} == {"token", "ca.pem", "certificate.pem", "key.pem"}
     assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in secrets)
     shown = {secrets[folder / "token"], secrets[folder / "token"].hex().encode()}
@@ -170,8 +171,9 @@ def test_a_stranger_who_knocks_during_a_run_is_listed_and_changes_nothing():
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     worker = wait_until(lambda: children_of(process.pid))[0]
-    port = wait_until(lambda: listening_port(worker))
-    wait_until(lambda: len(children_of(worker)) == 4)
+    controller = wait_until(lambda: parts_of(worker, "controller"))[0]
+    port = wait_until(lambda: listening_port(controller))
+    wait_until(lambda: len(parts_of(worker, "agent")) == 4)
     for knock in (b"GET / HTTP/1.1\r\n\r\n", os.urandom(3000)):
         with socket.create_connection(("127.0.0.1", port)) as stranger:
             stranger.sendall(knock)

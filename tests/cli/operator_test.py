@@ -8,7 +8,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import EXAMPLES, PROGRAM, STRAGGLER, children_of, orrery, wait_until
+from conftest import EXAMPLES, PROGRAM, STRAGGLER, children_of, orrery, parts_of, wait_until
 
 WORLDS = {
     "simulate": ("simulate", STRAGGLER),
@@ -84,7 +84,7 @@ def test_the_kill_switch_is_a_signal():
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     wait_until(lambda: len(children_of(process.pid)) == 1)
     worker = children_of(process.pid)[0]
-    wait_until(lambda: len(children_of(worker)) == 4)
+    wait_until(lambda: len(parts_of(worker, "agent")) == 4)
     process.send_signal(signal.SIGUSR1)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
