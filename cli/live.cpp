@@ -3,7 +3,9 @@
 
 #include "cli/commands.hpp"
 #include "cli/operator.hpp"
+#include "cli/rendezvous.hpp"
 #include "cli/run_options.hpp"
+#include "core/process.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -12,18 +14,34 @@ struct Options : RunOptions {
   std::uint32_t ranks = 0;  // 0: the scenario's
   std::string fabric = "grpc";
   std::string from;  // folder
+  std::string rendezvous, listen;
   OperatorOptions operation;
 };
+
+/// One rank of a run whose controller is another process. Returns its exit code.
+int join(const RunRequest& request) {
+  ChildProcess agent(sibling_program("orrery-live"), {"join"});
+  write_message(agent.channel(), request.SerializeAsString());  // if it is gone, wait() says so
+  return agent.wait().code;
+}
+
+/// Lets the environment say which rank this is, and how many there are.
+void meet(const Options& options, LoadedScenario& loaded, RunRequest& request) {
+  *request.mutable_rendezvous() = rendezvous_of_environment(options.rendezvous, options.listen);
+  set_ranks(loaded, request.rendezvous().ranks());
+}
 
 int live(const Options& options) {
   LoadedScenario loaded = options.load();
   if (options.ranks != 0) set_ranks(loaded, options.ranks);
   RunRequest request;
+  if (!options.rendezvous.empty()) meet(options, loaded, request);
   *request.mutable_scenario() = loaded.scenario;
   request.set_record(options.record);
   options.operation.fill(request, false);
   request.set_fabric(options.fabric);
   request.set_resume_from(options.from);
+  if (request.rendezvous().rank() != 0) return join(request);
   const auto operated = options.operation.make();
   return print_report(run("orrery-live", request, loaded.places, operated.get()), options.json);
 }
@@ -36,6 +54,13 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
   command.add_option("--fabric", options->fabric, "data plane")
       ->type_name("grpc|nccl")
       ->check(CLI::IsMember({"grpc", "nccl"}));
+  command
+      .add_option("--rendezvous", options->rendezvous,
+                  "be one rank of a run that srun or a launcher starts; the processes meet here")
+      ->type_name("FOLDER");
+  command.add_option("--listen", options->listen, "address of this machine, with --rendezvous")
+      ->type_name("ADDRESS")
+      ->needs("--rendezvous");
   options->operation.add(command, "static");
   command
       .add_option("--from", options->from, "go on from the newest whole checkpoint in this folder")

@@ -109,7 +109,8 @@ class Agent {
                     [this](const ShardOutcome& outcome) { report(outcome); });
   }
 
-  void run() {
+  /// False if the controller was gone for good before it let this rank go.
+  bool run() {
     AgentMessage ready;
     ready.mutable_ready();
     control_.send(ready);
@@ -121,6 +122,8 @@ class Agent {
       hand_in();
     } while (!wait_for_release());
     control_.finish();
+    const std::scoped_lock lock(mutex_);
+    return !abandoned_;
   }
 
  private:
@@ -352,6 +355,10 @@ class Agent {
   void read_orders() {
     while (take_orders() && come_back()) {
     }
+    {
+      const std::scoped_lock lock(mutex_);
+      abandoned_ = !released_;
+    }
     Stop gone;
     gone.set_reason("the controller is gone");
     end(gone);
@@ -373,6 +380,7 @@ class Agent {
         changed_.notify_all();
         return true;
       }
+      if (welcome && welcome->has_stop()) return false;  // it has been given up
       std::this_thread::sleep_for(kReturnPause);
     }
     return false;
@@ -450,13 +458,15 @@ class Agent {
   std::shared_ptr<JoiningFabric> fabric_;  ///< of the epoch entered
   std::optional<Stop> stop_;
   bool released_ = false;  ///< nothing more is wanted from this rank
+  bool abandoned_ = false;  ///< nobody is left who could release it
   std::optional<AgentMessage> report_, shard_said_, failure_;  ///< newest
 };
 
 }  // namespace
 
-int run_agent(std::uint32_t rank) {
-  const AgentStart start = read_start();
+int run_agent(std::uint32_t rank) { return run_agent(rank, read_start()); }
+
+int run_agent(std::uint32_t rank, const AgentStart& start) {
   const Secrets secrets = read_secrets(start.secrets(), start.tls());
   ControlClient control(start.controller_address(), secrets, make_hello(rank, start, secrets));
   const std::optional<ControllerMessage> first = join(control);
@@ -471,8 +481,7 @@ int run_agent(std::uint32_t rank) {
     }
     return static_cast<int>(error.kind());
   }
-  agent->run();
-  return 0;
+  return agent->run() ? 0 : static_cast<int>(ErrorKind::environment);
 }
 
 }  // namespace orrery::live

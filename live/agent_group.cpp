@@ -13,13 +13,14 @@ namespace orrery::live {
 namespace {
 
 constexpr std::chrono::seconds kStartPatience{30};
+constexpr std::chrono::seconds kMeetPatience{120};  // engines start one machine after the other
 constexpr std::chrono::milliseconds kStopPatience{2000};
 constexpr std::chrono::milliseconds kPoll{20};
 
 /// A socket in the run's folder, or a free port of the address that the scenario names.
 std::string address_for(const Scenario& scenario, const ControllerStart& place,
                         const std::string& name) {
-  const std::string& host = scenario.live().listen();
+  const std::string& host = place.listen().empty() ? scenario.live().listen() : place.listen();
   return host.empty() ? "unix:" + place.folder() + "/" + name : host + ":0";
 }
 
@@ -29,7 +30,7 @@ AgentGroup::AgentGroup(AgentProcesses& processes, const ControllerStart& place,
                        const Assignment& assignment, std::uint32_t ranks)
     : processes_(processes),
       place_(place),
-      secrets_(read_secrets(place.folder(), assignment.scenario().live().tls())),
+      secrets_(read_secrets(secrets_folder(), assignment.scenario().live().tls())),
       size_(ranks),
       lives_(ranks, 0),
       running_(ranks, false),
@@ -50,9 +51,13 @@ AgentGroup::AgentGroup(AgentProcesses& processes, const ControllerStart& place,
     put({.rank = state.rank(), .life = state.life(), .ended = state.cause()});
   });
   for (std::uint32_t rank = 0; rank < size_; ++rank) {
-    if (!known[rank]) start_agent(rank);
+    if (!known[rank] && !elsewhere(rank)) start_agent(rank);
   }
   if (place_.restarts() == 0) await_ready();
+}
+
+std::string AgentGroup::secrets_folder() const {
+  return place_.secrets().empty() ? place_.folder() : place_.secrets();
 }
 
 void AgentGroup::listen() {
@@ -87,8 +92,11 @@ AgentGroup::~AgentGroup() {
   server_.reset();
 }
 
-bool AgentGroup::any_running() const {
-  return std::find(running_.begin(), running_.end(), true) != running_.end();
+bool AgentGroup::any_running() {
+  for (std::uint32_t rank = 0; rank < size_; ++rank) {
+    if (elsewhere(rank) ? connected(rank) : running(rank)) return true;
+  }
+  return false;
 }
 
 void AgentGroup::put(Incoming incoming) {
@@ -101,7 +109,7 @@ void AgentGroup::put(Incoming incoming) {
 void AgentGroup::start_agent(std::uint32_t rank) {
   AgentStart start;
   const std::string name = fmt::format("rank-{}.{}", rank, lives_[rank]);
-  start.set_secrets(place_.folder());
+  start.set_secrets(secrets_folder());
   start.set_tls(secrets_.encrypted());
   start.set_controller_address(server_->address());
   start.set_data_address(address_for(assignment_.assignment().scenario(), place_, name));
@@ -114,7 +122,8 @@ void AgentGroup::start_agent(std::uint32_t rank) {
 void AgentGroup::await_ready() {
   std::set<std::uint32_t> missing;
   for (std::uint32_t rank = 0; rank < size_; ++rank) missing.insert(rank);
-  const auto deadline = Clock::now() + kStartPatience;
+  const auto patience = place_.listen().empty() ? kStartPatience : kMeetPatience;
+  const auto deadline = Clock::now() + patience;
   while (!missing.empty()) {
     for (const Incoming& incoming : receive(Clock::now() + kPoll)) {
       if (incoming.ended) {  // what it had to say about it came before
@@ -131,7 +140,7 @@ void AgentGroup::await_ready() {
     if (!missing.empty() && Clock::now() > deadline) {
       throw Error(ErrorKind::environment,
                   fmt::format("{} of {} agents did not start in {} s", missing.size(), size_,
-                              kStartPatience.count()));
+                              patience.count()));
     }
   }
 }
@@ -144,10 +153,21 @@ std::vector<Incoming> AgentGroup::receive(Clock::time_point deadline) {
     out.swap(mailbox_);
   }
   for (const Incoming& incoming : out) {
-    if (incoming.message && incoming.message->has_hello()) send(incoming.rank, assignment_);
+    if (incoming.message && incoming.message->has_hello()) greet(incoming.rank, incoming.life);
     if (incoming.ended && incoming.life == lives_[incoming.rank]) running_[incoming.rank] = false;
   }
   return out;
+}
+
+void AgentGroup::greet(std::uint32_t rank, std::uint32_t life) {
+  if (elsewhere(rank)) {
+    if (!running_[rank] && life <= lives_[rank]) {
+      return send_stop(rank, "this process of the rank counts as lost", false);
+    }
+    lives_[rank] = life;
+    running_[rank] = true;
+  }
+  send(rank, assignment_);
 }
 
 void AgentGroup::send(std::uint32_t rank, const ControllerMessage& message) {
@@ -162,7 +182,11 @@ void AgentGroup::send_stop(std::uint32_t rank, const std::string& reason, bool w
 }
 
 void AgentGroup::signal(std::uint32_t rank, int number) {
-  if (running_.at(rank)) processes_.signal({rank, lives_.at(rank)}, number);
+  if (!running_.at(rank)) return;
+  if (!elsewhere(rank)) return processes_.signal({rank, lives_.at(rank)}, number);
+  ensure(number == SIGKILL, "faults are injected into own processes");
+  running_[rank] = false;  // out of reach: when it comes back it is told
+  server_->drop(rank);
 }
 
 bool AgentGroup::connected(std::uint32_t rank) {
@@ -171,6 +195,7 @@ bool AgentGroup::connected(std::uint32_t rank) {
 }
 
 bool AgentGroup::restart(std::uint32_t rank) {
+  if (elsewhere(rank)) return running_.at(rank);
   if (running_.at(rank) || connected(rank)) return false;
   ++lives_[rank];
   start_agent(rank);

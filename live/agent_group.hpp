@@ -1,6 +1,8 @@
 // The agents of one run, from the controller's side: has them started, lets them in, and carries
 // messages both ways. An agent whose stream ends is not gone: it may come back, also to another
-// controller; its process ends when its owner says so. One thread calls it.
+// controller; its process ends when its owner says so. Where an engine has started one process a
+// rank, only rank 0's agent is a child of this run: the others come by themselves, die by their
+// silence, and are replaced by whoever starts them again. One thread calls it.
 #pragma once
 
 #include <chrono>
@@ -39,7 +41,7 @@ struct RankDeath {
 
 class AgentGroup {
  public:
-  /// `place`: the run's folder with its secrets. Starts an agent for each of `ranks` that has none
+  /// `place`: the run's folder, its secrets. Starts an agent for each of `ranks` that has none
   /// yet (`processes` outlives this) and returns when all are ready to train; with a place that an
   /// earlier controller left, at once. Throws what an agent reports as an error of its own, and an
   /// environment Error if one cannot start.
@@ -61,16 +63,20 @@ class AgentGroup {
   void signal(std::uint32_t rank, int number);
   /// Whether that agent's stream is open.
   bool connected(std::uint32_t rank);
-  /// Starts the next process of a rank. False while the last one is there.
+  /// Starts the next process of a rank. False while the last one is there, or while nobody has
+  /// started the next one elsewhere.
   bool restart(std::uint32_t rank);
 
  private:
+  bool elsewhere(std::uint32_t rank) const { return !place_.listen().empty() && rank != 0; }
+  std::string secrets_folder() const;
   void listen();
+  void greet(std::uint32_t rank, std::uint32_t life);
   void start_agent(std::uint32_t rank);
   /// Waits until every rank has said that it is ready.
   void await_ready();
   void put(Incoming incoming);
-  bool any_running() const;
+  bool any_running();
 
   AgentProcesses& processes_;
   const ControllerStart place_;

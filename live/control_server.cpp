@@ -105,4 +105,10 @@ bool ControlServer::send(std::uint32_t rank, const ControllerMessage& message) {
   return seat.stream && seat.stream->Write(message);
 }
 
+void ControlServer::drop(std::uint32_t rank) {
+  Impl::Seat& seat = impl_->seats.at(rank);
+  const std::scoped_lock lock(seat.mutex);
+  if (seat.context) seat.context->TryCancel();
+}
+
 }  // namespace orrery::live

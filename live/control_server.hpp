@@ -27,6 +27,8 @@ class ControlServer {
   const std::string& address() const;
   /// False if that rank has no stream now. From any thread.
   bool send(std::uint32_t rank, const ControllerMessage& message);
+  /// Ends that rank's stream if it has one. From any thread.
+  void drop(std::uint32_t rank);
 
  private:
   struct Impl;

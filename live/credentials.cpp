@@ -95,6 +95,12 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address, const Se
   return grpc::CreateCustomChannel(address, channel_credentials(secrets), arguments);
 }
 
+bool can_connect(const std::string& address, const Secrets& secrets,
+                 std::chrono::milliseconds patience) {
+  return open_channel(address, secrets, 1)
+      ->WaitForConnected(std::chrono::system_clock::now() + patience);
+}
+
 void log_refusal(const std::string& who, const std::string& why) {
   say(fmt::format("refused {}: {}", who.starts_with("unix:") ? "a process here" : who, why));
 }

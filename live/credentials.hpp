@@ -4,6 +4,7 @@
 // Addresses are "unix:/path" or "host:port". Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -31,6 +32,10 @@ Listener listen(const std::string& address, const Secrets& secrets, grpc::Servic
 /// Connects when it is first used.
 std::shared_ptr<grpc::Channel> open_channel(const std::string& address, const Secrets& secrets,
                                             int most_bytes);
+
+/// Whether somebody of the run listens at `address`; waits at most `patience`.
+bool can_connect(const std::string& address, const Secrets& secrets,
+                 std::chrono::milliseconds patience);
 
 /// Says so in one line. After a hundred lines of this process no more: a stranger who knocks all
 /// day does not fill the disk.

@@ -131,6 +131,7 @@ RankDied Crew::note_loss(const membership::Lost& lost) {
   const std::uint32_t rank = lost.seat.rank;
   futile_ = 0;
   std::string cause = causes_[lost.seat];
+  if (cause.empty()) cause = "another process has taken its place";
   if (lost.silent) {
     agents_.signal(rank, SIGKILL);  // it must not come back as if nothing had been
     cause = fmt::format("has said nothing for {:.1f} s", to_seconds(timeout_));

@@ -1,6 +1,7 @@
 // orrery-live: without arguments the supervisor of one run, asked over the inherited socket;
 // `orrery-live controller DESCRIPTOR` its controller;
-// `orrery-live agent --rank R` one rank of it; `orrery-live probe` what of CUDA this machine has;
+// `orrery-live agent --rank R` one rank of it; `orrery-live join` one that an engine has started;
+// `orrery-live probe` what of CUDA this machine has;
 // `orrery-live doctor [--json]` what else is there or missing; `orrery-live calibrate RANKS,...
 // [--quick]` measures the machine for whoever holds the other end of the inherited socket.
 #include <csignal>
@@ -19,6 +20,7 @@
 #include "live/calibrate.hpp"
 #include "live/cuda_module.hpp"
 #include "live/doctor.hpp"
+#include "live/rendezvous.hpp"
 #include "live/supervisor.hpp"
 
 namespace orrery::live {
@@ -69,6 +71,7 @@ int run(const std::vector<std::string>& arguments) {
   if (arguments.size() == 3 && arguments[0] == "agent" && arguments[1] == "--rank") {
     return run_agent(static_cast<std::uint32_t>(std::strtoul(arguments[2].c_str(), nullptr, 10)));
   }
+  if (arguments.size() == 1 && arguments[0] == "join") return run_join();
   if (arguments.size() == 1 && arguments[0] == "probe") return print_probe();
   if (!arguments.empty() && arguments[0] == "doctor") {
     return run_doctor(arguments.size() > 1 && arguments[1] == "--json");

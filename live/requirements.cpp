@@ -1,5 +1,7 @@
 #include "live/requirements.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/error.hpp"
@@ -61,6 +63,12 @@ void check_request(const RunRequest& request) {
           "job.layout.shard: live mode shards the optimizer's state alone (shard: optimizer)");
   require(job.layout().shard_group() == 0,
           "job.layout.shard_group: live mode shards among all ranks (shard_group: 0)");
+  const auto& faults = request.scenario().faults();
+  const bool kills = std::any_of(faults.begin(), faults.end(), [](const Fault& fault) {
+    return fault.kill() || fault.stop();
+  });
+  require(!kills || !request.has_rendezvous(),
+          "faults: with --rendezvous the ranks are other engines' processes: kill them there");
   for (int i = 0; i < request.scenario().faults_size(); ++i) {
     check_fault(request.scenario().faults(i), i);
   }

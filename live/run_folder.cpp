@@ -95,6 +95,9 @@ class Caretaker {
 
 }  // namespace
 
+void remove_on_signal(const std::string& path) { Caretaker::instance().add(path); }
+void keep_on_signal(const std::string& path) { Caretaker::instance().drop(path); }
+
 RunFolder::RunFolder() {
   Caretaker::instance();
   remove_stale_folders();
@@ -102,7 +105,7 @@ RunFolder::RunFolder() {
     path_ = fmt::format("{}/{}XXXXXX", kParent, kPrefix);
     if (!mkdtemp(path_.data())) fail();
   } while (!lock());
-  Caretaker::instance().add(path_);
+  remove_on_signal(path_);
 }
 
 /// False if another run took the folder for a stale one before the lock was ours.
@@ -137,7 +140,7 @@ void RunFolder::release() noexcept {
 void RunFolder::remove() noexcept {
   std::error_code ignored;
   fs::remove_all(path_, ignored);
-  Caretaker::instance().drop(path_);
+  keep_on_signal(path_);
 }
 
 }  // namespace orrery::live

@@ -8,6 +8,10 @@
 
 namespace orrery::live {
 
+/// A signal that ends this process takes the folder `path` away too, until keep_on_signal().
+void remove_on_signal(const std::string& path);
+void keep_on_signal(const std::string& path);
+
 class RunFolder {
  public:
   /// Removes what this user's dead runs have left, too. Throws an environment Error if the folder

@@ -21,6 +21,7 @@
 #include "core/process.hpp"
 #include "live/agent_processes.hpp"
 #include "live/live_backend.hpp"
+#include "live/rendezvous.hpp"
 #include "live/run_folder.hpp"
 #include "live/secrets.hpp"
 #include "policies/worker.hpp"
@@ -45,6 +46,15 @@ std::optional<std::string> read_if_whole(int descriptor) {
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+/// To whoever asked. Returns the exit code.
+int report_failure(const Error& error) {
+  WorkerMessage message;
+  message.mutable_failure()->set_kind(static_cast<std::uint32_t>(error.kind()));
+  message.mutable_failure()->set_message(error.message());
+  write_message(kChildDescriptor, message.SerializeAsString());
+  return static_cast<int>(error.kind());
 }
 
 /// A controller and the two sockets to it.
@@ -93,7 +103,13 @@ class Supervisor {
         agents_(program_) {
     RunRequest asked;
     ensure(asked.ParseFromString(request_), "the request is a RunRequest");
-    write_secrets(make_secrets(asked.scenario().live().tls()), folder_.path());
+    const bool encrypted = asked.scenario().live().tls();
+    if (asked.has_rendezvous()) {
+      meeting_.emplace(asked.rendezvous(), encrypted);
+      address_ = meeting_->controller_address();
+    } else {
+      write_secrets(make_secrets(encrypted), folder_.path());
+    }
   }
 
   int run() {
@@ -129,6 +145,8 @@ class Supervisor {
     start.set_restarts(restarts_);
     for (const AgentState& state : agents_.states()) *start.add_agents() = state;
     start.set_halted(halt_asked != 0);
+    if (meeting_) start.set_secrets(meeting_->folder());
+    if (meeting_) start.set_listen(meeting_->host());
     halted_ = halt_asked != 0;
     speaks_ = false;
     // One that is dead already is noticed by its channel.
@@ -172,6 +190,7 @@ class Supervisor {
     speaks_ = true;
     if (order.has_start()) {
       address_ = order.start().start().controller_address();
+      if (meeting_) meeting_->announce(address_);
       agents_.start(order.start().rank(), order.start().start());
     }
     if (order.has_signal()) {
@@ -199,16 +218,14 @@ class Supervisor {
   int fail(const ExitStatus& status) {
     const std::string why =
         !final_.empty() ? final_ : fmt::format("it had been restarted {} times", restarts_);
-    WorkerMessage message;
-    message.mutable_failure()->set_kind(static_cast<std::uint32_t>(ErrorKind::internal));
-    message.mutable_failure()->set_message(
-        fmt::format("the controller of the run died: {}; {}", status.describe(), why));
-    write_message(kChildDescriptor, message.SerializeAsString());
-    return static_cast<int>(ErrorKind::internal);
+    return report_failure(
+        Error(ErrorKind::internal,
+              fmt::format("the controller of the run died: {}; {}", status.describe(), why)));
   }
 
   const std::string request_, program_;
   const RunFolder folder_;
+  std::optional<MeetingPoint> meeting_;
   OwnedProcesses agents_;
   std::optional<Controller> controller_;
   std::string address_;  ///< of the controllers
@@ -225,7 +242,11 @@ int run_supervisor() {
   if (!request) {
     throw Error(ErrorKind::usage, "this program is started by orrery, not by hand");
   }
-  return Supervisor(*request).run();
+  try {
+    return Supervisor(*request).run();
+  } catch (const Error& error) {
+    return report_failure(error);
+  }
 }
 
 int run_controller(int descriptor) {
