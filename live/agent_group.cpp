@@ -88,7 +88,6 @@ AgentGroup::~AgentGroup() {
   const auto deadline = Clock::now() + kStopPatience;
   while (any_running() && Clock::now() < deadline) receive(Clock::now() + kPoll);
   for (std::uint32_t rank = 0; rank < size_; ++rank) signal(rank, SIGKILL);
-  processes_.listen(nullptr);
   server_.reset();
 }
 

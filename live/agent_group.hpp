@@ -90,6 +90,11 @@ class AgentGroup {
   std::vector<Incoming> mailbox_;
   std::vector<bool> connected_;  ///< by rank
   std::vector<std::uint32_t> speaking_;  ///< by rank: life at the other end of the stream
+  struct Hearing {  ///< ends before what it fills, also when the constructor throws
+    ~Hearing() { processes.listen(nullptr); }
+    AgentProcesses& processes;
+  };
+  const Hearing hearing_{processes_};
   std::unique_ptr<ControlServer> server_;
 };
 
