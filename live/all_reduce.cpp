@@ -170,10 +170,13 @@ void sum_up(Links& links, CollectiveAlgorithm algorithm, std::uint32_t rank, std
 
 }  // namespace
 
-bool knows(CollectiveAlgorithm algorithm) {
-  return algorithm == CollectiveAlgorithm::automatic || algorithm == CollectiveAlgorithm::ring ||
-         algorithm == CollectiveAlgorithm::tree ||
-         algorithm == CollectiveAlgorithm::halving_doubling;
+std::string objection_to(const CollectiveTable& table) {
+  using enum CollectiveAlgorithm;
+  const bool fine = std::all_of(table.begin(), table.end(), [](const CollectiveRule& rule) {
+    return rule.kind != CollectiveKind::all_reduce || rule.algorithm == automatic ||
+           rule.algorithm == ring || rule.algorithm == tree || rule.algorithm == halving_doubling;
+  });
+  return fine ? "" : "ranks on CPUs sum by ring, tree or halving-doubling";
 }
 
 CollectiveAlgorithm choose_all_reduce(const CollectiveTable& table, double bytes,

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "traces/collective.hpp"
 
@@ -39,15 +40,16 @@ class Links {
 /// Below so many bytes halving-doubling sends whole vectors in half as many hops.
 inline constexpr std::size_t kWholeBytes = 16 * 1024;
 
-/// Whether all_reduce() knows it; `automatic` is one that it knows.
-bool knows(CollectiveAlgorithm algorithm);
+/// What stands against a policy's table where ranks sum by these algorithms, in words; empty:
+/// nothing. Rules of other kinds are never reached there.
+std::string objection_to(const CollectiveTable& table);
 /// What `table` says of an all-reduce of so many bytes, or what is fastest here where it says
 /// nothing: halving-doubling for what is small, else the ring.
 CollectiveAlgorithm choose_all_reduce(const CollectiveTable& table, double bytes,
                                       std::uint32_t ranks);
 
-/// Replaces `values` by their sum over the `ranks` ranks that call this with the same algorithm,
-/// one that knows() and not `automatic`.
+/// Replaces `values` by their sum over the `ranks` ranks that call this with the same algorithm:
+/// one of those above.
 void all_reduce(Links& links, CollectiveAlgorithm algorithm, std::uint32_t rank,
                 std::uint32_t ranks, std::span<float> values);
 void all_reduce(Links& links, CollectiveAlgorithm algorithm, std::uint32_t rank,

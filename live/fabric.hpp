@@ -37,6 +37,7 @@ class Fabric {
   /// What sums from now on are carried out with: the same table on all ranks, or none. Without a
   /// rule the fabric chooses by itself, from the number of bytes and ranks alone.
   virtual void use_collectives(const CollectiveTable&) {}
+  /// What sums so many bytes; automatic: the fabric does not say.
   virtual CollectiveAlgorithm algorithm(double bytes) const;
   /// Point to point, between any two ranks: bytes of one pair arrive in the order in which they
   /// were sent; send_to() does not wait for the receiver, receive_from() fills `bytes` whole. A
@@ -53,7 +54,9 @@ class Fabric {
   virtual double round_trip() const = 0;
 };
 
-inline CollectiveAlgorithm Fabric::algorithm(double) const { return CollectiveAlgorithm::ring; }
+inline CollectiveAlgorithm Fabric::algorithm(double) const {
+  return CollectiveAlgorithm::automatic;
+}
 inline void Fabric::all_reduce_integers(std::span<std::int64_t>) {
   throw FabricBroken("this fabric sums no whole numbers");
 }

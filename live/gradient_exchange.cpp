@@ -172,6 +172,15 @@ void GradientExchange::finish() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
+CollectiveAlgorithm GradientExchange::algorithm() const {
+  std::size_t most = 0;
+  for (const Bucket& bucket : pending_->buckets) {
+    if (bucket.where.rule.codec == Codec::none) most = std::max(most, bucket.where.count);
+  }
+  if (most == 0) return CollectiveAlgorithm::automatic;
+  return fabric_->algorithm(static_cast<double>(most * sizeof(float)));
+}
+
 void GradientExchange::wait_for_release(std::size_t bucket) {
   const auto count = static_cast<double>(pending_->buckets.size());
   const double share = static_cast<double>(bucket + 1) / count;

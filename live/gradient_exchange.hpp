@@ -81,6 +81,9 @@ class GradientExchange {
   /// Of the last call: variance of a rank's gradient over the ranks as a share of the mean's square
   /// (0 with one rank), from this rank's norm and the sum's, both before coding.
   double gradient_variance() const { return variance_; }
+  /// What summed the largest bucket without a code; automatic: all had one, or the fabric does not
+  /// say. To be asked while the last call's fabric is there.
+  CollectiveAlgorithm algorithm() const;
   /// How long the last one took, from the release of its first bucket on.
   double seconds() const { return seconds_; }
 

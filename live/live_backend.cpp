@@ -77,8 +77,8 @@ LiveBackend::~LiveBackend() = default;
 
 Capabilities LiveBackend::capabilities() const {
   return {.signals = kJobs | kSteps | kDevices | kLinks | kRanks | kCollectives | kMembership,
-          .actions = (on_gpus() ? action_bit(Action{SetCollectiveTable{}}.index())
-                                : action_bit(Action{SetCodec{}}.index())) |
+          .actions = action_bit(Action{SetCollectiveTable{}}.index()) |
+                     (on_gpus() ? 0 : action_bit(Action{SetCodec{}}.index())) |
                      action_bit(Action{ShiftMicrobatches{}}.index()) |
                      action_bit(Action{Recover{}}.index()) |
                      action_bit(Action{WakeMe{}}.index())};
@@ -304,7 +304,7 @@ void LiveBackend::go_on() {
   plan.set_step(step_);
   plan.set_epoch(crew_->epoch());
   plan.set_checkpoint(checkpoints_.plan(step_, members));
-  if (on_gpus()) *plan.mutable_collectives() = encode_rules(kJob, job.collectives);
+  *plan.mutable_collectives() = encode_rules(kJob, job.collectives);
   std::uint64_t first = 0;
   for (const std::uint32_t rank : members) {
     Share& share = *plan.add_shares();

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "live/all_reduce.hpp"
 #include "live/live_backend.hpp"
 #include "live/plan_codecs.hpp"
 
@@ -42,14 +43,18 @@ void LiveBackend::take_up(const Decision& decision) {
     return decide_recovery(decision.number, *recover);
   }
   const auto* codes = std::get_if<SetCodec>(&decision.what);
+  const auto* table = std::get_if<SetCollectiveTable>(&decision.what);
   if (codes && scenario_.live().reproducible() && lossy(codes->rules)) {
     return answer(decision.number, Outcome::rejected,
                   "live.reproducible: a sum with the same bits on any ranks bears no codes");
   }
-  // NCCL has tables of collectives and no links for codes between any two ranks, gRPC the reverse.
-  const bool of_fabric =
-      on_gpus() ? std::holds_alternative<SetCollectiveTable>(decision.what) : codes != nullptr;
-  if (of_fabric || std::holds_alternative<ShiftMicrobatches>(decision.what)) {
+  if (table && !on_gpus()) {
+    std::string why = objection_to(table->rules);
+    if (!why.empty()) return answer(decision.number, Outcome::rejected, std::move(why));
+  }
+  // NCCL has no links for codes between any two ranks.
+  const bool coded = codes && !on_gpus();
+  if (coded || table || std::holds_alternative<ShiftMicrobatches>(decision.what)) {
     return unproposed_.push_back(decision);
   }
   answer(decision.number, Outcome::rejected, "not something that live mode carries out");

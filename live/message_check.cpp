@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "policies/compression/gradient_codec.hpp"
+#include "traces/collective.hpp"
 
 namespace orrery::live {
 namespace {
@@ -15,6 +16,9 @@ constexpr std::size_t kMostAddressBytes = 512;
 constexpr std::size_t kHashBytes = 64;
 constexpr std::uint64_t kMostMicroBatches = 1'000'000'000;
 constexpr double kMostSpeed = 1e6;
+constexpr auto kLastKind = static_cast<std::uint32_t>(CollectiveKind::send_receive);
+constexpr auto kLastAlgorithm =
+    static_cast<std::uint32_t>(CollectiveAlgorithm::halving_doubling);
 
 bool sane(std::initializer_list<double> amounts) {
   return std::all_of(amounts.begin(), amounts.end(),
@@ -31,7 +35,8 @@ bool fits(const StepReport& report) {
          sane({report.gather_used(), report.gather_read(), report.exchange_bytes(),
                report.gradient_variance()}) &&
          std::all_of(report.ops().begin(), report.ops().end(), [](const OpDone& op) {
-           return OpPhase_IsValid(op.phase()) && op.duration() >= 0 && sane({op.bytes()});
+           return OpPhase_IsValid(op.phase()) && op.duration() >= 0 && sane({op.bytes()}) &&
+                  op.algorithm() <= kLastAlgorithm;
          });
 }
 
@@ -81,6 +86,10 @@ bool possible(const CodecRuleRecord& record) {
                        .parameter = record.parameter()}).empty();
 }
 
+bool exists(const CollectiveRuleRecord& rule) {
+  return rule.kind() <= kLastKind && rule.algorithm() <= kLastAlgorithm;
+}
+
 const char* fault_of(const StepPlan& plan, const MemberDirective& said) {
   if (plan.step() != said.committed()) return "a plan of another step";
   if (plan.shares_size() != said.members_size()) return "a plan that does not fit the members";
@@ -89,6 +98,9 @@ const char* fault_of(const StepPlan& plan, const MemberDirective& said) {
   if (total > kMostMicroBatches) return "a plan of too many micro-batches";
   const bool codes = std::all_of(plan.codecs().begin(), plan.codecs().end(), possible);
   if (!codes) return "a plan in codes that there are not";
+  const auto& rules = plan.collectives().rules();
+  const bool collectives = std::all_of(rules.begin(), rules.end(), exists);
+  if (!collectives) return "a plan with collectives that there are not";
   const bool paced = std::isfinite(plan.speed()) && plan.speed() > 0 && plan.speed() <= kMostSpeed;
   return paced ? nullptr : "a plan without a speed";
 }

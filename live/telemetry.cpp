@@ -40,6 +40,7 @@ void Telemetry::progress(std::uint32_t rank, const ProgressSample& sample, Nanos
 void Telemetry::step_done(std::span<const StepReport> reports, Nanos now) {
   const Nanos slowest = slowest_compute(reports);
   double bytes = 0;
+  auto algorithm = CollectiveAlgorithm::automatic;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     const StepReport& report = reports[rank];
     Source& source = sources_[rank];
@@ -50,12 +51,15 @@ void Telemetry::step_done(std::span<const StepReport> reports, Nanos now) {
     source.bandwidth = sending > 0 ? report.exchange_bytes() / sending : 0;
     source.variance.reset();
     if (report.has_gradient_variance()) source.variance = report.gradient_variance();
-    for (const OpDone& op : report.ops()) bytes = std::max(bytes, op.bytes());
+    for (const OpDone& op : report.ops()) {
+      bytes = std::max(bytes, op.bytes());
+      if (op.phase() == GRADIENT) algorithm = static_cast<CollectiveAlgorithm>(op.algorithm());
+    }
   }
   if (reports.size() == 1) return;
   arriving_.push_back({.job = {},
                        .kind = CollectiveKind::all_reduce,
-                       .algorithm = CollectiveAlgorithm::ring,
+                       .algorithm = algorithm,
                        .bytes = bytes,
                        .ranks = static_cast<std::uint32_t>(reports.size()),
                        .duration = to_seconds(exchange_time(reports))});

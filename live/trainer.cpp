@@ -18,14 +18,15 @@
 namespace orrery::live {
 namespace {
 
-void add_op(StepReport& report, OpPhase phase, std::uint64_t micro_batch, Nanos start, Nanos end,
-            double bytes) {
+OpDone& add_op(StepReport& report, OpPhase phase, std::uint64_t micro_batch, Nanos start, Nanos end,
+               double bytes) {
   OpDone& op = *report.add_ops();
   op.set_phase(phase);
   op.set_micro_batch(micro_batch);
   op.set_start(start);
   op.set_duration(end - start);
   op.set_bytes(bytes);
+  return op;
 }
 
 /// Memory of this process; 0 where the system does not say.
@@ -241,8 +242,11 @@ StepReport Trainer::run_step(const StepPlan& plan) {
   report_.set_exchange_bytes(static_cast<double>(sending.bytes()));
   report_.set_sending(sending.duration());
   report_.set_bytes_sent(sent_ + sending.bytes());
-  add_op(report_, GRADIENT, 0, report_.compute(), report_.duration(),
-         static_cast<double>(sum_ ? sum_->units().size_bytes() : device_.gradient().size_bytes()));
+  const auto bytes =
+      static_cast<double>(sum_ ? sum_->units().size_bytes() : device_.gradient().size_bytes());
+  OpDone& sum = add_op(report_, GRADIENT, 0, report_.compute(), report_.duration(), bytes);
+  sum.set_algorithm(
+      static_cast<std::uint32_t>(sum_ ? fabric_->algorithm(bytes) : exchange_.algorithm()));
   predictions_ = 0;
   for (const Share& each : plan.shares()) predictions_ += each.count();
   predictions_ *= static_cast<double>(job.micro_batch()) * job.sequence_length();

@@ -172,11 +172,18 @@ TEST(ChooseAllReduce, TheTableDecidesAndWithoutARuleTheSize) {
   EXPECT_EQ(choose_all_reduce(table, 1e8, 2), Algorithm::ring);
 }
 
-TEST(ChooseAllReduce, WhatIsChosenIsKnown) {
-  for (const double bytes : {4.0, 1e5, 1e9}) EXPECT_TRUE(knows(choose_all_reduce({}, bytes, 4)));
-  EXPECT_FALSE(knows(Algorithm::nvls));
-  EXPECT_FALSE(knows(Algorithm::direct));
-  EXPECT_FALSE(knows(Algorithm::hierarchical));
+TEST(ChooseAllReduce, ATableMayNameWhatIsHereAndNothingElse) {
+  const auto fine = [](CollectiveKind kind, Algorithm algorithm) {
+    return objection_to({{.kind = kind, .algorithm = algorithm}}).empty();
+  };
+  for (const double bytes : {4.0, 1e5, 1e9}) {
+    EXPECT_TRUE(fine(CollectiveKind::all_reduce, choose_all_reduce({}, bytes, 4)));
+  }
+  EXPECT_TRUE(fine(CollectiveKind::all_reduce, Algorithm::automatic));
+  EXPECT_TRUE(fine(CollectiveKind::all_gather, Algorithm::nvls));  // never called
+  for (const Algorithm each : {Algorithm::nvls, Algorithm::direct, Algorithm::hierarchical}) {
+    EXPECT_FALSE(fine(CollectiveKind::all_reduce, each));
+  }
 }
 
 }  // namespace

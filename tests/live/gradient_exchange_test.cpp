@@ -93,6 +93,25 @@ TEST(GradientExchange, BytesAreThoseThatThePolicyExpects) {
   }
 }
 
+TEST(GradientExchange, SaysWhatSummedWhatWentWithoutACode) {
+  const CodecRule int4{.codec = Codec::int4};
+  const CodecRule plain_vectors{.bucket_class = kVectors, .codec = Codec::none};
+  const auto algorithm = [](const std::vector<CodecRule>& rules) {
+    LoopHub hub(2);
+    CollectiveAlgorithm said{};
+    on_loop(hub, [&](LoopFabric& fabric) {
+      GradientExchange exchange(kTensors, 1e9);
+      std::vector<float> values = gradients(2, 0)[fabric.rank()];
+      exchange.reduce(fabric, {.rules = rules}, values);
+      if (fabric.rank() == 0) said = exchange.algorithm();
+    });
+    return said;
+  };
+  EXPECT_EQ(algorithm({}), CollectiveAlgorithm::ring);
+  EXPECT_EQ(algorithm({int4, plain_vectors}), CollectiveAlgorithm::ring);
+  EXPECT_EQ(algorithm({int4}), CollectiveAlgorithm::automatic);
+}
+
 TEST(GradientExchange, BesideTheCallerItGivesTheSameBits) {
   const std::vector<CodecRule> rules = {{.codec = Codec::int4},
                                         {.bucket_class = kVectors, .codec = Codec::none}};

@@ -36,6 +36,7 @@ class LoopFabric : public Fabric {
   std::uint32_t ranks() const override { return hub_.ranks; }
   double round_trip() const override { return 0; }
   std::uint64_t bytes_sent() const override { return sent_; }
+  CollectiveAlgorithm algorithm(double) const override { return CollectiveAlgorithm::ring; }
 
   void all_reduce(std::span<float> values) override {
     for (std::uint32_t turn = 0; turn < hub_.ranks; ++turn) {

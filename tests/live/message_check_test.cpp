@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "policies/compression/gradient_codec.hpp"
+#include "traces/collective.hpp"
 
 namespace orrery::live {
 namespace {
@@ -121,6 +122,17 @@ TEST_F(Order, NamesThisRankAndTheSourceAmongTheMembers) {
   EXPECT_TRUE(refused());
   said().set_source(2);
   said().mutable_members(0)->set_rank(0);
+  EXPECT_TRUE(refused());
+}
+
+TEST_F(Order, HasCollectivesThatThereAre) {
+  CollectiveRuleRecord& rule = *said().mutable_plan()->mutable_collectives()->add_rules();
+  rule.set_algorithm(static_cast<std::uint32_t>(CollectiveAlgorithm::tree));
+  EXPECT_FALSE(refused());
+  rule.set_algorithm(99);
+  EXPECT_TRUE(refused());
+  rule.set_algorithm(0);
+  rule.set_kind(99);
   EXPECT_TRUE(refused());
 }
 

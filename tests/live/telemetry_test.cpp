@@ -41,6 +41,7 @@ StepReport report(Nanos compute, Nanos exchange) {
   op.set_phase(GRADIENT);
   op.set_duration(exchange);
   op.set_bytes(1024);
+  op.set_algorithm(static_cast<std::uint32_t>(CollectiveAlgorithm::tree));
   return out;
 }
 
@@ -109,6 +110,7 @@ TEST(Telemetry, ACommittedStepTellsWhoWaitedAndWhatTheExchangeTook) {
   ASSERT_EQ(telemetry.collectives().size(), 1u);
   EXPECT_DOUBLE_EQ(telemetry.collectives()[0].duration, 0.005);
   EXPECT_EQ(telemetry.collectives()[0].bytes, 1024);
+  EXPECT_EQ(telemetry.collectives()[0].algorithm, CollectiveAlgorithm::tree);
 }
 
 TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
