@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -162,13 +163,14 @@ TEST(Survival, StoppedRanksAndAKilledControllerLoseNothing) {
   print("pause without a controller", pause);
 }
 
-/// Eight ranks, 56 micro-batches a step; `pace` does not change what is computed.
-RunRequest steady(const std::vector<std::string>& faults, int steps, const char* pace) {
+/// Eight ranks, 56 micro-batches a step: seven have as much to do as eight, and a lost one costs an
+/// eighth of the speed while it is away. Short sequences: two such runs share a small machine.
+RunRequest steady(const std::vector<std::string>& faults, int steps) {
   RunRequest request;
   *request.mutable_scenario() =
       load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/kill-one-rank.yaml",
                     {"cluster.node.gpus_per_node=8", "job.layout.data=8", "job.global_batch=56",
-                     fmt::format("job.pace.micro_batch={}", pace),
+                     "job.sequence_length=8", "job.pace.micro_batch=40 ms",
                      fmt::format("run.steps={}", steps),
                      fmt::format("faults=[{}]", fmt::join(faults, ", "))})
           .scenario;
@@ -180,7 +182,7 @@ RunRequest steady(const std::vector<std::string>& faults, int steps, const char*
 TEST(Survival, AFaultEvery29SecondsCostsLittle) {
   const char* minutes = std::getenv("ORRERY_STEADY");
   if (!minutes) GTEST_SKIP() << "set ORRERY_STEADY=MINUTES";
-  constexpr double kEvery = 29, kStepOfEight = 7 * 0.030;
+  constexpr double kEvery = 29, kStepOfEight = 7 * 0.040;
   const double length = 60 * std::strtod(minutes, nullptr);
   const int steps = static_cast<int>(length / kStepOfEight);
   Rng rng(first_seed());
@@ -188,16 +190,17 @@ TEST(Survival, AFaultEvery29SecondsCostsLittle) {
   for (double at = kEvery / 2; at < length - 3; at += kEvery) {
     faults.push_back(fault(rng.below(8), at, "kill"));
   }
-  const Report report = run_in_worker(kProgram, steady(faults, steps, "30 ms"));
-  const Report calm = run_in_worker(kProgram, steady({}, steps, "15 ms"));
+  // At the same time, so that whatever else the machine does weighs on both.
+  auto undisturbed = std::async(std::launch::async,
+                                [&] { return run_in_worker(kProgram, steady({}, steps)); });
+  const Report report = run_in_worker(kProgram, steady(faults, steps));
+  const Report calm = undisturbed.get();
   expect_whole(report, calm);
   EXPECT_EQ(report.failures_size(), static_cast<int>(faults.size()));
-  const std::vector<double> times(report.step_times_s().begin(), report.step_times_s().end());
-  const double undisturbed = median(times) * steps;
   fmt::print("{} kills in {:.1f} minutes, 8 ranks, {} steps, seed {}\n", report.failures_size(),
              report.elapsed_s() / 60, steps, first_seed());
-  fmt::print("step without a fault {:.1f} ms (median); throughput kept {:.2f} %\n",
-             1e3 * median(times), 100 * undisturbed / report.elapsed_s());
+  fmt::print("undisturbed at the same time {:.1f} minutes; throughput kept {:.2f} %\n",
+             calm.elapsed_s() / 60, 100 * calm.elapsed_s() / report.elapsed_s());
   fmt::print("parameters of the undisturbed run, bit for bit: {}\n",
              report.parameters_sha256() == calm.parameters_sha256() ? "yes" : "NO");
 }
