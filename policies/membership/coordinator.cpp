@@ -55,7 +55,7 @@ void Coordinator::hear(const Status& status, Nanos now) {
 
 void Coordinator::gone(const Seat& seat) { remove(seat, false); }
 
-void Coordinator::remove(const Seat& seat, bool silent) {
+void Coordinator::remove(Seat seat, bool silent) {
   const auto found = peers_.find(seat.rank);
   if (found == peers_.end() || found->second.newest.from != seat) return;
   const bool member = found->second.member;

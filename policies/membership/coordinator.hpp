@@ -74,7 +74,7 @@ class Coordinator {
     Nanos heard = 0;
     bool member = false;
   };
-  void remove(const Seat& seat, bool silent);
+  void remove(Seat seat, bool silent);  ///< a copy: the caller's may be the one that goes
   void review();
   void gather();
   void agree();

@@ -91,6 +91,18 @@ TEST_F(Pair, AReplacementJoinsBetweenStepsWithTheStateOfAPeer) {
   EXPECT_EQ(one.status().applied, 1u);
 }
 
+TEST_F(Pair, ASuccessorThatSpeaksFirstIsTheLossOfItsPredecessor) {
+  settle();
+  coordinator.take();
+  one = Member({1, 1});
+  coordinator.hear(one.status(), now);
+  std::vector<Seat> lost;
+  for (const Happening& each : coordinator.take()) {
+    if (const auto* loss = std::get_if<Lost>(&each)) lost.push_back(loss->seat);
+  }
+  EXPECT_EQ(lost, (std::vector<Seat>{{1, 0}}));
+}
+
 TEST_F(Pair, SilenceForTheTimeoutIsALoss) {
   settle();
   coordinator.take();
