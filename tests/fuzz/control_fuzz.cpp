@@ -20,9 +20,9 @@ using namespace orrery;
 
 constexpr std::uint32_t kRanks = 4;
 
-class Run {
+class FourRanks {
  public:
-  Run() {
+  FourRanks() {
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) members_.emplace_back(seat(rank));
   }
 
@@ -86,7 +86,7 @@ class Run {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Run run;
+  FourRanks run;
   run.go_on();
   while (size >= 2) {
     const std::uint32_t rank = data[0] % kRanks;
