@@ -113,7 +113,7 @@ struct GrpcFabric::Impl : public Links, public Neighbour::Service {
 
   std::uint32_t rank = 0, ranks = 0;  ///< 0 ranks: not known yet
   const Secrets secrets;
-  bool streams_only = false;
+  std::atomic<bool> streams_only = false;  ///< read by whoever serves a link
   Listener listener;
   CollectiveTable table;
 
