@@ -33,7 +33,8 @@
 namespace orrery::live {
 namespace {
 
-constexpr std::chrono::milliseconds kHeartbeat{20};
+/// Twice in every 50 ms, the interval at which policies look at the ranks.
+constexpr std::chrono::milliseconds kHeartbeat{25};
 constexpr std::chrono::seconds kStopPatience{10};
 constexpr std::chrono::seconds kReturnPatience{10};  // for a controller that is gone
 constexpr std::chrono::milliseconds kReturnPause{50};
@@ -328,14 +329,17 @@ class Agent {
     send_status();
   }
 
-  bool send_status() {
+  MemberStatus status() {
+    const std::scoped_lock lock(mutex_);
+    MemberStatus status = to_wire(member_.status());
+    if (fabric_) status.set_address(fabric_->address());
+    return status;
+  }
+
+  void send_status() {
     AgentMessage message;
-    {
-      const std::scoped_lock lock(mutex_);
-      *message.mutable_status() = to_wire(member_.status());
-      if (fabric_) message.mutable_status()->set_address(fabric_->address());
-    }
-    return control_.send(message);
+    *message.mutable_status() = status();
+    control_.send(message);
   }
 
   /// Until the stream ends. False after an order that cannot be.
@@ -431,10 +435,11 @@ class Agent {
     std::unique_lock lock(mutex);
     do {
       AgentMessage message;
-      *message.mutable_progress() = trainer_.snapshot();
-      if (gpu_) *message.mutable_progress()->mutable_device() = gpu_->read();
+      Heartbeat& beat = *message.mutable_heartbeat();
+      *beat.mutable_status() = status();
+      *beat.mutable_progress() = trainer_.snapshot();
+      if (gpu_) *beat.mutable_progress()->mutable_device() = gpu_->read();
       control_.send(message);
-      send_status();
     } while (!sleep.wait_for(lock, stop, kHeartbeat, [&] { return stop.stop_requested(); }));
   }
 

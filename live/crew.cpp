@@ -70,19 +70,21 @@ void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
   if (incoming.message->has_failed()) {
     const Failed& failed = incoming.message->failed();
     throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
-  } else if (incoming.message->has_status()) {
-    const MemberStatus& status = incoming.message->status();
-    // Two threads of an agent send statuses: an older one may come after a newer one.
-    const std::pair said(incoming.life, status.beat());
-    if (auto& newest = heard_[rank]; said > newest) {
-      newest = said;
-      addresses_[rank] = status.address();
-    }
-    coordinator_.hear(from_wire(status), now());
-    note_happenings(events);
-  } else {
-    events.emplace_back(incoming);
   }
+  if (incoming.message->has_status()) return hear(from, incoming.message->status(), events);
+  if (incoming.message->has_heartbeat()) hear(from, incoming.message->heartbeat().status(), events);
+  events.emplace_back(incoming);
+}
+
+void Crew::hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events) {
+  // Two threads of an agent send statuses: an older one may come after a newer one.
+  const std::pair said(from.life, status.beat());
+  if (auto& newest = heard_[from.rank]; said > newest) {
+    newest = said;
+    addresses_[from.rank] = status.address();
+  }
+  coordinator_.hear(from_wire(status), now());
+  note_happenings(events);
 }
 
 /// The process in this seat has ended.

@@ -74,6 +74,7 @@ class Crew {
   void take(const Incoming& incoming, std::vector<CrewEvent>& events);
   void note_happenings(std::vector<CrewEvent>& events);
   RankDied note_loss(const membership::Lost& lost);
+  void hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events);
   void note_end(const Seat& seat, std::vector<CrewEvent>& events);
   void remember();
   void start_replacements();

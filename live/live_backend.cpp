@@ -215,8 +215,8 @@ void LiveBackend::take_in(const Incoming& incoming) {
     known->second = incoming.life;
     cpu_before_[rank] += cpu_at_start_[rank] < 0 ? 0 : cpu_now_[rank] - cpu_at_start_[rank];
     cpu_at_start_[rank] = -1;
-  } else if (incoming.message->has_progress()) {
-    const ProgressSample& sample = incoming.message->progress();
+  } else if (incoming.message->has_heartbeat()) {
+    const ProgressSample& sample = incoming.message->heartbeat().progress();
     if (cpu_at_start_[rank] < 0) cpu_at_start_[rank] = sample.cpu();
     cpu_now_[rank] = sample.cpu();
     wire_.sent(rank, incoming.life, sample.bytes_sent());

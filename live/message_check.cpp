@@ -53,6 +53,10 @@ bool fits(const MemberStatus& status, const membership::Seat& from) {
          status.address().size() <= kMostAddressBytes;
 }
 
+bool fits(const Heartbeat& beat, const membership::Seat& from) {
+  return fits(beat.status(), from) && fits(beat.progress());
+}
+
 bool fits(const ShardWritten& shard) {
   if (!shard.failure().empty()) return true;
   const std::string& hash = shard.sha256();
@@ -124,8 +128,8 @@ const char* fault_of(const AgentMessage& message, const membership::Seat& from) 
     case AgentMessage::kReady: return nullptr;
     case AgentMessage::kStepReport:
       return fits(message.step_report()) ? nullptr : "a report of impossible amounts";
-    case AgentMessage::kProgress:
-      return fits(message.progress()) ? nullptr : "a sample of impossible amounts";
+    case AgentMessage::kHeartbeat:
+      return fits(message.heartbeat(), from) ? nullptr : "a heartbeat that cannot be this rank's";
     case AgentMessage::kFinished:
       return message.finished().parameters_sha256().size() == kHashBytes ? nullptr
                                                                          : "a hash of no length";

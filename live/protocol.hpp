@@ -6,7 +6,7 @@
 
 namespace orrery::live {
 
-inline constexpr std::uint32_t kProtocol = 3;
+inline constexpr std::uint32_t kProtocol = 4;
 
 /// A scenario with a hundred thousand faults has 4 MiB; nothing else comes near.
 inline constexpr int kMostControlBytes = 16 << 20;

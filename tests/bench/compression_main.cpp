@@ -37,6 +37,8 @@ std::vector<Case> cases() {
           {"bf16", with({.codec = Codec::bf16, .error_feedback = false})},
           {"int8, blocks of 256", with({.codec = Codec::int8})},
           {"int4, blocks of 32", with({.codec = Codec::int4})},
+          {"int4, blocks of 16", with({.codec = Codec::int4, .parameter = 16})},
+          {"int4, blocks of 8", with({.codec = Codec::int4, .parameter = 8})},
           {"PowerSGD, rank 4", with({.codec = Codec::power_sgd})},
           {"top-k, 1%", with({.codec = Codec::top_k})},
           {"int4 without error feedback", with({.codec = Codec::int4, .error_feedback = false})},

@@ -30,6 +30,9 @@ class FourRanks {
     live::AgentMessage message;
     if (!message.ParseFromString(bytes) || live::fault_of(message, seat(rank))) return;
     if (message.has_status()) coordinator_.hear(live::from_wire(message.status()), ++now_);
+    if (message.has_heartbeat()) {
+      coordinator_.hear(live::from_wire(message.heartbeat().status()), ++now_);
+    }
     go_on();
   }
 

@@ -49,7 +49,18 @@ TEST(MessageCheck, AmountsAreThoseOfThisWorld) {
   op.set_bytes(1);
   op.set_start(-5);  // the update of the step before begins before this one
   EXPECT_EQ(fault_of(message, kFrom), nullptr);
-  message.mutable_progress()->set_cpu(-1);
+}
+
+TEST(MessageCheck, AHeartbeatIsOfItsSenderAndOfThisWorld) {
+  AgentMessage message;
+  Heartbeat& beat = *message.mutable_heartbeat();
+  beat.mutable_status()->mutable_from()->set_rank(kFrom.rank);
+  beat.mutable_status()->mutable_from()->set_life(kFrom.life);
+  EXPECT_EQ(fault_of(message, kFrom), nullptr);
+  beat.mutable_progress()->set_cpu(-1);
+  EXPECT_NE(fault_of(message, kFrom), nullptr);
+  beat.mutable_progress()->set_cpu(1);
+  beat.mutable_status()->mutable_from()->set_life(kFrom.life + 1);
   EXPECT_NE(fault_of(message, kFrom), nullptr);
 }
 
