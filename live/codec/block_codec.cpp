@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "live/codec/arithmetic.hpp"
@@ -31,36 +32,45 @@ std::size_t blocks_in(std::size_t count, double parameter) {
   return (count + size - 1) / size;
 }
 
-std::byte pack(std::int32_t low, std::int32_t high) {
-  return static_cast<std::byte>((low & 0xF) | ((high & 0xF) << 4));
-}
+/// int4 values as bytes, a few at a time: loops over bytes and loops over pairs of them each become
+/// vector instructions, one that does both does not. Even.
+constexpr std::size_t kAtOnce = 256;
+using Bytes = std::array<std::int8_t, kAtOnce>;
 
-std::int32_t low_half(std::byte both) {
-  return (static_cast<std::int32_t>(both) ^ 8) % 16 - 8;
-}
-std::int32_t high_half(std::byte both) {
-  return ((static_cast<std::int32_t>(both) >> 4) ^ 8) - 8;
-}
-
+/// At most kAtOnce values; an odd one out has no neighbour but 0.
 void write_int4(const float* values, std::size_t count, float factor, std::byte* codes) {
-  for (std::size_t i = 0; i + 1 < count; i += 2) {
-    codes[i / 2] = pack(quantise(values[i], factor, 7), quantise(values[i + 1], factor, 7));
+  Bytes bytes;
+  bytes[count - 1 + count % 2] = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    bytes[i] = static_cast<std::int8_t>(quantise(values[i], factor, 7));
   }
-  if (count % 2 != 0) codes[count / 2] = pack(quantise(values[count - 1], factor, 7), 0);
+  for (std::size_t pair = 0; pair < (count + 1) / 2; ++pair) {
+    const std::int32_t low = bytes[2 * pair] & 0xF, high = bytes[2 * pair + 1] & 0xF;
+    codes[pair] = static_cast<std::byte>(low | high << 4);
+  }
 }
 
 bool read_int4(const std::byte* codes, std::size_t count, float scale, float* values) {
-  std::int32_t least = 0;
-  for (std::size_t i = 0; i + 1 < count; i += 2) {
-    const std::int32_t low = low_half(codes[i / 2]), high = high_half(codes[i / 2]);
-    least = std::min(least, std::min(low, high));
-    values[i] = dequantise(low, scale);
-    values[i + 1] = dequantise(high, scale);
+  Bytes bytes;
+  for (std::size_t pair = 0; pair < (count + 1) / 2; ++pair) {
+    const auto both = static_cast<std::int8_t>(codes[pair]);
+    bytes[2 * pair] = static_cast<std::int8_t>(static_cast<std::int8_t>(both << 4) >> 4);
+    bytes[2 * pair + 1] = static_cast<std::int8_t>(both >> 4);
   }
-  if (count % 2 == 0) return least >= -7;
-  const std::byte last = codes[count / 2];
-  values[count - 1] = dequantise(low_half(last), scale);
-  return std::min(least, low_half(last)) >= -7 && high_half(last) == 0;
+  std::int8_t least = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    least = std::min(least, bytes[i]);
+    values[i] = dequantise(bytes[i], scale);
+  }
+  return least >= -7 && (count % 2 == 0 || bytes[count] == 0);
+}
+
+/// Calls work(first value, number of values) for at most kAtOnce of a block's values at a time.
+template <class Work>
+void for_each_part(std::size_t first, std::size_t count, Work work) {
+  for (std::size_t done = 0; done < count; done += kAtOnce) {
+    work(first + done, std::min(kAtOnce, count - done));
+  }
 }
 
 }  // namespace
@@ -103,10 +113,13 @@ void Int4Codec::write(std::span<const float> values, std::vector<float>&,
   const double block_size = parameter_of(rule_);
   const std::size_t codes_at = sizeof(std::uint16_t) * blocks_in(values.size(), block_size);
   for_each_block(values.size(), block_size, [&](auto block, auto first, auto count) {
-    const float* in = values.data() + first;
-    const std::uint16_t scale = short_block_scale(largest_magnitude(in, count), 7.0F);
+    const std::uint16_t scale =
+        short_block_scale(largest_magnitude(values.data() + first, count), 7.0F);
     std::memcpy(code.data() + sizeof scale * block, &scale, sizeof scale);
-    write_int4(in, count, block_factor(from_bf16(scale)), code.data() + codes_at + first / 2);
+    const float factor = block_factor(from_bf16(scale));
+    for_each_part(first, count, [&](auto at, auto some) {
+      write_int4(values.data() + at, some, factor, code.data() + codes_at + at / 2);
+    });
   });
 }
 
@@ -117,8 +130,10 @@ bool Int4Codec::read(std::span<const std::byte> code, std::span<float> values) c
   for_each_block(values.size(), block_size, [&](auto block, auto first, auto count) {
     std::uint16_t scale;
     std::memcpy(&scale, code.data() + sizeof scale * block, sizeof scale);
-    possible &= read_int4(code.data() + codes_at + first / 2, count, from_bf16(scale),
-                          values.data() + first);
+    for_each_part(first, count, [&](auto at, auto some) {
+      possible &= read_int4(code.data() + codes_at + at / 2, some, from_bf16(scale),
+                            values.data() + at);
+    });
   });
   return possible;
 }

@@ -13,7 +13,7 @@ namespace {
 
 /// What is known of one codec, in the order of the enumeration. `moved`: bytes of device memory
 /// read and written per value to encode (error feedback included) and to decode. `cpu`: gigabytes
-/// of gradient a second, 4 MiB at a time, as `./dev bench codec` prints them (2026-11-21, one
+/// of gradient a second, 4 MiB at a time, as `./dev bench codec` prints them (2026-11-22, one
 /// core of a cloud x86-64 machine without AVX in the build).
 struct Facts {
   std::string_view name;
@@ -26,7 +26,7 @@ constexpr std::array<Facts, 7> kFacts{{
     {"bf16", 0, 14, 6, {4.4e9, 50e9}},
     {"fp16", 0, 14, 6, {1.5e9, 3.5e9}},
     {"int8", 256, 13.02, 5.02, {3.1e9, 19e9}},
-    {"int4", 32, 12.6, 4.6, {0.8e9, 1.4e9}},
+    {"int4", 16, 12.63, 4.63, {1.0e9, 2.9e9}},
     {"top_k", 0.01, 20, 4.1, {0.7e9, 74e9}},
     {"power_sgd", 4, 24, 4.1, {0.56e9, 1.9e9}},
 }};

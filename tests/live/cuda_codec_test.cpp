@@ -23,8 +23,8 @@ TEST(CudaCodec, WithoutAModuleThereIsAReason) {
 
 TEST(CudaCodec, TheKernelsGetTheSizesOfThePolicy) {
   const OrreryCodec int4 = codec_sizes({.codec = Codec::int4}, 100);
-  EXPECT_EQ(int4.block, 32u);
-  EXPECT_EQ(int4.code_size, 50u + 4 * 2);
+  EXPECT_EQ(int4.block, 16u);
+  EXPECT_EQ(int4.code_size, 50u + 7 * 2);
   EXPECT_EQ(codec_sizes({.codec = Codec::top_k, .parameter = 0.1}, 101).kept, 11u);
   EXPECT_EQ(codec_sizes({.codec = Codec::power_sgd, .parameter = 2}, 100).rank, 2u);
   EXPECT_EQ(codec_sizes({.codec = Codec::none}, 100).feedback, 0u);
