@@ -2,7 +2,7 @@
 // must lose nothing, repeat nothing and end with the bits of an undisturbed run. The same with
 // ranks that stand still and a controller that is killed. Prints how long it took until all
 // survivors knew, worked again, and a replacement worked with them.
-//   ORRERY_SURVIVAL="RUNS KILLS"  more of it (./dev soak: 50 20)
+//   ORRERY_SURVIVAL="RUNS KILLS"  more of it (./dev soak --kills: 50 20)
 //   ORRERY_STEADY=MINUTES         instead: eight ranks, one of them killed every 29 s
 //   ORRERY_SEED=N                 another schedule
 #include <algorithm>
