@@ -14,9 +14,29 @@
 #include "live/token.hpp"
 
 namespace orrery::live {
+namespace {
 
-struct ControlServer::Impl : public Control::Service {
-  using Stream = grpc::ServerReaderWriter<ControllerMessage, AgentMessage>;
+/// What agents say comes in as bytes, and is weighed before it is read. gRPC's own limit would look
+/// like the end of a stream, and so be in no log; it too weighs a message once all of it is here.
+using Stream = grpc::ServerReaderWriter<ControllerMessage, grpc::ByteBuffer>;
+constexpr int kNoLimitOfGrpc = -1;
+constexpr const char* kSession = "/orrery.live.Control/Session";
+
+/// The next message of a stream. False: it has ended, or what came is no message; `why` says so.
+bool read(Stream& stream, AgentMessage& message, const char*& why) {
+  grpc::ByteBuffer bytes;
+  if (!stream.Read(&bytes)) return false;
+  if (bytes.Length() > kMostControlBytes) {
+    why = "its message is too large";
+  } else if (!grpc::SerializationTraits<AgentMessage>::Deserialize(&bytes, &message).ok()) {
+    why = "its message cannot be read";
+  }
+  return why == nullptr;
+}
+
+}  // namespace
+
+struct ControlServer::Impl : public grpc::Service {
   struct Seat {
     std::mutex mutex;
     Stream* stream = nullptr;
@@ -25,9 +45,18 @@ struct ControlServer::Impl : public Control::Service {
   };
 
   Impl(std::string secret, std::uint32_t ranks, Handler on_message)
-      : token(std::move(secret)), seats(ranks), handler(std::move(on_message)) {}
+      : token(std::move(secret)), seats(ranks), handler(std::move(on_message)) {
+    // As Control::Service does, but for bytes: a generated service that is not asynchronous has
+    // messages only.
+    using Method = grpc::internal::BidiStreamingHandler<Impl, grpc::ByteBuffer, ControllerMessage>;
+    AddMethod(new grpc::internal::RpcServiceMethod(
+        kSession, grpc::internal::RpcMethod::BIDI_STREAMING,
+        new Method([](Impl* self, grpc::ServerContext* context,
+                      Stream* stream) { return self->session(context, stream); },
+                   this)));
+  }
 
-  grpc::Status Session(grpc::ServerContext* context, Stream* stream) override;
+  grpc::Status session(grpc::ServerContext* context, Stream* stream);
   const char* objection(const AgentMessage& first) const;
 
   const std::string token;
@@ -44,10 +73,14 @@ const char* ControlServer::Impl::objection(const AgentMessage& first) const {
   return first.hello().rank() < seats.size() ? nullptr : "the run has no such rank";
 }
 
-grpc::Status ControlServer::Impl::Session(grpc::ServerContext* context, Stream* stream) {
+grpc::Status ControlServer::Impl::session(grpc::ServerContext* context, Stream* stream) {
   AgentMessage message;
-  const char* why = "its first message cannot be read";
-  if (stream->Read(&message)) why = objection(message);
+  const char* why = nullptr;
+  if (read(*stream, message, why)) {
+    why = objection(message);
+  } else if (!why) {
+    why = "it ended without a message";
+  }
   if (why) {
     log_refusal(context->peer(), why);
     return {grpc::StatusCode::PERMISSION_DENIED, "not an agent of this run"};
@@ -72,7 +105,7 @@ grpc::Status ControlServer::Impl::Session(grpc::ServerContext* context, Stream* 
   }
   do {
     handler(rank, &message);
-  } while (stream->Read(&message) && !(why = fault_of(message, from)));
+  } while (read(*stream, message, why) && !(why = fault_of(message, from)));
   if (why) log_refusal(fmt::format("what rank {} says", rank), why);
   {
     const std::scoped_lock lock(seat.mutex);
@@ -86,7 +119,7 @@ grpc::Status ControlServer::Impl::Session(grpc::ServerContext* context, Stream* 
 ControlServer::ControlServer(const std::string& address, const Secrets& secrets,
                              std::uint32_t ranks, Handler handler)
     : impl_(std::make_unique<Impl>(secrets.token, ranks, std::move(handler))) {
-  impl_->listener = listen(address, secrets, *impl_, kMostControlBytes);
+  impl_->listener = listen(address, secrets, *impl_, kNoLimitOfGrpc);
 }
 
 ControlServer::~ControlServer() {

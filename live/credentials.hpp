@@ -24,8 +24,8 @@ struct Listener {
   std::string address;
 };
 
-/// Offers `service` at `address`; a message of more bytes than `most_bytes` ends its stream. Throws
-/// an environment Error if it cannot listen there.
+/// Offers `service` at `address`; a message of more bytes than `most_bytes` ends its stream (-1:
+/// the service weighs messages itself). Throws an environment Error if it cannot listen there.
 Listener listen(const std::string& address, const Secrets& secrets, grpc::Service& service,
                 int most_bytes);
 

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include "core/error.hpp"
@@ -29,8 +30,6 @@
 
 namespace orrery::live {
 namespace {
-
-constexpr int kMost = 64 << 20;
 
 Hello hello(const std::string& token) {
   Hello out;
@@ -96,13 +95,22 @@ class Door : public ::testing::TestWithParam<const char*> {
     return !client.read().has_value();
   }
 
-  void expect_members_come_in() {
-    const int before = heard_;
-    ControlClient member(server_.address(), secrets_, hello(secrets_.token));
-    for (int i = 0; i < 1000 && heard_ == before; ++i) {
+  /// Whether `count` goes past `before` (within 10 s).
+  static bool grows(const std::atomic<int>& count, int before) {
+    for (int i = 0; i < 1000 && count == before; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    EXPECT_GT(heard_, before);
+    return count > before;
+  }
+
+  /// One comes and goes again: its seat is free afterwards.
+  void expect_members_come_in() {
+    const int heard = heard_, left = left_;
+    {
+      ControlClient member(server_.address(), secrets_, hello(secrets_.token));
+      EXPECT_TRUE(grows(heard_, heard));
+    }
+    EXPECT_TRUE(grows(left_, left));
   }
 
   /// Connects without gRPC and sends `bytes`; returns when the other side has closed.
@@ -134,10 +142,10 @@ class Door : public ::testing::TestWithParam<const char*> {
 
   const RunFolder folder_;
   const Secrets secrets_ = make_secrets(true);
-  std::atomic<int> heard_ = 0;
+  std::atomic<int> heard_ = 0, left_ = 0;  ///< messages; streams that ended
   ControlServer server_{place(), secrets_, 1,
                         [this](std::uint32_t, const AgentMessage* message) {
-                          if (message) ++heard_;
+                          ++(message ? heard_ : left_);
                         }};
 };
 
@@ -188,22 +196,59 @@ TEST_P(Door, RandomBytesChangeNothing) {
   expect_members_come_in();
 }
 
-TEST_P(Door, AMemberThatSendsTooMuchOrNoMessageLosesItsStreamOnly) {
-  AgentMessage huge;
-  huge.mutable_failed()->set_reason(std::string(kMostControlBytes + 1, 'x'));
-  const auto send_too_much = [&] {
-    const auto stub = Control::NewStub(open_channel(server_.address(), secrets_, kMost));
-    grpc::ClientContext context;
-    const auto stream = stub->Session(&context);
-    stream->Write(huge);
-    ControllerMessage answer;
-    EXPECT_FALSE(stream->Read(&answer));
-    context.TryCancel();
-    stream->Finish();
+TEST_P(Door, TooMuchIsRefusedWhileTheSenderHoldsItsStream) {
+  for (const bool seated : {false, true}) {
+    for (const int bytes : {kMostControlBytes + 1, 3 * kMostControlBytes}) {
+      const int before = heard_;
+      AgentMessage huge;
+      huge.mutable_failed()->set_reason(std::string(static_cast<std::size_t>(bytes), 'x'));
+      const auto stub = Control::NewStub(open_channel(server_.address(), secrets_, -1));
+      grpc::ClientContext context;
+      const auto stream = stub->Session(&context);
+      const auto says_too_much = [&] {
+        AgentMessage first;
+        *first.mutable_hello() = hello(secrets_.token);
+        if (seated) stream->Write(first);
+        stream->Write(huge);
+        ControllerMessage answer;
+        EXPECT_FALSE(stream->Read(&answer));
+      };
+      const std::string said = said_after(says_too_much, 1);
+      EXPECT_EQ(lines_of(said), 1u) << said;
+      EXPECT_NE(said.find("too large"), std::string::npos) << said;
+      EXPECT_EQ(heard_, before + (seated ? 1 : 0));
+      stream->Finish();  // only now does the sender let go
+      expect_members_come_in();
+    }
+  }
+}
+
+TEST_P(Door, AMemberThatSendsNoMessageIsRefused) {
+  grpc::GenericStub stub(open_channel(server_.address(), secrets_, -1));
+  grpc::ClientContext context;
+  grpc::CompletionQueue events;
+  const auto stream = stub.PrepareCall(&context, "/orrery.live.Control/Session", &events);
+  const auto done = [&events] {
+    void* what = nullptr;
+    bool good = false;
+    return events.Next(&what, &good) && good;
   };
-  // gRPC may keep the server's read until the sender has let go of the stream.
-  const std::string said = said_after(send_too_much, 1);
+  stream->StartCall(nullptr);
+  ASSERT_TRUE(done());
+  const auto says_nonsense = [&] {
+    const grpc::Slice bytes(std::string(100, '\xff'));
+    stream->Write(grpc::ByteBuffer(&bytes, 1), nullptr);
+    done();
+    grpc::ByteBuffer answer;
+    stream->Read(&answer, nullptr);
+    EXPECT_FALSE(done());
+  };
+  const std::string said = said_after(says_nonsense, 1);
   EXPECT_EQ(lines_of(said), 1u) << said;
+  EXPECT_NE(said.find("cannot be read"), std::string::npos) << said;
+  grpc::Status status;
+  stream->Finish(&status, nullptr);
+  done();
   EXPECT_EQ(heard_, 0);
   expect_members_come_in();
 }
