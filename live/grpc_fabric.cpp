@@ -1,6 +1,7 @@
 #include "live/grpc_fabric.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -13,11 +14,15 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/rpc_service_method.h>
+#include <grpcpp/impl/service_type.h>
+#include <grpcpp/support/method_handler.h>
+#include <grpcpp/support/sync_stream.h>
 
 #include "core/error.hpp"
 #include "live/all_reduce.hpp"
 #include "live/credentials.hpp"
-#include "live/data.grpc.pb.h"
+#include "live/piece_wire.hpp"
 #include "live/shared_memory.hpp"
 #include "live/token.hpp"
 
@@ -35,6 +40,8 @@ std::uint64_t clock_nanos() {
 constexpr std::size_t kStreamPiece = 256 * 1024;
 /// What is copied into shared memory before the reader hears of it.
 constexpr std::size_t kSharedPiece = 64 * 1024;
+/// What is taken from a piece at once: a whole number of units, and small beside the cache.
+constexpr std::size_t kAtOnce = 16 * 1024;
 /// Of a message; a neighbour that sends more is none.
 constexpr int kMostPieceBytes = 4 << 20;
 /// gRPC's own prefix of a message; the frames of HTTP/2 below it are under 0.1%.
@@ -58,11 +65,16 @@ BoardPlace decode(const SharedBoard& in) {
 
 }  // namespace
 
-using Stream = grpc::ClientReaderWriter<Piece, Pong>;
+// The service of data.proto as its generated code has it, but for pieces that stay bytes
+// (piece_wire.hpp).
+using Stream = grpc::ClientReaderWriter<grpc::ByteBuffer, Pong>;
+using ServedStream = grpc::ServerReaderWriter<Pong, grpc::ByteBuffer>;
+constexpr char kLinkMethod[] = "/orrery.live.Neighbour/Link";
+constexpr auto kLinkKind = grpc::internal::RpcMethod::BIDI_STREAMING;
 
 /// From this rank to another.
 struct OutLink {
-  std::unique_ptr<Neighbour::Stub> stub;
+  std::shared_ptr<grpc::Channel> channel;
   grpc::ClientContext call;
   std::unique_ptr<Stream> stream;
   bool welcome = false;         ///< the other end has answered
@@ -73,29 +85,30 @@ struct OutLink {
 /// What this rank knows of another. Under the fabric's mutex, except where noted.
 struct Peer {
   bool linked = false;  ///< its link to us is here
-  std::deque<std::string> direct, collective;  ///< pieces that have arrived
+  std::deque<PieceData> direct, collective;  ///< pieces that have arrived
   std::atomic<std::size_t> waiting = 0;        ///< of `collective`
   std::unique_ptr<Board> board;
   std::atomic<ByteRing*> ring = nullptr;  ///< from it to us, if we share memory
   std::unique_ptr<OutLink> out;
 };
 
-struct GrpcFabric::Impl : public Links, public Neighbour::Service {
-  explicit Impl(Secrets known) : secrets(std::move(known)) {}
+struct GrpcFabric::Impl : public Links, public grpc::Service {
+  explicit Impl(Secrets known);
   ~Impl() override;
   void take_place(std::uint32_t own_rank, std::uint32_t world);
 
-  grpc::Status Link(grpc::ServerContext* link,
-                    grpc::ServerReaderWriter<Pong, Piece>* stream) override;
+  grpc::Status serve_link(grpc::ServerContext* link, ServedStream* stream);
   const char* objection(const Piece& first);
-  void serve(grpc::ServerReaderWriter<Pong, Piece>& stream, const LinkHello& hello);
+  void serve(ServedStream& stream, const LinkHello& hello);
   Board* board_of(Peer& peer, const SharedBoard& said);
 
   OutLink& link_to(std::uint32_t to);
   OutLink& welcomed_link_to(std::uint32_t to);
   void read_answers(std::uint32_t to, OutLink& link);
   Piece hello() const;
-  void write(Stream& stream, const Piece& piece, std::uint32_t to);
+  void write(OutLink& link, const grpc::ByteBuffer& piece, std::uint32_t to);
+  void write_piece(OutLink& link, std::span<const std::byte>& bytes, std::uint32_t to,
+                   bool direct);
   void write_all(OutLink& link, std::span<const std::byte> bytes, std::uint32_t to, bool direct);
   void wait_for_turn(std::size_t bytes);
   void ping();
@@ -133,6 +146,15 @@ struct GrpcFabric::Impl : public Links, public Neighbour::Service {
   std::vector<std::string> addresses;
 };
 
+GrpcFabric::Impl::Impl(Secrets known) : secrets(std::move(known)) {
+  using Handler = grpc::internal::BidiStreamingHandler<Impl, grpc::ByteBuffer, Pong>;
+  AddMethod(new grpc::internal::RpcServiceMethod(  // the service owns it
+      kLinkMethod, kLinkKind,
+      new Handler([](Impl* self, grpc::ServerContext* link,
+                     ServedStream* stream) { return self->serve_link(link, stream); },
+                  this)));
+}
+
 GrpcFabric::Impl::~Impl() {
   break_links("this rank has closed its links");
   for (Peer& peer : peers) {
@@ -165,8 +187,7 @@ Board* GrpcFabric::Impl::board_of(Peer& peer, const SharedBoard& said) {
   return peer.board.get();
 }
 
-void GrpcFabric::Impl::serve(grpc::ServerReaderWriter<Pong, Piece>& stream,
-                             const LinkHello& hello) {
+void GrpcFabric::Impl::serve(ServedStream& stream, const LinkHello& hello) {
   Peer& peer = peers[hello.rank()];
   Pong pong;
   {
@@ -179,14 +200,16 @@ void GrpcFabric::Impl::serve(grpc::ServerReaderWriter<Pong, Piece>& stream,
   }
   board->bell().ring();
   if (!stream.Write(pong)) return;
+  grpc::ByteBuffer wire;
   Piece piece;
-  while (stream.Read(&piece)) {
+  PieceData data;
+  while (stream.Read(&wire) && read_piece(wire, piece, data)) {
     if (piece.kind_case() == Piece::kPing) {
       pong.set_ping(piece.ping());
       stream.Write(pong);
     } else if (piece.kind_case() == Piece::kData) {
       const std::scoped_lock lock(mutex);
-      (piece.direct() ? peer.direct : peer.collective).push_back(std::move(*piece.mutable_data()));
+      (piece.direct() ? peer.direct : peer.collective).push_back(std::move(data));
       peer.waiting = peer.collective.size();
       changed.notify_all();
     }
@@ -194,17 +217,18 @@ void GrpcFabric::Impl::serve(grpc::ServerReaderWriter<Pong, Piece>& stream,
   }
 }
 
-grpc::Status GrpcFabric::Impl::Link(grpc::ServerContext* link,
-                                    grpc::ServerReaderWriter<Pong, Piece>* stream) {
+grpc::Status GrpcFabric::Impl::serve_link(grpc::ServerContext* link, ServedStream* stream) {
   bool over = false;
   {
     const std::scoped_lock lock(mutex);
     if (!broken.empty()) return {grpc::StatusCode::ABORTED, broken};
     open.insert(link);
   }
+  grpc::ByteBuffer wire;
   Piece first;
+  PieceData none;
   const char* why = "its first message cannot be read";
-  if (stream->Read(&first)) why = objection(first);
+  if (stream->Read(&wire) && read_piece(wire, first, none)) why = objection(first);
   if (!why) serve(*stream, first.hello());
   {
     const std::scoped_lock lock(mutex);
@@ -233,7 +257,7 @@ Piece GrpcFabric::Impl::hello() const {
 OutLink& GrpcFabric::Impl::link_to(std::uint32_t to) {
   if (peers.at(to).out) return *peers[to].out;
   auto fresh = std::make_unique<OutLink>();
-  fresh->stub = Neighbour::NewStub(open_channel(addresses.at(to), secrets, kMostPieceBytes));
+  fresh->channel = open_channel(addresses.at(to), secrets, kMostPieceBytes);
   fresh->call.set_wait_for_ready(true);
   OutLink& link = *fresh;
   {
@@ -242,8 +266,10 @@ OutLink& GrpcFabric::Impl::link_to(std::uint32_t to) {
     peers[to].out = std::move(fresh);
   }
   // Not under the lock: this waits for the other rank, and only a cancelled call gives up.
-  link.stream = link.stub->Link(&link.call);
-  write(*link.stream, hello(), to);
+  using Opener = grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, Pong>;
+  const grpc::internal::RpcMethod method(kLinkMethod, kLinkKind, link.channel);
+  link.stream.reset(Opener::Create(link.channel.get(), method, &link.call));
+  write(link, other_piece(hello()), to);
   link.reader = std::jthread([this, to, &link] { read_answers(to, link); });
   return link;
 }
@@ -287,28 +313,24 @@ void GrpcFabric::Impl::wait_for_turn(std::size_t bytes) {
   changed.wait_until(lock, link_free, [this] { return !broken.empty(); });
 }
 
-void GrpcFabric::Impl::write(Stream& stream, const Piece& piece, std::uint32_t to) {
-  const std::size_t size = piece.ByteSizeLong() + kMessagePrefix;
+void GrpcFabric::Impl::write(OutLink& link, const grpc::ByteBuffer& piece, std::uint32_t to) {
+  const std::size_t size = piece.Length() + kMessagePrefix;
   const std::uint64_t start = clock_nanos();
   wait_for_turn(size);
   throw_if_broken();
   sent += size;
-  const bool written = stream.Write(piece);
+  const bool written = link.stream->Write(piece);
   sending += clock_nanos() - start;
   if (written) return;
   break_links(fmt::format("the link to rank {} is closed", to));
   throw_if_broken();
 }
 
-void GrpcFabric::Impl::write_all(OutLink& link, std::span<const std::byte> bytes, std::uint32_t to,
-                                 bool direct) {
-  Piece piece;
-  piece.set_direct(direct);
-  for (std::size_t done = 0; done < bytes.size(); done += kStreamPiece) {
-    const auto part = bytes.subspan(done, std::min(kStreamPiece, bytes.size() - done));
-    piece.set_data(part.data(), part.size());
-    write(*link.stream, piece, to);
-  }
+void GrpcFabric::Impl::write_piece(OutLink& link, std::span<const std::byte>& bytes,
+                                   std::uint32_t to, bool direct) {
+  const std::size_t size = std::min(kStreamPiece, bytes.size());
+  write(link, data_piece(bytes.first(size), direct), to);
+  bytes = bytes.subspan(size);
 }
 
 void GrpcFabric::Impl::ping() {
@@ -318,24 +340,24 @@ void GrpcFabric::Impl::ping() {
   Piece piece;
   piece.set_ping(now);
   const std::uint32_t next = (rank + 1) % ranks;
-  write(*link_to(next).stream, piece, next);
+  write(link_to(next), other_piece(piece), next);
 }
 
 // ---- collectives ----------------------------------------------------------------------------
 
 void GrpcFabric::Impl::exchange(std::uint32_t to, std::span<const std::byte> out,
                                 std::uint32_t from, Inflow in) {
-  Bell* theirs = nullptr;
-  if (!out.empty()) {
-    OutLink& link = welcomed_link_to(to);
-    theirs = link.bell;
-    if (theirs == nullptr) write_all(link, std::exchange(out, {}), to, false);
-  }
+  OutLink* const link = out.empty() ? nullptr : &welcomed_link_to(to);
   Bell& bell = board->bell();
   for (std::uint32_t seen = bell.count(); !out.empty() || !in.bytes.empty(); seen = bell.count()) {
     throw_if_broken();
     bool moved = false;
-    if (!out.empty()) moved |= push(to, *theirs, out);
+    if (!out.empty() && link->bell != nullptr) {
+      moved = push(to, *link->bell, out);
+    } else if (!out.empty()) {
+      write_piece(*link, out, to, false);
+      moved = true;
+    }
     if (!in.bytes.empty()) moved |= pull(peers[from], in);
     if (!moved) bell.wait(seen);
   }
@@ -374,7 +396,7 @@ bool GrpcFabric::Impl::pull(Peer& peer, Inflow& in) {
 }
 
 bool GrpcFabric::Impl::pull_piece(Peer& peer, Inflow& in) {
-  std::string piece;
+  PieceData piece;
   {
     const std::scoped_lock lock(mutex);
     if (peer.collective.empty()) return false;
@@ -384,8 +406,14 @@ bool GrpcFabric::Impl::pull_piece(Peer& peer, Inflow& in) {
   }
   const bool agreed = piece.size() <= in.bytes.size() && piece.size() % in.unit == 0;
   if (!agreed) throw FabricBroken("a neighbour sent something else than was agreed");
-  in.take(in.bytes.data(), reinterpret_cast<const std::byte*>(piece.data()), piece.size());
-  in.bytes = in.bytes.subspan(piece.size());
+  // Slices begin and end anywhere: units are made whole and aligned where the cache is near.
+  alignas(64) std::array<std::byte, kAtOnce> part;
+  while (piece.size() > 0) {
+    const auto units = std::span(part).first(std::min(piece.size(), part.size()));
+    piece.take(units);
+    in.take(in.bytes.data(), units.data(), units.size());
+    in.bytes = in.bytes.subspan(units.size());
+  }
   return true;
 }
 
@@ -468,13 +496,14 @@ CollectiveAlgorithm GrpcFabric::algorithm(double bytes) const {
 }
 
 void GrpcFabric::send_to(std::uint32_t rank, std::span<const std::byte> bytes) {
-  impl_->write_all(impl_->link_to(rank), bytes, rank, true);
+  OutLink& link = impl_->link_to(rank);
+  while (!bytes.empty()) impl_->write_piece(link, bytes, rank, true);
 }
 
 void GrpcFabric::receive_from(std::uint32_t rank, std::span<std::byte> bytes) {
   Peer& peer = impl_->peers.at(rank);
   while (!bytes.empty()) {
-    std::string piece;
+    PieceData piece;
     {
       std::unique_lock lock(impl_->mutex);
       impl_->changed.wait(lock,
@@ -484,8 +513,9 @@ void GrpcFabric::receive_from(std::uint32_t rank, std::span<std::byte> bytes) {
       peer.direct.pop_front();
     }
     if (piece.size() > bytes.size()) throw FabricBroken("a neighbour sent more than was agreed");
-    std::memcpy(bytes.data(), piece.data(), piece.size());
-    bytes = bytes.subspan(piece.size());
+    const std::size_t size = piece.size();
+    piece.take(bytes.first(size));
+    bytes = bytes.subspan(size);
   }
 }
 
