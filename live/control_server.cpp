@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
+#include "live/byte_service.hpp"
 #include "live/control.grpc.pb.h"
 #include "live/credentials.hpp"
 #include "live/message_check.hpp"
@@ -16,10 +17,8 @@
 namespace orrery::live {
 namespace {
 
-/// What agents say comes in as bytes, and is weighed before it is read. gRPC's own limit would look
-/// like the end of a stream, and so be in no log; it too weighs a message once all of it is here.
-using Stream = grpc::ServerReaderWriter<ControllerMessage, grpc::ByteBuffer>;
-constexpr int kNoLimitOfGrpc = -1;
+using Service = ByteService<ControllerMessage>;
+using Stream = Service::Stream;
 constexpr const char* kSession = "/orrery.live.Control/Session";
 
 /// The next message of a stream. False: it has ended, or what came is no message; `why` says so.
@@ -36,7 +35,7 @@ bool read(Stream& stream, AgentMessage& message, const char*& why) {
 
 }  // namespace
 
-struct ControlServer::Impl : public grpc::Service {
+struct ControlServer::Impl {
   struct Seat {
     std::mutex mutex;
     Stream* stream = nullptr;
@@ -45,23 +44,15 @@ struct ControlServer::Impl : public grpc::Service {
   };
 
   Impl(std::string secret, std::uint32_t ranks, Handler on_message)
-      : token(std::move(secret)), seats(ranks), handler(std::move(on_message)) {
-    // As Control::Service does, but for bytes: a generated service that is not asynchronous has
-    // messages only.
-    using Method = grpc::internal::BidiStreamingHandler<Impl, grpc::ByteBuffer, ControllerMessage>;
-    AddMethod(new grpc::internal::RpcServiceMethod(
-        kSession, grpc::internal::RpcMethod::BIDI_STREAMING,
-        new Method([](Impl* self, grpc::ServerContext* context,
-                      Stream* stream) { return self->session(context, stream); },
-                   this)));
-  }
+      : token(std::move(secret)), seats(ranks), handler(std::move(on_message)) {}
 
-  grpc::Status session(grpc::ServerContext* context, Stream* stream);
+  grpc::Status session(grpc::ServerContext& context, Stream& stream);
   const char* objection(const AgentMessage& first) const;
 
   const std::string token;
   std::vector<Seat> seats;
   const Handler handler;
+  Service service{kSession, [this](auto& call, auto& stream) { return session(call, stream); }};
   Listener listener;
 };
 
@@ -73,16 +64,16 @@ const char* ControlServer::Impl::objection(const AgentMessage& first) const {
   return first.hello().rank() < seats.size() ? nullptr : "the run has no such rank";
 }
 
-grpc::Status ControlServer::Impl::session(grpc::ServerContext* context, Stream* stream) {
+grpc::Status ControlServer::Impl::session(grpc::ServerContext& context, Stream& stream) {
   AgentMessage message;
   const char* why = nullptr;
-  if (read(*stream, message, why)) {
+  if (read(stream, message, why)) {
     why = objection(message);
   } else if (!why) {
     why = "it ended without a message";
   }
   if (why) {
-    log_refusal(context->peer(), why);
+    log_refusal(context.peer(), why);
     return {grpc::StatusCode::PERMISSION_DENIED, "not an agent of this run"};
   }
   const std::uint32_t rank = message.hello().rank();
@@ -95,17 +86,17 @@ grpc::Status ControlServer::Impl::session(grpc::ServerContext* context, Stream* 
       if (seat.hello.SerializeAsString() == message.hello().SerializeAsString()) {
         seat.context->TryCancel();
       } else {
-        log_refusal(context->peer(), fmt::format("rank {} has an agent", rank));
+        log_refusal(context.peer(), fmt::format("rank {} has an agent", rank));
       }
       return {grpc::StatusCode::ALREADY_EXISTS, "this rank has an agent"};
     }
-    seat.stream = stream;
+    seat.stream = &stream;
     seat.hello = message.hello();
-    seat.context = context;
+    seat.context = &context;
   }
   do {
     handler(rank, &message);
-  } while (read(*stream, message, why) && !(why = fault_of(message, from)));
+  } while (read(stream, message, why) && !(why = fault_of(message, from)));
   if (why) log_refusal(fmt::format("what rank {} says", rank), why);
   {
     const std::scoped_lock lock(seat.mutex);
@@ -119,7 +110,7 @@ grpc::Status ControlServer::Impl::session(grpc::ServerContext* context, Stream* 
 ControlServer::ControlServer(const std::string& address, const Secrets& secrets,
                              std::uint32_t ranks, Handler handler)
     : impl_(std::make_unique<Impl>(secrets.token, ranks, std::move(handler))) {
-  impl_->listener = listen(address, secrets, *impl_, kNoLimitOfGrpc);
+  impl_->listener = listen(address, secrets, impl_->service, kNoLimitOfGrpc);
 }
 
 ControlServer::~ControlServer() {

@@ -14,13 +14,10 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/impl/rpc_service_method.h>
-#include <grpcpp/impl/service_type.h>
-#include <grpcpp/support/method_handler.h>
-#include <grpcpp/support/sync_stream.h>
 
 #include "core/error.hpp"
 #include "live/all_reduce.hpp"
+#include "live/byte_service.hpp"
 #include "live/credentials.hpp"
 #include "live/piece_wire.hpp"
 #include "live/shared_memory.hpp"
@@ -43,7 +40,9 @@ constexpr std::size_t kSharedPiece = 64 * 1024;
 /// What is taken from a piece at once: a whole number of units, and small beside the cache.
 constexpr std::size_t kAtOnce = 16 * 1024;
 /// Of a message; a neighbour that sends more is none.
-constexpr int kMostPieceBytes = 4 << 20;
+constexpr std::size_t kMostPieceBytes = 4 << 20;
+/// Pongs are small.
+constexpr int kMostAnswerBytes = 64 << 10;
 /// gRPC's own prefix of a message; the frames of HTTP/2 below it are under 0.1%.
 constexpr std::size_t kMessagePrefix = 5;
 /// Between two measurements of a link's round trip.
@@ -65,12 +64,23 @@ BoardPlace decode(const SharedBoard& in) {
 
 }  // namespace
 
-// The service of data.proto as its generated code has it, but for pieces that stay bytes
-// (piece_wire.hpp).
+// Pieces stay bytes on both sides (piece_wire.hpp).
 using Stream = grpc::ClientReaderWriter<grpc::ByteBuffer, Pong>;
-using ServedStream = grpc::ServerReaderWriter<Pong, grpc::ByteBuffer>;
+using Service = ByteService<Pong>;
+using ServedStream = Service::Stream;
 constexpr char kLinkMethod[] = "/orrery.live.Neighbour/Link";
-constexpr auto kLinkKind = grpc::internal::RpcMethod::BIDI_STREAMING;
+
+/// The next piece of a stream. False: it has ended, or what came is no piece; `why` says so.
+bool read(ServedStream& stream, Piece& piece, PieceData& data, const char*& why) {
+  grpc::ByteBuffer wire;
+  if (!stream.Read(&wire)) return false;
+  if (wire.Length() > kMostPieceBytes) {
+    why = "its message is too large";
+  } else if (!read_piece(wire, piece, data)) {
+    why = "its message cannot be read";
+  }
+  return why == nullptr;
+}
 
 /// From this rank to another.
 struct OutLink {
@@ -92,14 +102,14 @@ struct Peer {
   std::unique_ptr<OutLink> out;
 };
 
-struct GrpcFabric::Impl : public Links, public grpc::Service {
-  explicit Impl(Secrets known);
+struct GrpcFabric::Impl : public Links {
+  explicit Impl(Secrets known) : secrets(std::move(known)) {}
   ~Impl() override;
   void take_place(std::uint32_t own_rank, std::uint32_t world);
 
-  grpc::Status serve_link(grpc::ServerContext* link, ServedStream* stream);
+  grpc::Status serve_link(grpc::ServerContext& link, ServedStream& stream);
   const char* objection(const Piece& first);
-  void serve(ServedStream& stream, const LinkHello& hello);
+  const char* serve(ServedStream& stream, const LinkHello& hello);
   Board* board_of(Peer& peer, const SharedBoard& said);
 
   OutLink& link_to(std::uint32_t to);
@@ -127,6 +137,8 @@ struct GrpcFabric::Impl : public Links, public grpc::Service {
   std::uint32_t rank = 0, ranks = 0;  ///< 0 ranks: not known yet
   const Secrets secrets;
   std::atomic<bool> streams_only = false;  ///< read by whoever serves a link
+  Service service{kLinkMethod,
+                  [this](auto& link, auto& stream) { return serve_link(link, stream); }};
   Listener listener;
   CollectiveTable table;
 
@@ -145,15 +157,6 @@ struct GrpcFabric::Impl : public Links, public grpc::Service {
   std::uint64_t pinged = 0;
   std::vector<std::string> addresses;
 };
-
-GrpcFabric::Impl::Impl(Secrets known) : secrets(std::move(known)) {
-  using Handler = grpc::internal::BidiStreamingHandler<Impl, grpc::ByteBuffer, Pong>;
-  AddMethod(new grpc::internal::RpcServiceMethod(  // the service owns it
-      kLinkMethod, kLinkKind,
-      new Handler([](Impl* self, grpc::ServerContext* link,
-                     ServedStream* stream) { return self->serve_link(link, stream); },
-                  this)));
-}
 
 GrpcFabric::Impl::~Impl() {
   break_links("this rank has closed its links");
@@ -187,7 +190,8 @@ Board* GrpcFabric::Impl::board_of(Peer& peer, const SharedBoard& said) {
   return peer.board.get();
 }
 
-void GrpcFabric::Impl::serve(ServedStream& stream, const LinkHello& hello) {
+/// Until the stream ends. Returns what was wrong with its last message, if that was it.
+const char* GrpcFabric::Impl::serve(ServedStream& stream, const LinkHello& hello) {
   Peer& peer = peers[hello.rank()];
   Pong pong;
   {
@@ -199,11 +203,11 @@ void GrpcFabric::Impl::serve(ServedStream& stream, const LinkHello& hello) {
     }
   }
   board->bell().ring();
-  if (!stream.Write(pong)) return;
-  grpc::ByteBuffer wire;
+  if (!stream.Write(pong)) return nullptr;
   Piece piece;
   PieceData data;
-  while (stream.Read(&wire) && read_piece(wire, piece, data)) {
+  const char* why = nullptr;
+  while (read(stream, piece, data, why)) {
     if (piece.kind_case() == Piece::kPing) {
       pong.set_ping(piece.ping());
       stream.Write(pong);
@@ -215,31 +219,37 @@ void GrpcFabric::Impl::serve(ServedStream& stream, const LinkHello& hello) {
     }
     board->bell().ring();
   }
+  return why;
 }
 
-grpc::Status GrpcFabric::Impl::serve_link(grpc::ServerContext* link, ServedStream* stream) {
+grpc::Status GrpcFabric::Impl::serve_link(grpc::ServerContext& link, ServedStream& stream) {
   bool over = false;
   {
     const std::scoped_lock lock(mutex);
     if (!broken.empty()) return {grpc::StatusCode::ABORTED, broken};
-    open.insert(link);
+    open.insert(&link);
   }
-  grpc::ByteBuffer wire;
   Piece first;
   PieceData none;
-  const char* why = "its first message cannot be read";
-  if (stream->Read(&wire) && read_piece(wire, first, none)) why = objection(first);
-  if (!why) serve(*stream, first.hello());
+  const char *stranger = nullptr, *wrong = nullptr;
+  if (read(stream, first, none, stranger)) {
+    stranger = objection(first);
+  } else if (!stranger) {
+    stranger = "it ended without a message";
+  }
+  if (!stranger) wrong = serve(stream, first.hello());
   {
     const std::scoped_lock lock(mutex);
-    open.erase(link);
+    open.erase(&link);
     over = !broken.empty();
   }
-  if (why) {
-    if (!over) log_refusal(link->peer(), why);
+  if (stranger) {
+    if (!over) log_refusal(link.peer(), stranger);
     return {grpc::StatusCode::PERMISSION_DENIED, "not a neighbour of this run"};
   }
-  break_links(fmt::format("rank {} closed its link", first.hello().rank()));
+  const std::string neighbour = fmt::format("rank {}", first.hello().rank());
+  if (wrong && !over) log_refusal("what " + neighbour + " sends", wrong);
+  break_links(neighbour + " closed its link");
   return grpc::Status::OK;
 }
 
@@ -257,7 +267,7 @@ Piece GrpcFabric::Impl::hello() const {
 OutLink& GrpcFabric::Impl::link_to(std::uint32_t to) {
   if (peers.at(to).out) return *peers[to].out;
   auto fresh = std::make_unique<OutLink>();
-  fresh->channel = open_channel(addresses.at(to), secrets, kMostPieceBytes);
+  fresh->channel = open_channel(addresses.at(to), secrets, kMostAnswerBytes);
   fresh->call.set_wait_for_ready(true);
   OutLink& link = *fresh;
   {
@@ -267,7 +277,8 @@ OutLink& GrpcFabric::Impl::link_to(std::uint32_t to) {
   }
   // Not under the lock: this waits for the other rank, and only a cancelled call gives up.
   using Opener = grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, Pong>;
-  const grpc::internal::RpcMethod method(kLinkMethod, kLinkKind, link.channel);
+  const grpc::internal::RpcMethod method(
+      kLinkMethod, grpc::internal::RpcMethod::BIDI_STREAMING, link.channel);
   link.stream.reset(Opener::Create(link.channel.get(), method, &link.call));
   write(link, other_piece(hello()), to);
   link.reader = std::jthread([this, to, &link] { read_answers(to, link); });
@@ -464,7 +475,7 @@ GrpcFabric::GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::strin
 
 GrpcFabric::GrpcFabric(const std::string& address, const Secrets& secrets)
     : impl_(std::make_unique<Impl>(secrets)) {
-  impl_->listener = listen(address, secrets, *impl_, kMostPieceBytes);
+  impl_->listener = listen(address, secrets, impl_->service, kNoLimitOfGrpc);
 }
 
 GrpcFabric::~GrpcFabric() = default;

@@ -24,6 +24,7 @@
 #include "live/control.grpc.pb.h"
 #include "live/control_client.hpp"
 #include "live/control_server.hpp"
+#include "live/data.grpc.pb.h"
 #include "live/grpc_fabric.hpp"
 #include "live/protocol.hpp"
 #include "live/run_folder.hpp"
@@ -282,6 +283,26 @@ TEST(Credentials, TheDataPlaneTurnsStrangersAwayToo) {
   std::jthread thread([&] { one.all_reduce(a); });
   two.all_reduce(b);
   EXPECT_EQ(b[999], 3.0F);
+}
+
+TEST(Credentials, ANeighbourThatSendsTooMuchBreaksTheLinksAndIsNamed) {
+  const RunFolder folder;
+  const Secrets secrets = make_secrets(true);
+  GrpcFabric fabric(0, 2, "127.0.0.1:0", secrets);
+  const auto stub = Neighbour::NewStub(open_channel(fabric.address(), secrets, -1));
+  grpc::ClientContext context;
+  const auto stream = stub->Link(&context);
+  const SaidOnStderr said;
+  Piece piece;
+  piece.mutable_hello()->set_rank(1);
+  piece.mutable_hello()->set_token(secrets.token);
+  stream->Write(piece);
+  piece.set_data(std::string(5 << 20, 'x'));
+  stream->Write(piece);
+  std::vector<std::byte> nothing(1);
+  EXPECT_THROW(fabric.receive_from(1, nothing), FabricBroken);
+  EXPECT_NE(said.text().find("what rank 1 sends: its message is too large"), std::string::npos)
+      << said.text();
 }
 
 TEST(Credentials, APortHasOneOwner) {
