@@ -18,6 +18,7 @@
 #include "live/run_checkpoints.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/worker.hpp"
+#include "tests/live/lighter.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery::live {
@@ -39,8 +40,8 @@ class CheckpointedRun : public testing::Test {
 
   /// Four ranks, eight micro-batches of 20 ms a step.
   RunRequest request(const std::vector<std::string>& overrides) const {
-    std::vector<std::string> all{"job.global_batch=8", "job.pace.micro_batch=20 ms", "faults=[]",
-                                 "policies=[{name: static}]"};
+    std::vector<std::string> all = lighter({"job.global_batch=8", "job.pace.micro_batch=20 ms",
+                                            "faults=[]", "policies=[{name: static}]"});
     all.insert(all.end(), overrides.begin(), overrides.end());
     RunRequest out;
     *out.mutable_scenario() =

@@ -9,6 +9,7 @@
 #include "core/process.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/worker.hpp"
+#include "tests/live/lighter.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery::live {
@@ -24,7 +25,7 @@ const std::string kInt4 =
 /// The shipped example with less to compute.
 RunRequest request(const std::vector<std::string>& overrides) {
   ensure(kLinked != nullptr, "the parameters' types are linked in");
-  std::vector<std::string> all{"job.pace.micro_batch=40 ms"};
+  std::vector<std::string> all = lighter({"job.pace.micro_batch=40 ms"});
   all.insert(all.end(), overrides.begin(), overrides.end());
   RunRequest out;
   *out.mutable_scenario() =

@@ -20,6 +20,7 @@
 #include "live/run_folder.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/worker.hpp"
+#include "tests/live/lighter.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery::live {
@@ -28,8 +29,8 @@ inline const std::string kProgram = std::string(ORRERY_BINARY_DIR) + "/bin/orrer
 
 /// Four ranks, eight micro-batches of 40 ms a step.
 inline RunRequest request(const std::vector<std::string>& overrides) {
-  std::vector<std::string> all{"job.global_batch=8", "run.steps=6", "faults=[]",
-                               "policies=[{name: static}]"};
+  std::vector<std::string> all = lighter(
+      {"job.global_batch=8", "run.steps=6", "faults=[]", "policies=[{name: static}]"});
   all.insert(all.end(), overrides.begin(), overrides.end());
   EXPECT_NE(RecoverParameters::descriptor(), nullptr);  // the policies' parameters are linked in
   RunRequest out;

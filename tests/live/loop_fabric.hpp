@@ -25,6 +25,7 @@ struct LoopHub {
   std::condition_variable changed;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::deque<std::byte>> links;
   std::vector<double> sums;
+  std::vector<std::int64_t> units;
   std::barrier<> meeting;
   bool broken = false;
 };
@@ -38,18 +39,8 @@ class LoopFabric : public Fabric {
   std::uint64_t bytes_sent() const override { return sent_; }
   CollectiveAlgorithm algorithm(double) const override { return CollectiveAlgorithm::ring; }
 
-  void all_reduce(std::span<float> values) override {
-    for (std::uint32_t turn = 0; turn < hub_.ranks; ++turn) {
-      if (turn == rank_) {
-        if (turn == 0) hub_.sums.assign(values.size(), 0.0);
-        for (std::size_t i = 0; i < values.size(); ++i) hub_.sums[i] += values[i];
-      }
-      hub_.meeting.arrive_and_wait();
-    }
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(hub_.sums[i]);
-    hub_.meeting.arrive_and_wait();
-    sent_ += 2 * values.size_bytes() * (hub_.ranks - 1) / hub_.ranks;
-  }
+  void all_reduce(std::span<float> values) override { sum(values, hub_.sums); }
+  void all_reduce_integers(std::span<std::int64_t> values) override { sum(values, hub_.units); }
   void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override {
     const std::scoped_lock lock(hub_.mutex);
     if (hub_.broken) throw FabricBroken("cut");
@@ -73,6 +64,20 @@ class LoopFabric : public Fabric {
   }
 
  private:
+  template <typename Value, typename Sum>
+  void sum(std::span<Value> values, std::vector<Sum>& sums) {
+    for (std::uint32_t turn = 0; turn < hub_.ranks; ++turn) {
+      if (turn == rank_) {
+        if (turn == 0) sums.assign(values.size(), 0);
+        for (std::size_t i = 0; i < values.size(); ++i) sums[i] += values[i];
+      }
+      hub_.meeting.arrive_and_wait();
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<Value>(sums[i]);
+    hub_.meeting.arrive_and_wait();
+    sent_ += 2 * values.size_bytes() * (hub_.ranks - 1) / hub_.ranks;
+  }
+
   LoopHub& hub_;
   const std::uint32_t rank_;
   std::uint64_t sent_ = 0;

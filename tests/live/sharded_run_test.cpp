@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/worker.hpp"
+#include "tests/live/lighter.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery::live {
@@ -22,8 +23,9 @@ const google::protobuf::Descriptor* const kLinked = PredictiveRebalanceParameter
 /// Four ranks, eight micro-batches of 20 ms a step.
 RunRequest request(const std::vector<std::string>& overrides) {
   EXPECT_NE(kLinked, nullptr);
-  std::vector<std::string> all{"job.global_batch=8", "job.pace.micro_batch=20 ms", "faults=[]",
-                               "policies=[{name: static}]", "run.steps=60"};
+  std::vector<std::string> all =
+      lighter({"job.global_batch=8", "job.pace.micro_batch=20 ms", "faults=[]",
+               "policies=[{name: static}]", "run.steps=60"});
   all.insert(all.end(), overrides.begin(), overrides.end());
   RunRequest out;
   *out.mutable_scenario() =

@@ -45,9 +45,9 @@ RunRequest four_ranks(const std::vector<std::string>& faults, int steps) {
   RunRequest request;
   *request.mutable_scenario() =
       load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/kill-one-rank.yaml",
-                    {"job.global_batch=8", "job.pace.micro_batch=20 ms",
-                     fmt::format("run.steps={}", steps),
-                     fmt::format("faults=[{}]", fmt::join(faults, ", "))})
+                    lighter({"job.global_batch=8", "job.pace.micro_batch=20 ms",
+                             fmt::format("run.steps={}", steps),
+                             fmt::format("faults=[{}]", fmt::join(faults, ", "))}))
           .scenario;
   request.set_mode("drive");
   request.set_fabric("grpc");

@@ -3,13 +3,11 @@
 #include <thread>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
-#include "live/grpc_fabric.hpp"
 #include "live/plan_codecs.hpp"
-#include "live/run_folder.hpp"
+#include "tests/live/loop_fabric.hpp"
 #include "traces/model.hpp"
 
 namespace orrery::live {
@@ -212,21 +210,13 @@ struct Together {
 std::vector<std::string> train_together(std::uint32_t ranks, const Scenario& job,
                                         const Together& how) {
   const auto& [first, newcomer, codecs, sent] = how;
-  const RunFolder folder;
-  std::vector<std::string> addresses;
-  std::vector<std::shared_ptr<GrpcFabric>> fabrics;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    addresses.push_back(fmt::format("unix:{}/{}", folder.path(), rank));
-    fabrics.push_back(
-        std::make_shared<GrpcFabric>(rank, ranks, addresses.back(), Secrets{.token = "t"}));
-  }
+  LoopHub hub(ranks);
   const Text bytes = text();
   std::vector<std::string> hashes(ranks);
   const auto work = [&](std::uint32_t rank) {
-    fabrics[rank]->connect(addresses);
     const auto device = make_cpu_device(newcomer && rank == 0 ? 5 : 1, 0.003);
     Trainer trainer(job, bytes, *device);
-    trainer.use(fabrics[rank]);
+    trainer.use(std::make_shared<LoopFabric>(hub, rank));
     if (newcomer) trainer.share_state(ranks - 1, true, rank != 0);
     for (Step step = 0; step < 10; ++step) {
       StepPlan all = plan(step, ranks == 1 ? 4 : first, 1.0);
