@@ -2,8 +2,11 @@
 // page's, the page does not claim what was not measured, and the judgement of measurements.
 #include "tests/live/gpu_check.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -63,6 +66,86 @@ TEST(GpuScript, WithoutABuildItSaysSoAndLeavesThePageAlone) {
   EXPECT_EQ(output.code, 4);
   EXPECT_NE(output.text.find("./dev build"), std::string::npos);
   EXPECT_EQ(page(), before);
+}
+
+/// The script with a shell script in gpu_check's place.
+class GpuScriptWithAFake : public testing::Test {
+ protected:
+  GpuScriptWithAFake() { std::filesystem::create_directories(folder_ + "/bin"); }
+  ~GpuScriptWithAFake() override { std::filesystem::remove_all(folder_); }
+
+  /// `cases`: of a `case` over the section's name; what is not named passes.
+  Output run_with(const std::string& cases, const std::string& settings = "") {
+    const std::string program = folder_ + "/bin/gpu_check";
+    std::ofstream(program) << "#!/bin/sh\ncase $1 in\n" << cases << "*) echo it holds ;;\nesac\n";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    const std::string places = "BUILD=" + folder_ + " PAGE=" + folder_ + "/gpu.md ";
+    return run(places + settings + " " + kScript);
+  }
+  std::string written() const {
+    std::ifstream file(folder_ + "/gpu.md");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  /// How many lines of the page's table end so.
+  std::size_t verdicts(const std::string& verdict) const {
+    std::istringstream lines(written());
+    std::size_t count = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("| ") && line.ends_with("| " + verdict + " |")) ++count;
+    }
+    return count;
+  }
+
+  const std::string folder_ = testing::TempDir() + "orrery_gpu." + std::to_string(getpid());
+};
+
+TEST_F(GpuScriptWithAFake, AllPassedIsNought) {
+  EXPECT_EQ(run_with("device) echo Fake GPU ;;\n").code, 0);
+  EXPECT_EQ(verdicts("passed"), 9u);
+  EXPECT_NE(written().find(": Fake GPU\n"), std::string::npos);
+  EXPECT_NE(written().find("it holds"), std::string::npos);
+}
+
+TEST_F(GpuScriptWithAFake, ASkippedSectionIsNotPassed) {
+  const Output output = run_with("nccl-one) echo no libnccl; exit 4 ;;\n");
+  EXPECT_EQ(output.code, 4);
+  EXPECT_EQ(verdicts("skipped"), 1u);
+  EXPECT_EQ(verdicts("passed"), 8u);
+  EXPECT_NE(written().find("no libnccl"), std::string::npos);
+  EXPECT_NE(output.text.find("8 passed, 0 failed, 1 skipped, 0 not run"), std::string::npos);
+}
+
+TEST_F(GpuScriptWithAFake, AFailedOneCountsMoreThanASkippedOne) {
+  EXPECT_EQ(run_with("nccl-one) exit 4 ;;\ncodecs) kill -9 $$ ;;\n").code, 1);
+  EXPECT_EQ(verdicts("failed"), 1u);
+  EXPECT_EQ(verdicts("skipped"), 1u);
+}
+
+TEST_F(GpuScriptWithAFake, WhatHangsHasFailedAndTheOthersRun) {
+  EXPECT_EQ(run_with("prediction) sleep 1000 ;;\n", "PATIENCE_S=1").code, 1);
+  EXPECT_EQ(verdicts("failed"), 1u);
+  EXPECT_EQ(verdicts("passed"), 8u);
+  EXPECT_NE(written().find("(stopped after 1 s)"), std::string::npos);
+}
+
+TEST_F(GpuScriptWithAFake, WhenTheBudgetIsSpentTheRestIsNotRunAndThePageSaysSo) {
+  EXPECT_EQ(run_with("", "BUDGET_S=0").code, 4);
+  EXPECT_EQ(verdicts("not run: time"), 9u);
+  EXPECT_EQ(run_with("codecs) sleep 1000 ;;\n", "BUDGET_S=1").code, 4);
+  EXPECT_EQ(verdicts("not run: time"), 9u) << "also the one under way, which did not fail";
+}
+
+TEST_F(GpuScriptWithAFake, AnEndFromOutsideLeavesThePageOfWhatWasDone) {
+  run_with("codec-speed) kill -9 $(cut -d' ' -f4 /proc/$PPID/stat) ;;\n");
+  EXPECT_EQ(verdicts("passed"), 1u);
+  EXPECT_EQ(verdicts("not run: interrupted"), 8u);
+}
+
+TEST_F(GpuScriptWithAFake, WithoutADeviceThePageIsLeftAlone) {
+  const Output output = run_with("device) echo no GPU here; exit 4 ;;\n");
+  EXPECT_EQ(output.code, 4);
+  EXPECT_NE(output.text.find("no GPU here"), std::string::npos);
+  EXPECT_EQ(written(), "");
 }
 
 #ifdef ORRERY_GPU_CHECK
