@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <span>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "sim/job_fit.hpp"
 #include "sim/sim_timeline.hpp"
 #include "sim/simgrid_engine.hpp"
 #include "traces/model.hpp"
@@ -16,35 +15,9 @@
 namespace orrery {
 namespace {
 
-constexpr std::size_t kShiftIndex = 2, kTableIndex = 7, kCodecIndex = 8, kRecoverIndex = 10,
-                      kWakeIndex = 12;
-static_assert(std::is_same_v<std::variant_alternative_t<kShiftIndex, Action>, ShiftMicrobatches>);
-static_assert(std::is_same_v<std::variant_alternative_t<kTableIndex, Action>, SetCollectiveTable>);
-static_assert(std::is_same_v<std::variant_alternative_t<kCodecIndex, Action>, SetCodec>);
-static_assert(std::is_same_v<std::variant_alternative_t<kRecoverIndex, Action>, Recover>);
-static_assert(std::is_same_v<std::variant_alternative_t<kWakeIndex, Action>, WakeMe>);
-
 constexpr JobId kJob{0};
 /// Some room is left before the policy clock overflows.
 constexpr Nanos kLongestRun = 9'000'000'000 * kNanosPerSecond;
-
-/// Takes effect with a step, never within one.
-bool changes_steps(const Decision& decision) {
-  return std::holds_alternative<ShiftMicrobatches>(decision.what) ||
-         std::holds_alternative<SetCollectiveTable>(decision.what) ||
-         std::holds_alternative<SetCodec>(decision.what);
-}
-
-std::vector<GpuId> place(const StepGraph& graph, const Cluster& cluster) {
-  if (graph.ranks() > cluster.gpus()) {
-    throw Error(ErrorKind::bad_input,
-                fmt::format("the job's layout needs {} GPUs, the cluster has {}", graph.ranks(),
-                            cluster.gpus()));
-  }
-  std::vector<GpuId> gpus(graph.ranks());
-  for (std::uint32_t rank = 0; rank < gpus.size(); ++rank) gpus[rank] = {rank};
-  return gpus;
-}
 
 /// Of the measured machine, if one is given. A built-in model's ranks are processes of live mode:
 /// their gradients travel in its whole numbers, over links as slow as the scenario makes them.
@@ -57,54 +30,6 @@ MachineCosts costs_of(const RunRequest& request) {
   return costs;
 }
 
-/// As live mode has it: a sum in whole numbers bears no codes.
-std::string codes_objection(const Scenario& scenario, const std::vector<CodecRule>& rules) {
-  if (scenario.job().layout().shard() != "nothing") {
-    return "gradients that are sharded travel as they are";
-  }
-  const bool coded = std::any_of(rules.begin(), rules.end(),
-                                 [](const CodecRule& each) { return each.codec != Codec::none; });
-  const bool whole =
-      !scenario.job().model().builtin().empty() && scenario.live().reproducible();
-  if (!coded || !whole) return "";
-  return "live.reproducible: a sum with the same bits on any ranks bears no codes";
-}
-
-constexpr double kGiB = 1ull << 30;
-
-std::string breakdown(const MemoryUse& use) {
-  std::string text;
-  const auto line = [&](const char* name, Bytes bytes) {
-    if (bytes.value > 0) {
-      text += fmt::format("{}  {:<12} {:8.1f} GiB", text.empty() ? "" : "\n", name,
-                          bytes.value / kGiB);
-    }
-  };
-  line("parameters", use.parameters);
-  line("gradients", use.gradients);
-  line("optimizer", use.optimizer);
-  line("activations", use.activations);
-  line("logits", use.logits);
-  line("gathered", use.gathered);
-  line("buffers", use.buffers);
-  line("reserved", use.reserved);
-  return text;
-}
-
-void check_memory(const StepGraph& graph, const Cluster& cluster) {
-  const double room = cluster.gpu_model().memory.value;
-  const std::uint32_t share = (graph.micro_batches() + graph.data() - 1) / graph.data();
-  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
-    const MemoryUse use = graph.memory(stage, share);
-    if (use.total().value <= room) continue;
-    throw Error(ErrorKind::bad_input,
-                fmt::format("job.layout: out of memory: stage {} needs {:.1f} GiB per GPU, {} has "
-                            "{:.1f} GiB\n{}",
-                            stage, use.total().value / kGiB, cluster.gpu_model().name,
-                            room / kGiB, breakdown(use)));
-  }
-}
-
 }  // namespace
 
 SimBackend::SimBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress)
@@ -112,7 +37,7 @@ SimBackend::SimBackend(const RunRequest& request, const Cluster& cluster, Progre
       cluster_(cluster),
       progress_(std::move(progress)),
       graph_(request_.scenario().job()),
-      placement_(place(graph_, cluster)),
+      placement_(place_in_order(graph_, cluster)),
       world_(cluster),
       faults_(request_.scenario(), cluster, placement_),
       stepper_(cluster, graph_, placement_,
@@ -128,14 +53,6 @@ SimBackend::SimBackend(const RunRequest& request, const Cluster& cluster, Progre
 }
 
 SimBackend::~SimBackend() = default;
-
-Capabilities SimBackend::capabilities() const {
-  return {.signals = kJobs | kSteps | kDevices | kLinks | kRanks | kCollectives |
-                     kMembership,
-          .actions = action_bit(kShiftIndex) | action_bit(kTableIndex) |
-                     action_bit(kCodecIndex) | action_bit(kRecoverIndex) |
-                     action_bit(kWakeIndex)};
-}
 
 void SimBackend::begin(const Needs& needs) {
   needs_ = needs;
@@ -214,64 +131,6 @@ void SimBackend::sample_exchange() {
                           .bytes = sizeof(float) * values,
                           .ranks = graph_.data(),
                           .duration = last_exchange_});
-}
-
-// ---- decisions --------------------------------------------------------------------------------
-
-DecisionOutcome SimBackend::outcome_of(const Decision& decision) const {
-  DecisionOutcome outcome{.decision = decision.number, .status = Outcome::rejected, .reason = {}};
-  if (decision.expires < now_ || (decision.if_epoch && decision.if_epoch->value != epoch_)) {
-    outcome.status = Outcome::expired;
-    return outcome;
-  }
-  const bool begun = decision.effective_at_step == step_ && decision.effective_at_step != 0 &&
-                     open_.has_value() && changes_steps(decision);
-  outcome.reason = world_.objection(decision);
-  if (!outcome.reason.empty()) return outcome;
-  if ((capabilities().actions & action_bit(decision.what.index())) == 0) {
-    outcome.reason = "not possible in this run";
-  } else if (const auto* recover = std::get_if<Recover>(&decision.what);
-             recover && (recover->how > Recovery::replace || recover->spare ||
-                         recover->state_from != StateSource::peer)) {
-    outcome.reason = "a lost rank is replaced or given up, with a peer's state";
-  } else if (const auto* codes = std::get_if<SetCodec>(&decision.what)) {
-    outcome.reason = codes_objection(request_.scenario(), codes->rules);
-  }
-  if (outcome.reason.empty() && begun) outcome.reason = fmt::format("step {} has begun", step_);
-  if (outcome.reason.empty()) outcome.status = Outcome::applied;
-  return outcome;
-}
-
-void SimBackend::decide(const Decision& decision) {
-  world_.announce(decision);
-  const bool changes = changes_steps(decision);
-  if (changes && decision.effective_at_step == 0 && open_.has_value()) {
-    held_.push_back(decision);  // at once is: from the next step on
-    return;
-  }
-  const DecisionOutcome outcome = outcome_of(decision);
-  within_.emplace_back(now_, outcome);
-  if (outcome.status != Outcome::applied) return;
-  if (changes && decision.effective_at_step > step_) effects_.insert(decision.effective_at_step);
-  if (const auto* recover = std::get_if<Recover>(&decision.what)) {
-    for (const RankId rank : recover->exclude) {
-      const auto lost = undecided_.extract(rank.value);
-      if (lost.empty() || recover->how != Recovery::replace) continue;
-      back_at_[rank.value] = lost.mapped() + request_.scenario().survival().replacement();
-    }
-  }
-  if (const auto* wake = std::get_if<WakeMe>(&decision.what)) {
-    wakes_.insert(std::max(wake->at, now_));
-  }
-}
-
-void SimBackend::apply(std::span<const Decision> decisions, bool at_rest) {
-  at_rest_ = at_rest;
-  for (const Decision& decision : decisions) decide(decision);
-  // Whatever no policy has decided otherwise: who is lost is replaced.
-  for (const auto& [rank, since] : std::exchange(undecided_, {})) {
-    back_at_[rank] = since + request_.scenario().survival().replacement();
-  }
 }
 
 // ---- time -------------------------------------------------------------------------------------
@@ -517,81 +376,6 @@ void SimBackend::step_done(Nanos duration, bool tell) {
   progress.set_steps(steps);
   progress.set_elapsed_s(to_seconds(now_));
   progress_(progress);
-}
-
-/// The step under way will not be committed. Without its network the job ends here; without one of
-/// its ranks it may go on.
-void SimBackend::die(const PlayedStep& played) {
-  const std::optional<LinkId> broken = played.what().run.broken;
-  const std::optional<FatalFault> fatal =
-      broken ? faults_.cause_of(*broken, step_, now_) : faults_.kill(step_, played.start(), kNever);
-  ensure(fatal.has_value(), "a step is cut short by a fault");
-  Loss& failure = failures_.emplace_back();
-  failure.rank = fatal->rank.value;
-  failure.at = now_;
-  failure.report.set_time_s(to_seconds(now_));
-  failure.report.set_cause(fatal->cause);
-  failure.report.set_lost_steps(0);
-  if (timeline_) timeline_->instant(now_, fatal->cause);
-  if (fatal->killed) return survive(*fatal, played);
-  over_ = true;
-}
-
-/// The survivors notice, give up the step and will do it again without the rank that was killed.
-void SimBackend::survive(const FatalFault& fatal, const PlayedStep& played) {
-  faults_.spend(fatal);
-  accounts_.discard(played.what());
-  const Survival& survival = request_.scenario().survival();
-  const Nanos noticed =
-      now_ + (fatal.silent ? survival.heartbeat_timeout() : survival.detection());
-  within_.emplace_back(noticed, RankLost{.job = kJob, .rank = fatal.rank});
-  for (const Decision& decision : std::exchange(held_, {})) {
-    within_.emplace_back(noticed, DecisionOutcome{.decision = decision.number,
-                                                  .status = Outcome::rejected,
-                                                  .reason = "membership has changed"});
-  }
-  resume_at_ = noticed + survival.regroup();
-}
-
-/// After the events of an observation: who is lost since the last one?
-void SimBackend::note_losses() {
-  for (const Event& event : events_) {
-    const auto* lost = std::get_if<RankLost>(&event);
-    if (lost == nullptr) continue;
-    Loss& failure = failures_.back();
-    failure.report.set_detected_s(to_seconds(now_));
-    ++epoch_;
-    back_at_.erase(lost->rank.value);
-    if (!can_go_on(world_.jobs()[kJob.value])) {
-      over_ = true;
-      return;
-    }
-    undecided_[lost->rank.value] = failure.at;
-    failure.report.set_known_s(to_seconds(now_));
-    failure.report.set_working_s(to_seconds(resume_at_));
-    accounts_.lose(resume_at_ - failure.at);
-  }
-}
-
-/// Replacements that are there join between two steps.
-void SimBackend::readmit() {
-  if (now_ < resume_at_ || over_) return;
-  for (auto next = back_at_.begin(); next != back_at_.end();) {
-    if (next->second > now_) {
-      ++next;
-      continue;
-    }
-    events_.push_back(RankBack{.job = kJob, .rank = {next->first}});
-    resume_at_ = now_ + request_.scenario().survival().regroup();
-    for (Loss& failure : failures_) {
-      if (failure.rank != next->first || failure.report.has_replaced_s()) continue;
-      failure.report.set_replaced_s(to_seconds(resume_at_));
-    }
-    next = back_at_.erase(next);
-  }
-  if (events_.empty()) return;
-  ++epoch_;
-  accounts_.lose(resume_at_ - now_);
 }
 
 void SimBackend::show_slices(const SimulatedStep& step) {
