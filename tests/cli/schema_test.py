@@ -6,13 +6,16 @@ import pytest
 from conftest import orrery
 
 
-@pytest.mark.parametrize("kind", ["scenario", "topology", "jobs"])
-def test_a_schema_is_one_json_object(kind):
+@pytest.mark.parametrize(
+    ("kind", "key"),
+    [("scenario", "job"), ("topology", "nodes"), ("machine", "processor"), ("jobs", "trace")],
+)
+def test_a_schema_is_one_json_object(kind, key):
     result = orrery("schema", kind)
     assert result.returncode == 0, result.stderr
     schema = json.loads(result.stdout)
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
-    assert "nodes" in result.stdout
+    assert key in schema["properties"]
 
 
 def test_an_unknown_kind():
