@@ -91,14 +91,14 @@ double load() {
 
 void print_head(const Study& study, int seeds) {
   fmt::print("# Gradient codes: bytes, losses, times\n\nWritten by `./dev bench compression` on "
-             "{:%Y-%m-%d}. The built-in `{}` is trained on {} ranks\nfor {} steps, {} of them "
-             "without a code as a warm-up, in the two-step exchange of\n[ARCHITECTURE.md]"
-             "(ARCHITECTURE.md) (decision 24). A seed chooses the initial parameters and the order "
-             "of the\ntext; the final loss is that of the final parameters over an eighth of the "
-             "text that no run trains\non. Biases and norms travel as fp32. Ranks are threads of "
-             "one process that talk by sockets as if\neach had a machine of its own; bytes are "
-             "counted there. Load average at the start: {:.1f} on {} cores;\nabove 0.5, times "
-             "without a shaped link are too long.\n\n",
+             "{:%Y-%m-%d}. The built-in `{}` is trained on {}\nranks for {} steps, {} of them "
+             "without a code as a warm-up, in the two-step exchange of\n"
+             "[ARCHITECTURE.md](ARCHITECTURE.md) (decision 24). A seed chooses the initial "
+             "parameters and the\norder of the text; the final loss is that of the final "
+             "parameters over an eighth of the text that\nno run trains on. Biases and norms "
+             "travel as fp32. Ranks are threads of one process that talk by\nsockets as if each "
+             "had a machine of its own; bytes are counted there. Load average at the start:\n"
+             "{:.1f} on {} cores; above 0.5, times without a shaped link are too long.\n\n",
              fmt::gmtime(std::time(nullptr)), study.builtin, study.ranks, study.steps,
              study.warm_up, load(), std::thread::hardware_concurrency());
   fmt::print("## Spread of {} uncompressed seeds\n\n", seeds);
