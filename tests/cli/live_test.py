@@ -77,11 +77,13 @@ def test_ranks_of_a_rigid_scenario_are_bad_input():
     assert "elastic" in result.stderr
 
 
-def test_a_killed_rank_is_one_decision_in_both_worlds(tmp_path):
+@pytest.mark.parametrize("fault", ["kill", "stop"])
+def test_a_lost_rank_is_one_decision_in_both_worlds(tmp_path, fault):
     kill, log = EXAMPLES / "kill-one-rank.yaml", tmp_path / "log"
     short = ["--json", "--set", "run.steps=12"]
-    simulated = orrery("simulate", kill, *short)
-    lived = orrery("live", kill, *short, "--record", log)
+    faults = ["--set", f"faults=[{{at_step: 5, rank: 2, {fault}: true}}]"]
+    simulated = orrery("simulate", kill, *short, *faults)
+    lived = orrery("live", kill, *short, *faults, "--record", log)
     undisturbed = orrery("live", kill, *short, "--set", "faults=[]")
     reports = [json.loads(each.stdout) for each in (simulated, lived, undisturbed)]
     for report in reports:
