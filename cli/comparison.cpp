@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "core/schema/json.hpp"
+
 namespace orrery::cli {
 namespace {
 
@@ -36,11 +38,13 @@ std::vector<std::size_t> order_by(std::size_t count, const Value& value) {
   return order;
 }
 
-Json phases_json(const Report& report) {
+Json world_json(const Report& report) {
   Json out = {{"step_time_s", report.step_time_s()}};
   for (const auto& [name, of] : kPhases) {
     out[std::string(name) + "_s"] = (report.phases().*of)();
   }
+  out["codecs"] = Json::array();
+  for (const CodecUse& use : report.codecs()) out["codecs"].push_back(to_json(use));
   return out;
 }
 
@@ -113,12 +117,12 @@ std::string order_text(const std::vector<Comparison>& runs) {
 std::string comparison_json(const std::vector<Comparison>& runs, double tolerance) {
   Json out = {{"tolerance", tolerance}, {"runs", Json::array()}};
   for (const Comparison& run : runs) {
-    Json measured = phases_json(run.measured);
+    Json measured = world_json(run.measured);
     measured["p10_s"] = run.quantile(0.1);
     measured["p90_s"] = run.quantile(0.9);
     out["runs"].push_back({{"scenario", run.name},
                            {"ranks", run.measured.ranks()},
-                           {"predicted", phases_json(run.predicted)},
+                           {"predicted", world_json(run.predicted)},
                            {"measured", std::move(measured)},
                            {"error", run.error()},
                            {"within", run.within(tolerance)}});

@@ -18,9 +18,7 @@ std::vector<std::pair<CodecRule, double>> by_rule(std::span<const CodecRule> rul
   std::vector<std::pair<CodecRule, double>> out;
   for (std::uint32_t each = 0; each < kBucketClasses; ++each) {
     if (counts[each] < 0.5) continue;
-    CodecRule rule = rule_for(rules, each);
-    rule.bucket_class = 0;
-    if (rule.codec == Codec::power_sgd && each == kVectors) rule = {};  // nothing to gain there
+    const CodecRule rule = rule_for(rules, each, each != kVectors);
     const auto known = std::find_if(out.begin(), out.end(),
                                     [&](const auto& other) { return other.first == rule; });
     if (known == out.end()) {
@@ -47,10 +45,17 @@ CodecSpeeds known_speeds(const Job& job, double memory_bandwidth) {
   return speeds;
 }
 
-GradientCodes::GradientCodes(const Job& job, double plain_bytes, const CodecSpeeds& speeds)
-    : plain_bytes_(plain_bytes), speeds_(speeds) {
+double gradient_value_bytes(const Job& job) {
   const bool fp32 = !job.model().builtin().empty() || job.precision() == "fp32";
-  value_bytes_ = job.gradient_bytes() > 0 ? job.gradient_bytes() : fp32 ? 4 : 2;
+  return job.gradient_bytes() > 0 ? job.gradient_bytes() : fp32 ? 4 : 2;
+}
+
+bool summed_in_whole_numbers(const Scenario& scenario) {
+  return !scenario.job().model().builtin().empty() && scenario.live().reproducible();
+}
+
+GradientCodes::GradientCodes(const Job& job, double plain_bytes, const CodecSpeeds& speeds)
+    : value_bytes_(gradient_value_bytes(job)), plain_bytes_(plain_bytes), speeds_(speeds) {
   if (plain_bytes_ == 0) plain_bytes_ = value_bytes_;
   const GradientClasses classes = gradient_classes(job.model());
   const double all = classes.matrices + classes.vectors + classes.embeddings;

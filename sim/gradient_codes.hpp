@@ -28,6 +28,11 @@ using CodecSpeeds = std::array<CodecThroughput, 7>;
 /// trains on the CPU, else of a GPU with so much memory bandwidth.
 CodecSpeeds known_speeds(const Job& job, double memory_bandwidth);
 
+/// Of one value of a gradient as the job has it.
+double gradient_value_bytes(const Job& job);
+/// As live mode has it for the built-in models unless told otherwise: such a sum bears no codes.
+bool summed_in_whole_numbers(const Scenario& scenario);
+
 class GradientCodes {
  public:
   /// `job` resolved. `plain_bytes`: of one gradient value where no code is in force.

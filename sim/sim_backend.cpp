@@ -26,7 +26,7 @@ MachineCosts costs_of(const RunRequest& request) {
   MachineCosts costs = machine_costs(request.machine(), scenario.job().layout().data());
   if (scenario.job().model().builtin().empty()) return costs;
   costs.link_limit = scenario.live().link_rate();
-  if (scenario.live().reproducible()) costs.plain_bytes = sizeof(std::int64_t);
+  if (summed_in_whole_numbers(scenario)) costs.plain_bytes = sizeof(std::int64_t);
   return costs;
 }
 
@@ -47,7 +47,8 @@ SimBackend::SimBackend(const RunRequest& request, const Cluster& cluster, Progre
                simgrid_engine),
       telemetry_(cluster, graph_, placement_, request_.scenario().noise(),
                  request_.scenario().run().seed()),
-      accounts_(cluster, graph_, stepper_.rest()) {
+      accounts_(cluster, graph_, stepper_.rest()),
+      codes_(gradient_parts(graph_.job().model()), gradient_value_bytes(graph_.job())) {
   check_memory(graph_, cluster);
   if (!request_.timeline().empty()) timeline_ = std::make_unique<SimTimeline>(request_.timeline());
 }
@@ -230,6 +231,25 @@ Nanos SimBackend::next_stop() const {
   return stop;
 }
 
+/// Of each `duration`.
+void SimBackend::commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
+                        const std::vector<double>& stretch) {
+  accounts_.commit(each, duration, count, per_replica(), stretch);
+  if (summed_in_whole_numbers(request_.scenario())) return;  // in no code, as in live mode
+  codes_.exchanged(circumstances_->codecs, replicas_there(), count);
+}
+
+/// How many share their gradients; counted anew when the membership has changed.
+std::uint32_t SimBackend::replicas_there() {
+  if (std::exchange(counted_in_, epoch_) == epoch_) return replicas_;
+  const JobInfo& job = world_.jobs()[kJob.value];
+  std::set<std::uint32_t> lost;
+  for (std::uint32_t rank = 0; rank < job.ranks.size(); ++rank) {
+    if (job.ranks[rank] == Health::lost) lost.insert(job.spec.replica_of({rank}));
+  }
+  return replicas_ = graph_.data() - static_cast<std::uint32_t>(lost.size());
+}
+
 /// How many steps like `each` end by `limit` and before `boundary`; their durations are
 /// committed, `last` gets that of the last one.
 std::uint64_t SimBackend::steps_until(Step boundary, const SimulatedStep& each, Nanos limit,
@@ -239,7 +259,7 @@ std::uint64_t SimBackend::steps_until(Step boundary, const SimulatedStep& each, 
   if (request_.scenario().noise().compute_cv() == 0) {
     const auto room = static_cast<std::uint64_t>((limit - now_) / std::max<Nanos>(plain, 1));
     const std::uint64_t count = std::min<std::uint64_t>(boundary - step_, room);
-    if (count > 0) accounts_.commit(each, plain, count, per_replica());
+    if (count > 0) commit(each, plain, count, {});
     now_ += plain * static_cast<Nanos>(count);
     return count;
   }
@@ -248,7 +268,7 @@ std::uint64_t SimBackend::steps_until(Step boundary, const SimulatedStep& each, 
     const std::vector<double> stretch = telemetry_.stretch(step_ + count, graph_.data());
     const Nanos duration = length_of(each, stretch);
     if (duration > limit - now_) break;
-    accounts_.commit(each, duration, 1, per_replica(), stretch);
+    commit(each, duration, 1, stretch);
     now_ += duration;
     *last = duration;
   }
@@ -344,7 +364,7 @@ void SimBackend::close_step() {
     accounts_.lose(played.duration());
     return die(played);
   }
-  accounts_.commit(played.what(), played.duration(), 1, per_replica(), played.stretch());
+  commit(played.what(), played.duration(), 1, played.stretch());
   last_exchange_ =
       parts_of(played.what(), to_seconds(played.duration()), played.stretch()).exchange;
   // A resting policy is told of the last step before something may differ.
@@ -392,6 +412,7 @@ void SimBackend::fill(Report& report) {
           ? 0
           : to_seconds(to_nanos(stepper_.step(HardwareState{}, even)->run.duration));
   accounts_.fill(report, last_commit_, fault_free);
+  codes_.fill(report);
   report.set_ranks(graph_.ranks());
   report.set_iterations_simulated(simulated);
   const std::uint64_t at_least_once = std::min(simulated, accounts_.steps());

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "policies/compression/codec_uses.hpp"
 #include "policies/worker.hpp"
 #include "policies/world.hpp"
 #include "sim/accounts.hpp"
@@ -58,6 +59,9 @@ class SimBackend : public RunBackend {
   void enter_circumstances();
   bool skip_ahead();
   std::uint64_t steps_until(Step boundary, const SimulatedStep& each, Nanos limit, Nanos* last);
+  void commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
+              const std::vector<double>& stretch);
+  std::uint32_t replicas_there();
   void open_step();
   std::vector<Stepper::Change> changes_within(Nanos duration) const;
   Nanos length_of(const SimulatedStep& step, const std::vector<double>& stretch) const;
@@ -89,6 +93,7 @@ class SimBackend : public RunBackend {
   Stepper stepper_;
   Telemetry telemetry_;
   Accounts accounts_;
+  CodecUses codes_;
   std::unique_ptr<SimTimeline> timeline_;  ///< null without one
 
   Needs needs_;
@@ -118,7 +123,8 @@ class SimBackend : public RunBackend {
   Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
   std::map<std::uint32_t, Nanos> undecided_;  ///< lost ranks that no policy has spoken of: since
   std::map<std::uint32_t, Nanos> back_at_;    ///< replacements, by rank
-  std::uint64_t epoch_ = 1;
+  std::uint64_t epoch_ = 1, counted_in_ = 0;
+  std::uint32_t replicas_ = 0;  ///< that share their gradients, in the epoch of counted_in_
 
   // The observation under way.
   std::vector<Event> events_;

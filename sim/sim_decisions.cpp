@@ -26,16 +26,13 @@ bool changes_steps(const Decision& decision) {
          std::holds_alternative<SetCodec>(decision.what);
 }
 
-/// As live mode has it: a sum in whole numbers bears no codes.
 std::string codes_objection(const Scenario& scenario, const std::vector<CodecRule>& rules) {
   if (scenario.job().layout().shard() != "nothing") {
     return "gradients that are sharded travel as they are";
   }
   const bool coded = std::any_of(rules.begin(), rules.end(),
                                  [](const CodecRule& each) { return each.codec != Codec::none; });
-  const bool whole =
-      !scenario.job().model().builtin().empty() && scenario.live().reproducible();
-  if (!coded || !whole) return "";
+  if (!coded || !summed_in_whole_numbers(scenario)) return "";
   return "live.reproducible: a sum with the same bits on any ranks bears no codes";
 }
 

@@ -53,6 +53,13 @@ CodecRule rule_for(std::span<const CodecRule> rules, std::uint32_t bucket_class)
   return found;
 }
 
+CodecRule rule_for(std::span<const CodecRule> rules, std::uint32_t bucket_class, bool is_matrix) {
+  CodecRule rule = rule_for(rules, bucket_class);
+  rule.bucket_class = 0;
+  if (rule.codec == Codec::power_sgd && !is_matrix) rule = {};
+  return rule;
+}
+
 std::string_view codec_name(Codec codec) { return facts(codec).name; }
 
 Codec codec_of_name(std::string_view name) {
@@ -102,13 +109,18 @@ std::uint64_t factor_rank(const CodecRule& rule, std::uint64_t count) {
   return std::min({static_cast<std::uint64_t>(parameter_of(rule)), shape.rows, shape.columns});
 }
 
+std::uint64_t factor_bytes(const CodecRule& rule, const MatrixShape& shape) {
+  const std::uint64_t rank =
+      std::min({static_cast<std::uint64_t>(parameter_of(rule)), shape.rows, shape.columns});
+  return 4 * rank * (shape.rows + shape.columns);
+}
+
 std::uint64_t kept_values(const CodecRule& rule, std::uint64_t count) {
   const double kept = std::ceil(parameter_of(rule) * static_cast<double>(count));
   return std::min(count, static_cast<std::uint64_t>(kept));
 }
 
 std::uint64_t codec_bytes(const CodecRule& rule, std::uint64_t count) {
-  const MatrixShape shape = matrix_shape(count);
   switch (rule.codec) {
     case Codec::none:
       return 4 * count;
@@ -122,7 +134,7 @@ std::uint64_t codec_bytes(const CodecRule& rule, std::uint64_t count) {
     case Codec::top_k:
       return 8 * kept_values(rule, count);
     case Codec::power_sgd:
-      return 4 * factor_rank(rule, count) * (shape.rows + shape.columns);
+      return factor_bytes(rule, matrix_shape(count));
   }
   return 4 * count;
 }

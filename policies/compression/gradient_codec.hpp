@@ -34,6 +34,9 @@ enum BucketClass : std::uint32_t {
 
 /// The rule among `rules` that holds for a class.
 CodecRule rule_for(std::span<const CodecRule> rules, std::uint32_t bucket_class);
+/// The code of a tensor of that class: PowerSGD has nothing to gain on one that is no matrix. The
+/// class is not set, so that tensors with equal codes have equal rules.
+CodecRule rule_for(std::span<const CodecRule> rules, std::uint32_t bucket_class, bool is_matrix);
 
 /// "int4", ...; and back: throws a usage Error with the nearest name.
 std::string_view codec_name(Codec codec);
@@ -47,12 +50,16 @@ std::string objection_to(const CodecRule& rule);
 /// PowerSGD sees a bucket of `count` values as this matrix, the last row filled up with zeros.
 struct MatrixShape {
   std::uint64_t rows = 0, columns = 0;
+  bool operator==(const MatrixShape&) const = default;
 };
 MatrixShape matrix_shape(std::uint64_t count);
 /// The largest rank that is of use there: min(rank asked for, rows, columns).
 std::uint64_t factor_rank(const CodecRule& rule, std::uint64_t count);
 /// Values that top_k keeps of `count`.
 std::uint64_t kept_values(const CodecRule& rule, std::uint64_t count);
+
+/// Size of PowerSGD's two factors of such a matrix.
+std::uint64_t factor_bytes(const CodecRule& rule, const MatrixShape& shape);
 
 /// Exact size of the code of `count` values.
 std::uint64_t codec_bytes(const CodecRule& rule, std::uint64_t count);

@@ -46,6 +46,17 @@ def test_of_several_the_order_is_compared(profile):
     assert result.returncode == (0 if told else 1)
 
 
+def test_gradients_travel_in_the_same_codes_in_both_worlds(profile):
+    for codec in ("int4", "power-sgd"):
+        coded = f"policies[0].parameters={{warm_up_steps: 2, rules: [{{codec: {codec}}}]}}"
+        result = orrery("compare", EXAMPLES / "compare" / "slow-link-int4.yaml", "--json", *SHORT,
+                        "--cluster", profile, "--set", coded)  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        (seen,) = json.loads(result.stdout)["runs"]
+        assert codec.replace("-", "_") in [use["codec"] for use in seen["measured"]["codecs"]]
+        assert seen["predicted"]["codecs"] == seen["measured"]["codecs"]
+
+
 def test_the_shipped_settings_are_told_apart_by_more_than_a_tenth(profile, tmp_path):
     """Of a quiet machine's links, so that the order is that of the settings."""
     quiet, text = tmp_path / "quiet.yaml", profile.read_text()

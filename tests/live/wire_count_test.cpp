@@ -2,8 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include "live/gradient_exchange.hpp"
+#include "live/model.hpp"
+#include "policies/compression/codec_uses.hpp"
+
 namespace orrery::live {
 namespace {
+
+Model model(const std::string& builtin) {
+  Model out;
+  out.set_builtin(builtin);
+  return out;
+}
 
 const std::vector<GradientTensor> kTensors = {
     {.offset = 0, .rows = 10, .columns = 20, .bucket_class = kEmbeddings},
@@ -45,6 +55,27 @@ TEST(WireCount, SaysInWhichCodesEachClassTravelled) {
   EXPECT_EQ(use("none", "vectors"), Pair(7 * 120, 7 * 120)) << "no vector goes by PowerSGD";
   EXPECT_EQ(use("bf16", "embeddings"), Pair(3 * 800, 3 * 400));
   EXPECT_EQ(use("power_sgd", "matrices"), Pair(3 * 1600, 3 * 4 * 2 * (30 + 10 + 10 + 10)));
+}
+
+TEST(WireCount, TheCodesOfAReportAreThoseOfTheModelsTensors) {
+  const std::vector<CodecRule> rules = {{.codec = Codec::power_sgd, .parameter = 2},
+                                        {.bucket_class = kEmbeddings, .codec = Codec::bf16}};
+  for (const char* name : {"language-model", "transformer"}) {
+    const auto tensors = gradient_tensors(make_network(name, Rng(0))->tensors());
+    const auto parts = gradient_parts(model(name));
+    ASSERT_EQ(parts.size(), tensors.size()) << name;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      SCOPED_TRACE(std::string(name) + ", tensor " + std::to_string(i));
+      EXPECT_EQ(parts[i].count, tensors[i].size());
+      EXPECT_EQ(parts[i].bucket_class, tensors[i].bucket_class);
+      const GradientBucket bucket = cut_buckets({&tensors[i], 1}, rules, 0).front();
+      EXPECT_EQ(rule_for(rules, parts[i].bucket_class, parts[i].shape.rows > 0), bucket.rule);
+      if (bucket.rule.codec != Codec::power_sgd) continue;
+      const FactorShape factors(bucket.rule, bucket.columns, bucket.rows);
+      EXPECT_EQ(factor_bytes(bucket.rule, parts[i].shape),
+                sizeof(float) * (factors.left_size() + factors.right_size()));
+    }
+  }
 }
 
 }  // namespace

@@ -395,6 +395,27 @@ TEST(SimBackend, ACodeHoldsFromTheEndOfTheWarmUpOn) {
   EXPECT_NEAR(report.bytes_on_wire(), 5 * plain + 15 * each, 1e-6 * report.bytes_on_wire());
 }
 
+TEST(SimBackend, AReportSaysInWhichCodesTheGradientsTravelled) {
+  const auto find = [](const Report& report, std::string_view codec) {
+    CodecUse found;
+    for (const CodecUse& use : report.codecs()) {
+      if (use.codec() == codec && use.bucket_class() == "matrices") found = use;
+    }
+    return found;
+  };
+  const Report report = coded("bf16");
+  const CodecUse plain = find(report, "none"), code = find(report, "bf16");
+  EXPECT_GT(plain.gradient_bytes(), 0);
+  EXPECT_EQ(code.gradient_bytes(), 3 * plain.gradient_bytes()) << "5 of 20 steps are the warm-up";
+  EXPECT_EQ(code.code_bytes(), code.gradient_bytes() / 2);
+  EXPECT_EQ(coded("bf16", {"live.reproducible=true"}).codecs_size(), 0) << "whole numbers: no code";
+
+  const std::string fault = "faults=[{at_step: 8, rank: 1, kill: true}]";
+  const Report shrunk = coded("bf16", {fault, "survival.replacement=1 h"});
+  EXPECT_LT(find(shrunk, "bf16").code_bytes(), code.code_bytes()) << "three send, not four";
+  EXPECT_GT(find(shrunk, "bf16").code_bytes(), 0.7 * code.code_bytes());
+}
+
 TEST(SimBackend, CodesAreTheSameFoldedAndInFullDetail) {
   const Report folded = coded("bf16");
   const Report full = coded("bf16", {}, {.full_detail = true, .record = {}, .timeline = {}});
