@@ -86,7 +86,7 @@ void Trainer::use(std::shared_ptr<Fabric> fabric) {
 void Trainer::interrupt() {
   const std::scoped_lock lock(mutex_);
   interrupted_ = true;
-  stopping_.notify_all();
+  interrupting_.notify_all();
 }
 
 void Trainer::resume() {
@@ -94,16 +94,9 @@ void Trainer::resume() {
   interrupted_ = false;
 }
 
-void Trainer::stop() {
-  const std::scoped_lock lock(mutex_);
-  stopped_ = true;
-  stopping_.notify_all();
-}
-
 void Trainer::wait_until(Clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  const auto over = [this] { return stopped_ || interrupted_; };
-  if (stopping_.wait_until(lock, deadline, over)) throw Stopped{};
+  if (interrupting_.wait_until(lock, deadline, [this] { return interrupted_; })) throw Stopped{};
 }
 
 void Trainer::begin_micro_batch(Clock::time_point start, Clock::time_point deadline) {
@@ -218,7 +211,7 @@ StepReport Trainer::run_step(const StepPlan& plan) {
   report_.set_epoch(plan.epoch());
   {
     const std::scoped_lock lock(mutex_);
-    if (stopped_ || interrupted_) throw Stopped{};
+    if (interrupted_) throw Stopped{};
     progress_.set_step(plan.step());
     progress_.set_micro_batches_done(0);
   }

@@ -1,7 +1,7 @@
 // The step loop of one rank: micro-batches on a device, paced; the gradient exchange, beside the
 // last micro-batch's backward pass where the plan has codes for it; and, once the step is final,
 // the update. Emits one StepReport with its operations per step, whatever the
-// device. One thread calls it, but snapshot(), interrupt() and stop() may be called by any.
+// device. One thread calls it, but snapshot() and interrupt() may be called by any.
 #pragma once
 
 #include <condition_variable>
@@ -23,7 +23,7 @@
 
 namespace orrery::live {
 
-/// Thrown by run_step() after interrupt() or stop().
+/// Thrown by run_step() after interrupt().
 struct Stopped {};
 
 class Trainer {
@@ -59,8 +59,6 @@ class Trainer {
   /// resume().
   void interrupt();
   void resume();
-  /// An interrupt() for good.
-  void stop();
 
  private:
   struct Marks;    // instants of the step under way
@@ -88,9 +86,9 @@ class Trainer {
   Nanos update_ = 0;                  ///< how long the last update took
 
   std::mutex mutex_;  // of everything below
-  std::condition_variable stopping_;
+  std::condition_variable interrupting_;
   std::shared_ptr<Fabric> fabric_;
-  bool stopped_ = false, interrupted_ = false;
+  bool interrupted_ = false;
   ProgressSample progress_;
   std::uint64_t sent_ = 0;                  ///< for gradients, by earlier steps
   std::optional<std::uint64_t> sent_from_;  ///< the fabric's count as the step under way began

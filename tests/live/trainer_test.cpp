@@ -153,11 +153,11 @@ TEST(Trainer, WorkThatThePaceCannotHoldFailsTheRun) {
   }
 }
 
-TEST(Trainer, StopEndsAWaitForThePace) {
+TEST(Trainer, AnInterruptEndsAWaitForThePaceAndHolds) {
   Rig rig(3'600'000'000'000);  // an hour
   std::jthread stopper([&] {
     while (rig.trainer.snapshot().micro_batches_done() == 0) std::this_thread::yield();
-    rig.trainer.stop();
+    rig.trainer.interrupt();
   });
   EXPECT_THROW(rig.trainer.run_step(plan(0, 1, 1.0)), Stopped);
   EXPECT_THROW(rig.trainer.run_step(plan(1, 1, 1.0)), Stopped);
