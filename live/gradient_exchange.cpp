@@ -17,14 +17,6 @@ double square_sum(std::span<const float> values) {
 
 bool is_matrix(const GradientTensor& tensor) { return tensor.rows > 1 && tensor.columns > 1; }
 
-/// The rule of one tensor: PowerSGD has nothing to gain on a vector.
-CodecRule rule_of(const GradientTensor& tensor, std::span<const CodecRule> rules) {
-  CodecRule rule = rule_for(rules, tensor.bucket_class);
-  rule.bucket_class = 0;  // classes with equal codes may share a bucket
-  if (rule.codec == Codec::power_sgd && !is_matrix(tensor)) rule = {};
-  return rule;
-}
-
 /// The part that rank `rank` of `ranks` sums.
 std::span<float> part(std::span<float> values, std::uint32_t rank, std::uint32_t ranks) {
   const std::size_t begin = values.size() * rank / ranks;
@@ -57,7 +49,7 @@ std::vector<GradientBucket> cut_buckets(std::span<const GradientTensor> tensors,
   const double most = bucket_bytes > 0 ? bucket_bytes / sizeof(float) : 1e18;
   std::vector<GradientBucket> buckets;
   for (const GradientTensor& tensor : tensors) {
-    const CodecRule rule = rule_of(tensor, rules);
+    const CodecRule rule = rule_for(rules, tensor.bucket_class, is_matrix(tensor));
     const bool joins = !buckets.empty() && buckets.back().rule == rule &&
                        rule.codec != Codec::power_sgd &&
                        static_cast<double>(buckets.back().count + tensor.size()) <= most;

@@ -34,10 +34,6 @@ double nominal_traffic(const Job& job) {
          to_seconds(std::max<Nanos>(job.pace().micro_batch(), 1));
 }
 
-std::vector<GradientTensor> tensors_of(const Model& model) {
-  return gradient_tensors(make_network(model.builtin(), Rng(0))->tensors());
-}
-
 const RunRequest& checked(const RunRequest& request) {
   check_request(request);
   return request;
@@ -59,7 +55,7 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       ledger_(micro_batches_of(scenario_.job())),
       statistics_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
-      wire_(tensors_of(scenario_.job().model())),
+      wire_(scenario_.job().model()),
       checkpoints_(request_, text_),
       faults_(scenario_, ranks_, checkpoints_.first_step()),
       step_(checkpoints_.first_step()),

@@ -6,29 +6,28 @@
 #include <map>
 #include <span>
 #include <utility>
-#include <vector>
 
-#include "live/gradient_exchange.hpp"
-#include "policies/compression/gradient_codec.hpp"
+#include "policies/compression/codec_uses.hpp"
 #include "traces/report.pb.h"
 
 namespace orrery::live {
 
 class WireCount {
  public:
-  explicit WireCount(std::vector<GradientTensor> tensors) : tensors_(std::move(tensors)) {}
+  explicit WireCount(const Model& model) : codes_(gradient_parts(model)) {}
 
   /// `bytes`: all that the process in this seat (its life counts the processes of a rank) has sent
   /// so far. What comes out of order changes nothing.
   void sent(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes);
   /// A committed step: each of `ranks` ranks had a gradient in these codes.
-  void exchanged(std::span<const CodecRule> rules, std::uint32_t ranks);
+  void exchanged(std::span<const CodecRule> rules, std::uint32_t ranks) {
+    codes_.exchanged(rules, ranks);
+  }
   void fill(Report& report) const;
 
  private:
-  std::vector<GradientTensor> tensors_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> sent_;  ///< by rank and life
-  std::vector<CodecUse> uses_;
+  CodecUses codes_;
 };
 
 }  // namespace orrery::live
