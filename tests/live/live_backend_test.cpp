@@ -101,6 +101,13 @@ void expect_overcome(const Report& report) {
   }
 }
 
+/// Sets `trains` after the first step: whoever is disturbed earlier has not joined yet.
+Report run_watched(const RunRequest& request, std::atomic<bool>& trains) {
+  return run_in_worker(kProgram, request, nullptr, [&trains](const Progress& progress) {
+    if (progress.steps_done() > 0) trains = true;
+  });
+}
+
 TEST(LiveBackend, TheOthersGoOnWithoutAKilledRankAndEndWithTheSameParameters) {
   const Report calm = run_in_worker(kProgram, request({}));
   const Report report = run_in_worker(
@@ -120,15 +127,16 @@ TEST(LiveBackend, TheOthersGoOnWithoutAKilledRankAndEndWithTheSameParameters) {
 TEST(LiveBackend, AReplacementTakesThePlaceOfARankKilledFromOutside) {
   const Report calm = run_in_worker(kProgram, request({"run.steps=60"}));
   std::atomic<int> kills = 0;
-  const std::jthread killer([&kills](const std::stop_token& stop) {
-    EXPECT_TRUE(eventually([] { return agents().size() == 4; }));
+  std::atomic<bool> trains = false;
+  const std::jthread killer([&](const std::stop_token& stop) {
+    EXPECT_TRUE(eventually([&trains] { return trains.load(); }));
     while (!stop.stop_requested() && kills < 3) {
       std::this_thread::sleep_for(std::chrono::milliseconds(600));
       const auto found = agents();
       if (found.size() == 4 && kill(found[static_cast<std::size_t>(kills)], SIGKILL) == 0) ++kills;
     }
   });
-  const Report report = run_in_worker(kProgram, request({"run.steps=60"}));
+  const Report report = run_watched(request({"run.steps=60"}), trains);
   expect_whole(report, 60);
   EXPECT_GE(report.failures_size(), 1);
   EXPECT_LE(report.failures_size(), kills);
@@ -138,13 +146,13 @@ TEST(LiveBackend, AReplacementTakesThePlaceOfARankKilledFromOutside) {
 }
 
 TEST(LiveBackend, AStoppedRankIsLostAfterTheHeartbeatTimeout) {
-  const std::jthread stopper([] {
-    EXPECT_TRUE(eventually([] { return agents().size() == 4; }));
-    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  std::atomic<bool> trains = false;
+  const std::jthread stopper([&trains] {
+    EXPECT_TRUE(eventually([&trains] { return trains.load(); }));
     const auto found = agents();
     if (!found.empty()) kill(found.front(), SIGSTOP);
   });
-  const Report report = run_in_worker(kProgram, request({"run.steps=60"}));
+  const Report report = run_watched(request({"run.steps=60"}), trains);
   expect_whole(report, 60);
   ASSERT_GE(report.failures_size(), 1);
   EXPECT_NE(report.failures(0).cause().find("has said nothing for 1.0 s"), std::string::npos)
