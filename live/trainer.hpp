@@ -70,7 +70,7 @@ class Trainer {
   void wait_until(Clock::time_point deadline);
   void begin_micro_batch(Clock::time_point start, Clock::time_point deadline);
   void end_micro_batch();
-  void check_pace(const StepReport& report, Nanos allowed) const;
+  void check_pace(const StepReport& report, Nanos allowed);
 
   const Scenario& scenario_;
   const BuiltinCost cost_;
@@ -84,6 +84,7 @@ class Trainer {
   StepReport report_;                 ///< of the step under way
   double predictions_ = 0;            ///< of all ranks in the last step
   Nanos update_ = 0;                  ///< how long the last update took
+  int overrun_ = 0;                   ///< steps in a row that took more CPU than their pace allows
 
   std::mutex mutex_;  // of everything below
   std::condition_variable interrupting_;
