@@ -5,7 +5,9 @@
 // from gRPC's threads, once for each stream; the stream ends when it returns.
 #pragma once
 
+#include <cstddef>
 #include <functional>
+#include <utility>
 
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/rpc_service_method.h>
@@ -36,5 +38,19 @@ class ByteService : public grpc::Service {
                     this)));
   }
 };
+
+/// The next message of a service's stream, which `parse(wire)` takes apart. False: the stream has
+/// ended, or what came is larger than `most_bytes` or no message; `why` says so then.
+template <class Stream, class Parse>
+bool read_message(Stream& stream, std::size_t most_bytes, const Parse& parse, const char*& why) {
+  grpc::ByteBuffer wire;
+  if (!stream.Read(&wire)) return false;
+  if (wire.Length() > most_bytes) {
+    why = "its message is too large";
+  } else if (!parse(wire)) {
+    why = "its message cannot be read";
+  }
+  return why == nullptr;
+}
 
 }  // namespace orrery::live

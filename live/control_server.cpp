@@ -21,16 +21,11 @@ using Service = ByteService<ControllerMessage>;
 using Stream = Service::Stream;
 constexpr const char* kSession = "/orrery.live.Control/Session";
 
-/// The next message of a stream. False: it has ended, or what came is no message; `why` says so.
 bool read(Stream& stream, AgentMessage& message, const char*& why) {
-  grpc::ByteBuffer bytes;
-  if (!stream.Read(&bytes)) return false;
-  if (bytes.Length() > kMostControlBytes) {
-    why = "its message is too large";
-  } else if (!grpc::SerializationTraits<AgentMessage>::Deserialize(&bytes, &message).ok()) {
-    why = "its message cannot be read";
-  }
-  return why == nullptr;
+  const auto parse = [&message](grpc::ByteBuffer& wire) {
+    return grpc::SerializationTraits<AgentMessage>::Deserialize(&wire, &message).ok();
+  };
+  return read_message(stream, kMostControlBytes, parse, why);
 }
 
 }  // namespace

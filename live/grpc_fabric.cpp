@@ -62,25 +62,18 @@ BoardPlace decode(const SharedBoard& in) {
           .mark = in.mark()};
 }
 
-}  // namespace
-
 // Pieces stay bytes on both sides (piece_wire.hpp).
 using Stream = grpc::ClientReaderWriter<grpc::ByteBuffer, Pong>;
 using Service = ByteService<Pong>;
 using ServedStream = Service::Stream;
 constexpr char kLinkMethod[] = "/orrery.live.Neighbour/Link";
 
-/// The next piece of a stream. False: it has ended, or what came is no piece; `why` says so.
 bool read(ServedStream& stream, Piece& piece, PieceData& data, const char*& why) {
-  grpc::ByteBuffer wire;
-  if (!stream.Read(&wire)) return false;
-  if (wire.Length() > kMostPieceBytes) {
-    why = "its message is too large";
-  } else if (!read_piece(wire, piece, data)) {
-    why = "its message cannot be read";
-  }
-  return why == nullptr;
+  const auto parse = [&](grpc::ByteBuffer& wire) { return read_piece(wire, piece, data); };
+  return read_message(stream, kMostPieceBytes, parse, why);
 }
+
+}  // namespace
 
 /// From this rank to another.
 struct OutLink {

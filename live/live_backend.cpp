@@ -165,6 +165,7 @@ void LiveBackend::start_training() {
   JournalRecord record;
   record.set_started(start_.time_since_epoch() / std::chrono::nanoseconds(1));
   write_down(record);
+  propose();  // what was decided before the run holds from its first step on
   go_on();
 }
 

@@ -18,9 +18,11 @@ namespace {
 // The type of a policy's parameters is found by name: its library must be there.
 const google::protobuf::Descriptor* const kLinked = MemoryAwareParameters::descriptor();
 const std::string kProgram = std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live";
-const std::string kInt4 =
-    "policies=[{name: fixed-codec, parameters: {rules: [{codec: int4}, "
-    "{bucket_class: vectors, codec: none}], warm_up_steps: 2}}]";
+std::string int4_after(int steps) {
+  return "policies=[{name: fixed-codec, parameters: {rules: [{codec: int4}, {bucket_class: "
+         "vectors, codec: none}], warm_up_steps: " + std::to_string(steps) + "}}]";
+}
+const std::string kInt4 = int4_after(2);
 
 /// The shipped example with less to compute.
 RunRequest request(const std::vector<std::string>& overrides) {
@@ -58,6 +60,12 @@ TEST(CodecRun, OnceTheSlowLinkIsMeasuredGradientsTravelInFourBits) {
   for (const CodecUse& use : report.codecs()) as_it_is += 1.5 * use.gradient_bytes();
   EXPECT_LT(report.bytes_on_wire(), 0.65 * as_it_is);
   EXPECT_GT(report.bytes_on_wire(), 0.3 * as_it_is);
+}
+
+TEST(CodecRun, WithoutWarmUpTheFirstStepIsCodedToo) {
+  const Report report = run_in_worker(kProgram, request({int4_after(0), "run.steps=1"}));
+  EXPECT_EQ(report.steps_completed(), 1u);
+  EXPECT_GT(int4_share(report), 0.8);
 }
 
 TEST(CodecRun, KillsAmongCodesLoseNoMicroBatchAndRanksStayEqual) {
