@@ -44,6 +44,12 @@ std::string framed(const std::string& record) {
   return out + record;
 }
 
+/// The one whose commit the journal has to tell next.
+Step next_step(const Past& past) {
+  if (!past.commits.empty()) return past.commits.back().step() + 1;
+  return past.resumed ? past.resumed->step() : 0;
+}
+
 std::string read_all(int file) {
   std::string bytes;
   std::array<char, 1 << 16> piece;
@@ -123,7 +129,7 @@ void Journal::take(const JournalRecord& record, std::size_t at) {
       for (const JournalLoss& loss : record.seen().losses()) take(loss, at);
       return;
     case JournalRecord::kCommit:
-      if (record.commit().step() != past_.commits.size()) refuse("leaves a step out", at);
+      if (record.commit().step() != next_step(past_)) refuse("leaves a step out", at);
       past_.core.committed = record.commit().step() + 1;
       past_.core.committed_in = record.commit().epoch();
       past_.commits.push_back(record.commit());
@@ -136,6 +142,7 @@ void Journal::take(const JournalRecord& record, std::size_t at) {
     case JournalRecord::kParametersSha256:
       past_.parameters_sha256 = record.parameters_sha256();
       return;
+    case JournalRecord::kResumed: past_.resumed = record.resumed(); return;
     case JournalRecord::kOpening:
     case JournalRecord::KIND_NOT_SET: break;
   }

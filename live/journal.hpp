@@ -24,7 +24,8 @@ struct Past {
   std::set<membership::Seat> joined;  ///< members of any epoch
   std::optional<Nanos> started;
   std::vector<ObservationRecord> seen;
-  std::vector<JournalCommit> commits;  ///< of the steps 0, 1, ...
+  std::optional<Resumption> resumed;   ///< none: the run began with step 0
+  std::vector<JournalCommit> commits;  ///< of all steps from the first on
   std::vector<JournalLoss> losses;     ///< by index
   std::vector<JournalStrike> strikes;
   std::map<std::size_t, bool> halted;  ///< from that call on

@@ -56,7 +56,7 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       statistics_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
       wire_(scenario_.job().model()),
-      checkpoints_(request_, text_),
+      checkpoints_(request_, text_, past()),
       faults_(scenario_, ranks_, checkpoints_.first_step()),
       step_(checkpoints_.first_step()),
       reports_(ranks_),
@@ -86,6 +86,11 @@ void LiveBackend::begin(const Needs& needs) {
   Assignment assignment;
   *assignment.mutable_scenario() = scenario_;
   checkpoints_.fill(assignment);
+  if (assignment.has_resume() && !past().resumed) {
+    JournalRecord record;
+    *record.mutable_resumed() = assignment.resume();
+    write_down(record);
+  }
   if (on_gpus()) assignment.set_gpus(probe_cuda().devices);
   crew_ = std::make_unique<Crew>(supervision_, supervision_.start(), assignment, ranks_, journal_);
   restore();

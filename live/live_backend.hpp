@@ -143,7 +143,7 @@ class LiveBackend : public RunBackend {
   bool in_replay_ = false;    ///< the newest observation was one of them
   std::map<std::uint64_t, Decision> open_;  ///< of the replay: without an outcome
   std::set<std::uint32_t> to_replace_;      ///< of the replay
-  Step done_seen_ = 0;                      ///< of the replay: steps whose end was seen
+  std::size_t done_seen_ = 0;               ///< of the replay: steps whose end was seen
   std::optional<bool> halted_;              ///< newest answer
   bool journal_failed_ = false;
   std::string parameters_sha256_;

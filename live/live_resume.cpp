@@ -37,6 +37,7 @@ void LiveBackend::write_down_commit(std::span<const StepReport> reports, std::ui
   commit.set_lost(ledger_.lost());
   commit.set_twice(ledger_.repeated());
   commit.set_recomputed(ledger_.recomputed());
+  commit.set_checkpoint(checkpoints_.planned());
   write_down(record);
 }
 
@@ -116,9 +117,10 @@ void LiveBackend::resume() {
   }
   stage_ = Stage::training;
   next_tick_ = tick_period_ > 0 ? (now() / tick_period_ + 1) * tick_period_ : kNever;
-  for (Step step = done_seen_; step < step_; ++step) {
-    const Nanos before = step > 0 ? past().commits[step - 1].at() : 0;
-    happen(StepDone{.job = kJob, .step = step, .duration = past().commits[step].at() - before});
+  const std::vector<JournalCommit>& commits = past().commits;
+  for (std::size_t i = done_seen_; i < commits.size(); ++i) {
+    const Nanos before = i > 0 ? commits[i - 1].at() : 0;
+    happen(StepDone{.job = kJob, .step = commits[i].step(), .duration = commits[i].at() - before});
   }
   for (const auto& [number, decision] : std::exchange(open_, {})) {
     if (const auto* recover = std::get_if<Recover>(&decision.what)) {

@@ -45,12 +45,30 @@ std::string training_name(const Scenario& scenario, const Text& text) {
   return hash.hex();
 }
 
-RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text)
+RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, const Past& past)
     : request_(request),
       settings_(request.scenario().live().checkpoints()),
       training_(training_name(request.scenario(), text)),
       total_(parameters_of(request.scenario())) {
-  if (!request.resume_from().empty()) find(request.resume_from());
+  if (past.resumed) {
+    resumed_ = CheckpointId{training_, past.resumed->step(), past.resumed->attempt()};
+  } else if (!request.resume_from().empty()) {
+    find(request.resume_from());
+  }
+  take_over(past);
+}
+
+void RunCheckpoints::take_over(const Past& past) {
+  for (const JournalCommit& commit : past.commits) {
+    if (commit.checkpoint() == 0) continue;
+    begun_.push_back({training_, commit.step() + 1, commit.checkpoint()});
+  }
+  for (const ObservationRecord& seen : past.seen) {
+    for (const EventRecord& event : seen.events()) {
+      if (event.has_checkpoint_done()) told_.insert(event.checkpoint_done().step());
+    }
+  }
+  written_ = told_.size();
 }
 
 void RunCheckpoints::find(const std::string& folder) {
@@ -90,6 +108,7 @@ void RunCheckpoints::open() {
                                 .keep = settings_.keep(),
                                 .first_attempt = random_attempt()});
   if (resumed_) keeper_->adopt(resumed_->step);
+  if (!begun_.empty()) keeper_->take_over(std::exchange(begun_, {}));
 }
 
 std::uint64_t RunCheckpoints::plan(Step step, std::vector<std::uint32_t> members) {
@@ -127,9 +146,10 @@ std::vector<Step> RunCheckpoints::durable() {
   std::vector<Step> steps;
   if (!keeper_) return steps;
   for (const CheckpointKeeper::Outcome& outcome : keeper_->take()) {
+    if (outcome.failure.empty()) size_ = outcome.size;
+    if (told_.contains(outcome.step)) continue;  // and may have been removed since
     if (outcome.failure.empty()) {
       ++written_;
-      size_ = outcome.size;
       steps.push_back(outcome.step);
       continue;
     }

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "live/checkpoint/keeper.hpp"
 #include "live/control.pb.h"
+#include "live/journal.hpp"
 #include "live/text.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
@@ -24,8 +26,9 @@ std::string training_name(const Scenario& scenario, const Text& text);
 class RunCheckpoints {
  public:
   /// Finds the checkpoint that `request.resume_from` asks for. Throws bad_input if there is none,
-  /// or if the run has no step left to do after it.
-  RunCheckpoints(const RunRequest& request, const Text& text);
+  /// or if the run has no step left to do after it. Where an earlier controller has a `past`, goes
+  /// on with its checkpoints instead.
+  RunCheckpoints(const RunRequest& request, const Text& text, const Past& past = {});
 
   /// The first step of this run.
   Step first_step() const { return resumed_ ? resumed_->step : 0; }
@@ -37,6 +40,8 @@ class RunCheckpoints {
   /// The attempt that the plan of `step` for these ranks carries; 0: that step ends without a
   /// checkpoint.
   std::uint64_t plan(Step step, std::vector<std::uint32_t> members);
+  /// That attempt, if the step that was planned last ends with one; 0 if not.
+  std::uint64_t planned() const { return planned_ ? keeper_->next_attempt() : 0; }
   /// The step that was planned last is final: its ranks write their shards if the plan said so.
   void committed();
   void take(const ShardWritten& said);
@@ -50,6 +55,7 @@ class RunCheckpoints {
 
  private:
   void find(const std::string& folder);
+  void take_over(const Past& past);
 
   const RunRequest& request_;
   const Checkpoints& settings_;
@@ -58,6 +64,8 @@ class RunCheckpoints {
   std::optional<CheckpointId> resumed_;
   std::unique_ptr<CheckpointKeeper> keeper_;  ///< if checkpoints are to be written
   std::optional<Step> planned_;  ///< the checkpoint that follows the step under way
+  std::vector<CheckpointId> begun_;  ///< by an earlier controller
+  std::set<Step> told_;              ///< the policies have heard of these from it
   std::vector<std::uint32_t> members_, writers_;  ///< of that step; of the newest attempt, by shard
   std::uint64_t written_ = 0, failed_ = 0;
   std::optional<std::uint64_t> size_;  ///< of the newest whole one, bytes

@@ -258,9 +258,6 @@ int run_controller(int descriptor) {
     if (request.policy_outside() || request.mode() == "approve") {
       supervision.cannot_go_on_elsewhere("what is decided or approved outside cannot be had again");
     }
-    if (!request.resume_from().empty()) {
-      supervision.cannot_go_on_elsewhere("the checkpoint that it began with may be gone");
-    }
     return make_live_backend(request, cluster, progress, supervision);
   });
 }

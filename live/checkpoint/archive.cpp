@@ -58,6 +58,10 @@ std::optional<CheckpointId> attempt_of(std::string_view name, const std::string&
   return whole.starts_with(stem(id)) ? std::optional(id) : std::nullopt;
 }
 
+[[noreturn]] void refuse(const std::string& file, const std::string& why) {
+  throw Error(ErrorKind::bad_input, fmt::format("{}: {}", file, why));
+}
+
 }  // namespace
 
 void CheckpointArchive::write_durably(const std::string& name, std::string_view bytes) {
@@ -124,17 +128,25 @@ std::vector<CheckpointId> CheckpointArchive::unfinished(const std::string& train
   return attempts(training, false);
 }
 
+Manifest CheckpointArchive::manifest(const CheckpointId& id) {
+  const std::string name = manifest_name(id);
+  Manifest manifest = parse_manifest(store_.read(name, kMostManifestBytes), name);
+  if (manifest.id != id) refuse(name, "is of another checkpoint than its name says");
+  return manifest;
+}
+
+std::uint64_t CheckpointArchive::size(const CheckpointId& id) {
+  std::uint64_t bytes = 0;
+  for (const Seal& shard : manifest(id).shards) bytes += shard.size;
+  return bytes;
+}
+
 void CheckpointArchive::visit(const CheckpointId& id, std::uint64_t total,
                               const std::function<void(const Shard&)>& visitor) {
-  const std::string name = manifest_name(id);
-  const Manifest manifest = parse_manifest(store_.read(name, kMostManifestBytes), name);
-  const auto refuse = [](const std::string& file, const char* why) {
-    throw Error(ErrorKind::bad_input, fmt::format("{}: {}", file, why));
-  };
-  if (manifest.id != id) refuse(name, "is of another checkpoint than its name says");
+  const Manifest manifest = this->manifest(id);
   if (manifest.total != total) {
-    throw Error(ErrorKind::bad_input, fmt::format("{}: the model has {} parameters, this one {}",
-                                                  name, manifest.total, total));
+    refuse(manifest_name(id), fmt::format("the model has {} parameters, this one {}",
+                                          manifest.total, total));
   }
   std::optional<std::uint64_t> optimizer_steps;
   const auto count = static_cast<std::uint32_t>(manifest.shards.size());

@@ -33,6 +33,8 @@ class CheckpointArchive {
   /// Those that have files but no manifest.
   std::vector<CheckpointId> unfinished(const std::string& training);
 
+  /// Of all shards, bytes, as its manifest says. Throws unless there is one.
+  std::uint64_t size(const CheckpointId& id);
   /// Reads every byte. Throws bad_input, which names the file, unless the checkpoint is whole and
   /// of `total` parameters.
   void check(const CheckpointId& id, std::uint64_t total);
@@ -47,6 +49,7 @@ class CheckpointArchive {
  private:
   void write_durably(const std::string& name, std::string_view bytes);
   std::vector<CheckpointId> attempts(const std::string& training, bool with_manifest);
+  Manifest manifest(const CheckpointId& id);
   void visit(const CheckpointId& id, std::uint64_t total,
              const std::function<void(const Shard&)>& visitor);
 

@@ -1,5 +1,6 @@
 #include "live/checkpoint/keeper.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -32,6 +33,10 @@ void CheckpointKeeper::adopt(Step newest) {
     broken_.insert(broken_.end(), unfinished.begin(), unfinished.end());
     clean_up();
   });
+}
+
+void CheckpointKeeper::take_over(std::vector<CheckpointId> begun) {
+  post([this, begun = std::move(begun)] { look_at(begun); });
 }
 
 void CheckpointKeeper::begin(Step step, std::uint32_t shards) {
@@ -124,6 +129,26 @@ void CheckpointKeeper::commit(const Manifest& manifest) {
   }
   clean_up();
   finished(std::move(outcome));
+}
+
+void CheckpointKeeper::look_at(const std::vector<CheckpointId>& begun) {
+  CheckpointArchive archive(*store_);
+  for (const CheckpointId& id : begun) {
+    Outcome outcome{.step = id.step};
+    try {
+      outcome.size = archive.size(id);
+      whole_.push_back(id);
+    } catch (const std::exception&) {
+      outcome.failure = "it was not whole when its controller died";
+    }
+    finished(std::move(outcome));
+  }
+  for (const CheckpointId& id : archive.unfinished(options_.training)) {
+    if (std::find(begun.begin(), begun.end(), id) != begun.end()) try_remove(id);
+  }
+  clean_up();
+  // Once more later: ranks may still be writing it.
+  if (whole_.empty() || whole_.back() != begun.back()) broken_.push_back(begun.back());
 }
 
 void CheckpointKeeper::clean_up() {

@@ -38,6 +38,10 @@ class CheckpointKeeper {
   /// To be called before anything else.
   void adopt(Step newest);
 
+  /// Takes over what an earlier controller of this run has begun, oldest first: take() says what
+  /// has come of each, and what is not whole goes. To be called before anything but adopt().
+  void take_over(std::vector<CheckpointId> begun);
+
   /// The number under which the next attempt's shards are to be written.
   std::uint64_t next_attempt() const { return next_attempt_; }
   /// That attempt has begun: `shards` ranks are writing. One that is still under way has failed.
@@ -67,6 +71,7 @@ class CheckpointKeeper {
   void post(std::function<void()> job);
   void run();
   void commit(const Manifest& manifest);
+  void look_at(const std::vector<CheckpointId>& begun);
   void clean_up();
   bool try_remove(const CheckpointId& id);
   void finished(Outcome outcome);

@@ -1,12 +1,16 @@
 // Kill -9 of the controller: its supervisor starts another one, which goes on from the journal
 // while the agents wait. Nothing is lost, repeated or decided otherwise.
 //   ORRERY_SEED=N  other moments
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <thread>
+
+#include <unistd.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -95,6 +99,43 @@ TEST(Controller, KilledWhileTheRanksLinkUpItIsReplacedToo) {
     EXPECT_EQ(report.controller_restarts(), 2u);
     EXPECT_EQ(report.failures_size(), 0);
   }
+  expect_nothing_left();
+}
+
+/// Files of the folder whose names contain `part`.
+std::ptrdiff_t files(const std::string& folder, const std::string& part) {
+  return std::ranges::count_if(std::filesystem::directory_iterator(folder), [&](const auto& file) {
+    return file.path().filename().string().find(part) != std::string::npos;
+  });
+}
+
+TEST(Controller, ItsSuccessorGoesOnWithItsCheckpointsAndFromThem) {
+  const std::string folder =
+      ::testing::TempDir() + "orrery_controller." + std::to_string(getpid());
+  std::filesystem::remove_all(folder);
+  const std::string checkpoints =
+      fmt::format("live.checkpoints={{folder: {}, every: 2, keep: 2}}", folder);
+  const Report calm = run_in_worker(kProgram, request({"run.steps=40"}));
+  Rng rng(seed());
+  for (const char* steps : {"20", "40"}) {
+    SCOPED_TRACE(fmt::format("ORRERY_SEED={}, {} steps", seed(), steps));
+    RunRequest asked = request({std::string("run.steps=") + steps, checkpoints});
+    if (steps == std::string("40")) asked.set_resume_from(folder);
+    Killer killer(2, [&rng] { return 0.3 + 0.7 * rng.uniform(); });
+    const Report report = run_in_worker(kProgram, asked);
+    EXPECT_GE(report.controller_restarts(), 1u);
+    EXPECT_EQ(report.steps_completed(), 20u);
+    EXPECT_EQ(report.losses_size(), 20);
+    EXPECT_EQ(report.micro_batches_lost() + report.micro_batches_repeated(), 0u);
+    EXPECT_EQ(report.checkpoints_written() + report.checkpoints_failed(), 10u);
+    EXPECT_GE(report.checkpoints_written(), 10 - report.controller_restarts());
+    EXPECT_EQ(files(folder, "manifest"), 2);
+    EXPECT_EQ(files(folder, ""), 2 * (4 + 1)) << "what was not whole is gone";
+    if (steps == std::string("40")) {
+      EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+    }
+  }
+  std::filesystem::remove_all(folder);
   expect_nothing_left();
 }
 

@@ -136,6 +136,27 @@ TEST_F(JournalTest, AStepThatIsLeftOutIsRefused) {
   expect_refused("leaves a step out");
 }
 
+TEST_F(JournalTest, ARunThatGoesOnFromACheckpointBeginsWithItsStep) {
+  {
+    Journal journal(path_, "hash");
+    JournalRecord record;
+    record.mutable_resumed()->set_step(40);
+    record.mutable_resumed()->set_attempt(3);
+    append(journal, record);
+    commit(journal, 40, 1);
+    commit(journal, 41, 1);
+  }
+  {
+    Journal journal(path_, "hash");
+    ASSERT_TRUE(journal.past().resumed);
+    EXPECT_EQ(journal.past().resumed->attempt(), 3u);
+    EXPECT_EQ(journal.past().commits.size(), 2u);
+    EXPECT_EQ(journal.past().core.committed, 42u);
+    commit(journal, 2, 1);
+  }
+  expect_refused("leaves a step out");
+}
+
 TEST_F(JournalTest, WhatCannotBeWrittenIsSaid) {
   EXPECT_THROW(Journal("/no/such/folder/journal", "hash"), Error);
   write_some();

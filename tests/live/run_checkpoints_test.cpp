@@ -181,5 +181,57 @@ TEST_F(RunCheckpointsTest, WhatFailsIsCountedAndSaid) {
   EXPECT_NE(report.warnings(0).find("File too large"), std::string::npos);
 }
 
+TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) {
+  Past past;
+  {
+    RunCheckpoints checkpoints(request_, text_);
+    checkpoints.open();
+    for (const Step step : {3u, 7u, 11u}) {
+      JournalCommit& commit = past.commits.emplace_back();
+      const std::uint64_t attempt = checkpoints.plan(step, {0, 1});
+      commit.set_step(step);
+      commit.set_checkpoint(checkpoints.planned());
+      EXPECT_EQ(commit.checkpoint(), attempt);
+      checkpoints.committed();
+      EXPECT_EQ(checkpoints.planned(), 0u);
+      if (step == 11) continue;  // the controller dies
+      write(checkpoints, step + 1, attempt);
+      wait(checkpoints);
+    }
+    past.seen.emplace_back().add_events()->mutable_checkpoint_done()->set_step(4);
+  }
+  RunCheckpoints checkpoints(request_, text_, past);
+  EXPECT_EQ(checkpoints.first_step(), 0u);
+  checkpoints.open();
+  EXPECT_EQ(wait(checkpoints), std::vector<Step>{8}) << "of step 4 the policies have heard";
+  const std::uint64_t attempt = checkpoints.plan(15, {0, 1});
+  checkpoints.committed();
+  write(checkpoints, 16, attempt);
+  EXPECT_EQ(wait(checkpoints), std::vector<Step>{16});
+  Report report;
+  checkpoints.fill(report);
+  EXPECT_EQ(report.checkpoints_written(), 3u);
+  EXPECT_EQ(report.checkpoints_failed(), 1u);
+  const auto store = FolderStore::open(path_);
+  std::vector<Step> kept;
+  CheckpointArchive archive(*store);
+  for (const CheckpointId& id : archive.committed(training_name(request_.scenario(), text_))) {
+    kept.push_back(id.step);
+  }
+  EXPECT_EQ(kept, (std::vector<Step>{8, 16})) << "two are kept";
+}
+
+TEST_F(RunCheckpointsTest, ANewControllerDoesNotLookForACheckpointAgain) {
+  request_.set_resume_from(path_);  // no such folder any more
+  Past past;
+  past.resumed.emplace().set_step(6);
+  past.resumed->set_attempt(77);
+  const RunCheckpoints checkpoints(request_, text_, past);
+  EXPECT_EQ(checkpoints.first_step(), 6u);
+  Assignment assignment;
+  checkpoints.fill(assignment);
+  EXPECT_EQ(assignment.resume().attempt(), 77u);
+}
+
 }  // namespace
 }  // namespace orrery::live

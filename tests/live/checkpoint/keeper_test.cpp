@@ -170,5 +170,29 @@ TEST_F(CheckpointKeeperTest, ARunThatGoesOnTakesOverWhatTheEarlierOneHasLeft) {
   EXPECT_EQ(store_->list().size(), 3 * (kRanks + 1));
 }
 
+TEST_F(CheckpointKeeperTest, ANewControllerTakesOverWhatTheEarlierOneHasBegun) {
+  for (const Step step : {10u, 20u, 30u, 90u}) write_checkpoint(*store_, step, kRanks);
+  write(id_at(40).attempt, 40, 0);
+  write(7, 40, 1);  // of another run
+  const auto keep = keeper(2);
+  keep->take_over({id_at(5), id_at(10), id_at(20), id_at(30), id_at(40)});
+  const auto told = outcomes(*keep, 5);
+  EXPECT_NE(told[0].failure, "") << "it has been removed";
+  for (const std::size_t i : {1u, 2u, 3u}) {
+    EXPECT_EQ(told[i].failure, "");
+    EXPECT_EQ(told[i].step, 10 * i);
+    EXPECT_EQ(told[i].size, shard_size(header_of(id_at(10), 0, kRanks)) +
+                                shard_size(header_of(id_at(10), 1, kRanks)));
+  }
+  EXPECT_NE(told[4].failure, "");
+  EXPECT_EQ(whole(), (std::vector<Step>{20, 30, 90}));
+  EXPECT_EQ(store_->list().size(), 3 * (kRanks + 1) + 1) << "the other run's shard stays";
+  write(id_at(40).attempt, 40, 1);  // a rank that was slow
+  write_all(*keep, 50);
+  outcomes(*keep, 1);
+  EXPECT_EQ(whole(), (std::vector<Step>{30, 50, 90}));
+  EXPECT_EQ(store_->list().size(), 3 * (kRanks + 1) + 1);
+}
+
 }  // namespace
 }  // namespace orrery::live
