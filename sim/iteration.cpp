@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "sim/flights.hpp"
 #include "sim/program_index.hpp"
 
 namespace orrery {
@@ -70,19 +71,10 @@ struct Group {
   bool running = false;
 };
 
-/// A communication under way.
-struct Flight {
-  const CommPlan* plan = nullptr;
-  double bytes = 0, from = 0;
-  Seconds coding = {};  ///< before anything is sent
-  std::uint32_t phase = 0, parts_left = 0;
-  std::uint32_t worker = kNone, op = 0;  ///< the sender; kNone: a collective
-  std::uint32_t group = 0;
-};
-
 class Execution {
  public:
-  explicit Execution(const IterationRequest& request) : in_(request) {}
+  explicit Execution(const IterationRequest& request)
+      : in_(request), flights_(in_.engine, [this](const CommPhase& phase) { fail(phase); }) {}
   IterationRun run();
 
  private:
@@ -116,10 +108,6 @@ class Execution {
   void arrive(std::uint32_t worker, std::uint32_t op);
   void next_collective(std::uint32_t group);
   void collective_ended(std::uint32_t group, double from);
-  void communicate(Flight flight);
-  void next_phase(std::uint32_t flight);
-  void part_ended(std::uint32_t flight, bool ok);
-  void landed(std::uint32_t flight);
   void change(const TimedChange& change);
   void note(std::uint32_t worker, Slice::Track track, const Op& op, double from);
   void take_down(LinkId link);
@@ -132,8 +120,7 @@ class Execution {
   std::map<const Program*, std::unique_ptr<ProgramIndex>> indices_;  // looked up, never walked
   std::vector<Worker> workers_;
   std::vector<Group> groups_;  ///< as in the plan
-  std::vector<Flight> flights_;
-  std::vector<std::uint32_t> free_flights_;
+  Flights flights_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> shared_;  // groups still to end
   std::size_t ops_left_ = 0;
   double began_ = 0;
@@ -356,56 +343,15 @@ void Execution::read(std::uint32_t worker, std::uint32_t op) {
 
 // ---- communication ----------------------------------------------------------------------------
 
-void Execution::communicate(Flight flight) {
-  if (free_flights_.empty()) {
-    free_flights_.push_back(static_cast<std::uint32_t>(flights_.size()));
-    flights_.emplace_back();
-  }
-  const std::uint32_t number = free_flights_.back();
-  free_flights_.pop_back();
-  flight.from = clock();
-  flights_[number] = flight;
-  if (flight.coding.value == 0) return next_phase(number);
-  in_.engine.after(flight.coding.value, [this, number] {
-    if (!over_) next_phase(number);
-  });
-}
-
-void Execution::next_phase(std::uint32_t number) {
-  const Flight flight = flights_[number];
-  if (flight.phase == flight.plan->phases.size()) return landed(number);
-  const CommPhase& phase = flight.plan->phases[flight.phase];
-  flights_[number].parts_left = static_cast<std::uint32_t>(phase.parts.size());
-  for (const WideFlow& part : phase.parts) {
-    in_.engine.flow(part.links, flight.bytes * part.share,
-                    [this, number](bool ok) { part_ended(number, ok); });
-  }
-}
-
-void Execution::part_ended(std::uint32_t number, bool ok) {
-  if (over_) return;
-  Flight& flight = flights_[number];
-  const CommPhase& phase = flight.plan->phases[flight.phase];
-  if (!ok) return fail(phase);
-  if (--flight.parts_left > 0) return;
-  ++flight.phase;
-  in_.engine.after(phase.latency.value, [this, number] { next_phase(number); });
-}
-
-void Execution::landed(std::uint32_t number) {
-  const Flight flight = flights_[number];
-  free_flights_.push_back(number);
-  if (flight.worker == kNone) return collective_ended(flight.group, flight.from);
-  note(flight.worker, Slice::Track::communication, op_of(flight.worker, flight.op), flight.from);
-  delivered(flight.worker, flight.op);
-}
-
 void Execution::send(std::uint32_t worker, std::uint32_t op) {
   const Worker& at = workers_[worker];
   const Op& what = at.index->ops()[op];
   const auto to = static_cast<std::uint32_t>(what.peer_stage);
-  communicate({.plan = &in_.plan.transfer(at.of_class, at.stage, to),
-               .bytes = what.bytes.value, .worker = worker, .op = op});
+  flights_.start(in_.plan.transfer(at.of_class, at.stage, to), what.bytes.value, {},
+                 [this, worker, op, from = clock()] {
+                   note(worker, Slice::Track::communication, op_of(worker, op), from);
+                   delivered(worker, op);
+                 });
 }
 
 /// A send has ended, and with it the receive if that waits.
@@ -457,8 +403,8 @@ void Execution::next_collective(std::uint32_t number) {
   if (due.arrived.size() < due.expected) return;
   group.running = true;
   const GroupPlan::Way& way = in_.plan.collective(number, due.op->collective, due.op->bytes);
-  communicate({.plan = &in_.plan.comms[way.plan], .bytes = way.carried, .coding = way.coding,
-               .group = number});
+  flights_.start(in_.plan.comms[way.plan], way.carried, way.coding,
+                 [this, number, from = clock()] { collective_ended(number, from); });
 }
 
 void Execution::collective_ended(std::uint32_t number, double from) {
@@ -520,6 +466,7 @@ void Execution::fail(const CommPhase& phase) {
 
 void Execution::finish() {
   over_ = true;
+  flights_.end();
   out_.duration = clock();
   in_.engine.cancel_all();
 }
