@@ -40,7 +40,7 @@ class CheckpointedRun : public testing::Test {
 
   /// Four ranks, eight micro-batches of 20 ms a step.
   RunRequest request(const std::vector<std::string>& overrides) const {
-    std::vector<std::string> all = lighter({"job.global_batch=8", "job.pace.micro_batch=20 ms",
+    std::vector<std::string> all = lighter({"job.global_batch=8", brisk_pace(),
                                             "faults=[]", "policies=[{name: static}]"});
     all.insert(all.end(), overrides.begin(), overrides.end());
     RunRequest out;

@@ -24,7 +24,7 @@ const google::protobuf::Descriptor* const kLinked = PredictiveRebalanceParameter
 RunRequest request(const std::vector<std::string>& overrides) {
   EXPECT_NE(kLinked, nullptr);
   std::vector<std::string> all =
-      lighter({"job.global_batch=8", "job.pace.micro_batch=20 ms", "faults=[]",
+      lighter({"job.global_batch=8", brisk_pace(), "faults=[]",
                "policies=[{name: static}]", "run.steps=60"});
   all.insert(all.end(), overrides.begin(), overrides.end());
   RunRequest out;

@@ -45,7 +45,7 @@ RunRequest four_ranks(const std::vector<std::string>& faults, int steps) {
   RunRequest request;
   *request.mutable_scenario() =
       load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/kill-one-rank.yaml",
-                    lighter({"job.global_batch=8", "job.pace.micro_batch=20 ms",
+                    lighter({"job.global_batch=8", brisk_pace(),
                              fmt::format("run.steps={}", steps),
                              fmt::format("faults=[{}]", fmt::join(faults, ", "))}))
           .scenario;
