@@ -8,21 +8,22 @@
 
 namespace orrery::live {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 /// `overrides` of a scenario and, under a sanitizer, shorter sequences.
 inline std::vector<std::string> lighter(std::vector<std::string> overrides) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  overrides.push_back("job.sequence_length=8");
-#endif
+  if (kSanitized) overrides.push_back("job.sequence_length=8");
   return overrides;
 }
 
-/// A pace that no test speaks of: short, but with room for a sanitizer.
+/// Of a micro-batch, where no test speaks of it: short, but with room for a sanitizer.
+inline constexpr int kBriskPaceMs = kSanitized ? 60 : 20;
 inline std::string brisk_pace() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return "job.pace.micro_batch=60 ms";
-#else
-  return "job.pace.micro_batch=20 ms";
-#endif
+  return "job.pace.micro_batch=" + std::to_string(kBriskPaceMs) + " ms";
 }
 
 }  // namespace orrery::live

@@ -31,7 +31,7 @@ namespace {
 
 constexpr double kFirst = 0.3, kBetween = 0.35, kSpread = 0.3, kAfter = 1.0;  // seconds
 constexpr double kPatience = 3;  // kills come no faster than this times a replacement
-constexpr double kStep = 0.040;  // shortest
+constexpr double kStep = 2e-3 * kBriskPaceMs;  // shortest
 const google::protobuf::Descriptor* const kLinked = RecoverParameters::descriptor();
 
 std::string fault(std::uint64_t rank, double at_s, const char* kind) {
@@ -39,7 +39,7 @@ std::string fault(std::uint64_t rank, double at_s, const char* kind) {
                      static_cast<std::int64_t>(at_s * 1e9), kind);
 }
 
-/// Four ranks, steps of 40 ms, with these faults.
+/// Four ranks, two micro-batches each, with these faults.
 RunRequest four_ranks(const std::vector<std::string>& faults, int steps) {
   ensure(kLinked != nullptr, "the scenario's parameters are linked in");
   RunRequest request;
@@ -104,7 +104,7 @@ double spacing() {
 
 TEST(Survival, KillsAtRandomMomentsLoseNothing) {
   if (std::getenv("ORRERY_STEADY")) GTEST_SKIP() << "ORRERY_STEADY asks for the other one";
-  int runs = 2, kills = 25;
+  int runs = 2, kills = kSanitized ? 5 : 25;
   if (const char* given = std::getenv("ORRERY_SURVIVAL")) {
     std::istringstream(given) >> runs >> kills;
   }
@@ -146,7 +146,7 @@ TEST(Survival, StoppedRanksAndAKilledControllerLoseNothing) {
   int runs = 2;
   if (const char* given = std::getenv("ORRERY_SURVIVAL")) std::istringstream(given) >> runs;
   runs = std::min(runs, 5);  // each takes as long as a run of twenty kills
-  constexpr int kSteps = 150;
+  constexpr int kSteps = static_cast<int>(6 / kStep);
   constexpr double kSilence = 1;  // default heartbeat timeout, seconds
   const Report calm = run(0, Rng(0), kSteps);
   std::vector<double> noticed, working, pause;

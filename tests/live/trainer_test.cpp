@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "live/plan_codecs.hpp"
+#include "tests/live/lighter.hpp"
 #include "tests/live/loop_fabric.hpp"
 #include "traces/model.hpp"
 
@@ -25,11 +26,7 @@ class LonelyFabric : public Fabric {
 };
 
 // A millisecond of pace. A sanitizer makes the work of a micro-batch up to ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::int64_t kMs = 10'000'000;
-#else
-constexpr std::int64_t kMs = 1'000'000;
-#endif
+constexpr std::int64_t kMs = kSanitized ? 10'000'000 : 1'000'000;
 
 Scenario scenario(std::int64_t pace_ns) {
   Scenario out;
