@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include "core/error.hpp"
 #include "core/process.hpp"
@@ -85,6 +86,7 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int count, char** values) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), no more
+  google::protobuf::SetLogHandler(nullptr);  // what is refused is said once, where it is
   try {
     return orrery::live::run({values + 1, values + count});
   } catch (const orrery::Error& error) {

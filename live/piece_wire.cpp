@@ -63,6 +63,18 @@ void PieceData::take(std::span<std::byte> out) {
   }
 }
 
+/// Lets go of no slice, unlike take(): then only whoever takes the data does, never whoever reads
+/// the next piece, whose slices are of the same memory.
+int PieceData::next_byte() {
+  while (size_ > 0 && offset_ == slices_[slice_].size()) {
+    ++slice_;
+    offset_ = 0;
+  }
+  if (size_ == 0) return -1;
+  --size_;
+  return slices_[slice_].begin()[offset_++];
+}
+
 grpc::ByteBuffer data_piece(std::span<const std::byte> bytes, bool direct) {
   const Prefix prefix = prefix_of(bytes.size(), direct);
   const grpc::Slice slices[] = {{prefix.bytes.data(), prefix.size}, {bytes.data(), bytes.size()}};
@@ -79,12 +91,7 @@ bool read_piece(grpc::ByteBuffer& wire, Piece& piece, PieceData& data) {
   data = {};
   if (!wire.Dump(&data.slices_).ok()) return false;
   data.size_ = wire.Length();
-  const auto next = [&data] {  // -1: there is none
-    std::byte byte{};
-    if (data.size() == 0) return -1;
-    data.take(std::span(&byte, 1));
-    return std::to_integer<int>(byte);
-  };
+  const auto next = [&data] { return data.next_byte(); };
   int tag = next();
   if (tag == kDirectTag && next() == 1) {
     piece.set_direct(true);

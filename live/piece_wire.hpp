@@ -23,6 +23,7 @@ class PieceData {
 
  private:
   friend bool read_piece(grpc::ByteBuffer& wire, Piece& piece, PieceData& data);
+  int next_byte();  ///< -1: there is none
 
   std::vector<grpc::Slice> slices_;
   std::size_t slice_ = 0, offset_ = 0, size_ = 0;

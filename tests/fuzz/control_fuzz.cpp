@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <google/protobuf/stubs/logging.h>
+
 #include "live/data.pb.h"
 #include "live/membership_wire.hpp"
 #include "live/message_check.hpp"
@@ -89,6 +91,7 @@ class FourRanks {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const google::protobuf::LogSilencer quiet;
   FourRanks run;
   run.go_on();
   while (size >= 2) {
