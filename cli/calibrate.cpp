@@ -1,13 +1,15 @@
 // orrery calibrate: measures this machine and writes its profile.
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
+#include "cli/help.hpp"
 #include "cli/machine.hpp"
+#include "cli/output_file.hpp"
+#include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "core/schema/yaml_writer.hpp"
 
@@ -18,6 +20,7 @@ struct Options {
   std::string out;
   std::vector<std::uint32_t> ranks = {2, 4};
   bool quick = false;
+  double tolerance = kMostProductError;
 };
 
 std::string summary(const MachineProfile& machine) {
@@ -39,14 +42,18 @@ std::string summary(const MachineProfile& machine) {
 }
 
 int calibrate(const Options& options) {
-  std::ofstream file(options.out);
-  if (!file) throw Error(ErrorKind::environment, "cannot write '" + options.out + "'");
-  const MachineProfile machine = measure_machine(options.ranks, options.quick);
-  file << "# This machine as `orrery calibrate` measured it; for `--cluster`.\n"
-       << to_yaml(machine);
-  file.close();
-  if (!file) throw Error(ErrorKind::environment, "cannot write '" + options.out + "'");
-  fmt::print("{}", summary(machine));
+  OutputFile file(options.out);
+  const MeasuredMachine measured =
+      measure_machine(options.ranks, options.quick, options.tolerance);
+  if (measured.product_error > options.tolerance) {
+    throw Error(ErrorKind::goal_missed,
+                fmt::format("no profile written: {}, at most {:.0f}% wanted (--tolerance). "
+                            "Something else keeps this machine busy; try again when it is quiet",
+                            describe_error(measured), 100 * options.tolerance));
+  }
+  file.finish("# This machine as `orrery calibrate` measured it; for `--machine`.\n" +
+              to_yaml(measured.profile));
+  fmt::print("{}", summary(measured.profile));
   return 0;
 }
 
@@ -57,14 +64,24 @@ void add_calibrate(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand(
       "calibrate", "measure this machine and write a profile for simulate and compare");
   command->add_option("-o,--output", options->out, "profile to write (YAML)")
-      ->type_name("PROFILE")
+      ->type_name("PROFILE.yaml")
       ->required();
-  command->add_option("--ranks", options->ranks, "numbers of ranks whose links are measured")
-      ->type_name("N,...")
+  whole_number(*command->add_option("--ranks", options->ranks,
+                                    "numbers of ranks whose links are measured"),
+               2, 64)
+      .type_name("N,...")
       ->delimiter(',')
-      ->check(CLI::Range(2u, 64u))
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->default_str("2,4");
   command->add_flag("--quick", options->quick, "fewer sizes and repetitions");
+  number(*command->add_option("--tolerance", options->tolerance,
+                              "exit 1, and write nothing, where the fitted prices of products are "
+                              "off by more than this share of the measured ones on average"),
+         0, 100)
+      .type_name("SHARE")
+      ->capture_default_str();
+  add_examples(*command, {"orrery calibrate -o here.yaml",
+                          "orrery simulate examples/compare/plain.yaml --machine here.yaml"});
   command->callback([options, &chosen] { chosen = [options] { return calibrate(*options); }; });
 }
 

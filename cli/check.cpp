@@ -1,37 +1,88 @@
-// orrery check: every problem of a scenario with its place.
+// orrery check: every problem of a scenario, or of a topology, with its place.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
+#include "cli/help.hpp"
 #include "cli/run_options.hpp"
 #include "core/error.hpp"
+#include "core/process.hpp"
+#include "topologies/builder.hpp"
 
 namespace orrery::cli {
 namespace {
 
-/// None where the text alone does not tell: with overrides, or if it cannot be read whole, which
+/// Nothing where the text alone does not tell: with overrides, or if it cannot be read whole, which
 /// loading reports better.
-std::vector<Error> all_problems(const RunOptions& options) {
+std::optional<std::string> text_of(const RunOptions& options) {
   if (!options.overrides.empty() || !std::filesystem::is_regular_file(options.file)) return {};
   std::ifstream in(options.file, std::ios::binary);
   if (!in) return {};
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  return check_scenario(text, options.file);
+  return std::string{std::istreambuf_iterator<char>(in), {}};
+}
+
+std::vector<Error> check_topology(const std::string& text, const std::string& file) {
+  Topology topology;
+  std::vector<Error> problems = check_yaml(text, file, topology);
+  if (!problems.empty()) return problems;
+  try {
+    const SourceMap places = load_yaml(text, file, topology);
+    resolve(topology, places);
+    const Cluster cluster = build_cluster(topology, places);
+    fmt::print("{}: ok: topology of {} nodes, {} GPUs\n", file, cluster.nodes(), cluster.gpus());
+  } catch (const Error& problem) {
+    problems.push_back(problem);
+  }
+  return problems;
+}
+
+/// All problems of a file that is no good scenario: as the kind of file that it seems to be, a
+/// topology where it is nearer to one. Empty: it is a good topology.
+std::vector<Error> all_problems(const RunOptions& options, const Error& first) {
+  const std::optional<std::string> text = text_of(options);
+  if (!text) return {first};
+  std::vector<Error> problems = check_scenario(*text, options.file);
+  if (problems.empty()) return {first};  // a run showed it
+  Topology topology;
+  if (check_yaml(*text, options.file, topology).size() >= problems.size()) return problems;
+  return check_topology(*text, options.file);
+}
+
+/// What only shows when a run begins: memory, policies that do not suit, files that are not there.
+/// A run in the simulator is begun, and ended as soon as it gets anywhere.
+void begin_run(const RunOptions& options, const LoadedScenario& loaded) {
+  RunRequest request;
+  *request.mutable_scenario() = loaded.scenario;
+  request.set_folder(std::filesystem::path(options.file).parent_path().string());
+  request.set_mode("drive");
+  bool begun = false;
+  try {
+    run_in_worker(
+        sibling_program("orrery-sim"), request, nullptr,
+        [&begun](const Progress&) { begun = true; }, [&begun] { return begun; });
+  } catch (const Interrupted&) {
+  } catch (const WorkerDied&) {
+    throw;
+  } catch (const Error& error) {
+    throw with_place(error, loaded.places);
+  }
 }
 
 int check(const RunOptions& options) {
   try {
     const LoadedScenario loaded = options.load();
+    begin_run(options, loaded);
     fmt::print("{}: ok: scenario '{}', hash {}\n", options.file, loaded.scenario.name(),
                scenario_hash(loaded.scenario));
     return 0;
   } catch (const Error& first) {
-    std::vector<Error> problems = all_problems(options);
-    if (problems.empty()) problems = {first};
+    const std::vector<Error> problems = all_problems(options, first);
+    if (problems.empty()) return 0;
     for (const Error& problem : problems) fmt::print(stderr, "{}\n", problem.what());
     fmt::print(stderr, "{}: {} problem{}\n", options.file, problems.size(),
                problems.size() == 1 ? "" : "s");
@@ -43,9 +94,14 @@ int check(const RunOptions& options) {
 
 void add_check(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<RunOptions>();
-  CLI::App* command = app.add_subcommand("check", "print every problem of a scenario");
+  CLI::App* command =
+      app.add_subcommand("check",
+                         "print every problem of a scenario, also those that only a run shows, "
+                         "or of a topology");
   options->add_file(*command);
   options->add_overrides(*command);
+  add_examples(*command, {"orrery check train.yaml",
+                          "orrery check train.yaml --set cluster.nodes=128"});
   command->callback([options, &chosen] { chosen = [options] { return check(*options); }; });
 }
 

@@ -13,7 +13,7 @@ using Action = std::function<int()>;
 
 void add_simulate(CLI::App& app, Action& chosen);
 void add_live(CLI::App& app, Action& chosen);
-void add_versus(CLI::App& app, Action& chosen);
+void add_compare_policies(CLI::App& app, Action& chosen);
 void add_replay(CLI::App& app, Action& chosen);
 void add_jobs(CLI::App& app, Action& chosen);
 void add_predict(CLI::App& app, Action& chosen);

@@ -8,8 +8,10 @@
 
 #include "cli/commands.hpp"
 #include "cli/comparison.hpp"
+#include "cli/help.hpp"
 #include "cli/machine.hpp"
 #include "cli/run_options.hpp"
+#include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "topologies/machine.hpp"
 
@@ -51,7 +53,14 @@ MachineProfile machine_of(const Options& options, const std::vector<Candidate>& 
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   fmt::print(stderr, "measuring this machine (a profile of `orrery calibrate` spares it)\n");
-  return measure_machine(ranks, true);
+  const MeasuredMachine measured = measure_machine(ranks, true);
+  if (measured.product_error > kMostProductError) {
+    throw Error(ErrorKind::goal_missed,
+                fmt::format("nothing to predict with: {}. Something else keeps this machine busy; "
+                            "try again when it is quiet, or give a profile: --machine",
+                            describe_error(measured)));
+  }
+  return measured.profile;
 }
 
 Comparison run_both(const Candidate& candidate, const MachineProfile& machine) {
@@ -62,7 +71,7 @@ Comparison run_both(const Candidate& candidate, const MachineProfile& machine) {
   Comparison out{.name = candidate.loaded.scenario.name()};
   out.predicted = run("orrery-sim", request, candidate.loaded.places);
   request.clear_machine();
-  request.set_fabric("grpc");
+  request.set_fabric(request.scenario().live().fabric());
   out.measured = run("orrery-live", request, candidate.loaded.places);
   if (out.predicted.has_step_time_s() && out.measured.has_step_time_s()) return out;
   throw Error(ErrorKind::goal_missed, out.name + ": nothing was committed, nothing to compare");
@@ -96,21 +105,24 @@ void add_compare(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand(
       "compare", "run in both worlds, predicted against measured; of several, their order too");
   command->add_option("FILE", options->files, "scenarios (YAML)")->required();
-  command->add_option("--ranks", options->ranks, "world size; only where the scenario is elastic")
-      ->type_name("N")
-      ->check(CLI::Range(1u, 131072u));
+  whole_number(*command->add_option("--ranks", options->ranks,
+                                    "world size; only where the scenario is elastic"),
+               1, 131072)
+      .type_name("N");
   command
-      ->add_option("--cluster", options->machine,
+      ->add_option("--machine", options->machine,
                    "profile of `orrery calibrate`; without one this machine is measured first")
-      ->type_name("PROFILE");
-  command
-      ->add_option("--tolerance", options->tolerance,
-                   "exit 1 where the step time is off by more than this share (0.1)")
-      ->type_name("SHARE")
-      ->check(CLI::Range(0.0, 10.0));
+      ->type_name("PROFILE.yaml");
+  number(*command->add_option("--tolerance", options->tolerance,
+                              "exit 1 where the step time is off by more than this share"),
+         0, 10)
+      .type_name("SHARE")
+      ->capture_default_str();
   options->add_json(*command);
   options->add_seed(*command);
   options->add_overrides(*command);
+  add_examples(*command, {"orrery calibrate -o here.yaml",
+                          "orrery compare examples/compare/*.yaml --machine here.yaml"});
   command->callback([options, &chosen] { chosen = [options] { return compare(*options); }; });
 }
 

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/help.hpp"
 #include "core/process.hpp"
 
 namespace orrery::cli {
@@ -11,6 +12,7 @@ void add_doctor(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand(
       "doctor", "what this machine can do, what is missing and why; exit code 4 if anything is");
   command->add_flag("--json", *json, "print one JSON object");
+  add_examples(*command, {"orrery doctor --json"});
   command->callback([json, &chosen] {
     chosen = [json] {
       std::vector<std::string> arguments{"doctor"};

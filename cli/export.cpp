@@ -5,9 +5,10 @@
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
+#include "cli/help.hpp"
 #include "cli/run_options.hpp"
 #include "core/error.hpp"
-#include "policies/world.hpp"
+#include "policies/seam/world.hpp"
 #include "sim/chakra_export.hpp"
 #include "topologies/builder.hpp"
 
@@ -48,6 +49,7 @@ void add_export(CLI::App& app, Action& chosen) {
       ->type_name("PREFIX")
       ->required();
   options->add_overrides(*chakra);
+  add_examples(*chakra, {"orrery export chakra train.yaml -o traces/train"});
   chakra->callback([options, &chosen] { chosen = [options] { return export_step(*options); }; });
 }
 

@@ -6,10 +6,12 @@
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
+#include "cli/help.hpp"
+#include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
-#include "policies/registry.hpp"
-#include "policies/worker.hpp"
+#include "policies/run/registry.hpp"
+#include "policies/run/worker.hpp"
 #include "sim/job_replay.hpp"
 #include "topologies/builder.hpp"
 #include "traces/job_trace.hpp"
@@ -26,12 +28,32 @@ struct Options {
 
 Error usage(const std::string& message) { return {ErrorKind::usage, message}; }
 
+void load_description(const std::string& file, JobReplay& replay) {
+  try {
+    load_yaml_file(file, replay);
+  } catch (const Error& error) {
+    Scenario scenario;
+    const auto is_scenario = [&] {
+      try {
+        load_yaml_file(file, scenario);
+        return true;
+      } catch (const Error&) {
+        return false;
+      }
+    };
+    if (!error.place() || !is_scenario()) throw;
+    throw Error(SourcePlace{.file = file, .line_text = ""},
+                "expected a job trace (CSV), or YAML that names one with the key 'trace', got a "
+                "scenario: those run under orrery simulate and orrery live");
+  }
+}
+
 /// The replay that a YAML file describes, or an empty one of a trace.
 JobReplay described(const std::string& file) {
   JobReplay replay;
   const std::filesystem::path path(file);
   if (path.extension() == ".yaml" || path.extension() == ".yml") {
-    load_yaml_file(file, replay);
+    load_description(file, replay);
     replay.set_trace((path.parent_path() / replay.trace()).string());
   } else {
     replay.set_trace(file);
@@ -110,21 +132,24 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
   command.add_option("FILE", options->file, "job trace (CSV, .gz too), or a YAML file naming one")
       ->type_name("TRACE|FILE.yaml")
       ->required();
-  command.add_option("--nodes", options->nodes, "nodes of the cluster")
-      ->type_name("N")
-      ->check(CLI::Range(1u, 131072u));
-  command.add_option("--gpus-per-node", options->gpus_per_node, "GPUs of each")
-      ->type_name("G")
-      ->check(CLI::Range(1u, 128u));
+  whole_number(*command.add_option("--nodes", options->nodes, "nodes of the cluster"), 1, 131072)
+      .type_name("N");
+  whole_number(*command.add_option("--gpus-per-node", options->gpus_per_node, "GPUs of each"), 1,
+               128)
+      .type_name("G");
   command.add_option("--cluster", options->cluster, "cluster description instead of the two")
       ->type_name("C.yaml");
   command.add_option("--policy", options->policy, "order of the queue: fifo, sjf")->type_name("P");
-  command.add_option("--placement", options->placement, "which GPUs a job gets")
-      ->type_name("count|consolidated")
-      ->check(CLI::IsMember({"count", "consolidated"}));
+  one_of(*command.add_option("--placement", options->placement,
+                             "which GPUs a job gets: any that are free, or those of as few nodes "
+                             "as possible"),
+         {"count", "consolidated"});
   command.add_flag("--json", options->json, "print one JSON object instead of the table");
   command.add_option("--record", options->record, "write the observation and decision log")
       ->type_name("LOG");
+  add_examples(command, {"orrery jobs trace.csv --nodes 16 --gpus-per-node 8 --policy fifo",
+                         "orrery jobs trace.csv.gz --cluster cluster.yaml --policy sjf "
+                         "--placement consolidated"});
 }
 
 }  // namespace

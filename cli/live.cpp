@@ -2,9 +2,11 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/help.hpp"
 #include "cli/operator.hpp"
 #include "cli/rendezvous.hpp"
 #include "cli/run_options.hpp"
+#include "cli/usage.hpp"
 #include "core/process.hpp"
 
 namespace orrery::cli {
@@ -12,7 +14,6 @@ namespace {
 
 struct Options : RunOptions {
   std::uint32_t ranks = 0;  // 0: the scenario's
-  std::string fabric = "grpc";
   std::string from;  // folder
   std::string rendezvous, listen;
   OperatorOptions operation;
@@ -39,7 +40,7 @@ int live(const Options& options) {
   *request.mutable_scenario() = loaded.scenario;
   request.set_record(options.record);
   options.operation.fill(request, false);
-  request.set_fabric(options.fabric);
+  request.set_fabric(request.scenario().live().fabric());
   request.set_resume_from(options.from);
   if (request.rendezvous().rank() != 0) return join(request);
   const auto operated = options.operation.make();
@@ -48,12 +49,16 @@ int live(const Options& options) {
 
 void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
   options->add_file(command);
-  command.add_option("--ranks", options->ranks, "world size; only where the scenario is elastic")
-      ->type_name("N")
-      ->check(CLI::Range(1u, 131072u));
-  command.add_option("--fabric", options->fabric, "data plane")
-      ->type_name("grpc|nccl")
-      ->check(CLI::IsMember({"grpc", "nccl"}));
+  whole_number(*command.add_option("--ranks", options->ranks,
+                                   "world size; only where the scenario is elastic"),
+               1, 131072)
+      .type_name("N");
+  const auto take_fabric = [options](const std::string& fabric) {
+    options->own.push_back("live.fabric=" + fabric);
+  };
+  one_of(*command.add_option_function<std::string>(
+             "--fabric", take_fabric, "data plane; as live.fabric says if this is not given"),
+         {"grpc", "nccl"});
   command
       .add_option("--rendezvous", options->rendezvous,
                   "be one rank of a run that srun or a launcher starts; the processes meet here")
@@ -74,6 +79,11 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
   options->add_seed(command);
   options->add_record(command);
   options->add_overrides(command);
+  add_examples(command, {"orrery live examples/straggler-4-ranks.yaml",
+                         "orrery live train.yaml --mode shadow --record train.log",
+                         "orrery live train.yaml --mode approve --hook ./ask.sh "
+                         "--kill-switch /run/halt",
+                         "srun orrery live train.yaml --rendezvous /shared/meet"});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "cli/machine.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -67,10 +68,25 @@ void take_from_run(RankLinks& links, bool quick) {
 
 }  // namespace
 
-MachineProfile measure_machine(const std::vector<std::uint32_t>& ranks, bool quick) {
-  MachineProfile machine = fit_machine(ask_live(ranks, quick));
-  for (RankLinks& links : *machine.mutable_links()) take_from_run(links, quick);
-  return machine;
+MeasuredMachine measure_machine(const std::vector<std::uint32_t>& ranks, bool quick,
+                                double tolerance) {
+  constexpr int kAttempts = 3;
+  MeasuredMachine best;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const MachineMeasurements measurements = ask_live(ranks, quick);
+    MachineProfile profile = fit_machine(measurements);
+    const double error = product_error(measurements, profile);
+    if (attempt == 0 || error < best.product_error) best = {std::move(profile), error};
+    if (best.product_error <= tolerance) break;
+  }
+  if (best.product_error > tolerance) return best;
+  for (RankLinks& links : *best.profile.mutable_links()) take_from_run(links, quick);
+  return best;
+}
+
+std::string describe_error(const MeasuredMachine& measured) {
+  return fmt::format("the fitted prices of products are off by {:.0f}% on average",
+                     100 * measured.product_error);
 }
 
 void use_machine(RunRequest& request, const MachineProfile& machine) {

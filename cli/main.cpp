@@ -9,10 +9,12 @@
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
+#include "cli/completion.hpp"
+#include "cli/help.hpp"
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
 #include "core/error.hpp"
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 #include "traces/report.hpp"
 
 namespace orrery::cli {
@@ -26,11 +28,13 @@ constexpr const char* kFooter =
 
 void declare(CLI::App& app, Action& chosen) {
   app.set_version_flag("--version", "orrery " + version(), "print the version");
+  app.formatter(help_formatter(help_width()));
+  app.set_help_flag("-h,--help", "print this and exit");
   app.footer(kFooter);
   app.require_subcommand(1);
   add_simulate(app, chosen);
   add_live(app, chosen);
-  add_versus(app, chosen);
+  add_compare_policies(app, chosen);
   add_compare(app, chosen);
   add_calibrate(app, chosen);
   add_replay(app, chosen);
@@ -41,6 +45,8 @@ void declare(CLI::App& app, Action& chosen) {
   add_export(app, chosen);
   add_schema(app, chosen);
   add_doctor(app, chosen);
+  add_help(app, chosen);
+  add_completion(app, chosen);
 }
 
 int fail(int code, const std::string& message) {

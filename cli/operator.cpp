@@ -3,14 +3,17 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <deque>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "core/schema/json.hpp"
@@ -57,7 +60,7 @@ std::string as_json(const ApprovalAsk& question) {
   out["now_s"] = to_seconds(question.now());
   out["what"] = question.text();
   out["why"] = question.why();
-  out["effective_at_step"] = question.record().effective_at_step();
+  out["effective_at_step"] = question.record().at_step();
   return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
@@ -135,26 +138,79 @@ class Terminal : public Console {
   std::string typed_;
 };
 
+/// Whether /bin/sh ends `script` with exit code 0; the others are its arguments. Says nothing.
+bool shell_agrees(const std::string& script, const std::string& argument) {
+  return ChildProcess("/bin/sh", {"-c", "exec >/dev/null 2>&1\n" + script, "sh", argument})
+             .wait().code == 0;
+}
+
+/// The first word of a command; empty where only a shell can tell what it is.
+std::string plain_word(const std::string& command) {
+  const std::size_t begin = command.find_first_not_of(" \t\n");
+  if (begin == std::string::npos) return {};
+  const std::size_t end = std::min(command.find_first_of(" \t\n;|&<>", begin), command.size());
+  const std::string word = command.substr(begin, end - begin);
+  return word.find_first_of("\"'\\$`(){}*?[]~=!#") == std::string::npos ? word : std::string();
+}
+
+/// A hook that cannot run would refuse every decision, and nobody would know why.
+void check_hook(const std::string& hook) {
+  const std::string word = plain_word(hook);
+  if (!word.empty() && !shell_agrees("command -v -- \"$1\"", word)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--hook: expected a command that can be run, got '{}': there is no "
+                            "'{}', or it is not executable", hook, word));
+  }
+  if (!shell_agrees("/bin/sh -n -c \"$1\"", hook)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--hook: expected a shell command, got '{}': /bin/sh cannot read it",
+                            hook));
+  }
+}
+
+/// A switch that nobody can throw is no switch.
+void check_kill_switch(const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code unknown;
+  const fs::path folder = fs::absolute(file).parent_path();
+  if (!fs::is_directory(folder, unknown)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--kill-switch: expected a file in a folder that exists, got '{}': "
+                            "there is no folder '{}'; make it, or correct the name",
+                            file, folder.string()));
+  }
+  if (::access(folder.c_str(), R_OK | X_OK) != 0) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--kill-switch: expected a file in a folder that can be looked into, "
+                            "got '{}': '{}' cannot be read", file, folder.string()));
+  }
+  if (fs::is_directory(file, unknown)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--kill-switch: expected the name of a file, got the folder '{}'",
+                            file));
+  }
+}
+
 }  // namespace
 
 void OperatorOptions::add(CLI::App& command, const std::string& default_on_policy_error) {
   on_policy_error = default_on_policy_error;
-  command.add_option("--mode", mode, "what decisions do: applied, only watched, or asked about")
-      ->type_name("drive|shadow|approve")
-      ->check(CLI::IsMember({"drive", "shadow", "approve"}));
+  one_of(*command.add_option("--mode", mode,
+                             "what decisions do: applied, only watched, or asked about"),
+         {"drive", "shadow", "approve"})
+      .capture_default_str();
   command.add_option("--hook", hook, "approve: exit code 0 is a yes; the decision is its argument")
       ->type_name("COMMAND");
-  command.add_option("--decisions-per-hour", per_hour, "apply at most so many")
-      ->type_name("N")
-      ->check(CLI::Range(1u, 1'000'000u));
+  whole_number(*command.add_option("--decisions-per-hour", per_hour, "apply at most so many"), 1,
+               1'000'000)
+      .type_name("N");
   command.add_option("--kill-switch", kill_switch,
                      "while this file is there nothing is applied; SIGUSR1 does the same for good")
       ->type_name("FILE");
-  command
-      .add_option("--on-policy-error", on_policy_error,
-                  "static: go on without the policies; stop: end the run")
-      ->type_name("static|stop")
-      ->check(CLI::IsMember({"static", "stop"}));
+  one_of(*command.add_option("--on-policy-error", on_policy_error,
+                             "static: go on without the policies; stop: end the run"),
+         {"static", "stop"})
+      .capture_default_str();
 }
 
 void OperatorOptions::fill(RunRequest& request, bool waits) const {
@@ -164,6 +220,8 @@ void OperatorOptions::fill(RunRequest& request, bool waits) const {
   if (mode == "approve" && hook.empty() && isatty(STDIN_FILENO) != 1) {
     throw Error(ErrorKind::usage, "--mode approve needs a terminal to ask at, or --hook COMMAND");
   }
+  if (!hook.empty()) check_hook(hook);
+  if (!kill_switch.empty()) check_kill_switch(kill_switch);
   request.set_mode(mode);
   const bool falls_back = on_policy_error == "static";
   if (mode == "drive" && per_hour == 0 && kill_switch.empty() && !falls_back) return;

@@ -9,7 +9,7 @@
 
 #include <CLI/App.hpp>
 
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 
 namespace orrery::cli {
 

@@ -1,14 +1,13 @@
 // orrery predict: iteration times of published runs, from a table. It needs no engine, so it runs
 // here, one row after the other.
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
+#include "cli/help.hpp"
+#include "cli/output_file.hpp"
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "core/schema/yaml_writer.hpp"
@@ -24,16 +23,6 @@ namespace fs = std::filesystem;
 struct Options {
   std::string cases, out, scenarios, stacks;
 };
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    throw Error(ErrorKind::environment,
-                fmt::format("{}: cannot be written: {}", path, std::strerror(errno)));
-  }
-}
 
 /// Stacks to use instead of the shipped ones of the same name.
 StackCatalog own_stacks(const std::string& path) {
@@ -121,6 +110,7 @@ void add_predict(CLI::App& app, Action& chosen) {
   command->add_option("--stacks", options->stacks,
                       "software stacks to use instead of the shipped ones of the same name")
       ->type_name("STACKS.yaml");
+  add_examples(*command, {"orrery predict runs.csv -o predicted.csv"});
   command->callback([options, &chosen] { chosen = [options] { return predict(*options); }; });
 }
 

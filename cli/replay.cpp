@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/help.hpp"
 #include "core/error.hpp"
-#include "policies/recorder.hpp"
+#include "policies/record/recorder.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -54,6 +55,8 @@ void add_replay(CLI::App& app, Action& chosen) {
                    "change one policy parameter: predictive-rebalance.gain_threshold=0.1")
       ->type_name("POLICY.PARAMETER=VALUE")
       ->allow_extra_args(false);
+  add_examples(*command, {"orrery simulate train.yaml --record train.log",
+                          "orrery replay train.log --set predictive-rebalance.gain_threshold=0.1"});
   command->callback([options, &chosen] { chosen = [options] { return replay(*options); }; });
 }
 

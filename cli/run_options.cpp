@@ -9,9 +9,9 @@
 #include <exception>
 #include <string_view>
 
-#include <CLI/Validators.hpp>
 #include <fmt/format.h>
 
+#include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "traces/report.hpp"
@@ -100,9 +100,10 @@ void RunOptions::add_seed(CLI::App& command) {
   const auto remember = [this](const std::int64_t& seed) {
     own.push_back(fmt::format("run.seed={}", seed));
   };
-  command.add_option_function<std::int64_t>("--seed", remember, "seed instead of the scenario's")
-      ->type_name("N")
-      ->check(CLI::Range(std::int64_t{0}, kLargestSeed));
+  whole_number(*command.add_option_function<std::int64_t>("--seed", remember,
+                                                          "seed instead of the scenario's"),
+               0, kLargestSeed)
+      .type_name("N");
 }
 
 LoadedScenario RunOptions::load() const {
@@ -147,7 +148,7 @@ Report run(const std::string& worker, const RunRequest& request, const SourceMap
 
 int print_report(const Report& report, bool json) {
   for (const std::string& warning : report.warnings()) {
-    fmt::print(stderr, "warning: {}\n", warning);
+    if (json) fmt::print(stderr, "warning: {}\n", warning);  // the summary has them itself
   }
   fmt::print("{}", json ? report_json(report) + "\n" : report_summary(report));
   if (!report.hand_over().policy_failure().empty()) {

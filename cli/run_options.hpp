@@ -8,7 +8,7 @@
 
 #include <CLI/App.hpp>
 
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
 #include "traces/scenario.hpp"

@@ -3,9 +3,11 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/help.hpp"
 #include "cli/machine.hpp"
 #include "cli/operator.hpp"
 #include "cli/run_options.hpp"
+#include "cli/usage.hpp"
 #include "topologies/machine.hpp"
 
 namespace orrery::cli {
@@ -40,17 +42,24 @@ void add_simulate(CLI::App& app, Action& chosen) {
   options->add_file(*command);
   options->add_json(*command);
   options->add_seed(*command);
-  command->add_option("--detail", options->detail, "full: every rank and every iteration")
-      ->type_name("folded|full")
-      ->check(CLI::IsMember({"folded", "full"}));
+  one_of(*command->add_option("--detail", options->detail,
+                              "full: every rank and every iteration; folded: equal ones once"),
+         {"folded", "full"})
+      .capture_default_str();
   command
-      ->add_option("--cluster", options->machine,
+      ->add_option("--machine", options->machine,
                    "profile of `orrery calibrate` in place of the scenario's cluster")
-      ->type_name("PROFILE");
-  command->add_option("--timeline", options->timeline, "write a Perfetto trace")->type_name("OUT");
+      ->type_name("PROFILE.yaml");
+  command
+      ->add_option("--timeline", options->timeline,
+                   "write a Perfetto trace (protobuf) for https://ui.perfetto.dev")
+      ->type_name("OUT.pftrace");
   options->operation.add(*command, "stop");
   options->add_record(*command);
   options->add_overrides(*command);
+  add_examples(*command, {"orrery simulate examples/llama3-70b-512-h100.yaml",
+                          "orrery simulate train.yaml --set cluster.nodes=128 --json",
+                          "orrery simulate train.yaml --detail full --timeline train.pftrace"});
   command->callback([options, &chosen] { chosen = [options] { return simulate(*options); }; });
 }
 

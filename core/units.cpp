@@ -38,6 +38,7 @@ constexpr std::array kUnits = {
     Unit{"kW", Dimension::power, 1e3}, Unit{"MW", Dimension::power, 1e6},
     Unit{"USD", Dimension::money, 1.0},
     Unit{"USD/h", Dimension::money_rate, 1.0 / 3600.0},
+    Unit{"%", Dimension::share, 0.01},
 };
 
 bool shown(std::string_view name) {
@@ -75,12 +76,14 @@ std::string_view example_of(Dimension dimension) {
     case Dimension::power: return "700 W";
     case Dimension::money: return "30000 USD";
     case Dimension::money_rate: return "2.5 USD/h";
+    case Dimension::share: return "30%";
   }
   return "";
 }
 
 std::string format_quantity(double si_value, Dimension dimension) {
   if (dimension == Dimension::none) return fmt::format("{:.3g}", si_value);
+  if (dimension == Dimension::share) return fmt::format("{:.3g}%", 100 * si_value);
   const Unit* best = nullptr;
   for (const Unit& unit : kUnits) {
     if (unit.dimension != dimension || !shown(unit.name)) continue;

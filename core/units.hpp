@@ -44,7 +44,7 @@ using Watts = Quantity<-1, 0, 0, 1, 0>;
 using DollarsPerSecond = Quantity<-1, 0, 0, 0, 1>;
 
 /// The dimensions a configuration value can be written in.
-enum class Dimension { none, time, data, data_rate, flop_rate, power, money, money_rate };
+enum class Dimension { none, time, data, data_rate, flop_rate, power, money, money_rate, share };
 
 /// Value of `text` ("50 ms") in SI base units; nothing if the number or the unit is not of
 /// `dimension`. Bits become bytes; k, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024.

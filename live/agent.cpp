@@ -27,7 +27,7 @@
 #include "live/protocol.hpp"
 #include "live/run_checkpoints.hpp"
 #include "live/trainer.hpp"
-#include "policies/codec.hpp"
+#include "policies/record/encoding.hpp"
 #include "policies/membership/member.hpp"
 
 namespace orrery::live {
@@ -104,6 +104,7 @@ class Agent {
         trainer_(scenario_, text_, *device_),
         training_(assignment.training()),
         member_({rank, start.life()}, first_step(start, assignment)) {
+    hardware_.set_link_rate(scenario_.live().link_rate());
     if (member_.status().applied > 0) trainer_.restore(load_checkpoint(assignment));
     if (!scenario_.live().has_checkpoints()) return;
     writer_.emplace([this] { return FolderStore::make(scenario_.live().checkpoints().folder()); },
@@ -245,6 +246,7 @@ class Agent {
     const std::shared_ptr<JoiningFabric> fresh = make_fabric(epoch);
     change([&] {
       fabric_ = fresh;
+      fabric_->set_link_rate(hardware_.link_rate());
       member_.entered(epoch);
     });
   }
@@ -252,14 +254,13 @@ class Agent {
   std::shared_ptr<JoiningFabric> make_fabric(std::uint64_t epoch) const {
     if (gpu_) return gpu_->make_fabric();
     auto fresh = std::make_shared<GrpcFabric>(address(epoch), secrets_);
-    if (scenario_.live().has_link_rate()) {  // as if each rank had a machine of its own
-      fresh->set_link_rate(scenario_.live().link_rate());
-      fresh->keep_to_streams();
-    }
+    // As if each rank had a machine of its own.
+    if (scenario_.live().has_link_rate()) fresh->keep_to_streams();
     return fresh;
   }
 
   void link(const Task& task) {
+    if (!wait_for_link(task)) return;
     std::vector<std::string> addresses;
     std::shared_ptr<JoiningFabric> fabric;
     bool current = false;
@@ -290,7 +291,7 @@ class Agent {
       if (member_.newest().epoch != task.epoch) return;
       plan = order_.plan();
     }
-    if (plan.has_collectives()) fabric_->use_collectives(decode_rules(plan.collectives()));
+    if (plan.has_collectives()) fabric_->use_collectives(decode(plan.collectives()));
     report(trainer_.run_step(plan));  // before the status that says so; also on a new stream
     shard_ = {.id = {training_, plan.step() + 1, plan.checkpoint()},
               .index = place(task, rank_),
@@ -351,6 +352,7 @@ class Agent {
         return false;
       }
       if (message->has_directive()) hear(message->directive());
+      if (message->has_hardware()) feel(message->hardware());
       if (message->has_stop()) end(message->stop());
     }
     return true;
@@ -416,6 +418,28 @@ class Agent {
     send_status();
   }
 
+  /// The hardware is as the faults say: the pace of computation and of sending, or no link.
+  void feel(const Hardware& said) {
+    std::shared_ptr<JoiningFabric> cut;
+    {
+      const std::scoped_lock lock(mutex_);
+      hardware_ = said;
+      trainer_.set_speed(said.speed());
+      if (fabric_) fabric_->set_link_rate(said.link_rate());
+      if (said.link_down()) cut = fabric_;
+      changed_.notify_all();
+    }
+    if (cut) cut->abort("the link of this rank is down");
+  }
+
+  /// False: the epoch is over before the link is up.
+  bool wait_for_link(const Task& task) {
+    std::unique_lock lock(mutex_);
+    const auto over = [&] { return stop_ || member_.newest().epoch != task.epoch; };
+    changed_.wait(lock, [&] { return over() || !hardware_.link_down(); });
+    return !over();
+  }
+
   void end(const Stop& stop) {
     std::shared_ptr<JoiningFabric> fabric;
     {
@@ -461,6 +485,7 @@ class Agent {
   membership::Member member_;
   MemberDirective order_;  ///< newest
   std::shared_ptr<JoiningFabric> fabric_;  ///< of the epoch entered
+  Hardware hardware_;                      ///< newest
   std::optional<Stop> stop_;
   bool released_ = false;  ///< nothing more is wanted from this rank
   bool abandoned_ = false;  ///< nobody is left who could release it

@@ -66,7 +66,10 @@ void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
   if (dead_.contains(from)) return;
   if (incoming.ended) return note_end(from, events);
   if (!incoming.message) return;  // it may come back; if not, its process or its silence tells
-  if (incoming.message->has_hello()) sent_.erase(rank);
+  if (incoming.message->has_hello()) {
+    sent_.erase(rank);
+    told_.erase(rank);
+  }
   if (incoming.message->has_failed()) {
     const Failed& failed = incoming.message->failed();
     throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
@@ -175,6 +178,7 @@ void Crew::remember() {
 void Crew::send_directives() {
   remember();
   for (const std::uint32_t rank : coordinator_.peers()) {
+    send_hardware(rank);
     const auto directive = coordinator_.directive(rank);
     if (!directive) continue;
     const auto newest = std::tuple(directive->to, directive->epoch, directive->number);
@@ -189,6 +193,17 @@ void Crew::send_directives() {
     if (directive->work) *wire.mutable_plan() = plans_[rank];
     agents_.send(rank, message);
   }
+}
+
+void Crew::send_hardware(std::uint32_t rank) {
+  const auto found = hardware_.find(rank);
+  if (found == hardware_.end()) return;
+  std::string said = found->second.SerializeAsString();
+  if (const auto told = told_.find(rank); told != told_.end() && told->second == said) return;
+  told_[rank] = std::move(said);
+  ControllerMessage message;
+  *message.mutable_hardware() = found->second;
+  agents_.send(rank, message);
 }
 
 void Crew::replace(std::uint32_t rank) {

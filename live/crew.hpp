@@ -50,6 +50,9 @@ class Crew {
   std::vector<std::uint32_t> members() const;
   /// Lets the members work on the next step; `plan` gives each rank its own. Only while ready().
   void work(const std::function<StepPlan(std::uint32_t rank)>& plan);
+  /// What the rank's processes are told of their hardware with the next directives, and every later
+  /// one of them.
+  void set_hardware(std::uint32_t rank, const Hardware& hardware) { hardware_[rank] = hardware; }
   /// See Coordinator.
   void propose(std::uint64_t number);
 
@@ -58,6 +61,8 @@ class Crew {
   void replace(std::uint32_t rank);
   /// To the process of that rank.
   void signal(std::uint32_t rank, int number) { agents_.signal(rank, number); }
+  /// Members that have said nothing for that long.
+  std::vector<std::uint32_t> silent(Nanos span) const { return coordinator_.silent(span, now()); }
   /// Whether the newest process of that rank is there.
   bool running(std::uint32_t rank) const { return agents_.running(rank); }
 
@@ -77,6 +82,7 @@ class Crew {
   void hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events);
   void note_end(const Seat& seat, std::vector<CrewEvent>& events);
   void remember();
+  void send_hardware(std::uint32_t rank);
   void start_replacements();
   Nanos now() const { return since(born_); }
 
@@ -93,6 +99,8 @@ class Crew {
   std::map<std::uint32_t, StepPlan> plans_;      ///< of the step under way
   /// Newest directive sent: seat, epoch, number.
   std::map<std::uint32_t, std::tuple<Seat, std::uint64_t, std::uint64_t>> sent_;
+  std::map<std::uint32_t, Hardware> hardware_;
+  std::map<std::uint32_t, std::string> told_;    ///< hardware, as it was sent
   std::set<Seat> dead_;                          ///< what else comes from them is too late
   std::set<std::uint32_t> wanted_;               ///< ranks to be replaced
   std::map<std::uint32_t, int> attempts_;        ///< replacements started since it last joined

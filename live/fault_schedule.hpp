@@ -1,6 +1,6 @@
-// Which of a scenario's faults strike now: kills and stops are carried out by the backend, which
-// asks at every step and in between; slow ranks follow from the plan of the step and are only
-// counted here. One thread. Instants are the policy clock's.
+// A scenario's faults (FaultScript) on the processes of a live run: which ranks are struck now, by
+// signals that the backend sends, and how each rank's hardware stands, which its process is told
+// and follows by its pace. Rank r stands on GPU r. One thread. Instants are the policy clock's.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,12 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/ids.hpp"
-#include "traces/scenario.pb.h"
+#include "live/control.pb.h"
+#include "traces/fault_script.hpp"
 
 namespace orrery::live {
 
@@ -23,15 +25,17 @@ class FaultSchedule {
     bool stop = false;  ///< it stands still; else it is killed
   };
 
-  /// `scenario` outlives this. What was to strike at a step before `first` struck an earlier run.
-  FaultSchedule(const Scenario& scenario, std::uint32_t ranks, Step first = 0)
-      : scenario_(scenario), ranks_(ranks), first_(first) {}
+  /// Both outlive this. What was to strike at a step before `first` struck an earlier run.
+  FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
+                Step first = 0);
 
-  /// Faults that come into effect; a strike waits for a rank that is away, or struck and not yet
-  /// noticed, until it is back.
+  /// Strikes that come into effect, those of one trigger together; one waits for a rank that is
+  /// away, or struck and not yet noticed, until it is back.
   std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members);
-  /// The first instant after `now` at which a fault is due; kNever: none.
-  Nanos next_instant(Nanos now) const;
+  /// The first instant after `now` at which something changes; kNever: none.
+  Nanos next_instant(Nanos now) const { return script_.next_instant(now).value_or(kNever); }
+  /// As far as faults tell; a link without a fault is as fast as live.link_rate lets it.
+  Hardware hardware(std::uint32_t rank, Step step, Nanos now) const;
   /// The rank is lost: when it was struck, if it was.
   std::optional<Nanos> noticed(std::uint32_t rank);
   bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
@@ -41,10 +45,17 @@ class FaultSchedule {
   std::size_t injected() const { return injected_.size(); }
 
  private:
-  const Scenario& scenario_;
+  void take_up(std::uint32_t fault);
+
+  const Cluster& cluster_;
+  FaultScript script_;
   const std::uint32_t ranks_;
   const Step first_;
+  const double link_rate_;  ///< of a link without a fault; 0: as fast as it goes
+  Moment seen_ = kBeforeTheRun;
+  std::vector<Strike> waiting_;
   std::set<int> injected_;
+  std::set<std::pair<int, std::uint32_t>> restored_;
   std::map<std::uint32_t, Nanos> struck_;  ///< ranks whose end has not been noticed yet
 };
 

@@ -35,9 +35,8 @@ class GrpcFabric : public JoiningFabric {
   void connect(const std::vector<std::string>& addresses);
   /// The same, as rank `rank` of as many as there are addresses. Links that come before it wait.
   void connect(std::uint32_t rank, const std::vector<std::string>& addresses) override;
-  /// From now on this rank sends at most so many bytes a second, as if its NIC were that slow:
-  /// each piece waits until the ones before it would have left. 0: as fast as it goes.
-  void set_link_rate(double bytes_per_second);
+  /// Each piece waits until the ones before it would have left.
+  void set_link_rate(double bytes_per_second) override;
 
   std::uint32_t rank() const override;
   std::uint32_t ranks() const override;

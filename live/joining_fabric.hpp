@@ -16,6 +16,9 @@ class JoiningFabric : public Fabric {
   /// Joins as rank `rank` of as many as there are addresses, which are the ranks'. Throws
   /// FabricBroken.
   virtual void connect(std::uint32_t rank, const std::vector<std::string>& addresses) = 0;
+  /// From now on this rank sends at most so many bytes a second, as if its NIC were that slow; 0:
+  /// as fast as it goes. From any thread. What cannot be slowed is not asked to (requirements.hpp).
+  virtual void set_link_rate(double bytes_per_second) = 0;
 };
 
 }  // namespace orrery::live

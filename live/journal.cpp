@@ -128,6 +128,10 @@ void Journal::take(const JournalRecord& record, std::size_t at) {
       past_.seen.push_back(record.seen().observation());
       for (const JournalLoss& loss : record.seen().losses()) take(loss, at);
       return;
+    case JournalRecord::kRead:
+      if (past_.seen.empty()) refuse("reads before anything was seen", at);
+      past_.read[past_.seen.size() - 1] = record.read();
+      return;
     case JournalRecord::kCommit:
       if (record.commit().step() != next_step(past_)) refuse("leaves a step out", at);
       past_.core.committed = record.commit().step() + 1;

@@ -24,6 +24,7 @@ struct Past {
   std::set<membership::Seat> joined;  ///< members of any epoch
   std::optional<Nanos> started;
   std::vector<ObservationRecord> seen;
+  std::map<std::size_t, JournalRead> read;  ///< with that observation
   std::optional<Resumption> resumed;   ///< none: the run began with step 0
   std::vector<JournalCommit> commits;  ///< of all steps from the first on
   std::vector<JournalLoss> losses;     ///< by index

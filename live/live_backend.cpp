@@ -15,7 +15,9 @@
 #include "live/plan_codecs.hpp"
 #include "live/requirements.hpp"
 #include "live/text.hpp"
-#include "policies/codec.hpp"
+#include "policies/record/encoding.hpp"
+#include "policies/seam/fabric_rules.hpp"
+#include "traces/model.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery::live {
@@ -23,6 +25,7 @@ namespace {
 
 constexpr JobId kJob{0};
 constexpr std::chrono::milliseconds kWatch{50};  // how often processes are looked at
+constexpr Nanos kRestBand = 4;  // rest ends in a step that takes a quarter longer than the last
 
 std::uint32_t micro_batches_of(const Job& job) {
   return job.global_batch() / std::max(job.micro_batch(), 1u);
@@ -52,12 +55,13 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       supervision_(supervision),
       journal_(supervision.start().folder() + "/journal", scenario_hash(scenario_)),
       reader_(cluster),
+      gate_(world_, capabilities(), *this, true),
       ledger_(micro_batches_of(scenario_.job())),
       statistics_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
       wire_(scenario_.job().model()),
       checkpoints_(request_, text_, past()),
-      faults_(scenario_, ranks_, checkpoints_.first_step()),
+      faults_(scenario_, cluster, ranks_, checkpoints_.first_step()),
       step_(checkpoints_.first_step()),
       reports_(ranks_),
       cpu_at_start_(ranks_, -1),
@@ -72,16 +76,11 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
 LiveBackend::~LiveBackend() = default;
 
 Capabilities LiveBackend::capabilities() const {
-  return {.signals = kJobs | kSteps | kDevices | kLinks | kRanks | kCollectives | kMembership,
-          .actions = action_bit(Action{SetCollectiveTable{}}.index()) |
-                     (on_gpus() ? 0 : action_bit(Action{SetCodec{}}.index())) |
-                     action_bit(Action{ShiftMicrobatches{}}.index()) |
-                     action_bit(Action{Recover{}}.index()) |
-                     action_bit(Action{WakeMe{}}.index())};
+  return {.actions = Kinds<Action>::all(), .settings = Kinds<Setting>::all()};
 }
 
 void LiveBackend::begin(const Needs& needs) {
-  tick_period_ = needs.tick_period;
+  needs_ = needs;
   checkpoints_.open();
   Assignment assignment;
   *assignment.mutable_scenario() = scenario_;
@@ -103,39 +102,39 @@ Nanos LiveBackend::now() const {
 // ---- observations -------------------------------------------------------------------------
 
 JobSpec LiveBackend::job_spec() const {
-  const Job& job = scenario_.job();
-  const std::uint32_t total = micro_batches_of(job);
-  return {
-      .id = kJob,
-      .name = scenario_.name(),
-      .pool = "",
-      .submit = 0,
-      .gpus = ranks_,
-      .duration = 0,
-      .tensor = 1,
-      .pipeline = 1,
-      .data = ranks_,
-      .micro_batches = total,
-      .max_micro_batches = static_cast<std::uint32_t>(std::floor(job.max_share() * total / ranks_)),
-      .steps = scenario_.run().steps(),
-      .nominal_micro_batch_time = job.pace().micro_batch()};
+  const Job& said = scenario_.job();
+  const std::uint32_t total = micro_batches_of(said);
+  JobSpec spec;
+  spec.id = kJob;
+  spec.name = scenario_.name();
+  spec.gpus = ranks_;
+  spec.layout.data = ranks_;
+  spec.least_gpus = 1;
+  spec.most_gpus = ranks_;
+  spec.micro_batches = total;
+  spec.max_micro_batches =
+      static_cast<std::uint32_t>(std::floor(said.max_share() * total / ranks_));
+  spec.steps = scenario_.run().steps();
+  spec.nominal_micro_batch_time = said.pace().micro_batch();
+  spec.can = settable(scenario_);
+  spec.settings = {loss_response(scenario_, needs_, request_.mode() != "shadow")};
+  if (checkpoints_.kept()) {
+    spec.settings.push_back(
+        CheckpointPlan{scenario_.live().checkpoints().every(), Tier::local_disk});
+  }
+  return spec;
 }
 
 Observation LiveBackend::observe(std::vector<Event> events) {
   events_ = std::move(events);
-  const Nanos instant = now();
-  telemetry_.take(instant);
-  Observation seen = {.now = instant,
-          .epoch = {crew_->epoch()},
-          .sequence = sequence_++,
-          .events = events_,
-          .devices = telemetry_.devices(),
-          .links = telemetry_.links(),
-          .ranks = telemetry_.ranks(),
-          .collectives = telemetry_.collectives(),
-          .cluster = cluster_,
-          .state = world_.state(),
-          .jobs = world_.jobs()};
+  samples_.begin();
+  Observation seen = {.now = now(),
+                      .sequence = sequence_++,
+                      .events = events_,
+                      .cluster = cluster_,
+                      .state = world_.state(),
+                      .jobs = world_.jobs(),
+                      .samples = samples_};
   JournalRecord record;
   encode(seen, *record.mutable_seen()->mutable_observation());
   for (JournalLoss& loss : failures_.take_changed()) {
@@ -146,11 +145,12 @@ Observation LiveBackend::observe(std::vector<Event> events) {
 }
 
 Observation LiveBackend::submit() {
-  JobSubmitted submitted{.job = job_spec(), .placed = {}};
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) submitted.placed.push_back({rank});
-  world_.apply(submitted);
+  const JobSpec spec = job_spec();
+  happen(JobSubmitted{spec});
+  happen(JobStarted{.job = kJob, .epoch = {1}, .from = checkpoints_.first_step(),
+                    .where = {GpuRuns::range({0}, ranks_), spec.layout}});
   stage_ = Stage::waiting_for_start;
-  return observe({submitted});
+  return observe(std::exchange(arriving_, {}));
 }
 
 std::optional<Observation> LiveBackend::next() {
@@ -166,7 +166,7 @@ std::optional<Observation> LiveBackend::next() {
 void LiveBackend::start_training() {
   stage_ = Stage::training;
   start_ = Clock::now();
-  next_tick_ = tick_period_ > 0 ? tick_period_ : kNever;
+  next_tick_ = needs_.tick > 0 ? needs_.tick : kNever;
   JournalRecord record;
   record.set_started(start_.time_since_epoch() / std::chrono::nanoseconds(1));
   write_down(record);
@@ -181,12 +181,13 @@ std::optional<Observation> LiveBackend::finish() {
   gather_parameters();
   check_cores(busy_cores());
   happen(JobDone{kJob});
+  gate_.job_gone(kJob, now());
   return observe(std::exchange(arriving_, {}));
 }
 
 Clock::time_point LiveBackend::next_instant() const {
   Nanos at = std::min(next_tick_, now() + kWatch / std::chrono::nanoseconds(1));
-  if (!wakes_.empty()) at = std::min(at, *wakes_.begin());
+  at = std::min(at, gate_.next_wake());
   at = std::min(at, faults_.next_instant(now()));
   return start_ + std::chrono::nanoseconds(at);
 }
@@ -199,14 +200,23 @@ void LiveBackend::wait_for_something() {
   if (stage_ == Stage::training && complete()) stage_ = Stage::over;
   propose();
   go_on();
+  set_hardware();
   crew_->send_directives();
   if (stage_ != Stage::training) return;
   if (under_way_) inject_faults();
   const Nanos instant = now();
-  bool due = instant >= next_tick_;
-  while (instant >= next_tick_) next_tick_ += tick_period_;
-  for (; !wakes_.empty() && *wakes_.begin() <= instant; wakes_.erase(wakes_.begin())) due = true;
-  if (due) happen(Tick{});
+  tell_suspected();
+  if (waits_in_vain()) return give_up();
+  // Nobody is asked while all stand still.
+  const bool ticks = instant >= next_tick_ && under_way_ && !resting(instant);
+  while (instant >= next_tick_) next_tick_ += needs_.tick;
+  if (gate_.wake_due(instant) || ticks) happen(Tick{});
+}
+
+/// The policies asked not to be asked, and the step under way is none that lasts. Every step that
+/// is done is shown to them in any case.
+bool LiveBackend::resting(Nanos instant) const {
+  return at_rest_ && took_ > 0 && instant - began_at_ <= took_ + took_ / kRestBand;
 }
 
 void LiveBackend::take_in(const Incoming& incoming) {
@@ -236,14 +246,14 @@ void LiveBackend::take_in(const Incoming& incoming) {
   }
 }
 
-void LiveBackend::happen(const Event& event) {
-  world_.apply(event);
-  arriving_.push_back(event);
-}
-
 void LiveBackend::note_checkpoints() {
-  constexpr auto kTier = static_cast<std::uint32_t>(CheckpointTier::local_disk);
-  for (const Step step : checkpoints_.durable()) happen(CheckpointDone{kJob, step, kTier});
+  for (const RunCheckpoints::Durable& done : checkpoints_.durable()) {
+    const auto since = saving_.find(done.step);
+    happen(SaveDone{.job = kJob, .step = done.step, .tier = Tier::local_disk, .stalled = 0,
+                    .took = since == saving_.end() ? 0 : now() - since->second,
+                    .durable = done.whole});
+    if (since != saving_.end()) saving_.erase(since);
+  }
 }
 
 /// Every step is done, and what follows from the last one, too.
@@ -252,6 +262,50 @@ bool LiveBackend::complete() {
   if (!checkpoints_.at_rest()) return false;
   // The ranks exchange what a sharded update has changed: a loss still takes a new epoch.
   return scenario_.job().layout().shard() != "optimizer" || crew_->settled();
+}
+
+// ---- telemetry ------------------------------------------------------------------------------
+
+/// Numbered as the job numbers its ranks; only of those that it counts on.
+class LiveBackend::ReadSamples::Source : public Samples {
+ public:
+  Source(const Telemetry& telemetry, const LiveBackend& of) : telemetry_(telemetry), of_(of) {}
+  RankSummary summary(JobId id, std::uint32_t latest) override {
+    return summarize(ranks(id), latest, slowest_);
+  }
+  std::span<const RankSample> ranks(JobId id) override {
+    ranks_.clear();
+    for (RankSample sample : telemetry_.ranks()) {
+      const auto rank = id == kJob ? of_.rank_in(sample.rank.value) : std::nullopt;
+      if (!rank) continue;
+      sample.rank = *rank;
+      ranks_.push_back(sample);
+    }
+    return ranks_;
+  }
+  std::span<const DeviceSample> devices(JobId) override { return telemetry_.devices(); }
+  std::span<const LinkSample> links(JobId) override { return telemetry_.links(); }
+  std::span<const CollectiveSample> collectives(JobId) override {
+    return telemetry_.collectives();
+  }
+
+ private:
+  const Telemetry& telemetry_;
+  const LiveBackend& of_;
+  std::vector<RankSample> ranks_, slowest_;
+};
+
+void LiveBackend::ReadSamples::begin() {
+  clear();
+  taken_ = false;
+}
+
+void LiveBackend::ReadSamples::fetch(const SamplesRead& wish) {
+  if (!std::exchange(taken_, true)) source_.take(of_.now());
+  Source source(source_, of_);
+  SamplesRead& read = *noted_.add_read();
+  read = read_samples(source, wish);
+  add(read);
 }
 
 // ---- steps --------------------------------------------------------------------------------
@@ -273,57 +327,66 @@ void LiveBackend::take_in(const membership::Committed& committed) {
   }
   const Nanos before = statistics_.elapsed();
   statistics_.commit(reports, instant);
-  telemetry_.step_done(reports, instant);
+  telemetry_.step_done(step_, sizeof(float) * parameter_count(scenario_.job().model()), reports,
+                       instant);
   ledger_.committed(step_);
   // In whole numbers they travel in no code, and in twice the bytes.
   if (!scenario_.live().reproducible()) {
-    wire_.exchanged(world_.jobs()[kJob.value].codecs,
+    wire_.exchanged(job().now.get<CodecRules>(),
                     static_cast<std::uint32_t>(crew_->members().size()));
   }
   write_down_commit(reports, committed.epoch, instant);
   failures_.resumed(instant);
-  const StepDone done{.job = kJob, .step = step_, .duration = instant - before};
-  happen(done);
-  checkpoints_.committed();
+  const bool undisturbed = !std::exchange(disturbed_, false);
+  took_ = instant - (undisturbed ? before : began_at_);
+  happen(StepsDone{.job = kJob, .last = step_, .count = 1, .duration = took_});
   under_way_ = false;
   ++step_;
-  for (const Decision& decision : std::exchange(deferred_, {})) carry_out(decision);
+  if (checkpoints_.planned() > 0) saving_[step_] = instant;
+  checkpoints_.committed();
+  gate_.step_ended(kJob, instant);
   if (complete()) stage_ = Stage::over;
   notify_progress();
 }
 
-double LiveBackend::speed_of(std::uint32_t rank) const {
-  return speed_at_step(scenario_, rank, step_);
+/// How the ranks' hardware stands now; they are told with the next directives.
+void LiveBackend::set_hardware() {
+  const Nanos instant = now();
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    crew_->set_hardware(rank, faults_.hardware(rank, step_, instant));
+  }
 }
 
 /// Begins the next step once the ranks are ready for it and the policy has seen what has happened.
 void LiveBackend::go_on() {
   if (stage_ != Stage::training || under_way_ || !crew_->ready() || !arriving_.empty()) return;
-  if (step_ == scenario_.run().steps()) return;
+  if (step_ == scenario_.run().steps() || job().phase != JobPhase::running) return;
   const std::vector<std::uint32_t> members = crew_->members();
-  const JobInfo& job = world_.jobs()[kJob.value];
+  const bool ours = std::all_of(members.begin(), members.end(), [this](std::uint32_t seat) {
+    return works(seat) && !to_leave(seat);
+  });
+  if (!ours) return;  // somebody has joined whom the job does not count on yet, or is leaving
   StepPlan plan;
   plan.set_step(step_);
   plan.set_epoch(crew_->epoch());
   plan.set_checkpoint(checkpoints_.plan(step_, members));
-  *plan.mutable_collectives() = encode_rules(kJob, job.collectives);
+  encode(job().now.get<CollectiveTable>(), *plan.mutable_collectives());
   std::uint64_t first = 0;
-  for (const std::uint32_t rank : members) {
+  for (const std::uint32_t seat : members) {
     Share& share = *plan.add_shares();
     share.set_first(first);
-    share.set_count(job.per_replica[rank]);
+    share.set_count(job().shares()[job().layout.replica_of(*rank_in(seat))]);
     first += share.count();
   }
-  ensure(first == job.spec.micro_batches, "the members do every micro-batch of the step");
-  set_codecs(job.codecs, plan);
+  ensure(first == job().spec.micro_batches, "the members do every micro-batch of the step");
+  set_codecs(job().now.get<CodecRules>(), plan);
   under_way_ = true;
-  crew_->work([&](std::uint32_t rank) {
-    plan.set_speed(speed_of(rank));
-    return plan;
-  });
+  set_hardware();
+  crew_->work([&](std::uint32_t) { return plan; });
   const Nanos instant = now();
+  began_at_ = instant;
   failures_.working(instant);
-  for (const std::uint32_t rank : members) failures_.replaced(rank, instant);
+  for (const std::uint32_t seat : members) failures_.replaced(seat, instant);
   inject_faults();
 }
 
@@ -341,31 +404,15 @@ void LiveBackend::inject_faults() {
 
 // ---- losses -------------------------------------------------------------------------------
 
-void LiveBackend::take_in(const RankDied& died) {
-  const std::uint32_t rank = died.death.rank;
-  if (stage_ != Stage::training) return;
-  if (!died.was_member || world_.jobs()[kJob.value].ranks[rank] != Health::ok) {
-    // A replacement that never joined, or one whose loss an earlier controller had told.
-    if (!undecided_.contains(rank) && !left_out_.contains(rank)) crew_->replace(rank);
-    return;
-  }
-  const Nanos noticed = now();
-  failures_.lost(rank, faults_.noticed(rank).value_or(noticed), noticed, died.death.cause);
-  checkpoints_.lost(rank);
-  happen(RankLost{.job = kJob, .rank = {rank}});
-  if (!can_go_on(world_.jobs()[kJob.value])) return give_up();
-  undecided_.insert(rank);
-}
-
 void LiveBackend::take_in(const membership::Revoked&) {
   under_way_ = false;
-  for (const Decision& decision : std::exchange(deferred_, {})) {
-    answer(decision.number, Outcome::rejected, "membership has changed");
-  }
+  disturbed_ = true;
+  gate_.membership_changed(kJob);
 }
 
 void LiveBackend::take_in(const membership::Agreed&) {
   failures_.known(now());
+  if (stage_ == Stage::training) tell_losses();
 }
 
 /// What was done of the step is thrown away: all have said what they had done before they left
@@ -374,19 +421,17 @@ void LiveBackend::take_in(const membership::Formed& formed) {
   ledger_.discarded(step_);
   reports_.assign(ranks_, std::nullopt);
   if (stage_ != Stage::training) return;
-  std::set<std::uint32_t> there;
-  for (const membership::Seat& member : formed.members) {
-    there.insert(member.rank);
-    if (world_.jobs()[kJob.value].ranks[member.rank] == Health::ok) continue;
-    left_out_.erase(member.rank);
-    happen(RankBack{.job = kJob, .rank = {member.rank}});
-  }
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {  // of an earlier controller's members
-    if (there.contains(rank) || world_.jobs()[kJob.value].ranks[rank] != Health::ok) continue;
-    crew_->signal(rank, SIGKILL);
-    take_in(RankDied{.death = {.rank = rank, .cause = "has not come back to the new controller"},
+  std::vector<std::uint32_t> there;
+  for (const membership::Seat& member : formed.members) there.push_back(member.rank);
+  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {  // of an earlier controller's members
+    if (std::find(there.begin(), there.end(), seat) != there.end() || !works(seat)) continue;
+    if (to_leave(seat)) continue;
+    crew_->signal(seat, SIGKILL);
+    take_in(RankDied{.death = {.rank = seat, .cause = "has not come back to the new controller"},
                      .was_member = true});
   }
+  tell_losses();
+  come_true(there);
 }
 
 void LiveBackend::take_in(const membership::Stuck&) {
@@ -396,14 +441,13 @@ void LiveBackend::take_in(const membership::Stuck&) {
 /// Nobody is left who could go on.
 void LiveBackend::give_up() {
   ledger_.discarded(step_);
-  for (auto& [number, decisions] : std::exchange(proposed_, {})) {
+  tell_losses();
+  for (const auto& [number, decisions] : std::exchange(proposed_, {})) {
     for (const Decision& decision : decisions) {
-      answer(decision.number, Outcome::rejected, "the run has ended");
+      happen(Decided{decision.id, Outcome::rejected, "the run has ended"});
     }
   }
-  for (const Decision& decision : std::exchange(unproposed_, {})) {
-    answer(decision.number, Outcome::rejected, "the run has ended");
-  }
+  gate_.close("the run has ended");
   stage_ = Stage::over;
 }
 
@@ -473,7 +517,7 @@ void LiveBackend::fill(Report& report) {
   std::vector<double> speeds;
   const Step last = step_ > 0 ? step_ - 1 : 0;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    speeds.push_back(speed_at_step(scenario_, rank, last));
+    speeds.push_back(faults_.hardware(rank, last, statistics_.elapsed()).speed());
   }
   const Job& job = scenario_.job();
   report.set_ideal_step_time_s(

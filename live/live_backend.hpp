@@ -1,8 +1,10 @@
 // Real processes behind the seam: one controller (this), one agent a rank. Every step is planned,
-// sent, reported by all ranks and committed; a policy's shift is put to all ranks and holds from
-// the next plan on. A rank that dies costs the step under way, which the others do again. So does
-// the controller: another one shows the policies once more what they have seen, and goes on. Called
-// by the thread that runs drive(). The policy clock starts with the first step.
+// sent, reported by all ranks and committed; what policies set for all ranks is put to them first
+// and holds from the next plan on. A process has a seat, the number of its GPU; the job's rank
+// r is whoever sits on the r-th GPU on which the job stands. A rank that dies costs the step under
+// way, which the others do again. So does the controller: another one shows the policies once more
+// what they have seen, and goes on. Called by the thread that runs drive(). The policy clock starts
+// with the first step.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "live/crew.hpp"
@@ -24,16 +27,17 @@
 #include "live/supervision.hpp"
 #include "live/telemetry.hpp"
 #include "live/wire_count.hpp"
-#include "policies/codec.hpp"
-#include "policies/worker.hpp"
+#include "policies/record/encoding.hpp"
+#include "policies/run/worker.hpp"
+#include "policies/seam/gate.hpp"
 
 namespace orrery::live {
 
-class LiveBackend : public RunBackend {
+class LiveBackend : public RunBackend, private Carrier {
  public:
   /// `request.scenario` is resolved. Starts nothing yet. Throws bad_input for what live mode
   /// cannot run (another model than the built-in one, a layout other than data parallel, faults
-  /// at times or on links), environment for a fabric that this machine does not have.
+  /// of switches), environment for a fabric that this machine does not have.
   /// `supervision` outlives this.
   LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress,
               Supervision& supervision);
@@ -43,11 +47,27 @@ class LiveBackend : public RunBackend {
   const Cluster& cluster() const override { return cluster_; }
   void begin(const Needs& needs) override;
   std::optional<Observation> next() override;
-  void apply(std::span<const Decision> decisions, bool at_rest) override;
+  void apply(const DecisionList& decisions) override;
   void fill(Report& report) override;
   bool halted(bool now) override;
 
  private:
+  /// Telemetry as the policies read it, noted for the journal; ranks by their number in the job.
+  class ReadSamples : public SamplesBook {
+   public:
+    ReadSamples(Telemetry& source, LiveBackend& of) : source_(source), of_(of) {}
+    void begin();
+    JournalRead take() { return std::exchange(noted_, {}); }
+
+   private:
+    class Source;
+    void fetch(const SamplesRead& wish) override;
+    Telemetry& source_;
+    LiveBackend& of_;
+    JournalRead noted_;
+    bool taken_ = false;
+  };
+
   enum class Stage : std::uint8_t { idle, waiting_for_start, training, over, ended };
 
   Nanos now() const;
@@ -58,7 +78,6 @@ class LiveBackend : public RunBackend {
   std::optional<Observation> finish();
   void wait_for_something();
   Clock::time_point next_instant() const;
-  void happen(const Event& event);
   void note_checkpoints();
   bool complete();
   void take_in(const Incoming& incoming);
@@ -75,7 +94,7 @@ class LiveBackend : public RunBackend {
   bool on_gpus() const { return request_.fabric() == "nccl"; }
   void inject_faults();
   void give_up();
-  double speed_of(std::uint32_t rank) const;
+  void set_hardware();
   void notify_progress();
   void check_cores(double cores) const;
   double busy_cores() const;
@@ -86,19 +105,28 @@ class LiveBackend : public RunBackend {
   bool replaying() const { return replayed_ < past().seen.size(); }
   void restore();
   Observation replay(const ObservationRecord& record);
-  void replay_decisions(std::span<const Decision> decisions);
-  void settle(const DecisionOutcome& outcome);
+  void replay_decisions(const DecisionList& decisions);
   void resume();
   void write_down(const JournalRecord& record);
   void write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch, Nanos at);
 
-  void answer(std::uint64_t decision, Outcome status, std::string reason);
-  bool acceptable(const Decision& decision);
-  void decide(const Decision& decision);
-  void take_up(const Decision& decision);
-  void decide_recovery(std::uint64_t number, const Recover& recover);
+  // What policies decide, and where the job stands: see live_seats.cpp.
+  std::string refusal(const Decision& decision) const override;
+  bool step_open(JobId) const override { return under_way_; }
+  void happen(Event event) override;
+  void carry_out(const Decision& decision) override;
+  void assign(const Assign& assign);
   void propose();
-  void carry_out(const Decision& decision);
+  void tell_losses();
+  void tell_suspected();
+  void come_true(const std::vector<std::uint32_t>& members);
+  bool works(std::uint32_t seat) const;
+  bool wanted(std::uint32_t seat) const;
+  bool to_leave(std::uint32_t seat) const;
+  const JobInfo& job() const { return world_.jobs()[JobId{0}]; }
+  std::optional<RankId> rank_in(std::uint32_t seat) const;
+  bool resting(Nanos instant) const;
+  bool waits_in_vain() const;
 
   const RunRequest request_;
   const Scenario& scenario_;
@@ -110,6 +138,7 @@ class LiveBackend : public RunBackend {
   Journal journal_;
   ObservationReader reader_;  ///< of observations that an earlier controller made
   World& world_ = reader_.world();
+  DecisionGate gate_;
   Ledger ledger_;
   RunStatistics statistics_;
   Telemetry telemetry_;
@@ -121,28 +150,33 @@ class LiveBackend : public RunBackend {
 
   Stage stage_ = Stage::idle;
   Clock::time_point start_;
-  Nanos tick_period_ = 0, next_tick_ = kNever;
-  std::set<Nanos> wakes_;
+  Needs needs_;
+  Nanos next_tick_ = kNever;
+  bool at_rest_ = false;  ///< the policies' last word
   std::uint64_t sequence_ = 0;
   std::vector<Event> events_, arriving_;  ///< of the observation; for the next one
-  std::vector<Decision> unproposed_;      ///< to be put to the ranks
-  std::map<std::uint64_t, std::vector<Decision>> proposed_;  ///< by proposal
+  ReadSamples samples_{telemetry_, *this};
+  SamplesBook replayed_samples_;
+  std::map<std::uint64_t, std::vector<Decision>> proposed_;  ///< to the ranks, by proposal
   std::uint64_t proposals_ = 0;
-  std::vector<Decision> deferred_;        ///< all hold them; carried out after the step under way
 
   Step step_;  ///< under way, or next to be planned
   bool under_way_ = false;
-  std::vector<std::optional<StepReport>> reports_;  ///< of the step under way, by rank
-  std::set<std::uint32_t> undecided_;  ///< lost, and no policy has said what to do about it yet
-  std::set<std::uint32_t> left_out_;   ///< lost, and not to be replaced
+  Nanos began_at_ = 0;      ///< the step under way, in the present epoch
+  Nanos took_ = 0;          ///< the newest step; 0: none yet
+  bool disturbed_ = false;  ///< the membership has changed since the last commit
+  std::vector<std::optional<StepReport>> reports_;  ///< of the step under way, by seat
+  std::vector<std::uint32_t> untold_;  ///< seats whose loss the policies have not been told of
+  std::vector<RankId> suspected_;      ///< as told
+  std::map<Step, Nanos> saving_;       ///< since when, by the step that goes on from it
+  Nanos held_since_ = kNever;
   std::vector<Nanos> cpu_at_start_, cpu_now_, cpu_before_;  ///< before: of earlier processes
   std::map<std::uint32_t, std::uint32_t> heard_lives_;  ///< by rank, of the newest hello
   /// By rank: life, epoch and step of the newest report; it may come twice.
   std::map<std::uint32_t, std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> reported_;
   std::size_t replayed_ = 0;  ///< observations of an earlier controller that were shown again
   bool in_replay_ = false;    ///< the newest observation was one of them
-  std::map<std::uint64_t, Decision> open_;  ///< of the replay: without an outcome
-  std::set<std::uint32_t> to_replace_;      ///< of the replay
+  std::map<DecisionId, Decision> open_;  ///< of the replay: without an outcome
   std::size_t done_seen_ = 0;               ///< of the replay: steps whose end was seen
   std::optional<bool> halted_;              ///< newest answer
   bool journal_failed_ = false;

@@ -67,46 +67,31 @@ void LiveBackend::restore() {
 Observation LiveBackend::replay(const ObservationRecord& record) {
   in_replay_ = true;
   sequence_ = record.sequence() + 1;
-  const Observation seen = reader_.read(record);
+  replayed_samples_.clear();
+  const auto read = past().read.find(replayed_ - 1);
+  if (read != past().read.end()) {
+    for (const SamplesRead& each : read->second.read()) replayed_samples_.add(each);
+  }
+  const Observation seen = reader_.read(record, replayed_samples_);
   for (const Event& event : seen.events) {
-    if (std::holds_alternative<StepDone>(event)) ++done_seen_;
+    if (std::holds_alternative<StepsDone>(event)) ++done_seen_;
     if (std::holds_alternative<JobDone>(event)) stage_ = Stage::ended;
-    if (const auto* lost = std::get_if<RankLost>(&event)) {
-      undecided_.insert(lost->rank.value);
-    }
-    if (const auto* back = std::get_if<RankBack>(&event)) {
-      to_replace_.erase(back->rank.value);
-      left_out_.erase(back->rank.value);
-    }
-    if (const auto* outcome = std::get_if<DecisionOutcome>(&event)) settle(*outcome);
+    if (std::holds_alternative<JobHeld>(event)) held_since_ = seen.now;
+    if (std::holds_alternative<JobStarted>(event)) held_since_ = kNever;
+    if (const auto* suspected = std::get_if<RanksSuspected>(&event)) suspected_ = suspected->ranks;
+    if (const auto* outcome = std::get_if<Decided>(&event)) open_.erase(outcome->decision);
   }
   return seen;
 }
 
-/// What a policy has decided about lost ranks; where it has decided nothing, they are replaced.
-void LiveBackend::replay_decisions(std::span<const Decision> decisions) {
-  for (const Decision& decision : decisions) {
+/// What they decide once more has been decided, and told, by an earlier controller's time; only
+/// what had no outcome yet is taken up.
+void LiveBackend::replay_decisions(const DecisionList& decisions) {
+  for (const Decision& decision : decisions.items()) {
     world_.announce(decision);
-    open_[decision.number] = decision;
-    if (const auto* recover = std::get_if<Recover>(&decision.what)) {
-      for (const RankId rank : recover->exclude) undecided_.erase(rank.value);
-    }
-    if (const auto* wake = std::get_if<WakeMe>(&decision.what)) wakes_.insert(wake->at);
+    open_[decision.id] = decision;
   }
-  for (const std::uint32_t rank : std::exchange(undecided_, {})) to_replace_.insert(rank);
-}
-
-void LiveBackend::settle(const DecisionOutcome& outcome) {
-  const auto decision = open_.extract(outcome.decision);
-  if (decision.empty()) return;
-  const auto* recover = std::get_if<Recover>(&decision.mapped().what);
-  if (!recover) return;
-  const bool shrunk = recover->how == Recovery::shrink && outcome.status == Outcome::applied;
-  const JobInfo& job = world_.jobs()[kJob.value];
-  for (const RankId rank : recover->exclude) {
-    if (job.ranks[rank.value] == Health::ok) continue;
-    (shrunk ? left_out_ : to_replace_).insert(rank.value);
-  }
+  for (const Nanos at : decisions.wakes()) gate_.wake(at);
 }
 
 void LiveBackend::resume() {
@@ -116,26 +101,26 @@ void LiveBackend::resume() {
     return;
   }
   stage_ = Stage::training;
-  next_tick_ = tick_period_ > 0 ? (now() / tick_period_ + 1) * tick_period_ : kNever;
+  next_tick_ = needs_.tick > 0 ? (now() / needs_.tick + 1) * needs_.tick : kNever;
+  const CheckpointPlan& plan = job().now.get<CheckpointPlan>();
+  if (checkpoints_.kept()) checkpoints_.set_every(plan.every_steps);
   const std::vector<JournalCommit>& commits = past().commits;
   for (std::size_t i = done_seen_; i < commits.size(); ++i) {
     const Nanos before = i > 0 ? commits[i - 1].at() : 0;
-    happen(StepDone{.job = kJob, .step = commits[i].step(), .duration = commits[i].at() - before});
+    happen(StepsDone{.job = kJob, .last = commits[i].step(), .count = 1,
+                     .duration = commits[i].at() - before});
+    gate_.step_ended(kJob, now());
   }
-  for (const auto& [number, decision] : std::exchange(open_, {})) {
-    if (const auto* recover = std::get_if<Recover>(&decision.what)) {
-      for (const RankId rank : recover->exclude) undecided_.insert(rank.value);
-    }
-    take_up(decision);
+  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
+    if (wanted(seat) && !crew_->running(seat)) crew_->replace(seat);
+    if (to_leave(seat) && works(seat)) crew_->signal(seat, SIGKILL);
   }
-  to_replace_.merge(std::exchange(undecided_, {}));
-  for (const std::uint32_t rank : std::exchange(to_replace_, {})) {
-    if (!crew_->running(rank)) crew_->replace(rank);
-  }
+  std::vector<Decision> unanswered;
+  for (auto& [id, decision] : std::exchange(open_, {})) unanswered.push_back(std::move(decision));
+  gate_.resume(unanswered, now());
   for (const JournalStrike& strike : past().strikes) {
     if (faults_.unnoticed(strike.rank())) crew_->signal(strike.rank(), SIGKILL);
   }
-  if (!can_go_on(world_.jobs()[kJob.value])) return give_up();
   happen(Tick{});  // a wake may have been missed
 }
 

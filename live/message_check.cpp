@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "policies/compression/gradient_codec.hpp"
+#include "policies/seam/gradient_codec.hpp"
 #include "traces/collective.hpp"
 
 namespace orrery::live {
@@ -16,9 +16,6 @@ constexpr std::size_t kMostAddressBytes = 512;
 constexpr std::size_t kHashBytes = 64;
 constexpr std::uint64_t kMostMicroBatches = 1'000'000'000;
 constexpr double kMostSpeed = 1e6;
-constexpr auto kLastKind = static_cast<std::uint32_t>(CollectiveKind::send_receive);
-constexpr auto kLastAlgorithm =
-    static_cast<std::uint32_t>(CollectiveAlgorithm::halving_doubling);
 
 bool sane(std::initializer_list<double> amounts) {
   return std::all_of(amounts.begin(), amounts.end(),
@@ -36,7 +33,7 @@ bool fits(const StepReport& report) {
                report.gradient_variance()}) &&
          std::all_of(report.ops().begin(), report.ops().end(), [](const OpDone& op) {
            return OpPhase_IsValid(op.phase()) && op.duration() >= 0 && sane({op.bytes()}) &&
-                  op.algorithm() <= kLastAlgorithm;
+                  CollectiveAlgorithmRecord_IsValid(static_cast<int>(op.algorithm()));
          });
 }
 
@@ -84,14 +81,15 @@ bool holds(const MemberDirective& said, std::uint32_t rank) {
 }
 
 bool possible(const CodecRuleRecord& record) {
-  if (record.codec() > static_cast<std::uint32_t>(Codec::power_sgd)) return false;
+  if (!CodecNameRecord_IsValid(record.codec())) return false;
   return record.bucket_class() < kBucketClasses && std::isfinite(record.parameter()) &&
          objection_to({.codec = static_cast<Codec>(record.codec()),
                        .parameter = record.parameter()}).empty();
 }
 
 bool exists(const CollectiveRuleRecord& rule) {
-  return rule.kind() <= kLastKind && rule.algorithm() <= kLastAlgorithm;
+  return CollectiveKindRecord_IsValid(rule.kind()) &&
+         CollectiveAlgorithmRecord_IsValid(rule.algorithm());
 }
 
 const char* fault_of(const StepPlan& plan, const MemberDirective& said) {
@@ -104,9 +102,12 @@ const char* fault_of(const StepPlan& plan, const MemberDirective& said) {
   if (!codes) return "a plan in codes that there are not";
   const auto& rules = plan.collectives().rules();
   const bool collectives = std::all_of(rules.begin(), rules.end(), exists);
-  if (!collectives) return "a plan with collectives that there are not";
-  const bool paced = std::isfinite(plan.speed()) && plan.speed() > 0 && plan.speed() <= kMostSpeed;
-  return paced ? nullptr : "a plan without a speed";
+  return collectives ? nullptr : "a plan with collectives that there are not";
+}
+
+bool possible(const Hardware& hardware) {
+  return sane({hardware.speed(), hardware.link_rate()}) && hardware.speed() > 0 &&
+         hardware.speed() <= kMostSpeed;
 }
 
 const char* fault_of(const MemberDirective& said, std::uint32_t rank, std::uint32_t ranks) {
@@ -149,6 +150,8 @@ const char* fault_of(const ControllerMessage& message, std::uint32_t rank, std::
     case ControllerMessage::kAssignment: return nullptr;
     case ControllerMessage::kStop: return nullptr;
     case ControllerMessage::kDirective: return fault_of(message.directive(), rank, ranks);
+    case ControllerMessage::kHardware:
+      return possible(message.hardware()) ? nullptr : "hardware that there cannot be";
   }
   return "a message of no kind";
 }

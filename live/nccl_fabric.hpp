@@ -37,6 +37,8 @@ class NcclFabric : public JoiningFabric {
   /// Joins as rank `rank` of as many as there are addresses; returns when all have joined.
   void connect(std::uint32_t rank, const std::vector<std::string>& addresses) override;
 
+  void set_link_rate(double) override {}
+
   std::uint32_t rank() const override { return rank_; }
   std::uint32_t ranks() const override { return ranks_; }
   void all_reduce(std::span<float> values) override;

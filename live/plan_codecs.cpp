@@ -1,33 +1,22 @@
 #include "live/plan_codecs.hpp"
 
 #include <algorithm>
+#include <utility>
 
-#include "core/error.hpp"
+#include "policies/record/encoding.hpp"
 
 namespace orrery::live {
 
-void set_codecs(std::span<const CodecRule> rules, StepPlan& plan) {
-  plan.clear_codecs();
-  for (const CodecRule& rule : rules) {
-    CodecRuleRecord& record = *plan.add_codecs();
-    record.set_bucket_class(rule.bucket_class);
-    record.set_codec(static_cast<std::uint32_t>(rule.codec));
-    record.set_parameter(rule.parameter);
-    record.set_error_feedback(rule.error_feedback);
-  }
+void set_codecs(const CodecRules& rules, StepPlan& plan) {
+  CodecRulesRecord record;
+  encode(rules, record);
+  *plan.mutable_codecs() = std::move(*record.mutable_rules());
 }
 
-std::vector<CodecRule> codecs_of(const StepPlan& plan) {
-  std::vector<CodecRule> rules;
-  for (const CodecRuleRecord& record : plan.codecs()) {
-    ensure(record.codec() <= static_cast<std::uint32_t>(Codec::power_sgd),
-           "a plan names codes that there are");
-    rules.push_back({.bucket_class = record.bucket_class(),
-                     .codec = static_cast<Codec>(record.codec()),
-                     .parameter = record.parameter(),
-                     .error_feedback = record.error_feedback()});
-  }
-  return rules;
+CodecRules codecs_of(const StepPlan& plan) {
+  CodecRulesRecord record;
+  *record.mutable_rules() = plan.codecs();
+  return decode(record);
 }
 
 bool lossy(std::span<const CodecRule> rules) {

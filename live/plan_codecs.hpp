@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "live/control.pb.h"
-#include "policies/compression/gradient_codec.hpp"
+#include "policies/seam/job.hpp"
 
 namespace orrery::live {
 
-void set_codecs(std::span<const CodecRule> rules, StepPlan& plan);
-/// Throws an internal Error for a code that is none.
-std::vector<CodecRule> codecs_of(const StepPlan& plan);
+void set_codecs(const CodecRules& rules, StepPlan& plan);
+/// Throws bad_input for a code that is none.
+CodecRules codecs_of(const StepPlan& plan);
 
 /// Some bucket's sum is not that of its gradients, bit for bit.
 bool lossy(std::span<const CodecRule> rules);

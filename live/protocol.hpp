@@ -6,9 +6,9 @@
 
 namespace orrery::live {
 
-inline constexpr std::uint32_t kProtocol = 4;
+inline constexpr std::uint32_t kProtocol = 5;
 
-/// A scenario with a hundred thousand faults has 4 MiB; nothing else comes near.
+/// A scenario with two hundred thousand faults has 8 MiB; nothing else comes near.
 inline constexpr int kMostControlBytes = 16 << 20;
 
 }  // namespace orrery::live

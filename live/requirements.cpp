@@ -1,6 +1,8 @@
 #include "live/requirements.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -9,6 +11,7 @@
 #include "live/nccl_fabric.hpp"
 #include "live/plan_codecs.hpp"
 #include "policies/compression/fixed_codec.hpp"
+#include "traces/fault_script.hpp"
 
 namespace orrery::live {
 namespace {
@@ -17,14 +20,34 @@ void require(bool condition, const char* message) {
   if (!condition) throw Error(ErrorKind::bad_input, message);
 }
 
-void check_fault(const Fault& fault, int index) {
-  const char* problem = nullptr;
-  if (fault.has_at_time() && !fault.kill() && !fault.stop()) problem = "at_time (use at_step)";
-  if (fault.has_link_slow()) problem = "link_slow";
-  if (fault.link_down()) problem = "link_down";
-  if (!problem) return;
-  throw Error(ErrorKind::bad_input,
-              fmt::format("faults[{}]: live mode cannot inject {}", index, problem));
+/// Whether it takes ranks' processes away.
+bool ends_ranks(const Fault& fault) {
+  return fault.kill() || fault.stop() || (fault.down() && part_kind(fault) <= PartKind::node);
+}
+
+bool on_links(const Fault& fault) {
+  return fault.has_link_slow() || fault.has_link_down() || part_kind(fault) == PartKind::nic;
+}
+
+void check_fault(const Fault& fault, int index, const std::string& fabric) {
+  const auto refuse = [&](int number, const std::string& why) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("faults[{}].{}: {}", index,
+                            Fault::descriptor()->FindFieldByNumber(number)->name(), why));
+  };
+  const std::optional<PartKind> part = part_kind(fault);
+  if (part && *part > PartKind::nic) {
+    refuse(fault.target_case(), fmt::format("live mode injects faults into ranks, GPUs, nodes and "
+                                            "NICs; it has no {} of its own", name_of(*part)));
+  }
+  if (on_links(fault) && fabric == "nccl") {
+    refuse(fault.kind_case(), "NCCL's traffic cannot be slowed or cut: use --fabric grpc");
+  }
+  const bool cut = fault.has_link_down() || (fault.has_down() && part == PartKind::nic);
+  if (cut && !fault.has_until_time() && !fault.has_for_()) {
+    refuse(fault.kind_case(), "the job stands still until the link is up again: give until_time, "
+                              "or with at_time 'for'");
+  }
 }
 
 /// A run whose bits do not depend on the ranks, and codes that lose some: not both. Nothing of a
@@ -64,14 +87,10 @@ void check_request(const RunRequest& request) {
   require(job.layout().shard_group() == 0,
           "job.layout.shard_group: live mode shards among all ranks (shard_group: 0)");
   const auto& faults = request.scenario().faults();
-  const bool kills = std::any_of(faults.begin(), faults.end(), [](const Fault& fault) {
-    return fault.kill() || fault.stop();
-  });
+  const bool kills = std::any_of(faults.begin(), faults.end(), ends_ranks);
   require(!kills || !request.has_rendezvous(),
           "faults: with --rendezvous the ranks are other engines' processes: kill them there");
-  for (int i = 0; i < request.scenario().faults_size(); ++i) {
-    check_fault(request.scenario().faults(i), i);
-  }
+  for (int i = 0; i < faults.size(); ++i) check_fault(faults[i], i, request.fabric());
   check_codes(request);
   if (request.fabric() == "nccl") {
     require(shard != "optimizer",

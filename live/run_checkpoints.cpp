@@ -49,7 +49,8 @@ RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, cons
     : request_(request),
       settings_(request.scenario().live().checkpoints()),
       training_(training_name(request.scenario(), text)),
-      total_(parameters_of(request.scenario())) {
+      total_(parameters_of(request.scenario())),
+      every_(request.scenario().live().has_checkpoints() ? settings_.every() : 0) {
   if (past.resumed) {
     resumed_ = CheckpointId{training_, past.resumed->step(), past.resumed->attempt()};
   } else if (!request.resume_from().empty()) {
@@ -65,7 +66,7 @@ void RunCheckpoints::take_over(const Past& past) {
   }
   for (const ObservationRecord& seen : past.seen) {
     for (const EventRecord& event : seen.events()) {
-      if (event.has_checkpoint_done()) told_.insert(event.checkpoint_done().step());
+      if (event.save_done().durable()) told_.insert(event.save_done().step());
     }
   }
   written_ = told_.size();
@@ -113,7 +114,8 @@ void RunCheckpoints::open() {
 
 std::uint64_t RunCheckpoints::plan(Step step, std::vector<std::uint32_t> members) {
   planned_.reset();
-  if (!keeper_ || (step + 1) % settings_.every() != 0) return 0;
+  const bool due = asked_ || (every_ > 0 && (step + 1) % every_ == 0);
+  if (!keeper_ || !due) return 0;
   planned_ = step + 1;
   members_ = std::move(members);
   return keeper_->next_attempt();
@@ -121,6 +123,7 @@ std::uint64_t RunCheckpoints::plan(Step step, std::vector<std::uint32_t> members
 
 void RunCheckpoints::committed() {
   if (!planned_) return;
+  asked_ = false;
   writers_ = std::move(members_);
   keeper_->begin(*std::exchange(planned_, {}), static_cast<std::uint32_t>(writers_.size()));
 }
@@ -142,23 +145,24 @@ void RunCheckpoints::lost(std::uint32_t rank) {
 
 bool RunCheckpoints::at_rest() { return !keeper_ || keeper_->at_rest(); }
 
-std::vector<Step> RunCheckpoints::durable() {
-  std::vector<Step> steps;
-  if (!keeper_) return steps;
+std::vector<RunCheckpoints::Durable> RunCheckpoints::durable() {
+  std::vector<Durable> done;
+  if (!keeper_) return done;
   for (const CheckpointKeeper::Outcome& outcome : keeper_->take()) {
     if (outcome.failure.empty()) size_ = outcome.size;
     if (told_.contains(outcome.step)) continue;  // and may have been removed since
     if (outcome.failure.empty()) {
       ++written_;
-      steps.push_back(outcome.step);
+      done.push_back({outcome.step});
       continue;
     }
     ++failed_;
+    done.push_back({outcome.step, false});
     if (warnings_.size() >= kMostWarnings) continue;
     warnings_.push_back(fmt::format("the checkpoint of step {} failed: {}", outcome.step,
                                     outcome.failure));
   }
-  return steps;
+  return done;
 }
 
 void RunCheckpoints::fill(Report& report) const {

@@ -37,6 +37,11 @@ class RunCheckpoints {
   /// Makes the folder. Throws an environment Error if it cannot be written to.
   void open();
 
+  /// From the next planned step on; 0: none by itself.
+  void set_every(std::uint64_t steps) { every_ = steps; }
+  /// One after the next planned step, whatever the plan.
+  void ask() { asked_ = true; }
+  bool kept() const { return keeper_ != nullptr; }
   /// The attempt that the plan of `step` for these ranks carries; 0: that step ends without a
   /// checkpoint.
   std::uint64_t plan(Step step, std::vector<std::uint32_t> members);
@@ -48,8 +53,12 @@ class RunCheckpoints {
   void lost(std::uint32_t rank);
   /// Nothing is being written.
   bool at_rest();
-  /// Steps whose checkpoints have become durable since the last call.
-  std::vector<Step> durable();
+  /// Checkpoints that have become durable, or failed, since the last call.
+  struct Durable {
+    Step step = 0;
+    bool whole = true;  ///< else it failed
+  };
+  std::vector<Durable> durable();
 
   void fill(Report& report) const;
 
@@ -61,6 +70,8 @@ class RunCheckpoints {
   const Checkpoints& settings_;
   const std::string training_;
   const std::uint64_t total_;  ///< parameters
+  std::uint64_t every_;  ///< steps; 0: none by itself
+  bool asked_ = false;
   std::optional<CheckpointId> resumed_;
   std::unique_ptr<CheckpointKeeper> keeper_;  ///< if checkpoints are to be written
   std::optional<Step> planned_;  ///< the checkpoint that follows the step under way

@@ -24,7 +24,7 @@
 #include "live/rendezvous.hpp"
 #include "live/run_folder.hpp"
 #include "live/secrets.hpp"
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 
 namespace orrery::live {
 namespace {

@@ -37,9 +37,9 @@ void Telemetry::progress(std::uint32_t rank, const ProgressSample& sample, Nanos
   source.fresh = true;
 }
 
-void Telemetry::step_done(std::span<const StepReport> reports, Nanos now) {
+void Telemetry::step_done(Step step, double bytes, std::span<const StepReport> reports,
+                          Nanos now) {
   const Nanos slowest = slowest_compute(reports);
-  double bytes = 0;
   auto algorithm = CollectiveAlgorithm::automatic;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
     const StepReport& report = reports[rank];
@@ -52,17 +52,20 @@ void Telemetry::step_done(std::span<const StepReport> reports, Nanos now) {
     source.variance.reset();
     if (report.has_gradient_variance()) source.variance = report.gradient_variance();
     for (const OpDone& op : report.ops()) {
-      bytes = std::max(bytes, op.bytes());
       if (op.phase() == GRADIENT) algorithm = static_cast<CollectiveAlgorithm>(op.algorithm());
     }
   }
-  if (reports.size() == 1) return;
+  if (std::count_if(reports.begin(), reports.end(),
+                    [](const StepReport& each) { return each.ops_size() > 0; }) < 2) {
+    return;
+  }
   arriving_.push_back({.job = {},
+                       .step = step,
                        .kind = CollectiveKind::all_reduce,
                        .algorithm = algorithm,
                        .bytes = bytes,
                        .ranks = static_cast<std::uint32_t>(reports.size()),
-                       .duration = to_seconds(exchange_time(reports))});
+                       .exposed = to_seconds(exchange_time(reports))});
 }
 
 void Telemetry::take(Nanos now) {

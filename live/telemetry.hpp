@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "live/control.pb.h"
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 
 namespace orrery::live {
 
@@ -19,7 +19,8 @@ class Telemetry {
 
   void progress(std::uint32_t rank, const ProgressSample& sample, Nanos now);
   /// All ranks' reports of a committed step, by rank.
-  void step_done(std::span<const StepReport> reports, Nanos now);
+  /// `bytes`: of the gradients in fp32.
+  void step_done(Step step, double bytes, std::span<const StepReport> reports, Nanos now);
 
   /// Makes the spans below hold what has come since the last call.
   void take(Nanos now);

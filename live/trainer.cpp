@@ -96,16 +96,48 @@ void Trainer::resume() {
   interrupted_ = false;
 }
 
-void Trainer::wait_until(Clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  if (interrupting_.wait_until(lock, deadline, [this] { return interrupted_; })) throw Stopped{};
+void Trainer::set_speed(double speed) {
+  const std::scoped_lock lock(mutex_);
+  const auto now = Clock::now();
+  const auto passed = std::chrono::duration<double, std::nano>(now - paced_at_);
+  paced_ += passed.count() * speed_;
+  paced_at_ = now;
+  speed_ = speed;
+  interrupting_.notify_all();
 }
 
-void Trainer::begin_micro_batch(Clock::time_point start, Clock::time_point deadline) {
+/// Deadlines count from the step's start, so that one late wake-up does not delay the rest.
+void Trainer::begin_pace(Clock::time_point start) {
+  const std::scoped_lock lock(mutex_);
+  paced_at_ = start;
+  paced_ = paced_until_ = 0;
+}
+
+/// Of the micro-batch under way, at the present speed. Under the lock.
+Clock::time_point Trainer::deadline() const {
+  return paced_at_ + std::chrono::nanoseconds(static_cast<Nanos>((paced_until_ - paced_) / speed_));
+}
+
+/// From `start` until the newest micro-batch's deadline.
+Nanos Trainer::paced_for(Clock::time_point start) {
+  const std::scoped_lock lock(mutex_);
+  return (deadline() - start) / std::chrono::nanoseconds(1);
+}
+
+void Trainer::wait_for_pace() {
+  std::unique_lock lock(mutex_);
+  for (auto until = deadline(); Clock::now() < until; until = deadline()) {
+    interrupting_.wait_until(lock, until, [&] { return interrupted_ || deadline() != until; });
+    if (interrupted_) break;
+  }
+  if (interrupted_) throw Stopped{};
+}
+
+void Trainer::begin_micro_batch(double until) {
   const std::scoped_lock lock(mutex_);
   computing_ = true;
-  micro_batch_start_ = start;
-  micro_batch_deadline_ = deadline;
+  micro_batch_start_ = Clock::now();
+  paced_until_ = until;
 }
 
 void Trainer::end_micro_batch() {
@@ -131,7 +163,7 @@ ProgressSample Trainer::snapshot() {
   if (fabric_) sample.set_round_trip(to_nanos(fabric_->round_trip()));
   if (!computing_) return sample;
   const Nanos spent = since(micro_batch_start_);
-  const Nanos planned = (micro_batch_deadline_ - micro_batch_start_) / std::chrono::nanoseconds(1);
+  const Nanos planned = (deadline() - micro_batch_start_) / std::chrono::nanoseconds(1);
   const double part = static_cast<double>(spent) / static_cast<double>(std::max<Nanos>(planned, 1));
   sample.set_micro_batches_done(sample.micro_batches_done() + std::min(part, 0.999));
   sample.set_busy(sample.busy() + spent);
@@ -148,27 +180,24 @@ double Trainer::micro_batch(Step step, std::uint64_t id) {
 
 double Trainer::compute(const StepPlan& plan, const Share& share, Marks& marks,
                         StepReport& report) {
-  // Deadlines count from the step's start, so that one late wake-up does not delay the rest.
-  const double cost = static_cast<double>(scenario_.job().pace().micro_batch()) / plan.speed();
-  const auto deadline = [&](std::uint32_t done) {
-    return marks.start + std::chrono::nanoseconds(static_cast<Nanos>(cost * done));
-  };
+  const auto cost = static_cast<double>(scenario_.job().pace().micro_batch());
+  begin_pace(marks.start);
   double loss = 0;
   for (std::uint32_t i = 0; i < share.count(); ++i) {
     const Nanos start = marks.now();
-    begin_micro_batch(Clock::now(), deadline(i + 1));
+    begin_micro_batch(cost * (i + 1));
     const Nanos cpu_before = thread_cpu();
     if (sum_) device_.zero_gradient();
     loss += micro_batch(plan.step(), share.first() + i);
     if (sum_) sum_->add(device_.gradient());
     report.set_work(report.work() + thread_cpu() - cpu_before);
-    if (i + 1 == share.count()) start_exchange(plan, deadline(i + 1), cost);
-    wait_until(deadline(i + 1));
+    if (i + 1 == share.count()) start_exchange(plan);
+    wait_for_pace();
     end_micro_batch();
     add_op(report, COMPUTE, share.first() + i, start, marks.now(), 0);
   }
   report.set_compute(marks.now());
-  check_pace(report, static_cast<Nanos>(cost * share.count()));
+  check_pace(report, paced_for(marks.start));
   return loss;
 }
 
@@ -184,13 +213,19 @@ void Trainer::check_pace(const StepReport& report, Nanos allowed) {
 }
 
 /// The gradient is whole before its pace is over: codes are sent as the backward pass, two thirds
-/// of a micro-batch of this cost, would have released them.
-void Trainer::start_exchange(const StepPlan& plan, Clock::time_point deadline, double cost) {
+/// of a micro-batch, would have released them.
+void Trainer::start_exchange(const StepPlan& plan) {
   if (sum_ || !lossy(codecs_) || !scenario_.job().overlap()) return;
-  const auto backward = std::chrono::nanoseconds(static_cast<Nanos>(cost * 2 / 3));
-  const auto begin = std::max(Clock::now(), deadline - backward);
+  const auto cost = static_cast<double>(scenario_.job().pace().micro_batch());
+  Clock::time_point begin, end;
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto backward = std::chrono::nanoseconds(static_cast<Nanos>(cost / speed_ * 2 / 3));
+    end = deadline();
+    begin = std::max(Clock::now(), end - backward);
+  }
   exchange_.start(*fabric_, {plan.step(), plan.epoch(), codecs_}, device_.gradient(), begin,
-                  std::max(begin, deadline));
+                  std::max(begin, end));
   beside_ = true;
 }
 

@@ -1,7 +1,7 @@
 // The step loop of one rank: micro-batches on a device, paced; the gradient exchange, beside the
 // last micro-batch's backward pass where the plan has codes for it; and, once the step is final,
 // the update. Emits one StepReport with its operations per step, whatever the
-// device. One thread calls it, but snapshot() and interrupt() may be called by any.
+// device. One thread calls it, but snapshot(), set_speed() and interrupt() may be called by any.
 #pragma once
 
 #include <condition_variable>
@@ -33,6 +33,8 @@ class Trainer {
 
   /// The fabric of the steps to come.
   void use(std::shared_ptr<Fabric> fabric);
+  /// From now on micro-batches are paced at this speed, the one under way too; 1 is nominal.
+  void set_speed(double speed);
   /// Computes this rank's share of `plan` and exchanges gradients; nothing is updated yet. Throws
   /// FabricBroken, Stopped, and an environment Error when the work alone took longer than the pace
   /// allows.
@@ -64,11 +66,14 @@ class Trainer {
   struct Marks;    // instants of the step under way
   struct Sending;  // counts what the step sends
   double compute(const StepPlan& plan, const Share& share, Marks& marks, StepReport& report);
-  void start_exchange(const StepPlan& plan, Clock::time_point deadline, double cost);
+  void start_exchange(const StepPlan& plan);
   void exchange(const StepPlan& plan);
   double micro_batch(Step step, std::uint64_t id);
-  void wait_until(Clock::time_point deadline);
-  void begin_micro_batch(Clock::time_point start, Clock::time_point deadline);
+  void begin_pace(Clock::time_point start);
+  Clock::time_point deadline() const;
+  Nanos paced_for(Clock::time_point start);
+  void wait_for_pace();
+  void begin_micro_batch(double until);
   void end_micro_batch();
   void check_pace(const StepReport& report, Nanos allowed);
 
@@ -95,7 +100,11 @@ class Trainer {
   std::optional<std::uint64_t> sent_from_;  ///< the fabric's count as the step under way began
   bool computing_ = false;
   const Clock::time_point born_ = Clock::now();
-  Clock::time_point micro_batch_start_, micro_batch_deadline_;
+  Clock::time_point micro_batch_start_;
+  // Paced work of the step, in nanoseconds at nominal speed: `paced_` of it had passed at
+  // `paced_at_`, and it goes on at `speed_`; the micro-batch under way ends at `paced_until_`.
+  Clock::time_point paced_at_;
+  double paced_ = 0, paced_until_ = 0, speed_ = 1;
 };
 
 }  // namespace orrery::live

@@ -43,7 +43,7 @@ std::uint32_t done_by(const SimulatedStep& step, std::size_t replica) {
 }  // namespace
 
 void Accounts::discard(const SimulatedStep& step) {
-  for (std::size_t replica = 0; replica < graph_.data(); ++replica) {
+  for (std::size_t replica = 0; replica < step.plan.class_of.size(); ++replica) {
     recomputed_ += done_by(step, replica);
   }
 }

@@ -29,6 +29,7 @@ class Accounts {
 
   /// A step that was cut short and will be done again: so are the micro-batches it had done.
   void discard(const SimulatedStep& step);
+  void discard(std::uint64_t micro_batches) { recomputed_ += micro_batches; }
 
   std::uint64_t steps() const { return steps_; }
   /// `elapsed`: first start to last commit. `fault_free`: seconds of a step without any fault.

@@ -8,6 +8,8 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "sim/collectives.hpp"
@@ -31,5 +33,51 @@ BindingLinks binding_links(const std::vector<std::vector<LinkLoad>>& flows,
                            std::uint32_t link_count,
                            const std::function<double(LinkId)>& bandwidth,
                            const std::set<std::uint32_t>& pinned);
+
+/// The same for flows that are, but for a few, the same each time: those are known beforehand, and
+/// what a call costs is the links of what differs, not of all.
+class KnownFlows {
+ public:
+  using Loads = std::vector<LinkLoad>;
+  /// `flows` outlive this. `bandwidth`: of links that nothing has happened to.
+  KnownFlows(std::vector<const Loads*> flows, std::uint32_t link_count,
+             const std::function<double(LinkId)>& bandwidth);
+
+  /// A flow that carries some of what a known one does, or something else.
+  struct Part {
+    static constexpr std::uint32_t kOfNone = ~0u;
+    std::uint32_t flow = 0;          ///< its number
+    std::uint32_t known = kOfNone;   ///< the known one whose links these are a part of
+    const Loads* links = nullptr;
+  };
+  struct Request {
+    std::uint32_t flows = 0;               ///< numbers in use
+    std::vector<std::uint32_t> rest;       ///< by known flow, ascending: the number of what is left
+    std::vector<Part> parts;
+    std::vector<std::uint32_t> changed;    ///< links whose bandwidth is another now
+    const std::function<double(LinkId)>& bandwidth;
+    const std::set<std::uint32_t>& pinned;
+  };
+  /// As binding_links() of all of them.
+  BindingLinks bind(const Request& request) const;
+
+ private:
+  /// (flow, how often it counts), by flow.
+  using Constraint = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+  struct Alike {
+    Constraint constraint;
+    double bandwidth;
+    std::vector<std::uint32_t> links;  ///< ascending
+  };
+  std::vector<std::uint32_t> touched_by(const Request& request, std::vector<bool>& is) const;
+  Constraint constraint_of(std::uint32_t link, const std::vector<std::uint32_t>& rest,
+                           std::span<const std::pair<LinkLoad, const Part*>> parts) const;
+
+  std::vector<const Loads*> flows_;
+  std::uint32_t link_count_;
+  std::vector<std::uint32_t> first_;  ///< by link: its first entry in crossings_
+  Constraint crossings_;              ///< by link, then by known flow
+  std::vector<Alike> alike_;          ///< links that the same flows cross as often, equally fast
+};
 
 }  // namespace orrery

@@ -53,20 +53,27 @@ double memory_share(std::string_view name, const CostProfile& profile) {
 double bytes_left(std::string_view name, const CostProfile& profile) {
   const bool fused =
       name == "norm" || name == "activation" || name == "rotary" || name == "residual";
+  if (name == "adam") return profile.update_bytes;
+  if (name.starts_with("loss")) return profile.loss_bytes;
   return fused ? profile.fused_bytes : 1;
-}
-
-double arithmetic_share(const Kernel& kernel, bool low, const CostProfile& profile) {
-  if (kernel.kind == Kernel::Kind::gemm) {
-    return (low ? profile.gemm_low_peak : profile.gemm_peak) * tiled_share(kernel, profile);
-  }
-  const bool backward = std::string_view(kernel.name) == "attention_backward";
-  return profile.attention_peak * saturation(kernel.m, profile.attention_half) *
-         (backward ? profile.attention_backward : 1);
 }
 
 bool is_low(Precision precision) {
   return precision == Precision::fp8 || precision == Precision::fp4;
+}
+
+double gemm_peak(Precision precision, const CostProfile& profile) {
+  if (precision == Precision::fp4 && profile.gemm_fp4_peak > 0) return profile.gemm_fp4_peak;
+  return is_low(precision) ? profile.gemm_low_peak : profile.gemm_peak;
+}
+
+double arithmetic_share(const Kernel& kernel, Precision used, const CostProfile& profile) {
+  if (kernel.kind == Kernel::Kind::gemm) {
+    return gemm_peak(used, profile) * tiled_share(kernel, profile);
+  }
+  const bool backward = std::string_view(kernel.name) == "attention_backward";
+  return profile.attention_rate * profile.attention_peak *
+         saturation(kernel.m, profile.attention_half) * (backward ? profile.attention_backward : 1);
 }
 
 Seconds kernel_time(const Kernel& kernel, const GpuModel& gpu, Precision precision,
@@ -80,7 +87,7 @@ Seconds kernel_time(const Kernel& kernel, const GpuModel& gpu, Precision precisi
   const Precision used = low || !is_low(precision) ? precision : Precision::bf16;
   const Seconds memory = kernel.bytes / (gpu.memory_bandwidth * profile.gemm_memory);
   const Seconds arithmetic =
-      kernel.flop / (gpu.peak(used) * arithmetic_share(kernel, low, profile));
+      kernel.flop / (gpu.peak(used) * arithmetic_share(kernel, used, profile));
   if (kernel.kind == Kernel::Kind::attention) {
     return std::max(memory, arithmetic) + profile.gemm_start;
   }
@@ -118,7 +125,8 @@ class Links {
   Seconds latency(const GroupShape& group) const {
     if (!leaves_node(group)) return groups_.nvlink_latency;
     const double crossing = 1.0 / group.per_node;
-    return groups_.network_latency * crossing + groups_.nvlink_latency * (1 - crossing);
+    return groups_.network_latency * (profile_.latency * crossing) +
+           groups_.nvlink_latency * (1 - crossing);
   }
 
   const BlockGroups& groups_;
@@ -211,6 +219,10 @@ GroupShape shape_of(const StepGraph& graph, const Cluster& cluster,
 
 CostProfile cost_profile(const std::string& gpu) { return cost_profile(kernel_profile(gpu)); }
 
+CostProfile cost_profile(const GpuModel& gpu) {
+  return cost_profile(gpu.family.empty() ? gpu.name : gpu.family);
+}
+
 CostProfile cost_profile(const KernelProfile& from) {
   return {.gemm_peak = from.gemm_peak(),
           .gemm_processors = from.gemm_processors(),
@@ -220,6 +232,7 @@ CostProfile cost_profile(const KernelProfile& from) {
           .gemm_overlap = from.gemm_overlap(),
           .gemm_memory = from.gemm_memory(),
           .gemm_low_peak = from.gemm_low_peak(),
+          .gemm_fp4_peak = from.gemm_fp4_peak(),
           .gemm_start = {from.gemm_start()},
           .attention_peak = from.attention_peak(),
           .attention_half = from.attention_half(),
@@ -246,20 +259,33 @@ CostProfile cost_profile(const KernelProfile& from) {
           .collective_pair_loss = from.collective_pair_loss(),
           .nvls = from.nvls(),
           .send = from.send(),
-          .send_start = {from.send_start()}};
+          .send_start = {from.send_start()},
+          .attention_flash_1 = from.attention_flash_1() > 0 ? from.attention_flash_1() : 1,
+          .attention_flash_2 = from.attention_flash_2() > 0 ? from.attention_flash_2() : 1};
 }
 
-CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::string& gpu) {
-  const StackOnGpu* on = stack_on_gpu(stack, gpu);
+CostProfile with_attention(CostProfile profile, const std::string& kernels) {
+  if (kernels == "flash-1") profile.attention_rate = profile.attention_flash_1;
+  if (kernels == "flash-2") profile.attention_rate = profile.attention_flash_2;
+  return profile;
+}
+
+CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::string& gpu,
+                  const std::string& family) {
+  const StackOnGpu* on = stack_on_gpu(stack, gpu, family);
   const double compute = on == nullptr ? 1 : on->compute();
   profile.gemm_peak *= stack.gemm() * compute;
   profile.gemm_low_peak *= stack.gemm_low() * compute;
+  profile.gemm_fp4_peak *= stack.gemm_low() * compute;
   profile.attention_peak *= stack.attention() * compute;
   profile.fused_bytes *= stack.memory_bytes();
   profile.layer_gap += Seconds{to_seconds(stack.layer_gap())};
   profile.nvlink *= stack.nvlink();
   profile.nvlink_all_reduce *= stack.nvlink();
   profile.network *= stack.network();
+  profile.latency *= stack.has_latency() ? stack.latency() : 1;
+  profile.update_bytes *= stack.has_update_bytes() ? stack.update_bytes() : 1;
+  profile.loss_bytes *= stack.has_loss_bytes() ? stack.loss_bytes() : 1;
   return profile;
 }
 
@@ -299,6 +325,8 @@ BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,
   }
   sum.compute += profile.layer_gap * block.layers;
   sum.tensor = exposed(block, by_name, Links(gpu, groups, profile));
+  const Seconds launching = profile.layer_host * block.layers;
+  sum.tensor = std::max(sum.tensor, launching - sum.compute);
   return sum;
 }
 

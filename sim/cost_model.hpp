@@ -20,6 +20,7 @@ struct CostProfile {
   double gemm_peak = 0, gemm_processors = 0, gemm_tile_loss = 0, gemm_half_k = 0, gemm_wave = 0;
   double gemm_overlap = 0, gemm_memory = 0;
   double gemm_low_peak = 0;       ///< gemm_peak of products below 16 bits, of their own peak
+  double gemm_fp4_peak = 0;       ///< the same in 4 bits; 0: as in 8
   Seconds gemm_start;             ///< gap before each product and each attention
   double attention_peak = 0, attention_half = 0;
   double attention_backward = 0;  ///< rate over the forward pass's
@@ -40,16 +41,28 @@ struct CostProfile {
   Seconds send_start = {};
   double fused_bytes = 1;         ///< of norm, activation, rotary, residual: left after fusion
   Seconds layer_gap = {};         ///< what the host adds to each pass of a layer
+  Seconds layer_host = {};        ///< what it needs to launch one, which no pass is shorter than
+  Seconds transfer_gap = {};      ///< what a transfer between stages takes beside its bytes
+  double latency = 1;             ///< factor on latencies between nodes inside blocks
+  double update_bytes = 1, loss_bytes = 1;  ///< factors on what optimizer and loss move
+  double attention_flash_1 = 1, attention_flash_2 = 1;  ///< over the newest kernels' rate
+  double attention_rate = 1;      ///< of the job's kernels, over the newest
   double link_limit = 0;          ///< bytes per second that no link passes on more of; 0: none
 };
 
 /// The shipped profile of a GPU model by name (kernel_profile() says which).
 CostProfile cost_profile(const std::string& gpu);
 CostProfile cost_profile(const KernelProfile& from);
+/// Of a GPU: by its name, where a profile is fitted on it; else by its family.
+CostProfile cost_profile(const GpuModel& gpu);
+
+/// With the job's generation of attention kernels (Job.attention).
+CostProfile with_attention(CostProfile profile, const std::string& kernels);
 
 /// The same under a software stack: its factors and gaps (SoftwareStack in traces/scenario.proto;
 /// the gap of a whole step is the caller's).
-CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::string& gpu = {});
+CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::string& gpu = {},
+                  const std::string& family = {});
 
 /// Ranks of a communicator, and how many share an NVLink domain: a node, or several.
 struct GroupShape {

@@ -31,7 +31,7 @@ class Engine {
 
   /// Calls `what` after `delay` >= 0.
   virtual void after(double delay, std::function<void()> what) = 0;
-  /// `work` seconds at speed 1, on one host.
+  /// `work` seconds at speed 1. A host computes one thing at a time.
   virtual Handle compute(std::uint32_t host, double work, Done done) = 0;
   /// One fluid activity over all `links` at once: at rate r it takes r from each link, and k x r
   /// from one that appears k times. Ends when `bytes` have passed at that rate.
@@ -58,6 +58,6 @@ class Engine {
 /// Makes an engine with `hosts` of speed 1 and `links`, all up; a link needs set_bandwidth()
 /// before its first use.
 using EngineFactory =
-    std::function<std::unique_ptr<Engine>(std::uint32_t hosts, std::uint32_t links)>;
+    std::function<std::shared_ptr<Engine>(std::uint32_t hosts, std::uint32_t links)>;
 
 }  // namespace orrery

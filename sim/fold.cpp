@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "sim/plan_base.hpp"
+
 namespace orrery {
 namespace {
 
@@ -14,7 +16,7 @@ struct ReplicaKey {
   std::int64_t apart = -1;  ///< the replica itself, where it must stand alone
   std::vector<std::pair<std::uint32_t, double>> slow;  ///< (stage, factor)
   std::vector<std::pair<std::uint32_t, double>> nics;  ///< (rank in replica, factor)
-  std::vector<std::uint8_t> boundaries;                ///< kind of each crossing
+  std::uint32_t shape = 0;                             ///< of its ways from stage to stage
   friend auto operator<=>(const ReplicaKey&, const ReplicaKey&) = default;
 };
 
@@ -24,13 +26,24 @@ class Folder {
  public:
   explicit Folder(const PlanRequest& request) : in_(request), graph_(request.graph) {
     for (const RankId rank : in_.apart) apart_.insert(graph_.position(rank).replica);
+    if (in_.base == nullptr) own_shapes_ = replica_shapes(in_.cluster, graph_, in_.placement);
+    find_slow();
   }
 
   Folding make() {
+    const std::vector<std::uint32_t>& shapes = in_.base ? in_.base->shapes() : own_shapes_;
     std::map<ReplicaKey, std::uint32_t> seen;
+    ReplicaKey last;
     for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
+      ReplicaKey key = key_of(replica);
+      key.shape = shapes[replica];
+      if (replica > 0 && key == last) {
+        class_of_.push_back(class_of_.back());
+        continue;
+      }
       const auto next = static_cast<std::uint32_t>(seen.size());
-      class_of_.push_back(seen.emplace(key_of(replica), next).first->second);
+      class_of_.push_back(seen.emplace(key, next).first->second);
+      last = std::move(key);
     }
     classes_ = static_cast<std::uint32_t>(seen.size());
     refine();
@@ -50,32 +63,29 @@ class Folder {
     return in_.placement[graph_.rank(replica, stage, member).value];
   }
   ReplicaKey key_of(std::uint32_t replica) const;
-  void add_crossings(std::uint32_t replica, std::uint32_t stage, ReplicaKey& key) const;
-  std::uint8_t crossing(GpuId from, GpuId to) const;
+  void find_slow();
   void refine();
   Groups groups(Communicator which) const;
 
   const PlanRequest& in_;
   const StepGraph& graph_;
   std::set<std::uint32_t> apart_;
+  std::vector<std::uint32_t> own_shapes_;
+  std::map<std::uint32_t, std::map<std::uint32_t, double>> slow_;  ///< replica, stage -> factor
   std::vector<std::uint32_t> class_of_;
   std::uint32_t classes_ = 0;
 };
 
-std::uint8_t Folder::crossing(GpuId from, GpuId to) const {
-  if (in_.cluster.domain_of(from) == in_.cluster.domain_of(to)) return 0;
-  const NodeId a = in_.cluster.node_of(from), b = in_.cluster.node_of(to);
-  const bool same_rail = in_.cluster.rail_of(from) == in_.cluster.rail_of(to);
-  const bool same_unit = in_.cluster.unit_of(a) == in_.cluster.unit_of(b);
-  return static_cast<std::uint8_t>(1 + (same_rail ? 0 : 1) + (same_unit ? 0 : 2));
-}
-
-void Folder::add_crossings(std::uint32_t replica, std::uint32_t stage, ReplicaKey& key) const {
-  const bool around = graph_.chunks() > 1 && graph_.pipeline() > 1;
-  if (stage + 1 == graph_.pipeline() && !around) return;
-  const std::uint32_t next = (stage + 1) % graph_.pipeline();
-  for (std::uint32_t member = 0; member < graph_.members(); ++member) {
-    key.boundaries.push_back(crossing(gpu(replica, stage, member), gpu(replica, next, member)));
+/// A stage goes at the pace of its slowest member.
+void Folder::find_slow() {
+  for (const auto& [rank, factor] : in_.state.slow) {
+    const StepGraph::Position at = graph_.position({rank});
+    const auto [entry, fresh] = slow_[at.replica].try_emplace(at.stage);
+    if (!fresh) continue;
+    for (std::uint32_t member = 0; member < graph_.members(); ++member) {
+      entry->second = std::max(
+          entry->second, in_.state.slow_of(graph_.rank(at.replica, at.stage, member)));
+    }
   }
 }
 
@@ -83,18 +93,20 @@ ReplicaKey Folder::key_of(std::uint32_t replica) const {
   ReplicaKey key;
   key.micro_batches = in_.micro_batches[replica];
   if (in_.full_detail || apart_.contains(replica)) key.apart = replica;
+  const auto slow = slow_.find(replica);
+  if (slow != slow_.end()) {
+    for (const auto& [stage, factor] : slow->second) {
+      if (factor != 1) key.slow.emplace_back(stage, factor);
+    }
+  }
+  if (in_.state.link_slow.empty()) return key;
   for (std::uint32_t stage = 0; stage < graph_.pipeline(); ++stage) {
-    double slowest = 0;
     for (std::uint32_t member = 0; member < graph_.members(); ++member) {
-      slowest = std::max(slowest, in_.state.slow_of(graph_.rank(replica, stage, member)));
-      if (in_.state.link_slow.empty()) continue;
       const GpuId here = gpu(replica, stage, member);
       const double nic = in_.state.link_slow_of(
           in_.cluster.nic_out(in_.cluster.node_of(here), in_.cluster.rail_of(here)));
       if (nic != 1) key.nics.emplace_back(stage * graph_.members() + member, nic);
     }
-    if (slowest != 1) key.slow.emplace_back(stage, slowest);
-    add_crossings(replica, stage, key);
   }
   return key;
 }

@@ -15,6 +15,8 @@
 
 namespace orrery {
 
+class PlanBase;
+
 /// Where the job stands, and what must stay visible.
 struct PlanRequest {
   const Cluster& cluster;
@@ -29,6 +31,7 @@ struct PlanRequest {
   CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;  ///< automatic: by size
   CollectiveTable collectives = {};  ///< goes before `algorithm`
   const GradientCodes* codes = nullptr;  ///< none: gradients travel as they are
+  PlanBase* base = nullptr;  ///< what is known of other plans of the job; not in full detail
 };
 
 /// Replicas that nothing tells apart.

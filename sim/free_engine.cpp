@@ -7,12 +7,6 @@
 
 namespace orrery {
 
-void FreeEngine::push(Instant instant) {
-  instant.number = next_number_++;
-  queue_.push_back(instant);
-  std::push_heap(queue_.begin(), queue_.end(), std::greater<>{});
-}
-
 std::uint32_t FreeEngine::place(Done done) {
   if (free_activities_.empty()) {
     free_activities_.push_back(static_cast<std::uint32_t>(activities_.size()));
@@ -30,7 +24,7 @@ std::uint32_t FreeEngine::place(Done done) {
 void FreeEngine::schedule(std::uint32_t place, bool ok) {
   Activity& activity = activities_[place];
   const double at = ok ? now_ + activity.left * activity.each : now_;
-  push({at, 0, place, ++activity.turn, false, ok});
+  calendar_.put(at, {place, ++activity.turn, false, ok});
 }
 
 void FreeEngine::after(double delay, std::function<void()> what) {
@@ -41,7 +35,7 @@ void FreeEngine::after(double delay, std::function<void()> what) {
   const std::uint32_t place = free_timers_.back();
   free_timers_.pop_back();
   timers_[place] = std::move(what);
-  push({now_ + delay, 0, place, 0, true, true});
+  calendar_.put(now_ + delay, {place, 0, true, true});
 }
 
 Engine::Handle FreeEngine::compute(std::uint32_t host, double work, Done done) {
@@ -50,7 +44,7 @@ Engine::Handle FreeEngine::compute(std::uint32_t host, double work, Done done) {
   activities_[at].left = std::max(work, 0.0);
   activities_[at].each = 1 / speeds_[host];
   schedule(at);
-  return next_number_;
+  return ++started_;
 }
 
 double FreeEngine::seconds_per_byte(std::span<const std::uint32_t> links) const {
@@ -75,7 +69,7 @@ Engine::Handle FreeEngine::flow(std::span<const std::uint32_t> links, double byt
   const bool ok =
       std::all_of(links.begin(), links.end(), [this](std::uint32_t link) { return up_[link]; });
   schedule(at, ok);
-  return next_number_;
+  return ++started_;
 }
 
 /// Takes stock at the old pace; the caller sets the new one.
@@ -117,36 +111,33 @@ void FreeEngine::set_link_up(std::uint32_t link, bool up) {
   }
 }
 
-void FreeEngine::happen(const Instant& instant) {
-  if (instant.timer) {
-    if (!timers_[instant.place]) return;  // forgotten
+void FreeEngine::happen(const End& end) {
+  if (end.timer) {
+    if (!timers_[end.place]) return;  // forgotten
     ++events_;
-    const std::function<void()> what = std::exchange(timers_[instant.place], nullptr);
-    free_timers_.push_back(instant.place);
+    const std::function<void()> what = std::exchange(timers_[end.place], nullptr);
+    free_timers_.push_back(end.place);
     what();
     return;
   }
-  Activity& activity = activities_[instant.place];
-  if (!activity.active || activity.turn != instant.turn) return;
+  Activity& activity = activities_[end.place];
+  if (!activity.active || activity.turn != end.turn) return;
   ++events_;
   activity.active = false;
   const Done done = std::exchange(activity.done, nullptr);
-  free_activities_.push_back(instant.place);
-  if (done) done(instant.ok);
+  free_activities_.push_back(end.place);
+  if (done) done(end.ok);
 }
 
 void FreeEngine::run() {
-  while (!queue_.empty()) {
-    std::pop_heap(queue_.begin(), queue_.end(), std::greater<>{});
-    const Instant next = queue_.back();
-    queue_.pop_back();
-    now_ = std::max(now_, next.at);
-    happen(next);
+  while (!calendar_.empty()) {
+    now_ = std::max(now_, calendar_.next());
+    happen(calendar_.take());
   }
 }
 
 void FreeEngine::cancel_all() {
-  queue_.clear();
+  calendar_.clear();
   free_activities_.clear();
   free_timers_.clear();
   for (std::uint32_t place = 0; place < activities_.size(); ++place) {

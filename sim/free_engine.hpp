@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "sim/calendar.hpp"
 #include "sim/engine.hpp"
 
 namespace orrery {
@@ -48,32 +49,26 @@ class FreeEngine : public Engine {
     double each = 0;                   ///< seconds for one of them
   };
   /// The end of an activity or, without one, of a timer's delay.
-  struct Instant {
-    double at;
-    std::uint64_t number;  ///< in the order of starting
+  struct End {
     std::uint32_t place, turn;
     bool timer, ok;
-    friend bool operator>(const Instant& a, const Instant& b) {
-      return a.at != b.at ? a.at > b.at : a.number > b.number;
-    }
   };
 
   std::uint32_t place(Done done);
-  void push(Instant instant);
   void schedule(std::uint32_t place, bool ok = true);
   void change_pace(std::uint32_t place);
   double seconds_per_byte(std::span<const std::uint32_t> links) const;
   bool crosses(const Activity& activity, std::uint32_t link) const;
-  void happen(const Instant& instant);
+  void happen(const End& end);
 
   double now_ = 0;
-  std::uint64_t next_number_ = 0, events_ = 0;
+  std::uint64_t started_ = 0, events_ = 0;
   std::vector<double> speeds_, bandwidths_;
   std::vector<bool> up_;
   std::vector<Activity> activities_;
   std::vector<std::function<void()>> timers_;
   std::vector<std::uint32_t> free_activities_, free_timers_;
-  std::vector<Instant> queue_;  ///< a heap, the earliest on top
+  Calendar<End> calendar_;
 };
 
 /// An EngineFactory.

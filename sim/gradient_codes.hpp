@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/units.hpp"
-#include "policies/compression/gradient_codec.hpp"
+#include "policies/seam/gradient_codec.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery {

@@ -1,33 +1,12 @@
 #include "sim/hardware_state.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
 
 namespace orrery {
-namespace {
-
-bool over(const Fault& fault, Step step) {
-  return fault.has_until_step() && step >= fault.until_step();
-}
-
-bool begun_by(const Fault& fault, Step step, Nanos now) {
-  return fault.has_at_step() ? step >= fault.at_step() : now >= fault.at_time();
-}
-
-/// Of a fault given at a step; one given at a time is at its full size at once.
-double slow_factor(const Fault& fault, Step step) {
-  if (!fault.has_ramp()) return fault.slow();
-  if (!fault.has_at_step()) return fault.ramp().slow();
-  const double passed = static_cast<double>(step - fault.at_step());
-  const double share = std::min(1.0, passed / static_cast<double>(fault.ramp().steps()));
-  return 1 + (fault.ramp().slow() - 1) * share;
-}
-
-}  // namespace
 
 double HardwareState::slow_of(RankId rank) const {
   const auto found = slow.find(rank.value);
@@ -41,114 +20,165 @@ double HardwareState::link_slow_of(LinkId link) const {
 
 FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
                      std::vector<GpuId> placement)
-    : cluster_(cluster),
-      faults_(scenario.faults().begin(), scenario.faults().end()),
-      placement_(std::move(placement)) {}
+    : cluster_(cluster), script_(scenario, cluster), placement_(std::move(placement)) {
+  for (std::uint32_t rank = 0; rank < placement_.size(); ++rank) {
+    ranks_at_[placement_[rank]].push_back({rank});
+  }
+  for (int i = 0; i < scenario.faults_size(); ++i) {
+    if (part_kind(scenario.faults(i)) != PartKind::storage) continue;
+    throw Error(ErrorKind::bad_input,
+                fmt::format("faults[{}].storage: no step of the simulator uses storage", i));
+  }
+}
 
-std::vector<LinkId> FaultPlan::nic_links(std::uint32_t rank) const {
-  const GpuId gpu = placement_.at(rank);
+/// Of a rank its NIC's; of a part of the fabric all that it takes with it.
+std::vector<LinkId> FaultPlan::links_of(const FaultTarget& target) const {
+  if (const auto* part = std::get_if<Part>(&target)) {
+    if (part->kind == PartKind::gpu || part->kind == PartKind::node) return {};
+    return orrery::links_of(cluster_, *part);
+  }
+  const GpuId gpu = placement_.at(std::get<RankId>(target).value);
   const NodeId node = cluster_.node_of(gpu);
   const std::uint32_t rail = cluster_.rail_of(gpu);
   return {cluster_.nic_out(node, rail), cluster_.nic_in(node, rail)};
 }
 
+/// Who stands there.
+std::vector<RankId> FaultPlan::ranks_of(const FaultTarget& target) const {
+  if (const auto* rank = std::get_if<RankId>(&target)) return {*rank};
+  std::vector<RankId> ranks;
+  for (const GpuId gpu : gpus_of(cluster_, std::get<Part>(target))) {
+    const auto found = ranks_at_.find(gpu);
+    if (found == ranks_at_.end()) continue;
+    ranks.insert(ranks.end(), found->second.begin(), found->second.end());
+  }
+  return ranks;
+}
+
+void FaultPlan::add(const FaultTarget& target, const Condition& condition,
+                    HardwareState& state) const {
+  const std::vector<RankId> ranks = ranks_of(target);
+  if (condition.slow != 1) {
+    for (const RankId rank : ranks) {
+      state.slow.emplace(rank.value, 1.0).first->second *= condition.slow;
+    }
+  }
+  const bool is_rank = std::holds_alternative<RankId>(target);
+  const double link_slow = is_rank ? condition.link_slow : condition.slow;
+  const bool down = is_rank ? condition.link_down : condition.down;
+  if (!down && link_slow == 1) return;
+  for (const LinkId link : links_of(target)) {
+    if (down) state.down.insert(link.value);
+    if (link_slow != 1) state.link_slow.emplace(link.value, 1.0).first->second *= link_slow;
+  }
+}
+
 HardwareState FaultPlan::state(Step step, Nanos now) const {
   HardwareState state;
-  for (const Fault& fault : faults_) {
-    if (fault.kill() || fault.stop() || over(fault, step) || !begun_by(fault, step, now)) continue;
-    if (fault.link_down()) {
-      for (const LinkId link : nic_links(fault.rank())) state.down.insert(link.value);
-    } else if (fault.has_link_slow()) {
-      for (const LinkId link : nic_links(fault.rank())) {
-        auto [entry, fresh] = state.link_slow.emplace(link.value, 1.0);
-        entry->second *= fault.link_slow();
-      }
-    } else {
-      auto [entry, fresh] = state.slow.emplace(fault.rank(), 1.0);
-      entry->second *= slow_factor(fault, step);
-    }
+  for (const auto& [target, condition] : script_.conditions(moment(step, now))) {
+    add(target, condition, state);
   }
   std::erase_if(state.slow, [](const auto& entry) { return entry.second == 1; });
   std::erase_if(state.link_slow, [](const auto& entry) { return entry.second == 1; });
   return state;
 }
 
-std::optional<Step> FaultPlan::next_change(Step step) const {
-  Step next = std::numeric_limits<Step>::max();
-  for (const Fault& fault : faults_) {
-    if (fault.has_until_step() && fault.until_step() > step) {
-      next = std::min(next, fault.until_step());
-    }
-    if (!fault.has_at_step()) continue;
-    if (fault.at_step() > step) {
-      next = std::min(next, fault.at_step());
-    } else if (fault.has_ramp() && step - fault.at_step() < fault.ramp().steps() &&
-               !over(fault, step)) {
-      next = std::min(next, step + 1);
+/// Who is lost by a strike and was not yet; those whose GPUs no rank stands on hit nobody.
+std::vector<FatalFault> FaultPlan::struck(const FaultScript::Strike& strike) const {
+  std::vector<FatalFault> lost;
+  for (const std::uint32_t fault : strike.faults) {
+    for (const FaultTarget& target : script_.targets(fault)) {
+      const auto* part = std::get_if<Part>(&target);
+      const bool silent =
+          script_.kind(fault) == Fault::kStop || (part && part->kind == PartKind::node);
+      for (const RankId rank : ranks_of(target)) {
+        if (spent_.contains({fault, rank.value})) continue;
+        lost.push_back({.rank = rank, .cause = script_.cause(fault, target), .killed = true,
+                        .silent = silent, .at = strike.at, .fault = fault});
+      }
     }
   }
-  if (next == std::numeric_limits<Step>::max()) return {};
-  return next;
+  std::stable_sort(lost.begin(), lost.end(),
+                   [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return lost;
+}
+
+std::vector<FatalFault> FaultPlan::losses(Step step, Nanos from, Nanos until) const {
+  if (last_struck_ && *last_struck_ < from && from < until) {
+    if (const auto rest = script_.next_strike({}, *last_struck_, *last_struck_ + 1)) {
+      std::vector<FatalFault> lost = struck(*rest);
+      for (FatalFault& each : lost) each.at = from;
+      if (!lost.empty()) return lost;
+    }
+  }
+  std::optional<Step> at_step = step;
+  while (const auto strike = script_.next_strike(at_step, from, until)) {
+    std::vector<FatalFault> lost = struck(*strike);
+    if (!lost.empty()) return lost;
+    from = strike->at + 1;
+    at_step.reset();
+  }
+  return {};
 }
 
 std::optional<FatalFault> FaultPlan::kill(Step step, Nanos from, Nanos until) const {
-  std::optional<FatalFault> first;
-  for (std::size_t i = 0; i < faults_.size(); ++i) {
-    const Fault& fault = faults_[i];
-    if (!(fault.kill() || fault.stop()) || spent_.contains(i)) continue;
-    if (fault.has_at_step() && fault.at_step() != step) continue;
-    const Nanos at = fault.has_at_step() ? from : fault.at_time();
-    if (at < from || at >= until || (first && first->at <= at)) continue;
-    first = {.rank = {fault.rank()},
-             .cause = fmt::format("rank {} {}", fault.rank(), fault.stop() ? "stopped" : "killed"),
-             .killed = true, .silent = fault.stop(), .at = at, .fault = i};
+  const std::vector<FatalFault> lost = losses(step, from, until);
+  if (lost.empty()) return {};
+  return lost.front();
+}
+
+void FaultPlan::spend(const FatalFault& killed) {
+  const auto fault = static_cast<std::uint32_t>(killed.fault);
+  spent_.insert({killed.fault, killed.rank.value});
+  last_struck_ = script_.at_step(fault) ? killed.at : script_.begin(fault);
+  for (const FaultTarget& target : script_.targets(fault)) {
+    for (const RankId rank : ranks_of(target)) {
+      if (!spent_.contains({killed.fault, rank.value})) return;
+    }
   }
-  return first;
+  script_.spend(fault);
 }
 
 FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
-  for (const Fault& fault : faults_) {
-    if (!fault.link_down() || over(fault, step) || !begun_by(fault, step, now)) continue;
-    const std::vector<LinkId> taken = nic_links(fault.rank());
-    if (std::find(taken.begin(), taken.end(), link) == taken.end()) continue;
-    return {.rank = {fault.rank()}, .cause = fmt::format("NIC of rank {} down", fault.rank()),
-            .killed = false, .at = now};
+  for (const auto& [target, faults] : script_.active(moment(step, now))) {
+    for (const std::uint32_t fault : faults) {
+      const Fault::KindCase kind = script_.kind(fault);
+      if (kind != Fault::kLinkDown && kind != Fault::kDown) continue;
+      const std::vector<LinkId> taken = links_of(target);
+      if (std::find(taken.begin(), taken.end(), link) == taken.end()) continue;
+      const auto* rank = std::get_if<RankId>(&target);
+      return {.rank = rank ? *rank : RankId{}, .cause = script_.cause(fault, target),
+              .killed = false, .at = now};
+    }
   }
   throw Error(ErrorKind::internal, "a link is down without a fault");
 }
 
-std::vector<Nanos> FaultPlan::instants(Nanos from, Nanos until) const {
-  std::vector<Nanos> result;
-  for (const Fault& fault : faults_) {
-    if (fault.has_at_time() && fault.at_time() > from && fault.at_time() < until) {
-      result.push_back(fault.at_time());
+std::set<Part> FaultPlan::lost_parts(Step step, Nanos now) const {
+  std::set<Part> lost;
+  for (const auto& [target, condition] : script_.conditions(moment(step, now))) {
+    if (const auto* part = std::get_if<Part>(&target); part != nullptr && condition.down) {
+      lost.insert(*part);
+    }
+    if (const auto* rank = std::get_if<RankId>(&target); rank != nullptr && condition.link_down) {
+      const GpuId gpu = placement_.at(rank->value);
+      const std::uint32_t rails = cluster_.rails();
+      lost.insert({PartKind::nic,
+                   cluster_.node_of(gpu).value * rails + cluster_.rail_of(gpu)});
     }
   }
-  std::sort(result.begin(), result.end());
-  result.erase(std::unique(result.begin(), result.end()), result.end());
-  return result;
-}
-
-std::optional<Nanos> FaultPlan::next_instant(Nanos after) const {
-  const std::vector<Nanos> all = instants(after, kNever);
-  if (all.empty()) return {};
-  return all.front();
+  return lost;
 }
 
 FaultPlan::Touched FaultPlan::touched(Nanos instant) const {
   Touched result;
-  for (const Fault& fault : faults_) {
-    if (!fault.has_at_time() || fault.at_time() != instant) continue;
-    result.ranks.push_back({fault.rank()});
-    for (const LinkId link : nic_links(fault.rank())) result.links.push_back(link);
+  for (const std::uint32_t fault : script_.changing(instant)) {
+    for (const FaultTarget& target : script_.targets(fault)) {
+      for (const RankId rank : ranks_of(target)) result.ranks.push_back(rank);
+      for (const LinkId link : links_of(target)) result.links.push_back(link);
+    }
   }
   return result;
-}
-
-std::uint64_t FaultPlan::begun(Step step, Nanos now) const {
-  return static_cast<std::uint64_t>(std::count_if(
-      faults_.begin(), faults_.end(),
-      [&](const Fault& fault) { return begun_by(fault, step, now); }));
 }
 
 }  // namespace orrery

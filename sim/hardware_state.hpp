@@ -7,11 +7,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/ids.hpp"
 #include "topologies/cluster.hpp"
-#include "traces/scenario.pb.h"
+#include "traces/fault_script.hpp"
 
 namespace orrery {
 
@@ -36,24 +37,33 @@ struct FatalFault {
   std::size_t fault = 0;  ///< index in the scenario
 };
 
-/// The scenario's faults in their order of time. Ranks stand on the GPUs of `placement`.
+/// The scenario's faults (FaultScript) on the ranks and links of one job. Ranks stand on the GPUs
+/// of `placement`.
 class FaultPlan {
  public:
+  /// Throws bad_input for what the simulator cannot inject.
   FaultPlan(const Scenario& scenario, const Cluster& cluster, std::vector<GpuId> placement);
 
   /// State during `step`, with the time faults that began up to `now`.
   HardwareState state(Step step, Nanos now) const;
   /// The first step after `step` whose state or fate may differ; nothing if none does.
-  std::optional<Step> next_change(Step step) const;
-  /// The first rank to be killed or stopped at `step`, which begins at `from`, or before `until`.
+  std::optional<Step> next_change(Step step) const { return script_.next_step(step); }
+  /// The ranks that are killed or stopped first, at one instant: at `step`, which begins at `from`,
+  /// or before `until`. By rank.
+  std::vector<FatalFault> losses(Step step, Nanos from, Nanos until) const;
+  /// The first of them.
   std::optional<FatalFault> kill(Step step, Nanos from, Nanos until) const;
   /// A kill has happened: it will not again.
-  void spend(const FatalFault& killed) { spent_.insert(killed.fault); }
+  void spend(const FatalFault& killed);
   /// The fault that took `link`, one of those that are down during `step` at `now`.
   FatalFault cause_of(LinkId link, Step step, Nanos now) const;
   /// Instants after `from` and before `until` at which something happens, ascending.
-  std::vector<Nanos> instants(Nanos from, Nanos until) const;
-  std::optional<Nanos> next_instant(Nanos after) const;
+  std::vector<Nanos> instants(Nanos from, Nanos until) const {
+    return script_.instants(from, until);
+  }
+  std::optional<Nanos> next_instant(Nanos after) const { return script_.next_instant(after); }
+  /// Parts of the cluster through which nothing goes during `step` at `now`, a rank's NIC too.
+  std::set<Part> lost_parts(Step step, Nanos now) const;
   /// Ranks and links that a fault at exactly `instant` touches.
   struct Touched {
     std::vector<RankId> ranks;
@@ -61,16 +71,21 @@ class FaultPlan {
   };
   Touched touched(Nanos instant) const;
   /// Faults that have begun by `step` (its beginning) and `now`.
-  std::uint64_t begun(Step step, Nanos now) const;
-  bool empty() const { return faults_.empty(); }
+  std::uint64_t begun(Step step, Nanos now) const { return script_.begun(moment(step, now)); }
 
  private:
-  std::vector<LinkId> nic_links(std::uint32_t rank) const;
+  static Moment moment(Step step, Nanos now) { return {static_cast<std::int64_t>(step), now}; }
+  std::vector<LinkId> links_of(const FaultTarget& target) const;
+  std::vector<RankId> ranks_of(const FaultTarget& target) const;
+  void add(const FaultTarget& target, const Condition& condition, HardwareState& state) const;
+  std::vector<FatalFault> struck(const FaultScript::Strike& strike) const;
 
   const Cluster& cluster_;
-  std::vector<Fault> faults_;
+  FaultScript script_;
   std::vector<GpuId> placement_;
-  std::set<std::size_t> spent_;  ///< kills that have happened
+  std::map<GpuId, std::vector<RankId>> ranks_at_;
+  std::set<std::pair<std::size_t, std::uint32_t>> spent_;  ///< fault and rank
+  std::optional<Nanos> last_struck_;  ///< instant of the newest loss; others may be due since then
 };
 
 }  // namespace orrery

@@ -1,23 +1,26 @@
 #include "sim/job_replay.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "policies/drive.hpp"
-#include "policies/recorder.hpp"
-#include "policies/registry.hpp"
+#include "policies/seam/drive.hpp"
+#include "policies/record/recorder.hpp"
+#include "policies/run/registry.hpp"
 #include "traces/report.hpp"
 
 namespace orrery {
 namespace {
 
-std::vector<TraceJob> by_submission(std::vector<TraceJob> jobs) {
-  std::stable_sort(jobs.begin(), jobs.end(), [](const TraceJob& a, const TraceJob& b) {
-    return a.submit_s < b.submit_s;
+std::vector<std::uint32_t> by_submission(const std::vector<TraceJob>& jobs) {
+  std::vector<std::uint32_t> order(jobs.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&jobs](std::uint32_t a, std::uint32_t b) {
+    return jobs[a].submit_s < jobs[b].submit_s;
   });
-  return jobs;
+  return order;
 }
 
 JobSpec spec_of(const TraceJob& job, std::uint32_t number) {
@@ -27,8 +30,8 @@ JobSpec spec_of(const TraceJob& job, std::uint32_t number) {
   spec.pool = job.pool;
   spec.submit = job.submit_s * kNanosPerSecond;
   spec.gpus = job.gpus;
-  spec.duration = job.duration_s * kNanosPerSecond;
-  spec.data = job.gpus;
+  spec.estimate = job.duration_s * kNanosPerSecond;  // the recorded truth: JobReplay.estimates
+  spec.layout.data = job.gpus;
   return spec;
 }
 
@@ -50,109 +53,121 @@ double at_share(const std::vector<std::int64_t>& sorted, double share) {
 }  // namespace
 
 JobReplayBackend::JobReplayBackend(const std::vector<TraceJob>& jobs, const Cluster& cluster)
-    : world_(cluster), trace_(by_submission(jobs)) {
-  jobs_.reserve(trace_.size());
-  for (const TraceJob& job : trace_) {
-    jobs_.push_back({.submit_s = job.submit_s, .duration_s = job.duration_s, .gpus = job.gpus});
+    : world_(cluster),
+      gate_(world_, capabilities(), *this),
+      trace_(jobs),
+      order_(by_submission(jobs)),
+      jobs_(jobs.size()) {}
+
+std::optional<std::int64_t> JobReplayBackend::next_second() {
+  while (!running_.empty() && jobs_[running_.top().job].starts != running_.top().start) {
+    running_.pop();  // it was taken off its GPUs
   }
-}
-
-Capabilities JobReplayBackend::capabilities() const {
-  return {.signals = kJobs, .actions = action_bit(Action(PlaceJob{}).index())};
-}
-
-std::optional<std::int64_t> JobReplayBackend::next_second() const {
   std::optional<std::int64_t> next;
-  if (arrived_ < jobs_.size()) next = jobs_[arrived_].submit_s;
-  if (!running_.empty()) next = std::min(next.value_or(running_.top().first), running_.top().first);
-  return next;
+  if (arrived_ < jobs_.size()) next = recorded(arrived_).submit_s;
+  if (!running_.empty()) {
+    next = std::min(next.value_or(running_.top().second), running_.top().second);
+  }
+  if (gate_.next_wake() == kNever) return next;
+  const std::int64_t wake = (gate_.next_wake() + kNanosPerSecond - 1) / kNanosPerSecond;
+  return std::min(next.value_or(wake), wake);
 }
 
 void JobReplayBackend::happen(Event event) {
-  world_.apply(event);
+  world_.apply(event, now());
   events_.push_back(std::move(event));
 }
 
 void JobReplayBackend::end_jobs() {
-  for (; !running_.empty() && running_.top().first <= now_s_; running_.pop()) {
-    const std::uint32_t job = running_.top().second;
-    jobs_[job].end_s = now_s_;
-    happen(JobDone{{job}});
+  for (; !running_.empty() && running_.top().second <= now_s_; running_.pop()) {
+    const End& end = running_.top();
+    if (jobs_[end.job].starts != end.start) continue;
+    jobs_[end.job].end_s = now_s_;
+    happen(JobDone{{end.job}});
   }
 }
 
 void JobReplayBackend::submit_jobs() {
-  for (; arrived_ < jobs_.size() && jobs_[arrived_].submit_s <= now_s_; ++arrived_) {
-    const auto number = static_cast<std::uint32_t>(arrived_);
-    happen(JobSubmitted{.job = spec_of(trace_[arrived_], number)});
+  for (; arrived_ < jobs_.size() && recorded(arrived_).submit_s <= now_s_; ++arrived_) {
+    happen(JobSubmitted{spec_of(recorded(arrived_), static_cast<std::uint32_t>(arrived_))});
   }
 }
 
 std::optional<Observation> JobReplayBackend::next() {
-  const std::optional<std::int64_t> second = next_second();
-  if (!second && (outcomes_.empty() || last_word_)) return {};
-  last_word_ = !second;
-  now_s_ = std::max(now_s_, second.value_or(now_s_));
-  events_ = std::move(outcomes_);  // they belong to the instant before, and came true then
-  outcomes_.clear();
-  end_jobs();
-  submit_jobs();
-  return Observation{.now = now_s_ * kNanosPerSecond,
-                     .epoch = {},
-                     .sequence = sequence_++,
-                     .events = events_,
-                     .devices = {},
-                     .links = {},
-                     .ranks = {},
-                     .collectives = {},
-                     .cluster = world_.cluster(),
-                     .state = world_.state(),
-                     .jobs = world_.jobs()};
+  if (events_.empty()) {
+    const std::optional<std::int64_t> second = next_second();
+    if (!second) return {};
+    now_s_ = std::max(now_s_, *second);
+    end_jobs();
+    submit_jobs();
+    if (gate_.wake_due(now())) happen(Tick{});
+  }
+  shown_ = std::exchange(events_, {});
+  return Observation{.now = now(), .sequence = sequence_++, .events = shown_,
+                     .cluster = world_.cluster(), .state = world_.state(), .jobs = world_.jobs(),
+                     .samples = samples_};
 }
 
-void JobReplayBackend::apply(std::span<const Decision> decisions, bool /*at_rest*/) {
-  for (const Decision& decision : decisions) {
-    DecisionOutcome outcome{.decision = decision.number, .status = Outcome::applied, .reason = {}};
-    outcome.reason = world_.objection(decision);
-    const auto* place = std::get_if<PlaceJob>(&decision.what);
-    if (outcome.reason.empty() && place == nullptr) outcome.reason = "a replay only places jobs";
-    if (!outcome.reason.empty()) outcome.status = Outcome::rejected;
-    world_.announce(decision);
-    world_.apply(outcome);
-    if (outcome.status == Outcome::applied) {
-      Job& job = jobs_[place->job.value];
-      job.start_s = now_s_;
-      running_.emplace(now_s_ + job.duration_s, place->job.value);
-    }
-    outcomes_.push_back(std::move(outcome));
+void JobReplayBackend::apply(const DecisionList& decisions) {
+  world_.begin_batch();
+  gate_.take(decisions, now());
+}
+
+std::string JobReplayBackend::refusal(const Decision& decision) const {
+  const JobInfo* job = world_.jobs().find(job_of(decision.what));
+  const bool moved = job != nullptr && job->placed() && !std::get<Assign>(decision.what).leaves();
+  return moved ? "a recorded job stays where it was started until it leaves" : "";
+}
+
+void JobReplayBackend::carry_out(const Decision& decision) {
+  const Assign& assign = std::get<Assign>(decision.what);
+  Job& job = jobs_[assign.job.value];
+  if (assign.leaves()) {
+    Served& served = taken_off_.try_emplace(assign.job.value, Served{0, job.start_s}).first->second;
+    served.served_s += now_s_ - served.since_s;
+    ++job.starts;  // its end in the queue is void
+    ++preemptions_;
+    return happen(JobStopped{assign.job, 0});
   }
+  if (job.start_s < 0) job.start_s = now_s_;
+  std::int64_t left_s = recorded(assign.job.value).duration_s;
+  if (const auto before = taken_off_.find(assign.job.value); before != taken_off_.end()) {
+    left_s -= before->second.served_s;
+    before->second.since_s = now_s_;
+  }
+  running_.push({now_s_ + left_s, assign.job.value, ++job.starts});
+  happen(JobStarted{.job = assign.job, .epoch = {job.starts}, .from = 0,
+                    .where = {assign.gpus, assign.layout}});
 }
 
 void JobReplayBackend::fill(JobsReport& report) const {
   std::vector<std::int64_t> completion;
+  completion.reserve(jobs_.size());
   double waited = 0, completed = 0, work = 0;
   std::int64_t last_end = 0;
-  for (const Job& job : jobs_) {
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    const Job& job = jobs_[i];
+    const TraceJob& as_recorded = recorded(i);
     if (job.end_s < 0) continue;
-    completion.push_back(job.end_s - job.submit_s);
+    completion.push_back(job.end_s - as_recorded.submit_s);
     completed += static_cast<double>(completion.back());
-    waited += static_cast<double>(job.start_s - job.submit_s);
-    work += static_cast<double>(job.gpus) * static_cast<double>(job.duration_s);
+    waited += static_cast<double>(job.start_s - as_recorded.submit_s);
+    work += static_cast<double>(as_recorded.gpus) * static_cast<double>(as_recorded.duration_s);
     last_end = std::max(last_end, job.end_s);
   }
   report.set_jobs_in(jobs_.size());
   report.set_jobs_out(completion.size());
-  report.set_preemptions(0);
+  report.set_preemptions(preemptions_);
   if (completion.empty()) return;
   std::sort(completion.begin(), completion.end());
   const auto count = static_cast<double>(completion.size());
-  const auto makespan = static_cast<double>(last_end - jobs_.front().submit_s);
+  const auto makespan = static_cast<double>(last_end - recorded(0).submit_s);
   report.set_jct_mean_s(completed / count);
   report.set_jct_p50_s(at_share(completion, 0.5));
   report.set_jct_p99_s(at_share(completion, 0.99));
   report.set_queue_mean_s(waited / count);
   report.set_makespan_s(makespan);
-  if (makespan > 0) report.set_utilization(work / (world_.state().gpus.size() * makespan));
+  if (makespan > 0) report.set_utilization(work / (world_.cluster().gpus() * makespan));
 }
 
 JobsReport replay_jobs(const std::vector<TraceJob>& jobs, const JobReplay& replay, Policy& policy,
@@ -164,7 +179,8 @@ JobsReport replay_jobs(const std::vector<TraceJob>& jobs, const JobReplay& repla
   header.set_version(version());
   header.set_mode("jobs");
   *header.mutable_replay() = replay;
-  Recorder recorder(backend, policy, header, record_path);
+  // What nobody asked for is not hashed: it costs more than the replay.
+  Recorder recorder(backend, policy, header, {.path = record_path, .hash = !record_path.empty()});
   Rng rng = policy_rng(0);
   Context context{rng, {}};
   JobsReport report;
@@ -176,6 +192,8 @@ JobsReport replay_jobs(const std::vector<TraceJob>& jobs, const JobReplay& repla
   report.set_nodes(replay.nodes());
   report.set_gpus_per_node(replay.gpus_per_node());
   report.set_events(recorder.events());
+  report.set_estimates("recorded");
+  if (record_path.empty()) return report;
   report.set_decision_log_sha256(recorder.log_sha256());
   report.set_decision_trace_sha256(recorder.trace_sha256());
   return report;

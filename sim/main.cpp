@@ -1,5 +1,5 @@
 // orrery-sim: serves one simulated run to the process that started it.
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 #include "sim/sim_backend.hpp"
 #include "sim/trace_backend.hpp"
 

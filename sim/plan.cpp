@@ -1,15 +1,18 @@
 #include "sim/plan.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "core/error.hpp"
-#include "sim/collective_scheduler.hpp"
 #include "sim/binding_links.hpp"
+#include "sim/collective_scheduler.hpp"
 #include "sim/collectives.hpp"
 #include "sim/flow_counter.hpp"
+#include "sim/plan_base.hpp"
 
 namespace orrery {
 namespace {
@@ -37,7 +40,10 @@ CollectiveKind kind_of(OpCollective collective) {
 class Planner {
  public:
   explicit Planner(const PlanRequest& request)
-      : in_(request), counter_(request.cluster) {}
+      : in_(request), base_(request.full_detail ? nullptr : request.base) {
+    if (base_ != nullptr) return;
+    own_counter_.emplace(request.cluster);
+  }
 
   Plan make() {
     Folding folding = fold_replicas(in_);
@@ -45,6 +51,10 @@ class Planner {
     plan_.class_of = std::move(folding.class_of);
     plan_.stages = in_.graph.pipeline();
     plan_.member_hosts = in_.full_detail ? in_.graph.members() : 1;
+    const auto largest = std::max_element(
+        plan_.classes.begin(), plan_.classes.end(),
+        [](const auto& a, const auto& b) { return a.members.size() < b.members.size(); });
+    rest_class_ = static_cast<std::uint32_t>(largest - plan_.classes.begin());
     transfers();
     plan_.groups_of.resize(plan_.workers());
     for (std::uint32_t stage = 0; stage < plan_.stages; ++stage) groups(stage);
@@ -56,39 +66,73 @@ class Planner {
   GpuId gpu(RankId rank) const { return in_.placement[rank.value]; }
 
   void transfers();
-  std::uint32_t transfer(const ReplicaClass& of_class, std::uint32_t from, std::uint32_t to);
+  std::uint32_t transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to, bool back);
 
   void groups(std::uint32_t stage);
   Demands demands(std::uint32_t stage) const;
   void group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
+  void group_of_all(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
   void ways(GroupPlan& group, const std::vector<GpuGroup>& real, const std::set<Demand>& asked);
   std::uint32_t carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
                           const std::vector<GpuGroup>& real);
+  std::uint32_t carry_out_known(const GroupPlan& group, OpCollective collective,
+                                CollectiveAlgorithm algorithm);
+  bool is_known(const GroupPlan& group) const {
+    return base_ != nullptr && base_->of_all(group.communicator);
+  }
+  void add_rest_of(std::uint32_t known);
   void bind();
+  BindingLinks bind_known(const std::function<double(LinkId)>& bandwidth,
+                          const std::set<std::uint32_t>& pinned) const;
+  /// Whoever counts takes what was counted before anybody else counts.
+  FlowCounter& counter() { return base_ != nullptr ? base_->counter() : *own_counter_; }
 
   const PlanRequest& in_;
+  PlanBase* const base_;
+  std::optional<FlowCounter> own_counter_;
   Plan plan_;
+  std::uint32_t rest_class_ = 0;  ///< the largest one: has what the others leave of all
   std::vector<Loads> loads_;  ///< of each flow, in the order of comms, phases, parts
-  FlowCounter counter_;
+  // With a base: flows that have what is left of a known one, and those that are parts of one.
+  std::vector<std::uint32_t> rest_, rest_of_;                      ///< flow, and its known one
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> parts_of_;  ///< (flow, known one)
 };
+
+/// Its links are what the parts of a known flow leave.
+void Planner::add_rest_of(std::uint32_t known) {
+  rest_.push_back(static_cast<std::uint32_t>(loads_.size()));
+  rest_of_.push_back(known);
+  loads_.emplace_back();
+}
 
 // ---- between stages -----------------------------------------------------------------------
 
-std::uint32_t Planner::transfer(const ReplicaClass& of_class, std::uint32_t from,
-                                std::uint32_t to) {
+std::uint32_t Planner::transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to,
+                                bool back) {
+  const std::vector<std::uint32_t>& replicas = plan_.classes[of_class].members;
   CommPhase phase;
+  const std::uint32_t of_all = base_ != nullptr ? base_->transfer(from, to, back) : 0;
+  if (base_ != nullptr && of_class == rest_class_) {
+    phase.latency = base_->latency(from, to, back, replicas) + in_.profile.transfer_gap;
+    phase.parts.emplace_back();
+    add_rest_of(of_all);
+    plan_.comms.push_back({{std::move(phase)}});
+    return static_cast<std::uint32_t>(plan_.comms.size() - 1);
+  }
   const std::uint32_t members = in_.graph.members();
   for (std::uint32_t member = 0; member < members; ++member) {
-    for (const std::uint32_t replica : of_class.members) {
+    for (const std::uint32_t replica : replicas) {
       const GpuId a = gpu(in_.graph.rank(replica, from, member));
       const GpuId b = gpu(in_.graph.rank(replica, to, member));
-      counter_.add(a, b);
+      counter().add(a, b);
       phase.latency = std::max(phase.latency, in_.cluster.latency(a, b));
     }
     if (!in_.full_detail && member + 1 < members) continue;
     phase.parts.emplace_back();
-    loads_.push_back(counter_.take());
+    if (base_ != nullptr) parts_of_.emplace_back(loads_.size(), of_all);
+    loads_.push_back(counter().take());
   }
+  phase.latency += in_.profile.transfer_gap;
   plan_.comms.push_back({{std::move(phase)}});
   return static_cast<std::uint32_t>(plan_.comms.size() - 1);
 }
@@ -97,11 +141,12 @@ void Planner::transfers() {
   const std::uint32_t stages = plan_.stages;
   if (stages == 1) return;
   const bool around = in_.graph.chunks() > 1;
-  for (const ReplicaClass& of_class : plan_.classes) {
+  for (std::uint32_t of_class = 0; of_class < plan_.classes.size(); ++of_class) {
     for (std::uint32_t stage = 0; stage < stages; ++stage) {
       const bool onward = around || stage + 1 < stages, back = around || stage > 0;
-      plan_.onward.push_back(onward ? transfer(of_class, stage, (stage + 1) % stages) : 0);
-      plan_.back.push_back(back ? transfer(of_class, stage, (stage + stages - 1) % stages) : 0);
+      const std::uint32_t next = (stage + 1) % stages, before = (stage + stages - 1) % stages;
+      plan_.onward.push_back(onward ? transfer(of_class, stage, next, false) : 0);
+      plan_.back.push_back(back ? transfer(of_class, stage, before, true) : 0);
     }
   }
 }
@@ -129,6 +174,7 @@ void Planner::groups(std::uint32_t stage) {
 /// member by member.
 void Planner::group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked) {
   const StepGraph& graph = in_.graph;
+  if (base_ != nullptr && base_->of_all(which)) return group_of_all(stage, which, asked);
   std::vector<bool> done(graph.data() * graph.members());
   std::map<std::vector<std::uint32_t>, std::vector<GpuGroup>> alike;  // by classes, ascending
   for (std::uint32_t replica = 0; replica < graph.data(); ++replica) {
@@ -161,6 +207,20 @@ void Planner::group(std::uint32_t stage, Communicator which, const std::set<Dema
   }
 }
 
+/// All communicators of the stage have all classes.
+void Planner::group_of_all(std::uint32_t stage, Communicator which,
+                           const std::set<Demand>& asked) {
+  const auto number = static_cast<std::uint32_t>(plan_.groups.size());
+  GroupPlan& made = plan_.groups.emplace_back();
+  made.stage = stage;
+  made.communicator = which;
+  for (std::uint32_t of_class = 0; of_class < plan_.classes.size(); ++of_class) {
+    made.classes.push_back(of_class);
+    plan_.groups_of[of_class * plan_.stages + stage].push_back(number);
+  }
+  ways(made, base_->groups(stage, which), asked);
+}
+
 void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>& real,
                    const std::set<Demand>& asked) {
   using enum CollectiveAlgorithm;
@@ -177,18 +237,23 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>& real,
                                             travel.bytes, size, nodes, in_.algorithm);
     if (travel.in_two_steps) algorithm = direct;
     if (algorithm == automatic) {
-      algorithm = choose_algorithm(in_.cluster, in_.profile, kind_of(demand.collective), real,
-                                   {travel.bytes});
+      const CollectiveKind kind = kind_of(demand.collective);
+      algorithm = is_known(group) ? base_->fastest(group.stage, group.communicator, kind,
+                                                   {travel.bytes})
+                                  : choose_algorithm(in_.cluster, in_.profile, kind, real,
+                                                     {travel.bytes});
     }
     // Half a ring is the same whether it scatters or gathers.
     const bool halved = algorithm == ring && demand.collective == OpCollective::all_gather;
     const OpCollective as = halved ? OpCollective::reduce_scatter : demand.collective;
     auto found = known.find({as, algorithm});
     if (found == known.end()) {
-      found = known.emplace(std::pair(as, algorithm), carry_out(as, algorithm, real)).first;
+      const std::uint32_t made = is_known(group) ? carry_out_known(group, as, algorithm)
+                                                 : carry_out(as, algorithm, real);
+      found = known.emplace(std::pair(as, algorithm), made).first;
     }
     group.ways.push_back(
-        {demand.collective, demand.bytes, found->second, travel.bytes, travel.coding});
+        {demand.collective, demand.bytes, found->second, travel.bytes, travel.coding, algorithm});
   }
 }
 
@@ -219,13 +284,50 @@ std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm al
   return static_cast<std::uint32_t>(plan_.comms.size() - 1);
 }
 
+std::uint32_t Planner::carry_out_known(const GroupPlan& group, OpCollective collective,
+                                       CollectiveAlgorithm algorithm) {
+  CommPlan plan;
+  for (const PlanBase::Phase& phase :
+       base_->collective(group.stage, group.communicator, kind_of(collective), algorithm)) {
+    plan.phases.push_back({{{{}, phase.share}}, phase.latency});
+    add_rest_of(phase.flow);
+  }
+  plan_.comms.push_back(std::move(plan));
+  return static_cast<std::uint32_t>(plan_.comms.size() - 1);
+}
+
+BindingLinks Planner::bind_known(const std::function<double(LinkId)>& bandwidth,
+                                 const std::set<std::uint32_t>& pinned) const {
+  KnownFlows::Request request{.flows = static_cast<std::uint32_t>(loads_.size()),
+                              .rest = rest_,
+                              .parts = {},
+                              .changed = {},
+                              .bandwidth = bandwidth,
+                              .pinned = pinned};
+  auto part = parts_of_.begin();
+  for (std::uint32_t flow = 0; flow < loads_.size(); ++flow) {
+    if (loads_[flow].empty()) continue;
+    while (part != parts_of_.end() && part->first < flow) ++part;
+    KnownFlows::Part& made = request.parts.emplace_back();
+    made.flow = flow;
+    made.links = &loads_[flow];
+    if (part == parts_of_.end() || part->first != flow) continue;
+    made.known = static_cast<std::uint32_t>(
+        std::find(rest_of_.begin(), rest_of_.end(), part->second) - rest_of_.begin());
+  }
+  for (const auto& [link, slow] : in_.state.link_slow) request.changed.push_back(link);
+  return base_->known(rest_of_).bind(request);
+}
+
 void Planner::bind() {
   std::set<std::uint32_t> pinned(in_.state.down.begin(), in_.state.down.end());
   for (const LinkId link : in_.pinned) pinned.insert(link.value);
   const auto bandwidth = [this](LinkId link) {
     return link_rate(in_.cluster, in_.profile, link) / in_.state.link_slow_of(link);
   };
-  BindingLinks bound = binding_links(loads_, in_.cluster.links(), bandwidth, pinned);
+  BindingLinks bound =
+      base_ != nullptr ? bind_known(bandwidth, pinned)
+                       : binding_links(loads_, in_.cluster.links(), bandwidth, pinned);
   for (const BindingLinks::Link& link : bound.links) {
     plan_.slots.push_back({link.link, link.bandwidth});
   }

@@ -19,15 +19,18 @@ namespace orrery {
 struct WideFlow {
   std::vector<std::uint32_t> links;
   double share = 1;  ///< bytes of one flow per byte of the operation
+  friend bool operator==(const WideFlow&, const WideFlow&) = default;
 };
 
 /// Flows that go at once, and what their messages' latencies add.
 struct CommPhase {
   std::vector<WideFlow> parts;  ///< one folded; one per member or communicator in full detail
   Seconds latency;
+  friend bool operator==(const CommPhase&, const CommPhase&) = default;
 };
 struct CommPlan {
   std::vector<CommPhase> phases;  ///< one after the other
+  friend bool operator==(const CommPlan&, const CommPlan&) = default;
 };
 
 /// A communicator of a stage, or all of those that are alike: collectives one at a time, each
@@ -43,14 +46,18 @@ struct GroupPlan {
     std::uint32_t plan = 0;  ///< index into Plan::comms
     double carried = 0;      ///< bytes that it is carried out with: gradients may travel in a code
     Seconds coding = {};     ///< what making and reading the codes takes each rank
+    CollectiveAlgorithm algorithm{};  ///< that it is carried out with
+    friend bool operator==(const Way&, const Way&) = default;
   };
   std::vector<Way> ways;
+  friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };
 
 /// A link as the engine sees it.
 struct Slot {
   LinkId link;
   double bandwidth = 0;  ///< what a flow can reach, faults included
+  friend bool operator==(const Slot&, const Slot&) = default;
 };
 
 struct Plan {

@@ -1,6 +1,11 @@
 // Predictions of published training runs: row in, row out. A time with its intervals and the memory
 // per GPU where a run can be priced, a reason where not. Called by `orrery predict`. Thread-safe:
 // rows do not know of each other.
+//
+// How wide an interval is depends on what a prediction rests on, its distance: whether the software
+// stack was fitted, whether the run says everything, whether it has experts, whether its GPU was
+// measured. Each class's intervals are what rows of that class were off that no fit had seen
+// (traces/catalog/stacks.yaml, docs/accuracy.md).
 #pragma once
 
 #include <string>
@@ -13,9 +18,11 @@ namespace orrery {
 struct Prediction {
   std::string id;
   bool supported = false;
+  bool fits = true;            ///< in the GPU's memory; if not, it is priced all the same
+  std::string distance;        ///< class of what it rests on: "fitted complete dense measured"
   double iter_time_s = 0;
   double p10_s = 0, p90_s = 0, p2_5_s = 0, p97_5_s = 0;  ///< of the measured time
-  double memory_bytes = 0;                               ///< of the fullest GPU
+  double memory_bytes = 0;  ///< of tensors, on the fullest GPU: what an allocator calls its peak
   std::string reason;  ///< what was assumed, or why not; one line
 };
 

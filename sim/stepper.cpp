@@ -1,10 +1,12 @@
 #include "sim/stepper.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
 
+#include "traces/model.hpp"
 #include "traces/stacks.hpp"
 
 namespace orrery {
@@ -32,10 +34,36 @@ std::uint32_t links_needed(const Cluster& cluster, const StepGraph& graph, bool 
   return full_detail ? all : std::min(all, kMostFoldedLinks);
 }
 
+/// What launching and waiting add, where the stack knows it, for this job's layout.
+void take_host(const Job& job, const Cluster& cluster, const SoftwareStack& stack,
+               CostProfile& profile) {
+  const double tensor = std::max(1u, job.layout().tensor());
+  const double stages = std::max(1u, job.layout().pipeline());
+  const double ranks = tensor * stages * job.layout().data() * std::max(1u, job.layout().context());
+  const double nodes = std::ceil(ranks / cluster.shape().gpus_per_node);
+  Seconds host{to_seconds(stack.host_layer())};
+  if (tensor > 1) host += Seconds{to_seconds(stack.host_tensor())};
+  if (tensor > 1 && stages > 1 && nodes > 1) {
+    host += Seconds{to_seconds(stack.host_stages())} * tensor;
+  }
+  profile.layer_host = job.compiled() ? Seconds{} : host;
+  constexpr double kStalledNodes = 64;  // as many as SoftwareStack.transfer_stall is stated for
+  const double share = nodes / kStalledNodes;
+  profile.transfer_gap = Seconds{to_seconds(stack.transfer_gap())} +
+                         Seconds{to_seconds(stack.transfer_stall())} * std::pow(share, 6);
+}
+
 /// What the host adds to every step: of a measured machine, else of the software stack.
 Seconds rest_of_step(const MachineCosts& machine, const Job& job) {
   if (machine.kernels) return machine.control;
-  return Seconds{to_seconds(stack_of(job).step_gap())};
+  const SoftwareStack& stack = stack_of(job);
+  const Layout& layout = job.layout();
+  const double group = double{1} * layout.data() * std::max(1u, layout.context());
+  const double exchanged = parameter_count(job.model()) / std::max(1u, layout.tensor()) /
+                           std::max(1u, layout.pipeline());
+  const double doublings = std::log2(std::max(1.0, group));
+  return Seconds{to_seconds(stack.step_gap())} +
+         Seconds{to_seconds(stack.group_gap())} * (exchanged / 1e9 * doublings);
 }
 
 CostProfile profile_on(const MachineCosts& machine, const Job& job, const Cluster& cluster) {
@@ -74,8 +102,12 @@ std::set<std::uint32_t> optimizer_blocks(StepGraph& graph) {
 }  // namespace
 
 CostProfile job_profile(const Job& job, const Cluster& cluster) {
-  const std::string& gpu = cluster.gpu_model().name;
-  return apply(cost_profile(gpu), stack_of(job), gpu);
+  const GpuModel& gpu = cluster.gpu_model();
+  const SoftwareStack& stack = stack_of(job);
+  CostProfile profile = apply(with_attention(cost_profile(gpu), job.attention()), stack, gpu.name,
+                              gpu.family);
+  take_host(job, cluster, stack, profile);
+  return profile;
 }
 
 std::vector<BlockPrice> block_prices(const Cluster& cluster, StepGraph& graph,
@@ -110,6 +142,7 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
       rest_(rest_of_step(options.machine, graph.job())),
       prices_(block_prices(cluster, graph, placement, options.machine)),
       codes_(codes_on(options.machine, graph.job(), cluster)),
+      plan_base_(cluster, graph, profile_, placement),
       engine_(engine(hosts_needed(graph, options.full_detail),
                      links_needed(cluster, graph, options.full_detail))) {}
 
@@ -124,7 +157,8 @@ PlanRequest Stepper::plan_request(const HardwareState& state,
           .full_detail = options_.full_detail,
           .algorithm = options_.algorithm,
           .collectives = collectives_,
-          .codes = &codes_};
+          .codes = &codes_,
+          .base = &plan_base_};
 }
 
 std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& request,

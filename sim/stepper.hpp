@@ -13,6 +13,7 @@
 #include "sim/iteration.hpp"
 #include "sim/machine_costs.hpp"
 #include "sim/plan.hpp"
+#include "sim/plan_base.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/step_graph.hpp"
 
@@ -99,7 +100,8 @@ class Stepper {
   std::vector<BlockPrice> prices_;
   CollectiveTable collectives_;
   GradientCodes codes_;
-  std::unique_ptr<Engine> engine_;
+  PlanBase plan_base_;
+  std::shared_ptr<Engine> engine_;  ///< a process has one of SimGrid's: steppers share it
   std::map<Key, std::shared_ptr<const SimulatedStep>> memo_;
   std::uint64_t simulated_ = 0;
   std::uint64_t most_classes_ = 0;

@@ -9,17 +9,9 @@
 namespace orrery {
 namespace {
 
-constexpr double kLeastStretch = 0.1;
-
 /// Fields of a sample, so that each has an error of its own.
 enum Field : std::uint64_t { done, micro_batch, wait, busy, memory_rate, memory_used, power,
                              latency, bandwidth, fields };
-
-double normal_at(std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
-  Rng outer(seed ^ (a * 0x9E3779B97F4A7C15ull));
-  Rng inner(outer.next() ^ (b * 0xD1B54A32D192ED03ull));
-  return inner.normal();
-}
 
 }  // namespace
 
@@ -28,10 +20,11 @@ Telemetry::Telemetry(const Cluster& cluster, const StepGraph& graph,
     : cluster_(cluster),
       graph_(graph),
       placement_(placement),
-      compute_cv_(noise.compute_cv()),
       sample_cv_(noise.sample_cv()),
+      gradient_variance_(noise.gradient_variance()),
       staleness_(noise.staleness()),
-      compute_seed_(Rng(seed).split("compute").next()),
+      noise_(noise.compute_cv(), graph.members() * graph.pipeline(),
+             Rng(seed).split("compute").next()),
       sample_seed_(Rng(seed).split("sample").next()) {
   const std::uint32_t share = (graph.micro_batches() + graph.data() - 1) / graph.data();
   for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
@@ -64,6 +57,13 @@ Sample<double> Telemetry::sample(double value, Nanos now, std::uint64_t place) c
   return {.value = value * (1 + error), .age = staleness_, .origin = Origin::measured};
 }
 
+/// Of the slowest rank's time, which is the replica's.
+double Telemetry::rank_stretch(const PlayedStep& step, const StepGraph::Position& at) const {
+  if (step.stretch().empty()) return 1;
+  const std::uint32_t rank = at.stage * graph_.members() + at.member;
+  return noise_.of_rank(step.step(), at.replica, rank) / step.stretch()[at.replica];
+}
+
 RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank) const {
   RankSample out{.job = {0}, .rank = {rank}, .step = 0, .micro_batches_done = {},
                  .micro_batch_time = {}, .wait_time = {}, .gradient_variance = {}};
@@ -79,8 +79,12 @@ RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank) const {
   out.micro_batches_done.value = std::clamp(out.micro_batches_done.value, 0.0, count);
   const PlayedStep* timed = exact >= 1 ? step : before;
   if (timed != nullptr && timed->micro_batches(replica) > 0) {
+    const double own = rank_stretch(*timed, {replica, stage, member});
     out.micro_batch_time =
-        sample(timed->micro_batch_time(replica, stage), now, place + micro_batch);
+        sample(timed->micro_batch_time(replica, stage) * own, now, place + micro_batch);
+  }
+  if (before != nullptr && gradient_variance_ > 0) {
+    out.gradient_variance = {gradient_variance_, staleness_, Origin::modelled};
   }
   if (before != nullptr) {
     out.wait_time = sample(before->wait_time(replica, stage), now, place + wait);
@@ -152,11 +156,10 @@ void Telemetry::links(Nanos now, const Stepper& stepper, const HardwareState& st
 }
 
 std::vector<double> Telemetry::stretch(Step step, std::uint32_t replicas) const {
-  if (compute_cv_ == 0) return {};
+  if (noise_.none()) return {};
   std::vector<double> factors(replicas);
   for (std::uint32_t replica = 0; replica < replicas; ++replica) {
-    const double error = compute_cv_ * normal_at(compute_seed_, step, std::uint64_t{replica} + 1);
-    factors[replica] = std::max(kLeastStretch, 1 + error);
+    factors[replica] = noise_.slowest(step, replica);
   }
   return factors;
 }

@@ -7,8 +7,9 @@
 #include <deque>
 #include <vector>
 
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 #include "sim/played_step.hpp"
+#include "sim/rank_noise.hpp"
 #include "sim/stepper.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/step_graph.hpp"
@@ -22,6 +23,8 @@ class Telemetry {
 
   /// Steps are told as they begin; the last few are kept.
   void begin_step(PlayedStep played);
+  /// What was played on other GPUs tells nothing of these.
+  void forget() { steps_.clear(); }
   const PlayedStep* current() const { return steps_.empty() ? nullptr : &steps_.back(); }
 
   void ranks(Nanos now, std::vector<RankSample>& out) const;
@@ -30,7 +33,8 @@ class Telemetry {
   void links(Nanos now, const Stepper& stepper, const HardwareState& state,
              std::vector<LinkSample>& out);
 
-  /// How much longer than nominal the replicas compute in a step; empty without such noise.
+  /// How many times as long as nominal the slowest rank of each replica computes in a step; empty
+  /// without such noise.
   std::vector<double> stretch(Step step, std::uint32_t replicas) const;
 
  private:
@@ -40,14 +44,16 @@ class Telemetry {
   };
   const PlayedStep* at(Nanos instant, const PlayedStep** before) const;
   Sample<double> sample(double value, Nanos now, std::uint64_t place) const;
+  double rank_stretch(const PlayedStep& step, const StepGraph::Position& at) const;
   RankSample rank_sample(Nanos now, std::uint32_t rank) const;
 
   const Cluster& cluster_;
   const StepGraph& graph_;
   const std::vector<GpuId>& placement_;
-  double compute_cv_, sample_cv_;
+  double sample_cv_, gradient_variance_;
   Nanos staleness_;
-  std::uint64_t compute_seed_, sample_seed_;
+  RankNoise noise_;
+  std::uint64_t sample_seed_;
   std::deque<PlayedStep> steps_;
   std::vector<double> memory_;  ///< bytes in use, by stage
   std::vector<Edge> edges_;

@@ -106,11 +106,15 @@ void TraceBackend::submit() {
   spec.id = kJob;
   spec.name = request_.scenario().name();
   spec.gpus = ranks;
-  spec.data = ranks;
+  spec.layout.data = ranks;
   spec.steps = request_.scenario().run().steps();
-  std::vector<GpuId> placed;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) placed.push_back({rank});
-  events_.push_back(JobSubmitted{.job = spec, .placed = std::move(placed)});
+  happen(JobSubmitted{spec});
+  happen(JobStarted{kJob, {1}, 0, {GpuRuns::range({0}, ranks), spec.layout}});
+}
+
+void TraceBackend::happen(Event event) {
+  world_.apply(event, now_);
+  events_.push_back(std::move(event));
 }
 
 void TraceBackend::execute() {
@@ -118,7 +122,7 @@ void TraceBackend::execute() {
   const std::string& algorithm =
       scenario.has_trace() ? scenario.trace().algorithm() : scenario.collective().algorithm();
   const GpuModel& gpu = cluster_.gpu_model();
-  const TracePlan plan = plan_trace(trace_, folded_, cluster_, cost_profile(gpu.name),
+  const TracePlan plan = plan_trace(trace_, folded_, cluster_, cost_profile(gpu),
                                     algorithm_named(algorithm));
   // Where there is only one communication, there is nobody to share links with.
   const bool alone = folded_.collectives.size() + folded_.sends.size() <= 1;
@@ -134,32 +138,19 @@ void TraceBackend::execute() {
   }
   const Nanos each = to_nanos(result_.duration);
   now_ = each * static_cast<Nanos>(steps);
-  events_.push_back(StepDone{.job = kJob, .step = steps - 1, .duration = each});
-  events_.push_back(JobDone{kJob});
+  executed_ = true;
+  happen(StepsDone{.job = kJob, .last = steps - 1, .count = steps, .duration = now_});
+  happen(JobDone{kJob});
 }
 
 std::optional<Observation> TraceBackend::next() {
-  if (calls_ == 2) return {};
-  events_.clear();
-  if (calls_ == 0) {
-    submit();
-  } else {
-    execute();
+  if (events_.empty()) {
+    if (executed_) return {};
+    calls_ == 0 ? submit() : execute();
   }
-  std::sort(events_.begin(), events_.end(),
-            [](const Event& a, const Event& b) { return a.index() < b.index(); });
-  for (const Event& event : events_) world_.apply(event);
-  return Observation{.now = now_,
-                     .epoch = {},
-                     .sequence = calls_++,
-                     .events = events_,
-                     .devices = {},
-                     .links = {},
-                     .ranks = {},
-                     .collectives = {},
-                     .cluster = cluster_,
-                     .state = world_.state(),
-                     .jobs = world_.jobs()};
+  shown_ = std::exchange(events_, {});
+  return Observation{.now = now_, .sequence = calls_++, .events = shown_, .cluster = cluster_,
+                     .state = world_.state(), .jobs = world_.jobs(), .samples = samples_};
 }
 
 void TraceBackend::fill(Report& report) {

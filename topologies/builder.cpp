@@ -125,6 +125,12 @@ void take_gpu(Topology& topology, const Site& site) {
   site.fail("node.gpu", fmt::format("unknown GPU '{}'{}", name, hint));
 }
 
+/// NICs that serve the same GPUs are one rail with the sum of their rates: libraries spread a
+/// message over them (aws-ofi-nccl over the four EFA devices of a GPU).
+std::uint32_t rails_of(const NodeSpec& node) {
+  return std::min(node.nics_per_node(), node.gpus_per_node());
+}
+
 void check_shape(const Topology& topology, const Site& site) {
   const NodeSpec& node = topology.node();
   const FabricSpec& fabric = topology.fabric();
@@ -133,10 +139,12 @@ void check_shape(const Topology& topology, const Site& site) {
     site.fail("", "node and fabric are not whole");
   }
   check_fabric(fabric, site);
-  if (node.gpus_per_node() % node.nics_per_node() != 0) {
+  const std::uint32_t more = std::max(node.nics_per_node(), node.gpus_per_node());
+  if (more % rails_of(node) != 0) {
+    const bool fewer = node.nics_per_node() < node.gpus_per_node();
     site.fail("node.nics_per_node",
-              fmt::format("{} NICs do not divide {} GPUs: every rail serves as many GPUs",
-                          node.nics_per_node(), node.gpus_per_node()));
+              fmt::format("{} {} do not divide {} {}: every rail serves as many GPUs",
+                          rails_of(node), fewer ? "NICs" : "GPUs", more, fewer ? "GPUs" : "NICs"));
   }
   const std::uint64_t nodes = topology.nodes();
   std::uint64_t fabric_links = 0;
@@ -145,8 +153,8 @@ void check_shape(const Topology& topology, const Site& site) {
     const std::uint64_t per_unit = fabric.nodes_per_unit();
     fabric_links = (nodes + per_unit - 1) / per_unit * fabric.spines();
   }
-  const std::uint64_t links = 2 * nodes * (node.gpus_per_node() + node.nics_per_node()) +
-                              2 * fabric_links * node.nics_per_node();
+  const std::uint64_t links = 2 * nodes * (node.gpus_per_node() + rails_of(node)) +
+                              2 * fabric_links * rails_of(node);
   if (links > kMostLinks) {
     site.fail("nodes", fmt::format("the cluster would have {} links; at most {} are supported",
                                    links, kMostLinks));
@@ -171,6 +179,14 @@ FabricKind fabric_kind(const FabricSpec& fabric) {
   return kind == "ring" ? FabricKind::ring : FabricKind::fat_tree;
 }
 
+/// GPUs of a generation are alike in the shares of their rates that kernels reach. A generation is
+/// known by the formats that it computes in: a name changes nothing, and no rate either.
+std::string family_of(const GpuSpec& spec) {
+  if (!spec.family().empty()) return spec.family();
+  if (spec.fp4() > 0) return "B200";
+  return spec.fp8() > 0 ? "H100" : "A100";
+}
+
 GpuModel build_gpu(const GpuSpec& spec) {
   return {.name = spec.name(),
           .memory = {spec.memory()},
@@ -184,7 +200,8 @@ GpuModel build_gpu(const GpuSpec& spec) {
           .pcie = {spec.pcie()},
           .idle_power = {spec.idle_power()},
           .max_power = {spec.max_power()},
-          .nvls = spec.nvls()};
+          .nvls = spec.nvls(),
+          .family = family_of(spec)};
 }
 
 }  // namespace
@@ -213,10 +230,10 @@ Cluster build_cluster(const Topology& resolved, const SourceMap& places, const s
   const Cluster::Shape shape = {
       .nodes = resolved.nodes(),
       .gpus_per_node = node.gpus_per_node(),
-      .nics_per_node = node.nics_per_node(),
+      .nics_per_node = rails_of(node),
       .nodes_per_unit = fabric.nodes_per_unit(),
       .spines = fabric.spines(),
-      .nic_bandwidth = {node.nic_bandwidth()},
+      .nic_bandwidth = {node.nic_bandwidth() * node.nics_per_node() / rails_of(node)},
       .spine_link_bandwidth = {kind == FabricKind::ring ? fabric.ring_link_bandwidth()
                                                         : fabric.spine_link_bandwidth()},
       .nvlink_latency = {fabric.nvlink_latency()},

@@ -46,7 +46,10 @@ const KernelProfile& kernel_profile(const std::string& gpu) {
   const KernelCatalog& catalog = kernel_catalog();
   const KernelProfile* fallback = nullptr;
   for (const KernelProfile& profile : catalog.profiles()) {
-    if (lists(profile.gpus(), gpu) || lists(profile.stands_in_for(), gpu)) return profile;
+    if (profile.name() == gpu || lists(profile.gpus(), gpu) ||
+        lists(profile.stands_in_for(), gpu)) {
+      return profile;
+    }
     if (profile.name() == catalog.fallback()) fallback = &profile;
   }
   ensure(fallback != nullptr, "the fallback of kernels.yaml is one of its profiles");

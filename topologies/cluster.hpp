@@ -24,6 +24,7 @@ struct GpuModel {
   BytesPerSecond pcie;                       ///< one direction
   Watts idle_power, max_power;
   bool nvls = false;  ///< its NVLink switches add up and multiply (NVLink SHARP)
+  std::string family = {};  ///< whose shares of its rates kernels reach: a kernel profile
 
   FlopPerSecond peak(Precision precision) const;  ///< throws bad_input if not supported
 };

@@ -10,7 +10,13 @@ namespace orrery {
 
 MachineProfile load_machine(const std::string& path) {
   MachineProfile machine;
-  load_yaml_file(path, machine);
+  try {
+    load_yaml_file(path, machine);
+  } catch (const Error& error) {
+    if (!error.place()) throw;
+    throw Error(*error.place(),
+                error.message() + "; expected a profile that `orrery calibrate -o` wrote");
+  }
   fill_defaults(machine);
   return machine;
 }

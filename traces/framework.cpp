@@ -14,6 +14,7 @@ constexpr double kOtherMicroBatch = 0.8;
 constexpr std::array kFrameworks = {
     // Recipes of 2025 are those of NeMo 2024 with newer kernels; experts exchange tokens beside
     // another micro-batch's computation (overlap_moe_expert_parallel_comm).
+    FrameworkHabits{.named = "automodel", .stack = "pytorch-fsdp", .shard = "parameters"},
     FrameworkHabits{.named = "megatron-bridge", .stack = "megatron-bridge", .shard = "optimizer",
                     .tensor = kUserBuffers, .expert = kOtherMicroBatch},
     // The pipeline engine of DeepSpeed exchanges gradients after the last micro-batch.
@@ -21,8 +22,9 @@ constexpr std::array kFrameworks = {
                     .shard = "optimizer", .overlap = false, .pipeline = false,
                     .splits_tokens = false},
     FrameworkHabits{.named = "nemo megatron", .stack = "nemo-megatron", .shard = "optimizer"},
+    // Megatron-Core before expert-tensor-parallel sizes: experts are split like everything else.
     FrameworkHabits{.named = "nemo", .stack = "nemo", .shard = "optimizer",
-                    .tensor = kUserBuffers},
+                    .tensor = kUserBuffers, .splits_experts = true},
     FrameworkHabits{.named = "megatron-core", .stack = "megatron-core", .shard = "optimizer",
                     .gradient_bytes = 4},
     // arXiv:2104.04473 and arXiv:2205.05198: blocking transfers between stages, gradients after
@@ -42,13 +44,22 @@ constexpr std::array kFrameworks = {
     FrameworkHabits{.named = "pytorch fsdp", .stack = "pytorch-fsdp", .shard = "parameters"},
     // Rematerialises whole layers unless a recipe says otherwise.
     FrameworkHabits{.named = "maxtext", .stack = "maxtext", .shard = "parameters",
-                    .recompute = "full"},
-    FrameworkHabits{.named = "paxml", .stack = "paxml", .shard = "parameters"},
+                    .compiled = true, .recompute = "full"},
+    FrameworkHabits{.named = "paxml", .stack = "paxml", .shard = "parameters", .compiled = true,
+                    .recomputes_to_fit = true},
+    FrameworkHabits{.named = "hf transformers", .stack = "pytorch-eager", .shard = "nothing"},
+    // Its own gradient accumulator in fp32: with ZeRO-1 gradients are scattered after the last
+    // micro-batch and parameters gathered after the update; without, PyTorch's DDP overlaps them.
+    FrameworkHabits{.named = "nanotron", .stack = "nanotron", .shard = "optimizer",
+                    .gradient_bytes = 4, .pipeline = false, .by_cost = true,
+                    .late_exchange = true},
     FrameworkHabits{.named = "internevo", .stack = "internevo", .shard = "optimizer"},
     FrameworkHabits{.named = "meta internal", .stack = "pytorch-fsdp", .shard = "gradients",
                     .gradient_bytes = 4},
     FrameworkHabits{.named = "hai-llm", .stack = "megatron-core", .shard = "optimizer",
                     .expert = kOtherMicroBatch},
+    // NVIDIA's and its partners' submissions to MLPerf run NeMo, whatever the log's title says.
+    FrameworkHabits{.named = "mlperf", .stack = "nemo", .shard = "optimizer"},
     FrameworkHabits{.named = "metaseq", .stack = "megatron-lm-2022", .shard = "parameters",
                     .splits_tokens = false},
 };

@@ -18,8 +18,13 @@ struct FrameworkHabits {
   double tensor = 0;       ///< Overlap.tensor
   double expert = 0;       ///< Overlap.expert
   bool splits_tokens = true;  ///< Layout.sequence_parallel where tensor > 1
+  bool splits_experts = false;  ///< tensor ranks split each expert (Layout.expert_tensor)
+  bool compiled = false;      ///< Job.compiled
+  bool recomputes_to_fit = false;  ///< its compiler does, where memory would not do (XLA)
+  bool by_cost = false;       ///< Layout.balance is cost
+  bool late_exchange = false;  ///< with a sharded optimizer nothing of the exchange is overlapped
   bool splits_batch = false;  ///< with a pipeline, into micro-batches of one sequence
-  std::string_view recompute = {};  ///< where not said; empty: the least that fits the memory
+  std::string_view recompute = {};  ///< where not said; empty: none, or selective to fit
 };
 
 /// By a framework's name as tables write it; null if it is none that is known.

@@ -1,10 +1,12 @@
 #include "traces/job_trace.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
 #include "traces/csv.hpp"
@@ -13,6 +15,7 @@ namespace orrery {
 namespace {
 
 constexpr std::int64_t kLatestSecond = 100LL * 365 * 24 * 3600;
+constexpr const char* kColumns = "job_id, submit_s, num_gpus, duration_s (and perhaps vc)";
 constexpr std::int64_t kMostGpus = 1 << 20;
 
 [[noreturn]] void fail_file(const std::string& path, const std::string& message) {
@@ -35,6 +38,25 @@ std::int64_t number(const CsvReader& reader, const std::vector<std::string_view>
   return value;
 }
 
+/// Other tools' tables have other marks between their columns.
+std::string separator_hint(const std::vector<std::string_view>& header) {
+  if (header.size() != 1) return {};
+  for (const char mark : {'|', ';', '\t', ' '}) {
+    if (header.front().find(mark) == std::string_view::npos) continue;
+    return fmt::format(". Commas separate columns; here it seems to be '{}'",
+                       mark == '\t' ? "\\t" : std::string(1, mark));
+  }
+  return {};
+}
+
+/// A CSV's reader would complain of quotes and commas.
+void refuse_json(const std::string& path, std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || (text[first] != '{' && text[first] != '[')) return;
+  fail_file(path, fmt::format("expected a job trace as CSV with the columns {}, got JSON; write "
+                              "one line a job, times in whole seconds", kColumns));
+}
+
 /// Where each column stands.
 struct Columns {
   std::size_t id = 0, submit = 0, gpus = 0, duration = 0;
@@ -52,16 +74,21 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
     }
     return found;
   };
+  std::vector<std::string_view> missing;
   const auto need = [&](std::string_view name) {
     const std::optional<std::size_t> found = find(name);
-    if (!found) {
-      reader.fail_row(fmt::format("there is no column '{}' in this header; a job trace has "
-                                   "job_id,submit_s,num_gpus,duration_s and perhaps vc", name));
-    }
-    return *found;
+    if (!found) missing.push_back(name);
+    return found.value_or(0);
   };
-  return {.id = need("job_id"), .submit = need("submit_s"), .gpus = need("num_gpus"),
-          .duration = need("duration_s"), .pool = find("vc"), .count = fields.size()};
+  const Columns columns{.id = need("job_id"), .submit = need("submit_s"),
+                        .gpus = need("num_gpus"), .duration = need("duration_s"),
+                        .pool = find("vc"), .count = fields.size()};
+  if (!missing.empty()) {
+    reader.fail_row(fmt::format("expected the columns {}, got none named {}; other columns may "
+                                "stand beside them{}",
+                                kColumns, fmt::join(missing, ", "), separator_hint(fields)));
+  }
+  return columns;
 }
 
 TraceJob read_job(const CsvReader& reader, const Columns& columns,
@@ -86,11 +113,13 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
 
 std::vector<TraceJob> load_job_trace(const std::string& path) {
   const std::string text = read_packed_text(path);
+  refuse_json(path, text);
   CsvReader reader(path, text);
   std::vector<std::string_view> fields;
   if (!reader.next_row(fields)) fail_file(path, "is empty: a job trace begins with a header");
   const Columns columns = read_header(reader, fields);
   std::vector<TraceJob> jobs;
+  jobs.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
   while (reader.next_row(fields)) {
     if (reader.is_blank()) continue;
     jobs.push_back(read_job(reader, columns, fields));

@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "traces/model.hpp"
+#include "traces/rank_shape.hpp"
 #include "traces/stacks.hpp"
 
 namespace orrery {
@@ -80,15 +81,12 @@ void check_experts(const Job& job, std::vector<Problem>& out) {
   const Experts& experts = job.model().experts();
   must_divide("layout.expert", expert, "expert", experts.count(), "the model's experts.count", out);
   const double others = double{1} * layout.data() * std::max(1u, layout.context());
-  const double tensor = std::max(1u, layout.tensor());
-  if (expert <= others) {
-    must_divide("layout.expert", expert, "expert", others, "data x context", out);
-    must_divide("layout.tensor", tensor, "tensor", expert_feed_forward(job.model()),
-                "the experts' feed_forward", out);
-  } else {
-    must_divide("layout.expert", expert, "expert", others * tensor, "tensor x data x context", out);
-    must_divide("layout.expert", others, "data x context", expert, "expert", out);
-  }
+  const double tensor = std::max(1u, layout.tensor()), split = expert_tensor(layout);
+  must_divide("layout.expert_tensor", split, "expert_tensor", tensor, "tensor", out);
+  must_divide("layout.expert_tensor", split, "expert_tensor", expert_feed_forward(job.model()),
+              "the experts' feed_forward", out);
+  must_divide("layout.expert", expert, "expert", others * tensor / split,
+              "tensor x data x context / expert_tensor", out);
   if (experts.top_k() > experts.count()) {
     out.push_back({"model.experts.top_k", fmt::format("top_k = {} is more than the {} experts",
                                                       experts.top_k(), experts.count())});
@@ -125,10 +123,12 @@ void check_shard(const Job& job, std::vector<Problem>& out) {
   must_divide("layout.shard_group", group, "shard_group", all, "data x context", out);
 }
 
-void check_batch(const Job& job, std::vector<Problem>& out) {
+void check_batch(const Job& job, bool even_shares, std::vector<Problem>& out) {
   const std::uint64_t replicas = job.layout().data();
   const std::uint64_t share = replicas * job.micro_batch();
-  if (share == 0 || job.global_batch() % share != 0 || job.global_batch() < share) {
+  const bool divides = share > 0 && job.global_batch() >= share &&
+                       job.global_batch() % (even_shares ? share : job.micro_batch()) == 0;
+  if (!divides) {
     out.push_back({"global_batch",
                    fmt::format("global_batch = {} must be a multiple of data x micro_batch = {}",
                                job.global_batch(), share)});
@@ -146,7 +146,7 @@ void check_batch(const Job& job, std::vector<Problem>& out) {
 
 }  // namespace
 
-std::vector<Problem> job_problems(const Job& job) {
+std::vector<Problem> job_problems(const Job& job, bool even_shares) {
   std::vector<Problem> out;
   if (!job.model().builtin().empty()) {
     check_builtin(job, out);
@@ -157,7 +157,7 @@ std::vector<Problem> job_problems(const Job& job) {
     check_schedule(job, out);
     check_shard(job, out);
   }
-  check_batch(job, out);
+  check_batch(job, even_shares, out);
   const std::vector<std::string> stacks = stack_names();
   if (!job.has_software() && !job.stack().empty() &&
       std::find(stacks.begin(), stacks.end(), job.stack()) == stacks.end()) {

@@ -15,7 +15,7 @@ struct Problem {
 };
 
 /// Every problem of a job whose model is resolved; empty if it can be laid out.
-std::vector<Problem> job_problems(const Job& job);
+std::vector<Problem> job_problems(const Job& job, bool even_shares = true);
 
 /// Most gradient buckets on one pipeline stage.
 inline constexpr double kMostBuckets = 4096;

@@ -16,7 +16,9 @@
 namespace orrery {
 namespace {
 
-constexpr double kGbps = 1.25e8;
+constexpr double kGbps = 1.25e8, kGiB = 1024.0 * 1024.0 * 1024.0;
+/// Seconds from NIC to NIC of Amazon's EFA (docs/accuracy.md, collectives).
+constexpr double kEfaLatency = 49e-6;
 /// Jobs above one NVL72 take 16 of its 18 nodes, so that powers of two fit.
 constexpr std::uint32_t kNvl72Nodes = 18, kNvl72UsedNodes = 16;
 
@@ -66,20 +68,38 @@ std::optional<double> nvlink_rate(std::string_view text) {
   return *both / 2 * 1e9;
 }
 
-/// Where the table's NVLink is not the catalogue's (H800): a GPU of its own.
-void take_nvlink(const TableRow& row, const std::string& name, Topology& cluster) {
-  const std::optional<double> rate = nvlink_rate(row.nvlink);
+/// Bytes of a table's memory where that is another size than the catalogue's GPU has: tables round
+/// to what the data sheet prints, so anything near it is the same GPU.
+std::optional<double> other_memory(const TableRow& row, const GpuSpec& known) {
+  if (!row.gpu_mem_gb) return std::nullopt;
+  const double bytes = *row.gpu_mem_gb * kGiB;
+  if (bytes > 0.85 * known.memory() && bytes < 1.15 * known.memory()) return std::nullopt;
+  return bytes;
+}
+
+/// Where the table's NVLink (H800) or memory is not the catalogue's: a GPU of its own, of the same
+/// family.
+void take_gpu(const TableRow& row, const std::string& name, Topology& cluster,
+              std::vector<std::string>& assumed) {
+  cluster.mutable_node()->set_gpu(name);
   for (const GpuSpec& known : gpu_catalog().gpus()) {
     if (known.name() != name) continue;
-    if (!rate || std::abs(*rate / known.nvlink() - 1) < 0.05) break;
-    GpuSpec& own = *cluster.add_gpus();
-    own = known;
-    own.set_name(fmt::format("{}-nvlink-{}", name, *rate / 1e9));
-    own.set_nvlink(*rate);
+    GpuSpec own = known;
+    const std::optional<double> rate = nvlink_rate(row.nvlink), memory = other_memory(row, known);
+    if (rate && std::abs(*rate / known.nvlink() - 1) >= 0.05) {
+      own.set_name(fmt::format("{}-nvlink-{}", own.name(), *rate / 1e9));
+      own.set_nvlink(*rate);
+    }
+    if (memory) {
+      own.set_name(fmt::format("{}-{}GB", own.name(), *row.gpu_mem_gb));
+      own.set_memory(*memory);
+      assumed.push_back(fmt::format("{} with {} GiB of memory", name, *row.gpu_mem_gb));
+    }
+    if (own.name() == name) return;
     cluster.mutable_node()->set_gpu(own.name());
+    *cluster.add_gpus() = own;
     return;
   }
-  cluster.mutable_node()->set_gpu(name);
 }
 
 /// NICs and their rate; what is missing as in the vendor's reference node.
@@ -108,6 +128,7 @@ void take_fabric(const TableRow& row, const std::string& gpu, Topology& cluster,
   const std::string fabric = lower_case(row.fabric);
   FabricSpec& spec = *cluster.mutable_fabric();
   spec.set_kind("flat");
+  if (fabric.find("efa") != std::string::npos) spec.set_nic_latency(kEfaLatency);
   if (fabric.empty()) {
     if (cluster.nodes() > 1) assumed.push_back("a fabric that does not block");
     return;
@@ -140,7 +161,7 @@ Topology published_cluster(const TableRow& row, std::vector<std::string>& assume
   if (!row.gpus_per_node) assumed.push_back(fmt::format("{} GPUs a node", grace ? 4 : 8));
   node.set_gpus_per_node(row.gpus_per_node.value_or(grace ? 4 : 8));
   cluster.set_nodes((*row.n_gpus + node.gpus_per_node() - 1) / node.gpus_per_node());
-  take_nvlink(row, gpu, cluster);
+  take_gpu(row, gpu, cluster, assumed);
   take_nics(row, gpu, node, assumed);
   take_fabric(row, gpu, cluster, assumed);
   if (grace || has_domain(row)) {

@@ -13,6 +13,7 @@
 #include "traces/layout_check.hpp"
 #include "traces/model.hpp"
 #include "traces/published_model.hpp"
+#include "traces/published_options.hpp"
 #include "traces/step_graph.hpp"
 
 namespace orrery {
@@ -37,6 +38,7 @@ class RunReader {
     take_precision();
     take_sharding();
     take_habits();
+    take_options();
     fill_defaults(run_.job);
     take_recompute();
     for (const Problem& problem : job_problems(run_.job)) {
@@ -66,9 +68,13 @@ class RunReader {
   void take_batch();
   void take_layout();
   void take_chunks();
+  void take_expert_tensor();
   void take_precision();
   void take_sharding();
   void take_habits();
+  void take_overlap(bool splits, bool late);
+  void take_options();
+  void take_offload();
   void take_recompute();
   bool fits(const std::string& recompute);
   std::uint32_t least_group();
@@ -115,6 +121,7 @@ void RunReader::take_layout() {
   layout().set_expert(row_.moe_experts ? or_one(row_.ep, "ep") : 1);
   take_chunks();
   layout().set_order("pipeline-last");
+  if (habits_.by_cost) layout().set_balance("cost");
   const double replica =
       double(layout().tensor()) * layout().pipeline() * layout().context();
   if (row_.dp) {
@@ -127,6 +134,7 @@ void RunReader::take_layout() {
     throw Refusal{fmt::format("tp x pp x cp x dp = {} is not n_gpus = {}",
                               replica * layout().data(), gpus)};
   }
+  take_expert_tensor();
   bool split = habits_.splits_tokens;
   if (row_.seq_parallel) {
     split = *row_.seq_parallel == 1;
@@ -134,6 +142,17 @@ void RunReader::take_layout() {
     assume("sequence parallelism {}", split ? "on" : "off");
   }
   layout().set_sequence_parallel(split);
+}
+
+/// Ranks that split an expert, where there are experts.
+void RunReader::take_expert_tensor() {
+  if (!row_.moe_experts) return;
+  const bool inside = layout().expert() <= layout().data() * layout().context();
+  if (row_.expert_tensor) {
+    layout().set_expert_tensor(*row_.expert_tensor);
+  } else if (habits_.splits_experts && inside) {
+    layout().set_expert_tensor(layout().tensor());
+  }
 }
 
 void RunReader::take_precision() {
@@ -163,32 +182,20 @@ void RunReader::take_precision() {
   job().set_gradient_bytes(gradient);
 }
 
-/// The number after a word, as in "shard group 64" and "within 8 GPUs".
-std::optional<std::uint32_t> number_after(std::string_view text, std::string_view word) {
-  const std::size_t found = text.find(word);
-  if (found == std::string_view::npos) return std::nullopt;
-  std::uint32_t value = 0;
-  std::size_t digits = 0;
-  for (const char c : text.substr(found + word.size())) {
-    if (c < '0' || c > '9' || ++digits > 6) break;
-    value = 10 * value + static_cast<std::uint32_t>(c - '0');
-  }
-  if (value == 0) return std::nullopt;
-  return value;
-}
-
 void RunReader::take_sharding() {
   const std::string text = lower_case(row_.dp_shard);
   if (text.empty()) {
     layout().set_shard(std::string(habits_.shard));
     if (layout().data() > 1) assume("shard {}", habits_.shard);
-  } else if (has(text, "zero-2") || has(text, "grad/opt")) {
+  } else if (has(text, "zero-2") || has(text, "zero2") ||
+             has(text, "grad/opt")) {
     layout().set_shard("gradients");
-  } else if (has(text, "fsdp") || has(text, "hsdp") || has(text, "zero-3")) {
+  } else if (has(text, "fsdp") || has(text, "hsdp") || has(text, "zero-3") ||
+             has(text, "zero3")) {
     layout().set_shard(splits_batch() ? "gradients" : "parameters");
-  } else if (text == "none" || text == "ddp" || text == "zero-0") {
+  } else if (text == "none" || text == "ddp" || text == "zero-0" || text == "zero0") {
     layout().set_shard("nothing");
-  } else if (has(text, "zero-1") || has(text, "distributed optimizer")) {
+  } else if (has(text, "zero-1") || has(text, "zero1") || has(text, "distributed optimizer")) {
     layout().set_shard("optimizer");
   } else {
     throw Refusal{fmt::format("dp_shard '{}' is none that is known", shown(row_.dp_shard))};
@@ -231,33 +238,90 @@ std::uint32_t RunReader::least_group() {
 }
 
 void RunReader::take_habits() {
-  job().set_overlap(habits_.overlap);
+  const bool late = habits_.late_exchange && layout().shard() != "nothing";
+  job().set_overlap(habits_.overlap && !late);
   Overlap& overlaps = *job().mutable_overlaps();
-  overlaps.set_parameters(habits_.overlap);
+  overlaps.set_parameters(habits_.overlap && !late);
   overlaps.set_pipeline(habits_.pipeline);
   const bool splits = layout().tensor() > 1 && layout().sequence_parallel();
   overlaps.set_tensor(splits ? habits_.tensor : 0);
   overlaps.set_expert(job().model().has_experts() ? habits_.expert : 0);
+  take_overlap(splits, late);
+  std::optional<std::string> attention = attention_option(row_.attention);
+  if (has(lower_case(row_.attention), "except 126m")) {
+    attention = has(row_.model, "126m") ? "unfused" : "flash";
+  }
+  if (!attention) assume("flash attention");
+  job().set_attention(attention.value_or("flash"));
+}
+
+/// The run's own flags; what they do not say is the framework's habit.
+void RunReader::take_overlap(bool splits, bool late) {
   if (row_.overlap.empty()) {
     assume("communication {}", habits_.overlap ? "overlapped" : "not overlapped");
+    return;
   }
-  const std::string attention = lower_case(row_.attention);
-  const bool unfused = has(attention, "unfused") || has(attention, "no flash") ||
-                       (has(attention, "except 126m") && has(row_.model, "126m"));
-  if (attention.empty()) assume("flash attention");
-  job().set_attention(unfused ? "unfused" : "flash");
+  const OverlapOption option = overlap_option(row_.overlap);
+  if (!option.understood) {
+    assume("overlap '{}' as the framework's habit", shown(row_.overlap));
+    return;
+  }
+  Overlap& overlaps = *job().mutable_overlaps();
+  if (option.gradients) job().set_overlap(*option.gradients && !late);
+  if (option.parameters) overlaps.set_parameters(*option.parameters && !late);
+  if (option.pipeline) overlaps.set_pipeline(*option.pipeline);
+  if (option.tensor) overlaps.set_tensor(splits ? *option.tensor : 0);
+  if (option.expert) overlaps.set_expert(*option.expert);
+  if (option.graphs && *option.graphs) job().set_compiled(true);
+}
+
+/// Options that few tables have.
+void RunReader::take_options() {
+  job().set_adapter_rank(adapter_rank(row_.model));
+  if (row_.optimizer_bytes) {
+    job().set_optimizer_bytes(*row_.optimizer_bytes);
+  } else if (!row_.optimizer.empty()) {
+    const std::optional<double> bytes = optimizer_bytes(row_.optimizer);
+    if (!bytes) {
+      throw Refusal{fmt::format("optimizer '{}' is none that is known", shown(row_.optimizer))};
+    }
+    job().set_optimizer_bytes(*bytes);
+  }
+  if (row_.gradient_bytes) job().set_gradient_bytes(*row_.gradient_bytes);
+  if (row_.accumulation_bytes) job().set_accumulation_bytes(*row_.accumulation_bytes);
+  take_offload();
+  const std::string compile = lower_case(row_.compile);
+  const bool off = compile == "0" || compile == "no" || compile == "off" || compile == "false";
+  if (!compile.empty() ? !off : habits_.compiled) job().set_compiled(true);
+  const std::uint64_t share = std::uint64_t{1} * job().micro_batch() * layout().data();
+  if (row_.grad_accum && share > 0 && job().global_batch() % share == 0 &&
+      job().global_batch() / share != *row_.grad_accum && !splits_batch()) {
+    assume("grad_accum {}, not {}: gbs over mbs x dp", job().global_batch() / share,
+           *row_.grad_accum);
+  }
+  for (const std::string& column : row_.unread) assume("column '{}' not read", column);
+}
+
+void RunReader::take_offload() {
+  const std::string offload = lower_case(row_.offload);
+  if (has(offload, "activation")) {
+    job().set_offload("activations");
+  } else if (has(offload, "optimizer") || has(offload, "cpu")) {
+    job().set_offload("optimizer");
+  } else if (!offload.empty() && offload != "none" && offload != "no" && offload != "0") {
+    throw Refusal{fmt::format("offload '{}' is none that is known", shown(row_.offload))};
+  }
 }
 
 void RunReader::take_recompute() {
-  const std::string text = lower_case(row_.recompute);
-  if (text.starts_with("full") || text.starts_with("selective") || text.starts_with("none")) {
-    job().set_recompute(text.starts_with("full") ? "full"
-                        : text.starts_with("none") ? "none" : "selective");
-    return;
-  }
-  if (has(text, "custom")) {  // MaxText's policies keep or offload what matrix products put out
-    job().set_recompute("selective");
-    assume("recompute selective, offloading what does not fit");
+  const std::uint32_t stages = std::max(1u, layout().pipeline());
+  const RecomputeOption option =
+      recompute_option(row_.recompute, (job().model().layers() + stages - 1) / stages);
+  if (!option.what.empty()) {
+    job().set_recompute(option.what);
+    job().set_recompute_share(option.share);
+    if (!option.assumed.empty()) run_.assumed.push_back(option.assumed);
+    run_.recompute_open = !option.assumed.empty();
     return;
   }
   if (!habits_.recompute.empty()) {
@@ -265,13 +329,16 @@ void RunReader::take_recompute() {
     assume("recompute {}", habits_.recompute);
     return;
   }
-  job().set_recompute("full");
-  for (const char* least : {"none", "selective"}) {
-    if (!fits(least)) continue;
-    job().set_recompute(least);
-    break;
+  if (habits_.recomputes_to_fit && !fits("none") && !fits("selective")) {
+    job().set_recompute("full");
+    assume("recompute full, which the compiler does to fit");
+    return;
   }
-  assume("recompute {}: the least that fits the memory", job().recompute());
+  run_.recompute_open = true;
+  // Never full: it would make a case a third slower than its neighbour that fits.
+  const bool fits_whole = fits("none");
+  job().set_recompute(fits_whole ? "none" : "selective");
+  assume("recompute {}", fits_whole ? "none" : "selective, since without it does not fit");
 }
 
 /// Whether the step's memory stays below what a framework can use of the GPU.

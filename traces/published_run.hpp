@@ -16,6 +16,8 @@ struct PublishedRun {
   Job job;           ///< model resolved, defaults filled in
   Topology cluster;  ///< resolved
   std::vector<std::string> assumed;  ///< "recompute none", in the order of the columns
+  /// What is recomputed is not said: where memory would not do, it may have been more.
+  bool recompute_open = false;
   std::string refusal;  ///< why it cannot be priced; then nothing else counts
 };
 

@@ -1,10 +1,13 @@
 #include "traces/published_table.hpp"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <variant>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
 #include "core/schema/yaml_tree.hpp"
@@ -63,8 +66,29 @@ const std::vector<Column>& columns() {
       {"attention", &R::attention, kOptional},
       {"framework", &R::framework},
       {"overlap", &R::overlap, kOptional},
+      {"grad_accum", &R::grad_accum, kOptional, 1, 1e8},
+      {"expert_tensor", &R::expert_tensor, kOptional, 1, 131072},
+      {"optimizer", &R::optimizer, kOptional},
+      {"optimizer_bytes", &R::optimizer_bytes, kOptional, 0, 64},
+      {"gradient_bytes", &R::gradient_bytes, kOptional, 1, 8},
+      {"accumulation_bytes", &R::accumulation_bytes, kOptional, 1, 8},
+      {"offload", &R::offload, kOptional},
+      {"compile", &R::compile, kOptional},
   };
   return all;
+}
+
+/// Columns that say where a row was seen or how the run went.
+constexpr std::array<std::string_view, 37> kNotOfTheRun = {
+    "source_key", "source", "location", "url", "verified", "from_memory", "arch_source",
+    "net_source", "iter_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "tflops_per_gpu",
+    "tflops_kind", "mfu_pct", "hfu_pct", "iter_time_derived_s", "derived_from", "check", "usable",
+    "grade", "split", "notes", "note", "family", "duplicate_of", "outcome", "peak_mem_gb",
+    "peak_mem_kind", "mem_kind", "licence", "license", "clean", "status", "reason", "measured",
+    "step_time_s", "comment"};
+
+bool is_of_the_run(std::string_view name) {
+  return std::find(kNotOfTheRun.begin(), kNotOfTheRun.end(), name) == kNotOfTheRun.end();
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -121,6 +145,13 @@ PublishedTable::PublishedTable(const std::string& path, std::string_view text)
                 "is empty: a table of runs begins with a header");
   }
   width_ = fields_.size();
+  for (const std::string_view field : fields_) {
+    const std::string name(trimmed(field));
+    const auto known = [&](const Column& column) { return column.name == name; };
+    if (name.empty() || !is_of_the_run(name)) continue;
+    if (std::none_of(columns().begin(), columns().end(), known)) unread_.push_back(name);
+  }
+  std::vector<std::string_view> missing, optional;
   for (const Column& column : columns()) {
     std::optional<std::size_t>& place = places_.emplace_back();
     for (std::size_t i = 0; i < width_; ++i) {
@@ -128,10 +159,12 @@ PublishedTable::PublishedTable(const std::string& path, std::string_view text)
       if (place) reader_.fail(i, fmt::format("the column '{}' is there twice", column.name));
       place = i;
     }
-    if (!place && column.required) {
-      reader_.fail_row(fmt::format("there is no column '{}' in this header", column.name));
-    }
+    if (!place) (column.required ? missing : optional).push_back(column.name);
   }
+  if (missing.empty()) return;
+  reader_.fail_row(fmt::format("expected one run a row under a header with certain columns, got "
+                               "none named {}; those may be left out: {}",
+                               fmt::join(missing, ", "), fmt::join(optional, ", ")));
 }
 
 bool PublishedTable::next(TableRow& row) {
@@ -143,6 +176,7 @@ bool PublishedTable::next(TableRow& row) {
                                  width_));
   }
   row = {};
+  row.unread = unread_;
   row.line = reader_.line();
   for (std::size_t i = 0; i < columns().size(); ++i) {
     if (!places_[i]) continue;

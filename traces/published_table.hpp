@@ -1,6 +1,7 @@
 // Tables of published training runs: one row per run, its model, machine, layout and software in
 // the words of whoever published it. Reads the columns that describe the run and none that say
-// how it went. Called by published_run.hpp. One thread per table.
+// how it went or where that was seen; any other column is named as not read. Called by
+// published_run.hpp. One thread per table.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,14 @@ struct TableRow {
   using Count = std::optional<std::uint32_t>;
   int line = 0;  ///< of the file, from 1
   std::string id, model, gpu, kv_heads, nvlink, nic_gbps, fabric, dp_shard, precision, recompute,
-      attention, framework, overlap;
-  std::optional<double> n_params_b, gpu_mem_gb;
+      attention, framework, overlap, optimizer, offload, compile;
+  std::optional<double> n_params_b, gpu_mem_gb, optimizer_bytes;
   Count layers, hidden, heads, ffn, gated_mlp, vocab, seq_len, moe_experts, moe_topk;
   Count n_gpus, gpus_per_node, nics_per_node;
   Count tp, pp, dp, cp, ep, vpp, seq_parallel, mbs, gbs;
+  Count grad_accum, expert_tensor, gradient_bytes, accumulation_bytes;
   std::vector<std::string> problems;  ///< cells that hold no such number
+  std::vector<std::string> unread;    ///< columns of the table that say nothing known to us
 };
 
 class PublishedTable {
@@ -43,6 +46,7 @@ class PublishedTable {
   std::vector<std::string_view> fields_;
   std::size_t width_ = 0;
   std::vector<std::optional<std::size_t>> places_;  ///< by column known to us: where it stands
+  std::vector<std::string> unread_;
 };
 
 }  // namespace orrery

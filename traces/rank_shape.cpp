@@ -36,9 +36,7 @@ ExpertShape expert_shape(const Job& job, double tokens) {
   shape.count = experts.count();
   shape.top_k = experts.top_k();
   shape.local = shape.count / ranks;
-  // Beyond the data- and context-parallel ranks the experts span the tensor group: whole ones.
-  const double others = double{1} * layout.data() * std::max(1u, layout.context());
-  shape.tensor = ranks > others ? 1 : tensor;
+  shape.tensor = expert_tensor(layout);
   const double load = load_of(experts, ranks);
   shape.rows = load * tokens * shape.top_k * shape.tensor / tensor / shape.local;
   shape.sent = load * tokens / tensor * shape.top_k;
@@ -59,9 +57,48 @@ double reach_of(const Job& job) {
   return std::min(sequence, job.documents().mean_length() * (1 + cv * cv));
 }
 
+/// Of the layers from `first` on, `count` of them, those with experts.
+std::uint32_t sparse_among(const Model& model, std::uint32_t first, std::uint32_t count) {
+  if (!model.has_experts()) return 0;
+  return first + count - std::clamp(model.experts().dense_layers(), first, first + count);
+}
+
+/// A stage is full once the multiply-adds so far reach its share of all; the layer that reaches it
+/// still belongs to it (nanotron, models/base.py: build_model). What is left has the loss.
+StageShape stage_by_cost(const Job& job, std::uint32_t stage) {
+  const Model& model = job.model();
+  const double hidden = model.hidden();
+  const double layer = hidden * (4.0 * model.heads() * head_size(model) +
+                                 (model.gated() ? 3.0 : 2.0) * model.feed_forward());
+  const double output = hidden * model.vocabulary();
+  const double share = (model.layers() * layer + output) / job.layout().pipeline();
+  StageShape shape{.first = stage == 0};
+  std::uint32_t at = 0, first_layer = 0;
+  double sum = 0;
+  for (std::uint32_t i = 0; i < model.layers(); ++i) {
+    if (at == stage && shape.layers++ == 0) first_layer = i;
+    sum += layer;
+    if (sum >= share * (at + 1) * (1 - 1e-9) && at + 1 < job.layout().pipeline()) ++at;
+  }
+  const bool more = at + 1 < job.layout().pipeline();
+  shape.last = at == stage;
+  shape.loss_after = shape.last && more;
+  shape.loss_only = more && at + 1 == stage;
+  shape.sparse_layers = sparse_among(model, first_layer, shape.layers);
+  return shape;
+}
+
 }  // namespace
 
+std::uint32_t expert_tensor(const Layout& layout) {
+  if (layout.expert_tensor() > 0) return layout.expert_tensor();
+  return layout.expert() > 1 ? 1 : std::max(1u, layout.tensor());
+}
+
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk) {
+  if (job.layout().balance() == "cost" && job.layout().pipeline() > 1) {
+    return stage_by_cost(job, stage);
+  }
   const std::uint32_t parts = job.layout().pipeline() * std::max(1u, job.layout().chunks());
   const std::uint32_t layers = job.model().layers();
   const std::uint32_t part = chunk * job.layout().pipeline() + stage;
@@ -69,10 +106,7 @@ StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk)
   const std::uint32_t first_layer = part * each + std::min(part, rest);
   const std::uint32_t count = each + (part < rest ? 1u : 0u);
   StageShape shape{.layers = count, .first = part == 0, .last = part + 1 == parts};
-  if (job.model().has_experts()) {
-    const std::uint32_t dense = job.model().experts().dense_layers();
-    shape.sparse_layers = first_layer + count - std::clamp(dense, first_layer, first_layer + count);
-  }
+  shape.sparse_layers = sparse_among(job.model(), first_layer, count);
   return shape;
 }
 
@@ -111,6 +145,8 @@ RankShape::RankShape(const Job& job) {
   hidden_share = job.overlaps().tensor();
   hidden_exchange = job.overlaps().expert();
   recompute = recompute_named(job.recompute());
+  again = recompute == Recompute::none ? 0 : job.has_recompute_share() ? job.recompute_share() : 1;
+  adapter = job.adapter_rank();
   flash = job.attention() != "unfused";
   causal = !job.has_causal() || job.causal();
   split_tokens = tensor > 1 && layout.sequence_parallel();
@@ -144,6 +180,12 @@ double RankShape::parameters(const StageShape& stage) const {
   if (stage.first && !(tied && stage.last)) sum += vocabulary * hidden;
   if (stage.last) sum += vocabulary * hidden + hidden;
   return sum;
+}
+
+double RankShape::trained(const StageShape& stage) const {
+  if (adapter == 0) return parameters(stage);
+  const double wide = hidden + heads * head + kv_heads * (head + value);  // of qkv
+  return stage.layers * adapter * (wide + hidden + heads * value);
 }
 
 }  // namespace orrery

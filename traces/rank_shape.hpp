@@ -14,11 +14,18 @@ struct StageShape {
   std::uint32_t layers = 0;
   std::uint32_t sparse_layers = 0;  ///< of them, those with experts instead of an MLP
   bool first = false;               ///< has the embedding
-  bool last = false;                ///< has the output projection and the loss
+  bool last = false;                ///< has the output projection and, unless apart, the loss
+  bool loss_after = false;          ///< its logits go on: the next stage has the loss
+  bool loss_only = false;           ///< has nothing but the loss
   friend bool operator==(const StageShape&, const StageShape&) = default;
 };
 
-/// Layers go round the stages chunk by chunk; the remainder goes to the first ones.
+/// Ranks that split one expert, where the layout does not say: experts that are spread stay whole,
+/// as the recipes of Megatron-Core have them (expert-tensor-parallel-size 1).
+std::uint32_t expert_tensor(const Layout& layout);
+
+/// Layers go round the stages chunk by chunk, the remainder to the first ones; or in order by cost
+/// (Layout.balance).
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk);
 
 /// A mixture of experts on one rank; all zero where the model is dense.
@@ -54,6 +61,8 @@ struct RankShape {
   double hidden_share = 0;  ///< of the tensor-parallel collectives, behind products
   double hidden_exchange = 0;  ///< of the exchange of tokens between the experts' ranks
   Recompute recompute = Recompute::none;
+  double again = 0;     ///< share of the layers that are computed again
+  double adapter = 0;   ///< rank of the adapters that are trained instead of the weights; 0: none
   bool flash = true, causal = true, gated = true, tied = false;
   bool split_tokens = false;  ///< sequence parallel and tensor > 1
 
@@ -65,6 +74,8 @@ struct RankShape {
   /// Pairs of a query and a key of one head that a fused kernel scores.
   double scored() const { return tokens * reach * (causal ? 0.5 : 1); }
   double parameters(const StageShape& stage) const;
+  /// Of them, those that have gradients: all, or the adapters' instead.
+  double trained(const StageShape& stage) const;
   /// Of them, those of experts: their gradients go to other ranks than the rest.
   double expert_parameters(const StageShape& stage) const;
 };

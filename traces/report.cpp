@@ -1,5 +1,7 @@
 #include "traces/report.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,9 +36,21 @@ std::string json_text(const Message& report, bool with_host) {
   return json.dump(2);
 }
 
-std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+std::string percent(double share) {
+  const double hundredths = 100 * share;
+  return fmt::format("{:.1f}%", std::abs(hundredths) < 0.05 ? 0.0 : hundredths);  // no -0.0%
+}
 
 std::string duration(double seconds) { return format_quantity(seconds, Dimension::time); }
+
+/// Hours and days beside the seconds where a run has them.
+std::string long_duration(double seconds) {
+  constexpr double hour = 3600, day = 24 * hour;
+  if (seconds < 2 * hour) return duration(seconds);
+  const bool days = seconds >= 2 * day;
+  return fmt::format("{} ({:.1f} {})", duration(seconds), seconds / (days ? day : hour),
+                     days ? "d" : "h");
+}
 
 /// A value that may be unknown, as text.
 template <class Format>
@@ -60,8 +74,7 @@ std::string energy(double joules) {
     return fmt::format("{:.2f} MWh", joules / kilowatt_hour / 1000);
   }
   if (joules >= kilowatt_hour) return fmt::format("{:.1f} kWh", joules / kilowatt_hour);
-  return joules >= 1000 ? fmt::format("{:.1f} kJ", joules / 1000)
-                        : fmt::format("{:.1f} J", joules);
+  return fmt::format("{:.1f} Wh", joules / kilowatt_hour * 1000);
 }
 
 std::string mebibytes(double bytes) {
@@ -119,7 +132,10 @@ std::string memory(const Report& r) {
 
 std::string energy_and_cost(const Report& r) {
   if (!r.has_energy_j() && !r.has_cost_usd()) return kNotKnown;
-  const auto dollars = [](double v) { return fmt::format("{:.2f} USD", v); };
+  const auto dollars = [](double v) {
+    const auto cents = static_cast<std::uint64_t>(std::llround(std::max(0.0, v) * 100));
+    return fmt::format("{}.{:02} USD", grouped(cents / 100), cents % 100);
+  };
   return fmt::format("{}, {}, modelled", known(r.has_energy_j(), r.energy_j(), energy),
                      r.has_cost_usd() ? dollars(r.cost_usd()) : "no price given");
 }
@@ -171,7 +187,7 @@ std::string report_summary(const Report& r) {
       {live ? "live run" : "simulation", fmt::format("{}, {} ranks, seed {}", r.scenario(),
                                                      grouped(r.ranks()), r.seed())},
       {"steps", steps(r)},
-      {"elapsed", fmt::format("{}, {}", known(r.has_elapsed_s(), r.elapsed_s(), duration),
+      {"elapsed", fmt::format("{}, {}", known(r.has_elapsed_s(), r.elapsed_s(), long_duration),
                               origin)},
       {"step time", fmt::format("{}, {}", step_time(r), origin)},
       {"throughput", r.has_tokens_per_s() ? fmt::format("{}, {}", throughput(r), origin)
@@ -190,6 +206,7 @@ std::string report_summary(const Report& r) {
       {"this machine", host(r)},
   };
   if (r.has_hand_over()) lines.insert(lines.end() - 2, {"hand-over", hand_over(r.hand_over())});
+  for (const std::string& warning : r.warnings()) lines.emplace_back("warning", warning);
   std::string text;
   for (const auto& [label, value] : lines) {
     if (value != kNotKnown) text += fmt::format("{:<14}{}\n", label, value);

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
 #include "core/schema/json.hpp"
 #include "topologies/builder.hpp"
+#include "topologies/part.hpp"
+#include "traces/fault_script.hpp"
 #include "traces/layout_check.hpp"
 #include "traces/model.hpp"
 
@@ -18,6 +22,9 @@ namespace {
 std::uint64_t rank_count(const Layout& layout) {
   return std::uint64_t{layout.tensor()} * layout.context() * layout.pipeline() * layout.data();
 }
+
+/// Of all shares of parts together: a list of them is kept.
+constexpr std::uint64_t kMostPartsHit = 10'000'000;
 
 /// Collects what is wrong across fields, each with its place.
 class CrossCheck {
@@ -96,34 +103,91 @@ class CrossCheck {
   }
 
   void check_fault(const Fault& fault, const std::string& path) {
-    if (int(fault.has_at_step()) + int(fault.has_at_time()) != 1) {
-      add(path, "a fault has exactly one of at_step and at_time");
-    }
-    const int kinds = int(fault.has_slow()) + int(fault.has_ramp()) + int(fault.kill()) +
-                      int(fault.has_link_slow()) + int(fault.link_down()) + int(fault.stop());
-    if (kinds != 1) {
-      add(path, "a fault has exactly one of slow, ramp, kill, stop, link_slow and link_down");
-    }
-    const std::uint64_t ranks = rank_count(scenario_.job().layout());
-    if (fault.rank() >= ranks) {
-      add(path + ".rank", fmt::format("there is no rank {}: the job has ranks 0 to {}",
-                                      fault.rank(), ranks - 1));
-    }
+    if (!check_target(fault, path)) return;
     if (fault.has_ramp() && !fault.has_at_step()) {
       add(path + ".ramp", "a ramp is counted in steps: it needs at_step");
     }
-    if (!fault.has_until_step()) return;
-    if (fault.kill() || fault.stop()) {
-      add(path + ".until_step",
-          fault.kill() ? "a killed rank stays dead: until_step means nothing here"
-                       : "a rank that stands still is given up: until_step means nothing here");
-    } else if (!fault.has_at_step() || fault.until_step() <= fault.at_step()) {
-      add(path + ".until_step", "until_step needs an at_step before it");
+    if (fault.end_case() != Fault::END_NOT_SET) check_end(fault, path);
+  }
+
+  /// Whether what is hit is there and can be hit so.
+  bool check_target(const Fault& fault, const std::string& path) {
+    const std::string kind = written(fault, fault.kind_case());
+    const std::string target = path + "." + written(fault, fault.target_case());
+    const std::optional<PartKind> part = part_kind(fault);
+    if (part.has_value() != happens_to_parts(fault.kind_case())) {
+      add(path + "." + kind,
+          fmt::format("expected one of {} for a {}, got '{}'", kinds_of(part.has_value()),
+                      part ? name_of(*part) : "rank", kind));
+      return false;
     }
+    if (part) return check_part(fault, *part, target);
+    const std::uint64_t ranks = rank_count(scenario_.job().layout());
+    if (fault.rank() < ranks) return true;
+    add(target, fmt::format("there is no rank {}: the job has ranks 0 to {}", fault.rank(),
+                            ranks - 1));
+    return false;
+  }
+
+  bool check_part(const Fault& fault, PartKind kind, const std::string& target) {
+    if (!cluster_) cluster_ = build_cluster(scenario_.cluster(), places_, "cluster");
+    const std::uint32_t all = count_of(*cluster_, kind);
+    if (all == 0) {
+      add(target, fmt::format("this cluster has no {}", name_of(kind)));
+    } else if (!hits_share(fault)) {
+      if (hit_index(fault) < all) return true;
+      add(target, fmt::format("there is no {0} {1}: the cluster's are 0 to {2}", name_of(kind),
+                              hit_index(fault), all - 1));
+    } else if (parts_hit(fault, all) == 0) {
+      add(target, fmt::format("so small a share of {} is none", all));
+    } else if ((parts_hit_ += parts_hit(fault, all)) > kMostPartsHit) {
+      add(target, fmt::format("with this share faults hit {} parts, at most {} may be", parts_hit_,
+                              kMostPartsHit));
+    } else {
+      return true;
+    }
+    return false;
+  }
+
+  void check_end(const Fault& fault, const std::string& path) {
+    const std::string end = written(fault, fault.end_case());
+    const std::string place = path + "." + end;
+    if (fault.kill() || fault.stop()) {
+      add(place, fmt::format("a {}: {} means nothing here",
+                             fault.kill() ? "killed rank stays dead"
+                                          : "rank that stands still is given up",
+                             end));
+    } else if (fault.has_until_step()) {
+      if (fault.has_at_step() && fault.until_step() > fault.at_step()) return;
+      add(place, "until_step needs an at_step before it");
+    } else if (fault.has_for_()) {
+      if (fault.has_at_time()) return;
+      add(place, "'for' counts from an instant: it needs at_time; write until_step or until_time");
+    } else if (fault.has_at_time() && fault.until_time() <= fault.at_time()) {
+      add(place, "until_time must be after at_time");
+    }
+  }
+
+  /// The kinds of faults that happen to parts, or those that happen to ranks.
+  static std::string kinds_of(bool parts) {
+    std::vector<std::string> kinds;
+    const auto& choice = *Fault::descriptor()->FindOneofByName("kind");
+    for (int i = 0; i < choice.field_count(); ++i) {
+      const auto kind = static_cast<Fault::KindCase>(choice.field(i)->number());
+      if (happens_to_parts(kind) == parts) kinds.push_back(choice.field(i)->name());
+    }
+    return fmt::format("{}", fmt::join(kinds, ", "));
+  }
+
+  /// The key of the choice that was made.
+  static std::string written(const Fault& fault, int number) {
+    return fault.GetDescriptor()->FindFieldByNumber(number)->name();
   }
 
   const Scenario& scenario_;
   const SourceMap& places_;
+  std::optional<Cluster> cluster_;  ///< built for faults of its parts
+  std::uint64_t parts_hit_ = 0;     ///< by shares, all together
   std::vector<Error> errors_;
 };
 
@@ -146,23 +210,14 @@ LoadedScenario finish(LoadedScenario loaded, const std::vector<std::string>& ove
       throw Error(ErrorKind::usage,
                   fmt::format("an override is written path=value, not '{}'", each));
     }
-    set_field(loaded.scenario, std::string_view(each).substr(0, equals),
-              std::string_view(each).substr(equals + 1), "--set");
+    const std::string_view path = std::string_view(each).substr(0, equals);
+    const std::string_view value = std::string_view(each).substr(equals + 1);
+    set_field(loaded.scenario, path, value, "--set");
+    loaded.places.add_override(path, value, "--set");
   }
   complete(loaded.scenario, loaded.places);
   throw_first(CrossCheck(loaded.scenario, loaded.places).run());
   return loaded;
-}
-
-/// How much slower a fault makes its rank at a step.
-double slowness(const Fault& fault, std::uint64_t step) {
-  if (!fault.has_at_step() || step < fault.at_step()) return 1;
-  if (fault.has_until_step() && step >= fault.until_step()) return 1;
-  if (fault.has_slow()) return fault.slow();
-  if (!fault.has_ramp()) return 1;
-  const double share = static_cast<double>(step - fault.at_step()) /
-                       static_cast<double>(fault.ramp().steps());
-  return 1 + (fault.ramp().slow() - 1) * std::min(1.0, share);
 }
 
 }  // namespace
@@ -224,15 +279,8 @@ void set_ranks(LoadedScenario& loaded, std::uint32_t ranks) {
 std::string scenario_hash(const Scenario& scenario) {
   Scenario seedless = scenario;
   seedless.mutable_run()->clear_seed();
+  if (seedless.has_live()) seedless.mutable_live()->clear_fabric();
   return canonical_hash(seedless);
-}
-
-double speed_at_step(const Scenario& scenario, std::uint32_t rank, std::uint64_t step) {
-  double speed = 1;
-  for (const Fault& fault : scenario.faults()) {
-    if (fault.rank() == rank) speed /= slowness(fault, step);
-  }
-  return speed;
 }
 
 double ideal_makespan(const std::vector<double>& speeds, std::uint32_t micro_batches, double cost) {

@@ -34,9 +34,6 @@ void set_ranks(LoadedScenario& loaded, std::uint32_t ranks);
 /// SHA-256 after defaults and overrides, without seed.
 std::string scenario_hash(const Scenario& scenario);
 
-/// Speed of a rank (1 = nominal) at a step, by the faults given at steps.
-double speed_at_step(const Scenario& scenario, std::uint32_t rank, std::uint64_t step);
-
 /// Time of one step when all replicas finish together as nearly as whole micro-batches allow, for
 /// given replica speeds: min over assignments of max(n_i x cost / speed_i), in `cost` units.
 double ideal_makespan(const std::vector<double>& speeds, std::uint32_t micro_batches, double cost);

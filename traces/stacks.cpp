@@ -12,6 +12,10 @@ namespace embedded {
 extern const std::string_view stacks_yaml;
 }
 
+namespace {
+const std::string kGeneric = "generic";  // kernels as they were measured, and nothing else
+}
+
 const StackCatalog& stack_catalog() {
   static const StackCatalog loaded = [] {
     StackCatalog stacks;
@@ -32,12 +36,16 @@ const SoftwareStack& software_stack(const std::string& name) {
 
 const SoftwareStack& stack_of(const Job& job) {
   if (job.has_software()) return job.software();
-  return software_stack(job.stack().empty() ? "generic" : job.stack());
+  return software_stack(job.stack().empty() ? kGeneric : job.stack());
 }
 
-const StackOnGpu* stack_on_gpu(const SoftwareStack& stack, const std::string& gpu) {
+const StackOnGpu* stack_on_gpu(const SoftwareStack& stack, const std::string& gpu,
+                               const std::string& family) {
   for (const StackOnGpu& on : stack.on()) {
     if (std::find(on.gpus().begin(), on.gpus().end(), gpu) != on.gpus().end()) return &on;
+  }
+  for (const StackOnGpu& on : stack.on()) {
+    if (!family.empty() && on.family() == family) return &on;
   }
   return nullptr;
 }
@@ -46,6 +54,14 @@ std::vector<std::string> stack_names() {
   std::vector<std::string> names;
   for (const SoftwareStack& each : stack_catalog().stacks()) names.push_back(each.name());
   return names;
+}
+
+std::string unfitted_warning(const Job& job) {
+  const bool generic = job.stack().empty() || job.stack() == kGeneric;
+  if (!generic || job.has_software() || job.has_pace() || !job.model().builtin().empty()) return {};
+  return "job.stack is not given: kernels run as fast as when measured alone, which no framework "
+         "reaches, so the step is too fast; name the framework, such as nemo or megatron-core "
+         "(docs/scenario.md lists them)";
 }
 
 }  // namespace orrery

@@ -40,6 +40,7 @@ class Writer {
   }
   /// Gradients are added up over the micro-batches: read and written.
   void weight_gradient(const Product& p, double repeat) {
+    if (r_.adapter > 0) return;
     product(p.weight_gradient, p.k, p.n, p.m, p, repeat, 2 * r_.gradient);
   }
   void moved(const char* name, double bytes, double repeat) {
@@ -50,6 +51,7 @@ class Writer {
     block_.kernels.push_back(kernel);
   }
   void gather_or_scatter(bool gather, double width, double repeat);
+  void loss(bool backward);
 
  private:
   std::vector<std::pair<Product, double>> products(const Passes& layers) const;
@@ -61,6 +63,7 @@ class Writer {
   void elementwise(const Passes& layers, double scale);
   void permutations(double layers);
   void casts(const Passes& layers, bool backward);
+  void adapters(double layers, double times);
   void ring(const char* beside, double times, double layers);
   void layer_collectives(const Passes& layers);
   void around(double width, double layers);
@@ -243,6 +246,19 @@ void Writer::casts(const Passes& layers, bool backward) {
   }
 }
 
+/// Each adapted product (query, key and value together; the projection) has two thin ones beside
+/// it, in 16 bits, and each of those two gradients.
+void Writer::adapters(double layers, double times) {
+  if (r_.adapter == 0) return;
+  std::vector<std::pair<Product, double>> adapted;
+  attention_products(adapted, layers);
+  for (auto& [p, repeat] : adapted) {
+    p.low = false;
+    product("adapter", p.m, r_.adapter, p.k, p, times * repeat);
+    product("adapter", p.m, p.n, r_.adapter, p, times * repeat);
+  }
+}
+
 // ---- collectives inside the block -----------------------------------------------------------
 
 /// Into (`gather`) or out of a part that the tensor-parallel ranks share. Without sequence
@@ -296,6 +312,7 @@ void Writer::forward(const Passes& layers) {
   attention_core(layers.all);
   elementwise(layers, 1);
   casts(layers, false);
+  adapters(layers.all, 1);
   layer_collectives(layers);
   block_.layers += layers.all;
 }
@@ -305,6 +322,7 @@ void Writer::backward(const Passes& layers) {
   attention_core_backward(layers.all);
   elementwise(layers, 1.5);  // the saved input is read beside the gradient
   casts(layers, true);
+  adapters(layers.all, 2);
   layer_collectives(layers);
   block_.layers += layers.all;
 }
@@ -328,6 +346,11 @@ double loss_backward_bytes(const RankShape& r) {
   return r.tokens * r.vocabulary * (8 + (4 + r.element));
 }
 
+void Writer::loss(bool backward) {
+  if (backward) return moved("loss_backward", loss_backward_bytes(r_), 1);
+  moved("loss", loss_bytes(r_), 1);
+}
+
 }  // namespace
 
 Block forward_block(const RankShape& r, const StageShape& stage) {
@@ -341,9 +364,10 @@ Block forward_block(const RankShape& r, const StageShape& stage) {
   if (stage.last) {
     const Product p = output_projection(r);
     writer.product(p.forward, p.m, p.n, p.k, p, 1);
-    writer.moved("loss", loss_bytes(r), 1);
+    if (!stage.loss_after) writer.loss(false);
     writer.gather_or_scatter(true, r.hidden, 1);
   }
+  if (stage.loss_only) writer.loss(false);
   return block;
 }
 
@@ -352,14 +376,15 @@ Block backward_block(const RankShape& r, const StageShape& stage, double share, 
   Block block;
   Writer writer(block, r);
   const Passes layers = passes_of(stage, share);
+  const Passes again = passes_of(stage, share * r.again);
   if (part != BackwardPart::weight) {
+    if (stage.loss_only || (head && !stage.loss_after)) writer.loss(true);
     if (head) {
-      writer.moved("loss_backward", loss_backward_bytes(r), 1);
       writer.data_gradient(output_projection(r), 1);
       writer.gather_or_scatter(false, r.hidden, 1);
     }
-    if (r.recompute == Recompute::full) writer.forward(layers);
-    if (r.recompute == Recompute::selective) writer.attention_again(layers.all);
+    if (r.recompute == Recompute::full) writer.forward(again);
+    if (r.recompute == Recompute::selective) writer.attention_again(again.all);
     writer.backward(layers);
   }
   if (part != BackwardPart::input) {

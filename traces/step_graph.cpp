@@ -6,12 +6,13 @@
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "traces/layout_check.hpp"
+#include "traces/rank_shape.hpp"
 
 namespace orrery {
-StepGraph::StepGraph(const Job& job) : job_(job) {
+StepGraph::StepGraph(const Job& job, bool even_shares) : job_(job) {
   fill_defaults(job_);
   pipeline_last_ = job_.layout().order() == "pipeline-last";
-  const std::vector<Problem> problems = job_problems(job_);
+  const std::vector<Problem> problems = job_problems(job_, even_shares);
   if (!problems.empty()) {
     const Problem& first = problems.front();
     throw Error(ErrorKind::bad_input, "job." + first.path + ": " + first.message);
@@ -39,17 +40,19 @@ StepGraph::Peers StepGraph::peers(Communicator which) const {
   const std::uint32_t shard = job_.layout().shard_group();
   const std::uint32_t copy = shard == 0 ? all : shard;
   const std::uint32_t expert = job_.layout().expert();
-  const bool across = expert > all;  // experts span the tensor group too
+  const std::uint32_t split = expert_tensor(job_.layout());
+  const bool across = split < tensor();  // experts span the tensor group too
+  const std::uint32_t stride = across ? split : 1;
   switch (which) {
     case Communicator::tensor: return {.size = tensor(), .stride = 1, .with_tensor = true};
     case Communicator::context: return {.size = context(), .stride = 1};
     case Communicator::gradient: return {.size = all, .stride = 1};
     case Communicator::shard: return {.size = copy, .stride = 1};
     case Communicator::replicate: return {.size = all / copy, .stride = copy};
-    case Communicator::expert: return {.size = expert, .stride = 1, .with_tensor = across};
+    case Communicator::expert: return {.size = expert, .stride = stride, .with_tensor = across};
     case Communicator::expert_gradient:
-      return {.size = (across ? all * tensor() : all) / expert, .stride = expert,
-              .with_tensor = across};
+      return {.size = (across ? all * tensor() : all) / (expert * stride),
+              .stride = expert * stride, .with_tensor = across};
   }
   return {};
 }

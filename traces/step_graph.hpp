@@ -104,13 +104,16 @@ struct MemoryUse {
     return parameters + gradients + optimizer + activations + logits + gathered + buffers +
            reserved;
   }
+  /// Of tensors alone: what a framework's allocator reports as its peak.
+  Bytes allocated() const { return total() - reserved; }
 };
 
 class StepGraph {
  public:
   /// `job` resolved (traces/model.hpp). Throws bad_input when the layout does not divide the
   /// model or the batch (places are the caller's: the message names the keys).
-  explicit StepGraph(const Job& job);
+  /// Not `even_shares`: replicas may have unequal numbers of micro-batches, as after a loss.
+  explicit StepGraph(const Job& job, bool even_shares = true);
 
   const Job& job() const { return job_; }
   std::uint32_t ranks() const { return members() * pipeline() * data(); }

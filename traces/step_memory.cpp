@@ -4,14 +4,21 @@
 #include "core/error.hpp"
 #include "traces/model.hpp"
 #include "traces/rank_shape.hpp"
+#include "traces/stacks.hpp"
 #include "traces/step_graph.hpp"
 
 namespace orrery {
 namespace {
 
-/// What a process takes before the first tensor: CUDA context and modules, cuBLAS workspaces,
-/// NCCL's buffers of some communicators, fragments of the allocator. A rounded estimate.
-constexpr double kReserved = 2.0 * (1ull << 30);
+constexpr double kMiB = 1ull << 20;
+/// What a process takes beside its tensors. CUDA's context and modules: nvidia-smi shows 500 to 700
+/// MiB for an idle PyTorch process on A100 and H100. NCCL's buffers: 4 MiB for each of some 16
+/// channels and both directions of a communicator (NCCL_BUFFSIZE, NCCL's documentation). cuBLAS:
+/// 32 MiB of workspace from Hopper on (its documentation).
+constexpr double kContext = 640 * kMiB, kCommunicator = 2 * 16 * 4 * kMiB;
+/// What the allocator holds beyond what comes and goes in a step: rounded so that of the layouts
+/// that were really run at most one in a hundred is said not to fit (docs/accuracy.md, memory).
+constexpr double kFragments = 0.1;
 
 bool is_builtin(const Job& job) { return !job.model().builtin().empty(); }
 
@@ -28,6 +35,8 @@ StageShape whole_stage(const Job& job, std::uint32_t stage) {
     sum.sparse_layers += part.sparse_layers;
     sum.first = sum.first || part.first;
     sum.last = sum.last || part.last;
+    sum.loss_after = sum.loss_after || part.loss_after;
+    sum.loss_only = sum.loss_only || part.loss_only;
   }
   return sum;
 }
@@ -39,9 +48,18 @@ double score_bytes(const RankShape& r) {
   return r.batch * r.heads * r.sequence * r.sequence / r.context * (2 * r.element + 1);
 }
 
+/// Bytes of a number that goes into a product. Its converted copy is kept (below 16 bits), and none
+/// where the weights are frozen, since only their gradient would need it.
+double input_element(const RankShape& r) {
+  return r.adapter > 0 ? 0 : std::min(r.low_element, r.element);
+}
+
+/// Queries, keys and values; the output, which goes into the projection (adapted ones keep it).
 double attention_bytes(const RankShape& r) {
   const double latents = r.own_tokens() * (r.query_rank + r.key_value_rank + r.rotary);
-  return (r.tokens * (r.heads + r.kv_heads) * (r.head + r.value) + 2 * latents) * r.element;
+  const double kept = r.tokens * (r.heads * r.head + r.kv_heads * (r.head + r.value));
+  const double output = r.adapter > 0 ? r.element : input_element(r);
+  return (kept + 2 * latents) * r.element + r.tokens * r.heads * r.value * output;
 }
 
 /// The inputs of the experts' products and of their weighted sum.
@@ -52,21 +70,39 @@ double sparse_bytes(const RankShape& r) {
   return (routed + shared) * r.element + 2 * r.tokens / r.tensor * e.count * 4;
 }
 
+/// Copies that a framework keeps of a layer's intermediate results beside those that the backward
+/// pass needs (SoftwareStack.kept_*), in rows.
+struct Kept {
+  double queries = 0, inner = 0, gathered = 0;
+};
+Kept kept_by(const Job& job) {
+  const SoftwareStack& stack = stack_of(job);
+  if (job.compiled()) return {};
+  return {stack.kept_queries(), stack.kept_inner(),
+          job.layout().pipeline() == 1 && job.layout().tensor() > 1 ? stack.kept_gathered() : 0};
+}
+
 /// Kept of one micro-batch by the layers of a stage without recomputation: inputs of two norms, of
 /// the first attention product and of the MLP (unfused: two dropout masks), then what each
 /// product and the activation need for the backward pass.
-double kept_bytes(const RankShape& r, const StageShape& stage, bool scores) {
+double kept_bytes(const RankShape& r, const StageShape& stage, const Kept& kept, bool scores) {
   const double row = r.own_tokens() * r.hidden;
-  const double inputs = 4 * row * r.element + (r.flash ? 0 : 2 * row);
-  const double mlp = r.tokens * (r.mlp_up + r.feed_forward) * r.element;
+  const double copies = kept.queries * r.tokens * r.heads * r.head +
+                        kept.gathered * r.tokens * r.hidden;
+  const double inputs = (2 * row + copies) * r.element + (r.flash ? 0 : 2 * row) +
+                        row * (input_element(r) + (r.adapter > 0 ? r.element : input_element(r)));
+  // What the activation needs is kept in the format of its products where those are frozen.
+  const double up = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
+  const double mlp = r.tokens * (r.mlp_up * up + kept.inner * r.feed_forward * r.element +
+                                 r.feed_forward * input_element(r));
   return stage.layers * (inputs + attention_bytes(r) + (scores ? score_bytes(r) : 0)) +
          (stage.layers - stage.sparse_layers) * mlp + stage.sparse_layers * sparse_bytes(r);
 }
 
 /// The largest of one layer: what is computed again is there for one layer at a time.
-double layer_bytes(const RankShape& r, const StageShape& stage) {
+double layer_bytes(const RankShape& r, const StageShape& stage, const Kept& kept) {
   StageShape one{.layers = 1, .sparse_layers = stage.sparse_layers > 0 ? 1u : 0u};
-  return kept_bytes(r, one, true);
+  return kept_bytes(r, one, kept, true);
 }
 
 /// Micro-batches in flight, in passes of the whole stage: 1F1B holds one for each later stage and
@@ -83,13 +119,22 @@ double in_flight(const Job& job, std::uint32_t stage, double micro_batches) {
 double activations(const Job& job, const RankShape& r, std::uint32_t stage, double micro_batches) {
   const StageShape shape = whole_stage(job, stage);
   const double flying = in_flight(job, stage, micro_batches);
+  const Kept kept = kept_by(job);
+  const double all = kept_bytes(r, shape, kept, true);
+  double left = all, at_once = 0;  // of the layers that are computed again; of the one at work
   if (r.recompute == Recompute::full) {
-    const double inputs = shape.layers * r.own_tokens() * r.hidden * r.element;
-    return flying * inputs + layer_bytes(r, shape);
+    left = shape.layers * r.own_tokens() * r.hidden * r.element;
+    at_once = layer_bytes(r, shape, kept);
   }
-  const bool selective = r.recompute == Recompute::selective;
-  const double again = selective ? score_bytes(r) : 0;
-  return flying * kept_bytes(r, shape, !selective) + again;
+  if (r.recompute == Recompute::selective) {
+    left = kept_bytes(r, shape, kept, false);
+    at_once = score_bytes(r);
+  }
+  const double held = all + (left - all) * r.again;
+  // What is moved to the host stays for the two layers at work.
+  const double layers = std::max(1u, shape.layers);
+  const double here = job.offload() == "activations" ? std::min(1.0, 2 / (flying * layers)) : 1;
+  return flying * held * here + at_once;
 }
 
 /// Ranks that hold a share of what is sharded: of everything, and of the experts.
@@ -143,17 +188,33 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
   };
   const std::string& shard = job_.layout().shard();
   const bool all = shard == "parameters";
-  use.parameters = Bytes{held(all) * r.element};
-  use.gradients = Bytes{held(all || shard == "gradients") * r.gradient};
+  const SoftwareStack& stack = stack_of(job_);
+  const double trained = held(true) > 0 ? r.trained(shape) / r.parameters(shape) : 1;
+  const double sum = job_.accumulation_bytes() > 0 ? job_.accumulation_bytes() : r.gradient;
+  const double weight = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
+  use.parameters = Bytes{held(all) * (weight + trained * stack.parameter_bytes())};
+  use.gradients = Bytes{held(all || shard == "gradients") * trained * sum};
   // Adam's moments, and fp32 weights beside those of 16 bits.
-  use.optimizer = Bytes{held(all || shard == "gradients" || shard == "optimizer") *
-                        (r.element < 4 ? 12 : 8)};
+  const double state = job_.has_optimizer_bytes() ? job_.optimizer_bytes()
+                                                  : (r.element < 4 ? 12 : 8);
+  if (job_.offload() != "optimizer") {
+    use.optimizer = Bytes{held(all || shard == "gradients" || shard == "optimizer") * trained *
+                          state};
+  }
   use.activations = Bytes{activations(job_, r, stage, micro_batches)};
-  // fp32, of the one micro-batch that the last stage holds, and their gradient.
-  if (shape.last) use.logits = Bytes{r.tokens * r.vocabulary * (4 + r.element)};
+  // Of the one micro-batch that the last stage holds.
+  const double logit = stack.has_logit_bytes() ? stack.logit_bytes() : 4 + r.element;
+  if (shape.last || shape.loss_only) use.logits = Bytes{r.tokens * r.vocabulary * logit};
   if (all) use.gathered = Bytes{gathered_units(r, shape)};
   use.buffers = Bytes{work_buffers(job_, r)};
-  use.reserved = Bytes{kReserved};
+  double communicators = 1;
+  for (const Communicator which : {Communicator::tensor, Communicator::context,
+                                   Communicator::expert, Communicator::gradient}) {
+    communicators += communicator_size(which) > 1 ? 1 : 0;
+  }
+  if (pipeline() > 1) communicators += 2;
+  const Bytes passing = use.activations + use.logits + use.gathered + use.buffers;
+  use.reserved = Bytes{kContext + communicators * kCommunicator} + passing * kFragments;
   return use;
 }
 

@@ -41,7 +41,9 @@ StageShape layers_of(const StageShape& chunk, std::uint32_t first, std::uint32_t
   return {.layers = last - first,
           .sparse_layers = last - std::min(last, std::max(first, plain)),
           .first = chunk.first && first == 0,
-          .last = chunk.last && last == chunk.layers};
+          .last = chunk.last && last == chunk.layers,
+          .loss_after = chunk.loss_after && last == chunk.layers,
+          .loss_only = chunk.loss_only};
 }
 
 }  // namespace
@@ -75,6 +77,7 @@ class StepGraph::Pieces {
   void add_optimizer(std::uint32_t stage, double element, double gradient);
   static Share parameters(const RankShape& rank, const StageShape& shape) {
     const double expert = rank.expert_parameters(shape);
+    if (rank.adapter > 0) return {rank.trained(shape), 0};
     return {rank.parameters(shape) - expert, expert};
   }
 
@@ -221,8 +224,10 @@ void StepGraph::Pieces::add_buckets(const RankShape& rank, const StageShape& sha
   if (count > 2) part(false, false, count - 2);
   part(false, shape.first, 1);
 
-  StageShape inner = shape, table{.first = shape.first}, head{.last = shape.last};
-  inner.first = inner.last = false;
+  StageShape inner = shape, table{.first = shape.first},
+             head{.last = shape.last, .loss_after = shape.loss_after,
+                  .loss_only = shape.loss_only};
+  inner.first = inner.last = inner.loss_after = inner.loss_only = false;
   const Block layers = scaled(forward_block(rank, inner), share);
   piece.forward_parts.push_back(add(joined(forward_block(rank, table), layers)));
   if (count > 2) piece.forward_parts.resize(count - 1, add(layers));

@@ -1,6 +1,11 @@
 #include "traces/timeline.hpp"
 
+#include <cerrno>
+#include <cstring>
+#include <string_view>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "core/error.hpp"
 #include "traces/perfetto.pb.h"
@@ -16,11 +21,25 @@ void write(std::ofstream& file, const perfetto::TracePacket& packet) {
   trace.SerializeToOstream(&file);  // concatenated traces are one trace
 }
 
+/// The name, unless readers would take the file for something else by it.
+const std::string& path_of(const std::string& path) {
+  for (const std::string_view ending : {".json", ".json.gz", ".txt", ".csv", ".html", ".gz"}) {
+    if (!path.ends_with(ending)) continue;
+    throw Error(ErrorKind::usage,
+                fmt::format("the timeline is a Perfetto trace (protobuf), not '{}': name it "
+                            "OUT.pftrace, and open it in https://ui.perfetto.dev", ending));
+  }
+  return path;
+}
+
 }  // namespace
 
 Timeline::Timeline(const std::string& path)
-    : path_(path), file_(path, std::ios::binary | std::ios::trunc) {
-  if (!file_) throw Error(ErrorKind::environment, "cannot write the timeline " + path_);
+    : path_(path), file_(path_of(path), std::ios::binary | std::ios::trunc) {
+  if (!file_) {
+    throw Error(ErrorKind::environment,
+                fmt::format("cannot write the timeline {}: {}", path_, std::strerror(errno)));
+  }
 }
 
 void Timeline::close() {

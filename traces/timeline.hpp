@@ -16,7 +16,8 @@ class Timeline {
  public:
   using Track = std::uint64_t;
 
-  /// Throws an environment Error if the file cannot be written.
+  /// Throws an environment Error if the file cannot be written, a usage Error if its name says
+  /// that it is something else: the format is Perfetto's protobuf.
   explicit Timeline(const std::string& path);
 
   /// Writes what is left. Throws an environment Error if anything could not be written.

@@ -14,6 +14,7 @@ namespace {
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
 
 std::vector<std::string> keys_of(const Descriptor& type) {
   std::vector<std::string> names;
@@ -103,6 +104,27 @@ void Converter::report_missing(const YamlNode& node, const Descriptor& type,
   }
 }
 
+void Converter::check_choice(const YamlNode& node, const OneofDescriptor& choice_of,
+                             const std::string& path, bool partial) {
+  const std::string in = path.empty() ? "" : " in " + path;
+  const YamlKey* first = nullptr;
+  for (const YamlKey& key : node.keys) {
+    const FieldDescriptor* field = choice_of.containing_type()->FindFieldByName(key.name);
+    if (field == nullptr || field->real_containing_oneof() != &choice_of) continue;
+    if (first == nullptr) {
+      first = &key;
+    } else if (key.name != first->name) {
+      report(key.line, key.column,
+             fmt::format("expected exactly one of {}{}, got '{}' beside '{}' of line {}: leave one "
+                         "of them out",
+                         choices_of(choice_of), in, key.name, first->name, first->line));
+    }
+  }
+  if (first != nullptr || partial || !is_required(choice_of)) return;
+  report(node.line, node.column,
+         fmt::format("expected exactly one of {}{}, got none: add one", choices_of(choice_of), in));
+}
+
 void Converter::fill_message(const YamlNode& node, Message& message, const std::string& path,
                              bool partial) {
   if (!expect(node, YamlNode::Kind::map, last_name(path))) return;
@@ -127,6 +149,9 @@ void Converter::fill_message(const YamlNode& node, Message& message, const std::
   for (const std::size_t i : parameters) {
     const std::string& name = node.keys[i].name;
     fill_parameters(node.items[i], message, *type.FindFieldByName(name), join_path(path, name));
+  }
+  for (int i = 0; i < type.real_oneof_decl_count(); ++i) {
+    check_choice(node, *type.oneof_decl(i), path, partial);
   }
   if (!partial) report_missing(node, type, path);
 }

@@ -52,6 +52,9 @@ class Converter {
                        const google::protobuf::FieldDescriptor& field, const std::string& path);
   void report_unknown(const YamlKey& key, const google::protobuf::Descriptor& type,
                       const std::string& path);
+  /// Of the keys of a oneof one may be written; none only where it need not be.
+  void check_choice(const YamlNode& node, const google::protobuf::OneofDescriptor& choice_of,
+                    const std::string& path, bool partial);
   void report_missing(const YamlNode& node, const google::protobuf::Descriptor& type,
                       const std::string& path);
 

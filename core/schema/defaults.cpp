@@ -21,7 +21,8 @@ bool all_defaults(const Descriptor& type, int depth = 0) {
     const bool nested = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
     const bool has_default = nested ? all_defaults(*field.message_type(), depth + 1)
                                     : !rule_of(field).default_().empty();
-    if (field.is_repeated() || !has_default) return false;
+    const bool chosen = field.real_containing_oneof() != nullptr;
+    if (field.is_repeated() || chosen || !has_default) return false;
   }
   return true;
 }
@@ -46,7 +47,8 @@ void fill_nested(Message& message, const FieldDescriptor& field) {
     }
   } else if (is_any(field)) {
     fill_any(message, field);
-  } else if (is_present(message, field) || all_defaults(*field.message_type())) {
+  } else if (is_present(message, field) ||
+             (field.real_containing_oneof() == nullptr && all_defaults(*field.message_type()))) {
     fill_defaults(*reflection.MutableMessage(&message, &field));
   }
 }
@@ -70,6 +72,12 @@ void fill_defaults(Message& message) {
 void check_whole(const Message& message, const SourceMap& places, const std::string& path) {
   const auto& reflection = *message.GetReflection();
   const Descriptor& type = *message.GetDescriptor();
+  for (int i = 0; i < type.real_oneof_decl_count(); ++i) {
+    const auto& choice_of = *type.oneof_decl(i);
+    if (!is_required(choice_of) || reflection.HasOneof(message, &choice_of)) continue;
+    throw problem_at(places, path, fmt::format("expected exactly one of {} in {}, got none",
+                                               choices_of(choice_of), path));
+  }
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
     if (rule_of(field).required() && !is_present(message, field)) {

@@ -1,5 +1,6 @@
 #include "core/schema/field_rules.hpp"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -20,6 +21,7 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::MessageFactory;
+using google::protobuf::OneofDescriptor;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -119,6 +121,29 @@ void store_whole(Message& message, const FieldDescriptor& field, std::int64_t nu
   }
 }
 
+/// "; did you mean 100 Gbps?" of 100 gbps: the case of a unit's letters matters (MW is not mW).
+std::string case_hint(std::string_view text, Dimension dimension) {
+  const std::size_t unit = text.find_first_not_of(' ', number_length(text));
+  if (unit == 0 || unit == std::string_view::npos || text.size() > 40) return {};
+  const auto each = [&](std::size_t from, auto change) {
+    std::string out(text);
+    for (std::size_t i = from; i < out.size(); ++i) {
+      out[i] = static_cast<char>(change(static_cast<unsigned char>(out[i])));
+    }
+    return out;
+  };
+  const auto upper = [](int c) { return std::toupper(c); };
+  const auto lower = [](int c) { return std::tolower(c); };
+  std::string first = each(unit, lower);
+  first[unit] = static_cast<char>(std::toupper(static_cast<unsigned char>(first[unit])));
+  std::string binary = each(unit, upper);
+  if (binary.size() == unit + 3) binary[unit + 1] = 'i';  // GiB
+  for (const std::string& variant : {first, each(unit, upper), each(unit, lower), binary}) {
+    if (parse_quantity(variant, dimension)) return fmt::format("; did you mean {}?", variant);
+  }
+  return {};
+}
+
 std::string put_quantity(Message& message, const FieldDescriptor& field, std::string_view text) {
   const Dimension dimension = dimension_of(rule_of(field));
   const std::string_view example = example_of(dimension);
@@ -128,8 +153,8 @@ std::string put_quantity(Message& message, const FieldDescriptor& field, std::st
   }
   const auto value = number > 0 ? parse_quantity(text, dimension) : std::nullopt;
   if (!value) {
-    return fmt::format("'{}' cannot be '{}'; write for example {}", field.name(), shown(text),
-                       example);
+    return fmt::format("'{}' cannot be '{}'; write for example {}{}", field.name(), shown(text),
+                       example, case_hint(text, dimension));
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
     if (!in_range(field, *value)) return range_problem(field, text);
@@ -168,6 +193,10 @@ std::string put_double(Message& message, const FieldDescriptor& field, std::stri
 std::string put_bool(Message& message, const FieldDescriptor& field, std::string_view text) {
   if (text != "true" && text != "false") {
     return fmt::format("'{}' must be true or false, not '{}'", field.name(), shown(text));
+  }
+  if (text == "false" && field.real_containing_oneof() != nullptr) {
+    return fmt::format("'{}' can only be true; leave the key out for another choice",
+                       field.name());
   }
   const auto& reflection = *message.GetReflection();
   field.is_repeated() ? reflection.AddBool(&message, &field, text == "true")
@@ -208,6 +237,18 @@ const FieldRule& rule_of(const FieldDescriptor& field) {
   return field.options().GetExtension(rule);
 }
 
+bool is_required(const OneofDescriptor& choice_of) {
+  return choice_of.options().GetExtension(oneof_rule).required();
+}
+
+std::string choices_of(const OneofDescriptor& choice_of) {
+  std::vector<std::string> names;
+  for (int i = 0; i < choice_of.field_count(); ++i) names.push_back(choice_of.field(i)->name());
+  const std::string last = names.back();
+  names.pop_back();
+  return names.empty() ? last : fmt::format("{} and {}", fmt::join(names, ", "), last);
+}
+
 Dimension dimension_of(const FieldRule& rules) {
   switch (rules.unit()) {
     case TIME: return Dimension::time;
@@ -217,6 +258,7 @@ Dimension dimension_of(const FieldRule& rules) {
     case POWER: return Dimension::power;
     case MONEY: return Dimension::money;
     case MONEY_RATE: return Dimension::money_rate;
+    case SHARE: return Dimension::share;
     default: return Dimension::none;
   }
 }

@@ -16,6 +16,11 @@ namespace orrery {
 const FieldRule& rule_of(const google::protobuf::FieldDescriptor& field);
 Dimension dimension_of(const FieldRule& rules);
 
+/// Whether one of the keys of a oneof must be written.
+bool is_required(const google::protobuf::OneofDescriptor& choice_of);
+/// "at_step and at_time", "slow, kill and stop".
+std::string choices_of(const google::protobuf::OneofDescriptor& choice_of);
+
 /// Converts `text` and sets the field (appends, if it is repeated). `plain`: not in quotes.
 /// Returns what is wrong, or "".
 std::string put_scalar(google::protobuf::Message& message,

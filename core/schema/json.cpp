@@ -81,6 +81,8 @@ Json to_json(const Message& message) {
   const Descriptor& type = *message.GetDescriptor();
   for (int i = 0; i < type.field_count(); ++i) {
     const FieldDescriptor& field = *type.field(i);
+    const bool chosen = field.real_containing_oneof() == nullptr || is_present(message, field);
+    if (!chosen) continue;
     Json& value = object[field.name()];
     if (field.is_repeated()) {
       value = Json::array();

@@ -13,6 +13,7 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
+using google::protobuf::OneofDescriptor;
 using Json = nlohmann::ordered_json;
 using Types = std::map<std::string, const Descriptor*>;  // by name
 
@@ -30,75 +31,138 @@ Json number_schema(const FieldDescriptor& field) {
 Json quantity_schema(Dimension dimension) {
   const std::string example(example_of(dimension));
   return {{"type", "string"},
-          {"pattern", R"(^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? ?[A-Za-z/]+$)"},
+          {"pattern", R"(^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)? ?[A-Za-z/%]+$)"},
           {"examples", Json::array({example})},
           {"description", fmt::format("a quantity with its unit, for example {}", example)}};
 }
 
-Json string_schema(const FieldRule& rules) {
-  Json schema = {{"type", "string"}};
-  if (rules.required()) schema["minLength"] = 1;
-  for (const std::string& value : rules.one_of()) schema["enum"].push_back(value);
+/// Types inside others may share a name: "OuterInner".
+std::string name_of(const Descriptor& type) {
+  const Descriptor* const outer = type.containing_type();
+  return (outer == nullptr ? std::string() : name_of(*outer)) + type.name();
+}
+
+/// Exactly one of the keys of a oneof, or none of them where none need be.
+Json choice_schema(const OneofDescriptor& choice_of, bool partial) {
+  Json each = Json::array();
+  for (int i = 0; i < choice_of.field_count(); ++i) {
+    each.push_back({{"required", Json::array({choice_of.field(i)->name()})}});
+  }
+  Json schema = {{"oneOf", each}};
+  if (partial || !is_required(choice_of)) {
+    schema["oneOf"].push_back({{"not", {{"anyOf", std::move(each)}}}});
+  }
   return schema;
 }
 
-Json value_schema(const FieldDescriptor& field, Types& used) {
-  const FieldRule& rules = rule_of(field);
-  if (is_any(field)) {
-    return {{"type", "object"}, {"description", "the parameters of what 'name' says"}};
-  }
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-    used.emplace(field.message_type()->name(), field.message_type());
-    const char* part = rules.partial() ? "_partial" : "";
-    return {{"$ref", fmt::format("#/$defs/{}{}", field.message_type()->name(), part)}};
-  }
-  if (rules.unit() != UNITLESS) return quantity_schema(dimension_of(rules));
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) return {{"type", "boolean"}};
-  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) return string_schema(rules);
-  return number_schema(field);
-}
+/// The schemas of message types, with what is said of them.
+class Schemas {
+ public:
+  explicit Schemas(const SchemaNotes& notes) : notes_(notes) {}
 
-Json field_schema(const FieldDescriptor& field, Types& used) {
-  const FieldRule& rules = rule_of(field);
-  Json schema = value_schema(field, used);
-  if (!rules.default_().empty()) {
-    const bool text = schema.value("type", "") == "string";
-    schema["default"] = text ? Json(rules.default_()) : Json::parse(rules.default_());
+  /// `partial`: what is required may be absent.
+  Json object(const Descriptor& type, bool partial) {
+    Json schema = {{"type", "object"},
+                   {"additionalProperties", false},
+                   {"properties", Json::object()}};
+    describe(schema, notes_.comments.of(type));
+    for (int i = 0; i < type.field_count(); ++i) {
+      const FieldDescriptor& field = *type.field(i);
+      schema["properties"][field.name()] = of_field(field);
+      if (rule_of(field).required() && !partial) schema["required"].push_back(field.name());
+      if (is_any(field)) add_parameters(schema, field);
+    }
+    for (int i = 0; i < type.real_oneof_decl_count(); ++i) {
+      schema["allOf"].push_back(choice_schema(*type.oneof_decl(i), partial));
+    }
+    return schema;
   }
-  if (!field.is_repeated()) return schema;
-  Json list = {{"type", "array"}, {"items", std::move(schema)}};
-  if (rules.min_items() > 0) list["minItems"] = rules.min_items();
-  if (rules.max_items() > 0) list["maxItems"] = rules.max_items();
-  return list;
-}
 
-Json object_schema(const Descriptor& type, Types& used) {
-  Json schema = {{"type", "object"},
-                 {"additionalProperties", false},
-                 {"properties", Json::object()}};
-  for (int i = 0; i < type.field_count(); ++i) {
-    const FieldDescriptor& field = *type.field(i);
-    schema["properties"][field.name()] = field_schema(field, used);
-    if (rule_of(field).required()) schema["required"].push_back(field.name());
+  const Types& used() const { return used_; }
+
+ private:
+  Json text(const FieldDescriptor& field) const {
+    const FieldRule& rules = rule_of(field);
+    Json schema = {{"type", "string"}};
+    if (rules.required()) schema["minLength"] = 1;
+    for (const std::string& value : rules.one_of()) schema["enum"].push_back(value);
+    const auto known = notes_.known.find(field.full_name());
+    if (known != notes_.known.end()) schema["examples"] = known->second;
+    return schema;
   }
-  return schema;
-}
+
+  Json reference(const Descriptor& type, bool partial) {
+    const std::string name = name_of(type);
+    used_.emplace(name, &type);
+    return {{"$ref", fmt::format("#/$defs/{}{}", name, partial ? "_partial" : "")}};
+  }
+
+  Json value(const FieldDescriptor& field) {
+    const FieldRule& rules = rule_of(field);
+    if (is_any(field)) {
+      return {{"type", "object"}, {"description", "the parameters of what 'name' says"}};
+    }
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      return reference(*field.message_type(), rules.partial());
+    }
+    if (rules.unit() != UNITLESS) return quantity_schema(dimension_of(rules));
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_BOOL) {
+      if (field.real_containing_oneof() != nullptr) return {{"const", true}};
+      return {{"type", "boolean"}};
+    }
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) return text(field);
+    return number_schema(field);
+  }
+
+  Json of_field(const FieldDescriptor& field) {
+    const FieldRule& rules = rule_of(field);
+    Json schema = value(field);
+    if (!rules.default_().empty()) {
+      const bool text = schema.value("type", "") == "string";
+      schema["default"] = text ? Json(rules.default_()) : Json::parse(rules.default_());
+    }
+    if (field.is_repeated()) {
+      Json list = {{"type", "array"}, {"items", std::move(schema)}};
+      if (rules.min_items() > 0) list["minItems"] = rules.min_items();
+      if (rules.max_items() > 0) list["maxItems"] = rules.max_items();
+      schema = std::move(list);
+    }
+    describe(schema, notes_.comments.of(field));
+    return schema;
+  }
+
+  /// What `name` says decides what the parameters are.
+  void add_parameters(Json& schema, const FieldDescriptor& field) {
+    if (notes_.parameters.empty()) return;
+    for (const auto& [value, type] : notes_.parameters) {
+      schema["properties"]["name"]["enum"].push_back(value);
+      const Json named = {{"properties", {{"name", {{"const", value}}}}}};
+      const Json then = {{"properties", {{field.name(), reference(*type, false)}}}};
+      schema["allOf"].push_back({{"if", named}, {"then", then}});
+    }
+  }
+
+  static void describe(Json& schema, const std::string& comment) {
+    if (!comment.empty()) schema["description"] = comment;
+  }
+
+  const SchemaNotes& notes_;
+  Types used_;  ///< what references lead to
+};
 
 }  // namespace
 
-Json json_schema(const Descriptor& type) {
+Json json_schema(const Descriptor& type, const SchemaNotes& notes) {
   Json root = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
                {"title", type.name()}};
-  Types used;
-  root.update(object_schema(type, used));
+  Schemas schemas(notes);
+  root.update(schemas.object(type, false));
   std::map<std::string, Json> definitions;
-  while (definitions.size() < 2 * used.size()) {
-    const Types known = used;
+  while (definitions.size() < 2 * schemas.used().size()) {
+    const Types known = schemas.used();
     for (const auto& [name, inner] : known) {
-      Json schema = object_schema(*inner, used);
-      definitions[name] = schema;
-      schema.erase("required");
-      definitions[name + "_partial"] = std::move(schema);
+      definitions[name] = schemas.object(*inner, false);
+      definitions[name + "_partial"] = schemas.object(*inner, true);
     }
   }
   for (const auto& [name, schema] : definitions) root["$defs"][name] = schema;

@@ -61,8 +61,17 @@ void SourceMap::add(std::string path, int line, int column) {
   places_.insert_or_assign(std::move(path), std::pair(line, column));
 }
 
+void SourceMap::add_override(std::string_view path, std::string_view value, std::string origin) {
+  const std::string line = fmt::format("{}={}", path, value);
+  overrides_.insert_or_assign(std::string(path),
+                              place_in(line, std::move(origin), 1,
+                                       static_cast<int>(path.size()) + 2));
+}
+
 SourcePlace SourceMap::place(std::string_view path) const {
   while (true) {
+    const auto overridden = overrides_.find(path);
+    if (overridden != overrides_.end()) return overridden->second;
     const auto found = places_.find(path);
     if (found != places_.end()) {
       return place_in(text_, file_, found->second.first, found->second.second);

@@ -26,6 +26,8 @@ class SourceMap {
   SourceMap(std::string file, std::string text) : file_(std::move(file)), text_(std::move(text)) {}
 
   void add(std::string path, int line, int column);
+  /// What set_field() has put at `path`: its place is the override from now on, not the text.
+  void add_override(std::string_view path, std::string_view value, std::string origin);
   /// The place of `path`, or of its nearest enclosing value that was written.
   SourcePlace place(std::string_view path) const;
   const std::string& text() const { return text_; }
@@ -35,6 +37,7 @@ class SourceMap {
  private:
   std::string file_, text_;
   std::map<std::string, std::pair<int, int>, std::less<>> places_;
+  std::map<std::string, SourcePlace, std::less<>> overrides_;
 };
 
 /// Loads `text` into `message` (cleared first). Absent keys stay absent: defaults come from

@@ -1,8 +1,10 @@
 #include "core/schema/yaml_writer.hpp"
 
+#include <memory>
 #include <string_view>
 
 #include <fmt/format.h>
+#include <google/protobuf/any.pb.h>
 
 #include "core/schema/field_rules.hpp"
 
@@ -11,9 +13,10 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
+using Json = nlohmann::ordered_json;
 
 /// In double quotes: the JSON escapes are YAML's too.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -30,7 +33,8 @@ std::string quoted(std::string_view text) {
   return out;
 }
 
-/// The unit in which a stored value is written; money rates are stored a second, written an hour.
+/// The unit in which a stored value is written; money rates are stored a second, written an hour,
+/// shares are stored of 1, written of 100.
 std::string_view unit_of(Dimension dimension, bool nanoseconds) {
   switch (dimension) {
     case Dimension::none: return "";
@@ -41,13 +45,49 @@ std::string_view unit_of(Dimension dimension, bool nanoseconds) {
     case Dimension::power: return " W";
     case Dimension::money: return " USD";
     case Dimension::money_rate: return " USD/h";
+    case Dimension::share: return "%";
   }
   return "";
 }
 
 std::string number(double value, Dimension dimension) {
-  const double written = dimension == Dimension::money_rate ? value * 3600 : value;
+  const double written = dimension == Dimension::money_rate ? value * 3600
+                         : dimension == Dimension::share    ? value * 100
+                                                            : value;
   return fmt::format("{}{}", written, unit_of(dimension, false));
+}
+
+bool stands(const Message& message, const FieldDescriptor& field) {
+  if (field.is_repeated()) return message.GetReflection()->FieldSize(message, &field) > 0;
+  // A required number may be 0, which reads as absent.
+  const bool number = field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
+                      field.cpp_type() != FieldDescriptor::CPPTYPE_STRING;
+  return is_present(message, field) || (number && rule_of(field).required());
+}
+
+/// Entry `at` of a repeated field, or the field itself at -1.
+std::string scalar(const Message& message, const FieldDescriptor& field, int at) {
+  const auto& r = *message.GetReflection();
+  const Dimension unit = dimension_of(rule_of(field));
+  const auto get = [&](auto single, auto repeated) {
+    return at < 0 ? (r.*single)(message, &field) : (r.*repeated)(message, &field, at);
+  };
+  using R = google::protobuf::Reflection;
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return get(&R::GetBool, &R::GetRepeatedBool) ? "true" : "false";
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return number(get(&R::GetDouble, &R::GetRepeatedDouble), unit);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return fmt::format("{}{}", get(&R::GetInt64, &R::GetRepeatedInt64), unit_of(unit, true));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return fmt::format("{}", get(&R::GetUInt64, &R::GetRepeatedUInt64));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return fmt::format("{}", get(&R::GetUInt32, &R::GetRepeatedUInt32));
+    case FieldDescriptor::CPPTYPE_STRING:
+      return in_quotes(get(&R::GetString, &R::GetRepeatedString));
+    default: return "";  // no schema of ours has another
+  }
 }
 
 class Writer {
@@ -68,14 +108,6 @@ class Writer {
       out_.append(field.name()).append(":");
       value(message, field, indent);
     }
-  }
-
-  static bool stands(const Message& message, const FieldDescriptor& field) {
-    if (field.is_repeated()) return message.GetReflection()->FieldSize(message, &field) > 0;
-    // A required number may be 0, which reads as absent.
-    const bool number = field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
-                        field.cpp_type() != FieldDescriptor::CPPTYPE_STRING;
-    return is_present(message, field) || (number && rule_of(field).required());
   }
 
   void value(const Message& message, const FieldDescriptor& field, int indent) {
@@ -104,35 +136,55 @@ class Writer {
     }
   }
 
-  /// Entry `at` of a repeated field, or the field itself at -1.
-  static std::string scalar(const Message& message, const FieldDescriptor& field, int at) {
-    const auto& r = *message.GetReflection();
-    const Dimension unit = dimension_of(rule_of(field));
-    const auto get = [&](auto single, auto repeated) {
-      return at < 0 ? (r.*single)(message, &field) : (r.*repeated)(message, &field, at);
-    };
-    using R = google::protobuf::Reflection;
-    switch (field.cpp_type()) {
-      case FieldDescriptor::CPPTYPE_BOOL:
-        return get(&R::GetBool, &R::GetRepeatedBool) ? "true" : "false";
-      case FieldDescriptor::CPPTYPE_DOUBLE:
-        return number(get(&R::GetDouble, &R::GetRepeatedDouble), unit);
-      case FieldDescriptor::CPPTYPE_INT64:
-        return fmt::format("{}{}", get(&R::GetInt64, &R::GetRepeatedInt64), unit_of(unit, true));
-      case FieldDescriptor::CPPTYPE_UINT64:
-        return fmt::format("{}", get(&R::GetUInt64, &R::GetRepeatedUInt64));
-      case FieldDescriptor::CPPTYPE_UINT32:
-        return fmt::format("{}", get(&R::GetUInt32, &R::GetRepeatedUInt32));
-      case FieldDescriptor::CPPTYPE_STRING:
-        return quoted(get(&R::GetString, &R::GetRepeatedString));
-      default: return "";  // no schema of ours has another
-    }
-  }
-
   std::string out_;
 };
 
+Json json_value(const Message& message, const FieldDescriptor& field, int at) {
+  const auto& reflection = *message.GetReflection();
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    const Message& inner = at < 0 ? reflection.GetMessage(message, &field)
+                                  : reflection.GetRepeatedMessage(message, &field, at);
+    return to_yaml_json(inner);
+  }
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    return at < 0 ? reflection.GetString(message, &field)
+                  : reflection.GetRepeatedString(message, &field, at);
+  }
+  const std::string text = scalar(message, field, at);
+  const bool quantity = dimension_of(rule_of(field)) != Dimension::none;
+  return quantity ? Json(text) : Json::parse(text);
+}
+
+/// The parameters beside the field `name`; null where there are none or they are not known.
+Json parameters_json(const Message& holder, const FieldDescriptor& field) {
+  const auto* type = parameters_type(holder);
+  const auto* any = dynamic_cast<const google::protobuf::Any*>(
+      &holder.GetReflection()->GetMessage(holder, &field));
+  if (type == nullptr || any == nullptr) return nullptr;
+  const std::unique_ptr<Message> inner(new_message(*type));
+  return any->UnpackTo(inner.get()) ? to_yaml_json(*inner) : Json(nullptr);
+}
+
 }  // namespace
+
+Json to_yaml_json(const Message& message) {
+  Json object = Json::object();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor& field = *message.GetDescriptor()->field(i);
+    if (!stands(message, field)) continue;
+    if (is_any(field)) {
+      const Json parameters = parameters_json(message, field);
+      if (!parameters.is_null()) object[field.name()] = parameters;
+    } else if (field.is_repeated()) {
+      Json& list = object[field.name()] = Json::array();
+      const int size = message.GetReflection()->FieldSize(message, &field);
+      for (int k = 0; k < size; ++k) list.push_back(json_value(message, field, k));
+    } else {
+      object[field.name()] = json_value(message, field, -1);
+    }
+  }
+  return object;
+}
 
 std::string to_yaml(const google::protobuf::Message& message) { return Writer().write(message); }
 

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "policies/compression/gradient_codec.hpp"
+#include "policies/seam/gradient_codec.hpp"
 
 namespace orrery::live {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "policies/compression/gradient_codec.hpp"
+#include "policies/seam/gradient_codec.hpp"
 
 namespace orrery::live {
 

@@ -1,5 +1,5 @@
 // The table that the NCCL tuner plugin serves: which algorithm a collective of a size and a number
-// of ranks gets. A policy decides it (SetCollectiveTable), an agent writes it to a file, the plugin
+// of ranks gets. A policy decides it (CollectiveTable), an agent writes it to a file, the plugin
 // in the training process reads it. All ranks must choose alike (NCCL hangs otherwise), so a table
 // does not begin to hold when it is read, but with a call: every communicator counts its
 // collectives, which are the same on all of its ranks. Text, one entry a line:

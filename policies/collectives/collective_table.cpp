@@ -6,13 +6,10 @@
 
 #include "core/error.hpp"
 #include "policies/parameters.pb.h"
-#include "policies/scheduling/byte_archive.hpp"
+#include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
 namespace {
-
-constexpr std::size_t kTableIndex = 7;
-static_assert(std::is_same_v<std::variant_alternative_t<kTableIndex, Action>, SetCollectiveTable>);
 
 /// In the order of the enums.
 constexpr std::array<std::string_view, 5> kKinds{"all-reduce", "reduce-scatter", "all-gather",
@@ -44,7 +41,8 @@ CollectiveTable table_of(const CollectiveTableParameters& parameters) {
 }  // namespace
 
 Needs CollectiveTablePolicy::needs() const {
-  return {.signals = kJobs, .actions = action_bit(kTableIndex), .tick_period = 0};
+  return {.actions = Kinds<Action>::of<Configure>(),
+          .settings = Kinds<Setting>::of<CollectiveTable>()};
 }
 
 void CollectiveTablePolicy::start(Context&, const Cluster&,
@@ -63,7 +61,7 @@ void CollectiveTablePolicy::observe(Context&, const Observation& seen, DecisionL
       if (known) told_.erase(told);
     } else if (!known) {
       told_.insert(told, job.spec.id);
-      decisions.add(SetCollectiveTable{job.spec.id, table_}, "the scenario's table");
+      decisions.add(Configure{job.spec.id, table_}, "the scenario's table");
     }
   }
   decisions.rest();

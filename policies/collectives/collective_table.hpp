@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 
 namespace orrery {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "policies/compression/gradient_codec.hpp"
+#include "policies/seam/gradient_codec.hpp"
 #include "traces/report.pb.h"
 #include "traces/scenario.pb.h"
 

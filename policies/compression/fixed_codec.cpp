@@ -1,30 +1,19 @@
 #include "policies/compression/fixed_codec.hpp"
 
 #include <algorithm>
-#include <type_traits>
-#include <variant>
+#include <set>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
 #include "policies/compression/bucket_class.hpp"
-#include "policies/scheduling/byte_archive.hpp"
+#include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
 namespace {
 
-constexpr std::size_t kCodecIndex = 8;
-static_assert(std::is_same_v<std::variant_alternative_t<kCodecIndex, Action>, SetCodec>);
-
 /// Ranks that do not agree so often will not.
 constexpr std::uint32_t kMostAsked = 4;
-
-bool was_refused(std::span<const Event> events) {
-  return std::any_of(events.begin(), events.end(), [](const Event& event) {
-    const auto* outcome = std::get_if<DecisionOutcome>(&event);
-    return outcome != nullptr && outcome->status != Outcome::applied;
-  });
-}
 
 }  // namespace
 
@@ -48,7 +37,7 @@ std::vector<CodecRule> rules_of(const FixedCodecParameters& parameters) {
 }
 
 Needs FixedCodec::needs() const {
-  return {.signals = kJobs, .actions = action_bit(kCodecIndex), .tick_period = 0};
+  return {.actions = Kinds<Action>::of<Configure>(), .settings = Kinds<Setting>::of<CodecRules>()};
 }
 
 void FixedCodec::start(Context&, const Cluster&, const google::protobuf::Message* parameters) {
@@ -60,22 +49,27 @@ void FixedCodec::start(Context&, const Cluster&, const google::protobuf::Message
 }
 
 void FixedCodec::observe(Context&, const Observation& seen, DecisionList& decisions) {
-  const bool refused = was_refused(seen.events);
+  std::set<DecisionId> refused;
+  for (const Event& event : seen.events) {
+    const auto* outcome = std::get_if<Decided>(&event);
+    const bool no = outcome != nullptr && outcome->status != Outcome::applied;
+    if (no) refused.insert(outcome->decision);
+  }
   for (const JobInfo& job : seen.jobs) {
-    if (job.phase != JobPhase::running || job.spec.data < 2) {
+    if (job.phase != JobPhase::running || job.layout.data < 2) {
       asked_.erase(job.spec.id);
       continue;
     }
-    const auto found = asked_.find(job.spec.id);
-    const bool again = found != asked_.end() && refused && job.codecs != rules_ &&
-                       found->second < kMostAsked;
-    if (found != asked_.end() && !again) continue;
-    ++asked_[job.spec.id];
+    Asked& asked = asked_[job.spec.id];
+    const bool again = refused.contains(asked.newest) && asked.times < kMostAsked;
+    if (asked.times > 0 && !again) continue;
+    ++asked.times;
     Decision& decision = decisions.add(
-        SetCodec{job.spec.id, rules_},
+        Configure{job.spec.id, rules_},
         warm_up_ > 0 ? fmt::format("the scenario's codes, after {} steps of warm-up", warm_up_)
                      : std::string("the scenario's codes"));
-    if (warm_up_ > job.step) decision.effective_at_step = warm_up_;
+    if (warm_up_ > job.step) decision.at_step = warm_up_;
+    asked.newest = decision.id;
   }
   decisions.rest();
 }
@@ -83,17 +77,17 @@ void FixedCodec::observe(Context&, const Observation& seen, DecisionList& decisi
 void FixedCodec::save(Archive& archive) const {
   ByteWriter write(archive);
   write(static_cast<std::uint64_t>(asked_.size()));
-  for (const auto& [job, times] : asked_) write(job), write(times);
+  for (const auto& [job, asked] : asked_) write(job), write(asked.newest), write(asked.times);
 }
 
 void FixedCodec::load(const Archive& archive) {
   ByteReader read(archive);
-  std::map<JobId, std::uint32_t> asked;
+  std::map<JobId, Asked> asked;
   const std::size_t count = read.size();
   for (std::size_t i = 0; i < count; ++i) {
     JobId job;
     read(job);
-    read(asked[job]);
+    read(asked[job].newest), read(asked[job].times);
   }
   ensure(read.at_end(), "a saved policy state holds nothing else");
   asked_ = std::move(asked);

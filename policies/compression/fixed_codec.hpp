@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "policies/parameters.pb.h"
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 
 namespace orrery {
 
@@ -26,7 +26,12 @@ class FixedCodec : public Policy {
  private:
   std::vector<CodecRule> rules_;
   Step warm_up_ = 0;
-  std::map<JobId, std::uint32_t> asked_;  ///< how often, of running jobs
+  /// How often it was asked for, and by which decision at last.
+  struct Asked {
+    DecisionId newest = 0;
+    std::uint32_t times = 0;
+  };
+  std::map<JobId, Asked> asked_;  ///< of running jobs
 };
 
 }  // namespace orrery

@@ -1,21 +1,16 @@
 #include "policies/compression/memory_aware.hpp"
 
 #include <algorithm>
-#include <type_traits>
-#include <variant>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "policies/compression/exchange_time.hpp"
-#include "policies/scheduling/byte_archive.hpp"
+#include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
 namespace {
-
-constexpr std::size_t kCodecIndex = 8;
-static_assert(std::is_same_v<std::variant_alternative_t<kCodecIndex, Action>, SetCodec>);
 
 /// Weight of the newest sample, and how many make an average that is acted on.
 constexpr double kNewest = 0.3;
@@ -24,25 +19,26 @@ constexpr std::uint64_t kEnough = 3;
 constexpr double kHysteresis = 0.5;
 
 bool concerns(const JobInfo& job) {
-  const bool whole = std::none_of(job.ranks.begin(), job.ranks.end(),
-                                  [](Health rank) { return rank == Health::lost; });
-  return job.phase == JobPhase::running && job.spec.data > 1 && job.spec.micro_batches > 0 && whole;
+  return job.phase == JobPhase::running && job.layout.data > 1 && job.spec.trains() &&
+         job.lost.empty();
 }
 
-bool runs_on(const JobInfo& job, GpuId gpu) {
-  return std::find(job.gpus.begin(), job.gpus.end(), gpu) != job.gpus.end();
-}
+CodecRule in_force(const JobInfo& job) { return rule_for(job.now.get<CodecRules>(), kMatrices); }
 
-CodecRule in_force(const JobInfo& job) { return rule_for(job.codecs, kMatrices); }
+/// Samples are looked at once a step and once a tick, however often the policy is called.
+bool news_of(const JobInfo& job, const Observation& seen) {
+  return std::any_of(seen.events.begin(), seen.events.end(), [&job](const Event& event) {
+    const auto* steps = std::get_if<StepsDone>(&event);
+    return std::holds_alternative<Tick>(event) || (steps != nullptr && steps->job == job.spec.id);
+  });
+}
 
 }  // namespace
 
 MemoryAware::MemoryAware() { fill_defaults(parameters_); }
 
 Needs MemoryAware::needs() const {
-  return {.signals = kSteps | kDevices | kLinks | kRanks | kCollectives,
-          .actions = action_bit(kCodecIndex),
-          .tick_period = 0};
+  return {.actions = Kinds<Action>::of<Configure>(), .settings = Kinds<Setting>::of<CodecRules>()};
 }
 
 void MemoryAware::start(Context&, const Cluster& cluster,
@@ -67,7 +63,7 @@ void MemoryAware::observe(Context&, const Observation& seen, DecisionList& decis
       continue;
     }
     Watch& watch = watches_[job.spec.id];
-    see(seen, job, watch);
+    if (news_of(job, seen)) see(seen, job, watch);
     quiet = consider(job, watch, decisions) && quiet;
   }
   if (quiet) decisions.rest();
@@ -84,9 +80,8 @@ void MemoryAware::see(const Observation& seen, const JobInfo& job, Watch& watch)
   see_links(seen, job, watch);
   see_collectives(seen, job, watch);
   std::vector<double> variances;
-  for (const RankSample& rank : seen.ranks) {
-    const bool ours = rank.job == job.spec.id && rank.gradient_variance.known();
-    if (ours) variances.push_back(rank.gradient_variance.value);
+  for (const RankSample& rank : seen.samples.ranks(job.spec.id)) {
+    if (rank.gradient_variance.known()) variances.push_back(rank.gradient_variance.value);
   }
   if (!variances.empty()) {
     const auto middle = variances.begin() + static_cast<std::ptrdiff_t>(variances.size() / 2);
@@ -94,27 +89,26 @@ void MemoryAware::see(const Observation& seen, const JobInfo& job, Watch& watch)
     watch.variance.add(*middle);
   }
   double fullest = 0;
-  for (const DeviceSample& device : seen.devices) {
-    if (device.memory_used.known() && runs_on(job, device.gpu)) {
-      fullest = std::max(fullest, device.memory_used.value);
-    }
+  for (const DeviceSample& device : seen.samples.devices(job.spec.id)) {
+    if (device.memory_used.known()) fullest = std::max(fullest, device.memory_used.value);
   }
   if (fullest > 0) watch.memory.add(fullest);
 }
 
 void MemoryAware::see_collectives(const Observation& seen, const JobInfo& job,
                                   Watch& watch) const {
-  for (const CollectiveSample& sample : seen.collectives) {
-    const bool ours = sample.job == job.spec.id && sample.kind == CollectiveKind::all_reduce &&
-                      sample.ranks > 1 && sample.bytes > 0 && sample.duration > 0;
-    if (!ours) continue;
+  for (const CollectiveSample& sample : seen.samples.collectives(job.spec.id)) {
+    const bool sums = sample.kind == CollectiveKind::all_reduce && sample.ranks > 1 &&
+                      sample.bytes > 0 && sample.exposed > 0;
+    if (!sums || sample.step < watch.heard_to) continue;
+    watch.heard_to = sample.step + 1;
     if (watch.in_force != Codec::none) {
-      watch.coded.add(sample.duration);
+      watch.coded.add(sample.exposed);
       continue;
     }
     watch.gradient.add(sample.bytes);
     const double predicted = predict(job, watch, {});
-    if (watch.bandwidth.known() && predicted > 0) watch.plain.add(sample.duration / predicted);
+    if (watch.bandwidth.known() && predicted > 0) watch.plain.add(sample.exposed / predicted);
   }
   const Codec now = in_force(job).codec;
   if (now != watch.in_force) watch.coded = {};
@@ -123,8 +117,7 @@ void MemoryAware::see_collectives(const Observation& seen, const JobInfo& job,
 
 void MemoryAware::see_links(const Observation& seen, const JobInfo& job, Watch& watch) const {
   double bandwidth = 0, latency = 0;
-  for (const LinkSample& link : seen.links) {
-    if (!runs_on(job, link.from) || !runs_on(job, link.to)) continue;
+  for (const LinkSample& link : seen.samples.links(job.spec.id)) {
     if (link.bandwidth.known() && link.bandwidth.value > 0) {
       bandwidth = bandwidth == 0 ? link.bandwidth.value : std::min(bandwidth, link.bandwidth.value);
     }
@@ -140,7 +133,7 @@ void MemoryAware::see_links(const Observation& seen, const JobInfo& job, Watch& 
 std::vector<CodecRule> MemoryAware::allowed(const JobInfo& job, const Watch& watch) const {
   // What is left out is kept in fp32: of the whole gradient, and of this rank's part of the sum.
   const bool has_it = in_force(job).error_feedback && watch.in_force != Codec::none;
-  const double needed = has_it ? 0 : watch.gradient.value * (1 + 1.0 / job.spec.data);
+  const double needed = has_it ? 0 : watch.gradient.value * (1 + 1.0 / job.layout.data);
   const bool fits = watch.memory.known() &&
                     watch.memory.value + needed <= (1 - parameters_.memory_reserve()) * memory_;
   const bool agree =
@@ -157,7 +150,7 @@ std::vector<CodecRule> MemoryAware::allowed(const JobInfo& job, const Watch& wat
 double MemoryAware::predict(const JobInfo& job, const Watch& watch, const CodecRule& code) const {
   const auto count = static_cast<std::uint64_t>(watch.gradient.value / 4);
   const LinkSpeed link{.latency = watch.latency.value, .bandwidth = watch.bandwidth.value};
-  return exchange_seconds(code, count, job.spec.data, link,
+  return exchange_seconds(code, count, job.layout.data, link,
                           gpu_throughput(code, memory_bandwidth_));
 }
 
@@ -196,8 +189,8 @@ bool MemoryAware::consider(const JobInfo& job, Watch& watch, DecisionList& decis
   std::vector<CodecRule> rules;
   if (choice.code.codec != Codec::none) rules = {choice.code, {.bucket_class = kVectors}};
   Decision& decision =
-      decisions.add(SetCodec{job.spec.id, std::move(rules)}, reason(job, watch, choice));
-  decision.effective_at_step = target;
+      decisions.add(Configure{job.spec.id, std::move(rules)}, reason(job, watch, choice));
+  decision.at_step = target;
   watch.decided = true;
   watch.changes_at = target;
   return false;
@@ -213,7 +206,7 @@ std::string MemoryAware::reason(const JobInfo& job, const Watch& watch,
   std::string why = fmt::format(
       "an exchange of {:.3g} MB between {} ranks at {:.3g} MB/s is predicted to take {:.3g} ms as "
       "it is, {:.3g} ms in {}{}; memory in use {}, gradient variance {}",
-      watch.gradient.value * 1e-6, job.spec.data, watch.bandwidth.value * 1e-6,
+      watch.gradient.value * 1e-6, job.layout.data, watch.bandwidth.value * 1e-6,
       predict(job, watch, {}) * 1e3, choice.seconds * 1e3, codec_name(choice.code.codec),
       choice.code.error_feedback && choice.code.codec != Codec::none ? " with error feedback" : "",
       share(watch.memory), variance);

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "policies/parameters.pb.h"
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 
 namespace orrery {
 
@@ -52,6 +52,7 @@ class MemoryAware : public Policy {
     Average plain;  ///< an exchange without codes: measured over predicted time
     Average coded;  ///< an exchange in the code in force, measured seconds
     Codec in_force = Codec::none;  ///< as of the call before: what its samples were measured in
+    Step heard_to = 0;             ///< collectives of earlier steps have been heard
     Step changes_at = 0;           ///< the newest decision takes effect
     bool decided = false;
     std::uint32_t barred = 0;  ///< a bit for each codec that was tried in vain
@@ -62,7 +63,8 @@ class MemoryAware : public Policy {
                          &self.memory, &self.plain, &self.coded}) {
         bytes(each->value), bytes(each->samples);
       }
-      bytes(self.in_force), bytes(self.changes_at), bytes(self.decided), bytes(self.barred);
+      bytes(self.in_force), bytes(self.heard_to), bytes(self.changes_at);
+      bytes(self.decided), bytes(self.barred);
     }
   };
   struct Choice {

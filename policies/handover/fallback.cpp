@@ -27,7 +27,7 @@ void FallbackPolicy::observe(Context& context, const Observation& seen, Decision
       failed_at_ = seen.now;
     }
   }
-  decisions.clear();
+  decisions.drop();
   decisions.rest();
 }
 

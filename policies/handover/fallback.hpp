@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "policies/handover/standstill.hpp"
-#include "policies/policy.hpp"
+#include "policies/seam/standstill.hpp"
+#include "policies/seam/policy.hpp"
 
 namespace orrery {
 

@@ -10,17 +10,8 @@ namespace orrery {
 namespace {
 
 constexpr Nanos kHour = 3600 * kNanosPerSecond;
+constexpr const char* kOver = "the run is over";
 constexpr const char* kModeNames[] = {"drive", "shadow", "approve"};
-
-/// The job that a decision is about, if it is about one.
-std::optional<JobId> job_of(const Action& action) {
-  return std::visit(
-      [](const auto& what) -> std::optional<JobId> {
-        if constexpr (requires { what.job; }) return what.job;
-        return std::nullopt;
-      },
-      action);
-}
 
 }  // namespace
 
@@ -36,68 +27,74 @@ HandOver::HandOver(Backend& inner, HandOverRules rules) : inner_(inner), rules_(
          "somebody answers in mode approve");
 }
 
+/// Refusals are shown with the inner backend's next observation, so that the world is the one that
+/// its events lead to; a wake brings it about at this instant.
 std::optional<Observation> HandOver::next() {
+  const auto seen = ended_ ? std::optional<Observation>() : inner_.next();
+  ended_ = !seen.has_value();
+  if (ended_ && refused_.empty()) return std::nullopt;
+  if (seen) seen_.emplace(*seen);
+  if (seen && rules_.mode == HandOverMode::shadow) score_.see(*seen);
   if (!refused_.empty()) {
     shown_ = std::exchange(refused_, {});
-    return Observation{.now = seen_->now, .epoch = seen_->epoch, .sequence = sequence_++,
-                       .events = shown_, .devices = {}, .links = {}, .ranks = {},
-                       .collectives = {}, .cluster = seen_->cluster, .state = seen_->state,
-                       .jobs = seen_->jobs};
+    if (seen) shown_.insert(shown_.end(), seen->events.begin(), seen->events.end());
+    seen_->events = shown_;
   }
-  const std::optional<Observation> seen = inner_.next();
-  if (!seen) return std::nullopt;
-  seen_.emplace(*seen);
   seen_->sequence = sequence_++;
-  if (rules_.mode == HandOverMode::shadow) score_.see(*seen_);
   return seen_;
 }
 
-void HandOver::apply(std::span<const Decision> decisions, bool at_rest) {
+void HandOver::apply(const DecisionList& decisions) {
   passed_.clear();
+  for (const Nanos at : decisions.wakes()) passed_.wake(at);
   const bool stopped = rules_.stopped && rules_.stopped();
   if (stopped) close_questions(std::nullopt, "the kill switch is on", stopped_);
-  for (const Decision& decision : decisions) {
-    if (std::holds_alternative<WakeMe>(decision.what)) {
-      passed_.push_back(decision);
-    } else if (stopped) {
-      refuse(decision.number, "the kill switch is on", stopped_);
+  if (ended_) close_questions(std::nullopt, kOver, refused_count_);
+  for (const Decision& decision : decisions.items()) {
+    if (stopped) {
+      refuse(decision.id, "the kill switch is on", stopped_);
+    } else if (ended_) {
+      refuse(decision.id, kOver, refused_count_);
     } else {
       consider(decision);
     }
   }
+  if (ended_) return;
   if (!stopped) take_verdicts();
   for (const Event& event : seen_->events) {
     const auto* done = std::get_if<JobDone>(&event);
     if (done != nullptr) close_questions(done->job, "the job has ended", refused_count_);
   }
-  inner_.apply(passed_, at_rest && refused_.empty() && open_.empty());
+  if (!refused_.empty()) passed_.wake(seen_->now);
+  if (decisions.at_rest() && refused_.empty() && open_.empty()) passed_.rest();
+  inner_.apply(passed_);
 }
 
 void HandOver::consider(const Decision& decision) {
   if (rules_.mode == HandOverMode::shadow) {
     score_.propose(decision, *seen_);
-    return refuse(decision.number, "shadow mode: watched, not applied", watched_);
+    return refuse(decision.id, "shadow mode: watched, not applied", watched_);
   }
   if (rules_.mode == HandOverMode::drive) return pass_on(decision);
   rules_.approver->ask(decision, seen_->now);
-  open_[decision.number] = {decision, seen_->now};
+  open_[decision.id] = {decision, seen_->now};
 }
 
 void HandOver::pass_on(Decision decision) {
   while (!passed_at_.empty() && passed_at_.front() <= seen_->now - kHour) passed_at_.pop_front();
   if (rules_.per_hour > 0 && passed_at_.size() >= rules_.per_hour) {
-    return refuse(decision.number,
+    return refuse(decision.id,
                   fmt::format("the limit of {} decisions an hour is reached", rules_.per_hour),
                   over_limit_);
   }
   passed_at_.push_back(seen_->now);
   ++passed_on_;
-  passed_.push_back(std::move(decision));
+  passed_.put(std::move(decision));
 }
 
 void HandOver::refuse(std::uint64_t decision, std::string reason, std::uint64_t& count) {
   ++count;
-  refused_.push_back(DecisionOutcome{decision, Outcome::rejected, std::move(reason)});
+  refused_.push_back(Decided{decision, Outcome::rejected, std::move(reason)});
 }
 
 /// An answer that comes when its step has begun holds from the next one on: what was accepted is
@@ -110,14 +107,13 @@ void HandOver::take_verdicts() {
     Decision& decision = question.mapped().decision;
     if (!verdict.accepted) {
       std::string reason = verdict.reason.empty() ? "refused" : "refused: " + verdict.reason;
-      refuse(decision.number, std::move(reason), refused_count_);
+      refuse(decision.id, std::move(reason), refused_count_);
       continue;
     }
-    const std::optional<JobId> job = job_of(decision.what);
-    const bool begun = job && job->value < seen_->jobs.size() &&
-                       question.mapped().asked < seen_->now &&
-                       decision.effective_at_step <= seen_->jobs[job->value].step;
-    if (begun) decision.effective_at_step = 0;
+    const JobInfo* job = seen_->jobs.find(job_of(decision.what));
+    const bool begun = job != nullptr && question.mapped().asked < seen_->now &&
+                       decision.at_step <= job->step;
+    if (begun) decision.at_step = 0;
     pass_on(std::move(decision));
   }
   for (auto each = open_.begin(); each != open_.end();) {

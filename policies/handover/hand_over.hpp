@@ -1,8 +1,8 @@
 // How far a run hands control to its policies: they drive, they are only watched (shadow), or each
 // decision is put to somebody (approve). A decorator round any backend, so that the same holds for
 // every one of them: what it does not pass on is answered with a rejection, as a backend would.
-// WakeMe always passes. The kill switch and the limit hold in every mode. Used inside the recorder:
-// a log holds the outcomes that the policies saw. One thread.
+// Wake-ups are no decisions and always pass. The kill switch and the limit hold in every mode. Used
+// inside the recorder: a log holds the outcomes that the policies saw. One thread.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "policies/backend.hpp"
+#include "policies/seam/backend.hpp"
 #include "policies/handover/shadow_score.hpp"
 #include "traces/report.pb.h"
 
@@ -55,7 +55,7 @@ class HandOver : public Backend {
   const Cluster& cluster() const override { return inner_.cluster(); }
   void begin(const Needs& needs) override { inner_.begin(needs); }
   std::optional<Observation> next() override;
-  void apply(std::span<const Decision> decisions, bool at_rest) override;
+  void apply(const DecisionList& decisions) override;
   void fill(HandOverReport& report) const;
 
  private:
@@ -74,8 +74,10 @@ class HandOver : public Backend {
   const HandOverRules rules_;
   std::optional<Observation> seen_;  ///< the newest of the inner backend
   std::uint64_t sequence_ = 0;
-  std::vector<Event> refused_, shown_;  ///< outcomes for the next observation, of the last one
-  std::vector<Decision> passed_;        ///< to the inner backend, of this call
+  std::vector<Event> refused_;          ///< outcomes for the next observation
+  std::vector<Event> shown_;            ///< the last one's events, if there were such
+  bool ended_ = false;                  ///< the inner backend has nothing more to show
+  DecisionList passed_;                 ///< to the inner backend, of this call
   std::map<std::uint64_t, Question> open_;
   std::deque<Nanos> passed_at_;  ///< within the last hour
   ShadowScore score_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "policies/codec.hpp"
+#include "policies/record/encoding.hpp"
 
 namespace orrery {
 namespace {
@@ -14,69 +14,71 @@ constexpr double kWorthNaming = 0.005;
 }  // namespace
 
 void ShadowScore::propose(const Decision& decision, const Observation& seen) {
-  const auto* shift = std::get_if<ShiftMicrobatches>(&decision.what);
-  const bool possible = shift != nullptr && shift->job.value < seen.jobs.size() &&
-                        shift->per_replica.size() == seen.jobs[shift->job.value].spec.data;
+  const auto* configure = std::get_if<Configure>(&decision.what);
+  const auto* shares = configure == nullptr ? nullptr : std::get_if<Shares>(&configure->what);
+  const JobInfo* job = seen.jobs.find(job_of(decision.what));
+  const bool possible = shares != nullptr && job != nullptr &&
+                        shares->per_replica.size() == job->layout.data;
   if (!possible) {
     ++not_scored_;
     return;
   }
   // At once is: from the next step on, for the one under way is divided already.
-  const Step next = seen.jobs[shift->job.value].step + (seen.jobs[shift->job.value].step > 0);
-  const Step from = decision.effective_at_step > 0 ? decision.effective_at_step : next;
-  auto& ahead = proposals_[shift->job];
+  const Step next = job->step + (job->step > 0);
+  const Step from = decision.at_step > 0 ? decision.at_step : next;
+  auto& ahead = proposals_[configure->job];
   not_scored_ += ahead.contains(from) ? 1 : 0;
-  ahead[from] = {decision.number, from, shift->per_replica, trace_line(decision)};
+  ahead[from] = {decision.id, from, shares->per_replica, trace_line(decision)};
 }
 
 void ShadowScore::see(const Observation& seen) {
   for (const Event& event : seen.events) {
-    const auto* done = std::get_if<StepDone>(&event);
-    if (done != nullptr) step_done(*done, seen.jobs[done->job.value]);
-  }
-  for (const RankSample& sample : seen.ranks) {
-    if (!sample.micro_batch_time.known() || sample.job.value >= seen.jobs.size()) continue;
-    const JobSpec& spec = seen.jobs[sample.job.value].spec;
-    Job& job = jobs_[sample.job];
-    job.rank_time.resize(std::size_t{spec.ranks_per_replica()} * spec.data);
-    if (sample.rank.value >= job.rank_time.size()) continue;
-    job.rank_time[sample.rank.value] = sample.micro_batch_time.value;
+    const auto* done = std::get_if<StepsDone>(&event);
+    if (done != nullptr) steps_done(*done, seen.jobs[done->job]);
   }
   for (const JobInfo& info : seen.jobs) {
-    if (info.spec.micro_batches > 0) jobs_[info.spec.id].per_replica = info.per_replica;
+    if (!info.spec.trains() || !info.placed()) continue;
+    Job& job = jobs_[info.spec.id];
+    job.rank_time.resize(info.layout.ranks());
+    for (const RankSample& sample : seen.samples.ranks(info.spec.id)) {
+      if (!sample.micro_batch_time.known() || sample.rank.value >= job.rank_time.size()) continue;
+      job.rank_time[sample.rank.value] = sample.micro_batch_time.value;
+    }
+    job.per_replica = info.shares();
   }
 }
 
 /// The replica that is last; nothing while a rank's speed is unknown.
-std::optional<double> ShadowScore::compute(const Job& job, const JobSpec& spec,
+std::optional<double> ShadowScore::compute(const Job& job, const ParallelLayout& layout,
                                            const std::vector<std::uint32_t>& per_replica) {
   double latest = 0;
   for (std::uint32_t rank = 0; rank < job.rank_time.size(); ++rank) {
-    const std::uint32_t count = per_replica[spec.replica_of({rank})];
+    const std::uint32_t count = per_replica[layout.replica_of({rank})];
     if (count == 0) continue;
     if (job.rank_time[rank] <= 0) return std::nullopt;
-    latest = std::max(latest, (count + spec.pipeline - 1) * job.rank_time[rank]);
+    latest = std::max(latest, (count + layout.pipeline - 1) * job.rank_time[rank]);
   }
   if (latest <= 0) return std::nullopt;
   return latest;
 }
 
-void ShadowScore::step_done(const StepDone& done, const JobInfo& info) {
+void ShadowScore::steps_done(const StepsDone& done, const JobInfo& info) {
   const Job& job = jobs_[done.job];
   auto& ahead = proposals_[done.job];
-  auto current = ahead.upper_bound(done.step);
-  if (current == ahead.begin() || job.per_replica.size() != info.spec.data) return;
+  auto current = ahead.upper_bound(done.last);
+  if (current == ahead.begin() || job.per_replica.size() != info.layout.data) return;
   const Proposal& proposal = (--current)->second;
-  const auto was = compute(job, info.spec, job.per_replica);
-  const auto decided = compute(job, info.spec, proposal.per_replica);
+  const auto was = compute(job, info.layout, job.per_replica);
+  const auto decided = compute(job, info.layout, proposal.per_replica);
   if (!was || !decided) return;
+  const auto times = static_cast<double>(done.count);
   DecisionScore& score = scores_[proposal.decision];
   score.set_decision(proposal.decision);
   score.set_from_step(proposal.from);
   score.set_what(proposal.what);
-  score.set_steps(score.steps() + 1);
-  score.set_as_it_was_s(score.as_it_was_s() + *was);
-  score.set_as_decided_s(score.as_decided_s() + *decided);
+  score.set_steps(score.steps() + done.count);
+  score.set_as_it_was_s(score.as_it_was_s() + times * *was);
+  score.set_as_decided_s(score.as_decided_s() + times * *decided);
   score.set_measured_s(score.measured_s() + to_seconds(done.duration));
 }
 

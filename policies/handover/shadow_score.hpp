@@ -1,6 +1,6 @@
 // What decisions that were only watched would have been worth: for every step that follows one, the
 // compute time of its latest replica as the work was divided, and as the decision divides it, both
-// from the measured micro-batch times of that step's ranks. Only ShiftMicrobatches has a score. A
+// from the measured micro-batch times of that step's ranks. Only Shares have a score. A
 // later decision on the same job takes an earlier one's place. One thread; seconds.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 #include "traces/report.pb.h"
 
 namespace orrery {
@@ -35,8 +35,8 @@ class ShadowScore {
     std::vector<std::uint32_t> per_replica;
     std::string what;
   };
-  void step_done(const StepDone& done, const JobInfo& job);
-  static std::optional<double> compute(const Job& job, const JobSpec& spec,
+  void steps_done(const StepsDone& done, const JobInfo& job);
+  static std::optional<double> compute(const Job& job, const ParallelLayout& layout,
                                        const std::vector<std::uint32_t>& per_replica);
 
   std::map<JobId, Job> jobs_;

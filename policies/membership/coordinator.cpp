@@ -185,6 +185,14 @@ std::vector<std::uint32_t> Coordinator::peers() const {
   return ranks;
 }
 
+std::vector<std::uint32_t> Coordinator::silent(Nanos span, Nanos now) const {
+  std::vector<std::uint32_t> ranks;
+  for (const auto& [rank, peer] : peers_) {
+    if (now - peer.heard > span) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 std::vector<Happening> Coordinator::take() { return std::exchange(happened_, {}); }
 
 }  // namespace orrery::membership

@@ -62,6 +62,8 @@ class Coordinator {
 
   /// What that rank should know now; nothing if it has to wait.
   std::optional<Directive> directive(std::uint32_t rank) const;
+  /// Ranks that have not been heard of for `span`, ascending.
+  std::vector<std::uint32_t> silent(Nanos span, Nanos now) const;
   /// Ranks that are heard of, members or not.
   std::vector<std::uint32_t> peers() const;
   /// What has happened since the last call.

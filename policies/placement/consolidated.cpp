@@ -21,7 +21,7 @@ std::optional<std::uint32_t> best_fit(const FreeGpus& free, std::uint32_t count,
 
 }  // namespace
 
-std::optional<std::vector<GpuId>> ConsolidatedPlacer::place(const JobSpec& job,
+std::optional<GpuRuns> ConsolidatedPlacer::place(const JobSpec& job,
                                                             FreeGpus& free) const {
   if (job.gpus > free.total()) return {};
   const std::uint32_t size = free.gpus_per_node();
@@ -37,8 +37,7 @@ std::optional<std::vector<GpuId>> ConsolidatedPlacer::place(const JobSpec& job,
     last = best_fit(free, remainder, whole);
     if (!last) return {};
   }
-  std::vector<GpuId> gpus;
-  gpus.reserve(job.gpus);
+  GpuRuns gpus;
   for (const std::uint32_t node : whole) free.take(node, size, gpus);
   if (last) free.take(*last, remainder, gpus);
   return gpus;

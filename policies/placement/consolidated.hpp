@@ -11,7 +11,7 @@ namespace orrery {
 class ConsolidatedPlacer : public Placer {
  public:
   std::string_view name() const override { return "consolidated"; }
-  std::optional<std::vector<GpuId>> place(const JobSpec& job, FreeGpus& free) const override;
+  std::optional<GpuRuns> place(const JobSpec& job, FreeGpus& free) const override;
 };
 
 }  // namespace orrery

@@ -4,10 +4,9 @@
 
 namespace orrery {
 
-std::optional<std::vector<GpuId>> CountPlacer::place(const JobSpec& job, FreeGpus& free) const {
+std::optional<GpuRuns> CountPlacer::place(const JobSpec& job, FreeGpus& free) const {
   if (job.gpus > free.total()) return {};
-  std::vector<GpuId> gpus;
-  gpus.reserve(job.gpus);
+  GpuRuns gpus;
   std::uint32_t missing = job.gpus;
   for (std::uint32_t node = 0; missing > 0; ++node) {
     const std::uint32_t here = std::min(missing, free.in_node(node));

@@ -9,7 +9,7 @@ namespace orrery {
 class CountPlacer : public Placer {
  public:
   std::string_view name() const override { return "count"; }
-  std::optional<std::vector<GpuId>> place(const JobSpec& job, FreeGpus& free) const override;
+  std::optional<GpuRuns> place(const JobSpec& job, FreeGpus& free) const override;
 };
 
 }  // namespace orrery

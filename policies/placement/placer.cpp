@@ -18,13 +18,13 @@ void FreeGpus::refresh(const ClusterState& state) {
   ++pass_;
 }
 
-void FreeGpus::take(std::uint32_t node, std::uint32_t count, std::vector<GpuId>& out) {
+void FreeGpus::take(std::uint32_t node, std::uint32_t count, GpuRuns& out) {
   per_node_[node] -= count;
   total_ -= count;
   for (std::uint32_t gpu = node * gpus_per_node_; count > 0; ++gpu) {
     ensure(gpu < (node + 1) * gpus_per_node_, "a node has the free GPUs that it counts");
-    const GpuState& now = state_->gpus[gpu];
-    if (now.taken || now.health != Health::ok || given_in_[gpu] == pass_) continue;
+    const bool free = state_->owner[gpu] == ClusterState::kNobody && state_->well({gpu}, {node});
+    if (!free || given_in_[gpu] == pass_) continue;
     given_in_[gpu] = pass_;
     out.push_back({gpu});
     --count;

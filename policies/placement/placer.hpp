@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policies/world.hpp"
+#include "policies/seam/world.hpp"
 
 namespace orrery {
 
@@ -26,7 +26,7 @@ class FreeGpus {
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(per_node_.size()); }
   std::uint32_t gpus_per_node() const { return gpus_per_node_; }
   /// Takes the `count` lowest free GPUs of a node and appends them; there must be as many.
-  void take(std::uint32_t node, std::uint32_t count, std::vector<GpuId>& out);
+  void take(std::uint32_t node, std::uint32_t count, GpuRuns& out);
 
  private:
   const ClusterState* state_ = nullptr;
@@ -41,7 +41,7 @@ class Placer {
   virtual ~Placer() = default;
   virtual std::string_view name() const = 0;
   /// GPUs for the job, taken from `free`; nothing, and nothing taken, if it does not fit.
-  virtual std::optional<std::vector<GpuId>> place(const JobSpec& job, FreeGpus& free) const = 0;
+  virtual std::optional<GpuRuns> place(const JobSpec& job, FreeGpus& free) const = 0;
 };
 
 std::vector<std::string> placer_names();

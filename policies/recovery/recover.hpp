@@ -1,9 +1,9 @@
-// What to do about a lost rank: take another one in, with the state of a peer, or go on with those
-// that are left. Decides once per loss, for the step under way. No state.
+// What to do about lost ranks: put others in their place on the same GPUs, or go on with the
+// replicas that are whole; the state is taken from a peer. Decides once per loss. No state.
 #pragma once
 
 #include "policies/parameters.pb.h"
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 
 namespace orrery {
 
@@ -15,7 +15,7 @@ class RecoverPolicy : public Policy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
 
  private:
-  Recovery how_ = Recovery::replace;
+  bool shrink_ = false;
 };
 
 }  // namespace orrery

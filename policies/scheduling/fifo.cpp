@@ -19,9 +19,11 @@ void FifoPolicy::drop(const JobSpec& job) {
 }
 
 std::optional<JobId> FifoPolicy::head(const JobTable& jobs) {
-  while (cursor_ < jobs.size() && jobs[cursor_].phase != JobPhase::waiting) ++cursor_;
-  if (cursor_ >= jobs.size()) return {};
-  return JobId{cursor_};
+  for (; cursor_ < jobs.submitted(); ++cursor_) {
+    const JobInfo* job = jobs.find({cursor_});
+    if (job != nullptr && job->phase == JobPhase::waiting) return JobId{cursor_};
+  }
+  return {};
 }
 
 void FifoPolicy::save(Archive& archive) const { archive += std::to_string(cursor_); }

@@ -30,14 +30,14 @@ double median(std::vector<double>& values) {
 
 JobWatch::JobWatch(const JobInfo& job)
     : job_(job.spec.id),
-      gpus_(job.gpus),
-      shares_(job.per_replica),
-      ranks_per_replica_(job.spec.ranks_per_replica()),
-      replica_stride_(job.spec.replica_stride()),
-      pipeline_(job.spec.pipeline),
+      gpus_(job.gpus.to_vector()),
+      shares_(job.shares()),
+      ranks_per_replica_(job.layout.ranks_per_replica()),
+      replica_stride_(job.layout.replica_stride()),
+      pipeline_(job.layout.pipeline),
       step_(job.step),
-      noise_(job.spec.data * ranks_per_replica_),
-      ranks_(job.spec.data * ranks_per_replica_) {
+      noise_(job.layout.data * ranks_per_replica_),
+      ranks_(job.layout.data * ranks_per_replica_) {
   index_gpus();
 }
 
@@ -50,14 +50,15 @@ void JobWatch::index_gpus() {
 }
 
 bool JobWatch::fits(const JobInfo& job) const {
-  return job.gpus == gpus_ && job.per_replica.size() == shares_.size() &&
-         job.spec.pipeline == pipeline_ &&
-         job.spec.ranks_per_replica() == ranks_per_replica_ &&
-         job.spec.replica_stride() == replica_stride_;
+  return std::equal(job.gpus.begin(), job.gpus.end(), gpus_.begin(), gpus_.end()) &&
+         job.shares().size() == shares_.size() &&
+         job.layout.pipeline == pipeline_ &&
+         job.layout.ranks_per_replica() == ranks_per_replica_ &&
+         job.layout.replica_stride() == replica_stride_;
 }
 
 void JobWatch::follow(const JobInfo& job, Nanos now) {
-  const bool moved = job.per_replica != shares_;
+  const bool moved = job.shares() != shares_;
   if (job.step != step_) {
     const std::vector<SignalVector> ended = changes();
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
@@ -72,7 +73,7 @@ void JobWatch::follow(const JobInfo& job, Nanos now) {
   if (!moved) return;
   // Other shares change load and waiting times, but not how fast a rank is.
   for (Rank& rank : ranks_) rank.before = {};
-  shares_ = job.per_replica;
+  shares_ = job.shares();
 }
 
 // ---- device and link signals ----------------------------------------------------------------

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 #include "policies/scheduling/signal_model.hpp"
 #include "policies/scheduling/speed_filter.hpp"
 

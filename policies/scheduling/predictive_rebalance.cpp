@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
-#include <variant>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
-#include "policies/scheduling/byte_archive.hpp"
+#include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
 namespace {
@@ -23,9 +21,6 @@ constexpr double kRealSlope = 3;
 constexpr double kNearFactor = 1.5;
 /// Doubt about a replica of which nothing is known: it is taken to be like the median.
 constexpr double kUnknownDeviation = 0.1;
-
-constexpr std::size_t kShiftIndex = 2;
-static_assert(std::is_same_v<std::variant_alternative_t<kShiftIndex, Action>, ShiftMicrobatches>);
 
 /// The lower median of the known log times; nothing known: not a number.
 double median_log_time(const std::vector<ReplicaForecast>& replicas) {
@@ -53,7 +48,7 @@ double lateness_deviation(const std::vector<ReplicaForecast>& replicas,
   return std::sqrt(variance);
 }
 
-std::size_t latest_replica(const Shares& shares, const std::vector<double>& times, double fill) {
+std::size_t latest_replica(const ShareList& shares, const std::vector<double>& times, double fill) {
   std::size_t latest = 0;
   for (std::size_t i = 1; i < shares.size(); ++i) {
     if ((shares[i] + fill) * times[i] > (shares[latest] + fill) * times[latest]) latest = i;
@@ -66,9 +61,9 @@ std::size_t latest_replica(const Shares& shares, const std::vector<double>& time
 PredictiveRebalance::PredictiveRebalance() { fill_defaults(parameters_); }
 
 Needs PredictiveRebalance::needs() const {
-  return {.signals = kSteps | kRanks | kDevices | kLinks,
-          .actions = action_bit(kShiftIndex),
-          .tick_period = parameters_.tick()};
+  return {.actions = Kinds<Action>::of<Configure>(),
+          .settings = Kinds<Setting>::of<Shares>(),
+          .tick = parameters_.tick()};
 }
 
 void PredictiveRebalance::start(Context&, const Cluster&,
@@ -90,22 +85,21 @@ Step PredictiveRebalance::horizon(Step step) const {
 
 /// A running training job whose micro-batches can be shifted at all.
 bool PredictiveRebalance::concerns(const JobInfo& job) {
-  const bool whole = std::none_of(job.ranks.begin(), job.ranks.end(),
-                                  [](Health rank) { return rank == Health::lost; });
-  return job.phase == JobPhase::running && job.spec.data > 1 && job.spec.micro_batches > 0 &&
-         job.per_replica.size() == job.spec.data && whole;
+  return job.phase == JobPhase::running && job.layout.data > 1 && job.spec.trains() &&
+         job.shares().size() == job.layout.data && job.lost.empty();
 }
 
 void PredictiveRebalance::observe(Context&, const Observation& seen, DecisionList& decisions) {
   watch(seen);
   bool quiet = true;
   for (auto& [id, plan] : plans_) {
-    quiet = consider(seen.jobs[id.value], plan, decisions) && quiet;
+    quiet = consider(seen.jobs[id], plan, decisions) && quiet;
   }
   if (quiet) decisions.rest();
 }
 
 void PredictiveRebalance::watch(const Observation& seen) {
+  std::erase_if(plans_, [&seen](const auto& plan) { return !seen.jobs.find(plan.first); });
   for (const JobInfo& job : seen.jobs) {
     const auto found = plans_.find(job.spec.id);
     if (!concerns(job)) {
@@ -114,11 +108,16 @@ void PredictiveRebalance::watch(const Observation& seen) {
       plans_[job.spec.id] = Plan{.watch = JobWatch(job)};
     }
   }
+  const bool sampled = std::any_of(seen.events.begin(), seen.events.end(), [](const Event& event) {
+    return std::holds_alternative<Tick>(event) || std::holds_alternative<StepsDone>(event);
+  });
   for (auto& [id, plan] : plans_) {
-    plan.watch.follow(seen.jobs[id.value], seen.now);
-    for (const RankSample& sample : seen.ranks) plan.watch.see(sample, seen.now);
-    for (const DeviceSample& sample : seen.devices) plan.watch.see(sample, seen.now);
-    for (const LinkSample& sample : seen.links) plan.watch.see(sample, seen.now);
+    plan.watch.follow(seen.jobs[id], seen.now);
+    if (sampled) {
+      for (const RankSample& sample : seen.samples.ranks(id)) plan.watch.see(sample, seen.now);
+      for (const DeviceSample& sample : seen.samples.devices(id)) plan.watch.see(sample, seen.now);
+      for (const LinkSample& sample : seen.samples.links(id)) plan.watch.see(sample, seen.now);
+    }
     plan.watch.settle();
   }
 }
@@ -137,24 +136,24 @@ PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
     if (!replica.known) replica = {typical, kUnknownDeviation, 0, false};
     times.push_back(std::exp(replica.log_time));
   }
-  const double fill = job.spec.pipeline - 1.0;
-  const std::size_t latest = latest_replica(job.per_replica, times, fill);
+  const double fill = job.layout.pipeline - 1.0;
+  const std::size_t latest = latest_replica(job.shares(), times, fill);
   outlook.latest_rank = replicas[latest].rank;
   outlook.slowness = std::exp(replicas[latest].log_time - typical);
   outlook.deviation = lateness_deviation(replicas, times, latest);
-  outlook.makespan_now = makespan(job.per_replica, times, fill);
+  outlook.makespan_now = makespan(job.shares(), times, fill);
   const double bound = balanced_time(job.spec.micro_batches, times, fill);
   outlook.lateness = std::log(outlook.makespan_now / bound);
-  outlook.best = job.per_replica;
+  outlook.best = job.shares();
   outlook.makespan_best = outlook.makespan_now;
   if (1 - bound / outlook.makespan_now < parameters_.gain_threshold()) return outlook;
-  outlook.best = best_shares(job.per_replica, times, fill, job.spec.max_micro_batches);
+  outlook.best = best_shares(job.shares(), times, fill, job.spec.max_micro_batches);
   outlook.makespan_best = makespan(outlook.best, times, fill);
   return outlook;
 }
 
 bool PredictiveRebalance::worth_it(const JobInfo& job, const Outlook& outlook) const {
-  return outlook.best != job.per_replica && outlook.gain() >= parameters_.gain_threshold();
+  return outlook.best != job.shares() && outlook.gain() >= parameters_.gain_threshold();
 }
 
 bool PredictiveRebalance::certain(const Plan& plan, const Outlook& outlook,
@@ -178,9 +177,9 @@ bool PredictiveRebalance::consider(const JobInfo& job, Plan& plan,
     tempted = true;
     const double factor = target == effective ? kNearFactor : 1;
     if (!certain(plan, outlook, factor * parameters_.confidence())) continue;
-    Decision& decision = decisions.add(ShiftMicrobatches{job.spec.id, outlook.best},
+    Decision& decision = decisions.add(Configure{job.spec.id, Shares{outlook.best}},
                                        reason(job, outlook));
-    decision.effective_at_step = effective;
+    decision.at_step = effective;
     plan.shifted = true;
     plan.shifted_at = effective;
     return false;
@@ -192,7 +191,7 @@ bool PredictiveRebalance::consider(const JobInfo& job, Plan& plan,
 std::string PredictiveRebalance::reason(const JobInfo& job, const Outlook& outlook) const {
   std::uint32_t moved = 0;
   for (std::size_t i = 0; i < outlook.best.size(); ++i) {
-    moved += outlook.best[i] - std::min(outlook.best[i], job.per_replica[i]);
+    moved += outlook.best[i] - std::min(outlook.best[i], job.shares()[i]);
   }
   return fmt::format(
       "rank {} is predicted to need {:.2f} x the median per micro-batch at step {}, its replica "

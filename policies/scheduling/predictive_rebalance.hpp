@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "policies/parameters.pb.h"
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 #include "policies/scheduling/job_watch.hpp"
 #include "policies/scheduling/shares.hpp"
 
@@ -44,7 +44,7 @@ class PredictiveRebalance : public Policy {
   struct Outlook {
     bool complete = false;  ///< some replica is known
     Step target = 0;
-    Shares best;
+    ShareList best;
     double makespan_now = 0, makespan_best = 0;  ///< seconds, at the target
     double lateness = 0, deviation = 0;  ///< of the latest replica: log time over balanced
     std::uint32_t latest_rank = 0;

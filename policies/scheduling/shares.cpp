@@ -16,7 +16,7 @@ constexpr double kSame = 1e-9;
 
 /// Gives `left` micro-batches one by one to the replica that would finish it first. Optimal for
 /// the makespan, because a later micro-batch never makes an earlier choice worse.
-void hand_out(Shares& shares, std::uint64_t left, std::span<const double> times, double fill,
+void hand_out(ShareList& shares, std::uint64_t left, std::span<const double> times, double fill,
               std::span<const std::uint32_t> limits) {
   using Offer = std::pair<double, std::size_t>;  // finish time with one more, replica
   std::priority_queue<Offer, std::vector<Offer>, std::greater<>> offers;
@@ -39,10 +39,10 @@ std::uint32_t fitting(double time, double per_micro_batch, double fill, std::uin
 }
 
 /// Any shares with the smallest makespan.
-Shares fastest_shares(std::uint64_t total, std::span<const double> times, double fill,
+ShareList fastest_shares(std::uint64_t total, std::span<const double> times, double fill,
                       std::uint32_t most) {
   const double bound = balanced_time(total, times, fill);
-  Shares shares(times.size(), 1);
+  ShareList shares(times.size(), 1);
   std::uint64_t given = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     shares[i] = fitting(bound * (1 - kSame), times[i], fill, most);
@@ -52,7 +52,7 @@ Shares fastest_shares(std::uint64_t total, std::span<const double> times, double
     std::fill(shares.begin(), shares.end(), 1);
     given = shares.size();
   }
-  const Shares limits(shares.size(), most);
+  const ShareList limits(shares.size(), most);
   hand_out(shares, total - given, times, fill, limits);
   return shares;
 }
@@ -74,16 +74,16 @@ double balanced_time(std::uint64_t total, std::span<const double> times, double 
   return (static_cast<double>(total) + fill * static_cast<double>(times.size())) / rate;
 }
 
-Shares best_shares(std::span<const std::uint32_t> current, std::span<const double> times,
+ShareList best_shares(std::span<const std::uint32_t> current, std::span<const double> times,
                    double fill, std::uint32_t most) {
   const std::uint64_t total = std::accumulate(current.begin(), current.end(), std::uint64_t{0});
   if (most == 0) most = std::numeric_limits<std::uint32_t>::max();
   const bool possible = total >= current.size() && total <= std::uint64_t{most} * current.size();
   if (!possible) return {current.begin(), current.end()};
 
-  const Shares fastest = fastest_shares(total, times, fill, most);
+  const ShareList fastest = fastest_shares(total, times, fill, most);
   const double time = makespan(fastest, times, fill) * (1 + kSame);
-  Shares shares(current.size()), limits(current.size());
+  ShareList shares(current.size()), limits(current.size());
   std::uint64_t given = 0;
   for (std::size_t i = 0; i < shares.size(); ++i) {
     limits[i] = fitting(time, times[i], fill, most);

@@ -11,7 +11,7 @@
 
 namespace orrery {
 
-using Shares = std::vector<std::uint32_t>;  ///< micro-batches of one step, by replica
+using ShareList = std::vector<std::uint32_t>;  ///< micro-batches of one step, by replica
 
 /// When the last replica finishes. `times` has one entry per replica, each > 0.
 double makespan(std::span<const std::uint32_t> shares, std::span<const double> times, double fill);
@@ -19,10 +19,10 @@ double makespan(std::span<const std::uint32_t> shares, std::span<const double> t
 /// The makespan if micro-batches were divisible: a lower bound on that of any shares.
 double balanced_time(std::uint64_t total, std::span<const double> times, double fill);
 
-/// Shares with the sum of `current`, at least 1 and at most `most` (0: no limit) each, whose
+/// ShareList with the sum of `current`, at least 1 and at most `most` (0: no limit) each, whose
 /// makespan is the smallest possible; among those, close to `current`. Returns `current` if no
 /// such shares exist.
-Shares best_shares(std::span<const std::uint32_t> current, std::span<const double> times,
+ShareList best_shares(std::span<const std::uint32_t> current, std::span<const double> times,
                    double fill, std::uint32_t most);
 
 }  // namespace orrery

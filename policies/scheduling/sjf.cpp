@@ -8,7 +8,7 @@ namespace orrery {
 namespace {
 
 std::uint64_t hash_of(const JobSpec& job) {
-  return Rng(Rng(job.id.value).next() ^ static_cast<std::uint64_t>(job.duration)).next();
+  return Rng(Rng(job.id.value).next() ^ static_cast<std::uint64_t>(job.estimate)).next();
 }
 
 }  // namespace
@@ -18,11 +18,11 @@ std::string SjfPolicy::placement(const google::protobuf::Message& parameters) co
 }
 
 void SjfPolicy::enter(const JobSpec& job) {
-  if (queue_.emplace(job.duration, job.id).second) digest_ ^= hash_of(job);
+  if (queue_.emplace(job.estimate, job.id).second) digest_ ^= hash_of(job);
 }
 
 void SjfPolicy::drop(const JobSpec& job) {
-  if (queue_.erase({job.duration, job.id}) > 0) digest_ ^= hash_of(job);
+  if (queue_.erase({job.estimate, job.id}) > 0) digest_ ^= hash_of(job);
 }
 
 std::optional<JobId> SjfPolicy::head(const JobTable&) {

@@ -7,7 +7,7 @@
 namespace orrery {
 
 Needs StrictQueue::needs() const {
-  return {.signals = kJobs, .actions = action_bit(Action(PlaceJob{}).index()), .tick_period = 0};
+  return {.actions = Kinds<Action>::of<Assign>(), .settings = {}};
 }
 
 void StrictQueue::start(Context&, const Cluster& cluster,
@@ -21,10 +21,14 @@ void StrictQueue::start(Context&, const Cluster& cluster,
 void StrictQueue::follow(const Observation& seen) {
   for (const Event& event : seen.events) {
     if (const auto* submitted = std::get_if<JobSubmitted>(&event)) {
-      if (submitted->placed.empty()) enter(submitted->job);
+      enter(submitted->job);
+    } else if (const auto* started = std::get_if<JobStarted>(&event)) {
+      drop(seen.jobs[started->job].spec);
+    } else if (const auto* stopped = std::get_if<JobStopped>(&event)) {
+      enter(seen.jobs[stopped->job].spec);
     } else if (const auto* done = std::get_if<JobDone>(&event)) {
-      drop(seen.jobs[done->job.value].spec);
-    } else if (const auto* outcome = std::get_if<DecisionOutcome>(&event)) {
+      drop(seen.jobs[done->job].spec);
+    } else if (const auto* outcome = std::get_if<Decided>(&event)) {
       if (outcome->status != Outcome::applied) rebuild_later();
     }
   }
@@ -41,10 +45,10 @@ void StrictQueue::observe(Context&, const Observation& seen, DecisionList& decis
   while (free_->total() > 0) {
     const std::optional<JobId> next = head(seen.jobs);
     if (!next) break;
-    const JobSpec& job = seen.jobs[next->value].spec;
-    std::optional<std::vector<GpuId>> gpus = placer_->place(job, *free_);
+    const JobSpec& job = seen.jobs[*next].spec;
+    std::optional<GpuRuns> gpus = placer_->place(job, *free_);
     if (!gpus) break;
-    decisions.add(PlaceJob{*next, std::move(*gpus)}, reason());
+    decisions.add(Assign{*next, std::move(*gpus), job.layout}, reason());
     drop(job);
   }
   decisions.rest();

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "policies/placement/placer.hpp"
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 
 namespace orrery {
 

@@ -9,6 +9,7 @@ namespace orrery::python {
 
 void bind_errors(pybind11::module_& module);
 void bind_scenario(pybind11::module_& module);
+void bind_cluster(pybind11::module_& module);
 void bind_policy(pybind11::module_& module);  ///< what a policy written in Python sees and does
 void bind_run(pybind11::module_& module);
 void bind_tools(pybind11::module_& module);  ///< replay, jobs, check

@@ -1,6 +1,6 @@
 #include <exception>
 
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 #include "python/bindings/bindings.hpp"
 
 namespace py = pybind11;

@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("version", &orrery::version, "Version of this build, such as '0.1.0'.");
   orrery::python::bind_errors(module);
   orrery::python::bind_scenario(module);
+  orrery::python::bind_cluster(module);
   orrery::python::bind_policy(module);
   orrery::python::bind_run(module);
   orrery::python::bind_tools(module);

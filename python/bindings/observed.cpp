@@ -1,125 +1,185 @@
 #include "python/bindings/observed.hpp"
 
-#include <limits>
+#include <array>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 #include <variant>
+#include <vector>
+
+#include <pybind11/stl.h>
+
+#include "core/error.hpp"
+#include "policies/record/encoding.hpp"
+#include "python/bindings/records.hpp"
 
 namespace py = pybind11;
-using py::literals::operator""_a;
 
 namespace orrery::python {
 namespace {
 
-double known(const Sample<double>& sample) {
-  return sample.known() ? sample.value : std::numeric_limits<double>::quiet_NaN();
+const char* phase_name(JobPhase phase) {
+  constexpr std::array kNames{"waiting", "starting", "running", "held", "done"};
+  return kNames[static_cast<std::size_t>(phase)];
 }
 
-struct RankRow {
-  std::uint32_t job, rank;
-  std::uint64_t step;
-  double micro_batches_done, micro_batch_time, wait_time, gradient_variance, age;
-};
-struct DeviceRow {
-  std::uint64_t gpu;
-  double utilization, memory_bandwidth, memory_used, power, age;
-};
-struct LinkRow {
-  std::uint32_t from, to;
-  double latency, bandwidth, age;
-};
-
-RankRow row(const RankSample& s) {
-  return {s.job.value,
-          s.rank.value,
-          s.step,
-          known(s.micro_batches_done),
-          known(s.micro_batch_time),
-          known(s.wait_time),
-          known(s.gradient_variance),
-          to_seconds(s.micro_batches_done.age)};
-}
-DeviceRow row(const DeviceSample& s) {
-  return {s.gpu.value,          known(s.utilization), known(s.memory_bandwidth),
-          known(s.memory_used), known(s.power),       to_seconds(s.utilization.age)};
-}
-LinkRow row(const LinkSample& s) {
-  return {s.from.value, s.to.value, known(s.latency), known(s.bandwidth),
-          to_seconds(s.latency.age)};
+const char* health_name(Health health) {
+  constexpr std::array kNames{"ok", "suspected", "lost"};
+  return kNames[static_cast<std::size_t>(health)];
 }
 
-template <class Sampled>
-std::string pack(std::span<const Sampled> samples) {
-  std::string out;
-  for (const Sampled& sample : samples) {
-    const auto packed = row(sample);
-    out.append(reinterpret_cast<const char*>(&packed), sizeof packed);
-  }
+template <class Number>
+py::bytes packed(const std::vector<Number>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(Number)};
+}
+
+py::object standing(const Standing& where) {
+  StandingRecord record;
+  encode(where, record);
+  return to_python(record);
+}
+
+py::object spec(const JobInfo& job) {
+  JobRecord record;
+  encode(job.spec, record);
+  return to_python(record);
+}
+
+py::object setting(const Setting& value) {
+  SettingRecord record;
+  encode(value, record);
+  return to_python(record);
+}
+
+/// One value of every setting, in the order of the variant.
+template <class... S>
+py::tuple settings_of(const Settings& settings, const std::variant<S...>*) {
+  return py::make_tuple(setting(Setting(settings.get<S>()))...);
+}
+
+std::vector<std::uint32_t> numbers(const std::vector<RankId>& ranks) {
+  std::vector<std::uint32_t> out;
+  for (const RankId rank : ranks) out.push_back(rank.value);
   return out;
 }
 
-const char* status_name(Outcome status) {
-  switch (status) {
-    case Outcome::applied: return "applied";
-    case Outcome::rejected: return "rejected";
-    case Outcome::expired: return "expired";
-  }
-  return "unknown";
+void bind_job(py::module_& module) {
+  py::class_<JobInfo>(module, "JobInfo", "A job as it stood at the time of an observation.")
+      .def_property_readonly("id", [](const JobInfo& job) { return job.spec.id.value; })
+      .def_property_readonly("phase", [](const JobInfo& job) { return phase_name(job.phase); })
+      .def_property_readonly("epoch", [](const JobInfo& job) { return job.epoch.value; })
+      .def_property_readonly("step", [](const JobInfo& job) { return job.step; })
+      .def_property_readonly("saved", [](const JobInfo& job) { return job.saved; })
+      .def_property_readonly("saved_at", [](const JobInfo& j) { return to_seconds(j.saved_at); })
+      .def_property_readonly("started", [](const JobInfo& j) { return to_seconds(j.started); })
+      .def_property_readonly("gpu_seconds", [](const JobInfo& job) { return job.gpu_seconds; })
+      .def_property_readonly("standing_since",
+                             [](const JobInfo& job) { return to_seconds(job.standing_since); })
+      .def_property_readonly("lost", [](const JobInfo& job) { return numbers(job.lost); })
+      .def_property_readonly("suspected", [](const JobInfo& job) { return numbers(job.suspected); })
+      .def("standing",
+           [](const JobInfo& job) {
+             return standing({job.gpus, job.layout});
+           })
+      .def("next",
+           [](const JobInfo& j) { return j.next ? standing(*j.next) : py::object(py::none()); })
+      .def("without_lost", [](const JobInfo& job) { return standing(without_lost(job)); })
+      .def("spec", &spec)
+      .def("settings", [](const JobInfo& job) {
+        return settings_of(job.now, static_cast<const Setting*>(nullptr));
+      });
 }
 
-/// (class name, fields) of one event.
-struct Describe {
-  py::tuple operator()(const JobDone& e) const {
-    return py::make_tuple("JobDone", py::dict("job"_a = e.job.value));
+py::tuple rows(Samples& samples, SamplesRead::What what, std::uint32_t job, const char* field) {
+  SamplesRead read;
+  read.set_what(what);
+  read.set_job(job);
+  {
+    const py::gil_scoped_release asking;  // the answer may come from another process
+    read = read_samples(samples, read);
   }
-  py::tuple operator()(const StepDone& e) const {
-    return py::make_tuple("StepDone", py::dict("job"_a = e.job.value, "step"_a = e.step,
-                                               "duration"_a = to_seconds(e.duration)));
-  }
-  py::tuple operator()(const CheckpointDone& e) const {
-    return py::make_tuple("CheckpointDone", py::dict("job"_a = e.job.value, "step"_a = e.step,
-                                                     "tier"_a = e.tier));
-  }
-  py::tuple operator()(const RankSuspected& e) const { return rank("RankSuspected", e); }
-  py::tuple operator()(const RankLost& e) const { return rank("RankLost", e); }
-  py::tuple operator()(const RankBack& e) const { return rank("RankBack", e); }
-  py::tuple operator()(const LinkDown& e) const {
-    return py::make_tuple("LinkDown", py::dict("link"_a = e.link.value));
-  }
-  py::tuple operator()(const LinkUp& e) const {
-    return py::make_tuple("LinkUp", py::dict("link"_a = e.link.value));
-  }
-  py::tuple operator()(const JobSubmitted& e) const {
-    return py::make_tuple("JobSubmitted", py::dict("job"_a = e.job.id.value));
-  }
-  py::tuple operator()(const DecisionOutcome& e) const {
-    return py::make_tuple("DecisionOutcome",
-                          py::dict("decision"_a = e.decision, "status"_a = status_name(e.status),
-                                   "reason"_a = e.reason));
-  }
-  py::tuple operator()(const Tick&) const { return py::make_tuple("Tick", py::dict()); }
+  return rows_of(read, field);
+}
 
-  template <class RankEvent>
-  static py::tuple rank(const char* name, const RankEvent& e) {
-    return py::make_tuple(name, py::dict("job"_a = e.job.value, "rank"_a = e.rank.value));
+py::tuple summary_of(Samples& samples, std::uint32_t job, std::uint32_t latest) {
+  SamplesRead read;
+  read.set_what(SamplesRead::SUMMARY);
+  read.set_job(job);
+  read.set_latest(latest);
+  {
+    const py::gil_scoped_release asking;
+    read = read_samples(samples, read);
   }
-};
+  const RankSummaryRecord& summary = read.summary();
+  return py::make_tuple(summary.ranks(), summary.micro_batch_time(), summary.deviation(),
+                        to_seconds(summary.age()), rows_of(summary, "latest"));
+}
 
 }  // namespace
 
-Observed::Observed(const Observation& seen)
-    : now_(seen.now),
-      epoch_(seen.epoch.value),
-      sequence_(seen.sequence),
-      events_(seen.events.begin(), seen.events.end()),
-      ranks_(pack(seen.ranks)),
-      devices_(pack(seen.devices)),
-      links_(pack(seen.links)),
-      jobs_(seen.jobs.begin(), seen.jobs.end()) {}
+const Observation& Observed::open() const {
+  if (seen_ != nullptr) return *seen_;
+  throw std::runtime_error(
+      "an observation is read inside observe(): keep what was read of it, not the observation");
+}
 
 py::list Observed::events() const {
   py::list out;
-  for (const Event& event : events_) out.append(std::visit(Describe{}, event));
+  for (const Event& event : open().events) {
+    EventRecord record;
+    encode(event, record);
+    out.append(to_python(record));
+  }
   return out;
+}
+
+py::list Observed::job_ids() const {
+  py::list out;
+  for (const JobInfo& job : open().jobs) out.append(job.spec.id.value);
+  return out;
+}
+
+std::optional<JobInfo> Observed::job(std::uint32_t id) const {
+  const JobInfo* job = open().jobs.find({id});
+  return job == nullptr ? std::nullopt : std::optional(*job);
+}
+
+py::bytes Observed::owner() const {
+  std::vector<std::int64_t> out;
+  for (const JobId owner : open().state.owner) {
+    out.push_back(owner == ClusterState::kNobody ? -1 : std::int64_t{owner.value});
+  }
+  return packed(out);
+}
+
+py::bytes Observed::free_gpus() const {
+  const ClusterState& state = open().state;
+  std::vector<std::uint32_t> out;
+  for (std::uint32_t gpu = 0; gpu < state.owner.size(); ++gpu) {
+    const bool free = state.owner[gpu] == ClusterState::kNobody &&
+                      state.well({gpu}, open().cluster.node_of({gpu}));
+    if (free) out.push_back(gpu);
+  }
+  return packed(out);
+}
+
+py::list Observed::parts() const {
+  py::list out;
+  for (const auto& [part, state] : open().state.parts) {
+    out.append(py::make_tuple(std::string(name_of(part.kind)), part.index,
+                              health_name(state.health), state.rate, to_seconds(state.since)));
+  }
+  return out;
+}
+
+py::tuple Observed::samples(const std::string& what, std::uint32_t job,
+                            std::uint32_t latest) const {
+  Samples& samples = open().samples;
+  if (what == "ranks") return rows(samples, SamplesRead::RANKS, job, "ranks");
+  if (what == "devices") return rows(samples, SamplesRead::DEVICES, job, "devices");
+  if (what == "links") return rows(samples, SamplesRead::LINKS, job, "links");
+  if (what == "collectives") return rows(samples, SamplesRead::COLLECTIVES, job, "collectives");
+  return summary_of(samples, job, latest);
 }
 
 DecisionList& Decisions::list() const {
@@ -127,14 +187,58 @@ DecisionList& Decisions::list() const {
   return *list_;
 }
 
-void Decisions::shift_microbatches(std::uint32_t job, std::vector<std::uint32_t> per_replica,
-                                   Step at_step, const std::string& why) {
-  list().add(ShiftMicrobatches{JobId{job}, std::move(per_replica)}, why).effective_at_step =
-      at_step;
+DecisionId Decisions::add(py::handle what, py::handle why, py::handle at_step, py::handle if_epoch,
+                          py::handle expires, py::handle group) {
+  DecisionRecord record;
+  if (!choose_in_python(what, "what", record)) {
+    throw py::type_error("expected an action of orrery.actions, got " +
+                         py::repr(what).cast<std::string>() +
+                         "; a setting goes to decisions.configure(job, setting)");
+  }
+  Decision decision;
+  try {
+    decision = decode(record);
+  } catch (const Error& error) {
+    throw py::value_error(error.message());
+  }
+  decision.at_step = whole_number(at_step, "at_step");
+  if (!if_epoch.is_none()) decision.if_epoch = Epoch{whole_number(if_epoch, "if_epoch")};
+  decision.expires = expires.is_none() ? kNever : nanos_of_seconds(expires, "expires");
+  decision.group = static_cast<std::uint32_t>(whole_number(group, "group", ~std::uint32_t{0}));
+  decision.why = utf8(why, "why");
+  Decision& taken = list().add(std::move(decision.what), {});
+  decision.what = std::move(taken.what);
+  decision.id = taken.id;
+  taken = std::move(decision);
+  return taken.id;
 }
 
-void Decisions::wake_at(double seconds, const std::string& why) {
-  list().add(WakeMe{to_nanos(seconds)}, why);
+void Decisions::wake(py::handle at) { list().wake(nanos_of_seconds(at, "wake(at)")); }
+
+void bind_observed(py::module_& module) {
+  bind_job(module);
+  py::class_<Observed, std::shared_ptr<Observed>>(module, "Observed",
+                                                  "What a policy is shown at one instant.")
+      .def_property_readonly("now", [](const Observed& o) { return to_seconds(o.open().now); })
+      .def_property_readonly("sequence", [](const Observed& o) { return o.open().sequence; })
+      .def_property_readonly("free", [](const Observed& o) { return o.open().state.free; })
+      .def_property_readonly("free_per_node",
+                             [](const Observed& o) { return packed(o.open().state.free_per_node); })
+      .def("events", &Observed::events)
+      .def("job_ids", &Observed::job_ids)
+      .def("job", &Observed::job, py::arg("id"))
+      .def("owner", &Observed::owner)
+      .def("free_gpus", &Observed::free_gpus)
+      .def("parts", &Observed::parts)
+      .def("samples", &Observed::samples, py::arg("what"), py::arg("job"), py::arg("latest"));
+  py::class_<Decisions, std::shared_ptr<Decisions>>(module, "DecisionSink",
+                                                    "Takes what a policy decides.")
+      .def("add", &Decisions::add, py::arg("what"), py::arg("why"), py::arg("at_step"),
+           py::arg("if_epoch"), py::arg("expires"), py::arg("group"))
+      .def("wake", &Decisions::wake, py::arg("at"))
+      .def("rest", &Decisions::rest)
+      .def("new_group", &Decisions::new_group)
+      .def("__len__", &Decisions::size);
 }
 
 }  // namespace orrery::python

@@ -1,48 +1,53 @@
-// An observation as Python sees it: a copy, because a notebook may keep what it was shown longer
-// than the call lasts. Rows are packed for NumPy; a missing sample is NaN. GIL held throughout.
+// An observation as Python sees it: read when it is asked for, and only while the call lasts; what
+// was read is a copy. And where a policy written in Python puts its decisions. GIL held throughout.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <vector>
 
 #include <pybind11/pybind11.h>
 
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
+#include "traces/trace.pb.h"
 
 namespace orrery::python {
 
 class Observed {
  public:
-  explicit Observed(const Observation& seen);
+  explicit Observed(const Observation& seen) : seen_(&seen) {}
+  /// The call is over; reading raises RuntimeError from now on.
+  void close() { seen_ = nullptr; }
 
-  double now() const { return to_seconds(now_); }
-  std::uint64_t epoch() const { return epoch_; }
-  std::uint64_t sequence() const { return sequence_; }
-  /// (class name in orrery.events, its fields) for each event, in order.
+  const Observation& open() const;
   pybind11::list events() const;
-  pybind11::bytes ranks() const { return ranks_; }
-  pybind11::bytes devices() const { return devices_; }
-  pybind11::bytes links() const { return links_; }
-  const std::vector<JobInfo>& jobs() const { return jobs_; }
+  pybind11::list job_ids() const;
+  /// Nothing for a job that is not in the table.
+  std::optional<JobInfo> job(std::uint32_t id) const;
+  /// Owner by GPU as 64-bit integers, -1 for nobody's.
+  pybind11::bytes owner() const;
+  /// GPUs that are nobody's and well, as 32-bit integers.
+  pybind11::bytes free_gpus() const;
+  /// (kind, index, health, rate, since in s) of parts that are not as on the data sheet.
+  pybind11::list parts() const;
+  /// Columns and rows; of a summary (ranks, median s, deviation, age s, columns and rows).
+  pybind11::tuple samples(const std::string& what, std::uint32_t job, std::uint32_t latest) const;
 
  private:
-  Nanos now_;
-  std::uint64_t epoch_, sequence_;
-  std::vector<Event> events_;
-  std::string ranks_, devices_, links_;  // rows of the dtypes in orrery/_policy.py
-  std::vector<JobInfo> jobs_;
+  const Observation* seen_;
 };
 
-/// Where a policy written in Python puts its decisions. Dead once its observe() has returned.
+/// Dead once its observe() has returned.
 class Decisions {
  public:
   explicit Decisions(DecisionList& list) : list_(&list) {}
   void close() { list_ = nullptr; }
 
-  void shift_microbatches(std::uint32_t job, std::vector<std::uint32_t> per_replica, Step at_step,
-                          const std::string& why);
-  void wake_at(double seconds, const std::string& why);
+  /// `what` is an action of orrery.actions; `if_epoch` and `expires` may be None. Returns its id.
+  DecisionId add(pybind11::handle what, pybind11::handle why, pybind11::handle at_step,
+                 pybind11::handle if_epoch, pybind11::handle expires, pybind11::handle group);
+  void wake(pybind11::handle at);
   void rest() { list().rest(); }
+  std::uint32_t new_group() { return list().new_group(); }
   std::size_t size() const { return list().items().size(); }
 
  private:
@@ -50,5 +55,8 @@ class Decisions {
 
   DecisionList* list_;
 };
+
+/// A job as of an observation: everything but its specification and settings, which are records.
+void bind_observed(pybind11::module_& module);
 
 }  // namespace orrery::python

@@ -1,8 +1,15 @@
 #include "python/bindings/python_policy.hpp"
 
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
 #include <pybind11/stl.h>
 
 #include "core/error.hpp"
+#include "policies/run/registry.hpp"
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/observed.hpp"
 
@@ -10,6 +17,8 @@ namespace py = pybind11;
 
 namespace orrery::python {
 namespace {
+
+using Names = std::span<const std::string_view>;
 
 /// Calls into Python; a Python exception is kept and becomes an Error that ends the run.
 template <class Call>
@@ -23,117 +32,119 @@ void in_python(Raised& raised, Call&& call) {
   }
 }
 
-const char* phase_name(JobPhase phase) {
-  switch (phase) {
-    case JobPhase::waiting: return "waiting";
-    case JobPhase::running: return "running";
-    case JobPhase::done: return "done";
+std::vector<std::string> as_list(Names names) { return {names.begin(), names.end()}; }
+
+/// The package has checked the names.
+std::uint32_t bits_of(const std::vector<std::string>& chosen, Names names) {
+  std::uint32_t bits = 0;
+  for (const std::string& name : chosen) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    ensure(found != names.end(), "a policy needs what there is");
+    bits |= 1u << (found - names.begin());
   }
-  return "unknown";
+  return bits;
 }
 
-std::vector<std::uint32_t> gpu_numbers(const JobInfo& job) {
-  std::vector<std::uint32_t> out;
-  for (const GpuId gpu : job.gpus) out.push_back(gpu.value);
+std::vector<std::string> names_of(std::uint32_t bits, Names names) {
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if ((bits >> i & 1u) != 0) out.emplace_back(names[i]);
+  }
   return out;
 }
 
-py::object nominal_time(const JobInfo& job) {
-  const Nanos time = job.spec.nominal_micro_batch_time;
-  return time > 0 ? py::object(py::float_(to_seconds(time))) : py::object(py::none());
+Needs needs_of(const py::object& policy) {
+  const py::tuple needs = policy.attr("_needs")();
+  const auto actions = needs[0].cast<std::vector<std::string>>();
+  const auto settings = needs[1].cast<std::vector<std::string>>();
+  return {Kinds<Action>::from_bits(bits_of(actions, action_names())),
+          Kinds<Setting>::from_bits(bits_of(settings, setting_names())),
+          to_nanos(needs[2].cast<double>())};
 }
 
-void bind_job(py::module_& module) {
-  py::class_<JobInfo>(module, "Job", "A job as it stood at the time of an observation.")
-      .def_property_readonly("id", [](const JobInfo& j) { return j.spec.id.value; })
-      .def_property_readonly("name", [](const JobInfo& j) { return j.spec.name; })
-      .def_property_readonly("phase", [](const JobInfo& j) { return phase_name(j.phase); })
-      .def_property_readonly("step", [](const JobInfo& j) { return j.step; })
-      .def_property_readonly("steps", [](const JobInfo& j) { return j.spec.steps; })
-      .def_property_readonly("tensor", [](const JobInfo& j) { return j.spec.tensor; })
-      .def_property_readonly("context", [](const JobInfo& j) { return j.spec.context; })
-      .def_property_readonly("pipeline", [](const JobInfo& j) { return j.spec.pipeline; })
-      .def_property_readonly("data", [](const JobInfo& j) { return j.spec.data; })
-      .def_property_readonly("micro_batches", [](const JobInfo& j) { return j.spec.micro_batches; })
-      .def_property_readonly("max_micro_batches",
-                             [](const JobInfo& j) { return j.spec.max_micro_batches; })
-      .def_property_readonly("nominal_micro_batch_time", &nominal_time)
-      .def_property_readonly("gpus", &gpu_numbers)
-      .def_property_readonly("per_replica", [](const JobInfo& j) { return j.per_replica; })
-      .def(
-          "replica_of",
-          [](const JobInfo& j, std::uint32_t rank) { return j.spec.replica_of(RankId{rank}); },
-          py::arg("rank"));
-}
-
-void bind_cluster(py::module_& module) {
-  py::class_<Cluster>(module, "Cluster", "The immutable description of a cluster.")
-      .def_property_readonly("gpus", &Cluster::gpus)
-      .def_property_readonly("nodes", &Cluster::nodes)
-      .def_property_readonly("rails", &Cluster::rails)
-      .def_property_readonly("gpus_per_node",
-                             [](const Cluster& c) { return c.shape().gpus_per_node; })
-      .def_property_readonly("gpu_name", [](const Cluster& c) { return c.gpu_model().name; })
-      .def_property_readonly("gpu_memory",
-                             [](const Cluster& c) { return c.gpu_model().memory.value; })
-      .def(
-          "node_of", [](const Cluster& c, std::uint32_t gpu) { return c.node_of({gpu}).value; },
-          py::arg("gpu"))
-      .def(
-          "rail_of", [](const Cluster& c, std::uint32_t gpu) { return c.rail_of({gpu}); },
-          py::arg("gpu"));
+/// Two policies of one class are "Mine" and "Mine 2": their generators differ, and so do errors.
+std::string unique_name(const std::string& name, std::set<std::string>& taken) {
+  std::string unique = name;
+  for (int i = 2; !taken.insert(unique).second; ++i) unique = fmt::format("{} {}", name, i);
+  return unique;
 }
 
 }  // namespace
 
 PythonPolicy::PythonPolicy(py::object object, Raised& raised)
-    : object_(std::move(object)), raised_(raised) {
-  const py::object needs = object_.attr("needs")();
-  needs_.signals = needs.attr("signal_bits").cast<std::uint32_t>();
-  needs_.actions = needs.attr("action_bits").cast<std::uint32_t>();
-  needs_.tick_period = to_nanos(needs.attr("tick").cast<double>());
-}
+    : object_(std::move(object)), raised_(raised), needs_(needs_of(object_)) {}
 
 PythonPolicy::~PythonPolicy() {
   const py::gil_scoped_acquire gil;
   object_ = py::object();
 }
 
-void PythonPolicy::start(Context&, const Cluster& cluster, const google::protobuf::Message*) {
-  in_python(raised_, [&] { object_.attr("start")(py::cast(cluster)); });
+void PythonPolicy::start(Context& context, const Cluster& cluster,
+                         const google::protobuf::Message* /*parameters*/) {
+  tell_what_is_offered(context.backend);
+  in_python(raised_, [&] {
+    object_.attr("_start")(py::cast(cluster), context.rng.split("python").state());
+  });
 }
 
-void PythonPolicy::observe(Context&, const Observation& seen, DecisionList& decisions) {
+void PythonPolicy::observe(Context& context, const Observation& seen, DecisionList& decisions) {
+  tell_what_is_offered(context.backend);
   in_python(raised_, [&] {
+    const auto shown = std::make_shared<Observed>(seen);
     const auto open = std::make_shared<Decisions>(decisions);
-    const std::shared_ptr<void> closed(nullptr, [&open](void*) { open->close(); });
-    object_.attr("_observe")(py::cast(Observed(seen)), py::cast(open));
+    const std::shared_ptr<void> closed(nullptr, [&](void*) {
+      shown->close();
+      open->close();
+    });
+    object_.attr("_observe")(py::cast(shown), py::cast(open));
+  });
+}
+
+void PythonPolicy::tell_what_is_offered(const Capabilities& offered) {
+  if (offered_ && offered_->actions == offered.actions && offered_->settings == offered.settings) {
+    return;
+  }
+  offered_ = offered;
+  in_python(raised_, [&] {
+    object_.attr("_offer")(names_of(offered.actions.bits(), action_names()),
+                           names_of(offered.settings.bits(), setting_names()));
   });
 }
 
 void PythonPolicy::save(Archive& archive) const {
-  in_python(raised_, [&] { archive += object_.attr("save")().cast<std::string>(); });
+  in_python(raised_, [&] { archive += object_.attr("_save")().cast<std::string>(); });
+}
+
+void PythonPolicy::load(const Archive& archive) {
+  in_python(raised_, [&] { object_.attr("_load")(py::bytes(archive)); });
+}
+
+std::unique_ptr<PolicyStack> stack_of(const py::list& policies, Raised& raised,
+                                      const SpecOf& spec_of) {
+  std::vector<PolicyStack::Member> members;
+  std::set<std::string> taken;
+  for (const py::handle item : policies) {
+    if (!py::isinstance<py::tuple>(item)) {
+      const std::string name = py::str(py::type::of(item).attr("__name__"));
+      members.push_back({.name = unique_name(name, taken),
+                         .policy = std::make_unique<PythonPolicy>(
+                             py::reinterpret_borrow<py::object>(item), raised),
+                         .parameters = nullptr});
+      continue;
+    }
+    const auto [name, values] = item.cast<std::pair<std::string, PolicyParameters>>();
+    const PolicySpec spec = spec_of(name, values);
+    members.push_back({.name = unique_name(name, taken),
+                       .policy = make_policy(name, {}),
+                       .parameters = policy_parameters(name, spec.parameters())});
+  }
+  return std::make_unique<PolicyStack>(std::move(members));
 }
 
 void bind_policy(py::module_& module) {
-  py::class_<Observed>(module, "Observed", "What a policy is shown at one instant.")
-      .def_property_readonly("now", &Observed::now)
-      .def_property_readonly("epoch", &Observed::epoch)
-      .def_property_readonly("sequence", &Observed::sequence)
-      .def_property_readonly("jobs", &Observed::jobs)
-      .def("events", &Observed::events)
-      .def("ranks", &Observed::ranks)
-      .def("devices", &Observed::devices)
-      .def("links", &Observed::links);
-  py::class_<Decisions, std::shared_ptr<Decisions>>(module, "Decisions",
-                                                    "Where a policy puts what it decides.")
-      .def("shift_microbatches", &Decisions::shift_microbatches, py::arg("job"),
-           py::arg("per_replica"), py::arg("at_step") = 0, py::arg("why") = "")
-      .def("wake_at", &Decisions::wake_at, py::arg("seconds"), py::arg("why") = "")
-      .def("rest", &Decisions::rest)
-      .def("__len__", &Decisions::size);
-  bind_job(module);
-  bind_cluster(module);
+  bind_observed(module);
+  module.def("action_names", [] { return as_list(action_names()); });
+  module.def("setting_names", [] { return as_list(setting_names()); });
 }
 
 }  // namespace orrery::python

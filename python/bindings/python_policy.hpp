@@ -1,12 +1,18 @@
-// A policy written in Python behind the C++ interface. The run waits without the GIL; each call
-// here takes it. The first Python exception is kept, so that the caller raises that very one.
+// A policy written in Python behind the C++ interface, alone or beside the registry's in one stack.
+// The run waits without the GIL; each call here takes it. The first Python exception is kept, so
+// that the caller raises that very one.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string>
 
 #include <pybind11/pybind11.h>
 
-#include "policies/policy.hpp"
+#include "policies/seam/stack.hpp"
+#include "traces/scenario.pb.h"
 
 namespace orrery::python {
 
@@ -26,11 +32,36 @@ class PythonPolicy : public Policy {
              const google::protobuf::Message* parameters) override;
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
+  void load(const Archive& archive) override;
 
  private:
+  void tell_what_is_offered(const Capabilities& offered);
+
   pybind11::object object_;
   Raised& raised_;
   Needs needs_;
+  std::optional<Capabilities> offered_;  ///< as the object was told
 };
+
+using PolicyParameters = std::map<std::string, std::string>;
+/// A built-in policy with parameters, as that run writes it.
+using SpecOf = std::function<PolicySpec(const std::string& name, const PolicyParameters& values)>;
+
+/// `policies`: orrery.Policy objects and (name, parameters) in the order in which they are asked.
+/// GIL held.
+std::unique_ptr<PolicyStack> stack_of(const pybind11::list& policies, Raised& raised,
+                                      const SpecOf& spec_of);
+
+/// Carries out `run` without the GIL; where it fails because of Python, raises what Python raised.
+template <class Run>
+auto without_gil(Raised& raised, Run&& run) {
+  try {
+    const pybind11::gil_scoped_release waiting;
+    return run();
+  } catch (const std::exception&) {
+    if (raised.exception) throw pybind11::error_already_set(*raised.exception);
+    throw;
+  }
+}
 
 }  // namespace orrery::python

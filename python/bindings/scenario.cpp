@@ -1,8 +1,14 @@
+#include "python/bindings/scenario.hpp"
+
+#include <utility>
+#include <vector>
+
 #include <pybind11/stl.h>
 
 #include "core/schema/json.hpp"
 #include "core/schema/yaml_loader.hpp"
-#include "policies/choose.hpp"
+#include "core/schema/yaml_writer.hpp"
+#include "policies/run/choose.hpp"
 #include "python/bindings/bindings.hpp"
 #include "traces/scenario.hpp"
 
@@ -13,12 +19,13 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-void set_policy(LoadedScenario& loaded, const std::string& name,
-                const std::map<std::string, std::string>& parameters) {
-  choose_policy(loaded.scenario, name);
-  for (const auto& [key, value] : parameters) {
-    set_field(loaded.scenario, "policies[0].parameters." + key, value, "policy");
+void set_policies(LoadedScenario& loaded,
+                  const std::vector<std::pair<std::string, PolicyParameters>>& policies) {
+  std::vector<PolicySpec> specs;
+  for (const auto& [name, values] : policies) {
+    specs.push_back(policy_spec(loaded.scenario, name, values));
   }
+  loaded.scenario.mutable_policies()->Assign(specs.begin(), specs.end());
 }
 
 std::uint32_t ranks_of(const LoadedScenario& loaded) {
@@ -37,6 +44,16 @@ py::list check(const std::string& text, const std::string& file) {
 
 }  // namespace
 
+PolicySpec policy_spec(const Scenario& scenario, const std::string& name,
+                       const PolicyParameters& values) {
+  Scenario chosen = scenario;
+  choose_policy(chosen, name);
+  for (const auto& [key, value] : values) {
+    set_field(chosen, "policies[0].parameters." + key, value, "policy");
+  }
+  return chosen.policies(0);
+}
+
 void bind_scenario(py::module_& module) {
   py::class_<LoadedScenario>(module, "Scenario", "A scenario, loaded, resolved and checked.")
       .def_static(
@@ -49,10 +66,11 @@ void bind_scenario(py::module_& module) {
             return parse_scenario(text, file, set);
           },
           py::arg("text"), py::arg("file"), py::arg("overrides"))
-      .def("set_policy", &set_policy, py::arg("name"), py::arg("parameters"))
+      .def("set_policies", &set_policies, py::arg("policies"))
       .def("set_ranks", &set_ranks, py::arg("ranks"))
       .def("hash", [](const LoadedScenario& self) { return scenario_hash(self.scenario); })
       .def("json", [](const LoadedScenario& self) { return to_json(self.scenario).dump(); })
+      .def("written", [](const LoadedScenario& s) { return to_yaml_json(s.scenario).dump(); })
       .def_property_readonly("name", [](const LoadedScenario& s) { return s.scenario.name(); })
       .def_property_readonly("ranks", &ranks_of)
       .def_property_readonly("steps",

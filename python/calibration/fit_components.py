@@ -20,6 +20,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 import collective_fit
+import kernel_tables
 import page
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,15 +38,17 @@ class Family(collections.namedtuple("Family", "name models stands_in_for peak fp
 
 FAMILIES = (
     Family("A100", ["A100-40GB", "A100-80GB"], [], 312e12, 0, 2039e9, 300e9, 108),
-    Family("H100", ["H100"], ["H100-96GB-HBM2e-500W", "H800", "H200", "B200", "B300", "GB200",
-                              "GB300"], 989.4e12, 1978.9e12, 3350e9, 450e9, 132),
+    Family("H100", ["H100"], ["H100-96GB-HBM2e-500W", "H800", "H200"], 989.4e12, 1978.9e12,
+           3350e9, 450e9, 132),
 )
+# Fitted to the newer tables alone (kernel_tables.py): each row has its GPU's own rates.
+BLACKWELL = Family("B200", ["B200", "B300", "GB200", "GB300"], [], 0, 0, 0, 900e9, 148)
 
 # What a coefficient may be, and where the search starts.
 BOUNDS = {
     "gemm_peak": (0.3, 1, 0.76), "gemm_tile_loss": (0.1, 500, 20), "gemm_wave": (0.05, 1, 0.7),
     "gemm_half_k": (0.1, 4000, 64), "gemm_memory": (0.2, 1, 0.85), "gemm_start": (1e-7, 2e-5, 2e-6),
-    "gemm_overlap": (1, 12, 3), "gemm_low_peak": (0.3, 1, 0.76),
+    "gemm_overlap": (1, 12, 3), "gemm_low_peak": (0.3, 1, 0.76), "gemm_fp4_peak": (0.1, 1, 0.6),
     "attention_peak": (0.1, 1, 0.5), "attention_half": (1, 4000, 200),
     "norm": (0.02, 1, 0.5), "activation": (0.02, 1, 0.5), "rotary": (0.02, 1, 0.5),
     "residual": (0.02, 1, 0.8), "embedding": (0.02, 1, 0.2), "memory_start": (1e-7, 2e-5, 2e-6),
@@ -59,9 +62,14 @@ OPERATORS = {"input_layernorm": "norm", "mlp_act": "activation", "attn_rope": "r
              "add": "residual", "emb": "embedding"}
 MEMORY = list(OPERATORS.values()) + ["memory_start"]
 COLLECTIVE = ["nvlink_all_reduce", "nvlink_pair_loss", "nvlink_start", "nvlink_fill"]
-# The backward pass's rate over the forward pass's: no row measures it. Rounded from the figures of
-# the FlashAttention-2 and -3 papers, head dimension 128.
-ATTENTION_BACKWARD = 0.85
+# The backward pass's rate over the forward pass's on A100: no row measures it. Rounded from the
+# figures of the FlashAttention-2 and -3 papers, head dimension 128 (which count 2.5 times the
+# forward FLOPs for it, where the simulator counts twice).
+ATTENTION_BACKWARD = 0.68
+# Rate of the second generation's kernels over the third's on H100, forward and backward, from the
+# figures of the FlashAttention-3 paper (arXiv:2407.08608). Of the first and of Triton's over the
+# newest, rounded: FlashAttention-2's paper says about half for the first alone (arXiv:2307.08691).
+FLASH_2_ON_HOPPER, FLASH_1 = 0.6, 0.6
 
 
 def saturation(size, half):
@@ -77,7 +85,8 @@ def gemm_time(family, c, rows, peak=None, element=2):
         paid = waves + c["gemm_wave"] * (np.ceil(waves) - waves)
         loss = 1 + c["gemm_tile_loss"] / np.sqrt(height * width)
         best = np.minimum(best, paid * family.processors * height * width * loss)
-    arithmetic = 2 * best * (k + c["gemm_half_k"]) / (peak or family.peak * c["gemm_peak"])
+    rate = family.peak * c["gemm_peak"] if peak is None else peak
+    arithmetic = 2 * best * (k + c["gemm_half_k"]) / rate
     moved = (2 * m * n + element * (n * k + m * k)) / (family.memory * c["gemm_memory"])
     power = c["gemm_overlap"]
     return (arithmetic ** power + moved ** power) ** (1 / power) + c["gemm_start"]
@@ -126,6 +135,24 @@ def pick(rows, mask):
 def read(name):
     with open(DATA / "training-runs" / name, newline="") as file:
         return list(csv.DictReader(file))
+
+
+def modern_time(family, c, rows, peak="gemm_peak"):
+    """gemm_time where every row has rates and an operand of its own."""
+    own = family._replace(peak=rows["peak"], memory=rows["memory"])
+    return gemm_time(own, c, rows, rows["peak"] * c[peak], element=rows["element"])
+
+
+def modern_low(family, c, rows):
+    return modern_time(family, c, rows, "gemm_low_peak")
+
+
+def modern_fp4(family, c, rows):
+    return modern_time(family, c, rows, "gemm_fp4_peak")
+
+
+def modern_attention(family, c, rows):
+    return 1 / (rows["peak"] * c["attention_peak"] * saturation(rows["m"], c["attention_half"]))
 
 
 def columns(rows, **made):
@@ -339,6 +366,61 @@ def collective_lines(family, found, lines):
         lines.append(Line("collectives", family, kind, error[part], shipped[part], base[part]))
 
 
+def modern_lines(family, found, lines):
+    """Blackwell; held out: each GPU's rows under the fit to the other three's."""
+    gpus = family.models
+    found["gemm_processors"] = family.processors
+    kinds = (("products in bf16", GEMM, modern_time, ["bfloat16"], gpus),
+             ("products in FP8", ["gemm_low_peak"], modern_low, ["fp8", "fp8_block"], gpus),
+             ("products in NVFP4", ["gemm_fp4_peak"], modern_fp4, ["nvfp4"], ["B200", "GB200"]))
+    for kind, names, model, dtypes, on in kinds:
+        rows = kernel_tables.products(on, dtypes)
+        fixed = None if names is GEMM else {name: found[name] for name in GEMM}
+        found.update(fit(names, model, family, rows, fixed))
+        add_modern(family, kind, (names, model, rows, fixed), found, lines)
+    rows = kernel_tables.attention(gpus, backward=False)
+    names = ["attention_peak", "attention_half"]
+    found.update(fit(names, modern_attention, family, rows))
+    add_modern(family, "attention", (names, modern_attention, rows, None), found, lines)
+    found["attention_backward"] = backward_share(gpus)
+    found["attention_flash_2"] = kernel_tables.older_attention(
+        "B200", ("flash_attention", "pyt_flash_attention"))
+    found["norm"] = kernel_tables.norms("GB200")
+    found["nvlink"] = kernel_tables.ring("B200", "all_gather")
+    found["nvlink_all_reduce"] = kernel_tables.ring("B200", "all_reduce")
+
+
+def add_modern(family, kind, fitted, found, lines):
+    names, model, rows, fixed = fitted
+    parts = dict(rows, group=rows["gpu"])
+    error = held_out(names, model, family, parts, fixed)
+    shipped = model(family, found, rows) / rows["time"] - 1
+    work = rows["m"] * rows["n"] * rows["k"] if "n" in rows else np.ones(len(error))
+    lines.append(Line("kernels", family, kind, error, shipped, constant_rate(work, parts)))
+
+
+def hopper_attention(family, found, lines):
+    """Training's kernels on H200, whose processors are H100's; the older rows, three libraries in
+    one fit, stay beside it as a comparison."""
+    rows = kernel_tables.attention(["H200"], backward=False)
+    names = ["attention_peak", "attention_half"]
+    found.update(fit(names, modern_attention, family, rows))
+    shipped = modern_attention(family, found, rows) / rows["time"] - 1
+    lines.append(Line("kernels", family, "attention (on H200)", shipped, shipped,
+                      constant_rate(np.ones(len(shipped)), dict(rows, group=rows["m"]))))
+    found["attention_backward"] = backward_share(["H200"])
+
+
+def backward_share(gpus):
+    """The backward pass's rate over the forward pass's, sequences of 4096 and more."""
+    rates = []
+    for backward in (True, False):
+        rows = kernel_tables.attention(gpus, backward)
+        long = pick(rows, rows["m"] >= 4096)
+        rates.append(np.median(1 / long["time"] / long["peak"]))
+    return float(rates[0] / rates[1])
+
+
 def fit_all():
     found = {family.name: {} for family in FAMILIES}
     lines = []
@@ -352,6 +434,15 @@ def fit_all():
         found[family.name].update(collective_fit.profile_values(collectives.found, family.name))
     for family in reversed(FAMILIES):
         attention_lines(family, found[family.name], lines, found["H100"])
+    hopper_attention(FAMILIES[1], found["H100"], lines)
+    found["A100"].update(attention_flash_1=FLASH_1, attention_flash_2=1)
+    found["H100"].update(attention_flash_1=FLASH_1,
+                         attention_flash_2=FLASH_2_ON_HOPPER)
+    found["B200"] = dict(found["H100"])  # what the newer tables do not have
+    modern_lines(BLACKWELL, found["B200"], lines)
+    found["B200"]["attention_flash_1"] = FLASH_1 * found["B200"]["attention_flash_2"]
+    for family in FAMILIES:
+        found[family.name]["gemm_fp4_peak"] = found[family.name]["gemm_low_peak"]
     return found, sorted(lines, key=lambda line: line.key[:2]), collectives
 
 
@@ -376,9 +467,18 @@ SOURCES = {
         "Protocols: all machines of python/calibration/collective_fit.py that are fitted",
     ],
 }
-ORDER = ["gemm_peak", "gemm_low_peak", "gemm_processors", "gemm_tile_loss", "gemm_half_k",
+SOURCES["B200"] = [
+    "Products in bf16, FP8, NVFP4: ai-dynamo/aiconfigurator, B200 to GB300 (Apache-2.0)",
+    "Attention, forward and backward, and norms: NVIDIA/cudnn-frontend (MIT)",
+    "Ring in a node: ai-dynamo/aiconfigurator, NCCL 2.29 on 8 B200 (Apache-2.0)",
+    "Activation, rotary, residual, embedding, starts, protocols: scaled from H100, not measured",
+]
+SOURCES["H100"][4] = "Attention, backward over forward: NVIDIA/cudnn-frontend on H200 (MIT)"
+ORDER = ["gemm_peak", "gemm_low_peak", "gemm_fp4_peak", "gemm_processors", "gemm_tile_loss",
+         "gemm_half_k",
          "gemm_wave", "gemm_overlap", "gemm_memory", "gemm_start", "attention_peak",
-         "attention_half", "attention_backward", "norm", "activation", "rotary", "residual",
+         "attention_half", "attention_backward", "attention_flash_1", "attention_flash_2",
+         "norm", "activation", "rotary", "residual",
          "embedding", "memory_start", "nvlink", "nvlink_all_reduce", "nvlink_pair_loss",
          "nvlink_start", "nvlink_fill", "network", "collective_start", "collective_ll",
          "collective_ll128", "collective_hop", "collective_fill", "collective_pair_loss", "nvls",
@@ -391,7 +491,7 @@ def catalogue(found):
             "Written by\n# python/calibration/fit_components.py from published measurements; "
             "docs/accuracy.md says how\n# good the fit is. `stands_in_for`: GPUs without enough "
             "measurements of their own.\nfallback: H100\nprofiles:\n")
-    for family in FAMILIES:
+    for family in (*FAMILIES, BLACKWELL):
         text += f"  - name: {family.name}\n    gpus: [{', '.join(family.models)}]\n"
         if family.stands_in_for:
             text += f"    stands_in_for: [{', '.join(family.stands_in_for)}]\n"
@@ -461,18 +561,21 @@ nodes was measured, and of all-gather and reduce-scatter one size each.
 ### What is weak
 
 - Forward products only: no backward product is fitted. The shapes come from inference profiles;
-  the largest have 4096 rows. FP8 has nine rows of one library, without its conversions; other
-  formats below 16 bits take its share of their own peak.
-- Attention: forward rates of three kernel libraries in one fit, which differ by a factor of 1.7;
-  which one a framework runs is not an input yet. On A100 a single row. The backward pass is an
-  assumption.
+  the largest of the older GPUs have 4096 rows. On H100 FP8 has nine rows of one library, without
+  its conversions; on Blackwell the times in 8 and 4 bits hold the conversion of the input in part
+  of the rows, which is why they are far off.
+- Attention: on A100 a single row, and its backward pass from a paper. Older generations than the
+  newest take a rounded share of its rate, on Blackwell a measured one. Latent attention, FP8
+  attention and grouped products of experts were measured, but are not fitted.
 - Memory-bound operators are those of an inference stack, unfused; frameworks that fuse the norm or
   the activation are faster. Rows below 1024 tokens are not fitted: the data sit in the cache
   and the times are a few ticks of a 1 us timer.
 - Loss and optimizer take the share of the residual addition: no row measures them.
 - All-reduce below 1 MiB is left out. All-gather and reduce-scatter take the all-reduce's start-up
   and, on H100, one published ring asymptote; no curve was found.
-- H200, B200, B300, GB200 and GB300 have H100's shares of their own data-sheet rates.
+- H800 and H200 have H100's shares of their own data-sheet rates (measured products on H200 agree);
+  B200, B300, GB200 and GB300 are one family, though GB300 reaches a tenth more of its rate and B200
+  a tenth less. AMD's GPUs and TPUs are absent.
 """
 
 

@@ -14,6 +14,8 @@ import argparse
 import collections
 import sys
 
+import distances
+import fit_sweeps
 import numpy as np
 import runs
 
@@ -25,7 +27,7 @@ Factor = collections.namedtuple("Factor", "name family own")
 FACTORS = (
     Factor("gemm", 0.03, 0.03),
     Factor("gemm_low", 0.1, 0.05),
-    Factor("attention", 0.1, 0.1),
+    Factor("attention", 0.2, 0.15),
     Factor("memory_bytes", 0.2, 0.2),
     Factor("layer_gap", 1.0, 1.0),
     Factor("step_gap", 1.0, 1.0),
@@ -38,10 +40,6 @@ GPU_SD, BOTH_SD = 0.15, 0.05
 NOISE = 0.03  # of a measured time, beside what factors explain
 STEPS = 4  # of Gauss-Newton
 DELTA = 0.05  # of finite differences
-
-# What is not fitted but taken from a paper: attention kernels before FlashAttention-2 reach about
-# half of its rate (arXiv:2307.08691, section 1).
-KNOWN = {"composer-fsdp": {"attention": np.log(0.5)}}
 
 # A stack, its framework family, and the framework of its rows (none: no rows).
 Stack = collections.namedtuple("Stack", "name family framework kin")
@@ -66,6 +64,8 @@ GPUS = {
     "H100": ["H100", "H800", "H200", "H100-96GB-HBM2e-500W"],
 }
 STAND_IN = {"Blackwell": (["B200", "B300", "GB200", "GB300"], "H100")}
+# A family's name in kernels.yaml, by which GPUs are known whatever their own names.
+PROFILE = {"A100": "A100", "H100": "H100", "Blackwell": "B200"}
 GPU_FAMILIES = {**{gpu: (models, gpu) for gpu, models in GPUS.items()}, **STAND_IN}
 
 
@@ -99,8 +99,6 @@ def parts(stack, factor, gpu=""):
 
 def factor_of(x, stack, factor, gpu=""):
     value = x[parts(stack, factor, gpu)].sum()
-    own = stack.name if stack.framework else stack.kin
-    value += KNOWN.get(own, {}).get(factor, 0)
     return max(value, 0.0) if factor in GAP else value
 
 
@@ -183,7 +181,8 @@ def stack_text(x, stack, moved="", spread=None, source=("a fit",)):
     lines.append("    on:")
     for family, (models, like) in GPU_FAMILIES.items():
         compute = factor_of(x, stack, "compute", like) + shift.get("compute", 0)
-        lines += [f"      - gpus: [{', '.join(models)}]", f"        compute: {np.exp(compute):.4g}"]
+        lines += [f"      - gpus: [{', '.join(models)}]", f"        family: {PROFILE[family]}",
+                  f"        compute: {np.exp(compute):.4g}"]
         if spread:
             lines.append(f"        spread: {spread(stack, family):.3g}")
     lines += ["    source:"] + [f'      - "{each}"' for each in source]
@@ -252,6 +251,12 @@ def catalogue(fit, within, between):
                           for stack in STACKS)
 
 
+def whole_catalogue(fit, within, between, sweeps):
+    """With the stacks of the sweeps and, from all rows that no fit had seen, the intervals."""
+    return (catalogue(fit, within, between) + fit_sweeps.catalogue(sweeps) +
+            distances.catalogue(distances.residuals(fit, within, between, sweeps)))
+
+
 def report(fit, within, between):
     for stack in STACKS:
         values = [f"{f.name} {value_text(f.name, factor_of(fit.x, stack, f.name))}"
@@ -282,7 +287,7 @@ def main():
     check = parser.parse_args().check
     fit, within, between = fit_all()
     report(fit, within, between)
-    text = catalogue(fit, within, between)
+    text = whole_catalogue(fit, within, between, fit_sweeps.fit_nanotron())
     if check:
         return 0 if OUT.read_text() == text else 1
     OUT.write_text(text)

@@ -3,6 +3,7 @@ accuracy.py. The measurements are found through ORRERY_DATA, else ../shared/data
 through ORRERY_BUILD, else build."""
 
 import csv
+import gzip
 import os
 import pathlib
 import subprocess
@@ -20,13 +21,35 @@ OUTCOMES = (
 )  # fmt: skip
 
 
-def measured_rows():
-    """The rows of measured.csv, with `measured` (seconds of a step, or None) added to each."""
-    path = DATA / "training-runs" / "measured.csv"
+def read(name):
+    path = DATA / "training-runs" / name
     if not path.exists():
         raise SystemExit("data not found (set ORRERY_DATA or provide ../shared/data)")
-    with open(path, newline="") as file:
-        rows = list(csv.DictReader(file))
+    opened = gzip.open(path, "rt", newline="") if name.endswith(".gz") else open(path, newline="")
+    with opened as file:
+        return list(csv.DictReader(file))
+
+
+def timed(rows):
+    for row in rows:
+        time = row["iter_time_s"] or row["iter_time_derived_s"]
+        row["measured"] = float(time) if time and row["outcome"] == "ok" else None
+    return rows
+
+
+def sweep_rows():
+    """Layout sweeps (layouts-open.csv.gz), those that failed with `measured` None."""
+    return timed(read("layouts-open.csv.gz"))
+
+
+def open_rows():
+    """Runs on newer GPUs and of other frameworks (runs-open.csv)."""
+    return timed(read("runs-open.csv"))
+
+
+def measured_rows():
+    """The rows of measured.csv, with `measured` (seconds of a step, or None) added to each."""
+    rows = read("measured.csv")
     for row in rows:
         time = row["iter_time_s"] or row["iter_time_derived_s"]
         row["measured"] = float(time) if time else None

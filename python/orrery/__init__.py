@@ -1,15 +1,16 @@
 """Orrery: rehearse a GPU-cluster policy in simulation, then run the very same policy live.
 
 >>> import orrery
->>> report = orrery.simulate("examples/straggler-4-ranks.yaml", policy="predictive-rebalance")
+>>> straggler = orrery.example("straggler-4-ranks")
+>>> report = orrery.simulate(straggler, policy="predictive-rebalance")
 >>> print(report.summary())
 
 Every run is a process of its own: a crash or Ctrl-C of a run never takes this one with it.
 Times are seconds, sizes bytes.
 """
 
-from orrery import events
-from orrery._core import Cluster, Decisions, Job
+from orrery import actions, events, settings, values
+from orrery._cluster import Cluster
 from orrery._errors import (
     Error,
     GoalMissed,
@@ -19,16 +20,30 @@ from orrery._errors import (
     UsageError,
     WorkerDied,
 )
-from orrery._policy import Needs, Observation, Policy
+from orrery._examples import example
+from orrery._policy import Capabilities, Needs, Policy
 from orrery._report import Report
 from orrery._run import live, simulate
 from orrery._scenario import Scenario, check, load
+from orrery._seen import (
+    Decisions,
+    Job,
+    Jobs,
+    Observation,
+    PartState,
+    RankSummary,
+    Samples,
+    State,
+)
+from orrery._spec import JobSpec
 from orrery._sweep import sweep
 from orrery._tools import JobsReport, Replay, jobs, policy_names, replay, version
+from orrery.values import Layout, Standing
 
 __version__ = version()
 
 __all__ = [
+    "Capabilities",
     "Cluster",
     "Decisions",
     "Error",
@@ -36,24 +51,36 @@ __all__ = [
     "InputError",
     "InternalError",
     "Job",
+    "JobSpec",
+    "Jobs",
     "JobsReport",
+    "Layout",
     "MachineError",
     "Needs",
     "Observation",
+    "PartState",
     "Policy",
+    "RankSummary",
     "Replay",
     "Report",
+    "Samples",
     "Scenario",
+    "Standing",
+    "State",
     "UsageError",
     "WorkerDied",
+    "actions",
     "check",
     "events",
+    "example",
     "jobs",
     "live",
     "load",
     "policy_names",
     "replay",
+    "settings",
     "simulate",
     "sweep",
+    "values",
     "version",
 ]

@@ -2,206 +2,145 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Iterable, List, Sequence
+import difflib
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
-import numpy.typing as npt
 
-from orrery import _core, events
+from orrery import _core, actions, settings
+from orrery._cluster import Cluster
+from orrery._scenario import _scalar
+from orrery._seen import Decisions, Observation
 
-#: Bits of a signal mask, by name; the same as in policies/policy.hpp.
-_SIGNALS = {
-    "jobs": 1,
-    "steps": 2,
-    "devices": 4,
-    "links": 8,
-    "ranks": 16,
-    "collectives": 32,
-    "membership": 64,
-}
-#: Bits of an action mask, by name, for the actions that Decisions offers.
-_ACTIONS = {"shift_microbatches": 1 << 2, "wake_at": 1 << 12}
-
-RANK_DTYPE = np.dtype(
-    [
-        ("job", "u4"),
-        ("rank", "u4"),
-        ("step", "u8"),
-        ("micro_batches_done", "f8"),
-        ("micro_batch_time", "f8"),
-        ("wait_time", "f8"),
-        ("gradient_variance", "f8"),
-        ("age", "f8"),
-    ]
-)
-DEVICE_DTYPE = np.dtype(
-    [
-        ("gpu", "u8"),
-        ("utilization", "f8"),
-        ("memory_bandwidth", "f8"),
-        ("memory_used", "f8"),
-        ("power", "f8"),
-        ("age", "f8"),
-    ]
-)
-LINK_DTYPE = np.dtype(
-    [("from_gpu", "u4"), ("to_gpu", "u4"), ("latency", "f8"), ("bandwidth", "f8"), ("age", "f8")]
-)
+_ACTIONS = [kind.__name__ for kind in actions.KINDS]
+_SETTINGS = [kind.__name__ for kind in settings.KINDS]
 
 
-def _mask(names: Iterable[str], bits: "dict[str, int]", what: str) -> int:
-    mask = 0
+def _checked(given: Sequence[Union[str, type]], known: List[str], what: str) -> Tuple[str, ...]:
+    if isinstance(given, (str, type)):
+        raise TypeError(f"{what}s are a list of names, such as [{given!r}]")
+    names = [each.__name__ if isinstance(each, type) else each for each in given]
     for name in names:
-        if name not in bits:
-            raise ValueError(f"unknown {what} {name!r}; known: {', '.join(bits)}")
-        mask |= bits[name]
-    return mask
+        if name in known:
+            continue
+        near = difflib.get_close_matches(str(name).replace("_", "").title(), known, 1, 0.5)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no {what} {name!r}{hint} Known: {', '.join(known)}")
+    return tuple(name for name in known if name in names)
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a policy reads, what it does, and how often it wants to be asked.
+    """What a policy decides, and how often it wants to be asked.
+
+    What is named here is checked before the run begins, and nothing else may be decided.
 
     Parameters
     ----------
-    signals : sequence of str
-        Of ``jobs``, ``steps``, ``devices``, ``links``, ``ranks``, ``collectives``,
-        ``membership``.
-    actions : sequence of str
-        Of ``shift_microbatches``, ``wake_at``.
+    actions : sequence of str or type
+        Of `orrery.actions`, by name or by class; ``Configure`` is implied by `settings`.
+    settings : sequence of str or type
+        Of `orrery.settings`, by name or by class.
     tick : float
-        Period of the `events.Tick` in seconds; 0 for events only.
+        Period of the `orrery.events.Tick` in seconds; 0: called when something happens only.
 
     Raises
     ------
     ValueError
-        For a name that is not in these lists, or a negative `tick`.
+        For a name that is not known, or a `tick` that is no period.
+
+    Examples
+    --------
+    >>> orrery.Needs(actions=["Assign"], settings=["Shares"], tick=0.05)
     """
 
-    signals: Sequence[str] = ("jobs", "steps", "ranks")
-    actions: Sequence[str] = ("shift_microbatches",)
-    tick: float = 0.05
+    actions: Sequence[Union[str, type]] = ()
+    settings: Sequence[Union[str, type]] = ()
+    tick: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.tick < 0:
-            raise ValueError("tick is a period in seconds, at least 0")
-        _mask(self.signals, _SIGNALS, "signal")
-        _mask(self.actions, _ACTIONS, "action")
-
-    @property
-    def signal_bits(self) -> int:
-        """The signals as the mask that the compiled part takes."""
-        return _mask(self.signals, _SIGNALS, "signal")
-
-    @property
-    def action_bits(self) -> int:
-        """The actions as the mask that the compiled part takes."""
-        return _mask(self.actions, _ACTIONS, "action")
+        wanted = _checked(self.actions, _ACTIONS, "action")
+        chosen = _checked(self.settings, _SETTINGS, "setting")
+        if chosen and "Configure" not in wanted:
+            wanted = tuple(name for name in _ACTIONS if name in (*wanted, "Configure"))
+        if not 0 <= self.tick < math.inf:
+            raise ValueError(f"tick is a period in seconds, at least 0, not {self.tick!r}")
+        object.__setattr__(self, "actions", wanted)
+        object.__setattr__(self, "settings", chosen)
 
 
-class Observation:
-    """What a policy is shown at one instant. A copy: it may be kept.
+@dataclass(frozen=True)
+class Capabilities:
+    """What a run carries out for some job or other; ``job.can`` says what can be set of one.
 
-    Arrays hold the fresh samples only, one row each; a value that is missing is NaN, and `age`
-    is how many seconds before `now` the row was true.
+    Attributes
+    ----------
+    actions, settings : frozenset of str
+        Names of the classes of `orrery.actions` and `orrery.settings`.
     """
 
-    def __init__(self, observed: _core.Observed) -> None:
-        self._observed = observed
-
-    @property
-    def now(self) -> float:
-        """Policy clock in seconds."""
-        return self._observed.now
-
-    @property
-    def epoch(self) -> int:
-        """Membership generation of the job."""
-        return self._observed.epoch
-
-    @property
-    def sequence(self) -> int:
-        """How many calls came before this one."""
-        return self._observed.sequence
-
-    @cached_property
-    def events(self) -> List[events.Event]:
-        """What happened since the last call, in order."""
-        return [getattr(events, name)(**fields) for name, fields in self._observed.events()]
-
-    @cached_property
-    def jobs(self) -> List[_core.Job]:
-        """Every job ever submitted, by number."""
-        return self._observed.jobs
-
-    @cached_property
-    def ranks(self) -> npt.NDArray[np.void]:
-        """Ranks, a structured array of shape (n,).
-
-        Fields: ``job``, ``rank``, ``step`` (being worked on), ``micro_batches_done`` (of this
-        step, with the fraction of the current one), ``micro_batch_time`` (s of compute, most
-        recent), ``wait_time`` (s waited for others in the last step), ``gradient_variance``,
-        ``age`` (s).
-        """
-        return np.frombuffer(self._observed.ranks(), dtype=RANK_DTYPE)
-
-    @cached_property
-    def devices(self) -> npt.NDArray[np.void]:
-        """GPUs, a structured array of shape (n,).
-
-        Fields: ``gpu``, ``utilization`` (0 to 1), ``memory_bandwidth`` (0 to 1 of the peak),
-        ``memory_used`` (bytes), ``power`` (W), ``age`` (s).
-        """
-        return np.frombuffer(self._observed.devices(), dtype=DEVICE_DTYPE)
-
-    @cached_property
-    def links(self) -> npt.NDArray[np.void]:
-        """Paths between GPUs that talk to each other, a structured array of shape (n,).
-
-        Fields: ``from_gpu``, ``to_gpu``, ``latency`` (s), ``bandwidth`` (bytes/s), ``age`` (s).
-        """
-        return np.frombuffer(self._observed.links(), dtype=LINK_DTYPE)
+    actions: FrozenSet[str] = field(default_factory=frozenset)
+    settings: FrozenSet[str] = field(default_factory=frozenset)
 
 
 class Policy:
     """Base of a policy written in Python.
 
-    Subclass it, override `observe`, and hand an instance to `orrery.simulate`. The policy runs in
-    this process while the run itself is a process of its own; an exception that it raises ends
-    the run and comes out of `orrery.simulate`. It must be deterministic: time is ``seen.now``,
-    and a random generator, if it needs one, has a fixed seed.
+    Subclass it, override `observe`, and hand an instance to `orrery.simulate`, `orrery.live`,
+    `orrery.jobs` or `orrery.replay`, alone or in a list beside others. It runs in this process
+    while the run itself is a process of its own; an exception that it raises ends the run and
+    comes out of the call. It must be deterministic: time is ``seen.now``, and randomness
+    ``self.rng``. Parameters are the arguments of its own constructor.
+
+    Attributes
+    ----------
+    cluster : Cluster
+        The immutable description of the cluster; from `start` on.
+    rng : numpy.random.Generator
+        Seeded from the run's seed; from `start` on. Its state is saved with the policy's.
+    capabilities : Capabilities
+        What the run offers; from the first `observe` on.
 
     Examples
     --------
     >>> class Lookout(orrery.Policy):
     ...     def observe(self, seen, decisions):
     ...         for event in seen.events:
-    ...             if isinstance(event, orrery.events.StepDone):
-    ...                 print(event.step, event.duration)
+    ...             if isinstance(event, orrery.events.StepsDone):
+    ...                 print(event.last, event.duration / event.count)
     """
 
+    cluster: Cluster
+    capabilities: Capabilities = Capabilities()
+    _seed: Optional[int] = None
+    _generator: Optional[np.random.Generator] = None
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Random numbers, the same ones for the same seed of the run."""
+        if self._generator is None:
+            if self._seed is None:
+                raise RuntimeError("a policy has random numbers from start() on")
+            self._generator = np.random.Generator(np.random.PCG64(self._seed))
+        return self._generator
+
     def needs(self) -> Needs:
-        """What this policy reads and does.
+        """What this policy decides, and how often it wants to be asked.
 
         Returns
         -------
         Needs
-            Ranks and steps, `Decisions.shift_microbatches`, every 50 ms, unless overridden.
+            Nothing, and only when something happens, unless overridden.
         """
         return Needs()
 
-    def start(self, cluster: _core.Cluster) -> None:
-        """Called once, before the first `observe`.
+    def start(self) -> None:
+        """Called once, before the first `observe`; the cluster and the generator are there."""
 
-        Parameters
-        ----------
-        cluster : Cluster
-            The immutable description of the cluster.
-        """
-
-    def observe(self, seen: Observation, decisions: _core.Decisions) -> None:
+    def observe(self, seen: Observation, decisions: Decisions) -> None:
         """Called at every instant at which something happened.
 
         Parameters
@@ -209,7 +148,7 @@ class Policy:
         seen : Observation
             What is known now.
         decisions : Decisions
-            Takes what is decided; only valid until this call returns.
+            Takes what is decided.
         """
         raise NotImplementedError(f"{type(self).__name__} has no observe()")
 
@@ -219,9 +158,121 @@ class Policy:
         Returns
         -------
         bytes
-            A digest of it goes into recorded logs; empty for a policy that keeps nothing.
+            Equal for equal states: a digest of it goes into recorded logs. Empty for a policy that
+            keeps nothing.
         """
         return b""
 
-    def _observe(self, observed: _core.Observed, decisions: _core.Decisions) -> None:
-        self.observe(Observation(observed), decisions)
+    def load(self, state: bytes) -> None:
+        """Go on from what `save` returned.
+
+        Parameters
+        ----------
+        state : bytes
+            Of a policy made with the same arguments.
+        """
+
+    # ---- called by the compiled part --------------------------------------------------------
+
+    def _needs(self) -> Tuple[Tuple[str, ...], Tuple[str, ...], float]:
+        needs = self.needs()
+        if not isinstance(needs, Needs):
+            raise TypeError(f"{type(self).__name__}.needs() returns orrery.Needs, not {needs!r}")
+        self._needed = {str(name) for name in (*needs.actions, *needs.settings)}
+        return tuple(map(str, needs.actions)), tuple(map(str, needs.settings)), float(needs.tick)
+
+    def _offer(self, offered: Sequence[str], settable: Sequence[str]) -> None:
+        self.capabilities = Capabilities(frozenset(offered), frozenset(settable))
+
+    def _start(self, cluster: _core.Cluster, seed: int) -> None:
+        self.cluster = Cluster(cluster)
+        self._seed, self._generator = seed, None
+        self.start()
+
+    def _observe(self, observed: _core.Observed, sink: _core.DecisionSink) -> None:
+        decisions = Decisions(sink, self._needed, type(self).__name__)
+        self.observe(Observation(observed, self.cluster), decisions)
+
+    def _save(self) -> bytes:
+        own = self.save()
+        if not isinstance(own, bytes):
+            raise TypeError(f"{type(self).__name__}.save() returns bytes, not {type(own).__name__}")
+        drawn = b""
+        if self._generator is not None:
+            drawn = json.dumps(self._generator.bit_generator.state, sort_keys=True).encode()
+        return len(drawn).to_bytes(8, "little") + drawn + own
+
+    def _load(self, state: bytes) -> None:
+        size = int.from_bytes(state[:8], "little")
+        self._generator = None
+        if size > 0:
+            self.rng.bit_generator.state = json.loads(state[8 : 8 + size])
+        self.load(state[8 + size :])
+
+
+#: One policy: a name, ``{"name": ..., "parameters": {...}}``, or an object.
+PolicyLike = Union[None, str, Mapping[str, Any], Policy]
+Listed = List[Union[Policy, Tuple[str, Dict[str, str]]]]
+
+
+def listed(policy: PolicyLike, policies: Optional[Sequence[PolicyLike]]) -> Optional[Listed]:
+    """The policies of a call, in the order in which they are asked.
+
+    Parameters
+    ----------
+    policy : str, mapping or Policy, optional
+        One.
+    policies : sequence, optional
+        Several.
+
+    Returns
+    -------
+    list or None
+        Objects, and names with parameters; ``None`` if nothing was said.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what is no policy, or if both were given.
+    """
+    if isinstance(policy, (list, tuple)):
+        raise TypeError("policy is one policy; several are policies=[...]")
+    if policy is not None and policies is not None:
+        raise ValueError("give policy or policies, not both")
+    if policies is None:
+        return None if policy is None else [_listed_one(policy)]
+    if isinstance(policies, (str, Mapping, Policy)) or not isinstance(policies, Sequence):
+        raise TypeError(f"policies are a list of policies, not {policies!r}")
+    return [_listed_one(each) for each in policies]
+
+
+def has_objects(policies: Listed) -> bool:
+    """Whether one of them is asked in this process.
+
+    Parameters
+    ----------
+    policies : list
+        As `listed` returns them.
+
+    Returns
+    -------
+    bool
+        False if all are built-in ones.
+    """
+    return any(isinstance(each, Policy) for each in policies)
+
+
+def _listed_one(policy: Any) -> Union[Policy, Tuple[str, Dict[str, str]]]:
+    if isinstance(policy, Policy):
+        return policy
+    if isinstance(policy, str):
+        return policy, {}
+    if isinstance(policy, Mapping):
+        unknown = set(policy) - {"name", "parameters"}
+        if unknown or "name" not in policy:
+            raise ValueError(f"a policy has a name and parameters, not {sorted(policy)}")
+        parameters = policy.get("parameters") or {}
+        return str(policy["name"]), {str(key): _scalar(value) for key, value in parameters.items()}
+    if isinstance(policy, type) and issubclass(policy, Policy):
+        raise TypeError(f"a policy is an object: {policy.__name__}(), not the class itself")
+    raise TypeError(f"a policy is a name, a dict or an orrery.Policy, not {policy!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 from typing import Any, Dict, List, Optional
 
@@ -11,22 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from orrery import _core
+from orrery._html import Row, count, duration, energy, money, percent, size, table
 
-#: Rows of the notebook table: key, label, unit.
-_TABLE = (
-    ("steps_completed", "steps completed", ""),
-    ("step_time_s", "median step time", "s"),
-    ("ideal_step_time_s", "ideal step time", "s"),
-    ("tokens_per_s", "throughput", "tokens/s"),
-    ("mfu", "model FLOPs utilization", ""),
-    ("gpu_utilization", "GPU utilization", ""),
-    ("goodput", "goodput", ""),
-    ("elapsed_s", "elapsed", "s"),
-    ("energy_j", "energy", "J"),
-    ("cost_usd", "cost", "USD"),
-    ("decisions", "decisions", ""),
-)
-
+#: What the shares of the GPU time are called, and the worlds.
+_SHARES = {"exposed_communication": "communication", "bubble": "pipeline bubble"}
+_WORLDS = {"sim": "simulated", "live": "live, measured"}
 
 class Report:
     """The result of one run, simulated or live.
@@ -105,20 +93,31 @@ class Report:
         )
 
     def _repr_html_(self) -> str:
-        rows = []
-        for key, label, unit in _TABLE:
-            value = self._values.get(key)
-            if value is not None:
-                number = f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
-                rows.append(
-                    f"<tr><th style='text-align:left'>{label}</th>"
-                    f"<td style='text-align:right'>{number}</td><td>{unit}</td></tr>"
-                )
-        title = html.escape(f"{self._values.get('scenario')} ({self._values.get('mode')})")
-        return (
-            f"<div><strong>{title}</strong><table>{''.join(rows)}</table>"
-            f"{_sparkline(self.step_times)}</div>"
-        )
+        values = self._values
+        ideal, step = values.get("ideal_step_time_s"), values.get("step_time_s")
+        shares = values.get("breakdown") or {}
+        failures = values.get("failures") or []
+        rows: List[Row] = [
+            ("ranks", count(values.get("ranks"))),
+            ("steps completed", count(values.get("steps_completed"))),
+            ("elapsed", duration(values.get("elapsed_s"))),
+            ("median step time", duration(step)),
+            ("step time over the ideal", f"{step / ideal:.3g} x" if step and ideal else None),
+            ("throughput", _with_unit(count(values.get("tokens_per_s")), "tokens/s")),
+            ("model FLOPs utilization", percent(values.get("mfu"))),
+            ("GPU time busy", percent(values.get("gpu_utilization"))),
+            ("goodput", percent(values.get("goodput"))),
+            *((f"share: {_SHARES.get(key, key)}", percent(shares[key])) for key in shares),
+            ("memory per GPU", size(values.get("memory_per_gpu_bytes"))),
+            ("energy", energy(values.get("energy_j"))),
+            ("cost", money(values.get("cost_usd"))),
+            ("final loss", _with_unit(_short(values.get("final_loss")), "nats a token")),
+            ("decisions", count(values.get("decisions"))),
+            ("failures", count(len(failures)) if failures else None),
+        ]
+        world = _WORLDS.get(str(values.get("mode")), "run")
+        title = f"{values.get('scenario')} ({world})"
+        return table(title, rows, values.get("warnings") or [], _sparkline(self.step_times))
 
 
 def scalars(report: Report, host: bool = False) -> Dict[str, Any]:
@@ -143,9 +142,17 @@ def scalars(report: Report, host: bool = False) -> Dict[str, Any]:
     return out
 
 
+def _with_unit(number: Optional[str], unit: str) -> Optional[str]:
+    return None if number is None else f"{number} {unit}"
+
+
+def _short(value: Optional[float]) -> Optional[str]:
+    return None if value is None else f"{value:.4g}"
+
+
 def _sparkline(values: npt.NDArray[np.float64], width: int = 320, height: int = 48) -> str:
-    if len(values) < 2:
-        return ""
+    if len(values) < 2 or float(values.max()) == float(values.min()):
+        return ""  # a level line says less than the median
     # At most one point a pixel, each the maximum of its share: peaks stay visible.
     shares = np.array_split(values, min(width, len(values)))
     heights = np.array([share.max() for share in shares])
@@ -153,9 +160,11 @@ def _sparkline(values: npt.NDArray[np.float64], width: int = 320, height: int = 
     x = np.linspace(0, width, len(heights))
     y = height - 2 - (height - 4) * heights / top
     points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y))
-    label: Optional[str] = f"step time over {len(values)} steps, 0 to {top:.4g} s"
+    label = f"step time over {len(values)} steps, 0 to {top:.4g} s"
     return (
         f"<svg width='{width}' height='{height}' role='img' aria-label='{label}'>"
         f"<title>{label}</title>"
+        f"<line x1='0' y1='{height - 1}' x2='{width}' y2='{height - 1}' stroke='#999'/>"
         f"<polyline points='{points}' fill='none' stroke='#2a6fb0' stroke-width='1.5'/></svg>"
+        f"<div><small>{label}</small></div>"
     )

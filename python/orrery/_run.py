@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from typing import Any, Callable, Dict, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
 
 from tqdm.auto import tqdm
 
 from orrery import _core
-from orrery._policy import Policy
+from orrery._policy import Listed, PolicyLike, has_objects, listed
 from orrery._report import Report
-from orrery._scenario import Scenario, ScenarioLike, _scalar, load
+from orrery._scenario import Scenario, ScenarioLike, load
+from orrery.actions import Action
 
-PolicyLike = Union[None, str, Mapping[str, Any], Policy]
 PathLike = Union[None, str, "os.PathLike[str]"]
+Hook = Callable[[Action, str, float], Union[bool, str]]
 
 
 def simulate(
@@ -25,6 +27,7 @@ def simulate(
     timeline: PathLike = None,
     progress: bool = False,
     overrides: Optional[Mapping[str, Any]] = None,
+    policies: Optional[Sequence[PolicyLike]] = None,
     **changes: Any,
 ) -> Report:
     """Run a scenario in the simulator, in a process of its own.
@@ -36,7 +39,7 @@ def simulate(
     policy : str, mapping or Policy, optional
         Instead of the scenario's policies: a name (``"static"``), a name with parameters
         (``{"name": "predictive-rebalance", "parameters": {"gain_threshold": 0.1}}``), or an
-        `orrery.Policy`, which is asked in this process.
+        `orrery.Policy`, which is asked in this process. For several: `policies`.
     seed : int, optional
         Instead of the scenario's. Equal seeds give equal reports, apart from ``host``.
     detail : {"folded", "full"}
@@ -49,6 +52,9 @@ def simulate(
         Whether to show a progress bar.
     overrides, **changes
         Values of the scenario to change, as for `orrery.load`.
+    policies : sequence, optional
+        Several policies, of any form that `policy` has, asked in this order:
+        ``[MyPolicy(), "recover"]``.
 
     Returns
     -------
@@ -67,8 +73,9 @@ def simulate(
     if detail not in ("folded", "full"):
         raise ValueError(f"detail is 'folded' or 'full', not {detail!r}")
     loaded = _with_seed(scenario, seed, overrides, changes)
+    chosen = listed(policy, policies)
     return start(
-        "orrery-sim", loaded, policy, progress, detail=detail, record=record, timeline=timeline
+        "orrery-sim", loaded, chosen, progress, detail=detail, record=record, timeline=timeline
     )
 
 
@@ -81,6 +88,11 @@ def live(
     record: PathLike = None,
     progress: bool = False,
     overrides: Optional[Mapping[str, Any]] = None,
+    policies: Optional[Sequence[PolicyLike]] = None,
+    mode: str = "drive",
+    hook: Optional[Hook] = None,
+    limit: Optional[int] = None,
+    kill_switch: PathLike = None,
     **changes: Any,
 ) -> Report:
     """Run the same scenario on real processes of this machine.
@@ -103,6 +115,17 @@ def live(
         Whether to show a progress bar.
     overrides, **changes
         Values of the scenario to change, as for `orrery.load`.
+    policies : sequence, optional
+        Several, as for `orrery.simulate`.
+    mode : {"drive", "shadow", "approve"}
+        What becomes of decisions: they hold; they are only noted; each one waits for `hook`.
+    hook : callable, optional
+        Of mode ``"approve"``: called with the action, its reason and the instant (s). True is a
+        yes; False or a text, which is the reason, a no. Built-in policies only.
+    limit : int, optional
+        Most decisions in an hour that are passed on.
+    kill_switch : path, optional
+        While this file is there nothing is applied.
 
     Returns
     -------
@@ -120,21 +143,32 @@ def live(
     """
     loaded = _with_seed(scenario, seed, overrides, changes)
     if ranks is not None:
-        loaded = loaded._copy()
-        loaded._core.set_ranks(ranks)
-    return start("orrery-live", loaded, policy, progress, record=record, fabric=fabric)
+        loaded = _with_ranks(loaded, ranks)
+    chosen = listed(policy, policies)
+    order = _order(fabric, mode, hook, limit, kill_switch)
+    return start("orrery-live", loaded, chosen, progress, record=record, **order)
+
+
+#: What a run takes beside its scenario and its policies.
+_SETTINGS = {
+    "detail": "folded",
+    "record": None,
+    "timeline": None,
+    "fabric": "",
+    "mode": "",
+    "limit": 0,
+    "kill_switch": None,
+}
 
 
 def start(
     program: str,
     scenario: Scenario,
-    policy: PolicyLike,
+    policies: Optional[Listed],
     progress: bool,
-    detail: str = "folded",
-    record: PathLike = None,
-    timeline: PathLike = None,
-    fabric: str = "",
+    hook: Optional[Hook] = None,
     cancelled: Optional[Callable[[], bool]] = None,
+    **settings: Any,
 ) -> Report:
     """Start a worker process and wait for its report.
 
@@ -144,24 +178,29 @@ def start(
         ``"orrery-sim"`` or ``"orrery-live"``.
     scenario : Scenario
         What to run.
-    policy : str, mapping or Policy, optional
-        As for `orrery.simulate`.
+    policies : list, optional
+        Instead of the scenario's, as `orrery._policy.listed` returns them.
     progress : bool
         Whether to show a progress bar.
-    detail, record, timeline, fabric
-        As for `orrery.simulate` and `orrery.live`.
+    hook : callable, optional
+        As for `orrery.live`.
     cancelled : callable, optional
         Asked ten times a second; true ends the run.
+    **settings
+        Of ``_SETTINGS``, as for `orrery.simulate` and `orrery.live`.
 
     Returns
     -------
     Report
         What the worker found out.
     """
-    own = policy if isinstance(policy, Policy) else None
-    if policy is not None and own is None:
+    own = policies if policies is not None and has_objects(policies) else None
+    if policies is not None and own is None:
         scenario = scenario._copy()
-        scenario._core.set_policy(*_named(policy))
+        scenario._core.set_policies(policies)
+    wanted = {"program": program, **_SETTINGS, **settings}
+    for path in ("record", "timeline", "kill_switch"):
+        wanted[path] = os.fspath(wanted[path] or "")
     bar = tqdm(total=scenario.steps, unit="step", desc=scenario.name) if progress else None
 
     def show(done: int, total: int, elapsed_s: float) -> None:
@@ -169,25 +208,45 @@ def start(
             bar.total = total
             bar.update(done - bar.n)
 
+    shown = show if bar is not None else None
     try:
-        raw = _core.run(
-            scenario._core,
-            program=program,
-            detail=detail,
-            record=os.fspath(record or ""),
-            timeline=os.fspath(timeline or ""),
-            mode="drive" if program == "orrery-live" else "",
-            fabric=fabric,
-            policy=own,
-            progress=show if bar is not None else None,
-            cancelled=cancelled,
-        )
+        raw = _core.run(scenario._core, wanted, own, hook, shown, cancelled)
         if bar is not None:
             bar.update(bar.total - bar.n)
     finally:
         if bar is not None:
             bar.close()
     return Report(raw)
+
+
+def _order(
+    fabric: str, mode: str, hook: Optional[Hook], limit: Optional[int], kill_switch: PathLike
+) -> Dict[str, Any]:
+    if fabric not in ("grpc", "nccl"):
+        raise ValueError(f"fabric is 'grpc' or 'nccl', not {fabric!r}")
+    if mode not in ("drive", "shadow", "approve"):
+        raise ValueError(f"mode is 'drive', 'shadow' or 'approve', not {mode!r}")
+    if (hook is not None) != (mode == "approve"):
+        raise ValueError("mode 'approve' and a hook that answers go together")
+    if limit is not None and not 1 <= operator.index(limit) < 1 << 32:
+        raise ValueError(f"limit is at least one decision an hour, not {limit!r}")
+    most = 0 if limit is None else operator.index(limit)
+    return {
+        "fabric": fabric,
+        "mode": mode,
+        "hook": hook,
+        "limit": most,
+        "kill_switch": kill_switch,
+    }
+
+
+def _with_ranks(scenario: Scenario, ranks: int) -> Scenario:
+    wanted = operator.index(ranks)
+    if not 1 <= wanted < 1 << 32:
+        raise ValueError(f"ranks are at least 1, not {ranks!r}")
+    changed = scenario._copy()
+    changed._core.set_ranks(wanted)
+    return changed
 
 
 def _with_seed(
@@ -200,17 +259,3 @@ def _with_seed(
     if seed is not None:
         wanted["run.seed"] = seed
     return load(scenario, wanted, **changes)
-
-
-def _named(policy: Union[str, Mapping[str, Any], Policy]) -> "tuple[str, Dict[str, str]]":
-    if isinstance(policy, str):
-        return policy, {}
-    if isinstance(policy, Mapping):
-        unknown = set(policy) - {"name", "parameters"}
-        if unknown or "name" not in policy:
-            raise ValueError(f"a policy has a name and parameters, not {sorted(policy)}")
-        parameters = policy.get("parameters") or {}
-        return str(policy["name"]), {key: _scalar(value) for key, value in parameters.items()}
-    if isinstance(policy, type) and issubclass(policy, Policy):
-        raise TypeError(f"a policy is an object: {policy.__name__}(), not the class itself")
-    raise TypeError(f"a policy is a name, a dict or an orrery.Policy, not {policy!r}")

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Union
 
 from orrery import _core
-from orrery._errors import InputError
+from orrery._errors import Error, InputError
+from orrery._html import Row, table
+
+
+#: Ways to divide a job, in the order in which they are spoken of.
+_PARALLEL = ("tensor", "context", "pipeline", "data", "expert")
 
 
 class Scenario:
@@ -43,16 +49,50 @@ class Scenario:
         """SHA-256 of the canonical scenario, without its seed."""
         return self._core.hash()
 
-    def to_dict(self) -> Dict[str, Any]:
-        """Every value, in SI units, defaults filled in.
+    def to_dict(self, units: bool = True) -> Dict[str, Any]:
+        """Every value, presets and defaults filled in.
+
+        Parameters
+        ----------
+        units : bool
+            Quantities as texts with their units, absent keys left out: what `orrery.load` takes.
+            ``False``: as numbers in SI units, times that the schema counts in nanoseconds so,
+            and ``None`` for what is absent.
 
         Returns
         -------
         dict
-            Nested as the YAML file is. Times that the schema counts in nanoseconds stay so.
+            Nested as the YAML file is.
         """
-        out: Dict[str, Any] = json.loads(self._core.json())
+        text = self._core.written() if units else self._core.json()
+        out: Dict[str, Any] = json.loads(text)
         return out
+
+    def _repr_html_(self) -> str:
+        values = self.to_dict(units=False)
+        cluster, job = values["cluster"], values.get("job") or {}
+        node, model = cluster.get("node") or {}, job.get("model") or {}
+        kind = next(key for key in ("job", "trace", "collective") if values.get(key))
+        layout = job.get("layout") or {}
+        parallel = [f"{key} {layout[key]}" for key in _PARALLEL if (layout.get(key) or 1) > 1]
+        work = model.get("preset") or model.get("builtin") or f"{model.get('layers')} layers"
+        policies = ", ".join(each["name"] for each in values.get("policies") or [])
+        rows: List[Row] = [
+            ("what", values.get("description") or None),
+            ("cluster", f"{cluster['nodes']:,} nodes of {node.get('gpus_per_node')} "
+                        f"{node.get('gpu')}"),
+            ("preset", cluster.get("preset") or None),
+            ("work", work if kind == "job" else f"a {kind}"),
+            ("layout", " x ".join(parallel) or None),
+            ("ranks", f"{self.ranks:,}" if kind == "job" else None),
+            ("global batch", f"{job['global_batch']:,} sequences of {job['sequence_length']:,} "
+                             "tokens" if job else None),
+            ("software", job.get("stack") if not job.get("pace") else None),
+            ("policies", policies or "none"),
+            ("faults", f"{len(values['faults']):,}" if values.get("faults") else None),
+            ("steps", f"{self.steps:,}"),
+        ]  # fmt: skip
+        return table(self.name, rows)
 
     def _copy(self) -> Scenario:
         core = _core.Scenario.from_text(self._text, self._file, self._overrides)
@@ -101,7 +141,10 @@ def load(
 
 
 def check(scenario: ScenarioLike) -> List[InputError]:
-    """All problems of a scenario, not only the first.
+    """All problems of a scenario, not only the first; also those that a run would begin with.
+
+    Where the text is good, a run in the simulator is begun, and ended as soon as it gets
+    anywhere: memory that does not suffice, or policies that do not suit, show only then.
 
     Parameters
     ----------
@@ -114,12 +157,41 @@ def check(scenario: ScenarioLike) -> List[InputError]:
         Empty if the scenario can be run. They are returned, not raised.
     """
     if isinstance(scenario, Scenario):
-        return []
+        return _begun(scenario)
     text, file = _text_of(scenario)
-    return [
+    problems = [
         InputError(f"{where}:{line}:{column}: {message}", message, where, line, column)
         for message, where, line, column in _core.check(text, file)
     ]
+    return problems or _begun(load(scenario))
+
+
+def _begun(scenario: Scenario) -> List[InputError]:
+    begun = threading.Event()
+    try:
+        _core.run(
+            scenario._core,
+            {
+                "program": "orrery-sim",
+                "detail": "folded",
+                "record": "",
+                "timeline": "",
+                "fabric": "",
+                "mode": "",
+                "limit": 0,
+                "kill_switch": "",
+            },
+            None,
+            None,
+            lambda done, total, elapsed_s: begun.set(),
+            begun.is_set,
+        )
+    except InputError as problem:
+        return [problem]
+    except Error:
+        if not begun.is_set():
+            raise
+    return []
 
 
 def _text_of(scenario: Union[str, "os.PathLike[str]", Mapping[str, Any]]) -> "tuple[str, str]":

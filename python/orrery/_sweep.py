@@ -11,7 +11,8 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 import pandas as pd
 from tqdm.auto import tqdm
 
-from orrery._policy import Policy
+from orrery._errors import InputError
+from orrery._policy import Listed, Policy, listed
 from orrery._report import Report, scalars
 from orrery._run import start
 from orrery._scenario import Scenario, ScenarioLike, load
@@ -23,6 +24,7 @@ def sweep(
     workers: Optional[int] = None,
     progress: bool = True,
     detail: str = "folded",
+    hashes: bool = False,
 ) -> pd.DataFrame:
     """Simulate a scenario at every point of a grid, several points at a time.
 
@@ -31,15 +33,19 @@ def sweep(
     scenario : path, str, mapping or Scenario
         As for `orrery.load`.
     grid : mapping
-        Dotted path to the values it takes: ``{"cluster.nodes": [64, 128]}``. Two keys are
-        special: ``"policy"`` (as for `orrery.simulate`; an `orrery.Policy` does not fit, its
-        state would be shared) and ``"seed"``.
+        Dotted path to the values it takes: ``{"cluster.nodes": [64, 128]}``. Three keys are
+        special: ``"policy"`` and ``"policies"`` (as for `orrery.simulate`, but instead of an
+        `orrery.Policy`, whose state would be shared, its class or a function that makes one for
+        each run: ``{"policy": ["static", MyPolicy, lambda: MyPolicy(0.2)]}``) and ``"seed"``.
     workers : int, optional
         How many worker processes run at a time; by default one for each CPU.
     progress : bool
         Whether to show a progress bar.
     detail : {"folded", "full"}
         As for `orrery.simulate`.
+    hashes : bool
+        Whether to add the columns of digests: ``scenario_hash``, ``decision_log_sha256`` and
+        their like.
 
     Returns
     -------
@@ -51,7 +57,8 @@ def sweep(
     Raises
     ------
     InputError
-        If a point cannot be run; nothing is started before all points were checked.
+        If the scenario of a point is wrong, before anything is started; if a point does not
+        run after all (its memory does not suffice), as soon as that is found out.
     ValueError
         If the grid or `workers` is empty, or a key has no list of values.
     """
@@ -63,32 +70,78 @@ def sweep(
         raise ValueError("an empty grid: every key needs at least one value")
     if workers is not None and workers < 1:
         raise ValueError("workers is at least 1")
-    if any(isinstance(point.get("policy"), Policy) for point in points):
-        raise ValueError("a sweep takes policies by name; use orrery.simulate for a Policy object")
+    chosen = [_policies_of(point) for point in points]
     base = load(scenario)
-    loaded = [_at(base, point) for point in points]
-    reports = _run_all(points, loaded, workers or os.cpu_count() or 1, progress, detail)
+    loaded = [_checked(base, point) for point in points]
+    threads = workers or os.cpu_count() or 1
+    reports = _run_all(points, loaded, chosen, threads, progress, detail)
     shown = [{key: _shown(value) for key, value in point.items()} for point in points]
-    rows = [{**point, **_found(report, point)} for point, report in zip(shown, reports)]
+    rows = [{**point, **_found(report, point, hashes)} for point, report in zip(shown, reports)]
     return pd.DataFrame(rows)
 
 
 def _at(base: Scenario, point: Mapping[str, Any]) -> Scenario:
-    paths = {"run.seed" if key == "seed" else key: point[key] for key in point if key != "policy"}
+    own = ("policy", "policies")
+    paths = {"run.seed" if key == "seed" else key: point[key] for key in point if key not in own}
     return load(base, paths)
 
 
+def _checked(base: Scenario, point: Mapping[str, Any]) -> Scenario:
+    try:
+        return _at(base, point)
+    except InputError as problem:
+        raise _at_point(problem, point) from None
+
+
+def _at_point(problem: InputError, point: Mapping[str, Any]) -> InputError:
+    where = ", ".join(f"{key} = {_shown(value)}" for key, value in point.items())
+    return InputError(
+        f"{problem} (at the point {where})",
+        problem.message,
+        problem.file,
+        problem.line,
+        problem.column,
+    )
+
+
+def _policies_of(point: Mapping[str, Any]) -> Optional[Listed]:
+    # Makes a new object for this run wherever a class or a function stands.
+    def made(policy: Any) -> Any:
+        if isinstance(policy, Policy):
+            name = type(policy).__name__
+            raise ValueError(
+                f"a policy of a sweep would be shared by its runs: give its class {name}, or a "
+                f"function that makes one, lambda: {name}(...)"
+            )
+        return policy() if callable(policy) else policy
+
+    policies = point.get("policies")
+    if isinstance(policies, (list, tuple)):
+        policies = [made(policy) for policy in policies]
+    return listed(made(point.get("policy")), policies)
+
+
 def _shown(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return " + ".join(str(_shown(each)) for each in value)
+    if callable(value):
+        return getattr(value, "__name__", type(value).__name__)
     return value["name"] if isinstance(value, Mapping) and "name" in value else value
 
 
-def _found(report: Report, point: Mapping[str, Any]) -> Dict[str, Any]:
-    return {key: value for key, value in scalars(report).items() if key not in point}
+def _found(report: Report, point: Mapping[str, Any], hashes: bool) -> Dict[str, Any]:
+    found = {key: value for key, value in scalars(report).items() if key not in point}
+    return found if hashes else {key: found[key] for key in found if not _is_digest(key)}
+
+
+def _is_digest(key: str) -> bool:
+    return key.endswith(("_hash", "_sha256"))
 
 
 def _run_all(
     points: Sequence[Mapping[str, Any]],
     loaded: Sequence[Scenario],
+    chosen: Sequence[Optional[Listed]],
     workers: int,
     progress: bool,
     detail: str,
@@ -98,14 +151,21 @@ def _run_all(
     cancel = threading.Event()
 
     def run(index: int) -> Report:
-        policy = points[index].get("policy")
-        return start(
-            "orrery-sim", loaded[index], policy, False, detail=detail, cancelled=cancel.is_set
-        )
+        try:
+            return start(
+                "orrery-sim",
+                loaded[index],
+                chosen[index],
+                False,
+                detail=detail,
+                cancelled=cancel.is_set,
+            )
+        except InputError as problem:
+            raise _at_point(problem, points[index]) from None
 
-    pool = ThreadPoolExecutor(max_workers=min(workers, len(points)))
+    pool = ThreadPoolExecutor(max_workers=min(workers, len(loaded)))
     try:
-        futures = [pool.submit(run, index) for index in range(len(points))]
+        futures = [pool.submit(run, index) for index in range(len(loaded))]
         _wait_for(futures, progress)
         return [future.result() for future in futures]
     finally:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Union
+from numbers import Integral
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from orrery import _core
+from orrery._html import Row, count, duration, percent, table
+from orrery._policy import PolicyLike, listed
 from orrery._scenario import _scalar
 
 PathLike = Union[str, "os.PathLike[str]"]
@@ -36,6 +39,15 @@ class Replay:
     def identical(self) -> bool:
         """Whether the policies decided as the log says."""
         return self.first_difference is None
+
+    def _repr_html_(self) -> str:
+        rows: List[Row] = [
+            ("verdict", "identical" if self.identical else "they decide otherwise"),
+            ("first difference", self.first_difference),
+            ("calls", count(self.calls)),
+            ("decisions", count(self.decisions)),
+        ]
+        return table("Replay of a recorded log", rows)
 
 
 class JobsReport:
@@ -68,6 +80,24 @@ class JobsReport:
         """
         return dict(self._values)
 
+    def _repr_html_(self) -> str:
+        values = self._values
+        nodes, each = values.get("nodes"), values.get("gpus_per_node")
+        rows: List[Row] = [
+            ("cluster", f"{nodes:,} nodes of {each} GPUs" if nodes and each else None),
+            ("policy", values.get("policy")),
+            ("placement", values.get("placement")),
+            ("jobs ended", f"{self.jobs_out:,} of {self.jobs_in:,}"),
+            ("completion, mean", duration(self.jct_mean_s)),
+            ("completion, median", duration(self.jct_p50_s)),
+            ("completion, 99th percentile", duration(self.jct_p99_s)),
+            ("in the queue, mean", duration(self.queue_mean_s)),
+            ("makespan", duration(self.makespan_s)),
+            ("GPU utilization", percent(self.utilization)),
+            ("decisions", count(values.get("decisions"))),
+        ]
+        return table("Job trace", rows)
+
     def __repr__(self) -> str:
         if self.jct_mean_s is None:
             return f"<orrery.JobsReport: 0 of {self.jobs_in} jobs ended>"
@@ -81,8 +111,9 @@ def jobs(
     trace: PathLike,
     nodes: int,
     gpus_per_node: int,
-    policy: str = "fifo",
+    policy: PolicyLike = "fifo",
     placement: str = "count",
+    record: Optional[PathLike] = None,
 ) -> JobsReport:
     """Replay a production job trace on a cluster, job by job.
 
@@ -92,10 +123,13 @@ def jobs(
         CSV, gzip too, with the columns ``job_id,submit_s,num_gpus,duration_s,vc``.
     nodes, gpus_per_node : int
         Size of the cluster.
-    policy : str
-        Order of the queue: ``"fifo"`` or ``"sjf"``, among others of `orrery.policy_names`.
+    policy : str, mapping or Policy
+        Order of the queue: ``"fifo"`` or ``"sjf"``, among others of `orrery.policy_names`, or an
+        `orrery.Policy` that assigns GPUs to jobs.
     placement : {"count", "consolidated"}
         ``"count"`` takes any free GPUs; ``"consolidated"`` as few nodes as possible.
+    record : path, optional
+        Where to write the observation and decision log, for `orrery.replay`.
 
     Returns
     -------
@@ -110,14 +144,22 @@ def jobs(
         For a cluster without nodes or GPUs, or one that is too large.
     """
     for name, count, most in (("nodes", nodes, 131072), ("gpus_per_node", gpus_per_node, 128)):
-        if not 1 <= count <= most:
-            raise ValueError(f"{name} is from 1 to {most}, not {count!r}")
+        whole = isinstance(count, Integral) and not isinstance(count, bool)
+        if not whole or not 1 <= count <= most:
+            raise ValueError(f"{name} is a whole number from 1 to {most}, not {count!r}")
+    named = policy if isinstance(policy, str) else listed(policy, None) or []
+    files = os.fspath(trace), os.fspath(record or "")
     return JobsReport(
-        json.loads(_core.jobs(os.fspath(trace), nodes, gpus_per_node, policy, placement))
+        json.loads(_core.jobs(*files, int(nodes), int(gpus_per_node), named, str(placement)))
     )
 
 
-def replay(log: PathLike, parameters: Optional[Mapping[str, Any]] = None) -> Replay:
+def replay(
+    log: PathLike,
+    parameters: Optional[Mapping[str, Any]] = None,
+    policy: PolicyLike = None,
+    policies: Optional[Sequence[PolicyLike]] = None,
+) -> Replay:
     """Feed a recorded log to the same policies again.
 
     Parameters
@@ -126,6 +168,9 @@ def replay(log: PathLike, parameters: Optional[Mapping[str, Any]] = None) -> Rep
         What `orrery.simulate` or `orrery.live` wrote as `record`.
     parameters : mapping, optional
         Policy parameters to change: ``{"predictive-rebalance.gain_threshold": 0.1}``.
+    policy, policies : optional
+        Instead of those of the log, as for `orrery.simulate`; a run under an `orrery.Policy` is
+        replayed with an object of the same class.
 
     Returns
     -------
@@ -138,7 +183,10 @@ def replay(log: PathLike, parameters: Optional[Mapping[str, Any]] = None) -> Rep
         If the file is not such a log, or only a part of one.
     """
     changes = [f"{path}={_scalar(value)}" for path, value in (parameters or {}).items()]
-    raw = _core.replay(os.fspath(log), changes)
+    chosen = listed(policy, policies)
+    if changes and chosen is not None:
+        raise ValueError("parameters change the log's policies; those of your own have theirs")
+    raw = _core.replay(os.fspath(log), changes, chosen)
     return Replay(
         raw.calls, raw.decisions, raw.decision_trace_sha256, raw.first_difference or None
     )

@@ -1,100 +1,246 @@
 """What can happen in a run, as a policy sees it in ``seen.events``.
 
-Jobs, ranks and links are numbers counted from 0; times are seconds of the policy clock.
+Written by python/generate_records.py from traces/trace.proto.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar, List, Type
+
+from orrery._spec import JobSpec
+from orrery.values import Ending, Health, OutcomeStatus, PartKind, Standing, Tier
 
 
-@dataclass(frozen=True)
 class Event:
     """Base of all events."""
 
 
 @dataclass(frozen=True)
-class JobSubmitted(Event):
-    """A job arrived; its description is in ``seen.jobs``."""
+class StepsDone(Event):
+    """A job committed `count` optimizer steps, the last of them `last`, in `duration` together.
+
+    Attributes
+    ----------
+    job : int
+    last : int
+    count : int
+    duration : float
+        Seconds.
+    """
+
+    _record: ClassVar[str] = "StepsDoneRecord"
 
     job: int
-
-
-@dataclass(frozen=True)
-class JobDone(Event):
-    """A job ended."""
-
-    job: int
-
-
-@dataclass(frozen=True)
-class StepDone(Event):
-    """A job committed an optimizer step that took `duration` seconds."""
-
-    job: int
-    step: int
+    last: int
+    count: int
     duration: float
 
 
 @dataclass(frozen=True)
-class CheckpointDone(Event):
-    """The state after `step` is safe on storage tier `tier`."""
+class JobDone(Event):
+    """A job ended and has left its GPUs.
+
+    Attributes
+    ----------
+    job : int
+    how : Ending
+    """
+
+    _record: ClassVar[str] = "JobDoneRecord"
+
+    job: int
+    how: Ending
+
+
+@dataclass(frozen=True)
+class SaveDone(Event):
+    """A checkpoint from which `step` is the first to be done.
+
+    Training stood still for `stalled`; the copy was there after `took`. One that is not durable
+    failed.
+
+    Attributes
+    ----------
+    job : int
+    step : int
+    tier : Tier
+    stalled : float
+        Seconds.
+    took : float
+        Seconds.
+    durable : bool
+    """
+
+    _record: ClassVar[str] = "SaveDoneRecord"
 
     job: int
     step: int
-    tier: int
+    tier: Tier
+    stalled: float
+    took: float
+    durable: bool
 
 
 @dataclass(frozen=True)
-class RankSuspected(Event):
-    """A rank has not been heard of for a while."""
+class PartChanged(Event):
+    """A part of the cluster is lost, slower, or well again.
 
-    job: int
-    rank: int
-
-
-@dataclass(frozen=True)
-class RankLost(Event):
-    """A rank is dead."""
-
-    job: int
-    rank: int
-
-
-@dataclass(frozen=True)
-class RankBack(Event):
-    """A suspected rank was heard of again."""
-
-    job: int
-    rank: int
-
-
-@dataclass(frozen=True)
-class LinkDown(Event):
-    """A link carries nothing any more."""
-
-    link: int
-
-
-@dataclass(frozen=True)
-class LinkUp(Event):
-    """A link works again."""
-
-    link: int
-
-
-@dataclass(frozen=True)
-class DecisionOutcome(Event):
-    """What became of a decision: ``"applied"``, ``"rejected"`` or ``"expired"``.
-
-    Decisions are numbered from 0 in the order in which they were taken.
+    Attributes
+    ----------
+    kind : PartKind
+    index : int
+    health : Health
+    rate : float
+        Share of the data sheet's that is left.
     """
 
+    _record: ClassVar[str] = "PartChangedRecord"
+
+    kind: PartKind
+    index: int
+    health: Health
+    rate: float
+
+
+@dataclass(frozen=True)
+class RanksSuspected(Event):
+    """Ranks have not been heard of for a while.
+
+    Those named before and not now were heard of again.
+
+    Attributes
+    ----------
+    job : int
+    ranks : List[int]
+    """
+
+    _record: ClassVar[str] = "RanksSuspectedRecord"
+
+    job: int
+    ranks: List[int]
+
+
+@dataclass(frozen=True)
+class RanksLost(Event):
+    """All ranks that were lost at one instant.
+
+    Attributes
+    ----------
+    job : int
+    ranks : List[int]
+    epoch : int
+        Of the membership of those that are left.
+    """
+
+    _record: ClassVar[str] = "RanksLostRecord"
+
+    job: int
+    ranks: List[int]
+    epoch: int
+
+
+@dataclass(frozen=True)
+class JobHeld(Event):
+    """A job stands still after a loss, until it is assigned anew.
+
+    Attributes
+    ----------
+    job : int
+    """
+
+    _record: ClassVar[str] = "JobHeldRecord"
+
+    job: int
+
+
+@dataclass(frozen=True)
+class JobSubmitted(Event):
+    """A job arrived.
+
+    Attributes
+    ----------
+    job : JobSpec
+    """
+
+    _record: ClassVar[str] = "JobSubmittedRecord"
+
+    job: JobSpec
+
+
+@dataclass(frozen=True)
+class Decided(Event):
+    """What became of a decision, and why it was not applied.
+
+    Attributes
+    ----------
+    decision : int
+    status : OutcomeStatus
+    reason : str
+    """
+
+    _record: ClassVar[str] = "DecidedRecord"
+
     decision: int
-    status: str
+    status: OutcomeStatus
     reason: str
 
 
 @dataclass(frozen=True)
+class JobStopped(Event):
+    """A job has left its GPUs, and would go on from step `kept`.
+
+    Attributes
+    ----------
+    job : int
+    kept : int
+    """
+
+    _record: ClassVar[str] = "JobStoppedRecord"
+
+    job: int
+    kept: int
+
+
+@dataclass(frozen=True)
+class JobStarted(Event):
+    """An assignment has come true: where the job stands, and the step that it goes on with.
+
+    Attributes
+    ----------
+    job : int
+    epoch : int
+    from_ : int
+    where : Standing
+    """
+
+    _record: ClassVar[str] = "JobStartedRecord"
+
+    job: int
+    epoch: int
+    from_: int
+    where: Standing
+
+
+@dataclass(frozen=True)
 class Tick(Event):
-    """The period that the policy asked for has passed."""
+    """The period that was asked for has passed, or the instant has come."""
+
+    _record: ClassVar[str] = "TickRecord"
+
+
+#: All kinds, in the order of the schema.
+KINDS: List[Type[Event]] = [
+    StepsDone,
+    JobDone,
+    SaveDone,
+    PartChanged,
+    RanksSuspected,
+    RanksLost,
+    JobHeld,
+    JobSubmitted,
+    Decided,
+    JobStopped,
+    JobStarted,
+    Tick,
+]

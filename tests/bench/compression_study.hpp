@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "live/gradient_exchange.hpp"
-#include "policies/compression/gradient_codec.hpp"
+#include "policies/seam/gradient_codec.hpp"
 
 namespace orrery::live {
 

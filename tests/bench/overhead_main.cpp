@@ -20,7 +20,7 @@
 #include "live/run_folder.hpp"
 #include "live/secrets.hpp"
 #include "live/trainer.hpp"
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery::live {
@@ -31,7 +31,7 @@ constexpr std::uint32_t kRanks = 2;
 
 /// Two ranks, steps of 0.4 s: what the shipped example has.
 Scenario scenario() {
-  return load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml",
+  return load_scenario(ORRERY_SOURCE_DIR "/examples/straggler-4-ranks.yaml",
                        {fmt::format("job.layout.data={}", kRanks), "job.global_batch=20",
                         "faults=[]", "run.steps=6"})
       .scenario;
@@ -73,7 +73,6 @@ int bare_rank(std::uint32_t rank, const std::string& folder) {
     const auto start = Clock::now();
     StepPlan plan;
     plan.set_step(step);
-    plan.set_speed(1);
     for (std::uint32_t each = 0; each < kRanks; ++each) {
       plan.add_shares()->set_first(each * share);
       plan.mutable_shares(static_cast<int>(each))->set_count(share);

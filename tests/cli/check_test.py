@@ -26,6 +26,43 @@ def test_check_passes_every_example():
         assert "ok" in result.stdout
 
 
+def test_check_finds_what_a_run_would_refuse(tmp_path):
+    big, unfit, gone = tmp_path / "big.yaml", tmp_path / "unfit.yaml", tmp_path / "gone.yaml"
+    main = (EXAMPLES / "llama3-70b-512-h100.yaml").read_text()
+    big.write_text(main.replace("tensor: 8 ", "tensor: 1 ").replace("pipeline: 4 ", "pipeline: 1 "))
+    collective = (EXAMPLES / "allreduce-ring-1024.yaml").read_text()
+    unfit.write_text(collective + "policies: [{name: fifo}]\n")  # it is no job to be placed
+    gone.write_text("name: gone\ncluster: {preset: dgx-h100, nodes: 1}\n"
+                    "trace: {chakra: nowhere}\nrun: {steps: 1}\n")
+    cases = ((big, "out of memory"), (unfit, "leaves a policy nothing"), (gone, "nowhere"))
+    for file, why in cases:
+        checked, run = orrery("check", file), orrery("simulate", file)
+        assert checked.returncode == run.returncode == 3
+        assert why in checked.stderr
+        assert checked.stderr == run.stderr + f"{file}: 1 problem\n"
+
+
+def test_check_does_not_wait_for_a_long_run():
+    # A hundred million steps one by one would take hours: the test's own time limit ends it.
+    result = orrery("check", STRAGGLER, "--set", "run.steps=100000000", "--set",
+                    "policies[0].parameters.tick=1 ms", timeout=60)  # fmt: skip
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_topology_is_checked_as_one(tmp_path):
+    file = tmp_path / "cluster.yaml"
+    file.write_text("preset: dgx-h100\nnodes: 4\n")
+    result = orrery("check", file)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"{file}: ok: topology of 4 nodes, 32 GPUs\n"
+    file.write_text("preset: dgx-h100\nnodes: 4\nnode: {gpus_per_nod: 4}\n")
+    result = orrery("check", file)
+    assert result.returncode == 3
+    assert "did you mean 'gpus_per_node'?" in result.stderr and "1 problem\n" in result.stderr
+    file.write_text("preset: dgx-h10\nnodes: 4\n")
+    assert "did you mean 'dgx-h100'?" in orrery("check", file).stderr
+
+
 def test_what_cannot_be_read_is_one_plain_problem(tmp_path):
     unreadable = {
         tmp_path: "directory",

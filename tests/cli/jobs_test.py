@@ -1,14 +1,40 @@
 """Job-level replay from the command line."""
 
 import json
+import pathlib
 
 import pytest
-from conftest import data_file, orrery
+from conftest import STRAGGLER, data_file, orrery
 
 KEYS = [
     "jobs_in", "jobs_out", "jct_mean_s", "jct_p50_s", "jct_p99_s", "queue_mean_s", "makespan_s",
     "utilization", "preemptions", "host",
 ]  # fmt: skip
+
+
+SAMPLE = pathlib.Path(__file__).parent / "samples" / "jobs.csv"
+
+
+def replay(trace, policy):
+    result = orrery(
+        "jobs", trace, "--nodes", 3, "--gpus-per-node", 8, "--policy", policy,
+        "--placement", "consolidated", "--json",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert [key for key in report if key in KEYS] == KEYS
+    assert report["jobs_in"] == report["jobs_out"]
+    return report["jobs_in"], *(round(report[key], 1) for key in (
+        "jct_mean_s", "queue_mean_s", "makespan_s"))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "policy, jct, queue, makespan",
+    [("fifo", 8200.3, 6492.3, 25205), ("sjf", 3607.4, 1899.4, 23030)],
+)
+def test_a_sample_of_our_own_by_an_independent_program(policy, jct, queue, makespan):
+    # Numbers of thirty lines of Python with a heap, not of this program.
+    assert replay(SAMPLE, policy) == (40, jct, queue, makespan)
 
 
 @pytest.mark.parametrize(
@@ -19,18 +45,7 @@ KEYS = [
     ],
 )
 def test_reference_rows(file, policy, jct, queue, makespan):
-    trace = data_file("jobs", file)
-    result = orrery(
-        "jobs", trace, "--nodes", 3, "--gpus-per-node", 8, "--policy", policy,
-        "--placement", "consolidated", "--json",
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    report = json.loads(result.stdout)
-    assert [key for key in report if key in KEYS] == KEYS
-    assert report["jobs_in"] == report["jobs_out"] == 1450
-    assert round(report["jct_mean_s"], 1) == jct
-    assert round(report["queue_mean_s"], 1) == queue
-    assert report["makespan_s"] == makespan
+    assert replay(data_file("jobs", file), policy) == (1450, jct, queue, makespan)
 
 
 def small_trace(folder):
@@ -98,3 +113,26 @@ def test_a_job_larger_than_the_cluster_has_its_line(tmp_path):
     result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 8, "--policy", "fifo")
     assert result.returncode == 3
     assert result.stderr == f"{trace}:3:1: error: job b needs 9 GPUs, there are 8\n"
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ('[{"jobid": 1}]', "expected a job trace as CSV"),
+        ("JobID|User|Elapsed\n1|a|2\n", "it seems to be '|'"),
+        ("job_id,submit_s\na,0\n", "got none named num_gpus, duration_s; other columns may"),
+    ],
+)
+def test_other_tools_files_are_told_what_is_expected(tmp_path, text, said):
+    trace = tmp_path / "trace.txt"
+    trace.write_text(text)
+    result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 1, "--policy", "fifo")
+    assert result.returncode == 3
+    assert result.stderr.startswith(f"{trace}:1:1: error: expected ")
+    assert said in result.stderr
+
+
+def test_a_scenario_is_no_job_trace():
+    result = orrery("jobs", STRAGGLER)
+    assert result.returncode == 3
+    assert "got a scenario: those run under orrery simulate" in result.stderr

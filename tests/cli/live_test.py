@@ -71,17 +71,28 @@ def test_a_text_holds_beside_set(tmp_path):
     assert "none.txt" in result.stderr
 
 
+def test_the_fabric_is_the_scenarios_unless_an_option_says_it():
+    nccl = ("live", STRAGGLER, "--set", "live.fabric=nccl", "--set", "run.steps=1")
+    refused = orrery(*nccl)
+    assert refused.returncode in (3, 4)
+    assert "nccl" in refused.stderr
+    assert orrery(*nccl, "--fabric", "grpc").returncode == 0
+
+
 def test_ranks_of_a_rigid_scenario_are_bad_input():
     result = orrery("live", STRAGGLER, "--ranks", "3")
     assert result.returncode == 3
     assert "elastic" in result.stderr
 
 
-@pytest.mark.parametrize("fault", ["kill", "stop"])
-def test_a_lost_rank_is_one_decision_in_both_worlds(tmp_path, fault):
+@pytest.mark.parametrize("faults", ["2 kill", "2 stop", "1 kill, 2 kill"])
+@pytest.mark.parametrize("how", ["replace", "shrink"])
+def test_what_is_lost_at_once_is_one_decision_in_both_worlds(tmp_path, faults, how):
     kill, log = EXAMPLES / "kill-one-rank.yaml", tmp_path / "log"
-    short = ["--json", "--set", "run.steps=12"]
-    faults = ["--set", f"faults=[{{at_step: 5, rank: 2, {fault}: true}}]"]
+    short = ["--json", "--set", "run.steps=12", "--set", f"policies[0].parameters.how={how}"]
+    lost = [each.split() for each in faults.split(", ")]
+    entries = [f"{{at_step: 5, rank: {rank}, {kind}: true}}" for rank, kind in lost]
+    faults = ["--set", f"faults=[{', '.join(entries)}]"]
     simulated = orrery("simulate", kill, *short, *faults)
     lived = orrery("live", kill, *short, *faults, "--record", log)
     undisturbed = orrery("live", kill, *short, "--set", "faults=[]")
@@ -89,11 +100,28 @@ def test_a_lost_rank_is_one_decision_in_both_worlds(tmp_path, fault):
     for report in reports:
         assert report["steps_completed"] == 12
         assert report["micro_batches_lost"] == report["micro_batches_repeated"] == 0
-    assert [len(report["failures"]) for report in reports] == [1, 1, 0]
+    assert [len(report["failures"]) for report in reports] == [len(lost), len(lost), 0]
     assert reports[0]["decisions"] == reports[1]["decisions"] == 1
     assert reports[0]["decision_trace_sha256"] == reports[1]["decision_trace_sha256"]
     assert reports[1]["parameters_sha256"] == reports[2]["parameters_sha256"]
     assert orrery("replay", log).returncode == 0
+
+
+def test_a_fault_that_a_world_cannot_inject_is_refused_where_it_stands(tmp_path):
+    text = STRAGGLER.read_text()
+    start = text.index("faults:")
+    end = text.index("\n\n", start)
+    scenario = tmp_path / "leaf.yaml"
+    scenario.write_text(
+        text[:start] + "faults:\n  - {at_step: 3, leaf: 0, rate: 0.5}\n" + text[end:]
+    )
+    line = text[:start].count("\n") + 2
+    refused = orrery("live", scenario)
+    assert refused.returncode == 3
+    assert f"leaf.yaml:{line}:24: error: faults[0].leaf: live mode" in refused.stderr
+    short = ["--json", "--set", "run.steps=9"]
+    simulated = json.loads(orrery("simulate", scenario, *short).stdout)
+    assert simulated["faults_injected"] == 1
 
 
 def descendants_of(pid):

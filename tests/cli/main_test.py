@@ -5,6 +5,10 @@ import re
 import pytest
 from conftest import STRAGGLER, orrery
 
+COMMANDS = (
+    "simulate", "live", "compare-policies", "compare", "calibrate", "replay", "jobs", "predict",
+    "check", "import", "export", "schema", "doctor", "help", "completion",
+)  # fmt: skip
 PLACE = re.compile(r"^[^\n:]+:\d+:\d+: error: ", re.MULTILINE)
 
 
@@ -12,12 +16,14 @@ def test_version_and_help():
     assert re.fullmatch(r"orrery \d+\.\d+\.\d+\n", orrery("--version").stdout)
     text = orrery("--help")
     assert text.returncode == 0
-    for command in ("simulate", "live", "versus", "replay", "jobs", "check", "schema"):
+    for command in COMMANDS:
         assert re.search(rf"^ +{command} ", text.stdout, re.MULTILINE), command
         assert orrery(command, "--help").returncode == 0
+    listed = re.findall(r"^  ([a-z]\S*) ", text.stdout.split("Subcommands:")[1], re.MULTILINE)
+    assert listed == list(COMMANDS)
 
 
-@pytest.mark.parametrize("command", ["simulate", "live", "check", "versus"])
+@pytest.mark.parametrize("command", ["simulate", "live", "check", "compare-policies", "compare"])
 def test_bad_input_has_its_place(tmp_path, command):
     file = tmp_path / "bad.yaml"
     file.write_text(STRAGGLER.read_text().replace("global_batch", "globel_batch"))

@@ -49,11 +49,26 @@ def test_a_hook_is_asked_and_its_yes_is_applied(world, tmp_path):
     report = report_of(world, "--mode", "approve", "--hook", hook, "--record", log)
     assert report["hand_over"]["passed_on"] == report["decisions"] >= 1
     question = json.loads(asked.read_text().splitlines()[0])
-    assert question["what"].startswith("ShiftMicrobatches{job 0: ")
+    assert question["what"].startswith("Configure{job 0: shares ")
     assert "micro-batches" in question["why"]
     if world == "simulate":
         assert report["decisions"] == 1 and report["step_times_s"][-1] < 0.7
     assert orrery("replay", log).returncode == 0
+
+
+@pytest.mark.parametrize("world", ["simulate", "live"])
+def test_a_shrink_that_is_approved_late_is_a_shrink(world):
+    result = orrery(
+        world, EXAMPLES / "kill-one-rank.yaml", "--json", "--set", "run.steps=40",
+        "--set", "policies[0].parameters.how=shrink",
+        "--mode", "approve", "--hook", "sleep 5; true",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["hand_over"]["passed_on"] == report["decisions"] == 1
+    assert report["steps_completed"] == 40
+    assert report["micro_batches_lost"] == report["micro_batches_repeated"] == 0
+    assert [failure.get("replaced_s") for failure in report["failures"]] == [None]
 
 
 def test_a_hook_that_says_no():

@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import pathlib
 
 import pytest
 from conftest import data_file, orrery
 
+SAMPLE = pathlib.Path(__file__).parent / "samples" / "runs.csv"
 COLUMNS = [
     "id", "iter_time_s", "p10_s", "p90_s", "p2_5_s", "p97_5_s", "memory_bytes", "status", "reason",
 ]  # fmt: skip
@@ -68,7 +70,7 @@ def test_without_o_it_prints(tmp_path):
     "text, place",
     [
         ("", ":1:1: error: is empty"),
-        ("id,model\na,b\n", ":1:1: error: there is no column"),
+        ("id,model\na,b\n", ":1:1: error: expected one run a row under a header"),
         (HEADER + "a,b\n", ":2:1: error: this row has 2 fields"),
         (HEADER + '"a,b\n', ":2:1: error: this quote is never closed"),
     ],
@@ -89,7 +91,7 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path):
     cases.write_text(HEADER + ROW.format(time=""))
     result = orrery("predict", cases, "-o", tmp_path / "none" / "o.csv")
     assert result.returncode == 4
-    assert "cannot be written" in result.stderr
+    assert "cannot write" in result.stderr
 
 
 def test_own_stacks(tmp_path):
@@ -119,18 +121,34 @@ def test_damaged_tables_never_crash(tmp_path):
                 assert "cases.csv:" in result.stderr
 
 
-def test_blanking_what_came_out_changes_nothing(tmp_path):
-    """The measured runs, with and without their outcome: the same bytes."""
-    rows = rows_of(data_file("training-runs", "measured.csv").read_text())
+@pytest.fixture(params=["sample", "measured"])
+def runs(request):
+    """A table of runs: one of our own making, and the measured ones where they are."""
+    if request.param == "sample":
+        return SAMPLE
+    return data_file("training-runs", "measured.csv")
+
+
+def test_blanking_what_came_out_changes_nothing(tmp_path, runs):
+    """Runs with and without their outcome: the same bytes."""
+    rows = rows_of(runs.read_text())
     blanked = io.StringIO()
     writer = csv.DictWriter(blanked, rows[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows({k: "" if k in OUTCOMES else v for k, v in row.items()} for row in rows)
-    text = data_file("training-runs", "measured.csv").read_text()
+    text = runs.read_text()
     result, whole = predict(tmp_path, text)
     assert result.returncode == 0, result.stderr
     assert predict(tmp_path, blanked.getvalue())[1] == whole
     assert [row["id"] for row in rows_of(whole)] == [row["id"] for row in rows]
+
+
+def test_every_kind_of_layout_of_the_sample_is_predicted(tmp_path):
+    rows = rows_of(predict(tmp_path, SAMPLE.read_text())[1])
+    assert [row["id"] for row in rows if row["status"] != "ok"] == ["odd-layout"]
+    times = {row["id"]: float(row["iter_time_s"] or 0) for row in rows}
+    assert times["chunks-2"] < times["pipe-4"]  # a smaller bubble, and else the same run
+    assert all("out of memory" not in row["reason"] for row in rows)
 
 
 def test_at_least_95_percent_of_published_configurations(tmp_path):
@@ -143,10 +161,11 @@ def test_at_least_95_percent_of_published_configurations(tmp_path):
     assert all(row["reason"] for row in rows)
 
 
-def test_predict_and_simulate_agree(tmp_path):
+def test_predict_and_simulate_agree(tmp_path, runs):
     """20 runs under `simulate`, of every kind: what SimGrid adds is below 0.5%, except where the
-    gradient rings of several stages meet on the spine."""
-    cases = data_file("training-runs", "measured.csv")
+    gradient rings of several stages meet on the spine; and below 2% where the many transfers of
+    interleaved stages meet the gradients on the NICs."""
+    cases = runs
     out = tmp_path / "out.csv"
     result = orrery("predict", cases, "-o", out, "--scenarios", tmp_path / "scenarios")
     assert result.returncode == 0, result.stderr
@@ -162,13 +181,17 @@ def test_predict_and_simulate_agree(tmp_path):
         if int(case["pp"]) > 1 and int(case["dp"] or 1) > 16:
             continue
         eligible.append((case, row))
-    chosen = eligible[:: len(eligible) // 20][:20]
-    assert len(chosen) == 20
+    wanted = 20 if cases != SAMPLE else 8
+    chosen = eligible[:: len(eligible) // wanted][:wanted]
+    assert len(chosen) == wanted
     for column in ("vpp", "cp", "ep", "pp"):
         assert any(case[column] not in ("", "1") for case, _ in chosen), column
-    for _, row in chosen:
+    for case, row in chosen:
+        interleaved = int(case["pp"]) > 1 and int(case["vpp"] or 1) > 1
         scenario = tmp_path / "scenarios" / f"{row['id']}.yaml"
         simulated = orrery("simulate", scenario, "--json")
         assert simulated.returncode == 0, simulated.stderr
         step = json.loads(simulated.stdout)["step_time_s"]
-        assert step == pytest.approx(float(row["iter_time_s"]), rel=0.005), row["id"]
+        assert step == pytest.approx(
+            float(row["iter_time_s"]), rel=0.02 if interleaved else 0.005
+        ), row["id"]

@@ -135,3 +135,25 @@ def test_the_progress_line_needs_a_terminal_that_can_rewrite_it(terminal, shown)
     assert process.wait(timeout=20) == 130
     assert (b"\x1b[" in text) == shown
     assert text.endswith(b"interrupted\r\n")
+
+
+@pytest.mark.parametrize(
+    "setting, line",
+    [
+        ("job.layout.tensor=7", "tensor = 7 must divide"),  # across fields
+        ("cluster.node.gpu=B20", "unknown GPU 'B20'"),  # while presets are resolved
+        ("faults=[{rank: 900, at_step: 1, kill: true}]", "there is no rank 900"),
+    ],
+)
+def test_what_an_override_spoils_stands_in_the_override(setting, line):
+    result = orrery("simulate", EXAMPLES / "llama3-70b-512-h100.yaml", "--set", setting)
+    assert result.returncode == 3
+    column = setting.index("=") + 2
+    assert result.stderr.startswith(f"--set:1:{column}: error: {line}")
+    assert f"\n  {setting}\n" in result.stderr
+
+
+def test_a_text_that_is_not_there_stands_in_its_option():
+    result = orrery("live", STRAGGLER, "--text", "/nowhere")
+    assert result.returncode == 3
+    assert result.stderr.startswith("--set:1:11: error: live.text: cannot read '/nowhere'")

@@ -76,6 +76,27 @@ def test_a_trace_runs_folded_as_it_runs_in_full():
     assert folded["events"] * 8 < full["events"]
 
 
+def test_an_exported_step_runs_folded_as_it_runs_in_full(tmp_path):
+    prefix = tmp_path / "step"
+    exported = orrery(
+        "export", "chakra", EXAMPLES / "llama3-70b-512-h100.yaml", "-o", prefix,
+        "--set", "cluster.nodes=2", "--set", "job.layout={tensor: 4, pipeline: 2, data: 2}",
+        "--set", "job.global_batch=8", "--set", "job.model={preset: llama3-8b}",
+    )  # fmt: skip
+    assert exported.returncode == 0, exported.stderr
+
+    def run(*options):
+        where = ("--set", f"trace.chakra={prefix}", "--set", "cluster.nodes=2")
+        result = orrery("simulate", GPT64, "--json", *where, *options)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    folded, full = run(), run("--detail", "full")
+    assert (folded["ranks"], full["rank_classes"]) == (16, 16)
+    assert folded["rank_classes"] < 16
+    assert folded["step_time_s"] == pytest.approx(full["step_time_s"], rel=1e-9)
+
+
 def test_what_is_passed_over_in_a_trace_is_told():
     trace = data_file("chakra", "chakra-tests", "tests", "data", "chakra.0.et")
     prefix = str(trace)[: -len(".0.et")]

@@ -47,6 +47,8 @@ constexpr std::array kGood = {
     Written{"30000 USD", Dimension::money, 30000},
     Written{"3.6 USD/h", Dimension::money_rate, 0.001},
     Written{"0.25", Dimension::none, 0.25},
+    Written{"30%", Dimension::share, 0.3},
+    Written{"0.5 %", Dimension::share, 0.005},
 };
 
 TEST(ParseQuantity, GivesSiBaseUnits) {
@@ -98,6 +100,7 @@ TEST(FormatQuantity, HasThreeDigitsAndAReadableUnit) {
   EXPECT_EQ(format_quantity(989.4e12, Dimension::flop_rate), "989 TFLOP/s");
   EXPECT_EQ(format_quantity(1.5e6, Dimension::power), "1.50 MW");
   EXPECT_EQ(format_quantity(0, Dimension::data), "0.00 B");
+  EXPECT_EQ(format_quantity(0.125, Dimension::share), "12.5%");
   EXPECT_EQ(format_quantity(-0.05, Dimension::time), "-50.0 ms");
 }
 

@@ -58,7 +58,6 @@ class FourRanks {
       live::MemberDirective& wire = *message.mutable_directive();
       wire = live::to_wire(*said);
       wire.mutable_plan()->set_step(said->committed);
-      wire.mutable_plan()->set_speed(1);
       for (std::size_t i = 0; i < said->members.size(); ++i) {
         wire.add_addresses("unix:/socket");
         wire.mutable_plan()->add_shares()->set_count(1);

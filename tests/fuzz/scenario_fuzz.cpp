@@ -5,13 +5,19 @@
 #include <string_view>
 
 #include "policies/parameters.pb.h"
+#include "topologies/builder.hpp"
+#include "traces/fault_script.hpp"
 #include "traces/scenario.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   orrery::PredictiveRebalanceParameters::descriptor();  // links the policies' parameters in
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
-    orrery::parse_scenario(text, "fuzz.yaml", {});
+    const orrery::LoadedScenario loaded = orrery::parse_scenario(text, "fuzz.yaml", {});
+    const orrery::Cluster cluster =
+        orrery::build_cluster(loaded.scenario.cluster(), loaded.places, "cluster");
+    const orrery::FaultScript faults(loaded.scenario, cluster);  // what passes can be read
+    if (faults.begun({1 << 20, orrery::kNever}) > faults.size()) std::abort();
   } catch (const orrery::Error& error) {
     if (error.kind() != orrery::ErrorKind::bad_input || !error.place()) std::abort();
   }

@@ -74,7 +74,7 @@ TEST(AgentGroup, WhatAnAgentCannotReadIsTheUsersBadInput) {
   Assignment assignment;
   assignment.mutable_scenario()->mutable_live()->set_text("/no/such/text");
   const Error error =
-      failure_of(std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live", assignment);
+      failure_of(ORRERY_BINARY_DIR "/bin/orrery-live", assignment);
   EXPECT_EQ(error.kind(), ErrorKind::bad_input) << error.message();
   EXPECT_NE(error.message().find("live.text"), std::string::npos) << error.message();
 }

@@ -17,7 +17,7 @@
 #include "live/device.hpp"
 #include "live/run_checkpoints.hpp"
 #include "policies/parameters.pb.h"
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
 #include "traces/scenario.hpp"
 
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 // What the scenario's parameters are read into is linked in.
 const google::protobuf::Descriptor* const kLinked = PredictiveRebalanceParameters::descriptor();
-const std::string kProgram = std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live";
+const std::string kProgram = ORRERY_BINARY_DIR "/bin/orrery-live";
 
 class CheckpointedRun : public testing::Test {
  protected:
@@ -45,7 +45,7 @@ class CheckpointedRun : public testing::Test {
     all.insert(all.end(), overrides.begin(), overrides.end());
     RunRequest out;
     *out.mutable_scenario() =
-        load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml", all)
+        load_scenario(ORRERY_SOURCE_DIR "/examples/straggler-4-ranks.yaml", all)
             .scenario;
     out.set_mode("drive");
     out.set_fabric("grpc");

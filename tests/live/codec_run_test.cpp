@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "policies/parameters.pb.h"
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
 #include "traces/scenario.hpp"
 
@@ -17,7 +17,7 @@ namespace {
 
 // The type of a policy's parameters is found by name: its library must be there.
 const google::protobuf::Descriptor* const kLinked = MemoryAwareParameters::descriptor();
-const std::string kProgram = std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live";
+const std::string kProgram = ORRERY_BINARY_DIR "/bin/orrery-live";
 std::string int4_after(int steps) {
   return "policies=[{name: fixed-codec, parameters: {rules: [{codec: int4}, {bucket_class: "
          "vectors, codec: none}], warm_up_steps: " + std::to_string(steps) + "}}]";
@@ -31,7 +31,7 @@ RunRequest request(const std::vector<std::string>& overrides) {
   all.insert(all.end(), overrides.begin(), overrides.end());
   RunRequest out;
   *out.mutable_scenario() =
-      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/compressed-4-ranks.yaml", all)
+      load_scenario(ORRERY_SOURCE_DIR "/examples/compressed-4-ranks.yaml", all)
           .scenario;
   out.set_mode("drive");
   out.set_fabric("grpc");

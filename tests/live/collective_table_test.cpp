@@ -1,43 +1,33 @@
 // The `collective-table` policy over whole runs of real ranks.
 #include <algorithm>
-#include <filesystem>
-#include <map>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tests/live/live_run.hpp"
-#include "tests/policies/toy_log.hpp"
+#include "tests/live/watching.hpp"
 
 namespace orrery::live {
 namespace {
 
 using Algorithm = CollectiveAlgorithm;
 
-/// What summed gradients in a recorded run of four real ranks, in order, and how decisions ended.
+/// What summed gradients in a run of four real ranks, in order, and how decisions ended.
 struct Seen {
   std::vector<Algorithm> ran;
-  std::map<std::uint32_t, int> outcomes;
+  std::vector<Decided> outcomes;
   Report report;
 };
 
 Seen run_with(const std::string& algorithm) {
-  const std::string log = ::testing::TempDir() + "/collectives-" + algorithm + ".log";
-  RunRequest asked = request({"policies=[{name: collective-table, parameters: {rules: [{kind: "
-                              "all-reduce, algorithm: " + algorithm + "}]}}]"});
-  asked.set_record(log);
+  const RunRequest asked = request({"policies=[{name: collective-table, parameters: {rules: [{kind:"
+                                    " all-reduce, algorithm: " + algorithm + "}]}}]"});
+  Watching policy(asked.scenario());
   Seen seen;
-  seen.report = run_in_worker(kProgram, asked);
-  for (const LogRecord& record : toy::read_log(log)) {
-    for (const CollectiveRecord& each : record.call().observation().collectives()) {
-      seen.ran.push_back(static_cast<Algorithm>(each.algorithm()));
-    }
-    for (const EventRecord& event : record.call().observation().events()) {
-      if (event.has_decision_outcome()) ++seen.outcomes[event.decision_outcome().status()];
-    }
-  }
-  std::filesystem::remove(log);
+  seen.report = run_in_worker(kProgram, asked, &policy);
+  for (const CollectiveSample& each : policy.collectives()) seen.ran.push_back(each.algorithm);
+  seen.outcomes = policy.all<Decided>();
   return seen;
 }
 
@@ -46,7 +36,8 @@ TEST(LiveCollectiveTable, ThePolicysTableHoldsFromOneStepOnOnAllRanks) {
   const auto first = std::find(tree.ran.begin(), tree.ran.end(), Algorithm::tree);
   ASSERT_NE(first, tree.ran.end());
   EXPECT_EQ(std::count(first, tree.ran.end(), Algorithm::tree), tree.ran.end() - first);
-  EXPECT_EQ(tree.outcomes.at(static_cast<std::uint32_t>(Outcome::applied)), 1);
+  ASSERT_EQ(tree.outcomes.size(), 1u);
+  EXPECT_EQ(tree.outcomes[0].status, Outcome::applied) << tree.outcomes[0].reason;
   ASSERT_FALSE(automatic.ran.empty());
   for (const Algorithm each : automatic.ran) {  // it says what ran
     EXPECT_TRUE(each == Algorithm::ring || each == Algorithm::halving_doubling);
@@ -57,7 +48,9 @@ TEST(LiveCollectiveTable, ThePolicysTableHoldsFromOneStepOnOnAllRanks) {
 
 TEST(LiveCollectiveTable, ATableThatRanksOnCpusCannotCarryOutIsRejectedAndHarmsNothing) {
   const Seen seen = run_with("nvls");
-  EXPECT_EQ(seen.outcomes.at(static_cast<std::uint32_t>(Outcome::rejected)), 1);
+  ASSERT_EQ(seen.outcomes.size(), 1u);
+  EXPECT_EQ(seen.outcomes[0].status, Outcome::rejected);
+  EXPECT_EQ(seen.outcomes[0].reason, "ranks on CPUs sum by ring, tree or halving-doubling");
   EXPECT_EQ(seen.report.steps_completed(), 6u);
 }
 

@@ -17,7 +17,7 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "policies/recorder.hpp"
+#include "policies/record/recorder.hpp"
 #include "tests/live/live_run.hpp"
 
 namespace orrery::live {

@@ -36,7 +36,7 @@ TEST(CudaModule, AMissingModuleIsAReasonAndNoError) {
 }
 
 TEST(CudaModule, AFileThatIsNoModuleIsAReasonAndNoError) {
-  const CudaProbe probe = probe_cuda(std::string(ORRERY_SOURCE_DIR) + "/CMakeLists.txt");
+  const CudaProbe probe = probe_cuda(ORRERY_SOURCE_DIR "/CMakeLists.txt");
   EXPECT_FALSE(probe.module_loaded);
   EXPECT_NE(probe.reason.find("cannot load"), std::string::npos);
 }

@@ -32,10 +32,10 @@ Output run(const std::string& command) {
   return {text, WEXITSTATUS(pclose(pipe))};
 }
 
-const std::string kScript = std::string(ORRERY_SOURCE_DIR) + "/tests/live/gpu.sh";
+const std::string kScript = ORRERY_SOURCE_DIR "/tests/live/gpu.sh";
 
 std::string page() {
-  std::ifstream file(std::string(ORRERY_SOURCE_DIR) + "/docs/gpu.md");
+  std::ifstream file(ORRERY_SOURCE_DIR "/docs/gpu.md");
   return {std::istreambuf_iterator<char>(file), {}};
 }
 

@@ -19,13 +19,13 @@
 
 #include "live/run_folder.hpp"
 #include "policies/parameters.pb.h"
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery::live {
 
-inline const std::string kProgram = std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live";
+inline const std::string kProgram = ORRERY_BINARY_DIR "/bin/orrery-live";
 
 /// Four ranks, eight micro-batches of 40 ms a step.
 inline RunRequest request(const std::vector<std::string>& overrides) {
@@ -35,7 +35,7 @@ inline RunRequest request(const std::vector<std::string>& overrides) {
   EXPECT_NE(RecoverParameters::descriptor(), nullptr);  // the policies' parameters are linked in
   RunRequest out;
   *out.mutable_scenario() =
-      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml", all)
+      load_scenario(ORRERY_SOURCE_DIR "/examples/straggler-4-ranks.yaml", all)
           .scenario;
   out.set_mode("drive");
   out.set_fabric("grpc");

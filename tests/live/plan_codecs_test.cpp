@@ -18,7 +18,7 @@ TEST(PlanCodecs, APlanCarriesEveryRuleWhole) {
   EXPECT_EQ(codecs_of(plan), rules);
   set_codecs({}, plan);
   EXPECT_TRUE(codecs_of(plan).empty());
-  plan.add_codecs()->set_codec(99);
+  plan.add_codecs()->set_codec(static_cast<CodecNameRecord>(99));
   EXPECT_THROW(codecs_of(plan), Error);
 }
 

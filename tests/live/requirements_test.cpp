@@ -2,12 +2,14 @@
 
 #include <functional>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
 #include "live/cuda_module.hpp"
 #include "live/nccl_fabric.hpp"
 #include "policies/parameters.pb.h"
+#include "topologies/part.hpp"
 
 namespace orrery::live {
 namespace {
@@ -51,7 +53,6 @@ TEST(Requirements, TakesADataParallelPacedJobOfTheBuiltInModel) {
 TEST(Requirements, NamesTheKeyThatLiveModeCannotRun) {
   constexpr ErrorKind kBad = ErrorKind::bad_input;
   const auto job = [](RunRequest& request) { return request.mutable_scenario()->mutable_job(); };
-  const auto fault = [](RunRequest& request) { return request.mutable_scenario()->add_faults(); };
   expect_refusal([&](auto& r) { job(r)->mutable_model()->clear_builtin(); }, kBad, "job.model");
   expect_refusal([&](auto& r) { job(r)->clear_pace(); }, kBad, "job.pace");
   expect_refusal([&](auto& r) { job(r)->mutable_layout()->set_tensor(2); }, kBad, "job.layout");
@@ -67,9 +68,66 @@ TEST(Requirements, NamesTheKeyThatLiveModeCannotRun) {
   expect_refusal(sharded_on_gpus, kBad, "job.layout.shard");
   expect_refusal([&](auto& r) { job(r)->mutable_layout()->set_shard_group(2); }, kBad,
                  "shard_group");
-  expect_refusal([&](auto& r) { fault(r)->set_at_time(5); }, kBad, "faults[0]");
-  expect_refusal([&](auto& r) { fault(r)->set_link_slow(5); }, kBad, "link_slow");
-  expect_refusal([&](auto& r) { fault(r)->set_link_down(true); }, kBad, "link_down");
+}
+
+TEST(Requirements, NamesTheFaultThatLiveModeCannotInject) {
+  constexpr ErrorKind kBad = ErrorKind::bad_input;
+  const auto at = [](RunRequest& request) {
+    Fault& fault = *request.mutable_scenario()->add_faults();
+    fault.set_at_time(5);
+    return &fault;
+  };
+  for (const PartKind kind : {PartKind::link, PartKind::leaf, PartKind::spine, PartKind::plane,
+                              PartKind::storage}) {
+    const auto change = [&](RunRequest& request) {
+      Fault& fault = *at(request);
+      const int number = Fault::kGpu + static_cast<int>(kind);
+      const auto* field = Fault::descriptor()->FindFieldByNumber(number);
+      Fault::GetReflection()->SetUInt32(&fault, field, 0);
+      fault.set_rate(0.5);
+    };
+    expect_refusal(change, kBad, fmt::format("faults[0].{}: live mode", name_of(kind)));
+  }
+  const auto for_ever = [&](RunRequest& request) {
+    Fault& fault = *at(request);
+    fault.set_rank(1);
+    fault.set_link_down(true);
+  };
+  expect_refusal(for_ever, kBad, "faults[0].link_down: the job stands still");
+  const auto down = [&](RunRequest& request) {
+    Fault& fault = *at(request);
+    fault.set_nic(1);
+    fault.set_down(true);
+  };
+  expect_refusal(down, kBad, "faults[0].down: the job stands still");
+  const auto slowed_nccl = [&](RunRequest& request) {
+    Fault& fault = *at(request);
+    fault.set_rank(1);
+    fault.set_link_slow(4);
+    request.set_fabric("nccl");
+  };
+  expect_refusal(slowed_nccl, kBad, "faults[0].link_slow: NCCL's traffic");
+  const auto elsewhere = [&](RunRequest& request) {
+    Fault& fault = *at(request);
+    fault.set_gpu(1);
+    fault.set_down(true);
+    request.mutable_rendezvous();
+  };
+  expect_refusal(elsewhere, kBad, "faults: with --rendezvous");
+}
+
+TEST(Requirements, TakesFaultsAtTimesAndOnLinksOfRanks) {
+  RunRequest request = runnable();
+  for (int i = 0; i < 3; ++i) {
+    Fault& fault = *request.mutable_scenario()->add_faults();
+    fault.set_rank(1);
+    fault.set_at_time(5);
+    fault.set_for_(5);
+  }
+  request.mutable_scenario()->mutable_faults(0)->set_slow(2);
+  request.mutable_scenario()->mutable_faults(1)->set_link_slow(2);
+  request.mutable_scenario()->mutable_faults(2)->set_link_down(true);
+  EXPECT_NO_THROW(check_request(request));
 }
 
 /// With fixed-codec in this code for matrices.

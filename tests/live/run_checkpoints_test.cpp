@@ -60,7 +60,9 @@ class RunCheckpointsTest : public testing::Test {
   static std::vector<Step> wait(RunCheckpoints& checkpoints) {
     std::vector<Step> steps;
     for (int i = 0; i < 1000 && !checkpoints.at_rest(); ++i) {
-      for (const Step step : checkpoints.durable()) steps.push_back(step);
+      for (const auto& [step, whole] : checkpoints.durable()) {
+        if (whole) steps.push_back(step);
+      }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     EXPECT_TRUE(checkpoints.at_rest());
@@ -198,7 +200,9 @@ TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) 
       write(checkpoints, step + 1, attempt);
       wait(checkpoints);
     }
-    past.seen.emplace_back().add_events()->mutable_checkpoint_done()->set_step(4);
+    SaveDoneRecord& told = *past.seen.emplace_back().add_events()->mutable_save_done();
+    told.set_step(4);
+    told.set_durable(true);
   }
   RunCheckpoints checkpoints(request_, text_, past);
   EXPECT_EQ(checkpoints.first_step(), 0u);

@@ -11,7 +11,7 @@
 
 #include "core/error.hpp"
 #include "policies/parameters.pb.h"
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
 #include "traces/scenario.hpp"
 
@@ -29,7 +29,7 @@ RunRequest request(const std::vector<std::string>& overrides) {
   all.insert(all.end(), overrides.begin(), overrides.end());
   RunRequest out;
   *out.mutable_scenario() =
-      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml", all)
+      load_scenario(ORRERY_SOURCE_DIR "/examples/straggler-4-ranks.yaml", all)
           .scenario;
   out.set_mode("drive");
   out.set_fabric("grpc");
@@ -37,7 +37,7 @@ RunRequest request(const std::vector<std::string>& overrides) {
 }
 
 Report run(const RunRequest& request) {
-  return run_in_worker(std::string(ORRERY_BINARY_DIR) + "/bin/orrery-live", request);
+  return run_in_worker(ORRERY_BINARY_DIR "/bin/orrery-live", request);
 }
 
 const std::string kSharded = "job.layout.shard=optimizer";

@@ -44,7 +44,7 @@ RunRequest four_ranks(const std::vector<std::string>& faults, int steps) {
   ensure(kLinked != nullptr, "the scenario's parameters are linked in");
   RunRequest request;
   *request.mutable_scenario() =
-      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/kill-one-rank.yaml",
+      load_scenario(ORRERY_SOURCE_DIR "/examples/kill-one-rank.yaml",
                     lighter({"job.global_batch=8", brisk_pace(),
                              fmt::format("run.steps={}", steps),
                              fmt::format("faults=[{}]", fmt::join(faults, ", "))}))
@@ -180,7 +180,7 @@ TEST(Survival, StoppedRanksAndAKilledControllerLoseNothing) {
 RunRequest steady(const std::vector<std::string>& faults, int steps) {
   RunRequest request;
   *request.mutable_scenario() =
-      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/kill-one-rank.yaml",
+      load_scenario(ORRERY_SOURCE_DIR "/examples/kill-one-rank.yaml",
                     {"cluster.node.gpus_per_node=8", "job.layout.data=8", "job.global_batch=56",
                      "job.sequence_length=8", "job.pace.micro_batch=40 ms",
                      fmt::format("run.steps={}", steps),

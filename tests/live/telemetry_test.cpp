@@ -101,15 +101,16 @@ TEST(Telemetry, ACommittedStepTellsWhoWaitedAndWhatTheExchangeTook) {
   const std::vector<StepReport> reports{report(100 * kMs, 205 * kMs), report(300 * kMs, 5 * kMs)};
   EXPECT_EQ(slowest_compute(reports), 300 * kMs);
   EXPECT_EQ(exchange_time(reports), 5 * kMs);
-  telemetry.step_done(reports, 310 * kMs);
+  telemetry.step_done(7, 4e6, reports, 310 * kMs);
   for (const std::uint32_t rank : {0u, 1u}) telemetry.progress(rank, progress(1, 0, 0), 0);
   telemetry.take(320 * kMs);
   EXPECT_DOUBLE_EQ(telemetry.ranks()[0].wait_time.value, 0.2);
   EXPECT_EQ(telemetry.ranks()[0].wait_time.age, 10 * kMs);
   EXPECT_DOUBLE_EQ(telemetry.ranks()[1].wait_time.value, 0);
   ASSERT_EQ(telemetry.collectives().size(), 1u);
-  EXPECT_DOUBLE_EQ(telemetry.collectives()[0].duration, 0.005);
-  EXPECT_EQ(telemetry.collectives()[0].bytes, 1024);
+  EXPECT_DOUBLE_EQ(telemetry.collectives()[0].exposed, 0.005);
+  EXPECT_EQ(telemetry.collectives()[0].step, 7u);
+  EXPECT_EQ(telemetry.collectives()[0].bytes, 4e6) << "in fp32, whatever travelled";
   EXPECT_EQ(telemetry.collectives()[0].algorithm, CollectiveAlgorithm::tree);
 }
 
@@ -119,7 +120,7 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   reports[1].set_exchange_bytes(4e6);
   reports[1].set_sending(20 * kMs);
   reports[1].set_gradient_variance(2.5);
-  telemetry.step_done(reports, 310 * kMs);
+  telemetry.step_done(7, 4e6, reports, 310 * kMs);
   ProgressSample sample = progress(10 * kMs, 0, 0);
   sample.set_memory(123);
   for (const std::uint32_t rank : {0u, 1u}) telemetry.progress(rank, sample, 320 * kMs);

@@ -43,7 +43,7 @@ TEST(TokenGather, RowsGoOutAndTheirGradientsComeBack) {
 }
 
 TEST(TokenGather, RealTextRepeatsItself) {
-  const Text text = Text::load(std::string(ORRERY_SOURCE_DIR) + "/LICENSE");
+  const Text text = Text::load(ORRERY_SOURCE_DIR "/LICENSE");
   std::size_t used = 0, read = 0;
   for (Step step = 0; step < 20; ++step) {
     const auto tokens = text.sample(1, step, 0, 4, 64);

@@ -40,11 +40,10 @@ Scenario scenario(std::int64_t pace_ns) {
   return out;
 }
 
-StepPlan plan(Step step, std::uint32_t count, double speed) {
+StepPlan plan(Step step, std::uint32_t count) {
   StepPlan out;
   out.set_step(step);
   out.set_epoch(3);
-  out.set_speed(speed);
   out.add_shares()->set_count(count);
   return out;
 }
@@ -72,7 +71,7 @@ void train(Trainer& trainer, std::shared_ptr<Fabric> fabric, const StepPlan& wha
 
 TEST(Trainer, ReportsEveryOperationOfAStep) {
   Rig rig(20 * kMs);
-  const StepReport report = rig.trainer.run_step(plan(7, 3, 1.0));
+  const StepReport report = rig.trainer.run_step(plan(7, 3));
   EXPECT_EQ(report.step(), 7u);
   EXPECT_EQ(report.epoch(), 3u);
   EXPECT_EQ(report.predictions(), 3u * 32);
@@ -88,7 +87,7 @@ TEST(Trainer, ReportsEveryOperationOfAStep) {
   EXPECT_GT(report.gather_used(), 10 * report.gather_read());
   EXPECT_EQ(rig.fabric->calls, 1);
   rig.trainer.apply();
-  const StepReport next = rig.trainer.run_step(plan(8, 0, 1.0));
+  const StepReport next = rig.trainer.run_step(plan(8, 0));
   ASSERT_EQ(next.ops_size(), 2);
   EXPECT_EQ(next.ops(0).phase(), OPTIMIZER);  // of the step before
   EXPECT_EQ(next.ops(0).start(), -next.ops(0).duration());
@@ -97,12 +96,12 @@ TEST(Trainer, ReportsEveryOperationOfAStep) {
 TEST(Trainer, NothingIsUpdatedBeforeTheStepIsFinal) {
   Rig rig(20 * kMs);
   const std::string before = rig.device->parameters_sha256();
-  rig.trainer.run_step(plan(0, 2, 1.0));
+  rig.trainer.run_step(plan(0, 2));
   EXPECT_EQ(rig.device->parameters_sha256(), before);
-  rig.trainer.run_step(plan(0, 2, 1.0));  // it was not; done again
+  rig.trainer.run_step(plan(0, 2));  // it was not; done again
   rig.trainer.apply();
   Rig undisturbed(20 * kMs);
-  undisturbed.trainer.run_step(plan(0, 2, 1.0));
+  undisturbed.trainer.run_step(plan(0, 2));
   undisturbed.trainer.apply();
   EXPECT_EQ(rig.device->parameters_sha256(), undisturbed.device->parameters_sha256());
 }
@@ -114,24 +113,36 @@ TEST(Trainer, AnInterruptedStepSaysWhatItHadDone) {
       while (rig.trainer.snapshot().micro_batches_done() < 2) std::this_thread::yield();
       rig.trainer.interrupt();
     });
-    EXPECT_THROW(rig.trainer.run_step(plan(4, 1000, 1.0)), Stopped);
+    EXPECT_THROW(rig.trainer.run_step(plan(4, 1000)), Stopped);
   }
   EXPECT_GE(rig.trainer.abandoned().ops_size(), 2);
   EXPECT_TRUE(rig.trainer.abandoned().abandoned());
   EXPECT_EQ(rig.trainer.abandoned().step(), 4u);
   rig.trainer.resume();
-  EXPECT_EQ(rig.trainer.run_step(plan(4, 1, 1.0)).ops_size(), 2);
+  EXPECT_EQ(rig.trainer.run_step(plan(4, 1)).ops_size(), 2);
 }
 
 TEST(Trainer, AMicroBatchTakesAtLeastItsDeclaredCostOverTheSpeed) {
   Rig rig(20 * kMs);
-  EXPECT_GE(rig.trainer.run_step(plan(0, 2, 1.0)).compute(), 40 * kMs);
-  EXPECT_GE(rig.trainer.run_step(plan(1, 2, 0.5)).compute(), 80 * kMs);
+  EXPECT_GE(rig.trainer.run_step(plan(0, 2)).compute(), 40 * kMs);
+  rig.trainer.set_speed(0.5);
+  EXPECT_GE(rig.trainer.run_step(plan(1, 2)).compute(), 80 * kMs);
+}
+
+TEST(Trainer, AChangedSpeedHoldsForTheMicroBatchUnderWay) {
+  Rig rig(kNanosPerSecond);
+  rig.trainer.set_speed(1e-3);  // a thousand seconds a micro-batch
+  std::jthread faster([&] {
+    while (rig.trainer.snapshot().micro_batches_done() == 0) std::this_thread::yield();
+    rig.trainer.set_speed(1e-6);
+    rig.trainer.set_speed(1e3);
+  });
+  EXPECT_LT(rig.trainer.run_step(plan(0, 2)).compute(), 500 * kNanosPerSecond);
 }
 
 TEST(Trainer, AShareOfNothingStillExchangesAndUpdates) {
   Rig rig(20 * kMs);
-  StepPlan empty = plan(0, 0, 1.0);
+  StepPlan empty = plan(0, 0);
   empty.add_shares()->set_count(2);  // another rank's
   const StepReport report = rig.trainer.run_step(empty);
   EXPECT_EQ(report.predictions(), 0u);
@@ -141,10 +152,10 @@ TEST(Trainer, AShareOfNothingStillExchangesAndUpdates) {
 
 TEST(Trainer, WorkThatThePaceCannotHoldFailsTheRun) {
   Rig rig(1000);  // 1 us a micro-batch
-  EXPECT_NO_THROW(rig.trainer.run_step(plan(0, 4, 1.0)));
-  EXPECT_NO_THROW(rig.trainer.run_step(plan(1, 4, 1.0)));
+  EXPECT_NO_THROW(rig.trainer.run_step(plan(0, 4)));
+  EXPECT_NO_THROW(rig.trainer.run_step(plan(1, 4)));
   try {
-    rig.trainer.run_step(plan(2, 4, 1.0));
+    rig.trainer.run_step(plan(2, 4));
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::environment);
@@ -158,14 +169,14 @@ TEST(Trainer, AnInterruptEndsAWaitForThePaceAndHolds) {
     while (rig.trainer.snapshot().micro_batches_done() == 0) std::this_thread::yield();
     rig.trainer.interrupt();
   });
-  EXPECT_THROW(rig.trainer.run_step(plan(0, 1, 1.0)), Stopped);
-  EXPECT_THROW(rig.trainer.run_step(plan(1, 1, 1.0)), Stopped);
+  EXPECT_THROW(rig.trainer.run_step(plan(0, 1)), Stopped);
+  EXPECT_THROW(rig.trainer.run_step(plan(1, 1)), Stopped);
 }
 
 TEST(Trainer, SnapshotCountsWhatIsDone) {
   Rig rig(20 * kMs);
   EXPECT_EQ(rig.trainer.snapshot().micro_batches_done(), 0);
-  rig.trainer.run_step(plan(2, 3, 1.0));
+  rig.trainer.run_step(plan(2, 3));
   const ProgressSample sample = rig.trainer.snapshot();
   EXPECT_EQ(sample.step(), 2u);
   EXPECT_EQ(sample.micro_batches_done(), 3);
@@ -178,9 +189,9 @@ TEST(Trainer, SnapshotCountsWhatIsDone) {
 TEST(Trainer, TrainingLowersTheLoss) {
   Rig rig(10 * kMs);
   double first = 0, last = 0;
-  train(rig.trainer, rig.fabric, plan(0, 2, 1.0), first);
+  train(rig.trainer, rig.fabric, plan(0, 2), first);
   for (Step step = 1; step < 25; ++step) {
-    train(rig.trainer, rig.fabric, plan(step, 2, 1.0), last);
+    train(rig.trainer, rig.fabric, plan(step, 2), last);
   }
   EXPECT_LT(last, 0.7 * first);
 }
@@ -193,8 +204,8 @@ TEST(Trainer, TrainsTheTransformerToo) {
   const auto fabric = std::make_shared<LonelyFabric>();
   Trainer trainer(job, bytes, *device);
   double first = 0, last = 0;
-  train(trainer, fabric, plan(0, 2, 1.0), first);
-  for (Step step = 1; step < 15; ++step) train(trainer, fabric, plan(step, 2, 1.0), last);
+  train(trainer, fabric, plan(0, 2), first);
+  for (Step step = 1; step < 15; ++step) train(trainer, fabric, plan(step, 2), last);
   EXPECT_LT(last, 0.7 * first);
 }
 
@@ -218,7 +229,7 @@ std::vector<std::string> train_together(std::uint32_t ranks, const Scenario& job
     trainer.use(std::make_shared<LoopFabric>(hub, rank));
     if (newcomer) trainer.share_state(ranks - 1, true, rank != 0);
     for (Step step = 0; step < 10; ++step) {
-      StepPlan all = plan(step, ranks == 1 ? 4 : first, 1.0);
+      StepPlan all = plan(step, ranks == 1 ? 4 : first);
       for (std::uint32_t other = 1; other < ranks; ++other) {
         Share& share = *all.add_shares();
         share.set_first(other == 1 ? first : 4);
@@ -286,7 +297,7 @@ TEST(Trainer, AnInterruptedExchangeIsGivenUpAndTheStepDoneAgainInTheSameCodes) {
   const auto device = make_cpu_device(1, 0.003);
   Trainer trainer(job, bytes, *device);
   trainer.use(std::make_shared<LonelyFabric>());
-  StepPlan coded = plan(0, 1, 1.0);
+  StepPlan coded = plan(0, 1);
   set_codecs(std::vector<CodecRule>{{.codec = Codec::int4}}, coded);
   {
     std::jthread stopper([&] {
@@ -296,7 +307,7 @@ TEST(Trainer, AnInterruptedExchangeIsGivenUpAndTheStepDoneAgainInTheSameCodes) {
     EXPECT_THROW(trainer.run_step(coded), Stopped);
   }
   trainer.resume();
-  coded.set_speed(1e9);
+  trainer.set_speed(1e9);
   coded.mutable_shares(0)->set_count(0);
   EXPECT_EQ(trainer.run_step(coded).step(), 0u);
 }

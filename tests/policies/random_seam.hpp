@@ -1,4 +1,4 @@
-// Random observations and decisions of every kind, for the tests of the codec.
+// Random decisions and samples of every kind, for the tests of the codec.
 #pragma once
 
 #include <limits>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/random.hpp"
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 
 namespace orrery::toy {
 
@@ -48,62 +48,74 @@ class Dice {
   Rng rng_;
 };
 
-inline Action random_action(Dice& dice, std::size_t kind) {
-  const JobId job{dice.u32()};
-  const auto gpu = [&dice] { return GpuId{dice.u32()}; };
+inline GpuRuns random_gpus(Dice& dice) {
+  GpuRuns gpus;
+  for (std::uint64_t i = dice.below(4); i > 0; --i) {
+    gpus.append({static_cast<std::uint32_t>(dice.below(1 << 20)),
+                 static_cast<std::uint32_t>(1 + dice.below(1 << 10))});
+  }
+  return gpus;
+}
+
+inline Setting random_setting(Dice& dice, std::size_t kind) {
   switch (kind) {
-    case 0: return PlaceJob{job, dice.several(gpu)};
-    case 1: return Preempt{job, dice.flag()};
-    case 2: return ShiftMicrobatches{job, dice.several([&dice] { return dice.u32(); })};
-    case 3: return SetAccumulation{job, dice.u32()};
-    case 4: return SetLayout{job, dice.u32(), dice.u32(), dice.u32()};
-    case 5: return SetBuckets{job, {dice.real()}};
-    case 6: return Prefetch{job, dice.u32()};
-    case 7:
-      return SetCollectiveTable{job, dice.several([&dice] {
+    case 0: return Shares{dice.several([&dice] { return dice.u32(); })};
+    case 1:
+      return dice.several([&dice] {
         return CollectiveRule{dice.pick(CollectiveKind::send_receive), dice.real(), dice.u32(),
                               dice.pick(CollectiveAlgorithm::halving_doubling), dice.u32()};
-      })};
-    case 8:
-      return SetCodec{job, dice.several([&dice] {
+      });
+    case 2:
+      return dice.several([&dice] {
         return CodecRule{dice.u32(), dice.pick(Codec::power_sgd), dice.real(), dice.flag()};
-      })};
-    case 9: return SetCheckpoint{job, dice.nanos(), dice.pick(CheckpointTier::storage)};
-    case 10: {
-      Recover recover{job, dice.pick(Recovery::wait),
-                      dice.several([&dice] { return RankId{dice.u32()}; }), {},
-                      dice.pick(StateSource::checkpoint)};
-      if (dice.flag()) recover.spare = gpu();
-      return recover;
-    }
-    case 11: return SetPowerCap{gpu(), {dice.real()}};
-    default: return WakeMe{dice.nanos()};
+      });
+    case 3: return CheckpointPlan{dice.u64(), dice.pick(Tier::storage)};
+    default: return OnLoss{dice.pick(LossResponse::replace)};
   }
+}
+inline Setting random_setting(Dice& dice) {
+  return random_setting(dice, dice.below(std::variant_size_v<Setting>));
+}
+
+/// Assign, Save, and Configure of every setting.
+inline constexpr std::size_t kDecisionKinds = 2 + std::variant_size_v<Setting>;
+
+inline Action random_action(Dice& dice, std::size_t kind) {
+  const JobId job{dice.u32()};
+  if (kind == 0) {
+    const GpuRuns gpus = random_gpus(dice);
+    if (gpus.empty()) return Assign{job};
+    const auto size = [&dice] { return static_cast<std::uint32_t>(1 + dice.below(64)); };
+    return Assign{job, gpus, {size(), size(), size(), size(), dice.flag()},
+                  dice.pick(StateFrom::checkpoint)};
+  }
+  if (kind == 1) return Save{job, dice.pick(Tier::storage)};
+  return Configure{job, random_setting(dice, kind - 2)};
 }
 
 inline Decision random_decision(Dice& dice, std::size_t kind) {
-  Decision decision{.number = dice.u64(), .what = random_action(dice, kind)};
-  decision.effective_at_step = dice.u64();
+  Decision decision{.id = dice.u64(), .what = random_action(dice, kind)};
+  decision.at_step = dice.u64();
   if (dice.flag()) decision.if_epoch = Epoch{dice.u64()};
   decision.expires = dice.nanos();
+  decision.group = dice.u32();
   decision.why = dice.text();
   return decision;
 }
 
-/// Samples about a cluster of `gpus` GPUs and job 0, which has `world_size` ranks.
 struct RandomSamples {
-  RandomSamples(Dice& dice, std::uint64_t gpus, std::uint64_t world_size) {
-    const auto gpu = [&] { return GpuId{static_cast<std::uint32_t>(dice.below(gpus))}; };
+  explicit RandomSamples(Dice& dice) {
+    const auto gpu = [&] { return GpuId{dice.u32()}; };
     devices = dice.several([&] {
       return DeviceSample{gpu(), dice.sample(), dice.sample(), dice.sample(), dice.sample()};
     });
     links = dice.several([&] { return LinkSample{gpu(), gpu(), dice.sample(), dice.sample()}; });
     ranks = dice.several([&] {
-      return RankSample{{0}, {static_cast<std::uint32_t>(dice.below(world_size))}, dice.u64(),
-                        dice.sample(), dice.sample(), dice.sample(), dice.sample()};
+      return RankSample{{dice.u32()}, {dice.u32()}, dice.u64(), dice.sample(), dice.sample(),
+                        dice.sample(), dice.sample()};
     });
     collectives = dice.several([&] {
-      return CollectiveSample{{0}, dice.pick(CollectiveKind::send_receive),
+      return CollectiveSample{{dice.u32()}, dice.u64(), dice.pick(CollectiveKind::send_receive),
                               dice.pick(CollectiveAlgorithm::halving_doubling), dice.real(),
                               dice.u32(), dice.real()};
     });

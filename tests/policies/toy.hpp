@@ -3,14 +3,16 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <iterator>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/random.hpp"
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
+#include "policies/seam/gate.hpp"
 
 namespace orrery::toy {
 
@@ -34,72 +36,136 @@ inline JobSpec job(std::uint32_t id = 0, std::uint32_t micro_batches = 40) {
   spec.id = {id};
   spec.name = "toy";
   spec.gpus = kRanks;
-  spec.data = kRanks;
+  spec.layout.data = kRanks;
   spec.micro_batches = micro_batches;
   spec.max_micro_batches = 2 * micro_batches / kRanks;
   spec.nominal_micro_batch_time = 10'000'000;
+  spec.can = Kinds<Setting>::all();
   return spec;
 }
 
-inline std::vector<GpuId> gpus(std::uint32_t first, std::uint32_t count) {
-  std::vector<GpuId> out;
-  for (std::uint32_t i = 0; i < count; ++i) out.push_back({first + i});
-  return out;
+/// A job without steps: so many GPUs.
+inline JobSpec plain(std::uint32_t id, std::uint32_t gpus) {
+  JobSpec spec;
+  spec.id = {id};
+  spec.gpus = spec.layout.data = gpus;
+  return spec;
 }
 
-/// Rank 2 takes three times as long from step 10 on; ticks and step ends are reported.
-class ToyBackend : public RunBackend {
+inline GpuRuns gpus(std::uint32_t first, std::uint32_t count) {
+  return GpuRuns::range({first}, count);
+}
+
+/// As many replicas of one rank as GPUs.
+inline Standing standing(std::uint32_t first, std::uint32_t count) {
+  return {gpus(first, count), {.data = count}};
+}
+inline Assign assign(std::uint32_t job, std::uint32_t first, std::uint32_t count,
+                     StateFrom state = StateFrom::none) {
+  return {{job}, gpus(first, count), {.data = count}, state};
+}
+
+/// What starts a job that has been submitted, in its next epoch.
+inline JobStarted started(const World& world, std::uint32_t job, Standing where, Step from = 0) {
+  return {{job}, {world.jobs()[{job}].epoch.value + 1}, from, std::move(where)};
+}
+
+/// Submitted and started on neighbours from GPU `first` on.
+inline void run_on(World& world, JobSpec spec, std::uint32_t first = 0, Nanos now = 0) {
+  const Standing where{gpus(first, spec.gpus), spec.layout};
+  const std::uint32_t id = spec.id.value;
+  world.apply(JobSubmitted{std::move(spec)}, now);
+  world.apply(started(world, id, where), now);
+}
+
+/// What a policy is shown of a world.
+inline Observation seen_of(const World& world, std::span<const Event> events, Samples& samples,
+                           Nanos now = 0, std::uint64_t sequence = 0) {
+  return {.now = now, .sequence = sequence, .events = events, .cluster = world.cluster(),
+          .state = world.state(), .jobs = world.jobs(), .samples = samples};
+}
+
+template <class S>
+Needs setting(Nanos tick = 0) {
+  return {Kinds<Action>::of<Configure>(), Kinds<Setting>::of<S>(), tick};
+}
+
+/// Telemetry of one job, as a test puts it there.
+class HandMade : public Samples {
+ public:
+  RankSummary summary(JobId, std::uint32_t) override { return summed; }
+  std::span<const RankSample> ranks(JobId) override { return of_ranks; }
+  std::span<const DeviceSample> devices(JobId) override { return of_devices; }
+  std::span<const LinkSample> links(JobId) override { return of_links; }
+  std::span<const CollectiveSample> collectives(JobId) override { return of_collectives; }
+  void clear() { *this = {}; }
+
+  RankSummary summed;
+  std::vector<RankSample> of_ranks;
+  std::vector<DeviceSample> of_devices;
+  std::vector<LinkSample> of_links;
+  std::vector<CollectiveSample> of_collectives;
+};
+
+/// Rank 2 takes three times as long from step 10 on; ticks and step ends are reported. Settings
+/// hold and checkpoints are taken; where the job stands stays as it is.
+class ToyBackend : public RunBackend, private Carrier {
  public:
   explicit ToyBackend(const Cluster& cluster, Step steps = 40, std::uint64_t seed = 1)
       : world_(cluster), steps_(steps), rng_(seed) {}
 
-  Capabilities capabilities() const override { return {~0u >> 25, ~0u >> 19}; }
+  Capabilities capabilities() const override {
+    return {Kinds<Action>::all(), Kinds<Setting>::all()};
+  }
   const Cluster& cluster() const override { return world_.cluster(); }
-  void begin(const Needs& needs) override { tick_ = needs.tick_period; }
+  void begin(const Needs& needs) override { tick_ = needs.tick; }
 
   std::optional<Observation> next() override {
-    events_.clear();
+    events_ = std::exchange(news_, {});
     if (sequence_ == 0) {
-      happens(JobSubmitted{job(), gpus(0, kRanks)});
+      happen(JobSubmitted{job()});
+      happen(started(world_, 0, standing(0, kRanks)));
       begin_step();
     } else if (step() == steps_) {
       return {};
     } else {
       advance();
     }
+    std::move(news_.begin(), news_.end(), std::back_inserter(events_));
+    news_.clear();
     sample();
-    return Observation{.now = now_, .epoch = {}, .sequence = sequence_++, .events = events_,
-                       .devices = devices_, .links = {}, .ranks = ranks_, .collectives = {},
-                       .cluster = world_.cluster(), .state = world_.state(),
-                       .jobs = world_.jobs()};
+    return seen_of(world_, events_, samples_, now_, sequence_++);
   }
 
-  void apply(std::span<const Decision> decisions, bool) override {
-    for (const Decision& decision : decisions) {
-      const std::string against = world_.objection(decision);
-      world_.announce(decision);
-      outcomes_.push_back({decision.number, against.empty() ? Outcome::applied : Outcome::rejected,
-                           against});
-    }
+  void apply(const DecisionList& decisions) override {
+    world_.begin_batch();
+    gate_.take(decisions, now_);
   }
 
   void fill(Report& report) override { report.set_steps_completed(step()); }
   const World& world() const { return world_; }
 
  private:
-  Step step() const { return world_.jobs()[0].step; }
+  std::string refusal(const Decision& decision) const override {
+    return std::holds_alternative<Assign>(decision.what) ? "the toy's job stays where it is" : "";
+  }
+  bool step_open(JobId) const override { return now_ < step_ends_; }
+  void happen(Event event) override {
+    world_.apply(event, now_);
+    news_.push_back(std::move(event));
+  }
+  void carry_out(const Decision& decision) override {
+    if (const auto* save = std::get_if<Save>(&decision.what)) saves_.push_back(save->tier);
+  }
+
+  Step step() const { return world_.jobs()[{0}].step; }
   double slowness(std::size_t rank) const { return rank == 2 && step() >= 10 ? 3 : 1; }
   double micro_batch_s(std::size_t rank) const { return 0.01 * slowness(rank); }
-
-  void happens(Event event) {
-    world_.apply(event);
-    events_.push_back(std::move(event));
-  }
 
   void begin_step() {
     step_began_ = now_;
     double longest = 0;
-    const auto& shares = world_.jobs()[0].per_replica;
+    const auto& shares = world_.jobs()[{0}].shares();
     for (std::size_t i = 0; i < shares.size(); ++i) {
       longest = std::max(longest, shares[i] * micro_batch_s(i));
     }
@@ -108,56 +174,61 @@ class ToyBackend : public RunBackend {
 
   void advance() {
     const Nanos next_tick = tick_ > 0 ? (now_ / tick_ + 1) * tick_ : kNever;
-    now_ = std::min(step_ends_, next_tick);
-    if (now_ == step_ends_) happens(StepDone{{0}, step(), now_ - step_began_});
-    for (const DecisionOutcome& outcome : std::exchange(outcomes_, {})) happens(outcome);
-    if (now_ == step_ends_) begin_step();
-    if (now_ == next_tick) happens(Tick{});
+    now_ = std::min({step_ends_, next_tick, gate_.next_wake()});
+    if (now_ == step_ends_) end_step();
+    const bool woken = gate_.wake_due(now_);
+    if (now_ == next_tick || woken) happen(Tick{});
+  }
+
+  void end_step() {
+    happen(StepsDone{{0}, step(), 1, now_ - step_began_});
+    for (const Tier tier : std::exchange(saves_, {})) happen(SaveDone{{0}, step(), tier, 0, 0});
+    gate_.step_ended({0}, now_);
+    begin_step();
   }
 
   void sample() {
-    ranks_.clear();
-    devices_.clear();
-    const auto& shares = world_.jobs()[0].per_replica;
+    samples_.clear();
+    const auto& shares = world_.jobs()[{0}].shares();
     for (std::uint32_t i = 0; i < kRanks; ++i) {
       const double noisy = micro_batch_s(i) * (1 + 0.01 * rng_.normal());
       const double done = to_seconds(now_ - step_began_) / micro_batch_s(i);
-      ranks_.push_back({.job = {0}, .rank = {i}, .step = step(),
-                        .micro_batches_done = {std::min<double>(shares[i], done), 0,
-                                               Origin::measured},
-                        .micro_batch_time = {noisy, 0, Origin::measured},
-                        .wait_time = {}, .gradient_variance = {}});
-      devices_.push_back({.gpu = {i}, .utilization = {0.9, 0, Origin::modelled},
-                          .memory_bandwidth = {0.5, 0, Origin::modelled}, .memory_used = {},
-                          .power = {}});
+      samples_.of_ranks.push_back(
+          {.job = {0}, .rank = {i}, .step = step(),
+           .micro_batches_done = {std::min<double>(shares[i], done), 0, Origin::measured},
+           .micro_batch_time = {noisy, 0, Origin::measured}, .wait_time = {},
+           .gradient_variance = {}});
+      samples_.of_devices.push_back(
+          {.gpu = {i}, .utilization = {0.9, 0, Origin::modelled},
+           .memory_bandwidth = {0.5, 0, Origin::modelled}, .memory_used = {}, .power = {}});
     }
   }
 
   World world_;
+  DecisionGate gate_{world_, {Kinds<Action>::all(), Kinds<Setting>::all()}, *this};
   Step steps_;
   Rng rng_;
   Nanos now_ = 0, tick_ = 0, step_began_ = 0, step_ends_ = 0;
   std::uint64_t sequence_ = 0;
-  std::vector<Event> events_;
-  std::vector<DeviceSample> devices_;
-  std::vector<RankSample> ranks_;
-  std::vector<DecisionOutcome> outcomes_;
+  std::vector<Event> events_, news_;  ///< shown, and to be shown
+  std::vector<Tier> saves_;
+  HandMade samples_;
 };
 
 /// At step 12 it moves work from rank 2 to the others; it counts calls.
 class ShiftOnce : public Policy {
  public:
-  Needs needs() const override { return {kSteps | kRanks, action_bit(2), kTick}; }
+  Needs needs() const override { return setting<Shares>(kTick); }
   void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
   void observe(Context&, const Observation& seen, DecisionList& decisions) override {
     ++calls_;
-    if (seen.jobs[0].step < 12 || shifted_) {
+    if (seen.jobs[{0}].step < 12 || shifted_) {
       decisions.rest();
       return;
     }
     shifted_ = true;
-    Decision& shift = decisions.add(ShiftMicrobatches{{0}, {12, 12, 4, 12}}, "rank 2 is slow");
-    shift.effective_at_step = seen.jobs[0].step + 1;
+    decisions.add(Configure{{0}, Shares{{12, 12, 4, 12}}}, "rank 2 is slow").at_step =
+        seen.jobs[{0}].step + 1;
   }
   void save(Archive& archive) const override {
     archive = std::to_string(calls_) + (shifted_ ? " shifted" : "");

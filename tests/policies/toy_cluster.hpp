@@ -12,8 +12,8 @@
 #include <variant>
 #include <vector>
 
-#include "policies/policy.hpp"
 #include "policies/scheduling/shares.hpp"
+#include "tests/policies/toy.hpp"
 
 namespace orrery::test {
 
@@ -38,7 +38,7 @@ struct ToyOptions {
 struct ToyShift {
   Step decided = 0, effective = 0;
   double at = 0;  ///< seconds since the decision's step began
-  Shares shares;
+  ShareList shares;
   std::string why;
   bool operator==(const ToyShift&) const = default;
 };
@@ -71,17 +71,12 @@ inline const Cluster& toy_machines() {
 class ToyCluster {
  public:
   explicit ToyCluster(ToyOptions options) : options_(std::move(options)) {
-    JobInfo job;
-    job.spec.name = "toy";
-    job.spec.gpus = job.spec.data = options_.replicas;
-    job.spec.micro_batches = options_.micro_batches;
-    job.spec.max_micro_batches = options_.max_micro_batches;
-    job.spec.steps = options_.steps;
-    job.phase = JobPhase::running;
-    job.ranks.assign(options_.replicas, Health::ok);
-    job.per_replica = even_split(options_.micro_batches, options_.replicas);
-    for (std::uint32_t i = 0; i < options_.replicas; ++i) job.gpus.push_back({i});
-    jobs_.push_back(job);
+    JobSpec job = toy::job(0, options_.micro_batches);
+    job.gpus = job.layout.data = options_.replicas;
+    job.max_micro_batches = options_.max_micro_batches;
+    job.nominal_micro_batch_time = 0;
+    job.steps = options_.steps;
+    toy::run_on(world_, std::move(job));
     const Rng seed(options_.seed);
     for (std::uint32_t i = 0; i < options_.replicas; ++i) {
       noise_.push_back(seed.split("rank" + std::to_string(who(i))));
@@ -101,52 +96,42 @@ class ToyCluster {
   }
   double noisy(std::uint32_t rank, double cv) { return 1 + cv * noise_[rank].normal(); }
 
+  const JobInfo& job() const { return world_.jobs()[{0}]; }
+
   void run_step(Policy& policy, Step step) {
     if (options_.before_step) options_.before_step(step);
-    JobInfo& job = jobs_[0];
     std::vector<double> per(options_.replicas);
     double length = 0;
     for (std::uint32_t i = 0; i < options_.replicas; ++i) {
       per[i] = options_.micro_batch * options_.factor(who(i), step) *
                noisy(i, options_.step_noise);
-      length = std::max(length, per[i] * job.per_replica[i]);
+      length = std::max(length, per[i] * job().shares()[i]);
     }
     const double end = began_ + length;
-    for (; next_tick_ < end; next_tick_ += options_.tick) show(policy, next_tick_, per, {});
+    for (; next_tick_ < end; next_tick_ += options_.tick) show(policy, next_tick_, per, Tick{});
     last_ = per;
     result_.step_times.push_back(length);
     began_ = end;
-    job.step = step + 1;
-    for (auto shift = ahead_.begin(); shift != ahead_.end();) {
-      if (shift->effective > job.step) { ++shift; continue; }
-      job.per_replica = shift->shares;
-      shift = ahead_.erase(shift);
-    }
-    if (job.step < options_.steps) {
-      show(policy, end, {}, StepDone{{0}, step, to_nanos(length)});
-    }
+    const StepsDone done{{0}, step, 1, to_nanos(length)};
+    world_.apply(done, to_nanos(end));
+    if (job().step < options_.steps) show(policy, end, {}, done);
   }
 
   /// One observation; without `per`, an event between two steps and no samples.
   void show(Policy& policy, double now, const std::vector<double>& per, const Event& event) {
-    std::vector<RankSample> ranks;
-    std::vector<DeviceSample> devices;
-    std::vector<LinkSample> links;
+    samples_.clear();
     for (std::uint32_t i = 0; i < per.size(); ++i) {
-      sample(i, std::max(now - options_.staleness - began_, 0.0), per[i], ranks, devices, links);
+      sample(i, std::max(now - options_.staleness - began_, 0.0), per[i]);
     }
-    const std::vector<Event> events{per.empty() ? event : Event{Tick{}}};
-    const Observation seen{.now = to_nanos(now), .epoch = {}, .sequence = result_.calls,
-                           .events = events, .devices = devices, .links = links,
-                           .ranks = ranks, .collectives = {}, .cluster = toy_machines(),
-                           .state = state_, .jobs = jobs_};
     Rng rng(options_.seed);
     Context context{.rng = rng, .backend = {}};
-    DecisionList decisions;
-    policy.observe(context, seen, decisions);
+    decisions_.clear();
+    policy.observe(context,
+                   toy::seen_of(world_, {&event, 1}, samples_, to_nanos(now), result_.calls),
+                   decisions_);
     ++result_.calls;
-    if (decisions.at_rest()) ++result_.rested;
-    for (const Decision& decision : decisions.items()) take(decision, now);
+    if (decisions_.at_rest()) ++result_.rested;
+    for (const Decision& decision : decisions_.items()) take(decision, now);
   }
 
   template <class T>
@@ -155,21 +140,19 @@ class ToyCluster {
             Origin::modelled};
   }
 
-  void sample(std::uint32_t rank, double since, double per, std::vector<RankSample>& ranks,
-              std::vector<DeviceSample>& devices, std::vector<LinkSample>& links) {
-    const JobInfo& job = jobs_[0];
-    const double share = job.per_replica[rank];
+  void sample(std::uint32_t rank, double since, double per) {
+    const double share = job().shares()[rank];
     const double done = std::min(since / per, share);
     RankSample out{};
     out.rank = {rank};
-    out.step = job.step;
+    out.step = job().step;
     out.micro_batches_done = {done, to_nanos(options_.staleness), Origin::modelled};
     const double newest = done >= 1 ? per : last_[rank];
     if (newest > 0) out.micro_batch_time = sampled(rank, newest);
-    if (options_.spoil) options_.spoil(out, job.step);
-    ranks.push_back(out);
+    if (options_.spoil) options_.spoil(out, job().step);
+    samples_.of_ranks.push_back(out);
     const double busy = done < share ? 0.9 : 0.05;
-    const double slow = options_.factor(who(rank), job.step);
+    const double slow = options_.factor(who(rank), job().step);
     const double bandwidth = 0.6 * (1 - options_.bandwidth_share * (1 - 1 / slow));
     DeviceSample device{};
     device.gpu = {rank};
@@ -178,27 +161,29 @@ class ToyCluster {
     const GpuId next{(rank + 1) % options_.replicas};
     LinkSample link{.from = {rank}, .to = next, .latency = sampled(rank, 5e-6), .bandwidth = {}};
     if (!options_.signals) return;
-    devices.push_back(device);
-    links.push_back(link);
+    samples_.of_devices.push_back(device);
+    samples_.of_links.push_back(link);
   }
 
   void take(const Decision& decision, double now) {
-    const auto& shares = std::get<ShiftMicrobatches>(decision.what).per_replica;
-    ToyShift shift{jobs_[0].step, decision.effective_at_step, now - began_, shares, decision.why};
+    const auto& shares = std::get<Shares>(std::get<Configure>(decision.what).what).per_replica;
+    result_.shifts.push_back({job().step, decision.at_step, now - began_, shares, decision.why});
+    const std::string against = world_.objection(decision);
+    world_.announce(decision);
+    const Outcome status = against.empty() ? Outcome::applied : Outcome::rejected;
+    world_.apply(Decided{decision.id, status, against}, to_nanos(now));
     const auto sum = std::accumulate(shares.begin(), shares.end(), 0u);
     if (sum != options_.micro_batches || shares.size() != options_.replicas) {
       result_.lost_micro_batches = true;
     }
-    result_.shifts.push_back(shift);
-    ahead_.push_back(shift);
   }
 
   ToyOptions options_;
-  JobTable jobs_;
-  ClusterState state_;
+  World world_{toy_machines()};
+  toy::HandMade samples_;
+  DecisionList decisions_;
   std::vector<Rng> noise_;
   std::vector<double> last_;  ///< micro-batch time of the step before
-  std::vector<ToyShift> ahead_;
   double began_ = 0, next_tick_ = 0.05;
   ToyResult result_;
 };

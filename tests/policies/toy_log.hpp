@@ -9,8 +9,9 @@
 #include <google/protobuf/util/delimited_message_util.h>
 
 #include "policies/parameters.pb.h"
-#include "policies/recorder.hpp"
-#include "policies/registry.hpp"
+#include "policies/record/recorder.hpp"
+#include "policies/run/registry.hpp"
+#include "policies/seam/drive.hpp"
 #include "tests/policies/temp_dir.hpp"
 #include "tests/policies/toy.hpp"
 
@@ -37,7 +38,7 @@ inline Recorded record(const Scenario& scenario, const std::string& path, Step s
   header.set_mode("toy");
   header.set_seed(scenario.run().seed());
   *header.mutable_scenario() = scenario;
-  Recorder recorder(backend, *policy, header, path);
+  Recorder recorder(backend, *policy, header, {.path = path});
   Rng rng = policy_rng(scenario.run().seed());
   Context context{rng, {}};
   Recorded result{drive(*policy, recorder, context), {}, {}};

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/process.hpp"
-#include "policies/worker.hpp"
+#include "policies/run/worker.hpp"
 #include "tests/policies/toy.hpp"
 
 namespace orrery {

@@ -9,7 +9,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build"))
-STRAGGLER = ROOT / "examples" / "straggler-4-ranks.yaml"
+EXAMPLES = ROOT / "examples"
+STRAGGLER = EXAMPLES / "straggler-4-ranks.yaml"
 #: A run that takes far longer than any test.
 ENDLESS = {"overrides": {"run.steps": 100_000_000}, "detail": "full"}
 sys.path.insert(0, str(BUILD / "python"))

@@ -5,23 +5,27 @@ import os
 
 import numpy as np
 import pytest
-from conftest import STRAGGLER
+from conftest import ROOT, STRAGGLER
 
 import orrery
+from orrery import events
 
 
 class Witness(orrery.Policy):
     def __init__(self):
-        self.cluster, self.seen, self.process = None, [], None
+        self.seen, self.events, self.rows, self.jobs, self.process = [], [], [], [], None
 
     def needs(self):
-        return orrery.Needs(signals=["jobs", "steps", "ranks", "devices", "links"], actions=[])
+        return orrery.Needs(tick=0.05)
 
-    def start(self, cluster):
-        self.cluster, self.process = cluster, os.getpid()
+    def start(self):
+        self.process = os.getpid()
 
     def observe(self, seen, decisions):
         self.seen.append(seen)
+        self.events += seen.events
+        self.jobs.append(seen.jobs[0])
+        self.rows.append(seen.samples.ranks(0))
 
 
 def test_what_a_policy_sees():
@@ -29,32 +33,115 @@ def test_what_a_policy_sees():
     report = orrery.simulate(STRAGGLER, policy=policy)
     assert policy.process == os.getpid()
     assert (policy.cluster.gpus, policy.cluster.nodes) == (4, 1)
-    assert policy.cluster.gpu_name == "H100" and policy.cluster.node_of(3) == 0
     times = [seen.now for seen in policy.seen]
     assert times == sorted(times) and times[-1] <= report.elapsed_s + 1
     assert [seen.sequence for seen in policy.seen] == list(range(len(times)))
-    happened = [event for seen in policy.seen for event in seen.events]
-    done = [event for event in happened if isinstance(event, orrery.events.StepDone)]
-    assert [event.step for event in done] == list(range(40))
-    assert sum(isinstance(event, orrery.events.Tick) for event in happened) > 40
+    done = [event for event in policy.events if isinstance(event, events.StepsDone)]
+    assert [event.last for event in done] == list(range(40))
+    assert sum(isinstance(event, events.Tick) for event in policy.events) > 40
     assert math.isclose(done[0].duration, report.step_times[0], rel_tol=0.05)
-    rows = np.concatenate([seen.ranks for seen in policy.seen])
+    rows = np.concatenate(policy.rows)
     assert set(rows["rank"]) == {0, 1, 2, 3}
-    assert (rows["age"] > 0).any()
-    job = next(seen for seen in reversed(policy.seen) if seen.jobs[0].phase == "running").jobs[0]
-    assert policy.seen[-1].jobs[0].phase == "done"
-    assert (job.data, job.micro_batches, job.per_replica) == (4, 40, [10, 10, 10, 10])
-    assert job.max_micro_batches == 40 and job.replica_of(2) == 2
-    assert job.nominal_micro_batch_time == 0.04
+    known = rows[np.isfinite(rows["micro_batch_time"])]
+    assert len(known) > 100 and (known["micro_batch_time_age"] > 0).any()
+    job = next(job for job in reversed(policy.jobs) if job.phase == "running")
+    assert policy.jobs[-1].phase == "done"
+    assert (job.layout.data, job.layout.ranks, job.layout.replica_of(2)) == (4, 4, 2)
+    assert (job.micro_batches, job.shares.per_replica) == (40, [10, 10, 10, 10])
+    assert job.max_micro_batches == 40 and job.nominal_micro_batch_time == 0.04
+    assert "Shares" in job.can and "Shares" in policy.capabilities.settings
+
+
+def test_a_policy_without_a_tick_is_called_by_events_only():
+    class Lookout(orrery.Policy):
+        def __init__(self):
+            self.steps = self.calls = self.ticks = 0
+
+        def observe(self, seen, decisions):
+            self.calls += 1
+            for event in seen.events:
+                self.steps += event.count if isinstance(event, events.StepsDone) else 0
+                self.ticks += isinstance(event, events.Tick)
+            decisions.rest()
+
+    policy = Lookout()
+    orrery.simulate(ROOT / "examples" / "llama3-70b-512-h100.yaml", policy=policy, run__steps=500)
+    assert (policy.steps, policy.ticks) == (500, 0)
+    assert policy.calls < 50
+
+
+class Losses(orrery.Policy):
+    """Reads who has what when a rank is lost."""
+
+    def observe(self, seen, decisions):
+        if not any(isinstance(event, events.RanksLost) for event in seen.events):
+            return
+        job = seen.jobs[0]
+        self.lost, self.fewer, self.next = job.lost, job.without_lost(), job.next
+        self.owner, self.free = seen.state.owner, seen.state.free
+        self.parts, self.epoch, self.shares = seen.state.parts, job.epoch, job.shares
+
+
+def test_state_and_membership_can_be_read():
+    policy = Losses()
+    orrery.simulate(ROOT / "examples" / "kill-one-rank.yaml", policy=policy)
+    assert policy.lost == [2] and policy.fewer.gpus == [0, 1, 3]
+    assert policy.fewer.layout.data == 3
+    assert sorted(policy.shares.per_replica) == [0, 5, 5, 6]
+    assert list(policy.owner) == [0, 0, 0, 0] and policy.free == 0
+    assert policy.next is not None and policy.next.gpus == [0, 1, 2, 3]  # nobody else decides
+    assert policy.epoch > 1
+
+
+class Reader(orrery.Policy):
+    def __init__(self, *read):
+        self.read, self.last = read, {}
+
+    def observe(self, seen, decisions):
+        for what in self.read:
+            rows = getattr(seen.samples, what)(0)
+            if not isinstance(rows, np.ndarray) or len(rows) > 0:
+                self.last[what] = rows
+
+
+def test_samples_of_every_kind():
+    policy = Reader("ranks", "devices", "links", "collectives", "summary")
+    orrery.simulate(STRAGGLER, policy=policy, run__steps=20)
+    collective = policy.last["collectives"][0]
+    assert collective["kind"] == "all-reduce" and collective["ranks"] == 4
+    assert collective["algorithm"] in ("ring", "tree", "halving-doubling", "hierarchical")
+    assert collective["step"] <= 19 and collective["bytes"] > 0
+    summary = policy.last["summary"]
+    assert summary.ranks == 4 and summary.latest["rank"][0] == 2  # the slow one
+    assert summary.micro_batch_time == pytest.approx(0.04, rel=0.2)
+    assert {"gpu", "power_age"} <= set(policy.last["devices"].dtype.names)
+    assert policy.last["links"]["bandwidth"].max() > 0
 
 
 class Hoarder(orrery.Policy):
     def observe(self, seen, decisions):
-        self.kept = decisions
+        self.decisions, self.observed, self.job = decisions, seen, seen.jobs[0]
+        self.rows = seen.samples.ranks(0)
 
 
-def test_decisions_end_with_the_call():
+def test_what_was_read_may_be_kept_and_the_rest_ends_with_the_call():
     policy = Hoarder()
     orrery.simulate(STRAGGLER, policy=policy, run__steps=3)
+    assert policy.job.spec.name and policy.job.layout.data == 4
+    assert policy.observed.samples.ranks(0) is policy.rows
     with pytest.raises(RuntimeError, match="inside observe"):
-        policy.kept.rest()
+        policy.decisions.rest()
+    with pytest.raises(RuntimeError, match="keep what was read"):
+        policy.observed.events
+    with pytest.raises(RuntimeError, match="keep what was read"):
+        policy.observed.samples.devices(0)
+
+
+def test_a_job_that_is_not_there_is_said():
+    class Lost(orrery.Policy):
+        def observe(self, seen, decisions):
+            assert 7 not in seen.jobs and seen.jobs.get(7) is None
+            seen.jobs[7]
+
+    with pytest.raises(KeyError, match="no job 7: it is over, or never was"):
+        orrery.simulate(STRAGGLER, policy=Lost())

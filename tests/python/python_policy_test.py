@@ -2,21 +2,31 @@
 
 import numpy as np
 import pytest
-from conftest import STRAGGLER
+from conftest import ROOT, STRAGGLER
 
 import orrery
+from orrery import actions, events, settings
+
+KILL = ROOT / "examples" / "kill-one-rank.yaml"
 
 
 class Rebalance(orrery.Policy):
+    def needs(self):
+        return orrery.Needs(settings=["Shares"])
+
     def observe(self, seen, decisions):
-        ranks = seen.ranks[np.isfinite(seen.ranks["micro_batch_time"])]
+        if not any(isinstance(event, events.StepsDone) for event in seen.events):
+            return  # once a step: what was decided holds from the next one
         job = seen.jobs[0]
+        ranks = seen.samples.ranks(job)
+        ranks = ranks[np.isfinite(ranks["micro_batch_time"])]
         if len(ranks) < 4 or job.phase != "running":
             return
         slow = ranks["micro_batch_time"] > 2 * np.median(ranks["micro_batch_time"])
         wanted = [4 if late else 12 for late in slow] if slow.any() else [10] * 4
-        if wanted != job.per_replica:
-            decisions.shift_microbatches(job.id, wanted, job.step + 1, "one rank is late")
+        if wanted != job.shares.per_replica:
+            shares = settings.Shares(wanted)
+            decisions.configure(job, shares, at_step=job.step + 1, why="one rank is late")
 
 
 def test_ten_lines_steer_a_run():
@@ -50,30 +60,179 @@ def test_a_policy_without_observe_is_told_so():
 
 class Greedy(orrery.Policy):
     def __init__(self):
-        self.outcomes, self.tried = [], False
+        self.outcomes, self.tried = [], None
+
+    def needs(self):
+        return orrery.Needs(settings=["Shares"])
 
     def observe(self, seen, decisions):
-        self.outcomes += [e for e in seen.events if isinstance(e, orrery.events.DecisionOutcome)]
-        if not self.tried:
-            decisions.shift_microbatches(0, [1, 1, 1, 1], why="the sum is wrong")
-            self.tried = True
+        self.outcomes += [e for e in seen.events if isinstance(e, events.Decided)]
+        if self.tried is None and seen.jobs[0].phase == "running":
+            self.tried = decisions.configure(0, settings.Shares([1, 1, 1, 1]), why="a wrong sum")
 
 
 def test_a_wrong_decision_is_rejected_not_obeyed():
     policy = Greedy()
     report = orrery.simulate(STRAGGLER, policy=policy)
-    assert [(e.decision, e.status) for e in policy.outcomes] == [(0, "rejected")]
+    assert [(e.decision, e.status) for e in policy.outcomes] == [(policy.tried, "rejected")]
     assert policy.outcomes[0].reason
     assert report.micro_batches_lost == 0
 
 
 def test_needs_are_checked():
-    with pytest.raises(ValueError, match="unknown signal 'smell'"):
-        orrery.Needs(signals=["smell"])
-    with pytest.raises(ValueError, match="unknown action"):
+    with pytest.raises(ValueError, match="no action 'fly'.*Known: Assign, Configure, Save"):
         orrery.Needs(actions=["fly"])
+    with pytest.raises(ValueError, match="no setting 'shares'; did you mean 'Shares'"):
+        orrery.Needs(settings=["shares"])
+    with pytest.raises(ValueError, match="did you mean 'CheckpointPlan'"):
+        orrery.Needs(settings=["checkpoint_plan"])
+    with pytest.raises(TypeError, match="a list of names"):
+        orrery.Needs(actions="Save")
     with pytest.raises(ValueError, match="period"):
         orrery.Needs(tick=-1)
+    needs = orrery.Needs(settings=[settings.Shares])
+    assert (needs.actions, needs.settings, needs.tick) == (("Configure",), ("Shares",), 0)
+
+
+def test_what_needs_leaves_out_cannot_be_decided():
+    class Sly(Greedy):
+        def needs(self):
+            return orrery.Needs(actions=["Save"])
+
+    with pytest.raises(ValueError, match=r'Sly.needs\(\) does not name Shares.*\["Shares"\]'):
+        orrery.simulate(STRAGGLER, policy=Sly())
+
+
+def test_needs_that_a_run_does_not_offer_end_it_before_it_begins(tmp_path):
+    class Tuner(orrery.Policy):
+        def needs(self):
+            return orrery.Needs(settings=["CollectiveTable"])
+
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\n1,0,2,100\n")
+    with pytest.raises(orrery.InputError, match="does not offer.*CollectiveTable"):
+        orrery.jobs(trace, nodes=1, gpus_per_node=2, policy=Tuner())
+
+
+class Woken(orrery.Policy):
+    """Called at instants that it chose."""
+
+    def __init__(self):
+        self.calls = []
+
+    def observe(self, seen, decisions):
+        if any(isinstance(event, events.Tick) for event in seen.events):
+            self.calls.append(seen.now)
+        if seen.sequence == 0 or self.calls and self.calls[-1] == seen.now and seen.now < 2:
+            decisions.wake(seen.now + 0.7)
+        decisions.rest()
+
+
+def test_wake_ups_come_when_they_were_asked_for():
+    policy = Woken()
+    orrery.simulate(STRAGGLER, policy=policy)
+    assert policy.calls == pytest.approx([0.7, 1.4, 2.1])
+
+
+class Dice(orrery.Policy):
+    def __init__(self):
+        self.drawn = []
+
+    def observe(self, seen, decisions):
+        if len(self.drawn) < 5:
+            self.drawn.append(int(self.rng.integers(1 << 40)))
+
+
+def test_random_numbers_follow_the_seed_of_the_run():
+    def drawn(seed, *others):
+        dice = Dice()
+        orrery.simulate(STRAGGLER, policies=[*others, dice], seed=seed, run__steps=6)
+        return dice.drawn
+
+    assert drawn(1) == drawn(1) != drawn(2)
+    assert drawn(1) == drawn(1, "static")  # another member changes nothing
+    twins = Dice(), Dice()
+    orrery.simulate(STRAGGLER, policies=list(twins), run__steps=6)
+    assert twins[0].drawn != twins[1].drawn
+    with pytest.raises(RuntimeError, match=r"from start\(\) on"):
+        Dice().rng
+
+
+def test_a_saved_policy_goes_on_where_it_was():
+    class Counter(Dice):
+        def save(self):
+            return bytes([len(self.drawn)])
+
+        def load(self, state):
+            self.drawn = [None] * state[0]
+
+    first = Counter()
+    orrery.simulate(STRAGGLER, policy=first, run__steps=6)
+    second = Counter()
+    second._seed = 1
+    second._load(first._save())
+    assert len(second.drawn) == len(first.drawn) == 5
+    assert second.rng.integers(1 << 40) == first.rng.integers(1 << 40)
+
+
+def test_python_and_built_in_policies_in_one_stack():
+    class Lookout(orrery.Policy):
+        def __init__(self):
+            self.decided = []
+
+        def observe(self, seen, decisions):
+            self.decided += [e for e in seen.events if isinstance(e, events.Decided)]
+            decisions.rest()
+
+    looks = Lookout()
+    blind = {"name": "predictive-rebalance", "parameters": {"gain_threshold": 9}}
+    report = orrery.simulate(STRAGGLER, policies=[looks, "predictive-rebalance"])
+    alone = orrery.simulate(STRAGGLER, policy="predictive-rebalance")
+    assert report.decision_trace_sha256 == alone.decision_trace_sha256
+    assert len(looks.decided) == report.decisions > 0
+    assert orrery.simulate(STRAGGLER, policies=[Lookout(), blind]).decisions == 0
+    with pytest.raises(orrery.InputError, match="'Rebalance' and 'Rebalance 2' both decide Shares"):
+        orrery.simulate(STRAGGLER, policies=[Rebalance(), Rebalance()])
+
+
+def test_several_built_in_policies_run_in_the_worker():
+    both = orrery.simulate(KILL, policies=["recover", "predictive-rebalance"])
+    assert both.steps_completed == 30
+    with pytest.raises(orrery.UsageError, match="did you mean 'recover'"):
+        orrery.simulate(KILL, policies=["static", "recovver"])
+
+
+@pytest.mark.parametrize(
+    "given, error, said",
+    [
+        ({"policy": [Silent()]}, TypeError, r"several are policies=\[...\]"),
+        ({"policy": "static", "policies": ["static"]}, ValueError, "not both"),
+        ({"policies": "static"}, TypeError, "a list of policies"),
+        ({"policies": [Silent]}, TypeError, r"Silent\(\), not the class"),
+        ({"policies": [3]}, TypeError, "a name, a dict or an orrery.Policy, not 3"),
+        ({"policies": [{"parameters": {}}]}, ValueError, "a name and parameters"),
+    ],
+)
+def test_what_is_no_policy_is_said(given, error, said):
+    with pytest.raises(error, match=said):
+        orrery.simulate(STRAGGLER, **given)
+
+
+def test_groups_hold_together_or_not_at_all():
+    class Grouped(Greedy):
+        def observe(self, seen, decisions):
+            self.outcomes += [e for e in seen.events if isinstance(e, events.Decided)]
+            if self.tried is None and seen.jobs[0].phase == "running":
+                group = decisions.new_group()
+                self.tried = decisions.configure(0, settings.OnLoss("hold"), group=group)
+                decisions.configure(0, settings.Shares([1, 1, 1, 1]), group=group)
+
+        def needs(self):
+            return orrery.Needs(settings=["Shares", "OnLoss"])
+
+    policy = Grouped()
+    orrery.simulate(STRAGGLER, policy=policy)
+    assert [event.status for event in policy.outcomes] == ["rejected", "rejected"]
 
 
 def test_equal_runs_of_a_python_policy_are_equal(tmp_path):
@@ -82,3 +241,58 @@ def test_equal_runs_of_a_python_policy_are_equal(tmp_path):
         orrery.simulate(STRAGGLER, policy=Rebalance(), record=tmp_path / name)
         logs.append((tmp_path / name).read_bytes())
     assert logs[0] == logs[1]
+
+
+def test_runs_of_python_policies_can_be_replayed(tmp_path):
+    log = tmp_path / "log"
+    report = orrery.simulate(STRAGGLER, policies=[Rebalance(), Dice(), "recover"], record=log)
+    same = orrery.replay(log, policies=[Rebalance(), Dice(), "recover"])
+    assert same.identical and same.decisions == report.decisions > 0
+
+    class Other(Rebalance):
+        def observe(self, seen, decisions):
+            if seen.now < 8:
+                super().observe(seen, decisions)
+
+    assert not orrery.replay(log, policies=[Other(), Dice(), "recover"]).identical
+    with pytest.raises(orrery.InputError, match=r"orrery.replay\(log, policy=...\)"):
+        orrery.replay(log)
+    with pytest.raises(ValueError, match="policies"):
+        orrery.replay(log, {"recover.how": "shrink"}, policies=[Rebalance()])
+
+
+class ByName(orrery.Policy):
+    """First come, first served, from the last GPU on."""
+
+    def needs(self):
+        return orrery.Needs(actions=["Assign"])
+
+    def observe(self, seen, decisions):
+        free = list(seen.state.free_gpus[::-1])
+        for job in seen.jobs.values():
+            if job.phase != "waiting":
+                continue
+            if len(free) < job.spec.gpus:
+                break
+            gpus, free = free[: job.spec.gpus], free[job.spec.gpus :]
+            decisions.add(actions.Assign(job, gpus))
+        decisions.rest()
+
+
+def test_a_python_policy_places_recorded_jobs(tmp_path):
+    trace = tmp_path / "trace.csv"
+    rows = "".join(f"{i},{i * 7 % 40},{1 + i % 3},{10 + i * 13 % 50}\n" for i in range(60))
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\n" + rows)
+    size = {"nodes": 2, "gpus_per_node": 2}
+    own = orrery.jobs(trace, policy=ByName(), record=tmp_path / "log", **size)
+    fifo = orrery.jobs(trace, policy="fifo", **size).to_dict()
+    for key in ("jobs_out", "jct_mean_s", "queue_mean_s", "makespan_s", "utilization"):
+        assert own.to_dict()[key] == fifo[key], key
+    assert orrery.replay(tmp_path / "log", policy=ByName()).identical
+    with pytest.raises(ZeroDivisionError):
+        orrery.jobs(trace, policy=Falls(), **size)
+
+
+class Falls(orrery.Policy):
+    def observe(self, seen, decisions):
+        raise ZeroDivisionError("not today")

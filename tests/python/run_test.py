@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import BUILD, ENDLESS, STRAGGLER, worker_of
+from conftest import BUILD, ENDLESS, EXAMPLES, STRAGGLER, worker_of
 
 import orrery
 
@@ -37,6 +37,27 @@ def test_a_report_shows_itself():
     page = report._repr_html_()
     assert "<svg" in page and "straggler-4-ranks" in page and "median step time" in page
     assert "40 steps" in repr(report)
+
+
+def test_a_report_shows_what_a_planner_reads():
+    page = orrery.simulate(EXAMPLES / "llama3-70b-512-h100.yaml")._repr_html_()
+    for said in (
+        "58.3 GiB", "1.28 h", "4.59 s", "40.5%", "share: compute", "74.0%", "973.0 kWh",
+        "1,959.69 USD", "457,053 tokens/s",
+    ):  # fmt: skip
+        assert said in page, said
+    assert "<svg" not in page  # a single simulated step is no curve
+    assert "None" not in page
+
+
+def test_a_job_without_a_software_stack_says_that_its_step_is_too_fast():
+    main = orrery.load(EXAMPLES / "llama3-70b-512-h100.yaml")
+    plain = orrery.simulate(main, job__stack="generic")
+    assert plain.step_time_s < orrery.simulate(main).step_time_s
+    (said,) = plain.warnings
+    assert "job.stack" in said and "nemo" in said
+    assert "job.stack" in plain._repr_html_()
+    assert orrery.simulate(main).warnings == [] == orrery.simulate(STRAGGLER).warnings
 
 
 def test_equal_seeds_give_equal_reports(tmp_path):
@@ -107,3 +128,51 @@ def test_the_same_scenario_runs_on_real_processes():
     assert report.losses.shape == (3,) and report.losses[-1] < report.losses[0]
     assert len(report.parameters_sha256) == 64
     assert report.micro_batches_lost == report.micro_batches_repeated == 0
+
+
+def test_a_timeline_is_not_written_under_another_formats_name(tmp_path):
+    with pytest.raises(orrery.UsageError, match="pftrace"):
+        orrery.simulate(STRAGGLER, timeline=tmp_path / "t.json")
+    assert list(tmp_path.iterdir()) == []
+    orrery.simulate(STRAGGLER, timeline=tmp_path / "t.pftrace")
+    assert (tmp_path / "t.pftrace").stat().st_size > 1000
+
+
+def test_a_hook_says_yes_or_no_to_what_built_in_policies_decide(tmp_path):
+    asked = []
+
+    def hook(action, why, now):
+        asked.append((action, why, now))
+        return "not on a Sunday" if len(asked) > 1 else True
+
+    log = tmp_path / "log"
+    policy = "predictive-rebalance"
+    approved = orrery.live(STRAGGLER, policy=policy, mode="approve", hook=hook, record=log)
+    action, why, now = asked[0]
+    assert isinstance(action, orrery.actions.Configure) and action.job == 0
+    assert sum(action.what.per_replica) == 40 and why and now > 0
+    assert approved.hand_over["passed_on"] == 1
+    assert approved.hand_over["refused"] == len(asked) - 1
+    with pytest.raises(orrery.UsageError, match="outside the run cannot be approved"):
+        orrery.live(STRAGGLER, policy=orrery.Policy(), mode="approve", hook=hook)
+
+
+def test_shadow_notes_and_changes_nothing():
+    report = orrery.live(STRAGGLER, policy="predictive-rebalance", mode="shadow", run__steps=20)
+    assert report.hand_over["passed_on"] == 0 and report.decisions > 0
+
+
+@pytest.mark.parametrize(
+    "given, said",
+    [
+        ({"mode": "drift"}, "'drive', 'shadow' or 'approve', not 'drift'"),
+        ({"mode": "approve"}, "a hook that answers"),
+        ({"hook": print}, "a hook that answers"),
+        ({"limit": 0}, "at least one decision an hour, not 0"),
+        ({"fabric": "pigeons"}, "'grpc' or 'nccl', not 'pigeons'"),
+        ({"ranks": 0}, "at least 1, not 0"),
+    ],
+)
+def test_orders_that_make_no_sense(given, said):
+    with pytest.raises(ValueError, match=said):
+        orrery.live(STRAGGLER, **given)

@@ -2,7 +2,7 @@
 
 import pandas as pd
 import pytest
-from conftest import STRAGGLER
+from conftest import EXAMPLES, STRAGGLER
 
 import orrery
 
@@ -22,15 +22,31 @@ def test_the_number_of_workers_changes_nothing():
 
 
 def test_a_row_is_what_simulate_says():
-    table = orrery.sweep(STRAGGLER, {"job.global_batch": [40, 80]}, progress=False)
+    grid = {"job.global_batch": [40, 80]}
+    table = orrery.sweep(STRAGGLER, grid, progress=False, hashes=True)
     alone = orrery.simulate(STRAGGLER, job__global_batch=80)
     assert table.loc[1, "step_time_s"] == alone.step_time_s
     assert table.loc[1, "decision_log_sha256"] == alone.decision_log_sha256
 
 
+def test_digests_are_shown_when_asked_for():
+    plain = orrery.sweep(STRAGGLER, {"run.steps": [3]}, progress=False)
+    assert "step_time_s" in plain and "memory_per_gpu_bytes" in plain
+    assert [name for name in plain.columns if "hash" in name or "sha256" in name] == []
+
+
 def test_a_bad_point_is_refused_before_anything_runs():
     with pytest.raises(orrery.InputError, match="steps"):
         orrery.sweep(STRAGGLER, {"run.steps": [3, 0]}, progress=False)
+
+
+def test_the_point_that_fails_is_named():
+    with pytest.raises(orrery.InputError, match=r"point run.steps = 0, seed = 1\)") as caught:
+        orrery.sweep(STRAGGLER, {"run.steps": [3, 0], "seed": [1]}, progress=False)
+    assert "run.steps=0" in str(caught.value)
+    main = orrery.load(EXAMPLES / "llama3-70b-512-h100.yaml")
+    with pytest.raises(orrery.InputError, match=r"out of memory[^)]*point job.layout.pipeline = 1"):
+        orrery.sweep(main, {"job.layout.pipeline": [4, 1]}, progress=False)
 
 
 @pytest.mark.parametrize(
@@ -39,12 +55,37 @@ def test_a_bad_point_is_refused_before_anything_runs():
         ({}, None, "empty grid"),
         ({"seed": []}, None, "empty grid"),
         ({"seed": [1]}, 0, "at least 1"),
-        ({"policy": [orrery.Policy()]}, None, "by name"),
+        ({"policy": [orrery.Policy()]}, None, r"its class Policy, or a function"),
     ],
 )
 def test_senseless_grids(grid, workers, said):
     with pytest.raises(ValueError, match=said):
         orrery.sweep(STRAGGLER, grid, workers=workers, progress=False)
+
+
+class Looks(orrery.Policy):
+    made = 0
+
+    def __init__(self, every=1):
+        type(self).made += 1
+        self.every = every
+
+    def observe(self, seen, decisions):
+        decisions.rest()
+
+
+def test_every_point_has_a_policy_of_its_own():
+    def rarely():
+        return Looks(5)
+
+    grid = {"policies": [["static"], [Looks, "static"], [rarely]], "seed": [1, 2]}
+    table = orrery.sweep(STRAGGLER, {**grid, "run.steps": [5]}, workers=2, progress=False)
+    assert list(table["policies"][::2]) == ["static", "Looks + static", "rarely"]
+    assert (table["steps_completed"] == 5).all()
+    assert Looks.made == 4
+    one = orrery.sweep(STRAGGLER, {"policy": [Looks, "static"], "run.steps": [5]}, progress=False)
+    assert list(one["policy"]) == ["Looks", "static"]
+    assert one["step_time_s"].nunique() == 1
 
 
 def test_a_failing_run_ends_the_sweep():

@@ -14,6 +14,7 @@ def test_replay(tmp_path):
     assert same.decision_trace_sha256 == report.decision_trace_sha256
     changed = orrery.replay(log, {"predictive-rebalance.gain_threshold": 9})
     assert not changed.identical and changed.first_difference
+    assert "identical" in same._repr_html_() and "identical" not in changed._repr_html_()
 
 
 def test_jobs(tmp_path):
@@ -23,14 +24,17 @@ def test_jobs(tmp_path):
     sjf = orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="sjf")
     assert (fifo.jobs_in, fifo.jobs_out, fifo.makespan_s) == (2, 2, 110)
     assert (fifo.jct_mean_s, sjf.jct_mean_s) == (105, 60)
+    page = sjf._repr_html_()
+    for said in ("1 nodes of 2 GPUs", "2 of 2", "1.83 min", "100.0%"):
+        assert said in page
     assert "2 jobs" in repr(sjf) and sjf.to_dict()["utilization"] == 1
     with pytest.raises(orrery.Error, match="sjf"):
         orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="sjff")
 
 
 def test_a_cluster_that_cannot_be_is_refused(tmp_path):
-    for nodes, per_node in ((-3, 8), (0, 8), (3, 129)):
-        with pytest.raises(ValueError, match="is from 1 to"):
+    for nodes, per_node in ((-3, 8), (0, 8), (3, 129), ("3", 8), (3, 1.5)):
+        with pytest.raises(ValueError, match="is a whole number from 1 to"):
             orrery.jobs(tmp_path / "trace.csv", nodes=nodes, gpus_per_node=per_node)
 
 
@@ -40,3 +44,4 @@ def test_jobs_that_never_ran_are_not_known(tmp_path):
     report = orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="static")
     assert report.jct_mean_s is None
     assert "0 of 1 jobs" in repr(report)
+    assert "0 of 1" in report._repr_html_() and "None" not in report._repr_html_()

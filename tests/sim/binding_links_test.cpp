@@ -1,5 +1,7 @@
 #include "sim/binding_links.hpp"
 
+#include <functional>
+
 #include <gtest/gtest.h>
 
 namespace orrery {
@@ -39,6 +41,39 @@ TEST(BindingLinks, PinnedLinksStayAndLimitNobodyElse) {
   const BindingLinks bound = bind({{{{0}, 1}, {{1}, 1}}}, {50, 10}, {1});
   ASSERT_EQ(bound.links.size(), 2u);
   EXPECT_EQ(bound.pinned.at(1), 1u);
+}
+
+/// Flows over the `width` links of each of `kinds` kinds, all crossing one more.
+Flows wide_flows(std::uint32_t kinds, std::uint32_t width) {
+  Flows flows(kinds);
+  for (std::uint32_t kind = 0; kind < kinds; ++kind) {
+    for (std::uint32_t i = 0; i < width; ++i) flows[kind].push_back({{kind * width + i}, 1});
+    flows[kind].push_back({{kinds * width}, width});
+  }
+  return flows;
+}
+
+TEST(KnownFlows, LookOnlyAtLinksOfWhatDiffers) {
+  constexpr std::uint32_t kWidth = 5000;
+  const Flows flows = wide_flows(2, kWidth);
+  int asked = 0;
+  const std::function<double(LinkId)> bandwidth = [&](LinkId link) {
+    ++asked;
+    return link.value == 2 * kWidth ? 20.0 * kWidth : 10.0;
+  };
+  const KnownFlows known({&flows[0], &flows[1]}, 2 * kWidth + 1, bandwidth);
+  EXPECT_EQ(asked, int{2 * kWidth + 1});
+  asked = 0;
+  // Three links of the first flow, and what they use of the common one, become a flow of their own.
+  const std::vector<LinkLoad> part{{{7}, 1}, {{8}, 1}, {{9}, 1}, {{2 * kWidth}, 3}};
+  const BindingLinks bound = known.bind({.flows = 3, .rest = {0, 2},
+                                         .parts = {{.flow = 1, .known = 0, .links = &part}},
+                                         .changed = {}, .bandwidth = bandwidth, .pinned = {}});
+  EXPECT_EQ(asked, 4);
+  EXPECT_EQ(bound.links.size(), 4u) << "one of each kind, and the common one";
+  EXPECT_EQ(bound.of_flow[0].size(), kWidth - 3 + 1);
+  EXPECT_EQ(bound.of_flow[1].size(), 1u + 3);
+  EXPECT_EQ(bound.of_flow[2].size(), kWidth + 1u);
 }
 
 TEST(BindingLinks, FlowWithoutLinksHasNone) {

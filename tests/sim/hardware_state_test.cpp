@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
@@ -85,6 +86,59 @@ TEST_F(HardwareStateTest, AStoppedRankIsOneThatOnlyItsSilenceTells) {
   EXPECT_TRUE(stopped->silent);
   EXPECT_EQ(stopped->cause, "rank 1 stopped");
   EXPECT_FALSE(faults.kill(5, 0, kNever)->silent);
+}
+
+TEST_F(HardwareStateTest, AllRanksOfOneInstantAreLostAtOnceAndEachIsSpent) {
+  FaultPlan faults = plan(
+      "  - {at_time: 2 s, rank: 4, kill: true}\n"
+      "  - {at_time: 2 s, rank: 1, stop: true}\n"
+      "  - {at_time: 3 s, rank: 2, kill: true}\n");
+  const Nanos second = kNanosPerSecond;
+  const std::vector<FatalFault> lost = faults.losses(0, 0, kNever);
+  ASSERT_EQ(lost.size(), 2u);
+  EXPECT_EQ(lost[0].rank.value, 1u);
+  EXPECT_TRUE(lost[0].silent);
+  EXPECT_EQ(lost[1].cause, "rank 4 killed");
+  faults.spend(lost[0]);
+  const auto left = faults.kill(0, 2 * second + 5, kNever);  // the other one is as good as struck
+  ASSERT_TRUE(left.has_value());
+  EXPECT_EQ(left->rank.value, 4u);
+  EXPECT_EQ(left->at, 2 * second + 5);
+  faults.spend(*left);
+  EXPECT_EQ(faults.kill(0, 2 * second + 9, kNever)->rank.value, 2u);
+}
+
+TEST_F(HardwareStateTest, PartsAreTheirRanksAndLinks) {
+  FaultPlan faults = plan(
+      "  - {at_step: 1, gpu: 2, rate: 0.5}\n"
+      "  - {at_step: 2, node: 0, rate: 0.5, until_step: 4}\n"
+      "  - {at_step: 3, nic: 5, rate: 0.25}\n"
+      "  - {at_time: 1 s, plane: 6, down: true, for: 1 s}\n"
+      "  - {at_step: 9, gpu: 7, down: true}\n");
+  EXPECT_EQ(faults.state(1, 0).slow_of({2}), 2);
+  EXPECT_EQ(faults.state(2, 0).slow_of({2}), 4);
+  EXPECT_EQ(faults.state(2, 0).slow_of({3}), 2);
+  EXPECT_EQ(faults.state(4, 0).slow_of({3}), 1);
+  EXPECT_EQ(faults.state(3, 0).link_slow_of(cluster_->nic_in({0}, 5)), 4);
+  const Nanos second = kNanosPerSecond;
+  EXPECT_TRUE(faults.state(0, second).down.contains(cluster_->nic_out({0}, 6).value));
+  EXPECT_EQ(faults.cause_of(cluster_->nic_out({0}, 6), 0, second).cause, "plane 6 down");
+  EXPECT_TRUE(faults.state(0, 2 * second).down.empty());
+  EXPECT_EQ(faults.instants(0, kNever), (std::vector<Nanos>{second, 2 * second}));
+  const auto lost = faults.kill(9, 0, kNever);
+  ASSERT_TRUE(lost.has_value());
+  EXPECT_EQ(lost->rank.value, 7u);
+  EXPECT_EQ(lost->cause, "gpu 7 down");
+}
+
+TEST_F(HardwareStateTest, NoStepUsesStorage) {
+  try {
+    plan("  - {at_step: 1, storage: 0, down: true}\n");
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_EQ(error.message(), "faults[0].storage: no step of the simulator uses storage");
+  }
 }
 
 TEST_F(HardwareStateTest, ADownedNicStaysDownUntilItsEnd) {

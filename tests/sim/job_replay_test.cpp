@@ -14,7 +14,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "core/error.hpp"
-#include "policies/recorder.hpp"
+#include "policies/record/recorder.hpp"
 #include "traces/report.hpp"
 
 namespace orrery {
@@ -40,6 +40,20 @@ std::string shared_trace(const std::string& name) {
 }
 
 double tenths(double value) { return std::round(value * 10) / 10; }
+
+/// Forty jobs of our own making; the numbers are an independent program's (tests/cli/samples).
+TEST(JobReplay, TheSampleUnderBothOrders) {
+  const auto jobs = load_job_trace(ORRERY_SOURCE_DIR "/tests/cli/samples/jobs.csv");
+  const JobsReport fifo = replay_jobs(jobs, replay_of(3, 8, "fifo", "consolidated"));
+  EXPECT_EQ(fifo.jobs_out(), 40u);
+  EXPECT_DOUBLE_EQ(tenths(fifo.jct_mean_s()), 8200.3);
+  EXPECT_DOUBLE_EQ(tenths(fifo.queue_mean_s()), 6492.3);
+  EXPECT_EQ(fifo.makespan_s(), 25205);
+  const JobsReport sjf = replay_jobs(jobs, replay_of(3, 8, "sjf", "consolidated"));
+  EXPECT_DOUBLE_EQ(tenths(sjf.jct_mean_s()), 3607.4);
+  EXPECT_DOUBLE_EQ(tenths(sjf.queue_mean_s()), 1899.4);
+  EXPECT_EQ(sjf.makespan_s(), 23030);
+}
 
 TEST(JobReplay, ReferenceRowSjf) {
   const std::string path = shared_trace("philly_small.csv");

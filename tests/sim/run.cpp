@@ -10,10 +10,10 @@
 #include <fmt/format.h>
 
 #include "core/process.hpp"
-#include "policies/choose.hpp"
-#include "policies/drive.hpp"
-#include "policies/recorder.hpp"
-#include "policies/registry.hpp"
+#include "policies/run/choose.hpp"
+#include "policies/seam/drive.hpp"
+#include "policies/record/recorder.hpp"
+#include "policies/run/registry.hpp"
 #include "sim/sim_backend.hpp"
 #include "sim/trace_backend.hpp"
 #include "topologies/builder.hpp"
@@ -41,7 +41,7 @@ Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   header.set_format(kLogFormat);
   header.set_mode("sim");
   *header.mutable_scenario() = loaded.scenario;
-  Recorder recorder(*backend, *stack, header, options.record);
+  Recorder recorder(*backend, *stack, header, {.path = options.record});
   Rng rng = policy_rng(loaded.scenario.run().seed());
   Context context{rng, {}};
   Report report;

@@ -64,6 +64,82 @@ TEST(SimGridEngine, LinkNamedTwiceCountsTwice) {
   EXPECT_NEAR(t[1], 10, 1e-6);
 }
 
+TEST(SimGridEngine, AFlowSharesFromWhenItIsMetUntilItEnds) {
+  const auto t = numbers_in_child([] {
+    SimGridEngine engine(1, 3);
+    std::vector<double> ends;
+    const auto note = [&](bool ok) { ends.push_back(ok ? engine.now() : -1); };
+    engine.after(0, [&] {
+      for (const std::uint32_t link : {0u, 1u, 2u}) engine.set_bandwidth(link, 100);
+      engine.flow(Links{0, 1}, 1000, note);                          // alone until 4
+      engine.after(4, [&] { engine.flow(Links{1, 2}, 100, note); });  // 50 a second each until 6
+      engine.after(5, [&] { engine.flow(Links{2}, 500, note); });
+    });
+    engine.run();
+    ends.push_back(static_cast<double>(engine.shared_flows()));
+    return ends;
+  });
+  // At 5 the third meets the second, whose rate stays 50 beside the first; the others get the rest.
+  ASSERT_EQ(t.size(), 4u);
+  EXPECT_NEAR(t[0], 6, 1e-6);    // 100 at 50 a second
+  EXPECT_NEAR(t[1], 10.5, 1e-6);  // 50 in its first second, then 450 at 100
+  EXPECT_NEAR(t[2], 11, 1e-6);   // 400 by 4, 100 by 6, then 500 at 100
+  EXPECT_EQ(t[3], 3);
+}
+
+TEST(SimGridEngine, IsAskedOnlyAboutFlowsThatMeet) {
+  const auto t = numbers_in_child([] {
+    constexpr std::uint32_t kPairs = 1000;
+    SimGridEngine engine(kPairs, 2 * kPairs);
+    double ended = 0;
+    engine.after(0, [&] {
+      for (std::uint32_t i = 0; i < kPairs; ++i) {
+        engine.set_bandwidth(2 * i, 10);
+        engine.set_bandwidth(2 * i + 1, 10 + i);
+        engine.compute(i, 1, [&](bool ok) { ended += ok ? 1 : 0; });
+        engine.flow(Links{2 * i, 2 * i + 1}, 30, [&](bool ok) { ended += ok ? 1 : 0; });
+      }
+      // One after the other over the same link: they do not meet.
+      engine.after(4, [&] { engine.flow(Links{0}, 10, [&](bool) { ++ended; }); });
+    });
+    engine.run();
+    const double apart = static_cast<double>(engine.shared_flows());
+    engine.after(0, [&] {
+      engine.flow(Links{0, 1}, 30, [&](bool) { ++ended; });
+      engine.flow(Links{1}, 30, [&](bool) { ++ended; });
+    });
+    engine.run();
+    return std::vector<double>{ended, apart, static_cast<double>(engine.shared_flows())};
+  });
+  EXPECT_EQ(t.at(0), 2003);
+  EXPECT_EQ(t.at(1), 0);
+  EXPECT_EQ(t.at(2), 2);
+}
+
+TEST(SimGridEngine, SharingFlowsFollowTheirLink) {
+  const auto t = numbers_in_child([] {
+    SimGridEngine engine(1, 2);
+    std::vector<double> seen;
+    engine.after(0, [&] {
+      engine.set_bandwidth(0, 100);
+      engine.set_bandwidth(1, 100);
+      engine.flow(Links{0}, 300, [&](bool) { seen.push_back(engine.now()); });
+      engine.flow(Links{0, 1}, 900, [&](bool ok) { seen.push_back(ok ? engine.now() : -1); });
+      engine.after(2, [&] { engine.set_bandwidth(0, 200); });  // 100 each so far
+      engine.after(5, [&] { engine.set_link_up(1, false); });
+      engine.after(5, [&] {
+        engine.flow(Links{0}, 200, [&](bool) { seen.push_back(engine.now()); });
+      });
+    });
+    engine.run();
+    return seen;
+  });
+  ASSERT_EQ(t.size(), 3u);
+  EXPECT_NEAR(t[0], 4, 1e-6);  // 200 more at 100 a second
+  EXPECT_EQ(t[1], -1);
+  EXPECT_NEAR(t[2], 6, 1e-6);  // the one that failed takes nothing any more
+}
+
 TEST(SimGridEngine, HostThatSlowsDownMidwayEndsExactly) {
   const auto t = numbers_in_child([] {
     SimGridEngine engine(2, 0);

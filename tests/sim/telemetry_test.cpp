@@ -1,6 +1,7 @@
 #include "sim/telemetry.hpp"
 
 #include <cmath>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -93,6 +94,30 @@ TEST_F(TelemetryTest, DevicesShowLoadMemoryAndPower) {
   EXPECT_LT(devices[0].power.value, gpu.max_power.value);
   EXPECT_NEAR(devices[0].memory_bandwidth.value, 8e9 / 0.85 / gpu.memory_bandwidth.value, 1e-9);
   EXPECT_EQ(devices[0].memory_used.value, graph_.memory(0, 8).total().value);
+}
+
+TEST_F(TelemetryTest, EachRankShowsItsOwnComputeTimeAndTheSlowestItsReplicas) {
+  const LoadedScenario loaded = testing::small_scenario(4, 1, 2);
+  const StepGraph graph(loaded.scenario.job());
+  std::vector<GpuId> placement;
+  for (std::uint32_t rank = 0; rank < 8; ++rank) placement.push_back({rank});
+  Noise noise;
+  noise.set_compute_cv(0.05);
+  noise.set_sample_cv(0);
+  noise.set_staleness(0);
+  Telemetry telemetry(cluster_, graph, placement, noise, 1);
+  const std::vector<double> stretch = telemetry.stretch(3, 2);
+  telemetry.begin_step(PlayedStep(3, 0, testing::step_by_hand(), stretch));
+  const auto seen = ranks(telemetry, 800 * kMs);
+  ASSERT_EQ(seen.size(), 8u);
+  for (std::uint32_t replica = 0; replica < 2; ++replica) {
+    std::set<double> times;
+    for (std::uint32_t member = 0; member < 4; ++member) {
+      times.insert(seen[graph.rank(replica, 0, member).value].micro_batch_time.value);
+    }
+    EXPECT_EQ(times.size(), 4u);
+    EXPECT_NEAR(*times.rbegin(), (replica == 0 ? 0.1 : 0.2) * stretch[replica], 1e-12);
+  }
 }
 
 TEST_F(TelemetryTest, ComputeNoiseHasItsSizeAndItsSeed) {

@@ -98,6 +98,50 @@ TEST(TraceRun, RanksThatWaitForEachOtherAreNamed) {
 
 // ---- collectives by their closed form -----------------------------------------------------------
 
+/// One collective of 1 MiB among so many ranks.
+ChakraTrace one_collective(chakra::CollectiveCommType type, std::size_t ranks) {
+  return trace_of(std::vector<std::string>(ranks, file_of({collective(0, type, 1 << 20)})));
+}
+
+TEST(TraceRun, CollectivesTakeWhatTheirFormulaSays) {
+  constexpr double kBytes = 1 << 20, kLatency = 2e-6, kNvlink = 100e9, kNic = 10e9;
+  for (const double n : {4.0, 8.0, 16.0}) {
+    const bool across = n > 8;  // eight rings leave a node by another NIC each
+    const Cluster cluster = across ? sample_cluster(2) : sample_cluster(1, kLatency);
+    const double rate = across ? 8 * kNic : kNvlink, latency = across ? 0 : kLatency;
+    const auto ranks = static_cast<std::size_t>(n);
+    const std::tuple<chakra::CollectiveCommType, double, double> cases[] = {
+        {chakra::ALL_REDUCE, 2 * (n - 1) / n, 2 * (n - 1)},
+        {chakra::REDUCE_SCATTER, (n - 1) / n, n - 1},
+        {chakra::ALL_GATHER, n - 1, n - 1}};
+    for (const auto& [type, share, rounds] : cases) {
+      const double expected = share * kBytes / rate + rounds * latency;
+      EXPECT_NEAR(run_free(one_collective(type, ranks), cluster).duration / expected, 1, 1e-9)
+          << type << " " << n;
+    }
+    const double directly = across ? kBytes / 2 / kNic : kBytes * (n - 1) / n / kNvlink;
+    EXPECT_NEAR(run_free(one_collective(chakra::ALL_TO_ALL, ranks), sample_cluster(2),
+                         CollectiveAlgorithm::direct)
+                        .duration / directly, 1, 1e-9) << n;
+  }
+}
+
+TEST(TraceRun, ARingOfMessagesIsItsStepsOneAfterTheOther) {
+  // Every rank sends to the next, and what it has received, onward: three hops of 128 KiB.
+  constexpr int kRanks = 4;
+  std::vector<std::string> files;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const int next = (rank + 1) % kRanks, before = (rank + kRanks - 1) % kRanks;
+    files.push_back(file_of(
+        {message(0, true, next, 131072, 0), message(1, false, before, 131072, 0),
+         compute(2, 7, {1}), message(3, true, next, 131072, 1, {2}),
+         message(4, false, before, 131072, 1), compute(5, 7, {4}),
+         message(6, true, next, 131072, 2, {5}), message(7, false, before, 131072, 2)}));
+  }
+  const double expected = 3 * (131072 / 100e9 + 2e-6) + 2 * 7e-6;
+  EXPECT_NEAR(seconds(files, {}, sample_cluster(1, 2e-6)) / expected, 1, 1e-9);
+}
+
 TEST(TraceRun, RingCollectivesOfTheTestDataTakeWhatTheFormulaSays) {
   const std::string data = data_folder("chakra");
   if (data.empty()) GTEST_SKIP() << kNoData;

@@ -25,7 +25,7 @@ LIBRARIES = [
     (re.compile(r'<yaml-cpp/'), ['core/schema'], 'read YAML with core/schema/yaml_loader.hpp'),
 ]
 
-_HOST_TIME = ['live/', 'core/process', 'policies/worker', 'policies/run_client', 'tests/']
+_HOST_TIME = ['live/', 'core/process', 'policies/run/worker', 'policies/run/run_client', 'tests/']
 _THREADS = ['live/', 'core/process', 'tests/']
 
 # (pattern in code, paths that may, what to write instead)
@@ -42,7 +42,7 @@ BANNED = [
     (r'\bstd::(?:jthread|thread|async)\b|\bpthread_create\b', _THREADS,
      'threads belong to live/ and core/process; use worker processes (core/process.hpp)'),
     (r'\bthis_thread::sleep|\b(?:u|nano)sleep\s*\(', _THREADS,
-     'nothing waits for the wall clock here; let the policy ask for WakeMe or a tick'),
+     'nothing waits for the wall clock here; let the policy ask for a wake-up or a tick'),
     (r'\b(?:v?fork|popen|posix_spawnp?|(?:std::)?system)\s*\(', ['core/process', 'tests/'],
      'children are started and reaped in one place; use ChildProcess of core/process.hpp'),
     (r'(?<![.\w>])assert\s*\(', [], 'holds in debug builds only; use ensure() of core/error.hpp'),

@@ -88,6 +88,30 @@ TEST(Build, FieldsAreCheckedAgainstEachOther) {
             "6:49: 'idle_power' is above 'max_power'");
 }
 
+/// Four EFA devices of 100 Gb/s a GPU are one rail of 400.
+TEST(Build, SeveralNicsOfAGpuAreOneRail) {
+  const Cluster many = build("preset: dgx-h100\nnodes: 4\n"
+                             "node: {nics_per_node: 32, nic_bandwidth: 100 Gbps}");
+  const Cluster one = build("preset: dgx-h100\nnodes: 4\n"
+                            "node: {nics_per_node: 8, nic_bandwidth: 400 Gbps}");
+  EXPECT_EQ(many.shape().nics_per_node, 8u);
+  EXPECT_DOUBLE_EQ(many.shape().nic_bandwidth.value, one.shape().nic_bandwidth.value);
+  EXPECT_EQ(many.links(), one.links());
+}
+
+/// A GPU is known by what it computes in, not by its name.
+TEST(Build, AFamilyComesFromTheFormatsUnlessItIsNamed) {
+  const std::string head = "nodes: 1\npreset: dgx-h100\nnode: {gpu: Own}\ngpus:\n  - {name: Own, ";
+  const std::string rest = "memory: 80 GB, memory_bandwidth: 3 TB/s, fp32: 60 TFLOP/s, "
+                           "bf16: 900 TFLOP/s, pcie: 64 GB/s, idle_power: 70 W, "
+                           "max_power: 700 W, source: [x]";
+  EXPECT_EQ(build(head + rest + "}").gpu_model().family, "A100");
+  EXPECT_EQ(build(head + rest + ", fp8: 1800 TFLOP/s}").gpu_model().family, "H100");
+  EXPECT_EQ(build(head + rest + ", fp4: 9 PFLOP/s}").gpu_model().family, "B200");
+  EXPECT_EQ(build(head + rest + ", family: B200}").gpu_model().family, "B200");
+  EXPECT_EQ(build("preset: dgx-h100\nnodes: 1").gpu_model().family, "H100");
+}
+
 TEST(Build, EachKindOfFabricHasItsKeys) {
   const std::string node =
       "nodes: 4\nnode: {gpu: H100, gpus_per_node: 8, nics_per_node: 8, nic_bandwidth: 50 GB/s}\n";

@@ -1,6 +1,8 @@
 #include "traces/chakra_reader.hpp"
 
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
 
 #include <gtest/gtest.h>
 
@@ -146,6 +148,32 @@ TEST(ChakraReader, DamagedBytesAreReadOrRefused) {
   }
   EXPECT_GT(refused, 5'000);
   EXPECT_LT(refused, 19'000) << "some damage is harmless, such as another name";
+}
+
+/// Four ranks of our own on disk: three programs, a communicator in the side file, and in the last
+/// rank a dependency on a node that was not recorded.
+TEST(ChakraReader, FilesOnDiskAreReadAndFolded) {
+  const std::string prefix = ::testing::TempDir() + "/orrery_reader_sample";
+  const auto write = [&](const std::string& suffix, const std::string& bytes) {
+    std::ofstream(prefix + suffix, std::ios::binary) << bytes;
+  };
+  const auto stage = [](std::initializer_list<std::uint64_t> after) {
+    return file_of({compute(0, 5, after), collective(1, chakra::ALL_REDUCE, 1 << 20, "pair", {0})});
+  };
+  for (const char* rank : {".0.et", ".1.et"}) write(rank, file_of({compute(0, 9), compute(1, 9)}));
+  write(".2.et", stage({}));
+  write(".3.et", stage({77}));
+  write(".json", R"({"pair": [2, 3]})");
+  const ChakraTrace trace = read_chakra({.path = prefix});
+  EXPECT_EQ(trace.ranks.size(), 4u);
+  EXPECT_EQ(trace.programs.size(), 3u) << "a dependency makes a program, dropped or not";
+  EXPECT_EQ(trace.nodes, 8u);
+  EXPECT_EQ(trace.groups.size(), 1u);
+  ASSERT_EQ(trace.warnings.size(), 1u);
+  EXPECT_NE(trace.warnings[0].find("1 dependencies"), std::string::npos) << trace.warnings[0];
+  for (const char* file : {".0.et", ".1.et", ".2.et", ".3.et", ".json"}) {
+    std::remove((prefix + file).c_str());
+  }
 }
 
 /// What a file of the test data holds: ranks, different programs, nodes.

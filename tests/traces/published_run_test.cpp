@@ -107,6 +107,7 @@ TEST(PublishedRun, Machines) {
                           const char* gbps) {
     TableRow row = llama_row();
     row.gpu = gpu;
+    row.gpu_mem_gb.reset();
     row.nvlink = nvlink;
     row.nics_per_node = nics;
     row.nic_gbps = gbps;
@@ -121,6 +122,31 @@ TEST(PublishedRun, Machines) {
   EXPECT_DOUBLE_EQ(cut.gpus(0).nvlink(), 200e9);
   EXPECT_EQ(stated.fabric().kind(), "fat-tree") << "InfiniBand in the row";
   EXPECT_NE(refusal([](TableRow& row) { row.gpu = "abacus"; }), "");
+}
+
+TEST(PublishedRun, AnotherMemoryIsAnotherGpuOfTheFamily) {
+  const PublishedRun run = read([](TableRow& row) { row.gpu_mem_gb = 64; });
+  EXPECT_TRUE(assumes(run, "H100 with 64 GiB of memory"));
+  ASSERT_EQ(run.cluster.gpus_size(), 1);
+  EXPECT_DOUBLE_EQ(run.cluster.gpus(0).memory(), 64.0 * (1ull << 30));
+  EXPECT_TRUE(read([](TableRow& row) { row.gpu_mem_gb = 80; }).assumed.empty()) << "as sold";
+}
+
+TEST(PublishedRun, NanotronGivesLayersToStagesByCost) {
+  const PublishedRun run = read([](TableRow& row) {
+    row.framework = "nanotron v0.5";
+    row.dp_shard = "ZeRO-1";
+    row.vpp = 1;
+  });
+  EXPECT_EQ(run.job.layout().balance(), "cost");
+  EXPECT_FALSE(run.job.overlap()) << "fp32 sums are scattered after the last micro-batch";
+  EXPECT_EQ(run.job.gradient_bytes(), 4u);
+  const PublishedRun plain = read([](TableRow& row) {
+    row.framework = "nanotron v0.5";
+    row.dp_shard = "none";
+    row.vpp = 1;
+  });
+  EXPECT_TRUE(plain.job.overlap()) << "DistributedDataParallel";
 }
 
 TEST(PublishedRun, FabricsAndNvlinkDomains) {

@@ -33,6 +33,34 @@ TEST(RankShape, LayersGoRoundTheStagesChunkByChunk) {
   EXPECT_TRUE(stage_shape(job, 1, 1).last);
 }
 
+/// Two stages of a model whose output projection weighs as much as its layers together: the first
+/// has all layers, the second the projection; with a third stage the loss is there alone.
+TEST(RankShape, LayersGoToStagesByCost) {
+  Job job = small_job(1, 2, 1, 4);
+  Model& model = *job.mutable_model();
+  const double layer = 4.0 * model.heads() * (model.hidden() / model.heads()) +
+                       (model.gated() ? 3.0 : 2.0) * model.feed_forward();
+  model.set_vocabulary(static_cast<std::uint32_t>(layer * model.layers()));
+  job.mutable_layout()->set_balance("cost");
+  EXPECT_EQ(stage_shape(job, 0, 0).layers, model.layers());
+  EXPECT_EQ(stage_shape(job, 1, 0).layers, 0u);
+  EXPECT_TRUE(stage_shape(job, 1, 0).last);
+  EXPECT_FALSE(stage_shape(job, 1, 0).loss_after);
+  job.mutable_layout()->set_pipeline(4);
+  std::uint32_t layers = 0, heads = 0, losses = 0;
+  for (std::uint32_t stage = 0; stage < 4; ++stage) {
+    const StageShape shape = stage_shape(job, stage, 0);
+    layers += shape.layers;
+    heads += shape.last;
+    losses += (shape.last && !shape.loss_after) || shape.loss_only;
+  }
+  EXPECT_EQ(layers, model.layers());
+  EXPECT_EQ(heads, 1u);
+  EXPECT_EQ(losses, 1u);
+  EXPECT_TRUE(stage_shape(job, 2, 0).loss_after);
+  EXPECT_TRUE(stage_shape(job, 3, 0).loss_only);
+}
+
 TEST(RankShape, TheFirstLayersOfAMixtureAreDense) {
   Job job = mixture(1, 4, 4);
   job.mutable_layout()->set_pipeline(4);  // two layers each
@@ -48,12 +76,14 @@ TEST(RankShape, ExpertsTakeTheTokensOfTheirGroup) {
   EXPECT_EQ(rank.expert.rows, 256);
   EXPECT_EQ(rank.expert.sent, 1024);
   // Two tensor ranks halve every expert and see the tokens of both.
-  const RankShape halved(mixture(2, 4, 4));
+  Job split = mixture(2, 4, 4);
+  split.mutable_layout()->set_expert_tensor(2);
+  const RankShape halved(split);
   EXPECT_EQ(halved.expert.tensor, 2);
   EXPECT_EQ(halved.expert.rows, 256);
   EXPECT_EQ(halved.expert.feed_forward, 256);
   EXPECT_EQ(halved.expert.sent, 512);
-  // Beyond the 4 replicas the experts span the tensor group and stay whole.
+  // Where the layout does not say, experts span the tensor group and stay whole.
   const RankShape spanning(mixture(2, 4, 8));
   EXPECT_EQ(spanning.expert.tensor, 1);
   EXPECT_EQ(spanning.expert.local, 2);

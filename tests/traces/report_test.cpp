@@ -46,6 +46,24 @@ TEST(Report, SummaryHasUnitsAndOrigins) {
   EXPECT_NE(report_summary(full_report("live")).find("measured"), std::string::npos);
 }
 
+TEST(Report, SummaryHasThePlannersUnits) {
+  Report report = full_report("sim");
+  report.set_elapsed_s(4'398'893);
+  report.set_energy_j(1.48e6);
+  report.set_cost_usd(1'876'861.005);
+  report.mutable_breakdown()->set_bubble(-1e-9);
+  report.add_warnings("too fast");
+  const std::string text = report_summary(report);
+  EXPECT_NE(text.find("(50.9 d), modelled"), std::string::npos) << text;
+  EXPECT_NE(text.find("411.1 Wh, 1,876,861.0"), std::string::npos) << text;
+  EXPECT_NE(text.find("bubble 0.0%"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nwarning       too fast\n"), std::string::npos) << text;
+  report.set_elapsed_s(10'800);
+  EXPECT_NE(report_summary(report).find("(3.0 h)"), std::string::npos);
+  report.set_elapsed_s(5'000);
+  EXPECT_EQ(report_summary(report).find(" h)"), std::string::npos);
+}
+
 TEST(Report, UnknownIsSaidAndNeverZero) {
   const std::string text = report_summary(Report());
   for (const char* unknown : {"throughput", "memory", "energy", "MFU", "shares"}) {

@@ -104,19 +104,69 @@ TEST(Scenario, CrossFieldProblemsHaveTheirPlace) {
   expect_problem(with(text, "preset: llama3-8b", "layers: 8"), "7", "hidden");
 }
 
-TEST(Scenario, FaultsHaveOneTriggerAndOneKind) {
+TEST(Scenario, FaultsHaveOneTriggerOneTargetAndOneKind) {
   const std::string text = kTransformer;
-  expect_problem(with(text, "at_step: 3\n    ", ""), "15", "at_step and at_time");
-  expect_problem(with(text, "at_step: 3", "at_step: 3\n    at_time: 1 s"), "15", "exactly one");
-  expect_problem(with(text, "slow: 2", "slow: 2\n    kill: true"), "15", "exactly one");
-  expect_problem(with(text, "    slow: 2\n", ""), "15", "exactly one");
+  expect_problem(with(text, "at_step: 3\n    ", ""), "15",
+                 "expected exactly one of at_step and at_time in faults[0], got none");
+  expect_problem(with(text, "at_step: 3", "at_step: 3\n    at_time: 1 s"), "16",
+                 "exactly one of at_step and at_time in faults[0], got 'at_time' beside 'at_step'");
+  expect_problem(with(text, "    rank: 5\n", ""), "15", "exactly one of rank, gpu, node, nic");
+  expect_problem(with(text, "rank: 5", "rank: 5\n    nic: 2"), "17", "beside 'rank' of line 16");
+  expect_problem(with(text, "slow: 2", "slow: 2\n    kill: true"), "18", "exactly one");
+  expect_problem(with(text, "    slow: 2\n", ""), "15", "exactly one of slow, ramp, kill");
+  expect_problem(with(text, "slow: 2", "kill: false"), "17", "'kill' can only be true");
   expect_problem(with(text, "rank: 5", "rank: 32"), "16", "ranks 0 to 31");
-  expect_problem(with(text, "slow: 2", "slow: 2\n    until_step: 3"), "18", "before it");
-  expect_problem(with(text, "slow: 2", "kill: true\n    until_step: 9"), "18", "stays dead");
   expect_problem(with(with(text, "at_step: 3", "at_time: 3 s"), "slow: 2",
                       "ramp: {slow: 2, steps: 4}"),
                  "17", "at_step");
   EXPECT_EQ(problem(with(text, "at_step: 3", "at_step: 0")), "");
+}
+
+TEST(Scenario, FaultsEndOnTheAxisOnWhichTheyBegan) {
+  const std::string text = kTransformer;
+  const std::string timed = with(text, "at_step: 3", "at_time: 3 s");
+  expect_problem(with(text, "slow: 2", "slow: 2\n    until_step: 3"), "18", "before it");
+  expect_problem(with(timed, "slow: 2", "slow: 2\n    until_step: 9"), "18", "before it");
+  expect_problem(with(text, "slow: 2", "kill: true\n    until_step: 9"), "18", "stays dead");
+  expect_problem(with(timed, "slow: 2", "stop: true\n    for: 9 s"), "18", "is given up");
+  expect_problem(with(text, "slow: 2", "slow: 2\n    for: 3 s"), "18", "needs at_time");
+  expect_problem(with(timed, "slow: 2", "slow: 2\n    until_time: 3 s"), "18", "after at_time");
+  expect_problem(with(timed, "slow: 2", "slow: 2\n    until_time: 4 s\n    for: 1 s"), "19",
+                 "exactly one of until_step, until_time and for");
+  EXPECT_EQ(problem(with(text, "slow: 2", "slow: 2\n    until_time: 3 s")), "");
+  EXPECT_EQ(problem(with(timed, "slow: 2", "slow: 2\n    until_time: 4 s")), "");
+  EXPECT_EQ(problem(with(timed, "slow: 2", "slow: 2\n    for: 1 ns")), "");
+}
+
+TEST(Scenario, FaultsHitPartsThatTheClusterHas) {
+  const std::string text = kTransformer;
+  const auto hits = [&](const std::string& target, const std::string& kind) {
+    return with(with(text, "rank: 5", target), "slow: 2", kind);
+  };
+  for (const char* part : {"gpu: 31", "node: 3", "nic: 31", "link: 7", "leaf: 7", "spine: 0",
+                           "plane: 7", "storage: 0", "nics: 30%", "gpus: 2%"}) {
+    EXPECT_EQ(problem(hits(part, "down: true")), "") << part;
+    EXPECT_EQ(problem(hits(part, "rate: 0.5")), "") << part;
+  }
+  expect_problem(hits("gpu: 32", "down: true"), "16", "there is no gpu 32: the cluster's are 0 to");
+  expect_problem(hits("leaf: 8", "rate: 0.5"), "16", "no leaf 8");
+  expect_problem(hits("storage: 1", "rate: 0.5"), "16", "no storage 1");
+  expect_problem(hits("nics: 130%", "rate: 0.5"), "16", "between 0 and 100%");
+  expect_problem(hits("gpus: 1%", "rate: 0.5"), "16", "so small a share of 32 is none");
+  expect_problem(hits("nics: 0.3", "rate: 0.5"), "16", "needs a unit: write for example 30%");
+  expect_problem(hits("nic: 3", "link_down: true"), "17",
+                 "expected one of down, rate for a nic, got 'link_down'");
+  expect_problem(hits("rank: 3", "rate: 0.5"), "17",
+                 "expected one of slow, ramp, kill, link_slow, link_down, stop for a rank");
+  expect_problem(hits("nic: 3", "rate: 2"), "17", "between 0.001 and 1");
+}
+
+TEST(Scenario, SharesOfHugeClustersStayOfReasonableSize) {
+  std::string faults;
+  for (int i = 0; i < 10; ++i) faults += "\n  - {at_step: 1, gpus: 100%, rate: 0.5}";
+  const std::string text = with(with(kTransformer, "nodes: 4", "nodes: 131072"),
+                                "\n  - at_step: 3\n    rank: 5\n    slow: 2", faults);
+  expect_problem(text, "24", "faults hit 10485760 parts, at most 10000000 may be");
 }
 
 TEST(Scenario, TheBuiltInModelNeedsAPaceAndPureDataParallelism) {
@@ -156,28 +206,6 @@ TEST(Scenario, RanksChangeOnlyWhereTheScenarioIsElastic) {
   EXPECT_THROW(set_ranks(elastic, 20), Error);   // no multiple of 8
   EXPECT_THROW(set_ranks(elastic, 24), Error);   // 64 sequences over three replicas
   EXPECT_THROW(set_ranks(elastic, 512), Error);  // more than there are GPUs
-}
-
-TEST(Scenario, SpeedFollowsTheFaults) {
-  const Scenario s = parse_scenario(with(kTransformer, "    slow: 2\n", R"(    slow: 2
-    until_step: 6
-  - at_step: 10
-    rank: 1
-    ramp: {slow: 3, steps: 4}
-  - at_step: 4
-    rank: 5
-    slow: 4
-)"),
-                                    "t", {})
-                         .scenario;
-  EXPECT_EQ(speed_at_step(s, 5, 2), 1);
-  EXPECT_EQ(speed_at_step(s, 5, 3), 1 / 2.0);
-  EXPECT_EQ(speed_at_step(s, 5, 5), 1 / 8.0);
-  EXPECT_EQ(speed_at_step(s, 5, 6), 1 / 4.0);
-  EXPECT_EQ(speed_at_step(s, 1, 10), 1);
-  EXPECT_EQ(speed_at_step(s, 1, 12), 1 / 2.0);
-  EXPECT_EQ(speed_at_step(s, 1, 100), 1 / 3.0);
-  EXPECT_EQ(speed_at_step(s, 0, 100), 1);
 }
 
 TEST(Scenario, IdealMakespanByHand) {

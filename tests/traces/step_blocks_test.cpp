@@ -181,6 +181,7 @@ TEST(StepBlocks, ProductsOfExperts) {
   experts.set_feed_forward(512);
   experts.set_shared(1);
   job.mutable_layout()->set_expert(4);
+  job.mutable_layout()->set_expert_tensor(2);
   const StageShape stage{.layers = 3, .sparse_layers = 2};
   const Block block = forward_block(RankShape(job), stage);
   const Kernel& up = kernel(block, "expert_up");

@@ -35,6 +35,32 @@ TEST(Convert, UnknownKeysNameTheNearest) {
             "2:10: unknown key 'other' in tuning; known here: depth, deep");
 }
 
+TEST(Convert, OneOfAChoiceIsWritten) {
+  const Sample sample = load_sample("title: a\nchoices: [{at_step: 0}, {at_time: 1 s, part: 30%}]");
+  EXPECT_TRUE(sample.choices(0).has_at_step()) << "a written 0 is a choice";
+  EXPECT_EQ(sample.choices(0).until_case(), SampleChoice::UNTIL_NOT_SET);
+  EXPECT_EQ(sample.choices(1).part(), 0.3);
+  EXPECT_EQ(refusal("title: a\nchoices: [{name: b}]"),
+            "2:11: expected exactly one of at_step and at_time in choices[0], got none: add one");
+  EXPECT_EQ(refusal("title: a\nchoices:\n  - at_step: 1\n    name: b\n    at_time: 1 s"),
+            "5:5: expected exactly one of at_step and at_time in choices[0], got 'at_time' beside "
+            "'at_step' of line 3: leave one of them out");
+  EXPECT_EQ(refusal("title: a\nchoices: [{at_step: 1, never: true, part: 1%}]"),
+            "2:37: expected exactly one of never, part and tuned in choices[0], got 'part' beside "
+            "'never' of line 2: leave one of them out");
+}
+
+TEST(Convert, ATruthValueOfAChoiceIsTrueOrNotThere) {
+  EXPECT_TRUE(load_sample("title: a\nchoices: [{at_step: 1, never: true}]").choices(0).never());
+  EXPECT_EQ(refusal("title: a\nchoices: [{at_step: 1, never: false}]"),
+            "2:31: 'never' can only be true; leave the key out for another choice");
+}
+
+TEST(Convert, APartialMessageMayLackItsChoice) {
+  EXPECT_TRUE(load_sample("title: a\nhalf: {name: b}").has_half());
+  EXPECT_NE(refusal("title: a\nhalf: {at_step: 1, at_time: 1 s}"), "accepted");
+}
+
 TEST(Convert, DuplicateKeysNameTheFirst) {
   EXPECT_EQ(refusal("title: a\nsmall: 1\nsmall: 1"),
             "3:1: duplicate key 'small': it stands on line 2 already");

@@ -23,6 +23,27 @@ TEST(FillDefaults, CreatesMessagesThatAreAllDefaults) {
   EXPECT_EQ(sample.many(0).rate(), 1e9) << "present messages are filled, in lists too";
 }
 
+TEST(FillDefaults, MakesNoChoice) {
+  Sample sample = load_sample("title: a\nchoices: [{at_step: 1}]");
+  fill_defaults(sample);
+  EXPECT_EQ(sample.choices(0).until_case(), SampleChoice::UNTIL_NOT_SET);
+}
+
+TEST(CheckWhole, MissesAChoiceThatMustBeMade) {
+  Sample sample;
+  const SourceMap places =
+      load_yaml("title: a\nhalf:\n  name: b\npart: {count: 1}", "s.yaml", sample);
+  try {
+    check_whole(sample, places, "");
+    ADD_FAILURE() << "whole";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.place()->line, 3);
+    EXPECT_EQ(error.message(), "expected exactly one of at_step and at_time in half, got none");
+  }
+  sample.mutable_half()->set_at_step(0);
+  EXPECT_NO_THROW(check_whole(sample, places, ""));
+}
+
 TEST(FillDefaults, ParametersAreWhole) {
   Sample sample = load_sample(
       "title: a\npolicies:\n  - name: test-fast\n    parameters: {tick: 7}\n  - name: test-slow\n"

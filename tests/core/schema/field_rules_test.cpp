@@ -76,6 +76,12 @@ TEST(PutScalar, RangesHoldAtBothEnds) {
 TEST(PutScalar, MessagesSayWhatToWrite) {
   EXPECT_EQ(problem("wait", "50"), "'wait' needs a unit: write for example 50 ms");
   EXPECT_EQ(problem("wait", "50 GB"), "'wait' cannot be '50 GB'; write for example 50 ms");
+  EXPECT_EQ(problem("wait", "50 MS"),
+            "'wait' cannot be '50 MS'; write for example 50 ms; did you mean 50 ms?");
+  EXPECT_EQ(problem("room", "3 gib"),
+            "'room' cannot be '3 gib'; write for example 80 GiB; did you mean 3 GiB?");
+  EXPECT_EQ(problem("room", "3gb"),
+            "'room' cannot be '3gb'; write for example 80 GiB; did you mean 3GB?");
   EXPECT_EQ(problem("small", "64", false), "'small' must be a number; \"64\" in quotes is text");
   EXPECT_EQ(problem("on", "yes"), "'on' must be true or false, not 'yes'");
   EXPECT_EQ(problem("color", "gren"),

@@ -28,11 +28,25 @@ TEST(JsonSchema, PartialMessagesRequireNothing) {
   EXPECT_FALSE(schema["$defs"]["SampleInner_partial"].contains("required"));
 }
 
+TEST(JsonSchema, AChoiceIsOneOfItsKeys) {
+  const auto schema = json_schema(*Sample::descriptor());
+  const auto& whole = schema["$defs"]["SampleChoice"];
+  EXPECT_EQ(whole["allOf"][0].dump(),
+            R"({"oneOf":[{"required":["at_step"]},{"required":["at_time"]}]})");
+  EXPECT_EQ(whole["allOf"][1]["oneOf"].size(), 4u) << "or none of the three";
+  EXPECT_EQ(whole["allOf"][1]["oneOf"][3].dump(),
+            R"({"not":{"anyOf":[{"required":["never"]},{"required":["part"]},)"
+            R"({"required":["tuned"]}]}})");
+  EXPECT_EQ(whole["properties"]["never"].dump(), R"({"const":true})");
+  const auto& partial = schema["$defs"]["SampleChoice_partial"];
+  EXPECT_EQ(partial["allOf"][0]["oneOf"].size(), 3u) << "it may lack its choice";
+}
+
 TEST(JsonSchema, QuantitiesAreTextWithAUnit) {
   const auto schema = json_schema(*Sample::descriptor())["properties"]["wait"];
   EXPECT_EQ(schema["type"], "string");
   const std::regex pattern(schema["pattern"].get<std::string>());
-  for (const char* good : {"50 ms", "1.5e3 GB/s", "80GiB", "2.5 USD/h"}) {
+  for (const char* good : {"50 ms", "1.5e3 GB/s", "80GiB", "2.5 USD/h", "30%"}) {
     EXPECT_TRUE(std::regex_search(good, pattern)) << good;
   }
   for (const char* bad : {"50", "050 ms", "ms", ".5 s", "50  ms"}) {

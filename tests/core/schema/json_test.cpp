@@ -19,6 +19,11 @@ TEST(ToJson, AbsentIsNullAndNumbersAreNumbers) {
   EXPECT_EQ(json.size(), static_cast<std::size_t>(Sample::descriptor()->field_count()));
 }
 
+TEST(ToJson, OnlyTheChosenKeyOfAChoiceIsThere) {
+  const Sample sample = load_sample("title: a\nchoices: [{at_step: 0}]");
+  EXPECT_EQ(to_json(sample)["choices"][0].dump(), R"({"name":"","at_step":0})");
+}
+
 TEST(ToJson, WhatIsNoNumberIsNull) {
   Sample sample;
   sample.set_share(std::numeric_limits<double>::quiet_NaN());
@@ -30,7 +35,8 @@ TEST(ToJson, WhatIsNoNumberIsNull) {
 TEST(ToJson, ParametersAreShownAsWhatTheyAre) {
   const Sample sample =
       load_sample("title: a\npolicies: [{name: test-fast, parameters: {tick: 3}}]");
-  EXPECT_EQ(to_json(sample)["policies"][0]["parameters"].dump(), R"({"tick":3,"gain":null})");
+  EXPECT_EQ(to_json(sample)["policies"][0]["parameters"].dump(),
+            R"({"tick":3,"gain":null,"rules":[]})");
   Sample odd = sample;
   odd.mutable_policies(0)->mutable_parameters()->set_type_url("x/orrery.Nothing");
   EXPECT_TRUE(to_json(odd)["policies"][0]["parameters"].is_null());

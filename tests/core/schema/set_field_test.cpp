@@ -18,6 +18,16 @@ std::string refusal_of(const std::string& path, const std::string& text) {
   return "accepted";
 }
 
+TEST(SetField, ReplacesTheChoiceThatWasMade) {
+  Sample sample = load_sample("title: a\nchoices: [{at_step: 1, never: true}]");
+  set_field(sample, "choices[0].at_time", "2 s", "--set");
+  set_field(sample, "choices[0].part", "50%", "--set");
+  EXPECT_FALSE(sample.choices(0).has_at_step());
+  EXPECT_EQ(sample.choices(0).at_time(), 2 * 1'000'000'000LL);
+  EXPECT_EQ(sample.choices(0).part(), 0.5);
+  EXPECT_THROW(set_field(sample, "choices[0].never", "false", "--set"), Error);
+}
+
 TEST(SetField, ReachesEveryKindOfPath) {
   Sample sample = sample_with_policy();
   set_field(sample, "small", "9", "--set");

@@ -25,6 +25,10 @@ Sample full() {
   for (const std::uint32_t number : {7u, 8u}) sample.add_numbers(number);
   sample.add_words("no");
   sample.mutable_tuning();
+  sample.add_choices()->set_at_step(0);
+  sample.mutable_choices(0)->set_part(0.25);
+  sample.add_choices()->set_at_time(3);
+  sample.mutable_choices(1)->set_never(true);
   return sample;
 }
 
@@ -40,6 +44,22 @@ TEST(YamlWriter, UnitsStandBesideTheirNumbers) {
   sample.set_wait(1'500'000);
   sample.add_many()->set_count(1);
   EXPECT_EQ(to_yaml(sample), "title: \"t\"\nwait: 1500000 ns\nmany:\n  - count: 1\n");
+}
+
+TEST(YamlJson, WhatIsWrittenReadsBackTheSame) {
+  Sample sample = full();
+  *sample.add_policies() =
+      load_sample("title: a\npolicies: [{name: test-fast, parameters: {tick: 3}}]").policies(0);
+  const std::string text = to_yaml_json(sample).dump(1);
+  EXPECT_EQ(load_sample(text).SerializeAsString(), sample.SerializeAsString()) << text;
+}
+
+TEST(YamlJson, HoldsNumbersTextsWithUnitsAndNothingThatIsAbsent) {
+  Sample sample;
+  sample.set_title("t");
+  sample.set_wait(1'500'000);
+  sample.set_share(0.5);
+  EXPECT_EQ(to_yaml_json(sample).dump(), R"({"title":"t","share":0.5,"wait":"1500000 ns"})");
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
-#include "policies/registry.hpp"
 #include "policies/parameters.pb.h"
+#include "tests/policies/toy.hpp"
 
 namespace orrery {
 namespace {
@@ -15,42 +15,36 @@ using Algorithm = CollectiveAlgorithm;
 /// One job on four GPUs, and what the policy decides of it.
 class CollectiveTableTest : public ::testing::Test {
  protected:
-  CollectiveTableTest() {
-    replay_.set_nodes(1);
-    replay_.set_gpus_per_node(4);
-    cluster_ = std::make_unique<Cluster>(cluster_of(replay_));
-    world_ = std::make_unique<World>(*cluster_);
-  }
-  void submit(const std::vector<GpuId>& placed) {
+  void submit(bool runs) {
     JobSpec job;
-    job.id = {static_cast<std::uint32_t>(world_->jobs().size())};
-    job.gpus = job.data = 2;
-    world_->apply(JobSubmitted{.job = job, .placed = placed});
+    job.id = {world_.jobs().submitted()};
+    job.gpus = job.layout.data = 2;
+    job.can = Kinds<Setting>::of<CollectiveTable>();
+    if (runs) return toy::run_on(world_, job);
+    world_.apply(JobSubmitted{job}, 0);
   }
   std::vector<Decision> ask(const CollectiveTableParameters& parameters, bool anew = true) {
-    Context context{rng_, {kJobs, ~0u}};
-    if (anew) policy_.start(context, *cluster_, &parameters);
+    Context context{rng_, {}};
+    if (anew) policy_.start(context, cluster_, &parameters);
     DecisionList decisions;
-    policy_.observe(context,
-                    Observation{.now = 0, .epoch = {}, .sequence = 0, .events = {},
-                                .devices = {}, .links = {}, .ranks = {}, .collectives = {},
-                                .cluster = *cluster_, .state = world_->state(),
-                                .jobs = world_->jobs()},
-                    decisions);
+    policy_.observe(context, toy::seen_of(world_, {}, samples_), decisions);
     EXPECT_TRUE(decisions.at_rest());
     return decisions.items();
   }
+  static const CollectiveTable& table_of(const Decision& decision) {
+    return std::get<CollectiveTable>(std::get<Configure>(decision.what).what);
+  }
 
-  JobReplay replay_;
-  std::unique_ptr<Cluster> cluster_;
-  std::unique_ptr<World> world_;
+  const Cluster cluster_ = toy::cluster(1, 4);
+  World world_{cluster_};
+  NoSamples samples_;
   Rng rng_{1};
   CollectiveTablePolicy policy_;
 };
 
 TEST_F(CollectiveTableTest, TellsEachRunningJobOnce) {
-  submit({{0}, {1}});
-  submit({});
+  submit(true);
+  submit(false);
   CollectiveTableParameters parameters;
   auto& line = *parameters.add_rules();
   line.set_kind("all-reduce");
@@ -59,24 +53,23 @@ TEST_F(CollectiveTableTest, TellsEachRunningJobOnce) {
   line.set_from_nodes(2);
   const std::vector<Decision> decided = ask(parameters);
   ASSERT_EQ(decided.size(), 1u);
-  const auto& table = std::get<SetCollectiveTable>(decided[0].what);
-  EXPECT_EQ(table.job, JobId{0});
-  EXPECT_EQ(table.rules,
+  EXPECT_EQ(job_of(decided[0].what), JobId{0});
+  EXPECT_EQ(table_of(decided[0]),
             (CollectiveTable{{Kind::all_reduce, 1e6, 0, Algorithm::halving_doubling, 2}}));
   EXPECT_TRUE(ask(parameters, false).empty());
 }
 
 TEST_F(CollectiveTableTest, WithoutRulesEverythingIsAutomatic) {
-  submit({{0}, {1}});
+  submit(true);
   const auto decided = ask({});
   ASSERT_EQ(decided.size(), 1u);
-  const auto& rules = std::get<SetCollectiveTable>(decided[0].what).rules;
+  const CollectiveTable& rules = table_of(decided[0]);
   ASSERT_EQ(rules.size(), 5u);
   for (const CollectiveRule& each : rules) EXPECT_EQ(each.algorithm, Algorithm::automatic);
 }
 
 TEST_F(CollectiveTableTest, RemembersWhomItTold) {
-  submit({{0}, {1}});
+  submit(true);
   ask({});
   Archive saved;
   policy_.save(saved);
@@ -87,17 +80,17 @@ TEST_F(CollectiveTableTest, RemembersWhomItTold) {
 }
 
 TEST_F(CollectiveTableTest, TheWorldHoldsTheTableFromItsStepOn) {
-  submit({{0}, {1}});
-  Decision decision{.number = 7,
-                    .what = SetCollectiveTable{{0}, {{Kind::all_reduce, 0, 0, Algorithm::tree, 0}}},
-                    .effective_at_step = 2};
-  world_->announce(decision);
-  world_->apply(DecisionOutcome{.decision = 7, .status = Outcome::applied, .reason = ""});
-  EXPECT_TRUE(world_->jobs()[0].collectives.empty());
-  world_->apply(StepDone{.job = {0}, .step = 1, .duration = 1});
-  ASSERT_EQ(world_->jobs()[0].collectives.size(), 1u);
-  decision.effective_at_step = 1;
-  EXPECT_EQ(world_->objection(decision), "step 1 is past: job 0 works on step 2");
+  submit(true);
+  const CollectiveTable tree{{Kind::all_reduce, 0, 0, Algorithm::tree, 0}};
+  Decision decision{.id = 7, .what = Configure{{0}, tree}, .at_step = 2};
+  world_.announce(decision);
+  world_.apply(Decided{7, Outcome::applied, ""}, 0);
+  const JobInfo& job = world_.jobs()[{0}];
+  EXPECT_TRUE(job.now.get<CollectiveTable>().empty());
+  world_.apply(StepsDone{.job = {0}, .last = 1, .count = 2}, 0);
+  EXPECT_EQ(job.now.get<CollectiveTable>(), tree);
+  decision.at_step = 1;
+  EXPECT_EQ(world_.objection(decision), "step 1 is past: job 0 works on step 2");
 }
 
 TEST(CollectiveTable, TheFarthestRuleThatIsReachedDecides) {

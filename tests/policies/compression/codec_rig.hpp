@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "policies/policy.hpp"
+#include "tests/policies/toy.hpp"
 
 namespace orrery::test {
 
@@ -27,51 +27,39 @@ inline const Cluster& codec_cluster() {
 
 struct CodecRig {
   CodecRig() {
-    JobSpec job;
-    job.id = {0};
-    job.gpus = job.data = 4;
-    job.micro_batches = 8;
+    JobSpec job = toy::job(0, 8);
     job.max_micro_batches = 8;
     job.steps = 1000;
-    world.apply(JobSubmitted{.job = job, .placed = {{0}, {1}, {2}, {3}}});
+    toy::run_on(world, std::move(job));
   }
-  const JobInfo& job() const { return world.jobs()[0]; }
+  const JobInfo& job() const { return world.jobs()[{0}]; }
+  const CodecRules& codecs() const { return job().now.get<CodecRules>(); }
 
-  /// One call of the policy; what it decides is applied, or refused.
+  /// One call of the policy; what it decides is applied, or left open.
   std::vector<Decision> show(Policy& policy, std::vector<Event> events = {}) {
-    for (const Event& event : events) world.apply(event);
-    Context context{rng, {~0u, ~0u}};
-    DecisionList list;
-    policy.observe(context,
-                   Observation{.now = 0, .epoch = {}, .sequence = calls++, .events = events,
-                               .devices = devices, .links = links, .ranks = ranks,
-                               .collectives = collectives, .cluster = codec_cluster(),
-                               .state = world.state(), .jobs = world.jobs()},
-                   list);
-    rests = list.at_rest();
-    for (Decision& decision : list.items()) {
-      decision.number = decisions++;
-      if (refuse) continue;
+    for (const Event& event : events) world.apply(event, 0);
+    Context context{rng, {Kinds<Action>::all(), Kinds<Setting>::all()}};
+    list.clear();
+    policy.observe(context, toy::seen_of(world, events, samples, 0, calls++), list);
+    for (const Decision& decision : list.items()) {
       EXPECT_EQ(world.objection(decision), "");
       world.announce(decision);
-      world.apply(DecisionOutcome{decision.number, Outcome::applied, ""});
+      if (!leave_open) world.apply(Decided{decision.id, Outcome::applied, ""}, 0);
     }
     return list.items();
   }
-  /// Refuses a decision that show() has left open.
-  Event refusal(const Decision& decision) {
-    world.announce(decision);
-    return DecisionOutcome{decision.number, Outcome::rejected, "no"};
+  /// What is said of a decision that show() has left open, or of one of somebody else's.
+  static Event refusal(const Decision& decision) {
+    return Decided{decision.id, Outcome::rejected, "no"};
   }
+  bool rests() const { return list.at_rest(); }
 
   World world{codec_cluster()};
   Rng rng{1};
-  std::uint64_t calls = 0, decisions = 0;
-  bool refuse = false, rests = false;
-  std::vector<DeviceSample> devices;
-  std::vector<LinkSample> links;
-  std::vector<RankSample> ranks;
-  std::vector<CollectiveSample> collectives;
+  DecisionList list;
+  std::uint64_t calls = 0;
+  bool leave_open = false;
+  toy::HandMade samples;
 };
 
 }  // namespace orrery::test

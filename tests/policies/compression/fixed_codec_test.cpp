@@ -36,19 +36,19 @@ TEST(FixedCodec, SetsTheScenariosCodesOnceAndTheyHoldAfterTheWarmUp) {
   start(policy, int4_for_matrices(2));
   const auto decided = rig.show(policy);
   ASSERT_EQ(decided.size(), 1u);
-  EXPECT_EQ(decided[0].effective_at_step, 2u);
-  EXPECT_TRUE(rig.rests);
-  rig.show(policy, {StepDone{{0}, 0, 1}});
-  EXPECT_TRUE(rig.job().codecs.empty());
-  EXPECT_TRUE(rig.show(policy, {StepDone{{0}, 1, 1}}).empty());
-  EXPECT_EQ(rule_for(rig.job().codecs, kMatrices).codec, Codec::int4);
-  EXPECT_EQ(rule_for(rig.job().codecs, kMatrices).parameter, 64);
-  EXPECT_EQ(rule_for(rig.job().codecs, kVectors).codec, Codec::none);
+  EXPECT_EQ(decided[0].at_step, 2u);
+  EXPECT_TRUE(rig.rests());
+  rig.show(policy, {StepsDone{{0}, 0}});
+  EXPECT_TRUE(rig.codecs().empty());
+  EXPECT_TRUE(rig.show(policy, {StepsDone{{0}, 1}}).empty());
+  EXPECT_EQ(rule_for(rig.codecs(), kMatrices).codec, Codec::int4);
+  EXPECT_EQ(rule_for(rig.codecs(), kMatrices).parameter, 64);
+  EXPECT_EQ(rule_for(rig.codecs(), kVectors).codec, Codec::none);
 }
 
 TEST(FixedCodec, AsksAgainWhereTheRanksDidNotAgreeButNotForEver) {
   CodecRig rig;
-  rig.refuse = true;
+  rig.leave_open = true;
   FixedCodec policy;
   start(policy, int4_for_matrices(0));
   auto decided = rig.show(policy);
@@ -59,6 +59,28 @@ TEST(FixedCodec, AsksAgainWhereTheRanksDidNotAgreeButNotForEver) {
     decided = rig.show(policy, {rig.refusal(decided[0])});
   }
   EXPECT_EQ(asked, 4);
+}
+
+TEST(FixedCodec, TakesOnlyARefusalOfItsOwn) {
+  CodecRig rig;
+  rig.leave_open = true;
+  FixedCodec policy;
+  start(policy, int4_for_matrices(0));
+  const auto decided = rig.show(policy);
+  ASSERT_EQ(decided.size(), 1u);
+  const Decision other{.id = 77, .what = Save{{0}}};
+  rig.world.announce(other);
+  EXPECT_TRUE(rig.show(policy, {CodecRig::refusal(other)}).empty()) << "somebody else's";
+  EXPECT_EQ(rig.show(policy, {CodecRig::refusal(decided[0])}).size(), 1u);
+}
+
+TEST(FixedCodec, SaysItAgainToAJobThatHasLeftAndComeBack) {
+  CodecRig rig;
+  FixedCodec policy;
+  start(policy, int4_for_matrices(0));
+  EXPECT_EQ(rig.show(policy).size(), 1u);
+  EXPECT_TRUE(rig.show(policy, {JobStopped{{0}, 0}}).empty());
+  EXPECT_EQ(rig.show(policy, {toy::started(rig.world, 0, toy::standing(0, 4))}).size(), 1u);
 }
 
 TEST(FixedCodec, RemembersWhomItTold) {

@@ -39,27 +39,28 @@ class MemoryAwareTest : public ::testing::Test {
     std::vector<Decision> all;
     for (int i = 0; i < steps; ++i) {
       sample(what);
-      for (Decision& each : rig_.show(policy_, {StepDone{{0}, rig_.job().step, 1}})) {
+      for (Decision& each : rig_.show(policy_, {StepsDone{{0}, rig_.job().step}})) {
         all.push_back(std::move(each));
       }
     }
     return all;
   }
-  CodecRule rule() const { return rule_for(rig_.job().codecs, kMatrices); }
+  CodecRule rule() const { return rule_for(rig_.codecs(), kMatrices); }
 
   CodecRig rig_;
   MemoryAware policy_;
 
  private:
   void sample(const Measured& what) {
-    rig_.devices.clear(), rig_.links.clear(), rig_.ranks.clear();
+    toy::HandMade& samples = rig_.samples;
+    samples.clear();
     for (std::uint32_t i = 0; i < 4; ++i) {
-      rig_.devices.push_back({.gpu = {i}, .utilization = {}, .memory_bandwidth = {},
-                              .memory_used = {}, .power = {}});
-      if (what.memory > 0) rig_.devices.back().memory_used = measured(what.memory);
-      rig_.links.push_back({.from = {i}, .to = {(i + 1) % 4}, .latency = measured(1e-5),
-                            .bandwidth = measured(what.bandwidth)});
-      RankSample& rank = rig_.ranks.emplace_back();
+      samples.of_devices.push_back({.gpu = {i}, .utilization = {}, .memory_bandwidth = {},
+                                    .memory_used = {}, .power = {}});
+      if (what.memory > 0) samples.of_devices.back().memory_used = measured(what.memory);
+      samples.of_links.push_back({.from = {i}, .to = {(i + 1) % 4}, .latency = measured(1e-5),
+                                  .bandwidth = measured(what.bandwidth)});
+      RankSample& rank = samples.of_ranks.emplace_back();
       rank.rank = {i};
       if (what.variance >= 0) rank.gradient_variance = measured(what.variance);
     }
@@ -68,8 +69,9 @@ class MemoryAwareTest : public ::testing::Test {
     const bool coded = rule().codec != Codec::none;
     const double factor =
         coded && what.coded_factor > 0 ? what.coded_factor : codec_ratio(rule(), count);
-    rig_.collectives = {{.job = {0}, .kind = CollectiveKind::all_reduce, .algorithm = {},
-                         .bytes = what.gradient, .ranks = 4, .duration = factor * plain}};
+    samples.of_collectives = {{.job = {0}, .step = rig_.job().step,
+                               .kind = CollectiveKind::all_reduce, .algorithm = {},
+                               .bytes = what.gradient, .ranks = 4, .exposed = factor * plain}};
   }
 };
 
@@ -78,19 +80,19 @@ TEST_F(MemoryAwareTest, ASlowLinkGetsInt4AfterTheWarmUpAndVectorsStayAsTheyAre) 
   EXPECT_TRUE(run(3, {}).empty());
   const auto decided = run(10, {});
   ASSERT_EQ(decided.size(), 1u);
-  EXPECT_EQ(decided[0].effective_at_step, 5u);
+  EXPECT_EQ(decided[0].at_step, 5u);
   EXPECT_NE(decided[0].why.find("4 MB between 4 ranks at 10 MB/s"), std::string::npos)
       << decided[0].why;
   EXPECT_EQ(rule().codec, Codec::int4);
   EXPECT_TRUE(rule().error_feedback);
-  EXPECT_EQ(rule_for(rig_.job().codecs, kVectors).codec, Codec::none);
-  EXPECT_TRUE(rig_.rests);
+  EXPECT_EQ(rule_for(rig_.codecs(), kVectors).codec, Codec::none);
+  EXPECT_TRUE(rig_.rests());
 }
 
 TEST_F(MemoryAwareTest, AFastLinkGetsNoCode) {
   begin(quick());
   EXPECT_TRUE(run(20, {.bandwidth = 5e12}).empty());
-  EXPECT_TRUE(rig_.rests);
+  EXPECT_TRUE(rig_.rests());
 }
 
 TEST_F(MemoryAwareTest, WithoutMemoryForErrorFeedbackNothingBelowEightBits) {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "policies/drive.hpp"
+#include "policies/seam/drive.hpp"
 #include "tests/policies/toy.hpp"
 
 namespace orrery {
@@ -17,8 +17,8 @@ class Failing : public toy::ShiftOnce {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
     ++calls;
     ShiftOnce::observe(context, seen, decisions);
-    if (seen.jobs[0].step < at_) return;
-    decisions.add(ShiftMicrobatches{{0}, {40, 0, 0, 0}}, "nonsense");
+    if (seen.jobs[{0}].step < at_) return;
+    decisions.add(Configure{{0}, Shares{{40, 0, 0, 0}}}, "nonsense");
     throw std::runtime_error("index out of range");
   }
   int calls = 0;
@@ -30,28 +30,27 @@ class Failing : public toy::ShiftOnce {
 /// Answers every observation with one more decision.
 class Endless : public Policy {
  public:
-  Needs needs() const override { return {kSteps, action_bit(2), 0}; }
+  Needs needs() const override { return toy::setting<Shares>(); }
   void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
   void observe(Context&, const Observation&, DecisionList& decisions) override {
-    decisions.add(ShiftMicrobatches{{0}, {10, 10, 10, 10}}, "again");
+    decisions.add(Configure{{0}, Shares{{10, 10, 10, 10}}}, "again");
   }
 };
 
-toy::ToyBackend driven(FallbackPolicy& policy, const Cluster& cluster) {
-  toy::ToyBackend backend(cluster);
+void drive_with(FallbackPolicy& policy, toy::ToyBackend& backend) {
   Rng rng(1);
   Context context{rng, {}};
   drive(policy, backend, context);
-  return backend;
 }
 
 TEST(Fallback, WhatThePolicyDidBeforeStaysAndTheRunGoesOn) {
   const Cluster cluster = toy::cluster();
   Failing inner(20);
   FallbackPolicy policy(inner);
-  const auto backend = driven(policy, cluster);
-  EXPECT_EQ(backend.world().jobs()[0].step, 40u);
-  EXPECT_EQ(backend.world().jobs()[0].per_replica, (std::vector<std::uint32_t>{12, 12, 4, 12}));
+  toy::ToyBackend backend(cluster);
+  drive_with(policy, backend);
+  EXPECT_EQ(backend.world().jobs()[{0}].step, 40u);
+  EXPECT_EQ(backend.world().jobs()[{0}].shares(), (std::vector<std::uint32_t>{12, 12, 4, 12}));
   EXPECT_EQ(policy.failure(), "index out of range");
   EXPECT_GT(policy.failed_at(), 0);
   const int calls = inner.calls;
@@ -68,7 +67,8 @@ TEST(Fallback, APolicyThatDoesNotFailIsLeftAlone) {
   const Cluster cluster = toy::cluster();
   toy::ShiftOnce inner;
   FallbackPolicy policy(inner);
-  driven(policy, cluster);
+  toy::ToyBackend backend(cluster);
+  drive_with(policy, backend);
   EXPECT_EQ(policy.failure(), "");
   Archive own, of_inner;
   policy.save(own);
@@ -89,7 +89,7 @@ TEST(Fallback, DecidingWithoutEndIsAFailureToo) {
       if (seen) kept_.emplace(*seen);
       return seen;
     }
-    void apply(std::span<const Decision> decisions, bool) override { again_ = !decisions.empty(); }
+    void apply(const DecisionList& decisions) override { again_ = !decisions.items().empty(); }
 
    private:
     bool again_ = false;
@@ -97,11 +97,9 @@ TEST(Fallback, DecidingWithoutEndIsAFailureToo) {
   } backend(cluster);
   Endless inner;
   FallbackPolicy policy(inner);
-  Rng rng(1);
-  Context context{rng, {}};
-  drive(policy, backend, context);
+  drive_with(policy, backend);
   EXPECT_NE(policy.failure().find("without end"), std::string::npos) << policy.failure();
-  EXPECT_EQ(backend.world().jobs()[0].step, 40u);
+  EXPECT_EQ(backend.world().jobs()[{0}].step, 40u);
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
-#include "policies/drive.hpp"
-#include "policies/recorder.hpp"
-#include "tests/policies/toy.hpp"
+#include "policies/seam/drive.hpp"
+#include "policies/record/recorder.hpp"
+#include "tests/policies/replayed.hpp"
 
 namespace orrery {
 namespace {
@@ -14,22 +14,22 @@ namespace {
 class Insistent : public Policy {
  public:
   explicit Insistent(int times = 1) : times_(times) {}
-  Needs needs() const override { return {kSteps | kRanks, action_bit(2), toy::kTick}; }
+  Needs needs() const override { return toy::setting<Shares>(toy::kTick); }
   void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
   void observe(Context&, const Observation& seen, DecisionList& decisions) override {
     EXPECT_EQ(seen.sequence, calls++);
     for (const Event& event : seen.events) {
-      const auto* outcome = std::get_if<DecisionOutcome>(&event);
+      const auto* outcome = std::get_if<Decided>(&event);
       if (outcome != nullptr) outcomes.push_back(*outcome);
     }
     const bool answered = outcomes.size() == std::size_t(taken_);
-    if (seen.jobs[0].step < 12 || taken_ == times_ || !answered) return decisions.rest();
+    if (seen.jobs[{0}].step < 12 || taken_ == times_ || !answered) return decisions.rest();
     ++taken_;
-    Decision& shift = decisions.add(ShiftMicrobatches{{0}, {12, 12, 4, 12}}, "rank 2 is slow");
-    shift.effective_at_step = seen.jobs[0].step + 1;
+    decisions.add(Configure{{0}, Shares{{12, 12, 4, 12}}}, "rank 2 is slow").at_step =
+        seen.jobs[{0}].step + 1;
   }
 
-  std::vector<DecisionOutcome> outcomes;
+  std::vector<Decided> outcomes;
   std::uint64_t calls = 0;
 
  private:
@@ -41,7 +41,7 @@ class Same : public Approver {
  public:
   Same(bool yes, int delay) : yes_(yes), delay_(delay) {}
   void ask(const Decision& decision, Nanos) override {
-    asked.push_back(decision.number);
+    asked.push_back(decision.id);
     due_ = delay_;
   }
   std::vector<Verdict> verdicts() override {
@@ -63,7 +63,7 @@ struct ToyRun {
     drive(policy, handed_over, context);
     handed_over.fill(report);
   }
-  bool shifted() const { return backend.world().jobs()[0].per_replica[2] == 4; }
+  bool shifted() const { return backend.world().jobs()[{0}].shares()[2] == 4; }
 
   const Cluster cluster = toy::cluster();
   toy::ToyBackend backend{cluster};
@@ -86,7 +86,7 @@ TEST(HandOver, AShadowAppliesNothingAnswersEachDecisionAndScoresIt) {
   EXPECT_EQ(run.report.only_watched(), 3u);
   EXPECT_EQ(run.report.passed_on(), 0u);
   ASSERT_EQ(run.policy.outcomes.size(), 3u);
-  for (const DecisionOutcome& outcome : run.policy.outcomes) {
+  for (const Decided& outcome : run.policy.outcomes) {
     EXPECT_EQ(outcome.status, Outcome::rejected);
     EXPECT_NE(outcome.reason.find("shadow"), std::string::npos);
   }
@@ -147,19 +147,17 @@ TEST(HandOver, TheKillSwitchEndsWhatPoliciesCanDo) {
   EXPECT_FALSE(open.shifted());
 }
 
-TEST(HandOver, WakeMePassesInEveryMode) {
+TEST(HandOver, WakesPassInEveryMode) {
   class Sleeper : public Policy {
    public:
-    Needs needs() const override { return {kSteps, action_bit(Action{WakeMe{}}.index()), 0}; }
+    Needs needs() const override { return {}; }
     void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
     void observe(Context&, const Observation& seen, DecisionList& decisions) override {
-      for (const Event& event : seen.events) {
-        const auto* outcome = std::get_if<DecisionOutcome>(&event);
-        applied += outcome != nullptr && outcome->status == Outcome::applied ? 1 : 0;
-      }
-      if (seen.sequence == 3) decisions.add(WakeMe{seen.now + 1}, "");
+      if (seen.now == wanted) ++woken;
+      if (seen.sequence == 3) decisions.wake(wanted = seen.now + 1);
     }
-    int applied = 0;
+    Nanos wanted = -1;
+    int woken = 0;
   } sleeper;
   const Cluster cluster = toy::cluster();
   toy::ToyBackend backend(cluster);
@@ -167,7 +165,66 @@ TEST(HandOver, WakeMePassesInEveryMode) {
   Rng rng(1);
   Context context{rng, {}};
   drive(sleeper, handed_over, context);
-  EXPECT_EQ(sleeper.applied, 1);
+  EXPECT_EQ(sleeper.woken, 1);
+}
+
+/// Decides twice at step 5, of which one is refused, and keeps what it sees of the other's effect.
+class TwoAtOnce : public Policy {
+ public:
+  Needs needs() const override { return toy::setting<OnLoss>(toy::kTick); }
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+  void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+    const JobInfo& job = seen.jobs[{0}];
+    seen_ += std::to_string(static_cast<int>(job.now.get<OnLoss>().response));
+    for (const Event& event : seen.events) seen_ += std::to_string(event.index());
+    if (job.step != 5 || decided_) return;
+    decided_ = true;
+    decisions.add(Configure{{0}, OnLoss{LossResponse::hold}}, "");
+    decisions.add(Configure{{0}, CheckpointPlan{}}, "");
+  }
+  void save(Archive& archive) const override { archive = seen_; }
+
+ private:
+  std::string seen_;
+  bool decided_ = false;
+};
+
+TEST(HandOver, ARefusalIsShownWithTheWorldThatItsEventsLeadTo) {
+  const toy::TempDir dir;
+  const Cluster cluster = toy::cluster();
+  toy::ToyBackend backend(cluster);
+  HandOver handed_over(backend, {.per_hour = 1});
+  TwoAtOnce policy, again;
+  Recorder recorder(handed_over, policy, LogHeader{}, {.path = dir / "log"});
+  Rng rng = policy_rng(1);
+  Context context{rng, {}};
+  EXPECT_EQ(drive(policy, recorder, context), 2u);
+  recorder.finish();
+  EXPECT_EQ(toy::replay_to(again, dir / "log", cluster), "");
+}
+
+TEST(HandOver, WhatIsDecidedOnTheLastObservationIsAnsweredToo) {
+  class Late : public Policy {
+   public:
+    Needs needs() const override { return toy::setting<Shares>(); }
+    void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+    void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+      for (const Event& event : seen.events) {
+        if (const auto* told = std::get_if<Decided>(&event)) reasons.push_back(told->reason);
+      }
+      if (seen.jobs[{0}].step == 40 && asked++ < 2) decisions.add(Save{{0}}, "");
+    }
+    std::vector<std::string> reasons;
+    int asked = 0;
+  } policy;
+  const Cluster cluster = toy::cluster();
+  toy::ToyBackend backend(cluster);
+  HandOver handed_over(backend, {.mode = HandOverMode::shadow});
+  Rng rng(1);
+  Context context{rng, {}};
+  EXPECT_EQ(drive(policy, handed_over, context), 2u);
+  EXPECT_EQ(policy.reasons, (std::vector<std::string>{"shadow mode: watched, not applied",
+                                                      "the run is over"}));
 }
 
 TEST(HandOver, ModesHaveNames) {

@@ -10,43 +10,42 @@ namespace {
 /// A job of four replicas, ten micro-batches each, whose steps end when the test says so.
 class Stage {
  public:
-  Stage() { world_.apply(JobSubmitted{toy::job(), toy::gpus(0, 4)}); }
+  Stage() { toy::run_on(world_, toy::job()); }
 
   /// Ranks report their micro-batch times, then the step ends.
   void step(ShadowScore& score, const std::vector<double>& times, double measured_s) {
     show(score, {}, times);
-    const StepDone done{{0}, world_.jobs()[0].step, to_nanos(measured_s)};
-    world_.apply(done);
+    const StepsDone done{{0}, world_.jobs()[{0}].step, 1, to_nanos(measured_s)};
+    world_.apply(done, 0);
     show(score, {done}, {});
   }
-  void propose(ShadowScore& score, std::uint64_t number, std::vector<std::uint32_t> shares,
+  void propose(ShadowScore& score, std::uint64_t id, std::vector<std::uint32_t> shares,
                Step from = 0) {
-    Decision decision{.number = number, .what = ShiftMicrobatches{{0}, std::move(shares)}};
-    decision.effective_at_step = from;
-    score.propose(decision, seen({}, {}));
+    propose(score, id, Configure{{0}, Shares{std::move(shares)}}, from);
   }
-  void propose(ShadowScore& score, std::uint64_t number, Action what) {
-    score.propose({.number = number, .what = std::move(what)}, seen({}, {}));
+  void propose(ShadowScore& score, std::uint64_t id, Action what, Step from = 0) {
+    samples_.clear();
+    score.propose({.id = id, .what = std::move(what), .at_step = from}, seen({}));
   }
 
  private:
-  Observation seen(std::span<const Event> events, std::span<const RankSample> ranks) {
-    return {.now = 0, .epoch = {}, .sequence = 0, .events = events, .devices = {}, .links = {},
-            .ranks = ranks, .collectives = {}, .cluster = cluster_, .state = world_.state(),
-            .jobs = world_.jobs()};
+  Observation seen(std::span<const Event> events) {
+    return toy::seen_of(world_, events, samples_);
   }
   void show(ShadowScore& score, const std::vector<Event>& events,
             const std::vector<double>& times) {
-    std::vector<RankSample> ranks(times.size());
+    samples_.clear();
+    samples_.of_ranks.resize(times.size());
     for (std::uint32_t i = 0; i < times.size(); ++i) {
-      ranks[i].rank = {i};
-      ranks[i].micro_batch_time = {times[i], 0, Origin::measured};
+      samples_.of_ranks[i].rank = {i};
+      samples_.of_ranks[i].micro_batch_time = {times[i], 0, Origin::measured};
     }
-    score.see(seen(events, ranks));
+    score.see(seen(events));
   }
 
   const Cluster cluster_ = toy::cluster();
   World world_{cluster_};
+  toy::HandMade samples_;
 };
 
 ShadowSummary summary_of(const ShadowScore& score) {
@@ -93,7 +92,7 @@ TEST(ShadowScore, ALaterDecisionTakesThePlaceOfAnEarlierOne) {
 TEST(ShadowScore, WhatHasNoScoreIsCounted) {
   Stage stage;
   ShadowScore score;
-  stage.propose(score, 0, SetBuckets{{0}, {1e6}});
+  stage.propose(score, 0, Action{Save{{0}}});
   stage.propose(score, 1, {40}, 0);                // not a division of this job
   stage.propose(score, 2, {10, 10, 10, 10}, 100);  // no such step came
   stage.step(score, {0, 1, 1, 1}, 10);

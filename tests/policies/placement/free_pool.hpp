@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "policies/placement/placer.hpp"
-#include "policies/registry.hpp"
+#include "policies/run/registry.hpp"
 
 namespace orrery {
 
@@ -16,7 +16,7 @@ class FreePool {
   }
   /// Leaves `counts[n]` GPUs free in node n.
   void leave(const std::vector<std::uint32_t>& counts) {
-    std::vector<GpuId> out;
+    GpuRuns out;
     for (std::uint32_t n = 0; n < counts.size(); ++n) {
       free_.take(n, free_.in_node(n) - counts[n], out);
     }

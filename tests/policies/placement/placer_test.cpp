@@ -21,22 +21,22 @@ TEST(Placer, EveryNameMakesItsPlacer) {
 
 TEST(FreeGpus, APassRemembersWhatItGaveAway) {
   FreePool pool(2, 4);
-  std::vector<GpuId> out;
+  GpuRuns out;
   pool.free().take(1, 2, out);
   pool.free().take(1, 1, out);
-  EXPECT_EQ(out, (std::vector<GpuId>{{4}, {5}, {6}}));
+  EXPECT_EQ(out, (GpuRuns{{4}, {5}, {6}}));
   EXPECT_EQ(pool.free().in_node(1), 1u);
   EXPECT_EQ(pool.free().total(), 5u);
   pool.free().refresh(pool.state());  // nothing came true: all is free again
   EXPECT_EQ(pool.free().total(), 8u);
   out.clear();
   pool.free().take(1, 1, out);
-  EXPECT_EQ(out, (std::vector<GpuId>{{4}}));
+  EXPECT_EQ(out, GpuRuns::range({4}, 1));
 }
 
 TEST(FreeGpus, TakingMoreThanThereIsIsADefect) {
   FreePool pool(1, 4);
-  std::vector<GpuId> out;
+  GpuRuns out;
   EXPECT_THROW(pool.free().take(0, 5, out), Error);
 }
 

@@ -2,18 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include "policies/codec.hpp"
+#include "policies/record/encoding.hpp"
 #include "tests/policies/toy.hpp"
 
 namespace orrery {
 namespace {
 
-std::vector<std::string> decide(const char* how, const std::vector<Event>& events) {
+/// What is decided when that is seen of a job of four ranks at step 7.
+std::vector<Decision> decide(const char* how, const std::vector<Event>& events) {
   const Cluster cluster = toy::cluster();
   World world(cluster);
-  world.apply(JobSubmitted{toy::job(), toy::gpus(0, 4)});
-  world.apply(StepDone{{0}, 6});
-  for (const Event& event : events) world.apply(event);
+  JobSpec spec = toy::job();
+  spec.least_gpus = 1;
+  toy::run_on(world, spec);
+  world.apply(StepsDone{{0}, 6, 7}, 0);
+  for (const Event& event : events) world.apply(event, 5);
   RecoverPolicy policy;
   RecoverParameters parameters;
   parameters.set_how(how);
@@ -21,26 +24,34 @@ std::vector<std::string> decide(const char* how, const std::vector<Event>& event
   Context context{rng, {}};
   policy.start(context, cluster, &parameters);
   DecisionList decisions;
-  const Observation seen{.now = 5, .epoch = {}, .sequence = 0, .events = events, .devices = {},
-                         .links = {}, .ranks = {}, .collectives = {}, .cluster = cluster,
-                         .state = world.state(), .jobs = world.jobs()};
-  policy.observe(context, seen, decisions);
+  NoSamples samples;
+  policy.observe(context, toy::seen_of(world, events, samples, 5), decisions);
   EXPECT_TRUE(decisions.at_rest());
-  std::vector<std::string> lines;
-  for (const Decision& decision : decisions.items()) lines.push_back(trace_line(decision));
-  return lines;
+  for (const Decision& decision : decisions.items()) EXPECT_EQ(world.objection(decision), "");
+  return decisions.items();
 }
 
-TEST(Recover, DecidesOncePerLossForTheStepUnderWay) {
+std::string line(const std::vector<Decision>& decisions) {
+  EXPECT_EQ(decisions.size(), 1u);
+  return decisions.empty() ? "" : trace_line(decisions[0]);
+}
+
+TEST(Recover, ReplacesWhereTheyStandOrGoesOnWithTheWholeReplicas) {
+  EXPECT_EQ(line(decide("replace", {RanksLost{{0}, {{2}}, {2}}})),
+            "Assign{job 0: gpus 0-3 layout tensor 1 context 1 pipeline 1 data 4 state peer, "
+            "step 0}");
+  EXPECT_EQ(line(decide("shrink", {RanksLost{{0}, {{1}}, {2}}, RanksLost{{0}, {{3}}, {3}}})),
+            "Assign{job 0: gpus 0 2 layout tensor 1 context 1 pipeline 1 data 2 state peer, "
+            "step 0}");
+}
+
+TEST(Recover, DecidesOnceALossAndNothingWithoutOne) {
   EXPECT_TRUE(decide("replace", {Tick{}}).empty());
-  const auto one = decide("replace", {RankLost{{0}, {2}}});
-  ASSERT_EQ(one.size(), 1u);
-  EXPECT_NE(one[0].find("how 1 without 2 spare none from 0"), std::string::npos) << one[0];
-  EXPECT_NE(one[0].find("7"), std::string::npos) << one[0];
-  const auto both = decide("shrink", {RankLost{{0}, {1}}, RankLost{{0}, {3}}});
-  ASSERT_EQ(both.size(), 1u);
-  EXPECT_NE(both[0].find("how 0 without 1 3"), std::string::npos) << both[0];
-  EXPECT_TRUE(decide("replace", {RankBack{{0}, {2}}}).empty());
+  const Standing again = toy::standing(0, 4);
+  EXPECT_TRUE(decide("replace", {RanksLost{{0}, {{2}}, {2}}, JobStarted{{0}, {3}, 7, again}})
+                  .empty());
+  const std::vector<RankId> all{{0}, {1}, {2}, {3}};
+  EXPECT_TRUE(decide("shrink", {RanksLost{{0}, all, {2}}}).empty()) << "nobody is left";
 }
 
 }  // namespace

@@ -11,14 +11,12 @@ namespace {
 JobInfo four_ranks(std::uint32_t pipeline = 1) {
   JobInfo job;
   job.spec.gpus = 4;
-  job.spec.data = 2;
-  job.spec.tensor = 2 / pipeline;
-  job.spec.pipeline = pipeline;
   job.spec.micro_batches = 16;
+  job.spec.layout = {.tensor = 2 / pipeline, .pipeline = pipeline, .data = 2};
+  job.layout = job.spec.layout;
   job.phase = JobPhase::running;
   job.gpus = {{8}, {9}, {10}, {11}};
-  job.per_replica = {8, 8};
-  job.ranks.assign(4, Health::ok);
+  job.now.set(Shares{{8, 8}});
   return job;
 }
 
@@ -91,7 +89,7 @@ TEST(JobWatch, AnotherPlacementIsAnotherJob) {
   JobInfo job = four_ranks();
   const JobWatch watch(job);
   EXPECT_TRUE(watch.fits(job));
-  job.gpus[1] = {30};
+  job.gpus = {{8}, {30}, {10}, {11}};
   EXPECT_FALSE(watch.fits(job));
   job = four_ranks(2);
   EXPECT_FALSE(watch.fits(job));

@@ -6,7 +6,7 @@
 #include <deque>
 #include <vector>
 
-#include "policies/policy.hpp"
+#include "policies/seam/policy.hpp"
 #include "policies/scheduling/shares.hpp"
 
 namespace orrery::test {
@@ -19,22 +19,21 @@ class MovingAverage : public Policy {
   void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
 
   void observe(Context&, const Observation& seen, DecisionList& decisions) override {
-    const JobInfo& job = seen.jobs[0];
-    steps_.resize(job.spec.data);
-    newest_.resize(job.spec.data);
+    const JobInfo& job = seen.jobs[{0}];
+    steps_.resize(job.layout.data);
+    newest_.resize(job.layout.data);
     if (job.step != step_) close_step(job.step);
-    for (const RankSample& sample : seen.ranks) {
+    for (const RankSample& sample : seen.samples.ranks(job.spec.id)) {
       if (sample.micro_batches_done.value < 1) continue;
       newest_[sample.rank.value].push_back(sample.micro_batch_time.value);
     }
     if (job.step + 1 < next_ || steps_[0].size() < window_) return;
     std::vector<double> times;
     for (const auto& steps : steps_) times.push_back(mean(steps));
-    const Shares best = best_shares(job.per_replica, times, 0, job.spec.max_micro_batches);
-    const double now = makespan(job.per_replica, times, 0);
-    if (best == job.per_replica || 1 - makespan(best, times, 0) / now < kGain) return;
-    decisions.add(ShiftMicrobatches{job.spec.id, best}, "average").effective_at_step =
-        job.step + 1;
+    const ShareList best = best_shares(job.shares(), times, 0, job.spec.max_micro_batches);
+    const double now = makespan(job.shares(), times, 0);
+    if (best == job.shares() || 1 - makespan(best, times, 0) / now < kGain) return;
+    decisions.add(Configure{job.spec.id, Shares{best}}, "average").at_step = job.step + 1;
     next_ = job.step + 1 + kCooldown;
   }
 

@@ -66,16 +66,16 @@ ToyOptions ramp(std::uint32_t micro_batches, std::uint64_t seed) {
   return options;
 }
 
-TEST(PredictiveRebalance, SaysWhatItReadsAndDoes) {
+TEST(PredictiveRebalance, SaysWhatItDoesAndHowOftenItLooks) {
   PredictiveRebalance policy;
   begin(policy);
-  EXPECT_EQ(policy.needs().signals, kSteps | kRanks | kDevices | kLinks);
-  EXPECT_EQ(policy.needs().actions, action_bit(2));
-  EXPECT_EQ(policy.needs().tick_period, 50'000'000);
+  EXPECT_EQ(policy.needs().actions, Kinds<Action>::of<Configure>());
+  EXPECT_EQ(policy.needs().settings, Kinds<Setting>::of<Shares>());
+  EXPECT_EQ(policy.needs().tick, 50'000'000);
   PredictiveRebalanceParameters slower;
   slower.set_tick(100'000'000);
   begin(policy, &slower);
-  EXPECT_EQ(policy.needs().tick_period, 100'000'000);
+  EXPECT_EQ(policy.needs().tick, 100'000'000);
 }
 
 TEST(PredictiveRebalance, StragglerCostsLittleMoreThanItsSpeed) {
@@ -88,7 +88,7 @@ TEST(PredictiveRebalance, StragglerCostsLittleMoreThanItsSpeed) {
     ASSERT_FALSE(result.shifts.empty());
     EXPECT_EQ(result.shifts[0].decided, 10u) << "in the very step in which it became slow";
     EXPECT_EQ(result.shifts[0].effective, 11u);
-    EXPECT_EQ(result.shifts[0].shares, (Shares{12, 12, 4, 12}));
+    EXPECT_EQ(result.shifts[0].shares, (ShareList{12, 12, 4, 12}));
     EXPECT_NE(result.shifts[0].why.find("rank 2"), std::string::npos);
     EXPECT_FALSE(result.lost_micro_batches);
     EXPECT_LE(result.shifts.size(), noise < 0.02 ? 1u : 4u) << "a jump is no trend";
@@ -115,7 +115,7 @@ TEST(PredictiveRebalance, ShiftsBackOnRecovery) {
   };
   const ToyResult result = rebalanced(options);
   ASSERT_GE(result.shifts.size(), 2u);
-  EXPECT_EQ(result.shifts.back().shares, (Shares{10, 10, 10, 10}));
+  EXPECT_EQ(result.shifts.back().shares, (ShareList{10, 10, 10, 10}));
   EXPECT_LE(result.shifts.back().effective, 44u);
   EXPECT_LE(result.shifts.size(), 4u);
 }
@@ -191,7 +191,7 @@ TEST(PredictiveRebalance, MemoryLimitHolds) {
   options.max_micro_batches = 11;
   const ToyResult result = rebalanced(options);
   ASSERT_FALSE(result.shifts.empty());
-  EXPECT_EQ(result.shifts[0].shares, (Shares{11, 11, 7, 11}));
+  EXPECT_EQ(result.shifts[0].shares, (ShareList{11, 11, 7, 11}));
 }
 
 TEST(PredictiveRebalance, NothingToDoForOneReplica) {
@@ -308,6 +308,51 @@ TEST(PredictiveRebalance, ThresholdsChangeDecisions) {
   for (const auto& shift : rebalanced(ramp(128, 1), &parameters).shifts) {
     EXPECT_TRUE(shift.effective < 40 || shift.effective >= 50) << shift.effective;
   }
+}
+
+/// A step of a world whose ranks report these times, seen in its middle and at its end.
+void whole_step(World& world, Policy& policy, const std::vector<double>& times,
+                std::vector<Decision>& out) {
+  toy::HandMade samples;
+  const JobInfo& job = world.jobs()[{0}];
+  for (std::uint32_t rank = 0; rank < times.size(); ++rank) {
+    RankSample sample{};
+    sample.rank = {rank};
+    sample.step = job.step;
+    sample.micro_batches_done = {2, 0, Origin::measured};
+    sample.micro_batch_time = {times[rank], 0, Origin::measured};
+    samples.of_ranks.push_back(sample);
+  }
+  Rng rng(1);
+  Context context{rng, {}};
+  DecisionList decisions;
+  const Nanos now = to_nanos(double(job.step) + 0.5);
+  const Event tick = Tick{};
+  policy.observe(context, toy::seen_of(world, {&tick, 1}, samples, now), decisions);
+  out.insert(out.end(), decisions.items().begin(), decisions.items().end());
+  world.apply(StepsDone{{0}, job.step}, now);
+}
+
+TEST(PredictiveRebalance, GoesOnAfterAShrink) {
+  const Cluster cluster = toy::cluster();
+  World world(cluster);
+  JobSpec spec = toy::job();
+  spec.least_gpus = 1;
+  toy::run_on(world, spec);
+  PredictiveRebalance policy;
+  begin(policy);
+  std::vector<Decision> decided;
+  for (int i = 0; i < 4; ++i) whole_step(world, policy, {0.1, 0.1, 0.1, 0.1}, decided);
+  world.apply(RanksLost{{0}, {{3}}, {2}}, to_nanos(4));
+  for (int i = 0; i < 2; ++i) whole_step(world, policy, {0.1, 0.4, 0.1, 0}, decided);
+  EXPECT_TRUE(decided.empty()) << "not while a rank is lost";
+  const Step from = world.jobs()[{0}].step;
+  world.apply(toy::started(world, 0, without_lost(world.jobs()[{0}]), from), to_nanos(6));
+  for (int i = 0; i < 6; ++i) whole_step(world, policy, {0.1, 0.4, 0.1}, decided);
+  ASSERT_FALSE(decided.empty());
+  const auto& shares = std::get<Shares>(std::get<Configure>(decided[0].what).what).per_replica;
+  ASSERT_EQ(shares.size(), 3u);
+  EXPECT_LT(shares[1], shares[0]);
 }
 
 RC_GTEST_PROP(PredictiveRebalanceProperty, SumsAndLimitsHoldWhateverTheSpeeds, ()) {

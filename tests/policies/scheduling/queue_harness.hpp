@@ -6,11 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "policies/registry.hpp"
+#include "policies/run/registry.hpp"
+#include "policies/seam/gate.hpp"
 
 namespace orrery {
 
-class QueueHarness {
+class QueueHarness : private Carrier {
  public:
   QueueHarness(const std::string& policy, std::uint32_t nodes, std::uint32_t size)
       : replay_(make(policy, nodes, size)), cluster_(cluster_of(replay_)), world_(cluster_) {
@@ -19,35 +20,32 @@ class QueueHarness {
 
   void submit(std::uint32_t gpus, Nanos duration) {
     JobSpec job;
-    job.id = {static_cast<std::uint32_t>(world_.jobs().size())};
-    job.gpus = job.data = gpus;
-    job.duration = duration;
+    job.id = {world_.jobs().submitted()};
+    job.gpus = job.layout.data = gpus;
+    job.estimate = duration;
     happen(JobSubmitted{.job = job});
   }
   void end(std::uint32_t job) { happen(JobDone{{job}}); }
 
-  /// Asks the policy; its decisions come true unless `reject`. The jobs it started, in order.
+  /// Asks the policy; its decisions come true unless `reject`. The jobs that it wants started, in
+  /// order.
   std::vector<std::uint32_t> ask(bool reject = false) {
-    DecisionList decisions;
-    Context context{rng_, {kJobs, ~0u}};
+    decisions_.clear();
+    rejects_ = reject;
+    const std::vector<Event> events = std::exchange(events_, {});
+    Context context{rng_, kAll};
     policy_->observe(context,
-                     Observation{.now = 0, .epoch = {}, .sequence = 0, .events = events_,
-                                 .devices = {}, .links = {}, .ranks = {}, .collectives = {},
-                                 .cluster = cluster_, .state = world_.state(),
-                                 .jobs = world_.jobs()},
-                     decisions);
-    events_.clear();
-    std::vector<std::uint32_t> started;
-    for (Decision& decision : decisions.items()) {
-      decision.number = number_++;
-      started.push_back(std::get<PlaceJob>(decision.what).job.value);
-      world_.announce(decision);
-      happen(DecisionOutcome{.decision = decision.number,
-                             .status = reject ? Outcome::rejected : Outcome::applied,
-                             .reason = ""});
-    }
-    return started;
+                     Observation{.now = 0, .sequence = 0, .events = events, .cluster = cluster_,
+                                 .state = world_.state(), .jobs = world_.jobs(),
+                                 .samples = samples_},
+                     decisions_);
+    world_.begin_batch();
+    gate_.take(decisions_, 0);
+    std::vector<std::uint32_t> wanted;
+    for (const Decision& each : decisions_.items()) wanted.push_back(job_of(each.what).value);
+    return wanted;
   }
+  const World& world() const { return world_; }
 
   Archive saved() const {
     Archive archive;
@@ -57,7 +55,7 @@ class QueueHarness {
   /// A fresh policy, with the state of the old one if `archive` is given.
   void restart(const Archive* archive = nullptr) {
     policy_ = make_stack(replay_);
-    Context context{rng_, {kJobs, ~0u}};
+    Context context{rng_, kAll};
     policy_->start(context, cluster_, nullptr);
     if (archive != nullptr) policy_->load(*archive);
   }
@@ -71,18 +69,28 @@ class QueueHarness {
     replay.set_placement("consolidated");
     return replay;
   }
-  void happen(Event event) {
-    world_.apply(event);
+  std::string refusal(const Decision&) const override { return rejects_ ? "not now" : ""; }
+  bool step_open(JobId) const override { return false; }
+  void happen(Event event) override {
+    world_.apply(event, 0);
     events_.push_back(std::move(event));
   }
+  void carry_out(const Decision& decision) override {
+    const auto& assign = std::get<Assign>(decision.what);
+    happen(JobStarted{.job = assign.job, .epoch = {1}, .where = {assign.gpus, assign.layout}});
+  }
 
+  static constexpr Capabilities kAll{Kinds<Action>::all(), Kinds<Setting>::all()};
   JobReplay replay_;
   Cluster cluster_;
   World world_;
   Rng rng_{1};
   std::unique_ptr<PolicyStack> policy_;
+  NoSamples samples_;
+  DecisionGate gate_{world_, kAll, *this};
+  DecisionList decisions_;
   std::vector<Event> events_;
-  std::uint64_t number_ = 0;
+  bool rejects_ = false;
 };
 
 using Started = std::vector<std::uint32_t>;

@@ -10,7 +10,7 @@
 namespace orrery {
 namespace {
 
-std::uint64_t total(const Shares& shares) {
+std::uint64_t total(const ShareList& shares) {
   return std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
 }
 
@@ -27,31 +27,31 @@ double least_makespan(std::uint32_t left, std::span<const double> times, double 
 }
 
 TEST(Shares, MakespanIsThatOfTheSlowestWithItsPipelineFill) {
-  const Shares shares{2, 3};
+  const ShareList shares{2, 3};
   const std::vector<double> times{0.5, 0.4};
   EXPECT_DOUBLE_EQ(makespan(shares, times, 0), 1.2);
   EXPECT_DOUBLE_EQ(makespan(shares, times, 2), 2.0);
 }
 
 TEST(Shares, ThreeTimesSlowerGetsAThird) {
-  const Shares even{10, 10, 10, 10};
+  const ShareList even{10, 10, 10, 10};
   const std::vector<double> times{1, 1, 3, 1};
-  EXPECT_EQ(best_shares(even, times, 0, 0), (Shares{12, 12, 4, 12}));
+  EXPECT_EQ(best_shares(even, times, 0, 0), (ShareList{12, 12, 4, 12}));
   EXPECT_DOUBLE_EQ(balanced_time(40, times, 0), 12);
 }
 
 TEST(Shares, AlreadyBestStaysAsItIs) {
-  const Shares uneven{11, 9, 10, 10};  // moving back would not be faster
+  const ShareList uneven{11, 9, 10, 10};  // moving back would not be faster
   const std::vector<double> times{1, 1.2, 1, 1};
   EXPECT_EQ(best_shares(uneven, times, 0, 0), uneven);
 }
 
 TEST(Shares, MemoryLimitHoldsAndImpossibleLimitChangesNothing) {
-  const Shares even{10, 10, 10, 10};
+  const ShareList even{10, 10, 10, 10};
   const std::vector<double> times{1, 1, 3, 1};
-  EXPECT_EQ(best_shares(even, times, 0, 11), (Shares{11, 11, 7, 11}));
+  EXPECT_EQ(best_shares(even, times, 0, 11), (ShareList{11, 11, 7, 11}));
   EXPECT_EQ(best_shares(even, times, 0, 9), even);
-  EXPECT_EQ(best_shares(Shares{0, 1}, times, 0, 9), (Shares{0, 1}));
+  EXPECT_EQ(best_shares(ShareList{0, 1}, times, 0, 9), (ShareList{0, 1}));
 }
 
 RC_GTEST_PROP(SharesProperty, OptimalWithinLimits, ()) {
@@ -59,13 +59,13 @@ RC_GTEST_PROP(SharesProperty, OptimalWithinLimits, ()) {
   const auto times_ms = *rc::gen::container<std::vector<std::uint32_t>>(
       replicas, rc::gen::inRange(1u, 2000u));
   const auto current =
-      *rc::gen::container<Shares>(replicas, rc::gen::inRange<std::uint32_t>(1, 6));
+      *rc::gen::container<ShareList>(replicas, rc::gen::inRange<std::uint32_t>(1, 6));
   const auto fill = *rc::gen::inRange(0, 4);
   const auto most = *rc::gen::inRange<std::uint32_t>(5, 12);
   std::vector<double> times;
   for (const std::uint32_t ms : times_ms) times.push_back(ms / 1000.0);
 
-  const Shares best = best_shares(current, times, fill, most);
+  const ShareList best = best_shares(current, times, fill, most);
   RC_ASSERT(total(best) == total(current));
   RC_ASSERT(*std::min_element(best.begin(), best.end()) >= 1u);
   RC_ASSERT(*std::max_element(best.begin(), best.end()) <= most);
@@ -76,11 +76,11 @@ RC_GTEST_PROP(SharesProperty, OptimalWithinLimits, ()) {
 }
 
 RC_GTEST_PROP(SharesProperty, BestOfBestIsItself, ()) {
-  const auto current = *rc::gen::container<Shares>(6, rc::gen::inRange<std::uint32_t>(1, 60));
+  const auto current = *rc::gen::container<ShareList>(6, rc::gen::inRange<std::uint32_t>(1, 60));
   const auto times_ms =
       *rc::gen::container<std::vector<std::uint32_t>>(6, rc::gen::inRange(1u, 50u));
   const std::vector<double> times(times_ms.begin(), times_ms.end());
-  const Shares once = best_shares(current, times, 0, 0);
+  const ShareList once = best_shares(current, times, 0, 0);
   RC_ASSERT(best_shares(once, times, 0, 0) == once);
 }
 

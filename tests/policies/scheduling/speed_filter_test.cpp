@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/random.hpp"
-#include "policies/scheduling/byte_archive.hpp"
+#include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
 namespace {

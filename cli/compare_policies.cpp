@@ -1,0 +1,163 @@
+// orrery compare-policies: one scenario under several policies, in one world or in both, side by
+// side with the ideal step time that follows from the declared speeds.
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/help.hpp"
+#include "cli/run_options.hpp"
+#include "cli/usage.hpp"
+#include "core/error.hpp"
+#include "policies/run/choose.hpp"
+
+namespace orrery::cli {
+namespace {
+
+struct Options : RunOptions {
+  std::vector<std::string> policies = {"static", "predictive-rebalance"};
+  std::string world = "sim";
+  double within = 0;  // 0: no limit stated
+};
+
+struct Row {
+  std::string world, policy;
+  Report report;
+
+  /// Step time over the ideal one; nothing where either is unknown.
+  std::optional<double> ratio() const {
+    if (!report.has_step_time_s() || !report.has_ideal_step_time_s()) return std::nullopt;
+    if (report.ideal_step_time_s() <= 0) return std::nullopt;
+    return report.step_time_s() / report.ideal_step_time_s();
+  }
+};
+
+std::vector<std::string> worlds_of(const Options& options) {
+  if (options.world == "both") return {"sim", "live"};
+  return {options.world};
+}
+
+Row run_one(const Options& options, const LoadedScenario& loaded, const std::string& world,
+            const std::string& policy) {
+  RunRequest request;
+  *request.mutable_scenario() = loaded.scenario;
+  choose_policy(*request.mutable_scenario(), policy);
+  if (world == "live") {
+    request.set_mode("drive");
+    request.set_fabric(request.scenario().live().fabric());
+  }
+  if (!options.record.empty()) {
+    request.set_record(fmt::format("{}.{}.{}", options.record, world, policy));
+  }
+  return {world, policy, run("orrery-" + world, request, loaded.places)};
+}
+
+std::string seconds(bool known, double value) {
+  return known ? fmt::format("{:.4f} s", value) : "unknown";
+}
+
+void print_table(const std::vector<Row>& rows) {
+  fmt::print("{:<6}{:<24}{:>14}{:>14}{:>9}{:>12}{:>11}\n", "world", "policy", "median step",
+             "ideal step", "ratio", "tokens/s", "decisions");
+  for (const Row& row : rows) {
+    const Report& report = row.report;
+    const std::optional<double> ratio = row.ratio();
+    fmt::print("{:<6}{:<24}{:>14}{:>14}{:>9}{:>12.0f}{:>11}\n", row.world, row.policy,
+               seconds(report.has_step_time_s(), report.step_time_s()),
+               seconds(report.has_ideal_step_time_s(), report.ideal_step_time_s()),
+               ratio ? fmt::format("{:.3f} x", *ratio) : "unknown", report.tokens_per_s(),
+               report.decisions());
+  }
+}
+
+std::string as_json(const std::vector<Row>& rows) {
+  nlohmann::ordered_json out = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    const Report& report = row.report;
+    nlohmann::ordered_json line;
+    const auto put = [&line](const char* key, bool known, auto value) {
+      line[key] = nullptr;
+      if (known) line[key] = value;
+    };
+    line["world"] = row.world;
+    line["policy"] = row.policy;
+    put("step_time_s", report.has_step_time_s(), report.step_time_s());
+    put("ideal_step_time_s", report.has_ideal_step_time_s(), report.ideal_step_time_s());
+    put("ratio", row.ratio().has_value(), row.ratio().value_or(0));
+    put("tokens_per_s", report.has_tokens_per_s(), report.tokens_per_s());
+    put("decisions", report.has_decisions(), report.decisions());
+    put("final_loss", report.has_final_loss(), report.final_loss());
+    out.push_back(std::move(line));
+  }
+  return out.dump(2);
+}
+
+/// Whether the last policy misses the stated limit in any world. An unknown ratio misses it.
+bool misses(const Options& options, const std::vector<Row>& rows) {
+  bool missed = false;
+  for (const Row& row : rows) {
+    if (options.within <= 0 || row.policy != options.policies.back()) continue;
+    const std::optional<double> ratio = row.ratio();
+    if (ratio && *ratio <= options.within) continue;
+    missed = true;
+    fmt::print(stderr, "goal missed: {} under {}: {} of the ideal step time, at most {} wanted\n",
+               row.policy, row.world, ratio ? fmt::format("{:.3f} x", *ratio) : "unknown",
+               options.within);
+  }
+  return missed;
+}
+
+int compare_policies(const Options& options) {
+  const LoadedScenario loaded = options.load();
+  std::vector<Row> rows;
+  for (const std::string& world : worlds_of(options)) {
+    for (const std::string& policy : options.policies) {
+      rows.push_back(run_one(options, loaded, world, policy));
+    }
+  }
+  if (options.json) {
+    fmt::print("{}\n", as_json(rows));
+  } else {
+    print_table(rows);
+  }
+  return misses(options, rows) ? static_cast<int>(ErrorKind::goal_missed) : 0;
+}
+
+}  // namespace
+
+void add_compare_policies(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command =
+      app.add_subcommand("compare-policies",
+                         "run a scenario under several policies, side by side");
+  command->alias("versus");  // its name until 0.1
+  options->add_file(*command);
+  command->add_option("--policies", options->policies, "which, in the order of the table")
+      ->type_name("A,B,...")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->default_str("static,predictive-rebalance");
+  one_of(*command->add_option("--world", options->world, "where to run"), {"sim", "live", "both"})
+      .capture_default_str();
+  number(*command->add_option(
+             "--within", options->within,
+             "exit 1 unless the last policy's median step is at most X times the ideal"),
+         1e-6, 1e6)
+      .type_name("X");
+  options->add_json(*command);
+  options->add_seed(*command);
+  options->add_record(*command);
+  options->add_overrides(*command);
+  add_examples(*command,
+               {"orrery compare-policies examples/straggler-4-ranks.yaml",
+                "orrery compare-policies examples/straggler-4-ranks.yaml --world both "
+                "--within 1.15"});
+  command->callback(
+      [options, &chosen] { chosen = [options] { return compare_policies(*options); }; });
+}
+
+}  // namespace orrery::cli

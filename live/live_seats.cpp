@@ -1,0 +1,178 @@
+// The part of LiveBackend that decisions pass and that knows who sits where: what all ranks must
+// follow is put to them first, processes are started and ended for an assignment, those that are
+// lost are told once the others have agreed on that.
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "live/live_backend.hpp"
+#include "policies/seam/fabric_rules.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr JobId kJob{0};
+
+}  // namespace
+
+// ---- decisions ------------------------------------------------------------------------------
+
+std::string LiveBackend::refusal(const Decision& decision) const {
+  if (const auto* assign = std::get_if<Assign>(&decision.what); assign && assign->leaves()) {
+    return "the ranks of this run leave with its end only";
+  }
+  return fabric_refusal(scenario_, decision);
+}
+
+void LiveBackend::happen(Event event) {
+  world_.apply(event, now());
+  arriving_.push_back(std::move(event));
+}
+
+void LiveBackend::carry_out(const Decision& decision) {
+  if (const auto* what = std::get_if<Assign>(&decision.what)) return assign(*what);
+  if (std::holds_alternative<Save>(decision.what)) return checkpoints_.ask();
+  const auto* plan = std::get_if<CheckpointPlan>(&std::get<Configure>(decision.what).what);
+  if (plan != nullptr) checkpoints_.set_every(plan->every_steps);
+}
+
+void LiveBackend::apply(const DecisionList& decisions) {
+  at_rest_ = decisions.at_rest();
+  world_.begin_batch();
+  if (in_replay_) return replay_decisions(decisions);
+  JournalRecord record;
+  *record.mutable_read() = samples_.take();
+  if (record.read().read_size() > 0) write_down(record);
+  gate_.take(decisions, now());
+  if (stage_ != Stage::training) return;
+  propose();
+  go_on();
+  crew_->send_directives();
+}
+
+/// What all ranks must follow is put to them first.
+void LiveBackend::propose() {
+  if (!gate_.has_unagreed() || !crew_->running()) return;
+  proposed_[++proposals_] = gate_.take_unagreed();
+  crew_->propose(proposals_);
+}
+
+void LiveBackend::take_in(const membership::Decided& decided) {
+  while (!proposed_.empty() && proposed_.begin()->first <= decided.number) {
+    const auto agreed = proposed_.extract(proposed_.begin());
+    for (const Decision& decision : agreed.mapped()) gate_.agreed(decision, now());
+  }
+}
+
+void LiveBackend::take_in(const membership::Aborted& aborted) {
+  while (!proposed_.empty() && proposed_.begin()->first <= aborted.number) {
+    const auto dropped = proposed_.extract(proposed_.begin());
+    for (const Decision& decision : dropped.mapped()) gate_.not_agreed(decision);
+  }
+}
+
+// ---- seats ----------------------------------------------------------------------------------
+
+/// The rank that the process in this seat is; nothing if the job does not count on it now.
+std::optional<RankId> LiveBackend::rank_in(std::uint32_t seat) const {
+  std::uint32_t rank = 0;
+  for (const GpuRuns::Run& run : job().gpus.runs()) {
+    if (seat - run.first < run.count) {
+      const RankId found{rank + seat - run.first};
+      return job().is_lost(found) ? std::nullopt : std::optional(found);
+    }
+    rank += run.count;
+  }
+  return {};
+}
+
+bool LiveBackend::works(std::uint32_t seat) const { return rank_in(seat).has_value(); }
+
+/// It is to be among the job's GPUs, and is not yet.
+bool LiveBackend::wanted(std::uint32_t seat) const {
+  return job().next && job().next->gpus.contains({seat}) && !works(seat);
+}
+
+bool LiveBackend::to_leave(std::uint32_t seat) const {
+  return job().next && !job().next->gpus.contains({seat});
+}
+
+/// Processes are started where they are missing, and end where they are not wanted any more: the
+/// step under way is done again by the others.
+void LiveBackend::assign(const Assign& assign) {
+  for (const GpuId gpu : assign.gpus) {
+    if (!works(gpu.value)) crew_->replace(gpu.value);
+  }
+  for (const GpuId gpu : job().gpus) {
+    if (!assign.gpus.contains(gpu) && works(gpu.value)) crew_->signal(gpu.value, SIGKILL);
+  }
+  if (crew_->running()) come_true(crew_->members());
+}
+
+/// All that the newest assignment names are there, and nobody else.
+void LiveBackend::come_true(const std::vector<std::uint32_t>& members) {
+  if (!job().next || !untold_.empty()) return;
+  const Standing where = *job().next;
+  const bool complete = std::equal(
+      members.begin(), members.end(), where.gpus.begin(), where.gpus.end(),
+      [](std::uint32_t member, GpuId gpu) { return member == gpu.value; });
+  if (!complete) return;
+  happen(JobStarted{.job = kJob, .epoch = {job().epoch.value + 1}, .from = step_, .where = where});
+  gate_.membership_changed(kJob);
+  held_since_ = kNever;
+}
+
+void LiveBackend::take_in(const RankDied& died) {
+  const std::uint32_t seat = died.death.rank;
+  if (stage_ != Stage::training || to_leave(seat)) return;
+  const bool told = std::find(untold_.begin(), untold_.end(), seat) != untold_.end();
+  if (!died.was_member || told || !works(seat)) {
+    // A replacement that never joined, or one whose loss an earlier controller had told.
+    if (wanted(seat)) crew_->replace(seat);
+    return;
+  }
+  const Nanos noticed = now();
+  failures_.lost(seat, faults_.noticed(seat).value_or(noticed), noticed, died.death.cause);
+  checkpoints_.lost(seat);
+  untold_.push_back(seat);
+  if (untold_.size() == job().gpus.size() - job().lost.size()) tell_losses();  // nobody is left
+}
+
+/// Once those that are left have given up what was before: whoever was lost with others is known
+/// by then.
+void LiveBackend::tell_losses() {
+  if (untold_.empty()) return;
+  RanksLost lost{.job = kJob, .ranks = {}, .epoch = {job().epoch.value + 1}};
+  for (const std::uint32_t seat : std::exchange(untold_, {})) lost.ranks.push_back(*rank_in(seat));
+  std::sort(lost.ranks.begin(), lost.ranks.end());
+  happen(lost);
+  gate_.membership_changed(kJob);
+  if (job().next) {
+    for (const RankId rank : job().lost) crew_->replace(job().gpus[rank.value].value);
+  }
+  const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
+  if (!holds && can_go_on(job())) return;
+  happen(JobHeld{kJob});
+  held_since_ = now();
+}
+
+/// It stands still and nobody will assign it.
+bool LiveBackend::waits_in_vain() const {
+  if (held_since_ == kNever || job().next) return false;
+  if (!needs_.actions.has<Assign>()) return arriving_.empty();
+  return now() - held_since_ > scenario_.survival().hold_limit();
+}
+
+/// Who has been silent for half of the time after which a rank counts as lost.
+void LiveBackend::tell_suspected() {
+  std::vector<RankId> silent;
+  for (const std::uint32_t seat : crew_->silent(scenario_.survival().heartbeat_timeout() / 2)) {
+    if (const auto rank = rank_in(seat)) silent.push_back(*rank);
+  }
+  std::sort(silent.begin(), silent.end());
+  if (silent == suspected_) return;
+  suspected_ = silent;
+  happen(RanksSuspected{kJob, std::move(silent)});
+}
+
+}  // namespace orrery::live

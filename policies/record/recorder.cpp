@@ -1,0 +1,218 @@
+#include "policies/record/recorder.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "policies/record/encoding.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+
+/// The length prefix of length-delimited protobuf: a base-128 varint.
+std::string varint(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  bytes += static_cast<char>(value);
+  return bytes;
+}
+
+bool is_special(const std::string& path) {
+  std::error_code absent;
+  const auto kind = std::filesystem::status(path, absent).type();
+  return kind != std::filesystem::file_type::not_found &&
+         kind != std::filesystem::file_type::regular;
+}
+
+}  // namespace
+
+/// Written beside the log's place and put there when it is whole; removed if it never is. What is
+/// there and is no regular file (/dev/null, a pipe) is written to as it stands, never replaced.
+struct Recorder::File {
+  explicit File(std::string log_path)
+      : path(std::move(log_path)),
+        partial(is_special(path) ? path : partial_log(path)),
+        buffer(kBufferBytes) {
+    stream = std::fopen(partial.c_str(), "wb");
+    if (stream == nullptr) fail();
+    std::setvbuf(stream, buffer.data(), _IOFBF, buffer.size());
+  }
+  ~File() {
+    if (stream == nullptr) return;
+    std::fclose(stream);
+    if (partial != path) std::remove(partial.c_str());
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  void append(const std::string& bytes) {
+    if (std::fwrite(bytes.data(), 1, bytes.size(), stream) != bytes.size()) fail();
+  }
+  void put_in_place() {
+    if (std::fflush(stream) != 0) fail();
+    const bool closed = std::fclose(std::exchange(stream, nullptr)) == 0;
+    if (!closed) fail();
+    if (partial != path && std::rename(partial.c_str(), path.c_str()) != 0) fail();
+  }
+  [[noreturn]] void fail() const {
+    throw Error(ErrorKind::environment,
+                fmt::format("cannot write the log {}: {}", path, std::strerror(errno)));
+  }
+
+  std::string path, partial;
+  std::vector<char> buffer;
+  std::FILE* stream = nullptr;
+};
+
+std::string partial_log(const std::string& path) { return path + ".partial"; }
+
+std::uint64_t state_digest(const Archive& archive) {
+  return std::stoull(sha256_hex(archive).substr(0, 16), nullptr, 16);
+}
+
+std::uint64_t state_digest(const Policy& policy) {
+  Archive archive;
+  policy.save(archive);
+  return state_digest(archive);
+}
+
+// ---- the trace ----------------------------------------------------------------------------
+
+void DecisionTrace::decided(const Decision& decision, const Observation& seen) {
+  lines_[decision.id] = {trace_line(decision, seen), {}};
+}
+
+void DecisionTrace::see(const Observation& seen) {
+  constexpr std::array<std::string_view, 3> kStatus{"applied", "rejected", "expired"};
+  bool known = false;
+  for (const Event& event : seen.events) {
+    const auto* outcome = std::get_if<Decided>(&event);
+    const auto line = outcome == nullptr ? lines_.end() : lines_.find(outcome->decision);
+    if (line == lines_.end()) continue;
+    line->second.status = kStatus[static_cast<std::size_t>(outcome->status)];
+    known = true;
+  }
+  if (known) flush(false);
+}
+
+void DecisionTrace::flush(bool all) {
+  for (auto next = lines_.begin(); next != lines_.end(); next = lines_.erase(next)) {
+    const Line& line = next->second;
+    if (line.status.empty() && !all) return;
+    hash_.update(fmt::format("{} {}\n", line.text, line.status.empty() ? "open" : line.status));
+  }
+}
+
+std::string DecisionTrace::finish() {
+  flush(true);
+  return hash_.hex();
+}
+
+// ---- the recorder -------------------------------------------------------------------------
+
+Recorder::Recorder(Backend& inner, const Policy& policy, const LogHeader& header, Options options)
+    : inner_(inner),
+      policy_(policy),
+      header_(header),
+      active_(options.hash || !options.path.empty()) {
+  if (!options.path.empty()) file_ = std::make_unique<File>(options.path);
+}
+
+Recorder::~Recorder() = default;
+
+void Recorder::begin(const Needs& needs) {
+  LogRecord record;
+  const Capabilities offered = inner_.capabilities();
+  header_.set_format(kLogFormat);
+  encode(Needs{offered.actions, offered.settings, 0}, *header_.mutable_offered());
+  encode(needs, *header_.mutable_needs());
+  *record.mutable_header() = header_;
+  write(record);
+  inner_.begin(needs);
+}
+
+void Recorder::ReadSamples::fetch(const SamplesRead& wish) {
+  SamplesRead& read = *call_.add_read();
+  read = read_samples(*source_, wish);
+  add(read);
+}
+
+std::optional<Observation> Recorder::next() {
+  std::optional<Observation> seen = inner_.next();
+  if (!seen) return seen;
+  events_ += seen->events.size();
+  if (!active_) return seen;
+  CallRecord& call = *call_.mutable_call();
+  encode(*seen, *call.mutable_observation());
+  call.clear_read();
+  trace_.see(*seen);
+  samples_.follow(seen->samples);
+  seen_.emplace(Observation{.now = seen->now,
+                            .sequence = seen->sequence,
+                            .events = seen->events,
+                            .cluster = seen->cluster,
+                            .state = seen->state,
+                            .jobs = seen->jobs,
+                            .samples = samples_});
+  return seen_;
+}
+
+void Recorder::apply(const DecisionList& decisions) {
+  ++calls_;
+  if (active_) {
+    CallRecord& call = *call_.mutable_call();
+    call.clear_decisions();
+    for (const Decision& decision : decisions.items()) {
+      encode(decision, *call.add_decisions());
+      trace_.decided(decision, *seen_);
+    }
+    call.clear_wakes();
+    for (const Nanos at : decisions.wakes()) call.add_wakes(at);
+    call.set_state_digest(digest());
+    call.set_at_rest(decisions.at_rest());
+    write(call_);
+  }
+  inner_.apply(decisions);
+}
+
+std::uint64_t Recorder::digest() {
+  newest_.clear();
+  policy_.save(newest_);
+  if (calls_ == 1 || newest_ != state_) {
+    state_.swap(newest_);
+    state_digest_ = state_digest(state_);
+  }
+  return state_digest_;
+}
+
+void Recorder::write(const LogRecord& record) {
+  if (!active_) return;
+  const std::string bytes = record.SerializeAsString();
+  log_hash_.update(bytes);
+  if (file_ == nullptr) return;
+  file_->append(varint(bytes.size()));
+  file_->append(bytes);
+}
+
+void Recorder::finish() {
+  if (!active_) return;
+  log_sha256_ = log_hash_.hex();
+  trace_sha256_ = trace_.finish();
+  LogRecord record;
+  record.mutable_footer()->set_calls(calls_);
+  record.mutable_footer()->set_decision_log_sha256(log_sha256_);
+  record.mutable_footer()->set_decision_trace_sha256(trace_sha256_);
+  write(record);
+  if (file_ != nullptr) file_->put_in_place();
+}
+
+}  // namespace orrery

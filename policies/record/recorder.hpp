@@ -1,0 +1,131 @@
+// A decorator that writes what a backend showed and what was decided, and the replay of such a
+// log through the same policies.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/sha256.hpp"
+#include "policies/record/encoding.hpp"
+#include "policies/seam/backend.hpp"
+#include "traces/trace.pb.h"
+
+namespace orrery {
+
+/// Logs of any other format are refused by number.
+inline constexpr std::uint32_t kLogFormat = 2;
+
+/// What a log keeps of a policy's state: the first 8 bytes of the SHA-256 of what it saves.
+std::uint64_t state_digest(const Archive& archive);
+std::uint64_t state_digest(const Policy& policy);
+
+/// Where a log stands until it is whole.
+std::string partial_log(const std::string& path);
+
+/// The decisions of a run in the order of their ids with what became of them, as one hash: equal in
+/// two worlds that decided and refused alike.
+class DecisionTrace {
+ public:
+  void decided(const Decision& decision, const Observation& seen);
+  void see(const Observation& seen);
+  /// What has no outcome yet counts as open. No calls afterwards.
+  std::string finish();
+
+ private:
+  struct Line {
+    std::string text;
+    std::string_view status;  ///< empty: not known yet
+  };
+  void flush(bool all);
+
+  std::map<DecisionId, Line> lines_;  ///< from the first one without an outcome on
+  Sha256 hash_;
+};
+
+/// Wraps any backend: writes what it showed, what of its telemetry was read and what was decided.
+/// The log is written beside its path and put there by finish(), whole or not at all. Throws an
+/// environment Error when it cannot be written.
+class Recorder : public Backend {
+ public:
+  struct Options {
+    std::string path = {};  ///< empty: nothing is written
+    bool hash = true;       ///< the hashes are made, with a log or without
+  };
+  /// `format`, `offered` and `needs` of the header are filled in.
+  Recorder(Backend& inner, const Policy& policy, const LogHeader& header, Options options);
+  ~Recorder() override;
+
+  Capabilities capabilities() const override { return inner_.capabilities(); }
+  const Cluster& cluster() const override { return inner_.cluster(); }
+  void begin(const Needs& needs) override;
+  std::optional<Observation> next() override;
+  void apply(const DecisionList& decisions) override;
+
+  /// Writes the footer; no calls afterwards.
+  void finish();
+  /// After finish(); empty without hashes.
+  const std::string& log_sha256() const { return log_sha256_; }
+  const std::string& trace_sha256() const { return trace_sha256_; }
+  std::uint64_t calls() const { return calls_; }
+  std::uint64_t events() const { return events_; }  ///< in all observations so far
+
+ private:
+  struct File;
+  /// Notes what is read.
+  class ReadSamples : public SamplesBook {
+   public:
+    explicit ReadSamples(CallRecord& call) : call_(call) {}
+    void follow(Samples& source) {
+      clear();
+      source_ = &source;
+    }
+
+   private:
+    void fetch(const SamplesRead& wish) override;
+    CallRecord& call_;
+    Samples* source_ = nullptr;
+  };
+  void write(const LogRecord& record);
+  /// Of the policy's state now; most calls leave it as it was.
+  std::uint64_t digest();
+
+  Backend& inner_;
+  const Policy& policy_;
+  LogHeader header_;
+  const bool active_;  ///< somebody wants a log or its hash
+  std::unique_ptr<File> file_;
+  LogRecord call_;  ///< the call under way: observation seen, decisions not yet
+  ReadSamples samples_{*call_.mutable_call()};
+  std::optional<Observation> seen_;
+  Archive state_, newest_;        ///< the policy's: that the digest is of, and now
+  std::uint64_t state_digest_ = 0;
+  Sha256 log_hash_;
+  DecisionTrace trace_;
+  std::string log_sha256_, trace_sha256_;
+  std::uint64_t calls_ = 0, events_ = 0;
+};
+
+struct ReplayResult {
+  std::uint64_t calls = 0;
+  std::uint64_t decisions = 0;
+  std::string decision_trace_sha256;
+  std::string first_difference;  ///< empty: identical
+};
+
+/// Feeds the log's observations, through drive(), to the policies named in its header (with
+/// `overrides`, such as "predictive-rebalance.gain_threshold=0.2", applied to their parameters).
+/// Stops at the first difference: other needs (another tick), another decision, telemetry asked for
+/// that was not read when it was recorded, another state of the policies after a call, or (at the
+/// end) other bytes than were recorded.
+/// Throws bad_input on a file that is no log, is cut short, or has another format.
+ReplayResult replay_log(const std::string& path, const std::vector<std::string>& overrides);
+/// The same with a policy of the caller's own, as run_in_worker() asked it: how runs of policies
+/// that no registry knows are replayed.
+ReplayResult replay_log(const std::string& path, Policy& policy);
+
+}  // namespace orrery

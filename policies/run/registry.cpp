@@ -1,0 +1,152 @@
+#include "policies/run/registry.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+#include "policies/collectives/collective_table.hpp"
+#include "policies/compression/fixed_codec.hpp"
+#include "policies/compression/memory_aware.hpp"
+#include "policies/parameters.pb.h"
+#include "policies/recovery/recover.hpp"
+#include "policies/scheduling/predictive_rebalance.hpp"
+#include "policies/scheduling/fifo.hpp"
+#include "policies/scheduling/sjf.hpp"
+#include "policies/seam/static_policy.hpp"
+
+namespace orrery {
+namespace {
+
+template <class Message>
+std::unique_ptr<google::protobuf::Message> new_message() {
+  return std::make_unique<Message>();
+}
+template <class Concrete>
+std::unique_ptr<Policy> new_policy() {
+  return std::make_unique<Concrete>();
+}
+
+constexpr std::uint32_t kMaxNodes = 131072;      // as in topology.proto and scenario.proto
+constexpr std::uint32_t kMaxGpusPerNode = 128;
+
+struct Entry {
+  std::string_view name;
+  std::unique_ptr<Policy> (*make)();
+  std::unique_ptr<google::protobuf::Message> (*parameters)();
+};
+
+/// One line a policy, in alphabetical order.
+constexpr std::array kPolicies{
+    Entry{"collective-table", new_policy<CollectiveTablePolicy>,
+          new_message<CollectiveTableParameters>},
+    Entry{"fifo", new_policy<FifoPolicy>, new_message<FifoParameters>},
+    Entry{"fixed-codec", new_policy<FixedCodec>,
+          new_message<FixedCodecParameters>},
+    Entry{"memory-aware", new_policy<MemoryAware>,
+          new_message<MemoryAwareParameters>},
+    Entry{"predictive-rebalance", new_policy<PredictiveRebalance>,
+          new_message<PredictiveRebalanceParameters>},
+    Entry{"recover", new_policy<RecoverPolicy>, new_message<RecoverParameters>},
+    Entry{"sjf", new_policy<SjfPolicy>, new_message<SjfParameters>},
+    Entry{"static", new_policy<StaticPolicy>, new_message<StaticParameters>},
+};
+
+const Entry& find_entry(std::string_view name, const SourcePlace& place) {
+  const auto found = std::find_if(kPolicies.begin(), kPolicies.end(),
+                                  [name](const Entry& entry) { return entry.name == name; });
+  if (found != kPolicies.end()) return *found;
+  const std::string message = no_such_policy(name);
+  if (place.file.empty()) throw Error(ErrorKind::bad_input, message);
+  throw Error(place, message);
+}
+
+PolicyStack::Member make_member(const Entry& entry, const google::protobuf::Any& given) {
+  return {.name = std::string(entry.name),
+          .policy = entry.make(),
+          .parameters = policy_parameters(entry.name, given)};
+}
+
+}  // namespace
+
+std::string no_such_policy(std::string_view name) {
+  const std::vector<std::string> known = policy_names();
+  return fmt::format("there is no policy '{}'{}{} {}", name, did_you_mean(name, known),
+                     nearest_name(name, known).empty() ? "; known:" : " Known:",
+                     fmt::join(known, ", "));
+}
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kPolicies) names.emplace_back(entry.name);
+  return names;
+}
+
+std::unique_ptr<Policy> make_policy(std::string_view name, const SourcePlace& place) {
+  return find_entry(name, place).make();
+}
+
+std::unique_ptr<google::protobuf::Message> policy_parameters(std::string_view name,
+                                                             const google::protobuf::Any& given) {
+  auto parameters = find_entry(name, {}).parameters();
+  if (!given.type_url().empty() && !given.UnpackTo(parameters.get())) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("the parameters of policy '{}' are a {}, not a {}", name,
+                            given.type_url(), parameters->GetTypeName()));
+  }
+  fill_defaults(*parameters);
+  return parameters;
+}
+
+std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMap& places) {
+  std::vector<PolicyStack::Member> members;
+  for (int i = 0; i < scenario.policies_size(); ++i) {
+    const PolicySpec& spec = scenario.policies(i);
+    const SourcePlace place =
+        places.empty() ? SourcePlace{} : places.place(fmt::format("policies[{}].name", i));
+    members.push_back(make_member(find_entry(spec.name(), place), spec.parameters()));
+  }
+  if (members.empty()) members.push_back(make_member(find_entry("static", {}), {}));
+  return std::make_unique<PolicyStack>(std::move(members));
+}
+
+PolicySpec policy_of(const JobReplay& replay) {
+  PolicySpec spec;
+  spec.set_name(replay.policy());
+  const auto parameters = policy_parameters(replay.policy(), {});
+  const auto* field = parameters->GetDescriptor()->FindFieldByName("placement");
+  if (field != nullptr && !replay.placement().empty()) {
+    parameters->GetReflection()->SetString(parameters.get(), field, replay.placement());
+  }
+  spec.mutable_parameters()->PackFrom(*parameters);
+  return spec;
+}
+
+std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay) {
+  Scenario scenario;
+  *scenario.add_policies() = policy_of(replay);
+  return make_stack(scenario, SourceMap{});
+}
+
+Cluster cluster_of(const JobReplay& replay) {
+  const bool sane = replay.nodes() >= 1 && replay.nodes() <= kMaxNodes &&
+                    replay.gpus_per_node() >= 1 && replay.gpus_per_node() <= kMaxGpusPerNode;
+  if (!sane) {
+    throw Error(ErrorKind::bad_input, fmt::format("a cluster of {} nodes with {} GPUs each",
+                                                  replay.nodes(), replay.gpus_per_node()));
+  }
+  GpuModel gpu{};
+  gpu.name = "GPU";
+  Cluster::Shape shape{};
+  shape.nodes = replay.nodes();
+  shape.gpus_per_node = replay.gpus_per_node();
+  shape.nics_per_node = 1;
+  shape.nodes_per_unit = replay.nodes();
+  shape.spines = 1;
+  return Cluster(std::move(gpu), shape, Price{});
+}
+
+}  // namespace orrery

@@ -1,0 +1,245 @@
+#include <poll.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/process.hpp"
+#include "policies/record/encoding.hpp"
+#include "policies/seam/drive.hpp"
+#include "policies/record/recorder.hpp"
+#include "policies/run/worker.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr int kPollMs = 100;
+constexpr std::chrono::milliseconds kEndGrace{5000};
+
+/// A policy of this process that a worker asks.
+class Answerer {
+ public:
+  Answerer(Policy& policy, const Scenario& scenario)
+      : policy_(policy),
+        cluster_(build_cluster(scenario.cluster(), SourceMap{})),
+        reader_(cluster_),
+        rng_(policy_rng(scenario.run().seed())),
+        context_{rng_, {}} {
+    policy_.start(context_, cluster_, nullptr);
+    const Needs needs = policy_.needs();
+    context_.backend = {needs.actions, needs.settings};  // until the first question says
+  }
+
+  NeedsRecord needs() const {
+    NeedsRecord record;
+    encode(policy_.needs(), record);
+    return record;
+  }
+
+  /// `fetch` answers a wish for telemetry.
+  PolicyAnswer answer(const PolicyQuestion& asked,
+                      const std::function<SamplesRead(const SamplesRead&)>& fetch) {
+    if (asked.has_offered()) {
+      const Needs offered = decode(asked.offered());
+      context_.backend = {offered.actions, offered.settings};
+    }
+    FetchedSamples samples(fetch);
+    const Observation seen = reader_.read(asked.seen(), samples);
+    DecisionList decisions(asked.next_decision());
+    policy_.observe(context_, seen, decisions);
+    PolicyAnswer answer;
+    for (const Decision& decision : decisions.items()) {
+      reader_.world().announce(decision);
+      encode(decision, *answer.add_decisions());
+    }
+    for (const Nanos at : decisions.wakes()) answer.add_wakes(at);
+    answer.set_at_rest(decisions.at_rest());
+    policy_.save(*answer.mutable_state());
+    return answer;
+  }
+
+ private:
+  /// Asks the worker for what the policy reads, once a call.
+  class FetchedSamples : public SamplesBook {
+   public:
+    explicit FetchedSamples(const std::function<SamplesRead(const SamplesRead&)>& fetch)
+        : fetch_(fetch) {}
+
+   private:
+    void fetch(const SamplesRead& wish) override { add(fetch_(wish)); }
+    const std::function<SamplesRead(const SamplesRead&)>& fetch_;
+  };
+
+  Policy& policy_;
+  Cluster cluster_;
+  ObservationReader reader_;
+  Rng rng_;
+  Context context_;
+};
+
+[[noreturn]] void rethrow(const Failure& failure) {
+  if (!failure.file().empty()) {
+    throw Error(SourcePlace{failure.file(), failure.line(), failure.column(), failure.line_text()},
+                failure.message());
+  }
+  const bool known = failure.kind() >= 1 && failure.kind() <= 5;
+  throw Error(known ? static_cast<ErrorKind>(failure.kind()) : ErrorKind::internal,
+              failure.message());
+}
+
+/// One run from the client's side.
+class Session {
+ public:
+  Session(const std::string& program, const RunRequest& request, Answerer* answerer,
+          const ProgressSink& progress, const std::function<bool()>& interrupted,
+          Operator* operated)
+      : program_(program),
+        child_(program, {}),
+        answerer_(answerer),
+        progress_(progress),
+        interrupted_(interrupted),
+        operator_(operated) {
+    if (!write_message(child_.channel(), request.SerializeAsString())) throw died();
+  }
+
+  Report run() {
+    const auto began = std::chrono::steady_clock::now();
+    while (true) {
+      WorkerMessage message = next_message();
+      if (message.has_failure()) rethrow(message.failure());
+      if (message.has_progress() && progress_) progress_(message.progress());
+      if (message.has_ask()) answer(message.ask());
+      if (message.has_approval()) put(message.approval());
+      if (!message.has_report()) continue;
+      Report report = std::move(*message.mutable_report());
+      const ExitStatus status = end();
+      const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - began;
+      report.mutable_host()->set_wall_s(wall.count());
+      report.mutable_host()->set_cpu_s(status.cpu_s);
+      report.mutable_host()->set_peak_rss_bytes(static_cast<double>(status.peak_rss_bytes));
+      return report;
+    }
+  }
+
+ private:
+  WorkerMessage next_message() {
+    pollfd channel{child_.channel(), POLLIN, 0};
+    do {
+      if (interrupted_ && interrupted_()) throw Interrupted();
+      if (operator_ != nullptr) pass_on_what_the_operator_says();
+    } while (::poll(&channel, 1, kPollMs) <= 0);
+    WorkerMessage message;
+    std::optional<std::string> bytes;
+    try {
+      bytes = read_message(child_.channel());
+    } catch (const Error&) {
+      end_early();  // in the middle of a message
+    }
+    if (!bytes) end_early();
+    ensure(message.ParseFromString(*bytes), "a worker sends WorkerMessages");
+    return message;
+  }
+
+  void put(const ApprovalAsk& question) {
+    ensure(operator_ != nullptr, "there is somebody to ask");
+    operator_->ask(question);
+  }
+
+  void pass_on_what_the_operator_says() {
+    for (const ApprovalVerdict& verdict : operator_->verdicts()) {
+      write_message(child_.channel(), verdict.SerializeAsString());  // a dead worker is noticed
+    }
+    if (halted_ || !operator_->halted()) return;
+    halted_ = true;
+    child_.signal(SIGUSR1);
+  }
+
+  /// Of the telemetry that the worker holds.
+  SamplesRead fetch(const SamplesRead& wish) {
+    PolicyAnswer asks;
+    *asks.mutable_wish() = wish;
+    if (!write_message(child_.channel(), asks.SerializeAsString())) throw died();
+    WorkerMessage message = next_message();
+    if (message.has_failure()) rethrow(message.failure());
+    ensure(message.has_read(), "a wish for telemetry is answered with it");
+    return std::move(*message.mutable_read());
+  }
+
+  void answer(const PolicyQuestion& asked) {
+    ensure(answerer_ != nullptr, "only a policy outside the worker is asked");
+    PolicyAnswer answer;
+    std::exception_ptr thrown;
+    try {
+      answer = answerer_->answer(asked, [this](const SamplesRead& wish) { return fetch(wish); });
+    } catch (const std::exception& error) {
+      thrown = std::current_exception();
+      answer.set_failure(fmt::format("the policy failed: {}", error.what()));
+    }
+    const bool sent = write_message(child_.channel(), answer.SerializeAsString());
+    if (thrown != nullptr) {
+      child_.wait_for(kEndGrace);  // it tidies up first
+      std::rethrow_exception(thrown);
+    }
+    if (!sent) throw died();
+  }
+
+  /// How it ended after its last message; a worker that does not end is ended.
+  ExitStatus end() {
+    if (const auto status = child_.wait_for(kEndGrace)) return *status;
+    child_.signal(SIGKILL);
+    return child_.wait();
+  }
+
+  /// Ctrl-C reaches the worker too, and may end it before this process looks at its own flag.
+  [[noreturn]] void end_early() {
+    if (interrupted_ && interrupted_()) throw Interrupted();
+    throw died();
+  }
+
+  WorkerDied died() {
+    const std::string name = program_.substr(program_.rfind('/') + 1);
+    const ExitStatus status = end();
+    const char* hint = status.signal == SIGKILL ? " (out of memory, or killed by hand)" : "";
+    return WorkerDied(fmt::format("the worker {} ended before it reported: {}{}", name,
+                                  status.describe(), hint));
+  }
+
+  std::string program_;
+  ChildProcess child_;
+  Answerer* answerer_;
+  const ProgressSink& progress_;
+  const std::function<bool()>& interrupted_;
+  Operator* operator_;
+  bool halted_ = false;
+};
+
+}  // namespace
+
+Report run_in_worker(const std::string& program, const RunRequest& request, Policy* policy,
+                     const ProgressSink& progress, const std::function<bool()>& interrupted,
+                     Operator* operated) {
+  RunRequest whole = request;
+  std::optional<Answerer> answerer;
+  if (policy != nullptr) {
+    answerer.emplace(*policy, request.scenario());
+    whole.set_policy_outside(true);
+    *whole.mutable_policy_outside_needs() = answerer->needs();
+  }
+  try {
+    return Session(program, whole, answerer ? &*answerer : nullptr, progress, interrupted,
+                   operated)
+        .run();
+  } catch (...) {
+    // A worker that was killed could not take its unfinished log away.
+    if (!request.record().empty()) std::remove(partial_log(request.record()).c_str());
+    throw;
+  }
+}
+
+}  // namespace orrery

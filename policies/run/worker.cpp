@@ -1,0 +1,276 @@
+#include "policies/run/worker.hpp"
+
+#include <poll.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/process.hpp"
+#include "policies/record/encoding.hpp"
+#include "policies/handover/fallback.hpp"
+#include "policies/handover/hand_over.hpp"
+#include "policies/record/recorder.hpp"
+#include "policies/run/registry.hpp"
+#include "policies/seam/drive.hpp"
+#include "topologies/builder.hpp"
+#include "traces/report.hpp"
+#include "traces/scenario.hpp"
+
+namespace orrery {
+namespace {
+
+using HostClock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kProgressInterval{200};
+
+void send(const WorkerMessage& message) {
+  if (!write_message(kChildDescriptor, message.SerializeAsString())) {
+    throw Error(ErrorKind::environment, "the program that started this run is gone");
+  }
+}
+
+/// Asks the policy in the client's process.
+class RemotePolicy : public Policy {
+ public:
+  explicit RemotePolicy(const NeedsRecord& needs) : needs_(decode(needs)) {}
+
+  Needs needs() const override { return needs_; }
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+    PolicyQuestion& question = *message_.mutable_ask();
+    if (seen.sequence == 0) {
+      encode(Needs{context.backend.actions, context.backend.settings, 0},
+             *question.mutable_offered());
+    } else {
+      question.clear_offered();
+    }
+    encode(seen, *question.mutable_seen());
+    question.set_next_decision(decisions.next());
+    send(message_);
+    for (receive(); answer_.has_wish(); receive()) {
+      WorkerMessage samples;
+      *samples.mutable_read() = read_samples(seen.samples, answer_.wish());
+      send(samples);
+    }
+    if (!answer_.failure().empty()) throw Error(ErrorKind::bad_input, answer_.failure());
+    for (const DecisionRecord& record : answer_.decisions()) {
+      Decision decision = decode(record);
+      Decision& taken = decisions.add(std::move(decision.what), decision.why);
+      decision.what = taken.what;
+      decision.id = taken.id;
+      taken = std::move(decision);
+    }
+    for (const Nanos at : answer_.wakes()) decisions.wake(at);
+    if (answer_.at_rest()) decisions.rest();
+  }
+  void save(Archive& archive) const override { archive = answer_.state(); }
+
+ private:
+  void receive() {
+    const auto bytes = read_message(kChildDescriptor);
+    if (!bytes) throw Error(ErrorKind::environment, "the process of the policy is gone");
+    ensure(answer_.ParseFromString(*bytes), "the policy's answer is a PolicyAnswer");
+  }
+
+  Needs needs_;
+  WorkerMessage message_;
+  PolicyAnswer answer_;
+};
+
+/// Asks whoever started the run.
+class ClientApprover : public Approver {
+ public:
+  /// `waits`: ask() returns when the question is answered, so that no policy time passes.
+  explicit ClientApprover(bool waits) : waits_(waits) {}
+
+  void ask(const Decision& decision, Nanos now) override {
+    WorkerMessage message;
+    ApprovalAsk& question = *message.mutable_approval();
+    question.set_decision(decision.id);
+    question.set_now(now);
+    question.set_text(trace_line(decision));
+    question.set_why(decision.why);
+    encode(decision, *question.mutable_record());
+    send(message);
+    while (waits_ && (answers_.empty() || answers_.back().decision != decision.id)) read();
+  }
+
+  std::vector<Verdict> verdicts() override {
+    pollfd channel{kChildDescriptor, POLLIN, 0};
+    while (!waits_ && poll(&channel, 1, 0) == 1) read();
+    return std::exchange(answers_, {});
+  }
+
+ private:
+  void read() {
+    const auto bytes = read_message(kChildDescriptor);
+    if (!bytes) throw Error(ErrorKind::environment, "the program that started this run is gone");
+    ApprovalVerdict verdict;
+    ensure(verdict.ParseFromString(*bytes), "a question is answered with an ApprovalVerdict");
+    answers_.push_back({verdict.decision(), verdict.accepted(), verdict.reason()});
+  }
+
+  const bool waits_;
+  std::vector<Verdict> answers_;
+};
+
+volatile std::sig_atomic_t halt_seen = 0;
+
+/// The kill switch: the file of that name is there, or SIGUSR1 has come.
+std::function<bool()> kill_switch(const std::string& file) {
+  return [file] {
+    std::error_code unknown;  // what cannot be looked at is not there
+    return halt_seen != 0 || (!file.empty() && std::filesystem::exists(file, unknown));
+  };
+}
+
+HandOverRules rules_of(const RunRequest& request, Approver& approver, RunBackend& backend) {
+  const HandOverOrder& order = request.hand_over();
+  HandOverRules rules{.mode = hand_over_mode(request.mode()),
+                      .per_hour = order.decisions_per_hour(),
+                      .approver = &approver,
+                      .stopped = [&backend, on = kill_switch(order.kill_switch())] {
+                        return backend.halted(on());
+                      }};
+  if (order.patience() > 0) rules.patience = order.patience();
+  if (rules.mode == HandOverMode::approve && request.policy_outside()) {
+    throw Error(ErrorKind::usage, "decisions of a policy outside the run cannot be approved");
+  }
+  return rules;
+}
+
+std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request) {
+  std::vector<PolicyStack::Member> members;
+  members.push_back({.name = "outside",
+                     .policy = std::make_unique<RemotePolicy>(request.policy_outside_needs()),
+                     .parameters = nullptr});
+  return std::make_unique<PolicyStack>(std::move(members));
+}
+
+/// Passes progress on, but neither too often nor to a client that does not read.
+ProgressSink progress_sender() {
+  return [last = HostClock::time_point{}](const Progress& progress) mutable {
+    const auto now = HostClock::now();
+    if (now - last < kProgressInterval) return;
+    pollfd channel{kChildDescriptor, POLLOUT, 0};
+    if (poll(&channel, 1, 0) != 1 || (channel.revents & POLLOUT) == 0) return;
+    last = now;
+    WorkerMessage message;
+    *message.mutable_progress() = progress;
+    send(message);
+  };
+}
+
+LogHeader header_of(const std::string& mode, const RunRequest& request) {
+  LogHeader header;
+  header.set_version(version());
+  header.set_mode(mode);
+  header.set_seed(request.scenario().run().seed());
+  *header.mutable_scenario() = request.scenario();
+  header.set_policy_outside(request.policy_outside());
+  header.set_fall_back(request.hand_over().fall_back());
+  return header;
+}
+
+void fill_hand_over(const HandOver& handed_over, const FallbackPolicy& policy,
+                    HandOverReport& report) {
+  handed_over.fill(report);
+  if (policy.failure().empty()) return;
+  report.set_policy_failure(policy.failure());
+  report.set_policy_failure_s(to_seconds(policy.failed_at()));
+}
+
+Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend) {
+  const HostMeter meter;
+  const Scenario& scenario = request.scenario();
+  const Cluster cluster = build_cluster(scenario.cluster(), SourceMap{});
+  const auto stack =
+      request.policy_outside() ? remote_stack(request) : make_stack(scenario, SourceMap{});
+  FallbackPolicy guarded(*stack);
+  Policy& policy = request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack);
+  const auto backend = make_backend(request, cluster, progress_sender());
+  ClientApprover approver(request.hand_over().wait_for_verdicts());
+  HandOver handed_over(*backend, rules_of(request, approver, *backend));
+  Recorder recorder(handed_over, policy, header_of(mode, request), {.path = request.record()});
+  Rng rng = policy_rng(scenario.run().seed());
+  Context context{rng, {}};
+
+  Report report;
+  report.set_decisions(drive(policy, recorder, context));
+  recorder.finish();
+  report.set_mode(mode);
+  report.set_version(version());
+  report.set_seed(scenario.run().seed());
+  report.set_scenario(scenario.name());
+  report.set_scenario_hash(scenario_hash(scenario));
+  report.set_events(recorder.events());
+  report.set_decision_log_sha256(recorder.log_sha256());
+  report.set_decision_trace_sha256(recorder.trace_sha256());
+  backend->fill(report);
+  if (request.has_hand_over() || !guarded.failure().empty()) {
+    fill_hand_over(handed_over, guarded, *report.mutable_hand_over());
+  }
+  meter.fill(*report.mutable_host());
+  return report;
+}
+
+WorkerMessage failure_of(const Error& error) {
+  WorkerMessage message;
+  Failure& failure = *message.mutable_failure();
+  failure.set_kind(static_cast<std::uint32_t>(error.kind()));
+  failure.set_message(error.message());
+  if (error.place()) {
+    failure.set_file(error.place()->file);
+    failure.set_line(error.place()->line);
+    failure.set_column(error.place()->column);
+    failure.set_line_text(error.place()->line_text);
+  }
+  return message;
+}
+
+/// Reports the failure if anybody still listens; the exit code says it in any case.
+int fail(const Error& error) {
+  write_message(kChildDescriptor, failure_of(error).SerializeAsString());
+  return static_cast<int>(error.kind());
+}
+
+}  // namespace
+
+void HostMeter::fill(HostUse& host) const {
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  host.set_wall_s(std::chrono::duration<double>(HostClock::now() - began_).count());
+  host.set_cpu_s(seconds(use.ru_utime) + seconds(use.ru_stime));
+  host.set_peak_rss_bytes(static_cast<double>(use.ru_maxrss) * 1024);
+}
+
+int serve_run(const std::string& mode, const BackendMaker& make_backend) {
+  std::signal(SIGUSR1, [](int) { halt_seen = 1; });
+  try {
+    const auto bytes = read_message(kChildDescriptor);
+    if (!bytes) throw Error(ErrorKind::usage, "this program is started by orrery, not by hand");
+    RunRequest request;
+    ensure(request.ParseFromString(*bytes), "the request is a RunRequest");
+    WorkerMessage message;
+    *message.mutable_report() = run(mode, request, make_backend);
+    send(message);
+    return 0;
+  } catch (const Error& error) {
+    return fail(error);
+  } catch (const std::bad_alloc&) {
+    return fail(Error(ErrorKind::environment, "out of memory"));
+  } catch (const std::exception& error) {
+    return fail(Error(ErrorKind::internal, error.what()));
+  }
+}
+
+}  // namespace orrery

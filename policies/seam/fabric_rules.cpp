@@ -1,0 +1,110 @@
+#include "policies/seam/fabric_rules.hpp"
+
+#include <algorithm>
+#include <variant>
+
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+enum class Fabric { simulated, grpc, nccl };
+
+Fabric fabric_of(const Scenario& scenario) {
+  if (scenario.job().model().builtin().empty()) return Fabric::simulated;
+  return scenario.live().fabric() == "nccl" ? Fabric::nccl : Fabric::grpc;
+}
+
+bool shards_gradients(const Scenario& scenario) {
+  const std::string& shard = scenario.job().layout().shard();
+  return !shard.empty() && shard != "nothing";
+}
+
+std::string objection(const Scenario& scenario, const CodecRules& rules) {
+  if (shards_gradients(scenario)) return "gradients that are sharded travel as they are";
+  if (fabric_of(scenario) == Fabric::nccl) return "NCCL sums gradients as they are";
+  const bool coded = std::any_of(rules.begin(), rules.end(),
+                                 [](const CodecRule& each) { return each.codec != Codec::none; });
+  if (!coded || !reproducible_sums(scenario)) return {};
+  return "live.reproducible: a sum with the same bits on any ranks bears no codes";
+}
+
+std::string objection(const Scenario& scenario, const CollectiveTable& table) {
+  using enum CollectiveAlgorithm;
+  if (fabric_of(scenario) != Fabric::grpc) return {};
+  const bool fine = std::all_of(table.begin(), table.end(), [](const CollectiveRule& rule) {
+    return rule.kind != CollectiveKind::all_reduce || rule.algorithm == automatic ||
+           rule.algorithm == ring || rule.algorithm == tree || rule.algorithm == halving_doubling;
+  });
+  return fine ? "" : "ranks on CPUs sum by ring, tree or halving-doubling";
+}
+
+std::string objection(const Scenario& scenario, const CheckpointPlan& plan) {
+  if (plan.every_steps > 0 && !scenario.live().has_checkpoints()) {
+    return "live.checkpoints: this run has no folder for checkpoints";
+  }
+  return plan.tier == Tier::local_disk ? "" : "checkpoints of this run go to local-disk";
+}
+
+template <class Any>
+std::string objection(const Scenario&, const Any&) {
+  return {};
+}
+
+struct Refusal {
+  const Scenario& scenario;
+
+  /// Each rank's process has a GPU of its own from the start on: rank r has GPU r.
+  std::string operator()(const Assign& assign) const {
+    if (fabric_of(scenario) == Fabric::simulated || assign.leaves()) return {};
+    if (assign.state == StateFrom::checkpoint) {
+      return "a run goes on from a checkpoint when it starts, not within";
+    }
+    if (assign.state == StateFrom::none) return "ranks that join take their state from a peer";
+    const std::uint32_t ranks = scenario.job().layout().data();
+    for (const GpuId gpu : assign.gpus) {
+      if (gpu.value >= ranks) {
+        return fmt::format("GPU {} is none of the {} that this run's ranks have", gpu.value, ranks);
+      }
+    }
+    const std::vector<GpuId> gpus = assign.gpus.to_vector();
+    return std::is_sorted(gpus.begin(), gpus.end()) ? "" : "ranks keep the order of their GPUs";
+  }
+  std::string operator()(const Configure& configure) const {
+    return std::visit([this](const auto& what) { return objection(scenario, what); },
+                      configure.what);
+  }
+  std::string operator()(const Save& save) const {
+    if (!scenario.live().has_checkpoints()) {
+      return "live.checkpoints: this run has no folder for checkpoints";
+    }
+    return save.tier == Tier::local_disk ? "" : "checkpoints of this run go to local-disk";
+  }
+};
+
+}  // namespace
+
+Kinds<Setting> settable(const Scenario& scenario) {
+  auto all = Kinds<Setting>::of<Shares, CollectiveTable, CodecRules, OnLoss>();
+  if (scenario.live().has_checkpoints()) all = all | Kinds<Setting>::of<CheckpointPlan>();
+  return all;
+}
+
+std::string fabric_refusal(const Scenario& scenario, const Decision& decision) {
+  return std::visit(Refusal{scenario}, decision.what);
+}
+
+OnLoss loss_response(const Scenario& scenario, const Needs& needs, bool applied) {
+  const std::string& said = scenario.survival().on_loss();
+  if (said == "replace") return {LossResponse::replace};
+  if (said == "go-on") return {LossResponse::go_on};
+  if (said == "hold") return {LossResponse::hold};
+  const bool decided = applied && needs.actions.has<Assign>();
+  return {decided ? LossResponse::go_on : LossResponse::replace};
+}
+
+bool reproducible_sums(const Scenario& scenario) {
+  return !scenario.job().model().builtin().empty() && scenario.live().reproducible();
+}
+
+}  // namespace orrery

@@ -1,0 +1,220 @@
+#include "policies/seam/gate.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+constexpr const char* kChanged = "membership has changed";
+
+/// Must hold between two steps: set for all ranks alike, or moved without giving up a step.
+bool between_steps(const Decision& decision) {
+  return waits_for_step(decision.what) || decision.at_step > 0;
+}
+
+}  // namespace
+
+// ---- judging ------------------------------------------------------------------------------
+
+DecisionGate::Verdict DecisionGate::judge(const Decision& decision, Nanos now) const {
+  return judge_group({&decision, 1}, now);
+}
+
+DecisionGate::Verdict DecisionGate::judge_group(std::span<const Decision> group,
+                                                Nanos now) const {
+  for (const Decision& decision : group) {
+    if (decision.expires < now) {
+      return {Outcome::expired,
+              fmt::format("it was to hold until {} s", to_seconds(decision.expires))};
+    }
+    const JobInfo* job = world_.jobs().find(job_of(decision.what));
+    if (decision.if_epoch && job != nullptr && job->epoch != *decision.if_epoch) {
+      return {Outcome::expired, kChanged};
+    }
+  }
+  auto [which, why] = world_.objection(group);
+  if (!why.empty()) return {Outcome::rejected, std::move(why)};
+  for (const Decision& decision : group) {
+    const auto* configure = std::get_if<Configure>(&decision.what);
+    if (!offered_.actions.has(decision.what)) {
+      return {Outcome::rejected,
+              fmt::format("{} is not carried out in this run", action_name(decision.what))};
+    }
+    if (configure != nullptr && !offered_.settings.has(configure->what)) {
+      return {Outcome::rejected,
+              fmt::format("{} cannot be set in this run", setting_name(configure->what))};
+    }
+    if (why = carrier_.refusal(decision); !why.empty()) return {Outcome::rejected, std::move(why)};
+  }
+  return {};
+}
+
+/// Its step is under way already.
+bool DecisionGate::begun(const Decision& decision) const {
+  const JobId job = job_of(decision.what);
+  return decision.at_step > 0 && decision.at_step == world_.jobs()[job].step &&
+         carrier_.step_open(job);
+}
+
+// ---- taking -------------------------------------------------------------------------------
+
+void DecisionGate::take(const DecisionList& decisions, Nanos now) {
+  for (const Nanos at : decisions.wakes()) wakes_.insert(std::max(at, now));
+  for (const Decision& decision : decisions.items()) world_.announce(decision);
+  resume(decisions.items(), now);
+}
+
+void DecisionGate::resume(const std::vector<Decision>& items, Nanos now) {
+  std::set<std::uint32_t> groups;
+  for (const Decision& decision : items) {
+    if (decision.group == 0) {
+      admit(decision, now);
+    } else if (groups.insert(decision.group).second) {
+      std::vector<Decision> group;
+      std::copy_if(items.begin(), items.end(), std::back_inserter(group),
+                   [&](const Decision& each) { return each.group == decision.group; });
+      take_group(std::move(group), now);
+    }
+  }
+}
+
+void DecisionGate::take_group(std::vector<Decision> group, Nanos now) {
+  Verdict verdict = judge_group(group, now);
+  if (verdict.good() && std::any_of(group.begin(), group.end(), between_steps)) {
+    verdict = {Outcome::rejected, "decisions that hold together hold at once, not from a step on"};
+  }
+  for (const Decision& decision : group) tell(decision, verdict);
+  if (!verdict.good()) return;
+  for (const Decision& decision : group) carrier_.carry_out(decision);
+}
+
+void DecisionGate::admit(const Decision& decision, Nanos now) {
+  Verdict verdict = judge(decision, now);
+  if (verdict.good() && begun(decision) && between_steps(decision)) {
+    verdict = {Outcome::rejected, fmt::format("step {} has begun", decision.at_step)};
+  }
+  if (!verdict.good()) return tell(decision, std::move(verdict));
+  if (agreement_ && waits_for_step(decision.what)) return unagreed_.push_back(decision);
+  if (put_off(decision)) return held_.push_back(decision);
+  hold_from_now(decision);
+}
+
+void DecisionGate::agreed(const Decision& decision, Nanos now) {
+  if (put_off(decision)) return held_.push_back(decision);
+  settle(decision, now);
+}
+
+/// At once is from the next step on, where one is under way; moves wait for their step.
+bool DecisionGate::put_off(const Decision& decision) const {
+  const JobId id = job_of(decision.what);
+  const JobInfo* job = world_.jobs().find(id);
+  if (job == nullptr) return false;
+  if (std::holds_alternative<Configure>(decision.what)) {
+    return decision.at_step == 0 && waits_for_step(decision.what) && carrier_.step_open(id);
+  }
+  return decision.at_step > job->step;
+}
+
+void DecisionGate::not_agreed(const Decision& decision) {
+  tell(decision, {Outcome::expired, kChanged});
+}
+
+/// Time may have passed since it was admitted.
+void DecisionGate::settle(const Decision& decision, Nanos now) {
+  Verdict verdict = judge(decision, now);
+  if (verdict.good() && begun(decision) && between_steps(decision)) {
+    verdict = {Outcome::rejected, fmt::format("step {} has begun", decision.at_step)};
+  }
+  if (!verdict.good()) return tell(decision, std::move(verdict));
+  hold_from_now(decision);
+}
+
+void DecisionGate::hold_from_now(const Decision& decision) {
+  tell(decision, {});
+  const JobId job = job_of(decision.what);
+  if (decision.at_step > world_.jobs()[job].step) effects_.emplace(job, decision.at_step);
+  carrier_.carry_out(decision);
+}
+
+void DecisionGate::tell(const Decision& decision, Verdict verdict) {
+  carrier_.happen(Decided{decision.id, verdict.status, std::move(verdict.reason)});
+}
+
+// ---- as jobs go on ------------------------------------------------------------------------
+
+void DecisionGate::step_ended(JobId job, Nanos now) {
+  const JobInfo* info = world_.jobs().find(job);
+  const Step step = info == nullptr ? kNoStep : info->step;
+  effects_.erase(effects_.lower_bound({job, 0}), effects_.lower_bound({job, step}));
+  std::vector<Decision> waiting;
+  for (Decision& decision : std::exchange(held_, {})) {
+    const bool due = job_of(decision.what) == job && decision.at_step <= step;
+    (due ? waiting : held_).push_back(std::move(decision));
+  }
+  for (const Decision& decision : waiting) settle(decision, now);
+}
+
+void DecisionGate::membership_changed(JobId job) {
+  std::vector<Decision> dropped;
+  for (std::vector<Decision>* list : {&held_, &unagreed_}) {
+    const auto first = std::stable_partition(list->begin(), list->end(), [job](const auto& each) {
+      return job_of(each.what) != job || !waits_for_step(each.what);
+    });
+    std::move(first, list->end(), std::back_inserter(dropped));
+    list->erase(first, list->end());
+  }
+  for (const Decision& decision : dropped) not_agreed(decision);
+}
+
+void DecisionGate::job_gone(JobId job, Nanos now) {
+  effects_.erase(effects_.lower_bound({job, 0}), effects_.upper_bound({job, kNoStep}));
+  std::vector<Decision> theirs;
+  for (auto* list : {&held_, &unagreed_}) {
+    const auto first = std::stable_partition(
+        list->begin(), list->end(),
+        [job](const Decision& each) { return job_of(each.what) != job; });
+    std::move(first, list->end(), std::back_inserter(theirs));
+    list->erase(first, list->end());
+  }
+  for (const Decision& decision : theirs) {
+    Verdict verdict = judge(decision, now);
+    if (verdict.good()) verdict = {Outcome::rejected, fmt::format("job {} has left", job.value)};
+    tell(decision, std::move(verdict));
+  }
+}
+
+void DecisionGate::close(const std::string& reason) {
+  for (const Decision& decision : std::exchange(held_, {})) {
+    tell(decision, {Outcome::rejected, reason});
+  }
+  for (const Decision& decision : std::exchange(unagreed_, {})) {
+    tell(decision, {Outcome::rejected, reason});
+  }
+}
+
+Step DecisionGate::next_effect(JobId job, Step step) const {
+  const auto effect = effects_.upper_bound({job, step});
+  Step next = effect != effects_.end() && effect->first == job ? effect->second : kNoStep;
+  for (const Decision& decision : held_) {
+    if (job_of(decision.what) == job && decision.at_step > step) {
+      next = std::min(next, decision.at_step);
+    }
+  }
+  return next;
+}
+
+bool DecisionGate::waits(JobId job) const {
+  return std::any_of(held_.begin(), held_.end(),
+                     [job](const Decision& each) { return job_of(each.what) == job; });
+}
+
+bool DecisionGate::wake_due(Nanos now) {
+  const auto end = wakes_.upper_bound(now);
+  const bool due = end != wakes_.begin();
+  wakes_.erase(wakes_.begin(), end);
+  return due;
+}
+
+}  // namespace orrery

@@ -1,0 +1,56 @@
+// Sets of the alternatives of a variant, named by type and never by number. Used for what a policy
+// needs and what a run offers. Plain value; thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace orrery {
+
+template <class Variant>
+class Kinds {
+ public:
+  static constexpr std::size_t kCount = std::variant_size_v<Variant>;
+  static_assert(kCount < 32, "one bit each");
+
+  constexpr Kinds() = default;
+  template <class... K>
+  static constexpr Kinds of() {
+    return Kinds((bit<K>() | ... | 0u));
+  }
+  static constexpr Kinds all() { return Kinds((1u << kCount) - 1); }
+  /// From the wire; unknown bits are kept, so that a check can name them.
+  static constexpr Kinds from_bits(std::uint32_t bits) { return Kinds(bits); }
+
+  template <class K>
+  constexpr bool has() const {
+    return (bits_ & bit<K>()) != 0;
+  }
+  constexpr bool has_index(std::size_t index) const { return (bits_ >> index & 1u) != 0; }
+  bool has(const Variant& value) const { return has_index(value.index()); }
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr std::uint32_t bits() const { return bits_; }
+
+  friend constexpr Kinds operator|(Kinds a, Kinds b) { return Kinds(a.bits_ | b.bits_); }
+  friend constexpr Kinds operator&(Kinds a, Kinds b) { return Kinds(a.bits_ & b.bits_); }
+  /// What is in `a` and not in `b`.
+  friend constexpr Kinds operator-(Kinds a, Kinds b) { return Kinds(a.bits_ & ~b.bits_); }
+  friend constexpr bool operator==(Kinds, Kinds) = default;
+
+ private:
+  explicit constexpr Kinds(std::uint32_t bits) : bits_(bits) {}
+  template <class K>
+  static constexpr std::uint32_t bit() {
+    constexpr std::uint32_t found = []<std::size_t... I>(std::index_sequence<I...>) {
+      return ((std::is_same_v<K, std::variant_alternative_t<I, Variant>> ? 1u << I : 0u) | ...);
+    }(std::make_index_sequence<kCount>{});
+    static_assert(found != 0, "an alternative of the variant");
+    return found;
+  }
+  std::uint32_t bits_ = 0;
+};
+
+}  // namespace orrery

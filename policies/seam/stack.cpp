@@ -1,0 +1,105 @@
+#include "policies/seam/stack.hpp"
+
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+#include <google/protobuf/message.h>
+
+#include "core/error.hpp"
+#include "policies/seam/byte_archive.hpp"
+
+namespace orrery {
+namespace {
+
+/// What a decision is about: the kind of action, the kind of setting, the job.
+using Subject = std::tuple<std::size_t, std::size_t, JobId>;
+
+Subject subject_of(const Action& action) {
+  const auto* configure = std::get_if<Configure>(&action);
+  return {action.index(), configure == nullptr ? 0 : configure->what.index(), job_of(action)};
+}
+
+std::string subject_name(const Action& action) {
+  const auto* configure = std::get_if<Configure>(&action);
+  return std::string(configure == nullptr ? action_name(action) : setting_name(configure->what));
+}
+
+}  // namespace
+
+PolicyStack::PolicyStack(std::vector<Member> members) : members_(std::move(members)) {}
+PolicyStack::~PolicyStack() = default;
+
+Needs PolicyStack::needs() const {
+  Needs all;
+  for (const Member& member : members_) {
+    const Needs own = member.policy->needs();
+    all.actions = all.actions | own.actions;
+    all.settings = all.settings | own.settings;
+    if (own.tick > 0 && (all.tick == 0 || own.tick < all.tick)) all.tick = own.tick;
+  }
+  return all;
+}
+
+void PolicyStack::start(Context& context, const Cluster& cluster,
+                        const google::protobuf::Message* /*parameters*/) {
+  ensure(rngs_.empty(), "policies are started once");
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    rngs_.push_back(context.rng.split(members_[i].name));
+    Context own{rngs_.back(), context.backend};
+    members_[i].policy->start(own, cluster, members_[i].parameters.get());
+  }
+}
+
+void PolicyStack::observe(Context& context, const Observation& seen, DecisionList& decisions) {
+  ensure(rngs_.size() == members_.size(), "policies are started before they are asked");
+  std::map<Subject, std::size_t> decided_by;
+  bool all_rest = true;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    DecisionList own(decisions.next());
+    Context of_member{rngs_[i], context.backend};
+    members_[i].policy->observe(of_member, seen, own);
+    for (const Decision& decision : own.items()) {
+      const auto [other, first] = decided_by.emplace(subject_of(decision.what), i);
+      if (!first && other->second != i) report_conflict(other->second, i, decision.what, seen.now);
+    }
+    all_rest = all_rest && own.at_rest();
+    decisions.append(std::move(own));
+  }
+  if (all_rest) decisions.rest();
+}
+
+void PolicyStack::report_conflict(std::size_t first, std::size_t second, const Action& what,
+                                  Nanos now) const {
+  throw Error(ErrorKind::bad_input,
+              fmt::format("the policies '{}' and '{}' both decide {} of job {} at {} s",
+                          members_[first].name, members_[second].name, subject_name(what),
+                          job_of(what).value, to_seconds(now)));
+}
+
+void PolicyStack::save(Archive& archive) const {
+  ByteWriter write(archive);
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    Archive own;
+    members_[i].policy->save(own);
+    write(rngs_.empty() ? std::uint64_t{0} : rngs_[i].state());
+    write(std::vector<char>(own.begin(), own.end()));
+  }
+}
+
+void PolicyStack::load(const Archive& archive) {
+  ByteReader read(archive);
+  rngs_.clear();
+  for (Member& member : members_) {
+    std::uint64_t state = 0;
+    std::vector<char> own;
+    read(state);
+    read(own);
+    rngs_.emplace_back(state);
+    member.policy->load(Archive(own.begin(), own.end()));
+  }
+  ensure(read.at_end(), "a saved policy state fits these policies");
+}
+
+}  // namespace orrery

@@ -1,0 +1,41 @@
+// Several policies as one. Members are called in the order of the scenario's list; two decisions on
+// one subject in one batch are an error that names both. At rest only when all members are. Ticks
+// come at the shortest period that any member wants, and every member sees all of them. Each member
+// has a generator of its own, so that adding one changes nothing for the others. One thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "policies/seam/policy.hpp"
+
+namespace orrery {
+
+class PolicyStack : public Policy {
+ public:
+  struct Member {
+    std::string name;
+    std::unique_ptr<Policy> policy;
+    std::unique_ptr<google::protobuf::Message> parameters;  ///< may be null
+  };
+  explicit PolicyStack(std::vector<Member> members);
+  ~PolicyStack() override;
+
+  Needs needs() const override;
+  void start(Context& context, const Cluster& cluster,
+             const google::protobuf::Message* parameters) override;
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  void save(Archive& archive) const override;
+  void load(const Archive& archive) override;
+  const std::vector<Member>& members() const { return members_; }
+
+ private:
+  [[noreturn]] void report_conflict(std::size_t first, std::size_t second, const Action& what,
+                                    Nanos now) const;
+
+  std::vector<Member> members_;
+  std::vector<Rng> rngs_;  ///< one a member, from start() on
+};
+
+}  // namespace orrery

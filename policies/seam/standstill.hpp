@@ -1,0 +1,45 @@
+// Every decision brings an observation of its outcome. A policy that answers each of them with
+// another decision would be called at one instant for ever; this counts such calls. Used by drive()
+// and by FallbackPolicy. One thread.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "policies/seam/policy.hpp"
+
+namespace orrery {
+
+class StandstillGuard {
+ public:
+  /// Called with every observation and what was decided on it. Throws bad_input after a thousand
+  /// calls in a row at one instant.
+  void check(const Observation& seen, const DecisionList& decisions) {
+    for (const Event& event : seen.events) {
+      const auto* outcome = std::get_if<Decided>(&event);
+      if (outcome != nullptr && outcome->status == Outcome::rejected) rejected_ = outcome->reason;
+    }
+    const bool at_once = std::any_of(decisions.wakes().begin(), decisions.wakes().end(),
+                                     [&seen](Nanos at) { return at <= seen.now; });
+    const bool decided = !decisions.items().empty() || at_once;
+    count_ = seen.now == instant_ && decided ? count_ + 1 : 0;
+    instant_ = seen.now;
+    if (count_ < kMostInARow) return;
+    throw Error(ErrorKind::bad_input,
+                fmt::format("the policies decide without end: {} times in a row at {} s{}{}",
+                            kMostInARow, to_seconds(seen.now),
+                            rejected_.empty() ? "" : "; last rejected because ", rejected_));
+  }
+
+ private:
+  static constexpr int kMostInARow = 1000;
+  Nanos instant_ = -1;
+  int count_ = 0;
+  std::string rejected_;
+};
+
+}  // namespace orrery

@@ -1,0 +1,114 @@
+"""Intervals by what a prediction rests on: how far measured times were from predicted ones, class
+by class, in rows that no fit had seen. Called by fit_stacks.py, which writes them into stacks.yaml,
+and by accuracy.py, which prints how many of the times they hold.
+
+A class is four words that the program says of every prediction ("rests on"): is the stack fitted,
+another's (kin) or unknown; is the run's configuration complete or partly assumed; dense or with
+experts; is the GPU measured under that stack or scaled. A class of fewer than FEWEST rows takes the
+intervals of the class without its last word.
+
+Rows of fitted stacks are predicted with their own configuration (calibration rows) or their model
+size (sweeps) left out of the fit; as kin, with their stack left out; as unknown, under the generic
+stack, by a name that nobody knows.
+"""
+
+import collections
+
+import numpy as np
+import runs
+
+FEWEST = 30
+# A residual: the class, what is left out together, log(measured / predicted).
+Residual = collections.namedtuple("Residual", "words family value")
+
+
+def words_of(prediction):
+    said = [w for w in prediction["reason"].split("; ") if w.startswith("rests on: ")]
+    return said[0].removeprefix("rests on: ") if said else ""
+
+
+def family_of(row):
+    return row.get("family") or "/".join((row["source_key"], row["framework"], row["model"],
+                                          row["gpu"]))
+
+
+def as_unknown(rows):
+    """The rows as published by a framework of which nothing is known."""
+    anonymous = [dict(row, framework="a framework of one's own") for row in rows]
+    found = []
+    for row, p in zip(rows, runs.predict(anonymous)):
+        if p["iter_time_s"]:
+            value = np.log(row["measured"] / float(p["iter_time_s"]))
+            found.append(Residual(words_of(p), family_of(row), value))
+    return found
+
+
+def replaced(words, first):
+    return " ".join([first, *words.split()[1:]])
+
+
+def residuals(fit, within, between, sweeps):
+    found = []
+    for row, p, w, b in zip(fit.rows, runs.predict(fit.rows), within, between):
+        found.append(Residual(words_of(p), family_of(row), w))
+        found.append(Residual(replaced(words_of(p), "kin"), family_of(row), b))
+    out = sweeps.measured - sweeps.left_out([row["model"] for row in sweeps.rows])
+    for row, p, value in zip(sweeps.rows, runs.predict(sweeps.rows), out):
+        found.append(Residual(replaced(words_of(p), "fitted"), row["family"], value))
+    open_rows = [row for row in runs.open_rows() if row["measured"] and not row["duplicate_of"]]
+    for row, p in zip(open_rows, runs.predict(open_rows)):
+        if p["iter_time_s"]:
+            value = np.log(row["measured"] / float(p["iter_time_s"]))
+            found.append(Residual(words_of(p), family_of(row), value))
+    timed = [row for row in runs.measured_rows() if row["measured"]]
+    tests = [row for row in timed if row["split"] != "calibration" and row["usable"] == "iteration"]
+    for row, p in zip(tests, runs.predict(tests)):
+        value = np.log(row["measured"] / float(p["iter_time_s"]))
+        found.append(Residual(words_of(p), family_of(row), value))
+    return found + as_unknown(fit.rows) + as_unknown(tests) + as_unknown(sweeps.rows)
+
+
+def prefixes(words):
+    split = words.split()
+    return [" ".join(split[:n]) for n in range(len(split), 0, -1)]
+
+
+def classes(all_residuals):
+    """Residuals by class and by every beginning of its words, those with enough rows."""
+    groups = collections.defaultdict(list)
+    for each in all_residuals:
+        for name in prefixes(each.words):
+            groups[name].append(each)
+    return {name: of for name, of in sorted(groups.items()) if len(of) >= FEWEST}
+
+
+def bounds(values):
+    """Both sides of the 80% and the 95% interval, at least one percent each."""
+    low80, high80, low95, high95 = np.quantile(values, (0.1, 0.9, 0.025, 0.975))
+    return np.maximum(0.01, [-low80, high80, -low95, high95])
+
+
+def catalogue(all_residuals):
+    text = "distances:\n"
+    for name, of in classes(all_residuals).items():
+        b80, a80, b95, a95 = bounds([each.value for each in of])
+        text += (f"  - name: {name}\n    below_80: {b80:.4g}\n    above_80: {a80:.4g}\n"
+                 f"    below_95: {b95:.4g}\n    above_95: {a95:.4g}\n")
+    return text
+
+
+def coverage(of):
+    """Shares of a class's rows inside intervals made without their family."""
+    inside80 = inside95 = 0
+    families = {each.family for each in of}
+    for family in families:
+        values = np.array([each.value for each in of if each.family == family])
+        others = np.array([each.value for each in of if each.family != family])
+        if not len(others):
+            others = values
+        b80, a80, b95, a95 = bounds(others)
+        inside80 += ((values >= -b80) & (values <= a80)).sum()
+        inside95 += ((values >= -b95) & (values <= a95)).sum()
+    b80, a80, _, _ = bounds([each.value for each in of])
+    width = np.exp(a80) - np.exp(-b80)
+    return len(families), inside80 / len(of), inside95 / len(of), width

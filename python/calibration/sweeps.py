@@ -1,0 +1,203 @@
+"""Writes the parts of docs/accuracy.md about layout sweeps and memory: which layout is named the
+winner, how layouts are ordered, and what they need of a GPU's memory.
+
+    python3 python/calibration/sweeps.py            # print, and write the part of the page
+    python3 python/calibration/sweeps.py --check    # fail if the page says something else
+
+Every figure of a sweep comes from a fit that has not seen its family: its model size, or its number
+of GPUs, is left out.
+"""
+
+import argparse
+import collections
+import sys
+
+import accuracy
+import fit_sweeps
+import numpy as np
+import page
+import runs
+
+PART = "layout sweeps"
+GIB = 2.0**30
+NEAR, FAR = np.log(1.05), np.log(1.15)
+
+
+def scores(measured, predicted):
+    """Of one sweep, in logarithms: regret, rank, and the shares of pairs in the right order that
+    differ by more than 5% and by more than 15%, with how many there are."""
+    a, b = np.triu_indices(len(measured), 1)
+    apart, said = measured[a] - measured[b], predicted[a] - predicted[b]
+    right = apart * said > 0
+    shares = []
+    for least in (NEAR, FAR):
+        far = np.abs(apart) > least
+        shares += [right[far].sum(), far.sum()]
+    regret = np.expm1(measured[np.argmin(predicted)] - measured.min())
+    return regret, accuracy.spearman(measured, predicted), *shares
+
+
+def random_choice(measured):
+    """Mean regret of a layout taken at random: a constant rate cannot tell them apart."""
+    return float(np.mean(np.expm1(measured - measured.min())))
+
+
+def summary(name, each, error, constant):
+    regret = np.array([one[0] for one in each])
+    rank = np.array([one[1] for one in each])
+    near = sum(one[2] for one in each) / sum(one[3] for one in each)
+    far = sum(one[4] for one in each) / sum(one[5] for one in each)
+    core = error[error < 0.3]
+    return [name, len(error), accuracy.percent(np.median(regret)),
+            accuracy.percent(np.quantile(regret, 0.9)), f"{np.nanmedian(rank):.2f}",
+            accuracy.percent(near), accuracy.percent(far), accuracy.percent(error.mean()),
+            accuracy.percent(np.median(error)), accuracy.percent(core.mean()),
+            accuracy.percent(constant)]  # fmt: skip
+
+
+def constant_error(rows, measured, keys):
+    """The yardstick: one FLOP/s, of the rows that are not left out."""
+    rate = np.array([np.log(accuracy.flop(row) / int(row["n_gpus"])) for row in rows]) - measured
+    keys, error = np.array(keys), np.zeros(len(rows))
+    for key in set(keys):
+        out = keys == key
+        error[out] = np.abs(np.expm1(rate[out] - rate[~out].mean()))
+    return float(error.mean())
+
+
+HEAD = ("left out", "rows", "regret, median", "p90", "rank", "pairs > 5%", "pairs > 15%",
+        "mean error", "median error", "without outliers", "yardstick")  # fmt: skip
+
+
+def sweep_tables(fit):
+    rows, measured = fit.rows, fit.measured
+    groups = accuracy.by([fit_sweeps.sweep_of(row) for row in rows])
+    lines, sizes = [], None
+    for name, keys in (("model size", [row["model"] for row in rows]),
+                       ("GPU count", [row["n_gpus"] for row in rows])):
+        predicted = fit.left_out(keys)
+        each = [scores(measured[at], predicted[at]) for at in groups.values()]
+        error = np.abs(np.expm1(predicted - measured))
+        lines.append(summary(name, each, error, constant_error(rows, measured, keys)))
+        sizes = sizes if sizes is not None else (predicted, each)
+    each_sweep = [
+        [f"{model}, {gpus} GPUs", len(at), accuracy.percent(one[0]),
+         accuracy.percent(random_choice(measured[at])), f"{one[1]:.2f}",
+         accuracy.percent(one[4] / one[5]),
+         accuracy.percent(float(np.median(np.abs(np.expm1(sizes[0][at] - measured[at])))))]
+        for ((model, gpus), at), one in zip(groups.items(), sizes[1])]
+    return (accuracy.table(HEAD, lines),
+            accuracy.table(("sweep (its model size left out)", "rows", "regret",
+                            "of a random layout", "rank", "pairs > 15%", "median error"),
+                           sorted(each_sweep)))
+
+
+def every_row(fit, all_rows):
+    """All rows that ran, clean or not, under the shipped factors: order inside a schedule class."""
+    rows = [row for row in all_rows if row["measured"]]
+    predicted = np.log(runs.times(runs.predict(rows)))
+    measured = np.log([row["measured"] for row in rows])
+    known = np.isfinite(predicted)
+    keys = [(*fit_sweeps.sweep_of(row), row["pp"] == "1", row["dp_shard"]) for row in rows]
+    right, count, ranks = 0, 0, []
+    for at in accuracy.by(keys).values():
+        at = at[known[at]]
+        if len(at) < 3:
+            continue
+        one = scores(measured[at], predicted[at])
+        right, count = right + one[4], count + one[5]
+        ranks.append(one[1])
+    return len(rows), np.nanmedian(ranks), right / count
+
+
+def floor_text(rows):
+    """Layouts that were run twice."""
+    names = ("model", "n_gpus", "tp", "pp", "dp", "mbs", "gbs", "dp_shard")
+    groups = collections.defaultdict(list)
+    for row in rows:
+        if row["measured"]:
+            groups[tuple(row[name] for name in names)].append(row["measured"])
+    spread = sorted(max(times) / min(times) - 1 for times in groups.values() if len(times) > 1)
+    if not spread:
+        return "No layout was run twice."
+    return (f"Of repeated layouts there are {len(spread)}: the slower run took "
+            f"{np.median(spread):.1%} longer.")
+
+
+def memory_part(all_rows):
+    predictions = runs.predict(all_rows)
+    ran = [(row, p) for row, p in zip(all_rows, predictions) if row["measured"] and
+           p["status"] != "unsupported" and row["peak_mem_gb"]]
+    error = np.array([float(p["memory_bytes"]) / GIB / float(row["peak_mem_gb"]) - 1
+                      for row, p in ran])
+    clean = np.array([row["clean"] == "yes" for row, _ in ran])
+    lines = []
+    for name, mask in (("clean rows", clean), ("all rows that ran", np.ones(len(error), bool))):
+        size = np.abs(error[mask])
+        lines.append([name, mask.sum(), accuracy.percent(np.median(size)),
+                      accuracy.percent(np.quantile(size, 0.9)),
+                      accuracy.percent(np.median(error[mask]))])
+    fits = [p["status"] == "ok" for p in predictions]
+    worked = [bool(row["measured"]) for row in all_rows]
+    said_ok = sum(f and w for f, w in zip(fits, worked)) / sum(worked)
+    said_bad = sum(not f and not w for f, w in zip(fits, worked)) / (len(worked) - sum(worked))
+    return accuracy.table(("peak memory", "rows", "median error", "p90", "bias"), lines), (
+        f"Of {sum(worked)} layouts that ran, {said_ok:.1%} are predicted to fit; of "
+        f"{len(worked) - sum(worked)} that failed, whatever the cause, {said_bad:.1%} are "
+        f"predicted to be out of memory or refused: balanced accuracy "
+        f"{(said_ok + said_bad) / 2:.2f}.")
+
+
+TEXT = """\
+## Layout sweeps
+
+Written by `python3 python/calibration/sweeps.py`: nanotron's sweeps of two model sizes on 8 to 512
+H100 over EFA (figure data of the ultrascale playbook). `regret`: how much longer the layout
+predicted to be the fastest takes than the fastest one measured; `pairs`: of layouts of one sweep
+whose times differ by more than that, the share in the right order; `without outliers`: the mean
+error of rows that are off by less than 30%. The yardstick is one FLOP/s, of the rows not left out;
+it gives all layouts of a sweep the same time.
+
+{table}
+{sweeps}
+A time is that of one iteration, the third: noise of 5 to 25% is its source's own figure. {floor}
+Some rows take 0.5 to 1.5 s a micro-batch longer than their neighbours, and need less memory than
+they: they ran in another state of the software that no column tells, more often the more GPUs took
+part. They are in every figure but `without outliers`; on 512 GPUs they are the majority, and no
+layout can be named there.
+
+All {count} rows that ran, inside a schedule class (pipelined or not, ZeRO stage) of a sweep, by the
+shipped factors: rank {rank:.2f} (median), {right:.1%} of the pairs that differ by more than 15% in
+the right order.
+
+### Memory
+
+{memory}
+{failures}
+"""
+
+
+def make_text():
+    fit = fit_sweeps.fit_nanotron()
+    rows = runs.sweep_rows()
+    table, sweeps = sweep_tables(fit)
+    count, rank, right = every_row(fit, rows)
+    memory, failures = memory_part(rows)
+    return TEXT.format(table=table, sweeps=sweeps, floor=floor_text(rows), count=count, rank=rank,
+                       right=right, memory=memory, failures=failures)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare with the page only")
+    check = parser.parse_args().check
+    text = make_text()
+    print(text)
+    if check:
+        return 0 if page.read_part(PART) == text else 1
+    page.write_part(PART, text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

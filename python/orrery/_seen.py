@@ -1,0 +1,534 @@
+"""What a policy is shown, and where it puts its decisions."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from orrery import _core
+from orrery._cluster import Cluster
+from orrery._spec import JobAttributes, JobSpec
+from orrery.actions import Action, Configure
+from orrery.events import Event
+from orrery.settings import Setting, Settings
+from orrery.values import Layout, Standing
+
+
+class Job(JobAttributes):
+    """A job as it stood at the time of an observation. A copy: it may be kept.
+
+    What it was submitted with is there as attributes (``job.user``, ``job.estimate``, all of
+    `orrery.JobSpec` except what is below), and each setting as it is now (``job.shares``,
+    ``job.checkpoint_plan``, all of `orrery.settings`). Where a number of a job is wanted the job
+    itself does: ``Assign(job, ...)``.
+    """
+
+    def __init__(self, core: _core.JobInfo) -> None:
+        self._core = core
+
+    @property
+    def id(self) -> int:
+        """Its number, in order of submission."""
+        return self._core.id
+
+    def __index__(self) -> int:
+        return self._core.id
+
+    @property
+    def phase(self) -> str:
+        """``"waiting"``, ``"starting"``, ``"running"``, ``"held"`` or ``"done"``."""
+        return self._core.phase
+
+    @property
+    def epoch(self) -> int:
+        """Of its membership; grows with every loss and every start."""
+        return self._core.epoch
+
+    @property
+    def step(self) -> int:
+        """The step being worked on."""
+        return self._core.step
+
+    @property
+    def saved(self) -> int:
+        """The step that its newest durable checkpoint goes on from."""
+        return self._core.saved
+
+    @property
+    def saved_at(self) -> float:
+        """When that was durable, in seconds; 0: never."""
+        return self._core.saved_at
+
+    @property
+    def started(self) -> float:
+        """When it was last started, in seconds."""
+        return self._core.started
+
+    @property
+    def gpu_seconds(self) -> float:
+        """GPU time that it has had up to `standing_since`."""
+        return self._core.gpu_seconds
+
+    @property
+    def standing_since(self) -> float:
+        """Since when it has stood where it stands, in seconds."""
+        return self._core.standing_since
+
+    @property
+    def lost(self) -> List[int]:
+        """Ranks that are lost, ascending."""
+        return self._core.lost
+
+    @property
+    def suspected(self) -> List[int]:
+        """Ranks that have not been heard of for a while, ascending."""
+        return self._core.suspected
+
+    @cached_property
+    def _spec(self) -> JobSpec:
+        spec: JobSpec = self._core.spec()
+        return spec
+
+    @property
+    def spec(self) -> JobSpec:
+        """What was known at submission."""
+        return self._spec
+
+    @cached_property
+    def _now(self) -> Settings:
+        return Settings(*self._core.settings())
+
+    @property
+    def now(self) -> Settings:
+        """How it is set in the step being worked on."""
+        return self._now
+
+    @cached_property
+    def _standing(self) -> Standing:
+        standing: Standing = self._core.standing()
+        return standing
+
+    @property
+    def gpus(self) -> List[int]:
+        """GPUs of rank 0, 1 and so on; empty while it waits."""
+        return self._standing.gpus
+
+    @property
+    def layout(self) -> Layout:
+        """How those ranks are divided; as submitted while it waits."""
+        return self._standing.layout
+
+    @property
+    def next(self) -> Optional[Standing]:
+        """Assigned and not come true yet; without GPUs: it leaves."""
+        standing: Optional[Standing] = self._core.next()
+        return standing
+
+    def without_lost(self) -> Standing:
+        """Where it would stand without its lost replicas.
+
+        Returns
+        -------
+        Standing
+            GPUs and layout for an `orrery.actions.Assign`.
+        """
+        standing: Standing = self._core.without_lost()
+        return standing
+
+    def __repr__(self) -> str:
+        return f"<orrery.Job {self.id}: {self.phase}, {len(self.gpus)} GPUs, step {self.step}>"
+
+
+class Jobs(Mapping[int, Job]):
+    """Jobs that wait or run, by number, in order of submission.
+
+    One that is over is there once more, as ``"done"``, in the observation that shows its end.
+    """
+
+    def __init__(self, observed: _core.Observed) -> None:
+        self._observed = observed
+        self._read: Dict[int, Job] = {}
+
+    @cached_property
+    def _ids(self) -> List[int]:
+        return self._observed.job_ids()
+
+    def __getitem__(self, job: int) -> Job:
+        number = operator.index(job)
+        if number not in self._read:
+            found = self._observed.job(number) if number >= 0 else None
+            if found is None:
+                raise KeyError(f"there is no job {number}: it is over, or never was")
+            self._read[number] = Job(found)
+        return self._read[number]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
+@dataclass(frozen=True)
+class PartState:
+    """How a part of the cluster is.
+
+    Attributes
+    ----------
+    health : {"ok", "suspected", "lost"}
+    rate : float
+        Share of the data sheet's (compute, bandwidth) that is left.
+    since : float
+        Seconds of the policy clock.
+    """
+
+    health: str
+    rate: float
+    since: float
+
+
+class State:
+    """Who has which GPU, and which parts of the cluster are not as on the data sheet."""
+
+    def __init__(self, observed: _core.Observed) -> None:
+        self._observed = observed
+
+    @cached_property
+    def free(self) -> int:
+        """How many GPUs are well and nobody's."""
+        return self._observed.free
+
+    @cached_property
+    def free_gpus(self) -> npt.NDArray[np.uint32]:
+        """Numbers of the GPUs that are well and nobody's, ascending."""
+        return np.frombuffer(self._observed.free_gpus(), dtype=np.uint32)
+
+    @cached_property
+    def free_per_node(self) -> npt.NDArray[np.uint32]:
+        """How many GPUs of each node are well and nobody's."""
+        return np.frombuffer(self._observed.free_per_node, dtype=np.uint32)
+
+    @cached_property
+    def owner(self) -> npt.NDArray[np.int64]:
+        """By GPU: the job that has it or is to have it; -1 for nobody's."""
+        return np.frombuffer(self._observed.owner(), dtype=np.int64)
+
+    @cached_property
+    def parts(self) -> Dict[Tuple[str, int], PartState]:
+        """State by kind and number, such as ``("gpu", 3)``, of the parts that are not as new."""
+        return {
+            (kind, index): PartState(health, rate, since)
+            for kind, index, health, rate, since in self._observed.parts()
+        }
+
+
+@dataclass(frozen=True)
+class RankSummary:
+    """A job's ranks in a few numbers, at any size.
+
+    Attributes
+    ----------
+    ranks : int
+        That are there.
+    micro_batch_time : float
+        Median of the ranks in seconds; 0 if unknown.
+    deviation : float
+        Of one rank from it, as a share: 1.4826 x the median deviation.
+    age : float
+        Seconds.
+    latest : numpy.ndarray
+        Rows as of `Samples.ranks`: the slowest, slowest first.
+    """
+
+    ranks: int
+    micro_batch_time: float
+    deviation: float
+    age: float
+    latest: npt.NDArray[np.void]
+
+
+class Samples:
+    """Telemetry, read when it is asked for: what no policy reads is neither computed nor recorded.
+
+    Each call gives a structured array of shape (n,), one row a rank, GPU, path or collective. A
+    sample is two columns: its value, and with ``_age`` behind its name how many seconds ago it was
+    true; both are NaN where it is missing. What is not known at all has no row.
+    """
+
+    def __init__(self, observed: _core.Observed) -> None:
+        self._observed = observed
+        self._known: Dict[Tuple[str, int], npt.NDArray[np.void]] = {}
+
+    def _rows(self, what: str, job: Union[int, Job]) -> npt.NDArray[np.void]:
+        key = what, operator.index(job)
+        if key not in self._known:
+            self._known[key] = _array(*self._observed.samples(what, key[1], 0))
+        return self._known[key]
+
+    def ranks(self, job: Union[int, Job]) -> npt.NDArray[np.void]:
+        """Ranks of a job.
+
+        Parameters
+        ----------
+        job : int or Job
+            Which.
+
+        Returns
+        -------
+        numpy.ndarray
+            Fields: ``job``, ``rank``, ``step`` (being worked on), ``micro_batches_done`` (of this
+            step, with the fraction of the current one), ``micro_batch_time`` (s of compute, most
+            recent), ``wait_time`` (s waited for others in the last step), ``gradient_variance``.
+        """
+        return self._rows("ranks", job)
+
+    def devices(self, job: Union[int, Job]) -> npt.NDArray[np.void]:
+        """GPUs of a job.
+
+        Parameters
+        ----------
+        job : int or Job
+            Which.
+
+        Returns
+        -------
+        numpy.ndarray
+            Fields: ``gpu``, ``utilization`` (0 to 1), ``memory_bandwidth`` (0 to 1 of the peak),
+            ``memory_used`` (bytes), ``power`` (W).
+        """
+        return self._rows("devices", job)
+
+    def links(self, job: Union[int, Job]) -> npt.NDArray[np.void]:
+        """Paths between GPUs of a job that talk to each other.
+
+        Parameters
+        ----------
+        job : int or Job
+            Which.
+
+        Returns
+        -------
+        numpy.ndarray
+            Fields: ``from_gpu``, ``to_gpu``, ``latency`` (s), ``bandwidth`` (bytes/s).
+        """
+        return self._rows("links", job)
+
+    def collectives(self, job: Union[int, Job]) -> npt.NDArray[np.void]:
+        """How the gradients of a job were summed in its newest committed step.
+
+        Parameters
+        ----------
+        job : int or Job
+            Which.
+
+        Returns
+        -------
+        numpy.ndarray
+            Fields: ``job``, ``kind`` and ``algorithm`` (names, as in `orrery.values`), ``bytes``
+            (of the gradients in fp32), ``ranks``, ``exposed`` (s that computation did not hide),
+            ``step``.
+        """
+        return self._rows("collectives", job)
+
+    def summary(self, job: Union[int, Job], latest: int = 8) -> RankSummary:
+        """Ranks of a job in a few numbers: cheap at any size.
+
+        Parameters
+        ----------
+        job : int or Job
+            Which.
+        latest : int
+            How many of the slowest to name.
+
+        Returns
+        -------
+        RankSummary
+            Times in seconds.
+        """
+        number = operator.index(job)
+        found = self._observed.samples("summary", number, operator.index(latest))
+        ranks, micro_batch_time, deviation, age, rows = found
+        return RankSummary(ranks, micro_batch_time, deviation, age, _array(*rows))
+
+
+def _array(columns: List[Tuple[str, str]], rows: bytes) -> npt.NDArray[np.void]:
+    return np.frombuffer(rows, dtype=np.dtype(columns))
+
+
+class Observation:
+    """What a policy is shown at one instant.
+
+    Each part is read when it is first asked for, and only inside ``observe()``; what was read is a
+    copy and may be kept.
+    """
+
+    def __init__(self, observed: _core.Observed, cluster: Cluster) -> None:
+        self._observed = observed
+        self.now = observed.now
+        """Policy clock in seconds."""
+        self.sequence = observed.sequence
+        """How many calls came before this one."""
+        self.cluster = cluster
+        """The immutable description of the cluster."""
+
+    @cached_property
+    def events(self) -> List[Event]:
+        """What happened since the last call, in order."""
+        happened: List[Event] = self._observed.events()
+        return happened
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Jobs that wait or run, by number."""
+        return Jobs(self._observed)
+
+    @cached_property
+    def state(self) -> State:
+        """Who has which GPU, and which parts of the cluster are lost or slow."""
+        return State(self._observed)
+
+    @cached_property
+    def samples(self) -> Samples:
+        """Telemetry."""
+        return Samples(self._observed)
+
+
+class Decisions:
+    """Where a policy puts what it decides; only valid inside ``observe()``.
+
+    Every decision gets one `orrery.events.Decided` later, with the id that `add` and `configure`
+    return: ``"applied"``, ``"rejected"`` with a reason, or ``"expired"``.
+    """
+
+    def __init__(self, sink: _core.DecisionSink, needed: Set[str], policy: str) -> None:
+        self._sink = sink
+        self._needed = needed
+        self._policy = policy
+
+    def add(
+        self,
+        action: Action,
+        *,
+        why: str = "",
+        at_step: int = 0,
+        if_epoch: Optional[int] = None,
+        expires: Optional[float] = None,
+        group: int = 0,
+    ) -> int:
+        """Decide something.
+
+        Parameters
+        ----------
+        action : orrery.actions.Action
+            What: ``actions.Assign(job, gpus=[range(0, 8), 12])``, ``actions.Save(job)``.
+        why : str
+            For people: one line.
+        at_step : int
+            First step that it holds for; 0: at once.
+        if_epoch : int, optional
+            Void once the job's membership (``job.epoch``) is another.
+        expires : float, optional
+            Void after this instant, in seconds of the policy clock.
+        group : int
+            Decisions of one call with the same number of `new_group` hold together or not at all,
+            in their order: a job leaves, another takes its GPUs.
+
+        Returns
+        -------
+        int
+            Its id, counted over the whole run.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is no action, a field has no such value, or ``needs()`` does not name it.
+        """
+        if isinstance(action, Configure):
+            self._check(action.what, "settings")
+        else:
+            self._check(action, "actions")
+        return self._sink.add(action, why, at_step, if_epoch, expires, group)
+
+    def configure(
+        self,
+        job: Union[int, Job],
+        setting: Setting,
+        *,
+        why: str = "",
+        at_step: int = 0,
+        if_epoch: Optional[int] = None,
+        expires: Optional[float] = None,
+        group: int = 0,
+    ) -> int:
+        """Set one thing of one job: `add` of an `orrery.actions.Configure`.
+
+        Parameters
+        ----------
+        job : int or Job
+            Which.
+        setting : orrery.settings.Setting
+            What: ``settings.Shares([12, 12, 4, 12])``, ``settings.CheckpointPlan(50)``.
+        why, at_step, if_epoch, expires, group
+            As for `add`. What changes steps holds from the next step on if `at_step` is 0.
+
+        Returns
+        -------
+        int
+            The decision's id.
+        """
+        return self.add(
+            Configure(operator.index(job), setting),
+            why=why,
+            at_step=at_step,
+            if_epoch=if_epoch,
+            expires=expires,
+            group=group,
+        )
+
+    def wake(self, at: float) -> None:
+        """Be called at an instant, once, with an `orrery.events.Tick`. Decides nothing.
+
+        Parameters
+        ----------
+        at : float
+            Seconds of the policy clock.
+        """
+        self._sink.wake(at)
+
+    def rest(self) -> None:
+        """Promise: while nothing happens and samples stay as they are, nothing would be decided.
+
+        Lets a simulation skip the ticks in between, which is most of its speed; an event or a
+        wake-up always ends the rest. A policy that counts ticks or compares samples with earlier
+        ones must not rest: ``detail="full"`` asks it at every tick all the same, and what it then
+        decides has to be equal.
+        """
+        self._sink.rest()
+
+    def new_group(self) -> int:
+        """A number for a group of decisions that hold together or not at all.
+
+        Returns
+        -------
+        int
+            For the `group` of `add` and `configure`, in this call.
+        """
+        return self._sink.new_group()
+
+    def __len__(self) -> int:
+        return len(self._sink)
+
+    def _check(self, what: Any, kind: str) -> None:
+        # What needs() leaves out may not be offered, and the run was prepared without it.
+        name = type(what).__name__
+        base = Action if kind == "actions" else Setting
+        if isinstance(what, base) and name not in self._needed:
+            raise ValueError(
+                f"{self._policy}.needs() does not name {name}: "
+                f'return orrery.Needs({kind}=["{name}"]) there'
+            )

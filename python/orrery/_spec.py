@@ -1,0 +1,194 @@
+"""What a job was submitted with, and how it is set.
+
+Written by python/generate_records.py from traces/trace.proto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, List
+
+from orrery.settings import (
+    CheckpointPlan,
+    CodecRules,
+    CollectiveTable,
+    OnLoss,
+    Setting,
+    Settings,
+    Shares,
+)
+from orrery.values import Layout
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """Everything a policy may know of a job when it is submitted.
+
+    Attributes
+    ----------
+    id : int
+    name : str
+        As its trace or scenario says; need not be UTF-8.
+    user : str
+        Who submitted it.
+    pool : str
+        Virtual cluster, queue or tenant.
+    submit : float
+        When it was submitted. Seconds.
+    estimate : float
+        How long it is expected to run; 0 if unknown. Seconds.
+    priority : int
+        Higher goes first, where a policy looks at it.
+    gpus : int
+        How many it asked for.
+    least_gpus : int
+        Elastic where least and most differ; 0: as `gpus`.
+    most_gpus : int
+        0: as `gpus`.
+    layout : Layout
+        As submitted.
+    micro_batches : int
+        Of one step, all replicas together.
+    max_micro_batches : int
+        Of one replica and step, by memory.
+    steps : int
+        Optimizer steps that it takes; 0 if unknown.
+    nominal_micro_batch_time : float
+        Declared or predicted; 0 if unknown. Seconds.
+    state_bytes : float
+        Of a checkpoint; 0 if unknown.
+    can : List[str]
+        Names of the settings that its program lets be set while it runs.
+    settings : List[Setting]
+        That hold from its start on.
+    """
+
+    _record: ClassVar[str] = "JobRecord"
+
+    id: int
+    name: str
+    user: str
+    pool: str
+    submit: float
+    estimate: float
+    priority: int
+    gpus: int
+    least_gpus: int
+    most_gpus: int
+    layout: Layout
+    micro_batches: int
+    max_micro_batches: int
+    steps: int
+    nominal_micro_batch_time: float
+    state_bytes: float
+    can: List[str]
+    settings: List[Setting]
+
+
+class JobAttributes:
+    """What a job was submitted with and how it is set, as its attributes."""
+
+    @property
+    def spec(self) -> JobSpec:
+        """What was known at submission."""
+        raise NotImplementedError
+
+    @property
+    def now(self) -> Settings:
+        """How it is set in the step being worked on."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """As its trace or scenario says; need not be UTF-8."""
+        return self.spec.name
+
+    @property
+    def user(self) -> str:
+        """Who submitted it."""
+        return self.spec.user
+
+    @property
+    def pool(self) -> str:
+        """Virtual cluster, queue or tenant."""
+        return self.spec.pool
+
+    @property
+    def submit(self) -> float:
+        """When it was submitted. Seconds."""
+        return self.spec.submit
+
+    @property
+    def estimate(self) -> float:
+        """How long it is expected to run; 0 if unknown. Seconds."""
+        return self.spec.estimate
+
+    @property
+    def priority(self) -> int:
+        """Higher goes first, where a policy looks at it."""
+        return self.spec.priority
+
+    @property
+    def least_gpus(self) -> int:
+        """Elastic where least and most differ; 0: as `gpus`."""
+        return self.spec.least_gpus
+
+    @property
+    def most_gpus(self) -> int:
+        """0: as `gpus`."""
+        return self.spec.most_gpus
+
+    @property
+    def micro_batches(self) -> int:
+        """Of one step, all replicas together."""
+        return self.spec.micro_batches
+
+    @property
+    def max_micro_batches(self) -> int:
+        """Of one replica and step, by memory."""
+        return self.spec.max_micro_batches
+
+    @property
+    def steps(self) -> int:
+        """Optimizer steps that it takes; 0 if unknown."""
+        return self.spec.steps
+
+    @property
+    def nominal_micro_batch_time(self) -> float:
+        """Declared or predicted; 0 if unknown. Seconds."""
+        return self.spec.nominal_micro_batch_time
+
+    @property
+    def state_bytes(self) -> float:
+        """Of a checkpoint; 0 if unknown."""
+        return self.spec.state_bytes
+
+    @property
+    def can(self) -> List[str]:
+        """Names of the settings that its program lets be set while it runs."""
+        return self.spec.can
+
+    @property
+    def shares(self) -> Shares:
+        """Micro-batches of one step by data-parallel replica; the sum stays what it was."""
+        return self.now.shares
+
+    @property
+    def collective_table(self) -> CollectiveTable:
+        """The job's whole table of collectives; all ranks change at the same step."""
+        return self.now.collective_table
+
+    @property
+    def codec_rules(self) -> CodecRules:
+        """Codes of the gradients by class of bucket; without any they travel as they are."""
+        return self.now.codec_rules
+
+    @property
+    def checkpoint_plan(self) -> CheckpointPlan:
+        """A checkpoint after every so many steps; 0: none by itself."""
+        return self.now.checkpoint_plan
+
+    @property
+    def on_loss(self) -> OnLoss:
+        """What ranks do by themselves when some of them are lost, until somebody decides."""
+        return self.now.on_loss

@@ -1,0 +1,78 @@
+"""What a policy can do: ``decisions.add(actions.X(...), why="...")``.
+
+Written by python/generate_records.py from traces/trace.proto.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, List, Optional, Sequence, Type, Union
+
+from orrery.settings import Setting
+from orrery.values import Layout, StateFrom, Tier
+
+
+class Action:
+    """Base of all actions."""
+
+
+@dataclass(frozen=True)
+class Assign(Action):
+    """Where a job stands from now on: it starts, grows, shrinks, moves, takes spares for lost
+    ranks, restarts; without GPUs it leaves.
+
+    Attributes
+    ----------
+    job : int
+    gpus : Sequence[Union[int, range]]
+        Of rank 0, 1 and so on.
+    layout : Optional[Layout]
+    state : StateFrom
+    """
+
+    _record: ClassVar[str] = "AssignRecord"
+
+    job: int
+    gpus: Sequence[Union[int, range]] = ()
+    layout: Optional[Layout] = None
+    state: StateFrom = "none"
+
+
+@dataclass(frozen=True)
+class Configure(Action):
+    """Sets one thing of one job.
+
+    Attributes
+    ----------
+    job : int
+    what : Setting
+    """
+
+    _record: ClassVar[str] = "ConfigureRecord"
+
+    job: int
+    what: Setting
+
+
+@dataclass(frozen=True)
+class Save(Action):
+    """A checkpoint after the next step that begins.
+
+    Attributes
+    ----------
+    job : int
+    tier : Tier
+    """
+
+    _record: ClassVar[str] = "SaveRecord"
+
+    job: int
+    tier: Tier = "storage"
+
+
+#: All kinds, in the order of the schema.
+KINDS: List[Type[Action]] = [
+    Assign,
+    Configure,
+    Save,
+]

@@ -1,0 +1,101 @@
+"""Writes docs/python.md: the Python package, from its docstrings.
+
+    api_page.py    prints the page; run it with the Python that has the package
+"""
+
+import inspect
+import re
+import sys
+
+import orrery
+
+HEAD = """# The Python package
+
+Written by `./dev reference` from the docstrings of `orrery`; a test holds this page to them.
+`help(orrery.simulate)` says the same. Times are seconds, sizes bytes. Start with the notebook
+[first-steps.ipynb](../python/notebooks/first-steps.ipynb).
+"""
+LISTS = ("Parameters", "Returns", "Raises", "Attributes")
+RUNS = (
+    "simulate", "live", "sweep", "jobs", "replay", "load", "check", "example", "policy_names",
+    "version"
+)
+MODULES = ("events", "actions", "settings", "values")  # written from the schema of logs
+
+
+def text_of(thing):
+    """A docstring as Markdown: numpydoc's headings in bold, what it lists as a list."""
+    out, lines = [], inspect.cleandoc(thing.__doc__ or "").splitlines()
+    in_list = False
+    for line, following in zip(lines, [*lines[1:], ""]):
+        if set(line) == {"-"}:
+            continue
+        if set(following) == {"-"}:
+            in_list = line in LISTS
+            out += [f"**{line}**", ""]
+        elif line.startswith(">>>"):
+            out.append(f"    {line}")
+        elif line.startswith("    ") and in_list:
+            out.append(f"  {line.strip()}")
+        elif line and in_list:
+            out.append(f"- `{line}`")
+        else:
+            out.append(line)
+    return "\n".join(out).strip()
+
+
+def signature_of(thing):
+    """Names and defaults; the docstring has the types."""
+    try:
+        parameters = inspect.signature(thing).parameters.values()
+    except (TypeError, ValueError):
+        return "(...)"  # of the extension: its docstring begins with the signature
+    plain = [each.replace(annotation=inspect.Parameter.empty) for each in parameters]
+    return str(inspect.Signature([each for each in plain if each.name != "self"]))
+
+
+def members_of(kind):
+    for name, member in vars(kind).items():
+        if name.startswith("_") or not (callable(member) or isinstance(member, property)):
+            continue
+        if isinstance(member, property):
+            yield f"#### `{kind.__name__}.{name}`", text_of(member)
+        elif member.__doc__:
+            yield f"#### `{kind.__name__}.{name}{signature_of(member)}`", text_of(member)
+
+
+def section(name):
+    thing = getattr(orrery, name)
+    if inspect.isclass(thing):
+        bases = [base.__name__ for base in thing.__bases__ if base.__module__.startswith("orrery")]
+        yield f"### class `orrery.{name}`" + (f", a kind of `{bases[0]}`" if bases else "")
+        yield text_of(thing)
+        for heading, text in members_of(thing):
+            yield heading
+            yield text
+    else:
+        yield f"### `orrery.{name}{signature_of(thing)}`"
+        yield text_of(thing)
+
+
+def page():
+    names = [name for name in orrery.__all__ if name not in MODULES]
+    classes = [name for name in names if inspect.isclass(getattr(orrery, name))]
+    errors = [name for name in classes if issubclass(getattr(orrery, name), Exception)]
+    parts = [HEAD, "## Functions", *(line for name in RUNS for line in section(name))]
+    rest = [name for name in names if name not in RUNS and name not in classes]
+    assert not rest, f"say where {rest} belong on the page"
+    parts += ["## Classes"]
+    parts += [line for name in classes if name not in errors for line in section(name)]
+    parts += ["## What is raised"]
+    parts += [line for name in errors for line in section(name)]
+    for module in MODULES:
+        parts += [f"## `orrery.{module}`", text_of(getattr(orrery, module))]
+        for name, kind in vars(getattr(orrery, module)).items():
+            if inspect.isclass(kind) and kind.__module__ == f"orrery.{module}":
+                parts += [f"### class `orrery.{module}.{name}`", text_of(kind)]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,66 @@
+"""Help: as wide as the terminal, with defaults and with examples that are true."""
+
+import os
+import re
+import shlex
+import subprocess
+
+import pytest
+from conftest import PROGRAM, orrery
+from main_test import COMMANDS
+
+RUNS = [name for name in COMMANDS if name not in ("doctor", "help", "import", "export")]
+
+
+def help_of(*words, columns="80"):
+    environment = {**os.environ, "COLUMNS": columns}
+    result = subprocess.run(
+        [PROGRAM, *words, "--help"], capture_output=True, text=True, env=environment
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def without_examples(text):
+    # A command line is not broken: it is there to be pasted.
+    return re.sub(r"^Examples:\n(  .*\n)+", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("columns", ["60", "80", "100"])
+@pytest.mark.parametrize("command", [(), ("live",), ("simulate",), ("compare-policies",)])
+def test_no_line_is_wider_than_the_terminal(command, columns):
+    lines = without_examples(help_of(*command, columns=columns)).splitlines()
+    footer = next(i for i, line in enumerate(lines) if line.startswith("Exit codes"))
+    assert max(map(len, lines[:footer])) <= int(columns)
+
+
+def test_a_pipe_without_columns_gets_a_hundred():
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    text = subprocess.run(
+        [PROGRAM, "live", "--help"], capture_output=True, text=True, env=environment
+    ).stdout
+    assert 80 < max(map(len, without_examples(text).splitlines())) <= 100
+
+
+def test_defaults_are_shown():
+    assert "(default: drive)" in help_of("live")
+    assert "(default: static,predictive-rebalance)" in help_of("compare-policies", columns="100")
+    assert "--detail folded|full" in help_of("simulate")
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_examples_name_options_that_exist(command):
+    text = help_of(command)
+    if command == "schema":
+        assert "Examples:" in text
+    for line in re.findall(r"^  (?:srun )?(orrery [a-z-]+ .*)$", text, re.MULTILINE):
+        words = shlex.split(line)
+        known = help_of(words[1])
+        for option in (word for word in words[2:] if word.startswith("-")):
+            assert option in known, line
+
+
+def test_the_help_command_says_the_same_as_the_option():
+    assert orrery("help", "live").stdout == orrery("live", "--help").stdout
+    assert orrery("help").stdout == orrery("--help").stdout
+    assert orrery("help", "versus").stdout == orrery("compare-policies", "--help").stdout

@@ -1,0 +1,172 @@
+#include "policies/record/encoding.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "core/error.hpp"
+#include "tests/policies/random_seam.hpp"
+#include "tests/policies/toy.hpp"
+
+namespace orrery {
+namespace {
+
+/// Every kind of event, in an order that can happen in a world of eight GPUs.
+std::vector<Event> every_event(toy::Dice& dice) {
+  JobSpec second = toy::job(1);
+  second.name = dice.text();
+  second.user = dice.text();
+  second.pool = dice.text();
+  second.submit = dice.nanos();
+  second.estimate = dice.nanos();
+  second.priority = static_cast<std::int32_t>(dice.u32());
+  second.least_gpus = dice.u32();
+  second.most_gpus = dice.u32();
+  second.steps = dice.u64();
+  second.nominal_micro_batch_time = dice.nanos();
+  second.state = {dice.real()};
+  second.can = Kinds<Setting>::from_bits(dice.u32());
+  second.settings = dice.several([&dice] { return toy::random_setting(dice); });
+  const std::uint64_t count = 1 + dice.below(1000);
+  return {JobSubmitted{toy::job(0)},
+          JobSubmitted{second},
+          JobStarted{{0}, {1}, 0, toy::standing(0, 4)},
+          StepsDone{{0}, count - 1, count, dice.nanos()},
+          SaveDone{{0}, dice.below(count), dice.pick(Tier::storage), dice.nanos(), dice.nanos(),
+                   dice.flag()},
+          PartChanged{{PartKind::node, 1}, {.health = dice.pick(Health::lost),
+                                            .rate = dice.real()}},
+          Decided{17, dice.pick(Outcome::expired), dice.text()},
+          RanksSuspected{{0}, {{1}}},
+          RanksLost{{0}, {{1}, {3}}, {2}},
+          JobHeld{{0}},
+          JobStopped{{0}, dice.u64()},
+          JobStarted{{0}, {3}, dice.u64(), toy::standing(0, 2)},
+          Tick{},
+          JobDone{{1}, dice.pick(Ending::cancelled)}};
+}
+
+/// A decision that can be applied when its outcome comes.
+const Decision kAnnounced{.id = 17, .what = Save{{0}}};
+
+RC_GTEST_PROP(ObservationCodec, DecodingAndEncodingAgainGivesTheSameBytes, (std::uint64_t seed)) {
+  const Cluster cluster = toy::cluster(4);
+  toy::Dice dice(seed);
+  const std::vector<Event> events = every_event(dice);
+  const World nothing(cluster);
+  NoSamples samples;
+  ObservationRecord record, again;
+  encode(toy::seen_of(nothing, events, samples, dice.nanos(), dice.u64()), record);
+  ObservationReader reader(cluster);
+  reader.world().announce(kAnnounced);
+  encode(reader.read(record, samples), again);
+  RC_ASSERT(record.SerializeAsString() == again.SerializeAsString());
+  RC_ASSERT(record.events_size() == int(events.size()));
+}
+
+TEST(ObservationReader, ItsWorldFollowsTheEvents) {
+  const Cluster cluster = toy::cluster(4);
+  toy::Dice dice(1);
+  const std::vector<Event> events = every_event(dice);
+  ObservationRecord record;
+  const World nothing(cluster);
+  NoSamples samples;
+  encode(toy::seen_of(nothing, events, samples, 5), record);
+  ObservationReader reader(cluster);
+  reader.world().announce(kAnnounced);
+  const Observation seen = reader.read(record, samples);
+  EXPECT_EQ(seen.jobs.size(), 2u);
+  EXPECT_EQ(seen.jobs[{0}].gpus, toy::gpus(0, 2));
+  EXPECT_EQ(seen.jobs[{0}].epoch, Epoch{3});
+  EXPECT_EQ(seen.jobs[{0}].spec.max_micro_batches, 20u);
+  EXPECT_EQ(seen.jobs[{1}].phase, JobPhase::done);
+  record.clear_events();
+  EXPECT_EQ(reader.read(record, samples).jobs.find({1}), nullptr) << "shown once as over";
+}
+
+TEST(SamplesBook, GivesWhatWasReadAndSaysWhatWasNot) {
+  toy::Dice dice(4);
+  const toy::RandomSamples drawn(dice);
+  toy::HandMade source;
+  source.of_ranks = drawn.ranks;
+  source.of_devices = drawn.devices;
+  source.of_links = drawn.links;
+  source.of_collectives = drawn.collectives;
+  source.summed = {.ranks = 9, .micro_batch_time = 0.25, .deviation = 0.5, .age = 3,
+                   .latest = source.of_ranks};
+  SamplesBook book;
+  for (int what = SamplesRead::What_MIN; what <= SamplesRead::What_MAX; ++what) {
+    SamplesRead wish;
+    wish.set_what(static_cast<SamplesRead::What>(what));
+    wish.set_job(2);
+    wish.set_latest(what == SamplesRead::SUMMARY ? 3 : 0);
+    const SamplesRead read = read_samples(source, wish);
+    book.add(read);
+    EXPECT_EQ(read_samples(book, wish).SerializeAsString(), read.SerializeAsString());
+  }
+  EXPECT_EQ(book.summary({2}, 3).latest.size(), drawn.ranks.size());
+  EXPECT_EQ(book.missed(), nullptr);
+  EXPECT_TRUE(book.ranks({1}).empty());
+  ASSERT_NE(book.missed(), nullptr);
+  EXPECT_EQ(book.missed()->job(), 1u);
+  EXPECT_EQ(book.missed()->what(), SamplesRead::RANKS);
+  EXPECT_EQ(book.summary({2}, 4).ranks, 0u) << "another count is another answer";
+}
+
+TEST(SamplesBook, AMissingSampleTakesNoBytes) {
+  toy::HandMade source;
+  source.of_devices = {{.gpu = {1}, .utilization = {0.0, 0, Origin::measured},
+                        .memory_bandwidth = {}, .memory_used = {}, .power = {}}};
+  SamplesRead wish;
+  wish.set_what(SamplesRead::DEVICES);
+  const SamplesRead read = read_samples(source, wish);
+  EXPECT_TRUE(read.devices(0).has_utilization());
+  EXPECT_FALSE(read.devices(0).has_power());
+  SamplesBook book;
+  book.add(read);
+  EXPECT_TRUE(book.devices({0})[0].utilization.known());
+  EXPECT_FALSE(book.devices({0})[0].power.known());
+  SamplesRead odd = read;
+  odd.mutable_devices(0)->mutable_power()->set_origin(9);
+  EXPECT_THROW(book.add(odd), Error);
+}
+
+std::string refusal(const ObservationRecord& record) {
+  const Cluster cluster = toy::cluster();
+  ObservationReader reader(cluster);
+  toy::run_on(reader.world(), toy::job());
+  NoSamples samples;
+  try {
+    reader.read(record, samples);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    return error.message();
+  }
+  return "none";
+}
+
+TEST(ObservationReader, WhatCannotBeIsRefused) {
+  ObservationRecord record;
+  EXPECT_EQ(refusal(record), "none");
+  EventRecord& event = *record.add_events();
+  EXPECT_EQ(refusal(record), "an event of an unknown kind");
+  event.mutable_job_done()->set_job(7);
+  EXPECT_EQ(refusal(record), "there is no job 7");
+  event.mutable_decided()->set_decision(3);
+  EXPECT_EQ(refusal(record), "nobody announced decision 3");
+  event.mutable_decided()->set_status(static_cast<OutcomeStatusRecord>(3));
+  EXPECT_EQ(refusal(record), "outcome 3 is unknown");
+  event.mutable_ranks_lost()->add_ranks(4);
+  EXPECT_EQ(refusal(record), "job 0 has no rank 4");
+  event.mutable_part_changed()->set_kind(static_cast<PartKindRecord>(8));
+  EXPECT_EQ(refusal(record), "kind of part 8 is unknown");
+  event.mutable_part_changed()->set_kind(PART_GPU);
+  event.mutable_part_changed()->set_index(4);
+  EXPECT_EQ(refusal(record), "there is no gpu 4");
+  event.mutable_save_done()->set_tier(static_cast<TierRecord>(77));
+  EXPECT_EQ(refusal(record), "tier 77 is unknown");
+  event.mutable_job_done()->set_how(static_cast<EndingRecord>(3));
+  EXPECT_EQ(refusal(record), "ending 3 is unknown");
+}
+
+}  // namespace
+}  // namespace orrery

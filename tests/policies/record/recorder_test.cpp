@@ -1,0 +1,252 @@
+#include "policies/record/recorder.hpp"
+
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <initializer_list>
+#include <set>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/error.hpp"
+#include "policies/handover/hand_over.hpp"
+#include "policies/seam/drive.hpp"
+#include "tests/policies/toy_log.hpp"
+
+namespace orrery {
+namespace {
+
+toy::Recorded record_run(Policy& policy, Recorder::Options options) {
+  const Cluster cluster = toy::cluster();
+  toy::ToyBackend backend(cluster);
+  Recorder recorder(backend, policy, LogHeader{}, std::move(options));
+  Rng rng = policy_rng(1);
+  Context context{rng, {}};
+  toy::Recorded result{drive(policy, recorder, context), {}, {}};
+  recorder.finish();
+  result.log_sha256 = recorder.log_sha256();
+  result.trace_sha256 = recorder.trace_sha256();
+  EXPECT_GT(recorder.events(), 40u);
+  return result;
+}
+
+toy::Recorded run_shift_once(const std::string& path) {
+  toy::ShiftOnce policy;
+  return record_run(policy, {.path = path});
+}
+
+TEST(Recorder, TheLogHoldsHeaderCallsAndFooter) {
+  const toy::TempDir dir;
+  const auto result = run_shift_once(dir / "log");
+  const std::vector<LogRecord> records = toy::read_log(dir / "log");
+  ASSERT_GT(records.size(), 42u);
+  EXPECT_EQ(records.front().header().format(), kLogFormat);
+  EXPECT_EQ(records.front().header().offered().actions(), Kinds<Action>::all().bits());
+  EXPECT_EQ(records.front().header().needs().settings(), Kinds<Setting>::of<Shares>().bits());
+  EXPECT_EQ(records.front().header().needs().tick_ns(), toy::kTick);
+  EXPECT_EQ(records.back().footer().calls(), records.size() - 2);
+  EXPECT_EQ(records.back().footer().decision_log_sha256(), result.log_sha256);
+  EXPECT_EQ(records.back().footer().decision_trace_sha256(), result.trace_sha256);
+  int decisions = 0, outcomes = 0, rests = 0;
+  std::uint64_t last_digest = 0;
+  for (std::size_t i = 1; i + 1 < records.size(); ++i) {
+    const CallRecord& call = records[i].call();
+    EXPECT_EQ(call.observation().sequence(), i - 1);
+    EXPECT_NE(call.state_digest(), last_digest);  // it counts its calls
+    last_digest = call.state_digest();
+    decisions += call.decisions_size();
+    rests += call.at_rest() ? 1 : 0;
+    for (const EventRecord& event : call.observation().events()) {
+      outcomes += event.has_decided() ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(decisions, 1);
+  EXPECT_EQ(outcomes, 1);
+  EXPECT_EQ(rests, int(records.size()) - 3);
+}
+
+TEST(Recorder, EqualRunsGiveEqualBytesAndHashesNeedNoFile) {
+  const toy::TempDir dir;
+  const auto first = run_shift_once(dir / "a");
+  run_shift_once(dir / "b");
+  EXPECT_EQ(toy::read_file(dir / "a"), toy::read_file(dir / "b"));
+  const auto without = run_shift_once("");
+  EXPECT_EQ(without.log_sha256, first.log_sha256);
+  EXPECT_EQ(without.trace_sha256, first.trace_sha256);
+}
+
+TEST(Recorder, TheTraceHashIgnoresWhatIsSeenAndTheLogHashDoesNot) {
+  const Scenario reads = toy::scenario_with("predictive-rebalance");
+  const auto one = toy::record(reads, "", 12, 1);
+  const auto other = toy::record(reads, "", 12, 2);
+  EXPECT_NE(one.log_sha256, other.log_sha256);
+  EXPECT_EQ(one.trace_sha256, other.trace_sha256);
+  EXPECT_NE(run_shift_once("").trace_sha256, one.trace_sha256);
+}
+
+TEST(Recorder, OfTelemetryTheLogHoldsWhatWasReadOnce) {
+  class Reader : public toy::ShiftOnce {
+   public:
+    void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+      ShiftOnce::observe(context, seen, decisions);
+      if (seen.sequence != 3) return;
+      read = seen.samples.ranks({0}).size() + seen.samples.ranks({0}).size();
+      EXPECT_EQ(seen.samples.ranks({0}).data(), seen.samples.ranks({0}).data());
+      EXPECT_TRUE(seen.samples.links({0}).empty());
+    }
+    std::size_t read = 0;
+  } policy;
+  const toy::TempDir dir;
+  record_run(policy, {.path = dir / "log"});
+  EXPECT_EQ(policy.read, 8u);
+  const std::vector<LogRecord> records = toy::read_log(dir / "log");
+  for (std::size_t i = 1; i + 1 < records.size(); ++i) {
+    EXPECT_EQ(records[i].call().read_size(), i == 4 ? 2 : 0) << i;
+  }
+  EXPECT_EQ(records[4].call().read(0).ranks_size(), 4);
+  EXPECT_EQ(records[4].call().read(1).what(), SamplesRead::LINKS);
+}
+
+/// What encoding a policy's state would cost shows in how often it is saved.
+class SavesCounted : public toy::ShiftOnce {
+ public:
+  void save(Archive& archive) const override {
+    ++saves;
+    ShiftOnce::save(archive);
+  }
+  mutable int saves = 0;
+};
+
+TEST(Recorder, NobodyWhoWantsALogOrAHashPaysForNone) {
+  SavesCounted hashed, plain;
+  const auto with = record_run(hashed, {});
+  const auto without = record_run(plain, {.hash = false});
+  EXPECT_GT(hashed.saves, 40);
+  EXPECT_EQ(plain.saves, 0);
+  EXPECT_EQ(without.decisions, with.decisions);
+  EXPECT_NE(with.log_sha256, "");
+  EXPECT_EQ(without.log_sha256, "");
+  EXPECT_EQ(without.trace_sha256, "");
+}
+
+TEST(Recorder, WithoutALogItStillCounts) {
+  toy::ShiftOnce alone;
+  const Cluster cluster = toy::cluster();
+  toy::ToyBackend backend(cluster, 2);
+  Recorder recorder(backend, alone, LogHeader{}, {.hash = false});
+  const auto seen = recorder.next();
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ(seen->events.size(), 2u);
+  recorder.apply(DecisionList{});
+  EXPECT_EQ(recorder.calls(), 1u);
+  EXPECT_EQ(recorder.events(), 2u);
+}
+
+/// Two decisions, and what the backend says of them in this order.
+std::string trace_of(std::initializer_list<Decided> outcomes) {
+  const Cluster cluster = toy::cluster();
+  const World world(cluster);
+  NoSamples samples;
+  DecisionTrace trace;
+  for (const DecisionId id : {0u, 1u}) {
+    trace.decided({.id = id, .what = Save{{0}, static_cast<Tier>(id)}},
+                  toy::seen_of(world, {}, samples));
+  }
+  for (const Decided& outcome : outcomes) {
+    const Event event = outcome;
+    trace.see(toy::seen_of(world, {&event, 1}, samples));
+  }
+  return trace.finish();
+}
+
+TEST(DecisionTrace, HoldsWhatBecameOfEachDecisionWhateverTheOrder) {
+  const Decided yes{0, Outcome::applied, ""}, no{0, Outcome::rejected, "a"};
+  const Decided late{0, Outcome::expired, ""}, other{1, Outcome::applied, ""};
+  const std::string all_applied = trace_of({yes, other});
+  EXPECT_EQ(trace_of({other, yes}), all_applied);
+  EXPECT_EQ(trace_of({{0, Outcome::rejected, "b"}, other}), trace_of({no, other}));
+  const std::set<std::string> different{all_applied, trace_of({no, other}), trace_of({late, other}),
+                                        trace_of({other}), trace_of({})};
+  EXPECT_EQ(different.size(), 5u);
+}
+
+TEST(Recorder, RunsThatRefuseDifferentlyHaveDifferentTraces) {
+  const auto trace = [](bool stopped) {
+    const Cluster cluster = toy::cluster();
+    toy::ToyBackend backend(cluster);
+    HandOver handed_over(backend, {.stopped = [stopped] { return stopped; }});
+    toy::ShiftOnce policy;
+    Recorder recorder(handed_over, policy, LogHeader{}, {});
+    Rng rng = policy_rng(1);
+    Context context{rng, {}};
+    drive(policy, recorder, context);
+    recorder.finish();
+    return recorder.trace_sha256();
+  };
+  EXPECT_EQ(trace(false), run_shift_once("").trace_sha256);
+  EXPECT_NE(trace(true), trace(false));
+}
+
+TEST(Recorder, AnUnfinishedLogLeavesNothingBehind) {
+  const toy::TempDir dir;
+  const Cluster cluster = toy::cluster();
+  toy::ToyBackend backend(cluster);
+  toy::ShiftOnce policy;
+  {
+    Recorder recorder(backend, policy, LogHeader{}, {.path = dir / "log"});
+    recorder.next();
+    recorder.apply(DecisionList{});
+    EXPECT_TRUE(std::filesystem::exists(partial_log(dir / "log")));
+  }
+  EXPECT_FALSE(std::filesystem::exists(dir / "log"));
+  EXPECT_FALSE(std::filesystem::exists(partial_log(dir / "log")));
+}
+
+TEST(Recorder, WhatIsNoRegularFileIsWrittenToAndNeverReplaced) {
+  const toy::TempDir dir;
+  const std::string pipe = dir / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int end = open(pipe.c_str(), O_RDWR | O_NONBLOCK);  // so that the writer need not wait
+  run_shift_once(pipe);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  char first = 0;
+  EXPECT_EQ(read(end, &first, 1), 1);
+  close(end);
+  EXPECT_THROW(run_shift_once(dir / ""), Error) << "a folder is no log";
+}
+
+TEST(Recorder, APlaceThatCannotBeWrittenIsAnEnvironmentError) {
+  try {
+    run_shift_once("/nowhere/log");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::environment);
+    EXPECT_NE(error.message().find("/nowhere/log"), std::string::npos);
+  }
+}
+
+TEST(Recorder, AFullDiskIsAnEnvironmentError) {
+  const toy::TempDir dir;
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  setrlimit(RLIMIT_FSIZE, &small);
+  ErrorKind kind = ErrorKind::internal;
+  try {
+    run_shift_once(dir / "log");
+  } catch (const Error& error) {
+    kind = error.kind();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_EQ(kind, ErrorKind::environment);
+  EXPECT_FALSE(std::filesystem::exists(dir / "log"));
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,47 @@
+// A recorded log fed to a policy that no registry knows: what is compared is what replay_log()
+// compares.
+#pragma once
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "policies/seam/drive.hpp"
+#include "tests/policies/toy_log.hpp"
+
+namespace orrery::toy {
+
+/// The first difference; empty: the policy sees what it has seen, and decides the same.
+inline std::string replay_to(Policy& policy, const std::string& path, const Cluster& cluster,
+                             std::uint64_t seed = 1) {
+  const std::vector<LogRecord> log = read_log(path);
+  ObservationReader reader(cluster);
+  SamplesBook samples;
+  Rng rng = policy_rng(seed);
+  Context context{rng, {}};
+  policy.start(context, cluster, nullptr);
+  DecisionList decisions;
+  for (std::size_t i = 1; i + 1 < log.size(); ++i) {
+    const CallRecord& call = log[i].call();
+    samples.clear();
+    for (const SamplesRead& read : call.read()) samples.add(read);
+    decisions.clear();
+    policy.observe(context, reader.read(call.observation(), samples), decisions);
+    CallRecord again;
+    for (const Decision& decision : decisions.items()) {
+      reader.world().announce(decision);
+      encode(decision, *again.add_decisions());
+    }
+    for (const Nanos at : decisions.wakes()) again.add_wakes(at);
+    *again.mutable_observation() = call.observation();
+    *again.mutable_read() = call.read();
+    again.set_state_digest(state_digest(policy));
+    again.set_at_rest(decisions.at_rest());
+    if (again.SerializeAsString() == call.SerializeAsString()) continue;
+    return fmt::format("call {}: {} instead of {}", i - 1, again.ShortDebugString(),
+                       call.ShortDebugString());
+  }
+  return {};
+}
+
+}  // namespace orrery::toy

@@ -1,0 +1,115 @@
+#include "policies/seam/drive.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/policies/scripted.hpp"
+
+namespace orrery {
+namespace {
+
+using toy::failure_of;
+using toy::run;
+using toy::Scripted;
+using toy::Witness;
+
+TEST(Drive, OnePolicySteersTheToyWorld) {
+  const Cluster cluster = toy::cluster();
+  Witness backend(cluster);
+  toy::ShiftOnce policy;
+  EXPECT_EQ(run(policy, backend), 1u);
+  EXPECT_EQ(backend.world().jobs()[{0}].step, 40u);
+  EXPECT_EQ(backend.world().jobs()[{0}].shares(), (std::vector<std::uint32_t>{12, 12, 4, 12}));
+  EXPECT_EQ(backend.begun.tick, toy::kTick);
+  EXPECT_EQ(backend.ids, std::vector<DecisionId>{0});
+  EXPECT_GT(backend.rests, 40);
+}
+
+TEST(Drive, WhatTheBackendLacksIsNamed) {
+  const Cluster cluster = toy::cluster();
+  class Poor : public toy::ToyBackend {
+   public:
+    using ToyBackend::ToyBackend;
+    Capabilities capabilities() const override {
+      return {Kinds<Action>::of<Configure>(), Kinds<Setting>::of<Shares>()};
+    }
+  } backend(cluster);
+  Scripted policy({Kinds<Action>::all(), Kinds<Setting>::of<Shares, CodecRules, OnLoss>(), 0}, {});
+  EXPECT_EQ(failure_of(policy, backend),
+            "the policies need what this run does not offer: the actions Assign, Save and to set "
+            "CodecRules, OnLoss");
+  EXPECT_EQ(policy.calls, 0);
+  Scripted odd({Kinds<Action>::from_bits(1u << 9), {}, 0}, {});
+  EXPECT_EQ(failure_of(odd, backend),
+            "the policies need what this run does not offer: the actions something unknown");
+}
+
+/// A world whose clock stands still.
+class Frozen : public toy::ToyBackend {
+ public:
+  using ToyBackend::ToyBackend;
+  std::optional<Observation> next() override {
+    auto seen = ToyBackend::next();
+    if (seen) seen->now = 0;
+    return seen;
+  }
+};
+
+/// Decides in every call.
+class Restless : public Policy {
+ public:
+  Needs needs() const override { return {{}, {}, toy::kTick}; }
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+  void observe(Context&, const Observation&, DecisionList& decisions) override {
+    decisions.add(Save{{0}}, "again");
+  }
+};
+
+TEST(Drive, DecidingWithoutEndAtOneInstantEndsTheRun) {
+  const Cluster cluster = toy::cluster();
+  Rng rng(1);
+  Context context{rng, {}};
+  Restless policy;
+  Frozen frozen(cluster, 1'000'000);
+  try {
+    drive(policy, frozen, context);
+    FAIL() << "it ended by itself";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    EXPECT_NE(error.message().find("1000 times in a row at 0 s"), std::string::npos)
+        << error.message();
+  }
+  toy::ToyBackend moving(cluster, 400);
+  EXPECT_GT(drive(policy, moving, context), 1000u);
+}
+
+TEST(Drive, WakingAtOnceWithoutEndEndsTheRunToo) {
+  class Sleepless : public Restless {
+    void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+      decisions.wake(seen.now);
+    }
+  } policy;
+  const Cluster cluster = toy::cluster();
+  toy::ToyBackend backend(cluster);
+  EXPECT_EQ(failure_of(policy, backend),
+            "the policies decide without end: 1000 times in a row at 0 s");
+}
+
+TEST(Drive, AWakeIsATickAtItsInstantAndDecidesNothing) {
+  class Sleeper : public Scripted {
+   public:
+    Sleeper() : Scripted({}, {}) {}
+    void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+      Scripted::observe(context, seen, decisions);
+      instants.push_back(seen.now);
+      if (seen.sequence == 0) decisions.wake(30'000'000), decisions.wake(30'000'000);
+    }
+    std::vector<Nanos> instants;
+  } policy;
+  const Cluster cluster = toy::cluster();
+  toy::ToyBackend backend(cluster, 2);
+  EXPECT_EQ(run(policy, backend), 0u);
+  EXPECT_EQ(policy.instants, (std::vector<Nanos>{0, 30'000'000, 100'000'000, 200'000'000}));
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,88 @@
+#include "policies/seam/fabric_rules.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace orrery {
+namespace {
+
+using ::testing::HasSubstr;
+
+Scenario built_in(const std::string& fabric = "grpc") {
+  Scenario scenario;
+  scenario.mutable_job()->mutable_model()->set_builtin("language-model");
+  scenario.mutable_job()->mutable_layout()->set_data(4);
+  scenario.mutable_live()->set_fabric(fabric);
+  return scenario;
+}
+
+Decision decision(Action what) { return {.what = std::move(what)}; }
+
+TEST(FabricRules, AModelThatNobodyTrainsHereIsBoundByNone) {
+  Scenario scenario;
+  scenario.mutable_job()->mutable_model()->set_preset("llama3-70b");
+  const CollectiveTable nvls{{.kind = CollectiveKind::all_reduce,
+                              .algorithm = CollectiveAlgorithm::nvls}};
+  EXPECT_EQ(fabric_refusal(scenario, decision(Configure{{0}, nvls})), "");
+  EXPECT_EQ(fabric_refusal(scenario, decision(Assign{{0}, {{9}}, {}, StateFrom::checkpoint})), "");
+}
+
+TEST(FabricRules, RanksOnCpusSumByWhatTheyHave) {
+  const CollectiveTable nvls{{.kind = CollectiveKind::all_reduce,
+                              .algorithm = CollectiveAlgorithm::nvls}};
+  const CollectiveTable tree{{.kind = CollectiveKind::all_reduce,
+                              .algorithm = CollectiveAlgorithm::tree}};
+  EXPECT_THAT(fabric_refusal(built_in(), decision(Configure{{0}, nvls})), HasSubstr("ring, tree"));
+  EXPECT_EQ(fabric_refusal(built_in(), decision(Configure{{0}, tree})), "");
+  EXPECT_EQ(fabric_refusal(built_in("nccl"), decision(Configure{{0}, nvls})), "");
+}
+
+TEST(FabricRules, CodesNeedSumsThatMayDifferAndGradientsThatAreWhole) {
+  const CodecRules int8{{.codec = Codec::int8}};
+  Scenario scenario = built_in();
+  EXPECT_EQ(fabric_refusal(scenario, decision(Configure{{0}, int8})), "");
+  scenario.mutable_live()->set_reproducible(true);
+  EXPECT_THAT(fabric_refusal(scenario, decision(Configure{{0}, int8})), HasSubstr("reproducible"));
+  EXPECT_EQ(fabric_refusal(scenario, decision(Configure{{0}, CodecRules{}})), "");
+  scenario.mutable_live()->set_reproducible(false);
+  scenario.mutable_job()->mutable_layout()->set_shard("optimizer");
+  EXPECT_THAT(fabric_refusal(scenario, decision(Configure{{0}, int8})), HasSubstr("sharded"));
+  EXPECT_THAT(fabric_refusal(built_in("nccl"), decision(Configure{{0}, int8})), HasSubstr("NCCL"));
+}
+
+TEST(FabricRules, RanksStayOnTheirGpusAndTakeAPeersState) {
+  const Scenario scenario = built_in();
+  EXPECT_EQ(fabric_refusal(scenario, decision(Assign{{0}, {{0}, {2}, {3}}, {}, StateFrom::peer})),
+            "");
+  EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{0}, {7}}, {}, StateFrom::peer})),
+              HasSubstr("GPU 7"));
+  EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{2}, {0}}, {}, StateFrom::peer})),
+              HasSubstr("order"));
+  EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{0}}, {}, StateFrom::checkpoint})),
+              HasSubstr("checkpoint"));
+}
+
+TEST(FabricRules, CheckpointsNeedAFolder) {
+  Scenario scenario = built_in();
+  EXPECT_FALSE(settable(scenario).has<CheckpointPlan>());
+  EXPECT_THAT(fabric_refusal(scenario, decision(Save{{0}, Tier::local_disk})), HasSubstr("folder"));
+  scenario.mutable_live()->mutable_checkpoints()->set_folder("somewhere");
+  EXPECT_TRUE(settable(scenario).has<CheckpointPlan>());
+  EXPECT_EQ(fabric_refusal(scenario, decision(Save{{0}, Tier::local_disk})), "");
+  EXPECT_THAT(fabric_refusal(scenario, decision(Save{{0}, Tier::storage})),
+              HasSubstr("local-disk"));
+}
+
+TEST(FabricRules, LostRanksAreReplacedOnlyWhereNobodyDecides) {
+  const Needs assigns{.actions = Kinds<Action>::of<Assign>(), .settings = {}};
+  Scenario scenario = built_in();
+  EXPECT_EQ(loss_response(scenario, {}, true).response, LossResponse::replace);
+  EXPECT_EQ(loss_response(scenario, assigns, true).response, LossResponse::go_on);
+  EXPECT_EQ(loss_response(scenario, assigns, false).response, LossResponse::replace)
+      << "nothing that is decided is applied";
+  scenario.mutable_survival()->set_on_loss("hold");
+  EXPECT_EQ(loss_response(scenario, {}, true).response, LossResponse::hold);
+}
+
+}  // namespace
+}  // namespace orrery

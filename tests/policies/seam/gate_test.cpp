@@ -1,0 +1,463 @@
+#include "policies/seam/gate.hpp"
+
+#include <map>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "core/error.hpp"
+#include "tests/policies/toy.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr Capabilities kAll{Kinds<Action>::all(), Kinds<Setting>::all()};
+const Shares kShifted{{13, 13, 1, 13}};
+
+/// A backend's side that a test moves by hand: job 0 runs on four of 16 GPUs.
+class Stage : public Carrier {
+ public:
+  explicit Stage(Capabilities offered = kAll, bool agreement = false)
+      : gate(world, offered, *this, agreement) {
+    JobSpec spec = toy::job();
+    spec.least_gpus = 1, spec.most_gpus = 8;
+    toy::run_on(world, spec);
+  }
+
+  std::string refusal(const Decision& decision) const override {
+    return std::holds_alternative<Save>(decision.what) ? refuses_saves : "";
+  }
+  bool step_open(JobId) const override { return open; }
+  void happen(Event event) override {
+    world.apply(event, now);
+    if (const auto* outcome = std::get_if<Decided>(&event)) {
+      EXPECT_TRUE(outcomes.emplace(outcome->decision, *outcome).second) << "told twice";
+    }
+  }
+  void carry_out(const Decision& decision) override {
+    EXPECT_EQ(outcomes.at(decision.id).status, Outcome::applied);
+    carried.push_back(decision.id);
+  }
+
+  /// Taken alone; its id.
+  DecisionId take(Decision decision) {
+    const DecisionId id = next++;
+    decision.id = id;
+    DecisionList list;
+    list.put(std::move(decision));
+    gate.take(list, now);
+    return id;
+  }
+  std::vector<DecisionId> take_group(std::vector<Action> actions) {
+    DecisionList list(next);
+    const std::uint32_t group = list.new_group();
+    std::vector<DecisionId> ids;
+    for (Action& action : actions) {
+      Decision& decision = list.add(std::move(action), "");
+      decision.group = group;
+      ids.push_back(decision.id);
+    }
+    next = list.next();
+    gate.take(list, now);
+    return ids;
+  }
+  void end_step() {
+    open = false;
+    world.apply(StepsDone{{0}, job().step}, now);
+    gate.step_ended({0}, now);
+  }
+  void lose(std::uint32_t rank) {
+    world.apply(RanksLost{{0}, {{rank}}, {job().epoch.value + 1}}, now);
+    gate.membership_changed({0});
+  }
+  const JobInfo& job() const { return world.jobs()[{0}]; }
+  bool told(DecisionId id) const { return outcomes.contains(id); }
+  /// "applied", or "rejected: why".
+  std::string outcome(DecisionId id) const {
+    const auto found = outcomes.find(id);
+    if (found == outcomes.end()) return "none yet";
+    const Decided& told = found->second;
+    const char* names[] = {"applied", "rejected", "expired"};
+    const std::string name = names[static_cast<std::size_t>(told.status)];
+    return told.reason.empty() ? name : name + ": " + told.reason;
+  }
+
+  const Cluster cluster = toy::cluster(4, 4);
+  World world{cluster};
+  DecisionGate gate;
+  Nanos now = 10 * kNanosPerSecond;
+  bool open = false;
+  std::string refuses_saves;
+  std::map<DecisionId, Decided> outcomes;
+  std::vector<DecisionId> carried;
+  DecisionId next = 0;
+};
+
+TEST(DecisionGate, WhatNothingStandsAgainstHoldsAtOnce) {
+  Stage stage;
+  const DecisionId id = stage.take({.what = Configure{{0}, kShifted}});
+  EXPECT_EQ(stage.outcome(id), "applied");
+  EXPECT_EQ(stage.job().now.get<Shares>(), kShifted);
+  EXPECT_EQ(stage.carried, std::vector<DecisionId>{id});
+  EXPECT_FALSE(stage.gate.waits({0}));
+}
+
+TEST(DecisionGate, ExpiresAfterItsInstantAndNotAtIt) {
+  Stage stage;
+  const auto outcome = [&stage](Nanos expires) {
+    return stage.outcome(stage.take({.what = Save{{0}}, .expires = expires}));
+  };
+  EXPECT_EQ(outcome(stage.now), "applied");
+  EXPECT_EQ(outcome(stage.now - 1), "expired: it was to hold until 9.999999999 s");
+  EXPECT_EQ(stage.carried.size(), 1u);
+}
+
+TEST(DecisionGate, WhatWasDecidedForAnotherMembershipExpires) {
+  Stage stage;
+  const auto outcome = [&stage](std::uint64_t epoch) {
+    return stage.outcome(stage.take({.what = Save{{0}}, .if_epoch = Epoch{epoch}}));
+  };
+  EXPECT_EQ(outcome(1), "applied");
+  EXPECT_EQ(outcome(0), "expired: membership has changed");
+  stage.lose(3);
+  EXPECT_EQ(outcome(1), "expired: membership has changed");
+  EXPECT_EQ(outcome(2), "applied");
+  EXPECT_EQ(stage.outcome(stage.take({.what = Save{{7}}, .if_epoch = Epoch{1}})),
+            "rejected: there is no job 7");
+}
+
+TEST(DecisionGate, WhatTheRunDoesNotOfferIsRefused) {
+  Stage stage({Kinds<Action>::of<Configure>(), Kinds<Setting>::of<OnLoss>()});
+  EXPECT_EQ(stage.outcome(stage.take({.what = Configure{{0}, OnLoss{}}})), "applied");
+  EXPECT_EQ(stage.outcome(stage.take({.what = Save{{0}}})),
+            "rejected: Save is not carried out in this run");
+  EXPECT_EQ(stage.outcome(stage.take({.what = Configure{{0}, kShifted}})),
+            "rejected: Shares cannot be set in this run");
+}
+
+TEST(DecisionGate, WhatTheJobsProgramOrTheBackendCannotDoIsRefused) {
+  Stage stage;
+  JobSpec spec = toy::job(1);
+  spec.can = Kinds<Setting>::of<Shares>();
+  toy::run_on(stage.world, spec, 4);
+  EXPECT_EQ(stage.outcome(stage.take({.what = Configure{{1}, CodecRules{}}})),
+            "rejected: job 1 does not let its CodecRules be set");
+  stage.refuses_saves = "the disk is full";
+  EXPECT_EQ(stage.outcome(stage.take({.what = Save{{0}}})), "rejected: the disk is full");
+  EXPECT_EQ(stage.outcome(stage.take({.what = Save{{9}}})), "rejected: there is no job 9");
+  EXPECT_TRUE(stage.carried.empty());
+}
+
+// ---- steps --------------------------------------------------------------------------------
+
+TEST(DecisionGate, WhatChangesStepsWaitsForTheOneUnderWay) {
+  Stage stage;
+  stage.open = true;
+  const DecisionId shares = stage.take({.what = Configure{{0}, kShifted}});
+  const DecisionId on_loss = stage.take({.what = Configure{{0}, OnLoss{LossResponse::hold}}});
+  EXPECT_EQ(stage.outcome(shares), "none yet");
+  EXPECT_TRUE(stage.gate.waits({0}));
+  EXPECT_EQ(stage.outcome(on_loss), "applied") << "no step depends on it";
+  stage.end_step();
+  EXPECT_EQ(stage.outcome(shares), "applied");
+  EXPECT_EQ(stage.job().now.get<Shares>(), kShifted);
+}
+
+TEST(DecisionGate, ASettingOfALaterStepIsTakenAtOnceAndHoldsThen) {
+  Stage stage;
+  stage.open = true;
+  EXPECT_EQ(stage.outcome(stage.take({.what = Configure{{0}, kShifted}, .at_step = 2})),
+            "applied");
+  EXPECT_EQ(stage.gate.next_effect({0}, 0), 2u);
+  EXPECT_NE(stage.job().now.get<Shares>(), kShifted);
+  stage.end_step(), stage.end_step();
+  EXPECT_EQ(stage.job().now.get<Shares>(), kShifted);
+  EXPECT_EQ(stage.gate.next_effect({0}, 2), DecisionGate::kNoStep);
+}
+
+TEST(DecisionGate, AnAssignmentOfALaterStepIsHeldUntilThen) {
+  Stage stage;
+  stage.open = true;
+  const DecisionId id = stage.take({.what = toy::assign(0, 0, 8), .at_step = 2});
+  EXPECT_EQ(stage.gate.next_effect({0}, 0), 2u);
+  stage.end_step();
+  EXPECT_EQ(stage.outcome(id), "none yet");
+  EXPECT_EQ(stage.world.state().free, 12u);
+  stage.end_step();
+  EXPECT_EQ(stage.outcome(id), "applied");
+  EXPECT_EQ(stage.world.state().free, 8u);
+}
+
+TEST(DecisionGate, WhatIsHeldIsJudgedAgainWhenItsStepComes) {
+  Stage stage;
+  stage.open = true;
+  const DecisionId late = stage.take(
+      {.what = toy::assign(0, 0, 8), .at_step = 1, .expires = stage.now + 5});
+  const DecisionId taken = stage.take({.what = toy::assign(0, 0, 6), .at_step = 2});
+  toy::run_on(stage.world, toy::job(1), 4);
+  stage.now += 6;
+  stage.end_step();
+  EXPECT_EQ(stage.outcome(late), "expired: it was to hold until 10.000000005 s");
+  stage.end_step();
+  EXPECT_EQ(stage.outcome(taken), "rejected: GPU 4 is taken by job 1");
+}
+
+TEST(DecisionGate, AtOnceIsAtOnceAlsoWithinAStep) {
+  Stage stage;
+  stage.open = true;
+  EXPECT_EQ(stage.outcome(stage.take({.what = toy::assign(0, 0, 8)})), "applied");
+}
+
+TEST(DecisionGate, AStepThatHasBegunOrIsPastTakesNothing) {
+  Stage stage;
+  stage.end_step();
+  stage.open = true;
+  for (const Action& what : {Action{Configure{{0}, kShifted}}, Action{toy::assign(0, 0, 8)},
+                             Action{Configure{{0}, OnLoss{}}}}) {
+    EXPECT_EQ(stage.outcome(stage.take({.what = what, .at_step = 1})),
+              "rejected: step 1 has begun");
+  }
+  stage.end_step();
+  EXPECT_EQ(stage.outcome(stage.take({.what = Save{{0}}, .at_step = 1})),
+            "rejected: step 1 is past: job 0 works on step 2");
+  EXPECT_EQ(stage.outcome(stage.take({.what = Configure{{0}, kShifted}, .at_step = 2})), "applied")
+      << "no step is open";
+}
+
+// ---- agreement ----------------------------------------------------------------------------
+
+TEST(DecisionGate, WhatAllRanksMustFollowIsPutToThemFirst) {
+  Stage stage(kAll, true);
+  stage.open = true;
+  const DecisionId shares = stage.take({.what = Configure{{0}, kShifted}, .at_step = 3});
+  const DecisionId on_loss = stage.take({.what = Configure{{0}, OnLoss{}}});
+  const DecisionId wrong = stage.take({.what = Configure{{0}, Shares{{40}}}});
+  EXPECT_EQ(stage.outcome(on_loss), "applied");
+  EXPECT_EQ(stage.outcome(wrong), "rejected: job 0 has 4 replicas, not 1") << "nobody is asked";
+  ASSERT_TRUE(stage.gate.has_unagreed());
+  const std::vector<Decision> put = stage.gate.take_unagreed();
+  EXPECT_FALSE(stage.gate.has_unagreed());
+  ASSERT_EQ(put.size(), 1u);
+  EXPECT_EQ(stage.outcome(shares), "none yet");
+  stage.gate.agreed(put[0], stage.now);
+  EXPECT_EQ(stage.outcome(shares), "applied");
+}
+
+TEST(DecisionGate, AnAgreementThatComesTooLateOrNeverIsSaid) {
+  Stage stage(kAll, true);
+  stage.open = true;
+  const DecisionId begun = stage.take({.what = Configure{{0}, kShifted}, .at_step = 1});
+  const DecisionId at_once = stage.take({.what = Configure{{0}, kShifted}});
+  const DecisionId changed = stage.take({.what = Configure{{0}, CodecRules{}}, .at_step = 9});
+  const std::vector<Decision> put = stage.gate.take_unagreed();
+  stage.end_step();
+  stage.open = true;
+  stage.gate.agreed(put[0], stage.now);
+  EXPECT_EQ(stage.outcome(begun), "rejected: step 1 has begun");
+  stage.gate.agreed(put[1], stage.now);
+  EXPECT_EQ(stage.outcome(at_once), "none yet") << "it holds from the next step on";
+  stage.end_step();
+  EXPECT_EQ(stage.outcome(at_once), "applied");
+  stage.gate.not_agreed(put[2]);
+  EXPECT_EQ(stage.outcome(changed), "expired: membership has changed");
+}
+
+TEST(DecisionGate, AChangeOfMembershipVoidsWhatWaitsForAStep) {
+  for (const bool agreement : {false, true}) {
+    Stage stage(kAll, agreement);
+    stage.open = true;
+    const DecisionId shares = stage.take({.what = Configure{{0}, kShifted}});
+    const DecisionId move = stage.take({.what = toy::assign(0, 0, 8), .at_step = 1});
+    stage.lose(1);
+    EXPECT_EQ(stage.outcome(shares), "expired: membership has changed");
+    EXPECT_EQ(stage.outcome(move), "none yet") << "whoever wants that says if_epoch";
+    stage.end_step();
+    EXPECT_EQ(stage.outcome(move), "applied");
+    EXPECT_FALSE(stage.gate.has_unagreed());
+  }
+}
+
+TEST(DecisionGate, WhatWaitsForAJobThatIsGoneIsRefused) {
+  for (const bool agreement : {false, true}) {
+    Stage stage(kAll, agreement);
+    stage.open = true;
+    const DecisionId shares = stage.take({.what = Configure{{0}, kShifted}});
+    const DecisionId move = stage.take({.what = toy::assign(0, 0, 8), .at_step = 3});
+    const DecisionId ahead = stage.take({.what = Configure{{0}, OnLoss{}}, .at_step = 5});
+    EXPECT_EQ(stage.gate.next_effect({0}, 3), 5u);
+    stage.world.apply(JobStopped{{0}, 0}, stage.now);
+    stage.gate.job_gone({0}, stage.now);
+    EXPECT_EQ(stage.outcome(shares), "rejected: job 0 is not running");
+    EXPECT_EQ(stage.outcome(move), "rejected: job 0 has left");
+    EXPECT_EQ(stage.outcome(ahead), "applied");
+    EXPECT_EQ(stage.gate.next_effect({0}, 0), DecisionGate::kNoStep);
+    EXPECT_FALSE(stage.gate.has_unagreed());
+  }
+}
+
+TEST(DecisionGate, AtTheEndWhateverWaitsIsRefused) {
+  for (const bool agreement : {false, true}) {
+    Stage stage(kAll, agreement);
+    stage.open = true;
+    const DecisionId shares = stage.take({.what = Configure{{0}, kShifted}});
+    const DecisionId move = stage.take({.what = toy::assign(0, 0, 8), .at_step = 3});
+    stage.gate.close("the run is over");
+    EXPECT_EQ(stage.outcome(shares), "rejected: the run is over");
+    EXPECT_EQ(stage.outcome(move), "rejected: the run is over");
+  }
+}
+
+// ---- groups -------------------------------------------------------------------------------
+
+TEST(DecisionGate, AGroupHoldsTogetherInItsOrder) {
+  Stage stage;
+  stage.world.apply(JobSubmitted{toy::job(1)}, 0);
+  const auto ids = stage.take_group({Assign{{0}}, toy::assign(1, 0, 4)});
+  EXPECT_EQ(stage.outcome(ids[0]), "applied");
+  EXPECT_EQ(stage.outcome(ids[1]), "applied");
+  EXPECT_EQ(stage.carried, ids);
+  EXPECT_EQ(stage.world.state().owner[0], JobId{1});
+}
+
+TEST(DecisionGate, OrNothingOfItDoes) {
+  Stage stage;
+  stage.world.apply(JobSubmitted{toy::job(1)}, 0);
+  const auto none_holds = [&stage](std::vector<Action> actions, const std::string& why) {
+    for (const DecisionId id : stage.take_group(std::move(actions))) {
+      EXPECT_EQ(stage.outcome(id), "rejected: " + why);
+    }
+    EXPECT_TRUE(stage.carried.empty());
+    EXPECT_FALSE(stage.job().next);
+  };
+  none_holds({Assign{{0}}, toy::assign(1, 12, 5)}, "job 1 wants 4 GPUs, not 5");
+  none_holds({toy::assign(1, 0, 4), Assign{{0}}}, "GPU 0 is taken by job 0");
+  none_holds({Assign{{0}}, toy::assign(0, 4, 4)}, "job 0 is assigned twice");
+  none_holds({Configure{{0}, OnLoss{}}, Configure{{0}, kShifted}},
+             "decisions that hold together hold at once, not from a step on");
+  stage.refuses_saves = "no disk";
+  none_holds({Assign{{0}}, Save{{0}}}, "no disk");
+}
+
+TEST(DecisionGate, AGroupWithOneThatExpiredExpires) {
+  Stage stage;
+  DecisionList list(stage.next);
+  list.add(Save{{0}}, "").group = 1;
+  Decision& late = list.add(Configure{{0}, OnLoss{}}, "");
+  late.group = 1;
+  late.expires = stage.now - 1;
+  list.add(Save{{0}, Tier::peer}, "");
+  stage.gate.take(list, stage.now);
+  EXPECT_EQ(stage.outcome(0), "expired: it was to hold until 9.999999999 s");
+  EXPECT_EQ(stage.outcome(1), stage.outcome(0));
+  EXPECT_EQ(stage.outcome(2), "applied") << "it is in no group";
+}
+
+// ---- wakes --------------------------------------------------------------------------------
+
+TEST(DecisionGate, WakesComeOnceAtTheirInstantAndThoseInThePastNow) {
+  Stage stage;
+  EXPECT_EQ(stage.gate.next_wake(), kNever);
+  DecisionList list;
+  for (const Nanos at : {stage.now + 7, stage.now + 7, stage.now - 5, Nanos{-1}}) list.wake(at);
+  stage.gate.take(list, stage.now);
+  EXPECT_EQ(stage.gate.next_wake(), stage.now);
+  EXPECT_TRUE(stage.gate.wake_due(stage.now));
+  EXPECT_FALSE(stage.gate.wake_due(stage.now + 6));
+  EXPECT_EQ(stage.gate.next_wake(), stage.now + 7);
+  EXPECT_TRUE(stage.gate.wake_due(stage.now + 9));
+  EXPECT_EQ(stage.gate.next_wake(), kNever);
+}
+
+// ---- exactly one outcome ------------------------------------------------------------------
+
+/// Decides, steps, agrees, loses and ends at random; Stage counts what is told.
+class RandomGate {
+ public:
+  RandomGate(std::uint64_t seed, bool agreement) : rng_(seed), stage_(kAll, agreement) {}
+
+  void live(int turns) {
+    for (int i = 0; i < turns; ++i) {
+      stage_.now += below(3);
+      switch (below(8)) {
+        case 0: return_agreements(); break;
+        case 1: running() ? stage_.end_step() : start(); break;
+        case 2: stage_.open = running() && !stage_.open; break;
+        case 3: below(4) == 0 ? change_membership() : start(); break;
+        default: decide(); break;
+      }
+    }
+    for (const Decision& decision : put_) stage_.gate.not_agreed(decision);
+    for (const Decision& decision : stage_.gate.take_unagreed()) stage_.gate.not_agreed(decision);
+    stage_.gate.close("over");
+    RC_ASSERT(stage_.outcomes.size() == stage_.next);
+  }
+
+ private:
+  std::uint32_t below(std::uint64_t bound) { return static_cast<std::uint32_t>(rng_.below(bound)); }
+  bool running() const { return stage_.job().phase == JobPhase::running; }
+
+  void return_agreements() {
+    for (Decision& decision : stage_.gate.take_unagreed()) put_.push_back(std::move(decision));
+    for (const Decision& decision : std::exchange(put_, {})) {
+      if (below(3) == 0) {
+        put_.push_back(decision);
+      } else if (below(4) == 0) {
+        stage_.gate.not_agreed(decision);
+      } else {
+        stage_.gate.agreed(decision, stage_.now);
+      }
+    }
+  }
+  void start() {
+    const JobInfo& job = stage_.job();
+    if (!job.next) return;
+    stage_.open = false;
+    if (job.next->gpus.empty()) {
+      stage_.world.apply(JobStopped{{0}, job.step}, stage_.now);
+      stage_.gate.job_gone({0}, stage_.now);
+    } else {
+      stage_.world.apply(toy::started(stage_.world, 0, Standing(*job.next), job.step), stage_.now);
+      stage_.gate.membership_changed({0});
+    }
+  }
+  void change_membership() {
+    if (!running()) return;
+    const auto ranks = static_cast<std::uint64_t>(stage_.job().gpus.size());
+    stage_.lose(below(ranks));
+  }
+  Action action() {
+    const JobId job{below(8) == 0 ? 1u : 0u};
+    switch (below(6)) {
+      case 0: return Save{job};
+      case 1: return Assign{job};
+      case 2: return toy::assign(job.value, below(4), 1 + below(8));
+      case 3: return Configure{job, OnLoss{}};
+      case 4: return Configure{job, CodecRules{}};
+      default: return Configure{job, Shares{even_split(40, 1 + below(8))}};
+    }
+  }
+  void decide() {
+    DecisionList list(stage_.next);
+    for (std::uint64_t i = 1 + below(4); i > 0; --i) {
+      Decision& decision = list.add(action(), "");
+      if (below(2) == 0) decision.at_step = stage_.job().step + below(4);
+      if (below(4) == 0) decision.if_epoch = stage_.job().epoch;
+      if (below(4) == 0) decision.expires = stage_.now + below(4);
+      decision.group = below(3);
+    }
+    if (below(4) == 0) list.wake(stage_.now);
+    stage_.next = list.next();
+    stage_.gate.take(list, stage_.now);
+  }
+
+  Rng rng_;
+  Stage stage_;
+  std::vector<Decision> put_;
+};
+
+RC_GTEST_PROP(DecisionGateProperty, EveryDecisionIsToldOnce, (std::uint64_t seed, bool agreement)) {
+  RandomGate(seed, agreement).live(200);
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,190 @@
+// The same random decisions before two backends: one settles them at once, as a simulator does, the
+// other has ranks that must agree and answer later, as live mode has. And before a recording of
+// them. ORRERY_SEED is the first seed, ORRERY_SEQUENCES how many of them.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "policies/handover/hand_over.hpp"
+#include "policies/record/recorder.hpp"
+#include "tests/policies/replayed.hpp"
+#include "tests/policies/seam/model_backend.hpp"
+#include "tests/policies/seam/random_decisions.hpp"
+
+namespace orrery {
+namespace {
+
+using test::Fate;
+using test::Fates;
+using test::ModelBackend;
+using test::ModelOptions;
+using test::RandomDecisionOptions;
+using test::RandomDecisions;
+
+std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
+  const char* given = std::getenv(name);
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : otherwise;
+}
+
+/// What both backends have in common: jobs, and which ranks are lost when.
+struct Scene {
+  explicit Scene(std::uint64_t seed) : decisions{.seed = seed, .job = {0}} {
+    Rng rng = Rng(seed).split("scene");
+    options.job.least_gpus = 2, options.job.most_gpus = 8;
+    options.job.settings = {OnLoss{static_cast<LossResponse>(rng.below(3))}};
+    options.others = {toy::plain(1, 4), toy::plain(2, 2)};
+    for (JobSpec& other : options.others) other.most_gpus = 6;
+    for (Step step = decisions.every; step < options.steps; step += decisions.every) {
+      if (rng.below(2) == 0) continue;
+      std::vector<RankId> ranks;
+      for (std::uint64_t i = 1 + rng.below(2); i > 0; --i) {
+        ranks.push_back({static_cast<std::uint32_t>(rng.below(6))});
+      }
+      options.losses[step] = ranks;
+    }
+    decisions.loses = [losses = options.losses](Step step) { return losses.contains(step); };
+  }
+  ModelOptions at_once() const {
+    ModelOptions out = options;
+    out.start_after = out.stop_after = 1'000'000;
+    return out;
+  }
+  ModelOptions agreed_upon(std::uint64_t seed) const {
+    Rng rng = Rng(seed).split("delays");
+    const auto delay = [&rng](Nanos most) {
+      return static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(most)));
+    };
+    ModelOptions out = options;
+    out.agreement = true;
+    out.agree_after = delay(1'900'000'000);
+    out.start_after = delay(2'500'000'000);
+    out.stop_after = delay(2'500'000'000);
+    return out;
+  }
+
+  ModelOptions options;
+  RandomDecisionOptions decisions;
+};
+
+const Cluster& machines() {
+  static const Cluster cluster = toy::cluster(4, 4);
+  return cluster;
+}
+
+Fates fates_before(Backend& backend, const RandomDecisionOptions& options) {
+  RandomDecisions policy(options);
+  Rng rng = policy_rng(1);
+  Context context{rng, {}};
+  drive(policy, backend, context);
+  return policy.fates();
+}
+
+std::string text(const Fate& fate) {
+  return fmt::format("{} -> {} ({} x)", fate.what, fate.outcome, fate.told);
+}
+
+/// The first decision that fared differently; empty: none.
+std::string difference(const Fates& one, const Fates& other) {
+  for (auto a = one.begin(), b = other.begin(); a != one.end() || b != other.end(); ++a, ++b) {
+    if (a == one.end()) return fmt::format("only there: {} {}", b->first, text(b->second));
+    if (b == other.end()) return fmt::format("only here: {} {}", a->first, text(a->second));
+    if (*a == *b) continue;
+    return fmt::format("{} {}\n{} {}", a->first, text(a->second), b->first, text(b->second));
+  }
+  return {};
+}
+
+TEST(Parity, TheSameDecisionsFareTheSameWhetherSettledAtOnceOrAgreedUpon) {
+  const std::uint64_t first = number_of("ORRERY_SEED", 1);
+  const std::uint64_t count = number_of("ORRERY_SEQUENCES", 3000);
+  std::map<std::string, std::uint64_t> outcomes;
+  std::uint64_t decisions = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const Scene scene(seed);
+    ModelBackend simulated(machines(), scene.at_once());
+    ModelBackend live(machines(), scene.agreed_upon(seed));
+    const Fates one = fates_before(simulated, scene.decisions);
+    const Fates other = fates_before(live, scene.decisions);
+    ASSERT_EQ(difference(one, other), "") << "ORRERY_SEED=" << seed;
+    for (const auto& [id, fate] : one) {
+      ASSERT_EQ(fate.told, 1) << text(fate) << " ORRERY_SEED=" << seed;
+      ++outcomes[fate.outcome.substr(0, fate.outcome.find(' '))];
+    }
+    decisions += one.size();
+  }
+  RecordProperty("decisions", std::to_string(decisions));
+  EXPECT_GE(decisions, 8 * count);
+  EXPECT_GE(outcomes["applied"], decisions / 4);
+  EXPECT_GE(outcomes["rejected:"], decisions / 10);
+  EXPECT_GE(outcomes["expired:"], decisions / 50);
+}
+
+TEST(Parity, ARecordingShowsEachDecisionWhatBecameOfItThen) {
+  const toy::TempDir dir;
+  const std::uint64_t first = number_of("ORRERY_SEED", 1);
+  for (std::uint64_t seed = first; seed < first + 200; ++seed) {
+    const Scene scene(seed);
+    ModelBackend backend(machines(), seed % 2 == 0 ? scene.at_once() : scene.agreed_upon(seed));
+    HandOver handed_over(backend, {.per_hour = seed % 3 == 0 ? 9u : 0u});
+    RandomDecisions policy(scene.decisions), again(scene.decisions);
+    Recorder recorder(handed_over, policy, LogHeader{}, {.path = dir / "log"});
+    Rng rng = policy_rng(1);
+    Context context{rng, {}};
+    drive(policy, recorder, context);
+    recorder.finish();
+    ASSERT_EQ(toy::replay_to(again, dir / "log", machines()), "") << "ORRERY_SEED=" << seed;
+    ASSERT_EQ(difference(policy.fates(), again.fates()), "") << "ORRERY_SEED=" << seed;
+  }
+}
+
+/// In how many of a hundred sequences something fares differently before these two.
+template <class Make>
+int differences(Make make_other) {
+  int differ = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    const Scene scene(seed);
+    ModelBackend right(machines(), scene.at_once());
+    const auto other = make_other(scene, seed);
+    const Fates one = fates_before(right, scene.decisions);
+    differ += difference(one, fates_before(*other, scene.decisions)).empty() ? 0 : 1;
+  }
+  return differ;
+}
+
+TEST(Parity, GroupsThatAreTakenOneByOneWouldShow) {
+  class OneByOne : public ModelBackend {
+   public:
+    using ModelBackend::ModelBackend;
+    void apply(const DecisionList& decisions) override {
+      DecisionList loose;
+      for (Decision decision : decisions.items()) {
+        decision.group = 0;
+        loose.put(std::move(decision));
+      }
+      for (const Nanos at : decisions.wakes()) loose.wake(at);
+      ModelBackend::apply(loose);
+    }
+  };
+  EXPECT_GT(differences([](const Scene& scene, std::uint64_t) {
+              return std::make_unique<OneByOne>(machines(), scene.at_once());
+            }), 20);
+}
+
+TEST(Parity, AnAgreementThatTakesLongerThanPoliciesAllowWouldShow) {
+  EXPECT_GT(differences([](const Scene& scene, std::uint64_t seed) {
+              ModelOptions slow = scene.agreed_upon(seed);
+              slow.agree_after = 3'500'000'000;
+              return std::make_unique<ModelBackend>(machines(), slow);
+            }), 5);
+}
+
+TEST(Parity, AnotherLossWouldShow) {
+  EXPECT_GT(differences([](const Scene& scene, std::uint64_t) {
+              ModelOptions other = scene.at_once();
+              for (auto& [step, ranks] : other.losses) ranks = {{1}};
+              return std::make_unique<ModelBackend>(machines(), other);
+            }), 20);
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,158 @@
+#include "policies/seam/stack.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/policies/scripted.hpp"
+
+namespace orrery {
+namespace {
+
+using toy::failure_of;
+using toy::idle;
+using toy::run;
+using toy::Scripted;
+using toy::Witness;
+
+PolicyStack::Member member(std::string name, std::unique_ptr<Policy> policy) {
+  return {.name = std::move(name), .policy = std::move(policy), .parameters = nullptr};
+}
+
+template <class... Members>
+PolicyStack stack(Members... members) {
+  std::vector<PolicyStack::Member> list;
+  (list.push_back(std::move(members)), ...);
+  return PolicyStack(std::move(list));
+}
+
+TEST(PolicyStack, NeedsAreTheUnionAndTicksTheShortest) {
+  PolicyStack policies = stack(member("a", idle(toy::setting<Shares>(500))),
+                               member("b", idle({Kinds<Action>::of<Save>(), {}, 0})),
+                               member("c", idle(toy::setting<OnLoss>(200))));
+  EXPECT_EQ(policies.needs().actions, (Kinds<Action>::of<Configure, Save>()));
+  EXPECT_EQ(policies.needs().settings, (Kinds<Setting>::of<Shares, OnLoss>()));
+  EXPECT_EQ(policies.needs().tick, 200);
+}
+
+TEST(PolicyStack, MembersAreAskedInTheOrderOfTheListAndKnowTheirDecisions) {
+  const Cluster cluster = toy::cluster();
+  Witness backend(cluster, 2);
+  auto one = std::make_unique<Scripted>(
+      Needs{}, std::vector<Action>{Save{{0}}, Configure{{0}, OnLoss{}}});
+  auto two = std::make_unique<Scripted>(Needs{}, std::vector<Action>{});
+  auto three =
+      std::make_unique<Scripted>(Needs{}, std::vector<Action>{Configure{{0}, CodecRules{}}});
+  const Scripted &first = *one, &second = *two, &third = *three;
+  PolicyStack policies = stack(member("z", std::move(one)), member("a", std::move(two)),
+                               member("m", std::move(three)));
+  EXPECT_EQ(policies.members()[0].name, "z");
+  Scripted::order().clear();
+  EXPECT_EQ(run(policies, backend), 3u);
+  EXPECT_EQ(Scripted::order(), (std::vector<const Scripted*>{&first, &second, &third}));
+  EXPECT_EQ(first.ids, (std::vector<DecisionId>{0, 1}));
+  EXPECT_EQ(third.ids, std::vector<DecisionId>{2});
+  EXPECT_EQ(backend.ids, (std::vector<DecisionId>{0, 1, 2}));
+  for (const Scripted* each : {&first, &second, &third}) EXPECT_EQ(each->outcomes.size(), 3u);
+}
+
+TEST(PolicyStack, GroupsOfMembersStayApart) {
+  class Grouping : public Scripted {
+   public:
+    explicit Grouping(Tier tier) : Scripted({}, {}), tier_(tier) {}
+    void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+      Scripted::observe(context, seen, decisions);
+      const std::uint32_t group = decisions.new_group();
+      decisions.add(Save{{static_cast<std::uint32_t>(tier_)}, tier_}, "").group = group;
+      decisions.add(Save{{9 + static_cast<std::uint32_t>(tier_)}, tier_}, "").group = group;
+    }
+
+   private:
+    Tier tier_;
+  };
+  const Cluster cluster = toy::cluster();
+  PolicyStack policies = stack(member("a", std::make_unique<Grouping>(Tier::memory)),
+                               member("b", std::make_unique<Grouping>(Tier::peer)));
+  Rng rng(1);
+  Context context{rng, {}};
+  policies.start(context, cluster, nullptr);
+  const World world(cluster);
+  NoSamples samples;
+  DecisionList decisions;
+  policies.observe(context, toy::seen_of(world, {}, samples), decisions);
+  std::vector<std::uint32_t> groups;
+  for (const Decision& decision : decisions.items()) groups.push_back(decision.group);
+  EXPECT_EQ(groups, (std::vector<std::uint32_t>{1, 1, 2, 2}));
+}
+
+TEST(PolicyStack, TwoDecisionsOnOneSubjectNameBothMembers) {
+  const Cluster cluster = toy::cluster();
+  const auto conflict = [&cluster](std::vector<Action> one, std::vector<Action> two) {
+    toy::ToyBackend backend(cluster);
+    PolicyStack policies =
+        stack(member("one", std::make_unique<Scripted>(Needs{}, std::move(one))),
+              member("two", std::make_unique<Scripted>(Needs{}, std::move(two))));
+    return failure_of(policies, backend);
+  };
+  const Configure rules{{0}, CodecRules{}}, table{{0}, CollectiveTable{}};
+  EXPECT_EQ(conflict({Save{{0}}}, {Save{{0}, Tier::peer}}),
+            "the policies 'one' and 'two' both decide Save of job 0 at 0.1 s");
+  EXPECT_EQ(conflict({rules}, {table, rules}),
+            "the policies 'one' and 'two' both decide CodecRules of job 0 at 0.1 s");
+  EXPECT_EQ(conflict({Assign{{3}}}, {Assign{{3}}}),
+            "the policies 'one' and 'two' both decide Assign of job 3 at 0.1 s");
+  EXPECT_EQ(conflict({rules, Save{{0}}, Assign{{0}}}, {table, Save{{1}}, Assign{{1}}}),
+            "no error");
+  EXPECT_EQ(conflict({rules, rules}, {table}), "no error") << "its own business";
+}
+
+TEST(PolicyStack, RestsOnlyWhenAllDo) {
+  const Cluster cluster = toy::cluster();
+  const auto rests = [&cluster](bool first, bool second) {
+    Witness backend(cluster, 2);
+    PolicyStack policies = stack(member("a", idle({}, first)), member("b", idle({}, second)));
+    run(policies, backend);
+    return backend.rests;
+  };
+  EXPECT_GT(rests(true, true), 0);
+  EXPECT_EQ(rests(true, false), 0);
+  EXPECT_EQ(rests(false, true), 0);
+}
+
+TEST(PolicyStack, RandomnessOfAMemberDoesNotDependOnTheOthers) {
+  const Cluster cluster = toy::cluster();
+  const auto first_random = [&cluster](bool alone) {
+    toy::ToyBackend backend(cluster, 1);
+    auto policy = idle({});
+    const Scripted& watched = *policy;
+    std::vector<PolicyStack::Member> members;
+    if (!alone) {
+      members.push_back(member("other", idle({})));
+    }
+    members.push_back(member("me", std::move(policy)));
+    PolicyStack policies(std::move(members));
+    run(policies, backend);
+    return watched.first_random;
+  };
+  EXPECT_EQ(first_random(true), first_random(false));
+}
+
+TEST(PolicyStack, SavesAndLoadsAllMembers) {
+  const Cluster cluster = toy::cluster();
+  toy::ToyBackend backend(cluster);
+  PolicyStack policies = stack(member("a", std::make_unique<toy::ShiftOnce>()),
+                               member("b", std::make_unique<toy::ShiftOnce>()));
+  Archive before;
+  EXPECT_THROW(run(policies, backend), Error);  // both shift job 0
+  policies.save(before);
+  PolicyStack again = stack(member("a", std::make_unique<toy::ShiftOnce>()),
+                            member("b", std::make_unique<toy::ShiftOnce>()));
+  again.load(before);
+  Archive after;
+  again.save(after);
+  EXPECT_EQ(before, after);
+  EXPECT_NE(before.find("shifted"), Archive::npos);
+  EXPECT_THROW(again.load(before.substr(0, before.size() - 1)), Error);
+  EXPECT_THROW(again.load(before + "x"), Error);
+}
+
+}  // namespace
+}  // namespace orrery

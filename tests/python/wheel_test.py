@@ -1,0 +1,106 @@
+"""`pip wheel .` as whoever installs runs it, and the wheel in an environment of its own, outside
+the repository. Only the build folder is chosen: it stays, so that the next time compiles what
+changed."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+
+import pytest
+from conftest import BUILD, ROOT
+
+PROGRAMS = ("orrery", "orrery-sim", "orrery-live")
+
+
+def run(command, folder):
+    """What the command prints; nothing of this environment leads it back to the repository."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    result = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, f"{command}: {result.stdout[-4000:]}{result.stderr[-4000:]}"
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    run(
+        [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-build-isolation", "--no-deps",
+         "--no-index", "--wheel-dir", str(folder),
+         "--config-settings", f"build-dir={BUILD / 'wheel'}"],
+        folder,
+    )  # fmt: skip
+    (built,) = folder.glob("orrery-*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def python(wheel, tmp_path_factory):
+    """The Python of a new environment with the wheel; NumPy and others are those of this one."""
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=False)
+    interpreter = str(home / "bin" / "python")
+    here = run([interpreter, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], home)
+    # A path in a .pth file is searched, but the .pth files there are not read: not the build tree.
+    with open(os.path.join(here.strip(), "others.pth"), "w", encoding="utf-8") as others:
+        others.write(sysconfig.get_path("purelib") + "\n")
+    run(
+        [sys.executable, "-m", "pip", "--python", interpreter, "install", "--no-deps",
+         "--no-index", str(wheel)],
+        home,
+    )  # fmt: skip
+    return interpreter
+
+
+def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    expected = {f"orrery/bin/{program}" for program in PROGRAMS}
+    expected |= {
+        f"orrery/examples/{path.relative_to(ROOT / 'examples')}"
+        for path in (ROOT / "examples").rglob("*.yaml")
+        if "../shared/" not in path.read_text(encoding="utf-8")
+    }
+    expected |= {"orrery/examples/first-steps.ipynb", "orrery/py.typed"}
+    assert expected <= inside, sorted(expected - inside)
+
+
+def test_warnings_of_another_compiler_or_level_stop_nobody():
+    commands = (BUILD / "wheel" / "build.ninja").read_text(encoding="utf-8")
+    assert "-Wall" in commands
+    assert "-Werror" not in commands
+
+
+def test_the_readme_works_in_an_empty_folder(python, tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    where = run([python, "-c", lines + "\nprint(orrery.__file__, len(table))"], tmp_path).split()
+    assert where[0].startswith(os.path.dirname(os.path.dirname(python)))
+    assert where[1] == "3"
+
+
+def test_every_example_is_found_by_name_and_right(python, tmp_path):
+    script = (
+        "import orrery, pathlib\n"
+        "folder = orrery.example('straggler-4-ranks').parent\n"
+        "for path in sorted(folder.rglob('*.yaml')):\n"
+        "    name = str(path.relative_to(folder))\n"
+        "    assert orrery.example(name) == orrery.example(name[:-5]) == path\n"
+        "    assert orrery.check(path) == []\n"
+        "    print(name)\n"
+        "assert orrery.example('first-steps.ipynb').is_file()\n"
+    )
+    assert len(run([python, "-c", script], tmp_path).split()) > 5
+
+
+def test_its_programs_run_both_worlds(python, tmp_path):
+    orrery = os.path.join(os.path.dirname(python), "orrery")
+    example = run(
+        [python, "-c", "import orrery; print(orrery.example('straggler-4-ranks'))"], tmp_path
+    ).strip()
+    for world in ("simulate", "live"):
+        assert "step time" in run([orrery, world, example, "--set", "run.steps=3"], tmp_path)

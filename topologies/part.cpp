@@ -1,0 +1,121 @@
+#include "topologies/part.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+constexpr std::array<std::string_view, kPartKinds> kNames = {"gpu",  "node",  "nic",   "link",
+                                                             "leaf", "spine", "plane", "storage"};
+
+bool is_fat_tree(const Cluster& cluster) {
+  return cluster.shape().fabric == FabricKind::fat_tree && cluster.shape().spines > 0;
+}
+
+void add_nic(const Cluster& cluster, NodeId node, std::uint32_t rail, std::vector<LinkId>& out) {
+  out.push_back(cluster.nic_out(node, rail));
+  out.push_back(cluster.nic_in(node, rail));
+}
+
+/// A leaf switch: the NICs on it and its links up.
+void add_leaf(const Cluster& cluster, std::uint32_t unit, std::uint32_t rail,
+              std::vector<LinkId>& out) {
+  for (std::uint32_t node = 0; node < cluster.nodes(); ++node) {
+    if (cluster.unit_of({node}) == unit) add_nic(cluster, {node}, rail, out);
+  }
+  for (std::uint32_t spine = 0; spine < cluster.shape().spines; ++spine) {
+    out.push_back(cluster.leaf_up(unit, rail, spine));
+    out.push_back(cluster.leaf_down(unit, rail, spine));
+  }
+}
+
+void add_spine(const Cluster& cluster, std::uint32_t spine, std::vector<LinkId>& out) {
+  for (std::uint32_t unit = 0; unit < cluster.units(); ++unit) {
+    for (std::uint32_t rail = 0; rail < cluster.rails(); ++rail) {
+      out.push_back(cluster.leaf_up(unit, rail, spine));
+      out.push_back(cluster.leaf_down(unit, rail, spine));
+    }
+  }
+}
+
+void add_plane(const Cluster& cluster, std::uint32_t rail, std::vector<LinkId>& out) {
+  if (is_fat_tree(cluster)) {
+    for (std::uint32_t unit = 0; unit < cluster.units(); ++unit) {
+      add_leaf(cluster, unit, rail, out);
+    }
+    return;
+  }
+  const bool ring = cluster.shape().fabric == FabricKind::ring;
+  for (std::uint32_t node = 0; node < cluster.nodes(); ++node) {
+    add_nic(cluster, {node}, rail, out);
+    if (!ring) continue;
+    out.push_back(cluster.ring_next({node}, rail));
+    out.push_back(cluster.ring_back({node}, rail));
+  }
+}
+
+void add_node(const Cluster& cluster, Part node, std::vector<LinkId>& out) {
+  for (const GpuId gpu : gpus_of(cluster, node)) {
+    out.push_back(cluster.nvlink_out(gpu));
+    out.push_back(cluster.nvlink_in(gpu));
+  }
+  for (std::uint32_t rail = 0; rail < cluster.rails(); ++rail) {
+    add_nic(cluster, {node.index}, rail, out);
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(PartKind kind) { return kNames.at(static_cast<std::size_t>(kind)); }
+
+std::string part_name(Part part) { return fmt::format("{} {}", name_of(part.kind), part.index); }
+
+std::uint32_t count_of(const Cluster& cluster, PartKind kind) {
+  switch (kind) {
+    case PartKind::gpu: return cluster.gpus();
+    case PartKind::node: return cluster.nodes();
+    case PartKind::nic: return cluster.nodes() * cluster.rails();
+    case PartKind::link: return cluster.links();
+    case PartKind::leaf: return is_fat_tree(cluster) ? cluster.units() * cluster.rails() : 0;
+    case PartKind::spine: return is_fat_tree(cluster) ? cluster.shape().spines : 0;
+    case PartKind::plane: return cluster.rails();
+    case PartKind::storage: return 1;
+  }
+  return 0;
+}
+
+std::vector<LinkId> links_of(const Cluster& cluster, Part part) {
+  std::vector<LinkId> links;
+  switch (part.kind) {
+    case PartKind::gpu:
+      links = {cluster.nvlink_out({part.index}), cluster.nvlink_in({part.index})};
+      break;
+    case PartKind::node: add_node(cluster, part, links); break;
+    case PartKind::nic:
+      add_nic(cluster, {part.index / cluster.rails()}, part.index % cluster.rails(), links);
+      break;
+    case PartKind::link: links = {{part.index}}; break;
+    case PartKind::leaf:
+      add_leaf(cluster, part.index / cluster.rails(), part.index % cluster.rails(), links);
+      break;
+    case PartKind::spine: add_spine(cluster, part.index, links); break;
+    case PartKind::plane: add_plane(cluster, part.index, links); break;
+    case PartKind::storage: break;
+  }
+  std::sort(links.begin(), links.end());
+  return links;
+}
+
+std::vector<GpuId> gpus_of(const Cluster& cluster, Part part) {
+  if (part.kind == PartKind::gpu) return {{part.index}};
+  std::vector<GpuId> gpus;
+  if (part.kind != PartKind::node) return gpus;
+  const std::uint32_t each = cluster.shape().gpus_per_node;
+  for (std::uint32_t i = 0; i < each; ++i) gpus.push_back({part.index * each + i});
+  return gpus;
+}
+
+}  // namespace orrery
