@@ -5,11 +5,13 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <set>
 #include <system_error>
@@ -51,6 +53,19 @@ void remove_stale_folders() {
   }
 }
 
+/// Children that outlived the folder would say that it is gone. Where the kernel does not list them,
+/// they do.
+void end_children() {
+  std::error_code unknown;
+  for (const fs::directory_entry& thread : fs::directory_iterator("/proc/self/task", unknown)) {
+    std::ifstream listing(thread.path() / "children");
+    for (pid_t child = 0; listing >> child;) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+  }
+}
+
 /// The folders of this process, for the thread that waits for the signals which end it.
 class Caretaker {
  public:
@@ -80,6 +95,7 @@ class Caretaker {
     int number = 0;
     while (sigwait(&ends, &number) != 0) {
     }
+    end_children();
     const std::scoped_lock lock(mutex_);
     std::error_code ignored;
     for (const std::string& path : paths_) fs::remove_all(path, ignored);

@@ -32,6 +32,8 @@ class Accounts {
   void discard(std::uint64_t micro_batches) { recomputed_ += micro_batches; }
 
   std::uint64_t steps() const { return steps_; }
+  /// Seconds; there is one.
+  double median_step() const;
   /// `elapsed`: first start to last commit. `fault_free`: seconds of a step without any fault.
   void fill(Report& report, Nanos elapsed, double fault_free) const;
 
@@ -43,7 +45,6 @@ class Accounts {
   void add_phases(const SimulatedStep& step, double whole, std::uint64_t count,
                   const std::vector<double>& stretch);
   void fill_phases(Report& report) const;
-  double median_step() const;
   double energy(double elapsed, double utilization) const;
 
   const Cluster& cluster_;

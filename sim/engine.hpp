@@ -55,6 +55,11 @@ class Engine {
   Engine() = default;
 };
 
+/// How many there are, or have to be.
+struct EngineRoom {
+  std::uint32_t hosts = 0, links = 0;
+};
+
 /// Makes an engine with `hosts` of speed 1 and `links`, all up; a link needs set_bandwidth()
 /// before its first use.
 using EngineFactory =

@@ -30,13 +30,14 @@ std::string replicas_objection(const Job& job, std::uint32_t replicas) {
 
 FittedJob::FittedJob(const Scenario& scenario, const Cluster& cluster, const Standing& where,
                      std::vector<std::uint32_t> ranks, const std::vector<GpuId>& home,
-                     const Stepper::Options& options, const EngineFactory& engine)
+                     const Stepper::Options& options, const EngineFactory& engine,
+                     std::uint64_t seed)
     : where_(where),
       graph_(with_replicas(scenario.job(), where.layout.data), placed_evenly(scenario, where)),
       placement_(where.gpus.to_vector()),
       ranks_(std::move(ranks)),
       stepper_(cluster, graph_, placement_, options, engine),
-      telemetry_(cluster, graph_, placement_, scenario.noise(), scenario.run().seed()) {
+      telemetry_(cluster, graph_, placement_, scenario.noise(), seed) {
   if (placement_ == home) return;
   std::map<GpuId, std::uint32_t> here;
   for (std::uint32_t rank = 0; rank < placement_.size(); ++rank) here[placement_[rank]] = rank;

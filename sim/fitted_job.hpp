@@ -20,10 +20,10 @@ namespace orrery {
 class FittedJob {
  public:
   /// `where`: the replicas that work; `ranks`: their numbers in the job, which may have more.
-  /// `home`: the GPU of each rank as the run began, by which faults name ranks.
+  /// `home`: the GPU of each rank as the job began, by which faults name ranks. `seed`: of noise.
   FittedJob(const Scenario& scenario, const Cluster& cluster, const Standing& where,
             std::vector<std::uint32_t> ranks, const std::vector<GpuId>& home,
-            const Stepper::Options& options, const EngineFactory& engine);
+            const Stepper::Options& options, const EngineFactory& engine, std::uint64_t seed);
 
   const Standing& where() const { return where_; }
   StepGraph& graph() { return graph_; }

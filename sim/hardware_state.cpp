@@ -20,14 +20,20 @@ double HardwareState::link_slow_of(LinkId link) const {
 
 FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
                      std::vector<GpuId> placement)
-    : cluster_(cluster), script_(scenario, cluster), placement_(std::move(placement)) {
-  for (std::uint32_t rank = 0; rank < placement_.size(); ++rank) {
-    ranks_at_[placement_[rank]].push_back({rank});
-  }
+    : cluster_(cluster), script_(scenario, cluster) {
+  place(std::move(placement));
   for (int i = 0; i < scenario.faults_size(); ++i) {
     if (part_kind(scenario.faults(i)) != PartKind::storage) continue;
     throw Error(ErrorKind::bad_input,
                 fmt::format("faults[{}].storage: no step of the simulator uses storage", i));
+  }
+}
+
+void FaultPlan::place(std::vector<GpuId> placement) {
+  placement_ = std::move(placement);
+  ranks_at_.clear();
+  for (std::uint32_t rank = 0; rank < placement_.size(); ++rank) {
+    ranks_at_[placement_[rank]].push_back({rank});
   }
 }
 

@@ -44,6 +44,9 @@ class FaultPlan {
   /// Throws bad_input for what the simulator cannot inject.
   FaultPlan(const Scenario& scenario, const Cluster& cluster, std::vector<GpuId> placement);
 
+  /// The ranks stand there from now on.
+  void place(std::vector<GpuId> placement);
+
   /// State during `step`, with the time faults that began up to `now`.
   HardwareState state(Step step, Nanos now) const;
   /// The first step after `step` whose state or fate may differ; nothing if none does.

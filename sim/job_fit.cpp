@@ -32,14 +32,18 @@ std::string breakdown(const MemoryUse& use) {
 
 }  // namespace
 
-std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster) {
-  if (graph.ranks() > cluster.gpus()) {
+std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster,
+                                  std::uint32_t first) {
+  if (std::uint64_t{first} + graph.ranks() > cluster.gpus()) {
     throw Error(ErrorKind::bad_input,
-                fmt::format("the job's layout needs {} GPUs, the cluster has {}", graph.ranks(),
-                            cluster.gpus()));
+                first == 0
+                    ? fmt::format("the job's layout needs {} GPUs, the cluster has {}",
+                                  graph.ranks(), cluster.gpus())
+                    : fmt::format("the job's layout needs {} GPUs from GPU {} on, the cluster "
+                                  "has {}", graph.ranks(), first, cluster.gpus()));
   }
   std::vector<GpuId> gpus(graph.ranks());
-  for (std::uint32_t rank = 0; rank < gpus.size(); ++rank) gpus[rank] = {rank};
+  for (std::uint32_t rank = 0; rank < gpus.size(); ++rank) gpus[rank] = {first + rank};
   return gpus;
 }
 

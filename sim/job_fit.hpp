@@ -2,6 +2,7 @@
 // GPUs. Called by the simulator's backend. Pure functions, thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -10,8 +11,9 @@
 
 namespace orrery {
 
-/// The GPU of each rank: the cluster's first ones in order. Throws bad_input if it has too few.
-std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster);
+/// The GPU of each rank: the cluster's in order from `first` on. Throws bad_input if it has too few.
+std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster,
+                                  std::uint32_t first = 0);
 
 /// Throws bad_input, with what takes how much, unless each stage fits the memory of a GPU.
 void check_memory(const StepGraph& graph, const Cluster& cluster);

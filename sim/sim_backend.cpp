@@ -1,71 +1,73 @@
 #include "sim/sim_backend.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace orrery {
-namespace {
 
-constexpr JobId kJob{0};
+SimBackend::SimBackend(const Cluster& cluster, Capabilities offered)
+    : world_(cluster), offered_(offered), gate_(world_, offered, *this) {}
 
-Capabilities everything() {
-  return {.actions = Kinds<Action>::all(), .settings = Kinds<Setting>::all()};
+JobModel::Happen SimBackend::teller() {
+  return [this, model = static_cast<std::uint16_t>(models_.size())](Event event) {
+    if (std::holds_alternative<JobSubmitted>(event)) model_of_.push_back(model);
+    happen(std::move(event));
+  };
 }
-
-}  // namespace
-
-SimBackend::SimBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress)
-    : request_(request),
-      world_(cluster),
-      gate_(world_, everything(), *this),
-      run_(request_, cluster, world_, gate_, [this](Event event) { happen(std::move(event)); },
-           std::move(progress)) {}
-
-Capabilities SimBackend::capabilities() const { return everything(); }
 
 void SimBackend::begin(const Needs& needs) {
   needs_ = needs;
   if (needs_.tick > 0) next_tick_ = needs_.tick;
+  for (const auto& model : models_) model->prepare(needs);
+}
+
+JobModel* SimBackend::model_of(JobId job) const {
+  return job.value < model_of_.size() ? models_[model_of_[job.value]].get() : nullptr;
 }
 
 // ---- decisions ------------------------------------------------------------------------------
 
 std::string SimBackend::refusal(const Decision& decision) const {
-  return run_.refusal(decision);
+  return model_of(job_of(decision.what))->refusal(decision);
 }
 
-bool SimBackend::step_open(JobId) const { return run_.step_open(); }
+bool SimBackend::step_open(JobId job) const {
+  const JobModel* const model = model_of(job);
+  return model != nullptr && model->step_open(job);
+}
 
 void SimBackend::happen(Event event) {
-  if (!std::holds_alternative<StepsDone>(event)) run_.tell_steps();
+  if (!std::holds_alternative<StepsDone>(event)) {
+    for (const auto& model : models_) model->tell_steps();
+  }
+  if (const auto* change = std::get_if<PartChanged>(&event)) {
+    // Each job that a part's fault may touch tells of it.
+    const auto known = world_.state().parts.find(change->part);
+    const PartState was = known == world_.state().parts.end() ? PartState{} : known->second;
+    if (was.health == change->to.health && was.rate == change->to.rate) return;
+  }
   world_.apply(event, now_);
   events_.push_back(std::move(event));
 }
 
-void SimBackend::carry_out(const Decision& decision) { run_.carry_out(decision, now_); }
+void SimBackend::carry_out(const Decision& decision) {
+  model_of(job_of(decision.what))->carry_out(decision, now_);
+}
 
 void SimBackend::apply(const DecisionList& decisions) {
   at_rest_ = decisions.at_rest();
+  // What is decided now may change what somebody has just begun.
+  for (const auto& model : models_) model->settle(now_);
   world_.begin_batch();
   gate_.take(decisions, now_);
 }
 
 // ---- observations ---------------------------------------------------------------------------
 
-void SimBackend::submit() {
-  const JobSpec spec = run_.spec(needs_);
-  happen(JobSubmitted{spec});
-  happen(JobStarted{.job = kJob, .epoch = {1}, .from = 0, .where = run_.home()});
-  submitted_ = true;
-}
-
 std::optional<Observation> SimBackend::next() {
-  if (run_.over() && events_.empty()) return {};
-  // Of decisions, since the last observation: they are of the same instant.
-  if (!submitted_) {
-    submit();
-  } else if (events_.empty()) {
+  if (events_.empty()) {
+    if (over()) return {};
+    // Of decisions, since the last observation: they are of the same instant.
     advance();
     if (events_.empty()) return {};
   }
@@ -76,22 +78,54 @@ std::optional<Observation> SimBackend::next() {
                      .samples = instruments_};
 }
 
-TrainingRun::Watch SimBackend::watch() const {
-  return {.resting = at_rest_, .reads = needs_.tick > 0 || instruments_.read(), .limit = kNever};
+bool SimBackend::over() const {
+  return std::all_of(models_.begin(), models_.end(),
+                     [](const auto& model) { return model->over(); });
+}
+
+JobModel::Watch SimBackend::watch() const {
+  return {.resting = at_rest_, .reads = needs_.tick > 0 || instruments_.read(),
+          .alone = models_.size() == 1};
+}
+
+bool SimBackend::watched() const {
+  return std::any_of(models_.begin(), models_.end(), [watch = watch()](const auto& model) {
+    return model->watched(watch);
+  });
+}
+
+void SimBackend::begin_models() {
+  for (const auto& model : models_) {
+    model->begin(now_, watch());
+    now_ = std::max(now_, model->now());
+  }
+}
+
+/// Whoever has something to do at `stop` does it; before, all others come as far.
+void SimBackend::pass_models(Nanos stop) {
+  now_ = stop;
+  for (const auto& model : models_) {
+    if (model->next_stop() > stop) model->settle(stop);
+  }
+  for (const auto& model : models_) {
+    if (model->next_stop() <= stop) model->pass(stop, watch());
+  }
+  // Each model tells in the order of Event's kinds; what several tell of one instant, too.
+  if (models_.size() == 1) return;
+  std::stable_sort(events_.begin(), events_.end(),
+                   [](const Event& a, const Event& b) { return a.index() < b.index(); });
 }
 
 /// Until something has happened that is to be shown, or nothing ever will.
 void SimBackend::advance() {
   while (events_.empty()) {
-    run_.begin(now_, watch());
-    now_ = std::max(now_, run_.now());
-    if (!events_.empty() || run_.over()) break;
+    begin_models();
+    if (!events_.empty() || over()) break;
     const Nanos stop = next_stop();
-    if (stop == kNever) break;  // it is held, and nobody will ever decide
-    now_ = stop;
-    run_.pass(now_, watch());
+    if (stop == kNever) break;  // jobs are held or wait, and nobody will ever decide
+    pass_models(stop);
     const bool due = gate_.wake_due(now_);
-    if (due || (now_ == next_tick_ && run_.watched(watch()))) happen(Tick{});
+    if (due || (now_ == next_tick_ && watched())) happen(Tick{});
     pass_ticks();
   }
   pass_ticks();
@@ -103,53 +137,61 @@ void SimBackend::pass_ticks() {
 }
 
 Nanos SimBackend::next_stop() const {
-  Nanos stop = std::min(run_.next_stop(), gate_.next_wake());
-  if (run_.watched(watch())) stop = std::min(stop, next_tick_);
-  return stop;
+  Nanos stop = gate_.next_wake();
+  for (const auto& model : models_) stop = std::min(stop, model->next_stop());
+  return next_tick_ < stop && watched() ? next_tick_ : stop;
 }
 
-void SimBackend::fill(Report& report) { run_.fill(report, now_); }
+void SimBackend::fill(Report& report) {
+  models_.front()->fill(report, now_);
+  if (models_.size() == 1) return;
+  for (const auto& model : models_) model->add_outcomes(report);
+}
 
 // ---- telemetry ------------------------------------------------------------------------------
 
-void SimBackend::Instruments::forget() {
-  ranks_.reset();
-  devices_.reset();
-  links_.reset();
-  collectives_.reset();
+namespace {
+
+/// What `draw` gives, once.
+template <class Sample, class Draw>
+std::span<const Sample> drawn(std::optional<std::vector<Sample>>& once, const Draw& draw) {
+  if (!once) draw(once.emplace());
+  return *once;
 }
 
-bool SimBackend::Instruments::has(JobId job) {
-  read_ = true;
-  return job == kJob;
-}
+}  // namespace
 
 std::span<const RankSample> SimBackend::Instruments::ranks(JobId job) {
-  if (!has(job)) return {};
-  if (!ranks_) of_.run_.ranks(of_.now_, ranks_.emplace());
-  return *ranks_;
+  read_ = true;
+  const JobModel* const model = of_.model_of(job);
+  if (model == nullptr) return {};
+  return drawn(drawn_[job].ranks, [&](auto& out) { model->ranks(of_.now_, out); });
 }
 
 std::span<const DeviceSample> SimBackend::Instruments::devices(JobId job) {
-  if (!has(job)) return {};
-  if (!devices_) of_.run_.devices(of_.now_, devices_.emplace());
-  return *devices_;
+  read_ = true;
+  const JobModel* const model = of_.model_of(job);
+  if (model == nullptr) return {};
+  return drawn(drawn_[job].devices, [&](auto& out) { model->devices(of_.now_, out); });
 }
 
 std::span<const LinkSample> SimBackend::Instruments::links(JobId job) {
-  if (!has(job)) return {};
-  if (!links_) of_.run_.links(of_.now_, links_.emplace());
-  return *links_;
+  read_ = true;
+  const JobModel* const model = of_.model_of(job);
+  if (model == nullptr) return {};
+  return drawn(drawn_[job].links, [&](auto& out) { model->links(of_.now_, out); });
 }
 
 std::span<const CollectiveSample> SimBackend::Instruments::collectives(JobId job) {
-  if (!has(job)) return {};
-  if (!collectives_) of_.run_.collectives(collectives_.emplace());
-  return *collectives_;
+  read_ = true;
+  const JobModel* const model = of_.model_of(job);
+  if (model == nullptr) return {};
+  return drawn(drawn_[job].collectives, [&](auto& out) { model->collectives(out); });
 }
 
 RankSummary SimBackend::Instruments::summary(JobId job, std::uint32_t latest) {
-  return summarize(ranks(job), latest, slowest_);
+  const std::span<const RankSample> all = ranks(job);
+  return summarize(all, latest, drawn_[job].slowest);
 }
 
 }  // namespace orrery

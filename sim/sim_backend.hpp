@@ -1,26 +1,34 @@
-// The simulator as a backend: a simulated world with its training job, observed and steered over
-// the same seam as a real one. The policy clock is the simulated time: the next instant is the
-// earliest of what the job, the policies' ticks and wake-ups ask for. Made by orrery-sim, one per
-// process; one thread.
+// The simulator as a backend: one simulated world with whatever runs in it, observed and steered
+// over the same seam as a real one. Training jobs, recorded jobs and execution traces are models
+// (sim/job_model) on one calendar: the next instant is the earliest of what they, the policies'
+// ticks and their wake-ups ask for. Worlds are made by sim/worlds; one thread. The policy clock is
+// the simulated time.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "policies/run/worker.hpp"
 #include "policies/seam/gate.hpp"
-#include "sim/training_run.hpp"
-#include "traces/run.pb.h"
+#include "sim/job_model.hpp"
 
 namespace orrery {
 
 class SimBackend : public RunBackend, private Carrier {
  public:
-  /// Throws bad_input if the job does not fit the cluster or the memory of its GPUs.
-  SimBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress);
+  /// `offered`: what any of its models carries out.
+  SimBackend(const Cluster& cluster, Capabilities offered);
 
-  Capabilities capabilities() const override;
+  const World& world() const { return world_; }
+  DecisionGate& gate() { return gate_; }
+  /// How the model that is added next tells what happens. All are added before begin().
+  JobModel::Happen teller();
+  void add(std::unique_ptr<JobModel> model) { models_.push_back(std::move(model)); }
+
+  Capabilities capabilities() const override { return offered_; }
   const Cluster& cluster() const override { return world_.cluster(); }
   void begin(const Needs& needs) override;
   std::optional<Observation> next() override;
@@ -32,7 +40,7 @@ class SimBackend : public RunBackend, private Carrier {
   class Instruments : public Samples {
    public:
     explicit Instruments(SimBackend& of) : of_(of) {}
-    void forget();
+    void forget() { drawn_.clear(); }
     bool read() const { return read_; }
     RankSummary summary(JobId job, std::uint32_t latest) override;
     std::span<const RankSample> ranks(JobId job) override;
@@ -41,14 +49,16 @@ class SimBackend : public RunBackend, private Carrier {
     std::span<const CollectiveSample> collectives(JobId job) override;
 
    private:
-    bool has(JobId job);
+    struct Drawn {
+      std::optional<std::vector<RankSample>> ranks;
+      std::optional<std::vector<DeviceSample>> devices;
+      std::optional<std::vector<LinkSample>> links;
+      std::optional<std::vector<CollectiveSample>> collectives;
+      std::vector<RankSample> slowest;
+    };
     SimBackend& of_;
     bool read_ = false;  ///< ever
-    std::optional<std::vector<RankSample>> ranks_;
-    std::optional<std::vector<DeviceSample>> devices_;
-    std::optional<std::vector<LinkSample>> links_;
-    std::optional<std::vector<CollectiveSample>> collectives_;
-    std::vector<RankSample> slowest_;
+    std::map<JobId, Drawn> drawn_;
   };
 
   // Carrier
@@ -57,20 +67,25 @@ class SimBackend : public RunBackend, private Carrier {
   void happen(Event event) override;
   void carry_out(const Decision& decision) override;
 
-  void submit();
+  /// Null for a job that never was.
+  JobModel* model_of(JobId job) const;
+  bool over() const;
   void advance();
+  void begin_models();
+  void pass_models(Nanos stop);
   Nanos next_stop() const;
-  TrainingRun::Watch watch() const;
+  JobModel::Watch watch() const;
+  bool watched() const;
   void pass_ticks();
 
-  const RunRequest request_;
   World world_;
+  const Capabilities offered_;
   DecisionGate gate_;
   Instruments instruments_{*this};
-  TrainingRun run_;
+  std::vector<std::unique_ptr<JobModel>> models_;
+  std::vector<std::uint16_t> model_of_;  ///< by job
   Needs needs_;
   bool at_rest_ = false;  ///< the policies' last word
-  bool submitted_ = false;
   Nanos now_ = 0, next_tick_ = kNever;
   std::uint64_t calls_ = 0;
   std::vector<Event> events_;  ///< since the last observation

@@ -17,21 +17,8 @@ constexpr std::uint32_t kMostFoldedLinks = 16384;
 /// A long ramp makes a new state every step; old ones hardly come back.
 constexpr std::size_t kMostRemembered = 1024;
 
-/// What a plan can need at most: the links of the nodes on which the job stands.
-std::uint32_t links_needed(const Cluster& cluster, const StepGraph& graph, bool full_detail) {
-  const Cluster::Shape& shape = cluster.shape();
-  const auto above = [](std::uint32_t count, std::uint32_t each) {
-    return (count + each - 1) / each;
-  };
-  const std::uint32_t nodes = above(graph.ranks(), shape.gpus_per_node);
-  std::uint32_t fabric = 0;  // per rail, one direction
-  if (shape.fabric == FabricKind::ring) fabric = cluster.nodes();
-  if (shape.fabric == FabricKind::fat_tree) {
-    fabric = above(nodes, shape.nodes_per_unit) * shape.spines;
-  }
-  const std::uint32_t all = 2 * nodes * (shape.gpus_per_node + shape.nics_per_node) +
-                            2 * fabric * cluster.rails();
-  return full_detail ? all : std::min(all, kMostFoldedLinks);
+std::shared_ptr<Engine> make(const EngineFactory& engine, EngineRoom room) {
+  return engine(room.hosts, room.links);
 }
 
 /// What launching and waiting add, where the stack knows it, for this job's layout.
@@ -101,6 +88,23 @@ std::set<std::uint32_t> optimizer_blocks(StepGraph& graph) {
 
 }  // namespace
 
+/// The links of the nodes on which the job stands.
+EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full_detail) {
+  const Cluster::Shape& shape = cluster.shape();
+  const auto above = [](std::uint32_t count, std::uint32_t each) {
+    return (count + each - 1) / each;
+  };
+  const std::uint32_t nodes = above(graph.ranks(), shape.gpus_per_node);
+  std::uint32_t fabric = 0;  // per rail, one direction
+  if (shape.fabric == FabricKind::ring) fabric = cluster.nodes();
+  if (shape.fabric == FabricKind::fat_tree) {
+    fabric = above(nodes, shape.nodes_per_unit) * shape.spines;
+  }
+  const std::uint32_t all = 2 * nodes * (shape.gpus_per_node + shape.nics_per_node) +
+                            2 * fabric * cluster.rails();
+  return {hosts_needed(graph, full_detail), full_detail ? all : std::min(all, kMostFoldedLinks)};
+}
+
 CostProfile job_profile(const Job& job, const Cluster& cluster) {
   const GpuModel& gpu = cluster.gpu_model();
   const SoftwareStack& stack = stack_of(job);
@@ -143,8 +147,7 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
       prices_(block_prices(cluster, graph, placement, options.machine)),
       codes_(codes_on(options.machine, graph.job(), cluster)),
       plan_base_(cluster, graph, profile_, placement),
-      engine_(engine(hosts_needed(graph, options.full_detail),
-                     links_needed(cluster, graph, options.full_detail))) {}
+      engine_(make(engine, engine_room(cluster, graph, options.full_detail))) {}
 
 PlanRequest Stepper::plan_request(const HardwareState& state,
                                   const std::vector<std::uint32_t>& micro_batches) {

@@ -27,6 +27,9 @@ std::vector<BlockPrice> block_prices(const Cluster& cluster, StepGraph& graph,
                                      const std::vector<GpuId>& placement,
                                      const MachineCosts& machine = {});
 
+/// What plans of a job can need of an engine at most.
+EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full_detail);
+
 /// A simulated step with the plan it ran on.
 struct SimulatedStep {
   Plan plan;

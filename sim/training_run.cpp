@@ -6,10 +6,10 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/random.hpp"
 #include "policies/seam/fabric_rules.hpp"
 #include "sim/gradient_codes.hpp"
 #include "sim/job_fit.hpp"
-#include "sim/simgrid_engine.hpp"
 #include "traces/model.hpp"
 #include "traces/scenario.hpp"
 #include "traces/stacks.hpp"
@@ -33,18 +33,6 @@ MachineCosts costs_of(const RunRequest& request) {
   return costs;
 }
 
-/// The one engine that SimGrid allows a process, for whatever standing comes first and all that
-/// need no more.
-EngineFactory shared_engine() {
-  return [engine = std::shared_ptr<Engine>()](std::uint32_t hosts, std::uint32_t links) mutable {
-    if (engine == nullptr) engine = simgrid_engine(hosts, links);
-    if (engine->hosts() >= hosts && engine->links() >= links) return engine;
-    throw Error(ErrorKind::bad_input,
-                fmt::format("a job that grows beyond the {} workers that it began with cannot be "
-                            "simulated", engine->hosts()));
-  };
-}
-
 std::vector<std::uint32_t> numbered(std::size_t ranks) {
   std::vector<std::uint32_t> all(ranks);
   for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -53,26 +41,27 @@ std::vector<std::uint32_t> numbered(std::size_t ranks) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(const RunRequest& request, const Cluster& cluster, const World& world,
-                         DecisionGate& gate, Happen happen, ProgressSink progress)
-    : request_(request),
-      cluster_(cluster),
-      world_(world),
-      gate_(gate),
+TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place& place,
+                         Happen happen, ProgressSink progress)
+    : request_(std::move(request)),
+      arrival_(arrival),
+      cluster_(place.cluster),
+      world_(place.world),
+      gate_(place.gate),
       happen_(std::move(happen)),
       progress_(std::move(progress)),
-      engine_(shared_engine()),
-      options_{.full_detail = request.full_detail(),
-               .slices = !request.timeline().empty(),
-               .machine = costs_of(request)},
-      home_(place_in_order(StepGraph(request.scenario().job()), cluster)),
-      begun_(std::make_shared<FittedJob>(scenario(), cluster, home(), numbered(home_.size()), home_,
-                                         options_, engine_)),
+      engine_(place.engine),
+      options_{.full_detail = request_.full_detail(),
+               .slices = !request_.timeline().empty(),
+               .machine = costs_of(request_)},
+      home_(place_in_order(StepGraph(scenario().job()), cluster_,
+                           arrival.first_gpu.value_or(0))),
+      begun_(fit(home(), numbered(home_.size()))),
       fit_(begun_),
-      faults_(scenario(), cluster, home_),
-      accounts_(cluster, fit_->graph(), fit_->stepper().rest()),
+      faults_(scenario(), cluster_, home_),
+      accounts_(std::in_place, cluster_, fit_->graph(), fit_->stepper().rest()),
       codes_(gradient_parts(scenario().job().model()), gradient_value_bytes(scenario().job())) {
-  check_memory(fit_->graph(), cluster);
+  check_memory(fit_->graph(), cluster_);
   if (!request_.timeline().empty()) timeline_ = std::make_unique<SimTimeline>(request_.timeline());
 }
 
@@ -86,12 +75,13 @@ Standing TrainingRun::home() const {
                      .pipeline_last = said.order() == "pipeline-last"}};
 }
 
-JobSpec TrainingRun::spec(const Needs& needs) const {
+JobSpec TrainingRun::spec() const {
   const StepGraph& graph = begun_->graph();
   const Standing where = home();
   JobSpec spec;
-  spec.id = kJob;
+  spec.id = id_;
   spec.name = scenario().name();
+  spec.submit = arrival_.at;
   spec.gpus = graph.ranks();
   spec.layout = where.layout;
   spec.least_gpus = where.layout.ranks_per_replica();
@@ -104,7 +94,7 @@ JobSpec TrainingRun::spec(const Needs& needs) const {
   spec.steps = scenario().run().steps();
   spec.nominal_micro_batch_time = to_nanos(begun_->stepper().nominal_micro_batch_time());
   spec.can = settable(scenario());
-  spec.settings = {loss_response(scenario(), needs, request_.mode() != "shadow")};
+  spec.settings = {loss_response(scenario(), needs_, request_.mode() != "shadow")};
   if (scenario().live().has_checkpoints()) {
     spec.settings.push_back(
         CheckpointPlan{scenario().live().checkpoints().every(), Tier::local_disk});
@@ -112,26 +102,58 @@ JobSpec TrainingRun::spec(const Needs& needs) const {
   return spec;
 }
 
+void TrainingRun::submit() {
+  id_ = {world_.jobs().submitted()};
+  submitted_ = true;
+  happen_(JobSubmitted{spec()});
+  if (!arrival_.first_gpu) return;
+  const JobStarted start{.job = id_, .epoch = {1}, .from = 0, .where = home()};
+  if (world_.objection(Event(start)).empty()) come_home(start);
+}
+
+/// It stands for the first time: there it is at home.
+void TrainingRun::come_home(const JobStarted& start) {
+  if (start.where != home()) {
+    home_ = start.where.gpus.to_vector();
+    faults_.place(home_);
+    fits_.clear();
+    fit_ = begun_ = fit(start.where, numbered(home_.size()));
+    accounts_.emplace(cluster_, fit_->graph(), fit_->stepper().rest());
+  }
+  started_ = true;
+  started_at_ = now_;
+  happen_(start);
+}
+
+std::shared_ptr<FittedJob> TrainingRun::fit(const Standing& where,
+                                            std::vector<std::uint32_t> ranks) const {
+  const Rng noise(scenario().run().seed());
+  const std::uint64_t seed =
+      arrival_.number == 0 ? scenario().run().seed()
+                           : noise.split(fmt::format("job {}", arrival_.number)).next();
+  return std::make_shared<FittedJob>(scenario(), cluster_, where, std::move(ranks), home_,
+                                     options_, engine_, seed);
+}
+
 std::shared_ptr<FittedJob> TrainingRun::fitted(const Standing& where,
                                                std::vector<std::uint32_t> ranks) {
   if (begun_->where() == where) return begun_;
   const auto known = std::find_if(fits_.begin(), fits_.end(),
                                   [&where](const auto& fit) { return fit->where() == where; });
-  std::shared_ptr<FittedJob> fit;
+  std::shared_ptr<FittedJob> made;
   if (known == fits_.end()) {
-    fit = std::make_shared<FittedJob>(scenario(), cluster_, where, std::move(ranks), home_,
-                                      options_, engine_);
+    made = fit(where, std::move(ranks));
   } else {
-    fit = *known;
-    fit->renumber(std::move(ranks));
+    made = *known;
+    made->renumber(std::move(ranks));
     fits_.erase(known);
   }
-  fits_.insert(fits_.begin(), fit);
+  fits_.insert(fits_.begin(), made);
   if (fits_.size() > kMostFits) {
     simulated_before_ += fits_.back()->stepper().simulated();
     fits_.pop_back();
   }
-  return fit;
+  return made;
 }
 
 /// On those that work now.
@@ -155,15 +177,15 @@ bool TrainingRun::rests(const Watch& watch) const {
 
 /// The first later step at which something may differ, or the end.
 Step TrainingRun::next_boundary() const {
-  Step boundary = std::min(scenario().run().steps(), gate_.next_effect(kJob, step_));
+  Step boundary = std::min(scenario().run().steps(), gate_.next_effect(id_, step_));
   if (const auto change = faults_.next_change(step_)) boundary = std::min(boundary, *change);
   const std::uint64_t every = job().now.get<CheckpointPlan>().every_steps;
   if (every > 0) boundary = std::min(boundary, (step_ / every + 1) * every);
   return boundary;
 }
 
-Nanos TrainingRun::next_interruption(const Watch& watch) const {
-  Nanos next = std::min(watch.limit, gate_.next_wake());
+Nanos TrainingRun::next_interruption() const {
+  Nanos next = gate_.next_wake();
   if (const auto instant = faults_.next_instant(now_ - 1)) next = std::min(next, *instant);
   if (transition_) next = std::min(next, transition_->ready);
   for (const auto& [at, event] : later_) next = std::min(next, at);
@@ -188,7 +210,7 @@ void TrainingRun::enter_circumstances() {
 
 void TrainingRun::begin(Nanos now, const Watch& watch) {
   now_ = now;
-  if (over_ || open_) return;
+  if (!submitted_ || over_ || open_ || stretch_) return;
   if (transition_ && now_ >= transition_->ready && now_ >= resume_at_) come_true();
   if (job().phase != JobPhase::running || now_ < resume_at_ || over_) return;
   enter_circumstances();
@@ -198,11 +220,14 @@ void TrainingRun::begin(Nanos now, const Watch& watch) {
 
 Nanos TrainingRun::next_stop() const {
   if (over_) return kNever;
+  if (!submitted_) return arrival_.at;
   Nanos stop = kNever;
   if (open_) stop = open_->end();
+  if (stretch_) stop = stretch_->end();
+  const bool idle = !open_ && !stretch_;
   const bool to_come = transition_ || job().phase == JobPhase::running;
-  if (!open_ && now_ < resume_at_ && to_come) stop = resume_at_;
-  if (transition_ && (transition_->ready > now_ || !open_)) {
+  if (idle && now_ < resume_at_ && to_come) stop = resume_at_;
+  if (transition_ && (transition_->ready > now_ || idle)) {
     stop = std::min(stop, std::max(transition_->ready, resume_at_));
   }
   for (const auto& [at, loss] : unknown_) stop = std::min(stop, at);
@@ -211,6 +236,11 @@ Nanos TrainingRun::next_stop() const {
 }
 
 void TrainingRun::pass(Nanos now, const Watch& watch) {
+  if (!submitted_) {
+    now_ = now;
+    return submit();
+  }
+  settle(now);
   now_ = now;
   if (open_ && now_ == open_->end()) close_step(watch);
   std::vector<Event> due;
@@ -233,57 +263,79 @@ void TrainingRun::pass(Nanos now, const Watch& watch) {
 /// `count` steps of `duration` each.
 void TrainingRun::commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
                          const std::vector<double>& stretch) {
-  accounts_.commit(each, duration, count, circumstances_->shares, stretch);
+  accounts_->commit(each, duration, count, circumstances_->shares, stretch);
   if (reproducible_sums(scenario())) return;  // in no code, as in live mode
   codes_.exchanged(circumstances_->codecs, fit_->graph().data(), count);
 }
 
-/// How many steps like `each` end by `limit` and before `boundary`; their durations are
-/// committed, `last` gets that of the last one.
-std::uint64_t TrainingRun::steps_until(Step boundary, const SimulatedStep& each, Nanos limit,
-                                       Nanos* last) {
-  const Nanos plain = length_of(each, {});
-  *last = plain;
-  if (scenario().noise().compute_cv() == 0) {
-    const auto room = static_cast<std::uint64_t>((limit - now_) / std::max<Nanos>(plain, 1));
-    const std::uint64_t count = std::min<std::uint64_t>(boundary - step_, room);
-    if (count > 0) commit(each, plain, count, {});
-    now_ += plain * static_cast<Nanos>(count);
-    return count;
-  }
-  std::uint64_t count = 0;
-  for (; step_ + count < boundary; ++count) {
-    const std::vector<double> stretch =
-        fit_->telemetry().stretch(step_ + count, fit_->graph().data());
-    const Nanos duration = length_of(each, stretch);
-    if (duration > limit - now_) break;
-    commit(each, duration, 1, stretch);
-    now_ += duration;
-    *last = duration;
-  }
-  return count;
-}
-
-/// Many equal steps at once; afterwards they are told, at the instant that has come.
+/// Of the next steps as many as nothing interrupts go by at once, if they can.
 bool TrainingRun::skip_ahead(const Watch& watch) {
   const bool resumed = losses_.empty() || losses_.back().report.has_resumed_s();
   if (!resumed || save_asked_ || !next_losses(now_, now_ + 1).empty()) return false;
   const std::uint64_t simulated = fit_->stepper().simulated();
-  const auto each = fit_->stepper().step(circumstances_->state, circumstances_->shares);
+  auto each = fit_->stepper().step(circumstances_->state, circumstances_->shares);
   if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*each, step_, now_);
   if (each->run.cut_short) return false;
-  Nanos last = 0;
-  const Nanos began = now_;
-  const std::uint64_t count =
-      steps_until(next_boundary(), *each, next_interruption(watch), &last);
+  const Nanos limit = next_interruption();
+  // How long noisy steps take together is known once they have been drawn, so they cannot be cut.
+  if (scenario().noise().compute_cv() > 0) {
+    return watch.alone && skip_noisy_steps(std::move(each), limit);
+  }
+  const Nanos length = length_of(*each, {});
+  const auto room = static_cast<std::uint64_t>((limit - now_) / std::max<Nanos>(length, 1));
+  const std::uint64_t count = std::min<std::uint64_t>(next_boundary() - step_, room);
   if (count == 0) return false;
+  stretch_ = Stretch{.each = std::move(each), .began = now_, .length = length, .count = count};
+  return true;
+}
+
+/// Those that end by `limit`; they are told at the instant that has come.
+bool TrainingRun::skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, Nanos limit) {
+  const Step boundary = next_boundary();
+  const Nanos began = now_;
+  Nanos last = 0;
+  std::uint64_t count = 0;
+  for (; step_ + count < boundary; ++count) {
+    const std::vector<double> stretch =
+        fit_->telemetry().stretch(step_ + count, fit_->graph().data());
+    const Nanos duration = length_of(*each, stretch);
+    if (duration > limit - now_) break;
+    commit(*each, duration, 1, stretch);
+    now_ += duration;
+    last = duration;
+  }
+  if (count == 0) return false;
+  gone_by(each, count, now_ - began, last, true);
+  return true;
+}
+
+/// `count` steps have ended at `now_`, the last one after `last`; they are committed.
+void TrainingRun::gone_by(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count,
+                          Nanos took, Nanos last, bool tell) {
   const Step newest = step_ + count - 1;
   const std::vector<double> stretch = fit_->telemetry().stretch(newest, fit_->graph().data());
   note_exchange(*each, last, stretch);
   exchange_.back().step = newest;
   fit_->telemetry().begin_step(PlayedStep(newest, now_ - last, each, stretch));
-  steps_done(count, now_ - began, true);
-  return true;
+  steps_done(count, took, tell);
+}
+
+/// Whole steps are done; the one under way may end otherwise than those before.
+void TrainingRun::settle(Nanos now) {
+  if (!stretch_) return;
+  const Stretch stretch = *std::exchange(stretch_, {});
+  const auto ended = static_cast<std::uint64_t>((now - stretch.began) / std::max<Nanos>(stretch.length, 1));
+  const std::uint64_t count = std::min(stretch.count, ended);
+  const Nanos took = stretch.length * static_cast<Nanos>(count);
+  now_ = stretch.began + took;
+  if (count > 0) {
+    commit(*stretch.each, stretch.length, count, {});
+    gone_by(stretch.each, count, took, stretch.length, now_ == now);
+  }
+  if (now_ == now) return;
+  open_.emplace(step_, now_, stretch.each, std::vector<double>());
+  fit_->telemetry().begin_step(*open_);
+  now_ = now;
 }
 
 /// What changes while a step of `duration` goes on. Nothing comes after a killed rank.
@@ -353,14 +405,14 @@ void TrainingRun::close_step(const Watch& watch) {
   const PlayedStep played = std::move(*open_);
   open_.reset();
   if (played.what().run.cut_short) {
-    accounts_.lose(played.duration());
+    accounts_->lose(played.duration());
     return cut(played);
   }
   commit(played.what(), played.duration(), 1, played.stretch());
   note_exchange(played.what(), played.duration(), played.stretch());
   // A resting policy is told of the last step before something may differ.
   const bool tell =
-      !rests(watch) || step_ + 1 >= next_boundary() || gate_.waits(kJob) || saves_;
+      !rests(watch) || step_ + 1 >= next_boundary() || gate_.waits(id_) || saves_;
   watched_ = watched_ || tell;
   steps_done(1, played.duration(), tell);
 }
@@ -369,7 +421,7 @@ void TrainingRun::close_step(const Watch& watch) {
 void TrainingRun::note_exchange(const SimulatedStep& step, Nanos duration,
                                 const std::vector<double>& stretch) {
   exchange_.clear();
-  CollectiveSample sample{.job = kJob, .step = step_, .kind = CollectiveKind::all_reduce,
+  CollectiveSample sample{.job = id_, .step = step_, .kind = CollectiveKind::all_reduce,
                           .algorithm = CollectiveAlgorithm::ring,
                           .bytes = sizeof(float) * parameter_count(scenario().job().model()) /
                                    fit_->graph().tensor() / fit_->graph().pipeline(),
@@ -397,13 +449,13 @@ void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
   const Step steps = scenario().run().steps();
   if (tell || step_ == steps) {
     tell_steps();
-    gate_.step_ended(kJob, now_);
+    gate_.step_ended(id_, now_);
     save_if_due();
   }
   if (step_ == steps) {
     over_ = true;
-    happen_(JobDone{kJob});
-    gate_.job_gone(kJob, now_);
+    happen_(JobDone{id_});
+    gate_.job_gone(id_, now_);
   }
   if (!progress_) return;
   Progress progress;
@@ -416,7 +468,7 @@ void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
 void TrainingRun::tell_steps() {
   if (untold_.count == 0) return;
   const auto told = std::exchange(untold_, {});
-  happen_(StepsDone{.job = kJob, .last = step_ - 1, .count = told.count,
+  happen_(StepsDone{.job = id_, .last = step_ - 1, .count = told.count,
                     .duration = told.duration});
 }
 
@@ -426,7 +478,7 @@ void TrainingRun::save_if_due() {
   if (!due || saving_) return;
   const Checkpoints& costs = scenario().live().checkpoints();
   const Nanos took = costs.stall() + costs.write();
-  saving_ = Saving{{.job = kJob, .step = step_, .tier = Tier::local_disk, .stalled = costs.stall(),
+  saving_ = Saving{{.job = id_, .step = step_, .tier = Tier::local_disk, .stalled = costs.stall(),
                     .took = took},
                    now_ + took};
   later_.emplace_back(saving_->at, saving_->done);
@@ -453,6 +505,13 @@ void TrainingRun::collectives(std::vector<CollectiveSample>& out) const {
   }
 }
 
+/// As the job began, without a fault: seconds.
+double TrainingRun::step_alone() const {
+  const StepGraph& graph = begun_->graph();
+  const auto even = even_split(graph.micro_batches(), graph.data());
+  return to_seconds(to_nanos(begun_->stepper().step(HardwareState{}, even)->run.duration));
+}
+
 void TrainingRun::fill(Report& report, Nanos now) {
   if (timeline_) timeline_->close();
   std::uint64_t simulated = simulated_before_ + begun_->stepper().simulated();
@@ -461,26 +520,23 @@ void TrainingRun::fill(Report& report, Nanos now) {
     simulated += fit->stepper().simulated();
     classes = std::max(classes, fit->stepper().most_classes());
   }
-  FittedJob& begun = *begun_;
-  const auto even = even_split(begun.graph().micro_batches(), begun.graph().data());
-  const double fault_free =
-      accounts_.steps() == 0
-          ? 0
-          : to_seconds(to_nanos(begun.stepper().step(HardwareState{}, even)->run.duration));
-  accounts_.fill(report, last_commit_, fault_free);
+  const FittedJob& begun = *begun_;
+  accounts_->fill(report, last_commit_ - started_at_, accounts_->steps() == 0 ? 0 : step_alone());
   codes_.fill(report);
   report.set_ranks(begun.graph().ranks());
   const std::string unfitted = unfitted_warning(scenario().job());
   if (!unfitted.empty()) report.add_warnings(unfitted);
   report.set_iterations_simulated(simulated);
-  const std::uint64_t at_least_once = std::min(simulated, accounts_.steps());
-  report.set_iterations_fast_forwarded(accounts_.steps() - at_least_once);
+  const std::uint64_t at_least_once = std::min(simulated, accounts_->steps());
+  report.set_iterations_fast_forwarded(accounts_->steps() - at_least_once);
   report.set_rank_classes(classes);
   const Step last = step_ > 0 ? step_ - (step_ == scenario().run().steps() ? 1 : 0) : 0;
   report.set_faults_injected(faults_.begun(last, now));
   double memory = 0;
+  const std::uint32_t even =
+      even_split(begun.graph().micro_batches(), begun.graph().data()).front();
   for (std::uint32_t stage = 0; stage < begun.graph().pipeline(); ++stage) {
-    memory = std::max(memory, begun.graph().memory(stage, even.front()).total().value);
+    memory = std::max(memory, begun.graph().memory(stage, even).total().value);
   }
   report.set_memory_per_gpu_bytes(memory);
   for (const Loss& loss : losses_) *report.add_failures() = loss.report;
@@ -492,6 +548,24 @@ void TrainingRun::fill(Report& report, Nanos now) {
   }
   report.set_ideal_step_time_s(ideal_makespan(speeds, begun.graph().micro_batches(),
                                               to_seconds(scenario().job().pace().micro_batch())));
+}
+
+void TrainingRun::add_outcomes(Report& report) const {
+  JobOutcome& outcome = *report.add_jobs();
+  outcome.set_name(scenario().name());
+  outcome.set_kind("training");
+  outcome.set_gpus(begun_->graph().ranks());
+  outcome.set_submitted_s(to_seconds(arrival_.at));
+  if (!started_) return;
+  outcome.set_started_s(to_seconds(started_at_));
+  if (over_) outcome.set_ended_s(to_seconds(now_));
+  if (over_ && step_ < scenario().run().steps()) {
+    outcome.set_failed(losses_.empty() ? "" : losses_.back().report.cause());
+  }
+  outcome.set_steps(accounts_->steps());
+  if (accounts_->steps() == 0) return;
+  outcome.set_step_time_s(accounts_->median_step());
+  outcome.set_step_time_alone_s(step_alone());
 }
 
 }  // namespace orrery

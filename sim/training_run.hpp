@@ -1,6 +1,6 @@
 // One training job of a simulated world: what its steps do, what its faults do to it, where it
-// stands. Steps that nobody watches and that cannot differ are advanced at once. The backend owns
-// the clock and asks for the next instant at which something happens; what has happened is told it
+// stands. Steps that nobody watches and that cannot differ go by at once: as one stretch, which ends
+// early when something happens elsewhere. The backend owns the clock; what has happened is told it
 // as events. One thread. The policy clock is in nanoseconds.
 #pragma once
 
@@ -20,55 +20,57 @@
 #include "sim/accounts.hpp"
 #include "sim/fitted_job.hpp"
 #include "sim/hardware_state.hpp"
+#include "sim/job_model.hpp"
 #include "sim/sim_timeline.hpp"
 #include "traces/run.pb.h"
 
 namespace orrery {
 
-class TrainingRun {
+class TrainingRun : public JobModel {
  public:
-  /// Steps are skipped up to `limit`, an instant at which somebody else may decide something.
-  struct Watch {
-    bool resting = false;    ///< the policies, by their last word
-    bool reads = true;       ///< they look at telemetry, or want ticks
-    Nanos limit = kNever;
+  /// When it is submitted, and where it starts then. Without a place, or if that is taken, it waits
+  /// until a policy assigns it.
+  struct Arrival {
+    Nanos at = 0;
+    std::optional<std::uint32_t> first_gpu = {};
+    std::uint32_t number = 0;  ///< among the scenario's jobs: noise differs from one to the next
   };
-  using Happen = std::function<void(Event)>;
+  /// What it shares with the others of its world; all outlive it.
+  struct Place {
+    const Cluster& cluster;
+    const World& world;
+    DecisionGate& gate;
+    EngineFactory engine;  ///< the process's one, with room for all
+  };
 
-  /// Throws bad_input if the job does not fit the cluster or the memory of its GPUs.
-  TrainingRun(const RunRequest& request, const Cluster& cluster, const World& world,
-              DecisionGate& gate, Happen happen, ProgressSink progress);
-  ~TrainingRun();
+  /// Throws bad_input if the job does not fit the cluster or the memory of its GPUs. The job is
+  /// that of the request's scenario.
+  TrainingRun(RunRequest request, const Arrival& arrival, const Place& place,
+              Happen happen, ProgressSink progress);
+  ~TrainingRun() override;
 
-  /// What is submitted, and where the scenario puts it.
-  JobSpec spec(const Needs& needs) const;
-  Standing home() const;
+  void prepare(const Needs& needs) override { needs_ = needs; }
+  void begin(Nanos now, const Watch& watch) override;
+  Nanos next_stop() const override;
+  void settle(Nanos now) override;
+  void pass(Nanos now, const Watch& watch) override;
+  void tell_steps() override;
+  Nanos now() const override { return now_; }
+  bool over() const override { return over_; }
 
-  /// At `now`: what waits between two steps comes true, and the next step begins if it can.
-  void begin(Nanos now, const Watch& watch);
-  /// The next instant at which something happens here; kNever: never.
-  Nanos next_stop() const;
-  /// What happens at `now`, next_stop().
-  void pass(Nanos now, const Watch& watch);
-  /// Steps that were not told yet, before anything else is.
-  void tell_steps();
+  bool step_open(JobId) const override { return open_.has_value(); }
+  bool watched(const Watch& watch) const override { return open_ && !rests(watch); }
+  std::string refusal(const Decision& decision) const override;
+  void carry_out(const Decision& decision, Nanos now) override;
 
-  bool step_open() const { return open_.has_value(); }
-  /// A step is under way, and the policies may want to look at it.
-  bool watched(const Watch& watch) const { return open_ && !rests(watch); }
-  bool over() const { return over_; }
-  Nanos now() const { return now_; }
-  /// What stands against a decision here; empty: nothing.
-  std::string refusal(const Decision& decision) const;
-  void carry_out(const Decision& decision, Nanos now);
+  // Empty before the first step.
+  void ranks(Nanos now, std::vector<RankSample>& out) const override;
+  void devices(Nanos now, std::vector<DeviceSample>& out) const override;
+  void links(Nanos now, std::vector<LinkSample>& out) const override;
+  void collectives(std::vector<CollectiveSample>& out) const override;
 
-  /// Telemetry; empty before the first step.
-  void ranks(Nanos now, std::vector<RankSample>& out) const;
-  void devices(Nanos now, std::vector<DeviceSample>& out) const;
-  void links(Nanos now, std::vector<LinkSample>& out) const;
-  void collectives(std::vector<CollectiveSample>& out) const;
-
-  void fill(Report& report, Nanos now);
+  void fill(Report& report, Nanos now) override;
+  void add_outcomes(Report& report) const override;
 
  private:
   /// What decides how a step goes, apart from noise.
@@ -95,18 +97,33 @@ class TrainingRun {
     Nanos at = 0;
   };
 
-  const JobInfo& job() const { return world_.jobs()[kJob]; }
+  /// Equal steps that go by without being looked at, as many as nothing interrupts.
+  struct Stretch {
+    std::shared_ptr<const SimulatedStep> each;
+    Nanos began = 0, length = 0;  ///< of one step
+    std::uint64_t count = 0;
+    Nanos end() const { return began + length * static_cast<Nanos>(count); }
+  };
+
+  const JobInfo& job() const { return world_.jobs()[id_]; }
   const Scenario& scenario() const { return request_.scenario(); }
+  Standing home() const;
+  JobSpec spec() const;
+  void submit();
+  std::shared_ptr<FittedJob> fit(const Standing& where, std::vector<std::uint32_t> ranks) const;
   std::shared_ptr<FittedJob> fitted(const Standing& where, std::vector<std::uint32_t> ranks);
   void refit();
+  void come_home(const JobStarted& start);
 
   // Steps (training_run.cpp).
   bool rests(const Watch& watch) const;
   Step next_boundary() const;
-  Nanos next_interruption(const Watch& watch) const;
+  Nanos next_interruption() const;
   void enter_circumstances();
   bool skip_ahead(const Watch& watch);
-  std::uint64_t steps_until(Step boundary, const SimulatedStep& each, Nanos limit, Nanos* last);
+  bool skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, Nanos limit);
+  void gone_by(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count, Nanos took,
+               Nanos last, bool tell);
   void commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
               const std::vector<double>& stretch);
   void open_step();
@@ -117,6 +134,8 @@ class TrainingRun {
   void steps_done(std::uint64_t count, Nanos duration, bool tell);
   void note_exchange(const SimulatedStep& step, Nanos duration, const std::vector<double>& stretch);
   void save_if_due();
+
+  double step_alone() const;
 
   // Losses and standing (training_standing.cpp).
   void tell_parts(Nanos at);
@@ -129,31 +148,35 @@ class TrainingRun {
   void stand_still_until(Nanos at);
   std::optional<RankId> rank_at_home(std::uint32_t home_rank) const;
 
-  static constexpr JobId kJob{0};
-
-  const RunRequest& request_;
+  const RunRequest request_;
+  const Arrival arrival_;
   const Cluster& cluster_;
   const World& world_;
   DecisionGate& gate_;
   Happen happen_;
   ProgressSink progress_;
   EngineFactory engine_;
+  Needs needs_;  ///< of the policies
   Stepper::Options options_;
-  std::vector<GpuId> home_;  ///< by rank, as the run began
-  std::shared_ptr<FittedJob> begun_;  ///< as the run began
+  std::vector<GpuId> home_;  ///< by rank, as the job began
+  std::shared_ptr<FittedJob> begun_;  ///< as the job began
   std::shared_ptr<FittedJob> fit_;    ///< as it stands
   std::vector<std::shared_ptr<FittedJob>> fits_;  ///< other standings, newest first
   mutable FaultPlan faults_;  ///< remembers what can strike nobody any more
-  Accounts accounts_;
+  std::optional<Accounts> accounts_;  ///< from the beginning, wherever that was
   CodecUses codes_;
   std::unique_ptr<SimTimeline> timeline_;  ///< null without one
 
+  JobId id_;
+  bool submitted_ = false, started_ = false;
+  Nanos started_at_ = 0;
   Nanos now_ = 0, last_commit_ = 0;
   Step step_ = 0;       ///< being worked on
   bool over_ = false;
   bool watched_ = false;  ///< a whole step has been shown under these circumstances
   std::optional<Circumstances> circumstances_;
   std::optional<PlayedStep> open_;
+  std::optional<Stretch> stretch_;
   struct {
     std::uint64_t count = 0;
     Nanos duration = 0;

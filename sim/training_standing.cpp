@@ -45,7 +45,7 @@ std::vector<FatalFault> TrainingRun::next_losses(Nanos from, Nanos until) const 
 void TrainingRun::stand_still_until(Nanos at) {
   const Nanos from = std::max(now_, resume_at_);
   if (at <= from) return;
-  accounts_.lose(at - from);
+  accounts_->lose(at - from);
   resume_at_ = at;
 }
 
@@ -68,7 +68,7 @@ void TrainingRun::tell_parts(Nanos at) {
 void TrainingRun::cut(const PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
   if (!broken) {
-    accounts_.discard(played.what());
+    accounts_->discard(played.what());
     return lose(next_losses(played.start(), kNever));
   }
   const FatalFault fatal = faults_.cause_of(*broken, step_, now_);
@@ -79,8 +79,8 @@ void TrainingRun::cut(const PlayedStep& played) {
   loss.report.set_lost_steps(0);
   if (timeline_) timeline_->instant(now_, fatal.cause);
   over_ = true;
-  happen_(JobDone{kJob, Ending::failed});
-  gate_.job_gone(kJob, now_);
+  happen_(JobDone{id_, Ending::failed});
+  gate_.job_gone(id_, now_);
 }
 
 /// Who is left notices those that fell silent later than those that died.
@@ -123,9 +123,9 @@ void TrainingRun::know_losses(const std::vector<std::size_t>& noticed) {
     first = std::min(first, loss.at);
   }
   std::sort(ranks.begin(), ranks.end());
-  happen_(RanksLost{.job = kJob, .ranks = ranks, .epoch = {job().epoch.value + 1}});
-  gate_.membership_changed(kJob);
-  accounts_.lose(resume_at_ - first);
+  happen_(RanksLost{.job = id_, .ranks = ranks, .epoch = {job().epoch.value + 1}});
+  gate_.membership_changed(id_);
+  accounts_->lose(resume_at_ - first);
   if (saving_) {  // what was being written lacks a part
     SaveDone failed = saving_->done;
     failed.durable = false;
@@ -144,7 +144,7 @@ void TrainingRun::know_losses(const std::vector<std::size_t>& noticed) {
   const std::uint32_t left = without_lost(job()).layout.data;
   const bool possible =
       can_go_on(job()) && replicas_objection(scenario().job(), left).empty();
-  if (holds || !possible) return happen_(JobHeld{kJob});
+  if (holds || !possible) return happen_(JobHeld{id_});
   refit();
 }
 
@@ -160,8 +160,8 @@ void TrainingRun::give_up_step() {
     }
     done += static_cast<std::uint64_t>(std::floor(least));
   }
-  accounts_.discard(done);
-  accounts_.lose(now_ - open_->start());
+  accounts_->discard(done);
+  accounts_->lose(now_ - open_->start());
   open_.reset();
 }
 
@@ -183,8 +183,8 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
     transition_.reset();
     unknown_.clear();
     step_ = job().saved;
-    happen_(JobStopped{kJob, step_});
-    gate_.job_gone(kJob, now_);
+    happen_(JobStopped{id_, step_});
+    gate_.job_gone(id_, now_);
     circumstances_.reset();
     return;
   }
@@ -219,9 +219,10 @@ void TrainingRun::come_true() {
   } else if (transition.state == StateFrom::none && !waited) {
     step_ = 0;
   }
-  happen_(JobStarted{.job = kJob, .epoch = {job().epoch.value + 1}, .from = step_,
-                     .where = transition.where});
-  gate_.membership_changed(kJob);
+  const JobStarted start{.job = id_, .epoch = {job().epoch.value + 1}, .from = step_,
+                         .where = transition.where};
+  started_ ? happen_(start) : come_home(start);
+  gate_.membership_changed(id_);
   refit();
   if (!waited) stand_still_until(now_ + scenario().survival().regroup());
   for (Loss& loss : losses_) {

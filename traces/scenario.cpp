@@ -33,11 +33,13 @@ class CrossCheck {
       : scenario_(scenario), places_(places) {}
 
   std::vector<Error> run() {
-    if (!check_work() || !scenario_.has_job()) return std::move(errors_);
-    for (const Problem& problem : job_problems(scenario_.job())) {
-      add("job." + problem.path, problem.message);
+    if (!check_work()) return std::move(errors_);
+    for (int i = 0; i < scenario_.jobs_size(); ++i) {
+      const std::string path = fmt::format("jobs[{}].", i);
+      check_job(scenario_.jobs(i).job(), path, scenario_.jobs(i).first_gpu());
     }
-    check_room();
+    if (!scenario_.has_job()) return std::move(errors_);
+    check_job(scenario_.job(), "", 0);
     for (int i = 0; i < scenario_.faults_size(); ++i) {
       check_fault(scenario_.faults(i), fmt::format("faults[{}]", i));
     }
@@ -68,7 +70,8 @@ class CrossCheck {
   /// Traces and lone collectives run as they are: nobody steers them, nothing happens to them.
   void check_replayed() {
     const char* const work = scenario_.has_trace() ? "trace" : "collective";
-    if (scenario_.policies_size() > 0) {
+    const bool others = scenario_.jobs_size() > 0 || scenario_.has_recorded();
+    if (scenario_.policies_size() > 0 && !others) {
       add("policies[0]", fmt::format("a {} leaves a policy nothing to decide", work));
     }
     if (scenario_.faults_size() > 0) {
@@ -83,27 +86,43 @@ class CrossCheck {
         fmt::format("{} ranks, but the cluster has {} GPUs", ranks, gpus));
   }
 
-  void check_room() {
-    const Layout& layout = scenario_.job().layout();
+  /// `path`: of the message whose `job` this is.
+  void check_job(const Job& job, const std::string& path, std::uint32_t first_gpu) {
+    for (const Problem& problem : job_problems(job)) {
+      add(path + "job." + problem.path, problem.message);
+    }
+    const Layout& layout = job.layout();
     const Topology& cluster = scenario_.cluster();
     const std::uint64_t per_node = cluster.node().gpus_per_node();
     const std::uint64_t gpus = per_node * cluster.nodes();
     if (rank_count(layout) > gpus) {
-      add("job.layout", fmt::format("tensor x context x pipeline x data = {} ranks, but the "
-                                    "cluster has {} GPUs",
-                                    rank_count(layout), gpus));
+      add(path + "job.layout", fmt::format("tensor x context x pipeline x data = {} ranks, but "
+                                           "the cluster has {} GPUs",
+                                           rank_count(layout), gpus));
+    } else if (first_gpu + rank_count(layout) > gpus) {
+      add(path + "first_gpu", fmt::format("{} ranks from GPU {} on, but the cluster has {} GPUs",
+                                          rank_count(layout), first_gpu, gpus));
     }
     const std::uint64_t together =
         per_node * std::max<std::uint64_t>(1, cluster.node().nvlink_domain());
     if (layout.tensor() > together || together % layout.tensor() != 0) {
-      add("job.layout.tensor", fmt::format("a tensor-parallel group stays inside a node: {} must "
-                                           "divide its {} GPUs (all of its NVLink domain)",
-                                           layout.tensor(), together));
+      add(path + "job.layout.tensor",
+          fmt::format("a tensor-parallel group stays inside a node: {} must divide its {} GPUs "
+                      "(all of its NVLink domain)",
+                      layout.tensor(), together));
     }
   }
 
+  /// A step is one job's: what strikes all of them strikes at a time.
+  bool check_trigger(const Fault& fault, const std::string& path) {
+    if (scenario_.jobs_size() == 0 || !fault.has_at_step() || !part_kind(fault)) return true;
+    add(path + ".at_step", "beside other jobs a part of the cluster breaks at a time, not at a "
+                           "step: write at_time");
+    return false;
+  }
+
   void check_fault(const Fault& fault, const std::string& path) {
-    if (!check_target(fault, path)) return;
+    if (!check_trigger(fault, path) || !check_target(fault, path)) return;
     if (fault.has_ramp() && !fault.has_at_step()) {
       add(path + ".ramp", "a ramp is counted in steps: it needs at_step");
     }
@@ -195,6 +214,10 @@ class CrossCheck {
 void complete(Scenario& scenario, const SourceMap& places) {
   resolve(*scenario.mutable_cluster(), places, "cluster");
   if (scenario.has_job()) resolve(*scenario.mutable_job()->mutable_model(), places, "job.model");
+  for (int i = 0; i < scenario.jobs_size(); ++i) {
+    resolve(*scenario.mutable_jobs(i)->mutable_job()->mutable_model(), places,
+            fmt::format("jobs[{}].job.model", i));
+  }
   scenario.mutable_live();  // not made by itself: some of its fields have no default
   fill_defaults(scenario);
 }

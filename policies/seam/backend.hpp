@@ -1,7 +1,7 @@
 // The other side of the seam: something that can be observed and acted upon. Implementations:
-// sim/sim_backend (SimGrid), sim/job_replay (an event queue), live/live_backend (real processes),
-// record/replay (a recorded log). Decorators round any of them: record/recorder,
-// handover/hand_over. What every backend does with a decision is one component, seam/gate.
+// sim/sim_backend (a simulated world), live/live_backend (real processes), record/replay (a
+// recorded log). Decorators round any of them: record/recorder, handover/hand_over. What every
+// backend does with a decision is one component, seam/gate.
 // One thread calls it, the one that runs drive().
 #pragma once
 

@@ -39,11 +39,14 @@ def test_an_interrupt_ends_the_run(long_run):
     wait_until(lambda: not alive(worker))
 
 
-def test_a_request_to_end_leaves_no_unfinished_log(tmp_path):
+@pytest.mark.parametrize("milliseconds", range(0, 40, 5))
+def test_a_request_to_end_leaves_no_unfinished_log(tmp_path, milliseconds):
+    """Whatever was starting then: controller, agents, handshakes."""
     process = subprocess.Popen(
         [PROGRAM, "live", STRAGGLER, "--record", tmp_path / "log"], stderr=subprocess.PIPE
     )
     wait_until(lambda: list(tmp_path.iterdir()))
+    time.sleep(milliseconds / 1000)
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=20)[1] == b"interrupted\n"
     assert process.returncode == 143

@@ -14,20 +14,13 @@
 #include "policies/seam/drive.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/registry.hpp"
-#include "sim/sim_backend.hpp"
-#include "sim/trace_backend.hpp"
+#include "sim/worlds.hpp"
 #include "topologies/builder.hpp"
 
 namespace orrery::testing {
 namespace {
 
 constexpr char kGood = 'g', kBad = 'b';
-
-std::unique_ptr<RunBackend> make_backend(const RunRequest& request, const Cluster& cluster,
-                                         const ProgressSink& progress) {
-  if (!request.scenario().has_job()) return std::make_unique<TraceBackend>(request, cluster);
-  return std::make_unique<SimBackend>(request, cluster, progress);
-}
 
 Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   RunRequest request;
@@ -36,7 +29,7 @@ Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   request.set_timeline(options.timeline);
   const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
   const auto stack = make_stack(loaded.scenario, loaded.places);
-  const std::unique_ptr<RunBackend> backend = make_backend(request, cluster, {});
+  const std::unique_ptr<RunBackend> backend = simulated_world(request, cluster, {});
   LogHeader header;
   header.set_format(kLogFormat);
   header.set_mode("sim");

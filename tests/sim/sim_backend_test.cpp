@@ -1,4 +1,5 @@
 #include "sim/sim_backend.hpp"
+#include "sim/worlds.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -319,7 +320,8 @@ TEST(SimBackend, TimeNeverGoesBackAfterARest) {
     *request.mutable_scenario() = loaded.scenario;
     request.set_full_detail(true);
     const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
-    SimBackend backend(request, cluster, {});
+    const std::unique_ptr<RunBackend> world = simulated_world(request, cluster, {});
+    RunBackend& backend = *world;
     backend.begin({.actions = {}, .settings = {}, .tick = 10'000'000});
     std::vector<double> times;
     bool rest = true;

@@ -9,7 +9,7 @@
 
 #include "policies/record/recorder.hpp"
 #include "policies/seam/drive.hpp"
-#include "sim/sim_backend.hpp"
+#include "sim/worlds.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
@@ -53,7 +53,8 @@ Ran run(const std::vector<std::string>& overrides,
     RunRequest request;
     *request.mutable_scenario() = loaded.scenario;
     const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
-    SimBackend backend(request, cluster, {});
+    const std::unique_ptr<RunBackend> world = simulated_world(request, cluster, {});
+    RunBackend& backend = *world;
     std::vector<std::string> lines;
     Scripted policy(make(lines));
     Rng rng = policy_rng(1);

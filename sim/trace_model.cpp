@@ -1,4 +1,4 @@
-#include "sim/trace_backend.hpp"
+#include "sim/trace_model.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,14 +13,12 @@
 
 #include "core/error.hpp"
 #include "sim/free_engine.hpp"
-#include "sim/simgrid_engine.hpp"
 #include "sim/trace_plan.hpp"
 #include "traces/chakra_reader.hpp"
 
 namespace orrery {
 namespace {
 
-constexpr JobId kJob{0};
 /// Some room is left before the policy clock overflows.
 constexpr double kLongestRun = 9e9;  // seconds
 
@@ -90,83 +88,90 @@ ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks) 
   return trace;
 }
 
-TraceBackend::TraceBackend(const RunRequest& request, const Cluster& cluster)
+TraceModel::TraceModel(const RunRequest& request, const World& world, EngineFactory engine,
+                       Happen happen)
     : request_(request),
-      cluster_(cluster),
-      trace_(trace_of(request_, cluster)),
-      folded_(fold_trace(trace_, cluster, request_.full_detail())),
-      world_(cluster) {
+      world_(world),
+      engine_(std::move(engine)),
+      happen_(std::move(happen)),
+      trace_(trace_of(request_, world.cluster())),
+      folded_(fold_trace(trace_, world.cluster(), request_.full_detail())) {
   if (request_.timeline().empty()) return;
   throw Error(ErrorKind::usage, "--timeline shows the steps of a job; this scenario has none");
 }
 
-void TraceBackend::submit() {
+void TraceModel::submit() {
   const auto ranks = static_cast<std::uint32_t>(trace_.ranks.size());
+  id_ = {world_.jobs().submitted()};
   JobSpec spec;
-  spec.id = kJob;
+  spec.id = id_;
   spec.name = request_.scenario().name();
   spec.gpus = ranks;
   spec.layout.data = ranks;
-  spec.steps = request_.scenario().run().steps();
-  happen(JobSubmitted{spec});
-  happen(JobStarted{kJob, {1}, 0, {GpuRuns::range({0}, ranks), spec.layout}});
+  spec.steps = steps();
+  happen_(JobSubmitted{spec});
+  happen_(JobStarted{id_, {1}, 0, {GpuRuns::range({0}, ranks), spec.layout}});
+  submitted_ = true;
 }
 
-void TraceBackend::happen(Event event) {
-  world_.apply(event, now_);
-  events_.push_back(std::move(event));
-}
-
-void TraceBackend::execute() {
+void TraceModel::execute() {
+  const Cluster& cluster = world_.cluster();
   const Scenario& scenario = request_.scenario();
   const std::string& algorithm =
       scenario.has_trace() ? scenario.trace().algorithm() : scenario.collective().algorithm();
-  const GpuModel& gpu = cluster_.gpu_model();
-  const TracePlan plan = plan_trace(trace_, folded_, cluster_, cost_profile(gpu),
+  const GpuModel& gpu = cluster.gpu_model();
+  const TracePlan plan = plan_trace(trace_, folded_, cluster, cost_profile(gpu),
                                     algorithm_named(algorithm));
   // Where there is only one communication, there is nobody to share links with.
   const bool alone = folded_.collectives.size() + folded_.sends.size() <= 1;
   const auto slots = static_cast<std::uint32_t>(plan.links.links.size());
-  const std::unique_ptr<Engine> engine = alone ? free_engine(1, slots) : simgrid_engine(1, slots);
+  const std::shared_ptr<Engine> engine = alone ? free_engine(1, slots) : engine_(1, slots);
   const FlopPerSecond peak = gpu.peak(peak_named(scenario.trace().precision()));
+  const std::uint64_t before = engine->events();
   result_ = run_trace(*engine, trace_, folded_, plan, gpu, peak);
   bounds_ = bounds(trace_, folded_, plan, gpu, peak);
-  engine_events_ = engine->events();
-  const Step steps = scenario.run().steps();
-  if (result_.duration * static_cast<double>(steps) > kLongestRun) {
+  engine_events_ = engine->events() - before;
+  if (result_.duration * static_cast<double>(steps()) > kLongestRun) {
     throw Error(ErrorKind::bad_input, "run.steps: the run would take longer than 285 years");
   }
-  const Nanos each = to_nanos(result_.duration);
-  now_ = each * static_cast<Nanos>(steps);
-  executed_ = true;
-  happen(StepsDone{.job = kJob, .last = steps - 1, .count = steps, .duration = now_});
-  happen(JobDone{kJob});
 }
 
-std::optional<Observation> TraceBackend::next() {
-  if (events_.empty()) {
-    if (executed_) return {};
-    calls_ == 0 ? submit() : execute();
-  }
-  shown_ = std::exchange(events_, {});
-  return Observation{.now = now_, .sequence = calls_++, .events = shown_, .cluster = cluster_,
-                     .state = world_.state(), .jobs = world_.jobs(), .samples = samples_};
+void TraceModel::begin(Nanos now, const Watch&) {
+  if (!submitted_ || ends_ != kNever) return;
+  execute();
+  began_ = now;
+  ends_ = now + to_nanos(result_.duration) * static_cast<Nanos>(steps());
 }
 
-void TraceBackend::fill(Report& report) {
-  const Step steps = request_.scenario().run().steps();
-  const double elapsed = to_seconds(now_);
+Nanos TraceModel::next_stop() const {
+  if (over_) return kNever;
+  return submitted_ ? ends_ : 0;
+}
+
+void TraceModel::pass(Nanos now, const Watch&) {
+  if (!submitted_) return submit();
+  over_ = true;
+  happen_(StepsDone{.job = id_, .last = steps() - 1, .count = steps(), .duration = now - began_});
+  happen_(JobDone{id_});
+}
+
+std::string TraceModel::refusal(const Decision&) const {
+  return "a recorded execution runs as it was recorded";
+}
+
+void TraceModel::fill(Report& report, Nanos) {
+  const double elapsed = to_seconds(ends_ - began_);
   const auto ranks = static_cast<double>(trace_.ranks.size());
   report.set_ranks(trace_.ranks.size());
-  report.set_steps_completed(steps);
+  report.set_steps_completed(steps());
   report.set_elapsed_s(elapsed);
   report.set_step_time_s(result_.duration);
   report.set_events(engine_events_);
   report.set_iterations_simulated(1);
-  report.set_iterations_fast_forwarded(steps - 1);
+  report.set_iterations_fast_forwarded(steps() - 1);
   report.set_rank_classes(folded_.classes.size());
   report.set_goodput(1);
-  report.set_cost_usd(cluster_.price().per_gpu.value * ranks * elapsed);
+  report.set_cost_usd(world_.cluster().price().per_gpu.value * ranks * elapsed);
   report.mutable_trace_limits()->set_compute_s(bounds_.compute);
   report.mutable_trace_limits()->set_communication_s(bounds_.communication);
   report.mutable_trace_limits()->set_serial_s(bounds_.serial);
@@ -184,6 +189,19 @@ void TraceBackend::fill(Report& report) {
   report.mutable_breakdown()->set_compute(compute);
   report.mutable_breakdown()->set_exposed_communication(exposed);
   report.mutable_breakdown()->set_waiting(std::max(0.0, 1 - compute - exposed));
+}
+
+void TraceModel::add_outcomes(Report& report) const {
+  JobOutcome& outcome = *report.add_jobs();
+  outcome.set_name(request_.scenario().name());
+  outcome.set_kind("trace");
+  outcome.set_gpus(static_cast<std::uint32_t>(trace_.ranks.size()));
+  outcome.set_submitted_s(0);
+  if (ends_ == kNever) return;
+  outcome.set_started_s(to_seconds(began_));
+  if (over_) outcome.set_ended_s(to_seconds(ends_));
+  outcome.set_steps(over_ ? steps() : 0);
+  outcome.set_step_time_s(result_.duration);
 }
 
 }  // namespace orrery

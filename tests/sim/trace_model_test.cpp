@@ -1,4 +1,4 @@
-#include "sim/trace_backend.hpp"
+#include "sim/trace_model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 using namespace testing;
 
-TEST(TraceBackend, ACollectiveTakesItsClosedFormAndEqualPassesAreCounted) {
+TEST(TraceModel, ACollectiveTakesItsClosedFormAndEqualPassesAreCounted) {
   const Report report = simulate_example("allreduce-ring-1024.yaml", {"run.steps=5"});
   EXPECT_EQ(report.ranks(), 1024u);
   EXPECT_EQ(report.rank_classes(), 1u);
@@ -26,13 +26,13 @@ TEST(TraceBackend, ACollectiveTakesItsClosedFormAndEqualPassesAreCounted) {
   EXPECT_FALSE(report.has_micro_batches_lost());
 }
 
-TEST(TraceBackend, SixteenThousandRanksAreOneClassAndThreeEvents) {
+TEST(TraceModel, SixteenThousandRanksAreOneClassAndThreeEvents) {
   const Report report = simulate_example("allreduce-ring-1024.yaml", {"collective.ranks=16384"});
   EXPECT_EQ(report.rank_classes(), 1u);
   EXPECT_EQ(report.events(), 3u);
 }
 
-TEST(TraceBackend, WhatSharesASizeWithARankCountIsWhatOneRankPutsIn) {
+TEST(TraceModel, WhatSharesASizeWithARankCountIsWhatOneRankPutsIn) {
   Collective collective;
   collective.set_kind("all-gather");
   collective.set_size(4096);

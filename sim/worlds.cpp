@@ -1,0 +1,137 @@
+#include "sim/worlds.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "sim/recorded_jobs.hpp"
+#include "sim/sim_backend.hpp"
+#include "sim/simgrid_engine.hpp"
+#include "sim/trace_model.hpp"
+#include "sim/training_run.hpp"
+#include "traces/fault_script.hpp"
+
+namespace orrery {
+namespace {
+
+Capabilities offered_in(const Scenario& scenario) {
+  if (scenario.has_job() || scenario.jobs_size() > 0) {
+    return {.actions = Kinds<Action>::all(), .settings = Kinds<Setting>::all()};
+  }
+  if (scenario.has_recorded()) return {.actions = Kinds<Action>::of<Assign>(), .settings = {}};
+  return {};
+}
+
+/// The one engine that SimGrid allows a process, for whatever standing comes first and all that
+/// need no more.
+EngineFactory shared_engine(EngineRoom least) {
+  return [least, engine = std::shared_ptr<Engine>()](std::uint32_t hosts,
+                                                     std::uint32_t links) mutable {
+    if (engine == nullptr) {
+      engine = simgrid_engine(std::max(hosts, least.hosts), std::max(links, least.links));
+    }
+    if (engine->hosts() >= hosts && engine->links() >= links) return engine;
+    throw Error(ErrorKind::bad_input,
+                fmt::format("a job that grows beyond the {} workers that it began with cannot be "
+                            "simulated", engine->hosts()));
+  };
+}
+
+/// For all training jobs at once: where they meet they are simulated together.
+EngineRoom room_for(const RunRequest& request, const Cluster& cluster) {
+  EngineRoom room;
+  const auto add = [&](const Job& job) {
+    const EngineRoom one = engine_room(cluster, StepGraph(job), request.full_detail());
+    room.hosts += one.hosts;
+    room.links += one.links;
+  };
+  if (request.scenario().has_job()) add(request.scenario().job());
+  for (const OtherJob& other : request.scenario().jobs()) add(other.job());
+  return room;
+}
+
+/// As if it were the only one: faults of ranks are the first job's, those of the cluster's parts
+/// strike all.
+RunRequest request_of(const RunRequest& whole, int number) {
+  const OtherJob& other = whole.scenario().jobs(number);
+  RunRequest request = whole;
+  Scenario& scenario = *request.mutable_scenario();
+  scenario.set_name(other.name());
+  *scenario.mutable_job() = other.job();
+  scenario.set_elastic(other.elastic());
+  scenario.mutable_run()->set_steps(other.steps());
+  scenario.clear_jobs();
+  auto& faults = *scenario.mutable_faults();
+  faults.erase(std::remove_if(faults.begin(), faults.end(),
+                              [](const Fault& fault) { return !part_kind(fault); }),
+               faults.end());
+  request.clear_timeline();
+  return request;
+}
+
+/// Adds what a scenario names, in this order: the first model is what the report is about.
+class WorldMaker {
+ public:
+  WorldMaker(const RunRequest& request, const Cluster& cluster, const ProgressSink& progress)
+      : request_(request),
+        scenario_(request.scenario()),
+        cluster_(cluster),
+        progress_(progress),
+        world_(std::make_unique<SimBackend>(cluster, offered_in(request.scenario()))),
+        place_{cluster, world_->world(), world_->gate(),
+               shared_engine(room_for(request, cluster))} {}
+
+  std::unique_ptr<SimBackend> make() {
+    if (scenario_.has_job()) {
+      add_job(request_, {.first_gpu = 0}, progress_);
+    } else if (scenario_.has_trace() || scenario_.has_collective()) {
+      world_->add(std::make_unique<TraceModel>(request_, world_->world(), place_.engine,
+                                               world_->teller()));
+    }
+    for (int i = 0; i < scenario_.jobs_size(); ++i) {
+      const OtherJob& other = scenario_.jobs(i);
+      TrainingRun::Arrival arrival{.at = other.submit(), .number = static_cast<unsigned>(i) + 1};
+      if (other.has_first_gpu()) arrival.first_gpu = other.first_gpu();
+      add_job(request_of(request_, i), arrival, {});
+    }
+    if (scenario_.has_recorded()) add_recorded();
+    return std::move(world_);
+  }
+
+ private:
+  void add_job(RunRequest request, const TrainingRun::Arrival& arrival,
+               const ProgressSink& progress) {
+    world_->add(std::make_unique<TrainingRun>(std::move(request), arrival, place_,
+                                              world_->teller(), progress));
+  }
+
+  void add_recorded() {
+    const std::string path =
+        (std::filesystem::path(request_.folder()) / scenario_.recorded().trace()).string();
+    std::vector<TraceJob> jobs = load_job_trace(path);
+    check_fits(jobs, cluster_, path);
+    world_->add(std::make_unique<RecordedJobs>(std::move(jobs), world_->world(),
+                                               world_->teller()));
+  }
+
+  const RunRequest& request_;
+  const Scenario& scenario_;
+  const Cluster& cluster_;
+  const ProgressSink& progress_;
+  std::unique_ptr<SimBackend> world_;
+  const TrainingRun::Place place_;
+};
+
+}  // namespace
+
+std::unique_ptr<RunBackend> simulated_world(const RunRequest& request, const Cluster& cluster,
+                                            const ProgressSink& progress) {
+  return WorldMaker(request, cluster, progress).make();
+}
+
+}  // namespace orrery
