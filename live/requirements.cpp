@@ -75,6 +75,10 @@ void check_request(const RunRequest& request) {
                 fmt::format("{}: only a job can run on real processes",
                             request.scenario().has_trace() ? "trace" : "collective"));
   }
+  require(request.scenario().jobs_size() == 0,
+          "jobs: live mode runs one job; several run side by side in the simulator");
+  require(!request.scenario().has_recorded(),
+          "recorded: recorded jobs are not run again, but in the simulator");
   const Job& job = request.scenario().job();
   require(!job.model().builtin().empty(),
           "job.model: live mode trains a built-in model (builtin: language-model or transformer)");

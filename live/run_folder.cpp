@@ -53,8 +53,8 @@ void remove_stale_folders() {
   }
 }
 
-/// Children that outlived the folder would say that it is gone. Where the kernel does not list them,
-/// they do.
+/// Children that outlived the folder would say that it is gone. Where the kernel does not list
+/// them, they do.
 void end_children() {
   std::error_code unknown;
   for (const fs::directory_entry& thread : fs::directory_iterator("/proc/self/task", unknown)) {

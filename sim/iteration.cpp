@@ -73,9 +73,13 @@ struct Group {
 
 class Execution {
  public:
-  explicit Execution(const IterationRequest& request)
-      : in_(request), flights_(in_.engine, [this](const CommPhase& phase) { fail(phase); }) {}
+  explicit Execution(const IterationRequest& request, std::function<void()> ended = {})
+      : in_(request),
+        ended_(std::move(ended)),
+        flights_(in_.engine, [this](const CommPhase& phase) { fail(phase); }) {}
   IterationRun run();
+  void begin();
+  IterationRun take();
 
  private:
   void lay_out();
@@ -84,7 +88,6 @@ class Execution {
   Group group_of(const GroupPlan& plan);
   void check_room() const;
   void set_hardware();
-  void begin();
   double clock() const { return in_.engine.now() - began_; }
   const Op& op_of(std::uint32_t worker, std::uint32_t op) const {
     return workers_[worker].index->ops()[op];
@@ -115,6 +118,7 @@ class Execution {
   void finish();
 
   const IterationRequest& in_;
+  const std::function<void()> ended_;  ///< beside others: nobody else's activities are cancelled
   IterationRun out_;
   HardwareState state_;
   std::map<const Program*, std::unique_ptr<ProgramIndex>> indices_;  // looked up, never walked
@@ -218,6 +222,8 @@ void Execution::set_hardware() {
 }
 
 void Execution::begin() {
+  state_ = in_.state;
+  lay_out();
   began_ = in_.engine.now();
   for (std::uint32_t slot = 0; slot < in_.plan.slots.size(); ++slot) {
     in_.engine.set_link_up(slot, true);
@@ -468,14 +474,16 @@ void Execution::finish() {
   over_ = true;
   flights_.end();
   out_.duration = clock();
-  in_.engine.cancel_all();
+  ended_ ? ended_() : in_.engine.cancel_all();
 }
 
 IterationRun Execution::run() {
-  state_ = in_.state;
-  lay_out();
   in_.engine.after(0, [this] { begin(); });
   in_.engine.run();
+  return take();
+}
+
+IterationRun Execution::take() {
   ensure(over_, "every operation of a training step gets to run");
   out_.stage_passes_end.assign(in_.plan.stages, 0);
   for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -492,5 +500,17 @@ std::uint32_t hosts_needed(const StepGraph& graph, bool full_detail) {
 }
 
 IterationRun run_iteration(const IterationRequest& request) { return Execution(request).run(); }
+
+class StepUnderWay::Body : public Execution {
+ public:
+  using Execution::Execution;
+};
+
+StepUnderWay::StepUnderWay(const IterationRequest& request, std::function<void()> ended)
+    : body_(std::make_unique<Body>(request, std::move(ended))) {
+  body_->begin();
+}
+StepUnderWay::~StepUnderWay() = default;
+IterationRun StepUnderWay::take() { return body_->take(); }
 
 }  // namespace orrery

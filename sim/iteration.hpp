@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -77,5 +79,20 @@ struct IterationRequest {
 std::uint32_t hosts_needed(const StepGraph& graph, bool full_detail);
 
 IterationRun run_iteration(const IterationRequest& request);
+
+/// A step beside others on one engine: somebody else calls run(), and nobody cancels.
+class StepUnderWay {
+ public:
+  /// Begins now, inside run(); `ended` is called at its end, and may not destroy this. All that
+  /// `request` refers to outlives this.
+  StepUnderWay(const IterationRequest& request, std::function<void()> ended);
+  ~StepUnderWay();
+  /// After its end.
+  IterationRun take();
+
+ private:
+  class Body;
+  std::unique_ptr<Body> body_;
+};
 
 }  // namespace orrery

@@ -11,7 +11,8 @@
 
 namespace orrery {
 
-/// The GPU of each rank: the cluster's in order from `first` on. Throws bad_input if it has too few.
+/// The GPU of each rank: the cluster's in order from `first` on. Throws bad_input if there are too
+/// few.
 std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster,
                                   std::uint32_t first = 0);
 

@@ -28,6 +28,8 @@ class JobModel {
   /// Once, before anything else: what the policies decide and read.
   virtual void prepare(const Needs&) {}
 
+  /// At `now`: what could begin is told to whoever meets it. All are made ready before any begins.
+  virtual void ready(Nanos) {}
   /// At `now`: what can begin begins.
   virtual void begin(Nanos now, const Watch& watch) = 0;
   /// The next instant at which something happens here; kNever: never.

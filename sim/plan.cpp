@@ -46,6 +46,26 @@ class Planner {
   }
 
   Plan make() {
+    lay_out();
+    bind();
+    return std::move(plan_);
+  }
+
+  std::vector<LinkId> crossed() {
+    lay_out();
+    std::vector<LinkId> links;
+    const auto add = [&links](const Loads& loads) {
+      for (const LinkLoad& load : loads) links.push_back(load.link);
+    };
+    for (const Loads& loads : loads_) add(loads);
+    for (const std::uint32_t known : rest_of_) add(base_->links(known));
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    return links;
+  }
+
+ private:
+  void lay_out() {
     Folding folding = fold_replicas(in_);
     plan_.classes = std::move(folding.classes);
     plan_.class_of = std::move(folding.class_of);
@@ -58,11 +78,7 @@ class Planner {
     transfers();
     plan_.groups_of.resize(plan_.workers());
     for (std::uint32_t stage = 0; stage < plan_.stages; ++stage) groups(stage);
-    bind();
-    return std::move(plan_);
   }
-
- private:
   GpuId gpu(RankId rank) const { return in_.placement[rank.value]; }
 
   void transfers();
@@ -360,5 +376,9 @@ const GroupPlan::Way& Plan::collective(std::uint32_t group, OpCollective kind,
 }
 
 Plan make_plan(const PlanRequest& request) { return Planner(request).make(); }
+
+std::vector<LinkId> crossed_links(const PlanRequest& request) {
+  return Planner(request).crossed();
+}
 
 }  // namespace orrery

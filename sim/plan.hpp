@@ -82,5 +82,7 @@ struct Plan {
 };
 
 Plan make_plan(const PlanRequest& request);
+/// All links over which something goes in that plan, ascending.
+std::vector<LinkId> crossed_links(const PlanRequest& request);
 
 }  // namespace orrery

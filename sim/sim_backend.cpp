@@ -95,6 +95,7 @@ bool SimBackend::watched() const {
 }
 
 void SimBackend::begin_models() {
+  for (const auto& model : models_) model->ready(now_);
   for (const auto& model : models_) {
     model->begin(now_, watch());
     now_ = std::max(now_, model->now());

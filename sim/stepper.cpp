@@ -164,10 +164,18 @@ PlanRequest Stepper::plan_request(const HardwareState& state,
           .base = &plan_base_};
 }
 
+std::unique_ptr<SimulatedStep> Stepper::plan(const PlanRequest& request) {
+  auto made = std::make_unique<SimulatedStep>();
+  made->plan = make_plan(request);
+  made->wire_bytes = wire_bytes(made->plan);
+  ++simulated_;
+  most_classes_ = std::max<std::uint64_t>(most_classes_, made->plan.classes.size());
+  return made;
+}
+
 std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& request,
                                                        std::vector<TimedChange> changes) {
-  auto made = std::make_shared<SimulatedStep>();
-  made->plan = make_plan(request);
+  std::unique_ptr<SimulatedStep> made = plan(request);
   made->run = run_iteration({.engine = *engine_,
                              .graph = graph_,
                              .plan = made->plan,
@@ -175,10 +183,20 @@ std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& reques
                              .state = request.state,
                              .changes = std::move(changes),
                              .slices = options_.slices});
-  made->wire_bytes = wire_bytes(made->plan);
-  ++simulated_;
-  most_classes_ = std::max<std::uint64_t>(most_classes_, made->plan.classes.size());
   return made;
+}
+
+std::vector<LinkId> Stepper::crossed(const HardwareState& state,
+                                     const std::vector<std::uint32_t>& micro_batches) {
+  return crossed_links(plan_request(state, micro_batches));
+}
+
+std::unique_ptr<SimulatedStep> Stepper::planned(const HardwareState& state,
+                                                const std::vector<std::uint32_t>& micro_batches,
+                                                std::vector<LinkId> pinned) {
+  PlanRequest request = plan_request(state, micro_batches);
+  request.pinned = std::move(pinned);
+  return plan(request);
 }
 
 /// As a ring does, and both steps of a coded exchange: each rank sends its size less its own part,

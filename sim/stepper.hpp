@@ -70,6 +70,17 @@ class Stepper {
                                                  const std::vector<std::uint32_t>& micro_batches,
                                                  const std::vector<Change>& changes);
 
+  /// Links that the step's flows cross, ascending.
+  std::vector<LinkId> crossed(const HardwareState& state,
+                              const std::vector<std::uint32_t>& micro_batches);
+  /// The step with a plan in which `pinned` are links of their own, to be run by somebody else.
+  std::unique_ptr<SimulatedStep> planned(const HardwareState& state,
+                                         const std::vector<std::uint32_t>& micro_batches,
+                                         std::vector<LinkId> pinned);
+  StepGraph& graph() { return graph_; }
+  const std::vector<BlockPrice>& prices() const { return prices_; }
+  Engine& engine() { return *engine_; }
+
   /// Seconds of forward and backward blocks per micro-batch on a nominal GPU, slowest stage.
   double nominal_micro_batch_time();
   /// What the host adds to every step, seconds.
@@ -90,6 +101,7 @@ class Stepper {
   };
   PlanRequest plan_request(const HardwareState& state,
                            const std::vector<std::uint32_t>& micro_batches);
+  std::unique_ptr<SimulatedStep> plan(const PlanRequest& request);
   std::shared_ptr<const SimulatedStep> simulate(const PlanRequest& request,
                                                 std::vector<TimedChange> changes);
   double wire_bytes(const Plan& plan);

@@ -51,6 +51,7 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
       happen_(std::move(happen)),
       progress_(std::move(progress)),
       engine_(place.engine),
+      contention_(place.contention),
       options_{.full_detail = request_.full_detail(),
                .slices = !request_.timeline().empty(),
                .machine = costs_of(request_)},
@@ -165,6 +166,7 @@ void TrainingRun::refit() {
   fit_ = fitted(where, std::move(ranks));
   fit_->telemetry().forget();
   circumstances_.reset();
+  contention_->leave(id_);
 }
 
 // ---- time -------------------------------------------------------------------------------------
@@ -195,7 +197,8 @@ Nanos TrainingRun::next_interruption() const {
 void TrainingRun::enter_circumstances() {
   Circumstances now{.state = fit_->local(faults_.state(step_, now_)), .shares = {},
                     .collectives = job().now.get<CollectiveTable>(),
-                    .codecs = job().now.get<CodecRules>()};
+                    .codecs = job().now.get<CodecRules>(),
+                    .company = circumstances_ ? circumstances_->company : 0};
   const std::vector<bool> lost = lost_replicas(job());
   for (std::size_t replica = 0; replica < lost.size(); ++replica) {
     if (!lost[replica]) now.shares.push_back(job().shares()[replica]);
@@ -205,17 +208,38 @@ void TrainingRun::enter_circumstances() {
   fit_->stepper().set_codecs(now.codecs);
   circumstances_ = std::move(now);
   watched_ = false;
+  contention_->enter(id_, {.stepper = {fit_, &fit_->stepper()}, .state = circumstances_->state,
+                          .micro_batches = circumstances_->shares});
   tell_parts(now_);
 }
 
-void TrainingRun::begin(Nanos now, const Watch& watch) {
+/// Between two steps, and nothing keeps it from the next one.
+bool TrainingRun::can_begin() const {
+  if (!submitted_ || over_ || open_ || stretch_) return false;
+  return job().phase == JobPhase::running && now_ >= resume_at_;
+}
+
+void TrainingRun::ready(Nanos now) {
   now_ = now;
   if (!submitted_ || over_ || open_ || stretch_) return;
   if (transition_ && now_ >= transition_->ready && now_ >= resume_at_) come_true();
-  if (job().phase != JobPhase::running || now_ < resume_at_ || over_) return;
+  if (!can_begin()) return;
   enter_circumstances();
+  contention_->next_step(id_, now_);
+}
+
+void TrainingRun::begin(Nanos, const Watch& watch) {
+  if (!can_begin()) return;
+  const std::uint64_t company = contention_->company(id_);
+  if (std::exchange(circumstances_->company, company) != company) watched_ = false;
   if (rests(watch) && skip_ahead(watch)) return;
   open_step();
+}
+
+/// The next step if nothing happens in it, beside those of other jobs that it meets.
+std::shared_ptr<const SimulatedStep> TrainingRun::undisturbed_step() {
+  if (auto beside = contention_->step(id_, now_)) return beside;
+  return fit_->stepper().step(circumstances_->state, circumstances_->shares);
 }
 
 Nanos TrainingRun::next_stop() const {
@@ -273,7 +297,7 @@ bool TrainingRun::skip_ahead(const Watch& watch) {
   const bool resumed = losses_.empty() || losses_.back().report.has_resumed_s();
   if (!resumed || save_asked_ || !next_losses(now_, now_ + 1).empty()) return false;
   const std::uint64_t simulated = fit_->stepper().simulated();
-  auto each = fit_->stepper().step(circumstances_->state, circumstances_->shares);
+  auto each = undisturbed_step();
   if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*each, step_, now_);
   if (each->run.cut_short) return false;
   const Nanos limit = next_interruption();
@@ -324,7 +348,8 @@ void TrainingRun::gone_by(const std::shared_ptr<const SimulatedStep>& each, std:
 void TrainingRun::settle(Nanos now) {
   if (!stretch_) return;
   const Stretch stretch = *std::exchange(stretch_, {});
-  const auto ended = static_cast<std::uint64_t>((now - stretch.began) / std::max<Nanos>(stretch.length, 1));
+  const auto ended = static_cast<std::uint64_t>((now - stretch.began) /
+                                                std::max<Nanos>(stretch.length, 1));
   const std::uint64_t count = std::min(stretch.count, ended);
   const Nanos took = stretch.length * static_cast<Nanos>(count);
   now_ = stretch.began + took;
@@ -333,8 +358,7 @@ void TrainingRun::settle(Nanos now) {
     gone_by(stretch.each, count, took, stretch.length, now_ == now);
   }
   if (now_ == now) return;
-  open_.emplace(step_, now_, stretch.each, std::vector<double>());
-  fit_->telemetry().begin_step(*open_);
+  open(stretch.each, {});
   now_ = now;
 }
 
@@ -368,17 +392,30 @@ Nanos TrainingRun::length_of(const SimulatedStep& step, const std::vector<double
                           step_));
 }
 
+/// A step in which something changes is simulated alone: the others then hold it up for as long as
+/// they would have.
+std::shared_ptr<const SimulatedStep> TrainingRun::held_up(const SimulatedStep& what,
+                                                          const SimulatedStep& beside) {
+  auto longer = std::make_shared<SimulatedStep>(what);
+  if (what.run.cut_short) return longer;
+  const auto alone = fit_->stepper().step(circumstances_->state, circumstances_->shares);
+  longer->run.duration += std::max(0.0, beside.run.duration - alone->run.duration);
+  return longer;
+}
+
 /// The step about to begin with what happens during it, which may lengthen it, so that more
 /// happens.
 std::shared_ptr<const SimulatedStep> TrainingRun::simulate_step(
     const std::vector<double>& stretch) {
-  auto what = fit_->stepper().step(circumstances_->state, circumstances_->shares);
+  auto what = undisturbed_step();
+  const auto beside = what;
   std::size_t known = 0;
   for (;;) {
     const auto changes = changes_within(length_of(*what, stretch));
     if (changes.size() <= known) break;
     known = changes.size();
     what = fit_->stepper().step_with(circumstances_->state, circumstances_->shares, changes);
+    if (circumstances_->company != 0) what = held_up(*what, *beside);
   }
   // Noise is beyond the simulated step: a rank may be killed in what it adds.
   const auto lost = next_losses(now_, now_ + length_of(*what, stretch));
@@ -396,9 +433,21 @@ void TrainingRun::open_step() {
   if (what->run.cut_short) stretch.clear();
   if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*what, step_, now_);
   saves_ = saves_ || std::exchange(save_asked_, false);
-  open_.emplace(step_, now_, std::move(what), std::move(stretch));
+  open(std::move(what), std::move(stretch));
   for (const Nanos instant : faults_.instants(now_, open_->end())) tell_parts(instant);
+}
+
+void TrainingRun::open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch) {
+  open_.emplace(step_, now_, std::move(what), std::move(stretch));
+  contention_->next_step(id_, open_->end());
   fit_->telemetry().begin_step(*open_);
+}
+
+/// No step will ever follow.
+void TrainingRun::end_steps() {
+  over_ = true;
+  ended_at_ = now_;
+  contention_->leave(id_);
 }
 
 void TrainingRun::close_step(const Watch& watch) {
@@ -453,7 +502,7 @@ void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
     save_if_due();
   }
   if (step_ == steps) {
-    over_ = true;
+    end_steps();
     happen_(JobDone{id_});
     gate_.job_gone(id_, now_);
   }
@@ -558,7 +607,7 @@ void TrainingRun::add_outcomes(Report& report) const {
   outcome.set_submitted_s(to_seconds(arrival_.at));
   if (!started_) return;
   outcome.set_started_s(to_seconds(started_at_));
-  if (over_) outcome.set_ended_s(to_seconds(now_));
+  if (over_) outcome.set_ended_s(to_seconds(ended_at_));
   if (over_ && step_ < scenario().run().steps()) {
     outcome.set_failed(losses_.empty() ? "" : losses_.back().report.cause());
   }

@@ -1,7 +1,7 @@
 // One training job of a simulated world: what its steps do, what its faults do to it, where it
-// stands. Steps that nobody watches and that cannot differ go by at once: as one stretch, which ends
-// early when something happens elsewhere. The backend owns the clock; what has happened is told it
-// as events. One thread. The policy clock is in nanoseconds.
+// stands. Steps that nobody watches and that cannot differ go by at once: as one stretch, which
+// ends early when something happens elsewhere. The backend owns the clock; what has happened is
+// told it as events. One thread. The policy clock is in nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include "policies/run/worker.hpp"
 #include "policies/seam/gate.hpp"
 #include "sim/accounts.hpp"
+#include "sim/contention.hpp"
 #include "sim/fitted_job.hpp"
 #include "sim/hardware_state.hpp"
 #include "sim/job_model.hpp"
@@ -41,6 +42,7 @@ class TrainingRun : public JobModel {
     const World& world;
     DecisionGate& gate;
     EngineFactory engine;  ///< the process's one, with room for all
+    std::shared_ptr<Contention> contention;  ///< among the training jobs
   };
 
   /// Throws bad_input if the job does not fit the cluster or the memory of its GPUs. The job is
@@ -50,6 +52,7 @@ class TrainingRun : public JobModel {
   ~TrainingRun() override;
 
   void prepare(const Needs& needs) override { needs_ = needs; }
+  void ready(Nanos now) override;
   void begin(Nanos now, const Watch& watch) override;
   Nanos next_stop() const override;
   void settle(Nanos now) override;
@@ -79,6 +82,7 @@ class TrainingRun : public JobModel {
     std::vector<std::uint32_t> shares;  ///< of the replicas that work
     CollectiveTable collectives;
     CodecRules codecs;
+    std::uint64_t company = 0;  ///< of Contention
     friend bool operator==(const Circumstances&, const Circumstances&) = default;
   };
   /// An assignment that has not come true yet.
@@ -119,7 +123,11 @@ class TrainingRun : public JobModel {
   bool rests(const Watch& watch) const;
   Step next_boundary() const;
   Nanos next_interruption() const;
+  bool can_begin() const;
   void enter_circumstances();
+  std::shared_ptr<const SimulatedStep> undisturbed_step();
+  void open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch);
+  void end_steps();
   bool skip_ahead(const Watch& watch);
   bool skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, Nanos limit);
   void gone_by(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count, Nanos took,
@@ -129,6 +137,8 @@ class TrainingRun : public JobModel {
   void open_step();
   std::vector<Stepper::Change> changes_within(Nanos duration) const;
   Nanos length_of(const SimulatedStep& step, const std::vector<double>& stretch) const;
+  std::shared_ptr<const SimulatedStep> held_up(const SimulatedStep& what,
+                                               const SimulatedStep& beside);
   std::shared_ptr<const SimulatedStep> simulate_step(const std::vector<double>& stretch);
   void close_step(const Watch& watch);
   void steps_done(std::uint64_t count, Nanos duration, bool tell);
@@ -156,6 +166,7 @@ class TrainingRun : public JobModel {
   Happen happen_;
   ProgressSink progress_;
   EngineFactory engine_;
+  const std::shared_ptr<Contention> contention_;
   Needs needs_;  ///< of the policies
   Stepper::Options options_;
   std::vector<GpuId> home_;  ///< by rank, as the job began
@@ -169,7 +180,7 @@ class TrainingRun : public JobModel {
 
   JobId id_;
   bool submitted_ = false, started_ = false;
-  Nanos started_at_ = 0;
+  Nanos started_at_ = 0, ended_at_ = 0;
   Nanos now_ = 0, last_commit_ = 0;
   Step step_ = 0;       ///< being worked on
   bool over_ = false;

@@ -78,7 +78,7 @@ void TrainingRun::cut(const PlayedStep& played) {
   loss.report.set_cause(fatal.cause);
   loss.report.set_lost_steps(0);
   if (timeline_) timeline_->instant(now_, fatal.cause);
-  over_ = true;
+  end_steps();
   happen_(JobDone{id_, Ending::failed});
   gate_.job_gone(id_, now_);
 }
@@ -86,6 +86,7 @@ void TrainingRun::cut(const PlayedStep& played) {
 /// Who is left notices those that fell silent later than those that died.
 void TrainingRun::lose(std::vector<FatalFault> lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
+  contention_->leave(id_);
   const Survival& survival = scenario().survival();
   for (const bool silent : {false, true}) {
     std::vector<std::uint32_t> ranks;
@@ -186,6 +187,7 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
     happen_(JobStopped{id_, step_});
     gate_.job_gone(id_, now_);
     circumstances_.reset();
+    contention_->leave(id_);
     return;
   }
   const Survival& survival = scenario().survival();

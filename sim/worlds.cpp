@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "sim/contention.hpp"
 #include "sim/recorded_jobs.hpp"
 #include "sim/sim_backend.hpp"
 #include "sim/simgrid_engine.hpp"
@@ -30,8 +31,9 @@ Capabilities offered_in(const Scenario& scenario) {
 /// The one engine that SimGrid allows a process, for whatever standing comes first and all that
 /// need no more.
 EngineFactory shared_engine(EngineRoom least) {
-  return [least, engine = std::shared_ptr<Engine>()](std::uint32_t hosts,
-                                                     std::uint32_t links) mutable {
+  const auto made = std::make_shared<std::shared_ptr<Engine>>();  // all copies have the same
+  return [least, made](std::uint32_t hosts, std::uint32_t links) {
+    std::shared_ptr<Engine>& engine = *made;
     if (engine == nullptr) {
       engine = simgrid_engine(std::max(hosts, least.hosts), std::max(links, least.links));
     }
@@ -84,7 +86,7 @@ class WorldMaker {
         progress_(progress),
         world_(std::make_unique<SimBackend>(cluster, offered_in(request.scenario()))),
         place_{cluster, world_->world(), world_->gate(),
-               shared_engine(room_for(request, cluster))} {}
+               shared_engine(room_for(request, cluster)), std::make_shared<Contention>()} {}
 
   std::unique_ptr<SimBackend> make() {
     if (scenario_.has_job()) {

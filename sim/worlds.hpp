@@ -1,5 +1,5 @@
-// Simulated worlds as scenarios describe them: what runs in them, on one engine. Made by orrery-sim,
-// one per process; one thread.
+// Simulated worlds as scenarios describe them: what runs in them, on one engine. Made by
+// orrery-sim, one per process; one thread.
 #pragma once
 
 #include <memory>
