@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,8 +14,10 @@ namespace orrery {
 namespace {
 
 constexpr std::uint32_t kNoLink = ~0u;
-/// Steps of each job before any is counted, the fewest that are, and the most of the slowest one.
-constexpr std::size_t kBefore = 2, kLeast = 8, kMost = 64;
+/// Steps of each job before any is counted; the fewest that are counted where all of all jobs take
+/// as long, and where jobs drift against each other; the most of the slowest one.
+constexpr std::size_t kBefore = 8, kLeast = 8, kLeastDrifting = 256, kMost = 512;
+constexpr double kEqual = 1e-6;    ///< relative difference of steps
 constexpr double kSettled = 1e-3;  ///< relative difference of the means of two halves
 
 /// A job's part of an engine: hosts and links by its own numbers.
@@ -140,14 +143,21 @@ class Lane {
     for (std::size_t i = first; i < last; ++i) sum += runs_[i].duration;
     return sum / static_cast<double>(last - first);
   }
+  std::size_t counted() const { return runs_.size() - std::min(runs_.size(), kBefore); }
+  /// Least and most duration of those counted; there are some.
+  std::pair<double, double> range() const {
+    const auto [least, most] = std::minmax_element(
+        runs_.begin() + kBefore, runs_.end(),
+        [](const auto& a, const auto& b) { return a.duration < b.duration; });
+    return {least->duration, most->duration};
+  }
   /// Its steps have settled, or never will within the limit.
   bool settled() const {
-    if (cut_short()) return true;
-    const std::size_t count = runs_.size();
-    if (count < kBefore + kLeast) return false;
-    const std::size_t middle = kBefore + (count - kBefore) / 2;
+    if (cut_short() || counted() >= kMost) return true;
+    if (counted() < kLeastDrifting) return false;
+    const std::size_t count = runs_.size(), middle = kBefore + counted() / 2;
     const double early = mean(kBefore, middle), late = mean(middle, count);
-    return count >= kMost || std::abs(early - late) <= kSettled * late;
+    return std::abs(early - late) <= kSettled * late;
   }
 
   SteadyStep steady() const {
@@ -177,19 +187,36 @@ class Lane {
   std::vector<IterationRun> runs_;
 };
 
+using Lanes = std::vector<std::unique_ptr<Lane>>;
+
+/// All steps of all jobs take as long: they stay as they are to each other.
+bool in_step(const Lanes& lanes) {
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const auto& lane : lanes) {
+    if (lane->cut_short() || lane->counted() < kLeast) return false;
+    const auto [shortest, longest] = lane->range();
+    least = std::min(least, shortest);
+    most = std::max(most, longest);
+  }
+  return most - least <= kEqual * most;
+}
+
+bool settled(const Lanes& lanes) {
+  return in_step(lanes) || std::all_of(lanes.begin(), lanes.end(),
+                                       [](const auto& lane) { return lane->settled(); });
+}
+
 }  // namespace
 
 std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs) {
   std::uint32_t links = 0, hosts = 0;
   std::vector<std::vector<std::uint32_t>> numbers = link_numbers(jobs, links);
   ensure(links <= engine.links(), "the engine has a link for every slot");
-  std::vector<std::unique_ptr<Lane>> lanes;
+  Lanes lanes;
   bool over = false;
   const auto enough = [&] {
     if (over) return true;
-    over = std::all_of(lanes.begin(), lanes.end(), [](const auto& lane) {
-      return lane->settled();
-    });
+    over = settled(lanes);
     if (over) engine.after(0, [&engine] { engine.cancel_all(); });
     return over;
   };

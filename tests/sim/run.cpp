@@ -27,6 +27,7 @@ Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   *request.mutable_scenario() = loaded.scenario;
   request.set_full_detail(options.full_detail);
   request.set_timeline(options.timeline);
+  request.set_folder(ORRERY_SOURCE_DIR "/examples");
   const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
   const auto stack = make_stack(loaded.scenario, loaded.places);
   const std::unique_ptr<RunBackend> backend = simulated_world(request, cluster, {});

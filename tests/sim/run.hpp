@@ -14,7 +14,7 @@ namespace orrery::testing {
 
 struct SimOptions {
   bool full_detail = false;
-  std::string record, timeline;
+  std::string record = {}, timeline = {};
 };
 
 /// What the child wrote: a serialized message, or an error that is thrown here again.
