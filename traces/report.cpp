@@ -170,6 +170,45 @@ std::string host(const Report& r) {
   return text;
 }
 
+constexpr int kJobsListed = 8;
+
+/// When it ran and, of a training job, what the others cost it.
+std::string outcome(const JobOutcome& job) {
+  if (!job.has_started_s()) {
+    return fmt::format("{} GPUs, submitted at {}, never started", grouped(job.gpus()),
+                       long_duration(job.submitted_s()));
+  }
+  std::string text = fmt::format("{} GPUs, from {} ", grouped(job.gpus()),
+                                 long_duration(job.started_s()));
+  text += job.has_ended_s() ? "to " + long_duration(job.ended_s()) : "on";
+  if (!job.has_step_time_s()) return text;
+  text += fmt::format(", {} steps of {}", grouped(job.steps()), duration(job.step_time_s()));
+  const double alone = job.step_time_alone_s();
+  if (alone > 0) {
+    text += fmt::format(", {} more than alone", percent(job.step_time_s() / alone - 1));
+  }
+  if (!job.failed().empty()) text += "; failed: " + job.failed();
+  return text;
+}
+
+/// Of a world with several: the training jobs first, of the others as many as there is room for.
+std::vector<std::pair<std::string, std::string>> outcomes(const Report& r) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  int left_out = 0;
+  for (const bool training : {true, false}) {
+    for (const JobOutcome& job : r.jobs()) {
+      if ((job.kind() == "training") != training) continue;
+      if (training || static_cast<int>(lines.size()) < kJobsListed) {
+        lines.emplace_back("job " + job.name(), outcome(job));
+      } else {
+        ++left_out;
+      }
+    }
+  }
+  if (left_out > 0) lines.emplace_back("", fmt::format("and {} more: --json has all", left_out));
+  return lines;
+}
+
 }  // namespace
 
 std::string report_json(const Report& report, bool with_host) {
@@ -210,6 +249,12 @@ std::string report_summary(const Report& r) {
   std::string text;
   for (const auto& [label, value] : lines) {
     if (value != kNotKnown) text += fmt::format("{:<14}{}\n", label, value);
+  }
+  const auto jobs = outcomes(r);
+  std::size_t width = 13;
+  for (const auto& [label, value] : jobs) width = std::max(width, label.size());
+  for (const auto& [label, value] : jobs) {
+    text += fmt::format("{:<{}} {}\n", label, width, value);
   }
   return text;
 }

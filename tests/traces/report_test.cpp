@@ -2,11 +2,15 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 namespace orrery {
 namespace {
+
+using ::testing::HasSubstr;
 
 Report full_report(const std::string& mode) {
   Report report;
@@ -87,6 +91,35 @@ TEST(Report, HostCanBeLeftOut) {
   EXPECT_TRUE(nlohmann::json::parse(report_json(report)).contains("host"));
   EXPECT_FALSE(nlohmann::json::parse(report_json(report, false)).contains("host"));
   EXPECT_EQ(report_json(report).find("\"mode\""), report_json(report).find('"'));
+}
+
+TEST(Report, EachJobOfAWorldHasALine) {
+  Report report = full_report("sim");
+  JobOutcome training;
+  training.set_name("second");
+  training.set_kind("training");
+  training.set_gpus(256);
+  training.set_started_s(0);
+  training.set_ended_s(631);
+  training.set_steps(1000);
+  training.set_step_time_s(0.6);
+  training.set_step_time_alone_s(0.5);
+  for (int i = 0; i < 12; ++i) {
+    JobOutcome& recorded = *report.add_jobs();
+    recorded.set_name(fmt::format("log-{}", i));
+    recorded.set_kind("recorded");
+    recorded.set_gpus(8);
+    recorded.set_submitted_s(60);
+    if (i > 0) recorded.set_started_s(90);
+  }
+  *report.add_jobs() = training;
+  const std::string text = report_summary(report);
+  EXPECT_THAT(text, HasSubstr("job second    256 GPUs, from 0 s to 631 s, 1,000 steps of 600 ms, "
+                              "20.0% more than alone\n"));
+  EXPECT_THAT(text, HasSubstr("job log-0     8 GPUs, submitted at 60 s, never started\n"));
+  EXPECT_THAT(text, HasSubstr("job log-6     8 GPUs, from 90 s on\n"));
+  EXPECT_THAT(text, HasSubstr("and 5 more: --json has all\n"));
+  EXPECT_EQ(report_summary(full_report("sim")).find("job "), std::string::npos);
 }
 
 TEST(Report, VersionIsThatOfTheBuild) { EXPECT_EQ(version(), "0.1.0"); }
