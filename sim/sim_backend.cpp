@@ -9,8 +9,13 @@ SimBackend::SimBackend(const Cluster& cluster, Capabilities offered)
     : world_(cluster), offered_(offered), gate_(world_, offered, *this) {}
 
 JobModel::Happen SimBackend::teller() {
-  return [this, model = static_cast<std::uint16_t>(models_.size())](Event event) {
-    if (std::holds_alternative<JobSubmitted>(event)) model_of_.push_back(model);
+  return [this, number = models_.size()](Event event) {
+    if (std::holds_alternative<JobSubmitted>(event)) {
+      JobModel* const model = models_[number].get();
+      if (runs_.empty() || runs_.back().model != model) {
+        runs_.push_back({world_.jobs().submitted(), model});
+      }
+    }
     happen(std::move(event));
   };
 }
@@ -22,7 +27,10 @@ void SimBackend::begin(const Needs& needs) {
 }
 
 JobModel* SimBackend::model_of(JobId job) const {
-  return job.value < model_of_.size() ? models_[model_of_[job.value]].get() : nullptr;
+  if (job.value >= world_.jobs().submitted()) return nullptr;
+  auto run = runs_.end() - 1;
+  while (run->job > job.value) --run;
+  return run->model;
 }
 
 // ---- decisions ------------------------------------------------------------------------------
@@ -105,11 +113,11 @@ void SimBackend::begin_models() {
 /// Whoever has something to do at `stop` does it; before, all others come as far.
 void SimBackend::pass_models(Nanos stop) {
   now_ = stop;
-  for (const auto& model : models_) {
-    if (model->next_stop() > stop) model->settle(stop);
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    if (stops_[i] > stop) models_[i]->settle(stop);
   }
-  for (const auto& model : models_) {
-    if (model->next_stop() <= stop) model->pass(stop, watch());
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    if (stops_[i] <= stop) models_[i]->pass(stop, watch());
   }
   // Each model tells in the order of Event's kinds; what several tell of one instant, too.
   if (models_.size() == 1) return;
@@ -137,9 +145,10 @@ void SimBackend::pass_ticks() {
   if (next_tick_ <= now_) next_tick_ = (now_ / needs_.tick + 1) * needs_.tick;
 }
 
-Nanos SimBackend::next_stop() const {
+Nanos SimBackend::next_stop() {
   Nanos stop = gate_.next_wake();
-  for (const auto& model : models_) stop = std::min(stop, model->next_stop());
+  stops_.clear();
+  for (const auto& model : models_) stop = std::min(stop, stops_.emplace_back(model->next_stop()));
   return next_tick_ < stop && watched() ? next_tick_ : stop;
 }
 

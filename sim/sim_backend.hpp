@@ -73,7 +73,7 @@ class SimBackend : public RunBackend, private Carrier {
   void advance();
   void begin_models();
   void pass_models(Nanos stop);
-  Nanos next_stop() const;
+  Nanos next_stop();
   JobModel::Watch watch() const;
   bool watched() const;
   void pass_ticks();
@@ -83,7 +83,13 @@ class SimBackend : public RunBackend, private Carrier {
   DecisionGate gate_;
   Instruments instruments_{*this};
   std::vector<std::unique_ptr<JobModel>> models_;
-  std::vector<std::uint16_t> model_of_;  ///< by job
+  std::vector<Nanos> stops_;             ///< by model: its next one
+  /// From this job on jobs are that model's, up to the next entry's.
+  struct Run {
+    std::uint32_t job;
+    JobModel* model;
+  };
+  std::vector<Run> runs_;
   Needs needs_;
   bool at_rest_ = false;  ///< the policies' last word
   Nanos now_ = 0, next_tick_ = kNever;
