@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/commands.hpp"
+#include "cli/futures.hpp"
 #include "cli/help.hpp"
 #include "cli/machine.hpp"
 #include "cli/operator.hpp"
@@ -18,6 +19,7 @@ struct Options : RunOptions {
   std::string timeline;
   std::string machine;
   OperatorOptions operation;
+  FuturesOptions futures;
 };
 
 int simulate(const Options& options) {
@@ -30,6 +32,10 @@ int simulate(const Options& options) {
   request.set_timeline(options.timeline);
   if (!options.machine.empty()) use_machine(request, load_machine(options.machine));
   options.operation.fill(request, true);
+  options.futures.fill(request);
+  if (options.futures.wanted()) {
+    return show_futures(options.futures, request, loaded.places, options.json);
+  }
   const auto operated = options.operation.make();
   return print_report(run("orrery-sim", request, loaded.places, operated.get()), options.json);
 }
@@ -55,10 +61,13 @@ void add_simulate(CLI::App& app, Action& chosen) {
                    "write a Perfetto trace (protobuf) for https://ui.perfetto.dev")
       ->type_name("OUT.pftrace");
   options->operation.add(*command, "stop");
+  options->futures.add(*command);
   options->add_record(*command);
   options->add_overrides(*command);
   add_examples(*command, {"orrery simulate examples/llama3-70b-512-h100.yaml",
                           "orrery simulate train.yaml --set cluster.nodes=128 --json",
+                          "orrery simulate train.yaml --futures 100 --at 1h --for 1h "
+                          "--policies static,predictive-rebalance",
                           "orrery simulate train.yaml --detail full --timeline train.pftrace"});
   command->callback([options, &chosen] { chosen = [options] { return simulate(*options); }; });
 }

@@ -184,6 +184,7 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   const FlopPerSecond peak =
       cluster_.gpu_model().peak(precision_named(graph_.job().precision()));
   report.set_mfu(graph_.model_flop().value * steps / (peak.value * gpus * elapsed));
+  report.set_fault_free_step_time_s(fault_free);
   report.set_goodput(std::min(1.0, fault_free * steps / elapsed));
 
   const double total = compute_s_ + communication_s_ + bubble_s_ + waiting_s_ + lost_s_;

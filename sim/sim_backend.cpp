@@ -26,7 +26,16 @@ Capabilities SimBackend::capabilities() const { return everything(); }
 
 void SimBackend::begin(const Needs& needs) {
   needs_ = needs;
-  if (needs_.tick > 0) next_tick_ = needs_.tick;
+  next_tick_ = needs_.tick > 0 ? (now_ / needs_.tick + 1) * needs_.tick : kNever;
+}
+
+void SimBackend::branch_at(Nanos at, std::function<GoingOn()> branch) {
+  run_.heed(milestone_);
+  milestone_.set(at, [this, at, branch = std::move(branch)] {
+    const GoingOn on = branch();
+    if (on.seed) run_.reseed(at, *on.seed);
+    if (on.ask) gate_.wake(at);
+  });
 }
 
 // ---- decisions ------------------------------------------------------------------------------
@@ -77,17 +86,19 @@ std::optional<Observation> SimBackend::next() {
 }
 
 TrainingRun::Watch SimBackend::watch() const {
-  return {.resting = at_rest_, .reads = needs_.tick > 0 || instruments_.read(), .limit = kNever};
+  return {.resting = at_rest_, .reads = needs_.tick > 0 || instruments_.read(), .limit = end_};
 }
 
 /// Until something has happened that is to be shown, or nothing ever will.
 void SimBackend::advance() {
   while (events_.empty()) {
+    milestone_.reach(now_);
     run_.begin(now_, watch());
     now_ = std::max(now_, run_.now());
     if (!events_.empty() || run_.over()) break;
-    const Nanos stop = next_stop();
-    if (stop == kNever) break;  // it is held, and nobody will ever decide
+    Nanos stop = next_stop();
+    if (milestone_.reach(stop)) stop = next_stop();
+    if (stop == kNever || stop > end_) break;  // kNever: it is held, and nobody will ever decide
     now_ = stop;
     run_.pass(now_, watch());
     const bool due = gate_.wake_due(now_);

@@ -26,6 +26,8 @@ class SimBackend : public RunBackend, private Carrier {
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
   void fill(Report& report) override;
+  void branch_at(Nanos at, std::function<GoingOn()> branch) override;
+  void end_at(Nanos until) override { end_ = until; }
 
  private:
   /// Drawn when it is asked for, once an observation.
@@ -71,7 +73,8 @@ class SimBackend : public RunBackend, private Carrier {
   Needs needs_;
   bool at_rest_ = false;  ///< the policies' last word
   bool submitted_ = false;
-  Nanos now_ = 0, next_tick_ = kNever;
+  Milestone milestone_;
+  Nanos now_ = 0, next_tick_ = kNever, end_ = kNever;
   std::uint64_t calls_ = 0;
   std::vector<Event> events_;  ///< since the last observation
   std::vector<Event> shown_;   ///< with it

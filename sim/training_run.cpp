@@ -121,6 +121,7 @@ std::shared_ptr<FittedJob> TrainingRun::fitted(const Standing& where,
   if (known == fits_.end()) {
     fit = std::make_shared<FittedJob>(scenario(), cluster_, where, std::move(ranks), home_,
                                       options_, engine_);
+    if (reseeded_) fit->telemetry().reseed(reseeded_->first, reseeded_->second);
   } else {
     fit = *known;
     fit->renumber(std::move(ranks));
@@ -132,6 +133,12 @@ std::shared_ptr<FittedJob> TrainingRun::fitted(const Standing& where,
     fits_.pop_back();
   }
   return fit;
+}
+
+void TrainingRun::reseed(Nanos from, std::uint64_t seed) {
+  reseeded_ = {from, seed};
+  begun_->telemetry().reseed(from, seed);
+  for (const auto& fit : fits_) fit->telemetry().reseed(from, seed);
 }
 
 /// On those that work now.
@@ -238,15 +245,23 @@ void TrainingRun::commit(const SimulatedStep& each, Nanos duration, std::uint64_
   codes_.exchanged(circumstances_->codecs, fit_->graph().data(), count);
 }
 
-/// How many steps like `each` end by `limit` and before `boundary`; their durations are
-/// committed, `last` gets that of the last one.
-std::uint64_t TrainingRun::steps_until(Step boundary, const SimulatedStep& each, Nanos limit,
-                                       Nanos* last) {
+/// How many steps like `each` end before `boundary` and before anything interrupts them; their
+/// durations are committed, `last` gets that of the last one.
+std::uint64_t TrainingRun::steps_until(Step boundary, const SimulatedStep& each,
+                                       const Watch& watch, Nanos* last) {
+  Nanos limit = next_interruption(watch);
   const Nanos plain = length_of(each, {});
   *last = plain;
   if (scenario().noise().compute_cv() == 0) {
-    const auto room = static_cast<std::uint64_t>((limit - now_) / std::max<Nanos>(plain, 1));
-    const std::uint64_t count = std::min<std::uint64_t>(boundary - step_, room);
+    const auto fitting = [&] {
+      const auto room = static_cast<std::uint64_t>((limit - now_) / std::max<Nanos>(plain, 1));
+      return std::min<std::uint64_t>(boundary - step_, room);
+    };
+    std::uint64_t count = fitting();
+    if (reaches_milestone(now_ + plain * static_cast<Nanos>(count))) {
+      limit = next_interruption(watch);
+      count = fitting();
+    }
     if (count > 0) commit(each, plain, count, {});
     now_ += plain * static_cast<Nanos>(count);
     return count;
@@ -254,8 +269,9 @@ std::uint64_t TrainingRun::steps_until(Step boundary, const SimulatedStep& each,
   std::uint64_t count = 0;
   for (; step_ + count < boundary; ++count) {
     const std::vector<double> stretch =
-        fit_->telemetry().stretch(step_ + count, fit_->graph().data());
+        fit_->telemetry().stretch(step_ + count, now_, fit_->graph().data());
     const Nanos duration = length_of(each, stretch);
+    if (reaches_milestone(now_ + duration)) limit = next_interruption(watch);
     if (duration > limit - now_) break;
     commit(each, duration, 1, stretch);
     now_ += duration;
@@ -275,10 +291,11 @@ bool TrainingRun::skip_ahead(const Watch& watch) {
   Nanos last = 0;
   const Nanos began = now_;
   const std::uint64_t count =
-      steps_until(next_boundary(), *each, next_interruption(watch), &last);
+      steps_until(next_boundary(), *each, watch, &last);
   if (count == 0) return false;
   const Step newest = step_ + count - 1;
-  const std::vector<double> stretch = fit_->telemetry().stretch(newest, fit_->graph().data());
+  const std::vector<double> stretch =
+      fit_->telemetry().stretch(newest, now_ - last, fit_->graph().data());
   note_exchange(*each, last, stretch);
   exchange_.back().step = newest;
   fit_->telemetry().begin_step(PlayedStep(newest, now_ - last, each, stretch));
@@ -339,7 +356,7 @@ std::shared_ptr<const SimulatedStep> TrainingRun::simulate_step(
 
 void TrainingRun::open_step() {
   const std::uint64_t simulated = fit_->stepper().simulated();
-  std::vector<double> stretch = fit_->telemetry().stretch(step_, fit_->graph().data());
+  std::vector<double> stretch = fit_->telemetry().stretch(step_, now_, fit_->graph().data());
   auto what = simulate_step(stretch);
   if (what->run.cut_short) stretch.clear();
   if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*what, step_, now_);

@@ -20,6 +20,7 @@
 #include "sim/accounts.hpp"
 #include "sim/fitted_job.hpp"
 #include "sim/hardware_state.hpp"
+#include "sim/milestone.hpp"
 #include "sim/sim_timeline.hpp"
 #include "traces/run.pb.h"
 
@@ -52,6 +53,11 @@ class TrainingRun {
   void pass(Nanos now, const Watch& watch);
   /// Steps that were not told yet, before anything else is.
   void tell_steps();
+
+  /// Asked before time passes in steps that are advanced at once; outlives this.
+  void heed(Milestone& milestone) { milestone_ = &milestone; }
+  /// What is random from `from` on is drawn with another seed.
+  void reseed(Nanos from, std::uint64_t seed);
 
   bool step_open() const { return open_.has_value(); }
   /// A step is under way, and the policies may want to look at it.
@@ -106,7 +112,9 @@ class TrainingRun {
   Nanos next_interruption(const Watch& watch) const;
   void enter_circumstances();
   bool skip_ahead(const Watch& watch);
-  std::uint64_t steps_until(Step boundary, const SimulatedStep& each, Nanos limit, Nanos* last);
+  std::uint64_t steps_until(Step boundary, const SimulatedStep& each, const Watch& watch,
+                            Nanos* last);
+  bool reaches_milestone(Nanos next) { return milestone_ != nullptr && milestone_->reach(next); }
   void commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
               const std::vector<double>& stretch);
   void open_step();
@@ -147,6 +155,8 @@ class TrainingRun {
   Accounts accounts_;
   CodecUses codes_;
   std::unique_ptr<SimTimeline> timeline_;  ///< null without one
+  Milestone* milestone_ = nullptr;
+  std::optional<std::pair<Nanos, std::uint64_t>> reseeded_;  ///< from when on, with which seed
 
   Nanos now_ = 0, last_commit_ = 0;
   Step step_ = 0;       ///< being worked on

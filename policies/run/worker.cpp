@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -17,6 +18,7 @@
 #include "policies/handover/fallback.hpp"
 #include "policies/handover/hand_over.hpp"
 #include "policies/record/recorder.hpp"
+#include "policies/run/futures.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/seam/drive.hpp"
 #include "topologies/builder.hpp"
@@ -186,14 +188,59 @@ void fill_hand_over(const HandOver& handed_over, const FallbackPolicy& policy,
   report.set_policy_failure_s(to_seconds(policy.failed_at()));
 }
 
-Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend) {
+void check_futures(const RunRequest& request) {
+  const bool asks = request.policy_outside() || request.mode() == "approve";
+  if (asks || !request.timeline().empty()) {
+    throw Error(ErrorKind::usage,
+                asks ? "a run goes on in several futures only where all of its policies decide in "
+                       "its own process, and nobody is asked"
+                     : "a timeline is of one run: futures have none");
+  }
+  if (!request.record().empty() && !has_unforked(request.futures())) {
+    throw Error(ErrorKind::usage,
+                "a log is of the run as it goes on: none of these futures is, each has policies or "
+                "decisions of its own");
+  }
+}
+
+std::unique_ptr<PolicyStack> heirs_of(const FutureChoice& choice, Scenario scenario) {
+  if (choice.policies().empty()) return nullptr;
+  *scenario.mutable_policies() = choice.policies();
+  return make_stack(scenario, SourceMap{});
+}
+
+/// In the process of each future, at the instant at which they begin.
+RunBackend::GoingOn go_on(const Future& future, const Scenario& scenario, Succession& policy,
+                          Recorder& recorder) {
+  if (!future.unforked()) recorder.leave_log();
+  if (future.differs()) {
+    std::vector<Decision> given;
+    for (const DecisionRecord& record : future.choice->decisions()) {
+      given.push_back(decode(record));
+      if (record.expires() == 0) given.back().expires = kNever;
+    }
+    policy.succeed(heirs_of(*future.choice, scenario), std::move(given));
+  }
+  return {.seed = future.seed(scenario.run().seed()), .ask = future.differs()};
+}
+
+void send_report(Report&& report) {
+  WorkerMessage message;
+  *message.mutable_report() = std::move(report);
+  send(message);
+}
+
+/// A fork does not return: pages that it shares are not worth copying to free what is in them.
+Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend,
+           bool forked) {
   const HostMeter meter;
   const Scenario& scenario = request.scenario();
   const Cluster cluster = build_cluster(scenario.cluster(), SourceMap{});
   const auto stack =
       request.policy_outside() ? remote_stack(request) : make_stack(scenario, SourceMap{});
   FallbackPolicy guarded(*stack);
-  Policy& policy = request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack);
+  Succession policy(request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack),
+                    *stack);
   const auto backend = make_backend(request, cluster, progress_sender());
   ClientApprover approver(request.hand_over().wait_for_verdicts());
   HandOver handed_over(*backend, rules_of(request, approver, *backend));
@@ -201,9 +248,33 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   Rng rng = policy_rng(scenario.run().seed());
   Context context{rng, {}};
 
+  if (request.until() > 0) backend->end_at(request.until());
+  bool branched = false;
+  if (request.has_futures()) {
+    check_futures(request);
+    policy.on_needs([&backend](const Needs& needs) { backend->begin(needs); });
+    backend->branch_at(request.futures().at(), [&] {
+      branched = true;
+      recorder.flush();
+      forked = true;
+      return go_on(begin_futures(request.futures(), send), scenario, policy, recorder);
+    });
+  }
+
   Report report;
-  report.set_decisions(drive(policy, recorder, context));
-  recorder.finish();
+  try {
+    report.set_decisions(drive(policy, recorder, context));
+    recorder.finish();
+  } catch (const FuturesEnded&) {
+    recorder.leave_log();
+    forked = false;
+  }
+  if (request.has_futures() && !branched) {
+    backend->fill(report);
+    throw Error(ErrorKind::bad_input,
+                fmt::format("the run is over after {} s: no futures begin at {} s",
+                            report.elapsed_s(), to_seconds(request.futures().at())));
+  }
   report.set_mode(mode);
   report.set_version(version());
   report.set_seed(scenario.run().seed());
@@ -217,7 +288,9 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
     fill_hand_over(handed_over, guarded, *report.mutable_hand_over());
   }
   meter.fill(*report.mutable_host());
-  return report;
+  if (!forked) return report;
+  send_report(std::move(report));
+  _exit(0);
 }
 
 WorkerMessage failure_of(const Error& error) {
@@ -242,6 +315,14 @@ int fail(const Error& error) {
 
 }  // namespace
 
+void RunBackend::branch_at(Nanos, std::function<GoingOn()>) {
+  throw Error(ErrorKind::bad_input, "futures are of a simulated scenario with a job");
+}
+
+void RunBackend::end_at(Nanos) {
+  throw Error(ErrorKind::bad_input, "only a simulated scenario with a job ends at an instant");
+}
+
 void HostMeter::fill(HostUse& host) const {
   rusage use{};
   getrusage(RUSAGE_SELF, &use);
@@ -253,16 +334,14 @@ void HostMeter::fill(HostUse& host) const {
   host.set_peak_rss_bytes(static_cast<double>(use.ru_maxrss) * 1024);
 }
 
-int serve_run(const std::string& mode, const BackendMaker& make_backend) {
+int serve_run(const std::string& mode, const BackendMaker& make_backend, bool forked) {
   std::signal(SIGUSR1, [](int) { halt_seen = 1; });
   try {
     const auto bytes = read_message(kChildDescriptor);
     if (!bytes) throw Error(ErrorKind::usage, "this program is started by orrery, not by hand");
     RunRequest request;
     ensure(request.ParseFromString(*bytes), "the request is a RunRequest");
-    WorkerMessage message;
-    *message.mutable_report() = run(mode, request, make_backend);
-    send(message);
+    send_report(run(mode, request, make_backend, forked));
     return 0;
   } catch (const Error& error) {
     return fail(error);

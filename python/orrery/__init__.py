@@ -21,6 +21,7 @@ from orrery._errors import (
     WorkerDied,
 )
 from orrery._examples import example
+from orrery._futures import futures
 from orrery._policy import Capabilities, Needs, Policy
 from orrery._report import Report
 from orrery._run import live, simulate
@@ -73,6 +74,7 @@ __all__ = [
     "check",
     "events",
     "example",
+    "futures",
     "jobs",
     "live",
     "load",

@@ -22,7 +22,21 @@ def run(
     hook: Callable[..., bool | str] | None,
     progress: Callable[[int, int, float], object] | None,
     cancelled: Callable[[], bool] | None,
+    server: ForkServer | None,
 ) -> RawReport: ...
+def futures(
+    scenario: Scenario,
+    settings: dict[str, Any],
+    count: int,
+    at_s: float,
+    until_s: float,
+    at_once: int,
+    choices: list[tuple[list[Any], list[Any]]],
+    progress: Callable[[int, int, float], object] | None,
+) -> tuple[RawReport, list[tuple[Any, ...]]]: ...
+
+class ForkServer:
+    def __init__(self, program: str) -> None: ...
 
 class Scenario:
     @staticmethod
