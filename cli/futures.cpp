@@ -203,15 +203,15 @@ void FuturesOptions::add(CLI::App& command) {
       ->allow_extra_args(false);
 }
 
-void FuturesOptions::fill(RunRequest& request) const {
+void FuturesOptions::fill(RunRequest& request, std::optional<Nanos> begun) const {
   if (!wanted()) {
     if (at.empty() && ahead.empty() && policies.empty()) return;
     throw Error(ErrorKind::usage, "--at, --for and --policies say how --futures N go: add it");
   }
-  if (at.empty()) throw Error(ErrorKind::usage, "--futures needs --at: when they begin");
+  if (at.empty() && !begun) throw Error(ErrorKind::usage, "--futures needs --at: when they begin");
   FuturesOrder& order = *request.mutable_futures();
   order.set_count(count);
-  order.set_at(time_of("--at", at));
+  order.set_at(at.empty() ? *begun : time_of("--at", at));
   if (!ahead.empty()) {
     request.set_until(order.at() + time_of("--for", ahead));
     if (request.until() <= order.at()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ struct FuturesOptions {
 
   void add(CLI::App& command);
   bool wanted() const { return count > 0; }
-  /// Throws usage where options do not go together or are no times.
-  void fill(RunRequest& request) const;
+  /// `begun`: where a log ends that the run goes on from; futures begin there unless --at says
+  /// otherwise. Throws usage where options do not go together or are no times.
+  void fill(RunRequest& request, std::optional<Nanos> begun = {}) const;
 };
 
 /// Runs them and prints quantiles, or one JSON object. Returns the exit code.

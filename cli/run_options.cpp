@@ -107,11 +107,13 @@ void RunOptions::add_seed(CLI::App& command) {
       .type_name("N");
 }
 
-LoadedScenario RunOptions::load() const {
+std::vector<std::string> RunOptions::all_overrides() const {
   std::vector<std::string> all = overrides;
   all.insert(all.end(), own.begin(), own.end());
-  return load_scenario(file, all);
+  return all;
 }
+
+LoadedScenario RunOptions::load() const { return load_scenario(file, all_overrides()); }
 
 void RunOptions::add_record(CLI::App& command) {
   command.add_option("--record", record, "write the observation and decision log")

@@ -33,6 +33,7 @@ struct RunOptions {
   void add_json(CLI::App& command);
   /// Throws bad_input, as load_scenario() does.
   LoadedScenario load() const;
+  std::vector<std::string> all_overrides() const;
 };
 
 /// Runs `request` in a worker process ("orrery-sim", "orrery-live"). Shows a progress line on a

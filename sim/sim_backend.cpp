@@ -30,8 +30,8 @@ void SimBackend::begin(const Needs& needs) {
 }
 
 void SimBackend::branch_at(Nanos at, std::function<GoingOn()> branch) {
-  run_.heed(milestone_);
-  milestone_.set(at, [this, at, branch = std::move(branch)] {
+  run_.heed(milestones_);
+  milestones_.set(at, [this, at, branch = std::move(branch)] {
     const GoingOn on = branch();
     if (on.seed) run_.reseed(at, *on.seed);
     if (on.ask) gate_.wake(at);
@@ -56,6 +56,7 @@ void SimBackend::carry_out(const Decision& decision) { run_.carry_out(decision, 
 
 void SimBackend::apply(const DecisionList& decisions) {
   at_rest_ = decisions.at_rest();
+  if (past_) return past_->decided(decisions);
   world_.begin_batch();
   gate_.take(decisions, now_);
 }
@@ -69,7 +70,41 @@ void SimBackend::submit() {
   submitted_ = true;
 }
 
+/// A log whose end is given may tell its last before it: until then its policies go on.
+void SimBackend::go_on_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) {
+  past_ = std::move(past);
+  run_.heed(milestones_);
+  if (!past_->until()) {
+    hand_over_ = std::move(hand_over);
+    return;
+  }
+  milestones_.set(*past_->until(), [this, at = *past_->until(), hand_over = std::move(hand_over)] {
+    if (hand_over()) gate_.wake(at);
+  });
+}
+
+/// From where the log ends: the same world, what waits in it, the job at its step.
+void SimBackend::go_on() {
+  const std::unique_ptr<Past> past = std::move(past_);
+  submitted_ = past->calls() > 0;
+  if (!submitted_) return;
+  world_ = past->world();
+  now_ = past->now();
+  calls_ = past->calls();
+  next_tick_ = needs_.tick > 0 ? (now_ / needs_.tick + 1) * needs_.tick : kNever;
+  for (const Nanos at : past->wakes()) gate_.wake(at);
+  for (const auto& [job, step] : past->effects()) gate_.expect(job, step);
+  run_.go_on(*past);
+  world_.begin_batch();
+  gate_.resume(past->open(), now_);
+  if (hand_over_ && hand_over_()) happen(Tick{});
+}
+
 std::optional<Observation> SimBackend::next() {
+  if (past_) {
+    if (std::optional<Observation> seen = past_->next()) return seen;
+    go_on();
+  }
   if (run_.over() && events_.empty()) return {};
   // Of decisions, since the last observation: they are of the same instant.
   if (!submitted_) {
@@ -92,12 +127,12 @@ TrainingRun::Watch SimBackend::watch() const {
 /// Until something has happened that is to be shown, or nothing ever will.
 void SimBackend::advance() {
   while (events_.empty()) {
-    milestone_.reach(now_);
+    milestones_.reach(now_);
     run_.begin(now_, watch());
     now_ = std::max(now_, run_.now());
     if (!events_.empty() || run_.over()) break;
     Nanos stop = next_stop();
-    if (milestone_.reach(stop)) stop = next_stop();
+    if (milestones_.reach(stop)) stop = next_stop();
     if (stop == kNever || stop > end_) break;  // kNever: it is held, and nobody will ever decide
     now_ = stop;
     run_.pass(now_, watch());

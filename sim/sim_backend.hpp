@@ -27,6 +27,7 @@ class SimBackend : public RunBackend, private Carrier {
   void apply(const DecisionList& decisions) override;
   void fill(Report& report) override;
   void branch_at(Nanos at, std::function<GoingOn()> branch) override;
+  void go_on_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) override;
   void end_at(Nanos until) override { end_ = until; }
 
  private:
@@ -60,6 +61,7 @@ class SimBackend : public RunBackend, private Carrier {
   void carry_out(const Decision& decision) override;
 
   void submit();
+  void go_on();
   void advance();
   Nanos next_stop() const;
   TrainingRun::Watch watch() const;
@@ -73,7 +75,9 @@ class SimBackend : public RunBackend, private Carrier {
   Needs needs_;
   bool at_rest_ = false;  ///< the policies' last word
   bool submitted_ = false;
-  Milestone milestone_;
+  std::unique_ptr<Past> past_;  ///< as long as it tells
+  std::function<bool()> hand_over_;  ///< when all of it has been told
+  Milestones milestones_;
   Nanos now_ = 0, next_tick_ = kNever, end_ = kNever;
   std::uint64_t calls_ = 0;
   std::vector<Event> events_;  ///< since the last observation

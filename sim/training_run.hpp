@@ -15,12 +15,13 @@
 #include <vector>
 
 #include "policies/compression/codec_uses.hpp"
+#include "policies/record/past.hpp"
 #include "policies/run/worker.hpp"
 #include "policies/seam/gate.hpp"
 #include "sim/accounts.hpp"
 #include "sim/fitted_job.hpp"
 #include "sim/hardware_state.hpp"
-#include "sim/milestone.hpp"
+#include "sim/milestones.hpp"
 #include "sim/sim_timeline.hpp"
 #include "traces/run.pb.h"
 
@@ -45,6 +46,10 @@ class TrainingRun {
   JobSpec spec(const Needs& needs) const;
   Standing home() const;
 
+  /// Goes on from where the world is and `past` ends, which has been told: at the job's step, which
+  /// begins anew. What was being written is not.
+  void go_on(const Past& past);
+
   /// At `now`: what waits between two steps comes true, and the next step begins if it can.
   void begin(Nanos now, const Watch& watch);
   /// The next instant at which something happens here; kNever: never.
@@ -55,7 +60,7 @@ class TrainingRun {
   void tell_steps();
 
   /// Asked before time passes in steps that are advanced at once; outlives this.
-  void heed(Milestone& milestone) { milestone_ = &milestone; }
+  void heed(Milestones& milestones) { milestones_ = &milestones; }
   /// What is random from `from` on is drawn with another seed.
   void reseed(Nanos from, std::uint64_t seed);
 
@@ -114,7 +119,7 @@ class TrainingRun {
   bool skip_ahead(const Watch& watch);
   std::uint64_t steps_until(Step boundary, const SimulatedStep& each, const Watch& watch,
                             Nanos* last);
-  bool reaches_milestone(Nanos next) { return milestone_ != nullptr && milestone_->reach(next); }
+  bool reaches_milestone(Nanos next) { return milestones_ != nullptr && milestones_->reach(next); }
   void commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
               const std::vector<double>& stretch);
   void open_step();
@@ -134,6 +139,7 @@ class TrainingRun {
   void know_losses(const std::vector<std::size_t>& noticed);
   void give_up_step();
   void come_true();
+  void open_since(const Past& past);
   void stand_still_until(Nanos at);
   std::optional<RankId> rank_at_home(std::uint32_t home_rank) const;
 
@@ -155,7 +161,7 @@ class TrainingRun {
   Accounts accounts_;
   CodecUses codes_;
   std::unique_ptr<SimTimeline> timeline_;  ///< null without one
-  Milestone* milestone_ = nullptr;
+  Milestones* milestones_ = nullptr;
   std::optional<std::pair<Nanos, std::uint64_t>> reseeded_;  ///< from when on, with which seed
 
   Nanos now_ = 0, last_commit_ = 0;

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -209,6 +210,73 @@ std::unique_ptr<PolicyStack> heirs_of(const FutureChoice& choice, Scenario scena
   return make_stack(scenario, SourceMap{});
 }
 
+/// What can differ between a log and what goes on from it: faults, noise, policies, not where the
+/// job stands.
+void check_past(const RunRequest& request, const LogHeader& header) {
+  const auto differs = [](const google::protobuf::Message& a, const google::protobuf::Message& b) {
+    return a.SerializeAsString() != b.SerializeAsString();
+  };
+  const Scenario& now = request.scenario();
+  const Scenario& then = header.scenario();
+  if (differs(now.cluster(), then.cluster()) ||
+      differs(now.job().layout(), then.job().layout()) ||
+      now.job().global_batch() != then.job().global_batch()) {
+    throw Error(ErrorKind::bad_input,
+                "the cluster, job.layout and job.global_batch are what the log was recorded with: "
+                "it tells where the job stands");
+  }
+  if (request.policy_outside()) {
+    throw Error(ErrorKind::usage,
+                "a run goes on from a log only where its policies decide in its own process");
+  }
+}
+
+/// The policies of a log may be others than those that go on from it.
+bool same_policies(const RunRequest& request, const LogHeader& header) {
+  const auto& now = request.scenario().policies();
+  const auto& then = header.scenario().policies();
+  return !header.policy_outside() &&
+         std::equal(now.begin(), now.end(), then.begin(), then.end(),
+                    [](const PolicySpec& a, const PolicySpec& b) {
+                      return a.SerializeAsString() == b.SerializeAsString();
+                    });
+}
+
+std::unique_ptr<Past> past_of(const RunRequest& request, const Cluster& cluster) {
+  if (!request.has_from()) return nullptr;
+  std::optional<Nanos> until;
+  if (request.from().has_until()) until = request.from().until();
+  auto past = std::make_unique<Past>(request.from().path(), until, cluster);
+  check_past(request, past->header());
+  if (past->header().policy_outside()) return past;
+  past->compare_decisions();
+  return past;
+}
+
+/// Those that are asked first: of the log, if there is one and they are known.
+std::unique_ptr<PolicyStack> first_stack(const RunRequest& request, const Past* past) {
+  if (request.policy_outside()) return remote_stack(request);
+  if (past == nullptr) return make_stack(request.scenario(), SourceMap{});
+  Scenario then = past->header().scenario();
+  if (past->header().policy_outside()) then.clear_policies();
+  return make_stack(then, SourceMap{});
+}
+
+/// Hands over to the policies of the run where the log's are others.
+void go_on_from(const RunRequest& request, std::unique_ptr<Past> past, Succession& policy,
+                RunBackend& backend) {
+  const bool others = !same_policies(request, past->header());
+  if (others && !request.record().empty()) {
+    throw Error(ErrorKind::usage,
+                "what goes on from a log under other policies than the log's cannot be recorded: "
+                "no replay would have them all");
+  }
+  backend.go_on_from(std::move(past), [others, &request, &policy] {
+    if (others) policy.succeed(make_stack(request.scenario(), SourceMap{}), {});
+    return others;
+  });
+}
+
 /// In the process of each future, at the instant at which they begin.
 RunBackend::GoingOn go_on(const Future& future, const Scenario& scenario, Succession& policy,
                           Recorder& recorder) {
@@ -236,8 +304,8 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   const HostMeter meter;
   const Scenario& scenario = request.scenario();
   const Cluster cluster = build_cluster(scenario.cluster(), SourceMap{});
-  const auto stack =
-      request.policy_outside() ? remote_stack(request) : make_stack(scenario, SourceMap{});
+  std::unique_ptr<Past> past = past_of(request, cluster);
+  const auto stack = first_stack(request, past.get());
   FallbackPolicy guarded(*stack);
   Succession policy(request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack),
                     *stack);
@@ -245,14 +313,15 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   ClientApprover approver(request.hand_over().wait_for_verdicts());
   HandOver handed_over(*backend, rules_of(request, approver, *backend));
   Recorder recorder(handed_over, policy, header_of(mode, request), {.path = request.record()});
-  Rng rng = policy_rng(scenario.run().seed());
+  Rng rng = policy_rng(past ? past->header().seed() : scenario.run().seed());
   Context context{rng, {}};
 
+  policy.on_needs([&backend](const Needs& needs) { backend->begin(needs); });
+  if (past) go_on_from(request, std::move(past), policy, *backend);
   if (request.until() > 0) backend->end_at(request.until());
   bool branched = false;
   if (request.has_futures()) {
     check_futures(request);
-    policy.on_needs([&backend](const Needs& needs) { backend->begin(needs); });
     backend->branch_at(request.futures().at(), [&] {
       branched = true;
       recorder.flush();
@@ -317,6 +386,10 @@ int fail(const Error& error) {
 
 void RunBackend::branch_at(Nanos, std::function<GoingOn()>) {
   throw Error(ErrorKind::bad_input, "futures are of a simulated scenario with a job");
+}
+
+void RunBackend::go_on_from(std::unique_ptr<Past>, std::function<bool()>) {
+  throw Error(ErrorKind::bad_input, "only a simulated scenario with a job goes on from a log");
 }
 
 void RunBackend::end_at(Nanos) {

@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "policies/record/past.hpp"
 #include "policies/seam/backend.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
@@ -36,6 +37,10 @@ class RunBackend : public Backend {
   /// `branch` is called once, before anything that happens at `at` or later. Throws bad_input
   /// where a run has no such instants.
   virtual void branch_at(Nanos at, std::function<GoingOn()> branch);
+  /// Called before the first next(): shows what `past` tells, then goes on from there. Where it is
+  /// to end `hand_over` is called, once; true: the policies are asked then. Throws bad_input where
+  /// a run cannot.
+  virtual void go_on_from(std::unique_ptr<Past> past, std::function<bool()> hand_over);
   /// The run is over at that instant. Throws bad_input where it cannot end before it is done.
   virtual void end_at(Nanos until);
 };

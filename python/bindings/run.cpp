@@ -23,10 +23,15 @@ namespace {
 struct RunSettings {
   std::string program, detail, record, timeline, mode, fabric, kill_switch;
   std::uint32_t limit = 0;  ///< decisions an hour; 0: no limit
+  std::string from;         ///< log that the run goes on from, or empty
+  std::optional<double> from_until_s;
 };
 
 RunSettings settings_of(const py::dict& given) {
   const auto text = [&given](const char* name) { return given[name].cast<std::string>(); };
+  const bool goes_on = given.contains("from") && !given["from"].is_none();
+  using LogUntil = std::pair<std::string, std::optional<double>>;
+  const LogUntil from = goes_on ? given["from"].cast<LogUntil>() : LogUntil();
   return {.program = text("program"),
           .detail = text("detail"),
           .record = text("record"),
@@ -34,7 +39,9 @@ RunSettings settings_of(const py::dict& given) {
           .mode = text("mode"),
           .fabric = text("fabric"),
           .kill_switch = text("kill_switch"),
-          .limit = given["limit"].cast<std::uint32_t>()};
+          .limit = given["limit"].cast<std::uint32_t>(),
+          .from = from.first,
+          .from_until_s = from.second};
 }
 
 RunRequest request_of(const LoadedScenario& loaded, const RunSettings& settings) {
@@ -49,6 +56,8 @@ RunRequest request_of(const LoadedScenario& loaded, const RunSettings& settings)
   if (!settings.fabric.empty()) {  // what policies' decisions are held against
     request.mutable_scenario()->mutable_live()->set_fabric(settings.fabric);
   }
+  if (!settings.from.empty()) request.mutable_from()->set_path(settings.from);
+  if (settings.from_until_s) request.mutable_from()->set_until(to_nanos(*settings.from_until_s));
   const bool handed_over = !settings.mode.empty() && settings.mode != "drive";
   if (handed_over || settings.limit > 0 || !settings.kill_switch.empty()) {
     request.mutable_hand_over()->set_decisions_per_hour(settings.limit);
@@ -225,7 +234,7 @@ void bind_run(py::module_& module) {
         return run(scenario, settings_of(settings), policies, hook, progress, cancelled, server);
       },
       py::arg("scenario"), py::arg("settings"), py::arg("policies"), py::arg("hook"),
-      py::arg("progress"), py::arg("cancelled"), py::arg("server"));
+      py::arg("progress"), py::arg("cancelled"), py::arg("server") = py::none());
   module.def(
       "futures",
       [](const LoadedScenario& scenario, const py::dict& settings, std::uint32_t count, double at_s,

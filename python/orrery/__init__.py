@@ -36,6 +36,7 @@ from orrery._seen import (
     Samples,
     State,
 )
+from orrery._snapshot import Snapshot
 from orrery._spec import JobSpec
 from orrery._sweep import sweep
 from orrery._tools import JobsReport, Replay, jobs, policy_names, replay, version
@@ -66,6 +67,7 @@ __all__ = [
     "Report",
     "Samples",
     "Scenario",
+    "Snapshot",
     "Standing",
     "State",
     "UsageError",

@@ -14,7 +14,8 @@ from orrery._errors import Error
 from orrery._policy import PolicyLike, has_objects, listed
 from orrery._report import Report, scalars
 from orrery._run import _SETTINGS, PathLike, _with_seed
-from orrery._scenario import ScenarioLike
+from orrery._scenario import Scenario, ScenarioLike
+from orrery._snapshot import Snapshot
 from orrery.actions import Action
 
 #: What a future does otherwise than the run: nothing, other policies, or actions.
@@ -25,7 +26,7 @@ _LONGEST_S = 9e9
 
 def futures(
     scenario: ScenarioLike,
-    at: float,
+    at: Optional[float] = None,
     count: int = 100,
     horizon: Optional[float] = None,
     choices: Optional[Mapping[str, Choice]] = None,
@@ -46,8 +47,8 @@ def futures(
     ----------
     scenario : path, str, mapping or Scenario
         As for `orrery.load`.
-    at : float
-        The instant, seconds from the run's first step on.
+    at : float, optional
+        The instant, seconds of the run's clock; by default 0, or where an `orrery.Snapshot` ends.
     count : int
         How many futures.
     horizon : float, optional
@@ -63,8 +64,7 @@ def futures(
         How many processes run at a time; by default one for each CPU.
     record : path, optional
         Where to write the log of future 0 as it goes on by itself: of the run without futures.
-    progress, overrides, **changes
-        As for `orrery.simulate`.
+    progress, overrides, **changes : as for `orrery.simulate`
 
     Returns
     -------
@@ -79,25 +79,32 @@ def futures(
     InputError
         If the scenario cannot be run, or is over before the instant.
     """
-    until = _until(at, horizon)
     loaded = _with_seed(scenario, seed, overrides, changes)
+    begin = _begin(loaded, at)
+    until = _until(begin, horizon)
     said = {name: _choice(choice) for name, choice in (choices or {}).items()}
     at_once = 0 if workers is None else _whole("workers", workers)
-    settings = {**_SETTINGS, "program": "orrery-sim", "record": os.fspath(record or "")}
-    settings.update(timeline="", kill_switch="")
+    settings: Dict[str, Any] = {**_SETTINGS, "program": "orrery-sim", "from": loaded._from}
+    settings.update(record=os.fspath(record or ""), timeline="", kill_switch="")
     with tqdm(total=_whole("count", count), unit="future", disable=not progress) as bar:
         shown = _counter(bar, max(1, len(said))) if progress else None
         begun, ends = _core.futures(
-            loaded._core, settings, count, float(at), until, at_once, list(said.values()), shown
+            loaded._core, settings, count, begin, until, at_once, list(said.values()), shown
         )
     table = pd.DataFrame([_row(end, list(said)) for end in ends])
     table.attrs["begun"] = scalars(Report(begun))
     return table
 
 
-def _until(at: float, horizon: Optional[float]) -> float:
+def _begin(scenario: Scenario, at: Optional[float]) -> float:
+    if at is None:
+        return scenario.at if isinstance(scenario, Snapshot) else 0.0
     if not 0 <= at < _LONGEST_S:
         raise ValueError(f"at is an instant of the run's clock in seconds, not {at!r}")
+    return float(at)
+
+
+def _until(at: float, horizon: Optional[float]) -> float:
     if horizon is None:
         return 0.0
     if not 0 < horizon < _LONGEST_S:
@@ -114,7 +121,8 @@ def _whole(name: str, value: int) -> int:
 def _choice(said: Choice) -> Tuple[List[Any], List[Action]]:
     each = list(said) if isinstance(said, (list, tuple)) else [said]
     actions = [one for one in each if isinstance(one, Action)]
-    policies = listed(None, [one for one in each if one is not None and one not in actions])
+    others: List[Any] = [one for one in each if one is not None and not isinstance(one, Action)]
+    policies = listed(None, others)
     if policies and has_objects(policies):
         raise ValueError("policies of futures are built-in ones: they decide in the run's process")
     return policies or [], actions

@@ -201,7 +201,7 @@ def start(
     if policies is not None and own is None:
         scenario = scenario._copy()
         scenario._core.set_policies(policies)
-    wanted = {"program": program, **_SETTINGS, **settings}
+    wanted = {"program": program, "from": scenario._from, **_SETTINGS, **settings}
     for path in ("record", "timeline", "kill_switch"):
         wanted[path] = os.fspath(wanted[path] or "")
     bar = tqdm(total=scenario.steps, unit="step", desc=scenario.name) if progress else None

@@ -92,3 +92,29 @@ def test_no_future_outlives_the_command(number):
     os.kill(process.pid, number)
     process.wait()
     wait_until(lambda: not any(alive(pid) for pid in (worker, *running)))
+
+
+def test_a_run_goes_on_from_its_log(tmp_path):
+    log = tmp_path / "log@2"
+    static = ("--set", "policies[0].name=static")
+    whole = json.loads(
+        orrery("simulate", STRAGGLER, *static, "--record", log, "--json").stdout
+    )
+    rest = orrery("simulate", "--from", f"{log}@15s", "--json")
+    assert rest.returncode == 0, rest.stderr
+    assert json.loads(rest.stdout)["elapsed_s"] == pytest.approx(whole["elapsed_s"], abs=1e-6)
+    other = orrery("simulate", STRAGGLER, "--from", f"{log}@15 s", "--json")
+    assert json.loads(other.stdout)["elapsed_s"] < 0.8 * whole["elapsed_s"]
+    result = orrery("simulate", "--from", f"{log}@15s", "--futures", 3, "--for", "5 s", "--json")
+    assert result.returncode == 0, result.stderr
+    futures = json.loads(result.stdout)
+    assert futures["at_s"] == 15 and futures["until_s"] == 20
+    assert all(each["steps_ahead"] in (4, 5) for each in futures["futures"])
+
+
+def test_what_cannot_be_gone_on_with_is_refused(tmp_path):
+    assert orrery("simulate").returncode == 2
+    missing = orrery("simulate", "--from", tmp_path / "nothing")
+    assert missing.returncode == 3 and "cannot be read" in missing.stderr
+    no_log = orrery("simulate", "--from", f"{STRAGGLER}@3 s")
+    assert no_log.returncode == 3 and "(record 0, byte 0)" in no_log.stderr

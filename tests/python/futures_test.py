@@ -67,3 +67,30 @@ def test_what_cannot_be_is_refused(arguments, said):
 def test_a_run_that_is_over_has_none():
     with pytest.raises(orrery.InputError, match="no futures begin"):
         orrery.futures(STRAGGLER, at=1e6)
+
+
+def test_a_snapshot_is_gone_on_with(tmp_path):
+    log = tmp_path / "log"
+    whole = orrery.simulate(STRAGGLER, policy="static", record=log)
+    snapshot = orrery.Snapshot(log, at=15.0)
+    assert snapshot.at == 15.0 and snapshot.steps == 40
+    assert orrery.simulate(snapshot).elapsed_s == pytest.approx(whole.elapsed_s, abs=1e-6)
+    steered = orrery.simulate(snapshot, policy="predictive-rebalance")
+    assert steered.steps_completed == 40 and steered.elapsed_s < 0.8 * whole.elapsed_s
+    assert orrery.simulate(snapshot, run__steps=20).steps_completed == 20
+    table = orrery.futures(
+        snapshot, count=2, choices={"as it is": None, "steered": "predictive-rebalance"}
+    )
+    goodput = table.pivot(index="future", columns="choice", values="goodput_ahead")
+    assert (goodput["steered"] > 1.2 * goodput["as it is"]).all()
+    assert table.attrs["begun"]["steps_completed"] >= 10
+    assert orrery.Snapshot(log, at=1e6).at == pytest.approx(whole.elapsed_s, abs=1e-6)
+
+
+def test_what_is_no_log_is_no_snapshot(tmp_path):
+    with pytest.raises(orrery.InputError, match="record 0, byte 0"):
+        orrery.Snapshot(STRAGGLER)
+    with pytest.raises(orrery.InputError, match="cannot be read"):
+        orrery.Snapshot(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="instant"):
+        orrery.Snapshot(STRAGGLER, at=-1.0)
