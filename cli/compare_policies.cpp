@@ -13,6 +13,7 @@
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
 #include "core/error.hpp"
+#include "core/process.hpp"
 #include "policies/run/choose.hpp"
 
 namespace orrery::cli {
@@ -41,8 +42,9 @@ std::vector<std::string> worlds_of(const Options& options) {
   return {options.world};
 }
 
+/// `simulator`: where simulations are forked; null where there are none.
 Row run_one(const Options& options, const LoadedScenario& loaded, const std::string& world,
-            const std::string& policy) {
+            const std::string& policy, ForkServer* simulator) {
   RunRequest request;
   *request.mutable_scenario() = loaded.scenario;
   choose_policy(*request.mutable_scenario(), policy);
@@ -53,7 +55,8 @@ Row run_one(const Options& options, const LoadedScenario& loaded, const std::str
   if (!options.record.empty()) {
     request.set_record(fmt::format("{}.{}.{}", options.record, world, policy));
   }
-  return {world, policy, run("orrery-" + world, request, loaded.places)};
+  ForkServer* const server = world == "sim" ? simulator : nullptr;
+  return {world, policy, run("orrery-" + world, request, loaded.places, nullptr, server)};
 }
 
 std::string seconds(bool known, double value) {
@@ -114,9 +117,11 @@ bool misses(const Options& options, const std::vector<Row>& rows) {
 int compare_policies(const Options& options) {
   const LoadedScenario loaded = options.load();
   std::vector<Row> rows;
+  std::optional<ForkServer> simulator;
+  if (options.world != "live") simulator.emplace(sibling_program("orrery-sim"));
   for (const std::string& world : worlds_of(options)) {
     for (const std::string& policy : options.policies) {
-      rows.push_back(run_one(options, loaded, world, policy));
+      rows.push_back(run_one(options, loaded, world, policy, simulator ? &*simulator : nullptr));
     }
   }
   if (options.json) {

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -106,11 +107,13 @@ void RunOptions::add_seed(CLI::App& command) {
       .type_name("N");
 }
 
-LoadedScenario RunOptions::load() const {
+std::vector<std::string> RunOptions::all_overrides() const {
   std::vector<std::string> all = overrides;
   all.insert(all.end(), own.begin(), own.end());
-  return load_scenario(file, all);
+  return all;
 }
+
+LoadedScenario RunOptions::load() const { return load_scenario(file, all_overrides()); }
 
 void RunOptions::add_record(CLI::App& command) {
   command.add_option("--record", record, "write the observation and decision log")
@@ -123,20 +126,21 @@ void RunOptions::add_json(CLI::App& command) {
 
 int interrupted_code() { return 128 + interrupt_seen; }
 
-Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
-           Operator* operated) {
+namespace {
+
+/// `body` runs while SIGINT and SIGTERM end it and a line shows how far it is.
+template <class Body>
+auto watched(const SourceMap& places, bool shows_progress, const Body& body) {
   interrupt_seen = 0;
   const InterruptGuard guard;
   ProgressLine line;
-  const bool asks = request.mode() == "approve";  // questions and the line share the terminal
-  const auto interrupted = [&line, asks] {
-    if (!asks) line.poll();
+  const std::function<bool()> interrupted = [&line, shows_progress] {
+    if (shows_progress) line.poll();
     return interrupt_seen != 0;
   };
+  const ProgressSink note = [&line](const Progress& progress) { line.note(progress); };
   try {
-    return run_in_worker(
-        sibling_program(worker), request, nullptr,
-        [&line](const Progress& progress) { line.note(progress); }, interrupted, operated);
+    return body(note, interrupted);
   } catch (const WorkerDied&) {
     throw;
   } catch (const Interrupted&) {
@@ -144,6 +148,26 @@ Report run(const std::string& worker, const RunRequest& request, const SourceMap
   } catch (const Error& error) {
     throw with_place(error, places);
   }
+}
+
+}  // namespace
+
+Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
+           Operator* operated, ForkServer* server) {
+  const bool asks = request.mode() == "approve";  // questions and the line share the terminal
+  return watched(places, !asks, [&](const auto& note, const auto& interrupted) {
+    if (server != nullptr) {
+      return run_in_worker(*server, request, nullptr, note, interrupted, operated);
+    }
+    return run_in_worker(sibling_program(worker), request, nullptr, note, interrupted, operated);
+  });
+}
+
+FuturesReport run_futures(const std::string& worker, const RunRequest& request,
+                          const SourceMap& places) {
+  return watched(places, true, [&](const auto& note, const auto& interrupted) {
+    return orrery::run_futures(sibling_program(worker), request, note, interrupted);
+  });
 }
 
 int print_report(const Report& report, bool json) {

@@ -33,13 +33,19 @@ struct RunOptions {
   void add_json(CLI::App& command);
   /// Throws bad_input, as load_scenario() does.
   LoadedScenario load() const;
+  std::vector<std::string> all_overrides() const;
 };
 
 /// Runs `request` in a worker process ("orrery-sim", "orrery-live"). Shows a progress line on a
 /// terminal once the run has taken about a second. Throws what run_in_worker() throws, bad input
 /// with its place of `places`: Interrupted after SIGINT or SIGTERM. `operated`: who answers for it.
+/// `server`: of the worker's program, which then need not be started.
 Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
-           Operator* operated = nullptr);
+           Operator* operated = nullptr, ForkServer* server = nullptr);
+
+/// The same for a request with futures.
+FuturesReport run_futures(const std::string& worker, const RunRequest& request,
+                          const SourceMap& places);
 
 /// Prints a report to standard output. Returns the exit code: goal_missed if a failure ended the
 /// run, else 0.

@@ -1,13 +1,17 @@
 // orrery simulate: a scenario in the simulator.
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/commands.hpp"
+#include "cli/from_log.hpp"
+#include "cli/futures.hpp"
 #include "cli/help.hpp"
 #include "cli/machine.hpp"
 #include "cli/operator.hpp"
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
+#include "core/error.hpp"
 #include "topologies/machine.hpp"
 
 namespace orrery::cli {
@@ -18,11 +22,23 @@ struct Options : RunOptions {
   std::string timeline;
   std::string machine;
   OperatorOptions operation;
+  FuturesOptions futures;
+  std::string from;  ///< LOG[@TIME], or empty
+
+  LoadedScenario load_from(const std::optional<FromLog>& log) const {
+    return log && file.empty() ? log->load(all_overrides()) : load();
+  }
 };
 
 int simulate(const Options& options) {
   RunRequest request;
-  const LoadedScenario loaded = options.load();
+  if (options.file.empty() && options.from.empty()) {
+    throw Error(ErrorKind::usage, "FILE is required, or --from LOG, whose scenario is then run");
+  }
+  std::optional<FromLog> log;
+  if (!options.from.empty()) log = from_log(options.from);
+  const LoadedScenario loaded = options.load_from(log);
+  if (log) *request.mutable_from() = log->order;
   *request.mutable_scenario() = loaded.scenario;
   request.set_folder(std::filesystem::path(options.file).parent_path().string());
   request.set_full_detail(options.detail == "full");
@@ -30,6 +46,10 @@ int simulate(const Options& options) {
   request.set_timeline(options.timeline);
   if (!options.machine.empty()) use_machine(request, load_machine(options.machine));
   options.operation.fill(request, true);
+  options.futures.fill(request, log ? std::optional(log->at) : std::nullopt);
+  if (options.futures.wanted()) {
+    return show_futures(options.futures, request, loaded.places, options.json);
+  }
   const auto operated = options.operation.make();
   return print_report(run("orrery-sim", request, loaded.places, operated.get()), options.json);
 }
@@ -39,7 +59,7 @@ int simulate(const Options& options) {
 void add_simulate(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("simulate", "run a scenario in the simulator");
-  options->add_file(*command);
+  command->add_option("FILE", options->file, "scenario (YAML); with --from: the log's if absent");
   options->add_json(*command);
   options->add_seed(*command);
   one_of(*command->add_option("--detail", options->detail,
@@ -55,10 +75,18 @@ void add_simulate(CLI::App& app, Action& chosen) {
                    "write a Perfetto trace (protobuf) for https://ui.perfetto.dev")
       ->type_name("OUT.pftrace");
   options->operation.add(*command, "stop");
+  command
+      ->add_option("--from", options->from,
+                   "go on from what a log of --record tells, up to a time of it")
+      ->type_name("LOG[@TIME]");
+  options->futures.add(*command);
   options->add_record(*command);
   options->add_overrides(*command);
   add_examples(*command, {"orrery simulate examples/llama3-70b-512-h100.yaml",
                           "orrery simulate train.yaml --set cluster.nodes=128 --json",
+                          "orrery simulate train.yaml --futures 100 --at 1h --for 1h "
+                          "--policies static,predictive-rebalance",
+                          "orrery simulate --from live.log@90s --futures 100 --for 1h",
                           "orrery simulate train.yaml --detail full --timeline train.pftrace"});
   command->callback([options, &chosen] { chosen = [options] { return simulate(*options); }; });
 }

@@ -3,17 +3,21 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
@@ -26,13 +30,12 @@ namespace {
 constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20;
 constexpr std::chrono::milliseconds kTermGrace{2000};
 
-// Runs in the child between fork and exec: async-signal-safe calls only.
-[[noreturn]] void exec_child(const char* program, char* const* argv, int channel, int error_pipe,
-                             pid_t parent) {
+// The first thing that a child does, before anything else may happen to its parent: from here on
+// it dies with it, has the channel where it belongs and no signal handlers of the parent's.
+// Async-signal-safe calls only.
+void become_child(int channel, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the parent died before the line above
-  // The pipe may stand where the channel has to go.
-  if (error_pipe == kChildDescriptor) error_pipe = fcntl(error_pipe, F_DUPFD_CLOEXEC, 10);
   if (channel == kChildDescriptor) {
     fcntl(channel, F_SETFD, 0);
   } else {
@@ -42,10 +45,73 @@ constexpr std::chrono::milliseconds kTermGrace{2000};
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+// Runs in the child between fork and exec.
+[[noreturn]] void exec_child(const char* program, char* const* argv, int channel, int error_pipe,
+                             pid_t parent) {
+  // The pipe may stand where the channel has to go.
+  if (error_pipe == kChildDescriptor) error_pipe = fcntl(error_pipe, F_DUPFD_CLOEXEC, 10);
+  become_child(channel, parent);
   execv(program, argv);
   const int reason = errno;
   [[maybe_unused]] const auto written = write(error_pipe, &reason, sizeof reason);
   _exit(127);
+}
+
+/// A fork whose parent is this process's own: fork() has no way to ask for that. Only for a
+/// process with one thread, whose locks nobody else can hold.
+pid_t fork_for_parent() {
+  return static_cast<pid_t>(
+      syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+}
+
+std::array<int, 2> channel_pair() {
+  std::array<int, 2> sockets{};
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) == 0) return sockets;
+  throw Error(ErrorKind::environment, fmt::format("no descriptors left: {}", strerror(errno)));
+}
+
+/// One byte that carries a descriptor.
+struct DescriptorMessage {
+  DescriptorMessage() {
+    header.msg_iov = &piece;
+    header.msg_iovlen = 1;
+    header.msg_control = control;
+    header.msg_controllen = sizeof control;
+  }
+  char byte = 0;
+  iovec piece{&byte, 1};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+};
+
+bool send_descriptor(int over, int descriptor) {
+  DescriptorMessage message;
+  cmsghdr* const part = CMSG_FIRSTHDR(&message.header);
+  part->cmsg_level = SOL_SOCKET;
+  part->cmsg_type = SCM_RIGHTS;
+  part->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(part), &descriptor, sizeof descriptor);
+  ssize_t sent = 0;
+  do {
+    sent = sendmsg(over, &message.header, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent == 1;
+}
+
+/// Nothing when the peer is gone.
+std::optional<int> receive_descriptor(int over) {
+  DescriptorMessage message;
+  ssize_t got = 0;
+  do {
+    got = recvmsg(over, &message.header, MSG_CMSG_CLOEXEC);
+  } while (got < 0 && errno == EINTR);
+  const cmsghdr* const part = got == 1 ? CMSG_FIRSTHDR(&message.header) : nullptr;
+  if (part == nullptr || part->cmsg_type != SCM_RIGHTS) return {};
+  int descriptor = -1;
+  std::memcpy(&descriptor, CMSG_DATA(part), sizeof descriptor);
+  return descriptor;
 }
 
 ExitStatus decode(int raw, const rusage& usage) {
@@ -86,10 +152,9 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
 
-  std::array<int, 2> sockets{};
+  const std::array<int, 2> sockets = channel_pair();
   std::array<int, 2> errors{};
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0 ||
-      pipe2(errors.data(), O_CLOEXEC) != 0) {
+  if (pipe2(errors.data(), O_CLOEXEC) != 0) {
     throw Error(ErrorKind::environment, fmt::format("no descriptors left: {}", strerror(errno)));
   }
   const pid_t parent = getpid();
@@ -109,12 +174,45 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
                                                   strerror(pid_ < 0 ? fork_error : reason)));
 }
 
+ChildProcess::ChildProcess(ForkServer& server) {
+  const std::array<int, 2> sockets = channel_pair();
+  pid_ = server.fork_with(sockets[1]);
+  const int fork_error = errno;
+  close(sockets[1]);
+  channel_ = sockets[0];
+  if (pid_ > 0) return;
+  close_channel();
+  throw Error(ErrorKind::environment,
+              pid_ < 0 ? fmt::format("cannot start {}: {}", server.program(), strerror(fork_error))
+                       : fmt::format("cannot start {}: the process that forks it has ended",
+                                     server.program()));
+}
+
+std::optional<ChildProcess> ChildProcess::fork_here() {
+  const std::array<int, 2> sockets = channel_pair();
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    become_child(sockets[1], parent);
+    close(sockets[0]);
+    if (sockets[1] != kChildDescriptor) close(sockets[1]);
+    return {};
+  }
+  const int fork_error = errno;
+  close(sockets[1]);
+  if (pid > 0) return ChildProcess(pid, sockets[0]);
+  close(sockets[0]);
+  throw Error(ErrorKind::environment, fmt::format("cannot fork: {}", strerror(fork_error)));
+}
+
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
+    : owner_(other.owner_),
+      pid_(std::exchange(other.pid_, -1)),
       channel_(std::exchange(other.channel_, -1)),
       status_(std::exchange(other.status_, std::nullopt)) {}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  std::swap(owner_, other.owner_);
   std::swap(pid_, other.pid_);
   std::swap(channel_, other.channel_);
   std::swap(status_, other.status_);
@@ -123,7 +221,7 @@ ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
 
 ChildProcess::~ChildProcess() {
   close_channel();
-  if (pid_ <= 0 || status_) return;
+  if (pid_ <= 0 || status_ || owner_ != getpid()) return;
   signal(SIGTERM);
   if (!wait_for(kTermGrace)) {
     signal(SIGKILL);
@@ -161,12 +259,55 @@ std::optional<ExitStatus> ChildProcess::poll() {
 }
 
 std::optional<ExitStatus> ChildProcess::wait_for(std::chrono::milliseconds timeout) {
-  constexpr std::chrono::milliseconds kPause{5};
-  for (std::chrono::milliseconds waited{0}; waited < timeout; waited += kPause) {
+  // Most have just said their last word: short pauses first.
+  constexpr std::chrono::microseconds kLongest{5000};
+  std::chrono::microseconds waited{0}, pause{50};
+  for (; waited < timeout; waited += pause, pause = std::min(2 * pause, kLongest)) {
     if (poll()) return status_;
-    ::poll(nullptr, 0, static_cast<int>(kPause.count()));
+    const timespec span{0, pause.count() * 1000};
+    nanosleep(&span, nullptr);
   }
   return poll();
+}
+
+ForkServer::ForkServer(std::string program)
+    : program_(std::move(program)), process_(program_, {kForkServerArgument}) {}
+
+/// The process id; 0 if the server is gone, negative with errno if it cannot fork.
+pid_t ForkServer::fork_with(int channel) {
+  const std::lock_guard lock(one_at_a_time_);
+  std::int64_t answer = 0;
+  bool at_start = true;
+  if (!send_descriptor(process_.channel(), channel) ||
+      !read_fully(process_.channel(), reinterpret_cast<char*>(&answer), sizeof answer, at_start)) {
+    return 0;
+  }
+  if (answer < 0) errno = static_cast<int>(-answer);
+  return static_cast<pid_t>(answer);
+}
+
+void serve_forks() {
+  const pid_t parent = getppid();
+  while (const std::optional<int> channel = receive_descriptor(kChildDescriptor)) {
+    const pid_t pid = fork_for_parent();
+    if (pid == 0) {
+      become_child(*channel, parent);
+      if (*channel != kChildDescriptor) close(*channel);
+      return;
+    }
+    const std::int64_t answer = pid > 0 ? pid : -errno;
+    close(*channel);
+    const char* const bytes = reinterpret_cast<const char*>(&answer);
+    if (send(kChildDescriptor, bytes, sizeof answer, MSG_NOSIGNAL) != sizeof answer) break;
+  }
+  _exit(0);
+}
+
+std::size_t usable_cpus() {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0) return 1;
+  return static_cast<std::size_t>(CPU_COUNT(&mine));
 }
 
 std::string sibling_program(const std::string& name) {

@@ -1,11 +1,14 @@
-// Starting and reaping child processes: the one place that forks. A child always execs, dies with
-// its parent (also when the parent is killed with -9), and is reaped when its handle goes away.
-// Parent and child talk over one socket pair that the child inherits as descriptor 3.
+// Starting and reaping child processes: the one place that forks. A child is a program started
+// anew, a fork of a program that waits for that (ForkServer), or a fork of this process where it
+// stands. It dies with its parent (also when the parent is killed with -9), and is reaped when its
+// handle goes away. Parent and child talk over one socket pair that the child has as descriptor 3.
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,12 +26,22 @@ struct ExitStatus {
 
 inline constexpr int kChildDescriptor = 3;
 
+class ForkServer;
+
 class ChildProcess {
  public:
   /// Starts `program` with `arguments` (without argv[0]). Throws an environment Error if the
   /// program cannot be executed.
   ChildProcess(const std::string& program, const std::vector<std::string>& arguments);
-  ~ChildProcess();  ///< kills (SIGTERM, after 2 s SIGKILL) and reaps if still running
+  /// A fork of the server's program. It dies with the thread that started the server. Throws an
+  /// environment Error if the server is gone.
+  explicit ChildProcess(ForkServer& server);
+  /// Forks this process, which has one thread, where it stands. Nothing is returned in the child.
+  /// Throws an environment Error if there can be no more processes.
+  static std::optional<ChildProcess> fork_here();
+  /// Kills (SIGTERM, after 2 s SIGKILL) and reaps if still running; in a fork of the process that
+  /// started it, does neither.
+  ~ChildProcess();
   ChildProcess(ChildProcess&&) noexcept;
   ChildProcess& operator=(ChildProcess&&) noexcept;
   ChildProcess(const ChildProcess&) = delete;
@@ -43,10 +56,41 @@ class ChildProcess {
   std::optional<ExitStatus> wait_for(std::chrono::milliseconds timeout);
 
  private:
+  ChildProcess(pid_t pid, int channel) : pid_(pid), channel_(channel) {}
+
+  pid_t owner_ = getpid();
   pid_t pid_ = -1;
   int channel_ = -1;
   std::optional<ExitStatus> status_;
 };
+
+/// A program that has been started once and forks for every child, which so begins with all its
+/// libraries loaded. The children are this process's, as if it had started them; the end of the
+/// server is not theirs. Any thread may ask it for a child.
+class ForkServer {
+ public:
+  /// Throws an environment Error if `program` cannot be executed. Its main() calls serve_forks()
+  /// where its first argument is kForkServerArgument.
+  explicit ForkServer(std::string program);
+
+  const std::string& program() const { return program_; }
+
+ private:
+  friend class ChildProcess;
+  pid_t fork_with(int channel);
+
+  const std::string program_;
+  std::mutex one_at_a_time_;
+  ChildProcess process_;
+};
+
+inline constexpr const char* kForkServerArgument = "--fork-server";
+/// Returns in each child that is forked, which then has a channel of its own; ends the process
+/// when whoever asked for children is gone. Before any thread has been started.
+void serve_forks();
+
+/// How many processors this process may use.
+std::size_t usable_cpus();
 
 /// Directory of the running executable, or of the shared object that holds this code when
 /// `ORRERY` is loaded into another program: where the sibling executables stand.

@@ -69,19 +69,27 @@ void Accounts::commit(const SimulatedStep& step, Nanos duration, std::uint64_t c
                       const std::vector<std::uint32_t>& per_replica,
                       const std::vector<double>& stretch) {
   enter(step, count, per_replica);
+  note(duration, count);
+  const double whole = to_seconds(duration);
+  wire_bytes_ += step.wire_bytes * static_cast<double>(count);
+  add_phases(step, whole, count, stretch);
+  spend(step, whole, count, stretch);
+}
+
+void Accounts::note(Nanos duration, std::uint64_t count) {
   steps_ += count;
   if (!durations_.empty() && durations_.back().first == duration) {
     durations_.back().second += count;
   } else {
     durations_.emplace_back(duration, count);
   }
-  const double whole = to_seconds(duration);
   for (std::uint64_t i = 0; i < count && first_steps_.size() < kStepsListed; ++i) {
-    first_steps_.push_back(whole);
+    first_steps_.push_back(to_seconds(duration));
   }
-  wire_bytes_ += step.wire_bytes * static_cast<double>(count);
-  add_phases(step, whole, count, stretch);
-  spend(step, whole, count, stretch);
+}
+
+void Accounts::tell(Nanos duration, std::uint64_t count) {
+  if (count > 0) note(duration / static_cast<Nanos>(count), count);
 }
 
 void Accounts::add_phases(const SimulatedStep& step, double whole, std::uint64_t count,
@@ -184,17 +192,22 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   const FlopPerSecond peak =
       cluster_.gpu_model().peak(precision_named(graph_.job().precision()));
   report.set_mfu(graph_.model_flop().value * steps / (peak.value * gpus * elapsed));
+  report.set_fault_free_step_time_s(fault_free);
   report.set_goodput(std::min(1.0, fault_free * steps / elapsed));
 
   const double total = compute_s_ + communication_s_ + bubble_s_ + waiting_s_ + lost_s_;
-  Breakdown& parts = *report.mutable_breakdown();
-  parts.set_compute(compute_s_ / total);
-  parts.set_exposed_communication(communication_s_ / total);
-  parts.set_bubble(bubble_s_ / total);
-  parts.set_waiting(waiting_s_ / total);
-  parts.set_lost(lost_s_ / total);
+  if (total > 0) {
+    Breakdown& parts = *report.mutable_breakdown();
+    parts.set_compute(compute_s_ / total);
+    parts.set_exposed_communication(communication_s_ / total);
+    parts.set_bubble(bubble_s_ / total);
+    parts.set_waiting(waiting_s_ / total);
+    parts.set_lost(lost_s_ / total);
+  }
   // What was lost came after the last commit, where the elapsed time ends.
-  const double utilization = std::min(1.0, (compute_s_ + communication_s_) / elapsed);
+  const double utilization =
+      elapsed > began_s_ ? std::min(1.0, (compute_s_ + communication_s_) / (elapsed - began_s_))
+                         : 0;
   report.set_gpu_utilization(utilization);
   report.set_energy_j(energy(elapsed, utilization));
   const DollarsPerSecond price = cluster_.price().per_gpu;

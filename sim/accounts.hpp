@@ -24,6 +24,10 @@ class Accounts {
   void commit(const SimulatedStep& step, Nanos duration, std::uint64_t count,
               const std::vector<std::uint32_t>& per_replica,
               const std::vector<double>& stretch = {});
+  /// `count` steps, `duration` together, of which only that is known, before began().
+  void tell(Nanos duration, std::uint64_t count);
+  /// Everything that is told otherwise comes after that instant.
+  void began(Nanos at) { began_s_ = to_seconds(at); }
   /// Time in which nothing was committed.
   void lose(Nanos duration) { lost_s_ += to_seconds(duration); }
 
@@ -40,6 +44,7 @@ class Accounts {
  private:
   void enter(const SimulatedStep& step, std::uint64_t count,
              const std::vector<std::uint32_t>& per_replica);
+  void note(Nanos duration, std::uint64_t count);
   void spend(const SimulatedStep& step, double whole, std::uint64_t count,
              const std::vector<double>& stretch);
   void add_phases(const SimulatedStep& step, double whole, std::uint64_t count,
@@ -56,7 +61,7 @@ class Accounts {
     std::uint64_t count = 0;
   };
   std::vector<Parts> parts_;
-  double wire_bytes_ = 0;
+  double wire_bytes_ = 0, began_s_ = 0;
   std::uint64_t steps_ = 0, lost_ = 0, repeated_ = 0, recomputed_ = 0;
   // GPU-seconds, mean over the job's GPUs.
   double compute_s_ = 0, communication_s_ = 0, bubble_s_ = 0, waiting_s_ = 0, lost_s_ = 0;

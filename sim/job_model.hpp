@@ -4,11 +4,15 @@
 // decision to the model whose job it is about. One thread. The policy clock is in nanoseconds.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "core/error.hpp"
+#include "policies/record/past.hpp"
 #include "policies/seam/policy.hpp"
+#include "sim/milestones.hpp"
 #include "traces/report.pb.h"
 
 namespace orrery {
@@ -20,6 +24,7 @@ class JobModel {
     bool resting = false;  ///< they would decide nothing
     bool reads = true;     ///< they look at telemetry, or want ticks
     bool alone = true;     ///< nothing happens but here, to the policies' wake-ups
+    Nanos limit = kNever;  ///< steps are advanced at once up to then
   };
   /// Tells the backend what has happened.
   using Happen = std::function<void(Event)>;
@@ -27,6 +32,16 @@ class JobModel {
   virtual ~JobModel() = default;
   /// Once, before anything else: what the policies decide and read.
   virtual void prepare(const Needs&) {}
+
+  /// Asked before time passes in steps that are advanced at once; outlives this.
+  virtual void heed(Milestones&) {}
+  /// What is random from `from` on is drawn with another seed.
+  virtual void reseed(Nanos, std::uint64_t) {}
+  /// Goes on from where the world is and `past` ends, which has been told. Throws bad_input where
+  /// it cannot.
+  virtual void go_on(const Past&) {
+    throw Error(ErrorKind::bad_input, "--from: only a training job goes on from a log");
+  }
 
   /// At `now`: what could begin is told to whoever meets it. All are made ready before any begins.
   virtual void ready(Nanos) {}

@@ -1,5 +1,48 @@
-// orrery-sim: serves one simulated run to the process that started it.
-#include "policies/run/worker.hpp"
-#include "sim/worlds.hpp"
+// orrery-sim: serves one simulated run to the process that started it; as a fork server, one in
+// every fork.
+#include <string>
+#include <string_view>
 
-int main() { return orrery::serve_run("sim", orrery::simulated_world); }
+#include "core/process.hpp"
+#include "policies/run/registry.hpp"
+#include "policies/run/worker.hpp"
+#include "sim/estimate.hpp"
+#include "sim/worlds.hpp"
+#include "topologies/builder.hpp"
+#include "traces/scenario.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::string_view kSmallScenario = R"(
+name: small
+cluster: {preset: dgx-h100, nodes: 1}
+job:
+  model: {preset: llama3-8b}
+  sequence_length: 128
+  global_batch: 8
+  layout: {data: 8}
+  stack: nemo
+run: {steps: 1}
+)";
+
+/// What every run would else do for the first time: read the catalogues, build the descriptors of
+/// messages, resolve names. An engine is none of it: each run has its own.
+void warm_up() {
+  const Scenario scenario = parse_scenario(kSmallScenario, "small.yaml", {}).scenario;
+  estimate_step(scenario.job(), build_cluster(scenario.cluster(), SourceMap{}));
+  for (const std::string& name : policy_names()) make_policy(name, SourcePlace{});
+  scenario_hash(scenario);
+}
+
+}  // namespace
+}  // namespace orrery
+
+int main(int argc, char** argv) {
+  const bool forked = argc > 1 && std::string_view(argv[1]) == orrery::kForkServerArgument;
+  if (forked) {
+    orrery::warm_up();
+    orrery::serve_forks();
+  }
+  return orrery::serve_run("sim", orrery::simulated_world, forked);
+}

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/error.hpp"
+
 namespace orrery {
 
 SimBackend::SimBackend(const Cluster& cluster, Capabilities offered)
@@ -22,8 +24,19 @@ JobModel::Happen SimBackend::teller() {
 
 void SimBackend::begin(const Needs& needs) {
   needs_ = needs;
-  if (needs_.tick > 0) next_tick_ = needs_.tick;
+  next_tick_ = needs_.tick > 0 ? (now_ / needs_.tick + 1) * needs_.tick : kNever;
   for (const auto& model : models_) model->prepare(needs);
+}
+
+void SimBackend::branch_at(Nanos at, std::function<GoingOn()> branch) {
+  for (const auto& model : models_) model->heed(milestones_);
+  milestones_.set(at, [this, at, branch = std::move(branch)] {
+    const GoingOn on = branch();
+    for (const auto& model : models_) {
+      if (on.seed) model->reseed(at, *on.seed);
+    }
+    if (on.ask) gate_.wake(at);
+  });
 }
 
 JobModel* SimBackend::model_of(JobId job) const {
@@ -64,6 +77,7 @@ void SimBackend::carry_out(const Decision& decision) {
 
 void SimBackend::apply(const DecisionList& decisions) {
   at_rest_ = decisions.at_rest();
+  if (past_) return past_->decided(decisions);
   // What is decided now may change what somebody has just begun.
   for (const auto& model : models_) model->settle(now_);
   world_.begin_batch();
@@ -72,7 +86,45 @@ void SimBackend::apply(const DecisionList& decisions) {
 
 // ---- observations ---------------------------------------------------------------------------
 
+/// A log whose end is given may tell its last before it: until then its policies go on.
+void SimBackend::go_on_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) {
+  if (models_.size() > 1) {
+    throw Error(ErrorKind::bad_input, "--from: a log goes on with one job, this scenario has "
+                                      "several");
+  }
+  past_ = std::move(past);
+  models_.front()->heed(milestones_);
+  if (!past_->until()) {
+    hand_over_ = std::move(hand_over);
+    return;
+  }
+  milestones_.set(*past_->until(), [this, at = *past_->until(), hand_over = std::move(hand_over)] {
+    if (hand_over()) gate_.wake(at);
+  });
+}
+
+/// From where the log ends: the same world, what waits in it, the job at its step.
+void SimBackend::go_on() {
+  const std::unique_ptr<Past> past = std::move(past_);
+  if (past->calls() == 0) return;
+  world_ = past->world();
+  now_ = past->now();
+  calls_ = past->calls();
+  next_tick_ = needs_.tick > 0 ? (now_ / needs_.tick + 1) * needs_.tick : kNever;
+  for (const Nanos at : past->wakes()) gate_.wake(at);
+  for (const auto& [job, step] : past->effects()) gate_.expect(job, step);
+  runs_ = {{0, models_.front().get()}};
+  models_.front()->go_on(*past);
+  world_.begin_batch();
+  gate_.resume(past->open(), now_);
+  if (hand_over_ && hand_over_()) happen(Tick{});
+}
+
 std::optional<Observation> SimBackend::next() {
+  if (past_) {
+    if (std::optional<Observation> seen = past_->next()) return seen;
+    go_on();
+  }
   if (events_.empty()) {
     if (over()) return {};
     // Of decisions, since the last observation: they are of the same instant.
@@ -93,7 +145,7 @@ bool SimBackend::over() const {
 
 JobModel::Watch SimBackend::watch() const {
   return {.resting = at_rest_, .reads = needs_.tick > 0 || instruments_.read(),
-          .alone = models_.size() == 1};
+          .alone = models_.size() == 1, .limit = end_};
 }
 
 bool SimBackend::watched() const {
@@ -128,10 +180,13 @@ void SimBackend::pass_models(Nanos stop) {
 /// Until something has happened that is to be shown, or nothing ever will.
 void SimBackend::advance() {
   while (events_.empty()) {
+    milestones_.reach(now_);
     begin_models();
     if (!events_.empty() || over()) break;
-    const Nanos stop = next_stop();
-    if (stop == kNever) break;  // jobs are held or wait, and nobody will ever decide
+    Nanos stop = next_stop();
+    if (milestones_.reach(stop)) stop = next_stop();
+    // kNever: jobs are held or wait, and nobody will ever decide
+    if (stop == kNever || stop > end_) break;
     pass_models(stop);
     const bool due = gate_.wake_due(now_);
     if (due || (now_ == next_tick_ && watched())) happen(Tick{});

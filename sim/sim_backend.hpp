@@ -34,6 +34,9 @@ class SimBackend : public RunBackend, private Carrier {
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
   void fill(Report& report) override;
+  void branch_at(Nanos at, std::function<GoingOn()> branch) override;
+  void go_on_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) override;
+  void end_at(Nanos until) override { end_ = until; }
 
  private:
   /// Drawn when it is asked for, once an observation.
@@ -67,6 +70,7 @@ class SimBackend : public RunBackend, private Carrier {
   void happen(Event event) override;
   void carry_out(const Decision& decision) override;
 
+  void go_on();
   /// Null for a job that never was.
   JobModel* model_of(JobId job) const;
   bool over() const;
@@ -92,7 +96,10 @@ class SimBackend : public RunBackend, private Carrier {
   std::vector<Run> runs_;
   Needs needs_;
   bool at_rest_ = false;  ///< the policies' last word
-  Nanos now_ = 0, next_tick_ = kNever;
+  std::unique_ptr<Past> past_;       ///< as long as it tells
+  std::function<bool()> hand_over_;  ///< when all of it has been told
+  Milestones milestones_;
+  Nanos now_ = 0, next_tick_ = kNever, end_ = kNever;
   std::uint64_t calls_ = 0;
   std::vector<Event> events_;  ///< since the last observation
   std::vector<Event> shown_;   ///< with it

@@ -20,16 +20,27 @@ Telemetry::Telemetry(const Cluster& cluster, const StepGraph& graph,
     : cluster_(cluster),
       graph_(graph),
       placement_(placement),
+      compute_cv_(noise.compute_cv()),
       sample_cv_(noise.sample_cv()),
       gradient_variance_(noise.gradient_variance()),
       staleness_(noise.staleness()),
-      noise_(noise.compute_cv(), graph.members() * graph.pipeline(),
-             Rng(seed).split("compute").next()),
-      sample_seed_(Rng(seed).split("sample").next()) {
+      source_(source_of(seed)),
+      later_(source_) {
   const std::uint32_t share = (graph.micro_batches() + graph.data() - 1) / graph.data();
   for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
     memory_.push_back(graph.memory(stage, share).total().value);
   }
+}
+
+Telemetry::Source Telemetry::source_of(std::uint64_t seed) const {
+  return {.compute = RankNoise(compute_cv_, graph_.members() * graph_.pipeline(),
+                               Rng(seed).split("compute").next()),
+          .sample = Rng(seed).split("sample").next()};
+}
+
+void Telemetry::reseed(Nanos from, std::uint64_t seed) {
+  later_ = source_of(seed);
+  reseeded_ = from;
 }
 
 void Telemetry::begin_step(PlayedStep played) {
@@ -53,7 +64,7 @@ Sample<double> Telemetry::sample(double value, Nanos now, std::uint64_t place) c
   const double error =
       sample_cv_ == 0
           ? 0
-          : sample_cv_ * normal_at(sample_seed_, static_cast<std::uint64_t>(now), place);
+          : sample_cv_ * normal_at(source(now).sample, static_cast<std::uint64_t>(now), place);
   return {.value = value * (1 + error), .age = staleness_, .origin = Origin::measured};
 }
 
@@ -61,7 +72,8 @@ Sample<double> Telemetry::sample(double value, Nanos now, std::uint64_t place) c
 double Telemetry::rank_stretch(const PlayedStep& step, const StepGraph::Position& at) const {
   if (step.stretch().empty()) return 1;
   const std::uint32_t rank = at.stage * graph_.members() + at.member;
-  return noise_.of_rank(step.step(), at.replica, rank) / step.stretch()[at.replica];
+  const RankNoise& noise = source(step.start()).compute;
+  return noise.of_rank(step.step(), at.replica, rank) / step.stretch()[at.replica];
 }
 
 RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank) const {
@@ -155,11 +167,12 @@ void Telemetry::links(Nanos now, const Stepper& stepper, const HardwareState& st
   }
 }
 
-std::vector<double> Telemetry::stretch(Step step, std::uint32_t replicas) const {
-  if (noise_.none()) return {};
+std::vector<double> Telemetry::stretch(Step step, Nanos start, std::uint32_t replicas) const {
+  const RankNoise& noise = source(start).compute;
+  if (noise.none()) return {};
   std::vector<double> factors(replicas);
   for (std::uint32_t replica = 0; replica < replicas; ++replica) {
-    factors[replica] = noise_.slowest(step, replica);
+    factors[replica] = noise.slowest(step, replica);
   }
   return factors;
 }

@@ -33,15 +33,24 @@ class Telemetry {
   void links(Nanos now, const Stepper& stepper, const HardwareState& state,
              std::vector<LinkSample>& out);
 
-  /// How many times as long as nominal the slowest rank of each replica computes in a step; empty
-  /// without such noise.
-  std::vector<double> stretch(Step step, std::uint32_t replicas) const;
+  /// How many times as long as nominal the slowest rank of each replica computes in a step that
+  /// begins at `start`; empty without such noise.
+  std::vector<double> stretch(Step step, Nanos start, std::uint32_t replicas) const;
+  /// Noise of steps and samples from `from` on is drawn with another seed.
+  void reseed(Nanos from, std::uint64_t seed);
 
  private:
   struct Edge {
     GpuId from, to;
     double latency = 0, bandwidth = 0;
   };
+  /// What noise is drawn from.
+  struct Source {
+    RankNoise compute;
+    std::uint64_t sample = 0;
+  };
+  Source source_of(std::uint64_t seed) const;
+  const Source& source(Nanos at) const { return at < reseeded_ ? source_ : later_; }
   const PlayedStep* at(Nanos instant, const PlayedStep** before) const;
   Sample<double> sample(double value, Nanos now, std::uint64_t place) const;
   double rank_stretch(const PlayedStep& step, const StepGraph::Position& at) const;
@@ -50,10 +59,10 @@ class Telemetry {
   const Cluster& cluster_;
   const StepGraph& graph_;
   const std::vector<GpuId>& placement_;
-  double sample_cv_, gradient_variance_;
+  double compute_cv_, sample_cv_, gradient_variance_;
   Nanos staleness_;
-  RankNoise noise_;
-  std::uint64_t sample_seed_;
+  Source source_, later_;
+  Nanos reseeded_ = kNever;
   std::deque<PlayedStep> steps_;
   std::vector<double> memory_;  ///< bytes in use, by stage
   std::vector<Edge> edges_;

@@ -126,14 +126,16 @@ void TrainingRun::come_home(const JobStarted& start) {
   happen_(start);
 }
 
+/// The first job's noise is the run's own.
+std::uint64_t TrainingRun::noise_seed(std::uint64_t run) const {
+  if (arrival_.number == 0) return run;
+  return Rng(run).split(fmt::format("job {}", arrival_.number)).next();
+}
+
 std::shared_ptr<FittedJob> TrainingRun::fit(const Standing& where,
                                             std::vector<std::uint32_t> ranks) const {
-  const Rng noise(scenario().run().seed());
-  const std::uint64_t seed =
-      arrival_.number == 0 ? scenario().run().seed()
-                           : noise.split(fmt::format("job {}", arrival_.number)).next();
   return std::make_shared<FittedJob>(scenario(), cluster_, where, std::move(ranks), home_,
-                                     options_, engine_, seed);
+                                     options_, engine_, noise_seed(scenario().run().seed()));
 }
 
 std::shared_ptr<FittedJob> TrainingRun::fitted(const Standing& where,
@@ -144,6 +146,7 @@ std::shared_ptr<FittedJob> TrainingRun::fitted(const Standing& where,
   std::shared_ptr<FittedJob> made;
   if (known == fits_.end()) {
     made = fit(where, std::move(ranks));
+    if (reseeded_) made->telemetry().reseed(reseeded_->first, reseeded_->second);
   } else {
     made = *known;
     made->renumber(std::move(ranks));
@@ -155,6 +158,13 @@ std::shared_ptr<FittedJob> TrainingRun::fitted(const Standing& where,
     fits_.pop_back();
   }
   return made;
+}
+
+void TrainingRun::reseed(Nanos from, std::uint64_t run) {
+  const std::uint64_t seed = noise_seed(run);
+  reseeded_ = {from, seed};
+  begun_->telemetry().reseed(from, seed);
+  for (const auto& fit : fits_) fit->telemetry().reseed(from, seed);
 }
 
 /// On those that work now.
@@ -186,8 +196,8 @@ Step TrainingRun::next_boundary() const {
   return boundary;
 }
 
-Nanos TrainingRun::next_interruption() const {
-  Nanos next = gate_.next_wake();
+Nanos TrainingRun::next_interruption(const Watch& watch) const {
+  Nanos next = std::min(watch.limit, gate_.next_wake());
   if (const auto instant = faults_.next_instant(now_ - 1)) next = std::min(next, *instant);
   if (transition_) next = std::min(next, transition_->ready);
   for (const auto& [at, event] : later_) next = std::min(next, at);
@@ -300,12 +310,12 @@ bool TrainingRun::skip_ahead(const Watch& watch) {
   auto each = undisturbed_step();
   if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*each, step_, now_);
   if (each->run.cut_short) return false;
-  const Nanos limit = next_interruption();
   // How long noisy steps take together is known once they have been drawn, so they cannot be cut.
   if (scenario().noise().compute_cv() > 0) {
-    return watch.alone && skip_noisy_steps(std::move(each), limit);
+    return watch.alone && skip_noisy_steps(std::move(each), watch);
   }
   const Nanos length = length_of(*each, {});
+  const Nanos limit = next_interruption(watch);
   const auto room = static_cast<std::uint64_t>((limit - now_) / std::max<Nanos>(length, 1));
   const std::uint64_t count = std::min<std::uint64_t>(next_boundary() - step_, room);
   if (count == 0) return false;
@@ -313,16 +323,18 @@ bool TrainingRun::skip_ahead(const Watch& watch) {
   return true;
 }
 
-/// Those that end by `limit`; they are told at the instant that has come.
-bool TrainingRun::skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, Nanos limit) {
+/// They are told at the instant that has come.
+bool TrainingRun::skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, const Watch& watch) {
   const Step boundary = next_boundary();
+  Nanos limit = next_interruption(watch);
   const Nanos began = now_;
   Nanos last = 0;
   std::uint64_t count = 0;
   for (; step_ + count < boundary; ++count) {
     const std::vector<double> stretch =
-        fit_->telemetry().stretch(step_ + count, fit_->graph().data());
+        fit_->telemetry().stretch(step_ + count, now_, fit_->graph().data());
     const Nanos duration = length_of(*each, stretch);
+    if (reaches_milestone(now_ + duration)) limit = next_interruption(watch);
     if (duration > limit - now_) break;
     commit(*each, duration, 1, stretch);
     now_ += duration;
@@ -337,7 +349,8 @@ bool TrainingRun::skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, Na
 void TrainingRun::gone_by(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count,
                           Nanos took, Nanos last, bool tell) {
   const Step newest = step_ + count - 1;
-  const std::vector<double> stretch = fit_->telemetry().stretch(newest, fit_->graph().data());
+  const std::vector<double> stretch =
+      fit_->telemetry().stretch(newest, now_ - last, fit_->graph().data());
   note_exchange(*each, last, stretch);
   exchange_.back().step = newest;
   fit_->telemetry().begin_step(PlayedStep(newest, now_ - last, each, stretch));
@@ -428,7 +441,7 @@ std::shared_ptr<const SimulatedStep> TrainingRun::simulate_step(
 
 void TrainingRun::open_step() {
   const std::uint64_t simulated = fit_->stepper().simulated();
-  std::vector<double> stretch = fit_->telemetry().stretch(step_, fit_->graph().data());
+  std::vector<double> stretch = fit_->telemetry().stretch(step_, now_, fit_->graph().data());
   auto what = simulate_step(stretch);
   if (what->run.cut_short) stretch.clear();
   if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*what, step_, now_);

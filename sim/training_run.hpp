@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "policies/compression/codec_uses.hpp"
+#include "policies/record/past.hpp"
 #include "policies/run/worker.hpp"
 #include "policies/seam/gate.hpp"
 #include "sim/accounts.hpp"
@@ -66,6 +67,11 @@ class TrainingRun : public JobModel {
   std::string refusal(const Decision& decision) const override;
   void carry_out(const Decision& decision, Nanos now) override;
 
+  void heed(Milestones& milestones) override { milestones_ = &milestones; }
+  void reseed(Nanos from, std::uint64_t seed) override;
+  /// At the job's step, which begins anew. What was being written is not.
+  void go_on(const Past& past) override;
+
   // Empty before the first step.
   void ranks(Nanos now, std::vector<RankSample>& out) const override;
   void devices(Nanos now, std::vector<DeviceSample>& out) const override;
@@ -114,6 +120,7 @@ class TrainingRun : public JobModel {
   Standing home() const;
   JobSpec spec() const;
   void submit();
+  std::uint64_t noise_seed(std::uint64_t run) const;
   std::shared_ptr<FittedJob> fit(const Standing& where, std::vector<std::uint32_t> ranks) const;
   std::shared_ptr<FittedJob> fitted(const Standing& where, std::vector<std::uint32_t> ranks);
   void refit();
@@ -122,16 +129,17 @@ class TrainingRun : public JobModel {
   // Steps (training_run.cpp).
   bool rests(const Watch& watch) const;
   Step next_boundary() const;
-  Nanos next_interruption() const;
+  Nanos next_interruption(const Watch& watch) const;
   bool can_begin() const;
   void enter_circumstances();
   std::shared_ptr<const SimulatedStep> undisturbed_step();
   void open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch);
   void end_steps();
   bool skip_ahead(const Watch& watch);
-  bool skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, Nanos limit);
+  bool skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, const Watch& watch);
   void gone_by(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count, Nanos took,
                Nanos last, bool tell);
+  bool reaches_milestone(Nanos next) { return milestones_ != nullptr && milestones_->reach(next); }
   void commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
               const std::vector<double>& stretch);
   void open_step();
@@ -155,6 +163,7 @@ class TrainingRun : public JobModel {
   void know_losses(const std::vector<std::size_t>& noticed);
   void give_up_step();
   void come_true();
+  void open_since(const Past& past);
   void stand_still_until(Nanos at);
   std::optional<RankId> rank_at_home(std::uint32_t home_rank) const;
 
@@ -177,6 +186,8 @@ class TrainingRun : public JobModel {
   std::optional<Accounts> accounts_;  ///< from the beginning, wherever that was
   CodecUses codes_;
   std::unique_ptr<SimTimeline> timeline_;  ///< null without one
+  Milestones* milestones_ = nullptr;
+  std::optional<std::pair<Nanos, std::uint64_t>> reseeded_;  ///< from when on, with which seed
 
   JobId id_;
   bool submitted_ = false, started_ = false;

@@ -42,6 +42,44 @@ std::vector<FatalFault> TrainingRun::next_losses(Nanos from, Nanos until) const 
   }
 }
 
+void TrainingRun::go_on(const Past& past) {
+  id_ = {0};  // a log that a run goes on from has one job
+  submitted_ = started_ = true;
+  now_ = past.now();
+  last_commit_ = past.last_commit();
+  for (const StepsDone& done : past.steps()) accounts_->tell(done.duration, done.count);
+  accounts_->began(now_);
+  const JobInfo* const known = world_.jobs().find(id_);
+  over_ = known == nullptr || known->phase == JobPhase::done;
+  if (over_) return;
+  step_ = job().step;
+  for (const auto& [part, state] : world_.state().parts) {
+    if (state.health == Health::lost) lost_parts_.insert(part);
+  }
+  // A rank that was lost in the step under way has been struck by what strikes at this step.
+  for (const FatalFault& fault : faults_.losses(step_, now_, now_ + 1)) {
+    const auto rank = rank_at_home(fault.rank.value);
+    if (!rank || past.lost_in_step().contains(*rank)) faults_.spend(fault);
+  }
+  if (job().next) {
+    transition_ = Transition{*job().next, StateFrom::peer,
+                             now_ + scenario().survival().replacement()};
+  }
+  refit();
+  if (past.lost_in_step().empty()) open_since(past);
+}
+
+/// The step that was under way where the past ends began with the commit before it.
+void TrainingRun::open_since(const Past& past) {
+  if (past.steps().empty() || job().phase != JobPhase::running || last_commit_ == now_) return;
+  const Nanos now = std::exchange(now_, last_commit_);
+  enter_circumstances();
+  open_step();
+  if (open_->end() <= now) open_.reset();  // it was longer than it would be here
+  now_ = now;
+  std::erase_if(later_, [now](const auto& each) { return each.first <= now; });  // was told
+}
+
 void TrainingRun::stand_still_until(Nanos at) {
   const Nanos from = std::max(now_, resume_at_);
   if (at <= from) return;

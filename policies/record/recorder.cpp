@@ -57,8 +57,13 @@ struct Recorder::File {
   void append(const std::string& bytes) {
     if (std::fwrite(bytes.data(), 1, bytes.size(), stream) != bytes.size()) fail();
   }
-  void put_in_place() {
+  void flush() {
     if (std::fflush(stream) != 0) fail();
+  }
+  /// The file is another process's.
+  void leave() { std::fclose(std::exchange(stream, nullptr)); }
+  void put_in_place() {
+    flush();
     const bool closed = std::fclose(std::exchange(stream, nullptr)) == 0;
     if (!closed) fail();
     if (partial != path && std::rename(partial.c_str(), path.c_str()) != 0) fail();
@@ -201,6 +206,15 @@ void Recorder::write(const LogRecord& record) {
   if (file_ == nullptr) return;
   file_->append(varint(bytes.size()));
   file_->append(bytes);
+}
+
+void Recorder::flush() {
+  if (file_ != nullptr) file_->flush();
+}
+
+void Recorder::leave_log() {
+  if (file_ != nullptr) file_->leave();
+  file_.reset();
 }
 
 void Recorder::finish() {

@@ -66,6 +66,11 @@ class Recorder : public Backend {
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
 
+  /// What has been recorded is in the file: this process may fork.
+  void flush();
+  /// Another process, of which this one is a fork or that is one of this, writes the log from now
+  /// on and puts it in place. After flush(); the hashes go on.
+  void leave_log();
   /// Writes the footer; no calls afterwards.
   void finish();
   /// After finish(); empty without hashes.

@@ -1,16 +1,13 @@
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <exception>
 #include <utility>
 
 #include <fmt/format.h>
-#include <google/protobuf/stubs/logging.h>
 
 #include "core/error.hpp"
 #include "policies/record/encoding.hpp"
 #include "policies/handover/fallback.hpp"
+#include "policies/record/log_reader.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/seam/drive.hpp"
@@ -18,72 +15,6 @@
 
 namespace orrery {
 namespace {
-
-constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
-
-/// Reads the length-delimited records of a log file, strictly.
-class LogReader {
- public:
-  explicit LogReader(const std::string& path)
-      : path_(path), stream_(std::fopen(path.c_str(), "rb")) {
-    if (stream_ == nullptr) refuse(fmt::format("cannot be read: {}", std::strerror(errno)));
-  }
-  ~LogReader() { std::fclose(stream_); }
-  LogReader(const LogReader&) = delete;
-  LogReader& operator=(const LogReader&) = delete;
-
-  /// The next record into `record` and its bytes into bytes(); false at the end of the file.
-  bool next(LogRecord& record) {
-    begin_ = offset_;
-    const std::optional<std::uint64_t> size = read_length();
-    if (!size) return false;
-    if (*size > kMaxRecordBytes) refuse("is no log");
-    // Grows with what is really there: a wrong length must not take the memory it claims.
-    bytes_.clear();
-    char piece[1 << 16];
-    while (bytes_.size() < *size) {
-      const std::size_t wanted = std::min<std::uint64_t>(*size - bytes_.size(), sizeof piece);
-      const std::size_t got = std::fread(piece, 1, wanted, stream_);
-      if (got == 0) refuse("is cut short");
-      bytes_.append(piece, got);
-    }
-    offset_ += bytes_.size();
-    const google::protobuf::LogSilencer quiet;  // what is wrong is said below
-    if (!record.ParseFromString(bytes_)) refuse(number_ == 0 ? "is no log" : "is damaged");
-    ++number_;
-    return true;
-  }
-  const std::string& bytes() const { return bytes_; }
-
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw Error(ErrorKind::bad_input, fmt::format("{}: {} (record {}, byte {})", path_, why,
-                                                  number_, begin_));
-  }
-  /// The same for a record that was read but makes no sense.
-  [[noreturn]] void refuse_last(const std::string& why) const {
-    throw Error(ErrorKind::bad_input, fmt::format("{}: {} (record {}, byte {})", path_, why,
-                                                  number_ - 1, begin_));
-  }
-
- private:
-  /// The length before a record; nothing at the end of the file.
-  std::optional<std::uint64_t> read_length() {
-    std::uint64_t size = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-      const int byte = std::fgetc(stream_);
-      if (byte == EOF && shift == 0) return {};
-      if (byte == EOF) refuse("is cut short");
-      ++offset_;
-      size |= std::uint64_t(byte & 0x7F) << shift;
-      if ((byte & 0x80) == 0) return size;
-    }
-    refuse("is no log");
-  }
-
-  std::string path_, bytes_;
-  std::FILE* stream_;
-  std::uint64_t number_ = 0, offset_ = 0, begin_ = 0;
-};
 
 /// The header's scenario, or one that holds no more than a job replay's policy.
 Scenario scenario_of(const LogHeader& header) {
@@ -276,19 +207,6 @@ class LogBackend : public Backend {
   bool policy_decides_ = false;  ///< between an observation and its decisions
   std::string difference_;
 };
-
-LogHeader read_header(LogReader& log) {
-  LogRecord record;
-  if (!log.next(record)) log.refuse("is empty");
-  if (!record.has_header() || record.header().format() == 0) log.refuse_last("is no log");
-  const LogHeader& header = record.header();
-  if (header.format() != kLogFormat) {
-    log.refuse_last(fmt::format("log format {} is {} than {}", header.format(),
-                                header.format() > kLogFormat ? "newer" : "older", kLogFormat));
-  }
-  if (!header.has_scenario() && !header.has_replay()) log.refuse_last("its header is not whole");
-  return header;
-}
 
 /// Builds what the header describes; what it lacks is the log's fault.
 Cluster cluster_of(const LogReader& log, const LogHeader& header) {

@@ -1,5 +1,6 @@
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -13,11 +14,14 @@
 #include "policies/record/encoding.hpp"
 #include "policies/seam/drive.hpp"
 #include "policies/record/recorder.hpp"
+#include "policies/run/futures.hpp"
 #include "policies/run/worker.hpp"
 #include "topologies/builder.hpp"
 
 namespace orrery {
 namespace {
+
+using FutureSink = std::function<void(const FutureEnd&)>;
 
 constexpr int kPollMs = 100;
 constexpr std::chrono::milliseconds kEndGrace{5000};
@@ -96,15 +100,17 @@ class Answerer {
 /// One run from the client's side.
 class Session {
  public:
-  Session(const std::string& program, const RunRequest& request, Answerer* answerer,
-          const ProgressSink& progress, const std::function<bool()>& interrupted,
-          Operator* operated)
+  /// `program`: of `child`, to name it.
+  Session(const std::string& program, ChildProcess child, const RunRequest& request,
+          Answerer* answerer, const ProgressSink& progress,
+          const std::function<bool()>& interrupted, Operator* operated, const FutureSink& futures)
       : program_(program),
-        child_(program, {}),
+        child_(std::move(child)),
         answerer_(answerer),
         progress_(progress),
         interrupted_(interrupted),
-        operator_(operated) {
+        operator_(operated),
+        futures_(futures) {
     if (!write_message(child_.channel(), request.SerializeAsString())) throw died();
   }
 
@@ -116,6 +122,7 @@ class Session {
       if (message.has_progress() && progress_) progress_(message.progress());
       if (message.has_ask()) answer(message.ask());
       if (message.has_approval()) put(message.approval());
+      if (message.has_future() && futures_) futures_(message.future());
       if (!message.has_report()) continue;
       Report report = std::move(*message.mutable_report());
       const ExitStatus status = end();
@@ -216,14 +223,16 @@ class Session {
   const ProgressSink& progress_;
   const std::function<bool()>& interrupted_;
   Operator* operator_;
+  const FutureSink& futures_;
   bool halted_ = false;
 };
 
-}  // namespace
+using ChildStarter = std::function<ChildProcess()>;
 
-Report run_in_worker(const std::string& program, const RunRequest& request, Policy* policy,
-                     const ProgressSink& progress, const std::function<bool()>& interrupted,
-                     Operator* operated) {
+Report run_in_child(const std::string& program, const ChildStarter& start,
+                    const RunRequest& request, Policy* policy, const ProgressSink& progress,
+                    const std::function<bool()>& interrupted, Operator* operated,
+                    const FutureSink& futures = {}) {
   RunRequest whole = request;
   std::optional<Answerer> answerer;
   if (policy != nullptr) {
@@ -232,14 +241,54 @@ Report run_in_worker(const std::string& program, const RunRequest& request, Poli
     *whole.mutable_policy_outside_needs() = answerer->needs();
   }
   try {
-    return Session(program, whole, answerer ? &*answerer : nullptr, progress, interrupted,
-                   operated)
+    return Session(program, start(), whole, answerer ? &*answerer : nullptr, progress,
+                   interrupted, operated, futures)
         .run();
   } catch (...) {
     // A worker that was killed could not take its unfinished log away.
     if (!request.record().empty()) std::remove(partial_log(request.record()).c_str());
     throw;
   }
+}
+
+}  // namespace
+
+Report run_in_worker(const std::string& program, const RunRequest& request, Policy* policy,
+                     const ProgressSink& progress, const std::function<bool()>& interrupted,
+                     Operator* operated) {
+  const auto start = [&program] { return ChildProcess(program, {}); };
+  return run_in_child(program, start, request, policy, progress, interrupted, operated);
+}
+
+Report run_in_worker(ForkServer& server, const RunRequest& request, Policy* policy,
+                     const ProgressSink& progress, const std::function<bool()>& interrupted,
+                     Operator* operated) {
+  const auto start = [&server] { return ChildProcess(server); };
+  return run_in_child(server.program(), start, request, policy, progress, interrupted, operated);
+}
+
+FuturesReport run_futures(const std::string& program, const RunRequest& request,
+                          const ProgressSink& progress,
+                          const std::function<bool()>& interrupted) {
+  FuturesReport all;
+  const FuturesOrder& order = request.futures();
+  all.set_at(order.at());
+  all.set_until(request.until());
+  const FutureSink tell = [&](const FutureEnd& end) {
+    *all.add_futures() = end;
+    if (!progress) return;
+    Progress done;
+    done.set_steps_done(static_cast<std::uint64_t>(all.futures_size()));
+    done.set_steps(std::uint64_t{order.count()} *
+                   static_cast<std::uint64_t>(std::max(1, order.choices_size())));
+    done.set_note("of the policy clock; futures");
+    progress(done);
+  };
+  const auto start = [&program] { return ChildProcess(program, {}); };
+  *all.mutable_begun() =
+      run_in_child(program, start, request, nullptr, progress, interrupted, nullptr, tell);
+  look_ahead(request.scenario().run().steps(), all);
+  return all;
 }
 
 }  // namespace orrery

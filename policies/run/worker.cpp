@@ -2,7 +2,9 @@
 
 #include <poll.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -17,6 +19,7 @@
 #include "policies/handover/fallback.hpp"
 #include "policies/handover/hand_over.hpp"
 #include "policies/record/recorder.hpp"
+#include "policies/run/futures.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/seam/drive.hpp"
 #include "topologies/builder.hpp"
@@ -186,24 +189,161 @@ void fill_hand_over(const HandOver& handed_over, const FallbackPolicy& policy,
   report.set_policy_failure_s(to_seconds(policy.failed_at()));
 }
 
-Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend) {
+void check_futures(const RunRequest& request) {
+  const bool asks = request.policy_outside() || request.mode() == "approve";
+  if (asks || !request.timeline().empty()) {
+    throw Error(ErrorKind::usage,
+                asks ? "a run goes on in several futures only where all of its policies decide in "
+                       "its own process, and nobody is asked"
+                     : "a timeline is of one run: futures have none");
+  }
+  if (!request.record().empty() && !has_unforked(request.futures())) {
+    throw Error(ErrorKind::usage,
+                "a log is of the run as it goes on: none of these futures is, each has policies or "
+                "decisions of its own");
+  }
+}
+
+std::unique_ptr<PolicyStack> heirs_of(const FutureChoice& choice, Scenario scenario) {
+  if (choice.policies().empty()) return nullptr;
+  *scenario.mutable_policies() = choice.policies();
+  return make_stack(scenario, SourceMap{});
+}
+
+/// What can differ between a log and what goes on from it: faults, noise, policies, not where the
+/// job stands.
+void check_past(const RunRequest& request, const LogHeader& header) {
+  const auto differs = [](const google::protobuf::Message& a, const google::protobuf::Message& b) {
+    return a.SerializeAsString() != b.SerializeAsString();
+  };
+  const Scenario& now = request.scenario();
+  const Scenario& then = header.scenario();
+  if (differs(now.cluster(), then.cluster()) ||
+      differs(now.job().layout(), then.job().layout()) ||
+      now.job().global_batch() != then.job().global_batch()) {
+    throw Error(ErrorKind::bad_input,
+                "the cluster, job.layout and job.global_batch are what the log was recorded with: "
+                "it tells where the job stands");
+  }
+  if (request.policy_outside()) {
+    throw Error(ErrorKind::usage,
+                "a run goes on from a log only where its policies decide in its own process");
+  }
+}
+
+/// The policies of a log may be others than those that go on from it.
+bool same_policies(const RunRequest& request, const LogHeader& header) {
+  const auto& now = request.scenario().policies();
+  const auto& then = header.scenario().policies();
+  return !header.policy_outside() &&
+         std::equal(now.begin(), now.end(), then.begin(), then.end(),
+                    [](const PolicySpec& a, const PolicySpec& b) {
+                      return a.SerializeAsString() == b.SerializeAsString();
+                    });
+}
+
+std::unique_ptr<Past> past_of(const RunRequest& request, const Cluster& cluster) {
+  if (!request.has_from()) return nullptr;
+  std::optional<Nanos> until;
+  if (request.from().has_until()) until = request.from().until();
+  auto past = std::make_unique<Past>(request.from().path(), until, cluster);
+  check_past(request, past->header());
+  if (past->header().policy_outside()) return past;
+  past->compare_decisions();
+  return past;
+}
+
+/// Those that are asked first: of the log, if there is one and they are known.
+std::unique_ptr<PolicyStack> first_stack(const RunRequest& request, const Past* past) {
+  if (request.policy_outside()) return remote_stack(request);
+  if (past == nullptr) return make_stack(request.scenario(), SourceMap{});
+  Scenario then = past->header().scenario();
+  if (past->header().policy_outside()) then.clear_policies();
+  return make_stack(then, SourceMap{});
+}
+
+/// Hands over to the policies of the run where the log's are others.
+void go_on_from(const RunRequest& request, std::unique_ptr<Past> past, Succession& policy,
+                RunBackend& backend) {
+  const bool others = !same_policies(request, past->header());
+  if (others && !request.record().empty()) {
+    throw Error(ErrorKind::usage,
+                "what goes on from a log under other policies than the log's cannot be recorded: "
+                "no replay would have them all");
+  }
+  backend.go_on_from(std::move(past), [others, &request, &policy] {
+    if (others) policy.succeed(make_stack(request.scenario(), SourceMap{}), {});
+    return others;
+  });
+}
+
+/// In the process of each future, at the instant at which they begin.
+RunBackend::GoingOn go_on(const Future& future, const Scenario& scenario, Succession& policy,
+                          Recorder& recorder) {
+  if (!future.unforked()) recorder.leave_log();
+  if (future.differs()) {
+    std::vector<Decision> given;
+    for (const DecisionRecord& record : future.choice->decisions()) {
+      given.push_back(decode(record));
+      if (record.expires() == 0) given.back().expires = kNever;
+    }
+    policy.succeed(heirs_of(*future.choice, scenario), std::move(given));
+  }
+  return {.seed = future.seed(scenario.run().seed()), .ask = future.differs()};
+}
+
+void send_report(Report&& report) {
+  WorkerMessage message;
+  *message.mutable_report() = std::move(report);
+  send(message);
+}
+
+/// A fork does not return: pages that it shares are not worth copying to free what is in them.
+Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend,
+           bool forked) {
   const HostMeter meter;
   const Scenario& scenario = request.scenario();
   const Cluster cluster = build_cluster(scenario.cluster(), SourceMap{});
-  const auto stack =
-      request.policy_outside() ? remote_stack(request) : make_stack(scenario, SourceMap{});
+  std::unique_ptr<Past> past = past_of(request, cluster);
+  const auto stack = first_stack(request, past.get());
   FallbackPolicy guarded(*stack);
-  Policy& policy = request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack);
+  Succession policy(request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack),
+                    *stack);
   const auto backend = make_backend(request, cluster, progress_sender());
   ClientApprover approver(request.hand_over().wait_for_verdicts());
   HandOver handed_over(*backend, rules_of(request, approver, *backend));
   Recorder recorder(handed_over, policy, header_of(mode, request), {.path = request.record()});
-  Rng rng = policy_rng(scenario.run().seed());
+  Rng rng = policy_rng(past ? past->header().seed() : scenario.run().seed());
   Context context{rng, {}};
 
+  policy.on_needs([&backend](const Needs& needs) { backend->begin(needs); });
+  if (past) go_on_from(request, std::move(past), policy, *backend);
+  if (request.until() > 0) backend->end_at(request.until());
+  bool branched = false;
+  if (request.has_futures()) {
+    check_futures(request);
+    backend->branch_at(request.futures().at(), [&] {
+      branched = true;
+      recorder.flush();
+      forked = true;
+      return go_on(begin_futures(request.futures(), send), scenario, policy, recorder);
+    });
+  }
+
   Report report;
-  report.set_decisions(drive(policy, recorder, context));
-  recorder.finish();
+  try {
+    report.set_decisions(drive(policy, recorder, context));
+    recorder.finish();
+  } catch (const FuturesEnded&) {
+    recorder.leave_log();
+    forked = false;
+  }
+  if (request.has_futures() && !branched) {
+    backend->fill(report);
+    throw Error(ErrorKind::bad_input,
+                fmt::format("the run is over after {} s: no futures begin at {} s",
+                            report.elapsed_s(), to_seconds(request.futures().at())));
+  }
   report.set_mode(mode);
   report.set_version(version());
   report.set_seed(scenario.run().seed());
@@ -217,7 +357,9 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
     fill_hand_over(handed_over, guarded, *report.mutable_hand_over());
   }
   meter.fill(*report.mutable_host());
-  return report;
+  if (!forked) return report;
+  send_report(std::move(report));
+  _exit(0);
 }
 
 WorkerMessage failure_of(const Error& error) {
@@ -242,6 +384,18 @@ int fail(const Error& error) {
 
 }  // namespace
 
+void RunBackend::branch_at(Nanos, std::function<GoingOn()>) {
+  throw Error(ErrorKind::bad_input, "futures are of a simulated scenario with a job");
+}
+
+void RunBackend::go_on_from(std::unique_ptr<Past>, std::function<bool()>) {
+  throw Error(ErrorKind::bad_input, "only a simulated scenario with a job goes on from a log");
+}
+
+void RunBackend::end_at(Nanos) {
+  throw Error(ErrorKind::bad_input, "only a simulated scenario with a job ends at an instant");
+}
+
 void HostMeter::fill(HostUse& host) const {
   rusage use{};
   getrusage(RUSAGE_SELF, &use);
@@ -253,16 +407,14 @@ void HostMeter::fill(HostUse& host) const {
   host.set_peak_rss_bytes(static_cast<double>(use.ru_maxrss) * 1024);
 }
 
-int serve_run(const std::string& mode, const BackendMaker& make_backend) {
+int serve_run(const std::string& mode, const BackendMaker& make_backend, bool forked) {
   std::signal(SIGUSR1, [](int) { halt_seen = 1; });
   try {
     const auto bytes = read_message(kChildDescriptor);
     if (!bytes) throw Error(ErrorKind::usage, "this program is started by orrery, not by hand");
     RunRequest request;
     ensure(request.ParseFromString(*bytes), "the request is a RunRequest");
-    WorkerMessage message;
-    *message.mutable_report() = run(mode, request, make_backend);
-    send(message);
+    send_report(run(mode, request, make_backend, forked));
     return 0;
   } catch (const Error& error) {
     return fail(error);

@@ -6,11 +6,14 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/process.hpp"
+#include "policies/record/past.hpp"
 #include "policies/seam/backend.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
@@ -25,6 +28,21 @@ class RunBackend : public Backend {
   /// Asked at every call whether the kill switch counts as on; `now`: whether it is. A backend that
   /// goes on with a run that another process began answers as it was told then.
   virtual bool halted(bool now) { return now; }
+
+  /// How a process goes on from an instant at which a run may become several (futures.hpp).
+  struct GoingOn {
+    std::optional<std::uint64_t> seed = {};  ///< of what is random after it; nothing: as before
+    bool ask = false;                        ///< the policies, at the instant
+  };
+  /// `branch` is called once, before anything that happens at `at` or later. Throws bad_input
+  /// where a run has no such instants.
+  virtual void branch_at(Nanos at, std::function<GoingOn()> branch);
+  /// Called before the first next(): shows what `past` tells, then goes on from there. Where it is
+  /// to end `hand_over` is called, once; true: the policies are asked then. Throws bad_input where
+  /// a run cannot.
+  virtual void go_on_from(std::unique_ptr<Past> past, std::function<bool()> hand_over);
+  /// The run is over at that instant. Throws bad_input where it cannot end before it is done.
+  virtual void end_at(Nanos until);
 };
 
 /// What run_in_worker throws when `interrupted` said so.
@@ -68,7 +86,8 @@ using BackendMaker = std::function<std::unique_ptr<RunBackend>(
 
 /// Body of a worker's main(): serves one request on kChildDescriptor. Returns the exit code.
 /// Progress is passed on at most five times a second and dropped while the client does not read.
-int serve_run(const std::string& mode, const BackendMaker& make_backend);
+/// `forked`: a good run ends with its report, without taking its memory apart page by page.
+int serve_run(const std::string& mode, const BackendMaker& make_backend, bool forked = false);
 
 /// Runs `program` (orrery-sim, orrery-live) on `request`. `policy`, if given, is asked in this
 /// process instead of the scenario's, whose state and needs then come from here; what it throws
@@ -79,5 +98,15 @@ int serve_run(const std::string& mode, const BackendMaker& make_backend);
 Report run_in_worker(const std::string& program, const RunRequest& request,
                      Policy* policy = nullptr, const ProgressSink& progress = {},
                      const std::function<bool()>& interrupted = {}, Operator* operated = nullptr);
+/// The same in a fork of `server`'s program: a fraction of the start. Threads may share one.
+Report run_in_worker(ForkServer& server, const RunRequest& request, Policy* policy = nullptr,
+                     const ProgressSink& progress = {},
+                     const std::function<bool()>& interrupted = {}, Operator* operated = nullptr);
+
+/// The same for a request that has futures: how each of them ended. The `host` of `begun` covers
+/// them all. `progress` counts futures once they have begun.
+FuturesReport run_futures(const std::string& program, const RunRequest& request,
+                          const ProgressSink& progress = {},
+                          const std::function<bool()>& interrupted = {});
 
 }  // namespace orrery

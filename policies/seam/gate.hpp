@@ -40,6 +40,8 @@ class DecisionGate {
   /// The same for decisions that have been announced already, by whoever went before.
   void resume(const std::vector<Decision>& decisions, Nanos now);
   void wake(Nanos at) { wakes_.insert(at); }
+  /// A decision of whoever went before has been applied, and holds from that step on.
+  void expect(JobId job, Step step) { effects_.emplace(job, step); }
 
   /// Decisions that wait to be put to the ranks; they are the backend's until agreed().
   std::vector<Decision> take_unagreed() { return std::exchange(unagreed_, {}); }

@@ -23,10 +23,15 @@ namespace {
 struct RunSettings {
   std::string program, detail, record, timeline, mode, fabric, kill_switch;
   std::uint32_t limit = 0;  ///< decisions an hour; 0: no limit
+  std::string from;         ///< log that the run goes on from, or empty
+  std::optional<double> from_until_s;
 };
 
 RunSettings settings_of(const py::dict& given) {
   const auto text = [&given](const char* name) { return given[name].cast<std::string>(); };
+  const bool goes_on = given.contains("from") && !given["from"].is_none();
+  using LogUntil = std::pair<std::string, std::optional<double>>;
+  const LogUntil from = goes_on ? given["from"].cast<LogUntil>() : LogUntil();
   return {.program = text("program"),
           .detail = text("detail"),
           .record = text("record"),
@@ -34,7 +39,9 @@ RunSettings settings_of(const py::dict& given) {
           .mode = text("mode"),
           .fabric = text("fabric"),
           .kill_switch = text("kill_switch"),
-          .limit = given["limit"].cast<std::uint32_t>()};
+          .limit = given["limit"].cast<std::uint32_t>(),
+          .from = from.first,
+          .from_until_s = from.second};
 }
 
 RunRequest request_of(const LoadedScenario& loaded, const RunSettings& settings) {
@@ -49,6 +56,8 @@ RunRequest request_of(const LoadedScenario& loaded, const RunSettings& settings)
   if (!settings.fabric.empty()) {  // what policies' decisions are held against
     request.mutable_scenario()->mutable_live()->set_fabric(settings.fabric);
   }
+  if (!settings.from.empty()) request.mutable_from()->set_path(settings.from);
+  if (settings.from_until_s) request.mutable_from()->set_until(to_nanos(*settings.from_until_s));
   const bool handed_over = !settings.mode.empty() && settings.mode != "drive";
   if (handed_over || settings.limit > 0 || !settings.kill_switch.empty()) {
     request.mutable_hand_over()->set_decisions_per_hour(settings.limit);
@@ -118,8 +127,10 @@ void tell(Raised& raised, const py::object& listener, const Progress& progress) 
   }
 }
 
+/// `server`: None, or one of the settings' program.
 Report run(const LoadedScenario& loaded, const RunSettings& settings, const py::object& policies,
-           const py::object& hook, const py::object& progress, const py::object& cancelled) {
+           const py::object& hook, const py::object& progress, const py::object& cancelled,
+           const py::object& server) {
   Raised raised;
   std::unique_ptr<PolicyStack> own;
   if (!policies.is_none()) {
@@ -130,12 +141,69 @@ Report run(const LoadedScenario& loaded, const RunSettings& settings, const py::
   std::optional<HookOperator> operated;
   if (!hook.is_none()) operated.emplace(hook, raised);
   const RunRequest request = request_of(loaded, settings);
+  auto* const forks = server.is_none() ? nullptr : server.cast<ForkServer*>();
+  const ProgressSink told = [&](const Progress& now) { tell(raised, progress, now); };
+  const auto interrupted = [&] { return wants_end(raised, cancelled); };
+  Operator* const answers = operated ? &*operated : nullptr;
   return without_gil(raised, [&] {
-    return run_in_worker(
-        sibling_program(settings.program), request, own.get(),
-        [&](const Progress& now) { tell(raised, progress, now); },
-        [&] { return wants_end(raised, cancelled); }, operated ? &*operated : nullptr);
+    if (forks != nullptr) {
+      return run_in_worker(*forks, request, own.get(), told, interrupted, answers);
+    }
+    return run_in_worker(sibling_program(settings.program), request, own.get(), told, interrupted,
+                         answers);
   });
+}
+
+FutureChoice choice_of(const LoadedScenario& loaded, const py::handle& said) {
+  FutureChoice choice;
+  const auto [policies, actions] = said.cast<std::pair<py::list, py::list>>();
+  for (const py::handle each : policies) {
+    const auto [name, values] = each.cast<std::pair<std::string, PolicyParameters>>();
+    *choice.add_policies() = policy_spec(loaded.scenario, name, values);
+  }
+  for (const py::handle action : actions) {
+    DecisionRecord& decision = *choice.add_decisions();
+    if (!choose_in_python(action, "what", decision)) {
+      throw py::type_error("a future begins with actions, not " + std::string(py::repr(action)));
+    }
+    decision.set_why("given to this future");
+  }
+  return choice;
+}
+
+/// The report up to the instant, and of each future its number, its choice, its report or why it
+/// has none, and what it brought.
+py::tuple futures(const LoadedScenario& loaded, const RunSettings& settings,
+                  const FuturesOrder& times, double until_s, const py::list& choices,
+                  const py::object& progress) {
+  RunRequest request = request_of(loaded, settings);
+  request.set_until(to_nanos(until_s));
+  *request.mutable_futures() = times;
+  for (const py::handle said : choices) {
+    *request.mutable_futures()->add_choices() = choice_of(loaded, said);
+  }
+  Raised raised;
+  const py::none uncancelled;
+  const FuturesReport all = without_gil(raised, [&] {
+    return run_futures(
+        sibling_program("orrery-sim"), request,
+        [&](const Progress& now) { tell(raised, progress, now); },
+        [&] { return wants_end(raised, uncancelled); });
+  });
+  const auto known = [](bool has, auto value) {
+    return has ? py::object(py::cast(value)) : py::object(py::none());
+  };
+  py::list ends;
+  for (const FutureEnd& end : all.futures()) {
+    ends.append(py::make_tuple(
+        end.future(), end.choice(),
+        end.has_report() ? py::cast(end.report()) : py::object(py::none()),
+        end.has_failure() ? py::object(text_of_bytes(end.failure().message()))
+                          : py::object(py::none()),
+        known(end.has_steps_ahead(), end.steps_ahead()),
+        known(end.has_goodput_ahead(), end.goodput_ahead()), known(end.has_end_s(), end.end_s())));
+  }
+  return py::make_tuple(all.begun(), ends);
 }
 
 py::bytes as_bytes(const google::protobuf::RepeatedField<double>& values) {
@@ -151,14 +219,35 @@ void bind_run(py::module_& module) {
       .def("summary", [](const Report& self) { return report_summary(self); })
       .def("step_times", [](const Report& self) { return as_bytes(self.step_times_s()); })
       .def("losses", [](const Report& self) { return as_bytes(self.losses()); });
+  py::class_<ForkServer>(module, "ForkServer",
+                         "A program that has been started once, for many runs. It and its runs end "
+                         "with the thread that made it.")
+      .def(py::init([](const std::string& program) {
+             return std::make_unique<ForkServer>(sibling_program(program));
+           }),
+           py::arg("program"));
   module.def(
       "run",
       [](const LoadedScenario& scenario, const py::dict& settings, const py::object& policies,
-         const py::object& hook, const py::object& progress, const py::object& cancelled) {
-        return run(scenario, settings_of(settings), policies, hook, progress, cancelled);
+         const py::object& hook, const py::object& progress, const py::object& cancelled,
+         const py::object& server) {
+        return run(scenario, settings_of(settings), policies, hook, progress, cancelled, server);
       },
       py::arg("scenario"), py::arg("settings"), py::arg("policies"), py::arg("hook"),
-      py::arg("progress"), py::arg("cancelled"));
+      py::arg("progress"), py::arg("cancelled"), py::arg("server") = py::none());
+  module.def(
+      "futures",
+      [](const LoadedScenario& scenario, const py::dict& settings, std::uint32_t count, double at_s,
+         double until_s, std::uint32_t at_once, const py::list& choices,
+         const py::object& progress) {
+        FuturesOrder order;
+        order.set_count(count);
+        order.set_at(to_nanos(at_s));
+        order.set_at_once(at_once);
+        return futures(scenario, settings_of(settings), order, until_s, choices, progress);
+      },
+      py::arg("scenario"), py::arg("settings"), py::arg("count"), py::arg("at_s"),
+      py::arg("until_s"), py::arg("at_once"), py::arg("choices"), py::arg("progress"));
 }
 
 }  // namespace orrery::python

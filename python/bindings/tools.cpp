@@ -2,6 +2,8 @@
 #include <fmt/ranges.h>
 #include <pybind11/stl.h>
 
+#include "core/schema/yaml_writer.hpp"
+#include "policies/record/past.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/registry.hpp"
 #include "python/bindings/bindings.hpp"
@@ -83,6 +85,12 @@ void bind_tools(py::module_& module) {
   module.def("jobs", &jobs, py::arg("trace"), py::arg("record"), py::arg("nodes"),
              py::arg("gpus_per_node"), py::arg("policy"), py::arg("placement"));
   module.def("policy_names", &policy_names);
+  module.def(
+      "log_scenario",
+      [](const std::string& log) { return to_yaml_json(log_header(log).scenario()).dump(1); },
+      py::arg("log"));
+  module.def(
+      "log_end", [](const std::string& log) { return to_seconds(log_end(log)); }, py::arg("log"));
 }
 
 }  // namespace orrery::python

@@ -21,6 +21,7 @@ from orrery._errors import (
     WorkerDied,
 )
 from orrery._examples import example
+from orrery._futures import futures
 from orrery._policy import Capabilities, Needs, Policy
 from orrery._report import Report
 from orrery._run import live, simulate
@@ -35,6 +36,7 @@ from orrery._seen import (
     Samples,
     State,
 )
+from orrery._snapshot import Snapshot
 from orrery._spec import JobSpec
 from orrery._sweep import sweep
 from orrery._tools import JobsReport, Replay, jobs, policy_names, replay, version
@@ -65,6 +67,7 @@ __all__ = [
     "Report",
     "Samples",
     "Scenario",
+    "Snapshot",
     "Standing",
     "State",
     "UsageError",
@@ -73,6 +76,7 @@ __all__ = [
     "check",
     "events",
     "example",
+    "futures",
     "jobs",
     "live",
     "load",

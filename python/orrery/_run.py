@@ -168,6 +168,7 @@ def start(
     progress: bool,
     hook: Optional[Hook] = None,
     cancelled: Optional[Callable[[], bool]] = None,
+    server: Optional[_core.ForkServer] = None,
     **settings: Any,
 ) -> Report:
     """Start a worker process and wait for its report.
@@ -186,6 +187,8 @@ def start(
         As for `orrery.live`.
     cancelled : callable, optional
         Asked ten times a second; true ends the run.
+    server : _core.ForkServer, optional
+        Of `program`, which then need not be started.
     **settings
         Of ``_SETTINGS``, as for `orrery.simulate` and `orrery.live`.
 
@@ -198,7 +201,7 @@ def start(
     if policies is not None and own is None:
         scenario = scenario._copy()
         scenario._core.set_policies(policies)
-    wanted = {"program": program, **_SETTINGS, **settings}
+    wanted = {"program": program, "from": scenario._from, **_SETTINGS, **settings}
     for path in ("record", "timeline", "kill_switch"):
         wanted[path] = os.fspath(wanted[path] or "")
     bar = tqdm(total=scenario.steps, unit="step", desc=scenario.name) if progress else None
@@ -210,7 +213,7 @@ def start(
 
     shown = show if bar is not None else None
     try:
-        raw = _core.run(scenario._core, wanted, own, hook, shown, cancelled)
+        raw = _core.run(scenario._core, wanted, own, hook, shown, cancelled, server)
         if bar is not None:
             bar.update(bar.total - bar.n)
     finally:

@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from orrery import _core
 from orrery._errors import Error, InputError
@@ -22,6 +22,9 @@ class Scenario:
 
     Made by `orrery.load`; every function that takes a scenario takes one of these too.
     """
+
+    #: The log that runs of it go on from, and up to when; `orrery.Snapshot` has one.
+    _from: Optional[Tuple[str, Optional[float]]] = None
 
     def __init__(self, core: _core.Scenario, text: str, file: str, overrides: List[str]) -> None:
         self._core = core
@@ -95,8 +98,14 @@ class Scenario:
         return table(self.name, rows)
 
     def _copy(self) -> Scenario:
-        core = _core.Scenario.from_text(self._text, self._file, self._overrides)
-        return Scenario(core, self._text, self._file, self._overrides)
+        return self._changed([])
+
+    def _changed(self, written: List[str]) -> Scenario:
+        overrides = self._overrides + written
+        core = _core.Scenario.from_text(self._text, self._file, overrides)
+        changed = Scenario(core, self._text, self._file, overrides)
+        changed._from = self._from
+        return changed
 
     def __repr__(self) -> str:
         return f"<orrery.Scenario {self.name!r}: {self.ranks} ranks, {self.steps} steps>"
@@ -132,11 +141,8 @@ def load(
     """
     written = _override_list(overrides, changes)
     if isinstance(scenario, Scenario):
-        if not written:
-            return scenario
-        text, file, written = scenario._text, scenario._file, scenario._overrides + written
-    else:
-        text, file = _text_of(scenario)
+        return scenario._changed(written) if written else scenario
+    text, file = _text_of(scenario)
     return Scenario(_core.Scenario.from_text(text, file, written), text, file, written)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
 import pandas as pd
 from tqdm.auto import tqdm
 
+from orrery import _core
 from orrery._errors import InputError
 from orrery._policy import Listed, Policy, listed
 from orrery._report import Report, scalars
@@ -146,9 +147,10 @@ def _run_all(
     progress: bool,
     detail: str,
 ) -> List[Report]:
-    # Threads that wait for worker processes. They outlive their children: a child is ended when
-    # the thread that started it goes away.
+    # Threads that wait for worker processes, all forks of one that this thread starts: they would
+    # end with it.
     cancel = threading.Event()
+    server = _core.ForkServer("orrery-sim")
 
     def run(index: int) -> Report:
         try:
@@ -159,6 +161,7 @@ def _run_all(
                 False,
                 detail=detail,
                 cancelled=cancel.is_set,
+                server=server,
             )
         except InputError as problem:
             raise _at_point(problem, points[index]) from None

@@ -29,6 +29,24 @@ def test_a_short_run_really_trains(tmp_path):
     assert orrery("replay", log).returncode == 0
 
 
+def test_a_simulation_goes_on_from_what_a_live_run_recorded(tmp_path):
+    log = tmp_path / "log"
+    killed = EXAMPLES / "kill-one-rank.yaml"
+    result = orrery("live", killed, "--json", "--set", "run.steps=12", "--record", log)
+    assert result.returncode == 0, result.stderr
+    live = json.loads(result.stdout)
+    told_s = live["failures"][0]["working_s"]
+    for at_s, failures in ((0.3, 1), (told_s + 0.001, 0)):
+        result = orrery("simulate", "--from", f"{log}@{at_s} s", "--json")
+        assert result.returncode == 0, result.stderr
+        simulated = json.loads(result.stdout)
+        assert (simulated["mode"], simulated["steps_completed"]) == ("sim", 12)
+        assert simulated["micro_batches_lost"] == simulated["micro_batches_repeated"] == 0
+        assert len(simulated["failures"]) == failures, "a kill that has struck strikes once"
+    result = orrery("simulate", "--from", log, "--set", "run.steps=20", "--json")
+    assert json.loads(result.stdout)["steps_completed"] == 12, "it was done"
+
+
 def test_a_run_goes_on_from_a_checkpoint(tmp_path):
     folder, log = tmp_path / "checkpoints", tmp_path / "log"
     short = ["--json", "--set", "job.pace.micro_batch=20 ms"]

@@ -5,8 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <thread>
 #include <utility>
 
 #include "core/error.hpp"
@@ -113,6 +119,106 @@ TEST(ChildProcess, ASiblingDoesNotHoldTheChannelOpen) {
   EXPECT_EQ(status->code, 0);
 }
 
+TEST(ChildProcess, AForkOfThisProcessLeavesOlderChildrenAlone) {
+  const ChildProcess child(kChild, {"fork-here"});
+  EXPECT_EQ(read_message(child.channel()), "here, exit code 5");
+}
+
+/// A fork of the server that does what `mode` says.
+ChildProcess fork_of(ForkServer& server, const std::string& mode) {
+  ChildProcess child(server);
+  EXPECT_TRUE(write_message(child.channel(), mode));
+  return child;
+}
+
+TEST(ForkServer, ItsForksAreChildrenOfThisProcess) {
+  ForkServer server(kChild);
+  ChildProcess first = fork_of(server, "echo");
+  ChildProcess second = fork_of(server, "exit");
+  EXPECT_EQ(second.wait().code, 7);
+  ASSERT_TRUE(write_message(first.channel(), "still there"));
+  EXPECT_EQ(read_message(first.channel()), "still there");
+  first.close_channel();
+  const auto status = first.wait_for(kLong);
+  ASSERT_TRUE(status) << "somebody else holds the fork's channel";
+  EXPECT_EQ(status->code, 0);
+  EXPECT_GT(status->peak_rss_bytes, 100'000);
+}
+
+TEST(ForkServer, AForkThatIsKilledIsNobodyElsesMatter) {
+  ForkServer server(kChild);
+  ChildProcess other = fork_of(server, "echo");
+  ChildProcess killed = fork_of(server, "sleep");
+  ASSERT_EQ(read_message(killed.channel()), "ready");
+  killed.signal(SIGKILL);
+  EXPECT_EQ(killed.wait().signal, SIGKILL);
+  ASSERT_TRUE(write_message(other.channel(), "still there"));
+  EXPECT_EQ(read_message(other.channel()), "still there");
+  EXPECT_EQ(fork_of(server, "exit").wait().code, 7);
+}
+
+TEST(ForkServer, SeveralThreadsMayAskForForks) {
+  ForkServer server(kChild);
+  std::vector<std::thread> threads;
+  std::atomic<int> sevens = 0;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&server, &sevens] {
+      for (int run = 0; run < 8; ++run) sevens += fork_of(server, "exit").wait().code == 7;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sevens, 32);
+}
+
+/// Children of this process now; forks of a server that has been killed are among them.
+std::vector<pid_t> own_children() {
+  const std::string own = std::to_string(getpid());
+  std::ifstream list("/proc/" + own + "/task/" + own + "/children");
+  return {std::istream_iterator<pid_t>(list), {}};
+}
+
+TEST(ForkServer, WithoutItForksGoOnAndNoneComes) {
+  const std::vector<pid_t> before = own_children();
+  ForkServer server(kChild);
+  pid_t server_pid = 0;
+  for (const pid_t child : own_children()) {
+    if (std::find(before.begin(), before.end(), child) == before.end()) server_pid = child;
+  }
+  ASSERT_NE(server_pid, 0);
+  ChildProcess fork = fork_of(server, "echo");
+  ASSERT_EQ(kill(server_pid, SIGKILL), 0);
+  try {
+    for (int i = 0; i < 1000; ++i) fork_of(server, "exit").wait();  // until it has died
+    ADD_FAILURE() << "a fork of a dead program";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::environment);
+    EXPECT_EQ(error.message(),
+              "cannot start " + kChild + ": the process that forks it has ended");
+  }
+  ASSERT_TRUE(write_message(fork.channel(), "still there"));
+  EXPECT_EQ(read_message(fork.channel()), "still there");
+}
+
+TEST(ForkServer, ServerAndForksDieWithAKilledParent) {
+  ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  ChildProcess parent(kChild, {"fork-parent"});
+  std::istringstream told(read_message(parent.channel()).value_or(""));
+  const std::vector<pid_t> children{std::istream_iterator<pid_t>(told), {}};
+  ASSERT_EQ(children.size(), 2u);
+  parent.signal(SIGKILL);
+  parent.wait();
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    // The server may have noticed first, and have ended by itself.
+    EXPECT_TRUE(status == 0 || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)) << status;
+  }
+}
+
+TEST(ForkServer, AProgramThatCannotRunIsAnEnvironmentError) {
+  EXPECT_THROW(ForkServer("/nonexistent/program"), Error);
+}
+
 TEST(Message, GoesBothWaysWhole) {
   const ChildProcess child(kChild, {"echo"});
   const std::string binary("\0\x01\xff\n", 4);
@@ -148,6 +254,8 @@ TEST(Message, TornAndHugeOnesAreInternalErrors) {
     }
   }
 }
+
+TEST(UsableCpus, AreOneAtLeast) { EXPECT_GE(usable_cpus(), 1u); }
 
 TEST(SiblingProgram, StandsBesideThisExecutable) {
   const std::string path = sibling_program("process_test_child");

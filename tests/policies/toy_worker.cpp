@@ -32,8 +32,19 @@ class Misbehaving : public toy::ToyBackend {
         how_(request.fabric()),
         progress_(std::move(progress)) {}
 
+  void branch_at(Nanos at, std::function<GoingOn()> branch) override {
+    branch_at_ = at;
+    branch_ = std::move(branch);
+  }
+
   std::optional<Observation> next() override {
+    if (branch_ && now_ >= branch_at_) {
+      const GoingOn on = std::exchange(branch_, {})();
+      if (on.seed && how_ == "futures die") misbehave("kill");
+      if (on.seed && how_ == "futures break") misbehave("break");
+    }
     std::optional<Observation> seen = ToyBackend::next();
+    if (seen) now_ = seen->now;
     if (seen && seen->sequence == 0) {
       Progress progress;
       progress.set_note(std::to_string(getpid()));
@@ -50,6 +61,8 @@ class Misbehaving : public toy::ToyBackend {
  private:
   std::string how_;
   ProgressSink progress_;
+  Nanos now_ = -1, branch_at_ = 0;
+  std::function<GoingOn()> branch_;
 };
 
 /// Starts a run that hangs and tells its parent the worker's process id.
@@ -68,9 +81,11 @@ int be_client(const std::string& worker) {
 
 int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "client") return orrery::be_client(argv[2]);
+  const bool forked = argc == 2 && std::string(argv[1]) == orrery::kForkServerArgument;
+  if (forked) orrery::serve_forks();
   return orrery::serve_run("toy", [](const orrery::RunRequest& request,
                                      const orrery::Cluster& cluster,
                                      const orrery::ProgressSink& progress) {
     return std::make_unique<orrery::Misbehaving>(request, cluster, progress);
-  });
+  }, forked);
 }

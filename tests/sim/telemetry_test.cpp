@@ -106,7 +106,7 @@ TEST_F(TelemetryTest, EachRankShowsItsOwnComputeTimeAndTheSlowestItsReplicas) {
   noise.set_sample_cv(0);
   noise.set_staleness(0);
   Telemetry telemetry(cluster_, graph, placement, noise, 1);
-  const std::vector<double> stretch = telemetry.stretch(3, 2);
+  const std::vector<double> stretch = telemetry.stretch(3, 0, 2);
   telemetry.begin_step(PlayedStep(3, 0, testing::step_by_hand(), stretch));
   const auto seen = ranks(telemetry, 800 * kMs);
   ASSERT_EQ(seen.size(), 8u);
@@ -122,12 +122,12 @@ TEST_F(TelemetryTest, EachRankShowsItsOwnComputeTimeAndTheSlowestItsReplicas) {
 
 TEST_F(TelemetryTest, ComputeNoiseHasItsSizeAndItsSeed) {
   const Telemetry telemetry = make(0.05, 0, 0);
-  EXPECT_TRUE(make(0, 0, 0).stretch(3, 4).empty());
-  EXPECT_EQ(telemetry.stretch(3, 4), make(0.05, 0, 0).stretch(3, 4));
+  EXPECT_TRUE(make(0, 0, 0).stretch(3, 0, 4).empty());
+  EXPECT_EQ(telemetry.stretch(3, 0, 4), make(0.05, 0, 0).stretch(3, 0, 4));
   double sum = 0, squares = 0;
   constexpr int kSteps = 4000;
   for (Step step = 0; step < kSteps; ++step) {
-    for (const double factor : telemetry.stretch(step, 4)) {
+    for (const double factor : telemetry.stretch(step, 0, 4)) {
       sum += factor;
       squares += (factor - 1) * (factor - 1);
     }

@@ -56,6 +56,29 @@ TEST(RunClient, EqualRunsDifferOnlyInHost) {
   EXPECT_EQ(first.SerializeAsString(), second.SerializeAsString());
 }
 
+Report without_host(Report report) {
+  report.clear_host();
+  return report;
+}
+
+TEST(RunClient, ForksOfOneProgramRunAsProgramsDo) {
+  ForkServer server(kWorker);
+  const std::string alone = without_host(run_in_worker(kWorker, request())).SerializeAsString();
+  for (int i = 0; i < 3; ++i) {
+    const Report report = run_in_worker(server, request());
+    EXPECT_GT(report.host().peak_rss_bytes(), 1e6);
+    EXPECT_EQ(without_host(report).SerializeAsString(), alone);
+  }
+}
+
+TEST(RunClient, AForkThatDiesIsTheErrorOfOneRun) {
+  ForkServer server(kWorker);
+  EXPECT_THROW(run_in_worker(server, request("kill")), WorkerDied);
+  EXPECT_THROW(run_in_worker(server, request("refuse")), Error);
+  toy::ShiftOnce policy;
+  EXPECT_EQ(run_in_worker(server, request(), &policy).decisions(), 1u);
+}
+
 TEST(RunClient, WhatTheWorkerReportsIsThrown) {
   try {
     run_in_worker(kWorker, request("refuse"));

@@ -1,0 +1,83 @@
+#include "policies/record/log_reader.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fmt/format.h>
+#include <google/protobuf/stubs/logging.h>
+
+#include "core/error.hpp"
+#include "policies/record/recorder.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
+
+}  // namespace
+
+LogReader::LogReader(const std::string& path)
+    : path_(path), stream_(std::fopen(path.c_str(), "rb")) {
+  if (stream_ == nullptr) refuse(fmt::format("cannot be read: {}", std::strerror(errno)));
+}
+
+bool LogReader::next(LogRecord& record) {
+  begin_ = offset_;
+  const std::optional<std::uint64_t> size = read_length();
+  if (!size) return false;
+  if (*size > kMaxRecordBytes) refuse("is no log");
+  // Grows with what is really there: a wrong length must not take the memory it claims.
+  bytes_.clear();
+  char piece[1 << 16];
+  while (bytes_.size() < *size) {
+    const std::size_t wanted = std::min<std::uint64_t>(*size - bytes_.size(), sizeof piece);
+    const std::size_t got = std::fread(piece, 1, wanted, stream_);
+    if (got == 0) refuse("is cut short");
+    bytes_.append(piece, got);
+  }
+  offset_ += bytes_.size();
+  const google::protobuf::LogSilencer quiet;  // what is wrong is said below
+  if (!record.ParseFromString(bytes_)) refuse(number_ == 0 ? "is no log" : "is damaged");
+  ++number_;
+  return true;
+}
+
+void LogReader::refuse(const std::string& why) const {
+  throw Error(ErrorKind::bad_input, fmt::format("{}: {} (record {}, byte {})", path_, why,
+                                                number_, begin_));
+}
+
+void LogReader::refuse_last(const std::string& why) const {
+  throw Error(ErrorKind::bad_input, fmt::format("{}: {} (record {}, byte {})", path_, why,
+                                                number_ - 1, begin_));
+}
+
+/// The length before a record; nothing at the end of the file.
+std::optional<std::uint64_t> LogReader::read_length() {
+  std::uint64_t size = 0;
+  for (int shift = 0; shift < 64; shift += 7) {
+    const int byte = std::fgetc(stream_);
+    if (byte == EOF && shift == 0) return {};
+    if (byte == EOF) refuse("is cut short");
+    ++offset_;
+    size |= std::uint64_t(byte & 0x7F) << shift;
+    if ((byte & 0x80) == 0) return size;
+  }
+  refuse("is no log");
+}
+
+LogHeader read_header(LogReader& log) {
+  LogRecord record;
+  if (!log.next(record)) log.refuse("is empty");
+  if (!record.has_header() || record.header().format() == 0) log.refuse_last("is no log");
+  const LogHeader& header = record.header();
+  if (header.format() != kLogFormat) {
+    log.refuse_last(fmt::format("log format {} is {} than {}", header.format(),
+                                header.format() > kLogFormat ? "newer" : "older", kLogFormat));
+  }
+  if (!header.has_scenario() && !header.has_replay()) log.refuse_last("its header is not whole");
+  return header;
+}
+
+}  // namespace orrery

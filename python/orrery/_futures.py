@@ -1,0 +1,150 @@
+"""Many ways in which one run may go on."""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import pandas as pd
+from tqdm.auto import tqdm
+
+from orrery import _core
+from orrery._errors import Error
+from orrery._policy import PolicyLike, has_objects, listed
+from orrery._report import Report, scalars
+from orrery._run import _SETTINGS, PathLike, _with_seed
+from orrery._scenario import Scenario, ScenarioLike
+from orrery._snapshot import Snapshot
+from orrery.actions import Action
+
+#: What a future does otherwise than the run: nothing, other policies, or actions.
+Choice = Union[PolicyLike, Action, Sequence[Union[PolicyLike, Action]]]
+
+_LONGEST_S = 9e9
+
+
+def futures(
+    scenario: ScenarioLike,
+    at: Optional[float] = None,
+    count: int = 100,
+    horizon: Optional[float] = None,
+    choices: Optional[Mapping[str, Choice]] = None,
+    seed: Optional[int] = None,
+    workers: Optional[int] = None,
+    record: PathLike = None,
+    progress: bool = False,
+    overrides: Optional[Mapping[str, Any]] = None,
+    **changes: Any,
+) -> pd.DataFrame:
+    """Simulate a scenario up to an instant, and from there in many ways.
+
+    At the instant the run's process is forked for every future, with its world and its policies as
+    they are. Future 0 goes on with the run's own random numbers, future k with others that depend
+    on the seed and k alone: choices meet the same in the same future.
+
+    Parameters
+    ----------
+    scenario : path, str, mapping or Scenario
+        As for `orrery.load`.
+    at : float, optional
+        The instant, seconds of the run's clock; by default 0, or where an `orrery.Snapshot` ends.
+    count : int
+        How many futures.
+    horizon : float, optional
+        Seconds after `at` at which each future ends; by default when it is done.
+    choices : mapping, optional
+        What futures do otherwise from the instant on, by name: each is gone through once under
+        each. ``None`` is nothing; built-in policies, as for `orrery.simulate`, decide instead of
+        the run's (one of a name that the run has goes on with that one's state); actions of
+        `orrery.actions` are taken at the instant. One of these, or a list.
+    seed : int, optional
+        Instead of the scenario's.
+    workers : int, optional
+        How many processes run at a time; by default one for each CPU.
+    record : path, optional
+        Where to write the log of future 0 as it goes on by itself: of the run without futures.
+    progress, overrides, **changes : as for `orrery.simulate`
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row for each future and choice. Columns: ``future``; ``choice``, if there are any;
+        ``steps_ahead``, committed after the instant; ``goodput_ahead``, their fault-free time over
+        what they took; ``end_s``, when the job was done; then the plain values of the report, which
+        covers the run from its beginning. ``attrs["begun"]`` has those up to the instant.
+
+    Raises
+    ------
+    InputError
+        If the scenario cannot be run, or is over before the instant.
+    """
+    loaded = _with_seed(scenario, seed, overrides, changes)
+    begin = _begin(loaded, at)
+    until = _until(begin, horizon)
+    said = {name: _choice(choice) for name, choice in (choices or {}).items()}
+    at_once = 0 if workers is None else _whole("workers", workers)
+    settings: Dict[str, Any] = {**_SETTINGS, "program": "orrery-sim", "from": loaded._from}
+    settings.update(record=os.fspath(record or ""), timeline="", kill_switch="")
+    with tqdm(total=_whole("count", count), unit="future", disable=not progress) as bar:
+        shown = _counter(bar, max(1, len(said))) if progress else None
+        begun, ends = _core.futures(
+            loaded._core, settings, count, begin, until, at_once, list(said.values()), shown
+        )
+    table = pd.DataFrame([_row(end, list(said)) for end in ends])
+    table.attrs["begun"] = scalars(Report(begun))
+    return table
+
+
+def _begin(scenario: Scenario, at: Optional[float]) -> float:
+    if at is None:
+        return scenario.at if isinstance(scenario, Snapshot) else 0.0
+    if not 0 <= at < _LONGEST_S:
+        raise ValueError(f"at is an instant of the run's clock in seconds, not {at!r}")
+    return float(at)
+
+
+def _until(at: float, horizon: Optional[float]) -> float:
+    if horizon is None:
+        return 0.0
+    if not 0 < horizon < _LONGEST_S:
+        raise ValueError(f"horizon is a time after `at`, in seconds, not {horizon!r}")
+    return float(at) + float(horizon)
+
+
+def _whole(name: str, value: int) -> int:
+    if not 1 <= operator.index(value) <= 1_000_000:
+        raise ValueError(f"{name} is from 1 to 1,000,000, not {value!r}")
+    return operator.index(value)
+
+
+def _choice(said: Choice) -> Tuple[List[Any], List[Action]]:
+    each = list(said) if isinstance(said, (list, tuple)) else [said]
+    actions = [one for one in each if isinstance(one, Action)]
+    others: List[Any] = [one for one in each if one is not None and not isinstance(one, Action)]
+    policies = listed(None, others)
+    if policies and has_objects(policies):
+        raise ValueError("policies of futures are built-in ones: they decide in the run's process")
+    return policies or [], actions
+
+
+def _counter(bar: "tqdm[Any]", choices: int) -> Callable[[int, int, float], None]:
+    # Up to the instant steps are told, which took some time; then futures, which took none.
+    def show(done: int, total: int, elapsed_s: float) -> None:
+        if elapsed_s == 0:
+            bar.update(done // choices - bar.n)
+
+    return show
+
+
+def _row(end: Tuple[Any, ...], names: Sequence[str]) -> Dict[str, Any]:
+    future, choice, report, failure, steps_ahead, goodput_ahead, end_s = end
+    under = f" under {names[choice]}" if names else ""
+    if report is None:
+        raise Error(f"future {future}{under}: {failure}")
+    row: Dict[str, Any] = {"future": future}
+    if names:
+        row["choice"] = names[choice]
+    row.update(steps_ahead=steps_ahead, goodput_ahead=goodput_ahead, end_s=end_s)
+    row.update(scalars(Report(report)))
+    return row

@@ -1,0 +1,176 @@
+// Futures of simulated runs: what they share with the run, and what differs.
+#include "policies/run/futures.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "policies/record/recorder.hpp"
+#include "policies/run/choose.hpp"
+#include "policies/run/worker.hpp"
+#include "tests/policies/temp_dir.hpp"
+#include "traces/scenario.hpp"
+
+namespace orrery {
+namespace {
+
+const std::string kSim = ORRERY_BINARY_DIR "/bin/orrery-sim";
+
+RunRequest example(const std::string& file, const std::vector<std::string>& overrides) {
+  RunRequest request;
+  *request.mutable_scenario() =
+      load_scenario(ORRERY_SOURCE_DIR "/examples/" + file, overrides).scenario;
+  return request;
+}
+
+RunRequest with_futures(RunRequest request, std::uint32_t count, double at_s, double until_s = 0) {
+  request.mutable_futures()->set_count(count);
+  request.mutable_futures()->set_at(to_nanos(at_s));
+  request.set_until(to_nanos(until_s));
+  return request;
+}
+
+std::string plain(Report report) {
+  report.clear_host();
+  return report.SerializeAsString();
+}
+
+/// Future 0 is the run without futures: the same report, log and hashes; the others are not.
+void expect_first_unforked(RunRequest request, std::uint32_t count, double at_s,
+                           double until_s = 0) {
+  SCOPED_TRACE(fmt::format("at {} s, until {} s", at_s, until_s));
+  const toy::TempDir dir;
+  RunRequest forked = with_futures(request, count, at_s, until_s);
+  forked.set_record(dir / "forked");
+  request.set_until(to_nanos(until_s));
+  request.set_record(dir / "alone");
+  const FuturesReport all = run_futures(kSim, forked);
+  const Report alone = run_in_worker(kSim, request);
+  ASSERT_EQ(all.futures_size(), static_cast<int>(count));
+  EXPECT_EQ(plain(all.futures(0).report()), plain(alone));
+  EXPECT_EQ(all.futures(0).report().decision_log_sha256(), alone.decision_log_sha256());
+  EXPECT_EQ(toy::read_file(dir / "forked"), toy::read_file(dir / "alone"));
+  for (std::uint32_t i = 1; i < count; ++i) {
+    const Report& other = all.futures(static_cast<int>(i)).report();
+    EXPECT_NE(other.decision_log_sha256(), alone.decision_log_sha256()) << "future " << i;
+    EXPECT_NE(other.elapsed_s(), alone.elapsed_s()) << "future " << i;
+  }
+}
+
+const std::vector<std::string> kNoise{"noise.compute_cv=0.03", "noise.sample_cv=0.02"};
+
+std::vector<std::string> noisy(std::vector<std::string> more) {
+  more.insert(more.end(), kNoise.begin(), kNoise.end());
+  return more;
+}
+
+TEST(SimFutures, TheFirstIsTheUnforkedRunByteForByte) {
+  // In a watched step, at rest in the midst of steps that are advanced at once, at the beginning.
+  const RunRequest request = example("straggler-4-ranks.yaml", kNoise);
+  for (const double at_s : {0.0, 3.3, 12.0}) expect_first_unforked(request, 3, at_s);
+}
+
+TEST(SimFutures, TheFirstIsTheUnforkedRunOf512GpusWithFaults) {
+  const RunRequest request = example(
+      "llama3-70b-512-h100.yaml",
+      noisy({"run.steps=400",
+             "faults=[{at_step: 60, rank: 17, slow: 1.3, until_step: 90}, "
+             "{at_time: 30 min, rank: 5, kill: true}, {at_time: 50 min, rank: 40, kill: true}]",
+             "policies=[{name: recover}]"}));
+  for (const double at_s : {60.0, 1000.0, 1801.0}) {
+    expect_first_unforked(request, 3, at_s);
+    expect_first_unforked(request, 3, at_s, at_s + 1000);
+  }
+}
+
+TEST(SimFutures, TheFirstIsTheUnforkedRunWithoutAnyNoise) {
+  RunRequest request = example("llama3-70b-512-h100.yaml", {"run.steps=100"});
+  const toy::TempDir dir;
+  request.set_record(dir / "alone");
+  const Report alone = run_in_worker(kSim, request);
+  request.set_record(dir / "forked");
+  const FuturesReport all = run_futures(kSim, with_futures(request, 2, 200));
+  EXPECT_EQ(plain(all.futures(0).report()), plain(alone));
+  EXPECT_EQ(plain(all.futures(1).report()), plain(alone)) << "nothing is random";
+  EXPECT_EQ(toy::read_file(dir / "forked"), toy::read_file(dir / "alone"));
+}
+
+TEST(SimFutures, WhatCameBeforeIsTheSameInAll) {
+  const double at_s = 8;
+  const FuturesReport all = run_futures(
+      kSim, with_futures(example("straggler-4-ranks.yaml", kNoise), 6, at_s));
+  const Report& first = all.futures(0).report();
+  for (const FutureEnd& future : all.futures()) {
+    double ended = 0;
+    for (int i = 0; i < first.step_times_s_size(); ++i) {
+      ended += first.step_times_s(i);
+      if (ended > at_s) break;
+      EXPECT_EQ(future.report().step_times_s(i), first.step_times_s(i));
+    }
+  }
+}
+
+TEST(SimFutures, PoliciesMeetTheSameRandomness) {
+  // Two names of one policy: what it meets decides everything.
+  RunRequest request = with_futures(example("straggler-4-ranks.yaml", kNoise), 4, 5.0);
+  for (int i = 0; i < 2; ++i) {
+    request.mutable_futures()->add_choices()->add_policies()->set_name("static");
+  }
+  const FuturesReport all = run_futures(kSim, request);
+  ASSERT_EQ(all.futures_size(), 8);
+  for (int i = 0; i < 8; i += 2) {
+    EXPECT_EQ(plain(all.futures(i).report()), plain(all.futures(i + 1).report()));
+    if (i == 0) continue;
+    EXPECT_NE(plain(all.futures(i).report()), plain(all.futures(0).report()));
+  }
+}
+
+TEST(SimFutures, ABetterPolicyIsBetterInEach) {
+  RunRequest request = example("straggler-4-ranks.yaml", kNoise);
+  choose_policy(*request.mutable_scenario(), "static");
+  request = with_futures(request, 5, 10.0);
+  for (const char* name : {"static", "predictive-rebalance"}) {
+    request.mutable_futures()->add_choices()->add_policies()->set_name(name);
+  }
+  const FuturesReport all = run_futures(kSim, request);
+  ASSERT_EQ(all.futures_size(), 10);
+  for (int i = 0; i < 10; i += 2) {
+    EXPECT_EQ(all.futures(i).report().decisions(), 0u);
+    EXPECT_GE(all.futures(i + 1).report().decisions(), 1u);
+    EXPECT_GT(all.futures(i + 1).goodput_ahead(), 1.2 * all.futures(i).goodput_ahead());
+  }
+}
+
+TEST(SimFutures, AGivenDecisionIsTakenAtTheInstant) {
+  RunRequest request = example("straggler-4-ranks.yaml", {});
+  choose_policy(*request.mutable_scenario(), "static");
+  request = with_futures(request, 1, 10.0);
+  request.mutable_futures()->add_choices();
+  DecisionRecord& decision = *request.mutable_futures()->add_choices()->add_decisions();
+  for (const std::uint32_t share : {12, 12, 4, 12}) {
+    decision.mutable_configure()->mutable_what()->mutable_shares()->add_per_replica(share);
+  }
+  const FuturesReport all = run_futures(kSim, request);
+  ASSERT_EQ(all.futures_size(), 2);
+  EXPECT_EQ(all.futures(0).report().decisions(), 0u);
+  EXPECT_EQ(all.futures(1).report().decisions(), 1u);
+  EXPECT_GT(all.futures(1).goodput_ahead(), 1.2 * all.futures(0).goodput_ahead());
+}
+
+TEST(SimFutures, EndWhereTheyAreToldTo) {
+  const FuturesReport all = run_futures(
+      kSim, with_futures(example("straggler-4-ranks.yaml", kNoise), 3, 5.0, 15.0));
+  for (const FutureEnd& future : all.futures()) {
+    EXPECT_LE(future.report().elapsed_s(), 15.0);
+    EXPECT_GT(future.report().elapsed_s(), 12.0);
+    EXPECT_FALSE(future.has_end_s());
+    EXPECT_GT(future.goodput_ahead(), 0);
+  }
+}
+
+TEST(SimFutures, ATraceHasNone) {
+  const RunRequest request = with_futures(example("allreduce-ring-1024.yaml", {}), 2, 0);
+  EXPECT_THROW(run_futures(kSim, request), Error);
+}
+
+}  // namespace
+}  // namespace orrery
