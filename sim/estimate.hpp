@@ -1,5 +1,5 @@
 // What one step of a job costs on a cluster, without SimGrid: the same programs, plan and prices as
-// a simulation, carried out by the engine in which nothing shares. Called by `orrery predict`.
+// a simulation, carried out where nothing shares (sim/free_step). Called by `orrery predict`.
 // Thread-safe: no state between calls. Seconds.
 #pragma once
 
@@ -15,6 +15,8 @@ struct StepEstimate {
   double step_s = 0;
   double compute_s = 0;  ///< kernels of the busiest stage
   double inside_s = 0;   ///< its collectives inside blocks (tensor, context, expert) that show
+  double exposed_s = 0;  ///< its waiting for gradients, parameters or data
+  double pipeline_s = 0; ///< its waiting for other stages
   MemoryUse memory;      ///< of a GPU of the fullest stage
   std::uint32_t fullest_stage = 0;
 };
