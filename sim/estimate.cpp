@@ -11,15 +11,6 @@
 namespace orrery {
 namespace {
 
-void take_fullest(const StepGraph& graph, std::uint32_t micro_batches, StepEstimate& estimate) {
-  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
-    const MemoryUse use = graph.memory(stage, micro_batches);
-    if (stage > 0 && use.total() <= estimate.memory.total()) continue;
-    estimate.memory = use;
-    estimate.fullest_stage = stage;
-  }
-}
-
 /// In one walk, over links that a few ranks show.
 void by_walk(StepGraph& graph, const Cluster& cluster, InOrder& ground, StepEstimate& estimate) {
   const CostProfile profile = job_profile(graph.job(), cluster);
@@ -70,16 +61,30 @@ void by_engine(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate)
 
 }  // namespace
 
-StepEstimate estimate_step(const Job& job, const Cluster& cluster) {
-  StepGraph graph(job);
+void take_memory(const StepGraph& graph, StepEstimate& estimate) {
+  const std::uint32_t share = graph.micro_batches() / graph.data();
+  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+    const MemoryUse use = graph.memory(stage, share);
+    if (stage > 0 && use.total() <= estimate.memory.total()) continue;
+    estimate.memory = use;
+    estimate.fullest_stage = stage;
+  }
+}
+
+void take_time(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate) {
   InOrder ground(graph, cluster);
-  StepEstimate estimate;
-  take_fullest(graph, graph.micro_batches() / graph.data(), estimate);
   if (ground.all_alike()) {
     by_walk(graph, cluster, ground, estimate);
   } else {
     by_engine(graph, cluster, estimate);
   }
+}
+
+StepEstimate estimate_step(const Job& job, const Cluster& cluster) {
+  StepGraph graph(job);
+  StepEstimate estimate;
+  take_memory(graph, estimate);
+  take_time(graph, cluster, estimate);
   return estimate;
 }
 

@@ -15,15 +15,22 @@
 namespace orrery {
 namespace {
 
-/// GPUs by which a cluster can be shifted onto itself: of a scalable unit (whole NVLink domains),
-/// of a domain where units do not matter. Rings of nodes have ways over everything.
+/// More than any job has: nothing repeats.
+constexpr std::uint32_t kMostGpus = 1u << 20;
+
+/// GPUs by which a cluster can be shifted onto itself: of a scalable unit (whole NVLink domains; as
+/// many as leave each node its spine), of a domain where units do not matter. Rings of nodes have
+/// ways over everything.
 std::uint32_t unit_of(const Cluster& cluster) {
   const Cluster::Shape& shape = cluster.shape();
   if (shape.fabric == FabricKind::ring) return cluster.gpus();
-  const std::uint32_t nodes = shape.fabric == FabricKind::fat_tree
-                                  ? std::lcm(shape.nodes_per_unit, shape.nodes_per_domain)
-                                  : shape.nodes_per_domain;
-  return nodes * shape.gpus_per_node;
+  std::uint64_t nodes = shape.nodes_per_domain;
+  if (shape.fabric == FabricKind::fat_tree) {
+    nodes = std::lcm(std::lcm(nodes, std::uint64_t{shape.nodes_per_unit}),
+                     std::uint64_t{shape.spines});
+  }
+  return static_cast<std::uint32_t>(
+      std::min(nodes * shape.gpus_per_node, std::uint64_t{kMostGpus}));
 }
 
 Cluster with_gpus(const Cluster& cluster, std::uint32_t gpus) {
@@ -102,7 +109,7 @@ std::uint32_t InOrder::last_gpu() const {
                                    Communicator::replicate, Communicator::expert_gradient}) {
     if (graph_.communicator_size(which) > 1) most = std::max(most, shown(graph_.lie(which)).places);
   }
-  return farthest + unit_ + span(most - 1);
+  return farthest + span(most - 1);
 }
 
 void InOrder::find_classes() {
