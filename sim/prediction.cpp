@@ -103,6 +103,11 @@ Prediction predict_run(const std::string& id, const PublishedRun& run) {
   return prediction;
 }
 
+const char* status_of(const Prediction& prediction) {
+  if (!prediction.supported) return "unsupported";
+  return prediction.fits ? "ok" : "out-of-memory";
+}
+
 std::string prediction_header() {
   return "id,iter_time_s,p10_s,p90_s,p2_5_s,p97_5_s,memory_bytes,status,reason\n";
 }
@@ -112,7 +117,7 @@ std::string prediction_row(const Prediction& p) {
   if (!p.supported) return fmt::format("{},,,,,,,unsupported,{}\n", id, reason);
   return fmt::format("{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.0f},{},{}\n", id, p.iter_time_s,
                      p.p10_s, p.p90_s, p.p2_5_s, p.p97_5_s, p.memory_bytes,
-                     p.fits ? "ok" : "out-of-memory", reason);
+                     status_of(p), reason);
 }
 
 }  // namespace orrery

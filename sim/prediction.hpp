@@ -24,6 +24,9 @@ struct Prediction {
 /// Never throws because of the row: what is odd about it is the reason.
 Prediction predict_run(const std::string& id, const PublishedRun& run);
 
+/// "ok", "out-of-memory" or "unsupported".
+const char* status_of(const Prediction& prediction);
+
 /// The table that predictions are written as: its header, and one row.
 std::string prediction_header();
 std::string prediction_row(const Prediction& prediction);

@@ -21,6 +21,7 @@ from orrery._errors import (
     WorkerDied,
 )
 from orrery._examples import example
+from orrery._planning import layouts, names, predict
 from orrery._policy import Capabilities, Needs, Policy
 from orrery._report import Report
 from orrery._run import live, simulate
@@ -74,9 +75,12 @@ __all__ = [
     "events",
     "example",
     "jobs",
+    "layouts",
     "live",
     "load",
+    "names",
     "policy_names",
+    "predict",
     "replay",
     "settings",
     "simulate",

@@ -52,7 +52,7 @@ TEST(LayoutQuestion, WhatIsSaidIsNotAssumed) {
 }
 
 TEST(LayoutQuestion, AllThatIsMissingIsToldAtOnce) {
-  const std::string said = refusal({});
+  const std::string said = refusal(LayoutQuestion{});
   for (const char* part : {"a model (", "a cluster (", "a number of GPUs"}) {
     EXPECT_NE(said.find(part), std::string::npos) << said;
   }
