@@ -17,6 +17,8 @@ void add_compare_policies(CLI::App& app, Action& chosen);
 void add_replay(CLI::App& app, Action& chosen);
 void add_jobs(CLI::App& app, Action& chosen);
 void add_predict(CLI::App& app, Action& chosen);
+void add_layouts(CLI::App& app, Action& chosen);
+void add_list(CLI::App& app, Action& chosen);
 void add_check(CLI::App& app, Action& chosen);
 void add_import(CLI::App& app, Action& chosen);
 void add_export(CLI::App& app, Action& chosen);

@@ -40,6 +40,8 @@ void declare(CLI::App& app, Action& chosen) {
   add_replay(app, chosen);
   add_jobs(app, chosen);
   add_predict(app, chosen);
+  add_layouts(app, chosen);
+  add_list(app, chosen);
   add_check(app, chosen);
   add_import(app, chosen);
   add_export(app, chosen);

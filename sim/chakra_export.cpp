@@ -90,7 +90,8 @@ ChakraExport::ChakraExport(StepGraph& graph, const Cluster& cluster,
   ensure(micro_batches_.size() == graph.data(), "micro-batches for every replica");
   std::vector<GpuId> placement;
   for (std::uint32_t rank = 0; rank < graph.ranks(); ++rank) placement.push_back({rank});
-  for (const BlockPrice& cost : block_prices(cluster, graph, placement)) {
+  const BlockGroups groups = block_groups(graph, cluster, placement);
+  for (const BlockPrice& cost : block_prices(cluster, graph, groups)) {
     seconds_.push_back(cost.compute.value + cost.tensor.value);
   }
 }

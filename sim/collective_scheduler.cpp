@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -112,12 +113,13 @@ CollectiveScheduler::Way CollectiveScheduler::worst_way(const GpuGroup& group) c
 
 // ---- ring -----------------------------------------------------------------------------------
 
-CollectiveScheduler::Way CollectiveScheduler::add_ring(const GpuGroup& ring, bool closed) {
+CollectiveScheduler::Way CollectiveScheduler::add_ring(const GpuGroup& ring, bool closed,
+                                                       std::uint32_t times) {
   Way around;
   const std::size_t edges = closed ? ring.size() : ring.size() - 1;
   for (std::size_t i = 0; i < edges; ++i) {
     const GpuId next = ring[(i + 1) % ring.size()];
-    counter_.add(ring[i], next);
+    counter_.add(ring[i], next, times);
     const Way edge = way(ring[i], next);
     around.far += edge.far;
     around.latency += edge.latency;
@@ -317,28 +319,52 @@ GpuGroup CollectiveScheduler::rail(const std::vector<GpuGroup>& domains, std::ui
   return members;
 }
 
-// ---- hierarchical: NVLink, then rails -------------------------------------------------------
+// ---- hierarchical: NVLink and rails -------------------------------------------------------
 
-void CollectiveScheduler::inner_ring(double share) {
-  Way all;
+/// Rings inside all domains; `passes` as in ring(). What their rounds take is added to `all`.
+void CollectiveScheduler::inner_rings(double passes, std::uint32_t times, Way& all) {
+  Way longest;
   for (const auto& domains : domains_) {
-    for (const GpuGroup& domain : domains) keep_longer(all, add_ring(domain, true), each_ - 1);
-  }
-  add_phase(share, each_ - 1, all);
-}
-
-/// Rings (or chains) over the k-th members of all domains; `passes` as in ring().
-void CollectiveScheduler::rail_rings(double passes, bool closed) {
-  const double rounds = passes * (spans_ - 1);
-  Way all;
-  for (const auto& domains : domains_) {
-    for (std::uint32_t k = 0; k < each_; ++k) {
-      keep_longer(all, add_ring(rail(domains, k), closed), rounds);
+    for (const GpuGroup& domain : domains) {
+      keep_longer(longest, add_ring(domain, true, times), passes * (each_ - 1));
     }
   }
-  add_phase((closed ? rounds / spans_ : 1) / each_, rounds, all);
+  all.latency += longest.latency;
 }
 
+/// Rings (or chains) over the k-th members of all domains.
+void CollectiveScheduler::rail_rings(double passes, bool closed, std::uint32_t times, Way& all) {
+  Way longest;
+  for (const auto& domains : domains_) {
+    for (std::uint32_t k = 0; k < each_; ++k) {
+      keep_longer(longest, add_ring(rail(domains, k), closed, times), passes * (spans_ - 1));
+    }
+  }
+  all.far += longest.far;
+  all.latency += longest.latency;
+}
+
+/// While one chunk is on the rails, those before and after it are inside. A flow is what a rail's
+/// edge carries, in parts of which an edge inside carries a whole number, as nearly as with a few.
+void CollectiveScheduler::overlapped_rings(double passes) {
+  constexpr std::uint32_t kMostParts = 16;
+  const double ratio = (each_ - 1.0) * spans_ / (spans_ - 1.0);  // inside, of what rails carry
+  std::uint32_t parts = 1;
+  double least = 1;
+  for (std::uint32_t tried = 1; tried <= kMostParts; ++tried) {
+    const double off = std::abs(std::round(ratio * tried) / (ratio * tried) - 1);
+    if (off >= least - 1e-9) continue;
+    least = off;
+    parts = tried;
+  }
+  Way all;
+  inner_rings(passes, static_cast<std::uint32_t>(std::lround(ratio * parts)), all);
+  rail_rings(passes, true, parts, all);
+  add_phase(passes * (spans_ - 1) / spans_ / each_ / parts, passes * (each_ - 1 + spans_ - 1),
+            all);
+}
+
+/// Scattered in the root's domain, along the rails, and gathered in every domain, chunk by chunk.
 void CollectiveScheduler::hierarchical_broadcast() {
   Way all;
   for (const auto& domains : domains_) {
@@ -346,28 +372,17 @@ void CollectiveScheduler::hierarchical_broadcast() {
     for (const GpuId to : first) counter_.add(first.front(), to);
     keep_longer(all, way(first.front(), first.back()));
   }
-  add_phase(1.0 / each_, 1, all);
-  rail_rings(1, false);
-  inner_ring((each_ - 1.0) / each_);
+  inner_rings(1, each_ - 1, all);
+  rail_rings(1, false, 1, all);
+  add_phase(1.0 / each_, 1 + (each_ - 1) + (spans_ - 1), all);
 }
 
 bool CollectiveScheduler::hierarchical() {
   if (!even() || each_ < 2 || spans_ < 2) return false;
-  const double inner = (each_ - 1.0) / each_;
   switch (kind_) {
-    case Kind::all_reduce:
-      inner_ring(inner);
-      rail_rings(2, true);
-      inner_ring(inner);
-      return true;
+    case Kind::all_reduce: overlapped_rings(2); return true;
     case Kind::reduce_scatter:
-      inner_ring(inner);
-      rail_rings(1, true);
-      return true;
-    case Kind::all_gather:
-      rail_rings(1, true);
-      inner_ring(inner);
-      return true;
+    case Kind::all_gather: overlapped_rings(1); return true;
     case Kind::broadcast: hierarchical_broadcast(); return true;
     case Kind::send_receive: return false;
     case Kind::all_to_all: break;

@@ -35,10 +35,11 @@ class CollectiveScheduler {
     double far = 0, latency = 0;
   };
   void hierarchical_broadcast();
-  void inner_ring(double share);
-  void rail_rings(double passes, bool closed);
+  void overlapped_rings(double passes);
+  void inner_rings(double passes, std::uint32_t times, Way& all);
+  void rail_rings(double passes, bool closed, std::uint32_t times, Way& all);
   /// Means of an edge.
-  Way add_ring(const GpuGroup& ring, bool closed);
+  Way add_ring(const GpuGroup& ring, bool closed, std::uint32_t times = 1);
   /// Both trees over `heads`; the longest way to a root.
   Way add_trees(const GpuGroup& heads, bool up);
   Way add_chained_trees(const std::vector<GpuGroup>& domains, std::uint32_t head);

@@ -296,17 +296,23 @@ const GroupShape& BlockGroups::of(Communicator which) const {
   return tensor;
 }
 
-BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
-                         const std::vector<GpuId>& placement) {
+BlockGroups group_links(const Cluster& cluster, GroupShape tensor, GroupShape context,
+                        GroupShape expert) {
   const Cluster::Shape& shape = cluster.shape();
-  const auto of = [&](Communicator which) { return shape_of(graph, cluster, placement, which); };
-  return {.tensor = of(Communicator::tensor),
-          .context = of(Communicator::context),
-          .expert = of(Communicator::expert),
+  return {.tensor = tensor,
+          .context = context,
+          .expert = expert,
           .nvlink_latency = shape.nvlink_latency,
           .network_latency = shape.nic_latency + shape.hop_latency * 2,
           .network = shape.nic_bandwidth * double(shape.nics_per_node) /
                      double(shape.gpus_per_node)};
+}
+
+BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
+                         const std::vector<GpuId>& placement) {
+  const auto of = [&](Communicator which) { return shape_of(graph, cluster, placement, which); };
+  return group_links(cluster, of(Communicator::tensor), of(Communicator::context),
+                     of(Communicator::expert));
 }
 
 BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,

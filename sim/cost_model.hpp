@@ -77,6 +77,9 @@ struct BlockGroups {
   const GroupShape& of(Communicator which) const;
 };
 
+/// Groups of those shapes over a cluster's links.
+BlockGroups group_links(const Cluster& cluster, GroupShape tensor, GroupShape context,
+                        GroupShape expert);
 /// The groups of the ranks where they are placed: of each kind the one on most NVLink domains.
 BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
                          const std::vector<GpuId>& placement);

@@ -8,6 +8,8 @@ namespace {
 /// A policy that tries many tables of collectives makes many; old ones hardly come back.
 constexpr std::size_t kMostKnown = 8;
 
+}  // namespace
+
 std::uint8_t crossing(const Cluster& cluster, GpuId from, GpuId to) {
   if (cluster.domain_of(from) == cluster.domain_of(to)) return 0;
   const NodeId a = cluster.node_of(from), b = cluster.node_of(to);
@@ -15,8 +17,6 @@ std::uint8_t crossing(const Cluster& cluster, GpuId from, GpuId to) {
   const bool same_unit = cluster.unit_of(a) == cluster.unit_of(b);
   return static_cast<std::uint8_t>(1 + (same_rail ? 0 : 1) + (same_unit ? 0 : 2));
 }
-
-}  // namespace
 
 std::vector<std::uint32_t> replica_shapes(const Cluster& cluster, const StepGraph& graph,
                                           const std::vector<GpuId>& placement) {

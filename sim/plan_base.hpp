@@ -86,6 +86,8 @@ class PlanBase {
   std::map<std::vector<std::uint32_t>, KnownFlows> known_;
 };
 
+/// What kind of way it is from one GPU to another.
+std::uint8_t crossing(const Cluster& cluster, GpuId from, GpuId to);
 /// By replica: equal numbers where each member's way from stage to stage is of the same kind.
 std::vector<std::uint32_t> replica_shapes(const Cluster& cluster, const StepGraph& graph,
                                           const std::vector<GpuId>& placement);

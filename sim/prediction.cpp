@@ -1,26 +1,22 @@
 #include "sim/prediction.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
 #include "sim/estimate.hpp"
+#include "sim/fitting.hpp"
+#include "sim/interval.hpp"
 #include "topologies/builder.hpp"
 #include "traces/csv.hpp"
-#include "traces/layout_check.hpp"
 #include "traces/stacks.hpp"
 
 namespace orrery {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-/// Quantiles of the normal distribution: 90% and 97.5%.
-constexpr double kP90 = 1.2815515655446004, kP97_5 = 1.959963984540054;
-
 /// Column names and habits that every run leaves open are no assumptions.
 bool is_complete(const PublishedRun& run) {
   for (const std::string& each : run.assumed) {
@@ -29,90 +25,20 @@ bool is_complete(const PublishedRun& run) {
   return true;
 }
 
-std::string distance_of(const PublishedRun& run, const GpuModel& gpu) {
-  const SoftwareStack& stack = stack_of(run.job);
-  const StackOnGpu* on = stack_on_gpu(stack, gpu.name, gpu.family);
-  const bool fitted = stack.kin().empty() && stack.name() != "generic";
-  const bool measured = on != nullptr && on->spread() < stack.spread() * 1.01;
-  return fmt::format("{} {} {} {}",
-                     fitted ? "fitted" : stack.kin().empty() ? "unknown" : "kin",
-                     is_complete(run) ? "complete" : "assumed",
-                     run.job.model().has_experts() ? "experts" : "dense",
-                     measured ? "measured" : "scaled");
-}
-
-/// Of the class, else of the class without its last words; null where none has residuals.
-const Distance* distance_named(std::string name) {
-  while (!name.empty()) {
-    for (const Distance& each : stack_catalog().distances()) {
-      if (each.name() == name) return &each;
-    }
-    const std::size_t space = name.rfind(' ');
-    name.resize(space == std::string::npos ? 0 : space);
-  }
-  return nullptr;
-}
-
-/// A stack that the job brings itself says how far it is off; the shipped ones' classes are known.
 void spread(const PublishedRun& run, const GpuModel& gpu, Prediction& prediction) {
-  prediction.distance = distance_of(run, gpu);
-  const Distance* known =
-      run.job.has_software() ? nullptr : distance_named(prediction.distance);
-  if (known != nullptr) {
-    prediction.p10_s = prediction.iter_time_s * std::exp(-known->below_80());
-    prediction.p90_s = prediction.iter_time_s * std::exp(known->above_80());
-    prediction.p2_5_s = prediction.iter_time_s * std::exp(-known->below_95());
-    prediction.p97_5_s = prediction.iter_time_s * std::exp(known->above_95());
-    return;
-  }
-  const SoftwareStack& stack = stack_of(run.job);
-  const StackOnGpu* on = stack_on_gpu(stack, gpu.name, gpu.family);
-  const double sd = on == nullptr ? stack.spread() : on->spread();
-  prediction.p10_s = prediction.iter_time_s * std::exp(-kP90 * sd);
-  prediction.p90_s = prediction.iter_time_s * std::exp(kP90 * sd);
-  prediction.p2_5_s = prediction.iter_time_s * std::exp(-kP97_5 * sd);
-  prediction.p97_5_s = prediction.iter_time_s * std::exp(kP97_5 * sd);
-}
-
-bool fits_in(const Job& job, const Cluster& cluster) {
-  if (!job_problems(job).empty()) return false;
-  const StepGraph graph(job);
-  const std::uint32_t share = graph.micro_batches() / graph.data();
-  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
-    if (graph.memory(stage, share).total() > cluster.gpu_model().memory) return false;
-  }
-  return true;
+  const Interval interval =
+      interval_of(prediction.iter_time_s, run.job, is_complete(run), gpu);
+  prediction.distance = interval.distance;
+  prediction.p10_s = interval.p10_s;
+  prediction.p90_s = interval.p90_s;
+  prediction.p2_5_s = interval.p2_5_s;
+  prediction.p97_5_s = interval.p97_5_s;
 }
 
 bool fits_recomputing(Job job, const Cluster& cluster) {
   job.set_recompute("full");
   job.set_recompute_share(1);
   return fits_in(job, cluster);
-}
-
-/// The first of the usual remedies, from the cheapest to the dearest, that makes the job fit.
-std::string remedy(const Job& job, const Cluster& cluster) {
-  using Change = void (*)(Job&);
-  const std::pair<const char*, Change> remedies[] = {
-      {"a sharded optimizer (ZeRO-1)", [](Job& j) { j.mutable_layout()->set_shard("optimizer"); }},
-      {"recompute selective", [](Job& j) { j.set_recompute("selective"); }},
-      {"half the micro-batch",
-       [](Job& j) { j.set_micro_batch(std::max(1u, j.micro_batch() / 2)); }},
-      {"recompute full", [](Job& j) { j.set_recompute("full"); }},
-      {"sharded parameters (ZeRO-3)",
-       [](Job& j) { j.mutable_layout()->set_shard("parameters"); }},
-  };
-  Job changed = job;
-  std::vector<std::string> so_far;
-  for (const auto& [name, change] : remedies) {
-    Job alone = job;
-    change(alone);
-    if (fits_in(alone, cluster)) return name;
-    change(changed);
-    so_far.emplace_back(name);
-    if (fits_in(changed, cluster)) return fmt::format("{}", fmt::join(so_far, " and "));
-  }
-  return "more GPUs for each copy of the model";
 }
 
 std::string out_of_memory(const PublishedRun& run, const Cluster& cluster,
@@ -177,6 +103,11 @@ Prediction predict_run(const std::string& id, const PublishedRun& run) {
   return prediction;
 }
 
+const char* status_of(const Prediction& prediction) {
+  if (!prediction.supported) return "unsupported";
+  return prediction.fits ? "ok" : "out-of-memory";
+}
+
 std::string prediction_header() {
   return "id,iter_time_s,p10_s,p90_s,p2_5_s,p97_5_s,memory_bytes,status,reason\n";
 }
@@ -186,7 +117,7 @@ std::string prediction_row(const Prediction& p) {
   if (!p.supported) return fmt::format("{},,,,,,,unsupported,{}\n", id, reason);
   return fmt::format("{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.0f},{},{}\n", id, p.iter_time_s,
                      p.p10_s, p.p90_s, p.p2_5_s, p.p97_5_s, p.memory_bytes,
-                     p.fits ? "ok" : "out-of-memory", reason);
+                     status_of(p), reason);
 }
 
 }  // namespace orrery

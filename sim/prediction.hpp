@@ -1,11 +1,6 @@
 // Predictions of published training runs: row in, row out. A time with its intervals and the memory
 // per GPU where a run can be priced, a reason where not. Called by `orrery predict`. Thread-safe:
 // rows do not know of each other.
-//
-// How wide an interval is depends on what a prediction rests on, its distance: whether the software
-// stack was fitted, whether the run says everything, whether it has experts, whether its GPU was
-// measured. Each class's intervals are what rows of that class were off that no fit had seen
-// (traces/catalog/stacks.yaml, docs/accuracy.md).
 #pragma once
 
 #include <string>
@@ -28,6 +23,9 @@ struct Prediction {
 
 /// Never throws because of the row: what is odd about it is the reason.
 Prediction predict_run(const std::string& id, const PublishedRun& run);
+
+/// "ok", "out-of-memory" or "unsupported".
+const char* status_of(const Prediction& prediction);
 
 /// The table that predictions are written as: its header, and one row.
 std::string prediction_header();

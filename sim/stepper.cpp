@@ -76,12 +76,10 @@ std::string key_of(const std::vector<CodecRule>& rules) {
 }
 
 /// The optimizer's blocks, each once: what a stack does once a step is theirs.
-std::set<std::uint32_t> optimizer_blocks(StepGraph& graph) {
+std::set<std::uint32_t> optimizer_blocks(const StepGraph& graph) {
   std::set<std::uint32_t> blocks;
   for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
-    for (const Op& op : graph.program(stage, 1).ops) {
-      if (op.kind == OpKind::compute && op.phase == Phase::optimizer) blocks.insert(op.block);
-    }
+    blocks.insert(graph.block_of_optimizer(stage));
   }
   return blocks;
 }
@@ -114,11 +112,9 @@ CostProfile job_profile(const Job& job, const Cluster& cluster) {
   return profile;
 }
 
-std::vector<BlockPrice> block_prices(const Cluster& cluster, StepGraph& graph,
-                                     const std::vector<GpuId>& placement,
-                                     const MachineCosts& machine) {
+std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,
+                                     const BlockGroups& groups, const MachineCosts& machine) {
   const Precision precision = precision_named(graph.job().precision());
-  const BlockGroups groups = block_groups(graph, cluster, placement);
   const CostProfile profile = profile_on(machine, graph.job(), cluster);
   std::vector<BlockPrice> prices;
   for (const Block& block : graph.blocks()) {
@@ -144,7 +140,8 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
       options_(options),
       profile_(profile_on(options.machine, graph.job(), cluster)),
       rest_(rest_of_step(options.machine, graph.job())),
-      prices_(block_prices(cluster, graph, placement, options.machine)),
+      prices_(block_prices(cluster, graph, block_groups(graph, cluster, placement),
+                           options.machine)),
       codes_(codes_on(options.machine, graph.job(), cluster)),
       plan_base_(cluster, graph, profile_, placement),
       engine_(make(engine, engine_room(cluster, graph, options.full_detail))) {}

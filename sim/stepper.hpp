@@ -23,9 +23,8 @@ namespace orrery {
 CostProfile job_profile(const Job& job, const Cluster& cluster);
 /// Price of every block of a job on its stack, what the stack adds to a step included. Throws
 /// bad_input if the GPU lacks the job's precision.
-std::vector<BlockPrice> block_prices(const Cluster& cluster, StepGraph& graph,
-                                     const std::vector<GpuId>& placement,
-                                     const MachineCosts& machine = {});
+std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,
+                                     const BlockGroups& groups, const MachineCosts& machine = {});
 
 /// What plans of a job can need of an engine at most.
 EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full_detail);

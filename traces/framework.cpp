@@ -74,6 +74,13 @@ const FrameworkHabits* framework_habits(std::string_view name) {
   return nullptr;
 }
 
+const FrameworkHabits* habits_of_stack(std::string_view stack) {
+  for (const FrameworkHabits& each : kFrameworks) {
+    if (each.stack == stack) return &each;
+  }
+  return nullptr;
+}
+
 std::string lower_case(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {

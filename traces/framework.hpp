@@ -30,6 +30,9 @@ struct FrameworkHabits {
 /// By a framework's name as tables write it; null if it is none that is known.
 const FrameworkHabits* framework_habits(std::string_view name);
 
+/// Of the newest framework that the fitted factors of a stack are for; null if there is none.
+const FrameworkHabits* habits_of_stack(std::string_view stack);
+
 /// ASCII lower case.
 std::string lower_case(std::string_view text);
 

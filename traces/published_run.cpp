@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
@@ -30,6 +33,8 @@ class RunReader {
 
   void read() {
     if (!row_.problems.empty()) throw Refusal{fmt::format("{}", fmt::join(row_.problems, "; "))};
+    check_missing();
+    run_.assumed = row_.defaulted;
     take_framework();
     *job().mutable_model() = published_model(row_, run_.assumed);
     run_.cluster = published_cluster(row_, run_.assumed);
@@ -64,6 +69,7 @@ class RunReader {
   }
 
   bool splits_batch() const { return habits_.splits_batch && row_.pp.value_or(1) > 1; }
+  void check_missing() const;
   void take_framework();
   void take_batch();
   void take_layout();
@@ -83,6 +89,21 @@ class RunReader {
   PublishedRun& run_;
   FrameworkHabits habits_;
 };
+
+/// All of what nothing can be said without, in one sentence.
+void RunReader::check_missing() const {
+  const std::pair<const char*, bool> columns[] = {
+      {"layers", !row_.layers}, {"hidden", !row_.hidden}, {"heads", !row_.heads},
+      {"ffn", !row_.ffn},       {"vocab", !row_.vocab},   {"gated_mlp", !row_.gated_mlp}};
+  std::vector<std::string> missing;
+  for (const auto& [name, is_missing] : columns) {
+    if (is_missing) missing.push_back(fmt::format("'{}'", name));
+  }
+  if (missing.size() < 2) return;  // one is named where it is needed
+  throw Refusal{fmt::format("{} are missing: give them, or a model of the catalogue (orrery list "
+                            "models)",
+                            fmt::join(missing, ", "))};
+}
 
 void RunReader::take_framework() {
   const FrameworkHabits* known = framework_habits(row_.framework);

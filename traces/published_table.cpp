@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/schema/yaml_tree.hpp"
+#include "traces/table_defaults.hpp"
 
 namespace orrery {
 namespace {
@@ -25,46 +26,46 @@ struct Column {
   double least = 1, most = 1e9;
 };
 
-constexpr bool kOptional = false, kRequired = true;
+constexpr bool kOptional = false;
 
 const std::vector<Column>& columns() {
   using R = TableRow;
   static const std::vector<Column> all = {
-      {"id", &R::id},
+      {"id", &R::id, kOptional},
       {"model", &R::model},
       {"n_params_b", &R::n_params_b, kOptional, 1e-6, 1e6},
-      {"layers", &R::layers, kRequired, 1, 10000},
-      {"hidden", &R::hidden, kRequired, 1, 1e6},
-      {"heads", &R::heads, kRequired, 1, 10000},
-      {"kv_heads", &R::kv_heads},
-      {"ffn", &R::ffn, kRequired, 1, 1e7},
-      {"gated_mlp", &R::gated_mlp, kRequired, 0, 1},
-      {"vocab", &R::vocab, kRequired, 1, 1e8},
-      {"seq_len", &R::seq_len, kRequired, 1, 1e8},
+      {"layers", &R::layers, kOptional, 1, 10000},
+      {"hidden", &R::hidden, kOptional, 1, 1e6},
+      {"heads", &R::heads, kOptional, 1, 10000},
+      {"kv_heads", &R::kv_heads, kOptional},
+      {"ffn", &R::ffn, kOptional, 1, 1e7},
+      {"gated_mlp", &R::gated_mlp, kOptional, 0, 1},
+      {"vocab", &R::vocab, kOptional, 1, 1e8},
+      {"seq_len", &R::seq_len, kOptional, 1, 1e8},
       {"moe_experts", &R::moe_experts, kOptional, 2, 1e5},
       {"moe_topk", &R::moe_topk, kOptional, 1, 1000},
-      {"gpu", &R::gpu},
+      {"gpu", &R::gpu, kOptional},
       {"gpu_mem_gb", &R::gpu_mem_gb, kOptional, 1, 1e4},
-      {"n_gpus", &R::n_gpus, kRequired, 1, 131072},
+      {"n_gpus", &R::n_gpus, kOptional, 1, 131072},
       {"gpus_per_node", &R::gpus_per_node, kOptional, 1, 128},
       {"nvlink", &R::nvlink, kOptional},
       {"nics_per_node", &R::nics_per_node, kOptional, 1, 128},
       {"nic_gbps", &R::nic_gbps, kOptional},
       {"fabric", &R::fabric, kOptional},
-      {"tp", &R::tp, kRequired, 1, 131072},
-      {"pp", &R::pp, kRequired, 1, 10000},
-      {"dp", &R::dp, kRequired, 1, 131072},
+      {"tp", &R::tp, kOptional, 1, 131072},
+      {"pp", &R::pp, kOptional, 1, 10000},
+      {"dp", &R::dp, kOptional, 1, 131072},
       {"cp", &R::cp, kOptional, 1, 131072},
       {"ep", &R::ep, kOptional, 1, 131072},
       {"vpp", &R::vpp, kOptional, 1, 10000},
       {"seq_parallel", &R::seq_parallel, kOptional, 0, 1},
       {"dp_shard", &R::dp_shard, kOptional},
-      {"precision", &R::precision},
+      {"precision", &R::precision, kOptional},
       {"mbs", &R::mbs, kOptional, 1, 1e6},
-      {"gbs", &R::gbs, kRequired, 1, 1e8},
+      {"gbs", &R::gbs, kOptional, 1, 1e8},
       {"recompute", &R::recompute, kOptional},
       {"attention", &R::attention, kOptional},
-      {"framework", &R::framework},
+      {"framework", &R::framework, kOptional},
       {"overlap", &R::overlap, kOptional},
       {"grad_accum", &R::grad_accum, kOptional, 1, 1e8},
       {"expert_tensor", &R::expert_tensor, kOptional, 1, 131072},
@@ -159,7 +160,10 @@ PublishedTable::PublishedTable(const std::string& path, std::string_view text)
       if (place) reader_.fail(i, fmt::format("the column '{}' is there twice", column.name));
       place = i;
     }
-    if (!place) (column.required ? missing : optional).push_back(column.name);
+    if (!column.required) optional.push_back(column.name);
+    if (place) continue;
+    absent_.push_back(column.name);
+    if (column.required) missing.push_back(column.name);
   }
   if (missing.empty()) return;
   reader_.fail_row(fmt::format("expected one run a row under a header with certain columns, got "
@@ -183,7 +187,33 @@ bool PublishedTable::next(TableRow& row) {
     const Column& column = columns()[i];
     std::visit(Reader{column, trimmed(cell(i)), row}, column.cell);
   }
+  take_defaults(row, absent_);
+  if (row.id.empty()) row.id = fmt::format("line {}", row.line);
   return true;
+}
+
+TableRow table_row(const std::vector<std::pair<std::string, std::string>>& cells, int number) {
+  TableRow row;
+  row.line = number;
+  std::vector<std::string_view> absent;
+  for (const Column& column : columns()) {
+    const auto found = std::find_if(cells.begin(), cells.end(),
+                                    [&](const auto& cell) { return cell.first == column.name; });
+    if (found == cells.end()) {
+      absent.push_back(column.name);
+    } else {
+      std::visit(Reader{column, trimmed(found->second), row}, column.cell);
+    }
+  }
+  for (const auto& [name, text] : cells) {
+    const auto known = [&](const Column& column) { return column.name == name; };
+    const bool read = std::any_of(columns().begin(), columns().end(), known);
+    if (!read && is_of_the_run(name)) row.unread.push_back(name);
+  }
+  if (row.model.empty()) row.problems.emplace_back("'model' is missing");
+  take_defaults(row, absent);
+  if (row.id.empty()) row.id = fmt::format("row {}", number);
+  return row;
 }
 
 }  // namespace orrery

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "traces/csv.hpp"
@@ -27,7 +28,11 @@ struct TableRow {
   Count grad_accum, expert_tensor, gradient_bytes, accumulation_bytes;
   std::vector<std::string> problems;  ///< cells that hold no such number
   std::vector<std::string> unread;    ///< columns of the table that say nothing known to us
+  std::vector<std::string> defaulted;  ///< "tp 8": what stands for columns that are not there
 };
+
+/// A row by itself: cells by the names of their columns; `number` names it where it has no id.
+TableRow table_row(const std::vector<std::pair<std::string, std::string>>& cells, int number);
 
 class PublishedTable {
  public:
@@ -46,6 +51,7 @@ class PublishedTable {
   std::vector<std::string_view> fields_;
   std::size_t width_ = 0;
   std::vector<std::optional<std::size_t>> places_;  ///< by column known to us: where it stands
+  std::vector<std::string_view> absent_;            ///< columns that are not there
   std::vector<std::string> unread_;
 };
 

@@ -13,6 +13,17 @@
 #include "core/units.hpp"
 
 namespace orrery {
+
+std::string grouped(std::uint64_t value) {
+  const std::string digits = std::to_string(value);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
 namespace {
 
 const std::string kNotKnown = "not known";
@@ -56,16 +67,6 @@ std::string long_duration(double seconds) {
 template <class Format>
 std::string known(bool present, double value, Format format) {
   return present ? format(value) : kNotKnown;
-}
-
-std::string grouped(std::uint64_t value) {
-  const std::string digits = std::to_string(value);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
 }
 
 std::string energy(double joules) {

@@ -2,6 +2,7 @@
 // Seconds, bytes, joules, dollars; an unknown value is null in JSON and "not known" in text.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "traces/report.pb.h"
@@ -15,6 +16,9 @@ std::string report_json(const JobsReport& report, bool with_host = true);
 
 /// Twelve lines for a terminal: every number with its unit and origin.
 std::string report_summary(const Report& report);
+
+/// "12,345".
+std::string grouped(std::uint64_t value);
 
 /// Version of this build: "0.1.0".
 std::string version();

@@ -57,6 +57,11 @@ StepGraph::Peers StepGraph::peers(Communicator which) const {
   return {};
 }
 
+StepGraph::Lie StepGraph::lie(Communicator which) const {
+  const Peers peer = peers(which);
+  return {peer.size, peer.with_tensor ? peer.stride : peer.stride * tensor()};
+}
+
 std::uint32_t StepGraph::communicator_size(Communicator which) const { return peers(which).size; }
 
 std::vector<RankId> StepGraph::communicator(Communicator which, RankId of) const {

@@ -4,13 +4,16 @@
 // (pipeline stage, micro-batches), never once per rank. Immutable after building; thread-safe.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/error.hpp"
 #include "core/ids.hpp"
 #include "core/units.hpp"
 #include "topologies/cluster.hpp"
@@ -69,6 +72,32 @@ enum class OpKind : std::uint8_t { compute, send, receive, collective, read };
 enum class Phase : std::uint8_t { forward, backward, gradient, optimizer, parameters };
 enum class OpCollective : std::uint8_t { none, all_reduce, reduce_scatter, all_gather };
 
+/// A few ops of a program, by index, in place: programs of many ops are made often. Most has a part
+/// of a pass: it waits for the block and the blocking send before it, for what it receives, reads
+/// or has kept, for its parameters (of experts apart), and for gradients that do not overlap.
+class FewOps {
+ public:
+  FewOps() = default;
+  FewOps(std::initializer_list<std::uint32_t> ops) {
+    for (const std::uint32_t op : ops) push_back(op);
+  }
+  void push_back(std::uint32_t op) {
+    ensure(size_ < ops_.size(), "an op waits for few others");
+    ops_[size_++] = op;
+  }
+  void append(const FewOps& others) {
+    for (const std::uint32_t op : others) push_back(op);
+  }
+  const std::uint32_t* begin() const { return ops_.data(); }
+  const std::uint32_t* end() const { return ops_.data() + size_; }
+  std::uint32_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+
+ private:
+  std::array<std::uint32_t, 7> ops_{};
+  std::uint32_t size_ = 0;
+};
+
 struct Op {
   OpKind kind{};
   Phase phase{};
@@ -80,7 +109,7 @@ struct Op {
   OpCollective collective{};
   Communicator communicator = Communicator::gradient;  ///< collective: whose
   Bytes bytes{};                  ///< send, receive: payload; collective: full size
-  std::vector<std::uint32_t> after = {};  ///< ops of this program, by index, that must end first
+  FewOps after = {};              ///< of this program, that must end first
 };
 
 /// Compute ops run one at a time in the order given; communication runs beside them, collectives
@@ -128,6 +157,8 @@ class StepGraph {
   std::uint32_t micro_batches() const;
 
   const std::vector<Block>& blocks() const { return blocks_; }
+  /// The block of a stage's optimizer.
+  std::uint32_t block_of_optimizer(std::uint32_t stage) const { return optimizer_[stage]; }
   /// Built on first use and kept: one per (stage, micro-batches of its replica).
   const Program& program(std::uint32_t stage, std::uint32_t micro_batches);
   std::size_t programs_built() const { return programs_.size(); }
@@ -150,6 +181,13 @@ class StepGraph {
   RankId rank(const Position& at) const { return rank(at.replica, at.stage, at.member); }
   Position position(RankId rank) const;
 
+  /// How the communicators of a stage lie among its ranks, numbered member after member and
+  /// replica after replica: `size` of them, `stride` apart, in blocks of size x stride.
+  struct Lie {
+    std::uint32_t size = 1, stride = 1;
+  };
+  Lie lie(Communicator which) const;
+  bool pipeline_last() const { return pipeline_last_; }
   /// Ranks of one communicator, and all ranks of the one that `of` belongs to, in ring order.
   std::uint32_t communicator_size(Communicator which) const;
   std::vector<RankId> communicator(Communicator which, RankId of) const;

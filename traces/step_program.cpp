@@ -34,24 +34,24 @@ class StepGraph::Builder {
     program_.ops.push_back(std::move(op));
     return static_cast<Index>(program_.ops.size() - 1);
   }
-  Index compute(Phase phase, const Pass& pass, std::uint32_t block, Indices after);
-  void collective(Op op, Communicator which, OpCollective kind, double bytes, Indices after,
-                  Indices* out = nullptr);
+  Index compute(Phase phase, const Pass& pass, std::uint32_t block, FewOps after);
+  void collective(Op op, Communicator which, OpCollective kind, double bytes, FewOps after,
+                  FewOps* out = nullptr);
 
   bool first(std::uint32_t chunk) const { return program_.stage == 0 && chunk == 0; }
   bool last(std::uint32_t chunk) const {
     return program_.stage + 1 == graph_.pipeline() && chunk + 1 == graph_.chunks();
   }
-  void receive(Phase phase, const Pass& pass, bool from_next, Indices& inputs);
+  void receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs);
   void send(Phase phase, const Pass& pass, bool to_next);
-  void read(std::uint32_t micro_batch, Indices& inputs);
+  void read(std::uint32_t micro_batch, FewOps& inputs);
 
   void forward(const Pass& pass);
   void backward(const Pass& pass, bool weights);
   bool exchanges(const Pass& pass) const;
-  void gather(Phase phase, const Pass& pass, std::uint32_t part, Indices after, Indices& out);
+  void gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps after, FewOps& out);
   void run_units(Phase phase, const Pass& pass, const std::vector<std::uint32_t>& blocks,
-                 Indices inputs, bool reduces);
+                 FewOps inputs, bool reduces);
   void reduce(const Pass& pass, std::uint32_t part);
   void exchange_rest();
   void gather_updated(bool after_optimizer);
@@ -71,7 +71,7 @@ class StepGraph::Builder {
   Indices reads_;                               ///< from micro-batch `prefetch` on
   std::map<Communicator, Index> last_on_;       ///< the last collective of each communicator
   std::vector<Indices> forward_op_;             ///< chunk: by micro-batch
-  std::vector<std::vector<Indices>> updated_;   ///< chunk, part: gathering what was updated
+  std::vector<std::vector<FewOps>> updated_;    ///< chunk, part: gathering what was updated
   std::vector<std::uint32_t> reduced_;          ///< by chunk: parts of the step's exchange so far
 };
 
@@ -110,11 +110,13 @@ StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
 std::unique_ptr<Program> StepGraph::Builder::build() {
   const bool updates = sharded_ == Sharded::optimizer || sharded_ == Sharded::gradients;
   if (updates && early_) gather_updated(false);
-  for (const Pass& pass : pass_order({.stage = program_.stage,
-                                      .stages = graph_.pipeline(),
-                                      .chunks = graph_.chunks(),
-                                      .micro_batches = program_.micro_batches,
-                                      .zero_bubble = apart_})) {
+  const std::vector<Pass> order = pass_order({.stage = program_.stage,
+                                              .stages = graph_.pipeline(),
+                                              .chunks = graph_.chunks(),
+                                              .micro_batches = program_.micro_batches,
+                                              .zero_bubble = apart_});
+  program_.ops.reserve(3 * order.size());  // received, computed, sent on
+  for (const Pass& pass : order) {
     switch (pass.kind) {
       case Pass::Kind::forward: forward(pass); break;
       case Pass::Kind::backward: backward(pass, false); break;
@@ -130,7 +132,7 @@ std::unique_ptr<Program> StepGraph::Builder::build() {
 // ---- single operations --------------------------------------------------------------------------
 
 StepGraph::Builder::Index StepGraph::Builder::compute(Phase phase, const Pass& pass,
-                                                      std::uint32_t block, Indices after) {
+                                                      std::uint32_t block, FewOps after) {
   if (last_compute_) after.push_back(*last_compute_);
   if (last_send_) after.push_back(*std::exchange(last_send_, {}));
   last_compute_ = add(Op{.kind = OpKind::compute, .phase = phase,
@@ -141,7 +143,7 @@ StepGraph::Builder::Index StepGraph::Builder::compute(Phase phase, const Pass& p
 
 /// Nothing among one rank. Collectives of a communicator go one after the other.
 void StepGraph::Builder::collective(Op op, Communicator which, OpCollective kind, double bytes,
-                                    Indices after, Indices* out) {
+                                    FewOps after, FewOps* out) {
   if (bytes <= 0 || graph_.communicator_size(which) == 1) return;
   const auto before = last_on_.find(which);
   if (before != last_on_.end()) after.push_back(before->second);
@@ -155,7 +157,7 @@ void StepGraph::Builder::collective(Op op, Communicator which, OpCollective kind
 }
 
 /// Posted early: it waits for the peer only.
-void StepGraph::Builder::receive(Phase phase, const Pass& pass, bool from_next, Indices& inputs) {
+void StepGraph::Builder::receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs) {
   const std::uint32_t stages = graph_.pipeline();
   const std::uint32_t peer = (program_.stage + (from_next ? 1 : stages - 1)) % stages;
   inputs.push_back(add(Op{.kind = OpKind::receive, .phase = phase,
@@ -179,11 +181,11 @@ void StepGraph::Builder::send(Phase phase, const Pass& pass, bool to_next) {
 }
 
 /// Micro-batch `prefetch` after this one may be read from now on; this one was, or is waited for.
-void StepGraph::Builder::read(std::uint32_t micro_batch, Indices& inputs) {
+void StepGraph::Builder::read(std::uint32_t micro_batch, FewOps& inputs) {
   const Job& job = graph_.job_;
   if (!job.has_input()) return;
   const std::uint32_t ahead = std::min(job.input().prefetch(), program_.micro_batches);
-  Indices after;
+  FewOps after;
   if (last_read_) after.push_back(*last_read_);
   if (last_compute_) after.push_back(*last_compute_);
   last_read_ = add(Op{.kind = OpKind::read, .phase = Phase::forward,
@@ -195,7 +197,7 @@ void StepGraph::Builder::read(std::uint32_t micro_batch, Indices& inputs) {
 // ---- passes -------------------------------------------------------------------------------------
 
 void StepGraph::Builder::forward(const Pass& pass) {
-  Indices inputs;
+  FewOps inputs;
   if (!first(pass.chunk)) receive(Phase::forward, pass, false, inputs);
   if (first(pass.chunk)) read(pass.micro_batch, inputs);
   const Piece& what = piece(pass.chunk);
@@ -203,8 +205,7 @@ void StepGraph::Builder::forward(const Pass& pass) {
     run_units(Phase::forward, pass, what.forward_parts, std::move(inputs), false);
   } else if (pass.micro_batch == 0 && !updated_[pass.chunk].empty()) {
     for (std::size_t part = 0; part < what.forward_parts.size(); ++part) {
-      const Indices& ready = updated_[pass.chunk][part];
-      inputs.insert(inputs.end(), ready.begin(), ready.end());
+      inputs.append(updated_[pass.chunk][part]);
       compute(Phase::forward, pass, what.forward_parts[part], std::exchange(inputs, {}));
     }
   } else {
@@ -222,7 +223,7 @@ bool StepGraph::Builder::exchanges(const Pass& pass) const {
 
 /// The pass for the inputs' gradients, with the weights' unless those are apart.
 void StepGraph::Builder::backward(const Pass& pass, bool weights) {
-  Indices inputs;
+  FewOps inputs;
   if (!weights) {
     if (!last(pass.chunk)) receive(Phase::backward, pass, true, inputs);
     const Index own = forward_op_[pass.chunk][pass.micro_batch];
@@ -251,8 +252,8 @@ void StepGraph::Builder::backward(const Pass& pass, bool weights) {
 // ---- sharded parameters -------------------------------------------------------------------------
 
 /// Parameters of a part, in the order of the pass. Weight gradients need none.
-void StepGraph::Builder::gather(Phase phase, const Pass& pass, std::uint32_t part, Indices after,
-                                Indices& out) {
+void StepGraph::Builder::gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps after,
+                                FewOps& out) {
   const std::vector<Share>& shares = piece(pass.chunk).shares;
   const Share& share =
       phase == Phase::backward ? shares[shares.size() - 1 - part] : shares[part];
@@ -267,16 +268,16 @@ void StepGraph::Builder::gather(Phase phase, const Pass& pass, std::uint32_t par
 /// A pass part by part, each gathered while the one before is computed (not before that begins:
 /// one part ahead), and its gradients reduced behind it.
 void StepGraph::Builder::run_units(Phase phase, const Pass& pass,
-                                   const std::vector<std::uint32_t>& blocks, Indices inputs,
+                                   const std::vector<std::uint32_t>& blocks, FewOps inputs,
                                    bool reduces) {
   const bool gathers = pass.kind != Pass::Kind::weights;
-  const auto so_far = [this] { return last_compute_ ? Indices{*last_compute_} : Indices{}; };
-  Indices ready, next;
+  const auto so_far = [this] { return last_compute_ ? FewOps{*last_compute_} : FewOps{}; };
+  FewOps ready, next;
   if (gathers) gather(phase, pass, 0, so_far(), ready);
   for (std::uint32_t part = 0; part < blocks.size(); ++part) {
     const bool more = gathers && part + 1 < blocks.size();
     if (more && early_) gather(phase, pass, part + 1, so_far(), next);
-    inputs.insert(inputs.end(), ready.begin(), ready.end());
+    inputs.append(ready);
     compute(phase, pass, blocks[part], std::exchange(inputs, {}));
     if (more && !early_) gather(phase, pass, part + 1, so_far(), next);
     ready = std::exchange(next, {});
@@ -298,11 +299,11 @@ void StepGraph::Builder::reduce(const Pass& pass, std::uint32_t part) {
   const double dense = share.dense * gradient_, expert = share.expert * gradient_;
   Op op{.phase = Phase::gradient, .micro_batch = each ? pass.micro_batch : 0,
         .chunk = pass.chunk, .bucket = part};
-  const Indices after = last_compute_ ? Indices{*last_compute_} : Indices{};
+  const FewOps after = last_compute_ ? FewOps{*last_compute_} : FewOps{};
   const bool whole = sharded_ == Sharded::nothing;
   const OpCollective kind = whole ? OpCollective::all_reduce : OpCollective::reduce_scatter;
   const Communicator among = whole ? Communicator::gradient : Communicator::shard;
-  Indices scattered;
+  FewOps scattered;
   collective(op, among, kind, dense, after, &scattered);
   collective(op, Communicator::expert_gradient, kind, expert, after);
   if (final) ++reduced_[pass.chunk];
@@ -326,11 +327,11 @@ void StepGraph::Builder::exchange_rest() {
 
 /// Updated parameters, where each rank has updated a share of them.
 void StepGraph::Builder::gather_updated(bool after_optimizer) {
-  const Indices after = after_optimizer ? Indices{*last_compute_} : Indices{};
+  const FewOps after = after_optimizer ? FewOps{*last_compute_} : FewOps{};
   for (std::uint32_t chunk = 0; chunk < graph_.chunks(); ++chunk) {
     const std::vector<Share>& shares = piece(chunk).shares;
     for (std::uint32_t part = 0; part < shares.size(); ++part) {
-      Indices gathered;
+      FewOps gathered;
       const Op op{.phase = Phase::parameters, .chunk = chunk, .bucket = part};
       collective(op, Communicator::shard, OpCollective::all_gather,
                  shares[part].dense * element_, after, &gathered);
@@ -342,7 +343,7 @@ void StepGraph::Builder::gather_updated(bool after_optimizer) {
 }
 
 void StepGraph::Builder::optimizer() {
-  Indices after;
+  FewOps after;
   for (const auto& [which, op] : last_on_) after.push_back(op);
   compute(Phase::optimizer, {}, graph_.optimizer_[program_.stage], std::move(after));
 }

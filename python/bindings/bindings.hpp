@@ -13,5 +13,6 @@ void bind_cluster(pybind11::module_& module);
 void bind_policy(pybind11::module_& module);  ///< what a policy written in Python sees and does
 void bind_run(pybind11::module_& module);
 void bind_tools(pybind11::module_& module);  ///< replay, jobs, check
+void bind_planning(pybind11::module_& module);  ///< predictions, layouts, names
 
 }  // namespace orrery::python

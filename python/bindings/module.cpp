@@ -10,4 +10,5 @@ PYBIND11_MODULE(_core, module) {
   orrery::python::bind_policy(module);
   orrery::python::bind_run(module);
   orrery::python::bind_tools(module);
+  orrery::python::bind_planning(module);
 }

@@ -22,6 +22,7 @@ from orrery._errors import (
 )
 from orrery._examples import example
 from orrery._futures import futures
+from orrery._planning import layouts, names, predict
 from orrery._policy import Capabilities, Needs, Policy
 from orrery._report import Report
 from orrery._run import live, simulate
@@ -78,9 +79,12 @@ __all__ = [
     "example",
     "futures",
     "jobs",
+    "layouts",
     "live",
     "load",
+    "names",
     "policy_names",
+    "predict",
     "replay",
     "settings",
     "simulate",

@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -26,6 +26,7 @@ def sweep(
     progress: bool = True,
     detail: str = "folded",
     hashes: bool = False,
+    impossible: str = "row",
 ) -> pd.DataFrame:
     """Simulate a scenario at every point of a grid, several points at a time.
 
@@ -47,19 +48,23 @@ def sweep(
     hashes : bool
         Whether to add the columns of digests: ``scenario_hash``, ``decision_log_sha256`` and
         their like.
+    impossible : {"row", "raise"}
+        What becomes of a point that cannot be: a row with its ``status`` and ``reason`` and no
+        values, or an error. Where no point can be, it is an error.
 
     Returns
     -------
     pandas.DataFrame
         One row for each point, in the order of the grid, the last key varying fastest. Columns:
-        the keys of `grid`, then the plain values of the report (s, bytes, J, USD). The same for
-        any number of workers.
+        the keys of `grid`, then the plain values of the report (s, bytes, J, USD), and
+        ``status`` (``"ok"``, ``"out-of-memory"`` or ``"impossible"``) with ``reason``. The same
+        for any number of workers.
 
     Raises
     ------
     InputError
-        If the scenario of a point is wrong, before anything is started; if a point does not
-        run after all (its memory does not suffice), as soon as that is found out.
+        If no point can be, or the first that cannot be with ``impossible="raise"``: before
+        anything is started if its scenario is wrong, else as soon as it is found out.
     ValueError
         If the grid or `workers` is empty, or a key has no list of values.
     """
@@ -73,12 +78,15 @@ def sweep(
         raise ValueError("workers is at least 1")
     chosen = [_policies_of(point) for point in points]
     base = load(scenario)
-    loaded = [_checked(base, point) for point in points]
+    _check_choice(impossible)
+    loaded = [_checked(base, point, impossible == "raise") for point in points]
+    _refuse_all(loaded)
     threads = workers or os.cpu_count() or 1
-    reports = _run_all(points, loaded, chosen, threads, progress, detail)
+    reports = _run_all(points, loaded, chosen, threads, progress, detail, impossible == "raise")
+    _refuse_all(reports)
     shown = [{key: _shown(value) for key, value in point.items()} for point in points]
     rows = [{**point, **_found(report, point, hashes)} for point, report in zip(shown, reports)]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).reindex(columns=_columns(rows))
 
 
 def _at(base: Scenario, point: Mapping[str, Any]) -> Scenario:
@@ -87,11 +95,21 @@ def _at(base: Scenario, point: Mapping[str, Any]) -> Scenario:
     return load(base, paths)
 
 
-def _checked(base: Scenario, point: Mapping[str, Any]) -> Scenario:
+def _checked(
+    base: Scenario, point: Mapping[str, Any], raises: bool
+) -> Union[Scenario, InputError]:
     try:
         return _at(base, point)
     except InputError as problem:
-        raise _at_point(problem, point) from None
+        if raises:
+            raise _at_point(problem, point) from None
+        return _at_point(problem, point)
+
+
+def _refuse_all(found: Sequence[Any]) -> None:
+    # A key that no point gets right is a mistake, not a point that cannot be.
+    if all(isinstance(each, InputError) for each in found):
+        raise found[0]
 
 
 def _at_point(problem: InputError, point: Mapping[str, Any]) -> InputError:
@@ -130,9 +148,26 @@ def _shown(value: Any) -> Any:
     return value["name"] if isinstance(value, Mapping) and "name" in value else value
 
 
-def _found(report: Report, point: Mapping[str, Any], hashes: bool) -> Dict[str, Any]:
+def _found(
+    report: Union[Report, InputError], point: Mapping[str, Any], hashes: bool
+) -> Dict[str, Any]:
+    if isinstance(report, InputError):
+        full = "out of memory" in report.message
+        return {"status": "out-of-memory" if full else "impossible", "reason": report.message}
     found = {key: value for key, value in scalars(report).items() if key not in point}
+    found.update(status="ok", reason="")
     return found if hashes else {key: found[key] for key in found if not _is_digest(key)}
+
+
+def _check_choice(impossible: str) -> None:
+    if impossible not in ("row", "raise"):
+        raise ValueError(f"impossible is 'row' or 'raise', not {impossible!r}")
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> List[str]:
+    last = ["status", "reason"]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return [name for name in names if name not in last] + last
 
 
 def _is_digest(key: str) -> bool:
@@ -141,22 +176,26 @@ def _is_digest(key: str) -> bool:
 
 def _run_all(
     points: Sequence[Mapping[str, Any]],
-    loaded: Sequence[Scenario],
+    loaded: Sequence[Union[Scenario, InputError]],
     chosen: Sequence[Optional[Listed]],
     workers: int,
     progress: bool,
     detail: str,
-) -> List[Report]:
+    raises: bool,
+) -> List[Union[Report, InputError]]:
     # Threads that wait for worker processes, all forks of one that this thread starts: they would
     # end with it.
     cancel = threading.Event()
     server = _core.ForkServer("orrery-sim")
 
-    def run(index: int) -> Report:
+    def run(index: int) -> Union[Report, InputError]:
+        scenario = loaded[index]
+        if isinstance(scenario, InputError):
+            return scenario
         try:
             return start(
                 "orrery-sim",
-                loaded[index],
+                scenario,
                 chosen[index],
                 False,
                 detail=detail,
@@ -164,7 +203,9 @@ def _run_all(
                 server=server,
             )
         except InputError as problem:
-            raise _at_point(problem, points[index]) from None
+            if raises:
+                raise _at_point(problem, points[index]) from None
+            return problem
 
     pool = ThreadPoolExecutor(max_workers=min(workers, len(loaded)))
     try:
@@ -176,7 +217,7 @@ def _run_all(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _wait_for(futures: "Sequence[Future[Report]]", progress: bool) -> None:
+def _wait_for(futures: "Sequence[Future[Any]]", progress: bool) -> None:
     # Raises what the first failed run raised. Waits in short turns, so that Ctrl-C is seen.
     pending = set(futures)
     with tqdm(total=len(futures), unit="run", disable=not progress) as bar:

@@ -54,6 +54,17 @@ def test_one_row_in_one_row_out(tmp_path):
     assert "not n_gpus = 9" in rows[1]["reason"]
 
 
+def test_a_model_of_the_catalogue_is_enough(tmp_path):
+    result, out = predict(tmp_path, "model,n_gpus\nllama3-70b,512\nmine,512\n")
+    assert result.returncode == 0, result.stderr
+    known, mine = rows_of(out)
+    assert known["status"] == "ok" and float(known["iter_time_s"]) > 0
+    for taken in ("gpu H100", "framework nemo", "tp 8", "seq_len 8192", "gbs 512", "dp 32"):
+        assert taken in known["reason"], known["reason"]
+    assert mine["status"] == "unsupported"
+    assert mine["reason"].startswith("'layers', 'hidden', 'heads', 'ffn', 'vocab' are missing: ")
+
+
 def test_the_outcome_is_not_read(tmp_path):
     _, blank = predict(tmp_path, HEADER + ROW.format(time=""))
     for time in ("0.1", "1e9", "soon"):
@@ -70,7 +81,7 @@ def test_without_o_it_prints(tmp_path):
     "text, place",
     [
         ("", ":1:1: error: is empty"),
-        ("id,model\na,b\n", ":1:1: error: expected one run a row under a header"),
+        ("id,layers\na,8\n", ":1:1: error: expected one run a row under a header"),
         (HEADER + "a,b\n", ":2:1: error: this row has 2 fields"),
         (HEADER + '"a,b\n', ":2:1: error: this quote is never closed"),
     ],

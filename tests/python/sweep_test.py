@@ -37,16 +37,35 @@ def test_digests_are_shown_when_asked_for():
 
 def test_a_bad_point_is_refused_before_anything_runs():
     with pytest.raises(orrery.InputError, match="steps"):
-        orrery.sweep(STRAGGLER, {"run.steps": [3, 0]}, progress=False)
+        orrery.sweep(STRAGGLER, {"run.steps": [3, 0]}, progress=False, impossible="raise")
+
+
+def test_a_point_that_cannot_be_is_a_row_with_its_reason():
+    table = orrery.sweep(STRAGGLER, {"run.steps": [3, 0]}, progress=False)
+    assert list(table["status"]) == ["ok", "impossible"]
+    assert table.loc[0, "steps_completed"] == 3 and pd.isna(table.loc[1, "steps_completed"])
+    assert "steps" in table.loc[1, "reason"] and table.loc[0, "reason"] == ""
+    main = orrery.load(EXAMPLES / "llama3-70b-512-h100.yaml", run__steps=3)
+    table = orrery.sweep(main, {"job.layout.pipeline": [4, 1, 3]}, progress=False)
+    assert list(table["status"]) == ["ok", "out-of-memory", "ok"]
+    assert "needs" in table.loc[1, "reason"]
+    with pytest.raises(orrery.InputError, match="stepz"):
+        orrery.sweep(STRAGGLER, {"run.stepz": [3, 4]}, progress=False)
+    with pytest.raises(ValueError, match="'row' or 'raise'"):
+        orrery.sweep(STRAGGLER, {"run.steps": [3]}, progress=False, impossible="skip")
 
 
 def test_the_point_that_fails_is_named():
     with pytest.raises(orrery.InputError, match=r"point run.steps = 0, seed = 1\)") as caught:
-        orrery.sweep(STRAGGLER, {"run.steps": [3, 0], "seed": [1]}, progress=False)
+        orrery.sweep(
+            STRAGGLER, {"run.steps": [3, 0], "seed": [1]}, progress=False, impossible="raise"
+        )
     assert "run.steps=0" in str(caught.value)
     main = orrery.load(EXAMPLES / "llama3-70b-512-h100.yaml")
     with pytest.raises(orrery.InputError, match=r"out of memory[^)]*point job.layout.pipeline = 1"):
-        orrery.sweep(main, {"job.layout.pipeline": [4, 1]}, progress=False)
+        orrery.sweep(
+            main, {"job.layout.pipeline": [4, 1]}, progress=False, impossible="raise"
+        )
 
 
 @pytest.mark.parametrize(

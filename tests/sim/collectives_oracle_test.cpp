@@ -101,24 +101,30 @@ TEST_F(NodesOracle, GroupsBesideOneAnother) {
   expect_close(fluid(Kind::all_reduce, Algorithm::ring, groups), wire_.run(all), kExact);
 }
 
+/// Chunk by chunk over three levels, each level one chunk at a time: the first and the last chunk
+/// have the wire to themselves while a pipeline fills and drains.
 TEST_F(NodesOracle, Hierarchical) {
-  Messages all;
-  const auto inside = [&] {
-    std::vector<Messages> parts;
-    for (std::uint32_t of = 0; of < 4; ++of) {
-      parts.push_back(ring_messages(cluster_, node(of), kSize, 1));
-    }
-    return parts;
-  };
-  std::vector<Messages> rails;
+  constexpr int kChunks = 16;
+  const double size = kSize / kChunks;
+  std::vector<Messages> inside, rails;
   for (std::uint32_t of = 0; of < 4; ++of) {
-    rails.push_back(ring_messages(cluster_, rail(of), kSize / 4, 2));
+    inside.push_back(ring_messages(cluster_, node(of), size, 1));
+    rails.push_back(ring_messages(cluster_, rail(of), size / 4, 2));
   }
-  follow(all, inside());
-  follow(all, rails);
-  follow(all, inside());
-  expect_close(fluid(Kind::all_reduce, Algorithm::hierarchical, {gpus(16)}), wire_.run(all),
-               kExact);
+  Messages all;
+  std::vector<std::uint32_t> level[3];  // the messages of each level's last chunk
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    std::vector<std::uint32_t> below;
+    for (int at = 0; at < 3; ++at) {
+      std::vector<std::uint32_t> before = below;
+      before.insert(before.end(), level[at].begin(), level[at].end());
+      level[at] = below = append(all, at == 1 ? rails : inside, before);
+    }
+  }
+  const double chunked = wire_.run(all);
+  const double whole = fluid(Kind::all_reduce, Algorithm::hierarchical, {gpus(16)});
+  EXPECT_LE(whole, chunked * (1 + kExact));
+  EXPECT_NEAR(chunked / whole, 1, 3.0 / kChunks);
 }
 
 TEST_F(NodesOracle, HierarchicalAllToAll) {

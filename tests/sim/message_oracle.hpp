@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <vector>
 
 #include "sim/collective_scheduler.hpp"
@@ -247,20 +248,28 @@ inline Messages direct_messages(const GpuGroup& group, double bytes, std::uint32
   return out;
 }
 
-/// The messages of `next`, all after those of `out`.
-inline void follow(Messages& out, const std::vector<Messages>& next) {
-  const auto base = static_cast<std::uint32_t>(out.size());
-  std::vector<std::uint32_t> all;
-  for (std::uint32_t i = 0; i < base; ++i) all.push_back(i);
+/// Puts `next` behind `out`, to start when `before` have arrived; says where they stand.
+inline std::vector<std::uint32_t> append(Messages& out, const std::vector<Messages>& next,
+                                         const std::vector<std::uint32_t>& before) {
+  std::vector<std::uint32_t> made;
   for (const Messages& part : next) {
     const auto first = static_cast<std::uint32_t>(out.size());
     for (Message message : part) {
-      for (std::uint32_t& before : message.after) before += first;
+      for (std::uint32_t& own : message.after) own += first;
       if (message.behind != kNoMessage) message.behind += first;
-      if (message.after.empty()) message.after = all;
+      if (message.after.empty()) message.after = before;
+      made.push_back(static_cast<std::uint32_t>(out.size()));
       out.push_back(message);
     }
   }
+  return made;
+}
+
+/// The messages of `next`, all after those of `out`.
+inline void follow(Messages& out, const std::vector<Messages>& next) {
+  std::vector<std::uint32_t> all(out.size());
+  std::iota(all.begin(), all.end(), 0u);
+  append(out, next, all);
 }
 
 }  // namespace orrery::testing

@@ -90,7 +90,7 @@ TEST(StepProgram, GradientsAreExchangedOnce) {
       }
       EXPECT_NEAR(bytes, graph.memory(stage, 4).gradients.value, 1);
       EXPECT_EQ(first_collective < last_backward, overlap);
-      const std::vector<std::uint32_t>& before = ops.back().after;
+      const FewOps& before = ops.back().after;
       EXPECT_EQ(ops.back().phase, Phase::optimizer);
       EXPECT_NE(std::find(before.begin(), before.end(), last_collective), before.end());
     }

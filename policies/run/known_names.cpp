@@ -1,0 +1,128 @@
+#include "policies/run/known_names.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+#include "policies/run/registry.hpp"
+#include "policies/seam/policy.hpp"
+#include "topologies/builder.hpp"
+#include "topologies/catalog.hpp"
+#include "traces/model.hpp"
+#include "traces/stacks.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+std::vector<KnownName> models() {
+  std::vector<KnownName> out;
+  for (const std::string& name : model_names()) {
+    Model model;
+    model.set_preset(name);
+    resolve(model, {}, "model");
+    std::string about = fmt::format("{:.4g} billion parameters, {} layers, hidden {}",
+                                    parameter_count(model) / 1e9, model.layers(), model.hidden());
+    if (model.has_experts()) {
+      about += fmt::format(", {} experts, {} a token", model.experts().count(),
+                           model.experts().top_k());
+    }
+    out.push_back({name, about});
+  }
+  return out;
+}
+
+std::vector<KnownName> clusters() {
+  std::vector<KnownName> out;
+  for (const TopologyPreset& preset : preset_catalog().presets()) {
+    const NodeSpec& node = preset.node();
+    const FabricSpec& fabric = preset.fabric();
+    std::string about = fmt::format(
+        "{} {} a node, {} NICs of {:g} Gbps, {}", node.gpus_per_node(), node.gpu(),
+        node.nics_per_node(), node.nic_bandwidth() / 1.25e8,
+        fabric.has_kind() ? fabric.kind() : std::string("fat-tree"));
+    if (fabric.nodes_per_unit() > 0) {
+      about += fmt::format(" of {} nodes a unit", fabric.nodes_per_unit());
+    }
+    if (node.nvlink_domain() > 1) {
+      about += fmt::format(", NVLink over {} nodes", node.nvlink_domain());
+    }
+    out.push_back({preset.name(), about});
+  }
+  return out;
+}
+
+std::vector<KnownName> gpus() {
+  std::vector<KnownName> out;
+  for (const GpuSpec& gpu : gpu_catalog().gpus()) {
+    out.push_back({gpu.name(), fmt::format("{:.1f} GiB at {:.4g} TB/s, {:.4g} bf16 TFLOP/s, "
+                                           "NVLink {:g} GB/s",
+                                           gpu.memory() / kGiB, gpu.memory_bandwidth() / 1e12,
+                                           gpu.bf16() / 1e12, gpu.nvlink() / 1e9)});
+  }
+  return out;
+}
+
+std::vector<KnownName> stacks() {
+  std::vector<KnownName> out;
+  for (const SoftwareStack& stack : stack_catalog().stacks()) {
+    std::string about = "fitted to published runs";
+    if (!stack.kin().empty()) about = "with the factors of " + stack.kin();
+    if (stack.name() == "generic") about = "kernels as fast as when measured alone";
+    std::vector<std::string> on;
+    for (const StackOnGpu& each : stack.on()) {
+      on.insert(on.end(), each.gpus().begin(), each.gpus().end());
+    }
+    if (!on.empty()) about += fmt::format(" on {}", fmt::join(on, ", "));
+    out.push_back({stack.name(), about});
+  }
+  return out;
+}
+
+std::vector<KnownName> policies() {
+  std::vector<KnownName> out;
+  for (const std::string& name : policy_names()) {
+    const Needs needs = make_policy(name, {})->needs();
+    std::vector<std::string_view> decides;
+    for (std::size_t i = 0; i < action_names().size(); ++i) {
+      if (needs.actions.has_index(i)) decides.push_back(action_names()[i]);
+    }
+    for (std::size_t i = 0; i < setting_names().size(); ++i) {
+      if (needs.settings.has_index(i)) decides.push_back(setting_names()[i]);
+    }
+    out.push_back({name, decides.empty() ? "decides nothing"
+                                         : fmt::format("decides {}", fmt::join(decides, ", "))});
+  }
+  return out;
+}
+
+struct Kind {
+  std::string_view name;
+  std::vector<KnownName> (*names)();
+};
+constexpr std::array kKinds{Kind{"models", models}, Kind{"clusters", clusters}, Kind{"gpus", gpus},
+                            Kind{"stacks", stacks}, Kind{"policies", policies}};
+
+}  // namespace
+
+std::vector<std::string> kinds_of_names() {
+  std::vector<std::string> out;
+  for (const Kind& kind : kKinds) out.emplace_back(kind.name);
+  return out;
+}
+
+std::vector<KnownName> known_names(std::string_view kind) {
+  for (const Kind& each : kKinds) {
+    if (each.name == kind) return each.names();
+  }
+  const std::vector<std::string> kinds = kinds_of_names();
+  throw Error(ErrorKind::usage, fmt::format("there is nothing to list named '{}'{}: expected {}",
+                                            kind, did_you_mean(kind, kinds),
+                                            fmt::join(kinds, ", ")));
+}
+
+}  // namespace orrery
