@@ -21,6 +21,7 @@ class FallbackPolicy : public Policy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
+  bool changed() const override { return !failure_.empty() || inner_.changed(); }
 
   /// Why it was put aside; empty: it was not.
   const std::string& failure() const { return failure_; }

@@ -240,6 +240,7 @@ class OutsidePolicy : public Policy {
     inner_.observe(own, seen, decisions);
   }
   void save(Archive& archive) const override { inner_.save(archive); }
+  bool changed() const override { return inner_.changed(); }
 
  private:
   Policy& inner_;

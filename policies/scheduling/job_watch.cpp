@@ -10,6 +10,8 @@ namespace {
 constexpr double kLeastTime = 1e-9, kMostTime = 1e6;
 constexpr double kMostRatio = 2000;
 constexpr double kMostMicroBatches = 1e9;
+/// Standard deviations, and log time, by which a rank is late beyond noise.
+constexpr double kSurprising = 4, kLeastSurprise = 0.01;
 /// A fraction this close to the next micro-batch is rounding.
 constexpr double kRounding = 1e-6;
 
@@ -203,6 +205,20 @@ void JobWatch::note_progress(Rank& rank, const RankSample& sample, Nanos now, do
   if (seconds > kLeastTime && seconds < kMostTime) {
     rank.filter.at_least(sample.step, seconds, noise_);
   }
+}
+
+bool JobWatch::is_surprised_by(const RankSummary& summary) const {
+  const auto surprises = [&](const RankSample& sample) {
+    if (sample.job != job_ || sample.rank.value >= ranks_.size()) return false;
+    if (!usable(sample.micro_batch_time, kLeastTime, kMostTime)) return false;
+    const SpeedFilter& filter = ranks_[sample.rank.value].filter;
+    if (!filter.known()) return false;  // learned with the others at the step's end
+    const SpeedFilter::Prediction due = filter.predict(step_, noise_);
+    const double doubt = std::max(due.deviation, summary.deviation);
+    const double late = std::log(sample.micro_batch_time.value) - due.log_time;
+    return late > std::max(kLeastSurprise, kSurprising * doubt);
+  };
+  return std::any_of(summary.latest.begin(), summary.latest.end(), surprises);
 }
 
 // ---- what comes of it -----------------------------------------------------------------------

@@ -39,6 +39,9 @@ class JobWatch {
   /// hints. After the last sample of the instant.
   void settle();
 
+  /// One of the slowest ranks is slower than was expected of it, beyond noise.
+  bool is_surprised_by(const RankSummary& summary) const;
+
   Step step() const { return step_; }
   std::vector<ReplicaForecast> forecast(Step target) const;
   /// Of this rank only a lower bound is known, and there is still time in this step for its

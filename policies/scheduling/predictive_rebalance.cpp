@@ -21,6 +21,10 @@ constexpr double kRealSlope = 3;
 constexpr double kNearFactor = 1.5;
 /// Doubt about a replica of which nothing is known: it is taken to be like the median.
 constexpr double kUnknownDeviation = 0.1;
+/// Of more ranks all samples are read once a step; in between the slowest of them are glanced at,
+/// and all are read where one of those is a surprise.
+constexpr std::size_t kRanksWatchedClosely = 1024;
+constexpr std::uint32_t kGlancedAt = 8;
 
 /// The lower median of the known log times; nothing known: not a number.
 double median_log_time(const std::vector<ReplicaForecast>& replicas) {
@@ -93,12 +97,38 @@ void PredictiveRebalance::observe(Context&, const Observation& seen, DecisionLis
   watch(seen);
   bool quiet = true;
   for (auto& [id, plan] : plans_) {
-    quiet = consider(seen.jobs[id], plan, decisions) && quiet;
+    quiet = plan.looked && consider(seen.jobs[id], plan, decisions) && quiet;
   }
   if (quiet) decisions.rest();
 }
 
+namespace {
+
+template <class Kind>
+bool any(const Observation& seen) {
+  return std::any_of(seen.events.begin(), seen.events.end(),
+                     [](const Event& event) { return std::holds_alternative<Kind>(event); });
+}
+
+}  // namespace
+
+/// At the samples, where there are new ones worth it.
+void PredictiveRebalance::look(const Observation& seen, JobId id, Plan& plan) const {
+  JobWatch& watch = plan.watch;
+  const bool only_ticked = any<Tick>(seen) && seen.events.size() == 1;
+  plan.looked = !only_ticked || watch.ranks() <= kRanksWatchedClosely ||
+                watch.is_surprised_by(seen.samples.summary(id, kGlancedAt));
+  if (!plan.looked) return;
+  if (any<Tick>(seen) || any<StepsDone>(seen)) {
+    for (const RankSample& sample : seen.samples.ranks(id)) watch.see(sample, seen.now);
+    for (const DeviceSample& sample : seen.samples.devices(id)) watch.see(sample, seen.now);
+    for (const LinkSample& sample : seen.samples.links(id)) watch.see(sample, seen.now);
+  }
+  watch.settle();
+}
+
 void PredictiveRebalance::watch(const Observation& seen) {
+  const std::size_t before = plans_.size();
   std::erase_if(plans_, [&seen](const auto& plan) { return !seen.jobs.find(plan.first); });
   for (const JobInfo& job : seen.jobs) {
     const auto found = plans_.find(job.spec.id);
@@ -108,17 +138,11 @@ void PredictiveRebalance::watch(const Observation& seen) {
       plans_[job.spec.id] = Plan{.watch = JobWatch(job)};
     }
   }
-  const bool sampled = std::any_of(seen.events.begin(), seen.events.end(), [](const Event& event) {
-    return std::holds_alternative<Tick>(event) || std::holds_alternative<StepsDone>(event);
-  });
+  changed_ = plans_.size() != before;
   for (auto& [id, plan] : plans_) {
     plan.watch.follow(seen.jobs[id], seen.now);
-    if (sampled) {
-      for (const RankSample& sample : seen.samples.ranks(id)) plan.watch.see(sample, seen.now);
-      for (const DeviceSample& sample : seen.samples.devices(id)) plan.watch.see(sample, seen.now);
-      for (const LinkSample& sample : seen.samples.links(id)) plan.watch.see(sample, seen.now);
-    }
-    plan.watch.settle();
+    look(seen, id, plan);
+    changed_ = changed_ || plan.looked;
   }
 }
 

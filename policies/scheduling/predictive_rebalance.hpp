@@ -33,12 +33,14 @@ class PredictiveRebalance : public Policy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
+  bool changed() const override { return changed_; }
 
  private:
   struct Plan {
     JobWatch watch;
     Step shifted_at = 0;  ///< the step that the last shift takes effect at
     bool shifted = false;
+    bool looked = false;  ///< at samples, at this call
   };
   /// What the predictions for one step mean for a job.
   struct Outlook {
@@ -54,6 +56,7 @@ class PredictiveRebalance : public Policy {
   };
   static bool concerns(const JobInfo& job);
   void watch(const Observation& seen);
+  void look(const Observation& seen, JobId id, Plan& plan) const;
   Outlook look_ahead(const JobInfo& job, const Plan& plan, Step target) const;
   bool worth_it(const JobInfo& job, const Outlook& outlook) const;
   bool certain(const Plan& plan, const Outlook& outlook, double confidence) const;
@@ -64,6 +67,7 @@ class PredictiveRebalance : public Policy {
 
   PredictiveRebalanceParameters parameters_;
   std::map<JobId, Plan> plans_;
+  bool changed_ = true;
 };
 
 }  // namespace orrery

@@ -68,6 +68,9 @@ class Policy {
   /// Everything that decides future decisions; a stateless policy leaves both alone.
   virtual void save(Archive&) const {}
   virtual void load(const Archive&) {}
+  /// False: the last observe() has changed nothing that save() would write. Saves a policy of many
+  /// ranks to be written and hashed at calls at which it only had a glance.
+  virtual bool changed() const { return true; }
 };
 
 }  // namespace orrery

@@ -1,5 +1,6 @@
 #include "policies/seam/stack.hpp"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -76,6 +77,11 @@ void PolicyStack::report_conflict(std::size_t first, std::size_t second, const A
               fmt::format("the policies '{}' and '{}' both decide {} of job {} at {} s",
                           members_[first].name, members_[second].name, subject_name(what),
                           job_of(what).value, to_seconds(now)));
+}
+
+bool PolicyStack::changed() const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [](const Member& member) { return member.policy->changed(); });
 }
 
 void PolicyStack::save(Archive& archive) const {

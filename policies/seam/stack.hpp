@@ -28,6 +28,7 @@ class PolicyStack : public Policy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
+  bool changed() const override;
   const std::vector<Member>& members() const { return members_; }
 
  private:
