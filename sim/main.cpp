@@ -33,6 +33,7 @@ void warm_up() {
   estimate_step(scenario.job(), build_cluster(scenario.cluster(), SourceMap{}));
   for (const std::string& name : policy_names()) make_policy(name, SourcePlace{});
   scenario_hash(scenario);
+  RunRequest::descriptor();  // and all that it is made of
 }
 
 }  // namespace
