@@ -55,23 +55,23 @@ bool is_before(const PricedLayout& a, const PricedLayout& b) {
 }
 
 /// A part of a step, of its busiest stage.
-struct Part {
+struct StepPart {
   const char* name;
   double StepEstimate::*seconds;
 };
 constexpr std::array kParts = {
-    Part{"in kernels", &StepEstimate::compute_s},
-    Part{"in exchanges inside layers (tensor, context, expert)", &StepEstimate::inside_s},
-    Part{"waiting for gradients and parameters", &StepEstimate::exposed_s},
-    Part{"waiting for other pipeline stages", &StepEstimate::pipeline_s}};
+    StepPart{"in kernels", &StepEstimate::compute_s},
+    StepPart{"in exchanges inside layers (tensor, context, expert)", &StepEstimate::inside_s},
+    StepPart{"waiting for gradients and parameters", &StepEstimate::exposed_s},
+    StepPart{"waiting for other pipeline stages", &StepEstimate::pipeline_s}};
 
 /// Where the first saves most against the second, and where it pays.
 std::string why(const PricedLayout& first, const PricedLayout& second) {
   const StepEstimate &a = first.estimate, &b = second.estimate;
-  const auto saved = [&](const Part& part) { return b.*part.seconds - a.*part.seconds; };
+  const auto saved = [&](const StepPart& part) { return b.*part.seconds - a.*part.seconds; };
   const auto [least, most] = std::minmax_element(
       kParts.begin(), kParts.end(),
-      [&](const Part& x, const Part& y) { return saved(x) < saved(y); });
+      [&](const StepPart& x, const StepPart& y) { return saved(x) < saved(y); });
   const double ahead = 100 * (b.step_s / a.step_s - 1);
   std::string text = fmt::format("{:.2f}% ahead of {}", ahead, words_of(second.choice));
   const double shown = std::max(5e-5, 1e-4 * a.step_s);
