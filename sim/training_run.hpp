@@ -117,6 +117,7 @@ class TrainingRun {
   void steps_done(std::uint64_t count, Nanos duration, bool tell);
   void note_exchange(const SimulatedStep& step, Nanos duration, const std::vector<double>& stretch);
   void save_if_due();
+  void tell_due();
 
   // Losses and standing (training_standing.cpp).
   void tell_parts(Nanos at);

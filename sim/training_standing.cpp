@@ -78,6 +78,7 @@ void TrainingRun::cut(const PlayedStep& played) {
   loss.report.set_cause(fatal.cause);
   loss.report.set_lost_steps(0);
   if (timeline_) timeline_->instant(now_, fatal.cause);
+  tell_due();
   over_ = true;
   happen_(JobDone{kJob, Ending::failed});
   gate_.job_gone(kJob, now_);

@@ -212,6 +212,22 @@ TEST(Standing, CheckpointsAreSavedAsPlannedAndWhenAskedFor) {
   EXPECT_EQ(ran.report.steps_completed(), 30u);
 }
 
+TEST(Standing, ACheckpointThatIsThereWithTheLastStepIsToldBeforeTheEnd) {
+  const Ran ran = run({"faults=[]", "policies=[]", "run.steps=20",
+                       "live.checkpoints={folder: here, every: 10}"},
+                      [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList&) {
+      for (const Event& event : seen.events) {
+        const auto* saved = std::get_if<SaveDone>(&event);
+        if (saved != nullptr) lines.push_back(fmt::format("saved {}", saved->step));
+        if (std::holds_alternative<JobDone>(event)) lines.emplace_back("done");
+      }
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("saved 10", "saved 20", "done"));
+  EXPECT_EQ(ran.report.steps_completed(), 20u);
+}
+
 TEST(Standing, NonsenseIsRefusedWithItsReason) {
   const Ran ran = run(kCalm, [](std::vector<std::string>& lines) {
     return [&lines, asked = false](const Observation& seen, DecisionList& decisions) mutable {
