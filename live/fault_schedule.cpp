@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policies/seam/gpu_runs.hpp"
+
 namespace orrery::live {
 
 FaultSchedule::FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
@@ -9,6 +11,7 @@ FaultSchedule::FaultSchedule(const Scenario& scenario, const Cluster& cluster, s
     : cluster_(cluster),
       script_(scenario, cluster),
       ranks_(ranks),
+      gpus_(GpuRuns::range({0}, ranks).to_vector()),
       first_(first),
       link_rate_(scenario.live().link_rate()) {}
 
@@ -72,6 +75,10 @@ Hardware FaultSchedule::hardware(std::uint32_t rank, Step step, Nanos now) const
     hardware.set_link_rate((link_rate_ > 0 ? std::min(link_rate_, whole) : whole) / link_slow);
   }
   return hardware;
+}
+
+std::set<Part> FaultSchedule::lost_parts(Step step, Nanos now) const {
+  return ::orrery::lost_parts(script_, {static_cast<std::int64_t>(step), now}, cluster_, gpus_);
 }
 
 std::optional<Nanos> FaultSchedule::noticed(std::uint32_t rank) {

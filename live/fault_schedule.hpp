@@ -36,6 +36,8 @@ class FaultSchedule {
   Nanos next_instant(Nanos now) const { return script_.next_instant(now).value_or(kNever); }
   /// As far as faults tell; a link without a fault is as fast as live.link_rate lets it.
   Hardware hardware(std::uint32_t rank, Step step, Nanos now) const;
+  /// Parts of the cluster that are gone, or through which nothing goes.
+  std::set<Part> lost_parts(Step step, Nanos now) const;
   /// The rank is lost: when it was struck, if it was.
   std::optional<Nanos> noticed(std::uint32_t rank);
   bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
@@ -50,6 +52,7 @@ class FaultSchedule {
   const Cluster& cluster_;
   FaultScript script_;
   const std::uint32_t ranks_;
+  const std::vector<GpuId> gpus_;  ///< of rank 0, 1, ...
   const Step first_;
   const double link_rate_;  ///< of a link without a fault; 0: as fast as it goes
   Moment seen_ = kBeforeTheRun;

@@ -204,6 +204,7 @@ void LiveBackend::wait_for_something() {
   crew_->send_directives();
   if (stage_ != Stage::training) return;
   if (under_way_) inject_faults();
+  if (disturbed_) tell_parts();
   const Nanos instant = now();
   tell_suspected();
   if (waits_in_vain()) return give_up();
@@ -391,6 +392,7 @@ void LiveBackend::go_on() {
 }
 
 void LiveBackend::inject_faults() {
+  tell_parts();
   const Nanos instant = now();
   for (const FaultSchedule::Strike& strike : faults_.due(step_, instant, crew_->members())) {
     JournalRecord record;

@@ -163,6 +163,19 @@ bool LiveBackend::waits_in_vain() const {
   return now() - held_since_ > scenario_.survival().hold_limit();
 }
 
+/// What a cluster's own monitoring would say: parts that are gone, and those that are back.
+void LiveBackend::tell_parts() {
+  const std::set<Part> lost = faults_.lost_parts(step_, now());
+  std::vector<PartChanged> changes;
+  for (const Part part : lost) {
+    if (!world_.state().lost(part)) changes.push_back({part, {.health = Health::lost, .rate = 0}});
+  }
+  for (const auto& [part, state] : world_.state().parts) {
+    if (!lost.contains(part)) changes.push_back({part, {}});
+  }
+  for (const PartChanged& change : changes) happen(change);
+}
+
 /// Who has been silent for half of the time after which a rank counts as lost.
 void LiveBackend::tell_suspected() {
   std::vector<RankId> silent;

@@ -63,13 +63,18 @@ void TrainingRun::tell_parts(Nanos at) {
   lost_parts_ = std::move(now);
 }
 
-/// The step under way will not be committed. Without its network the job ends here; without some
-/// of its ranks it may go on.
+/// The step under way will not be committed. Without its network the job waits for it, or ends here
+/// if that does not come back; without some of its ranks it may go on.
 void TrainingRun::cut(const PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
   if (!broken) {
     accounts_.discard(played.what());
     return lose(next_losses(played.start(), kNever));
+  }
+  if (const auto up = faults_.up_again(*broken, step_, now_)) {
+    accounts_.discard(played.what());
+    tell_parts(*up);
+    return stand_still_until(*up);
   }
   const FatalFault fatal = faults_.cause_of(*broken, step_, now_);
   Loss& loss = losses_.emplace_back();
@@ -87,6 +92,7 @@ void TrainingRun::cut(const PlayedStep& played) {
 /// Who is left notices those that fell silent later than those that died.
 void TrainingRun::lose(std::vector<FatalFault> lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
+  tell_parts(now_);
   const Survival& survival = scenario().survival();
   for (const bool silent : {false, true}) {
     std::vector<std::uint32_t> ranks;
