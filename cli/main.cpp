@@ -41,6 +41,7 @@ void declare(CLI::App& app, Action& chosen) {
   add_jobs(app, chosen);
   add_predict(app, chosen);
   add_check(app, chosen);
+  add_new(app, chosen);
   add_import(app, chosen);
   add_export(app, chosen);
   add_schema(app, chosen);

@@ -38,7 +38,8 @@ void FaultSchedule::take_up(std::uint32_t fault) {
 }
 
 std::vector<FaultSchedule::Strike> FaultSchedule::due(Step step, Nanos now,
-                                                      std::span<const std::uint32_t> members) {
+                                                      std::span<const std::uint32_t> members,
+                                                      std::span<const std::uint32_t> awaited) {
   const Moment here{static_cast<std::int64_t>(step), now};
   for (const FaultGroup& group : script_.due(seen_, here)) {
     for (const std::uint32_t fault : group.faults) take_up(fault);
@@ -46,9 +47,11 @@ std::vector<FaultSchedule::Strike> FaultSchedule::due(Step step, Nanos now,
   seen_ = here;
   std::vector<Strike> strikes;
   std::erase_if(waiting_, [&](const Strike& strike) {
-    const bool there = std::find(members.begin(), members.end(), strike.rank) != members.end();
-    if (!there || struck_.contains(strike.rank)) return false;
+    const bool there = std::ranges::find(members, strike.rank) != members.end();
+    const bool to_come = std::ranges::find(awaited, strike.rank) != awaited.end();
+    if (struck_.contains(strike.rank) || (!there && to_come)) return false;
     injected_.insert(strike.fault);
+    if (!there) return true;
     struck_[strike.rank] = now;
     strikes.push_back(strike);
     return true;

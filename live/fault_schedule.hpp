@@ -30,8 +30,10 @@ class FaultSchedule {
                 Step first = 0);
 
   /// Strikes that come into effect, those of one trigger together; one waits for a rank that is
-  /// away, or struck and not yet noticed, until it is back.
-  std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members);
+  /// `awaited`, or struck and not yet noticed, until it is back. Of others that are away nobody is
+  /// struck, now or later.
+  std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members,
+                          std::span<const std::uint32_t> awaited);
   /// The first instant after `now` at which something changes; kNever: none.
   Nanos next_instant(Nanos now) const { return script_.next_instant(now).value_or(kNever); }
   /// As far as faults tell; a link without a fault is as fast as live.link_rate lets it.

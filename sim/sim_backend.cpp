@@ -87,7 +87,10 @@ void SimBackend::advance() {
     now_ = std::max(now_, run_.now());
     if (!events_.empty() || run_.over()) break;
     const Nanos stop = next_stop();
-    if (stop == kNever) break;  // it is held, and nobody will ever decide
+    if (stop == kNever) {  // it is held, and nobody will ever decide
+      gate_.close("the run has ended");
+      break;
+    }
     now_ = stop;
     run_.pass(now_, watch());
     const bool due = gate_.wake_due(now_);

@@ -25,18 +25,16 @@ std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
   return {};
 }
 
-/// The ranks that are struck first, at one instant; a fault that finds none of its ranks at work
-/// strikes nobody.
+/// The ranks that are struck first, at one instant; who is not at work then is struck neither then
+/// nor later.
 std::vector<FatalFault> TrainingRun::next_losses(Nanos from, Nanos until) const {
   for (;;) {
     std::vector<FatalFault> lost = faults_.losses(step_, from, until);
     const auto absent = std::stable_partition(lost.begin(), lost.end(), [this](const auto& each) {
       return rank_at_home(each.rank.value).has_value();
     });
-    if (absent == lost.begin() && absent != lost.end()) {
-      for (const FatalFault& each : lost) faults_.spend(each);
-      continue;
-    }
+    std::for_each(absent, lost.end(), [this](const auto& each) { faults_.spend(each); });
+    if (absent == lost.begin() && absent != lost.end()) continue;
     lost.erase(absent, lost.end());
     return lost;
   }
@@ -212,8 +210,8 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   }
   if (assign->state == StateFrom::checkpoint) ready = now_ + survival.restart();
   if (fewer) give_up_step();
+  // It comes true behind all that was decided with it.
   transition_ = Transition{{assign->gpus, assign->layout}, assign->state, ready};
-  if (ready == now_ && !open_) come_true();
 }
 
 /// An assignment, between two steps.

@@ -7,7 +7,7 @@ from conftest import STRAGGLER, orrery
 
 COMMANDS = (
     "simulate", "live", "compare-policies", "compare", "calibrate", "replay", "jobs", "predict",
-    "check", "import", "export", "schema", "doctor", "help", "completion",
+    "check", "new", "import", "export", "schema", "doctor", "help", "completion",
 )  # fmt: skip
 PLACE = re.compile(r"^[^\n:]+:\d+:\d+: error: ", re.MULTILINE)
 
