@@ -26,5 +26,6 @@ void add_schema(CLI::App& app, Action& chosen);
 void add_calibrate(CLI::App& app, Action& chosen);
 void add_compare(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
+void add_new(CLI::App& app, Action& chosen);
 
 }  // namespace orrery::cli

@@ -43,6 +43,7 @@ void declare(CLI::App& app, Action& chosen) {
   add_layouts(app, chosen);
   add_list(app, chosen);
   add_check(app, chosen);
+  add_new(app, chosen);
   add_import(app, chosen);
   add_export(app, chosen);
   add_schema(app, chosen);

@@ -184,6 +184,11 @@ void check_kill_switch(const std::string& file) {
                 fmt::format("--kill-switch: expected a file in a folder that can be looked into, "
                             "got '{}': '{}' cannot be read", file, folder.string()));
   }
+  if (fs::status(file, unknown).type() == fs::file_type::none) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--kill-switch: expected the name of a file, there or not, got '{}': "
+                            "it cannot be looked at: {}", file, unknown.message()));
+  }
   if (fs::is_directory(file, unknown)) {
     throw Error(ErrorKind::usage,
                 fmt::format("--kill-switch: expected the name of a file, got the folder '{}'",

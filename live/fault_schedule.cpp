@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policies/seam/gpu_runs.hpp"
+
 namespace orrery::live {
 
 FaultSchedule::FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
@@ -9,6 +11,7 @@ FaultSchedule::FaultSchedule(const Scenario& scenario, const Cluster& cluster, s
     : cluster_(cluster),
       script_(scenario, cluster),
       ranks_(ranks),
+      gpus_(GpuRuns::range({0}, ranks).to_vector()),
       first_(first),
       link_rate_(scenario.live().link_rate()) {}
 
@@ -35,7 +38,8 @@ void FaultSchedule::take_up(std::uint32_t fault) {
 }
 
 std::vector<FaultSchedule::Strike> FaultSchedule::due(Step step, Nanos now,
-                                                      std::span<const std::uint32_t> members) {
+                                                      std::span<const std::uint32_t> members,
+                                                      std::span<const std::uint32_t> awaited) {
   const Moment here{static_cast<std::int64_t>(step), now};
   for (const FaultGroup& group : script_.due(seen_, here)) {
     for (const std::uint32_t fault : group.faults) take_up(fault);
@@ -43,9 +47,11 @@ std::vector<FaultSchedule::Strike> FaultSchedule::due(Step step, Nanos now,
   seen_ = here;
   std::vector<Strike> strikes;
   std::erase_if(waiting_, [&](const Strike& strike) {
-    const bool there = std::find(members.begin(), members.end(), strike.rank) != members.end();
-    if (!there || struck_.contains(strike.rank)) return false;
+    const bool there = std::ranges::find(members, strike.rank) != members.end();
+    const bool to_come = std::ranges::find(awaited, strike.rank) != awaited.end();
+    if (struck_.contains(strike.rank) || (!there && to_come)) return false;
     injected_.insert(strike.fault);
+    if (!there) return true;
     struck_[strike.rank] = now;
     strikes.push_back(strike);
     return true;
@@ -72,6 +78,10 @@ Hardware FaultSchedule::hardware(std::uint32_t rank, Step step, Nanos now) const
     hardware.set_link_rate((link_rate_ > 0 ? std::min(link_rate_, whole) : whole) / link_slow);
   }
   return hardware;
+}
+
+std::set<Part> FaultSchedule::lost_parts(Step step, Nanos now) const {
+  return ::orrery::lost_parts(script_, {static_cast<std::int64_t>(step), now}, cluster_, gpus_);
 }
 
 std::optional<Nanos> FaultSchedule::noticed(std::uint32_t rank) {

@@ -30,12 +30,16 @@ class FaultSchedule {
                 Step first = 0);
 
   /// Strikes that come into effect, those of one trigger together; one waits for a rank that is
-  /// away, or struck and not yet noticed, until it is back.
-  std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members);
+  /// `awaited`, or struck and not yet noticed, until it is back. Of others that are away nobody is
+  /// struck, now or later.
+  std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members,
+                          std::span<const std::uint32_t> awaited);
   /// The first instant after `now` at which something changes; kNever: none.
   Nanos next_instant(Nanos now) const { return script_.next_instant(now).value_or(kNever); }
   /// As far as faults tell; a link without a fault is as fast as live.link_rate lets it.
   Hardware hardware(std::uint32_t rank, Step step, Nanos now) const;
+  /// Parts of the cluster that are gone, or through which nothing goes.
+  std::set<Part> lost_parts(Step step, Nanos now) const;
   /// The rank is lost: when it was struck, if it was.
   std::optional<Nanos> noticed(std::uint32_t rank);
   bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
@@ -50,6 +54,7 @@ class FaultSchedule {
   const Cluster& cluster_;
   FaultScript script_;
   const std::uint32_t ranks_;
+  const std::vector<GpuId> gpus_;  ///< of rank 0, 1, ...
   const Step first_;
   const double link_rate_;  ///< of a link without a fault; 0: as fast as it goes
   Moment seen_ = kBeforeTheRun;

@@ -204,6 +204,7 @@ void LiveBackend::wait_for_something() {
   crew_->send_directives();
   if (stage_ != Stage::training) return;
   if (under_way_) inject_faults();
+  if (disturbed_) tell_parts();
   const Nanos instant = now();
   tell_suspected();
   if (waits_in_vain()) return give_up();
@@ -362,10 +363,11 @@ void LiveBackend::go_on() {
   if (stage_ != Stage::training || under_way_ || !crew_->ready() || !arriving_.empty()) return;
   if (step_ == scenario_.run().steps() || job().phase != JobPhase::running) return;
   const std::vector<std::uint32_t> members = crew_->members();
-  const bool ours = std::all_of(members.begin(), members.end(), [this](std::uint32_t seat) {
-    return works(seat) && !to_leave(seat);
-  });
-  if (!ours) return;  // somebody has joined whom the job does not count on yet, or is leaving
+  const bool ours = !assembled(members) && std::all_of(
+      members.begin(), members.end(), [this](std::uint32_t seat) { return works(seat); });
+  // Somebody has joined whom the job does not count on yet, or is leaving; or those that are to
+  // take the place of some that have left are not there yet.
+  if (!ours || members.size() != job().gpus.size() - job().lost.size()) return;
   StepPlan plan;
   plan.set_step(step_);
   plan.set_epoch(crew_->epoch());
@@ -391,8 +393,13 @@ void LiveBackend::go_on() {
 }
 
 void LiveBackend::inject_faults() {
+  tell_parts();
   const Nanos instant = now();
-  for (const FaultSchedule::Strike& strike : faults_.due(step_, instant, crew_->members())) {
+  std::vector<std::uint32_t> awaited;
+  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
+    if (works(seat) || wanted(seat)) awaited.push_back(seat);
+  }
+  for (const auto& strike : faults_.due(step_, instant, crew_->members(), awaited)) {
     JournalRecord record;
     record.mutable_strike()->set_fault(strike.fault);
     record.mutable_strike()->set_rank(strike.rank);

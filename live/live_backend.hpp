@@ -119,6 +119,8 @@ class LiveBackend : public RunBackend, private Carrier {
   void propose();
   void tell_losses();
   void tell_suspected();
+  void tell_parts();
+  bool assembled(const std::vector<std::uint32_t>& members) const;
   void come_true(const std::vector<std::uint32_t>& members);
   bool works(std::uint32_t seat) const;
   bool wanted(std::uint32_t seat) const;

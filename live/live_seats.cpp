@@ -18,9 +18,6 @@ constexpr JobId kJob{0};
 // ---- decisions ------------------------------------------------------------------------------
 
 std::string LiveBackend::refusal(const Decision& decision) const {
-  if (const auto* assign = std::get_if<Assign>(&decision.what); assign && assign->leaves()) {
-    return "the ranks of this run leave with its end only";
-  }
   return fabric_refusal(scenario_, decision);
 }
 
@@ -97,26 +94,31 @@ bool LiveBackend::to_leave(std::uint32_t seat) const {
   return job().next && !job().next->gpus.contains({seat});
 }
 
-/// Processes are started where they are missing, and end where they are not wanted any more: the
-/// step under way is done again by the others.
+/// Processes are started where they are missing; until they are there the others go on as before.
 void LiveBackend::assign(const Assign& assign) {
   for (const GpuId gpu : assign.gpus) {
     if (!works(gpu.value)) crew_->replace(gpu.value);
   }
-  for (const GpuId gpu : job().gpus) {
-    if (!assign.gpus.contains(gpu) && works(gpu.value)) crew_->signal(gpu.value, SIGKILL);
-  }
   if (crew_->running()) come_true(crew_->members());
 }
 
-/// All that the newest assignment names are there, and nobody else.
+/// All that the newest assignment names are among the members, with the job's state.
+bool LiveBackend::assembled(const std::vector<std::uint32_t>& members) const {
+  if (!job().next) return false;
+  return std::all_of(job().next->gpus.begin(), job().next->gpus.end(), [&members](GpuId gpu) {
+    return std::find(members.begin(), members.end(), gpu.value) != members.end();
+  });
+}
+
+/// Those that are not wanted any more end now, not before: nobody else may have had the state. A
+/// step under way is done again by the others.
 void LiveBackend::come_true(const std::vector<std::uint32_t>& members) {
-  if (!job().next || !untold_.empty()) return;
+  if (!untold_.empty() || !assembled(members)) return;
   const Standing where = *job().next;
-  const bool complete = std::equal(
-      members.begin(), members.end(), where.gpus.begin(), where.gpus.end(),
-      [](std::uint32_t member, GpuId gpu) { return member == gpu.value; });
-  if (!complete) return;
+  for (const std::uint32_t seat : members) {
+    if (to_leave(seat)) crew_->signal(seat, SIGKILL);
+  }
+  if (members.size() != where.gpus.size()) return;
   happen(JobStarted{.job = kJob, .epoch = {job().epoch.value + 1}, .from = step_, .where = where});
   gate_.membership_changed(kJob);
   held_since_ = kNever;
@@ -161,6 +163,19 @@ bool LiveBackend::waits_in_vain() const {
   if (held_since_ == kNever || job().next) return false;
   if (!needs_.actions.has<Assign>()) return arriving_.empty();
   return now() - held_since_ > scenario_.survival().hold_limit();
+}
+
+/// What a cluster's own monitoring would say: parts that are gone, and those that are back.
+void LiveBackend::tell_parts() {
+  const std::set<Part> lost = faults_.lost_parts(step_, now());
+  std::vector<PartChanged> changes;
+  for (const Part part : lost) {
+    if (!world_.state().lost(part)) changes.push_back({part, {.health = Health::lost, .rate = 0}});
+  }
+  for (const auto& [part, state] : world_.state().parts) {
+    if (!lost.contains(part)) changes.push_back({part, {}});
+  }
+  for (const PartChanged& change : changes) happen(change);
 }
 
 /// Who has been silent for half of the time after which a rank counts as lost.

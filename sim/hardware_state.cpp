@@ -160,20 +160,14 @@ FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
   throw Error(ErrorKind::internal, "a link is down without a fault");
 }
 
+std::optional<Nanos> FaultPlan::up_again(LinkId link, Step step, Nanos now) const {
+  std::optional<Nanos> at = script_.next_instant(now);
+  while (at && state(step, *at).down.contains(link.value)) at = script_.next_instant(*at);
+  return at;
+}
+
 std::set<Part> FaultPlan::lost_parts(Step step, Nanos now) const {
-  std::set<Part> lost;
-  for (const auto& [target, condition] : script_.conditions(moment(step, now))) {
-    if (const auto* part = std::get_if<Part>(&target); part != nullptr && condition.down) {
-      lost.insert(*part);
-    }
-    if (const auto* rank = std::get_if<RankId>(&target); rank != nullptr && condition.link_down) {
-      const GpuId gpu = placement_.at(rank->value);
-      const std::uint32_t rails = cluster_.rails();
-      lost.insert({PartKind::nic,
-                   cluster_.node_of(gpu).value * rails + cluster_.rail_of(gpu)});
-    }
-  }
-  return lost;
+  return ::orrery::lost_parts(script_, moment(step, now), cluster_, placement_);
 }
 
 FaultPlan::Touched FaultPlan::touched(Nanos instant) const {

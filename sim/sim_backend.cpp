@@ -185,8 +185,11 @@ void SimBackend::advance() {
     if (!events_.empty() || over()) break;
     Nanos stop = next_stop();
     if (milestones_.reach(stop)) stop = next_stop();
-    // kNever: jobs are held or wait, and nobody will ever decide
-    if (stop == kNever || stop > end_) break;
+    if (stop == kNever) {  // jobs are held or wait, and nobody will ever decide
+      gate_.close("the run has ended");
+      break;
+    }
+    if (stop > end_) break;
     pass_models(stop);
     const bool due = gate_.wake_due(now_);
     if (due || (now_ == next_tick_ && watched())) happen(Tick{});

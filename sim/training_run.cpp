@@ -277,21 +277,26 @@ void TrainingRun::pass(Nanos now, const Watch& watch) {
   settle(now);
   now_ = now;
   if (open_ && now_ == open_->end()) close_step(watch);
-  std::vector<Event> due;
-  for (const auto& [at, event] : later_) {
-    if (at <= now) due.push_back(event);
-  }
-  std::erase_if(later_, [now](const auto& each) { return each.first <= now; });
-  if (saving_ && saving_->at <= now) saving_.reset();
-  std::stable_sort(due.begin(), due.end(),
-                   [](const Event& a, const Event& b) { return a.index() < b.index(); });
-  for (Event& event : due) happen_(std::move(event));
+  tell_due();
   std::vector<std::size_t> noticed;
   for (const auto& [at, loss] : unknown_) {
     if (at <= now) noticed.push_back(loss);
   }
   std::erase_if(unknown_, [now](const auto& each) { return each.first <= now; });
   if (!noticed.empty()) know_losses(noticed);
+}
+
+/// What is to be told at this instant; of a job that is over nothing is told any more.
+void TrainingRun::tell_due() {
+  std::vector<Event> due;
+  for (const auto& [at, event] : later_) {
+    if (at <= now_) due.push_back(event);
+  }
+  std::erase_if(later_, [this](const auto& each) { return each.first <= now_; });
+  if (saving_ && saving_->at <= now_) saving_.reset();
+  std::stable_sort(due.begin(), due.end(),
+                   [](const Event& a, const Event& b) { return a.index() < b.index(); });
+  for (Event& event : due) happen_(std::move(event));
 }
 
 /// `count` steps of `duration` each.
@@ -515,6 +520,7 @@ void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
     save_if_due();
   }
   if (step_ == steps) {
+    tell_due();
     end_steps();
     happen_(JobDone{id_});
     gate_.job_gone(id_, now_);

@@ -152,6 +152,7 @@ class TrainingRun : public JobModel {
   void steps_done(std::uint64_t count, Nanos duration, bool tell);
   void note_exchange(const SimulatedStep& step, Nanos duration, const std::vector<double>& stretch);
   void save_if_due();
+  void tell_due();
 
   double step_alone() const;
 

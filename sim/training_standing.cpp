@@ -25,18 +25,16 @@ std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
   return {};
 }
 
-/// The ranks that are struck first, at one instant; a fault that finds none of its ranks at work
-/// strikes nobody.
+/// The ranks that are struck first, at one instant; who is not at work then is struck neither then
+/// nor later.
 std::vector<FatalFault> TrainingRun::next_losses(Nanos from, Nanos until) const {
   for (;;) {
     std::vector<FatalFault> lost = faults_.losses(step_, from, until);
     const auto absent = std::stable_partition(lost.begin(), lost.end(), [this](const auto& each) {
       return rank_at_home(each.rank.value).has_value();
     });
-    if (absent == lost.begin() && absent != lost.end()) {
-      for (const FatalFault& each : lost) faults_.spend(each);
-      continue;
-    }
+    std::for_each(absent, lost.end(), [this](const auto& each) { faults_.spend(each); });
+    if (absent == lost.begin() && absent != lost.end()) continue;
     lost.erase(absent, lost.end());
     return lost;
   }
@@ -101,13 +99,18 @@ void TrainingRun::tell_parts(Nanos at) {
   lost_parts_ = std::move(now);
 }
 
-/// The step under way will not be committed. Without its network the job ends here; without some
-/// of its ranks it may go on.
+/// The step under way will not be committed. Without its network the job waits for it, or ends here
+/// if that does not come back; without some of its ranks it may go on.
 void TrainingRun::cut(const PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
   if (!broken) {
     accounts_->discard(played.what());
     return lose(next_losses(played.start(), kNever));
+  }
+  if (const auto up = faults_.up_again(*broken, step_, now_)) {
+    accounts_->discard(played.what());
+    tell_parts(*up);
+    return stand_still_until(*up);
   }
   const FatalFault fatal = faults_.cause_of(*broken, step_, now_);
   Loss& loss = losses_.emplace_back();
@@ -116,6 +119,7 @@ void TrainingRun::cut(const PlayedStep& played) {
   loss.report.set_cause(fatal.cause);
   loss.report.set_lost_steps(0);
   if (timeline_) timeline_->instant(now_, fatal.cause);
+  tell_due();
   end_steps();
   happen_(JobDone{id_, Ending::failed});
   gate_.job_gone(id_, now_);
@@ -125,6 +129,7 @@ void TrainingRun::cut(const PlayedStep& played) {
 void TrainingRun::lose(std::vector<FatalFault> lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
   contention_->leave(id_);
+  tell_parts(now_);
   const Survival& survival = scenario().survival();
   for (const bool silent : {false, true}) {
     std::vector<std::uint32_t> ranks;
@@ -245,8 +250,8 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   }
   if (assign->state == StateFrom::checkpoint) ready = now_ + survival.restart();
   if (fewer) give_up_step();
+  // It comes true behind all that was decided with it.
   transition_ = Transition{{assign->gpus, assign->layout}, assign->state, ready};
-  if (ready == now_ && !open_) come_true();
 }
 
 /// An assignment, between two steps.

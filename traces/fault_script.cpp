@@ -326,4 +326,20 @@ std::string FaultScript::cause(std::uint32_t fault, const FaultTarget& target) c
   }
 }
 
+std::set<Part> lost_parts(const FaultScript& script, Moment at, const Cluster& cluster,
+                          std::span<const GpuId> gpus) {
+  std::set<Part> lost;
+  for (const auto& [target, condition] : script.conditions(at)) {
+    if (const auto* part = std::get_if<Part>(&target); part != nullptr && condition.down) {
+      lost.insert(*part);
+    }
+    const auto* rank = std::get_if<RankId>(&target);
+    if (rank == nullptr || !condition.link_down || rank->value >= gpus.size()) continue;
+    const GpuId gpu = gpus[rank->value];
+    lost.insert({PartKind::nic,
+                 cluster.node_of(gpu).value * cluster.rails() + cluster.rail_of(gpu)});
+  }
+  return lost;
+}
+
 }  // namespace orrery

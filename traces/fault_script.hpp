@@ -144,6 +144,11 @@ class FaultScript {
   mutable std::map<FaultTarget, std::set<std::uint32_t>> active_;
 };
 
+/// Parts of the cluster that are gone, or through which nothing goes: a rank's NIC too, by the GPUs
+/// of rank 0, 1, ...
+std::set<Part> lost_parts(const FaultScript& script, Moment at, const Cluster& cluster,
+                          std::span<const GpuId> gpus);
+
 /// The kind of the parts that a fault hits; nothing: it hits a rank.
 std::optional<PartKind> part_kind(const Fault& fault);
 /// Whether such a fault happens to parts; else to ranks.

@@ -56,7 +56,9 @@ struct Decision {
   DecisionId id = 0;  ///< counts from 0 over the whole run
   Action what;
   Step at_step = 0;                    ///< first step it holds for; 0: at once
-  std::optional<Epoch> if_epoch = {};  ///< void once the job's membership is another
+  /// Void once the job's membership is another. Without it a setting that waits for its step is
+  /// void then, for it was meant for those ranks; an assignment is not: it names all of its own.
+  std::optional<Epoch> if_epoch = {};
   Nanos expires = kNever;              ///< void after this instant
   /// Decisions of one call with the same number other than 0 hold together or not at all, in their
   /// order: a job leaves, another takes its GPUs.

@@ -48,6 +48,7 @@ DecisionGate::Verdict DecisionGate::judge_group(std::span<const Decision> group,
     }
     if (why = carrier_.refusal(decision); !why.empty()) return {Outcome::rejected, std::move(why)};
   }
+  if (!closed_.empty()) return {Outcome::rejected, closed_};
   return {};
 }
 
@@ -186,6 +187,7 @@ void DecisionGate::job_gone(JobId job, Nanos now) {
 }
 
 void DecisionGate::close(const std::string& reason) {
+  closed_ = reason;
   for (const Decision& decision : std::exchange(held_, {})) {
     tell(decision, {Outcome::rejected, reason});
   }

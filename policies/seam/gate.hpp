@@ -52,11 +52,12 @@ class DecisionGate {
 
   /// The job has committed a step (its StepsDone has happened), and none is under way.
   void step_ended(JobId job, Nanos now);
-  /// What waits for a step of the job is void; so is what the backend still puts to its ranks.
+  /// Settings that wait for a step of the job are void; so is what the backend still puts to its
+  /// ranks. An assignment that waits is not, unless it says so by its if_epoch.
   void membership_changed(JobId job);
   /// The job is over or has left: whatever waits for it is rejected.
   void job_gone(JobId job, Nanos now);
-  /// Everything that waits is rejected.
+  /// Everything that waits is rejected, and whatever may still come.
   void close(const std::string& reason);
 
   /// The first step after `step` from which a decision on the job holds; kNoStep: none.
@@ -94,6 +95,7 @@ class DecisionGate {
   std::vector<Decision> held_;                 ///< until a step ends, or theirs begins
   std::set<std::pair<JobId, Step>> effects_;   ///< applied, from that step on
   std::set<Nanos> wakes_;
+  std::string closed_;  ///< why nothing can hold any more
 };
 
 }  // namespace orrery

@@ -30,12 +30,20 @@ class StandstillGuard {
     instant_ = seen.now;
     if (count_ < kMostInARow) return;
     throw Error(ErrorKind::bad_input,
-                fmt::format("the policies decide without end: {} times in a row at {} s{}{}",
-                            kMostInARow, to_seconds(seen.now),
-                            rejected_.empty() ? "" : "; last rejected because ", rejected_));
+                fmt::format("the policies decide without end: {} times in a row at {} s{}",
+                            kMostInARow, to_seconds(seen.now), hint(decisions)));
   }
 
  private:
+  std::string hint(const DecisionList& decisions) const {
+    if (!rejected_.empty()) return "; last rejected because " + rejected_;
+    const bool later = std::any_of(decisions.items().begin(), decisions.items().end(),
+                                   [](const Decision& each) { return each.at_step > 0; });
+    if (!later) return {};
+    return "; each outcome is shown at once, what was set for a later step only from that step on: "
+           "remember what was decided until then";
+  }
+
   static constexpr int kMostInARow = 1000;
   Nanos instant_ = -1;
   int count_ = 0;

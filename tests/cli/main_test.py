@@ -7,8 +7,8 @@ from conftest import STRAGGLER, orrery
 
 COMMANDS = (
     "simulate", "live", "compare-policies", "compare", "calibrate", "replay", "jobs", "predict",
-    "layouts", "list",
-    "check", "import", "export", "schema", "doctor", "help", "completion",
+    "layouts", "list", "check", "new", "import", "export", "schema", "doctor", "help",
+    "completion",
 )  # fmt: skip
 PLACE = re.compile(r"^[^\n:]+:\d+:\d+: error: ", re.MULTILINE)
 

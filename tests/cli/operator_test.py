@@ -94,6 +94,25 @@ def test_the_kill_switch_is_a_file(tmp_path):
     assert report["hand_over"]["stopped"] == report["decisions"] >= 1
 
 
+def test_a_kill_switch_that_cannot_be_looked_at_counts_as_thrown(tmp_path):
+    switch, hook = tmp_path / "halt", tmp_path / "hook"
+    # While somebody is asked, the switch becomes a link to itself.
+    hook.write_text(f"#!/bin/sh\nln -s halt {switch}\n")
+    hook.chmod(0o755)
+    result = orrery(
+        "simulate", EXAMPLES / "ramp-4-ranks.yaml", "--json", "--kill-switch", switch,
+        "--mode", "approve", "--hook", hook,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    shares = json.loads(result.stdout)["hand_over"]
+    assert shares["passed_on"] == 1 and shares["stopped"] >= 1
+    refused = orrery("simulate", STRAGGLER, "--kill-switch", switch)
+    assert refused.returncode == 2
+    assert f"--kill-switch: expected the name of a file, there or not, got '{switch}'" in (
+        refused.stderr
+    )
+
+
 def test_the_kill_switch_is_a_signal():
     command = [PROGRAM, *WORLDS["live"], "--json", "--set", "faults[0].at_step=4"]
     process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True)

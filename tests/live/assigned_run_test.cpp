@@ -87,6 +87,35 @@ TEST(AssignedRun, ShrinksAndGrowsBetweenStepsInBothWorldsAlike) {
   expect_nothing_left();
 }
 
+/// From three ranks to three others: one leaves, one joins, two stay.
+Watching moves() {
+  return Watching(kAssigns, [](const Observation& seen, DecisionList& decisions) {
+    const auto* done = shown<StepsDone>(seen);
+    if (done == nullptr) return;
+    if (done->last == 3) decisions.add(stand_on({0, 1, 3}), "one fewer");
+    if (done->last == 7) decisions.add(stand_on({1, 2, 3}), "another one");
+  });
+}
+
+TEST(AssignedRun, SomeLeaveAndOthersJoinAtOnceInBothWorldsAlike) {
+  const RunRequest asked = four_ranks(50);
+  const Report calm = run_in_worker(kProgram, asked);
+  Watching live = moves(), simulated = moves();
+  const Report report = run_in_worker(kProgram, asked, &live);
+  const Report modelled = run_in_worker(kSimulator, asked, &simulated);
+  expect_whole(report, calm);
+  EXPECT_EQ(modelled.steps_completed(), 50u);
+  EXPECT_EQ(report.decision_trace_sha256(), modelled.decision_trace_sha256());
+  for (const Watching* each : {&live, &simulated}) {
+    const auto started = each->all<JobStarted>();
+    ASSERT_EQ(started.size(), 3u);
+    EXPECT_EQ(started[1].where.gpus, (GpuRuns{{0}, {1}, {3}}));
+    EXPECT_EQ(started[2].where.gpus, (GpuRuns{{1}, {2}, {3}}));
+    EXPECT_TRUE(each->all<RanksLost>().empty());
+  }
+  expect_nothing_left();
+}
+
 // ---- losses -------------------------------------------------------------------------------
 
 TEST(AssignedRun, TwoKillsAtOneStepAreOneLossInBothWorlds) {
@@ -105,6 +134,41 @@ TEST(AssignedRun, TwoKillsAtOneStepAreOneLossInBothWorlds) {
     ASSERT_EQ(lost.size(), 1u);
     EXPECT_EQ(lost[0].ranks, (std::vector<RankId>{{1}, {2}}));
     EXPECT_EQ(each->all<Decided>().size(), 1u);
+  }
+  expect_nothing_left();
+}
+
+/// Decides beforehand that it stands without GPU 3 from step 8 on, but only as long as all are
+/// there, and without GPU 2 from step 10 on.
+Watching decides_beforehand() {
+  return Watching(kAssigns, [](const Observation& seen, DecisionList& decisions) {
+    const auto* done = shown<StepsDone>(seen);
+    if (done == nullptr) return;
+    if (done->last == 1) {
+      Decision& fewer = decisions.add(stand_on({0, 1, 2}), "while all are there");
+      fewer.at_step = 8;
+      fewer.if_epoch = seen.jobs[{0}].epoch;
+    }
+    if (done->last == 2) decisions.add(stand_on({0, 1, 3}), "in any case").at_step = 10;
+  });
+}
+
+TEST(AssignedRun, AnAssignmentThatWaitsOutlivesALossUnlessItSaysOtherwise) {
+  const RunRequest asked = four_ranks(20, {"faults=[{at_step: 5, rank: 2, kill: true}]"});
+  const Report calm = run_in_worker(kProgram, four_ranks(20));
+  Watching live = decides_beforehand(), simulated = decides_beforehand();
+  const Report report = run_in_worker(kProgram, asked, &live);
+  const Report modelled = run_in_worker(kSimulator, asked, &simulated);
+  expect_whole(report, calm);
+  EXPECT_EQ(report.decision_trace_sha256(), modelled.decision_trace_sha256());
+  for (const Watching* each : {&live, &simulated}) {
+    EXPECT_EQ(outcomes(*each), (std::vector<std::pair<Outcome, std::string>>{
+                                   {Outcome::expired, "membership has changed"},
+                                   {Outcome::applied, ""}}));
+    const auto started = each->all<JobStarted>();
+    ASSERT_EQ(started.size(), 2u);
+    EXPECT_EQ(started[1].where.gpus, (GpuRuns{{0}, {1}, {3}}));
+    EXPECT_EQ(started[1].from, 10u);
   }
   expect_nothing_left();
 }

@@ -24,17 +24,17 @@ TEST(FaultSchedule, StrikesOnceAtItsStepOrInstant) {
   scenario.mutable_faults(1)->set_stop(true);
   FaultSchedule faults(scenario, kCluster, 4);
   EXPECT_EQ(faults.next_instant(0), 500);
-  EXPECT_TRUE(faults.due(2, 100, kAll).empty());
-  const auto first = faults.due(3, 100, kAll);
+  EXPECT_TRUE(faults.due(2, 100, kAll, kAll).empty());
+  const auto first = faults.due(3, 100, kAll, kAll);
   ASSERT_EQ(first.size(), 1u);
   EXPECT_EQ(first[0].rank, 1u);
   EXPECT_FALSE(first[0].stop);
-  const auto second = faults.due(3, 500, kAll);
+  const auto second = faults.due(3, 500, kAll, kAll);
   ASSERT_EQ(second.size(), 1u);
   EXPECT_EQ(second[0].rank, 2u);
   EXPECT_TRUE(second[0].stop);
   EXPECT_EQ(faults.next_instant(500), kNever);
-  EXPECT_TRUE(faults.due(9, 900, kAll).empty());
+  EXPECT_TRUE(faults.due(9, 900, kAll, kAll).empty());
   EXPECT_EQ(faults.injected(), 2u);
 }
 
@@ -47,12 +47,24 @@ TEST(FaultSchedule, AStrikeWaitsForARankThatIsAwayOrNotYetMissed) {
   }
   FaultSchedule faults(scenario, kCluster, 4);
   const std::vector<std::uint32_t> without{0, 2, 3};
-  EXPECT_TRUE(faults.due(0, 10, without).empty());
-  EXPECT_EQ(faults.due(0, 20, kAll).size(), 1u);
-  EXPECT_TRUE(faults.due(0, 30, kAll).empty());
+  EXPECT_TRUE(faults.due(0, 10, without, kAll).empty());
+  EXPECT_EQ(faults.due(0, 20, kAll, kAll).size(), 1u);
+  EXPECT_TRUE(faults.due(0, 30, kAll, kAll).empty());
   EXPECT_EQ(faults.noticed(1), 20);
   EXPECT_EQ(faults.noticed(1), std::nullopt);
-  EXPECT_EQ(faults.due(0, 40, kAll).size(), 1u);
+  EXPECT_EQ(faults.due(0, 40, kAll, kAll).size(), 1u);
+}
+
+TEST(FaultSchedule, ARankThatIsAwayForGoodIsStruckNeitherThenNorLater) {
+  Scenario scenario;
+  Fault& fault = add(scenario, 1);
+  fault.set_at_step(0);
+  fault.set_kill(true);
+  FaultSchedule faults(scenario, kCluster, 4);
+  const std::vector<std::uint32_t> without{0, 2, 3};
+  EXPECT_TRUE(faults.due(0, 10, without, without).empty());
+  EXPECT_TRUE(faults.due(4, 20, kAll, kAll).empty()) << "it has come back";
+  EXPECT_EQ(faults.injected(), 1u);
 }
 
 TEST(FaultSchedule, ASlowRankOrOneBeyondTheJobIsOnlyCounted) {
@@ -61,7 +73,7 @@ TEST(FaultSchedule, ASlowRankOrOneBeyondTheJobIsOnlyCounted) {
   Fault& beyond = add(scenario, 9);
   beyond.set_kill(true);
   FaultSchedule faults(scenario, kCluster, 4);
-  EXPECT_TRUE(faults.due(0, 0, kAll).empty());
+  EXPECT_TRUE(faults.due(0, 0, kAll, kAll).empty());
   EXPECT_EQ(faults.injected(), 2u);
 }
 
@@ -72,9 +84,9 @@ TEST(FaultSchedule, ANodeThatGoesDownTakesAllItsRanksAtOnce) {
   fault.set_node(0);
   fault.set_down(true);
   FaultSchedule faults(scenario, kCluster, 4);
-  EXPECT_TRUE(faults.due(0, 499, kAll).empty());
+  EXPECT_TRUE(faults.due(0, 499, kAll, kAll).empty());
   EXPECT_EQ(faults.injected(), 0u);
-  const auto struck = faults.due(0, 500, kAll);
+  const auto struck = faults.due(0, 500, kAll, kAll);
   ASSERT_EQ(struck.size(), 4u);
   for (std::uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(struck[rank].rank, rank);
   EXPECT_EQ(faults.injected(), 1u);
@@ -88,7 +100,7 @@ TEST(FaultSchedule, WhatAnEarlierControllerCarriedOutIsNotDoneAgain) {
   fault.set_down(true);
   FaultSchedule faults(scenario, kCluster, 4);
   faults.restore(0, 2, 510, false);
-  EXPECT_TRUE(faults.due(9, 900, kAll).empty());
+  EXPECT_TRUE(faults.due(9, 900, kAll, kAll).empty());
   EXPECT_TRUE(faults.unnoticed(2));
   EXPECT_EQ(faults.noticed(2), 510);
 }
@@ -98,7 +110,7 @@ TEST(FaultSchedule, StrikesOfAnEarlierRunsStepsAreNotRepeated) {
   add(scenario, 1).set_at_step(3);
   scenario.mutable_faults(0)->set_kill(true);
   FaultSchedule faults(scenario, kCluster, 4, 5);
-  EXPECT_TRUE(faults.due(5, 10, kAll).empty());
+  EXPECT_TRUE(faults.due(5, 10, kAll, kAll).empty());
   EXPECT_EQ(faults.injected(), 0u);
 }
 

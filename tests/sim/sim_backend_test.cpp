@@ -203,6 +203,18 @@ std::string at_nanos(double seconds) {
   return "at_time: " + std::to_string(static_cast<long>(seconds * 1e9)) + " ns, ";
 }
 
+TEST(SimBackend, ANicThatComesBackIsWaitedFor) {
+  const double step = simulate(small_scenario(1, 1, 16)).step_time_s();
+  const Nanos up = to_nanos(10 * step);
+  const Report report = simulate(small_scenario(
+      1, 1, 16, fmt::format("faults:\n  - {{at_step: 2, rank: 3, link_down: true, until_time: {} "
+                            "ns}}\n", up)));
+  EXPECT_EQ(report.steps_completed(), 6u);
+  EXPECT_EQ(report.failures_size(), 0);
+  EXPECT_EQ(report.micro_batches_lost(), 0u);
+  EXPECT_NEAR(report.elapsed_s(), (10 + 6 - 2) * step, 1e-6);
+}
+
 TEST(SimBackend, NicDownedAfterItsLastFlowEndsTheNextStep) {
   const double step = simulate(small_scenario(1, 1, 16)).step_time_s();
   const Report report = simulate(small_scenario(

@@ -193,6 +193,47 @@ TEST(Standing, TwoKillsAtOneStepAreOneLoss) {
   EXPECT_EQ(ran.report.failures_size(), 2);
 }
 
+TEST(Standing, WhoIsNotAtWorkWhenOthersAreStruckIsStruckNeitherThenNorLater) {
+  const Ran ran = run({"faults=[{at_step: 3, rank: 1, kill: true}, {at_step: 6, rank: 1, kill: "
+                       "true}, {at_step: 6, rank: 2, kill: true}]", "policies=[]"},
+                      [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList& decisions) {
+      const JobInfo* job = seen.jobs.find({0});
+      for (const Event& event : seen.events) {
+        const auto* lost = std::get_if<RanksLost>(&event);
+        if (lost == nullptr) continue;
+        lines.push_back(fmt::format("{}", lost->ranks.size() == 1 ? lost->ranks[0].value : 9));
+        if (job->lost.size() < 2) continue;
+        decisions.add(Assign{{0}, job->gpus, job->layout, StateFrom::peer}, "both again");
+      }
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("1", "2"));
+  EXPECT_EQ(ran.report.steps_completed(), 30u);
+}
+
+TEST(Standing, WhatIsDecidedWithAMoveIsJudgedBeforeItHasComeTrue) {
+  const Ran ran = run(kCalm, [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList& decisions) {
+      bool woken = false;
+      for (const Event& event : seen.events) {
+        woken = woken || std::holds_alternative<Tick>(event);
+        const auto* told = std::get_if<Decided>(&event);
+        if (told != nullptr) lines.push_back(told->reason.empty() ? "applied" : told->reason);
+        if (std::holds_alternative<JobStarted>(event)) lines.emplace_back("started");
+      }
+      const JobInfo* job = seen.jobs.find({0});
+      if (seen.now == 0) decisions.wake(kNanosPerSecond);
+      if (!woken) return;
+      ParallelLayout three = job->layout;
+      three.data = 3;
+      decisions.add(Assign{{0}, without(*job, 1), three, StateFrom::peer}, "one fewer");
+      decisions.add(Configure{{0}, OnLoss{}}, "for the ranks that there are").if_epoch = job->epoch;
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("started", "applied", "applied", "started"));
+}
+
 TEST(Standing, CheckpointsAreSavedAsPlannedAndWhenAskedFor) {
   const Ran ran = run({"faults=[]", "policies=[]",
                        "live.checkpoints={folder: here, every: 10, stall: 100 ms, write: 50 ms}"},
@@ -211,6 +252,22 @@ TEST(Standing, CheckpointsAreSavedAsPlannedAndWhenAskedFor) {
   });
   EXPECT_THAT(ran.lines, ElementsAre("5 0.1 0.15", "10 0.1 0.15", "20 0.1 0.15"));
   EXPECT_EQ(ran.report.steps_completed(), 30u);
+}
+
+TEST(Standing, ACheckpointThatIsThereWithTheLastStepIsToldBeforeTheEnd) {
+  const Ran ran = run({"faults=[]", "policies=[]", "run.steps=20",
+                       "live.checkpoints={folder: here, every: 10}"},
+                      [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList&) {
+      for (const Event& event : seen.events) {
+        const auto* saved = std::get_if<SaveDone>(&event);
+        if (saved != nullptr) lines.push_back(fmt::format("saved {}", saved->step));
+        if (std::holds_alternative<JobDone>(event)) lines.emplace_back("done");
+      }
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("saved 10", "saved 20", "done"));
+  EXPECT_EQ(ran.report.steps_completed(), 20u);
 }
 
 TEST(Standing, NonsenseIsRefusedWithItsReason) {

@@ -300,6 +300,26 @@ TEST(FaultScript, TwoKillsOfOneInstantAreOneStrike) {
   EXPECT_EQ(script.cause(0, RankId{2}), "rank 2 killed");
 }
 
+TEST(FaultScript, APartThatIsDownAndTheNicOfARankWithoutALinkAreLost) {
+  Scenario scenario;
+  at_step(scenario, 3).set_rank(1);
+  scenario.mutable_faults(0)->set_link_down(true);
+  scenario.mutable_faults(0)->set_until_step(5);
+  at_time(scenario, 100).set_node(2);
+  scenario.mutable_faults(1)->set_down(true);
+  at_step(scenario, 0).set_gpu(4);
+  scenario.mutable_faults(2)->set_rate(0.5);  // slow, not lost
+  const FaultScript script(scenario, kCluster);
+  const std::vector<GpuId> gpus{{0}, {9}};
+  const Part node{PartKind::node, 2};
+  const Part nic{PartKind::nic, kCluster.rails() + kCluster.rail_of({9})};
+  EXPECT_EQ(lost_parts(script, {2, 99}, kCluster, gpus), std::set<Part>{});
+  EXPECT_EQ(lost_parts(script, {3, 99}, kCluster, gpus), std::set<Part>{nic});
+  EXPECT_EQ(lost_parts(script, {4, 100}, kCluster, gpus), (std::set<Part>{node, nic}));
+  EXPECT_EQ(lost_parts(script, {5, 100}, kCluster, gpus), std::set<Part>{node});
+  EXPECT_EQ(lost_parts(script, {4, 0}, kCluster, {}), std::set<Part>{}) << "a rank that is nowhere";
+}
+
 TEST(FaultScript, AShareIsDrawnByTheSeed) {
   Scenario scenario;
   Fault& fault = at_step(scenario, 0);

@@ -43,20 +43,19 @@ constexpr int kAllReduce = static_cast<int>(NcclCollective::all_reduce);
 
 class Tuner : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    path() = testing::TempDir() + "orrery_tuner." + std::to_string(getpid());
+  /// Of each test: where what a whole suite shares fails, the tests count as skipped.
+  void SetUp() override {
     setenv("ORRERY_NCCL_TABLE", path().c_str(), 1);
-    handle() = dlopen(ORRERY_NCCL_TUNER, RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(handle(), nullptr) << dlerror();
   }
-  static void TearDownTestSuite() { unlink(path().c_str()); }
+  void TearDown() override { unlink(path().c_str()); }
 
-  static std::string& path() {
-    static std::string one;
+  static const std::string& path() {
+    static const std::string one = testing::TempDir() + "orrery_tuner." + std::to_string(getpid());
     return one;
   }
-  static void*& handle() {
-    static void* one = nullptr;
+  static void* handle() {
+    static void* const one = dlopen(ORRERY_NCCL_TUNER, RTLD_NOW | RTLD_LOCAL);
     return one;
   }
   template <class Version>

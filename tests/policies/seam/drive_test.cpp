@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/policies/scripted.hpp"
+#include "tests/policies/seam/model_backend.hpp"
 
 namespace orrery {
 namespace {
@@ -80,6 +81,24 @@ TEST(Drive, DecidingWithoutEndAtOneInstantEndsTheRun) {
   }
   toy::ToyBackend moving(cluster, 400);
   EXPECT_GT(drive(policy, moving, context), 1000u);
+}
+
+TEST(Drive, WhoSetsALaterStepAtEveryCallIsToldWhyThatHasNoEnd) {
+  /// It compares what is with what it wants; what it has asked for is not yet.
+  class Forgetful : public Restless {
+    void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+      const JobInfo& job = seen.jobs[{0}];
+      const Shares wanted{{12, 12, 4, 12}};
+      if (job.now.get<Shares>() == wanted) return;
+      decisions.add(Configure{{0}, wanted}, "less for rank 2").at_step = job.step + 1;
+    }
+  } policy;
+  const Cluster cluster = toy::cluster();
+  test::ModelBackend backend(cluster, {});
+  EXPECT_EQ(failure_of(policy, backend),
+            "the policies decide without end: 1000 times in a row at 0 s; each outcome is shown at "
+            "once, what was set for a later step only from that step on: remember what was decided "
+            "until then");
 }
 
 TEST(Drive, WakingAtOnceWithoutEndEndsTheRunToo) {

@@ -38,6 +38,7 @@ struct RandomDecisionOptions {
   Step lead = 2;
   /// A rank is lost in the middle of that step: what is decided in it hangs on that loss.
   std::function<bool(Step)> loses = [](Step) { return false; };
+  bool within = true;  ///< decides within steps, too; else at their ends alone
   Needs needs = {};  ///< what the run is told; decided is everything
 };
 
@@ -64,7 +65,7 @@ class RandomDecisions : public Policy {
       within_a_step(seen, *job, decisions);
     } else if (ended_ == job->step && job->step % options_.every == 0 && job->step > newest_) {
       newest_ = job->step;
-      within_ = options_.loses(job->step) || below(3) == 0;
+      within_ = options_.within && (options_.loses(job->step) || below(3) == 0);
       if (within_) return decisions.wake(seen.now + 1);
       on_the_grid(seen, *job, decisions);
     }

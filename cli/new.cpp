@@ -1,0 +1,119 @@
+// orrery new policy NAME: a policy that decides something already, and its test.
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "cli/commands.hpp"
+#include "cli/help.hpp"
+#include "cli/output_file.hpp"
+#include "core/error.hpp"
+
+namespace orrery::embedded {
+extern const std::string_view policy_py, policy_test_py, policy_hpp, policy_test_cpp;
+}
+
+namespace orrery::cli {
+namespace {
+
+struct Options {
+  std::string name, folder = ".";
+  bool cpp = false, python = true;
+};
+
+/// "lost-ranks" as it stands in a file's name ("lost_ranks"), and as a class ("LostRanks").
+struct Words {
+  std::string file, type;
+};
+
+Words words_of(const std::string& name) {
+  Words words;
+  bool begins = true;
+  for (const char c : name) {
+    const bool letter = c >= 'a' && c <= 'z', digit = c >= '0' && c <= '9';
+    const bool good = begins ? letter : letter || digit || c == '-' || c == '_';
+    if (!good) break;
+    begins = c == '-' || c == '_';
+    words.file += begins ? '_' : c;
+    if (begins) continue;
+    const bool capital = words.file.size() == 1 || words.file[words.file.size() - 2] == '_';
+    words.type += static_cast<char>(capital && letter ? c - 'a' + 'A' : c);
+  }
+  if (!begins && words.file.size() == name.size()) return words;
+  throw Error(ErrorKind::usage,
+              fmt::format("NAME: expected small letters, digits and hyphens, each word beginning "
+                          "with a letter (lost-ranks), got '{}'", name));
+}
+
+std::string filled(std::string_view text, const std::string& name, const Words& words) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view rest = text.substr(at);
+    const auto take = [&](std::string_view mark, const std::string& word) {
+      if (!rest.starts_with(mark)) return false;
+      out += word;
+      at += mark.size();
+      return true;
+    };
+    if (take("@NAME@", name) || take("@FILE@", words.file) || take("@CLASS@", words.type)) continue;
+    out += text[at++];
+  }
+  return out;
+}
+
+/// Nothing is written where something stands already.
+void write_new(const std::filesystem::path& path, const std::string& text) {
+  if (std::filesystem::exists(path)) {
+    throw Error(ErrorKind::usage, fmt::format("{} exists already: take another NAME, or another "
+                                              "folder with -o", path.string()));
+  }
+  write_file(path.string(), text);
+}
+
+int new_policy(const Options& options) {
+  const Words words = words_of(options.name);
+  const std::filesystem::path folder(options.folder);
+  const auto policy = folder / (words.file + (options.cpp ? ".hpp" : ".py"));
+  const auto test = folder / (words.file + (options.cpp ? "_test.cpp" : "_test.py"));
+  if (std::filesystem::exists(test)) write_new(test, {});  // says so before the first is written
+  write_new(policy, filled(options.cpp ? embedded::policy_hpp : embedded::policy_py, options.name,
+                           words));
+  write_new(test, filled(options.cpp ? embedded::policy_test_cpp : embedded::policy_test_py,
+                         options.name, words));
+  fmt::print("{}\n{}\n", policy.string(), test.string());
+  if (!options.cpp) {
+    fmt::print("\nto try it:   python -m pytest {}\n", test.string());
+    return 0;
+  }
+  fmt::print(
+      "\nto try it:   orrery_test({0}_test SOURCES {0}_test.cpp LINK orrery_policies)\n"
+      "to name it in scenarios:\n"
+      "  message {1}Parameters {{}} in policies/parameters.proto\n"
+      "  Entry{{\"{2}\", new_policy<{1}>, new_message<{1}Parameters>}} in the table of\n"
+      "  policies/run/registry.cpp\n",
+      words.file, words.type, options.name);
+  return 0;
+}
+
+}  // namespace
+
+void add_new(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("new", "write the beginning of something of your own");
+  command->require_subcommand(1);
+  CLI::App* policy = command->add_subcommand("policy", "a policy that decides, and its test");
+  policy->add_option("NAME", options->name, "what it is called in scenarios: lost-ranks")
+      ->required();
+  CLI::Option* cpp = policy->add_flag("--cpp", options->cpp, "in C++, for a build of the project");
+  policy->add_flag("--python", options->python, "in Python (as without either)")->excludes(cpp);
+  policy->add_option("-o,--output", options->folder, "folder to write to")
+      ->type_name("FOLDER")
+      ->capture_default_str();
+  add_examples(*policy, {"orrery new policy lost-ranks", "orrery new policy lost-ranks --cpp -o "
+                                                         "policies/recovery"});
+  policy->callback([options, &chosen] { chosen = [options] { return new_policy(*options); }; });
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,119 @@
+// Lost ranks: a spare, the same GPU again, or going on with fewer, whatever is cheapest. Each way
+// is priced in seconds of the whole job until it ends. A way that is refused is followed by the
+// next one: a policy knows the id of its decisions, and every decision is answered.
+// cheapest_recovery.py decides the same.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "policies/seam/policy.hpp"
+
+namespace orrery::example {
+
+class CheapestRecovery : public Policy {
+ public:
+  /// `replacement_s`: from the decision until a new rank has joined.
+  explicit CheapestRecovery(double replacement_s) : replacement_s_(replacement_s) {}
+
+  Needs needs() const override { return {.actions = Kinds<Action>::of<Assign>(), .settings = {}}; }
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+
+  void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+    for (const Event& event : seen.events) {
+      if (const auto* done = std::get_if<StepsDone>(&event)) {
+        step_s_ = to_seconds(done->duration) / static_cast<double>(done->count);
+      } else if (const auto* lost = std::get_if<RanksLost>(&event)) {
+        const JobInfo& job = seen.jobs[lost->job];
+        decide(job, ways(seen, job), decisions);
+      } else if (const auto* told = std::get_if<Decided>(&event)) {
+        const auto second = second_.extract(told->decision);
+        if (second.empty() || told->status != Outcome::rejected) continue;
+        if (second.mapped().empty()) continue;
+        decide(seen.jobs[second.mapped().front().assign.job], second.mapped(), decisions);
+      }
+    }
+    decisions.rest();
+  }
+
+  void save(Archive& archive) const override {
+    archive = fmt::format("{}", step_s_);
+    for (const auto& [decision, left] : second_) archive += fmt::format(" {}", decision);
+  }
+
+ private:
+  struct Way {
+    double loss_s = 0;
+    std::string name;
+    Assign assign;
+  };
+  using Ways = std::vector<Way>;
+
+  /// The cheapest first.
+  Ways ways(const Observation& seen, const JobInfo& job) const {
+    Ways found;
+    const double redo = step_s_ / 2;
+    const auto ranks = static_cast<double>(job.gpus.size());
+    const auto lost = static_cast<double>(job.lost.size());
+    const auto add = [&](double loss_s, const char* name, Standing where) {
+      found.push_back({loss_s, name,
+                       {job.spec.id, std::move(where.gpus), where.layout, StateFrom::peer}});
+    };
+    if (const GpuRuns gpus = with_spares(seen, job); !gpus.empty()) {
+      add(redo + replacement_s_, "spare", {gpus, job.layout});
+    }
+    const bool well = std::none_of(job.lost.begin(), job.lost.end(), [&](RankId rank) {
+      return seen.state.parts.contains({PartKind::gpu, job.gpus[rank.value].value});
+    });
+    // The others work meanwhile, a little slower.
+    if (well) add(redo + replacement_s_ * lost / ranks, "same GPU", {job.gpus, job.layout});
+    const Standing fewer = without_lost(job);
+    if (!fewer.gpus.empty() && fewer.gpus.size() >= job.spec.least()) {
+      const double left_s = static_cast<double>(job.spec.steps - job.step) * step_s_;
+      const double slower = left_s * (ranks / static_cast<double>(fewer.gpus.size()) - 1);
+      add(redo + slower, "fewer", fewer);
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Way& a, const Way& b) { return a.loss_s < b.loss_s; });
+    return found;
+  }
+
+  /// Its GPUs, with free ones for those of lost ranks; empty where there are too few.
+  static GpuRuns with_spares(const Observation& seen, const JobInfo& job) {
+    std::vector<GpuId> gpus = job.gpus.to_vector();
+    std::uint32_t next = 0;
+    for (const RankId rank : job.lost) {
+      while (next < seen.cluster.gpus() && !is_free(seen, {next})) ++next;
+      if (next == seen.cluster.gpus()) return {};
+      gpus[rank.value] = {next++};
+    }
+    return gpus;
+  }
+  static bool is_free(const Observation& seen, GpuId gpu) {
+    return seen.state.owner[gpu.value] == ClusterState::kNobody &&
+           seen.state.well(gpu, seen.cluster.node_of(gpu));
+  }
+
+  void decide(const JobInfo& job, const Ways& ways, DecisionList& decisions) {
+    if (ways.empty()) return;
+    std::string why = fmt::format("{}: {:.2f} s lost", ways[0].name, ways[0].loss_s);
+    for (std::size_t i = 1; i < ways.size(); ++i) {
+      why += fmt::format("{}{} {:.2f} s", i == 1 ? " (" : "; ", ways[i].name, ways[i].loss_s);
+    }
+    if (ways.size() > 1) why += ")";
+    Decision& decision = decisions.add(ways[0].assign, std::move(why));
+    decision.if_epoch = job.epoch;
+    second_[decision.id] = {ways.begin() + 1, ways.end()};
+  }
+
+  double replacement_s_;
+  double step_s_ = 0;
+  std::map<DecisionId, Ways> second_;  ///< the ways that are left, the cheapest first
+};
+
+}  // namespace orrery::example

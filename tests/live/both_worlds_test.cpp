@@ -1,0 +1,263 @@
+// Scenarios in both worlds, each in the simulator and over real processes: what is promised of
+// them (docs/both-worlds.md lists it) and whether it holds. A story is what happened and what
+// became of each decision, with its reason, in order; steps, ticks and suspicions are left out,
+// because how many there are is a matter of time.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "policies/record/encoding.hpp"
+#include "tests/live/live_run.hpp"
+#include "tests/live/watching.hpp"
+
+namespace orrery::live {
+namespace {
+
+const std::string kSimulator = ORRERY_BINARY_DIR "/bin/orrery-sim";
+
+enum class Promise {
+  equal,     ///< the same story and the same decision trace
+  measured,  ///< the same, but for the numbers of decisions that hang on measured speeds
+};
+
+struct Scenario {
+  const char* name;
+  Promise promise;
+  int steps;
+  std::string policies, faults;
+  std::vector<std::string> more = {};
+  std::optional<std::size_t> relieved = {};  ///< a rank that gets the smallest share some time
+};
+
+// ---- what is told -------------------------------------------------------------------------
+
+/// A decision in a few words; without the numbers that hang on measured speeds.
+std::string decided_line(const std::string& trace_line, Promise promise) {
+  const bool numbers = trace_line.find("shares ") != std::string::npos;
+  return promise == Promise::measured && numbers ? "" : trace_line;
+}
+
+struct Story {
+  std::vector<std::string> lines;
+  std::vector<std::vector<std::uint32_t>> shares;  ///< that were decided
+  Report report;
+};
+
+/// Notes what its policies are shown and decide.
+class Teller : public Policy {
+ public:
+  Teller(const orrery::Scenario& scenario, Promise promise)
+      : stack_(make_stack(scenario, SourceMap{})), promise_(promise) {}
+
+  Needs needs() const override { return stack_->needs(); }
+  void start(Context& context, const Cluster& cluster,
+             const google::protobuf::Message* parameters) override {
+    stack_->start(context, cluster, parameters);
+  }
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+    for (const Event& event : seen.events) {
+      std::string line = std::visit(*this, event);
+      if (!line.empty()) story.lines.push_back(std::move(line));
+    }
+    stack_->observe(context, seen, decisions);
+    for (const Decision& each : decisions.items()) {
+      said_[each.id] = decided_line(trace_line(each), promise_);
+      const auto* configure = std::get_if<Configure>(&each.what);
+      const Shares* shares = configure ? std::get_if<Shares>(&configure->what) : nullptr;
+      if (shares != nullptr) story.shares.push_back(shares->per_replica);
+    }
+  }
+
+  std::string operator()(const JobStarted& event) const {
+    return fmt::format("on {} ranks", event.where.gpus.size());
+  }
+  std::string operator()(const RanksLost& event) const {
+    std::string line = "lost";
+    for (const RankId rank : event.ranks) line += fmt::format(" {}", rank.value);
+    return line;
+  }
+  std::string operator()(const PartChanged& event) const {
+    return part_name(event.part) + (event.to.health == Health::lost ? " lost" : " well");
+  }
+  std::string operator()(const SaveDone& event) const {
+    return fmt::format("saved {}{}", event.step, event.durable ? "" : " in part");
+  }
+  std::string operator()(const Decided& event) const {
+    constexpr const char* kNames[] = {"applied", "rejected", "expired"};
+    const std::string& said = said_.at(event.decision);
+    if (said.empty()) return {};
+    return fmt::format("{} {} {}", said, kNames[static_cast<int>(event.status)], event.reason);
+  }
+  std::string operator()(const JobHeld&) const { return "held"; }
+  std::string operator()(const JobStopped&) const { return "stopped"; }
+  std::string operator()(const JobDone& event) const {
+    return event.how == Ending::completed ? "done" : "failed";
+  }
+  template <class Other>
+  std::string operator()(const Other&) const {
+    return {};
+  }
+
+  Story story;
+
+ private:
+  std::unique_ptr<PolicyStack> stack_;
+  Promise promise_;
+  std::map<DecisionId, std::string> said_;
+};
+
+Story told(const std::string& program, const Scenario& scenario) {
+  std::vector<std::string> overrides{"job.global_batch=20", brisk_pace(), "live.reproducible=true",
+                                     fmt::format("run.steps={}", scenario.steps),
+                                     fmt::format("policies=[{}]", scenario.policies),
+                                     fmt::format("faults=[{}]", scenario.faults)};
+  overrides.insert(overrides.end(), scenario.more.begin(), scenario.more.end());
+  const RunRequest asked = request(overrides);
+  Teller teller(asked.scenario(), scenario.promise);
+  teller.story.report = run_in_worker(program, asked, &teller);
+  return std::move(teller.story);
+}
+
+// ---- the scenarios ------------------------------------------------------------------------
+
+/// Of a step in which nobody is slow: five micro-batches a rank.
+std::string steps_long(double steps) {
+  return fmt::format("{} ms", static_cast<int>(steps * 5 * kBriskPaceMs));
+}
+
+const std::string kRebalance = "{name: predictive-rebalance, parameters: {tick: 20 ms}}";
+const std::string kReplace = "{name: recover, parameters: {how: replace}}";
+const std::string kShrink = "{name: recover, parameters: {how: shrink}}";
+
+std::vector<Scenario> scenarios() {
+  using enum Promise;
+  return {
+      {"straggler", measured, 16, kRebalance, "{at_step: 5, rank: 2, slow: 3}", {}, 2},
+      {"two stragglers", measured, 22, kRebalance,
+       "{at_step: 5, rank: 1, slow: 2}, {at_step: 12, rank: 3, slow: 3}", {}, 1},
+      {"two stragglers at once", measured, 16, kRebalance,
+       "{at_step: 5, rank: 1, slow: 2}, {at_step: 5, rank: 3, slow: 3}", {}, 3},
+      {"straggler that heals", measured, 22, kRebalance,
+       "{at_step: 5, rank: 2, slow: 3, until_step: 12}", {}, 2},
+      {"ramp", measured, 22, kRebalance,
+       "{at_step: 4, rank: 1, ramp: {slow: 3, steps: 10}}", {}, 1},
+      {"ramp and kill, replaced", measured, 26, kReplace + ", " + kRebalance,
+       "{at_step: 2, rank: 1, ramp: {slow: 3, steps: 10}}, {at_step: 9, rank: 2, kill: true}", {},
+       1},
+      {"straggler and kill, shrunk", measured, 20, kShrink + ", " + kRebalance,
+       "{at_step: 3, rank: 1, slow: 2}, {at_step: 9, rank: 2, kill: true}", {}, 1},
+      {"kill and straggler, shrunk", measured, 18, kShrink + ", " + kRebalance,
+       "{at_step: 3, rank: 2, kill: true}, {at_step: 8, rank: 1, slow: 3}", {}, 1},
+      {"kill of the straggler, replaced", measured, 26, kReplace + ", " + kRebalance,
+       "{at_step: 3, rank: 2, slow: 3}, {at_step: 9, rank: 2, kill: true}", {}, 2},
+      {"two kills at one step", equal, 26, kReplace,
+       "{at_step: 5, rank: 1, kill: true}, {at_step: 5, rank: 2, kill: true}"},
+      {"kill, and again soon", equal, 26, kShrink,
+       "{at_step: 5, rank: 2, kill: true}, {at_step: 7, rank: 1, kill: true}"},
+      {"kill at step 0", equal, 26, kReplace, "{at_step: 0, rank: 2, kill: true}"},
+      {"kill at the last step", equal, 6, kShrink, "{at_step: 5, rank: 2, kill: true}"},
+      {"stop", equal, 26, kReplace, "{at_step: 5, rank: 2, stop: true}"},
+      {"kill at a time", equal, 26, kReplace,
+       fmt::format("{{at_time: {}, rank: 2, kill: true}}", steps_long(3.5))},
+      {"noise", measured, 16, kRebalance, "", {"noise.compute_cv=0.03"}},
+      {"slow from a time on", measured, 18, kRebalance,
+       fmt::format("{{at_time: {}, rank: 2, slow: 3}}", steps_long(5.5)), {}, 2},
+      {"slow link", equal, 8,
+       "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: tree}]}}",
+       "{at_step: 3, rank: 1, link_slow: 20}", {"live.link_rate=100 MB/s"}},
+      {"cut link", equal, 12,
+       "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: tree}]}}",
+       fmt::format("{{at_time: {}, rank: 1, link_down: true, until_time: {}}}", steps_long(3.5),
+                   steps_long(9))},
+      {"cut link between nodes", equal, 12,
+       "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: tree}]}}",
+       fmt::format("{{at_time: {}, rank: 1, link_down: true, until_time: {}}}", steps_long(3.5),
+                   steps_long(9)),
+       {"cluster.nodes=4", "cluster.node.gpus_per_node=1", "cluster.node.nics_per_node=1",
+        "cluster.fabric.nodes_per_unit=4"}},
+      {"codes by memory and variance", equal, 10,
+       "{name: memory-aware, parameters: {warm_up_steps: 4, cooldown_steps: 8}}", "",
+       {"live.link_rate=2 MB/s", "live.reproducible=false", "job.bucket=64 KiB",
+        "job.global_batch=8"}},
+      {"no memory for what a kill leaves", equal, 10, kShrink,
+       "{at_step: 4, rank: 2, kill: true}",
+       {"job.max_share=1", "survival.hold_limit=500 ms"}},
+      // What differed besides, whatever the load.
+      {"GPU down", equal, 12, kReplace, "{at_step: 4, gpu: 2, down: true}"},
+      {"codes where gradients are sharded", equal, 6,
+       "{name: fixed-codec, parameters: {rules: [{codec: bf16}]}}", "",
+       {"job.layout.shard=optimizer", "live.reproducible=false"}},
+      {"an algorithm that the fabric lacks", equal, 6,
+       "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: nvls}]}}", ""},
+  };
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const Scenario& each : scenarios()) all.emplace_back(each.name);
+  return all;
+}
+
+/// Some decision gave that rank less than every other.
+bool relieves(const Story& story, std::size_t rank) {
+  return std::ranges::any_of(story.shares, [rank](const std::vector<std::uint32_t>& shares) {
+    if (rank >= shares.size()) return false;
+    const auto least = std::ranges::min_element(shares);
+    return shares[rank] == *least && std::ranges::count(shares, *least) == 1;
+  });
+}
+
+class BothWorlds : public ::testing::TestWithParam<std::size_t> {};
+
+TEST(BothWorldsPage, ListsWhatIsPromised) {
+  std::ifstream file(ORRERY_SOURCE_DIR "/docs/both-worlds.md");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  for (const Scenario& each : scenarios()) {
+    const char* const promise = each.promise == Promise::equal ? "equal" : "measured";
+    EXPECT_NE(page.find(fmt::format("| {} | {} |", each.name, promise)), std::string::npos)
+        << each.name;
+  }
+}
+
+TEST_P(BothWorlds, TellTheSameStory) {
+  const Scenario scenario = scenarios()[GetParam()];
+  const Story live = told(kProgram, scenario), simulated = told(kSimulator, scenario);
+  EXPECT_EQ(fmt::format("{}", fmt::join(live.lines, "\n")),
+            fmt::format("{}", fmt::join(simulated.lines, "\n")));
+  EXPECT_EQ(live.report.steps_completed(), simulated.report.steps_completed());
+  for (const Story* each : {&live, &simulated}) {
+    EXPECT_EQ(each->report.micro_batches_lost(), 0u);
+    EXPECT_EQ(each->report.micro_batches_repeated(), 0u);
+  }
+  if (scenario.promise == Promise::equal) {
+    EXPECT_GT(live.report.decisions(), 0u) << "nothing would be compared";
+    EXPECT_EQ(live.report.decision_trace_sha256(), simulated.report.decision_trace_sha256());
+  }
+  if (scenario.relieved) {
+    EXPECT_TRUE(relieves(live, *scenario.relieved));
+    EXPECT_TRUE(relieves(simulated, *scenario.relieved));
+  }
+  expect_nothing_left();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BothWorlds, ::testing::Range<std::size_t>(0, scenarios().size()),
+                         [](const auto& which) {
+                           std::string name = names()[which.param];
+                           for (char& c : name) {
+                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                           }
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace orrery::live

@@ -1,0 +1,142 @@
+// The same random decisions in the simulator and over real processes: what becomes of each of them,
+// and why, is the same. They are taken where a step has ended, so that no verdict hangs on whether
+// one has just begun. ORRERY_SEED is the first seed, ORRERY_LIVE_SEQUENCES how many of them.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "tests/live/live_run.hpp"
+#include "tests/policies/seam/random_decisions.hpp"
+
+namespace orrery::live {
+namespace {
+
+using test::Fate;
+using test::Fates;
+using test::RandomDecisionOptions;
+using test::RandomDecisions;
+
+const std::string kSimulator = ORRERY_BINARY_DIR "/bin/orrery-sim";
+constexpr Step kEvery = 6, kGrid = 3;
+
+std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
+  const char* given = std::getenv(name);
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : otherwise;
+}
+
+/// Decides at random, and sees whether what it decided has come true by the next time.
+class Sequence : public RandomDecisions {
+ public:
+  explicit Sequence(std::uint64_t seed)
+      : RandomDecisions({.seed = seed,
+                         .job = {0},
+                         .every = kEvery,
+                         .within = false,
+                         .needs = {.actions = Kinds<Action>::all(),
+                                   .settings = Kinds<Setting>::all()}}) {}
+
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+    bool news = false;
+    for (const Event& event : seen.events) {
+      // How many of these there are, and when, is a matter of time.
+      const bool timely = std::holds_alternative<RanksSuspected>(event) ||
+                          std::holds_alternative<SaveDone>(event) ||
+                          std::holds_alternative<Tick>(event);
+      news = news || !timely;
+      const auto* done = std::get_if<StepsDone>(&event);
+      const JobInfo* job = seen.jobs.find({0});
+      const bool on_the_grid = done != nullptr && (done->last + 1) % kEvery == 0;
+      late_ = late_ || (on_the_grid && job != nullptr && job->next);
+    }
+    if (news) RandomDecisions::observe(context, seen, decisions);
+  }
+  bool late() const { return late_; }
+
+ private:
+  bool late_ = false;
+};
+
+/// Four ranks, two micro-batches each; some are killed in the step after decisions.
+RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
+  Rng rng = Rng(seed).split("scene");
+  std::vector<std::string> faults;
+  for (Step step = kEvery; step <= kGrid * kEvery; step += kEvery) {
+    if (rng.below(2) == 0) continue;
+    const std::uint64_t first = rng.below(4), count = 1 + rng.below(2);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      faults.push_back(
+          fmt::format("{{at_step: {}, rank: {}, kill: true}}", step + 1, (first + i) % 4));
+    }
+  }
+  constexpr const char* kResponses[] = {"go-on", "hold", "replace"};
+  return request({fmt::format("faults=[{}]", fmt::join(faults, ", ")),
+                  fmt::format("run.steps={}", (kGrid + 1) * kEvery - 1),
+                  fmt::format("job.pace.micro_batch={} ms", pace_ms), "job.max_share=2",
+                  fmt::format("live.reproducible={}", rng.below(2) == 0),
+                  fmt::format("live.checkpoints={{folder: {}, every: 1000}}", folder),
+                  fmt::format("survival.on_loss={}", kResponses[rng.below(3)]),
+                  "survival.hold_limit=2 s", "survival.replacement=1 ms"});
+}
+
+/// The first decision that fared differently; empty: none.
+std::string difference(const Fates& live, const Fates& simulated) {
+  std::string text;
+  for (auto a = live.begin(), b = simulated.begin(); a != live.end() || b != simulated.end();) {
+    const auto show = [&text](const char* world, const auto& each) {
+      text += fmt::format("{}: {} {} -> {}\n", world, each.first, each.second.what,
+                          each.second.outcome);
+    };
+    if (a != live.end() && b != simulated.end() && *a == *b) {
+      ++a, ++b;
+      continue;
+    }
+    if (a != live.end()) show("live", *a);
+    if (b != simulated.end()) show("simulated", *b);
+    break;
+  }
+  return text;
+}
+
+TEST(LiveParity, RandomDecisionsFareTheSameInBothWorlds) {
+  const std::string folder = ::testing::TempDir() + "orrery_parity." + std::to_string(getpid());
+  const std::uint64_t first = number_of("ORRERY_SEED", 1);
+  const std::uint64_t count = number_of("ORRERY_LIVE_SEQUENCES", 5);
+  std::map<std::string, std::uint64_t> outcomes;
+  std::uint64_t decisions = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    // A machine may be too slow to start a rank within a few steps: again, with longer ones.
+    for (int pace_ms = 5 * kBriskPaceMs;; pace_ms *= 2) {
+      ASSERT_LE(pace_ms, 80 * kBriskPaceMs) << "ranks are started too slowly to compare anything";
+      const RunRequest asked = scene(seed, pace_ms, folder);
+      Sequence live(seed), simulated(seed);
+      run_in_worker(kProgram, asked, &live);
+      run_in_worker(kSimulator, asked, &simulated);
+      std::filesystem::remove_all(folder);
+      ASSERT_FALSE(simulated.late());
+      if (live.late()) continue;
+      ASSERT_EQ(difference(live.fates(), simulated.fates()), "") << "ORRERY_SEED=" << seed;
+      for (const auto& [id, fate] : live.fates()) {
+        ASSERT_EQ(fate.told, 1) << fate.what << " ORRERY_SEED=" << seed;
+        ++outcomes[fate.outcome.substr(0, fate.outcome.find(' '))];
+      }
+      decisions += live.fates().size();
+      break;
+    }
+  }
+  fmt::print("{} sequences, {} decisions: {} applied, {} rejected, {} expired, 0 differences\n",
+             count, decisions, outcomes["applied"], outcomes["rejected:"], outcomes["expired:"]);
+  if (count < 5) return;  // too few to expect anything of
+  EXPECT_GE(decisions, 3 * count);
+  EXPECT_GE(outcomes["applied"], 1u);
+  EXPECT_GE(outcomes["rejected:"], 1u);
+}
+
+}  // namespace
+}  // namespace orrery::live
