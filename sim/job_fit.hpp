@@ -2,6 +2,7 @@
 // GPUs. Called by the simulator's backend. Pure functions, thread-safe.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -13,7 +14,9 @@ namespace orrery {
 /// The GPU of each rank: the cluster's first ones in order. Throws bad_input if it has too few.
 std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster);
 
-/// Throws bad_input, with what takes how much, unless each stage fits the memory of a GPU.
+/// What takes how much on the first stage that does not fit the memory of a GPU; empty: all do.
+std::string memory_lack(const StepGraph& graph, const Cluster& cluster);
+/// Throws bad_input with that.
 void check_memory(const StepGraph& graph, const Cluster& cluster);
 
 }  // namespace orrery
