@@ -60,7 +60,7 @@ std::string memory_lack(const StepGraph& graph, const Cluster& cluster) {
 void check_memory(const StepGraph& graph, const Cluster& cluster) {
   const std::string lack = memory_lack(graph, cluster);
   if (lack.empty()) return;
-  throw Error(ErrorKind::bad_input, lack + "\n  (run.memory: warn simulates it all the same)");
+  throw Error(ErrorKind::bad_input, lack + "\n  run.memory: warn simulates it all the same");
 }
 
 }  // namespace orrery
