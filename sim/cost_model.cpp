@@ -264,6 +264,18 @@ CostProfile cost_profile(const KernelProfile& from) {
           .attention_flash_2 = from.attention_flash_2() > 0 ? from.attention_flash_2() : 1};
 }
 
+CostProfile over_links(CostProfile profile, const Cluster& cluster) {
+  if (!cluster.shape().line_rate) return profile;
+  profile.nvlink = profile.nvlink_all_reduce = profile.network = profile.latency = 1;
+  profile.nvlink_pair_loss = profile.collective_pair_loss = 0;
+  profile.nvlink_start = profile.nvlink_fill = {};
+  profile.collective_start = profile.collective_fill = profile.send_start = {};
+  profile.collective_ll = profile.collective_ll128 = 0;
+  profile.collective_hop = profile.network_hop = profile.network_fill = 0;
+  profile.nvls = profile.send = 0;  // as a ring
+  return profile;
+}
+
 CostProfile with_attention(CostProfile profile, const std::string& kernels) {
   if (kernels == "flash-1") profile.attention_rate = profile.attention_flash_1;
   if (kernels == "flash-2") profile.attention_rate = profile.attention_flash_2;

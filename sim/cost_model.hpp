@@ -56,6 +56,9 @@ CostProfile cost_profile(const KernelProfile& from);
 /// Of a GPU: by its name, where a profile is fitted on it; else by its family.
 CostProfile cost_profile(const GpuModel& gpu);
 
+/// The same over the links of a cluster: as measured, or at the rates of their data sheets.
+CostProfile over_links(CostProfile profile, const Cluster& cluster);
+
 /// With the job's generation of attention kernels (Job.attention).
 CostProfile with_attention(CostProfile profile, const std::string& kernels);
 

@@ -47,18 +47,24 @@ std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster
   return gpus;
 }
 
-void check_memory(const StepGraph& graph, const Cluster& cluster) {
+std::string memory_lack(const StepGraph& graph, const Cluster& cluster) {
   const double room = cluster.gpu_model().memory.value;
   const std::uint32_t share = (graph.micro_batches() + graph.data() - 1) / graph.data();
   for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
     const MemoryUse use = graph.memory(stage, share);
     if (use.total().value <= room) continue;
-    throw Error(ErrorKind::bad_input,
-                fmt::format("job.layout: out of memory: stage {} needs {:.1f} GiB per GPU, {} has "
-                            "{:.1f} GiB\n{}",
-                            stage, use.total().value / kGiB, cluster.gpu_model().name,
-                            room / kGiB, breakdown(use)));
+    return fmt::format("job.layout: out of memory: stage {} needs {:.1f} GiB per GPU, {} has "
+                       "{:.1f} GiB\n{}",
+                       stage, use.total().value / kGiB, cluster.gpu_model().name, room / kGiB,
+                       breakdown(use));
   }
+  return "";
+}
+
+void check_memory(const StepGraph& graph, const Cluster& cluster) {
+  const std::string lack = memory_lack(graph, cluster);
+  if (lack.empty()) return;
+  throw Error(ErrorKind::bad_input, lack + "\n  run.memory: warn simulates it all the same");
 }
 
 }  // namespace orrery

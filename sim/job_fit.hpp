@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -16,7 +17,9 @@ namespace orrery {
 std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster,
                                   std::uint32_t first = 0);
 
-/// Throws bad_input, with what takes how much, unless each stage fits the memory of a GPU.
+/// What takes how much on the first stage that does not fit the memory of a GPU; empty: all do.
+std::string memory_lack(const StepGraph& graph, const Cluster& cluster);
+/// Throws bad_input with that.
 void check_memory(const StepGraph& graph, const Cluster& cluster);
 
 }  // namespace orrery

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -109,7 +110,7 @@ CostProfile job_profile(const Job& job, const Cluster& cluster) {
   CostProfile profile = apply(with_attention(cost_profile(gpu), job.attention()), stack, gpu.name,
                               gpu.family);
   take_host(job, cluster, stack, profile);
-  return profile;
+  return over_links(std::move(profile), cluster);
 }
 
 std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,

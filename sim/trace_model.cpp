@@ -120,7 +120,8 @@ void TraceModel::execute() {
   const std::string& algorithm =
       scenario.has_trace() ? scenario.trace().algorithm() : scenario.collective().algorithm();
   const GpuModel& gpu = cluster.gpu_model();
-  const TracePlan plan = plan_trace(trace_, folded_, cluster, cost_profile(gpu),
+  const TracePlan plan = plan_trace(trace_, folded_, cluster,
+                                    over_links(cost_profile(gpu), cluster),
                                     algorithm_named(algorithm));
   // Where there is only one communication, there is nobody to share links with.
   const bool alone = folded_.collectives.size() + folded_.sends.size() <= 1;

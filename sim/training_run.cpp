@@ -62,7 +62,7 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
       faults_(scenario(), cluster_, home_),
       accounts_(std::in_place, cluster_, fit_->graph(), fit_->stepper().rest()),
       codes_(gradient_parts(scenario().job().model()), gradient_value_bytes(scenario().job())) {
-  check_memory(fit_->graph(), cluster_);
+  if (scenario().run().memory() != "warn") check_memory(fit_->graph(), cluster_);
   if (!request_.timeline().empty()) timeline_ = std::make_unique<SimTimeline>(request_.timeline());
 }
 
@@ -594,6 +594,8 @@ void TrainingRun::fill(Report& report, Nanos now) {
   report.set_ranks(begun.graph().ranks());
   const std::string unfitted = unfitted_warning(scenario().job());
   if (!unfitted.empty()) report.add_warnings(unfitted);
+  const std::string lack = memory_lack(begun.graph(), cluster_);
+  if (!lack.empty()) report.add_warnings(lack.substr(0, lack.find('\n')));
   report.set_iterations_simulated(simulated);
   const std::uint64_t at_least_once = std::min(simulated, accounts_->steps());
   report.set_iterations_fast_forwarded(accounts_->steps() - at_least_once);

@@ -243,6 +243,7 @@ Cluster build_cluster(const Topology& resolved, const SourceMap& places, const s
       .nodes_per_domain = std::max(1u, node.nvlink_domain()),
       .fabric = kind,
       .in_network_reduction = fabric.in_network_reduction(),
+      .line_rate = fabric.line_rate(),
   };
   // The price is kept per second (SI).
   const Price price = {.per_gpu = {resolved.price().gpu_hour()}, .pue = resolved.price().pue()};

@@ -62,6 +62,7 @@ class Cluster {
     std::uint32_t nodes_per_domain = 1;  ///< share one NVLink domain
     FabricKind fabric = FabricKind::fat_tree;
     bool in_network_reduction = false;  ///< the fabric's switches can add up (SHARP)
+    bool line_rate = false;  ///< links carry what their data sheet says
   };
   Cluster(GpuModel gpu, Shape shape, Price price);
 

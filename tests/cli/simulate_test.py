@@ -131,3 +131,31 @@ def test_a_scenario_has_exactly_one_kind_of_work(tmp_path, work, problem):
     result = orrery("simulate", scenario)
     assert result.returncode == 3
     assert problem in result.stderr
+
+
+def test_memory_is_a_limit_that_a_run_may_overrule():
+    full = ("simulate", EXAMPLES / "llama3-70b-512-h100.yaml", "--set", "job.layout.pipeline=1",
+            "--set", "run.steps=3", "--json")  # fmt: skip
+    refused = orrery(*full)
+    assert refused.returncode == 3
+    assert "out of memory" in refused.stderr and "run.memory: warn" in refused.stderr
+    warned = orrery(*full, "--set", "run.memory=warn")
+    assert warned.returncode == 0, warned.stderr
+    report = json.loads(warned.stdout)
+    assert report["steps_completed"] == 3
+    assert any("out of memory: stage 0 needs" in each for each in report["warnings"])
+
+
+def test_links_at_their_line_rate_are_the_textbooks():
+    def all_reduce(*settings):
+        asked = [part for each in settings for part in ("--set", each)]
+        result = orrery("simulate", ALL_REDUCE, "--json", "--set", "collective.ranks=64", *asked)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)["step_time_s"]
+
+    rounds, rate = 2 * 63, 50e9
+    textbook = rounds / 64 * 2**30 / 8 / rate  # each of eight rings over a NIC of its own
+    latency = rounds * (56 * 0.5e-6 + 8 * 2e-6) / 64
+    line_rate = all_reduce("cluster.fabric.line_rate=true")
+    assert line_rate == pytest.approx(textbook + latency, rel=1e-6)
+    assert all_reduce() > 1.02 * line_rate
