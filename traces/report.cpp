@@ -179,8 +179,9 @@ std::string outcome(const JobOutcome& job) {
     return fmt::format("{} GPUs, submitted at {}, never started", grouped(job.gpus()),
                        long_duration(job.submitted_s()));
   }
+  const bool at_once = job.started_s() == 0;
   std::string text = fmt::format("{} GPUs, from {} ", grouped(job.gpus()),
-                                 long_duration(job.started_s()));
+                                 at_once ? "the start" : long_duration(job.started_s()));
   text += job.has_ended_s() ? "to " + long_duration(job.ended_s()) : "on";
   if (!job.has_step_time_s()) return text;
   text += fmt::format(", {} steps of {}", grouped(job.steps()), duration(job.step_time_s()));

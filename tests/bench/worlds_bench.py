@@ -77,7 +77,7 @@ def two_jobs(_folder):
 
 
 def losses(gpus, count, days):
-    """Kills at random instants, each rank replaced where it was; checkpoints at a fixed interval."""
+    """Kills at random instants, ranks replaced where they were; checkpoints at a fixed interval."""
 
     def measure(folder):
         draw = random.Random(gpus)
