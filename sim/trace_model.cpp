@@ -100,6 +100,11 @@ TraceModel::TraceModel(const RunRequest& request, const World& world, EngineFact
   throw Error(ErrorKind::usage, "--timeline shows the steps of a job; this scenario has none");
 }
 
+void TraceModel::heed(Milestones&) {
+  throw Error(ErrorKind::bad_input,
+              "futures, and going on from a log, are of a simulated scenario with a job");
+}
+
 void TraceModel::submit() {
   const auto ranks = static_cast<std::uint32_t>(trace_.ranks.size());
   id_ = {world_.jobs().submitted()};

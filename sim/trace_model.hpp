@@ -24,6 +24,8 @@ class TraceModel : public JobModel {
   /// cluster and the world outlive this. `engine`: as EngineFactory, where flows share links.
   TraceModel(const RunRequest& request, const World& world, EngineFactory engine, Happen happen);
 
+  /// Throws bad_input: each pass is as the one before, and nothing is decided.
+  void heed(Milestones&) override;
   void begin(Nanos now, const Watch& watch) override;
   Nanos next_stop() const override;
   void pass(Nanos now, const Watch& watch) override;

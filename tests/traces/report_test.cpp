@@ -116,8 +116,8 @@ TEST(Report, EachJobOfAWorldHasALine) {
   const std::string text = report_summary(report);
   EXPECT_THAT(text, HasSubstr("job second    256 GPUs, from the start to 631 s, 1,000 steps of "
                               "600 ms, 20.0% more than alone\n"));
-  EXPECT_THAT(text, HasSubstr("job log-0     8 GPUs, submitted at 60 s, never started\n"));
-  EXPECT_THAT(text, HasSubstr("job log-6     8 GPUs, from 90 s on\n"));
+  EXPECT_THAT(text, HasSubstr("job log-0     8 GPUs, submitted at 60.0 s, never started\n"));
+  EXPECT_THAT(text, HasSubstr("job log-6     8 GPUs, from 90.0 s on\n"));
   EXPECT_THAT(text, HasSubstr("and 5 more: --json has all\n"));
   EXPECT_EQ(report_summary(full_report("sim")).find("job "), std::string::npos);
 }
