@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "core/error.hpp"
 
 namespace orrery {
@@ -206,12 +208,23 @@ bool settled(const Lanes& lanes) {
                                        [](const auto& lane) { return lane->settled(); });
 }
 
+/// The engine has room for all jobs as they began; grown ones may need more.
+void check_room(const Engine& engine, const std::vector<JobBeside>& jobs, std::uint32_t links) {
+  std::uint32_t hosts = 0;
+  for (const JobBeside& job : jobs) hosts += job.plan.workers() * job.plan.member_hosts;
+  if (hosts <= engine.hosts() && links <= engine.links()) return;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("jobs that meet on links need {} workers and {} links to be simulated "
+                          "together; they began with {} and {}, and cannot grow beyond that",
+                          hosts, links, engine.hosts(), engine.links()));
+}
+
 }  // namespace
 
 std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs) {
   std::uint32_t links = 0, hosts = 0;
   std::vector<std::vector<std::uint32_t>> numbers = link_numbers(jobs, links);
-  ensure(links <= engine.links(), "the engine has a link for every slot");
+  check_room(engine, jobs, links);
   Lanes lanes;
   bool over = false;
   const auto enough = [&] {

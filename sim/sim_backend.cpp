@@ -31,7 +31,9 @@ void SimBackend::begin(const Needs& needs) {
 void SimBackend::branch_at(Nanos at, std::function<GoingOn()> branch) {
   for (const auto& model : models_) model->heed(milestones_);
   milestones_.set(at, [this, at, branch = std::move(branch)] {
+    branches_at_ = at;
     const GoingOn on = branch();
+    branches_at_ = 0;
     for (const auto& model : models_) {
       if (on.seed) model->reseed(at, *on.seed);
     }
@@ -211,7 +213,7 @@ Nanos SimBackend::next_stop() {
 }
 
 void SimBackend::fill(Report& report) {
-  models_.front()->fill(report, now_);
+  models_.front()->fill(report, std::max(now_, branches_at_));
   if (models_.size() == 1) return;
   for (const auto& model : models_) model->add_outcomes(report);
 }

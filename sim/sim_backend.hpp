@@ -100,6 +100,7 @@ class SimBackend : public RunBackend, private Carrier {
   std::function<bool()> hand_over_;  ///< when all of it has been told
   Milestones milestones_;
   Nanos now_ = 0, next_tick_ = kNever, end_ = kNever;
+  Nanos branches_at_ = 0;  ///< an instant to come that is reported of; 0: none
   std::uint64_t calls_ = 0;
   std::vector<Event> events_;  ///< since the last observation
   std::vector<Event> shown_;   ///< with it

@@ -366,9 +366,7 @@ void TrainingRun::gone_by(const std::shared_ptr<const SimulatedStep>& each, std:
 void TrainingRun::settle(Nanos now) {
   if (!stretch_) return;
   const Stretch stretch = *std::exchange(stretch_, {});
-  const auto ended = static_cast<std::uint64_t>((now - stretch.began) /
-                                                std::max<Nanos>(stretch.length, 1));
-  const std::uint64_t count = std::min(stretch.count, ended);
+  const std::uint64_t count = stretch.ended_by(now);
   const Nanos took = stretch.length * static_cast<Nanos>(count);
   now_ = stretch.began + took;
   if (count > 0) {
@@ -590,6 +588,7 @@ void TrainingRun::fill(Report& report, Nanos now) {
   }
   const FittedJob& begun = *begun_;
   accounts_->fill(report, last_commit_ - started_at_, accounts_->steps() == 0 ? 0 : step_alone());
+  if (stretch_) report.set_steps_completed(accounts_->steps() + stretch_->ended_by(now));
   codes_.fill(report);
   report.set_ranks(begun.graph().ranks());
   const std::string unfitted = unfitted_warning(scenario().job());

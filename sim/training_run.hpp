@@ -4,6 +4,7 @@
 // told it as events. One thread. The policy clock is in nanoseconds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -113,6 +114,10 @@ class TrainingRun : public JobModel {
     Nanos began = 0, length = 0;  ///< of one step
     std::uint64_t count = 0;
     Nanos end() const { return began + length * static_cast<Nanos>(count); }
+    std::uint64_t ended_by(Nanos at) const {
+      return std::min(count,
+                      static_cast<std::uint64_t>((at - began) / std::max<Nanos>(length, 1)));
+    }
   };
 
   const JobInfo& job() const { return world_.jobs()[id_]; }

@@ -94,6 +94,16 @@ TEST(SimFutures, TheFirstIsTheUnforkedRunWithoutAnyNoise) {
   EXPECT_EQ(toy::read_file(dir / "forked"), toy::read_file(dir / "alone"));
 }
 
+/// Steps that go by at once are counted up to the instant.
+TEST(SimFutures, WhatLiesAheadBeginsAtTheInstant) {
+  const double at_s = 1000, until_s = 2000;
+  const FuturesReport all = run_futures(
+      kSim, with_futures(example("llama3-70b-512-h100.yaml", {}), 2, at_s, until_s));
+  const double step_s = all.futures(1).report().step_time_s();
+  EXPECT_EQ(all.begun().steps_completed(), static_cast<std::uint64_t>(at_s / step_s));
+  EXPECT_NEAR(static_cast<double>(all.futures(1).steps_ahead()), (until_s - at_s) / step_s, 1);
+}
+
 TEST(SimFutures, WhatCameBeforeIsTheSameInAll) {
   const double at_s = 8;
   const FuturesReport all = run_futures(
