@@ -53,9 +53,12 @@ void remove_stale_folders() {
   }
 }
 
-/// Children that outlived the folder would say that it is gone. Where the kernel does not list
-/// them, they do.
+/// Children that outlived the folder would say that it is gone: those that are there are ended,
+/// and one that another thread starts meanwhile has nobody to tell. Where the kernel does not list
+/// them, they do say it.
 void end_children() {
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
   std::error_code unknown;
   for (const fs::directory_entry& thread : fs::directory_iterator("/proc/self/task", unknown)) {
     std::ifstream listing(thread.path() / "children");
