@@ -211,25 +211,48 @@ std::vector<std::uint32_t> KnownFlows::touched_by(const Request& request,
   for (const Part& part : request.parts) {
     for (const LinkLoad& load : *part.links) touch(load.link.value);
   }
+  for (const std::vector<Change>* changes : request.now) {
+    for (const Change& change : *changes) touch(change.link);
+  }
   for (const std::uint32_t link : request.changed) touch(link);
   for (const std::uint32_t link : request.pinned) touch(link);
   std::sort(touched.begin(), touched.end());
   return touched;
 }
 
+/// By link, then by known flow.
+std::vector<KnownFlows::Difference> KnownFlows::differences(const Request& request) {
+  std::vector<Difference> all;
+  for (std::uint32_t known = 0; known < request.now.size(); ++known) {
+    for (const Change& change : *request.now[known]) {
+      all.push_back({change.link, known, change.flows});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.link < b.link; });
+  return all;
+}
+
 /// What is left of the known flows on a link, and the parts that cross it.
-KnownFlows::Constraint KnownFlows::constraint_of(
-    std::uint32_t link, const std::vector<std::uint32_t>& rest,
-    std::span<const std::pair<LinkLoad, const Part*>> parts) const {
+KnownFlows::Constraint KnownFlows::constraint_of(std::uint32_t link,
+                                                 const std::vector<std::uint32_t>& rest,
+                                                 const Touched& touched) const {
   Constraint constraint;
-  for (std::uint32_t i = first_[link]; i < first_[link + 1]; ++i) {
-    auto [known, times] = crossings_[i];
-    for (const auto& [load, part] : parts) {
+  const auto left_of = [&](std::uint32_t known, std::int64_t times) {
+    for (const auto& [load, part] : touched.parts) {
       if (part->known == known) times -= load.flows;
     }
-    if (times > 0) constraint.emplace_back(rest[known], times);
+    if (times > 0) constraint.emplace_back(rest[known], static_cast<std::uint32_t>(times));
+  };
+  auto now = touched.now.begin();
+  for (std::uint32_t i = first_[link]; i < first_[link + 1]; ++i) {
+    const auto& [known, times] = crossings_[i];
+    for (; now != touched.now.end() && now->known < known; ++now) left_of(now->known, now->flows);
+    const bool differs = now != touched.now.end() && now->known == known;
+    left_of(known, std::int64_t{times} + (differs ? (now++)->flows : 0));
   }
-  for (const auto& [load, part] : parts) constraint.emplace_back(part->flow, load.flows);
+  for (; now != touched.now.end(); ++now) left_of(now->known, now->flows);
+  for (const auto& [load, part] : touched.parts) constraint.emplace_back(part->flow, load.flows);
   std::sort(constraint.begin(), constraint.end());
   return constraint;
 }
@@ -256,7 +279,9 @@ BindingLinks KnownFlows::bind(const Request& request) const {
   std::sort(links.begin(), links.end());
 
   Binder binder(request.flows);
+  const std::vector<Difference> now = differences(request);
   auto next = loads.begin();
+  auto next_now = now.begin();
   for (const auto& [link, alike] : links) {
     if (alike != nullptr) {
       Constraint constraint = alike->constraint;
@@ -267,9 +292,13 @@ BindingLinks KnownFlows::bind(const Request& request) const {
     const auto end = std::find_if(next, loads.end(), [&, at = link](const auto& entry) {
       return entry.first.link.value != at;
     });
-    const Constraint constraint = constraint_of(link, request.rest, {next, end});
+    const auto end_now = std::find_if(next_now, now.end(),
+                                      [at = link](const auto& each) { return each.link != at; });
+    const Constraint constraint =
+        constraint_of(link, request.rest, {{next, end}, {next_now, end_now}});
     binder.add(link, request.bandwidth({link}), request.pinned.contains(link), constraint);
     next = end;
+    next_now = end_now;
   }
   return binder.make();
 }

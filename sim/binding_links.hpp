@@ -50,8 +50,15 @@ class KnownFlows {
     std::uint32_t known = kOfNone;   ///< the known one whose links these are a part of
     const Loads* links = nullptr;
   };
+  /// A known flow may be another one by now: how many more cross a link (fewer: negative).
+  struct Change {
+    std::uint32_t link = 0;
+    std::int32_t flows = 0;
+  };
   struct Request {
     std::uint32_t flows = 0;               ///< numbers in use
+    /// By known flow, by link, each once; empty: they are as they are known.
+    std::vector<const std::vector<Change>*> now = {};
     std::vector<std::uint32_t> rest;       ///< by known flow, ascending: the number of what is left
     std::vector<Part> parts;
     std::vector<std::uint32_t> changed;    ///< links whose bandwidth is another now
@@ -69,9 +76,20 @@ class KnownFlows {
     double bandwidth;
     std::vector<std::uint32_t> links;  ///< ascending
   };
+  /// Of a known flow, on one link.
+  struct Difference {
+    std::uint32_t link = 0, known = 0;
+    std::int32_t flows = 0;
+  };
+  /// What parts carry on one link, and how known flows differ there.
+  struct Touched {
+    std::span<const std::pair<LinkLoad, const Part*>> parts;
+    std::span<const Difference> now;
+  };
   std::vector<std::uint32_t> touched_by(const Request& request, std::vector<bool>& is) const;
+  static std::vector<Difference> differences(const Request& request);
   Constraint constraint_of(std::uint32_t link, const std::vector<std::uint32_t>& rest,
-                           std::span<const std::pair<LinkLoad, const Part*>> parts) const;
+                           const Touched& touched) const;
 
   std::vector<const Loads*> flows_;
   std::uint32_t link_count_;

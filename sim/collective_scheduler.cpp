@@ -45,6 +45,34 @@ std::int64_t tree_parent(std::uint32_t n, std::uint32_t rank, bool second) {
   return up < 0 ? -1 : (up + 1) % n;
 }
 
+MessageWay message_way(const Cluster& cluster, GpuId from, GpuId to) {
+  const bool far = cluster.domain_of(from) != cluster.domain_of(to);
+  return {far ? 1.0 : 0.0, cluster.latency(from, to).value};
+}
+
+void RingEdges::add(MessageWay edge, std::int64_t count) {
+  count_ += count;
+  const auto at = std::lower_bound(kinds_.begin(), kinds_.end(), edge,
+                                   [](const auto& kind, MessageWay way) { return kind.first < way; });
+  if (at != kinds_.end() && at->first == edge) {
+    at->second += count;
+  } else {
+    kinds_.insert(at, {edge, count});
+  }
+}
+
+MessageWay RingEdges::mean() const {
+  MessageWay around;
+  for (const auto& [way, count] : kinds_) {
+    around.far += way.far * static_cast<double>(count);
+    around.latency += way.latency * static_cast<double>(count);
+  }
+  const auto count = static_cast<double>(count_);
+  return {around.far / count, around.latency / count};
+}
+
+double ring_passes(CollectiveKind kind) { return kind == CollectiveKind::all_reduce ? 2 : 1; }
+
 CollectiveScheduler::CollectiveScheduler(const Cluster& cluster, CollectiveKind kind,
                                          const std::vector<GpuGroup>& groups)
     : cluster_(cluster), kind_(kind), groups_(groups),
@@ -91,11 +119,6 @@ void CollectiveScheduler::add_phase(double share, double rounds, Way all) {
   out_.phases.push_back({counter_.take(), share, rounds, all.far, {all.latency}});
 }
 
-CollectiveScheduler::Way CollectiveScheduler::way(GpuId from, GpuId to) const {
-  const bool far = cluster_.domain_of(from) != cluster_.domain_of(to);
-  return {far ? 1.0 : 0.0, cluster_.latency(from, to).value};
-}
-
 void CollectiveScheduler::keep_longer(Way& longest, const Way& other, double times) {
   longest.far = std::max(longest.far, other.far * times);
   longest.latency = std::max(longest.latency, other.latency * times);
@@ -115,32 +138,21 @@ CollectiveScheduler::Way CollectiveScheduler::worst_way(const GpuGroup& group) c
 
 CollectiveScheduler::Way CollectiveScheduler::add_ring(const GpuGroup& ring, bool closed,
                                                        std::uint32_t times) {
-  Way around;
+  RingEdges around;
   const std::size_t edges = closed ? ring.size() : ring.size() - 1;
   for (std::size_t i = 0; i < edges; ++i) {
     const GpuId next = ring[(i + 1) % ring.size()];
     counter_.add(ring[i], next, times);
-    const Way edge = way(ring[i], next);
-    around.far += edge.far;
-    around.latency += edge.latency;
+    around.add(way(ring[i], next));
   }
-  const auto count = static_cast<double>(edges);
-  return {around.far / count, around.latency / count};
+  return around.mean();
 }
 
 bool CollectiveScheduler::ring() {
-  double passes = 1;  // how often all of the buffer but one part goes round
-  bool closed = true;
-  switch (kind_) {
-    case Kind::all_reduce: passes = 2; break;
-    case Kind::reduce_scatter:
-    case Kind::all_gather: break;
-    case Kind::broadcast: closed = false; break;
-    case Kind::all_to_all:
-    case Kind::send_receive: return false;
-  }
+  if (kind_ == Kind::all_to_all || kind_ == Kind::send_receive) return false;
+  const bool closed = kind_ != Kind::broadcast;
   const std::uint32_t count = even() && spans_ > 1 ? each_ : 1;
-  const double rounds = passes * (n_ - 1);
+  const double rounds = ring_passes(kind_) * (n_ - 1);
   Way all;  // a chunk goes once round: a round costs the mean of the edges
   for (const GpuGroup& group : groups_) {
     std::vector<GpuGroup> channels = ring_channels(cluster_, group);

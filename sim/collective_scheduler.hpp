@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "sim/collectives.hpp"
@@ -11,6 +12,28 @@
 #include "topologies/cluster.hpp"
 
 namespace orrery {
+
+/// Rounds of one way, and what they take.
+struct MessageWay {
+  double far = 0, latency = 0;
+  friend auto operator<=>(const MessageWay&, const MessageWay&) = default;
+};
+MessageWay message_way(const Cluster& cluster, GpuId from, GpuId to);
+
+/// The edges of a ring, which are of few kinds. What they come to does not depend on their order.
+class RingEdges {
+ public:
+  void add(MessageWay edge, std::int64_t count = 1);
+  std::int64_t count() const { return count_; }
+  MessageWay mean() const;
+
+ private:
+  std::vector<std::pair<MessageWay, std::int64_t>> kinds_;  ///< ascending
+  std::int64_t count_ = 0;
+};
+
+/// How often all of a buffer but one part goes round a closed ring.
+double ring_passes(CollectiveKind kind);
 
 class CollectiveScheduler {
  public:
@@ -30,10 +53,7 @@ class CollectiveScheduler {
   bool hierarchical();
   bool nvls();
 
-  /// Rounds of one way, and what they take.
-  struct Way {
-    double far = 0, latency = 0;
-  };
+  using Way = MessageWay;
   void hierarchical_broadcast();
   void overlapped_rings(double passes);
   void inner_rings(double passes, std::uint32_t times, Way& all);
@@ -48,7 +68,7 @@ class CollectiveScheduler {
   void fold_extras(bool in);
   void add_phase(double share, double rounds, Way all);
   Way worst_way(const GpuGroup& group) const;
-  Way way(GpuId from, GpuId to) const;
+  Way way(GpuId from, GpuId to) const { return message_way(cluster_, from, to); }
   static void keep_longer(Way& longest, const Way& other, double times = 1);
   /// The k-th members of all domains of a group.
   static GpuGroup rail(const std::vector<GpuGroup>& domains, std::uint32_t k);

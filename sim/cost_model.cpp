@@ -196,22 +196,38 @@ Seconds exposed(const Block& block, const std::map<std::string_view, Seconds>& k
   return sum;
 }
 
-/// Of the groups of one kind the shape of the one whose NVLink domains hold fewest of its ranks.
-GroupShape shape_of(const StepGraph& graph, const Cluster& cluster,
-                    const std::vector<GpuId>& placement, Communicator which) {
-  GroupShape shape{graph.communicator_size(which), graph.communicator_size(which)};
-  if (shape.size < 2) return shape;
+/// By replica, of its ranks' groups of one kind, the ranks in each NVLink domain of the one whose
+/// domains hold fewest of them. Groups of experts may have ranks of several replicas.
+std::vector<std::uint32_t> least_per_node(const StepGraph& graph, const Cluster& cluster,
+                                          const std::vector<GpuId>& placement,
+                                          Communicator which) {
+  const std::uint32_t size = graph.communicator_size(which);
+  if (size < 2) return {};
+  std::vector<std::uint32_t> least(graph.data(), size);
   std::vector<bool> seen(graph.ranks(), false);
+  std::vector<std::uint32_t> domains;
   for (std::uint32_t rank = 0; rank < graph.ranks(); ++rank) {
     if (seen[rank]) continue;
-    std::set<std::uint32_t> domains;
-    for (const RankId member : graph.communicator(which, {rank})) {
+    domains.clear();
+    const std::vector<RankId> group = graph.communicator(which, {rank});
+    for (const RankId member : group) {
       seen[member.value] = true;
-      domains.insert(cluster.domain_of(placement[member.value]));
+      domains.push_back(cluster.domain_of(placement[member.value]));
     }
-    const auto count = static_cast<std::uint32_t>(domains.size());
-    shape.per_node = std::min(shape.per_node, shape.size / count);
+    std::sort(domains.begin(), domains.end());
+    const auto count = std::unique(domains.begin(), domains.end()) - domains.begin();
+    for (const RankId member : group) {
+      std::uint32_t& here = least[graph.position(member).replica];
+      here = std::min(here, size / static_cast<std::uint32_t>(count));
+    }
   }
+  return least;
+}
+
+GroupShape shape_of(const StepGraph& graph, Communicator which,
+                    const std::vector<std::uint32_t>& per_node) {
+  GroupShape shape{graph.communicator_size(which), graph.communicator_size(which)};
+  for (const std::uint32_t least : per_node) shape.per_node = std::min(shape.per_node, least);
   return shape;
 }
 
@@ -320,11 +336,39 @@ BlockGroups group_links(const Cluster& cluster, GroupShape tensor, GroupShape co
                      double(shape.gpus_per_node)};
 }
 
+ReplicaGroups replica_groups(const StepGraph& graph, const Cluster& cluster,
+                             const std::vector<GpuId>& placement) {
+  const auto of = [&](Communicator which) {
+    return least_per_node(graph, cluster, placement, which);
+  };
+  return {of(Communicator::tensor), of(Communicator::context), of(Communicator::expert)};
+}
+
+bool within_replicas(const StepGraph& graph) {
+  return graph.communicator_size(Communicator::expert) == 1;
+}
+
+ReplicaGroups ReplicaGroups::of(const std::vector<std::uint32_t>& replicas) const {
+  const auto chosen = [&replicas](const std::vector<std::uint32_t>& all) {
+    std::vector<std::uint32_t> some;
+    for (const std::uint32_t replica : replicas) {
+      if (!all.empty()) some.push_back(all[replica]);
+    }
+    return some;
+  };
+  return {chosen(tensor), chosen(context), chosen(expert)};
+}
+
+BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
+                         const ReplicaGroups& groups) {
+  return group_links(cluster, shape_of(graph, Communicator::tensor, groups.tensor),
+                     shape_of(graph, Communicator::context, groups.context),
+                     shape_of(graph, Communicator::expert, groups.expert));
+}
+
 BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
                          const std::vector<GpuId>& placement) {
-  const auto of = [&](Communicator which) { return shape_of(graph, cluster, placement, which); };
-  return group_links(cluster, of(Communicator::tensor), of(Communicator::context),
-                     of(Communicator::expert));
+  return block_groups(graph, cluster, replica_groups(graph, cluster, placement));
 }
 
 BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,

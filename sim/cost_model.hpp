@@ -83,6 +83,18 @@ struct BlockGroups {
 /// Groups of those shapes over a cluster's links.
 BlockGroups group_links(const Cluster& cluster, GroupShape tensor, GroupShape context,
                         GroupShape expert);
+/// By replica and kind, how many ranks the NVLink domains hold of that of its groups where they hold
+/// fewest; empty: groups of one. Groups of experts may have ranks of several replicas.
+struct ReplicaGroups {
+  std::vector<std::uint32_t> tensor, context, expert;
+  /// Of some of the replicas; true of a job of those alone where its groups are within_replicas().
+  ReplicaGroups of(const std::vector<std::uint32_t>& replicas) const;
+};
+ReplicaGroups replica_groups(const StepGraph& graph, const Cluster& cluster,
+                             const std::vector<GpuId>& placement);
+bool within_replicas(const StepGraph& graph);
+BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
+                         const ReplicaGroups& groups);
 /// The groups of the ranks where they are placed: of each kind the one on most NVLink domains.
 BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
                          const std::vector<GpuId>& placement);

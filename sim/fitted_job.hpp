@@ -4,6 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,15 +22,24 @@ namespace orrery {
 
 class FittedJob {
  public:
+  /// What all fits of a job have in common; it outlives them.
+  struct Ground {
+    const Scenario& scenario;
+    const Cluster& cluster;
+    const std::vector<GpuId>& home;  ///< by rank as the job began; faults name ranks by it
+    const Stepper::Options& options;
+    const EngineFactory& engine;
+    std::uint64_t seed = 0;  ///< of noise
+  };
   /// `where`: the replicas that work; `ranks`: their numbers in the job, which may have more.
-  /// `home`: the GPU of each rank as the job began, by which faults name ranks. `seed`: of noise.
-  FittedJob(const Scenario& scenario, const Cluster& cluster, const Standing& where,
-            std::vector<std::uint32_t> ranks, const std::vector<GpuId>& home,
-            const Stepper::Options& options, const EngineFactory& engine, std::uint64_t seed);
+  /// `begun`: the job as it began, null where this is that; the replicas that stand here as they did
+  /// there cost next to nothing.
+  FittedJob(const Ground& ground, const Standing& where, std::vector<std::uint32_t> ranks,
+            std::shared_ptr<FittedJob> begun);
 
   const Standing& where() const { return where_; }
-  StepGraph& graph() { return graph_; }
-  const StepGraph& graph() const { return graph_; }
+  StepGraph& graph() { return *graph_; }
+  const StepGraph& graph() const { return *graph_; }
   Stepper& stepper() { return stepper_; }
   Telemetry& telemetry() { return telemetry_; }
   /// The same GPUs under other numbers in the job.
@@ -39,13 +51,19 @@ class FittedJob {
   std::vector<RankId> local(const std::vector<RankId>& ranks) const;
 
  private:
-  bool at_home() const { return by_home_.empty(); }
+  std::shared_ptr<StepGraph> graph_of(const Scenario& scenario);
+  Stepper::Whole whole() const;
+  bool stands_as_in(const FittedJob& whole, std::uint32_t replica, std::uint32_t there) const;
+  std::optional<std::uint32_t> rank_by_home(std::uint32_t home_rank) const;
 
   Standing where_;
-  StepGraph graph_;
+  const std::shared_ptr<FittedJob> begun_;
+  /// By replicas: jobs of as many have the same programs. Of the job as it began.
+  std::map<std::uint32_t, std::shared_ptr<StepGraph>> graphs_;
+  const std::shared_ptr<StepGraph> graph_;
+  const std::vector<GpuId>& home_;
   std::vector<GpuId> placement_;
   std::vector<std::uint32_t> ranks_;
-  std::vector<std::int64_t> by_home_;  ///< rank here by rank as the run began; -1: not here
   Stepper stepper_;
   Telemetry telemetry_;
 };

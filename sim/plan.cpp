@@ -88,14 +88,12 @@ class Planner {
   Demands demands(std::uint32_t stage) const;
   void group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
   void group_of_all(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
-  void ways(GroupPlan& group, const std::vector<GpuGroup>& real, const std::set<Demand>& asked);
+  /// `real`: its communicators; of one that is known they are the base's.
+  void ways(GroupPlan& group, const std::vector<GpuGroup>* real, const std::set<Demand>& asked);
   std::uint32_t carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
                           const std::vector<GpuGroup>& real);
   std::uint32_t carry_out_known(const GroupPlan& group, OpCollective collective,
                                 CollectiveAlgorithm algorithm);
-  bool is_known(const GroupPlan& group) const {
-    return base_ != nullptr && base_->of_all(group.communicator);
-  }
   void add_rest_of(std::uint32_t known);
   void bind();
   BindingLinks bind_known(const std::function<double(LinkId)>& bandwidth,
@@ -219,7 +217,7 @@ void Planner::group(std::uint32_t stage, Communicator which, const std::set<Dema
     for (const std::uint32_t of_class : made.classes) {
       plan_.groups_of[of_class * plan_.stages + stage].push_back(number);
     }
-    ways(made, real, asked);
+    ways(made, &real, asked);
   }
 }
 
@@ -234,16 +232,18 @@ void Planner::group_of_all(std::uint32_t stage, Communicator which,
     made.classes.push_back(of_class);
     plan_.groups_of[of_class * plan_.stages + stage].push_back(number);
   }
-  ways(made, base_->groups(stage, which), asked);
+  ways(made, nullptr, asked);
 }
 
-void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>& real,
+void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
                    const std::set<Demand>& asked) {
   using enum CollectiveAlgorithm;
   std::map<std::pair<OpCollective, CollectiveAlgorithm>, std::uint32_t> known;
-  const auto nodes = static_cast<std::uint32_t>(by_domain(in_.cluster, real.front()).size());
+  const std::uint32_t size = in_.graph.communicator_size(group.communicator);
+  const auto nodes =
+      real == nullptr ? base_->domains(group.stage, group.communicator)
+                      : static_cast<std::uint32_t>(by_domain(in_.cluster, real->front()).size());
   for (const Demand& demand : asked) {
-    const auto size = static_cast<std::uint32_t>(real.front().size());
     Travel travel{.bytes = demand.bytes};
     if (in_.codes != nullptr && group.communicator == Communicator::gradient &&
         demand.collective == OpCollective::all_reduce) {
@@ -254,9 +254,9 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>& real,
     if (travel.in_two_steps) algorithm = direct;
     if (algorithm == automatic) {
       const CollectiveKind kind = kind_of(demand.collective);
-      algorithm = is_known(group) ? base_->fastest(group.stage, group.communicator, kind,
+      algorithm = real == nullptr ? base_->fastest(group.stage, group.communicator, kind,
                                                    {travel.bytes})
-                                  : choose_algorithm(in_.cluster, in_.profile, kind, real,
+                                  : choose_algorithm(in_.cluster, in_.profile, kind, *real,
                                                      {travel.bytes});
     }
     // Half a ring is the same whether it scatters or gathers.
@@ -264,8 +264,8 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>& real,
     const OpCollective as = halved ? OpCollective::reduce_scatter : demand.collective;
     auto found = known.find({as, algorithm});
     if (found == known.end()) {
-      const std::uint32_t made = is_known(group) ? carry_out_known(group, as, algorithm)
-                                                 : carry_out(as, algorithm, real);
+      const std::uint32_t made = real == nullptr ? carry_out_known(group, as, algorithm)
+                                                 : carry_out(as, algorithm, *real);
       found = known.emplace(std::pair(as, algorithm), made).first;
     }
     group.ways.push_back(
@@ -315,6 +315,7 @@ std::uint32_t Planner::carry_out_known(const GroupPlan& group, OpCollective coll
 BindingLinks Planner::bind_known(const std::function<double(LinkId)>& bandwidth,
                                  const std::set<std::uint32_t>& pinned) const {
   KnownFlows::Request request{.flows = static_cast<std::uint32_t>(loads_.size()),
+                              .now = {},
                               .rest = rest_,
                               .parts = {},
                               .changed = {},
@@ -332,7 +333,9 @@ BindingLinks Planner::bind_known(const std::function<double(LinkId)>& bandwidth,
         std::find(rest_of_.begin(), rest_of_.end(), part->second) - rest_of_.begin());
   }
   for (const auto& [link, slow] : in_.state.link_slow) request.changed.push_back(link);
-  return base_->known(rest_of_).bind(request);
+  PlanBase::Known known = base_->known(rest_of_);
+  request.now = std::move(known.now);
+  return known.flows.bind(request);
 }
 
 void Planner::bind() {

@@ -1,18 +1,21 @@
 // What all plans of a job have in common: where its replicas' stages stand to each other, and which
 // links the transfers and the collectives of all replicas together cross. Found on first use and
-// kept, so that another plan costs what differs in it (a straggler, a lost replica, other shares of
-// the micro-batches) and not all of the job's ranks. Made by sim/stepper, used by sim/plan; without
-// it a plan is the same. One thread. Seconds, bytes.
+// kept, so that another plan costs what differs in it (a straggler, other shares of the
+// micro-batches) and not all of the job's ranks. After a loss those that are left have most of it in
+// common with the job as it was: then it is found as the difference to that. Made by sim/stepper,
+// used by sim/plan; without it a plan is the same. One thread. Seconds, bytes.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "sim/binding_links.hpp"
+#include "sim/collective_scheduler.hpp"
 #include "sim/collectives.hpp"
 #include "sim/cost_model.hpp"
 #include "sim/flow_counter.hpp"
@@ -21,18 +24,26 @@
 
 namespace orrery {
 
+class PlanBase;
+
+/// Another base of the same job, with more replicas; those of here stand there as well.
+struct Whole {
+  PlanBase* base = nullptr;  ///< null: there is none
+  std::vector<std::uint32_t> kept = {};  ///< by replica: its number there, ascending
+};
+
 class PlanBase {
  public:
   /// All outlive this.
   PlanBase(const Cluster& cluster, const StepGraph& graph, const CostProfile& profile,
-           const std::vector<GpuId>& placement);
+           const std::vector<GpuId>& placement, Whole whole = {});
 
   /// By replica: equal where each member's way from stage to stage is of the same kind.
   const std::vector<std::uint32_t>& shapes();
   FlowCounter& counter() { return counter_; }
 
   /// The links of a flow of all replicas, by its number.
-  const std::vector<LinkLoad>& links(std::uint32_t flow) const { return *flows_[flow]; }
+  const std::vector<LinkLoad>& links(std::uint32_t flow);
   /// From a stage to one beside it, of all replicas and members. Of two stages each is both the
   /// next one and the one before: activations and gradients (`back`) are flows of their own.
   std::uint32_t transfer(std::uint32_t from, std::uint32_t to, bool back);
@@ -44,6 +55,8 @@ class PlanBase {
   bool of_all(Communicator which) const;
   /// Those communicators, by their GPUs.
   const std::vector<GpuGroup>& groups(std::uint32_t stage, Communicator which);
+  /// NVLink domains over which the first of them goes.
+  std::uint32_t domains(std::uint32_t stage, Communicator which);
   struct Phase {
     std::uint32_t flow = 0;
     double share = 0;
@@ -55,35 +68,68 @@ class PlanBase {
   CollectiveAlgorithm fastest(std::uint32_t stage, Communicator which, CollectiveKind kind,
                               Bytes size);
 
-  /// Of these flows, where no link has a fault.
-  const KnownFlows& known(const std::vector<std::uint32_t>& flows);
+  /// Of these flows, where no link has a fault. `now`: how they differ from those that are known,
+  /// in their order; empty: not at all.
+  struct Known {
+    const KnownFlows& flows;
+    std::vector<const std::vector<KnownFlows::Change>*> now = {};
+  };
+  Known known(const std::vector<std::uint32_t>& flows);
 
  private:
   using Place = std::pair<std::uint32_t, Communicator>;
-  GpuId gpu(std::uint32_t replica, std::uint32_t stage, std::uint32_t member) const {
-    return placement_[graph_.rank(replica, stage, member).value];
-  }
-  std::uint32_t add(std::vector<LinkLoad> links);
-
+  using Changes = std::vector<KnownFlows::Change>;
+  /// Its links, or what makes one of the whole job's flows this one.
+  struct Flow {
+    std::optional<std::vector<LinkLoad>> links;
+    std::optional<std::uint32_t> of_whole;
+    Changes changes = {};
+  };
   struct Transfer {
     std::uint32_t flow = 0;
     std::vector<Seconds> latency;  ///< by replica: of its longest way
   };
+  /// Communicators of all replicas that have at most one member in an NVLink domain, as rings.
+  struct Rings {
+    bool apart = true;             ///< they do
+    std::vector<RingEdges> edges;  ///< by communicator
+    /// By replica and member: which communicator, and which place in it.
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> spots;
+  };
+
+  GpuId gpu(std::uint32_t replica, std::uint32_t stage, std::uint32_t member) const {
+    return placement_[graph_.rank(replica, stage, member).value];
+  }
+  std::uint32_t add(std::vector<LinkLoad> links);
+  std::uint32_t add(std::uint32_t of_whole, Changes changes);
+  const std::vector<std::uint32_t>& lost();
+  const KnownFlows& all_known(const std::vector<std::uint32_t>& flows);
+
   const Transfer& between(std::uint32_t from, std::uint32_t to, bool back);
+  std::uint32_t transfer_of_fewer(std::uint32_t from, std::uint32_t to, bool back);
+  const Rings& rings(std::uint32_t stage, Communicator which);
+  std::vector<LinkLoad> links_of(const std::vector<std::pair<GpuId, GpuId>>& edges);
+  bool rings_of_fewer(std::uint32_t stage, Communicator which, CollectiveKind kind,
+                      std::vector<Phase>& phases);
 
   const Cluster& cluster_;
   const StepGraph& graph_;
   const CostProfile& profile_;
   const std::vector<GpuId>& placement_;
-  FlowCounter counter_;
+  const Whole whole_;
+  const std::unique_ptr<FlowCounter> own_counter_;
+  FlowCounter& counter_;
   std::vector<std::uint32_t> shapes_;
-  std::vector<std::unique_ptr<std::vector<LinkLoad>>> flows_;
+  std::vector<std::unique_ptr<Flow>> flows_;
   std::map<std::tuple<std::uint32_t, std::uint32_t, bool>, Transfer> transfers_;
   std::map<Place, std::vector<GpuGroup>> groups_;
+  std::map<Place, std::uint32_t> domains_;
+  std::map<Place, Rings> rings_;
   std::map<std::tuple<Place, CollectiveKind, CollectiveAlgorithm>, std::vector<Phase>>
       collectives_;
   std::map<std::tuple<Place, CollectiveKind, double>, CollectiveAlgorithm> fastest_;
   std::map<std::vector<std::uint32_t>, KnownFlows> known_;
+  std::optional<std::vector<std::uint32_t>> lost_;  ///< replicas of the whole job
 };
 
 /// What kind of way it is from one GPU to another.

@@ -134,17 +134,23 @@ std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& gr
 }
 
 Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
-                 Options options, const EngineFactory& engine)
+                 Options options, const EngineFactory& engine, Whole whole)
     : cluster_(cluster),
       graph_(graph),
       placement_(placement),
       options_(options),
       profile_(profile_on(options.machine, graph.job(), cluster)),
       rest_(rest_of_step(options.machine, graph.job())),
-      prices_(block_prices(cluster, graph, block_groups(graph, cluster, placement),
+      groups_(whole.stepper != nullptr && within_replicas(graph)
+                  ? whole.stepper->groups_.of(whole.kept)
+                  : replica_groups(graph, cluster, placement)),
+      prices_(block_prices(cluster, graph, block_groups(graph, cluster, groups_),
                            options.machine)),
       codes_(codes_on(options.machine, graph.job(), cluster)),
-      plan_base_(cluster, graph, profile_, placement),
+      plan_base_(cluster, graph, profile_, placement,
+                 whole.stepper == nullptr
+                     ? orrery::Whole{}
+                     : orrery::Whole{&whole.stepper->plan_base_, std::move(whole.kept)}),
       engine_(make(engine, engine_room(cluster, graph, options.full_detail))) {}
 
 PlanRequest Stepper::plan_request(const HardwareState& state,

@@ -48,9 +48,15 @@ class Stepper {
   void set_collectives(const CollectiveTable& table) { collectives_ = table; }
   /// From the next step on; none: gradients travel as they are.
   void set_codecs(const std::vector<CodecRule>& rules) { codes_.set_rules(rules); }
+  /// The stepper of the same job with more replicas, and which of them are here; they stand there
+  /// as well. What both have in common is known then.
+  struct Whole {
+    Stepper* stepper;  ///< null: there is none
+    std::vector<std::uint32_t> kept;  ///< by replica: its number there, ascending
+  };
   /// Throws bad_input if the GPU lacks the job's precision.
   Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
-          Options options, const EngineFactory& engine);
+          Options options, const EngineFactory& engine, Whole whole = {});
 
   /// The step under `state`, with `micro_batches` by replica.
   std::shared_ptr<const SimulatedStep> step(const HardwareState& state,
@@ -111,6 +117,7 @@ class Stepper {
   Options options_;
   const CostProfile profile_;
   const Seconds rest_;
+  const ReplicaGroups groups_;
   std::vector<BlockPrice> prices_;
   CollectiveTable collectives_;
   GradientCodes codes_;

@@ -57,7 +57,7 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
                .machine = costs_of(request_)},
       home_(place_in_order(StepGraph(scenario().job()), cluster_,
                            arrival.first_gpu.value_or(0))),
-      begun_(fit(home(), numbered(home_.size()))),
+      begun_(fit(home(), numbered(home_.size()), nullptr)),
       fit_(begun_),
       faults_(scenario(), cluster_, home_),
       accounts_(std::in_place, cluster_, fit_->graph(), fit_->stepper().rest()),
@@ -118,7 +118,7 @@ void TrainingRun::come_home(const JobStarted& start) {
     home_ = start.where.gpus.to_vector();
     faults_.place(home_);
     fits_.clear();
-    fit_ = begun_ = fit(start.where, numbered(home_.size()));
+    fit_ = begun_ = fit(start.where, numbered(home_.size()), nullptr);
     accounts_.emplace(cluster_, fit_->graph(), fit_->stepper().rest());
   }
   started_ = true;
@@ -133,9 +133,15 @@ std::uint64_t TrainingRun::noise_seed(std::uint64_t run) const {
 }
 
 std::shared_ptr<FittedJob> TrainingRun::fit(const Standing& where,
-                                            std::vector<std::uint32_t> ranks) const {
-  return std::make_shared<FittedJob>(scenario(), cluster_, where, std::move(ranks), home_,
-                                     options_, engine_, noise_seed(scenario().run().seed()));
+                                            std::vector<std::uint32_t> ranks,
+                                            std::shared_ptr<FittedJob> begun) const {
+  const FittedJob::Ground ground{.scenario = scenario(),
+                                 .cluster = cluster_,
+                                 .home = home_,
+                                 .options = options_,
+                                 .engine = engine_,
+                                 .seed = noise_seed(scenario().run().seed())};
+  return std::make_shared<FittedJob>(ground, where, std::move(ranks), std::move(begun));
 }
 
 std::shared_ptr<FittedJob> TrainingRun::fitted(const Standing& where,
@@ -145,7 +151,7 @@ std::shared_ptr<FittedJob> TrainingRun::fitted(const Standing& where,
                                   [&where](const auto& fit) { return fit->where() == where; });
   std::shared_ptr<FittedJob> made;
   if (known == fits_.end()) {
-    made = fit(where, std::move(ranks));
+    made = fit(where, std::move(ranks), begun_);
     if (reseeded_) made->telemetry().reseed(reseeded_->first, reseeded_->second);
   } else {
     made = *known;

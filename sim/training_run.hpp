@@ -126,7 +126,8 @@ class TrainingRun : public JobModel {
   JobSpec spec() const;
   void submit();
   std::uint64_t noise_seed(std::uint64_t run) const;
-  std::shared_ptr<FittedJob> fit(const Standing& where, std::vector<std::uint32_t> ranks) const;
+  std::shared_ptr<FittedJob> fit(const Standing& where, std::vector<std::uint32_t> ranks,
+                                 std::shared_ptr<FittedJob> begun) const;
   std::shared_ptr<FittedJob> fitted(const Standing& where, std::vector<std::uint32_t> ranks);
   void refit();
   void come_home(const JobStarted& start);

@@ -24,10 +24,15 @@ Standing without_lost(const JobInfo& job) {
   const std::vector<bool> lost = lost_replicas(job);
   Standing left{.gpus = {}, .layout = job.layout};
   left.layout.data -= static_cast<std::uint32_t>(std::count(lost.begin(), lost.end(), true));
-  RankId rank{0};
-  for (const GpuId gpu : job.gpus) {
-    if (!lost[job.layout.replica_of(rank)]) left.gpus.push_back(gpu);
-    ++rank.value;
+  const std::uint32_t row = job.layout.replica_stride();  // ranks of one replica
+  std::uint32_t rank = 0;
+  for (GpuRuns::Run run : job.gpus.runs()) {
+    while (run.count > 0) {
+      const std::uint32_t count = std::min(run.count, row - rank % row);
+      if (!lost[job.layout.replica_of({rank})]) left.gpus.append({run.first, count});
+      rank += count;
+      run = {run.first + count, run.count - count};
+    }
   }
   return left;
 }

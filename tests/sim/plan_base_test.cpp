@@ -1,5 +1,6 @@
 #include "sim/plan_base.hpp"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,58 @@ RC_GTEST_PROP(PlanBase, APlanIsTheSameWithAndWithout, ()) {
     const Plan without = make_plan(request);
     request.base = &base;
     check_equal(make_plan(request), without);
+  }
+}
+
+/// The same job on the GPUs of some of its replicas.
+struct Fewer {
+  Fewer(const Bench& whole, const std::set<std::uint32_t>& lost) : graph(less(whole, lost), false) {
+    for (std::uint32_t replica = 0; replica < whole.graph.data(); ++replica) {
+      if (!lost.contains(replica)) kept.push_back(replica);
+    }
+    placement.resize(graph.ranks());
+    for (std::uint32_t rank = 0; rank < graph.ranks(); ++rank) {
+      const auto [replica, stage, member] = graph.position({rank});
+      placement[rank] = whole.placement[whole.graph.rank(kept[replica], stage, member).value];
+    }
+  }
+  static Job less(const Bench& whole, const std::set<std::uint32_t>& lost) {
+    Job job = whole.loaded.scenario.job();
+    job.mutable_layout()->set_data(whole.graph.data() - static_cast<std::uint32_t>(lost.size()));
+    return job;
+  }
+  StepGraph graph;
+  std::vector<std::uint32_t> kept;
+  std::vector<GpuId> placement;
+};
+
+RC_GTEST_PROP(PlanBase, OfFewerReplicasIsTheSameAsTheDifferenceToAll, ()) {
+  const Layout layout = *rc::gen::elementOf(layouts());
+  Bench on(layout);
+  // Shards and experts tie replicas together in numbers that those left need not have.
+  RC_PRE(on.graph.job().layout().shard_group() == 0);
+  PlanBase whole(on.cluster, on.graph, on.profile, on.placement);
+  std::set<std::uint32_t> lost;
+  for (const std::uint32_t replica : some_of(on.graph.data() - 1)) lost.insert(replica);
+  RC_PRE(!lost.empty() && lost.size() + 2 < on.graph.data());
+  Fewer fewer(on, lost);
+  PlanBase base(on.cluster, fewer.graph, on.profile, fewer.placement, {&whole, fewer.kept});
+  for (int i = 0; i < 3; ++i) {
+    const HardwareState state = some_state(on);
+    HardwareState here = state;
+    std::erase_if(here.slow, [&](const auto& each) { return each.first >= fewer.graph.ranks(); });
+    std::vector<std::uint32_t> shares(fewer.graph.data(), 8);
+    shares.front() = 9;
+    PlanRequest request{.cluster = on.cluster, .graph = fewer.graph, .profile = on.profile,
+                        .placement = fewer.placement, .state = here, .micro_batches = shares};
+    for (const std::uint32_t rank : some_of(fewer.graph.ranks())) request.apart.push_back({rank});
+    using enum CollectiveAlgorithm;
+    request.algorithm = *rc::gen::element(ring, ring, tree, hierarchical, automatic);
+    const Plan without = make_plan(request);
+    const std::vector<LinkId> crossed = crossed_links(request);
+    request.base = &base;
+    check_equal(make_plan(request), without);
+    RC_ASSERT(crossed_links(request) == crossed);
   }
 }
 
