@@ -30,9 +30,9 @@ Accounts::Accounts(const Cluster& cluster, const StepGraph& graph, double rest)
 
 namespace {
 
-/// As many micro-batches of a replica are done as all of its stages have done.
-std::uint32_t done_by(const SimulatedStep& step, std::size_t replica) {
-  const std::uint32_t worker = step.plan.class_of[replica] * step.plan.stages;
+/// As many micro-batches of a class's replicas are done as all of its stages have done.
+std::uint32_t done_by(const SimulatedStep& step, std::size_t of_class) {
+  const std::size_t worker = of_class * step.plan.stages;
   std::uint32_t done = step.run.workers[worker].micro_batches;
   for (std::uint32_t stage = 1; stage < step.plan.stages; ++stage) {
     done = std::min(done, step.run.workers[worker + stage].micro_batches);
@@ -43,26 +43,29 @@ std::uint32_t done_by(const SimulatedStep& step, std::size_t replica) {
 }  // namespace
 
 void Accounts::discard(const SimulatedStep& step) {
-  for (std::size_t replica = 0; replica < step.plan.class_of.size(); ++replica) {
-    recomputed_ += done_by(step, replica);
+  for (std::size_t c = 0; c < step.plan.classes.size(); ++c) {
+    recomputed_ += std::uint64_t{done_by(step, c)} * step.plan.classes[c].members.size();
   }
 }
 
 void Accounts::enter(const SimulatedStep& step, std::uint64_t count,
                      const std::vector<std::uint32_t>& per_replica) {
   // Micro-batches of a step are numbered through; a replica owns a run of them, and has done some
-  // from its front.
-  std::vector<std::uint32_t> entries(graph_.micro_batches());
-  std::size_t first = 0;
+  // from its front: fewer than it owns are lost, more are those of the next ones again.
+  std::vector<std::uint32_t> done;
+  for (std::size_t c = 0; c < step.plan.classes.size(); ++c) done.push_back(done_by(step, c));
+  const std::uint64_t all = graph_.micro_batches();
+  std::uint64_t first = 0, reached = 0, entered = 0;  // `reached`: behind all that is done
+  std::uint64_t covered = 0;
   for (std::size_t replica = 0; replica < per_replica.size(); ++replica) {
-    const std::uint32_t done = done_by(step, replica);
-    for (std::size_t i = first; i < first + done && i < entries.size(); ++i) ++entries[i];
+    const std::uint64_t end = std::min(all, first + done[step.plan.class_of[replica]]);
+    if (end > first) entered += end - first;
+    if (end > std::max(first, reached)) covered += end - std::max(first, reached);
+    reached = std::max(reached, end);
     first += per_replica[replica];
   }
-  for (const std::uint32_t times : entries) {
-    if (times == 0) lost_ += count;
-    if (times > 1) repeated_ += (times - 1) * count;
-  }
+  lost_ += (all - covered) * count;
+  repeated_ += (entered - covered) * count;
 }
 
 void Accounts::commit(const SimulatedStep& step, Nanos duration, std::uint64_t count,

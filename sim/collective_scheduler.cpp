@@ -52,8 +52,8 @@ MessageWay message_way(const Cluster& cluster, GpuId from, GpuId to) {
 
 void RingEdges::add(MessageWay edge, std::int64_t count) {
   count_ += count;
-  const auto at = std::lower_bound(kinds_.begin(), kinds_.end(), edge,
-                                   [](const auto& kind, MessageWay way) { return kind.first < way; });
+  const auto before = [](const auto& kind, MessageWay way) { return kind.first < way; };
+  const auto at = std::lower_bound(kinds_.begin(), kinds_.end(), edge, before);
   if (at != kinds_.end() && at->first == edge) {
     at->second += count;
   } else {

@@ -109,8 +109,11 @@ std::vector<RankId> FittedJob::local(const std::vector<RankId>& ranks) const {
 std::pair<Standing, std::vector<std::uint32_t>> working_part(const JobInfo& job) {
   const std::vector<bool> lost = lost_replicas(job);
   std::vector<std::uint32_t> ranks;
-  for (std::uint32_t rank = 0; rank < job.gpus.size(); ++rank) {
-    if (!lost[job.layout.replica_of({rank})]) ranks.push_back(rank);
+  ranks.reserve(job.gpus.size());
+  const std::uint32_t row = job.layout.replica_stride();  // ranks of one replica
+  for (std::uint32_t first = 0; first < job.gpus.size(); first += row) {
+    if (lost[job.layout.replica_of({first})]) continue;
+    for (std::uint32_t i = 0; i < row; ++i) ranks.push_back(first + i);
   }
   return {without_lost(job), std::move(ranks)};
 }

@@ -18,13 +18,17 @@ double passes_end(const SimulatedStep& step, std::uint32_t of_class) {
 }  // namespace
 
 StepParts parts_of(const SimulatedStep& step, double whole, const std::vector<double>& stretch) {
+  std::vector<double> longest(step.plan.classes.size(), 1);  // stretch of a class
+  if (!stretch.empty()) std::fill(longest.begin(), longest.end(), 0);
+  for (std::size_t r = 0; r < stretch.size(); ++r) {
+    double& of_class = longest[step.plan.class_of[r]];
+    of_class = std::max(of_class, stretch[r]);
+  }
   StepParts parts;
-  for (std::size_t r = 0; r < step.plan.class_of.size(); ++r) {
-    for (std::uint32_t stage = 0; stage < step.plan.stages; ++stage) {
-      const WorkerRun& run = step.run.workers[step.plan.class_of[r] * step.plan.stages + stage];
-      parts.compute = std::max(parts.compute, run.passes_end * (stretch.empty() ? 1 : stretch[r]));
-      parts.tail = std::max(parts.tail, run.tail);
-    }
+  for (std::size_t worker = 0; worker < step.run.workers.size(); ++worker) {
+    const WorkerRun& run = step.run.workers[worker];
+    parts.compute = std::max(parts.compute, run.passes_end * longest[worker / step.plan.stages]);
+    parts.tail = std::max(parts.tail, run.tail);
   }
   parts.exchange = std::max(0.0, whole - parts.compute - parts.tail);
   return parts;

@@ -105,6 +105,7 @@ RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank) const {
 }
 
 void Telemetry::ranks(Nanos now, std::vector<RankSample>& out) const {
+  out.reserve(out.size() + graph_.ranks());
   for (std::uint32_t rank = 0; rank < graph_.ranks(); ++rank) {
     out.push_back(rank_sample(now, rank));
   }

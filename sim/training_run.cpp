@@ -216,8 +216,9 @@ void TrainingRun::enter_circumstances() {
                     .codecs = job().now.get<CodecRules>(),
                     .company = circumstances_ ? circumstances_->company : 0};
   const std::vector<bool> lost = lost_replicas(job());
+  const std::vector<std::uint32_t>& shares = job().shares();
   for (std::size_t replica = 0; replica < lost.size(); ++replica) {
-    if (!lost[replica]) now.shares.push_back(job().shares()[replica]);
+    if (!lost[replica]) now.shares.push_back(shares[replica]);
   }
   if (circumstances_ == now) return;
   fit_->stepper().set_collectives(now.collectives);

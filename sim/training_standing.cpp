@@ -236,8 +236,9 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   const Survival& survival = scenario().survival();
   Nanos ready = now_;
   bool fewer = false;
-  for (std::uint32_t rank = 0; const GpuId gpu : job().gpus) {
-    fewer = fewer || (!job().is_lost({rank}) && !assign->gpus.contains(gpu));
+  const JobInfo& before = job();
+  for (std::uint32_t rank = 0; const GpuId gpu : before.gpus) {
+    fewer = fewer || (!before.is_lost({rank}) && !assign->gpus.contains(gpu));
     ++rank;
   }
   const bool more = std::any_of(assign->gpus.begin(), assign->gpus.end(), [this](GpuId gpu) {
@@ -270,10 +271,9 @@ void TrainingRun::come_true() {
   gate_.membership_changed(id_);
   refit();
   if (!waited) stand_still_until(now_ + scenario().survival().regroup());
+  if (transition.where.layout != begun_->where().layout) return;
   for (Loss& loss : losses_) {
-    if (!loss.report.has_replaced_s() && transition.where.layout == home().layout) {
-      loss.report.set_replaced_s(to_seconds(resume_at_));
-    }
+    if (!loss.report.has_replaced_s()) loss.report.set_replaced_s(to_seconds(resume_at_));
   }
 }
 

@@ -93,7 +93,14 @@ class GpuRuns {
       return gpu.value - run.first < run.count;
     });
   }
-  std::vector<GpuId> to_vector() const { return {begin(), end()}; }
+  std::vector<GpuId> to_vector() const {
+    std::vector<GpuId> out;
+    out.reserve(size_);
+    for (const Run& run : runs_) {
+      for (std::uint32_t i = 0; i < run.count; ++i) out.push_back({run.first + i});
+    }
+    return out;
+  }
   friend bool operator==(const GpuRuns&, const GpuRuns&) = default;
 
  private:

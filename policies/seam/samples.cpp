@@ -21,24 +21,26 @@ RankSummary summarize(std::span<const RankSample> ranks, std::uint32_t latest,
   RankSummary summary;
   summary.ranks = static_cast<std::uint32_t>(ranks.size());
   std::vector<double> times;
-  slowest.clear();
-  for (const RankSample& sample : ranks) {
-    if (!sample.micro_batch_time.known()) continue;
-    times.push_back(sample.micro_batch_time.value);
-    summary.age = std::max(summary.age, sample.micro_batch_time.age);
-    slowest.push_back(sample);
+  std::vector<std::uint32_t> known;  // places among `ranks`
+  for (std::uint32_t place = 0; place < ranks.size(); ++place) {
+    const Sample<double>& time = ranks[place].micro_batch_time;
+    if (!time.known()) continue;
+    times.push_back(time.value);
+    summary.age = std::max(summary.age, time.age);
+    known.push_back(place);
   }
   summary.micro_batch_time = median(times);
   if (summary.micro_batch_time > 0) {
     for (double& time : times) time = std::abs(time / summary.micro_batch_time - 1);
     summary.deviation = 1.4826 * median(times);
   }
-  const auto end = slowest.begin() + std::min<std::ptrdiff_t>(latest, std::ssize(slowest));
-  std::partial_sort(slowest.begin(), end, slowest.end(), [](const auto& a, const auto& b) {
-    return a.micro_batch_time.value > b.micro_batch_time.value ||
-           (a.micro_batch_time.value == b.micro_batch_time.value && a.rank < b.rank);
+  const auto end = known.begin() + std::min<std::ptrdiff_t>(latest, std::ssize(known));
+  std::partial_sort(known.begin(), end, known.end(), [&ranks](std::uint32_t a, std::uint32_t b) {
+    const double of_a = ranks[a].micro_batch_time.value, of_b = ranks[b].micro_batch_time.value;
+    return of_a > of_b || (of_a == of_b && ranks[a].rank < ranks[b].rank);
   });
-  slowest.erase(end, slowest.end());
+  slowest.clear();
+  for (auto each = known.begin(); each != end; ++each) slowest.push_back(ranks[*each]);
   summary.latest = slowest;
   return summary;
 }

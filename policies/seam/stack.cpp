@@ -87,10 +87,10 @@ bool PolicyStack::changed() const {
 void PolicyStack::save(Archive& archive) const {
   ByteWriter write(archive);
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    Archive own;
-    members_[i].policy->save(own);
+    own_.clear();
+    members_[i].policy->save(own_);
     write(rngs_.empty() ? std::uint64_t{0} : rngs_[i].state());
-    write(std::vector<char>(own.begin(), own.end()));
+    write(std::string_view(own_));
   }
 }
 

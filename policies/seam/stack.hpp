@@ -37,6 +37,7 @@ class PolicyStack : public Policy {
 
   std::vector<Member> members_;
   std::vector<Rng> rngs_;  ///< one a member, from start() on
+  mutable Archive own_;    ///< what a member saves; kept, because it may be megabytes each time
 };
 
 }  // namespace orrery

@@ -120,16 +120,20 @@ TEST(SpeedFilter, StateSurvivesAsBytes) {
   JobNoise noise;
   feed(filter, noise, 0, 12, 0.01, [](Step) { return 0.1; });
   filter.measure(0.4, noise);  // an outlier under way
-  std::string bytes, again;
-  ByteWriter write(bytes);
-  SpeedFilter::fields(filter, write);
+  const auto saved = [](const SpeedFilter& of) {
+    std::string bytes;
+    {
+      ByteWriter write(bytes);
+      SpeedFilter::fields(of, write);
+    }
+    return bytes;
+  };
+  const std::string bytes = saved(filter);
   SpeedFilter copy;
   ByteReader read(bytes);
   SpeedFilter::fields(copy, read);
   EXPECT_TRUE(read.at_end());
-  ByteWriter rewrite(again);
-  SpeedFilter::fields(copy, rewrite);
-  EXPECT_EQ(bytes, again);
+  EXPECT_EQ(bytes, saved(copy));
   EXPECT_TRUE(copy.doubtful());
   EXPECT_EQ(copy.predict(20, noise).log_time, filter.predict(20, noise).log_time);
 }
