@@ -104,6 +104,15 @@ std::string difference(const Fates& live, const Fates& simulated) {
   return text;
 }
 
+/// Whom the run lost, and why.
+std::string losses_of(const Report& report) {
+  std::string text;
+  for (const FailureReport& each : report.failures()) {
+    text += fmt::format("\n{:.3f} s: {}", each.time_s(), each.cause());
+  }
+  return text;
+}
+
 TEST(LiveParity, RandomDecisionsFareTheSameInBothWorlds) {
   const std::string folder = ::testing::TempDir() + "orrery_parity." + std::to_string(getpid());
   const std::uint64_t first = number_of("ORRERY_SEED", 1);
@@ -116,12 +125,13 @@ TEST(LiveParity, RandomDecisionsFareTheSameInBothWorlds) {
       ASSERT_LE(pace_ms, 80 * kBriskPaceMs) << "ranks are started too slowly to compare anything";
       const RunRequest asked = scene(seed, pace_ms, folder);
       Sequence live(seed), simulated(seed);
-      run_in_worker(kProgram, asked, &live);
+      const Report ran = run_in_worker(kProgram, asked, &live);
       run_in_worker(kSimulator, asked, &simulated);
       std::filesystem::remove_all(folder);
       ASSERT_FALSE(simulated.late());
       if (live.late()) continue;
-      ASSERT_EQ(difference(live.fates(), simulated.fates()), "") << "ORRERY_SEED=" << seed;
+      ASSERT_EQ(difference(live.fates(), simulated.fates()), "")
+          << "ORRERY_SEED=" << seed << losses_of(ran);
       for (const auto& [id, fate] : live.fates()) {
         ASSERT_EQ(fate.told, 1) << fate.what << " ORRERY_SEED=" << seed;
         ++outcomes[fate.outcome.substr(0, fate.outcome.find(' '))];
