@@ -210,6 +210,17 @@ class CrossCheck {
   std::vector<Error> errors_;
 };
 
+/// A run of so many tokens is one of so many steps.
+void count_steps(Scenario& scenario, const SourceMap& places) {
+  const Job& job = scenario.job();
+  if (!scenario.has_job()) {
+    throw problem_at(places, "run.tokens", "only a training job sees tokens; write run.steps");
+  }
+  const std::uint64_t step = std::uint64_t{job.global_batch()} * job.sequence_length();
+  const std::uint64_t tokens = scenario.run().tokens();
+  scenario.mutable_run()->set_steps(tokens / step + (tokens % step > 0 ? 1 : 0));
+}
+
 /// Presets, then defaults: the other way round, defaults would hide what a preset says.
 void complete(Scenario& scenario, const SourceMap& places) {
   resolve(*scenario.mutable_cluster(), places, "cluster");
@@ -220,6 +231,7 @@ void complete(Scenario& scenario, const SourceMap& places) {
   }
   scenario.mutable_live();  // not made by itself: some of its fields have no default
   fill_defaults(scenario);
+  if (scenario.run().has_tokens()) count_steps(scenario, places);
 }
 
 void throw_first(const std::vector<Error>& errors) {

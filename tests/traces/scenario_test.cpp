@@ -88,6 +88,20 @@ TEST(Scenario, OverridesAreCheckedLikeTheFile) {
   EXPECT_THROW(parse_scenario(kTransformer, "t", {"run.sed=7"}), Error);
 }
 
+TEST(Scenario, TokensAreSteps) {
+  const auto steps = [](const std::string& length) {
+    const std::string text = with(kTransformer, "steps: 10", length);
+    return parse_scenario(text, "test.yaml", {}).scenario.run().steps();
+  };
+  const std::uint64_t step = 64 * 4096;
+  EXPECT_EQ(steps("tokens: " + std::to_string(10 * step)), 10u);
+  EXPECT_EQ(steps("tokens: " + std::to_string(10 * step + 1)), 11u);
+  EXPECT_EQ(steps("tokens: 1.5e12"), 5722046u);
+  EXPECT_EQ(steps("tokens: 1"), 1u);
+  expect_problem(with(kTransformer, "steps: 10", "steps: 10\n  tokens: 10"), "20", "tokens");
+  expect_problem(with(kTransformer, "steps: 10", "seed: 10"), "18", "steps");
+}
+
 TEST(Scenario, CrossFieldProblemsHaveTheirPlace) {
   const std::string text = kTransformer;
   expect_problem(with(text, "data: 4", "data: 8"), "11", "32 GPUs");
