@@ -43,20 +43,25 @@ class Sequence : public RandomDecisions {
                                    .settings = Kinds<Setting>::all()}}) {}
 
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
-    bool news = false;
+    bool news = false, on_the_grid = false, beyond = false;
     for (const Event& event : seen.events) {
       // How many of these there are, and when, is a matter of time.
       const bool timely = std::holds_alternative<RanksSuspected>(event) ||
                           std::holds_alternative<SaveDone>(event) ||
                           std::holds_alternative<Tick>(event);
       news = news || !timely;
+      if (std::holds_alternative<RanksLost>(event)) beyond = true;
       const auto* done = std::get_if<StepsDone>(&event);
-      const JobInfo* job = seen.jobs.find({0});
-      const bool on_the_grid = done != nullptr && (done->last + 1) % kEvery == 0;
-      late_ = late_ || (on_the_grid && job != nullptr && job->next);
+      if (done == nullptr) continue;
+      const Step end = done->last + 1;
+      on_the_grid = on_the_grid || end / kEvery > (end - done->count) / kEvery;
+      beyond = beyond || end % kEvery != 0;
     }
+    const JobInfo* job = seen.jobs.find({0});
+    late_ = late_ || (on_the_grid && (beyond || (job != nullptr && job->next)));
     if (news) RandomDecisions::observe(context, seen, decisions);
   }
+  /// What came to the grid was shown only with what came after, or a rank was not there yet.
   bool late() const { return late_; }
 
  private:
