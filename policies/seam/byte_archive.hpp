@@ -26,6 +26,10 @@ class ByteWriter {
     (*this)(static_cast<std::uint64_t>(values.size()));
     for (const T& value : values) (*this)(value);
   }
+  void operator()(const std::string& text) {
+    (*this)(static_cast<std::uint64_t>(text.size()));
+    bytes_ += text;
+  }
 
  private:
   std::string& bytes_;
@@ -47,6 +51,11 @@ class ByteReader {
   void operator()(std::vector<T>& values) {
     values.resize(size());
     for (T& value : values) (*this)(value);
+  }
+  void operator()(std::string& text) {
+    const std::size_t length = size();
+    text.assign(left_.substr(0, length));
+    left_.remove_prefix(length);
   }
   /// A length written before the items it counts; never more than the bytes that are left.
   std::size_t size() {
