@@ -4,7 +4,7 @@ build/venv/bin/python tests/chaos/chaos.py [--runs N] [--seed N]
 
 Each run trains four ranks while one fault after the other strikes: a rank killed, a rank stopped
 for good, all ranks stopped for a while, the controller killed. Every run has to end by itself with
-exit code 0 and the bits of an undisturbed run, nothing lost or repeated, and leave no folder behind.
+exit code 0 and the bits of an undisturbed run, nothing lost or repeated, and leave no folder.
  Prints what was struck and the seed with which it is struck again.
 """
 

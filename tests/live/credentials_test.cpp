@@ -332,8 +332,8 @@ class Relay {
     listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in place = at(0);
     socklen_t size = sizeof place;
-    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&place), size), 0);
-    EXPECT_EQ(listen(listener_, 4), 0);
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&place), size), 0);
+    EXPECT_EQ(::listen(listener_, 4), 0);
     getsockname(listener_, reinterpret_cast<sockaddr*>(&place), &size);
     address_ = "127.0.0.1:" + std::to_string(ntohs(place.sin_port));
     thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
