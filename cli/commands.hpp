@@ -27,5 +27,6 @@ void add_calibrate(CLI::App& app, Action& chosen);
 void add_compare(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 void add_new(CLI::App& app, Action& chosen);
+void add_runs(CLI::App& app, Action& chosen);  // runs, status, attach, stop
 
 }  // namespace orrery::cli

@@ -1,5 +1,9 @@
 // orrery live: the same scenario on real processes.
+#include <cstdio>
 #include <memory>
+#include <string>
+
+#include <fmt/format.h>
 
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
@@ -32,6 +36,35 @@ void meet(const Options& options, LoadedScenario& loaded, RunRequest& request) {
   set_ranks(loaded, request.rendezvous().ranks());
 }
 
+/// As a shell reads it.
+std::string quoted(const std::string& word) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string out = "'";
+  for (const char letter : word) {
+    out += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  }
+  return out + "'";
+}
+
+/// What an operator needs where a run has not done what was asked for: why, and what goes on.
+void explain(const Options& options, const Scenario& scenario, const Report& report) {
+  fmt::print(stderr, "orrery: the run is unfinished: {}\n", report.unfinished());
+  const std::string folder =
+      scenario.live().has_checkpoints() ? scenario.live().checkpoints().folder() : options.from;
+  if (folder.empty()) {
+    fmt::print(stderr, "  nothing goes on from here: it kept no checkpoints (live.checkpoints)\n");
+    return;
+  }
+  std::string command = "orrery live " + quoted(options.file);
+  for (const std::string& setting : options.all_overrides()) {
+    command += " --set " + quoted(setting);
+  }
+  fmt::print(stderr, "  to go on from its newest whole checkpoint: {} --from {}\n", command,
+             quoted(folder));
+}
+
 int live(const Options& options) {
   LoadedScenario loaded = options.load();
   if (options.ranks != 0) set_ranks(loaded, options.ranks);
@@ -44,7 +77,11 @@ int live(const Options& options) {
   request.set_resume_from(options.from);
   if (request.rendezvous().rank() != 0) return join(request);
   const auto operated = options.operation.make();
-  return print_report(run("orrery-live", request, loaded.places, operated.get()), options.json);
+  const Report report = run("orrery-live", request, loaded.places, operated.get());
+  const int code = print_report(report, options.json);
+  if (!report.has_unfinished()) return code;
+  explain(options, request.scenario(), report);
+  return was_interrupted() ? interrupted_code() : code;
 }
 
 void declare(CLI::App& command, const std::shared_ptr<Options>& options) {

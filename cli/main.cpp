@@ -34,6 +34,7 @@ void declare(CLI::App& app, Action& chosen) {
   app.require_subcommand(1);
   add_simulate(app, chosen);
   add_live(app, chosen);
+  add_runs(app, chosen);
   add_compare_policies(app, chosen);
   add_compare(app, chosen);
   add_calibrate(app, chosen);

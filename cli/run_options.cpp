@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -22,28 +24,73 @@ namespace {
 
 constexpr std::int64_t kLargestSeed = 1'000'000'000'000'000'000;  // as in scenario.proto
 
-volatile std::sig_atomic_t interrupt_seen = 0;
+volatile std::sig_atomic_t interrupt_seen = 0, interrupts = 0;
 
-void on_interrupt(int number) { interrupt_seen = number; }
+void on_interrupt(int number) {
+  interrupt_seen = number;
+  interrupts = interrupts + 1;
+}
 
-/// SIGINT and SIGTERM set a flag for as long as this lives: the run takes what is unfinished away.
+constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};
+
+/// SIGINT, SIGTERM and SIGHUP set a flag for as long as this lives: the run takes what is
+/// unfinished away.
 class InterruptGuard {
  public:
   InterruptGuard() {
     struct sigaction action {};
     action.sa_handler = on_interrupt;
-    sigaction(SIGINT, &action, &before_int_);
-    sigaction(SIGTERM, &action, &before_term_);
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+      sigaction(kInterrupts[i], &action, &before_[i]);
+    }
   }
   ~InterruptGuard() {
-    sigaction(SIGINT, &before_int_, nullptr);
-    sigaction(SIGTERM, &before_term_, nullptr);
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+      sigaction(kInterrupts[i], &before_[i], nullptr);
+    }
   }
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
  private:
-  struct sigaction before_int_ {}, before_term_ {};
+  std::array<struct sigaction, std::size(kInterrupts)> before_{};
+};
+
+/// A run that keeps checkpoints is asked for one first: the signal is passed on to it, and ends the
+/// wait for its report only if that takes long, or another one comes. Two within a second are one.
+class Farewell : public Operator {
+ public:
+  explicit Farewell(Operator* inner) : inner_(inner) {}
+
+  void ask(const ApprovalAsk& question) override {
+    ensure(inner_ != nullptr, "there is somebody to ask");
+    inner_->ask(question);
+  }
+  std::vector<ApprovalVerdict> verdicts() override {
+    return inner_ == nullptr ? std::vector<ApprovalVerdict>{} : inner_->verdicts();
+  }
+  bool halted() override { return inner_ != nullptr && inner_->halted(); }
+  int signal() override {
+    if (interrupt_seen == 0 || passed_on_) return 0;
+    passed_on_ = true;
+    counted_ = interrupts;
+    fmt::print(stderr, "\nthe run ends after the step under way, with a checkpoint; "
+                       "interrupt once more to end it now\n");
+    return SIGTERM;
+  }
+  /// Polled about ten times a second, which tells it the time.
+  bool over() {
+    if (!passed_on_) return false;
+    if (++polls_ <= kOneSecond) counted_ = interrupts;
+    return polls_ > kPatience || interrupts > counted_;
+  }
+
+ private:
+  static constexpr int kOneSecond = 10, kPatience = 250;  // Slurm waits 30 s before it kills
+  Operator* const inner_;
+  bool passed_on_ = false;
+  int polls_ = 0;
+  std::sig_atomic_t counted_ = 0;
 };
 
 /// One line on standard error that rewrites itself. Polled about ten times a second by the run,
@@ -125,18 +172,20 @@ void RunOptions::add_json(CLI::App& command) {
 }
 
 int interrupted_code() { return 128 + interrupt_seen; }
+bool was_interrupted() { return interrupt_seen != 0; }
 
 namespace {
 
 /// `body` runs while SIGINT and SIGTERM end it and a line shows how far it is.
 template <class Body>
-auto watched(const SourceMap& places, bool shows_progress, const Body& body) {
+auto watched(const SourceMap& places, bool shows_progress, Farewell* farewell, const Body& body) {
   interrupt_seen = 0;
+  interrupts = 0;
   const InterruptGuard guard;
   ProgressLine line;
-  const std::function<bool()> interrupted = [&line, shows_progress] {
+  const std::function<bool()> interrupted = [&line, shows_progress, farewell] {
     if (shows_progress) line.poll();
-    return interrupt_seen != 0;
+    return farewell != nullptr ? farewell->over() : interrupt_seen != 0;
   };
   const ProgressSink note = [&line](const Progress& progress) { line.note(progress); };
   try {
@@ -155,7 +204,11 @@ auto watched(const SourceMap& places, bool shows_progress, const Body& body) {
 Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
            Operator* operated, ForkServer* server) {
   const bool asks = request.mode() == "approve";  // questions and the line share the terminal
-  return watched(places, !asks, [&](const auto& note, const auto& interrupted) {
+  Farewell farewell(operated);
+  const bool saves = worker == "orrery-live" && request.scenario().live().has_checkpoints();
+  if (saves) operated = &farewell;
+  Farewell* const last = saves ? &farewell : nullptr;
+  return watched(places, !asks, last, [&](const auto& note, const auto& interrupted) {
     if (server != nullptr) {
       return run_in_worker(*server, request, nullptr, note, interrupted, operated);
     }
@@ -165,7 +218,7 @@ Report run(const std::string& worker, const RunRequest& request, const SourceMap
 
 FuturesReport run_futures(const std::string& worker, const RunRequest& request,
                           const SourceMap& places) {
-  return watched(places, true, [&](const auto& note, const auto& interrupted) {
+  return watched(places, true, nullptr, [&](const auto& note, const auto& interrupted) {
     return orrery::run_futures(sibling_program(worker), request, note, interrupted);
   });
 }
@@ -181,7 +234,7 @@ int print_report(const Report& report, bool json) {
   }
   const auto ended_run = [](const FailureReport& failure) { return !failure.has_resumed_s(); };
   const bool failed = std::any_of(report.failures().begin(), report.failures().end(), ended_run);
-  return failed ? static_cast<int>(ErrorKind::goal_missed) : 0;
+  return failed || report.has_unfinished() ? static_cast<int>(ErrorKind::goal_missed) : 0;
 }
 
 }  // namespace orrery::cli

@@ -18,6 +18,8 @@ namespace orrery::cli {
 /// The exit code that shells give to a program that the last signal ended: 130 after SIGINT, 143
 /// after SIGTERM.
 int interrupted_code();
+/// A signal has come during the last run().
+bool was_interrupted();
 
 struct RunOptions {
   std::string file;
@@ -38,7 +40,8 @@ struct RunOptions {
 
 /// Runs `request` in a worker process ("orrery-sim", "orrery-live"). Shows a progress line on a
 /// terminal once the run has taken about a second. Throws what run_in_worker() throws, bad input
-/// with its place of `places`: Interrupted after SIGINT or SIGTERM. `operated`: who answers for it.
+/// with its place of `places`: Interrupted after SIGINT, SIGTERM or SIGHUP; a live run that keeps
+/// checkpoints ends in order instead, and reports. `operated`: who answers for it.
 /// `server`: of the worker's program, which then need not be started.
 Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
            Operator* operated = nullptr, ForkServer* server = nullptr);
@@ -48,7 +51,7 @@ FuturesReport run_futures(const std::string& worker, const RunRequest& request,
                           const SourceMap& places);
 
 /// Prints a report to standard output. Returns the exit code: goal_missed if a failure ended the
-/// run, else 0.
+/// run or it is unfinished, else 0.
 int print_report(const Report& report, bool json);
 
 }  // namespace orrery::cli

@@ -1,39 +1,50 @@
 #include "core/sha256.hpp"
 
-#include <openssl/evp.h>
+// OpenSSL 3 deprecates these calls for EVP's, whose state cannot be written down and gone on from.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
+
+#include <cstring>
+#include <type_traits>
 
 #include "core/error.hpp"
 
 namespace orrery {
 
 struct Sha256::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-  ~State() { EVP_MD_CTX_free(context); }
+  SHA256_CTX context;
+  static_assert(std::is_trivially_copyable_v<SHA256_CTX>);
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) {
-  ensure(EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1, "SHA-256 is available");
-}
+Sha256::Sha256() : state_(std::make_unique<State>()) { SHA256_Init(&state_->context); }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 
 void Sha256::update(std::string_view bytes) {
-  EVP_DigestUpdate(state_->context, bytes.data(), bytes.size());
+  SHA256_Update(&state_->context, bytes.data(), bytes.size());
+}
+
+std::string Sha256::state() const {
+  return {reinterpret_cast<const char*>(&state_->context), sizeof state_->context};
+}
+
+void Sha256::restore(std::string_view state) {
+  ensure(state.size() == sizeof state_->context, "the state of a hash is of this build");
+  std::memcpy(&state_->context, state.data(), state.size());
+  ensure(state_->context.num < SHA256_CBLOCK, "the state of a hash is one");
 }
 
 std::string Sha256::hex() const {
-  State copy;
-  EVP_MD_CTX_copy_ex(copy.context, state_->context);
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned length = 0;
-  EVP_DigestFinal_ex(copy.context, digest, &length);
+  SHA256_CTX copy = state_->context;
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256_Final(digest, &copy);
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
-  text.reserve(std::size_t{2} * length);
-  for (unsigned i = 0; i < length; ++i) {
-    text += digits[digest[i] >> 4];
-    text += digits[digest[i] & 15];
+  text.reserve(std::size_t{2} * SHA256_DIGEST_LENGTH);
+  for (const unsigned char byte : digest) {
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
   }
   return text;
 }

@@ -17,6 +17,9 @@ class Sha256 {
   void update(std::string_view bytes);
   /// The 64 lower-case hex digits of everything so far; update() may go on afterwards.
   std::string hex() const;
+  /// Where it stands, as bytes for restore() of the same build, in another process.
+  std::string state() const;
+  void restore(std::string_view state);
 
  private:
   struct State;

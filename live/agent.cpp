@@ -41,7 +41,7 @@ constexpr std::chrono::milliseconds kReturnPause{50};
 
 AgentStart read_start() {
   AgentStart start;
-  const std::optional<std::string> bytes = read_message(kChildDescriptor);
+  const std::optional<std::string> bytes = orrery::read_message(kChildDescriptor);
   if (!bytes || !start.ParseFromString(*bytes)) {
     throw Error(ErrorKind::usage,
                 "`orrery-live agent` is started by a controller, which hands it its orders");
@@ -120,8 +120,7 @@ class Agent {
     const std::jthread sampler([this](const std::stop_token& stop) { send_heartbeats(stop); });
     do {
       train();
-      if (writer_) writer_->drain();  // the controller waits for what it says
-      hand_in();
+      hand_in();  // the controller has waited for shards as long as it wanted to
     } while (!wait_for_release());
     control_.finish();
     const std::scoped_lock lock(mutex_);
@@ -172,7 +171,16 @@ class Agent {
   /// Blocks until there is something to do. Nothing: the end; what is final has been applied.
   std::optional<Task> next_task() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return stop_ || member_.task().kind != Task::Kind::none; });
+    const auto called = [this] {
+      return stop_ || save_ || member_.task().kind != Task::Kind::none;
+    };
+    for (changed_.wait(lock, called); save_; changed_.wait(lock, called)) {
+      const SaveShard order = *std::exchange(save_, {});
+      const Step applied = member_.status().applied;
+      lock.unlock();
+      save(order, applied);
+      lock.lock();
+    }
     Task task = member_.task();
     if (stop_ && task.kind != Task::Kind::apply) return std::nullopt;
     trainer_.resume();  // under the lock: what revokes this task comes later and interrupts again
@@ -212,6 +220,23 @@ class Agent {
       member_.applied();
       if (!gathered) member_.broke(task.epoch);
     });
+  }
+
+  void note(const SaveShard& order) {
+    const std::scoped_lock lock(mutex_);
+    save_ = order;
+    changed_.notify_all();
+  }
+
+  void save(const SaveShard& order, Step applied) {
+    const ShardHeader header{.id = {training_, order.step(), order.attempt()},
+                             .index = order.index(),
+                             .count = order.count(),
+                             .total = device_->gradient().size()};
+    if (writer_ && applied == order.step()) {
+      return writer_->write(header, trainer_.part(header.range()));
+    }
+    report({.header = header, .seal = {}, .failure = "this rank stands at another step"});
   }
 
   /// A replacement gets its state from a peer, which is further on than any checkpoint.
@@ -353,6 +378,7 @@ class Agent {
       }
       if (message->has_directive()) hear(message->directive());
       if (message->has_hardware()) feel(message->hardware());
+      if (message->has_save()) note(message->save());
       if (message->has_stop()) end(message->stop());
     }
     return true;
@@ -486,6 +512,7 @@ class Agent {
   MemberDirective order_;  ///< newest
   std::shared_ptr<JoiningFabric> fabric_;  ///< of the epoch entered
   Hardware hardware_;                      ///< newest
+  std::optional<SaveShard> save_;          ///< to be written between two steps
   std::optional<Stop> stop_;
   bool released_ = false;  ///< nothing more is wanted from this rank
   bool abandoned_ = false;  ///< nobody is left who could release it

@@ -34,6 +34,7 @@ AgentGroup::AgentGroup(AgentProcesses& processes, const ControllerStart& place,
       size_(ranks),
       lives_(ranks, 0),
       running_(ranks, false),
+      pids_(ranks, 0),
       connected_(ranks, false),
       speaking_(ranks, 0) {
   *assignment_.mutable_assignment() = assignment;
@@ -152,7 +153,10 @@ std::vector<Incoming> AgentGroup::receive(Clock::time_point deadline) {
     out.swap(mailbox_);
   }
   for (const Incoming& incoming : out) {
-    if (incoming.message && incoming.message->has_hello()) greet(incoming.rank, incoming.life);
+    if (incoming.message && incoming.message->has_hello()) {
+      pids_[incoming.rank] = incoming.message->hello().pid();
+      greet(incoming.rank, incoming.life);
+    }
     if (incoming.ended && incoming.life == lives_[incoming.rank]) running_[incoming.rank] = false;
   }
   return out;

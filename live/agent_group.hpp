@@ -53,6 +53,8 @@ class AgentGroup {
   /// Which process of that rank is the newest, from 0.
   std::uint32_t life(std::uint32_t rank) const { return lives_.at(rank); }
   bool running(std::uint32_t rank) const { return running_.at(rank); }
+  /// Of its newest process that has said hello, on the machine where it runs; 0: none has.
+  std::int64_t pid(std::uint32_t rank) const { return pids_.at(rank); }
 
   /// What has arrived, at the latest at `deadline`, or as soon as there is anything. Who says
   /// hello is told its work.
@@ -85,6 +87,7 @@ class AgentGroup {
   ControllerMessage assignment_;
   std::vector<std::uint32_t> lives_;
   std::vector<bool> running_;
+  std::vector<std::int64_t> pids_;
   std::mutex mutex_;  // of the four below, which other threads fill
   std::condition_variable arrived_;
   std::vector<Incoming> mailbox_;

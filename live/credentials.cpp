@@ -16,6 +16,7 @@ namespace orrery::live {
 namespace {
 
 constexpr int kMostRefusalLines = 100;
+constexpr int kPingMs = 2000, kPongMs = 3000;  // so a cut link is noticed within 5 s
 
 void say(const std::string& line) {
   static std::atomic<int> lines = 0;
@@ -72,6 +73,8 @@ Listener listen(const std::string& address, const Secrets& secrets, grpc::Servic
   builder.AddListeningPort(address, server_credentials(secrets), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port has one owner
   builder.SetMaxReceiveMessageSize(most_bytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingMs / 2);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.RegisterService(&service);
   listener.server = builder.BuildAndStart();
   if (!listener.server || port == 0) {
@@ -91,6 +94,12 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address, const Se
   // A failed attempt must not hold back the next ones: who has died may be back within a moment.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // of the environment: ranks meet directly
+  if (!address.starts_with("unix:")) {
+    // A way that is cut says nothing by itself for as long as TCP tries again.
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPongMs);
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  }
   if (secrets.encrypted()) arguments.SetSslTargetNameOverride(kCertifiedName);
   return grpc::CreateCustomChannel(address, channel_credentials(secrets), arguments);
 }

@@ -62,7 +62,10 @@ std::vector<CrewEvent> Crew::wait(Clock::time_point deadline) {
 void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
   const std::uint32_t rank = incoming.rank;
   const Seat from{rank, incoming.life};
-  if (incoming.ended) causes_[from] = *incoming.ended;
+  if (incoming.ended) {
+    const auto ours = sentences_.find(from);
+    causes_[from] = ours == sentences_.end() ? *incoming.ended : ours->second;
+  }
   if (dead_.contains(from)) return;
   if (incoming.ended) return note_end(from, events);
   if (!incoming.message) return;  // it may come back; if not, its process or its silence tells
@@ -159,6 +162,18 @@ void Crew::work(const std::function<StepPlan(std::uint32_t rank)>& plan) {
   send_directives();
 }
 
+void Crew::save(Step step, std::uint64_t attempt) {
+  ControllerMessage message;
+  SaveShard& save = *message.mutable_save();
+  save.set_attempt(attempt);
+  save.set_step(step);
+  save.set_count(static_cast<std::uint32_t>(coordinator_.members().size()));
+  for (const Seat& member : coordinator_.members()) {
+    agents_.send(member.rank, message);
+    save.set_index(save.index() + 1);
+  }
+}
+
 void Crew::propose(std::uint64_t number) {
   coordinator_.propose(number);
   send_directives();
@@ -173,6 +188,18 @@ void Crew::remember() {
   record.mutable_membership()->set_epoch(now.epoch);
   record.mutable_membership()->set_decided(now.decided);
   journal_.append(record);
+}
+
+void Crew::keep(JournalSnapshot& now) const {
+  const membership::Journal core = coordinator_.journal();
+  now.mutable_membership()->set_epoch(core.epoch);
+  now.mutable_membership()->set_decided(core.decided);
+  now.set_committed_in(core.committed_in);
+  for (const Seat& seat : were_members_) {
+    orrery::live::Seat& joined = *now.add_joined();
+    joined.set_rank(seat.rank);
+    joined.set_life(seat.life);
+  }
 }
 
 void Crew::send_directives() {
@@ -204,6 +231,11 @@ void Crew::send_hardware(std::uint32_t rank) {
   ControllerMessage message;
   *message.mutable_hardware() = found->second;
   agents_.send(rank, message);
+}
+
+void Crew::end(std::uint32_t rank, const std::string& cause) {
+  sentences_[{rank, agents_.life(rank)}] = cause;
+  agents_.signal(rank, SIGKILL);
 }
 
 void Crew::replace(std::uint32_t rank) {

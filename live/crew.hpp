@@ -42,6 +42,9 @@ class Crew {
   /// to the journal.
   void send_directives();
 
+  /// What control core and membership are to be remembered by.
+  void keep(JournalSnapshot& now) const;
+
   bool ready() const { return coordinator_.ready(); }
   bool running() const { return coordinator_.running(); }
   bool settled() const { return coordinator_.settled(); }
@@ -56,13 +59,25 @@ class Crew {
   /// See Coordinator.
   void propose(std::uint64_t number);
 
+  /// Each member is to write its shard of that checkpoint, of the state as it stands. Only while
+  /// settled(), and before the next step.
+  void save(Step step, std::uint64_t attempt);
+
   /// A replacement for a lost rank will be started. A rank whose replacements die three times
   /// before they join gets no more.
   void replace(std::uint32_t rank);
+  /// See Coordinator.
+  void renew() { coordinator_.renew(); }
+  bool all_silent() const { return coordinator_.all_silent(); }
+  /// Ranks that are heard of, members or not.
+  std::vector<std::uint32_t> peers() const { return coordinator_.peers(); }
+  /// Kills the process of that rank; `cause` is what is told of it.
+  void end(std::uint32_t rank, const std::string& cause);
   /// To the process of that rank.
   void signal(std::uint32_t rank, int number) { agents_.signal(rank, number); }
   /// Members that have said nothing for that long.
   std::vector<std::uint32_t> silent(Nanos span) const { return coordinator_.silent(span, now()); }
+  std::int64_t pid(std::uint32_t rank) const { return agents_.pid(rank); }
   /// Whether the newest process of that rank is there.
   bool running(std::uint32_t rank) const { return agents_.running(rank); }
 
@@ -94,6 +109,7 @@ class Crew {
   membership::Coordinator coordinator_;
   std::set<Seat> were_members_;                  ///< of any epoch
   std::map<Seat, std::string> causes_;           ///< of processes that have ended
+  std::map<Seat, std::string> sentences_;        ///< why we ended them
   std::map<std::uint32_t, std::pair<std::uint32_t, std::uint64_t>> heard_;  ///< life and beat
   std::map<std::uint32_t, std::string> addresses_;  ///< by rank, of the newest epoch entered
   std::map<std::uint32_t, StepPlan> plans_;      ///< of the step under way

@@ -30,6 +30,7 @@ class FailureRecords {
   /// Of the newest loss.
   const std::string& cause() const { return records_.back().report().cause(); }
   void fill(Report& report) const;
+  const std::vector<JournalLoss>& all() const { return records_; }
 
   /// Those that have changed since the last call, for the journal.
   std::vector<JournalLoss> take_changed();

@@ -6,8 +6,10 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <google/protobuf/stubs/logging.h>
@@ -17,7 +19,6 @@
 namespace orrery::live {
 namespace {
 
-constexpr std::uint32_t kFormat = 1;
 constexpr std::size_t kHead = 12;  // size, checksum of the record, checksum of these two
 
 std::uint32_t checksum(std::string_view bytes) {
@@ -36,17 +37,10 @@ std::uint32_t get(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-std::string framed(const std::string& record) {
-  std::string out;
-  put(out, static_cast<std::uint32_t>(record.size()));
-  put(out, checksum(record));
-  put(out, checksum(std::string_view(out).substr(0, 8)));
-  return out + record;
-}
-
 /// The one whose commit the journal has to tell next.
 Step next_step(const Past& past) {
   if (!past.commits.empty()) return past.commits.back().step() + 1;
+  if (past.snapshot) return past.snapshot->step();
   return past.resumed ? past.resumed->step() : 0;
 }
 
@@ -61,10 +55,30 @@ std::string read_all(int file) {
   }
 }
 
+/// Why not; 0: all of it is there.
+int write_all(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : EIO;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
+
 }  // namespace
 
-Journal::Journal(const std::string& path, const std::string& scenario_hash) : path_(path) {
-  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND, 0600);
+std::string framed(const std::string& record) {
+  std::string out;
+  put(out, static_cast<std::uint32_t>(record.size()));
+  put(out, checksum(record));
+  put(out, checksum(std::string_view(out).substr(0, 8)));
+  return out + record;
+}
+
+Journal::Journal(const std::string& path, const std::string& scenario_hash, std::size_t tail)
+    : path_(path), scenario_hash_(scenario_hash), tail_(tail) {
+  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0600);
   if (file_ < 0) {
     throw Error(ErrorKind::environment,
                 fmt::format("cannot open the journal {}: {}", path, std::strerror(errno)));
@@ -79,10 +93,15 @@ Journal::Journal(const std::string& path, const std::string& scenario_hash) : pa
     throw;
   }
   if (whole_ > 0) return;
+  append(opening());
+  snapshot_end_ = whole_;
+}
+
+JournalRecord Journal::opening() const {
   JournalRecord opening;
-  opening.mutable_opening()->set_format(kFormat);
-  opening.mutable_opening()->set_scenario_hash(scenario_hash);
-  append(opening);
+  opening.mutable_opening()->set_format(kJournalFormat);
+  opening.mutable_opening()->set_scenario_hash(scenario_hash_);
+  return opening;
 }
 
 Journal::~Journal() {
@@ -106,19 +125,23 @@ void Journal::read(const std::string& bytes, const std::string& scenario_hash) {
     JournalRecord record;
     if (!record.ParseFromArray(body.data(), static_cast<int>(size))) refuse("is damaged", whole_);
     if (whole_ == 0) {
-      if (record.opening().format() != kFormat) refuse("has another format", whole_);
+      if (record.opening().format() != kJournalFormat) refuse("has another format", whole_);
       if (record.opening().scenario_hash() != scenario_hash) refuse("is another run's", whole_);
     } else {
       take(record, whole_);
     }
     whole_ += kHead + size;
+    if (snapshot_end_ == 0 || record.has_snapshot()) snapshot_end_ = whole_;
   }
   cut_off_ = bytes.size() - whole_;
 }
 
 void Journal::take(const JournalRecord& record, std::size_t at) {
-  past_.empty = false;
+  const bool first = std::exchange(past_.empty, false);
   switch (record.kind_case()) {
+    case JournalRecord::kSnapshot:
+      if (!first) refuse("is begun anew in its midst", at);
+      return take(record.snapshot());
     case JournalRecord::kMembership:
       past_.core.epoch = record.membership().epoch();
       past_.core.decided = record.membership().decided();
@@ -160,21 +183,67 @@ void Journal::take(const JournalLoss& loss, std::size_t at) {
   past_.losses[index] = loss;
 }
 
+void Journal::take(const JournalSnapshot& state) {
+  past_.snapshot = state;
+  past_.core = {.epoch = state.membership().epoch(),
+                .committed = state.step(),
+                .committed_in = state.committed_in(),
+                .decided = state.membership().decided()};
+  for (const Seat& seat : state.joined()) past_.joined.insert({seat.rank(), seat.life()});
+  past_.started = state.started();
+  if (state.has_resumed()) past_.resumed = state.resumed();
+  past_.losses.assign(state.losses().begin(), state.losses().end());
+  past_.strikes.assign(state.strikes().begin(), state.strikes().end());
+  past_.halted[0] = state.halted();
+}
+
 bool Journal::append(const JournalRecord& record) {
   if (file_ < 0) return false;
   const std::string bytes = framed(record.SerializeAsString());
-  std::string_view rest = bytes;
-  while (!rest.empty()) {
-    const ssize_t written = write(file_, rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      close(file_);
-      file_ = -1;
-      return false;
-    }
-    rest.remove_prefix(static_cast<std::size_t>(written));
+  if (whole_ + bytes.size() > kMostBytes) {
+    give_up(fmt::format("it has grown to {} MiB without an instant at which it could be begun anew",
+                        kMostBytes >> 20));
+    return false;
   }
+  if (const int why = write_all(file_, bytes); why != 0) {
+    give_up(std::strerror(why));
+    return false;
+  }
+  whole_ += bytes.size();
   return true;
+}
+
+void Journal::begin_anew(const JournalSnapshot& state) {
+  const std::string fresh = path_ + ".new";
+  unlink(fresh.c_str());
+  const int file =
+      open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0600);
+  if (file < 0) return;
+  JournalRecord record;
+  *record.mutable_snapshot() = state;
+  const std::string bytes =
+      framed(opening().SerializeAsString()) + framed(record.SerializeAsString());
+  if (write_all(file, bytes) != 0 || rename(fresh.c_str(), path_.c_str()) != 0) {
+    close(file);
+    unlink(fresh.c_str());
+    snapshot_end_ = whole_;  // once more when it has grown by as much again
+    return;
+  }
+  close(std::exchange(file_, file));
+  whole_ = snapshot_end_ = bytes.size();
+}
+
+/// What is left of it would only fill the disk that others need.
+void Journal::give_up(const std::string& why) {
+  close(std::exchange(file_, -1));
+  if (decide_) decide_(why);  // before it is gone: whoever takes over would begin from nothing
+  unlink(path_.c_str());
+}
+
+void Journal::stop() {
+  if (file_ < 0) return;
+  close(std::exchange(file_, -1));
+  unlink(path_.c_str());
 }
 
 }  // namespace orrery::live

@@ -53,7 +53,8 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       ranks_(scenario_.job().layout().data()),
       text_(Text::load(scenario_.live().text())),
       supervision_(supervision),
-      journal_(supervision.start().folder() + "/journal", scenario_hash(scenario_)),
+      journal_(supervision.start().folder() + "/journal", scenario_hash(scenario_),
+               static_cast<std::size_t>(scenario_.live().journal_tail())),
       reader_(cluster),
       gate_(world_, capabilities(), *this, true),
       ledger_(micro_batches_of(scenario_.job())),
@@ -66,7 +67,11 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       reports_(ranks_),
       cpu_at_start_(ranks_, -1),
       cpu_now_(ranks_, 0),
-      cpu_before_(ranks_, 0) {
+      cpu_before_(ranks_, 0),
+      board_(supervision.start().folder(), scenario_.live().metrics()) {
+  // What was decided or approved elsewhere cannot be had again: nobody would go on from it.
+  if (request_.policy_outside() || request_.mode() == "approve") journal_.stop();
+  journal_.on_failure([this](const std::string& why) { journal_is_gone(why); });
   if (cluster.gpus() < ranks_) {
     throw Error(ErrorKind::bad_input,
                 fmt::format("the job has {} ranks, the cluster {} GPUs", ranks_, cluster.gpus()));
@@ -82,6 +87,7 @@ Capabilities LiveBackend::capabilities() const {
 void LiveBackend::begin(const Needs& needs) {
   needs_ = needs;
   checkpoints_.open();
+  board_.show(status());
   Assignment assignment;
   *assignment.mutable_scenario() = scenario_;
   checkpoints_.fill(assignment);
@@ -90,6 +96,7 @@ void LiveBackend::begin(const Needs& needs) {
     *record.mutable_resumed() = assignment.resume();
     write_down(record);
   }
+  if (assignment.has_resume()) resumed_ = assignment.resume();
   if (on_gpus()) assignment.set_gpus(probe_cuda().devices);
   crew_ = std::make_unique<Crew>(supervision_, supervision_.start(), assignment, ranks_, journal_);
   restore();
@@ -156,6 +163,7 @@ Observation LiveBackend::submit() {
 std::optional<Observation> LiveBackend::next() {
   if (replaying()) return replay(past().seen[replayed_++]);
   if (std::exchange(in_replay_, false)) resume();
+  begin_journal_anew();
   if (stage_ == Stage::idle) return submit();
   if (stage_ == Stage::waiting_for_start) start_training();
   while (stage_ == Stage::training && arriving_.empty()) wait_for_something();
@@ -197,7 +205,9 @@ void LiveBackend::wait_for_something() {
     std::visit([this](const auto& each) { take_in(each); }, event);
   }
   note_checkpoints();
-  if (stage_ == Stage::training && complete()) stage_ = Stage::over;
+  hear_operator();
+  if (board_.due()) board_.show(status());
+  if (stage_ == Stage::training && complete()) end_run();
   propose();
   go_on();
   set_hardware();
@@ -207,6 +217,7 @@ void LiveBackend::wait_for_something() {
   if (disturbed_) tell_parts();
   const Nanos instant = now();
   tell_suspected();
+  watch_progress();
   if (waits_in_vain()) return give_up();
   // Nobody is asked while all stand still.
   const bool ticks = instant >= next_tick_ && under_way_ && !resting(instant);
@@ -233,6 +244,7 @@ void LiveBackend::take_in(const Incoming& incoming) {
     if (cpu_at_start_[rank] < 0) cpu_at_start_[rank] = sample.cpu();
     cpu_now_[rank] = sample.cpu();
     wire_.sent(rank, incoming.life, sample.bytes_sent());
+    watch_.note(rank, incoming.life, incoming.message->heartbeat(), now());
     telemetry_.progress(rank, sample, (incoming.at - start_) / std::chrono::nanoseconds(1));
   } else if (incoming.message->has_step_report()) {
     const StepReport& report = incoming.message->step_report();
@@ -259,8 +271,17 @@ void LiveBackend::note_checkpoints() {
 
 /// Every step is done, and what follows from the last one, too.
 bool LiveBackend::complete() {
-  if (step_ < scenario_.run().steps() || !crew_->ready()) return false;
-  if (!checkpoints_.at_rest()) return false;
+  const bool to_stop = !stop_reason_.empty() && !checkpoints_.asked();
+  if (step_ < scenario_.run().steps() && !to_stop) return false;
+  if (!crew_->ready() || !checkpoints_.at_rest()) return false;
+  if (!checkpoints_.missing().empty()) {
+    if (!crew_->settled()) return false;
+    const std::uint64_t attempt = checkpoints_.once_more(step_, crew_->members());
+    if (attempt != 0) {
+      crew_->save(step_, attempt);
+      return false;
+    }
+  }
   // The ranks exchange what a sharded update has changed: a loss still takes a new epoch.
   return scenario_.job().layout().shard() != "optimizer" || crew_->settled();
 }
@@ -346,7 +367,7 @@ void LiveBackend::take_in(const membership::Committed& committed) {
   if (checkpoints_.planned() > 0) saving_[step_] = instant;
   checkpoints_.committed();
   gate_.step_ended(kJob, instant);
-  if (complete()) stage_ = Stage::over;
+  if (complete()) end_run();
   notify_progress();
 }
 
@@ -360,6 +381,7 @@ void LiveBackend::set_hardware() {
 
 /// Begins the next step once the ranks are ready for it and the policy has seen what has happened.
 void LiveBackend::go_on() {
+  if (!stop_reason_.empty() && !checkpoints_.asked()) return;  // the run is to end here
   if (stage_ != Stage::training || under_way_ || !crew_->ready() || !arriving_.empty()) return;
   if (step_ == scenario_.run().steps() || job().phase != JobPhase::running) return;
   const std::vector<std::uint32_t> members = crew_->members();
@@ -405,6 +427,7 @@ void LiveBackend::inject_faults() {
     record.mutable_strike()->set_rank(strike.rank);
     record.mutable_strike()->set_at(instant);
     write_down(record);
+    strikes_.push_back(record.strike());
     crew_->signal(strike.rank, strike.stop ? SIGSTOP : SIGKILL);
   }
 }
@@ -445,6 +468,12 @@ void LiveBackend::take_in(const membership::Stuck&) {
   if (stage_ == Stage::training) give_up();
 }
 
+/// Every step is done, or the operator has asked for the end.
+void LiveBackend::end_run() {
+  if (step_ < scenario_.run().steps()) return give_up();
+  stage_ = Stage::over;
+}
+
 /// Nobody is left who could go on.
 void LiveBackend::give_up() {
   ledger_.discarded(step_);
@@ -483,9 +512,23 @@ void LiveBackend::gather_parameters() {
            "all ranks end with the same parameters, bit for bit");
     parameters_sha256_ = hash;
   }
+  if (parameters_sha256_.empty()) return;
+  failures_.resumed(now());  // whoever was lost after the last step held nobody up
   JournalRecord record;
   record.set_parameters_sha256(parameters_sha256_);
-  if (!parameters_sha256_.empty()) write_down(record);
+  write_down(record);
+}
+
+/// Why this is not the run that was asked for; empty: it is.
+std::string LiveBackend::unfinished() const {
+  if (step_ < scenario_.run().steps()) {
+    const std::string why = !stop_reason_.empty()  ? stop_reason_
+                            : !failures_.empty()   ? failures_.cause()
+                                                   : "nobody is left who could go on";
+    return fmt::format("ended after step {} of {}: {}", step_, scenario_.run().steps(), why);
+  }
+  if (parameters_sha256_.empty()) return "no rank has handed in its parameters";
+  return checkpoints_.missing();
 }
 
 double LiveBackend::busy_cores() const {
@@ -515,9 +558,11 @@ void LiveBackend::fill(Report& report) {
   report.set_micro_batches_recomputed(ledger_.recomputed());
   failures_.fill(report);
   checkpoints_.fill(report);
+  for (const std::string& warning : warnings_) report.add_warnings(warning);
   report.set_controller_restarts(supervision_.start().restarts());
   report.set_unigram_entropy(text_.unigram_entropy());
   if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
+  if (std::string why = unfinished(); !why.empty()) report.set_unfinished(std::move(why));
   report.set_real_cpu_cores(busy_cores());
   report.set_control_cpu_s(to_seconds(process_cpu()));
   report.set_faults_injected(faults_.injected());

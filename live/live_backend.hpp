@@ -21,9 +21,12 @@
 #include "live/failure_records.hpp"
 #include "live/fault_schedule.hpp"
 #include "live/journal.hpp"
+#include "live/kept_world.hpp"
 #include "live/ledger.hpp"
+#include "live/progress_watch.hpp"
 #include "live/run_checkpoints.hpp"
 #include "live/run_statistics.hpp"
+#include "live/status_board.hpp"
 #include "live/supervision.hpp"
 #include "live/telemetry.hpp"
 #include "live/wire_count.hpp"
@@ -50,6 +53,8 @@ class LiveBackend : public RunBackend, private Carrier {
   void apply(const DecisionList& decisions) override;
   void fill(Report& report) override;
   bool halted(bool now) override;
+  bool goes_on_without_log(const std::string& why) override;
+  void remember_by(Memory memory) override { memory_ = std::move(memory); }
 
  private:
   /// Telemetry as the policies read it, noted for the journal; ranks by their number in the job.
@@ -94,6 +99,13 @@ class LiveBackend : public RunBackend, private Carrier {
   bool on_gpus() const { return request_.fabric() == "nccl"; }
   void inject_faults();
   void give_up();
+  void end_run();
+  void hear_operator();
+  void stop_after_step(const std::string& reason, bool with_checkpoint);
+  RunStatus status() const;
+  void watch_progress();
+  void end_standing(std::uint32_t rank, Nanos limit);
+  std::string unfinished() const;
   void set_hardware();
   void notify_progress();
   void check_cores(double cores) const;
@@ -107,7 +119,13 @@ class LiveBackend : public RunBackend, private Carrier {
   Observation replay(const ObservationRecord& record);
   void replay_decisions(const DecisionList& decisions);
   void resume();
-  void write_down(const JournalRecord& record);
+  void restore(const JournalSnapshot& then);
+  std::vector<Nanos> cpu_so_far() const;
+  bool at_peace() const;
+  void begin_journal_anew();
+  void journal_is_gone(const std::string& why);
+  void warn(const std::string& what);
+  void write_down(const JournalRecord& record) { journal_.append(record); }
   void write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch, Nanos at);
 
   // What policies decide, and where the job stands: see live_seats.cpp.
@@ -181,7 +199,16 @@ class LiveBackend : public RunBackend, private Carrier {
   std::map<DecisionId, Decision> open_;  ///< of the replay: without an outcome
   std::size_t done_seen_ = 0;               ///< of the replay: steps whose end was seen
   std::optional<bool> halted_;              ///< newest answer
-  bool journal_failed_ = false;
+  ProgressWatch watch_;
+  StatusBoard board_;
+  std::uint64_t outcomes_ = 0;  ///< of decisions, so far
+  Clock::time_point looked_for_orders_;
+  bool all_silent_ = false;  ///< as told
+  std::string stop_reason_;  ///< of the operator; empty: none
+  Memory memory_;
+  std::vector<JournalStrike> strikes_;  ///< so far
+  std::optional<Resumption> resumed_;   ///< the checkpoint that the run goes on from
+  std::vector<std::string> warnings_;
   std::string parameters_sha256_;
 };
 

@@ -6,8 +6,12 @@
 // again in a new epoch.
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "core/error.hpp"
 #include "live/live_backend.hpp"
 
 namespace orrery::live {
@@ -17,9 +21,83 @@ constexpr JobId kJob{0};
 
 }  // namespace
 
-void LiveBackend::write_down(const JournalRecord& record) {
-  if (journal_.append(record) || std::exchange(journal_failed_, true)) return;
-  supervision_.cannot_go_on_elsewhere("its journal could not be written");
+/// Said at once, and once more at the end: an operator looks at what runs.
+void LiveBackend::warn(const std::string& what) {
+  fmt::print(stderr, "orrery-live: warning: {}\n", what);
+  warnings_.push_back(what);
+  board_.note(now(), "warning: " + what);
+}
+
+bool LiveBackend::goes_on_without_log(const std::string& why) {
+  warn(fmt::format("the log is given up, the run goes on: {}", why));
+  return true;
+}
+
+/// The run is worth more than its controller's successor. From this order on nothing that the
+/// journal lacks can be missed: nobody will read it.
+void LiveBackend::journal_is_gone(const std::string& why) {
+  const std::string what = fmt::format("its journal could not be written: {}", why);
+  supervision_.cannot_go_on_elsewhere(what);
+  warn(fmt::format("the run goes on, but a death of its controller would end it: {}", what));
+}
+
+/// Nothing is open that a snapshot would not tell. A step may be under way: it is done again, as
+/// after any death.
+bool LiveBackend::at_peace() const {
+  return stage_ == Stage::training && !replaying() && arriving_.empty() && untold_.empty() &&
+         proposed_.empty() && !gate_.has_unagreed();
+}
+
+void LiveBackend::begin_journal_anew() {
+  if (!journal_.due() || !memory_.save || !at_peace()) return;
+  JournalSnapshot now;
+  if (!keep(world_, *now.mutable_world())) return;
+  std::optional<std::string> memory = memory_.save();
+  if (!memory) return;
+  now.set_memory(std::move(*memory));
+  crew_->keep(now);
+  now.set_step(step_);
+  now.set_started(start_.time_since_epoch() / std::chrono::nanoseconds(1));
+  if (resumed_) *now.mutable_resumed() = *resumed_;
+  for (const JournalLoss& loss : failures_.all()) *now.add_losses() = loss;
+  now.mutable_strikes()->Add(strikes_.begin(), strikes_.end());
+  now.set_halted(halted_.value_or(false));
+  for (const Nanos used : cpu_so_far()) now.add_cpu(used);
+  now.set_lost(ledger_.lost());
+  now.set_twice(ledger_.repeated());
+  now.set_recomputed(ledger_.recomputed());
+  statistics_.keep(*now.mutable_statistics());
+  checkpoints_.keep(*now.mutable_checkpoints());
+  now.set_sequence(sequence_);
+  now.mutable_wakes()->Add(gate_.wakes().begin(), gate_.wakes().end());
+  now.set_held_since(held_since_);
+  for (const RankId rank : suspected_) now.add_suspected(rank.value);
+  journal_.begin_anew(now);
+}
+
+void LiveBackend::restore(const JournalSnapshot& then) {
+  statistics_.restore(then.statistics());
+  ledger_.restore(then.lost(), then.twice(), then.recomputed());
+  cpu_before_.assign(then.cpu().begin(), then.cpu().end());
+  step_ = then.step();
+  sequence_ = then.sequence();
+  orrery::live::restore(then.world(), world_);
+  for (const Nanos at : then.wakes()) gate_.wake(at);
+  held_since_ = then.held_since();
+  halted_ = then.halted();
+  for (const std::uint32_t rank : then.suspected()) suspected_.push_back({rank});
+  ensure(memory_.load != nullptr, "a journal begins anew only where policies are remembered");
+  memory_.load(then.memory());
+  in_replay_ = true;  // as if the last of what was shown before had been shown again
+}
+
+std::vector<Nanos> LiveBackend::cpu_so_far() const {
+  std::vector<Nanos> used;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    const Nanos now = cpu_at_start_[rank] < 0 ? 0 : cpu_now_[rank] - cpu_at_start_[rank];
+    used.push_back(cpu_before_[rank] + now);
+  }
+  return used;
 }
 
 void LiveBackend::write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch,
@@ -30,10 +108,7 @@ void LiveBackend::write_down_commit(std::span<const StepReport> reports, std::ui
   commit.set_epoch(epoch);
   commit.set_at(at);
   for (const StepReport& report : reports) *commit.add_reports() = report;
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    const Nanos now = cpu_at_start_[rank] < 0 ? 0 : cpu_now_[rank] - cpu_at_start_[rank];
-    commit.add_cpu(cpu_before_[rank] + now);
-  }
+  for (const Nanos used : cpu_so_far()) commit.add_cpu(used);
   commit.set_lost(ledger_.lost());
   commit.set_twice(ledger_.repeated());
   commit.set_recomputed(ledger_.recomputed());
@@ -42,6 +117,7 @@ void LiveBackend::write_down_commit(std::span<const StepReport> reports, std::ui
 }
 
 void LiveBackend::restore() {
+  if (past().snapshot) restore(*past().snapshot);
   for (const JournalCommit& commit : past().commits) {
     const std::vector<StepReport> reports(commit.reports().begin(), commit.reports().end());
     statistics_.commit(reports, commit.at());
@@ -53,6 +129,8 @@ void LiveBackend::restore() {
     step_ = last.step() + 1;
   }
   failures_.restore(past().losses);
+  strikes_ = past().strikes;
+  if (past().resumed) resumed_ = past().resumed;
   for (const JournalStrike& strike : past().strikes) {
     const bool noticed = std::ranges::any_of(past().losses, [&](const JournalLoss& loss) {
       return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
@@ -106,7 +184,8 @@ void LiveBackend::resume() {
   if (checkpoints_.kept()) checkpoints_.set_every(plan.every_steps);
   const std::vector<JournalCommit>& commits = past().commits;
   for (std::size_t i = done_seen_; i < commits.size(); ++i) {
-    const Nanos before = i > 0 ? commits[i - 1].at() : 0;
+    const Nanos first = past().snapshot ? past().snapshot->statistics().last_commit() : 0;
+    const Nanos before = i > 0 ? commits[i - 1].at() : first;
     happen(StepsDone{.job = kJob, .last = commits[i].step(), .count = 1,
                      .duration = commits[i].at() - before});
     gate_.step_ended(kJob, now());

@@ -3,7 +3,10 @@
 // lost are told once the others have agreed on that.
 #include <algorithm>
 #include <csignal>
+#include <fstream>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "live/live_backend.hpp"
 #include "policies/seam/fabric_rules.hpp"
@@ -12,6 +15,13 @@ namespace orrery::live {
 namespace {
 
 constexpr JobId kJob{0};
+
+/// Where the thread that trains stands, as far as the kernel tells.
+std::string waits_in(std::int64_t pid) {
+  std::string where;
+  std::ifstream(fmt::format("/proc/{}/wchan", pid)) >> where;
+  return where.empty() || where == "0" ? std::string() : ", its thread waits in " + where;
+}
 
 }  // namespace
 
@@ -23,6 +33,8 @@ std::string LiveBackend::refusal(const Decision& decision) const {
 
 void LiveBackend::happen(Event event) {
   world_.apply(event, now());
+  board_.note(now(), describe(event));
+  if (std::holds_alternative<Decided>(event)) ++outcomes_;
   arriving_.push_back(std::move(event));
 }
 
@@ -176,6 +188,53 @@ void LiveBackend::tell_parts() {
     if (!lost.contains(part)) changes.push_back({part, {}});
   }
   for (const PartChanged& change : changes) happen(change);
+}
+
+void LiveBackend::end_standing(std::uint32_t rank, Nanos limit) {
+  const bool here = !request_.has_rendezvous();
+  const std::string cause = fmt::format(
+      "sends heartbeats and has done nothing for {:.1f} s: {}{}", to_seconds(limit),
+      watch_.where(rank), here ? waits_in(crew_->pid(rank)) : std::string());
+  warn(fmt::format("rank {} {}; it is ended", rank, cause));
+  crew_->end(rank, cause);
+}
+
+/// A step that nobody gets on with: whoever is behind is ended, and replaced as after any loss;
+/// where nobody is, the links between them are made anew, and whoever does not come along is behind
+/// then.
+void LiveBackend::watch_progress() {
+  const Nanos instant = now();
+  if (const bool silent = crew_->all_silent(); silent != std::exchange(all_silent_, silent)) {
+    warn(silent ? "no rank is heard of: this machine's clock, or the way to them, is suspected, "
+                  "and they are waited for"
+                : "ranks are heard of again");
+  }
+  const bool working = under_way_ || !crew_->running();
+  if (!working || all_silent_ || !faults_.lost_parts(step_, instant).empty()) {
+    return watch_.forgive(instant);
+  }
+  const Nanos least = scenario_.live().progress_timeout();
+  if (least == 0) return;
+  const std::vector<std::uint32_t> members = crew_->peers();
+  std::vector<std::uint64_t> shares;
+  double slowest = 1;
+  for (const std::uint32_t member : members) {
+    const auto rank = rank_in(member);
+    shares.push_back(rank ? job().shares()[job().layout.replica_of(*rank)] : 0);
+    slowest = std::min(slowest, faults_.hardware(member, step_, instant).speed());
+  }
+  const double pace = static_cast<double>(scenario_.job().pace().micro_batch()) / slowest;
+  const Nanos limit = std::max({least, 10 * took_, static_cast<Nanos>(10 * pace)});
+  const std::vector<std::uint32_t> behind = watch_.standing(members, shares, limit, instant);
+  if (behind.empty()) return;
+  watch_.forgive(instant);
+  if (behind.size() < members.size() || members.size() == 1) {
+    for (const std::uint32_t rank : behind) end_standing(rank, limit);
+    return;
+  }
+  warn(fmt::format("no rank has got on for {:.1f} s, in the exchange of step {}: they link up anew",
+                   to_seconds(limit), step_));
+  crew_->renew();
 }
 
 /// Who has been silent for half of the time after which a rank counts as lost.

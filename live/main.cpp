@@ -85,6 +85,12 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace orrery::live
 
 int main(int count, char** values) {
+  const std::string role = count > 1 ? values[1] : "";
+  if (role == "controller" || role == "agent") {
+    // Controller and agents end with their supervisor, which hears what a whole group is sent.
+    std::signal(SIGINT, SIG_IGN);
+    std::signal(SIGTERM, SIG_IGN);
+  }
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), no more
   google::protobuf::SetLogHandler(nullptr);  // what is refused is said once, where it is
   try {

@@ -105,6 +105,10 @@ const char* fault_of(const StepPlan& plan, const MemberDirective& said) {
   return collectives ? nullptr : "a plan with collectives that there are not";
 }
 
+bool possible(const SaveShard& save, std::uint32_t ranks) {
+  return save.attempt() != 0 && save.index() < save.count() && save.count() <= ranks;
+}
+
 bool possible(const Hardware& hardware) {
   return sane({hardware.speed(), hardware.link_rate()}) && hardware.speed() > 0 &&
          hardware.speed() <= kMostSpeed;
@@ -150,6 +154,8 @@ const char* fault_of(const ControllerMessage& message, std::uint32_t rank, std::
     case ControllerMessage::kAssignment: return nullptr;
     case ControllerMessage::kStop: return nullptr;
     case ControllerMessage::kDirective: return fault_of(message.directive(), rank, ranks);
+    case ControllerMessage::kSave:
+      return possible(message.save(), ranks) ? nullptr : "a shard that there cannot be";
     case ControllerMessage::kHardware:
       return possible(message.hardware()) ? nullptr : "hardware that there cannot be";
   }

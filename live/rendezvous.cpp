@@ -62,6 +62,25 @@ std::string source_towards(const addrinfo& target) {
   return target.ai_family == AF_INET6 ? fmt::format("[{}]", name) : name;
 }
 
+/// What a killed run has left is one line with a port at its end; anything else is the user's.
+void check_address_file(const std::string& path) {
+  std::error_code absent;
+  const auto status = fs::symlink_status(path, absent);
+  if (!fs::exists(status)) return;
+  std::string line, more;
+  std::ifstream file;
+  if (fs::is_regular_file(status)) file.open(path);
+  const bool one_line = std::getline(file, line) && !std::getline(file, more);
+  const std::size_t colon = line.rfind(':');
+  if (one_line && colon != std::string::npos && colon + 1 < line.size() &&
+      line.find_first_not_of("0123456789", colon + 1) == std::string::npos) {
+    return;
+  }
+  throw Error(ErrorKind::environment,
+              fmt::format("expected the address that a run has left in {}, got another file: "
+                          "remove it or name another folder", path));
+}
+
 std::string read_address(const std::string& folder) {
   std::ifstream file(folder + "/" + kAddressFile);
   std::string address;
@@ -89,14 +108,15 @@ MeetingPoint::MeetingPoint(const Rendezvous& rendezvous, bool encrypted)
     fs::permissions(folder_, fs::perms::owner_all, problem);
     remove_on_signal(folder_);
   }
-  fs::remove(folder_ + "/" + kAddressFile, problem);
+  check_private(folder_);  // before anything is written that others might read
+  check_address_file(folder_ + "/" + kAddressFile);
   if (fs::exists(folder_ + "/" + kMark, problem)) {  // of a run that was killed
     for (const char* file : kFiles) fs::remove(folder_ + "/" + file, problem);
   }
   made_secrets_ = !fs::exists(folder_ + "/token", problem);
   if (made_secrets_) {
     write_secrets(make_secrets(encrypted), folder_);
-    std::ofstream(folder_ + "/" + kMark) << "\n";
+    write_private(folder_ + "/" + kMark, "\n");
   }
   secrets_ = read_secrets(folder_, encrypted);
   host_ = address_towards(rendezvous.listen());
@@ -116,8 +136,9 @@ MeetingPoint::~MeetingPoint() {
 
 void MeetingPoint::announce(const std::string& address) {
   const std::string path = folder_ + "/" + kAddressFile;
-  std::ofstream(path + ".new") << address << "\n";
   std::error_code problem;
+  fs::remove(path + ".new", problem);
+  write_private(path + ".new", address + "\n");
   fs::rename(path + ".new", path, problem);  // whole or not at all
   if (!problem) return;
   throw Error(ErrorKind::environment, fmt::format("cannot write {}: {}", path, problem.message()));

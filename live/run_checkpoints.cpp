@@ -1,6 +1,7 @@
 #include "live/run_checkpoints.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,7 @@ namespace orrery::live {
 namespace {
 
 constexpr std::size_t kMostWarnings = 10;
+constexpr int kMostRetries = 3;  // at the end of a run
 
 std::uint64_t parameters_of(const Scenario& scenario) {
   const Job& job = scenario.job();
@@ -60,16 +62,52 @@ RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, cons
 }
 
 void RunCheckpoints::take_over(const Past& past) {
+  if (past.snapshot) {
+    const KeptCheckpoints& then = past.snapshot->checkpoints();
+    kept_.assign(then.begun().begin(), then.begun().end());
+    written_ = then.written();
+    failed_ = then.failed();
+  }
   for (const JournalCommit& commit : past.commits) {
     if (commit.checkpoint() == 0) continue;
-    begun_.push_back({training_, commit.step() + 1, commit.checkpoint()});
+    note_begun(commit.step() + 1, commit.checkpoint());
+  }
+  for (const KeptCheckpoint& kept : kept_) {
+    begun_.push_back({training_, kept.step(), kept.attempt()});
+    if (kept.told()) told_.insert(kept.step());
   }
   for (const ObservationRecord& seen : past.seen) {
     for (const EventRecord& event : seen.events()) {
-      if (event.save_done().durable()) told_.insert(event.save_done().step());
+      if (!event.save_done().durable()) continue;
+      note_outcome(event.save_done().step(), true);
+      if (told_.insert(event.save_done().step()).second) ++written_;
     }
   }
-  written_ = told_.size();
+}
+
+void RunCheckpoints::note_begun(Step step, std::uint64_t attempt) {
+  KeptCheckpoint& kept = kept_.emplace_back();
+  kept.set_step(step);
+  kept.set_attempt(attempt);
+}
+
+/// Of those that are whole the keeper leaves the newest.
+void RunCheckpoints::note_outcome(Step step, bool whole) {
+  std::erase_if(kept_, [&](const KeptCheckpoint& kept) { return kept.step() == step && !whole; });
+  for (KeptCheckpoint& kept : kept_) {
+    if (kept.step() == step) kept.set_told(true);
+  }
+  std::size_t told = 0;
+  for (const KeptCheckpoint& kept : kept_) told += kept.told() ? 1 : 0;
+  std::erase_if(kept_, [&](const KeptCheckpoint& kept) {
+    return kept.told() && told > settings_.keep() && told-- > 0;
+  });
+}
+
+void RunCheckpoints::keep(KeptCheckpoints& kept) const {
+  kept.mutable_begun()->Add(kept_.begin(), kept_.end());
+  kept.set_written(written_);
+  kept.set_failed(failed_);
 }
 
 void RunCheckpoints::find(const std::string& folder) {
@@ -125,7 +163,18 @@ void RunCheckpoints::committed() {
   if (!planned_) return;
   asked_ = false;
   writers_ = std::move(members_);
+  note_begun(*planned_, keeper_->next_attempt());
   keeper_->begin(*std::exchange(planned_, {}), static_cast<std::uint32_t>(writers_.size()));
+}
+
+std::uint64_t RunCheckpoints::once_more(Step step, std::vector<std::uint32_t> members) {
+  if (!keeper_ || missing_.empty() || retries_ >= kMostRetries) return 0;
+  ++retries_;
+  writers_ = std::move(members);
+  const std::uint64_t attempt = keeper_->next_attempt();
+  note_begun(step, attempt);
+  keeper_->begin(step, static_cast<std::uint32_t>(writers_.size()));
+  return attempt;
 }
 
 void RunCheckpoints::take(const ShardWritten& said) {
@@ -150,6 +199,11 @@ std::vector<RunCheckpoints::Durable> RunCheckpoints::durable() {
   if (!keeper_) return done;
   for (const CheckpointKeeper::Outcome& outcome : keeper_->take()) {
     if (outcome.failure.empty()) size_ = outcome.size;
+    note_outcome(outcome.step, outcome.failure.empty());
+    missing_ = outcome.failure.empty()
+                   ? std::string()
+                   : fmt::format("the checkpoint of step {} failed: {}", outcome.step,
+                                 outcome.failure);
     if (told_.contains(outcome.step)) continue;  // and may have been removed since
     if (outcome.failure.empty()) {
       ++written_;
@@ -159,8 +213,8 @@ std::vector<RunCheckpoints::Durable> RunCheckpoints::durable() {
     ++failed_;
     done.push_back({outcome.step, false});
     if (warnings_.size() >= kMostWarnings) continue;
-    warnings_.push_back(fmt::format("the checkpoint of step {} failed: {}", outcome.step,
-                                    outcome.failure));
+    warnings_.push_back(missing_);
+    fmt::print(stderr, "orrery-live: warning: {}\n", missing_);  // not only when all is over
   }
   return done;
 }

@@ -41,6 +41,7 @@ class RunCheckpoints {
   void set_every(std::uint64_t steps) { every_ = steps; }
   /// One after the next planned step, whatever the plan.
   void ask() { asked_ = true; }
+  bool asked() const { return asked_; }
   bool kept() const { return keeper_ != nullptr; }
   /// The attempt that the plan of `step` for these ranks carries; 0: that step ends without a
   /// checkpoint.
@@ -60,11 +61,24 @@ class RunCheckpoints {
   };
   std::vector<Durable> durable();
 
+  /// The newest that was due is not there, and may be tried once more with the state after `step`
+  /// steps, written by these ranks: its attempt; 0: not. For the end of a run, once at_rest().
+  std::uint64_t once_more(Step step, std::vector<std::uint32_t> members);
+  std::uint64_t written() const { return written_; }
+  std::uint64_t failed() const { return failed_; }
+  /// Why the newest that was due is not there; empty: it is, or none was due.
+  const std::string& missing() const { return missing_; }
+
+  /// To go on with in another process; what this run has begun and not removed.
+  void keep(KeptCheckpoints& kept) const;
+
   void fill(Report& report) const;
 
  private:
   void find(const std::string& folder);
   void take_over(const Past& past);
+  void note_begun(Step step, std::uint64_t attempt);
+  void note_outcome(Step step, bool whole);
 
   const RunRequest& request_;
   const Checkpoints& settings_;
@@ -77,8 +91,11 @@ class RunCheckpoints {
   std::optional<Step> planned_;  ///< the checkpoint that follows the step under way
   std::vector<CheckpointId> begun_;  ///< by an earlier controller
   std::set<Step> told_;              ///< the policies have heard of these from it
+  std::vector<KeptCheckpoint> kept_;  ///< begun, and neither failed nor removed, oldest first
   std::vector<std::uint32_t> members_, writers_;  ///< of that step; of the newest attempt, by shard
   std::uint64_t written_ = 0, failed_ = 0;
+  std::string missing_;
+  int retries_ = 0;
   std::optional<std::uint64_t> size_;  ///< of the newest whole one, bytes
   std::vector<std::string> warnings_;
 };

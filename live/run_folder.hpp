@@ -1,7 +1,8 @@
 // The folder of one run's sockets and secrets: only its owner may enter, and it goes away with this
-// object, and with a process that SIGINT or SIGTERM ends. It is locked as long as the run lives;
-// what a killed run has left, the next one takes away. Threads that are started before the first of
-// these objects have to block both signals.
+// object, and with a process that a signal from outside ends (SIGKILL apart). It is locked as long
+// as the run lives; what a killed run has left, the next one takes away: folders that hold our
+// marker, are this user's and that nobody has locked, never by their name alone. Threads that are
+// started before the first of these objects have to block those signals.
 #pragma once
 
 #include <string>
@@ -11,6 +12,13 @@ namespace orrery::live {
 /// A signal that ends this process takes the folder `path` away too, until keep_on_signal().
 void remove_on_signal(const std::string& path);
 void keep_on_signal(const std::string& path);
+
+/// SIGINT and SIGTERM are only noted from now on, the number of the first of them: whoever asks
+/// ends what it does in order. Another one a second later, or every other signal, ends the process
+/// as before. Nothing is noted without folders.
+void note_first_signal();
+/// That number; 0: none has come.
+int noted_signal();
 
 class RunFolder {
  public:

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -24,7 +26,10 @@
 namespace orrery::live {
 namespace {
 
-constexpr long kValidSeconds = 24 * 60 * 60;
+// Longer than any run: a run whose certificates have expired cannot link up after a fault. The key
+// that would sign new ones is forgotten, and what ends these is the end of the run, which takes
+// their key away.
+constexpr long kValidDays = 10 * 365;
 constexpr long kClockSkewSeconds = 5 * 60;  // between machines
 
 template <auto release>
@@ -53,8 +58,8 @@ void extend(X509* certificate, X509* issuer, int kind, const std::string& value)
   must(X509_add_ext(certificate, extension.get(), -1));
 }
 
-/// Unsigned, valid from now on.
-Certificate draft(EVP_PKEY* key, const char* name) {
+/// Unsigned, valid from `age` ago on.
+Certificate draft(EVP_PKEY* key, const char* name, std::chrono::seconds age) {
   Certificate certificate(must(X509_new()));
   X509* const it = certificate.get();
   must(X509_set_version(it, X509_VERSION_3));
@@ -62,8 +67,10 @@ Certificate draft(EVP_PKEY* key, const char* name) {
   std::uint64_t serial = 0;
   std::memcpy(&serial, random.data(), sizeof serial);
   must(ASN1_INTEGER_set_uint64(X509_get_serialNumber(it), serial >> 1));
-  must(X509_gmtime_adj(X509_getm_notBefore(it), -kClockSkewSeconds));
-  must(X509_gmtime_adj(X509_getm_notAfter(it), kValidSeconds));
+  const auto made = static_cast<long>(-age.count());
+  std::time_t now = std::time(nullptr);
+  must(X509_time_adj_ex(X509_getm_notBefore(it), 0, made - kClockSkewSeconds, &now));
+  must(X509_time_adj_ex(X509_getm_notAfter(it), static_cast<int>(kValidDays), made, &now));
   must(X509_set_pubkey(it, key));
   must(X509_NAME_add_entry_by_txt(X509_get_subject_name(it), "CN", MBSTRING_ASC,
                                   reinterpret_cast<const unsigned char*>(name), -1, -1, 0));
@@ -88,13 +95,13 @@ std::string pem(X509* certificate) {
   return pem([&](BIO* out) { return PEM_write_bio_X509(out, certificate); });
 }
 
-void add_certificates(Secrets& secrets) {
+void add_certificates(Secrets& secrets, std::chrono::seconds age) {
   const Key authority_key = make_key(), key = make_key();
-  const Certificate authority = draft(authority_key.get(), "authority of one Orrery run");
+  const Certificate authority = draft(authority_key.get(), "authority of one Orrery run", age);
   extend(authority.get(), authority.get(), NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
   extend(authority.get(), authority.get(), NID_key_usage, "critical,keyCertSign");
   sign(authority.get(), authority.get(), authority_key.get());
-  const Certificate own = draft(key.get(), kCertifiedName);
+  const Certificate own = draft(key.get(), kCertifiedName, age);
   extend(own.get(), authority.get(), NID_basic_constraints, "critical,CA:FALSE");
   extend(own.get(), authority.get(), NID_ext_key_usage, "serverAuth,clientAuth");
   extend(own.get(), authority.get(), NID_subject_alt_name, fmt::format("DNS:{}", kCertifiedName));
@@ -106,17 +113,6 @@ void add_certificates(Secrets& secrets) {
   });
 }
 
-void write_file(const std::string& path, const std::string& bytes) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  const bool written =
-      file >= 0 && write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
-  const int reason = errno;
-  if (file >= 0) close(file);
-  if (written) return;
-  throw Error(ErrorKind::environment,
-              fmt::format("cannot write {}: {}", path, std::strerror(reason)));
-}
-
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(file), {});
@@ -125,6 +121,8 @@ std::string read_file(const std::string& path) {
   }
   return bytes;
 }
+
+}  // namespace
 
 void check_private(const std::string& folder) {
   struct stat status {};
@@ -138,20 +136,29 @@ void check_private(const std::string& folder) {
   }
 }
 
-}  // namespace
+void write_private(const std::string& path, const std::string& bytes) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const bool written =
+      file >= 0 && write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  const int reason = errno;
+  if (file >= 0) close(file);
+  if (written) return;
+  throw Error(ErrorKind::environment,
+              fmt::format("cannot write {}: {}", path, std::strerror(reason)));
+}
 
-Secrets make_secrets(bool encrypted) {
+Secrets make_secrets(bool encrypted, std::chrono::seconds age) {
   Secrets secrets{.token = make_token()};
-  if (encrypted) add_certificates(secrets);
+  if (encrypted) add_certificates(secrets, age);
   return secrets;
 }
 
 void write_secrets(const Secrets& secrets, const std::string& folder) {
-  write_file(folder + "/token", secrets.token);
+  write_private(folder + "/token", secrets.token);
   if (!secrets.encrypted()) return;
-  write_file(folder + "/ca.pem", secrets.authority);
-  write_file(folder + "/certificate.pem", secrets.certificate);
-  write_file(folder + "/key.pem", secrets.key);
+  write_private(folder + "/ca.pem", secrets.authority);
+  write_private(folder + "/certificate.pem", secrets.certificate);
+  write_private(folder + "/key.pem", secrets.key);
 }
 
 Secrets read_secrets(const std::string& folder, bool encrypted) {

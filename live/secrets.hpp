@@ -5,6 +5,7 @@
 // that neither arguments nor environment hold anything worth stealing. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace orrery::live {
@@ -19,9 +20,17 @@ struct Secrets {
 /// The name in every certificate of a run: who calls expects it instead of the name of a machine.
 inline constexpr const char* kCertifiedName = "orrery";
 
-/// A fresh token; if `encrypted`, a fresh authority too (P-256, valid for 24 hours), whose key is
-/// forgotten at once: it signs nothing else. Throws an environment Error without randomness.
-Secrets make_secrets(bool encrypted);
+/// A fresh token; if `encrypted`, a fresh authority too (P-256, valid for ten years: as long as any
+/// run), whose key is forgotten at once: it signs nothing else. `age`: as if they had been made so
+/// long ago, which to whoever checks them is a clock that has gone on. Throws an environment Error
+/// without randomness.
+Secrets make_secrets(bool encrypted, std::chrono::seconds age = {});
+
+/// Throws an environment Error unless that is a folder that only this user may enter.
+void check_private(const std::string& folder);
+/// A new file that only this user may read; never through a link. Throws an environment Error if
+/// it cannot be written, or is there.
+void write_private(const std::string& path, const std::string& bytes);
 
 /// Files `token`, `ca.pem`, `certificate.pem` and `key.pem` in `folder`, readable by this user
 /// only. Throws an environment Error if they cannot be written, or one of them is there.

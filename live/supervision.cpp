@@ -31,8 +31,9 @@ void Supervision::read() {
   while (const std::optional<std::string> bytes = read_message(descriptor_)) {
     SupervisorMessage message;
     ensure(message.ParseFromString(*bytes), "a supervisor sends SupervisorMessages");
-    if (!message.has_ended()) continue;
     const std::scoped_lock lock(mutex_);
+    if (message.has_stop()) stop_ = message.stop();
+    if (!message.has_ended()) continue;
     if (listener_) {
       listener_(message.ended());
     } else {
@@ -44,6 +45,11 @@ void Supervision::read() {
 void Supervision::send(const SupervisorOrder& order) {
   if (write_message(descriptor_, order.SerializeAsString())) return;
   throw Error(ErrorKind::environment, "the supervisor of this run is gone");
+}
+
+std::optional<StopRun> Supervision::take_stop() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(stop_, std::nullopt);
 }
 
 void Supervision::cannot_go_on_elsewhere(const std::string& reason) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +25,9 @@ class Supervision : public AgentProcesses {
   /// A death of this controller would be the end of the run, because of `reason`.
   void cannot_go_on_elsewhere(const std::string& reason);
 
+  /// What the operator wants, once.
+  std::optional<StopRun> take_stop();
+
   void start(std::uint32_t rank, const AgentStart& start) override;
   void signal(const membership::Seat& seat, int number) override;
   std::vector<AgentState> states() override;
@@ -35,7 +39,8 @@ class Supervision : public AgentProcesses {
 
   const int descriptor_;
   ControllerStart start_;
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // of the three below
+  std::optional<StopRun> stop_;
   std::vector<AgentState> unheard_;
   std::function<void(const AgentState&)> listener_;
   std::thread reader_;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -104,6 +105,7 @@ class Supervisor {
     RunRequest asked;
     ensure(asked.ParseFromString(request_), "the request is a RunRequest");
     const bool encrypted = asked.scenario().live().tls();
+    if (asked.scenario().live().has_checkpoints()) note_first_signal();
     if (asked.has_rendezvous()) {
       meeting_.emplace(asked.rendezvous(), encrypted);
       address_ = meeting_->controller_address();
@@ -123,6 +125,7 @@ class Supervisor {
       }
       for (const AgentState& state : agents_.take_ended()) tell(state);
       halt_if_asked();
+      stop_if_asked();
       if (!readable(controller_->channel()) || pass_on_answer()) continue;
       const ExitStatus status = controller_->end();
       if (has_reported_) return status.code;
@@ -148,7 +151,7 @@ class Supervisor {
     if (meeting_) start.set_secrets(meeting_->folder());
     if (meeting_) start.set_listen(meeting_->host());
     halted_ = halt_asked != 0;
-    speaks_ = false;
+    speaks_ = stop_told_ = false;
     // One that is dead already is noticed by its channel.
     write_message(controller_->line(), message.SerializeAsString());
     write_message(controller_->channel(), request_);
@@ -213,6 +216,16 @@ class Supervisor {
     controller_->signal(SIGUSR1);
   }
 
+  /// A signal that asks for the end: the run leaves a checkpoint first.
+  void stop_if_asked() {
+    if (noted_signal() == 0 || stop_told_ || !speaks_) return;
+    stop_told_ = true;
+    SupervisorMessage message;
+    message.mutable_stop()->set_reason(fmt::format("stopped by signal {}", noted_signal()));
+    message.mutable_stop()->set_checkpoint(true);
+    write_message(controller_->line(), message.SerializeAsString());
+  }
+
   bool may_restart() const { return final_.empty() && restarts_ < kControllerRestarts; }
 
   int fail(const ExitStatus& status) {
@@ -231,13 +244,15 @@ class Supervisor {
   std::string address_;  ///< of the controllers
   unsigned restarts_ = 0;
   std::string final_;  ///< why it must not be restarted
-  bool has_reported_ = false, halted_ = false, speaks_ = false;
+  bool has_reported_ = false, halted_ = false, speaks_ = false, stop_told_ = false;
 };
 
 }  // namespace
 
 int run_supervisor() {
   std::signal(SIGUSR1, [](int) { halt_asked = 1; });
+  // Whoever asked may be killed: there is time to take secrets away then.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
   const auto request = read_message(kChildDescriptor);
   if (!request) {
     throw Error(ErrorKind::usage, "this program is started by orrery, not by hand");

@@ -247,6 +247,7 @@ std::string report_summary(const Report& r) {
       {"this machine", host(r)},
   };
   if (r.has_hand_over()) lines.insert(lines.end() - 2, {"hand-over", hand_over(r.hand_over())});
+  if (r.has_unfinished()) lines.emplace_back("unfinished", r.unfinished());
   for (const std::string& warning : r.warnings()) lines.emplace_back("warning", warning);
   std::string text;
   for (const auto& [label, value] : lines) {

@@ -26,6 +26,8 @@ class FallbackPolicy : public Policy {
   /// Why it was put aside; empty: it was not.
   const std::string& failure() const { return failure_; }
   Nanos failed_at() const { return failed_at_; }  ///< policy clock
+  /// What load() cannot know: when that was.
+  void set_failed_at(Nanos at) { failed_at_ = at; }
 
  private:
   Policy& inner_;

@@ -45,6 +45,7 @@ std::optional<Observation> HandOver::next() {
 }
 
 void HandOver::apply(const DecisionList& decisions) {
+  decided_ = decisions.next();
   passed_.clear();
   for (const Nanos at : decisions.wakes()) passed_.wake(at);
   const bool stopped = rules_.stopped && rules_.stopped();
@@ -132,6 +133,33 @@ void HandOver::close_questions(std::optional<JobId> job, const std::string& reas
     refuse(here->first, reason, count);
     open_.erase(here);
   }
+}
+
+std::optional<std::string> HandOver::save() const {
+  if (!open_.empty() || !refused_.empty() || ended_) return std::nullopt;
+  std::string saved;
+  ByteWriter write(saved);
+  write(sequence_);
+  write(decided_);
+  write(static_cast<std::uint64_t>(passed_at_.size()));
+  for (const Nanos at : passed_at_) write(at);
+  for (const std::uint64_t count : {passed_on_, watched_, refused_count_, over_limit_, stopped_}) {
+    write(count);
+  }
+  score_.save(write);
+  return saved;
+}
+
+void HandOver::load(std::string_view saved) {
+  ByteReader read(saved);
+  read(sequence_);
+  read(decided_);
+  for (std::size_t count = read.size(); count > 0; --count) read(passed_at_.emplace_back());
+  for (std::uint64_t* count :
+       {&passed_on_, &watched_, &refused_count_, &over_limit_, &stopped_}) {
+    read(*count);
+  }
+  score_.load(read);
 }
 
 void HandOver::fill(HandOverReport& report) const {

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policies/seam/backend.hpp"
@@ -57,6 +58,12 @@ class HandOver : public Backend {
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
   void fill(HandOverReport& report) const;
+  DecisionId decided_before() const override { return decided_; }
+  /// Between two calls, to go on with in another process; nothing while a question is open or an
+  /// answer is still to be shown.
+  std::optional<std::string> save() const;
+  /// Within begin().
+  void load(std::string_view saved);
 
  private:
   struct Question {
@@ -81,6 +88,7 @@ class HandOver : public Backend {
   std::map<std::uint64_t, Question> open_;
   std::deque<Nanos> passed_at_;  ///< within the last hour
   ShadowScore score_;
+  DecisionId decided_ = 0;  ///< so far
   std::uint64_t passed_on_ = 0, watched_ = 0, refused_count_ = 0, over_limit_ = 0, stopped_ = 0;
 };
 

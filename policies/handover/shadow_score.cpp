@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/error.hpp"
 #include "policies/record/encoding.hpp"
 
 namespace orrery {
@@ -96,6 +97,60 @@ void ShadowScore::fill(ShadowSummary& summary) const {
     summary.set_as_decided_s(summary.as_decided_s() + score.as_decided_s());
     summary.set_measured_s(summary.measured_s() + score.measured_s());
     if (summary.decisions_size() < kMostListed) *summary.add_decisions() = score;
+  }
+}
+
+void ShadowScore::save(ByteWriter& write) const {
+  write(not_scored_);
+  write(static_cast<std::uint64_t>(jobs_.size()));
+  for (const auto& [id, job] : jobs_) {
+    write(id.value);
+    write(job.rank_time);
+    write(job.per_replica);
+  }
+  write(static_cast<std::uint64_t>(proposals_.size()));
+  for (const auto& [id, ahead] : proposals_) {
+    write(id.value);
+    write(static_cast<std::uint64_t>(ahead.size()));
+    for (const auto& [from, proposal] : ahead) {
+      write(proposal.decision);
+      write(from);
+      write(proposal.per_replica);
+      write(proposal.what);
+    }
+  }
+  write(static_cast<std::uint64_t>(scores_.size()));
+  for (const auto& [number, score] : scores_) write(score.SerializeAsString());
+}
+
+void ShadowScore::load(ByteReader& read) {
+  read(not_scored_);
+  for (std::size_t count = read.size(); count > 0; --count) {
+    JobId id;
+    read(id.value);
+    read(jobs_[id].rank_time);
+    read(jobs_[id].per_replica);
+  }
+  for (std::size_t count = read.size(); count > 0; --count) {
+    JobId id;
+    read(id.value);
+    for (std::size_t ahead = read.size(); ahead > 0; --ahead) {
+      Proposal proposal;
+      read(proposal.decision);
+      read(proposal.from);
+      read(proposal.per_replica);
+      read(proposal.what);
+      const Step from = proposal.from;
+      proposals_[id][from] = std::move(proposal);
+    }
+  }
+  for (std::size_t count = read.size(); count > 0; --count) {
+    std::string bytes;
+    read(bytes);
+    DecisionScore score;
+    ensure(score.ParseFromString(bytes), "a saved score is one");
+    const std::uint64_t number = score.decision();
+    scores_[number] = std::move(score);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "policies/seam/byte_archive.hpp"
 #include "policies/seam/policy.hpp"
 #include "traces/report.pb.h"
 
@@ -22,6 +23,9 @@ class ShadowScore {
   /// Every observation, in order.
   void see(const Observation& seen);
   void fill(ShadowSummary& summary) const;
+  /// All of it, to go on with in another process.
+  void save(ByteWriter& write) const;
+  void load(ByteReader& read);
 
  private:
   /// Replicas' newest micro-batch times, and how the step under way is divided.

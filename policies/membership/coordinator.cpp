@@ -74,9 +74,25 @@ void Coordinator::tick(Nanos now) {
     if (away > options_.timeout / 2) peer.heard += away;
     if (now - peer.heard > options_.timeout) silent.push_back(peer.newest.from);
   }
-  for (const Seat& seat : silent) remove(seat, true);
+  if (!wait_for_all(now)) {
+    for (const Seat& seat : silent) remove(seat, true);
+  }
   const bool patient = now - *began_ <= options_.timeout;
   if (phase_ == Phase::waiting && restarted_ && !patient && !peers_.empty()) gather();
+}
+
+/// True while nobody is to be blamed. The first who is heard again gives the others a timeout from
+/// then on: they have been on the same way, or on the same machine.
+bool Coordinator::wait_for_all(Nanos now) {
+  Nanos latest = 0;
+  for (const auto& [rank, peer] : peers_) latest = std::max(latest, peer.heard);
+  const Nanos silence = now - latest;
+  const bool all = !peers_.empty() && silence > options_.timeout / 2;
+  if (all_silent_ && !all) {
+    for (auto& [rank, peer] : peers_) peer.heard = now;
+  }
+  const bool was = std::exchange(all_silent_, all && silence <= options_.patience_with_all);
+  return all_silent_ || was;
 }
 
 void Coordinator::propose(std::uint64_t number) {
@@ -84,6 +100,10 @@ void Coordinator::propose(std::uint64_t number) {
   proposed_ = number;
   ++number_;
   review();
+}
+
+void Coordinator::renew() {
+  if (running() || phase_ == Phase::linking) gather();
 }
 
 void Coordinator::work() {

@@ -34,6 +34,9 @@ class Coordinator {
   struct Options {
     std::uint32_t ranks = 0;  ///< all are awaited at the start
     Nanos timeout = kNanosPerSecond;  ///< of silence
+    /// When all fall silent at once it is rather the way to them, or the machine that was
+    /// suspended, than all of them: they are given this long to be heard again.
+    Nanos patience_with_all = 600 * kNanosPerSecond;
     std::uint32_t quorum = 1;         ///< fewest members of an epoch
   };
   /// A journal of an earlier coordinator: goes on where that one stood, with whoever is still
@@ -46,8 +49,12 @@ class Coordinator {
   /// Looks for the silent. Many times per timeout: a coordinator that was itself away holds that
   /// against nobody.
   void tick(Nanos now);
+  /// All that are there are silent, and are waited for.
+  bool all_silent() const { return all_silent_; }
   /// Asks all members to hold decision `number`; numbers grow. Only while running().
   void propose(std::uint64_t number);
+  /// The members stand still: they give up the step under way and link up anew.
+  void renew();
   /// Lets the members work on step committed(). Only while ready().
   void work();
 
@@ -76,6 +83,7 @@ class Coordinator {
     Nanos heard = 0;
     bool member = false;
   };
+  bool wait_for_all(Nanos now);
   void remove(Seat seat, bool silent);  ///< a copy: the caller's may be the one that goes
   void review();
   void gather();
@@ -98,6 +106,7 @@ class Coordinator {
   bool share_ = false;
   std::map<std::uint32_t, Peer> peers_;  ///< by rank
   std::optional<Nanos> began_, looked_;
+  bool all_silent_ = false;
   std::vector<Happening> happened_;
 };
 

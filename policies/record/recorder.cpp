@@ -1,5 +1,9 @@
 #include "policies/record/recorder.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -36,13 +40,18 @@ bool is_special(const std::string& path) {
 }  // namespace
 
 /// Written beside the log's place and put there when it is whole; removed if it never is. What is
-/// there and is no regular file (/dev/null, a pipe) is written to as it stands, never replaced.
+/// there and is no regular file (/dev/null, a pipe) is written to as it stands, never replaced. A
+/// link in the place of the partial file is not followed.
 struct Recorder::File {
   explicit File(std::string log_path)
       : path(std::move(log_path)),
         partial(is_special(path) ? path : partial_log(path)),
         buffer(kBufferBytes) {
-    stream = std::fopen(partial.c_str(), "wb");
+    const bool special = partial == path;
+    const int how = special ? O_WRONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
+    const int file = ::open(partial.c_str(), how, 0666);
+    if (file < 0) fail();
+    stream = ::fdopen(file, special ? "wb" : "r+b");
     if (stream == nullptr) fail();
     std::setvbuf(stream, buffer.data(), _IOFBF, buffer.size());
   }
@@ -54,8 +63,23 @@ struct Recorder::File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
+  /// What stands behind the first `bytes` goes.
+  void begin_at(std::uint64_t bytes) {
+    written = bytes;
+    if (partial == path) return;
+    struct stat status {};
+    if (::fstat(fileno(stream), &status) != 0) fail();
+    if (static_cast<std::uint64_t>(status.st_size) < bytes) {
+      throw Error(ErrorKind::environment,
+                  fmt::format("the log {} has {} bytes, and had {}", partial, status.st_size,
+                              bytes));
+    }
+    const auto at = static_cast<off_t>(bytes);
+    if (::ftruncate(fileno(stream), at) != 0 || ::fseeko(stream, at, SEEK_SET) != 0) fail();
+  }
   void append(const std::string& bytes) {
     if (std::fwrite(bytes.data(), 1, bytes.size(), stream) != bytes.size()) fail();
+    written += bytes.size();
   }
   void flush() {
     if (std::fflush(stream) != 0) fail();
@@ -76,6 +100,7 @@ struct Recorder::File {
   std::string path, partial;
   std::vector<char> buffer;
   std::FILE* stream = nullptr;
+  std::uint64_t written = 0;
 };
 
 std::string partial_log(const std::string& path) { return path + ".partial"; }
@@ -93,27 +118,56 @@ std::uint64_t state_digest(const Policy& policy) {
 // ---- the trace ----------------------------------------------------------------------------
 
 void DecisionTrace::decided(const Decision& decision, const Observation& seen) {
-  lines_[decision.id] = {trace_line(decision, seen), {}};
+  lines_[decision.id] = {trace_line(decision, seen), std::nullopt};
 }
 
 void DecisionTrace::see(const Observation& seen) {
-  constexpr std::array<std::string_view, 3> kStatus{"applied", "rejected", "expired"};
   bool known = false;
   for (const Event& event : seen.events) {
     const auto* outcome = std::get_if<Decided>(&event);
     const auto line = outcome == nullptr ? lines_.end() : lines_.find(outcome->decision);
     if (line == lines_.end()) continue;
-    line->second.status = kStatus[static_cast<std::size_t>(outcome->status)];
+    line->second.status = outcome->status;
     known = true;
   }
   if (known) flush(false);
 }
 
 void DecisionTrace::flush(bool all) {
+  constexpr std::array<std::string_view, 3> kStatus{"applied", "rejected", "expired"};
   for (auto next = lines_.begin(); next != lines_.end(); next = lines_.erase(next)) {
     const Line& line = next->second;
-    if (line.status.empty() && !all) return;
-    hash_.update(fmt::format("{} {}\n", line.text, line.status.empty() ? "open" : line.status));
+    if (!line.status && !all) return;
+    const std::string_view status =
+        line.status ? kStatus[static_cast<std::size_t>(*line.status)] : "open";
+    hash_.update(fmt::format("{} {}\n", line.text, status));
+  }
+}
+
+void DecisionTrace::save(ByteWriter& write) const {
+  write(hash_.state());
+  write(static_cast<std::uint64_t>(lines_.size()));
+  for (const auto& [id, line] : lines_) {
+    write(id);
+    write(line.text);
+    write(line.status ? static_cast<int>(*line.status) : -1);
+  }
+}
+
+void DecisionTrace::load(ByteReader& read) {
+  std::string hash;
+  read(hash);
+  hash_.restore(hash);
+  lines_.clear();
+  for (std::size_t count = read.size(); count > 0; --count) {
+    DecisionId id{};
+    int status = -1;
+    read(id);
+    Line& line = lines_[id];
+    read(line.text);
+    read(status);
+    ensure(status <= static_cast<int>(Outcome::expired), "a saved outcome is one");
+    if (status >= 0) line.status = static_cast<Outcome>(status);
   }
 }
 
@@ -128,7 +182,8 @@ Recorder::Recorder(Backend& inner, const Policy& policy, const LogHeader& header
     : inner_(inner),
       policy_(policy),
       header_(header),
-      active_(options.hash || !options.path.empty()) {
+      active_(options.hash || !options.path.empty()),
+      without_(std::move(options.without)) {
   if (!options.path.empty()) file_ = std::make_unique<File>(options.path);
 }
 
@@ -141,8 +196,10 @@ void Recorder::begin(const Needs& needs) {
   encode(Needs{offered.actions, offered.settings, 0}, *header_.mutable_offered());
   encode(needs, *header_.mutable_needs());
   *record.mutable_header() = header_;
-  write(record);
   inner_.begin(needs);
+  if (loaded_) return;
+  with_file([](File& file) { file.begin_at(0); });
+  write(record);
 }
 
 void Recorder::ReadSamples::fetch(const SamplesRead& wish) {
@@ -204,13 +261,59 @@ void Recorder::write(const LogRecord& record) {
   if (!active_) return;
   const std::string bytes = record.SerializeAsString();
   log_hash_.update(bytes);
+  with_file([&bytes](File& file) {
+    file.append(varint(bytes.size()));
+    file.append(bytes);
+  });
+}
+
+template <class Act>
+void Recorder::with_file(const Act& act) {
   if (file_ == nullptr) return;
-  file_->append(varint(bytes.size()));
-  file_->append(bytes);
+  try {
+    act(*file_);
+  } catch (const Error& error) {
+    if (!without_ || !without_(error.message())) throw;
+    file_.reset();
+  }
 }
 
 void Recorder::flush() {
-  if (file_ != nullptr) file_->flush();
+  with_file([](File& file) { file.flush(); });
+}
+
+std::string Recorder::save() {
+  flush();
+  std::string saved;
+  ByteWriter write(saved);
+  write(calls_);
+  write(events_);
+  write(state_digest_);
+  write(log_hash_.state());
+  trace_.save(write);
+  write(file_ != nullptr);
+  write(file_ != nullptr ? file_->written : std::uint64_t{0});
+  return saved;
+}
+
+void Recorder::load(std::string_view saved) {
+  ByteReader read(saved);
+  std::string hash;
+  bool had_file = false;
+  std::uint64_t written = 0;
+  read(calls_);
+  read(events_);
+  read(state_digest_);
+  read(hash);
+  log_hash_.restore(hash);
+  trace_.load(read);
+  read(had_file);
+  read(written);
+  loaded_ = true;
+  state_.clear();
+  policy_.save(state_);
+  if (!had_file) file_.reset();  // it was given up then
+  with_file([written](File& file) { file.begin_at(written); });
 }
 
 void Recorder::leave_log() {
@@ -227,7 +330,7 @@ void Recorder::finish() {
   record.mutable_footer()->set_decision_log_sha256(log_sha256_);
   record.mutable_footer()->set_decision_trace_sha256(trace_sha256_);
   write(record);
-  if (file_ != nullptr) file_->put_in_place();
+  with_file([](File& file) { file.put_in_place(); });
 }
 
 }  // namespace orrery

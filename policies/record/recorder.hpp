@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "core/sha256.hpp"
 #include "policies/record/encoding.hpp"
 #include "policies/seam/backend.hpp"
+#include "policies/seam/byte_archive.hpp"
 #include "traces/trace.pb.h"
 
 namespace orrery {
@@ -35,11 +37,13 @@ class DecisionTrace {
   void see(const Observation& seen);
   /// What has no outcome yet counts as open. No calls afterwards.
   std::string finish();
+  void save(ByteWriter& write) const;
+  void load(ByteReader& read);
 
  private:
   struct Line {
     std::string text;
-    std::string_view status;  ///< empty: not known yet
+    std::optional<Outcome> status;
   };
   void flush(bool all);
 
@@ -55,6 +59,8 @@ class Recorder : public Backend {
   struct Options {
     std::string path = {};  ///< empty: nothing is written
     bool hash = true;       ///< the hashes are made, with a log or without
+    /// Says whether to go on without a log that cannot be written; absent: that is an error.
+    std::function<bool(const std::string& why)> without = {};
   };
   /// `format`, `offered` and `needs` of the header are filled in.
   Recorder(Backend& inner, const Policy& policy, const LogHeader& header, Options options);
@@ -73,6 +79,12 @@ class Recorder : public Backend {
   void leave_log();
   /// Writes the footer; no calls afterwards.
   void finish();
+  /// All that later records and hashes depend on, between two calls; what has been recorded is in
+  /// the file then.
+  std::string save();
+  /// Within begin(), of the same policies in the state of then: goes on where save() was called.
+  void load(std::string_view saved);
+  DecisionId decided_before() const override { return inner_.decided_before(); }
   /// After finish(); empty without hashes.
   const std::string& log_sha256() const { return log_sha256_; }
   const std::string& trace_sha256() const { return trace_sha256_; }
@@ -96,6 +108,9 @@ class Recorder : public Backend {
     Samples* source_ = nullptr;
   };
   void write(const LogRecord& record);
+  /// What the file throws ends the log alone, where that is wanted.
+  template <class Act>
+  void with_file(const Act& act);
   /// Of the policy's state now; most calls leave it as it was.
   std::uint64_t digest();
 
@@ -103,6 +118,8 @@ class Recorder : public Backend {
   const Policy& policy_;
   LogHeader header_;
   const bool active_;  ///< somebody wants a log or its hash
+  const std::function<bool(const std::string&)> without_;
+  bool loaded_ = false;  ///< the header and more was written before
   std::unique_ptr<File> file_;
   LogRecord call_;  ///< the call under way: observation seen, decisions not yet
   ReadSamples samples_{*call_.mutable_call()};

@@ -162,6 +162,7 @@ class Session {
     for (const ApprovalVerdict& verdict : operator_->verdicts()) {
       write_message(child_.channel(), verdict.SerializeAsString());  // a dead worker is noticed
     }
+    if (const int number = operator_->signal(); number != 0) child_.signal(number);
     if (halted_ || !operator_->halted()) return;
     halted_ = true;
     child_.signal(SIGUSR1);

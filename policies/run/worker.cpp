@@ -21,6 +21,7 @@
 #include "policies/record/recorder.hpp"
 #include "policies/run/futures.hpp"
 #include "policies/run/registry.hpp"
+#include "policies/seam/byte_archive.hpp"
 #include "policies/seam/drive.hpp"
 #include "topologies/builder.hpp"
 #include "traces/report.hpp"
@@ -295,6 +296,40 @@ RunBackend::GoingOn go_on(const Future& future, const Scenario& scenario, Succes
   return {.seed = future.seed(scenario.run().seed()), .ask = future.differs()};
 }
 
+/// What was asked outside this process cannot be remembered here.
+void remember(const RunRequest& request, Succession& policy, FallbackPolicy& guarded,
+              HandOver& handed_over, Recorder& recorder, RunBackend& backend) {
+  if (request.policy_outside() || request.mode() == "approve" || request.has_futures()) return;
+  backend.remember_by(
+      {.save = [&]() -> std::optional<std::string> {
+         const std::optional<std::string> rules = handed_over.save();
+         if (!rules) return std::nullopt;
+         Archive state;
+         policy.save(state);
+         std::string saved;
+         ByteWriter write(saved);
+         write(state);
+         write(guarded.failed_at());
+         write(*rules);
+         write(recorder.save());
+         return saved;
+       },
+       .load = [&](const std::string& saved) {
+         ByteReader read(saved);
+         Archive state;
+         Nanos failed_at = 0;
+         std::string rules, log;
+         read(state);
+         read(failed_at);
+         read(rules);
+         read(log);
+         policy.load(state);
+         guarded.set_failed_at(failed_at);
+         handed_over.load(rules);
+         recorder.load(log);
+       }});
+}
+
 void send_report(Report&& report) {
   WorkerMessage message;
   *message.mutable_report() = std::move(report);
@@ -315,7 +350,12 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   const auto backend = make_backend(request, cluster, progress_sender());
   ClientApprover approver(request.hand_over().wait_for_verdicts());
   HandOver handed_over(*backend, rules_of(request, approver, *backend));
-  Recorder recorder(handed_over, policy, header_of(mode, request), {.path = request.record()});
+  const auto without_log = [&backend](const std::string& why) {
+    return backend->goes_on_without_log(why);
+  };
+  Recorder recorder(handed_over, policy, header_of(mode, request),
+                    {.path = request.record(), .without = without_log});
+  remember(request, policy, guarded, handed_over, recorder, *backend);
   Rng rng = policy_rng(past ? past->header().seed() : scenario.run().seed());
   Context context{rng, {}};
 

@@ -28,6 +28,19 @@ class RunBackend : public Backend {
   /// Asked at every call whether the kill switch counts as on; `now`: whether it is. A backend that
   /// goes on with a run that another process began answers as it was told then.
   virtual bool halted(bool now) { return now; }
+  /// The log cannot be written any more, because of `why`. True: the run goes on without; else that
+  /// is its end.
+  virtual bool goes_on_without_log(const std::string& /*why*/) { return false; }
+
+  /// What is remembered on the way from the backend to the policies, theirs included, as bytes.
+  struct Memory {
+    /// Between two calls; nothing where it cannot be told at this instant.
+    std::function<std::optional<std::string>()> save;
+    /// Within begin(): goes on where save() was called.
+    std::function<void(const std::string&)> load;
+  };
+  /// Called before begin(), where that can be remembered.
+  virtual void remember_by(Memory /*memory*/) {}
 
   /// How a process goes on from an instant at which a run may become several (futures.hpp).
   struct GoingOn {
@@ -78,6 +91,8 @@ class Operator {
   virtual std::vector<ApprovalVerdict> verdicts() = 0;
   /// True from some moment on: nothing is applied any more.
   virtual bool halted() = 0;
+  /// A signal to be passed on to the run's process, once each; 0: none.
+  virtual int signal() { return 0; }
 };
 
 using ProgressSink = std::function<void(const Progress&)>;

@@ -24,6 +24,8 @@ class Backend {
   /// Takes what was decided on the last observation; returns at once. Every decision gets exactly
   /// one Decided event later.
   virtual void apply(const DecisionList& decisions) = 0;
+  /// Asked once, after begin(): how many decisions were taken before, whose ids are used.
+  virtual DecisionId decided_before() const { return 0; }
 };
 
 }  // namespace orrery

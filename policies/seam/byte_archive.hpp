@@ -48,6 +48,10 @@ class ByteWriter {
       for (const T& value : values) (*this)(value);
     }
   }
+  void operator()(const std::string& text) {
+    (*this)(static_cast<std::uint64_t>(text.size()));
+    bytes_ += text;
+  }
 
  private:
   void put(const void* data, std::size_t size) {
@@ -84,6 +88,11 @@ class ByteReader {
     } else {
       for (T& value : values) (*this)(value);
     }
+  }
+  void operator()(std::string& text) {
+    const std::size_t length = size();
+    text.assign(left_.substr(0, length));
+    left_.remove_prefix(length);
   }
   /// A length written before the items it counts; never more than the bytes that are left.
   std::size_t size() {

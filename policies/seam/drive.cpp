@@ -42,7 +42,7 @@ std::uint64_t drive(Policy& policy, Backend& backend, Context& context) {
   const Needs needs = policy.needs();
   check_capabilities(needs, context.backend);
   backend.begin(needs);
-  DecisionList decisions;
+  DecisionList decisions(backend.decided_before());
   StandstillGuard standstill;
   while (const std::optional<Observation> seen = backend.next()) {
     decisions.clear();

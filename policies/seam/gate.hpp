@@ -40,6 +40,8 @@ class DecisionGate {
   /// The same for decisions that have been announced already, by whoever went before.
   void resume(const std::vector<Decision>& decisions, Nanos now);
   void wake(Nanos at) { wakes_.insert(at); }
+  /// Instants that policies want to be called at.
+  const std::set<Nanos>& wakes() const { return wakes_; }
   /// A decision of whoever went before has been applied, and holds from that step on.
   void expect(JobId job, Step step) { effects_.emplace(job, step); }
 

@@ -57,6 +57,8 @@ class World {
   /// At an instant of the policy clock. Throws an internal Error where there is an objection.
   void apply(const Event& event, Nanos now);
 
+  struct Kept;  ///< writes all of it down and reads it again: live/kept_world
+
  private:
   struct Check;    // visitor over events: may it happen?
   struct Change;   // visitor over events: it happens

@@ -187,7 +187,8 @@ def test_secrets_are_read_from_nowhere_but_a_private_folder_and_go_with_the_run(
     process, below = training
     folder = wait_until(lambda: folder_of(below))
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    files = [file for file in folder.iterdir() if file.is_file() and file.name != "journal"]
+    others = {"journal", "status.json", "status.json.new", ".orrery-live-run"}
+    files = [file for file in folder.iterdir() if file.is_file() and file.name not in others]
     secrets = {file: file.read_bytes() for file in files}
     assert {file.name for file in secrets} == {"token", "ca.pem", "certificate.pem", "key.pem"}
     assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in secrets)

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/error.hpp"
+
 #include <utility>
 
 namespace orrery {
@@ -30,6 +32,19 @@ TEST(Sha256, PiecesEqualTheWhole) {
 
 TEST(Sha256, ZeroBytesCount) {
   EXPECT_NE(sha256_hex(std::string("a\0b", 3)), sha256_hex("a"));
+}
+
+TEST(Sha256, GoesOnFromItsStateInAnother) {
+  for (const std::size_t before : {0, 1, 63, 64, 65, 200}) {
+    Sha256 first, second;
+    first.update(std::string(before, 'x'));
+    second.update("what it had before is gone");
+    second.restore(first.state());
+    second.update("abc");
+    EXPECT_EQ(second.hex(), sha256_hex(std::string(before, 'x') + "abc"));
+  }
+  Sha256 hash;
+  EXPECT_THROW(hash.restore("too short"), Error);
 }
 
 TEST(Sha256, MovesWithItsState) {

@@ -178,7 +178,9 @@ TEST_F(CheckpointedRun, AFullDiskHarmsNeitherTheRunNorTheCheckpointBefore) {
   EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
   EXPECT_GE(report.checkpoints_written(), 1u);
   EXPECT_GE(report.checkpoints_failed(), 1u);
-  EXPECT_EQ(report.checkpoints_written() + report.checkpoints_failed(), 10u);
+  EXPECT_EQ(report.checkpoints_written() + report.checkpoints_failed(), 10u + 3u)
+      << "the last one is tried three times more";
+  EXPECT_NE(report.unfinished().find("the checkpoint of step 40 failed"), std::string::npos);
   ASSERT_GE(report.warnings_size(), 1);
   EXPECT_NE(report.warnings(0).find("File too large"), std::string::npos) << report.warnings(0);
   EXPECT_EQ(newest(asked).first, 4 * report.checkpoints_written());
@@ -202,15 +204,15 @@ TEST_F(CheckpointedRun, ARankThatIsKilledWhileItWritesHarmsNeither) {
   killer.request_stop();
   killer.join();
   EXPECT_GE(kills, 1);
-  EXPECT_EQ(report.failures_size(), kills);
+  EXPECT_LE(report.failures_size(), kills);
+  EXPECT_GE(report.failures_size(), kills - 1) << "the last one may come when all is handed in";
+  EXPECT_FALSE(report.has_unfinished()) << report.unfinished();
   EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
   EXPECT_EQ(report.micro_batches_lost(), 0u);
-  EXPECT_EQ(report.checkpoints_written() + report.checkpoints_failed(), 20u);
+  EXPECT_GE(report.checkpoints_written() + report.checkpoints_failed(), 20u);
   const auto [step, hash] = newest(asked);
-  EXPECT_EQ(step % 3, 0u);
-  if (step == 60) {
-    EXPECT_EQ(hash, calm.parameters_sha256());
-  }
+  EXPECT_EQ(step, 60u) << "the last one is tried once more";
+  EXPECT_EQ(hash, calm.parameters_sha256());
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <thread>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -44,12 +46,27 @@ class Killer {
             if (!eventually(another) || stop.stop_requested()) return;
             std::this_thread::sleep_for(std::chrono::duration<double>(pause()));
             last = found[0];
+            note_journals();
             if (kill(last, SIGKILL) == 0) ++kills_;
           }
         }) {}
   int kills() const { return kills_; }
+  /// Files that were the journal when a controller was killed: one that is begun anew is another.
+  std::size_t journals() {
+    thread_.request_stop();
+    if (thread_.joinable()) thread_.join();
+    return journals_.size();
+  }
 
  private:
+  void note_journals() {
+    for (const auto& entry : std::filesystem::directory_iterator("/tmp")) {
+      struct stat status {};
+      if (!entry.path().filename().string().starts_with("orrery-live-")) continue;
+      if (stat((entry.path() / "journal").c_str(), &status) == 0) journals_.insert(status.st_ino);
+    }
+  }
+  std::set<ino_t> journals_;  ///< of the thread, until it is joined
   std::atomic<int> kills_ = 0;
   std::jthread thread_;
 };
@@ -80,6 +97,36 @@ TEST(Controller, KilledAtRandomMomentsLosesNothingAndItsLogReplays) {
     EXPECT_GE(report.controller_restarts(), 1u);
     EXPECT_LE(report.controller_restarts(), 3u);
     EXPECT_GE(report.failures_size(), 1);
+    EXPECT_EQ(report.faults_injected(), 2u);
+    const ReplayResult replay = replay_log(log, {});
+    EXPECT_EQ(replay.first_difference, "");
+    EXPECT_EQ(replay.decisions, report.decisions());
+    EXPECT_EQ(replay.decision_trace_sha256, report.decision_trace_sha256());
+  }
+  std::filesystem::remove(log);
+  expect_nothing_left();
+}
+
+/// The journal is begun anew several times a second, and what follows a snapshot is the same run:
+/// its log replays, byte for byte what the policies saw.
+TEST(Controller, ItsSuccessorGoesOnFromASnapshotAndWhatFollowed) {
+  const std::vector<std::string> settings{
+      "run.steps=40", "live.journal_tail=4 KiB",
+      "faults=[{rank: 2, at_step: 6, slow: 4}, {rank: 1, at_step: 14, kill: true}]",
+      "policies=[{name: predictive-rebalance}, {name: recover}]"};
+  const Report calm = run_in_worker(kProgram, request({"run.steps=40"}));
+  const std::string log = ::testing::TempDir() + "/snapshot.log";
+  Rng rng(seed());
+  for (const char* mode : {"drive", "shadow"}) {
+    SCOPED_TRACE(fmt::format("ORRERY_SEED={}, {}", seed(), mode));
+    RunRequest asked = request(settings);
+    asked.set_record(log);
+    asked.set_mode(mode);
+    Killer killer(3, [&rng] { return 1 + rng.uniform(); });
+    const Report report = run_in_worker(kProgram, asked);
+    expect_undisturbed(report, calm);
+    EXPECT_GE(report.controller_restarts(), 2u);
+    EXPECT_GE(killer.journals(), 2u) << "it was begun anew between two kills";
     EXPECT_EQ(report.faults_injected(), 2u);
     const ReplayResult replay = replay_log(log, {});
     EXPECT_EQ(replay.first_difference, "");

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
+#include <future>
 #include <string>
 #include <thread>
 
@@ -309,6 +310,96 @@ TEST(Credentials, APortHasOneOwner) {
   const auto nothing = [](std::uint32_t, const AgentMessage*) {};
   const ControlServer first("127.0.0.1:0", make_secrets(false), 1, nothing);
   EXPECT_THROW(ControlServer(first.address(), make_secrets(false), 1, nothing), Error);
+}
+
+/// A link that is made in the middle of a run, hours or weeks after its beginning.
+TEST(Age, ConnectionsAreMadeInARunOfAnyAgeAndNotWithWhatHasExpired) {
+  using std::chrono::hours;
+  for (const int passed : {0, 25, 49, 8 * 24, 30 * 24, 11 * 365 * 24}) {
+    const Secrets secrets = make_secrets(true, hours(passed));
+    const SaidOnStderr said;
+    ControlServer server("127.0.0.1:0", secrets, 1, [](std::uint32_t, const AgentMessage*) {});
+    const bool valid = passed < 10 * 365 * 24;
+    EXPECT_EQ(can_connect(server.address(), secrets, std::chrono::seconds(valid ? 10 : 1)), valid)
+        << passed << " h";
+  }
+}
+
+/// Passes bytes on between loopback and a server there, until it is told to pass nothing on.
+class Relay {
+ public:
+  explicit Relay(const std::string& server) : server_port_(port_of(server)) {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in place = at(0);
+    socklen_t size = sizeof place;
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&place), size), 0);
+    EXPECT_EQ(::listen(listener_, 4), 0);
+    getsockname(listener_, reinterpret_cast<sockaddr*>(&place), &size);
+    address_ = "127.0.0.1:" + std::to_string(ntohs(place.sin_port));
+    thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+  }
+  ~Relay() {
+    thread_.request_stop();
+    thread_.join();
+    for (const int each : {listener_, client_, server_}) {
+      if (each >= 0) close(each);
+    }
+  }
+  const std::string& address() const { return address_; }
+  void mute() { muted_ = true; }
+
+ private:
+  static int port_of(const std::string& address) {
+    return std::stoi(address.substr(address.rfind(':') + 1));
+  }
+  static sockaddr_in at(int port) {
+    sockaddr_in place{};
+    place.sin_family = AF_INET;
+    place.sin_port = htons(static_cast<std::uint16_t>(port));
+    place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return place;
+  }
+  void work(const std::stop_token& stop) {
+    client_ = accept(listener_, nullptr, nullptr);
+    server_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_in place = at(server_port_);
+    if (connect(server_, reinterpret_cast<const sockaddr*>(&place), sizeof place) != 0) return;
+    while (!stop.stop_requested()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (muted_) continue;
+      pass(client_, server_);
+      pass(server_, client_);
+    }
+  }
+  static void pass(int from, int to) {
+    char bytes[4096];
+    const ssize_t got = recv(from, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got > 0) send(to, bytes, static_cast<std::size_t>(got), MSG_NOSIGNAL);
+  }
+
+  const int server_port_;
+  int listener_ = -1, client_ = -1, server_ = -1;
+  std::string address_;
+  std::atomic<bool> muted_ = false;
+  std::jthread thread_;
+};
+
+/// Without pings whoever only listens would wait for as long as TCP tries again, or for ever.
+TEST(Silence, AWayThatPassesNothingOnIsGivenUp) {
+  const Secrets secrets = make_secrets(true);
+  std::atomic<bool> heard = false;
+  ControlServer server("127.0.0.1:0", secrets, 1,
+                       [&](std::uint32_t, const AgentMessage* said) { heard = said != nullptr; });
+  Relay relay(server.address());
+  ControlClient client(relay.address(), secrets, hello(secrets.token));
+  for (int i = 0; i < 1000 && !heard; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  ASSERT_TRUE(heard);
+  relay.mute();
+  auto end = std::async(std::launch::async, [&client] { return client.read(); });
+  ASSERT_EQ(end.wait_for(std::chrono::seconds(60)), std::future_status::ready);
+  EXPECT_FALSE(end.get().has_value());
 }
 
 }  // namespace

@@ -116,6 +116,41 @@ TEST_F(Pair, SilenceForTheTimeoutIsALoss) {
   EXPECT_EQ(happened<Lost>(), 1u);
 }
 
+/// The network was away, or both machines were suspended: whoever is back first speaks for both.
+TEST_F(Pair, SilenceOfAllAtOnceIsWaitedFor) {
+  settle();
+  coordinator.tick(now);
+  coordinator.take();
+  one_is_dead = true;
+  for (const Nanos end = now + 60'000 * kMs; now < end; now += 100 * kMs) {
+    coordinator.tick(now);
+    ASSERT_EQ(happened<Lost>(), 0u) << now;
+  }
+  EXPECT_TRUE(coordinator.all_silent());
+  coordinator.hear(zero.status(), now);
+  coordinator.tick(now);
+  EXPECT_FALSE(coordinator.all_silent());
+  EXPECT_EQ(happened<Lost>(), 0u) << "the other has a timeout from now on";
+  for (int i = 0; i < 12; ++i) {
+    now += 100 * kMs;
+    coordinator.hear(zero.status(), now);
+    coordinator.tick(now);
+  }
+  EXPECT_EQ(happened<Lost>(), 1u) << "it did not come back with the first";
+}
+
+TEST_F(Pair, SilenceOfAllIsNotWaitedForWithoutEnd) {
+  settle();
+  coordinator.tick(now);
+  coordinator.take();
+  std::size_t lost = 0;
+  for (const Nanos end = 700'000 * kMs; now < end; now += 400 * kMs) {
+    coordinator.tick(now);
+    lost += happened<Lost>();
+  }
+  EXPECT_EQ(lost, 2u);
+}
+
 TEST_F(Pair, ACoordinatorThatWasAwayBlamesNobody) {
   settle();
   coordinator.tick(0);

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <initializer_list>
 #include <set>
 
@@ -217,6 +218,36 @@ TEST(Recorder, WhatIsNoRegularFileIsWrittenToAndNeverReplaced) {
   EXPECT_EQ(read(end, &first, 1), 1);
   close(end);
   EXPECT_THROW(run_shift_once(dir / ""), Error) << "a folder is no log";
+}
+
+TEST(Recorder, ALinkInThePlaceOfTheUnfinishedLogIsNotFollowed) {
+  const toy::TempDir dir;
+  const std::string mine = dir / "mine";
+  std::ofstream(mine) << "the user's";
+  std::filesystem::create_symlink(mine, partial_log(dir / "log"));
+  EXPECT_THROW(run_shift_once(dir / "log"), Error);
+  EXPECT_EQ(std::filesystem::file_size(mine), 10u);
+}
+
+TEST(Recorder, WhatADeadRunHasLeftInItsPlaceIsNotPartOfTheLog) {
+  const toy::TempDir dir;
+  std::ofstream(partial_log(dir / "log")) << std::string(1 << 20, 'x');
+  run_shift_once(dir / "log");
+  run_shift_once(dir / "other");
+  EXPECT_EQ(toy::read_file(dir / "log"), toy::read_file(dir / "other"));
+}
+
+TEST(Recorder, ALogThatCannotBeWrittenIsGivenUpWhereThatIsWanted) {
+  int asked = 0;
+  toy::ShiftOnce policy;
+  const auto go_on = [&asked](const std::string& why) {
+    EXPECT_NE(why.find("No space left"), std::string::npos);
+    return ++asked > 0;
+  };
+  const auto without = record_run(policy, {.path = "/dev/full", .without = go_on});
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(without.log_sha256, run_shift_once("").log_sha256) << "the hash goes on";
+  EXPECT_THROW(run_shift_once("/dev/full"), Error);
 }
 
 TEST(Recorder, APlaceThatCannotBeWrittenIsAnEnvironmentError) {

@@ -1,0 +1,21 @@
+// Names of what stands in the folder of a live run, for those who look at a run from outside: the
+// command line reads the status and leaves orders there. The folder is its user's alone.
+#pragma once
+
+#include <string_view>
+
+namespace orrery::live {
+
+// Not under the user's choice of folder: a socket's name holds at most 107 bytes.
+inline constexpr const char* kRunParent = "/tmp";
+inline constexpr const char* kRunPrefix = "orrery-live-";
+/// What makes it a run's folder: its name alone says nothing.
+inline constexpr const char* kRunMarker = ".orrery-live-run";
+inline constexpr std::string_view kRunMarked =
+    "folder of one run of orrery live; it goes away with the run\n";
+/// JSON, replaced about once a second.
+inline constexpr const char* kStatusFile = "status.json";
+/// Whoever makes it ends the run after the step under way; "checkpoint" in it: with one.
+inline constexpr const char* kStopFile = "stop";
+
+}  // namespace orrery::live

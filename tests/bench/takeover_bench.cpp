@@ -1,0 +1,103 @@
+// What a controller that takes over reads: the journal of a run of a month with 64 ranks, as it
+// stands when it is about to be begun anew. The steps are in the state; the tail is full.
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include <benchmark/benchmark.h>
+
+#include "live/journal.hpp"
+#include "live/run_statistics.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::uint32_t kRanks = 64;
+constexpr Step kSteps = 30 * 24 * 3600;  // one a second
+constexpr std::uint32_t kLosses = 10'000;
+
+JournalCommit commit(Step step) {
+  JournalCommit commit;
+  commit.set_step(step);
+  commit.set_epoch(kLosses);
+  commit.set_at(static_cast<Nanos>(step) * kNanosPerSecond);
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    StepReport& report = *commit.add_reports();
+    report.set_step(step);
+    report.set_duration(kNanosPerSecond);
+    report.set_compute(kNanosPerSecond / 2);
+    report.set_loss_sum(2.5);
+    report.set_predictions(100);
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      OpDone& op = *report.add_ops();
+      op.set_micro_batch(4 * rank + i);
+      op.set_start(123'456'789);
+      op.set_duration(250'000'000);
+    }
+    commit.add_cpu(1);
+  }
+  return commit;
+}
+
+JournalSnapshot after_a_month(RunStatistics& statistics) {
+  const JournalCommit one = commit(0);
+  const std::vector<StepReport> reports(one.reports().begin(), one.reports().end());
+  for (Step step = 0; step < kSteps; ++step) {
+    statistics.commit({reports.data(), 1}, static_cast<Nanos>(step + 1) * kNanosPerSecond);
+  }
+  JournalSnapshot state;
+  state.set_step(kSteps);
+  statistics.keep(*state.mutable_statistics());
+  state.set_memory(std::string(64 << 10, 'x'));
+  for (std::uint32_t i = 0; i < kLosses; ++i) {
+    Seat& seat = *state.add_joined();
+    seat.set_rank(i % kRanks);
+    seat.set_life(i / kRanks);
+    JournalLoss& loss = *state.add_losses();
+    loss.set_index(i);
+    loss.mutable_report()->set_cause("rank 17 killed by signal 9 (Killed)");
+    loss.mutable_report()->set_resumed_s(i);
+  }
+  return state;
+}
+
+void takeover_of_a_month(benchmark::State& state) {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("orrery_takeover." + std::to_string(getpid()));
+  const Scenario scenario;
+  std::size_t bytes = 0;
+  {
+    RunStatistics statistics(scenario);
+    Journal journal(path, "hash");
+    journal.begin_anew(after_a_month(statistics));
+    JournalRecord record;
+    for (Step step = kSteps; !journal.due(); ++step) {
+      *record.mutable_commit() = commit(step);
+      journal.append(record);
+      record.mutable_seen()->mutable_observation()->set_now(static_cast<Nanos>(step));
+      journal.append(record);
+    }
+    bytes = journal.size();
+  }
+  for (auto _ : state) {
+    const Journal journal(path, "hash");
+    RunStatistics statistics(scenario);
+    statistics.restore(journal.past().snapshot->statistics());
+    for (const JournalCommit& each : journal.past().commits) {
+      const std::vector<StepReport> reports(each.reports().begin(), each.reports().end());
+      statistics.commit(reports, each.at());
+    }
+    benchmark::DoNotOptimize(statistics.steps());
+  }
+  rusage use{};
+  getrusage(RUSAGE_SELF, &use);
+  state.counters["journal_MiB"] = static_cast<double>(bytes) / (1 << 20);
+  state.counters["peak_MiB"] = static_cast<double>(use.ru_maxrss) / 1024;
+  std::filesystem::remove(path);
+}
+BENCHMARK(takeover_of_a_month)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace orrery::live

@@ -1,0 +1,82 @@
+"""An operator's day with one live run: prints the transcript that docs/operating.md shows.
+
+build/venv/bin/python tests/cli/operating.py
+"""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build"))
+BINARY = BUILD / "bin" / "orrery"
+SCENARIO = ROOT / "examples" / "straggler-4-ranks.yaml"
+
+
+def settings(folder, name, steps):
+    """A calm run of four ranks with steps of about 80 ms."""
+    checkpoints = f"{{folder: {folder}/checkpoints, every: 100000, keep: 2}}"
+    pairs = {
+        "name": name,
+        "faults": "[]",
+        "job.global_batch": 8,
+        "run.steps": steps,
+        "live.checkpoints": checkpoints,
+    }
+    return [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
+
+
+def begin(folder, name, steps):
+    """Starts the run and does not wait for its end."""
+    return subprocess.Popen(
+        [BINARY, "live", SCENARIO, *settings(folder, name, steps)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until(true, seconds=60):
+    """What `true` returned at last; fails when that takes longer."""
+    end = time.monotonic() + seconds
+    while not (value := true()):
+        assert time.monotonic() < end, "it has not come about"
+        time.sleep(0.1)
+    return value
+
+
+def say(*words):
+    """Runs a command and shows it as a terminal would."""
+    print(f"$ orrery {shlex.join(map(str, words))}")
+    result = subprocess.run([BINARY, *words], capture_output=True, text=True, timeout=120)
+    print(result.stdout + result.stderr, end="")
+    return result.stdout
+
+
+def has_worked(name):
+    """Whether the run of that name has done a few steps."""
+    text = subprocess.run([BINARY, "runs"], capture_output=True, text=True, timeout=20).stdout
+    found = re.search(rf"^\w+  {name} +training +step (\d+) ", text, re.MULTILINE)
+    return found is not None and int(found[1]) > 5
+
+
+def main():
+    """Start, look, stop with a checkpoint, go on."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = begin(folder, "nightly", 2000)
+        print("$ orrery live nightly.yaml &")
+        wait_until(lambda: has_worked("nightly"))
+        say("runs")
+        say("status", "nightly")
+        say("stop", "nightly", "--checkpoint")
+        _, said = run.communicate(timeout=60)
+        print(said.replace(folder, "/data").replace(str(SCENARIO), "nightly.yaml"), end="")
+        print("$ orrery live nightly.yaml --from /data/checkpoints   # the command above, in short")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+// Whole runs attacked from outside, by process id: what a machine that others use does to them.
+// Every run has to end with the bits of an undisturbed one.
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <string>
+#include <thread>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "live/run_files.hpp"
+#include "tests/live/live_run.hpp"
+
+namespace orrery::live {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+std::future<Report> begin(const RunRequest& asked) {
+  return std::async(std::launch::async, [asked] { return run_in_worker(kProgram, asked); });
+}
+
+pid_t parent_of(pid_t process) {
+  std::string name, state;
+  pid_t parent = 0, self = 0;
+  std::ifstream(fmt::format("/proc/{}/stat", process)) >> self >> name >> state >> parent;
+  return parent;
+}
+
+/// Of this test's own runs: others may run on this machine at the same time.
+std::vector<pid_t> own(const std::string& role) {
+  std::vector<pid_t> found = processes(role);
+  std::erase_if(found, [](pid_t each) {
+    const pid_t parent = parent_of(each);
+    return parent != getpid() && parent_of(parent) != getpid();
+  });
+  std::ranges::sort(found);
+  return found;
+}
+
+/// Four agents that have worked for a while.
+bool all_at_work() {
+  if (!eventually([] { return own("agent").size() == 4; })) return false;
+  std::this_thread::sleep_for(milliseconds(1500));
+  return own("agent").size() == 4;
+}
+
+void expect_same(const Report& report, const Report& calm) {
+  EXPECT_EQ(report.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(report.steps_completed(), calm.steps_completed());
+  EXPECT_EQ(report.micro_batches_lost() + report.micro_batches_repeated(), 0u);
+  EXPECT_FALSE(report.has_unfinished()) << report.unfinished();
+}
+
+const char* const kSteps = "run.steps=60";
+
+const Report& calm_run() {
+  static const Report calm = run_in_worker(kProgram, request({kSteps}));
+  return calm;
+}
+
+TEST(Attack, AllRanksStoppedAtOnceAreWaitedFor) {
+  const Report calm = calm_run();
+  auto report = begin(request({kSteps}));
+  ASSERT_TRUE(all_at_work());
+  const std::vector<pid_t> stopped = own("agent");
+  for (const pid_t each : stopped) kill(each, SIGSTOP);
+  std::this_thread::sleep_for(milliseconds(4000));
+  for (const pid_t each : stopped) kill(each, SIGCONT);
+  const Report told = report.get();
+  expect_same(told, calm);
+  EXPECT_EQ(told.failures_size(), 0);
+  EXPECT_TRUE(std::ranges::any_of(told.warnings(), [](const std::string& warning) {
+    return warning.find("no rank is heard of") != std::string::npos;
+  })) << "an operator is told";
+}
+
+TEST(Attack, ASuspendedMachineGoesOnWhereItWas) {
+  const Report calm = calm_run();
+  auto report = begin(request({kSteps}));
+  ASSERT_TRUE(all_at_work());
+  const std::vector<pid_t> all = own("");  // supervisor, controller, agents
+  for (const pid_t each : all) kill(each, SIGSTOP);
+  std::this_thread::sleep_for(milliseconds(4000));
+  for (const pid_t each : all) kill(each, SIGCONT);
+  const Report told = report.get();
+  expect_same(told, calm);
+  EXPECT_EQ(told.controller_restarts(), 0u);
+}
+
+/// The thread that trains stands still, the one that sends heartbeats does not.
+TEST(Attack, ARankThatHangsIsNamedAndReplaced) {
+  const Report calm = calm_run();
+  auto report = begin(request({kSteps, "live.progress_timeout=3 s"}));
+  ASSERT_TRUE(all_at_work());
+  const pid_t victim = own("agent")[2];
+  if (ptrace(PTRACE_SEIZE, victim, nullptr, nullptr) != 0) {
+    report.get();
+    GTEST_SKIP() << "no process may be traced here";
+  }
+  ASSERT_EQ(ptrace(PTRACE_INTERRUPT, victim, nullptr, nullptr), 0);
+  // Who traces hears of the end first; a limit, should it never be ended.
+  bool ended = false;
+  for (int i = 0; i < 6000 && !ended; ++i) {
+    int status = 0;
+    ended = waitpid(victim, &status, __WALL | WNOHANG) == victim && WIFSIGNALED(status);
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_TRUE(ended);
+  if (!ended) kill(victim, SIGKILL);
+  const Report told = report.get();
+  expect_same(told, calm);
+  ASSERT_GE(told.failures_size(), 1);
+  EXPECT_NE(told.failures(0).cause().find("sends heartbeats and has done nothing"),
+            std::string::npos)
+      << told.failures(0).cause();
+  EXPECT_TRUE(told.failures(0).has_resumed_s());
+}
+
+class WithCheckpoints : public ::testing::Test {
+ protected:
+  WithCheckpoints() { fs::remove_all(folder_); }
+  ~WithCheckpoints() override { fs::remove_all(folder_); }
+  RunRequest asked(const std::string& steps, int every) const {
+    return request({steps, fmt::format("live.checkpoints={{folder: {}, every: {}, keep: 2}}",
+                                       folder_, every)});
+  }
+  std::vector<std::string> files(const std::string& part) const {
+    std::vector<std::string> found;
+    std::error_code none;
+    for (fs::directory_iterator at(folder_, none), end; !none && at != end; at.increment(none)) {
+      const std::string name = at->path().filename();
+      if (name.find(part) != std::string::npos) found.push_back(name);
+    }
+    return found;
+  }
+  const std::string folder_ =
+      ::testing::TempDir() + "orrery_attack." + std::to_string(getpid());
+};
+
+TEST_F(WithCheckpoints, AnOrderToStopLeavesOneFromWhichTheRunGoesOn) {
+  const Report calm = calm_run();
+  RunRequest first = asked(kSteps, 1000);
+  const std::string name = fmt::format("stopped by {}", getpid());
+  first.mutable_scenario()->set_name(name);
+  auto report = begin(first);
+  ASSERT_TRUE(all_at_work());
+  for (const auto& entry : fs::directory_iterator(kRunParent)) {
+    std::string status;
+    if (!std::getline(std::ifstream(entry.path() / kStatusFile), status)) continue;
+    if (status.find(name) == std::string::npos) continue;
+    std::ofstream(entry.path() / kStopFile) << "checkpoint\n";
+  }
+  const Report stopped = report.get();
+  EXPECT_TRUE(stopped.has_unfinished());
+  EXPECT_NE(stopped.unfinished().find("stopped by the operator"), std::string::npos);
+  EXPECT_LT(stopped.steps_completed(), 60u);
+  EXPECT_EQ(stopped.checkpoints_written(), 1u);
+  EXPECT_EQ(stopped.failures_size(), 0);
+  first.set_resume_from(folder_);
+  const Report rest = run_in_worker(kProgram, first);
+  EXPECT_EQ(rest.parameters_sha256(), calm.parameters_sha256());
+  EXPECT_EQ(rest.steps_completed() + stopped.steps_completed(), 60u);
+}
+
+/// Once the first shard of the last checkpoint is there, a rank that writes it is killed.
+TEST_F(WithCheckpoints, TheLastOneIsThereWhoeverDiesWhileItIsWritten) {
+  const Report calm = run_in_worker(kProgram, request({"run.steps=20"}));
+  for (int i = 0; i < 3; ++i) {
+    fs::remove_all(folder_);
+    auto report = begin(asked("run.steps=20", 20));
+    eventually([&] { return !files("").empty(); });
+    if (const std::vector<pid_t> there = own("agent"); !there.empty()) kill(there.back(), SIGKILL);
+    const Report told = report.get();
+    expect_same(told, calm);
+    EXPECT_EQ(files("manifest").size(), 1u);
+    for (const FailureReport& failure : told.failures()) {
+      EXPECT_TRUE(failure.has_resumed_s()) << "what was to be done had been done";
+    }
+  }
+}
+
+TEST_F(WithCheckpoints, AFolderThatCannotBeWrittenToFailsTheRunAtItsEndAndNotBefore) {
+  RunRequest first = asked("run.steps=20", 10);
+  auto report = begin(first);
+  ASSERT_TRUE(eventually([&] { return fs::exists(folder_); }));
+  // A file in the place of the folder: every name in the opened one is gone.
+  fs::remove_all(folder_);
+  std::ofstream(folder_) << "in the way";
+  const Report told = report.get();
+  EXPECT_EQ(told.steps_completed(), 20u);
+  EXPECT_EQ(told.parameters_sha256().size(), 64u);
+  EXPECT_EQ(told.checkpoints_written(), 0u);
+  ASSERT_TRUE(told.has_unfinished());
+  EXPECT_NE(told.unfinished().find("checkpoint"), std::string::npos);
+}
+
+/// A log that cannot grow any more is given up, and the run goes on.
+TEST(Attack, AFullDiskOfTheLogEndsNothing) {
+  const Report calm = calm_run();
+  RunRequest asked = request({kSteps, "live.journal_tail=4 KiB"});
+  asked.set_record("/dev/full");
+  const Report told = run_in_worker(kProgram, asked);
+  expect_same(told, calm);
+  EXPECT_TRUE(std::ranges::any_of(told.warnings(), [](const std::string& warning) {
+    return warning.find("the log is given up") != std::string::npos;
+  }));
+}
+
+}  // namespace
+}  // namespace orrery::live
