@@ -11,13 +11,28 @@
 #include "traces/report.hpp"
 
 namespace orrery {
+namespace {
+
+EstimateChoice estimates_of(const JobReplay& replay) {
+  return estimate_choice(replay, replay.has_seed() ? replay.seed() : 1);
+}
+
+void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTables& tables) {
+  write_header(tables);
+  for (std::size_t i = 0; i < recorded.rows(); ++i) write_row(recorded.row(i), tables.jobs);
+  const std::uint32_t gpus = report.nodes() * report.gpus_per_node();
+  write_series(recorded.load(), gpus, tables.series);
+  write_groups(report, tables.groups);
+}
+
+}  // namespace
 
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Policy& policy,
-                       const std::string& record_path) {
+                       const std::string& record_path, JobTables* tables) {
   const Cluster cluster = cluster_of(replay);
-  check_fits(jobs, cluster, replay.trace());
   SimBackend backend(cluster, {Kinds<Action>::of<Assign>(), {}});
-  auto made = std::make_unique<RecordedJobs>(std::move(jobs), backend.world(), backend.teller());
+  auto made = std::make_unique<RecordedJobs>(std::move(jobs), backend.world(), backend.teller(),
+                                             estimates_of(replay));
   const RecordedJobs& recorded = *made;
   backend.add(std::move(made));
   LogHeader header;
@@ -37,7 +52,8 @@ JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Poli
   report.set_nodes(replay.nodes());
   report.set_gpus_per_node(replay.gpus_per_node());
   report.set_events(recorder.events());
-  report.set_estimates("recorded");
+  report.set_estimates(estimates_of(replay).kind);
+  if (tables != nullptr) write_tables(recorded, report, *tables);
   if (record_path.empty()) return report;
   report.set_decision_log_sha256(recorder.log_sha256());
   report.set_decision_trace_sha256(recorder.trace_sha256());
@@ -45,8 +61,8 @@ JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Poli
 }
 
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
-                       const std::string& record_path) {
-  return replay_jobs(std::move(jobs), replay, *make_stack(replay), record_path);
+                       const std::string& record_path, JobTables* tables) {
+  return replay_jobs(std::move(jobs), replay, *make_stack(replay), record_path, tables);
 }
 
 }  // namespace orrery

@@ -6,8 +6,8 @@ import pytest
 from conftest import STRAGGLER, orrery
 
 COMMANDS = (
-    "simulate", "live", "compare-policies", "compare", "calibrate", "replay", "jobs", "predict",
-    "layouts", "list", "check", "new", "import", "export", "schema", "doctor", "help",
+    "simulate", "live", "compare-policies", "compare", "calibrate", "replay", "jobs", "explain",
+    "predict", "layouts", "list", "check", "new", "import", "export", "schema", "doctor", "help",
     "completion",
 )  # fmt: skip
 PLACE = re.compile(r"^[^\n:]+:\d+:\d+: error: ", re.MULTILINE)
