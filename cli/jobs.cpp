@@ -32,7 +32,7 @@ struct Options {
   std::uint32_t nodes = 0, gpus_per_node = 0;
   std::optional<double> estimate_error;
   std::optional<std::uint64_t> seed;
-  bool json = false;
+  bool json = false, backtest = false;
 };
 
 Error usage(const std::string& message) { return {ErrorKind::usage, message}; }
@@ -215,23 +215,42 @@ void write_tables(const std::filesystem::path& folder, const JobTables& tables) 
   write_file((folder / "jobs.csv").string(), tables.jobs);
   write_file((folder / "series.csv").string(), tables.series);
   write_file((folder / "groups.csv").string(), tables.groups);
+  if (tables.backtest.empty()) return;
+  write_file((folder / "backtest.csv").string(), backtest_csv(tables.backtest));
 }
 
-JobsReport run_one(const Options& options, const JobReplay& replay, const JobLog& log,
-                   bool several) {
+/// Waits beside those of the log.
+void print_backtest(const std::string& policy, const std::vector<BacktestRow>& rows) {
+  if (rows.empty()) {
+    throw usage("--backtest: the log says of no job when it started (recorded_start_s)");
+  }
+  fmt::print("\n{:<18}{:>9}{:>16}{:>16}{:>14}{:>14}{:>16}\n", policy, "jobs", "log's wait s",
+             "replayed s", "off by s", "within 60 s", "longer in log");
+  for (const BacktestRow& row : rows) {
+    fmt::print("{:<18}{:>9}{:>16.1f}{:>16.1f}{:>14.1f}{:>13.1f}%{:>15.1f}%\n",
+               fmt::format("{} {}", row.by, row.key), row.jobs, row.recorded_wait_s,
+               row.replayed_wait_s, row.difference_s, 100 * row.within_minute,
+               100 * row.longer_in_log);
+  }
+}
+
+/// With its backtest, if there is one.
+using Ran = std::pair<JobsReport, std::vector<BacktestRow>>;
+
+Ran run_one(const Options& options, const JobReplay& replay, std::vector<TraceJob> log,
+            bool several) {
   const HostMeter meter;
   JobTables tables;
   const std::string record =
       several && !options.record.empty() ? options.record + "." + replay.policy() : options.record;
-  JobsReport report =
-      replay_jobs(log.jobs, replay, record, options.out.empty() ? nullptr : &tables);
-  *report.mutable_quality() = log.quality;
+  const bool wanted = !options.out.empty() || options.backtest;
+  JobsReport report = replay_jobs(std::move(log), replay, record, wanted ? &tables : nullptr);
   if (!options.out.empty()) {
     const std::filesystem::path folder(options.out);
     write_tables(several ? folder / replay.policy() : folder, tables);
   }
   meter.fill(*report.mutable_host());
-  return report;
+  return {std::move(report), std::move(tables.backtest)};
 }
 
 int missed_goals(const std::vector<JobsReport>& reports) {
@@ -257,13 +276,19 @@ int jobs(const Options& options) {
   JobReplay replay = asked_for(options);
   JobLogOptions reading = options.log;
   reading.strict = replay.strict();
-  const JobLog log = load_job_log(replay.trace(), reading);
+  JobLog log = load_job_log(replay.trace(), reading);
   std::vector<JobsReport> reports;
+  std::vector<std::vector<BacktestRow>> backtests;
   std::vector<std::string> policies = options.policies;
   if (policies.empty()) policies.push_back(replay.policy());
   for (const std::string& policy : policies) {
     replay.set_policy(policy);
-    reports.push_back(run_one(options, replay, log, policies.size() > 1));
+    const bool last = reports.size() + 1 == policies.size();  // a million jobs are not copied
+    auto [report, backtest] =
+        run_one(options, replay, last ? std::move(log.jobs) : log.jobs, policies.size() > 1);
+    *report.mutable_quality() = log.quality;
+    reports.push_back(std::move(report));
+    backtests.push_back(std::move(backtest));
   }
   if (reports.size() == 1) meter.fill(*reports[0].mutable_host());  // reading the log included
   if (options.json) {
@@ -272,6 +297,9 @@ int jobs(const Options& options) {
     print_table(replay, reports[0]);
   } else {
     print_comparison(replay, reports);
+  }
+  for (std::size_t i = 0; options.backtest && i < reports.size(); ++i) {
+    print_backtest(policies[i], backtests[i]);
   }
   return missed_goals(reports);
 }
@@ -374,6 +402,9 @@ void declare_replay(CLI::App& command, const std::shared_ptr<Options>& options) 
 void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
   declare_replay(command, options);
   command.add_flag("--json", options->json, "print one JSON object instead of the table");
+  command.add_flag("--backtest", options->backtest,
+                   "how far waits are from those of the log, by size and hour of the day")
+      ->excludes("--json");
   command.add_option("--out", options->out, "write tables: jobs.csv, series.csv, groups.csv")
       ->type_name("DIR");
   add_examples(command, {"orrery jobs trace.csv --nodes 16 --gpus-per-node 8 --policy fifo",

@@ -18,11 +18,16 @@ EstimateChoice estimates_of(const JobReplay& replay) {
 }
 
 void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTables& tables) {
-  write_header(tables);
-  for (std::size_t i = 0; i < recorded.rows(); ++i) write_row(recorded.row(i), tables.jobs);
-  const std::uint32_t gpus = report.nodes() * report.gpus_per_node();
-  write_series(recorded.load(), gpus, tables.series);
-  write_groups(report, tables.groups);
+  Backtest backtest;
+  tables.jobs = jobs_header();
+  for (std::size_t i = 0; i < recorded.rows(); ++i) {
+    const JobRow row = recorded.row(i);
+    write_row(row, tables.jobs);
+    backtest.add(row);
+  }
+  tables.series = series_csv(recorded.load(), report.nodes() * report.gpus_per_node());
+  tables.groups = groups_csv(report);
+  tables.backtest = backtest.rows();
 }
 
 }  // namespace

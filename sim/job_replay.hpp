@@ -7,12 +7,20 @@
 #include <vector>
 
 #include "policies/seam/policy.hpp"
-#include "sim/job_results.hpp"
+#include "sim/backtest.hpp"
 #include "traces/job_trace.hpp"
 #include "traces/report.pb.h"
 #include "traces/scenario.pb.h"
 
 namespace orrery {
+
+/// The tables of a replay, as CSV.
+struct JobTables {
+  std::string jobs;    ///< one row a job
+  std::string series;  ///< use of the cluster over time
+  std::string groups;  ///< completion by size and by virtual cluster
+  std::vector<BacktestRow> backtest = {};  ///< beside the log's starts, if it has any
+};
 
 /// Replays `jobs` through the policy and placement that `replay` names (its `trace` is only
 /// recorded) and, with a path, records the run there; `tables` are filled if they are asked for.

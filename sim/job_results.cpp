@@ -21,14 +21,13 @@ double mean_s(const std::vector<Nanos>& values) {
   return sum / static_cast<double>(values.size());
 }
 
+/// sorted[floor(share n)], without sorting all of them.
 template <class Value>
-Value at_share(const std::vector<Value>& sorted, double share) {
-  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size()))];
-}
-
-/// "1", "2", "3-4", "5-8", ...
-std::string size_class(std::uint32_t most) {
-  return most <= 2 ? std::to_string(most) : fmt::format("{}-{}", most / 2 + 1, most);
+Value at_share(std::vector<Value>& values, double share) {
+  const auto at =
+      values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 /// Whole seconds without a point.
@@ -38,6 +37,10 @@ std::string seconds(Nanos time) {
 }
 
 }  // namespace
+
+std::string size_class(std::uint32_t most) {
+  return most <= 2 ? std::to_string(most) : fmt::format("{}-{}", most / 2 + 1, most);
+}
 
 std::string_view state_name(JobRow::State state) {
   switch (state) {
@@ -75,8 +78,6 @@ void JobResults::add(const JobRow& row) {
 }
 
 void JobResults::fill(JobGroup& into, const std::string& key, Group& group) {
-  std::sort(group.completion.begin(), group.completion.end());
-  std::sort(group.waited.begin(), group.waited.end());
   into.set_key(key);
   into.set_jobs(group.completion.size());
   into.set_gpu_hours(group.gpu_s / 3600);
@@ -129,7 +130,6 @@ void JobResults::fill(JobsReport& report) {
   report.set_queue_mean_s(all.queue_mean_s());
   report.set_makespan_s(makespan);
   if (makespan > 0) report.set_utilization(all_.gpu_s / (gpus_ * makespan));
-  std::sort(factors_.begin(), factors_.end());
   report.set_estimate_factor_p50(at_share(factors_, 0.5));
   report.set_estimate_factor_p90(at_share(factors_, 0.9));
   fill_sizes(report);
@@ -138,14 +138,9 @@ void JobResults::fill(JobsReport& report) {
 
 // ---- tables ---------------------------------------------------------------------------------
 
-void write_header(JobTables& tables) {
-  tables.jobs =
-      "job_id,user,vc,name,num_gpus,submit_s,start_s,end_s,queue_s,jct_s,duration_s,"
-      "estimate_s,preemptions,nodes,state,reason,line\n";
-  tables.series = "begin_s,end_s,busy_gpus,utilization,waiting_jobs,waiting_gpus,fragmentation\n";
-  tables.groups =
-      "by,key,jobs,gpu_hours,jct_mean_s,jct_p50_s,jct_p99_s,queue_mean_s,"
-      "queue_p99_s\n";
+std::string jobs_header() {
+  return "job_id,user,vc,name,num_gpus,submit_s,start_s,end_s,queue_s,jct_s,duration_s,"
+         "estimate_s,preemptions,nodes,state,reason,line\n";
 }
 
 void write_row(const JobRow& row, std::string& jobs) {
@@ -160,28 +155,35 @@ void write_row(const JobRow& row, std::string& jobs) {
                  row.nodes, state_name(row.state), csv_field(row.reason), job.line);
 }
 
-void write_series(const LoadSeries& load, std::uint32_t gpus, std::string& series) {
+std::string series_csv(const LoadSeries& load, std::uint32_t gpus) {
+  std::string text =
+      "begin_s,end_s,busy_gpus,utilization,waiting_jobs,waiting_gpus,fragmentation\n";
   Nanos begin = load.begin();
   for (const LoadSeries::Interval& each : load.intervals()) {
     const Nanos end = std::min(begin + load.width(), load.now());
-    fmt::format_to(std::back_inserter(series), "{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
+    fmt::format_to(std::back_inserter(text), "{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
                    seconds(begin), seconds(end), each.busy_gpus, each.busy_gpus / gpus,
                    each.waiting_jobs, each.waiting_gpus, each.fragmentation);
     begin = end;
   }
+  return text;
 }
 
-void write_groups(const JobsReport& report, std::string& groups) {
-  const auto write = [&groups](std::string_view by, const auto& all) {
+std::string groups_csv(const JobsReport& report) {
+  std::string text =
+      "by,key,jobs,gpu_hours,jct_mean_s,jct_p50_s,jct_p99_s,queue_mean_s,"
+      "queue_p99_s\n";
+  const auto write = [&text](std::string_view by, const auto& all) {
     for (const JobGroup& group : all) {
       fmt::format_to(
-          std::back_inserter(groups), "{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n", by,
+          std::back_inserter(text), "{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n", by,
           csv_field(group.key()), group.jobs(), group.gpu_hours(), group.jct_mean_s(),
           group.jct_p50_s(), group.jct_p99_s(), group.queue_mean_s(), group.queue_p99_s());
     }
   };
   write("size", report.by_size());
   write("vc", report.by_vc());
+  return text;
 }
 
 }  // namespace orrery

@@ -64,16 +64,13 @@ class JobResults {
   Nanos first_submit_ = kNever, last_end_ = 0;
 };
 
-/// The tables of a replay as CSV.
-struct JobTables {
-  std::string jobs;    ///< one row a job
-  std::string series;  ///< use of the cluster over time
-  std::string groups;  ///< completion by size and by virtual cluster
-};
+/// "1", "2", "3-4", "5-8", ...: jobs of at most so many GPUs, a power of two.
+std::string size_class(std::uint32_t most);
 
-void write_header(JobTables& tables);
+// The tables of a replay, as CSV.
+std::string jobs_header();
 void write_row(const JobRow& row, std::string& jobs);
-void write_series(const LoadSeries& load, std::uint32_t gpus, std::string& series);
-void write_groups(const JobsReport& report, std::string& groups);
+std::string series_csv(const LoadSeries& load, std::uint32_t gpus);
+std::string groups_csv(const JobsReport& report);
 
 }  // namespace orrery

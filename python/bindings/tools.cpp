@@ -66,8 +66,8 @@ JobReplay replay_of(const py::dict& asked) {
   return replay;
 }
 
-/// The report as JSON; jobs, series and groups as CSV.
-using JobsResult = std::array<std::string, 4>;
+/// The report as JSON; jobs, series, groups and the comparison with the log's starts as CSV.
+using JobsResult = std::array<std::string, 5>;
 
 template <class Run>
 JobsResult run_jobs(const JobReplay& replay, Run&& run) {
@@ -76,7 +76,7 @@ JobsResult run_jobs(const JobReplay& replay, Run&& run) {
   JobsReport report = run(std::move(log.jobs), tables);
   *report.mutable_quality() = std::move(log.quality);
   return {report_json(report, false), std::move(tables.jobs), std::move(tables.series),
-          std::move(tables.groups)};
+          std::move(tables.groups), backtest_csv(tables.backtest)};
 }
 
 JobsResult jobs(const py::dict& asked, const std::string& record, const py::object& policy) {

@@ -61,7 +61,7 @@ class JobsReport:
     seconds), ``utilization`` (0 to 1) and ``preemptions``, among others.
     """
 
-    def __init__(self, values: Mapping[str, Any], tables: Sequence[str] = ("", "", "")) -> None:
+    def __init__(self, values: Mapping[str, Any], tables: Sequence[str] = ("",) * 4) -> None:
         self._values = dict(values)
         self._tables = tuple(tables)
 
@@ -89,6 +89,14 @@ class JobsReport:
         """Completed jobs by size and by virtual cluster: ``by, key, jobs, gpu_hours, jct_mean_s,
         jct_p50_s, jct_p99_s, queue_mean_s, queue_p99_s``."""
         return self._table(2)
+
+    @property
+    def backtest(self) -> pd.DataFrame:
+        """How far the replay is from what the log says really happened: waits before the first
+        start, over all jobs, by size and by hour of the day (counted from the first job): ``by,
+        key, jobs, recorded_wait_s, replayed_wait_s, difference_s, within_minute, longer_in_log``.
+        Empty for a log without starts."""
+        return self._table(3)
 
     def __getattr__(self, name: str) -> Any:
         values = self.__dict__.get("_values", {})

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import pandas as pd
 import pytest
@@ -247,3 +248,18 @@ def test_a_synthetic_log(tmp_path):
     where = ("--nodes", 4, "--gpus-per-node", 8, "--policy", "easy", "--estimates", "requested")
     report = json.loads(orrery("jobs", out, *where, "--json").stdout)
     assert report["jobs_completed"] == 300
+
+
+def test_waits_beside_those_of_the_log(tmp_path):
+    trace = tmp_path / "trace.csv"
+    rows = "a,0,2,100,0\nb,0,2,100,500\nc,10,1,100,\n"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s,recorded_start_s\n" + rows)
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo,sjf")
+    result = orrery(*where, "--backtest", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"all +2 +250.0 +50.0 +200.0 +50.0% +50.0%", result.stdout)
+    table = pd.read_csv(tmp_path / "out" / "fifo" / "backtest.csv")
+    assert list(table.by) == ["all", "hour", "size"]
+    assert table.difference_s[0] == 200
+    refused = orrery("jobs", SAMPLE, *where[2:], "--backtest")
+    assert refused.returncode == 2 and "recorded_start_s" in refused.stderr
