@@ -221,8 +221,10 @@ def job_log(
     gpu: str = "v100",
     anonymous: bool = False,
 ) -> pd.DataFrame:
-    """Read a job log: of Slurm (``sacct -P``), Philly, Helios, Acme, openb, Gavel, Tiresias or
-    Muri, in the Standard Workload Format or in ours.
+    """Read another tool's job log.
+
+    That is one of Slurm (``sacct -P``), Philly, Helios, Acme, openb, Gavel, Tiresias or Muri, in
+    the Standard Workload Format or in our own form.
 
     Parameters
     ----------
