@@ -8,9 +8,11 @@
 #include "cli/help.hpp"
 #include "cli/output_file.hpp"
 #include "cli/usage.hpp"
+#include "core/schema/json.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "topologies/builder.hpp"
 #include "traces/chakra_reader.hpp"
+#include "traces/job_log.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery::cli {
@@ -19,6 +21,12 @@ namespace {
 struct Options {
   ChakraInput input;
   std::string out, preset = "dgx-h100";
+};
+
+struct JobOptions {
+  std::string file, out;
+  JobLogOptions log;
+  bool anonymize = false, json = false;
 };
 
 /// As it is written: the preset's own values stay in the catalogue.
@@ -59,10 +67,64 @@ int import_chakra(const Options& options) {
   return 0;
 }
 
+/// Rows in, jobs out, and what became of the others.
+void print_quality(const TraceQuality& quality) {
+  fmt::print(stderr, "{}: {} rows = {} jobs + {} passed over + {} rejected\n", quality.format(),
+             quality.rows(), quality.jobs(), quality.passed_over(), quality.rejected());
+  for (const std::string& note : quality.notes()) fmt::print(stderr, "note: {}\n", note);
+  for (const RejectedRow& row : quality.first_rejected()) {
+    fmt::print(stderr, "rejected: line {}, {}: {}\n", row.line(), row.job_id(), row.reason());
+  }
+  const auto shown = static_cast<std::uint64_t>(quality.first_rejected_size());
+  if (quality.rejected() > shown) {
+    fmt::print(stderr, "rejected: {} more\n", quality.rejected() - shown);
+  }
+}
+
+int import_jobs(const JobOptions& options) {
+  OutputFile file(options.out);
+  JobLog log = load_job_log(options.file, options.log);
+  if (options.anonymize) anonymize(log.jobs);
+  file.finish(job_trace_csv(log.jobs));
+  if (options.json) {
+    fmt::print("{}\n", to_json(log.quality).dump(2));
+  } else {
+    print_quality(log.quality);
+  }
+  return 0;
+}
+
+void add_import_jobs(CLI::App& command, Action& chosen) {
+  const auto options = std::make_shared<JobOptions>();
+  CLI::App* jobs = command.add_subcommand("jobs", "a job log, into the form of orrery jobs");
+  jobs->add_option("FILE", options->file,
+                   "job log of Slurm (sacct -P), Philly, Helios, Acme, openb, Gavel, Tiresias, "
+                   "Muri, or in the Standard Workload Format; .gz too")
+      ->required();
+  jobs->add_option("-o,--output", options->out, "CSV to write")
+      ->type_name("OUT.csv")
+      ->required();
+  jobs->add_flag("--strict", options->log.strict, "refuse broken rows instead of counting them");
+  jobs->add_flag("--anonymize", options->anonymize,
+                 "numbers in place of the names of users, virtual clusters, jobs and ids");
+  jobs->add_option("--throughputs", options->log.throughputs,
+                   "steps per second of Gavel's jobs (simulation_throughputs.json)")
+      ->type_name("FILE");
+  jobs->add_option("--gpu", options->log.gpu, "which GPU's throughputs")
+      ->type_name("NAME")
+      ->capture_default_str();
+  jobs->add_flag("--json", options->json, "print the report on the rows as one JSON object");
+  add_examples(*jobs, {"sacct -aP --format=JobID,JobName,User,Partition,State,Submit,Start,End,"
+                       "AllocTRES,TimelimitRaw > sacct.txt",
+                       "orrery import jobs sacct.txt -o jobs.csv --anonymize"});
+  jobs->callback([options, &chosen] { chosen = [options] { return import_jobs(*options); }; });
+}
+
 }  // namespace
 
 void add_import(CLI::App& app, Action& chosen) {
-  CLI::App* command = app.add_subcommand("import", "check another tool's files, write a scenario");
+  CLI::App* command = app.add_subcommand(
+      "import", "check another tool's files, write a scenario or a job trace");
   command->require_subcommand(1);
   const auto options = std::make_shared<Options>();
   CLI::App* chakra = command->add_subcommand("chakra", "a Chakra execution trace");
@@ -83,6 +145,7 @@ void add_import(CLI::App& app, Action& chosen) {
   add_examples(*chakra, {"orrery import chakra traces/gpt -o gpt.yaml --preset dgx-h200",
                          "orrery simulate gpt.yaml"});
   chakra->callback([options, &chosen] { chosen = [options] { return import_chakra(*options); }; });
+  add_import_jobs(*command, chosen);
 }
 
 }  // namespace orrery::cli

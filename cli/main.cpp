@@ -40,6 +40,7 @@ void declare(CLI::App& app, Action& chosen) {
   add_calibrate(app, chosen);
   add_replay(app, chosen);
   add_jobs(app, chosen);
+  add_explain(app, chosen);
   add_predict(app, chosen);
   add_layouts(app, chosen);
   add_list(app, chosen);

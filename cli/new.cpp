@@ -1,4 +1,5 @@
 // orrery new policy NAME: a policy that decides something already, and its test.
+// orrery new jobs: a synthetic job log.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -9,7 +10,9 @@
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
 #include "cli/output_file.hpp"
+#include "cli/usage.hpp"
 #include "core/error.hpp"
+#include "traces/job_generator.hpp"
 
 namespace orrery::embedded {
 extern const std::string_view policy_py, policy_test_py, policy_hpp, policy_test_cpp;
@@ -97,6 +100,47 @@ int new_policy(const Options& options) {
   return 0;
 }
 
+struct JobOptions {
+  std::string out, like = "seren";
+  JobDraw draw;
+};
+
+int new_jobs(const JobOptions& options) {
+  OutputFile file(options.out);
+  const std::vector<TraceJob> jobs = draw_jobs(job_mix(options.like), options.draw);
+  file.finish(job_trace_csv(jobs));
+  fmt::print(stderr, "{}: {} jobs like those of {} in {:.1f} days, {:.0f}% of {} GPUs\n",
+             options.out, jobs.size(), options.like,
+             static_cast<double>(jobs.back().submit_s) / 86400, 100 * options.draw.load,
+             options.draw.gpus);
+  return 0;
+}
+
+void add_new_jobs(CLI::App& command, Action& chosen) {
+  const auto options = std::make_shared<JobOptions>();
+  CLI::App* jobs = command.add_subcommand("jobs", "a synthetic job log, for orrery jobs");
+  jobs->add_option("-o,--output", options->out, "CSV to write")->type_name("OUT.csv")->required();
+  one_of(*jobs->add_option("--like", options->like, "whose published means the jobs have"),
+         job_mix_names())
+      .capture_default_str();
+  whole_number(*jobs->add_option("--jobs", options->draw.jobs, "how many"), 2, 20'000'000)
+      .type_name("N")
+      ->capture_default_str();
+  whole_number(*jobs->add_option("--gpus", options->draw.gpus, "of the cluster"), 1, 1'048'576)
+      .type_name("N")
+      ->capture_default_str();
+  number(*jobs->add_option("--load", options->draw.load, "of these that the jobs ask for"), 0.01,
+         10)
+      .type_name("SHARE")
+      ->capture_default_str();
+  jobs->add_option("--seed", options->draw.seed, "other jobs for each")
+      ->type_name("N")
+      ->capture_default_str();
+  add_examples(*jobs, {"orrery new jobs --like philly --jobs 5000 --gpus 64 -o jobs.csv",
+                       "orrery jobs jobs.csv --nodes 8 --gpus-per-node 8 --policy fifo,easy"});
+  jobs->callback([options, &chosen] { chosen = [options] { return new_jobs(*options); }; });
+}
+
 }  // namespace
 
 void add_new(CLI::App& app, Action& chosen) {
@@ -113,6 +157,7 @@ void add_new(CLI::App& app, Action& chosen) {
       ->capture_default_str();
   add_examples(*policy, {"orrery new policy lost-ranks", "orrery new policy lost-ranks --cpp -o "
                                                          "policies/recovery"});
+  add_new_jobs(*command, chosen);
   policy->callback([options, &chosen] { chosen = [options] { return new_policy(*options); }; });
 }
 

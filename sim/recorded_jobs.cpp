@@ -1,60 +1,69 @@
 #include "sim/recorded_jobs.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "core/error.hpp"
 
 namespace orrery {
 namespace {
 
-std::vector<std::uint32_t> by_submission(const std::vector<TraceJob>& jobs) {
-  std::vector<std::uint32_t> order(jobs.size());
-  std::iota(order.begin(), order.end(), 0u);
+void sort_by_submission(std::vector<std::uint32_t>& order, const std::vector<TraceJob>& jobs) {
   std::stable_sort(order.begin(), order.end(), [&jobs](std::uint32_t a, std::uint32_t b) {
     return jobs[a].submit_s < jobs[b].submit_s;
   });
-  return order;
 }
 
-JobSpec spec_of(const TraceJob& job, JobId id) {
+JobSpec spec_of(const TraceJob& job, JobId id, Nanos estimate) {
   JobSpec spec;
   spec.id = id;
   spec.name = job.id;
   spec.pool = job.pool;
   spec.submit = job.submit_s * kNanosPerSecond;
   spec.gpus = job.gpus;
-  spec.estimate = job.duration_s * kNanosPerSecond;  // the recorded truth: JobsReport.estimates
+  spec.user = job.user;
+  spec.estimate = estimate;
   spec.layout.data = job.gpus;
   return spec;
 }
 
-double at_share(const std::vector<Nanos>& sorted, double share) {
-  return to_seconds(
-      sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size()))]);
+std::uint32_t nodes_of(const GpuRuns& gpus, const Cluster& cluster) {
+  std::uint32_t nodes = 0;
+  NodeId last{~0u};
+  for (const GpuRuns::Run& run : gpus.runs()) {
+    const NodeId first = cluster.node_of({run.first});
+    const NodeId end = cluster.node_of({run.first + run.count - 1});
+    nodes += end.value - first.value + (first == last ? 0 : 1);
+    last = end;
+  }
+  return nodes;
 }
 
 }  // namespace
 
-void check_fits(const std::vector<TraceJob>& jobs, const Cluster& cluster,
-                const std::string& file) {
-  for (const TraceJob& job : jobs) {
-    if (job.gpus <= cluster.gpus()) continue;
-    throw Error(SourcePlace{.file = file, .line = job.line, .line_text = ""},
-                fmt::format("job {} needs {} GPUs, there are {}", job.id, job.gpus,
-                            cluster.gpus()));
-  }
-}
-
-RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen)
+RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
+                           EstimateChoice estimates)
     : trace_(std::move(jobs)),
       world_(world),
       happen_(std::move(happen)),
-      order_(by_submission(trace_)),
-      jobs_(trace_.size()) {}
+      number_(trace_.size(), kRejected),
+      estimates_(std::move(estimates)) {
+  order_.reserve(trace_.size());
+  for (std::uint32_t i = 0; i < trace_.size(); ++i) {
+    if (misfit(trace_[i]).empty()) order_.push_back(i);
+  }
+  sort_by_submission(order_, trace_);
+  for (std::uint32_t i = 0; i < order_.size(); ++i) number_[order_[i]] = i;
+  jobs_.resize(order_.size());
+  if (!jobs_.empty()) load_ = LoadSeries(submission(0));
+}
+
+/// Why it can never run; empty if it can.
+std::string RecordedJobs::misfit(const TraceJob& job) const {
+  const std::uint32_t most = world_.cluster().gpus();
+  return job.gpus <= most ? "" : fmt::format("needs {} GPUs, there are {}", job.gpus, most);
+}
 
 Nanos RecordedJobs::next_stop() const {
   while (!running_.empty() && is_void(running_.top())) running_.pop();
@@ -64,6 +73,7 @@ Nanos RecordedJobs::next_stop() const {
 }
 
 void RecordedJobs::pass(Nanos now, const Watch&) {
+  hold_load(now);
   end_jobs(now);
   submit_jobs(now);
 }
@@ -86,6 +96,10 @@ void RecordedJobs::end_jobs(Nanos now) {
     if (is_void(end)) continue;
     jobs_[end.job].end = now;
     ++ended_;
+    if (const auto before = taken_off_.find(end.job); before != taken_off_.end()) {
+      before->second.served += now - before->second.since;
+    }
+    estimates_.ended(recorded(end.job), ran(end.job));
     happen_(JobDone{id_of(end.job)});
   }
 }
@@ -95,7 +109,11 @@ void RecordedJobs::submit_jobs(Nanos now) {
     const JobId id{world_.jobs().submitted()};
     const auto number = static_cast<std::uint32_t>(arrived_);
     if (runs_.empty() || id_of(number) != id) runs_.push_back({number, id.value});
-    happen_(JobSubmitted{spec_of(recorded(arrived_), id)});
+    const TraceJob& job = recorded(arrived_);
+    jobs_[number].estimate = estimates_.at_submission(job);
+    ++waiting_.waiting_jobs;
+    waiting_.waiting_gpus += job.gpus;
+    happen_(JobSubmitted{spec_of(job, id, jobs_[number].estimate)});
   }
 }
 
@@ -116,6 +134,8 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
     served.served += now - served.since;
     ++job.starts;  // its end in the queue is void
     ++preemptions_;
+    ++waiting_.waiting_jobs;
+    waiting_.waiting_gpus += recorded(number).gpus;
     return happen_(JobStopped{assign.job, 0});
   }
   if (job.start < 0) job.start = now;
@@ -125,49 +145,77 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
     before->second.since = now;
   }
   running_.push({now + left, number, ++job.starts});
+  job.nodes = nodes_of(assign.gpus, world_.cluster());
+  --waiting_.waiting_jobs;
+  waiting_.waiting_gpus -= recorded(number).gpus;
   happen_(JobStarted{.job = assign.job, .epoch = {job.starts}, .from = 0,
                      .where = {assign.gpus, assign.layout}});
 }
 
-void RecordedJobs::fill(JobsReport& report) const {
-  std::vector<Nanos> completion;
-  completion.reserve(jobs_.size());
-  double waited = 0, completed = 0, work = 0;
-  Nanos last_end = 0;
-  for (std::size_t i = 0; i < jobs_.size(); ++i) {
-    const Job& job = jobs_[i];
-    const TraceJob& as_recorded = recorded(i);
-    if (job.end < 0) continue;
-    completion.push_back(job.end - submission(i));
-    completed += to_seconds(completion.back());
-    waited += to_seconds(job.start - submission(i));
-    work += static_cast<double>(as_recorded.gpus) * static_cast<double>(as_recorded.duration_s);
-    last_end = std::max(last_end, job.end);
+// ---- what became of them --------------------------------------------------------------------
+
+Nanos RecordedJobs::ran(std::uint32_t number) const {
+  const auto before = taken_off_.find(number);
+  const Job& job = jobs_[number];
+  return before == taken_off_.end() ? job.end - job.start : before->second.served;
+}
+
+/// Share of the free GPUs that stand in nodes of which others are taken.
+double RecordedJobs::fragmentation() const {
+  const ClusterState& state = world_.state();
+  const std::uint32_t size = world_.cluster().shape().gpus_per_node;
+  if (state.free == 0) return 0;
+  const auto idle = std::count(state.free_per_node.begin(), state.free_per_node.end(), size);
+  return 1 - static_cast<double>(idle) * size / state.free;
+}
+
+/// What has held up to now.
+void RecordedJobs::hold_load(Nanos now) {
+  waiting_.busy_gpus = world_.cluster().gpus() - world_.state().free;
+  load_.hold(waiting_, now, [this] { return fragmentation(); });
+}
+
+JobRow RecordedJobs::row(std::size_t index) const {
+  JobRow row{.job = &trace_[index]};
+  if (number_[index] == kRejected) {
+    row.state = JobRow::State::rejected;
+    row.reason = misfit(*row.job);
+    return row;
   }
-  report.set_jobs_in(jobs_.size());
-  report.set_jobs_out(completion.size());
+  const Job& job = jobs_[number_[index]];
+  row.estimate = job.estimate;
+  row.start = job.start;
+  row.end = job.end;
+  row.nodes = job.nodes;
+  row.preemptions = job.starts / 2;  // each leave and each start after it counts one
+  if (job.end < 0) return row;
+  row.state = JobRow::State::completed;
+  row.ran = ran(number_[index]);
+  return row;
+}
+
+void RecordedJobs::fill(JobsReport& report) const {
+  JobResults results(world_.cluster().gpus());
+  for (std::size_t i = 0; i < rows(); ++i) results.add(row(i));
+  results.fill(report);
   report.set_preemptions(preemptions_);
-  if (completion.empty()) return;
-  std::sort(completion.begin(), completion.end());
-  const auto count = static_cast<double>(completion.size());
-  const double makespan = to_seconds(last_end - submission(0));
-  report.set_jct_mean_s(completed / count);
-  report.set_jct_p50_s(at_share(completion, 0.5));
-  report.set_jct_p99_s(at_share(completion, 0.99));
-  report.set_queue_mean_s(waited / count);
-  report.set_makespan_s(makespan);
-  if (makespan > 0) report.set_utilization(work / (world_.cluster().gpus() * makespan));
+  if (jobs_.empty() || load_.now() == load_.begin()) return;
+  const LoadSeries::Interval mean = load_.mean();
+  report.set_queue_length_mean(mean.waiting_jobs);
+  report.set_queue_length_max(load_.most_waiting());
+  report.set_fragmentation_mean(mean.fragmentation);
 }
 
 void RecordedJobs::add_outcomes(Report& report) const {
-  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+  for (std::size_t i = 0; i < rows(); ++i) {
+    const JobRow at = row(i);
     JobOutcome& outcome = *report.add_jobs();
-    outcome.set_name(recorded(i).id);
+    outcome.set_name(at.job->id);
     outcome.set_kind("recorded");
-    outcome.set_gpus(recorded(i).gpus);
-    outcome.set_submitted_s(static_cast<double>(recorded(i).submit_s));
-    if (jobs_[i].start >= 0) outcome.set_started_s(to_seconds(jobs_[i].start));
-    if (jobs_[i].end >= 0) outcome.set_ended_s(to_seconds(jobs_[i].end));
+    outcome.set_gpus(at.job->gpus);
+    outcome.set_submitted_s(static_cast<double>(at.job->submit_s));
+    if (at.start >= 0) outcome.set_started_s(to_seconds(at.start));
+    if (at.end >= 0) outcome.set_ended_s(to_seconds(at.end));
   }
 }
 

@@ -1,7 +1,8 @@
 // The jobs of a recorded log in a simulated world: rigid gangs of GPUs that run for as long as they
 // did, wherever they stand. They load no link. Policies place them; a job keeps its GPUs until it
-// ends, or until a policy takes them away: then it goes on later where it was. Called by the
-// simulator's backend. One thread. Nanoseconds of the policy clock.
+// ends, or until a policy takes them away: then it goes on later where it was. A job that needs
+// more GPUs than there are is rejected: policies never hear of it. Called by the simulator's
+// backend. One thread. Nanoseconds of the policy clock.
 //
 // At one instant: jobs that end free their GPUs, jobs that arrive join, then the policy is asked
 // once, and again for what became of its decisions.
@@ -14,16 +15,19 @@
 #include <vector>
 
 #include "policies/seam/gate.hpp"
+#include "sim/job_estimates.hpp"
 #include "sim/job_model.hpp"
+#include "sim/job_results.hpp"
+#include "sim/load_series.hpp"
 #include "traces/job_trace.hpp"
 
 namespace orrery {
 
 class RecordedJobs : public JobModel {
  public:
-  /// Jobs are submitted by submission time, ties in the order given. None may need more GPUs than
-  /// there are (check_fits()): it would wait for ever. `world` outlives this.
-  RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen);
+  /// Jobs are submitted by submission time, ties in the order given. `world` outlives this.
+  RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
+               EstimateChoice estimates = {});
 
   void begin(Nanos, const Watch&) override {}
   Nanos next_stop() const override;
@@ -36,12 +40,20 @@ class RecordedJobs : public JobModel {
 
   /// What became of the jobs; times are in seconds.
   void fill(JobsReport& report) const;
+  /// One a job of the trace, in its order.
+  std::size_t rows() const { return number_.size(); }
+  JobRow row(std::size_t index) const;
+  const LoadSeries& load() const { return load_; }
 
  private:
+  static constexpr std::uint32_t kRejected = ~0u;
+
   /// A million of them are kept to the end: what only few jobs need is kept elsewhere.
   struct Job {
     Nanos start = -1, end = -1;  ///< first start, end; -1: not yet
+    Nanos estimate = 0;
     std::uint32_t starts = 0;
+    std::uint32_t nodes = 0;  ///< that it last stood in
   };
   struct Served {
     Nanos served = 0;  ///< of its duration, before it was last started
@@ -56,6 +68,11 @@ class RecordedJobs : public JobModel {
   const TraceJob& recorded(std::size_t job) const { return trace_[order_[job]]; }
   Nanos submission(std::size_t job) const { return recorded(job).submit_s * kNanosPerSecond; }
   Nanos duration(std::size_t job) const { return recorded(job).duration_s * kNanosPerSecond; }
+  /// For how long it has had its GPUs; it has ended.
+  Nanos ran(std::uint32_t number) const;
+  void hold_load(Nanos now);
+  double fragmentation() const;
+  std::string misfit(const TraceJob& job) const;
   /// It was taken off its GPUs before.
   bool is_void(const End& end) const { return jobs_[end.job].starts != end.start; }
   JobId id_of(std::uint32_t number) const;
@@ -66,8 +83,12 @@ class RecordedJobs : public JobModel {
   const std::vector<TraceJob> trace_;
   const World& world_;
   Happen happen_;
-  std::vector<std::uint32_t> order_;  ///< of the trace's jobs, by number
-  std::vector<Job> jobs_;             ///< by number, in the order of submission
+  std::vector<std::uint32_t> order_;   ///< of the trace's jobs, by number
+  std::vector<std::uint32_t> number_;  ///< of each job of the trace; kRejected: none
+  std::vector<Job> jobs_;              ///< by number, in the order of submission
+  JobEstimates estimates_;
+  LoadSeries load_;
+  LoadSeries::Load waiting_;           ///< now; its busy GPUs are the world's
   /// From this job on ids follow one another: others' come in between.
   struct Run {
     std::uint32_t number, id;
@@ -78,9 +99,5 @@ class RecordedJobs : public JobModel {
   std::size_t arrived_ = 0, ended_ = 0;
   std::uint64_t preemptions_ = 0;
 };
-
-/// Throws bad_input, with the place in `file`, for a job that needs more GPUs than there are.
-void check_fits(const std::vector<TraceJob>& jobs, const Cluster& cluster,
-                const std::string& file);
 
 }  // namespace orrery

@@ -116,9 +116,9 @@ class WorldMaker {
     const std::string path =
         (std::filesystem::path(request_.folder()) / scenario_.recorded().trace()).string();
     std::vector<TraceJob> jobs = load_job_trace(path);
-    check_fits(jobs, cluster_, path);
-    world_->add(std::make_unique<RecordedJobs>(std::move(jobs), world_->world(),
-                                               world_->teller()));
+    world_->add(std::make_unique<RecordedJobs>(
+        std::move(jobs), world_->world(), world_->teller(),
+        estimate_choice(scenario_.recorded(), scenario_.run().seed())));
   }
 
   const RunRequest& request_;

@@ -46,7 +46,8 @@ std::string read_packed_text(const std::string& path) {
   return text;
 }
 
-CsvReader::CsvReader(const std::string& path, std::string_view text) : path_(path), text_(text) {
+CsvReader::CsvReader(const std::string& path, std::string_view text, Separator mark)
+    : path_(path), text_(text), mark_(mark) {
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
   if (text_.starts_with(byte_order_mark)) text_.remove_prefix(byte_order_mark.size());
 }
@@ -58,11 +59,14 @@ bool CsvReader::next_row(std::vector<std::string_view>& fields) {
   if (at_ >= text_.size()) return false;
   row_begin_ = at_;
   row_line_ = line_;
+  skip_blanks();
   while (true) {
     begins_.push_back(at_);
     fields.push_back(take_field());
-    if (at_ >= text_.size() || text_[at_] != ',') break;
-    ++at_;
+    skip_blanks();
+    const bool more = at_ < text_.size() && text_[at_] != '\n';
+    if (!more || (mark_ != Separator::blanks && text_[at_] != static_cast<char>(mark_))) break;
+    if (mark_ != Separator::blanks) ++at_;
   }
   row_ = text_.substr(row_begin_, at_ - row_begin_);
   if (row_.ends_with('\r')) row_.remove_suffix(1);
@@ -71,11 +75,22 @@ bool CsvReader::next_row(std::vector<std::string_view>& fields) {
   return true;
 }
 
-/// Up to the comma, the line feed or the end, which is left for the caller.
+void CsvReader::skip_blanks() {
+  if (mark_ != Separator::blanks) return;
+  while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) {
+    ++at_;
+  }
+}
+
+/// Up to the mark, the line feed or the end, which is left for the caller.
 std::string_view CsvReader::take_field() {
-  if (at_ < text_.size() && text_[at_] == '"') return take_quoted();
+  if (mark_ == Separator::comma && at_ < text_.size() && text_[at_] == '"') return take_quoted();
   const std::size_t begin = at_;
-  at_ = std::min(text_.find_first_of(",\n", begin), text_.size());
+  const std::string_view ends = mark_ == Separator::comma    ? ",\n"
+                                : mark_ == Separator::bar    ? "|\n"
+                                : mark_ == Separator::tab    ? "\t\n"
+                                                             : " \t\r\n";
+  at_ = std::min(text_.find_first_of(ends, begin), text_.size());
   std::string_view field = text_.substr(begin, at_ - begin);
   const bool row_ends = at_ == text_.size() || text_[at_] == '\n';
   if (row_ends && field.ends_with('\r')) field.remove_suffix(1);

@@ -1,7 +1,7 @@
 // Comma-separated values as RFC 4180 has them: quoted fields with commas, doubled quotes and line
-// ends inside; LF or CRLF; a byte order mark is skipped. Knows the place of every field. Called by
-// the readers of job traces and of published runs. One thread per reader; copies only the quoted
-// fields.
+// ends inside; LF or CRLF; a byte order mark is skipped. Also tables with other marks between their
+// fields, which know no quotes. Knows the place of every field. Called by the readers of job traces
+// and of published runs. One thread per reader; copies only the quoted fields.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +16,13 @@ namespace orrery {
 /// cut short, more than 1 GiB unpacked.
 std::string read_packed_text(const std::string& path);
 
+/// What stands between fields. Blanks: one or more of them, and before the first.
+enum class Separator : char { comma = ',', bar = '|', tab = '\t', blanks = ' ' };
+
 class CsvReader {
  public:
   /// `path` is for messages. Both are borrowed and must outlive the reader.
-  CsvReader(const std::string& path, std::string_view text);
+  CsvReader(const std::string& path, std::string_view text, Separator mark = Separator::comma);
 
   /// The next row's fields, valid until the next call; false at the end. Throws bad_input on a
   /// quote that is never closed or stands where none belongs.
@@ -35,10 +38,12 @@ class CsvReader {
  private:
   std::string_view take_field();
   std::string_view take_quoted();
+  void skip_blanks();
   [[noreturn]] void fail_at(std::size_t offset, const std::string& message) const;
 
   const std::string& path_;
   std::string_view text_;
+  const Separator mark_;
   std::size_t at_ = 0, row_begin_ = 0;
   int line_ = 1, row_line_ = 0;
   std::string_view row_;

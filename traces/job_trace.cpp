@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -60,7 +61,7 @@ void refuse_json(const std::string& path, std::string_view text) {
 /// Where each column stands.
 struct Columns {
   std::size_t id = 0, submit = 0, gpus = 0, duration = 0;
-  std::optional<std::size_t> pool;
+  std::optional<std::size_t> pool, user, name, requested, started;
   std::size_t count = 0;
 };
 
@@ -82,7 +83,9 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
   };
   const Columns columns{.id = need("job_id"), .submit = need("submit_s"),
                         .gpus = need("num_gpus"), .duration = need("duration_s"),
-                        .pool = find("vc"), .count = fields.size()};
+                        .pool = find("vc"), .user = find("user"), .name = find("name"),
+                        .requested = find("requested_s"), .started = find("recorded_start_s"),
+                        .count = fields.size()};
   if (!missing.empty()) {
     reader.fail_row(fmt::format("expected the columns {}, got none named {}; other columns may "
                                 "stand beside them{}",
@@ -106,13 +109,44 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   job.duration_s = number(reader, fields, columns.duration, "duration_s", 0, kLatestSecond);
   job.line = reader.line();
   if (columns.pool) job.pool = std::string(fields[*columns.pool]);
+  if (columns.user) job.user = std::string(fields[*columns.user]);
+  if (columns.name) job.name = std::string(fields[*columns.name]);
+  const auto known = [&](const std::optional<std::size_t>& column) {
+    return column && !fields[*column].empty();
+  };
+  if (known(columns.requested)) {
+    job.requested_s = number(reader, fields, *columns.requested, "requested_s", 0, kLatestSecond);
+  }
+  if (known(columns.started)) {
+    job.recorded_start_s =
+        number(reader, fields, *columns.started, "recorded_start_s", 0, kLatestSecond);
+  }
   return job;
 }
 
 }  // namespace
 
 std::vector<TraceJob> load_job_trace(const std::string& path) {
-  const std::string text = read_packed_text(path);
+  return parse_job_trace(path, read_packed_text(path));
+}
+
+std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
+  std::string text = "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,"
+                     "recorded_start_s\n";
+  const auto known = [](bool is, std::int64_t value) {
+    return is ? std::to_string(value) : std::string();
+  };
+  for (const TraceJob& job : jobs) {
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
+                   job.submit_s, job.gpus, job.duration_s, csv_field(job.pool),
+                   csv_field(job.user), csv_field(job.name),
+                   known(job.requested_s > 0, job.requested_s),
+                   known(job.recorded_start_s >= 0, job.recorded_start_s));
+  }
+  return text;
+}
+
+std::vector<TraceJob> parse_job_trace(const std::string& path, std::string_view text) {
   refuse_json(path, text);
   CsvReader reader(path, text);
   std::vector<std::string_view> fields;

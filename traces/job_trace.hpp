@@ -1,9 +1,11 @@
-// Production job traces in the canonical form: CSV with job_id, submit_s, num_gpus, duration_s, vc
-// in any order, more columns allowed, gzip too.
+// Production job traces in the canonical form: CSV with job_id, submit_s, num_gpus, duration_s, and
+// perhaps vc, user, name, requested_s, recorded_start_s, in any order, more columns allowed, gzip
+// too.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/ids.hpp"
@@ -17,10 +19,17 @@ struct TraceJob {
   std::int64_t duration_s = 0;
   std::string pool;
   int line = 1;  ///< of the file, from 1
+  std::string user = {}, name = {};
+  std::int64_t requested_s = 0;        ///< what its user asked for; 0: nothing
+  std::int64_t recorded_start_s = -1;  ///< in the log; never shown to policies; -1: none
 };
 
 /// In file order. Throws bad_input with file:line:column: a missing column, a number that is
 /// none, out of range, a torn line, a file over 1 GiB unpacked.
 std::vector<TraceJob> load_job_trace(const std::string& path);
+/// The same of a text that has been read; `path` is for messages.
+std::vector<TraceJob> parse_job_trace(const std::string& path, std::string_view text);
+/// In the same form.
+std::string job_trace_csv(const std::vector<TraceJob>& jobs);
 
 }  // namespace orrery

@@ -1,22 +1,16 @@
 #include "policies/placement/consolidated.hpp"
 
-#include <algorithm>
-
 namespace orrery {
 namespace {
 
-/// The node with the fewest free GPUs that has at least `count`, not among `excluded` (ascending).
-std::optional<std::uint32_t> best_fit(const FreeGpus& free, std::uint32_t count,
-                                      const std::vector<std::uint32_t>& excluded) {
-  std::optional<std::uint32_t> best;
-  for (std::uint32_t node = 0; node < free.nodes(); ++node) {
-    const std::uint32_t here = free.in_node(node);
-    if (here < count || (best && here >= free.in_node(*best))) continue;
-    if (std::binary_search(excluded.begin(), excluded.end(), node)) continue;
-    best = node;
-    if (here == count) break;
+/// The node with the fewest free GPUs that has at least `count`; of idle ones only those from
+/// `first_idle` on. nodes() if there is none.
+std::uint32_t best_fit(const FreeGpus& free, std::uint32_t count, std::uint32_t first_idle) {
+  for (std::uint32_t here = count; here < free.gpus_per_node(); ++here) {
+    const std::uint32_t node = free.first_with(here);
+    if (node < free.nodes()) return node;
   }
-  return best;
+  return free.first_with(free.gpus_per_node(), first_idle);
 }
 
 }  // namespace
@@ -27,19 +21,17 @@ std::optional<GpuRuns> ConsolidatedPlacer::place(const JobSpec& job,
   const std::uint32_t size = free.gpus_per_node();
   const std::uint32_t wanted = job.gpus <= size ? 0 : job.gpus / size;
   const std::uint32_t remainder = job.gpus - wanted * size;
+  if (free.nodes_with(size) < wanted) return {};
   std::vector<std::uint32_t> whole;
-  for (std::uint32_t node = 0; node < free.nodes() && whole.size() < wanted; ++node) {
-    if (free.in_node(node) == size) whole.push_back(node);
+  for (std::uint32_t next = 0; whole.size() < wanted; next = whole.back() + 1) {
+    whole.push_back(free.first_with(size, next));
   }
-  if (whole.size() < wanted) return {};
-  std::optional<std::uint32_t> last;
-  if (remainder > 0) {
-    last = best_fit(free, remainder, whole);
-    if (!last) return {};
-  }
+  const std::uint32_t last =
+      remainder == 0 ? 0 : best_fit(free, remainder, whole.empty() ? 0 : whole.back() + 1);
+  if (last == free.nodes()) return {};
   GpuRuns gpus;
   for (const std::uint32_t node : whole) free.take(node, size, gpus);
-  if (last) free.take(*last, remainder, gpus);
+  if (remainder > 0) free.take(last, remainder, gpus);
   return gpus;
 }
 

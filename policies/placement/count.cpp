@@ -8,9 +8,9 @@ std::optional<GpuRuns> CountPlacer::place(const JobSpec& job, FreeGpus& free) co
   if (job.gpus > free.total()) return {};
   GpuRuns gpus;
   std::uint32_t missing = job.gpus;
-  for (std::uint32_t node = 0; missing > 0; ++node) {
+  for (std::uint32_t node = free.first_not_full(); missing > 0;
+       node = free.first_not_full(node + 1)) {
     const std::uint32_t here = std::min(missing, free.in_node(node));
-    if (here == 0) continue;
     free.take(node, here, gpus);
     missing -= here;
   }

@@ -13,8 +13,9 @@
 
 namespace orrery {
 
-/// What is free during one pass: the cluster's state less what the pass has given away. Refreshing
-/// is O(nodes); it never copies GPUs.
+/// What is free during one pass: the cluster's state less what the pass has given away. Nodes are
+/// found by how many GPUs they have free in O(nodes / 64); refreshing compares the nodes with those
+/// of the state and never copies GPUs.
 class FreeGpus {
  public:
   explicit FreeGpus(const Cluster& cluster);
@@ -25,14 +26,30 @@ class FreeGpus {
   std::uint32_t in_node(std::uint32_t node) const { return per_node_[node]; }
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(per_node_.size()); }
   std::uint32_t gpus_per_node() const { return gpus_per_node_; }
+  /// Nodes with exactly so many free GPUs.
+  std::uint32_t nodes_with(std::uint32_t free) const { return with_[free].count; }
+  /// The first node, from `from` on, with exactly so many; nodes() if there is none.
+  std::uint32_t first_with(std::uint32_t free, std::uint32_t from = 0) const;
+  /// The first node, from `from` on, with any free GPU; nodes() if there is none.
+  std::uint32_t first_not_full(std::uint32_t from = 0) const;
   /// Takes the `count` lowest free GPUs of a node and appends them; there must be as many.
   void take(std::uint32_t node, std::uint32_t count, GpuRuns& out);
+  /// GPUs of a job that is about to leave them, as far as they are well.
+  void give_back(const GpuRuns& gpus);
 
  private:
+  struct Nodes {
+    std::uint32_t count = 0;
+    std::vector<std::uint64_t> bits;
+  };
+  void set(std::uint32_t node, std::uint32_t free);
+  bool is_free(std::uint32_t gpu) const;
+
   const ClusterState* state_ = nullptr;
   std::uint32_t gpus_per_node_, total_ = 0;
   std::vector<std::uint32_t> per_node_;
-  std::vector<std::uint64_t> given_in_;  ///< per GPU: the pass that gave it away
+  std::vector<Nodes> with_;                        ///< by number of free GPUs
+  std::vector<std::uint64_t> given_in_, back_in_;  ///< per GPU: the pass that gave it away, or back
   std::uint64_t pass_ = 0;
 };
 

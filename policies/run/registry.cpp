@@ -13,8 +13,13 @@
 #include "policies/compression/memory_aware.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/recovery/recover.hpp"
-#include "policies/scheduling/predictive_rebalance.hpp"
+#include "policies/scheduling/conservative.hpp"
+#include "policies/scheduling/easy.hpp"
 #include "policies/scheduling/fifo.hpp"
+#include "policies/scheduling/fifo_skip.hpp"
+#include "policies/scheduling/las.hpp"
+#include "policies/scheduling/predictive_rebalance.hpp"
+#include "policies/scheduling/remaining.hpp"
 #include "policies/scheduling/sjf.hpp"
 #include "policies/seam/static_policy.hpp"
 
@@ -43,15 +48,21 @@ struct Entry {
 constexpr std::array kPolicies{
     Entry{"collective-table", new_policy<CollectiveTablePolicy>,
           new_message<CollectiveTableParameters>},
+    Entry{"conservative", new_policy<ConservativePolicy>, new_message<ConservativeParameters>},
+    Entry{"easy", new_policy<EasyPolicy>, new_message<EasyParameters>},
     Entry{"fifo", new_policy<FifoPolicy>, new_message<FifoParameters>},
+    Entry{"fifo-skip", new_policy<FifoSkipPolicy>, new_message<FifoSkipParameters>},
     Entry{"fixed-codec", new_policy<FixedCodec>,
           new_message<FixedCodecParameters>},
+    Entry{"las", new_policy<LasPolicy>, new_message<LasParameters>},
     Entry{"memory-aware", new_policy<MemoryAware>,
           new_message<MemoryAwareParameters>},
     Entry{"predictive-rebalance", new_policy<PredictiveRebalance>,
           new_message<PredictiveRebalanceParameters>},
     Entry{"recover", new_policy<RecoverPolicy>, new_message<RecoverParameters>},
     Entry{"sjf", new_policy<SjfPolicy>, new_message<SjfParameters>},
+    Entry{"srsf", new_policy<SrsfPolicy>, new_message<SrsfParameters>},
+    Entry{"srtf", new_policy<SrtfPolicy>, new_message<SrtfParameters>},
     Entry{"static", new_policy<StaticPolicy>, new_message<StaticParameters>},
 };
 

@@ -4,15 +4,10 @@
 #include <charconv>
 
 #include "core/error.hpp"
-#include "policies/parameters.pb.h"
 
 namespace orrery {
 
-std::string FifoPolicy::placement(const google::protobuf::Message& parameters) const {
-  return dynamic_cast<const FifoParameters&>(parameters).placement();
-}
-
-void FifoPolicy::enter(const JobSpec& job) { cursor_ = std::min(cursor_, job.id.value); }
+void FifoPolicy::queue_up(const JobSpec& job) { cursor_ = std::min(cursor_, job.id.value); }
 
 void FifoPolicy::drop(const JobSpec& job) {
   if (job.id.value == cursor_) ++cursor_;

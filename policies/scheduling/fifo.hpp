@@ -13,9 +13,8 @@ class FifoPolicy : public StrictQueue {
   void load(const Archive& archive) override;
 
  protected:
-  std::string placement(const google::protobuf::Message& parameters) const override;
   const char* reason() const override { return "first in line"; }
-  void enter(const JobSpec& job) override;
+  void queue_up(const JobSpec& job) override;
   void drop(const JobSpec& job) override;
   std::optional<JobId> head(const JobTable& jobs) override;
   void clear() override { cursor_ = 0; }

@@ -92,10 +92,9 @@ class JobWatch {
     template <class Self, class Archive>
     static void fields(Self& self, Archive& archive) {
       SpeedFilter::fields(self.filter, archive);
-      archive(self.seen), archive(self.seen_step), archive(self.seen_done);
-      archive(self.started_step), archive(self.started_at), archive(self.started_done);
-      archive(self.before.sum), archive(self.before.count);
-      archive(self.current.sum), archive(self.current.count);
+      archive(self.seen, self.seen_step, self.seen_done, self.started_step, self.started_at,
+              self.started_done, self.before.sum, self.before.count, self.current.sum,
+              self.current.count);
       for (Eigen::Index i = 0; i < self.change.size(); ++i) archive(self.change(i));
     }
   };

@@ -2,7 +2,6 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "policies/parameters.pb.h"
 
 namespace orrery {
 namespace {
@@ -13,11 +12,7 @@ std::uint64_t hash_of(const JobSpec& job) {
 
 }  // namespace
 
-std::string SjfPolicy::placement(const google::protobuf::Message& parameters) const {
-  return dynamic_cast<const SjfParameters&>(parameters).placement();
-}
-
-void SjfPolicy::enter(const JobSpec& job) {
+void SjfPolicy::queue_up(const JobSpec& job) {
   if (queue_.emplace(job.estimate, job.id).second) digest_ ^= hash_of(job);
 }
 

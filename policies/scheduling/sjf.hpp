@@ -17,9 +17,8 @@ class SjfPolicy : public StrictQueue {
   void load(const Archive& archive) override;
 
  protected:
-  std::string placement(const google::protobuf::Message& parameters) const override;
   const char* reason() const override { return "shortest first"; }
-  void enter(const JobSpec& job) override;
+  void queue_up(const JobSpec& job) override;
   void drop(const JobSpec& job) override;
   std::optional<JobId> head(const JobTable& jobs) override;
   void clear() override;

@@ -91,11 +91,9 @@ class SpeedFilter {
   static void fields(Self& self, Archive& archive) {
     for (int i = 0; i < 2; ++i) archive(self.state_(i));
     for (int i = 0; i < 4; ++i) archive(self.covariance_(i / 2, i % 2));
-    archive(self.step_), archive(self.known_), archive(self.steps_measured_);
-    archive(self.count_), archive(self.sum_), archive(self.squares_), archive(self.jumped_);
-    archive(self.held_), archive(self.held_count_), archive(self.bound_);
-    archive(self.bound_step_), archive(self.hint_), archive(self.next_hint_);
-    archive(self.expected_), archive(self.expected_variance_);
+    archive(self.step_, self.known_, self.steps_measured_, self.count_, self.sum_, self.squares_,
+            self.jumped_, self.held_, self.held_count_, self.bound_, self.bound_step_, self.hint_,
+            self.next_hint_, self.expected_, self.expected_variance_);
   }
 
  private:

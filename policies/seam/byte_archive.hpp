@@ -13,31 +13,29 @@
 
 namespace orrery {
 
+/// Its bytes are its value.
+template <class T>
+concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>;
 /// Vectors of these are their bytes.
 template <class T>
-inline constexpr bool kInOnePiece = std::is_trivially_copyable_v<T> && !std::is_same_v<T, bool>;
+inline constexpr bool kInOnePiece = PlainValue<T> && !std::is_same_v<T, bool>;
 
-/// All is in the archive once the writer is gone: states of many small fields are gathered before.
 class ByteWriter {
  public:
   explicit ByteWriter(std::string& bytes) : bytes_(bytes) {}
-  ~ByteWriter() { bytes_.append(gathered_.data(), count_); }
-  ByteWriter(const ByteWriter&) = delete;
-  ByteWriter& operator=(const ByteWriter&) = delete;
 
-  template <class T>
-    requires std::is_trivially_copyable_v<T> && (!std::is_pointer_v<T>) &&
-             (!std::is_same_v<T, std::string_view>)
+  template <PlainValue T>
   void operator()(const T& value) {
-    if constexpr (sizeof(T) > sizeof(gathered_)) return put(&value, sizeof(T));
-    if (sizeof(T) > gathered_.size() - count_) put(nullptr, 0);
-    std::memcpy(gathered_.data() + count_, &value, sizeof(T));
-    count_ += sizeof(T);
+    put(&value, sizeof(T));
   }
-  /// As a vector of characters.
-  void operator()(std::string_view text) {
-    (*this)(static_cast<std::uint64_t>(text.size()));
-    put(text.data(), text.size());
+  /// One after the other, in one piece: states of many ranks are many small fields.
+  template <PlainValue... Ts>
+    requires(sizeof...(Ts) > 1)
+  void operator()(const Ts&... values) {
+    std::array<char, (sizeof(Ts) + ...)> piece;
+    char* at = piece.data();
+    ((std::memcpy(at, &values, sizeof(Ts)), at += sizeof(Ts)), ...);
+    put(piece.data(), piece.size());
   }
   template <class T>
   void operator()(const std::vector<T>& values) {
@@ -55,14 +53,10 @@ class ByteWriter {
 
  private:
   void put(const void* data, std::size_t size) {
-    bytes_.append(gathered_.data(), count_);
-    count_ = 0;
-    if (size > 0) bytes_.append(static_cast<const char*>(data), size);
+    bytes_.append(static_cast<const char*>(data), size);
   }
 
   std::string& bytes_;
-  std::array<char, 1024> gathered_;
-  std::size_t count_ = 0;
 };
 
 /// Throws an internal Error when the bytes end too early.
@@ -70,8 +64,12 @@ class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : left_(bytes) {}
 
-  template <class T>
-    requires std::is_trivially_copyable_v<T> && (!std::is_pointer_v<T>)
+  template <PlainValue... Ts>
+    requires(sizeof...(Ts) > 1)
+  void operator()(Ts&... values) {
+    ((*this)(values), ...);
+  }
+  template <PlainValue T>
   void operator()(T& value) {
     ensure(left_.size() >= sizeof(T), "a saved policy state is complete");
     std::memcpy(&value, left_.data(), sizeof(T));

@@ -90,7 +90,7 @@ void PolicyStack::save(Archive& archive) const {
     own_.clear();
     members_[i].policy->save(own_);
     write(rngs_.empty() ? std::uint64_t{0} : rngs_[i].state());
-    write(std::string_view(own_));
+    write(own_);
   }
 }
 

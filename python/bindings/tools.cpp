@@ -1,7 +1,10 @@
+#include <array>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <pybind11/stl.h>
 
+#include "core/schema/json.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "policies/record/past.hpp"
 #include "policies/record/recorder.hpp"
@@ -10,7 +13,7 @@
 #include "python/bindings/python_policy.hpp"
 #include "python/bindings/scenario.hpp"
 #include "sim/job_replay.hpp"
-#include "traces/job_trace.hpp"
+#include "traces/job_log.hpp"
 #include "traces/report.hpp"
 
 namespace py = pybind11;
@@ -49,19 +52,42 @@ PolicySpec placing_spec(JobReplay replay, const std::string& name, const PolicyP
   return policy_spec(scenario, name, values);
 }
 
-std::string jobs(const std::string& trace, const std::string& record, std::uint32_t nodes,
-                 std::uint32_t gpus_per_node, const py::object& policy,
-                 const std::string& placement) {
+/// What orrery.jobs() asks for, beside the policy.
+JobReplay replay_of(const py::dict& asked) {
   JobReplay replay;
-  replay.set_trace(trace);
-  replay.set_nodes(nodes);
-  replay.set_gpus_per_node(gpus_per_node);
-  replay.set_placement(placement);
+  replay.set_trace(asked["trace"].cast<std::string>());
+  replay.set_nodes(asked["nodes"].cast<std::uint32_t>());
+  replay.set_gpus_per_node(asked["gpus_per_node"].cast<std::uint32_t>());
+  replay.set_placement(asked["placement"].cast<std::string>());
+  replay.set_estimates(asked["estimates"].cast<std::string>());
+  replay.set_estimate_error(asked["estimate_error"].cast<double>());
+  replay.set_seed(asked["seed"].cast<std::uint64_t>());
+  replay.set_strict(asked["strict"].cast<bool>());
+  return replay;
+}
+
+/// The report as JSON; jobs, series, groups and the comparison with the log's starts as CSV.
+using JobsResult = std::array<std::string, 5>;
+
+template <class Run>
+JobsResult run_jobs(const JobReplay& replay, Run&& run) {
+  JobLog log = load_job_log(replay.trace(), {.strict = replay.strict()});
+  JobTables tables;
+  JobsReport report = run(std::move(log.jobs), tables);
+  *report.mutable_quality() = std::move(log.quality);
+  return {report_json(report, false), std::move(tables.jobs), std::move(tables.series),
+          std::move(tables.groups), backtest_csv(tables.backtest)};
+}
+
+JobsResult jobs(const py::dict& asked, const std::string& record, const py::object& policy) {
+  JobReplay replay = replay_of(asked);
   Raised raised;
   if (py::isinstance<py::str>(policy)) {
     replay.set_policy(policy.cast<std::string>());
     return without_gil(raised, [&] {
-      return report_json(replay_jobs(load_job_trace(trace), replay, record), false);
+      return run_jobs(replay, [&](auto log, JobTables& tables) {
+        return replay_jobs(std::move(log), replay, record, &tables);
+      });
     });
   }
   const auto stack = stack_of(policy, raised, [&](const auto& name, const auto& values) {
@@ -69,7 +95,21 @@ std::string jobs(const std::string& trace, const std::string& record, std::uint3
   });
   replay.set_policy(names_of(policy));
   return without_gil(raised, [&] {
-    return report_json(replay_jobs(load_job_trace(trace), replay, *stack, record), false);
+    return run_jobs(replay, [&](auto log, JobTables& tables) {
+      return replay_jobs(std::move(log), replay, *stack, record, &tables);
+    });
+  });
+}
+
+/// The jobs as CSV, what became of the rows as JSON.
+std::array<std::string, 2> job_log(const std::string& path, bool strict,
+                                   const std::string& throughputs, const std::string& gpu,
+                                   bool anonymous) {
+  Raised raised;
+  return without_gil(raised, [&]() -> std::array<std::string, 2> {
+    JobLog log = load_job_log(path, {.strict = strict, .throughputs = throughputs, .gpu = gpu});
+    if (anonymous) anonymize(log.jobs);
+    return {job_trace_csv(log.jobs), to_json(log.quality).dump()};
   });
 }
 
@@ -82,8 +122,9 @@ void bind_tools(py::module_& module) {
       .def_readonly("decision_trace_sha256", &ReplayResult::decision_trace_sha256)
       .def_readonly("first_difference", &ReplayResult::first_difference);
   module.def("replay", &replay, py::arg("log"), py::arg("overrides"), py::arg("policies"));
-  module.def("jobs", &jobs, py::arg("trace"), py::arg("record"), py::arg("nodes"),
-             py::arg("gpus_per_node"), py::arg("policy"), py::arg("placement"));
+  module.def("jobs", &jobs, py::arg("asked"), py::arg("record"), py::arg("policy"));
+  module.def("job_log", &job_log, py::arg("path"), py::arg("strict"), py::arg("throughputs"),
+             py::arg("gpu"), py::arg("anonymous"));
   module.def("policy_names", &policy_names);
   module.def(
       "log_scenario",

@@ -40,7 +40,7 @@ from orrery._seen import (
 from orrery._snapshot import Snapshot
 from orrery._spec import JobSpec
 from orrery._sweep import sweep
-from orrery._tools import JobsReport, Replay, jobs, policy_names, replay, version
+from orrery._tools import JobsReport, Replay, job_log, jobs, policy_names, replay, version
 from orrery.values import Layout, Standing
 
 __version__ = version()
@@ -78,6 +78,7 @@ __all__ = [
     "events",
     "example",
     "futures",
+    "job_log",
     "jobs",
     "layouts",
     "live",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+import pandas as pd
 
 from orrery import _core
 from orrery._html import Row, count, duration, percent, table
@@ -55,11 +58,45 @@ class JobsReport:
 
     Attributes are the keys of ``orrery jobs --json``: ``jobs_in``, ``jobs_out``, ``jct_mean_s``,
     ``jct_p50_s``, ``jct_p99_s`` (job completion times), ``queue_mean_s``, ``makespan_s`` (all
-    seconds), ``utilization`` (0 to 1) and ``preemptions``.
+    seconds), ``utilization`` (0 to 1) and ``preemptions``, among others.
     """
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    def __init__(self, values: Mapping[str, Any], tables: Sequence[str] = ("",) * 4) -> None:
         self._values = dict(values)
+        self._tables = tuple(tables)
+
+    def _table(self, index: int) -> pd.DataFrame:
+        names = dict.fromkeys(("job_id", "user", "vc", "name", "state", "reason", "key"), str)
+        text = self._tables[index]
+        return pd.read_csv(io.StringIO(text), dtype=names, keep_default_na=False, na_values=[""])
+
+    @property
+    def jobs(self) -> pd.DataFrame:
+        """One row a job, in the order of the log: ``job_id, user, vc, name, num_gpus, submit_s,
+        start_s, end_s, queue_s, jct_s, duration_s, estimate_s, preemptions, nodes, state, reason,
+        line``. What did not happen is NaN."""
+        return self._table(0)
+
+    @property
+    def series(self) -> pd.DataFrame:
+        """Use of the cluster over time, means over at most 2,048 intervals: ``begin_s, end_s,
+        busy_gpus, utilization, waiting_jobs, waiting_gpus, fragmentation`` (share of the free GPUs
+        that stand in nodes partly taken)."""
+        return self._table(1)
+
+    @property
+    def groups(self) -> pd.DataFrame:
+        """Completed jobs by size and by virtual cluster: ``by, key, jobs, gpu_hours, jct_mean_s,
+        jct_p50_s, jct_p99_s, queue_mean_s, queue_p99_s``."""
+        return self._table(2)
+
+    @property
+    def backtest(self) -> pd.DataFrame:
+        """How far the replay is from what the log says really happened: waits before the first
+        start, over all jobs, by size and by hour of the day (counted from the first job): ``by,
+        key, jobs, recorded_wait_s, replayed_wait_s, difference_s, within_minute, longer_in_log``.
+        Empty for a log without starts."""
+        return self._table(3)
 
     def __getattr__(self, name: str) -> Any:
         values = self.__dict__.get("_values", {})
@@ -114,27 +151,42 @@ def jobs(
     policy: PolicyLike = "fifo",
     placement: str = "count",
     record: Optional[PathLike] = None,
+    estimates: str = "recorded",
+    estimate_error: float = 0.5,
+    seed: int = 1,
+    strict: bool = False,
 ) -> JobsReport:
     """Replay a production job trace on a cluster, job by job.
 
     Parameters
     ----------
     trace : path
-        CSV, gzip too, with the columns ``job_id,submit_s,num_gpus,duration_s,vc``.
+        A job log, gzip too: CSV with the columns ``job_id,submit_s,num_gpus,duration_s,vc``, or
+        another tool's as `orrery.job_log` reads it.
     nodes, gpus_per_node : int
         Size of the cluster.
     policy : str, mapping or Policy
-        Order of the queue: ``"fifo"`` or ``"sjf"``, among others of `orrery.policy_names`, or an
-        `orrery.Policy` that assigns GPUs to jobs.
+        Order of the queue: ``"fifo"``, ``"fifo-skip"``, ``"sjf"``, ``"easy"``,
+        ``"conservative"``, ``"srtf"``, ``"srsf"`` or ``"las"``, among others of
+        `orrery.policy_names`, or an `orrery.Policy` that assigns GPUs to jobs.
     placement : {"count", "consolidated"}
         ``"count"`` takes any free GPUs; ``"consolidated"`` as few nodes as possible.
     record : path, optional
         Where to write the observation and decision log, for `orrery.replay`.
+    estimates : {"recorded", "requested", "learned", "disturbed"}
+        What policies are told of how long jobs will run: the truth, what their users asked for,
+        what jobs like them took before, or the truth with an error.
+    estimate_error : float
+        Of disturbed estimates: standard deviation of the logarithm of estimate over truth.
+    seed : int
+        Of what is drawn.
+    strict : bool
+        Refuse broken rows of other tools' logs instead of counting them.
 
     Returns
     -------
     JobsReport
-        Times in seconds.
+        Times in seconds; its tables are DataFrames.
 
     Raises
     ------
@@ -148,10 +200,64 @@ def jobs(
         if not whole or not 1 <= count <= most:
             raise ValueError(f"{name} is a whole number from 1 to {most}, not {count!r}")
     named = policy if isinstance(policy, str) else listed(policy, None) or []
-    files = os.fspath(trace), os.fspath(record or "")
-    return JobsReport(
-        json.loads(_core.jobs(*files, int(nodes), int(gpus_per_node), named, str(placement)))
+    asked = {
+        "trace": os.fspath(trace),
+        "nodes": int(nodes),
+        "gpus_per_node": int(gpus_per_node),
+        "placement": str(placement),
+        "estimates": str(estimates),
+        "estimate_error": float(estimate_error),
+        "seed": int(seed),
+        "strict": bool(strict),
+    }
+    report, *tables = _core.jobs(asked, os.fspath(record or ""), named)
+    return JobsReport(json.loads(report), tables)
+
+
+def job_log(
+    path: PathLike,
+    strict: bool = False,
+    throughputs: Optional[PathLike] = None,
+    gpu: str = "v100",
+    anonymous: bool = False,
+) -> pd.DataFrame:
+    """Read another tool's job log.
+
+    That is one of Slurm (``sacct -P``), Philly, Helios, Acme, openb, Gavel, Tiresias or Muri, in
+    the Standard Workload Format or in our own form.
+
+    Parameters
+    ----------
+    path : path
+        The log, gzip too; what it is follows from how it begins.
+    strict : bool
+        Refuse broken rows instead of counting them.
+    throughputs : path, optional
+        Gavel's traces say steps: its table of steps per second (JSON).
+    gpu : str
+        Which GPU's throughputs.
+    anonymous : bool
+        Numbers in place of the names of users, virtual clusters, jobs and ids.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a job: ``job_id, submit_s, num_gpus, duration_s, vc, user, name, requested_s,
+        recorded_start_s``; what is not known is NaN. Its ``attrs["quality"]`` says what became of
+        the rows.
+
+    Raises
+    ------
+    InputError
+        For what is no job log, with its place.
+    """
+    table, quality = _core.job_log(
+        os.fspath(path), bool(strict), os.fspath(throughputs or ""), str(gpu), bool(anonymous)
     )
+    names = dict.fromkeys(("job_id", "vc", "user", "name"), str)
+    log = pd.read_csv(io.StringIO(table), dtype=names, keep_default_na=False, na_values=[""])
+    log.attrs["quality"] = json.loads(quality)
+    return log
 
 
 def replay(

@@ -17,8 +17,8 @@ Written by `./dev reference` from the docstrings of `orrery`; a test holds this 
 """
 LISTS = ("Parameters", "Returns", "Raises", "Attributes")
 RUNS = (
-    "simulate", "live", "sweep", "futures", "predict", "layouts", "names", "jobs", "replay",
-    "load", "check", "example", "policy_names", "version"
+    "simulate", "live", "sweep", "futures", "predict", "layouts", "names", "jobs", "job_log",
+    "replay", "load", "check", "example", "policy_names", "version"
 )
 MODULES = ("events", "actions", "settings", "values")  # written from the schema of logs
 

@@ -2,7 +2,9 @@
 
 import json
 import pathlib
+import re
 
+import pandas as pd
 import pytest
 from conftest import STRAGGLER, data_file, orrery
 
@@ -90,9 +92,9 @@ def test_a_trace_needs_a_cluster(tmp_path):
 def test_an_unknown_policy_names_the_known_ones(tmp_path):
     trace = tmp_path / "one.csv"
     trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,5\n")
-    result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 1, "--policy", "srtf")
+    result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 1, "--policy", "srtq")
     assert result.returncode == 2
-    assert "did you mean 'sjf'? Known: collective-table, fifo, " in result.stderr
+    assert "did you mean 'srtf'? Known: collective-table, conservative, " in result.stderr
 
 
 def test_jobs_that_never_ran_are_a_missed_goal(tmp_path):
@@ -107,19 +109,27 @@ def test_jobs_that_never_ran_are_a_missed_goal(tmp_path):
     assert (report["jobs_in"], report["jobs_out"], report["jct_mean_s"]) == (1, 0, None)
 
 
-def test_a_job_larger_than_the_cluster_has_its_line(tmp_path):
+def test_a_job_larger_than_the_cluster_is_a_rejected_row_with_its_line(tmp_path):
     trace = tmp_path / "two.csv"
     trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,5\nb,0,9,5\n")
-    result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 8, "--policy", "fifo")
-    assert result.returncode == 3
-    assert result.stderr == f"{trace}:3:1: error: job b needs 9 GPUs, there are 8\n"
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 8, "--policy", "fifo")
+    result = orrery(*where)
+    assert result.returncode == 0, result.stderr
+    assert "2 in, 2 out (1 of them rejected)" in result.stdout
+    assert "line 3, job b: needs 9 GPUs, there are 8" in result.stdout
+    report = json.loads(orrery(*where, "--json").stdout)
+    assert report["jobs_in"] == report["jobs_out"] == 2
+    assert (report["jobs_completed"], report["jobs_rejected"]) == (1, 1)
+    assert report["rejected"] == [
+        {"line": 3, "job_id": "b", "reason": "needs 9 GPUs, there are 8"}
+    ]
 
 
 @pytest.mark.parametrize(
     "text, said",
     [
-        ('[{"jobid": 1}]', "expected a job trace as CSV"),
-        ("JobID|User|Elapsed\n1|a|2\n", "it seems to be '|'"),
+        ('{"jobid": 1}', "expected a Philly job log"),
+        ("JobID|User|Elapsed\n1|a|2\n", "expected a job log that begins as one of"),
         ("job_id,submit_s\na,0\n", "got none named num_gpus, duration_s; other columns may"),
     ],
 )
@@ -136,3 +146,120 @@ def test_a_scenario_is_no_job_trace():
     result = orrery("jobs", STRAGGLER)
     assert result.returncode == 3
     assert "got a scenario: those run under orrery simulate" in result.stderr
+
+
+def test_policies_side_by_side(tmp_path):
+    where = ("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--placement", "consolidated")
+    result = orrery(*where, "--policy", "fifo,sjf,easy,srtf")
+    assert result.returncode == 0, result.stderr
+    rows = {line.split()[0]: line.split() for line in result.stdout.splitlines() if line}
+    assert rows["fifo"][1] == "8200.3"
+    assert rows["sjf"][1] == "3607.4"
+    reports = json.loads(orrery(*where, "--policy", "fifo,sjf", "--json").stdout)
+    assert [report["policy"] for report in reports] == ["fifo", "sjf"]
+
+
+def test_tables(tmp_path):
+    out = tmp_path / "tables"
+    where = ("jobs", SAMPLE, "--nodes", 2, "--gpus-per-node", 8, "--policy", "srtf", "--json")
+    report = json.loads(orrery(*where, "--out", out).stdout)
+    jobs = pd.read_csv(out / "jobs.csv")
+    assert len(jobs) == report["jobs_in"] == 40
+    done = jobs[jobs.state == "completed"]
+    assert len(done) == report["jobs_completed"]
+    assert done.jct_s.mean() == pytest.approx(report["jct_mean_s"])
+    assert done.queue_s.mean() == pytest.approx(report["queue_mean_s"])
+    assert done.preemptions.sum() == report["preemptions"]
+    assert (done.end_s - done.submit_s == done.jct_s).all()
+    assert (done.queue_s + done.duration_s == done.jct_s).all()
+    series = pd.read_csv(out / "series.csv")
+    width = series.end_s - series.begin_s
+    busy = (series.busy_gpus * width).sum()
+    assert busy == pytest.approx((done.num_gpus * done.duration_s).sum(), rel=1e-4)
+    assert (series.waiting_jobs * width).sum() == pytest.approx(done.queue_s.sum(), rel=1e-4)
+    groups = pd.read_csv(out / "groups.csv")
+    assert groups[groups.by == "size"].jobs.sum() == groups[groups.by == "vc"].jobs.sum()
+    assert groups[groups.by == "size"].jobs.sum() == report["jobs_completed"]
+
+
+def test_estimates_are_not_the_truth_and_the_report_says_which(tmp_path):
+    where = ("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--policy", "sjf", "--json")
+    truth = json.loads(orrery(*where).stdout)
+    assert (truth["estimates"], truth["estimate_factor_p50"]) == ("recorded", 1)
+    noisy = ("--estimates", "disturbed", "--estimate-error", 1, "--seed", 3)
+    told = json.loads(orrery(*where, *noisy).stdout)
+    assert told["estimates"] == "disturbed"
+    assert told["estimate_factor_p50"] > 1.2
+    assert told["jct_mean_s"] > truth["jct_mean_s"]
+    learned = json.loads(orrery(*where, "--estimates", "learned").stdout)
+    assert learned["estimates"] == "learned"
+    assert learned["jct_mean_s"] != truth["jct_mean_s"]
+
+
+LOGS = pathlib.Path(__file__).parents[1] / "traces" / "samples"
+
+
+def test_other_tools_logs_are_replayed_as_they_are(tmp_path):
+    where = ("--nodes", 4, "--gpus-per-node", 8, "--policy", "easy")
+    result = orrery("jobs", LOGS / "sacct.txt", *where, "--estimates", "requested")
+    assert result.returncode == 0, result.stderr
+    assert "slurm-sacct, 9 rows: 3 jobs, 5 passed over, 1 rejected" in result.stdout
+    refused = orrery("jobs", LOGS / "sacct.txt", *where, "--strict")
+    assert refused.returncode == 3
+    assert f"{LOGS / 'sacct.txt'}:9:" in refused.stderr
+    assert "error: End is before its start" in refused.stderr
+
+
+def test_importing_a_log(tmp_path):
+    out = tmp_path / "jobs.csv"
+    result = orrery("import", "jobs", LOGS / "sacct.txt", "-o", out, "--anonymize")
+    assert result.returncode == 0, result.stderr
+    assert "slurm-sacct: 9 rows = 3 jobs + 5 passed over + 1 rejected" in result.stderr
+    assert "rejected: line 9, 1006: End is before its start" in result.stderr
+    jobs = pd.read_csv(out)
+    assert list(jobs.user) == ["user-1", "user-1", "user-2"]
+    assert "ann" not in out.read_text()
+    assert orrery("import", "jobs", LOGS / "sacct.txt", "-o", out, "--strict").returncode == 3
+    quality = json.loads(
+        orrery("import", "jobs", LOGS / "log.swf", "-o", out, "--json").stdout)  # fmt: skip
+    assert (quality["format"], quality["rows"], quality["jobs"]) == ("swf", 3, 2)
+
+
+def test_why_a_job_waited(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\na,0,2,100\nb,10,2,5\nc,20,9,5\n")
+    where = (trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo")
+    result = orrery("explain", *where, "--job", "b")
+    assert result.returncode == 0, result.stderr
+    assert "it waited 90 s:" in result.stdout
+    assert "100.0%  fewer GPUs were free than it needs" in result.stdout
+    assert "rejected: line 4, needs 9" in orrery("explain", *where, "--job", "c").stdout
+    assert orrery("explain", *where, "--job", "d").returncode == 2
+
+
+def test_a_synthetic_log(tmp_path):
+    out = tmp_path / "jobs.csv"
+    draw = ("--jobs", 300, "--gpus", 32, "--load", 0.7)
+    result = orrery("new", "jobs", "--like", "philly", *draw, "-o", out)
+    assert result.returncode == 0, result.stderr
+    first = out.read_text()
+    assert orrery("new", "jobs", "--like", "philly", *draw, "-o", out).returncode == 0
+    assert out.read_text() == first
+    where = ("--nodes", 4, "--gpus-per-node", 8, "--policy", "easy", "--estimates", "requested")
+    report = json.loads(orrery("jobs", out, *where, "--json").stdout)
+    assert report["jobs_completed"] == 300
+
+
+def test_waits_beside_those_of_the_log(tmp_path):
+    trace = tmp_path / "trace.csv"
+    rows = "a,0,2,100,0\nb,0,2,100,500\nc,10,1,100,\n"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s,recorded_start_s\n" + rows)
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo,sjf")
+    result = orrery(*where, "--backtest", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"all +2 +250.0 +50.0 +200.0 +50.0% +50.0%", result.stdout)
+    table = pd.read_csv(tmp_path / "out" / "fifo" / "backtest.csv")
+    assert list(table.by) == ["all", "hour", "size"]
+    assert table.difference_s[0] == 200
+    refused = orrery("jobs", SAMPLE, *where[2:], "--backtest")
+    assert refused.returncode == 2 and "recorded_start_s" in refused.stderr

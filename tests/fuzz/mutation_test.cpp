@@ -12,6 +12,7 @@
 #include "policies/parameters.pb.h"
 #include "tests/fuzz/mutate.hpp"
 #include "topologies/builder.hpp"
+#include "traces/job_log.hpp"
 #include "traces/scenario.hpp"
 
 namespace orrery {
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMutations = 10'000;
 constexpr int kProgramRuns = 100;
+constexpr int kJobLogMutations = 2'000;  // of each sample
 
 void build_scenario(const std::string& text) {
   const LoadedScenario loaded = parse_scenario(text, "mutated.yaml", {});
@@ -79,6 +81,32 @@ TEST(Mutation, EveryMutatedExampleLoadsOrIsRefusedWithItsPlace) {
 TEST(Mutation, EveryMutatedTopologyLoadsOrIsRefusedWithItsPlace) {
   for (const fs::path& file : yaml_files(ORRERY_SOURCE_DIR "/tests/topologies/samples")) {
     mutate_through(file, build_topology);
+  }
+}
+
+/// Broken rows are counted where that is allowed, so little of the damage is refused.
+TEST(Mutation, EveryMutatedJobLogIsReadOrRefusedWithItsPlace) {
+  const std::uint64_t seed = mutation_seed();
+  for (const auto& entry : fs::directory_iterator(ORRERY_SOURCE_DIR "/tests/traces/samples")) {
+    const std::string original = read_text(entry.path());
+    Rng rng = Rng(seed).split(entry.path().filename().string());
+    int refused = 0;
+    for (int i = 0; i < kJobLogMutations; ++i) {
+      const std::string text = mutate(original, rng);
+      const bool strict = i % 2 == 1;
+      const auto load = [strict](const std::string& mutated) {
+        const JobLog log = parse_job_log("mutated.log", mutated, {.strict = strict});
+        const TraceQuality& quality = log.quality;
+        ensure(quality.rows() == quality.jobs() + quality.passed_over() + quality.rejected(),
+               "rows add up");
+        const JobLog again = parse_job_log("again.csv", job_trace_csv(log.jobs));
+        ensure(again.jobs.size() == log.jobs.size(), "what is written is read again");
+      };
+      const std::string fault = fault_of(load, text, refused);
+      ASSERT_EQ(fault, "") << entry.path() << ", ORRERY_SEED=" << seed << ", mutation " << i << "\n"
+                           << text;
+    }
+    EXPECT_GT(refused, 0) << entry.path();
   }
 }
 

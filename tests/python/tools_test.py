@@ -1,5 +1,7 @@
 """Replays of logs and of job traces."""
 
+import pathlib
+
 import pytest
 from conftest import STRAGGLER
 
@@ -30,6 +32,42 @@ def test_jobs(tmp_path):
     assert "2 jobs" in repr(sjf) and sjf.to_dict()["utilization"] == 1
     with pytest.raises(orrery.Error, match="sjf"):
         orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="sjff")
+
+
+def test_tables_of_jobs(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text(
+        "job_id,submit_s,num_gpus,duration_s,vc,user\n007,0,2,100,a,u\n2,0,2,10,a,v\n3,1,9,1,b,v\n"
+    )
+    report = orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="srtf")
+    assert (report.jobs_in, report.jobs_out, report.jobs_rejected) == (3, 3, 1)
+    jobs = report.jobs
+    assert list(jobs.job_id) == ["007", "2", "3"] and list(jobs.user) == ["u", "v", "v"]
+    assert list(jobs.state) == ["completed", "completed", "rejected"]
+    assert list(jobs.start_s[:2]) == [10, 0] and jobs.start_s.isna()[2]
+    assert jobs.reason[2] == "needs 9 GPUs, there are 2"
+    series = report.series
+    assert (series.busy_gpus * (series.end_s - series.begin_s)).sum() == pytest.approx(220)
+    assert list(report.groups.jobs) == [2, 2]
+    told = orrery.jobs(trace, nodes=1, gpus_per_node=2, policy="sjf", estimates="disturbed", seed=7)
+    assert told.estimates == "disturbed" and told.estimate_factor_p50 > 1
+    with pytest.raises(orrery.Error, match="learned"):
+        orrery.jobs(trace, nodes=1, gpus_per_node=2, estimates="lerned")
+
+
+def test_job_logs_of_other_tools():
+    samples = pathlib.Path(__file__).parents[1] / "traces" / "samples"
+    log = orrery.job_log(samples / "sacct.txt")
+    assert list(log.job_id) == ["1001", "1003_1", "1007"]
+    quality = log.attrs["quality"]
+    assert quality["rows"] == quality["jobs"] + quality["passed_over"] + quality["rejected"] == 9
+    assert orrery.job_log(samples / "sacct.txt", anonymous=True).user[0] == "user-1"
+    gavel = orrery.job_log(
+        samples / "gavel.trace", throughputs=samples / "gavel_throughputs.json", gpu="v100"
+    )
+    assert list(gavel.duration_s) == [250, 100]
+    with pytest.raises(orrery.Error, match="sacct.txt:9"):
+        orrery.job_log(samples / "sacct.txt", strict=True)
 
 
 def test_a_cluster_that_cannot_be_is_refused(tmp_path):

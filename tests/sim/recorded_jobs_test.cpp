@@ -105,7 +105,6 @@ TEST(RecordedJobs, WhatTheyCannotDoIsRefused) {
   EXPECT_THAT(jobs.refusal({.what = Save{.job = {0}}}), ::testing::HasSubstr("nothing to save"));
   at.decide(jobs, at.place({0}, 0, 2));
   EXPECT_THAT(jobs.refusal({.what = at.place({0}, 4, 2)}), ::testing::HasSubstr("stays"));
-  EXPECT_THROW(check_fits({{"big", 0, 9, 1, ""}}, at.cluster, "log.csv"), Error);
 }
 
 }  // namespace

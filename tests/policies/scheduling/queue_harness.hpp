@@ -77,7 +77,9 @@ class QueueHarness : private Carrier {
   }
   void carry_out(const Decision& decision) override {
     const auto& assign = std::get<Assign>(decision.what);
-    happen(JobStarted{.job = assign.job, .epoch = {1}, .where = {assign.gpus, assign.layout}});
+    if (assign.leaves()) return happen(JobStopped{assign.job, 0});
+    const Epoch epoch{world_.jobs()[assign.job].epoch.value + 1};
+    happen(JobStarted{.job = assign.job, .epoch = epoch, .where = {assign.gpus, assign.layout}});
   }
 
   static constexpr Capabilities kAll{Kinds<Action>::all(), Kinds<Setting>::all()};

@@ -1,0 +1,67 @@
+"""What replays of job logs cost: every queue policy on a log of 68,503 recorded jobs (where the
+shared data is there), and some of them on a million synthetic jobs. CPU time and memory of whole
+runs, reading the log included. Run by `./dev bench jobs [NAME]`; asserts nothing."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from worlds_bench import BUILD, ROOT, run
+
+DATA = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data"))
+POLICIES = ["fifo", "fifo-skip", "sjf", "easy", "conservative", "srtf", "srsf", "las"]
+
+
+def replay(trace, nodes, policy, placement):
+    size = ("--nodes", nodes, "--gpus-per-node", 8)
+    return run("jobs", trace, *size, "--policy", policy, "--placement", placement, "--json")
+
+
+def show(what, report, cpu_s, memory):
+    jobs = report["jobs_out"]
+    print(
+        f"| {what} | {cpu_s:.2f} | {memory:.0f} | {jobs / cpu_s:,.0f} | {report['jct_mean_s']:.1f} "
+        f"| {100 * report['utilization']:.1f} | {report['preemptions']:,} |",
+        flush=True,
+    )
+
+
+def recorded():
+    trace = DATA / "jobs" / "philly_big.csv.gz"
+    if not trace.exists():
+        print(f"| {trace.name} is not here: set ORRERY_DATA | | | | | | |")
+        return
+    for policy in POLICIES:
+        for placement in ("consolidated", "count"):
+            result = replay(trace, 64, policy, placement)
+            show(f"68,503 jobs, 512 GPUs, {policy}, {placement}", *result)
+
+
+def synthetic():
+    with tempfile.TemporaryDirectory() as folder:
+        trace = pathlib.Path(folder) / "jobs.csv"
+        draw = ("--jobs", "1000000", "--gpus", "16384", "--load", "0.9", "--seed", "1")
+        subprocess.run(
+            [BUILD / "bin" / "orrery", "new", "jobs", "--like", "helios", *draw, "-o", trace],
+            check=True,
+        )
+        for policy in ("fifo", "fifo-skip", "easy", "srtf"):
+            result = replay(trace, 2048, policy, "consolidated")
+            show(f"1,000,000 jobs, 16,384 GPUs, {policy}", *result)
+
+
+MEASURED = {"recorded": recorded, "synthetic": synthetic}
+
+
+def main():
+    print("| replay | CPU s | peak MB | jobs / CPU s | mean JCT s | utilization % | preemptions |")
+    print("|---|---|---|---|---|---|---|")
+    for name, measure in MEASURED.items():
+        if not sys.argv[1:] or name in sys.argv[1:]:
+            measure()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+#include "policies/scheduling/fifo_skip.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/policies/scheduling/queue_harness.hpp"
+
+namespace orrery {
+namespace {
+
+TEST(FifoSkip, PassesOverWhatDoesNotFitInOrderOfSubmission) {
+  QueueHarness queue("fifo-skip", 2, 4);
+  queue.submit(3, 10);
+  queue.submit(3, 10);
+  EXPECT_EQ(queue.ask(), (Started{0, 1}));
+  queue.submit(4, 10);
+  queue.submit(2, 10);  // two GPUs are free, but not in one node
+  queue.submit(1, 10);
+  queue.submit(1, 10);
+  queue.submit(1, 10);
+  EXPECT_EQ(queue.ask(), (Started{4, 5}));
+  queue.end(1);
+  EXPECT_EQ(queue.ask(), (Started{3, 6}));
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,206 @@
+// An independent program for the semantics of job queues: no events, no index, lists that are
+// sorted and walked from their beginning at every instant. What the policies decide is held against
+// it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "traces/job_trace.hpp"
+
+namespace orrery {
+
+struct NaiveQueue {
+  std::vector<TraceJob> jobs;
+  std::size_t nodes, size;
+  std::string policy;
+  bool consolidated;
+  std::vector<std::int64_t> start = {}, end = {}, left = {}, had = {};
+  std::vector<std::map<std::size_t, std::uint32_t>> held = {};  ///< per job: GPUs by node
+  std::vector<std::uint32_t> free = {};
+  std::vector<std::size_t> waiting = {}, running = {};
+  std::uint64_t preemptions = 0;
+  std::int64_t now = 0;
+
+  std::uint32_t all_free() const {
+    std::uint32_t all = 0;
+    for (const std::uint32_t f : free) all += f;
+    return all;
+  }
+  bool place(std::size_t job) {
+    std::uint32_t need = jobs[job].gpus;
+    if (need > all_free()) return false;
+    std::map<std::size_t, std::uint32_t> taken;
+    if (!consolidated) {
+      for (std::size_t n = 0; n < nodes && need > 0; ++n) {
+        const std::uint32_t here = std::min(need, free[n]);
+        if (here > 0) taken[n] = here;
+        need -= here;
+      }
+    } else {
+      std::uint32_t whole = need > size ? need / std::uint32_t(size) : 0;
+      need -= whole * std::uint32_t(size);
+      for (std::size_t n = 0; n < nodes && whole > 0; ++n) {
+        if (free[n] == size) taken[n] = std::uint32_t(size), --whole;
+      }
+      if (whole > 0) return false;
+      std::size_t best = nodes;
+      for (std::size_t n = nodes; need > 0 && n-- > 0;) {
+        const bool fits = free[n] >= need && !taken.contains(n);
+        if (fits && (best == nodes || free[n] <= free[best])) best = n;
+      }
+      if (need > 0 && best == nodes) return false;
+      if (need > 0) taken[best] = need;
+    }
+    for (const auto& [n, count] : taken) free[n] -= count;
+    held[job] = taken;
+    return true;
+  }
+  void release(std::size_t job) {
+    for (const auto& [n, count] : held[job]) free[n] += count;
+    held[job].clear();
+  }
+  bool begin(std::size_t job) {
+    if (!place(job)) return false;
+    if (start[job] < 0) start[job] = now;
+    running.push_back(job);
+    std::erase(waiting, job);
+    return true;
+  }
+
+  // ---- passes -------------------------------------------------------------------------------
+  void strict() {
+    if (policy == "sjf") {
+      std::stable_sort(waiting.begin(), waiting.end(), [&](std::size_t a, std::size_t b) {
+        return jobs[a].duration_s < jobs[b].duration_s;
+      });
+    }
+    while (!waiting.empty() && begin(waiting.front())) {}
+  }
+  void skip() {
+    for (const std::size_t job : std::vector<std::size_t>(waiting)) begin(job);
+  }
+  void easy() {
+    while (!waiting.empty() && begin(waiting.front())) {}
+    if (waiting.empty()) return;
+    const std::uint32_t need = jobs[waiting.front()].gpus;
+    std::int64_t shadow = now, extra = std::int64_t(all_free()) - need;
+    std::vector<std::pair<std::int64_t, std::uint32_t>> ends;
+    for (const std::size_t job : running) ends.emplace_back(now + left[job], jobs[job].gpus);
+    std::sort(ends.begin(), ends.end());
+    std::int64_t sum = all_free();
+    for (const auto& [at, gpus] : ends) {
+      if (sum >= need) break;
+      sum += gpus;
+      shadow = at;
+      extra = sum - need;
+    }
+    const std::vector<std::size_t> rest(waiting.begin() + 1, waiting.end());
+    for (const std::size_t job : rest) {
+      const bool short_enough = now + jobs[job].duration_s <= shadow;
+      if (jobs[job].gpus > all_free() || (!short_enough && jobs[job].gpus > extra)) continue;
+      if (begin(job) && !short_enough) extra -= jobs[job].gpus;
+    }
+  }
+  /// Free GPUs second by second.
+  void conservative() {
+    std::int64_t horizon = 1;
+    for (const TraceJob& job : jobs) horizon += job.duration_s + 1;
+    std::vector<std::int64_t> at(std::size_t(horizon) + 1, all_free());
+    for (const std::size_t job : running) {
+      for (std::int64_t t = left[job]; t <= horizon; ++t) at[std::size_t(t)] += jobs[job].gpus;
+    }
+    for (const std::size_t job : std::vector<std::size_t>(waiting)) {
+      const std::int64_t lasts = jobs[job].duration_s;
+      const auto fits = [&](std::int64_t from) {
+        for (std::int64_t t = from; t < from + std::max<std::int64_t>(lasts, 1); ++t) {
+          if (t <= horizon && at[std::size_t(t)] < jobs[job].gpus) return false;
+        }
+        return true;
+      };
+      std::int64_t from = 0;
+      while (from <= horizon && !fits(from)) ++from;
+      if (from == 0 && !begin(job)) {
+        from = 1;
+        while (from <= horizon && !fits(from)) ++from;
+      }
+      for (std::int64_t t = from; t < from + lasts && t <= horizon; ++t) {
+        at[std::size_t(t)] -= jobs[job].gpus;
+      }
+    }
+  }
+  std::int64_t key(std::size_t job) const {
+    if (policy == "srtf") return left[job];
+    if (policy == "srsf") return left[job] * jobs[job].gpus;
+    return had[job] <= 18000 ? 0 : 1;
+  }
+  void preemptive() {
+    std::vector<std::size_t> candidates = running;
+    candidates.insert(candidates.end(), waiting.begin(), waiting.end());
+    std::stable_sort(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) {
+      return std::tuple(key(a), jobs[a].submit_s) < std::tuple(key(b), jobs[b].submit_s);
+    });
+    std::size_t quota = nodes * size;
+    std::vector<std::size_t> on, off;
+    for (const std::size_t job : candidates) {
+      const bool runs = std::find(running.begin(), running.end(), job) != running.end();
+      if (jobs[job].gpus <= quota) {
+        quota -= jobs[job].gpus;
+        if (!runs) on.push_back(job);
+      } else if (runs) {
+        off.push_back(job);
+      }
+    }
+    for (const std::size_t job : off) {
+      release(job);
+      std::erase(running, job);
+      waiting.push_back(job);
+      ++preemptions;
+    }
+    for (const std::size_t job : on) begin(job);
+  }
+
+  // ---- the clock ----------------------------------------------------------------------------
+  std::int64_t next(std::size_t arrived) const {
+    std::int64_t at = arrived < jobs.size() ? jobs[arrived].submit_s : INT64_MAX;
+    for (const std::size_t job : running) {
+      at = std::min(at, now + left[job]);
+      if (policy != "las" || had[job] > 18000) continue;
+      at = std::min(at, now + (18000 - had[job]) / jobs[job].gpus + 1);
+    }
+    return at;
+  }
+  void run() {
+    free.assign(nodes, std::uint32_t(size));
+    std::size_t arrived = 0;
+    start.assign(jobs.size(), -1), end.assign(jobs.size(), -1), held.resize(jobs.size());
+    had.assign(jobs.size(), 0);
+    for (const TraceJob& job : jobs) left.push_back(job.duration_s);
+    while (arrived < jobs.size() || !running.empty()) {
+      const std::int64_t at = next(arrived);
+      for (const std::size_t job : running) {
+        left[job] -= at - now;
+        had[job] += (at - now) * jobs[job].gpus;
+      }
+      now = at;
+      std::erase_if(running, [&](std::size_t job) {
+        if (left[job] > 0) return false;
+        end[job] = now;
+        release(job);
+        return true;
+      });
+      while (arrived < jobs.size() && jobs[arrived].submit_s <= now) waiting.push_back(arrived++);
+      if (policy == "fifo" || policy == "sjf") strict();
+      if (policy == "fifo-skip") skip();
+      if (policy == "easy") easy();
+      if (policy == "conservative") conservative();
+      if (policy == "srtf" || policy == "srsf" || policy == "las") preemptive();
+    }
+  }
+};
+
+}  // namespace orrery
