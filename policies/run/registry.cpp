@@ -8,10 +8,12 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "policies/checkpointing/checkpoint_interval.hpp"
 #include "policies/collectives/collective_table.hpp"
 #include "policies/compression/fixed_codec.hpp"
 #include "policies/compression/memory_aware.hpp"
 #include "policies/parameters.pb.h"
+#include "policies/recovery/cheapest_goodput.hpp"
 #include "policies/recovery/recover.hpp"
 #include "policies/scheduling/predictive_rebalance.hpp"
 #include "policies/scheduling/fifo.hpp"
@@ -41,6 +43,10 @@ struct Entry {
 
 /// One line a policy, in alphabetical order.
 constexpr std::array kPolicies{
+    Entry{"cheapest-goodput", new_policy<CheapestGoodput>,
+          new_message<CheapestGoodputParameters>},
+    Entry{"checkpoint-interval", new_policy<CheckpointInterval>,
+          new_message<CheckpointIntervalParameters>},
     Entry{"collective-table", new_policy<CollectiveTablePolicy>,
           new_message<CollectiveTableParameters>},
     Entry{"fifo", new_policy<FifoPolicy>, new_message<FifoParameters>},
