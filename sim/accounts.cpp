@@ -1,6 +1,8 @@
 #include "sim/accounts.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <utility>
 
 #include "sim/cost_model.hpp"
@@ -26,7 +28,7 @@ double median(std::vector<std::pair<double, std::uint64_t>> values) {
 }  // namespace
 
 Accounts::Accounts(const Cluster& cluster, const StepGraph& graph, double rest)
-    : cluster_(cluster), graph_(graph), rest_(rest) {}
+    : cluster_(cluster), graph_(graph), rest_(rest), time_(graph.ranks()) {}
 
 namespace {
 
@@ -76,7 +78,14 @@ void Accounts::commit(const SimulatedStep& step, Nanos duration, std::uint64_t c
   const double whole = to_seconds(duration);
   wire_bytes_ += step.wire_bytes * static_cast<double>(count);
   add_phases(step, whole, count, stretch);
-  spend(step, whole, count, stretch);
+  spend(step, duration, count, stretch);
+}
+
+void Accounts::roll_back(Step from, Step to) {
+  time_.roll_back(to);
+  const std::uint64_t again = std::min(steps_, from - std::min(from, to));
+  steps_ -= again;
+  rolled_back_ += again;
 }
 
 void Accounts::note(Nanos duration, std::uint64_t count) {
@@ -123,7 +132,7 @@ void Accounts::fill_phases(Report& report) const {
 }
 
 /// Replicas of a class differ only where noise stretches their passes.
-void Accounts::spend(const SimulatedStep& step, double whole, std::uint64_t count,
+void Accounts::spend(const SimulatedStep& step, Nanos duration, std::uint64_t count,
                      const std::vector<double>& stretch) {
   struct Share {
     std::size_t of_class;
@@ -136,7 +145,8 @@ void Accounts::spend(const SimulatedStep& step, double whole, std::uint64_t coun
   for (std::size_t c = 0; stretch.empty() && c < step.plan.classes.size(); ++c) {
     shares.push_back({c, static_cast<double>(step.plan.classes[c].members.size()), 1});
   }
-  const double scale = static_cast<double>(count) / graph_.data() / step.plan.stages;
+  const double whole = to_seconds(duration);
+  std::array<double, kStepUses> spent{};
   for (std::uint32_t stage = 0; stage < step.plan.stages; ++stage) {
     const auto run_of = [&](const Share& share) -> const WorkerRun& {
       return step.run.workers[share.of_class * step.plan.stages + stage];
@@ -148,15 +158,20 @@ void Accounts::spend(const SimulatedStep& step, double whole, std::uint64_t coun
     const double after = whole - slowest;
     for (const Share& share : shares) {
       const WorkerRun& run = run_of(share);
-      const double weight = scale * share.replicas;
       const double kernels = run.compute - run.tail;  // of the passes
-      compute_s_ += weight * (kernels * share.stretch + run.tail);
-      bubble_s_ += weight * (run.passes_end - run.passes - run.exposed) * share.stretch;
-      communication_s_ += weight * ((run.passes - kernels + run.exposed) * share.stretch +
+      spent[0] += share.replicas * (kernels * share.stretch + run.tail);
+      spent[1] += share.replicas * ((run.passes - kernels + run.exposed) * share.stretch +
                                     std::max(0.0, after - run.tail));
-      waiting_s_ += weight * (slowest - run.passes_end * share.stretch);
+      spent[2] += share.replicas * (run.passes_end - run.passes - run.exposed) * share.stretch;
+      spent[3] += share.replicas * (slowest - run.passes_end * share.stretch);
     }
   }
+  const auto replicas = static_cast<double>(step.plan.class_of.size());
+  busy_s_ += (spent[0] + spent[1]) * static_cast<double>(count) / graph_.data() /
+             step.plan.stages;
+  const double each = static_cast<double>(graph_.ranks()) / graph_.data();
+  time_.commit(duration * static_cast<Nanos>(count), spent,
+               static_cast<std::uint32_t>(std::lround(replicas * each)));
 }
 
 double Accounts::median_step() const {
@@ -178,6 +193,7 @@ double Accounts::energy(double elapsed, double utilization) const {
 
 void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_steps_completed(steps_);
+  if (rolled_back_ > 0) report.set_steps_rolled_back(rolled_back_);
   report.set_micro_batches_lost(lost_);
   report.set_micro_batches_repeated(repeated_);
   report.set_micro_batches_recomputed(recomputed_);
@@ -198,23 +214,32 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_fault_free_step_time_s(fault_free);
   report.set_goodput(std::min(1.0, fault_free * steps / elapsed));
 
-  const double total = compute_s_ + communication_s_ + bubble_s_ + waiting_s_ + lost_s_;
-  if (total > 0) {
-    Breakdown& parts = *report.mutable_breakdown();
-    parts.set_compute(compute_s_ / total);
-    parts.set_exposed_communication(communication_s_ / total);
-    parts.set_bubble(bubble_s_ / total);
-    parts.set_waiting(waiting_s_ / total);
-    parts.set_lost(lost_s_ / total);
-  }
+  fill_time(report);
   // What was lost came after the last commit, where the elapsed time ends.
   const double utilization =
-      elapsed > began_s_ ? std::min(1.0, (compute_s_ + communication_s_) / (elapsed - began_s_))
-                         : 0;
+      elapsed > began_s_ ? std::min(1.0, busy_s_ / (elapsed - began_s_)) : 0;
   report.set_gpu_utilization(utilization);
   report.set_energy_j(energy(elapsed, utilization));
   const DollarsPerSecond price = cluster_.price().per_gpu;
-  if (price.value > 0) report.set_cost_usd(price.value * gpus * elapsed);
+  if (price.value <= 0) return;
+  report.set_cost_usd(price.value * gpus * elapsed);
+  report.set_cost_per_million_tokens_usd(report.cost_usd() / (graph_.tokens() * steps) * 1e6);
+}
+
+void Accounts::fill_time(Report& report) const {
+  const auto total = static_cast<double>(time_.total()) * 1e-9;
+  if (total <= 0) return;
+  time_.fill(*report.mutable_gpu_time());
+  Breakdown& parts = *report.mutable_breakdown();
+  parts.set_compute(time_.seconds(GpuUse::computing) / total);
+  parts.set_exposed_communication(time_.seconds(GpuUse::exposed_communication) / total);
+  parts.set_bubble(time_.seconds(GpuUse::bubble) / total);
+  parts.set_waiting(time_.seconds(GpuUse::waiting) / total);
+  double lost = 0;
+  for (std::size_t use = kStepUses; use < kGpuUses; ++use) {
+    lost += time_.seconds(static_cast<GpuUse>(use));
+  }
+  parts.set_lost(lost / total);
 }
 
 }  // namespace orrery

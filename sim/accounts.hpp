@@ -8,6 +8,7 @@
 
 #include "core/ids.hpp"
 #include "sim/played_step.hpp"
+#include "sim/time_ledger.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/report.pb.h"
 #include "traces/step_graph.hpp"
@@ -28,8 +29,11 @@ class Accounts {
   void tell(Nanos duration, std::uint64_t count);
   /// Everything that is told otherwise comes after that instant.
   void began(Nanos at) { began_s_ = to_seconds(at); }
-  /// Time in which nothing was committed.
-  void lose(Nanos duration) { lost_s_ += to_seconds(duration); }
+  /// Where the time between committed steps goes is told there.
+  TimeLedger& time() { return time_; }
+  const TimeLedger& time() const { return time_; }
+  /// The job goes on from `to`; `from` would have been its next step.
+  void roll_back(Step from, Step to);
 
   /// A step that was cut short and will be done again: so are the micro-batches it had done.
   void discard(const SimulatedStep& step);
@@ -45,8 +49,9 @@ class Accounts {
   void enter(const SimulatedStep& step, std::uint64_t count,
              const std::vector<std::uint32_t>& per_replica);
   void note(Nanos duration, std::uint64_t count);
-  void spend(const SimulatedStep& step, double whole, std::uint64_t count,
+  void spend(const SimulatedStep& step, Nanos duration, std::uint64_t count,
              const std::vector<double>& stretch);
+  void fill_time(Report& report) const;
   void add_phases(const SimulatedStep& step, double whole, std::uint64_t count,
                   const std::vector<double>& stretch);
   void fill_phases(Report& report) const;
@@ -62,9 +67,9 @@ class Accounts {
   };
   std::vector<Parts> parts_;
   double wire_bytes_ = 0, began_s_ = 0;
-  std::uint64_t steps_ = 0, lost_ = 0, repeated_ = 0, recomputed_ = 0;
-  // GPU-seconds, mean over the job's GPUs.
-  double compute_s_ = 0, communication_s_ = 0, bubble_s_ = 0, waiting_s_ = 0, lost_s_ = 0;
+  std::uint64_t steps_ = 0, rolled_back_ = 0, lost_ = 0, repeated_ = 0, recomputed_ = 0;
+  double busy_s_ = 0;  ///< computing and exchanging, mean over the job's GPUs, kept or lost
+  TimeLedger time_;
   std::vector<std::pair<Nanos, std::uint64_t>> durations_;  ///< (step time, how often)
   std::vector<double> first_steps_;
 };

@@ -109,7 +109,8 @@ std::vector<FatalFault> FaultPlan::struck(const FaultScript::Strike& strike) con
   return lost;
 }
 
-std::vector<FatalFault> FaultPlan::losses(Step step, Nanos from, Nanos until) const {
+std::vector<FatalFault> FaultPlan::losses(std::optional<Step> step, Nanos from,
+                                          Nanos until) const {
   if (last_struck_ && *last_struck_ < from && from < until) {
     if (const auto rest = script_.next_strike({}, *last_struck_, *last_struck_ + 1)) {
       std::vector<FatalFault> lost = struck(*rest);
@@ -117,12 +118,11 @@ std::vector<FatalFault> FaultPlan::losses(Step step, Nanos from, Nanos until) co
       if (!lost.empty()) return lost;
     }
   }
-  std::optional<Step> at_step = step;
-  while (const auto strike = script_.next_strike(at_step, from, until)) {
+  while (const auto strike = script_.next_strike(step, from, until)) {
     std::vector<FatalFault> lost = struck(*strike);
     if (!lost.empty()) return lost;
     from = strike->at + 1;
-    at_step.reset();
+    step.reset();
   }
   return {};
 }
@@ -136,6 +136,7 @@ std::optional<FatalFault> FaultPlan::kill(Step step, Nanos from, Nanos until) co
 void FaultPlan::spend(const FatalFault& killed) {
   const auto fault = static_cast<std::uint32_t>(killed.fault);
   spent_.insert({killed.fault, killed.rank.value});
+  if (!script_.named_cause(fault).empty()) felt_.insert(fault);
   last_struck_ = script_.at_step(fault) ? killed.at : script_.begin(fault);
   for (const FaultTarget& target : script_.targets(fault)) {
     for (const RankId rank : ranks_of(target)) {
@@ -168,6 +169,26 @@ std::optional<Nanos> FaultPlan::up_again(LinkId link, Step step, Nanos now) cons
 
 std::set<Part> FaultPlan::lost_parts(Step step, Nanos now) const {
   return ::orrery::lost_parts(script_, moment(step, now), cluster_, placement_);
+}
+
+void FaultPlan::feel(Step step, Nanos now) {
+  for (const auto& [target, faults] : script_.active(moment(step, now))) {
+    for (const std::uint32_t fault : faults) {
+      if (!script_.ends_ranks(fault) && !script_.named_cause(fault).empty()) felt_.insert(fault);
+    }
+  }
+}
+
+void FaultPlan::count(Step step, Nanos from, Nanos now, Report& report) const {
+  std::map<std::string, std::uint64_t> felt;
+  for (const std::uint32_t fault : felt_) ++felt[script_.named_cause(fault)];
+  for (const auto& [cause, injected] :
+       script_.begun_by_cause({kBeforeTheRun.step, from}, moment(step, now))) {
+    FaultCount& count = *report.add_fault_counts();
+    count.set_cause(cause);
+    count.set_injected(injected);
+    count.set_felt(felt[cause]);
+  }
 }
 
 FaultPlan::Touched FaultPlan::touched(Nanos instant) const {

@@ -13,6 +13,7 @@
 #include "core/ids.hpp"
 #include "topologies/cluster.hpp"
 #include "traces/fault_script.hpp"
+#include "traces/report.pb.h"
 
 namespace orrery {
 
@@ -52,8 +53,8 @@ class FaultPlan {
   /// The first step after `step` whose state or fate may differ; nothing if none does.
   std::optional<Step> next_change(Step step) const { return script_.next_step(step); }
   /// The ranks that are killed or stopped first, at one instant: at `step`, which begins at `from`,
-  /// or before `until`. By rank.
-  std::vector<FatalFault> losses(Step step, Nanos from, Nanos until) const;
+  /// or before `until`. By rank. Without a step only those of instants.
+  std::vector<FatalFault> losses(std::optional<Step> step, Nanos from, Nanos until) const;
   /// The first of them.
   std::optional<FatalFault> kill(Step step, Nanos from, Nanos until) const;
   /// A kill has happened: it will not again.
@@ -68,6 +69,7 @@ class FaultPlan {
     return script_.instants(from, until);
   }
   std::optional<Nanos> next_instant(Nanos after) const { return script_.next_instant(after); }
+  bool changes_at(Nanos instant) const { return !script_.changing(instant).empty(); }
   /// Parts of the cluster through which nothing goes during `step` at `now`, a rank's NIC too.
   std::set<Part> lost_parts(Step step, Nanos now) const;
   /// Ranks and links that a fault at exactly `instant` touches.
@@ -78,6 +80,10 @@ class FaultPlan {
   Touched touched(Nanos instant) const;
   /// Faults that have begun by `step` (its beginning) and `now`.
   std::uint64_t begun(Step step, Nanos now) const { return script_.begun(moment(step, now)); }
+  /// Those that hold during `step` at `now` have been felt: a step is worked on under them.
+  void feel(Step step, Nanos now);
+  /// By cause: how many have begun since `from`, and how many of all were felt or lost ranks.
+  void count(Step step, Nanos from, Nanos now, Report& report) const;
 
  private:
   static Moment moment(Step step, Nanos now) { return {static_cast<std::int64_t>(step), now}; }
@@ -91,6 +97,7 @@ class FaultPlan {
   std::vector<GpuId> placement_;
   std::map<GpuId, std::vector<RankId>> ranks_at_;
   std::set<std::pair<std::size_t, std::uint32_t>> spent_;  ///< fault and rank
+  std::set<std::uint32_t> felt_;
   std::optional<Nanos> last_struck_;  ///< instant of the newest loss; others may be due since then
 };
 

@@ -123,7 +123,37 @@ void TrainingRun::come_home(const JobStarted& start) {
   }
   started_ = true;
   started_at_ = now_;
+  accounts_->time().begin(now_);
   happen_(start);
+}
+
+/// GPUs on which it has never stood get numbers by which faults find who stands there.
+void TrainingRun::settle_on(const GpuRuns& gpus) {
+  std::vector<GpuId> known = home_;
+  std::sort(known.begin(), known.end());
+  const std::size_t before = home_.size();
+  for (const GpuId gpu : gpus) {
+    if (!std::binary_search(known.begin(), known.end(), gpu)) home_.push_back(gpu);
+  }
+  if (home_.size() == before) return;
+  faults_.place(home_);
+  fits_.clear();  // they know the former numbers only
+}
+
+/// Of those that work, by their numbers in the fit.
+HardwareState TrainingRun::local_state(Nanos at) const {
+  HardwareState state = faults_.state(step_, at);
+  if (fit_ == begun_) {
+    state.slow.erase(state.slow.lower_bound(begun_->graph().ranks()), state.slow.end());
+  }
+  return fit_->local(std::move(state));
+}
+
+std::vector<RankId> TrainingRun::local_ranks(std::vector<RankId> ranks) const {
+  if (fit_ == begun_) {
+    std::erase_if(ranks, [this](RankId rank) { return rank.value >= begun_->graph().ranks(); });
+  }
+  return fit_->local(ranks);
 }
 
 /// The first job's noise is the run's own.
@@ -211,7 +241,7 @@ Nanos TrainingRun::next_interruption(const Watch& watch) const {
 }
 
 void TrainingRun::enter_circumstances() {
-  Circumstances now{.state = fit_->local(faults_.state(step_, now_)), .shares = {},
+  Circumstances now{.state = local_state(now_), .shares = {},
                     .collectives = job().now.get<CollectiveTable>(),
                     .codecs = job().now.get<CodecRules>(),
                     .company = circumstances_ ? circumstances_->company : 0};
@@ -220,6 +250,7 @@ void TrainingRun::enter_circumstances() {
   for (std::size_t replica = 0; replica < lost.size(); ++replica) {
     if (!lost[replica]) now.shares.push_back(shares[replica]);
   }
+  faults_.feel(step_, now_);
   if (circumstances_ == now) return;
   fit_->stepper().set_collectives(now.collectives);
   fit_->stepper().set_codecs(now.codecs);
@@ -273,6 +304,7 @@ Nanos TrainingRun::next_stop() const {
   }
   for (const auto& [at, loss] : unknown_) stop = std::min(stop, at);
   for (const auto& [at, event] : later_) stop = std::min(stop, at);
+  if (const auto fault = next_at_rest()) stop = std::min(stop, *fault);
   return stop;
 }
 
@@ -284,6 +316,7 @@ void TrainingRun::pass(Nanos now, const Watch& watch) {
   settle(now);
   now_ = now;
   if (open_ && now_ == open_->end()) close_step(watch);
+  strike_at_rest();
   tell_due();
   std::vector<std::size_t> noticed;
   for (const auto& [at, loss] : unknown_) {
@@ -316,6 +349,7 @@ void TrainingRun::commit(const SimulatedStep& each, Nanos duration, std::uint64_
 
 /// Of the next steps as many as nothing interrupts go by at once, if they can.
 bool TrainingRun::skip_ahead(const Watch& watch) {
+  accounts_->time().interrupt(now_);
   const bool resumed = losses_.empty() || losses_.back().report.has_resumed_s();
   if (!resumed || save_asked_ || !next_losses(now_, now_ + 1).empty()) return false;
   const std::uint64_t simulated = fit_->stepper().simulated();
@@ -393,13 +427,13 @@ std::vector<Stepper::Change> TrainingRun::changes_within(Nanos duration) const {
        faults_.instants(now_ - 1, lost.empty() ? now_ + duration : lost.front().at)) {
     FaultPlan::Touched touched = faults_.touched(instant);
     changes.push_back({.at = to_seconds(instant - now_),
-                       .state = fit_->local(faults_.state(step_, instant)),
-                       .ranks = fit_->local(touched.ranks),
+                       .state = local_state(instant),
+                       .ranks = local_ranks(std::move(touched.ranks)),
                        .links = std::move(touched.links)});
   }
   if (!lost.empty()) {
     changes.push_back({.at = to_seconds(lost.front().at - now_),
-                       .state = fit_->local(faults_.state(step_, lost.front().at)),
+                       .state = local_state(lost.front().at),
                        .fatal = true});
   }
   return changes;
@@ -450,6 +484,7 @@ std::shared_ptr<const SimulatedStep> TrainingRun::simulate_step(
 }
 
 void TrainingRun::open_step() {
+  accounts_->time().interrupt(now_);
   const std::uint64_t simulated = fit_->stepper().simulated();
   std::vector<double> stretch = fit_->telemetry().stretch(step_, now_, fit_->graph().data());
   auto what = simulate_step(stretch);
@@ -457,7 +492,11 @@ void TrainingRun::open_step() {
   if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*what, step_, now_);
   saves_ = saves_ || std::exchange(save_asked_, false);
   open(std::move(what), std::move(stretch));
-  for (const Nanos instant : faults_.instants(now_, open_->end())) tell_parts(instant);
+  faults_.feel(step_, now_);
+  for (const Nanos instant : faults_.instants(now_, open_->end())) {
+    tell_parts(instant);
+    faults_.feel(step_, instant);
+  }
 }
 
 void TrainingRun::open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch) {
@@ -468,6 +507,7 @@ void TrainingRun::open(std::shared_ptr<const SimulatedStep> what, std::vector<do
 
 /// No step will ever follow.
 void TrainingRun::end_steps() {
+  accounts_->time().pass(now_);
   over_ = true;
   ended_at_ = now_;
   contention_->leave(id_);
@@ -477,7 +517,7 @@ void TrainingRun::close_step(const Watch& watch) {
   const PlayedStep played = std::move(*open_);
   open_.reset();
   if (played.what().run.cut_short) {
-    accounts_->lose(played.duration());
+    accounts_->time().lose_step(played.start(), now_, fit_->graph().ranks());
     return cut(played);
   }
   commit(played.what(), played.duration(), 1, played.stretch());
@@ -555,7 +595,8 @@ void TrainingRun::save_if_due() {
                     .took = took},
                    now_ + took};
   later_.emplace_back(saving_->at, saving_->done);
-  stand_still_until(now_ + costs.stall());
+  accounts_->time().mark(step_, job().saved);
+  stand_still_until(now_ + costs.stall(), GpuUse::checkpoint);
 }
 
 // ---- telemetry and the end ----------------------------------------------------------------
@@ -608,6 +649,7 @@ void TrainingRun::fill(Report& report, Nanos now) {
   report.set_rank_classes(classes);
   const Step last = step_ > 0 ? step_ - (step_ == scenario().run().steps() ? 1 : 0) : 0;
   report.set_faults_injected(faults_.begun(last, now));
+  faults_.count(last, started_at_, now, report);
   double memory = 0;
   const std::uint32_t even =
       even_split(begun.graph().micro_batches(), begun.graph().data()).front();

@@ -131,6 +131,9 @@ class TrainingRun : public JobModel {
   std::shared_ptr<FittedJob> fitted(const Standing& where, std::vector<std::uint32_t> ranks);
   void refit();
   void come_home(const JobStarted& start);
+  void settle_on(const GpuRuns& gpus);
+  HardwareState local_state(Nanos at) const;
+  std::vector<RankId> local_ranks(std::vector<RankId> ranks) const;
 
   // Steps (training_run.cpp).
   bool rests(const Watch& watch) const;
@@ -164,14 +167,23 @@ class TrainingRun : public JobModel {
 
   // Losses and standing (training_standing.cpp).
   void tell_parts(Nanos at);
-  std::vector<FatalFault> next_losses(Nanos from, Nanos until) const;
+  std::vector<FatalFault> next_losses(std::optional<Step> step, Nanos from, Nanos until) const;
+  std::vector<FatalFault> next_losses(Nanos from, Nanos until) const {
+    return next_losses(step_, from, until);
+  }
   void cut(const PlayedStep& played);
   void lose(std::vector<FatalFault> lost);
   void know_losses(const std::vector<std::size_t>& noticed);
+  void spoil_saving();
+  void fail_saving();
   void give_up_step();
   void come_true();
   void open_since(const Past& past);
-  void stand_still_until(Nanos at);
+  void stand_still_until(Nanos at, GpuUse use);
+  bool stands_well(const Standing& where) const;
+  bool at_rest() const;
+  std::optional<Nanos> next_at_rest() const;
+  void strike_at_rest();
   std::optional<RankId> rank_at_home(std::uint32_t home_rank) const;
 
   const RunRequest request_;
@@ -185,7 +197,9 @@ class TrainingRun : public JobModel {
   const std::shared_ptr<Contention> contention_;
   Needs needs_;  ///< of the policies
   Stepper::Options options_;
-  std::vector<GpuId> home_;  ///< by rank, as the job began
+  /// By rank, as the job began; behind them others that it has come to stand on: faults find ranks
+  /// by these numbers.
+  std::vector<GpuId> home_;
   std::shared_ptr<FittedJob> begun_;  ///< as the job began
   std::shared_ptr<FittedJob> fit_;    ///< as it stands
   std::vector<std::shared_ptr<FittedJob>> fits_;  ///< other standings, newest first

@@ -27,9 +27,10 @@ std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
 
 /// The ranks that are struck first, at one instant; who is not at work then is struck neither then
 /// nor later.
-std::vector<FatalFault> TrainingRun::next_losses(Nanos from, Nanos until) const {
+std::vector<FatalFault> TrainingRun::next_losses(std::optional<Step> step, Nanos from,
+                                                 Nanos until) const {
   for (;;) {
-    std::vector<FatalFault> lost = faults_.losses(step_, from, until);
+    std::vector<FatalFault> lost = faults_.losses(step, from, until);
     const auto absent = std::stable_partition(lost.begin(), lost.end(), [this](const auto& each) {
       return rank_at_home(each.rank.value).has_value();
     });
@@ -78,11 +79,39 @@ void TrainingRun::open_since(const Past& past) {
   std::erase_if(later_, [now](const auto& each) { return each.first <= now; });  // was told
 }
 
-void TrainingRun::stand_still_until(Nanos at) {
-  const Nanos from = std::max(now_, resume_at_);
-  if (at <= from) return;
-  accounts_->lose(at - from);
-  resume_at_ = at;
+void TrainingRun::stand_still_until(Nanos at, GpuUse use) {
+  accounts_->time().pass(now_);
+  accounts_->time().stand_still(at, use);
+  resume_at_ = std::max(resume_at_, at);
+}
+
+/// It stands still and will work again: who stands still dies as who works does.
+bool TrainingRun::at_rest() const {
+  if (!started_ || over_ || open_ || stretch_ || !job().placed()) return false;
+  return now_ < resume_at_ || transition_ || !unknown_.empty();
+}
+
+/// When something of the cluster changes while no step is under way.
+std::optional<Nanos> TrainingRun::next_at_rest() const {
+  const bool held = started_ && !over_ && !open_ && !stretch_ && job().phase == JobPhase::held;
+  if (!at_rest() && !held) return {};
+  return faults_.next_instant(now_);
+}
+
+void TrainingRun::strike_at_rest() {
+  if (!started_ || over_ || open_ || stretch_) return;
+  if (at_rest()) {
+    if (auto lost = next_losses({}, now_, now_ + 1); !lost.empty()) return lose(std::move(lost));
+  }
+  if (faults_.changes_at(now_)) tell_parts(now_);
+}
+
+/// None of its GPUs is lost.
+bool TrainingRun::stands_well(const Standing& where) const {
+  if (world_.state().parts.empty()) return true;
+  return std::all_of(where.gpus.begin(), where.gpus.end(), [this](GpuId gpu) {
+    return world_.state().well(gpu, cluster_.node_of(gpu));
+  });
 }
 
 /// Parts of the cluster that are lost or back at `at`.
@@ -110,7 +139,7 @@ void TrainingRun::cut(const PlayedStep& played) {
   if (const auto up = faults_.up_again(*broken, step_, now_)) {
     accounts_->discard(played.what());
     tell_parts(*up);
-    return stand_still_until(*up);
+    return stand_still_until(*up, GpuUse::recovery);
   }
   const FatalFault fatal = faults_.cause_of(*broken, step_, now_);
   Loss& loss = losses_.emplace_back();
@@ -128,6 +157,8 @@ void TrainingRun::cut(const PlayedStep& played) {
 /// Who is left notices those that fell silent later than those that died.
 void TrainingRun::lose(std::vector<FatalFault> lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
+  accounts_->time().interrupt(now_);
+  spoil_saving();
   contention_->leave(id_);
   tell_parts(now_);
   const Survival& survival = scenario().survival();
@@ -152,6 +183,28 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
       resume_at_ = std::max(resume_at_, noticed + survival.regroup());
     }
   }
+  Nanos known = now_;
+  for (const auto& [noticed, loss] : unknown_) known = std::max(known, noticed);
+  accounts_->time().stand_still(known, GpuUse::detection);
+  accounts_->time().stand_still(resume_at_, GpuUse::recovery);
+}
+
+/// What is being written lacks a part: it will not be durable.
+void TrainingRun::spoil_saving() {
+  if (!saving_) return;
+  std::erase_if(later_, [](const auto& each) {
+    return std::holds_alternative<SaveDone>(each.second);
+  });
+  saving_->at = kNever;
+}
+
+void TrainingRun::fail_saving() {
+  if (!saving_) return;
+  spoil_saving();
+  SaveDone failed = saving_->done;
+  failed.durable = false;
+  saving_.reset();
+  happen_(failed);
 }
 
 /// All that are noticed at this instant.
@@ -169,16 +222,7 @@ void TrainingRun::know_losses(const std::vector<std::size_t>& noticed) {
   std::sort(ranks.begin(), ranks.end());
   happen_(RanksLost{.job = id_, .ranks = ranks, .epoch = {job().epoch.value + 1}});
   gate_.membership_changed(id_);
-  accounts_->lose(resume_at_ - first);
-  if (saving_) {  // what was being written lacks a part
-    SaveDone failed = saving_->done;
-    failed.durable = false;
-    std::erase_if(later_, [](const auto& each) {
-      return std::holds_alternative<SaveDone>(each.second);
-    });
-    saving_.reset();
-    happen_(failed);
-  }
+  fail_saving();
   const bool replaced = job().next.has_value() && !transition_;
   if (replaced) {
     transition_ = Transition{*job().next, StateFrom::peer,
@@ -205,7 +249,7 @@ void TrainingRun::give_up_step() {
     done += static_cast<std::uint64_t>(std::floor(least));
   }
   accounts_->discard(done);
-  accounts_->lose(now_ - open_->start());
+  accounts_->time().lose_step(open_->start(), now_, graph.ranks());
   open_.reset();
 }
 
@@ -224,8 +268,12 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   if (assign == nullptr) return;
   if (assign->leaves()) {
     give_up_step();
+    tell_steps();
+    fail_saving();
     transition_.reset();
     unknown_.clear();
+    accounts_->time().interrupt(now_);
+    accounts_->roll_back(step_, job().saved);
     step_ = job().saved;
     happen_(JobStopped{id_, step_});
     gate_.job_gone(id_, now_);
@@ -249,28 +297,46 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
     ready += losses_.empty() ? survival.replacement()
                              : std::max<Nanos>(0, survival.replacement() - survival.detection());
   }
-  if (assign->state == StateFrom::checkpoint) ready = now_ + survival.restart();
+  const bool anew = assign->state == StateFrom::none && job().placed();
+  if (anew || assign->state == StateFrom::checkpoint) ready = now_ + survival.restart();
   if (fewer) give_up_step();
   // It comes true behind all that was decided with it.
   transition_ = Transition{{assign->gpus, assign->layout}, assign->state, ready};
+  if (!started_ || open_ || stretch_) return;
+  accounts_->time().interrupt(now_);
+  accounts_->time().stand_still(ready, GpuUse::recovery);
 }
 
-/// An assignment, between two steps.
+/// An assignment, between two steps. What has broken meanwhile is waited for; without an end to it
+/// the job stands still until it is assigned anew.
 void TrainingRun::come_true() {
+  if (!stands_well(transition_->where)) {
+    if (const auto next = faults_.next_instant(now_)) {
+      transition_->ready = *next;
+      return stand_still_until(*next, GpuUse::recovery);
+    }
+    transition_.reset();
+    return happen_(JobHeld{id_});
+  }
+  tell_steps();
   const Transition transition = *std::exchange(transition_, {});
   const bool waited = !job().placed();
+  if (transition.state != StateFrom::peer && !waited) fail_saving();
   if (transition.state == StateFrom::checkpoint) {
     if (!losses_.empty()) losses_.back().report.set_lost_steps(step_ - job().saved);
+    accounts_->roll_back(step_, job().saved);
     step_ = job().saved;
   } else if (transition.state == StateFrom::none && !waited) {
+    accounts_->roll_back(step_, 0);
     step_ = 0;
   }
   const JobStarted start{.job = id_, .epoch = {job().epoch.value + 1}, .from = step_,
                          .where = transition.where};
   started_ ? happen_(start) : come_home(start);
   gate_.membership_changed(id_);
+  settle_on(transition.where.gpus);
   refit();
-  if (!waited) stand_still_until(now_ + scenario().survival().regroup());
+  if (!waited) stand_still_until(now_ + scenario().survival().regroup(), GpuUse::recovery);
   if (transition.where.layout != begun_->where().layout) return;
   for (Loss& loss : losses_) {
     if (!loss.report.has_replaced_s()) loss.report.set_replaced_s(to_seconds(resume_at_));

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "core/random.hpp"
 
 namespace orrery {
 namespace {
@@ -22,16 +21,6 @@ std::int64_t after(std::int64_t from, std::int64_t span) {
   return from > kEnd - span ? kEnd : from + span;
 }
 
-/// So many of `all`, each as likely (Fisher and Yates 1938), ascending.
-std::vector<std::uint32_t> draw(std::uint32_t count, std::uint32_t all, Rng rng) {
-  std::vector<std::uint32_t> parts(all);
-  std::iota(parts.begin(), parts.end(), 0u);
-  for (std::uint32_t i = 0; i < count; ++i) std::swap(parts[i], parts[i + rng.below(all - i)]);
-  parts.resize(count);
-  std::sort(parts.begin(), parts.end());
-  return parts;
-}
-
 /// The edges whose instants are in (from, until].
 template <class Edges>
 auto between(const Edges& edges, std::int64_t from, std::int64_t until) {
@@ -42,6 +31,16 @@ auto between(const Edges& edges, std::int64_t from, std::int64_t until) {
 }
 
 }  // namespace
+
+/// By Fisher and Yates (1938).
+std::vector<std::uint32_t> some_of(std::uint32_t count, std::uint32_t all, Rng rng) {
+  std::vector<std::uint32_t> parts(all);
+  std::iota(parts.begin(), parts.end(), 0u);
+  for (std::uint32_t i = 0; i < count; ++i) std::swap(parts[i], parts[i + rng.below(all - i)]);
+  parts.resize(count);
+  std::sort(parts.begin(), parts.end());
+  return parts;
+}
 
 std::optional<PartKind> part_kind(const Fault& fault) {
   const int which = fault.target_case();
@@ -114,9 +113,17 @@ void FaultScript::add(const Fault& fault, const Scenario& scenario, const Cluste
   entry.first_target = static_cast<std::uint32_t>(targets_.size());
   add_targets(fault, scenario.run().seed(), cluster);
   entry.targets = static_cast<std::uint32_t>(targets_.size()) - entry.first_target;
+  entry.cause = number_of(fault.cause());
   entries_.push_back(entry);
   axis(entry.begin.at_step).edges.push_back({entry.begin.at, index, false});
   if (end) axis(end->at_step).edges.push_back({end->at, index, true});
+}
+
+std::uint32_t FaultScript::number_of(const std::string& cause) {
+  const auto known = std::find(causes_.begin(), causes_.end(), cause) - causes_.begin();
+  const auto number = static_cast<std::size_t>(known);
+  if (number == causes_.size()) causes_.push_back(cause);
+  return static_cast<std::uint32_t>(number);
 }
 
 void FaultScript::add_targets(const Fault& fault, std::uint64_t seed, const Cluster& cluster) {
@@ -129,7 +136,7 @@ void FaultScript::add_targets(const Fault& fault, std::uint64_t seed, const Clus
   const std::size_t index = entries_.size();
   if (hits_share(fault)) {
     const Rng rng = Rng(seed).split(fmt::format("faults[{}]", index));
-    for (const std::uint32_t part : draw(parts_hit(fault, all), all, rng)) {
+    for (const std::uint32_t part : some_of(parts_hit(fault, all), all, rng)) {
       targets_.emplace_back(Part{*kind, part});
     }
     return;
@@ -261,6 +268,18 @@ std::uint64_t FaultScript::begun(Moment at) const {
   return between(steps_.begins, -1, at.step).size() + between(times_.begins, -1, at.now).size();
 }
 
+std::map<std::string, std::uint64_t> FaultScript::begun_by_cause(Moment from, Moment at) const {
+  std::map<std::string, std::uint64_t> counts;
+  const auto count = [&](std::span<const Edge> edges) {
+    for (const Edge& edge : edges) {
+      if (!named_cause(edge.fault).empty()) ++counts[named_cause(edge.fault)];
+    }
+  };
+  count(between(steps_.begins, from.step, at.step));
+  count(between(times_.begins, from.now, at.now));
+  return counts;
+}
+
 // ---- when something changes -------------------------------------------------------------------
 
 /// Whether a ramp has begun and not reached its top.
@@ -317,6 +336,12 @@ bool FaultScript::ends_ranks(std::uint32_t fault) const {
 }
 
 std::string FaultScript::cause(std::uint32_t fault, const FaultTarget& target) const {
+  const std::string& named = named_cause(fault);
+  return named.empty() ? what_happens(fault, target)
+                       : fmt::format("{}: {}", named, what_happens(fault, target));
+}
+
+std::string FaultScript::what_happens(std::uint32_t fault, const FaultTarget& target) const {
   if (const auto* part = std::get_if<Part>(&target)) return part_name(*part) + " down";
   const std::uint32_t rank = std::get<RankId>(target).value;
   switch (kind(fault)) {

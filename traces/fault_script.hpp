@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "core/random.hpp"
 #include "topologies/part.hpp"
 #include "traces/scenario.pb.h"
 
@@ -78,6 +79,8 @@ class FaultScript {
   void spend(std::uint32_t fault) { spent_.at(fault) = true; }
   /// How many faults have begun.
   std::uint64_t begun(Moment at) const;
+  /// The same by the cause that the scenario names; of those that begin after `from`.
+  std::map<std::string, std::uint64_t> begun_by_cause(Moment from, Moment at) const;
 
   // ---- when something changes ----
   /// The first step after `after` at which something begins, ends or grows.
@@ -97,8 +100,12 @@ class FaultScript {
   Fault::KindCase kind(std::uint32_t fault) const { return entries_.at(fault).kind; }
   /// Whether ranks do not survive it: it is never among the active ones, but a part that is down.
   bool ends_ranks(std::uint32_t fault) const;
-  /// "rank 3 killed", "NIC of rank 4 down", "node 1 down".
+  /// "rank 3 killed", "NIC of rank 4 down", "node 1 down"; behind the cause that is named, if any.
   std::string cause(std::uint32_t fault, const FaultTarget& target) const;
+  /// As the scenario names it; empty: it does not.
+  const std::string& named_cause(std::uint32_t fault) const {
+    return causes_[entries_.at(fault).cause];
+  }
 
  private:
   /// A beginning or an end, of a step or of an instant.
@@ -113,6 +120,7 @@ class FaultScript {
     double size = 1;                   ///< of slow, link_slow and rate; of a ramp its top
     std::uint64_t ramp_steps = 0;
     std::uint32_t first_target = 0, targets = 0;
+    std::uint32_t cause = 0;  ///< in causes_
   };
   struct Edge {
     std::int64_t at = 0;
@@ -129,6 +137,8 @@ class FaultScript {
 
   void add(const Fault& fault, const Scenario& scenario, const Cluster& cluster);
   void add_targets(const Fault& fault, std::uint64_t seed, const Cluster& cluster);
+  std::uint32_t number_of(const std::string& cause);
+  std::string what_happens(std::uint32_t fault, const FaultTarget& target) const;
   void move_to(Moment at) const;
   void pass(const Edge& edge, bool onward) const;
   bool grows(Step step) const;
@@ -138,6 +148,7 @@ class FaultScript {
 
   mutable std::vector<Entry> entries_;  ///< by index in the scenario
   std::vector<FaultTarget> targets_;
+  std::vector<std::string> causes_{""};  ///< each once
   std::vector<bool> spent_;
   Axis steps_, times_;
   std::vector<std::int64_t> ramp_begins_, ramp_tops_;  ///< steps, ascending
@@ -148,6 +159,9 @@ class FaultScript {
 /// of rank 0, 1, ...
 std::set<Part> lost_parts(const FaultScript& script, Moment at, const Cluster& cluster,
                           std::span<const GpuId> gpus);
+
+/// So many of `all`, each as likely, ascending.
+std::vector<std::uint32_t> some_of(std::uint32_t count, std::uint32_t all, Rng rng);
 
 /// The kind of the parts that a fault hits; nothing: it hits a rank.
 std::optional<PartKind> part_kind(const Fault& fault);

@@ -109,12 +109,30 @@ std::string throughput(const Report& r) {
                      known(r.has_mfu(), r.mfu(), percent));
 }
 
+/// What was lost went into; empty if nothing was, or if it is not known.
+std::string lost_parts(const Report& r) {
+  if (!r.has_gpu_time() || r.breakdown().lost() < 0.0005) return {};
+  const GpuTime& time = r.gpu_time();
+  std::string text;
+  const auto add = [&](const char* what, double seconds) {
+    if (seconds <= 0) return;
+    text += fmt::format("{}{} {}", text.empty() ? " (" : ", ", what,
+                        percent(seconds / time.total()));
+  };
+  add("checkpoints", time.checkpoint());
+  add("lost work", time.lost_work());
+  add("detection", time.detection());
+  add("recovery", time.recovery());
+  add("idle", time.idle());
+  return text + ")";
+}
+
 std::string breakdown(const Report& r) {
   if (!r.has_breakdown()) return kNotKnown;
   const Breakdown& b = r.breakdown();
-  return fmt::format("compute {}, communication {}, bubble {}, waiting {}, lost {}",
+  return fmt::format("compute {}, communication {}, bubble {}, waiting {}, lost {}{}",
                      percent(b.compute()), percent(b.exposed_communication()),
-                     percent(b.bubble()), percent(b.waiting()), percent(b.lost()));
+                     percent(b.bubble()), percent(b.waiting()), percent(b.lost()), lost_parts(r));
 }
 
 std::string learning(const Report& r) {

@@ -12,6 +12,7 @@
 #include "core/schema/json.hpp"
 #include "topologies/builder.hpp"
 #include "topologies/part.hpp"
+#include "traces/failure_model.hpp"
 #include "traces/fault_script.hpp"
 #include "traces/layout_check.hpp"
 #include "traces/model.hpp"
@@ -43,6 +44,7 @@ class CrossCheck {
     for (int i = 0; i < scenario_.faults_size(); ++i) {
       check_fault(scenario_.faults(i), fmt::format("faults[{}]", i));
     }
+    if (scenario_.has_failures()) check_failures();
     return std::move(errors_);
   }
 
@@ -76,6 +78,9 @@ class CrossCheck {
     }
     if (scenario_.faults_size() > 0) {
       add("faults[0]", fmt::format("faults happen to jobs, not to a {}", work));
+    }
+    if (scenario_.has_failures()) {
+      add("failures", fmt::format("failures happen to jobs, not to a {}", work));
     }
     const Topology& cluster = scenario_.cluster();
     const std::uint64_t gpus = std::uint64_t{cluster.node().gpus_per_node()} * cluster.nodes();
@@ -148,9 +153,19 @@ class CrossCheck {
     return false;
   }
 
-  bool check_part(const Fault& fault, PartKind kind, const std::string& target) {
+  const Cluster& cluster() {
     if (!cluster_) cluster_ = build_cluster(scenario_.cluster(), places_, "cluster");
-    const std::uint32_t all = count_of(*cluster_, kind);
+    return *cluster_;
+  }
+
+  void check_failures() {
+    for (const FailureProblem& each : failure_problems(scenario_.failures(), cluster())) {
+      add("failures." + each.path, each.message);
+    }
+  }
+
+  bool check_part(const Fault& fault, PartKind kind, const std::string& target) {
+    const std::uint32_t all = count_of(cluster(), kind);
     if (all == 0) {
       add(target, fmt::format("this cluster has no {}", name_of(kind)));
     } else if (!hits_share(fault)) {

@@ -1,11 +1,13 @@
 #include "policies/recovery/recover.hpp"
 
-#include <set>
+#include <optional>
 #include <variant>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "policies/recovery/ways.hpp"
+#include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
 
@@ -17,26 +19,65 @@ void RecoverPolicy::start(Context&, const Cluster&, const google::protobuf::Mess
   const auto* given = dynamic_cast<const RecoverParameters*>(parameters);
   ensure(parameters == nullptr || given != nullptr,
          "a policy is started with parameters of its own type");
-  shrink_ = given != nullptr && given->how() == "shrink";
+  if (given == nullptr) return;
+  if (given->how() == "shrink") how_ = How::shrink;
+  if (given->how() == "restart") how_ = How::restart;
 }
 
 void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& decisions) {
   std::set<JobId> hit;
   for (const Event& event : seen.events) {
     if (const auto* loss = std::get_if<RanksLost>(&event)) hit.insert(loss->job);
+    if (std::holds_alternative<PartChanged>(event)) hit.insert(waiting_.begin(), waiting_.end());
   }
   for (const JobId id : hit) {
+    waiting_.erase(id);
     const JobInfo* job = seen.jobs.find(id);
-    if (job == nullptr || job->lost.empty() || job->next) continue;
-    const Standing where = shrink_ ? without_lost(*job) : Standing{job->gpus, job->layout};
-    if (where.gpus.empty()) continue;
-    const std::size_t count = job->lost.size();
-    decisions.add(Assign{id, where.gpus, where.layout, StateFrom::peer},
-                  fmt::format("{} rank{} lost: {}", count, count == 1 ? "" : "s",
-                              shrink_ ? "the others go on"
-                                      : "the others go on until a replacement is there"));
+    if (job == nullptr || job->lost.empty()) continue;
+    if (job->next && how_ != How::restart) continue;
+    if (!decide(seen, *job, decisions)) waiting_.insert(id);
   }
   decisions.rest();
+}
+
+/// Whether there is room for what is to be done.
+bool RecoverPolicy::decide(const Observation& seen, const JobInfo& job,
+                           DecisionList& decisions) const {
+  const std::size_t count = job.lost.size();
+  const std::string lost = fmt::format("{} rank{} lost", count, count == 1 ? "" : "s");
+  if (how_ == How::shrink) {
+    const Standing where = without_lost(job);
+    if (where.gpus.empty()) return true;  // nobody is left
+    decisions.add(Assign{job.spec.id, where.gpus, where.layout, StateFrom::peer},
+                  lost + ": the others go on");
+    return true;
+  }
+  const std::optional<Standing> where = whole_again(seen, job);
+  if (!where) return false;
+  const bool restarts = how_ == How::restart;
+  const StateFrom state = restarts ? kept_state(job) : nearest_state(job);
+  const char* const why = restarts || state != StateFrom::peer
+                              ? "all restart from the newest checkpoint"
+                              : "the others go on until a replacement is there";
+  decisions.add(Assign{job.spec.id, where->gpus, where->layout, state},
+                fmt::format("{}: {}", lost, why));
+  return true;
+}
+
+void RecoverPolicy::save(Archive& archive) const {
+  archive.clear();
+  ByteWriter write(archive);
+  for (const JobId id : waiting_) write(id.value);
+}
+
+void RecoverPolicy::load(const Archive& archive) {
+  waiting_.clear();
+  ByteReader read(archive);
+  while (!read.at_end()) {
+    JobId id{};
+    read(id.value);
+    waiting_.insert(id);
+  }
 }
 
 }  // namespace orrery

@@ -8,10 +8,12 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
+#include "policies/checkpointing/checkpoint_interval.hpp"
 #include "policies/collectives/collective_table.hpp"
 #include "policies/compression/fixed_codec.hpp"
 #include "policies/compression/memory_aware.hpp"
 #include "policies/parameters.pb.h"
+#include "policies/recovery/cheapest_goodput.hpp"
 #include "policies/recovery/recover.hpp"
 #include "policies/scheduling/conservative.hpp"
 #include "policies/scheduling/easy.hpp"
@@ -46,6 +48,10 @@ struct Entry {
 
 /// One line a policy, in alphabetical order.
 constexpr std::array kPolicies{
+    Entry{"cheapest-goodput", new_policy<CheapestGoodput>,
+          new_message<CheapestGoodputParameters>},
+    Entry{"checkpoint-interval", new_policy<CheckpointInterval>,
+          new_message<CheckpointIntervalParameters>},
     Entry{"collective-table", new_policy<CollectiveTablePolicy>,
           new_message<CollectiveTableParameters>},
     Entry{"conservative", new_policy<ConservativePolicy>, new_message<ConservativeParameters>},

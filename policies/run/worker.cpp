@@ -24,6 +24,7 @@
 #include "policies/seam/byte_archive.hpp"
 #include "policies/seam/drive.hpp"
 #include "topologies/builder.hpp"
+#include "traces/failure_model.hpp"
 #include "traces/report.hpp"
 #include "traces/scenario.hpp"
 
@@ -158,6 +159,14 @@ std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request) {
                      .policy = std::make_unique<RemotePolicy>(request.policy_outside_needs()),
                      .parameters = nullptr});
   return std::make_unique<PolicyStack>(std::move(members));
+}
+
+/// What is drawn stands among the faults; logs and hashes are of the scenario as it was given.
+RunRequest with_drawn_failures(RunRequest request, const Cluster& cluster) {
+  if (!request.scenario().has_failures()) return request;
+  *request.mutable_scenario() =
+      with_drawn_faults(request.scenario(), cluster, request.folder());
+  return request;
 }
 
 /// Passes progress on, but neither too often nor to a client that does not read.
@@ -347,7 +356,8 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   FallbackPolicy guarded(*stack);
   Succession policy(request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack),
                     *stack);
-  const auto backend = make_backend(request, cluster, progress_sender());
+  const auto backend = make_backend(with_drawn_failures(request, cluster), cluster,
+                                    progress_sender());
   ClientApprover approver(request.hand_over().wait_for_verdicts());
   HandOver handed_over(*backend, rules_of(request, approver, *backend));
   const auto without_log = [&backend](const std::string& why) {

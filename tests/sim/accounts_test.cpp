@@ -86,7 +86,7 @@ TEST_F(AccountsTest, TheLedgerFindsLostAndRepeatedMicroBatches) {
 }
 
 TEST_F(AccountsTest, NothingCommittedIsNothingKnown) {
-  accounts_.lose(to_nanos(1));
+  accounts_.time().pass(to_nanos(1));
   Report report;
   accounts_.fill(report, 0, 0);
   EXPECT_EQ(report.steps_completed(), 0u);

@@ -16,6 +16,7 @@
 #include "policies/run/registry.hpp"
 #include "sim/worlds.hpp"
 #include "topologies/builder.hpp"
+#include "traces/failure_model.hpp"
 
 namespace orrery::testing {
 namespace {
@@ -30,6 +31,7 @@ Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   request.set_folder(ORRERY_SOURCE_DIR "/examples");
   const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
   const auto stack = make_stack(loaded.scenario, loaded.places);
+  *request.mutable_scenario() = with_drawn_faults(loaded.scenario, cluster, request.folder());
   const std::unique_ptr<RunBackend> backend = simulated_world(request, cluster, {});
   LogHeader header;
   header.set_format(kLogFormat);

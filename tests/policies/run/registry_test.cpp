@@ -30,7 +30,8 @@ TEST(Registry, AnUnknownNameIsRefusedWithThePlaceAndTheNearest) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
     EXPECT_EQ(error.message(), "there is no policy 'statik'; did you mean 'static'? "
-                               "Known: collective-table, conservative, easy, fifo, fifo-skip, "
+                               "Known: cheapest-goodput, checkpoint-interval, "
+                               "collective-table, conservative, easy, fifo, fifo-skip, "
                                "fixed-codec, las, memory-aware, predictive-rebalance, recover, "
                                "sjf, srsf, srtf, static");
     EXPECT_EQ(std::string(error.what()).substr(0, 12), "a.yaml:3:9: ");

@@ -1,0 +1,119 @@
+#include "policies/checkpointing/checkpoint_interval.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
+#include "policies/checkpointing/interval.hpp"
+#include "policies/seam/byte_archive.hpp"
+
+namespace orrery {
+namespace {
+
+/// An interval this close is left alone: what it would gain is of second order.
+constexpr double kTolerance = 0.1;
+constexpr double kLeastCost = 1e-3;  ///< seconds; one that costs nothing would be due at every step
+
+}  // namespace
+
+Needs CheckpointInterval::needs() const {
+  return {.actions = Kinds<Action>::of<Configure>(),
+          .settings = Kinds<Setting>::of<CheckpointPlan>()};
+}
+
+void CheckpointInterval::start(Context&, const Cluster&,
+                               const google::protobuf::Message* parameters) {
+  const auto* given = dynamic_cast<const CheckpointIntervalParameters*>(parameters);
+  ensure(parameters == nullptr || given != nullptr,
+         "a policy is started with parameters of its own type");
+  if (given != nullptr) parameters_ = *given;
+  fill_defaults(parameters_);
+}
+
+void CheckpointInterval::observe(Context&, const Observation& seen, DecisionList& decisions) {
+  for (const Event& event : seen.events) {
+    if (const auto* done = std::get_if<StepsDone>(&event)) {
+      Watched& job = jobs_[done->job];
+      job.step_s = to_seconds(done->duration) / static_cast<double>(done->count);
+      plan(seen, done->job, decisions);
+    } else if (const auto* saved = std::get_if<SaveDone>(&event)) {
+      if (saved->durable) jobs_[saved->job].cost_s = to_seconds(saved->stalled);
+      plan(seen, saved->job, decisions);
+    } else if (const auto* lost = std::get_if<RanksLost>(&event)) {
+      ++jobs_[lost->job].failures;
+      plan(seen, lost->job, decisions);
+    } else if (const auto* started = std::get_if<JobStarted>(&event)) {
+      Watched& job = jobs_[started->job];
+      if (job.since == 0) job.since = seen.now;
+    } else if (const auto* over = std::get_if<JobDone>(&event)) {
+      jobs_.erase(over->job);
+    }
+  }
+  decisions.rest();
+}
+
+double CheckpointInterval::mtbf_s(const Watched& of, Nanos now) const {
+  const double believed = to_seconds(parameters_.mtbf());
+  if (parameters_.method() != "adaptive") return believed;
+  return (to_seconds(now - of.since) + believed) / static_cast<double>(of.failures + 1);
+}
+
+double CheckpointInterval::interval_s(const Watched& of, Nanos now) const {
+  if (parameters_.method() == "fixed") return to_seconds(parameters_.interval());
+  const double cost = std::max(kLeastCost, of.cost_s.value_or(to_seconds(parameters_.cost())));
+  const double mtbf = mtbf_s(of, now);
+  return parameters_.method() == "young" ? young_interval(cost, mtbf) : daly_interval(cost, mtbf);
+}
+
+void CheckpointInterval::plan(const Observation& seen, JobId id, DecisionList& decisions) {
+  const JobInfo* job = seen.jobs.find(id);
+  Watched& of = jobs_[id];
+  if (job == nullptr || !job->placed() || of.step_s <= 0) return;
+  const double interval = interval_s(of, seen.now);
+  const auto steps =
+      static_cast<std::uint64_t>(std::max(1.0, std::nearbyint(interval / of.step_s)));
+  const auto now = static_cast<double>(of.asked);
+  if (of.asked > 0 && std::abs(static_cast<double>(steps) - now) <= kTolerance * now) return;
+  of.asked = steps;
+  decisions.add(Configure{id, CheckpointPlan{steps, Tier::local_disk}},
+                fmt::format("{}: every {:.4g} s, of {:.3g} s a step", parameters_.method(),
+                            interval, of.step_s));
+}
+
+void CheckpointInterval::save(Archive& archive) const {
+  archive.clear();
+  ByteWriter write(archive);
+  for (const auto& [id, of] : jobs_) {
+    write(id.value);
+    write(of.since);
+    write(of.failures);
+    write(of.step_s);
+    write(of.cost_s.value_or(-1));
+    write(of.asked);
+  }
+}
+
+void CheckpointInterval::load(const Archive& archive) {
+  jobs_.clear();
+  ByteReader read(archive);
+  while (!read.at_end()) {
+    JobId id{};
+    Watched of;
+    double cost = 0;
+    read(id.value);
+    read(of.since);
+    read(of.failures);
+    read(of.step_s);
+    read(cost);
+    read(of.asked);
+    if (cost >= 0) of.cost_s = cost;
+    jobs_[id] = of;
+  }
+}
+
+}  // namespace orrery

@@ -1,0 +1,285 @@
+// Whole runs in which things go wrong at their rates: goodput against the closed forms, GPU time
+// that adds up, faults counted where they are injected and felt, folded against full.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "core/random.hpp"
+#include "policies/checkpointing/interval.hpp"
+#include "policies/record/log_reader.hpp"
+#include "tests/policies/temp_dir.hpp"
+#include "tests/sim/run.hpp"
+
+namespace orrery {
+namespace {
+
+using testing::simulate;
+using testing::small_scenario;
+
+double parts_of(const GpuTime& time) {
+  return time.computing() + time.exposed_communication() + time.bubble() + time.waiting() +
+         time.checkpoint() + time.lost_work() + time.detection() + time.recovery() + time.idle();
+}
+
+/// Elapsed time times GPUs, each GPU-second once.
+void expect_closed(const Report& report) {
+  const GpuTime& time = report.gpu_time();
+  EXPECT_NEAR(parts_of(time) / time.total(), 1, 1e-12);
+  EXPECT_NEAR(time.total() / (report.elapsed_s() * static_cast<double>(report.ranks())), 1, 1e-12);
+  EXPECT_EQ(report.micro_batches_lost(), 0u);
+  EXPECT_EQ(report.micro_batches_repeated(), 0u);
+}
+
+// ---- closed forms -------------------------------------------------------------------------
+
+constexpr double kDetection = 2, kRestart = 10, kRegroup = 1;
+constexpr double kDown = kDetection + kRestart + kRegroup;
+
+/// Kills at exponential gaps. Of every 25 in a row one lies in each 25th of the distribution: so
+/// every stretch has nearly its mean, and the order is as random as without.
+std::string memoryless_kills(double mtbf, int count) {
+  constexpr std::size_t strata = 25;
+  Rng rng(1);
+  std::vector<std::string> faults;
+  std::vector<std::size_t> order(strata);
+  std::iota(order.begin(), order.end(), 0u);
+  double at = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    for (std::size_t k = strata; i % strata == 0 && k > 1; --k) {
+      std::swap(order[k - 1], order[rng.below(k)]);
+    }
+    const double share = static_cast<double>(order[i % strata]) + rng.uniform();
+    at -= mtbf * std::log1p(-share / strata);
+    const std::size_t rank = i % 8;  // not the one that is dead already
+    faults.push_back(fmt::format("{{at_time: {:.9f} s, rank: {}, kill: true}}", at, rank));
+  }
+  return fmt::format("[{}]", fmt::join(faults, ","));
+}
+
+struct Point {
+  double interval, cost, mtbf;
+};
+
+/// Simulated goodput of steps of `step_s`. Where few gaps leave anything, more of them are needed.
+double simulated(const Point& point, double step_s) {
+  const double expected = expected_goodput(point.interval, point.cost, kDown, point.mtbf);
+  const int kills = expected < 0.7 ? 3000 : 500;
+  const double span = 0.97 * kills * point.mtbf;  // the kills last until the end
+  const auto steps = static_cast<long>(std::max(1.0, span * expected / step_s));
+  const auto every = static_cast<long>(std::max(1.0, std::nearbyint(point.interval / step_s)));
+  const Report report = simulate(small_scenario(
+      1, 1, 8, {},
+      {"faults=" + memoryless_kills(point.mtbf, kills), fmt::format("run.steps={}", steps),
+       fmt::format("live.checkpoints={{folder: here, every: {}, stall: {} s}}", every, point.cost),
+       fmt::format("survival={{on_loss: hold, detection: {} s, restart: {} s, regroup: {} s}}",
+                   kDetection, kRestart, kRegroup),
+       "policies=[{name: recover, parameters: {how: restart}}]"}));
+  expect_closed(report);
+  EXPECT_EQ(report.steps_completed(), static_cast<std::uint64_t>(steps));
+  EXPECT_GT(report.failures_size(), kills / 2) << "the faults were really injected";
+  return report.goodput();
+}
+
+TEST(Failures, GoodputIsThatOfTheClosedFormAtSixtyPoints) {
+  const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  int points = 0;
+  double worst = 0;
+  for (const double mtbf : {200.0, 1000.0, 5000.0, 40'000.0}) {
+    for (const double cost : {0.5, 4.0, 20.0}) {
+      const double best = daly_interval(cost, mtbf);
+      for (const double share : {0.4, 0.7, 1.0, 1.6, 2.5}) {
+        const double every = std::max(1.0, std::nearbyint(share * best / step)) * step;
+        const double expected = expected_goodput(every, cost, kDown, mtbf);
+        const double found = simulated({every, cost, mtbf}, step);
+        EXPECT_NEAR(found / expected, 1, 0.01) << "M " << mtbf << " C " << cost << " x " << share;
+        worst = std::max(worst, std::abs(found / expected - 1));
+        ++points;
+      }
+    }
+  }
+  EXPECT_EQ(points, 60);
+  RecordProperty("worst", fmt::format("{:.4f}", worst));
+}
+
+TEST(Failures, DalysIntervalIsTheSimulatedOptimum) {
+  const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  for (const double mtbf : {300.0, 4000.0}) {
+    const double best = daly_interval(5, mtbf);
+    const double at_best = simulated({best, 5, mtbf}, step);
+    for (const double share : {0.25, 0.5, 2.0, 4.0}) {
+      EXPECT_GT(at_best, simulated({share * best, 5, mtbf}, step)) << mtbf << " x " << share;
+    }
+    for (const double share : {0.8, 1.25}) {
+      EXPECT_GT(at_best, 0.998 * simulated({share * best, 5, mtbf}, step)) << "within noise";
+    }
+  }
+}
+
+// ---- kinds --------------------------------------------------------------------------------
+
+/// One kind each, as often as twenty times in the run.
+const std::string kEveryKind =
+    "failures={until: 2 h, nodes_per_rack: 1, racks_per_row: 2, repair: 5 s, kinds: ["
+    "{cause: gpu, part: gpu, mtbf: 2 h, down: true},"
+    "{cause: node, part: node, mtbf: 20 min, down: true},"
+    "{cause: rack, part: rack, mtbf: 20 min, down: true, lasts: 8 s},"
+    "{cause: row, part: row, mtbf: 30 min, down: true, lasts: 9 s},"
+    "{cause: software, part: job, mtbf: 10 min, kill: true},"
+    "{cause: hang, part: job, mtbf: 15 min, stop: true},"
+    "{cause: hot, part: gpu, mtbf: 2 h, rate: 0.6, lasts: 90 s},"
+    "{cause: flap, part: nic, mtbf: 2 h, down: true, lasts: 10 us, lasts_up_to: 20 s},"
+    "{cause: cable, part: nic, mtbf: 2 h, rate: 0.5, lasts: 60 s},"
+    "{cause: link, part: link, mtbf: 20 h, rate: 0.25, lasts: 60 s},"
+    "{cause: leaf, part: leaf, mtbf: 2 h, down: true, lasts: 2 s},"
+    "{cause: spine, part: spine, mtbf: 1 h, rate: 0.5, lasts: 60 s},"
+    "{cause: plane, part: plane, mtbf: 2 h, rate: 0.5, lasts: 60 s},"
+    "{cause: planned, part: job, mtbf: 20 min, regular: true, kill: true}]}";
+
+std::vector<std::string> restarts(const std::vector<std::string>& more) {
+  std::vector<std::string> all{
+      "live.checkpoints={folder: here, every: 50, stall: 1 s, write: 2 s}",
+      "survival={on_loss: hold, detection: 500 ms, restart: 3 s, regroup: 200 ms}",
+      "policies=[{name: recover, parameters: {how: restart}}]"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+TEST(Failures, EveryKindIsInjectedAndFelt) {
+  const double step = simulate(small_scenario(1, 1, 16)).step_time_s();
+  const Report report = simulate(small_scenario(
+      1, 1, 16, {}, restarts({kEveryKind, fmt::format("run.steps={}", long(3000 / step))})));
+  expect_closed(report);
+  EXPECT_EQ(report.fault_counts_size(), 14);
+  std::uint64_t injected = 0;
+  for (const FaultCount& count : report.fault_counts()) {
+    EXPECT_GT(count.injected(), 0u) << count.cause();
+    EXPECT_GT(count.felt(), 0u) << count.cause();
+    EXPECT_LE(count.felt(), count.injected()) << count.cause();
+    injected += count.injected();
+  }
+  EXPECT_EQ(injected, report.faults_injected());
+}
+
+TEST(Failures, WhoWatchesTheRunCountsWhatTheInjectorCounts) {
+  const toy::TempDir folder;
+  const std::string log = folder / "run.log";
+  const double step = simulate(small_scenario(1, 1, 16)).step_time_s();
+  const std::string kinds =  // far enough apart that none strikes while another is mended
+      "failures={until: 1 d, repair: 5 s, kinds: ["
+      "{cause: node, part: node, mtbf: 5 h, regular: true, down: true},"
+      "{cause: leaf, part: leaf, mtbf: 20 h, regular: true, down: true, lasts: 7 s},"
+      "{cause: software, part: job, mtbf: 3 h, regular: true, kill: true}]}";
+  const Report report = simulate(
+      small_scenario(1, 1, 16, {},
+                     restarts({kinds, fmt::format("run.steps={}", long(60'000 / step))})),
+      {.full_detail = false, .record = log, .timeline = {}});
+  std::map<std::string, std::uint64_t> seen;
+  LogReader reader(log);
+  LogRecord record;
+  while (reader.next(record)) {
+    for (const EventRecord& event : record.call().observation().events()) {
+      const PartChangedRecord& change = event.part_changed();
+      if (event.has_part_changed() && change.health() == HEALTH_LOST) {
+        ++seen[change.kind() == PART_NODE ? "node" : "leaf"];
+      }
+      if (event.has_ranks_lost() && event.ranks_lost().ranks_size() == 1) ++seen["software"];
+    }
+  }
+  ASSERT_EQ(report.fault_counts_size(), 3);
+  for (const FaultCount& count : report.fault_counts()) {
+    EXPECT_GT(count.injected(), 4u) << count.cause();
+    EXPECT_EQ(count.injected(), count.felt()) << count.cause();
+    EXPECT_EQ(count.injected(), seen[count.cause()]) << count.cause();
+  }
+}
+
+// ---- folded and full ----------------------------------------------------------------------
+
+/// A day of 64 GPUs.
+TEST(Failures, FoldedAndFullAgreeOnEveryTerm) {
+  const std::string twenty =
+      "failures={until: 2 d, repair: 3 min, kinds: ["
+      "{cause: gpu, part: gpu, mtbf: 7 d, down: true},"
+      "{cause: software, part: job, mtbf: 100 min, kill: true},"
+      "{cause: hot, part: gpu, mtbf: 8 d, rate: 0.7, lasts: 20 min},"
+      "{cause: cable, part: nic, mtbf: 8 d, rate: 0.5, lasts: 20 min}]}";
+  const LoadedScenario loaded = small_scenario(
+      8, 1, 8, {}, restarts({twenty, "job.model={preset: llama3-70b}", "run.memory=warn",
+                             "job.sequence_length=32768", "run.steps=2600"}));
+  const Report folded = simulate(loaded);
+  const Report full = simulate(loaded, {.full_detail = true, .record = {}, .timeline = {}});
+  expect_closed(folded);
+  expect_closed(full);
+  EXPECT_GE(full.failures_size(), 20);
+  EXPECT_GT(full.elapsed_s(), 86'400);
+  EXPECT_EQ(full.decision_trace_sha256(), folded.decision_trace_sha256());
+  EXPECT_EQ(full.failures_size(), folded.failures_size());
+  EXPECT_GT(full.iterations_simulated(), 10 * folded.iterations_simulated());
+  const auto fields = GpuTime::descriptor();
+  for (int i = 0; i < fields->field_count(); ++i) {
+    const auto* field = fields->field(i);
+    const double a = GpuTime::GetReflection()->GetDouble(folded.gpu_time(), field);
+    const double b = GpuTime::GetReflection()->GetDouble(full.gpu_time(), field);
+    EXPECT_NEAR(a, b, 0.005 * std::max(a, b) + 1e-6) << field->name();
+  }
+}
+
+// ---- swarm --------------------------------------------------------------------------------
+
+std::string random_kind(Rng& rng, int number) {
+  const auto one_of = [&rng](std::initializer_list<const char*> names) {
+    return std::string(names.begin()[rng.below(names.size())]);
+  };
+  const std::string part = one_of({"gpu", "node", "rack", "nic", "leaf", "job", "job"});
+  std::string effect = one_of({"down: true", "rate: 0.5"});
+  if (part == "job") effect = one_of({"kill: true", "kill: true", "stop: true"});
+  const double mtbf = part == "job" ? 40 : part == "gpu" || part == "nic" ? 900 : 150;
+  return fmt::format("{{cause: kind {}, part: {}, mtbf: {} s, {}, shape: {}{}}}", number, part,
+                     mtbf, effect, one_of({"1", "0.7", "2"}),
+                     part == "job" ? "" : ", lasts: 1 ms, lasts_up_to: 20 s");
+}
+
+/// First faults come, then none: then every job must get to its end.
+TEST(Failures, InASwarmOfScenariosNothingIsLostAndEveryJobEnds) {
+  const std::vector<std::string> policies{
+      "{name: recover, parameters: {how: restart}}", "{name: recover, parameters: {how: replace}}",
+      "{name: cheapest-goodput, parameters: {replacement: 3 s, restart: 5 s, repair: 20 s}}",
+      "{name: cheapest-goodput, parameters: {replacement: 60 s, restart: 2 s, repair: 4 s}}"};
+  const double step = simulate(small_scenario(1, 1, 16)).step_time_s();
+  std::uint64_t faults = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Rng rng = Rng(seed).split("swarm");
+    std::string kinds = "{cause: software, part: job, mtbf: 20 s, kill: true}";
+    for (int i = 0; i < 4; ++i) kinds += "," + random_kind(rng, i);
+    std::string chosen = policies[rng.below(policies.size())];
+    if (rng.below(2) == 0) chosen += ",{name: checkpoint-interval, parameters: {mtbf: 60 s}}";
+    const bool spares = rng.below(2) == 0;
+    const auto hold = rng.below(2) == 0 ? "hold" : "go-on";
+    const LoadedScenario loaded = small_scenario(
+        1, 1, 16, {},
+        {fmt::format("run.seed={}", seed), fmt::format("run.steps={}", long(700 / step)),
+         fmt::format("cluster.nodes={}", spares ? 4 : 2), "elastic=true",
+         fmt::format("failures={{until: 600 s, repair: 10 s, kinds: [{}]}}", kinds),
+         "live.checkpoints={folder: here, every: 100, stall: 200 ms, write: 1 s}",
+         fmt::format("survival={{on_loss: {}, detection: 300 ms, restart: 2 s, regroup: 100 ms, "
+                     "replacement: 1 s}}", hold),
+         "policies=[" + chosen + "]"});
+    const Report report = simulate(loaded);
+    expect_closed(report);
+    EXPECT_EQ(report.steps_completed(), static_cast<std::uint64_t>(loaded.scenario.run().steps()))
+        << chosen << " " << kinds;
+    EXPECT_GE(report.faults_injected(), 20u);
+    EXPECT_GT(report.elapsed_s(), 600) << "there is a time without faults";
+    faults += report.faults_injected();
+  }
+  EXPECT_GT(faults, 60 * 20u);
+}
+
+}  // namespace
+}  // namespace orrery
