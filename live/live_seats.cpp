@@ -5,6 +5,8 @@
 #include <csignal>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "live/live_backend.hpp"
 #include "policies/seam/fabric_rules.hpp"
 
@@ -18,6 +20,10 @@ constexpr JobId kJob{0};
 // ---- decisions ------------------------------------------------------------------------------
 
 std::string LiveBackend::refusal(const Decision& decision) const {
+  const auto* where = std::get_if<Assign>(&decision.what);
+  if (where != nullptr && !where->leaves() && job().next) {  // newcomers are on their way
+    return fmt::format("job {} is being assigned already", where->job.value);
+  }
   return fabric_refusal(scenario_, decision);
 }
 
