@@ -28,6 +28,10 @@ std::string waits_in(std::int64_t pid) {
 // ---- decisions ------------------------------------------------------------------------------
 
 std::string LiveBackend::refusal(const Decision& decision) const {
+  const auto* where = std::get_if<Assign>(&decision.what);
+  if (where != nullptr && !where->leaves() && job().next) {  // newcomers are on their way
+    return fmt::format("job {} is being assigned already", where->job.value);
+  }
   return fabric_refusal(scenario_, decision);
 }
 

@@ -174,6 +174,7 @@ class TrainingRun : public JobModel {
   void cut(const PlayedStep& played);
   void lose(std::vector<FatalFault> lost);
   void know_losses(const std::vector<std::size_t>& noticed);
+  void hold();
   void spoil_saving();
   void fail_saving();
   void give_up_step();

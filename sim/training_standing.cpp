@@ -236,6 +236,12 @@ void TrainingRun::know_losses(const std::vector<std::size_t>& noticed) {
   refit();
 }
 
+/// Until it is assigned anew: what it had been assigned cannot be.
+void TrainingRun::hold() {
+  transition_.reset();
+  happen_(JobHeld{id_});
+}
+
 /// Nothing of the step under way counts.
 void TrainingRun::give_up_step() {
   if (!open_) return;
@@ -307,16 +313,15 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   accounts_->time().stand_still(ready, GpuUse::recovery);
 }
 
-/// An assignment, between two steps. What has broken meanwhile is waited for; without an end to it
-/// the job stands still until it is assigned anew.
+/// An assignment, between two steps. If its hardware has broken meanwhile, who works waits for it
+/// working; who stands still is assigned anew.
 void TrainingRun::come_true() {
   if (!stands_well(transition_->where)) {
-    if (const auto next = faults_.next_instant(now_)) {
-      transition_->ready = *next;
-      return stand_still_until(*next, GpuUse::recovery);
-    }
-    transition_.reset();
-    return happen_(JobHeld{id_});
+    const auto next = faults_.next_instant(now_);
+    if (job().placed() && (!next || job().phase == JobPhase::held)) return hold();
+    if (!next) return transition_.reset();
+    transition_->ready = *next;
+    return;
   }
   tell_steps();
   const Transition transition = *std::exchange(transition_, {});

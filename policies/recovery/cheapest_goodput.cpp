@@ -40,6 +40,8 @@ void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& d
       jobs_.erase(over->job);
     } else if (const auto* lost = std::get_if<RanksLost>(&event)) {
       hit.insert(lost->job);
+    } else if (const auto* held = std::get_if<JobHeld>(&event)) {
+      hit.insert(held->job);
     } else if (std::holds_alternative<PartChanged>(event)) {
       changed = true;
     }
@@ -49,7 +51,8 @@ void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& d
   }
   for (const JobId id : hit) {
     const JobInfo* job = seen.jobs.find(id);
-    if (job != nullptr && !job->lost.empty()) decide(seen, *job, decisions);
+    if (job == nullptr || job->lost.empty()) continue;
+    if (!job->next || job->phase == JobPhase::held) decide(seen, *job, decisions);
   }
   if (changed) go_home(seen, decisions);
   decisions.rest();

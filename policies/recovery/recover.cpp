@@ -28,13 +28,14 @@ void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& dec
   std::set<JobId> hit;
   for (const Event& event : seen.events) {
     if (const auto* loss = std::get_if<RanksLost>(&event)) hit.insert(loss->job);
+    if (const auto* held = std::get_if<JobHeld>(&event)) hit.insert(held->job);
     if (std::holds_alternative<PartChanged>(event)) hit.insert(waiting_.begin(), waiting_.end());
   }
   for (const JobId id : hit) {
     waiting_.erase(id);
     const JobInfo* job = seen.jobs.find(id);
     if (job == nullptr || job->lost.empty()) continue;
-    if (job->next && how_ != How::restart) continue;
+    if (job->next && job->phase != JobPhase::held) continue;
     if (!decide(seen, *job, decisions)) waiting_.insert(id);
   }
   decisions.rest();

@@ -233,7 +233,10 @@ struct World::Against {
       const bool there = job->placed() || job->phase == JobPhase::starting;
       return there ? "" : fmt::format("job {} is not running", assign.job.value);
     }
-    if (job->next) return fmt::format("job {} is being assigned already", assign.job.value);
+    // Who stands still after a loss may be assigned otherwise than before it.
+    if (job->next && job->phase != JobPhase::held) {
+      return fmt::format("job {} is being assigned already", assign.job.value);
+    }
     const Standing where{assign.gpus, assign.layout};
     if (std::string why = world.standing_objection(*job, where, supposed); !why.empty()) return why;
     if (job->phase == JobPhase::running && job->lost.empty() && job->gpus == assign.gpus) {

@@ -14,8 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "month-10k-h100.yaml"
 BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build"))
 DAY_S = 86_400
-SEEDS, FEW = 100, 9
-STEPS = 350_000  # more than 54 days
+SEEDS, FEW = 100, 5
+STEPS = 700_000  # more than 54 days
 
 #: As long as the failures are drawn for, on the cluster and with the job of the Llama 3 report.
 INTERRUPTED = {
