@@ -129,6 +129,7 @@ void TrainingRun::come_home(const JobStarted& start) {
 
 /// GPUs on which it has never stood get numbers by which faults find who stands there.
 void TrainingRun::settle_on(const GpuRuns& gpus) {
+  if (gpus == begun_->where().gpus) return;
   std::vector<GpuId> known = home_;
   std::sort(known.begin(), known.end());
   const std::size_t before = home_.size();
@@ -137,23 +138,6 @@ void TrainingRun::settle_on(const GpuRuns& gpus) {
   }
   if (home_.size() == before) return;
   faults_.place(home_);
-  fits_.clear();  // they know the former numbers only
-}
-
-/// Of those that work, by their numbers in the fit.
-HardwareState TrainingRun::local_state(Nanos at) const {
-  HardwareState state = faults_.state(step_, at);
-  if (fit_ == begun_) {
-    state.slow.erase(state.slow.lower_bound(begun_->graph().ranks()), state.slow.end());
-  }
-  return fit_->local(std::move(state));
-}
-
-std::vector<RankId> TrainingRun::local_ranks(std::vector<RankId> ranks) const {
-  if (fit_ == begun_) {
-    std::erase_if(ranks, [this](RankId rank) { return rank.value >= begun_->graph().ranks(); });
-  }
-  return fit_->local(ranks);
 }
 
 /// The first job's noise is the run's own.
@@ -241,7 +225,7 @@ Nanos TrainingRun::next_interruption(const Watch& watch) const {
 }
 
 void TrainingRun::enter_circumstances() {
-  Circumstances now{.state = local_state(now_), .shares = {},
+  Circumstances now{.state = fit_->local(faults_.state(step_, now_)), .shares = {},
                     .collectives = job().now.get<CollectiveTable>(),
                     .codecs = job().now.get<CodecRules>(),
                     .company = circumstances_ ? circumstances_->company : 0};
@@ -427,13 +411,13 @@ std::vector<Stepper::Change> TrainingRun::changes_within(Nanos duration) const {
        faults_.instants(now_ - 1, lost.empty() ? now_ + duration : lost.front().at)) {
     FaultPlan::Touched touched = faults_.touched(instant);
     changes.push_back({.at = to_seconds(instant - now_),
-                       .state = local_state(instant),
-                       .ranks = local_ranks(std::move(touched.ranks)),
+                       .state = fit_->local(faults_.state(step_, instant)),
+                       .ranks = fit_->local(touched.ranks),
                        .links = std::move(touched.links)});
   }
   if (!lost.empty()) {
     changes.push_back({.at = to_seconds(lost.front().at - now_),
-                       .state = local_state(lost.front().at),
+                       .state = fit_->local(faults_.state(step_, lost.front().at)),
                        .fatal = true});
   }
   return changes;

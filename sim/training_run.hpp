@@ -132,8 +132,6 @@ class TrainingRun : public JobModel {
   void refit();
   void come_home(const JobStarted& start);
   void settle_on(const GpuRuns& gpus);
-  HardwareState local_state(Nanos at) const;
-  std::vector<RankId> local_ranks(std::vector<RankId> ranks) const;
 
   // Steps (training_run.cpp).
   bool rests(const Watch& watch) const;

@@ -209,8 +209,8 @@ def test_predict_and_simulate_agree(tmp_path, runs):
 
 
 def test_open_runs_agree_with_simulate(tmp_path):
-    """20 published runs that no stack was fitted to: within 2%, or slower where stages in a pipeline
-    send beside the gradients, which predict() lets pass each other."""
+    """20 published runs that no stack was fitted to: within 2%, or slower where the stages of a
+    pipeline send beside the gradients, which predict() lets pass each other."""
     cases = data_file("training-runs", "runs-open.csv")
     out, scenarios = tmp_path / "out.csv", tmp_path / "scenarios"
     result = orrery("predict", cases, "-o", out, "--scenarios", scenarios)
