@@ -9,7 +9,7 @@
 #include "cli/run_options.hpp"
 #include "core/error.hpp"
 #include "policies/seam/world.hpp"
-#include "sim/chakra_export.hpp"
+#include "sim/estimates/step/chakra_export.hpp"
 #include "topologies/builder.hpp"
 
 namespace orrery::cli {

@@ -6,7 +6,7 @@
 
 #include "core/units.hpp"
 #include "traces/run.pb.h"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery::cli {
 

@@ -10,7 +10,7 @@
 #include <CLI/App.hpp>
 
 #include "policies/run/worker.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery::cli {
 

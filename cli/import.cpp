@@ -11,8 +11,8 @@
 #include "core/schema/json.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "topologies/builder.hpp"
-#include "traces/chakra_reader.hpp"
-#include "traces/job_log.hpp"
+#include "traces/chakra/chakra_reader.hpp"
+#include "traces/jobs/job_log.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery::cli {

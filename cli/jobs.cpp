@@ -16,11 +16,11 @@
 #include "core/schema/yaml_loader.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
-#include "sim/job_replay.hpp"
-#include "sim/wait_watch.hpp"
+#include "sim/jobs/job_replay.hpp"
+#include "sim/jobs/wait_watch.hpp"
 #include "topologies/builder.hpp"
-#include "traces/job_log.hpp"
-#include "traces/report.hpp"
+#include "traces/jobs/job_log.hpp"
+#include "traces/report/report.hpp"
 
 namespace orrery::cli {
 namespace {

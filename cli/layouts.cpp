@@ -10,10 +10,10 @@
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
 #include "core/error.hpp"
-#include "sim/layouts.hpp"
+#include "sim/estimates/predict/layouts.hpp"
 #include "topologies/builder.hpp"
-#include "traces/layout_question.hpp"
-#include "traces/report.hpp"
+#include "traces/report/report.hpp"
+#include "traces/scenario/layout_question.hpp"
 
 namespace orrery::cli {
 namespace {

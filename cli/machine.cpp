@@ -9,10 +9,10 @@
 #include "cli/run_options.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "sim/machine_fit.hpp"
+#include "sim/estimates/prices/machine_fit.hpp"
 #include "topologies/machine.hpp"
-#include "traces/model.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
+#include "traces/training/model.hpp"
 
 namespace orrery::cli {
 namespace {

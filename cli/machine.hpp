@@ -1,6 +1,6 @@
 // A measured machine for the commands that take one: measured now, or read from a profile. The
-// live program measures, sim/machine_fit fits, and short runs with real processes say what a step
-// costs beside. One thread; starts worker processes.
+// live program measures, sim/estimates/prices/machine_fit fits, and short runs with real processes
+// say what a step costs beside. One thread; starts worker processes.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ inline constexpr double kMostProductError = 0.15;
 
 struct MeasuredMachine {
   MachineProfile profile;
-  double product_error = 0;  ///< as in sim/machine_fit
+  double product_error = 0;  ///< as in sim/estimates/prices/machine_fit
 };
 
 /// `ranks`: the numbers of ranks whose links are measured, each at least 2. Measures again, twice

@@ -15,7 +15,7 @@
 #include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "policies/run/worker.hpp"
-#include "traces/report.hpp"
+#include "traces/report/report.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -12,7 +12,7 @@
 #include "cli/output_file.hpp"
 #include "cli/usage.hpp"
 #include "core/error.hpp"
-#include "traces/job_generator.hpp"
+#include "traces/jobs/job_generator.hpp"
 
 namespace orrery::embedded {
 extern const std::string_view policy_py, policy_test_py, policy_hpp, policy_test_cpp;

@@ -11,9 +11,9 @@
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "core/schema/yaml_writer.hpp"
-#include "sim/prediction.hpp"
-#include "traces/csv.hpp"
-#include "traces/published_run.hpp"
+#include "sim/estimates/predict/prediction.hpp"
+#include "traces/files/csv.hpp"
+#include "traces/published/published_run.hpp"
 
 namespace orrery::cli {
 namespace {

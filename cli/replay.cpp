@@ -7,7 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
 #include "core/error.hpp"
-#include "policies/record/recorder.hpp"
+#include "policies/run/replay.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "traces/report.hpp"
+#include "traces/report/report.hpp"
 
 namespace orrery::cli {
 namespace {

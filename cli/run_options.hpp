@@ -11,7 +11,7 @@
 #include "policies/run/worker.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery::cli {
 

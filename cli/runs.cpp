@@ -24,7 +24,7 @@
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
 #include "core/error.hpp"
-#include "live/run_files.hpp"
+#include "live/run/run_files.hpp"
 
 namespace orrery::cli {
 namespace {

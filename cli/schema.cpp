@@ -13,9 +13,9 @@
 #include "topologies/catalog.hpp"
 #include "topologies/machine.pb.h"
 #include "topologies/topology.pb.h"
-#include "traces/model.hpp"
 #include "traces/scenario.pb.h"
-#include "traces/stacks.hpp"
+#include "traces/training/model.hpp"
+#include "traces/training/stacks.hpp"
 
 namespace orrery::embedded {
 extern const std::string_view schema_descriptors;

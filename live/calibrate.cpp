@@ -15,13 +15,13 @@
 
 #include "core/random.hpp"
 #include "live/codec/codec.hpp"
-#include "live/device.hpp"
-#include "live/fixed_point.hpp"
-#include "live/grpc_fabric.hpp"
-#include "live/host_clock.hpp"
-#include "live/network.hpp"
-#include "live/run_folder.hpp"
-#include "live/secrets.hpp"
+#include "live/fabric/grpc_fabric.hpp"
+#include "live/machine/host_clock.hpp"
+#include "live/run/run_folder.hpp"
+#include "live/training/device.hpp"
+#include "live/training/fixed_point.hpp"
+#include "live/training/network.hpp"
+#include "live/transport/secrets.hpp"
 
 namespace orrery::live {
 namespace {

@@ -1,7 +1,7 @@
 // What this machine can do, measured for `orrery calibrate` the way live mode uses it: matrix
 // products and codecs on one thread, the optimizer's update, sums of gradients over the fabric.
-// Called by `orrery-live calibrate`, which fits nothing: see sim/machine_fit. Starts threads of its
-// own; seconds to a minute.
+// Called by `orrery-live calibrate`, which fits nothing: see sim/estimates/prices/machine_fit.
+// Starts threads of its own; seconds to a minute.
 #pragma once
 
 #include <cstdint>

@@ -17,10 +17,10 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "live/agent.hpp"
 #include "live/calibrate.hpp"
-#include "live/cuda_module.hpp"
-#include "live/doctor.hpp"
+#include "live/machine/cuda_module.hpp"
+#include "live/machine/doctor.hpp"
+#include "live/rank/agent.hpp"
 #include "live/rendezvous.hpp"
 #include "live/supervisor.hpp"
 

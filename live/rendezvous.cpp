@@ -14,10 +14,10 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "live/agent.hpp"
-#include "live/credentials.hpp"
-#include "live/requirements.hpp"
-#include "live/run_folder.hpp"
+#include "live/rank/agent.hpp"
+#include "live/run/requirements.hpp"
+#include "live/run/run_folder.hpp"
+#include "live/transport/credentials.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery::live {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "live/control.pb.h"
-#include "live/secrets.hpp"
+#include "live/transport/secrets.hpp"
 #include "traces/run.pb.h"
 
 namespace orrery::live {

@@ -20,11 +20,11 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "live/agent_processes.hpp"
-#include "live/live_backend.hpp"
 #include "live/rendezvous.hpp"
-#include "live/run_folder.hpp"
-#include "live/secrets.hpp"
+#include "live/run/agent_processes.hpp"
+#include "live/run/live_backend.hpp"
+#include "live/run/run_folder.hpp"
+#include "live/transport/secrets.hpp"
 #include "policies/run/worker.hpp"
 
 namespace orrery::live {

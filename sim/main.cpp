@@ -6,10 +6,10 @@
 #include "core/process.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
-#include "sim/estimate.hpp"
+#include "sim/estimates/predict/estimate.hpp"
 #include "sim/worlds.hpp"
 #include "topologies/builder.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery {
 namespace {

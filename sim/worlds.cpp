@@ -9,13 +9,13 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "sim/contention.hpp"
-#include "sim/recorded_jobs.hpp"
-#include "sim/sim_backend.hpp"
-#include "sim/simgrid_engine.hpp"
-#include "sim/trace_model.hpp"
-#include "sim/training_run.hpp"
-#include "traces/fault_script.hpp"
+#include "sim/engine/simgrid_engine.hpp"
+#include "sim/jobs/contention.hpp"
+#include "sim/jobs/recorded_jobs.hpp"
+#include "sim/jobs/trace_model.hpp"
+#include "sim/jobs/training_run.hpp"
+#include "sim/world/sim_backend.hpp"
+#include "traces/scenario/fault_script.hpp"
 
 namespace orrery {
 namespace {

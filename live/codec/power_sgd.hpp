@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "policies/seam/gradient_codec.hpp"
+#include "traces/training/gradient_codec.hpp"
 
 namespace orrery::live {
 

@@ -1,4 +1,4 @@
-// The transformer of live/transformer.cpp on a GPU, behind C functions (transformer.cuh).
+// The transformer of live/training/transformer.cpp on a GPU, behind C functions (transformer.cuh).
 #include "live/cuda/gpu_machine.cuh"
 #include "live/cuda/transformer.cuh"
 #include "live/cuda/why.hpp"

@@ -1,8 +1,9 @@
-// One training step of a decoder transformer as a device carries it out: what live/transformer.cpp
-// does on the CPU, in products that a library computes and loops over positions, rows or values.
-// The device is a template parameter: CUDA in the module (gpu_machine.cuh), plain loops in the
-// tests, which so check this arithmetic where there is no GPU. Columns are positions, matrices are
-// column-major, values fp32, losses nats. C++17, as CUDA's compiler takes it. One thread.
+// One training step of a decoder transformer as a device carries it out: what
+// live/training/transformer.cpp does on the CPU, in products that a library computes and loops over
+// positions, rows or values. The device is a template parameter: CUDA in the module
+// (gpu_machine.cuh), plain loops in the tests, which so check this arithmetic where there is no
+// GPU. Columns are positions, matrices are column-major, values fp32, losses nats. C++17, as CUDA's
+// compiler takes it. One thread.
 //
 // A Machine has: Team (lane(), lanes(), sum(x), max(x) over the lanes of one item), each(count,
 // body(i)), teams(count, body(i, team)), multiply(Product), allocate/release (bytes), zero,
@@ -49,7 +50,7 @@ struct Product {
   u64 many, a_stride, b_stride, c_stride;
 };
 
-/// Where the tensors lie in the flat parameters: by name, as in live/transformer.cpp.
+/// Where the tensors lie in the flat parameters: by name, as in live/training/transformer.cpp.
 struct Places {
   explicit Places(const Shape& shape) {
     const u64 square = shape.hidden * shape.hidden;
@@ -115,7 +116,7 @@ class TransformerStep {
     return sum;
   }
 
-  /// Adam, as in live/model.cpp; `rate` holds the bias corrections.
+  /// Adam, as in live/training/model.cpp; `rate` holds the bias corrections.
   void update(float rate, float scale) {
     float* const to = parameters;
     float* const first = mean;

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "policies/compression/bucket_class.hpp"
-#include "traces/model.hpp"
+#include "traces/training/model.hpp"
 
 namespace orrery {
 namespace {
@@ -16,7 +16,7 @@ GradientPart matrix(std::uint64_t rows, std::uint64_t columns, BucketClass of = 
 }
 GradientPart vector(std::uint64_t size) { return {.count = size, .bucket_class = kVectors}; }
 
-/// In the order of live/model.cpp.
+/// In the order of live/training/model.cpp.
 std::vector<GradientPart> language_model() {
   using M = BuiltinModel;
   return {matrix(M::embedding, M::vocabulary, kEmbeddings), vector(M::hidden),
@@ -24,7 +24,7 @@ std::vector<GradientPart> language_model() {
           matrix(M::vocabulary, M::hidden)};
 }
 
-/// In the order of live/transformer.cpp.
+/// In the order of live/training/transformer.cpp.
 std::vector<GradientPart> transformer() {
   using M = BuiltinTransformer;
   std::vector<GradientPart> parts{matrix(M::hidden, M::vocabulary, kEmbeddings),

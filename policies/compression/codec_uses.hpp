@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "policies/seam/gradient_codec.hpp"
 #include "traces/report.pb.h"
 #include "traces/scenario.pb.h"
+#include "traces/training/gradient_codec.hpp"
 
 namespace orrery {
 

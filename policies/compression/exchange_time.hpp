@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "policies/seam/gradient_codec.hpp"
+#include "traces/training/gradient_codec.hpp"
 
 namespace orrery {
 

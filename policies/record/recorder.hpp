@@ -1,5 +1,5 @@
-// A decorator that writes what a backend showed and what was decided, and the replay of such a
-// log through the same policies.
+// A decorator that writes what a backend showed and what was decided: run/replay feeds such a log
+// to the same policies.
 #pragma once
 
 #include <cstdint>
@@ -131,23 +131,5 @@ class Recorder : public Backend {
   std::string log_sha256_, trace_sha256_;
   std::uint64_t calls_ = 0, events_ = 0;
 };
-
-struct ReplayResult {
-  std::uint64_t calls = 0;
-  std::uint64_t decisions = 0;
-  std::string decision_trace_sha256;
-  std::string first_difference;  ///< empty: identical
-};
-
-/// Feeds the log's observations, through drive(), to the policies named in its header (with
-/// `overrides`, such as "predictive-rebalance.gain_threshold=0.2", applied to their parameters).
-/// Stops at the first difference: other needs (another tick), another decision, telemetry asked for
-/// that was not read when it was recorded, another state of the policies after a call, or (at the
-/// end) other bytes than were recorded.
-/// Throws bad_input on a file that is no log, is cut short, or has another format.
-ReplayResult replay_log(const std::string& path, const std::vector<std::string>& overrides);
-/// The same with a policy of the caller's own, as run_in_worker() asked it: how runs of policies
-/// that no registry knows are replayed.
-ReplayResult replay_log(const std::string& path, Policy& policy);
 
 }  // namespace orrery

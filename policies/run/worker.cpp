@@ -15,18 +15,18 @@
 #include <fmt/format.h>
 
 #include "core/process.hpp"
-#include "policies/record/encoding.hpp"
 #include "policies/handover/fallback.hpp"
 #include "policies/handover/hand_over.hpp"
+#include "policies/record/encoding.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/futures.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/seam/byte_archive.hpp"
 #include "policies/seam/drive.hpp"
 #include "topologies/builder.hpp"
-#include "traces/failure_model.hpp"
-#include "traces/report.hpp"
-#include "traces/scenario.hpp"
+#include "traces/report/report.hpp"
+#include "traces/scenario/failure_model.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery {
 namespace {

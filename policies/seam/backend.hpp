@@ -1,8 +1,8 @@
 // The other side of the seam: something that can be observed and acted upon. Implementations:
-// sim/sim_backend (a simulated world), live/live_backend (real processes), record/replay (a
-// recorded log). Decorators round any of them: record/recorder, handover/hand_over. What every
-// backend does with a decision is one component, seam/gate.
-// One thread calls it, the one that runs drive().
+// sim/world/sim_backend (a simulated world), live/run/live_backend (real processes), record/replay
+// (a recorded log). Decorators round any of them: record/recorder, handover/hand_over. What every
+// backend does with a decision is one component, seam/gate. One thread calls it, the one that runs
+// drive().
 #pragma once
 
 #include <optional>

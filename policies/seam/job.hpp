@@ -16,9 +16,9 @@
 #include "core/ids.hpp"
 #include "core/units.hpp"
 #include "policies/seam/gpu_runs.hpp"
-#include "policies/seam/gradient_codec.hpp"
 #include "policies/seam/kinds.hpp"
-#include "traces/collective.hpp"
+#include "traces/training/collective.hpp"
+#include "traces/training/gradient_codec.hpp"
 
 namespace orrery {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
-#include "traces/collective.hpp"
+#include "traces/training/collective.hpp"
 
 namespace orrery {
 

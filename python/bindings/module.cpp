@@ -1,5 +1,5 @@
 #include "python/bindings/bindings.hpp"
-#include "traces/report.hpp"
+#include "traces/report/report.hpp"
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "Compiled part of orrery. Use the names that the package itself exports.";

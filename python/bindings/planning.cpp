@@ -7,11 +7,11 @@
 
 #include "policies/run/known_names.hpp"
 #include "python/bindings/bindings.hpp"
-#include "sim/layouts.hpp"
-#include "sim/prediction.hpp"
+#include "sim/estimates/predict/layouts.hpp"
+#include "sim/estimates/predict/prediction.hpp"
 #include "topologies/builder.hpp"
-#include "traces/layout_question.hpp"
-#include "traces/published_run.hpp"
+#include "traces/published/published_run.hpp"
+#include "traces/scenario/layout_question.hpp"
 
 namespace py = pybind11;
 

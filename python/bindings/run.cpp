@@ -12,8 +12,8 @@
 #include "python/bindings/python_policy.hpp"
 #include "python/bindings/records.hpp"
 #include "python/bindings/scenario.hpp"
-#include "traces/report.hpp"
-#include "traces/scenario.hpp"
+#include "traces/report/report.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace py = pybind11;
 

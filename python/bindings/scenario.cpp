@@ -10,7 +10,7 @@
 #include "core/schema/yaml_writer.hpp"
 #include "policies/run/choose.hpp"
 #include "python/bindings/bindings.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace py = pybind11;
 

@@ -7,14 +7,14 @@
 #include "core/schema/json.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "policies/record/past.hpp"
-#include "policies/record/recorder.hpp"
 #include "policies/run/registry.hpp"
+#include "policies/run/replay.hpp"
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/python_policy.hpp"
 #include "python/bindings/scenario.hpp"
-#include "sim/job_replay.hpp"
-#include "traces/job_log.hpp"
-#include "traces/report.hpp"
+#include "sim/jobs/job_replay.hpp"
+#include "traces/jobs/job_log.hpp"
+#include "traces/report/report.hpp"
 
 namespace py = pybind11;
 

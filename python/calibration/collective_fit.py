@@ -1,10 +1,11 @@
-"""Fits the collectives' coefficients: protocols, starts and pipelines of sim/protocols.cpp.
+"""Fits the collectives' coefficients: protocols, starts and pipelines of protocols.cpp
+in sim/estimates/collectives.
 
 A part of fit_components.py, which calls fit_collectives() and writes what it returns. A row of
 collectives.csv becomes the time of the fastest algorithm and protocol on a machine as its source
-describes it; the formulas are those of sim/collectives and sim/protocols on links that carry
-nothing else. One fit over all machines: what concerns a GPU family (start, fill, NVLink's loss with
-few GPUs) by family, the rest in common.
+describes it; the formulas are those of sim/estimates/collectives on links that carry nothing else.
+One fit over all machines: what concerns a GPU family (start, fill, NVLink's loss with few GPUs) by
+family, the rest in common.
 """
 
 import collections
@@ -51,7 +52,7 @@ BOUNDS = {
     "send": (0.3, 1, 0.9), "send_start": (1e-7, 1e-4, 5e-6), "efa": (1e-6, 2e-4, 3e-5),
 }
 # Seconds that a round takes longer than one of LL (near, far): NCCL's constants, as in
-# sim/protocols.cpp.
+# sim/estimates/collectives/protocols.cpp.
 RING = {"ll": (0, 0), "ll128": (1.3e-6, 1.3e-6), "simple": (2.8e-6, 11.3e-6)}
 TREE = {"ll": (0, 0), "ll128": (0.65e-6, 3.5e-6), "simple": (3.4e-6, 9e-6)}
 

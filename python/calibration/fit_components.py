@@ -1,4 +1,4 @@
-"""Fits the coefficients of sim/cost_model.cpp to published component measurements.
+"""Fits the coefficients of sim/estimates/prices/cost_model.cpp to published component measurements.
 
 Reads gemms.csv, memops.csv and collectives.csv (training-runs/ below ORRERY_DATA, else
 ../shared/data), fits per GPU family in log time, and writes topologies/catalog/kernels.yaml and
@@ -540,7 +540,7 @@ recomputes this column from the C++ model.
 
 ### Collectives, over all machines and kinds
 
-What `sim/collectives` and `sim/protocols` price: the fastest algorithm (ring, double binary tree,
+What `sim/estimates/collectives` prices: the fastest algorithm (ring, double binary tree,
 in the switches) under the fastest protocol (LL, LL128, Simple), on each machine as its source
 describes it. One fit over all machines. **Held out**: the rows of a machine under the fit to all
 other machines. Medians of the absolute error of time; `bias` is the signed median. The yardstick is

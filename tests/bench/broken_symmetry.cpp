@@ -13,11 +13,11 @@
 #include <fmt/format.h>
 
 #include "policies/parameters.pb.h"
-#include "sim/free_engine.hpp"
-#include "sim/simgrid_engine.hpp"
-#include "sim/stepper.hpp"
+#include "sim/engine/simgrid_engine.hpp"
+#include "sim/estimates/engine/free_engine.hpp"
+#include "sim/estimates/step/stepper.hpp"
 #include "topologies/builder.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery {
 namespace {

@@ -6,12 +6,12 @@
 #include <memory>
 #include <thread>
 
-#include "live/gradient_exchange.hpp"
-#include "live/grpc_fabric.hpp"
-#include "live/model.hpp"
-#include "live/run_folder.hpp"
-#include "live/text.hpp"
-#include "traces/model.hpp"
+#include "live/fabric/grpc_fabric.hpp"
+#include "live/run/run_folder.hpp"
+#include "live/training/gradient_exchange.hpp"
+#include "live/training/model.hpp"
+#include "live/training/text.hpp"
+#include "traces/training/model.hpp"
 
 namespace orrery::live {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "live/gradient_exchange.hpp"
-#include "policies/seam/gradient_codec.hpp"
+#include "live/training/gradient_exchange.hpp"
+#include "traces/training/gradient_codec.hpp"
 
 namespace orrery::live {
 

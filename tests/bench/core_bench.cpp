@@ -8,7 +8,7 @@
 #include "core/sha256.hpp"
 #include "core/units.hpp"
 #include "policies/parameters.pb.h"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery {
 namespace {

@@ -20,9 +20,9 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "live/grpc_fabric.hpp"
-#include "live/host_clock.hpp"
-#include "live/run_folder.hpp"
+#include "live/fabric/grpc_fabric.hpp"
+#include "live/machine/host_clock.hpp"
+#include "live/run/run_folder.hpp"
 #include "tests/bench/contender.hpp"
 
 namespace orrery::live {

@@ -4,7 +4,7 @@
 
 #include "core/random.hpp"
 #include "tests/traces/sample_cluster.hpp"
-#include "traces/fault_script.hpp"
+#include "traces/scenario/fault_script.hpp"
 
 namespace orrery {
 namespace {

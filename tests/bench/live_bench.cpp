@@ -9,9 +9,9 @@
 
 #include <fmt/format.h>
 
-#include "live/fixed_point.hpp"
-#include "live/grpc_fabric.hpp"
-#include "live/run_folder.hpp"
+#include "live/fabric/grpc_fabric.hpp"
+#include "live/run/run_folder.hpp"
+#include "live/training/fixed_point.hpp"
 
 namespace orrery::live {
 namespace {

@@ -15,13 +15,13 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "live/device.hpp"
-#include "live/grpc_fabric.hpp"
-#include "live/run_folder.hpp"
-#include "live/secrets.hpp"
-#include "live/trainer.hpp"
+#include "live/fabric/grpc_fabric.hpp"
+#include "live/run/run_folder.hpp"
+#include "live/training/device.hpp"
+#include "live/training/trainer.hpp"
+#include "live/transport/secrets.hpp"
 #include "policies/run/worker.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery::live {
 namespace {

@@ -8,8 +8,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "live/journal.hpp"
-#include "live/run_statistics.hpp"
+#include "live/run/journal.hpp"
+#include "live/run/run_statistics.hpp"
 
 namespace orrery::live {
 namespace {

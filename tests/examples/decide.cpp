@@ -11,10 +11,10 @@
 #include <fmt/format.h>
 
 #include "policies/run/worker.hpp"
-#include "sim/job_replay.hpp"
+#include "sim/jobs/job_replay.hpp"
 #include "tests/examples/by_name.hpp"
-#include "traces/job_trace.hpp"
-#include "traces/scenario.hpp"
+#include "traces/jobs/job_trace.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery {
 namespace {

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
-#include "traces/chakra_reader.hpp"
+#include "traces/chakra/chakra_reader.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);

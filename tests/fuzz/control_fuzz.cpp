@@ -10,9 +10,9 @@
 
 #include <google/protobuf/stubs/logging.h>
 
+#include "live/control/membership_wire.hpp"
+#include "live/control/message_check.hpp"
 #include "live/data.pb.h"
-#include "live/membership_wire.hpp"
-#include "live/message_check.hpp"
 #include "policies/membership/coordinator.hpp"
 #include "policies/membership/member.hpp"
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "core/error.hpp"
-#include "traces/job_log.hpp"
+#include "traces/jobs/job_log.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

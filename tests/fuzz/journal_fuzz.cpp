@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/error.hpp"
-#include "live/journal.hpp"
+#include "live/run/journal.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <google/protobuf/stubs/logging.h>
 
 #include "core/error.hpp"
-#include "policies/record/recorder.hpp"
+#include "policies/run/replay.hpp"
 
 namespace {
 

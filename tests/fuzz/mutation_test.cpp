@@ -12,8 +12,8 @@
 #include "policies/parameters.pb.h"
 #include "tests/fuzz/mutate.hpp"
 #include "topologies/builder.hpp"
-#include "traces/job_log.hpp"
-#include "traces/scenario.hpp"
+#include "traces/jobs/job_log.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "policies/parameters.pb.h"
 #include "topologies/builder.hpp"
-#include "traces/fault_script.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/fault_script.hpp"
+#include "traces/scenario/scenario.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   orrery::PredictiveRebalanceParameters::descriptor();  // links the policies' parameters in

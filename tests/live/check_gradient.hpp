@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "live/network.hpp"
+#include "live/training/network.hpp"
 
 namespace orrery::live {
 

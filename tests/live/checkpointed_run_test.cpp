@@ -14,12 +14,12 @@
 
 #include "core/error.hpp"
 #include "live/checkpoint/archive.hpp"
-#include "live/device.hpp"
-#include "live/run_checkpoints.hpp"
+#include "live/run/run_checkpoints.hpp"
+#include "live/training/device.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery::live {
 namespace {

@@ -10,7 +10,7 @@
 #include "policies/parameters.pb.h"
 #include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery::live {
 namespace {

@@ -19,7 +19,7 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "policies/record/recorder.hpp"
+#include "policies/run/replay.hpp"
 #include "tests/live/live_run.hpp"
 
 namespace orrery::live {

@@ -14,10 +14,10 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "live/cuda_codec.hpp"
-#include "live/cuda_device.hpp"
-#include "live/cuda_module.hpp"
-#include "live/nvml.hpp"
+#include "live/machine/cuda_module.hpp"
+#include "live/machine/nvml.hpp"
+#include "live/training/cuda_codec.hpp"
+#include "live/training/cuda_device.hpp"
 #include "tests/live/codec/all_rules.hpp"
 
 namespace orrery::live::gpu_check {

@@ -18,8 +18,8 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "live/cuda/nccl_library.hpp"
-#include "live/cuda_module.hpp"
-#include "live/nccl_fabric.hpp"
+#include "live/fabric/nccl_fabric.hpp"
+#include "live/machine/cuda_module.hpp"
 #include "tests/live/gpu_check.hpp"
 
 namespace orrery::live::gpu_check {

@@ -17,11 +17,11 @@
 
 #include <gtest/gtest.h>
 
-#include "live/run_folder.hpp"
+#include "live/run/run_folder.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery::live {
 

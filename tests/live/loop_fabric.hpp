@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "live/fabric.hpp"
+#include "live/fabric/fabric.hpp"
 
 namespace orrery::live {
 

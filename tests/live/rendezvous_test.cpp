@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
-#include "live/control_server.hpp"
-#include "live/run_folder.hpp"
+#include "live/control/control_server.hpp"
+#include "live/run/run_folder.hpp"
 
 namespace orrery::live {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "sim/stepper.hpp"
+#include "sim/estimates/step/stepper.hpp"
 
 namespace orrery::testing {
 

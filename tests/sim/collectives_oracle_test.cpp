@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/simgrid_engine.hpp"
+#include "sim/engine/simgrid_engine.hpp"
 #include "tests/sim/message_oracle.hpp"
 #include "tests/sim/small_cluster.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/simgrid_engine.hpp"
-#include "sim/stepper.hpp"
+#include "sim/engine/simgrid_engine.hpp"
+#include "sim/estimates/step/stepper.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 

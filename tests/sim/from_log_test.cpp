@@ -6,11 +6,11 @@
 
 #include "core/error.hpp"
 #include "policies/record/past.hpp"
-#include "policies/record/recorder.hpp"
 #include "policies/run/choose.hpp"
+#include "policies/run/replay.hpp"
 #include "policies/run/worker.hpp"
 #include "tests/policies/temp_dir.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery {
 namespace {

@@ -8,7 +8,7 @@
 #include "policies/run/choose.hpp"
 #include "policies/run/worker.hpp"
 #include "tests/policies/temp_dir.hpp"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery {
 namespace {

@@ -1,6 +1,6 @@
-// The oracle for sim/collectives: the same algorithms message by message, each message a flow of
-// its own along its route that starts when those before it have arrived. Slow and without any
-// folding; for small clusters. Seconds and bytes.
+// The oracle for sim/estimates/collectives/collectives: the same algorithms message by message,
+// each message a flow of its own along its route that starts when those before it have arrived.
+// Slow and without any folding; for small clusters. Seconds and bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <numeric>
 #include <vector>
 
-#include "sim/collective_scheduler.hpp"
-#include "sim/engine.hpp"
+#include "sim/estimates/collectives/collective_scheduler.hpp"
+#include "sim/estimates/engine/engine.hpp"
 
 namespace orrery::testing {
 

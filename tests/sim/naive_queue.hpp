@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "traces/job_trace.hpp"
+#include "traces/jobs/job_trace.hpp"
 
 namespace orrery {
 

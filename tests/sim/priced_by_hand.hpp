@@ -4,8 +4,8 @@
 #include <functional>
 #include <vector>
 
-#include "sim/free_engine.hpp"
-#include "sim/iteration.hpp"
+#include "sim/estimates/engine/free_engine.hpp"
+#include "sim/estimates/step/iteration.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 

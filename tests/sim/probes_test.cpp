@@ -2,7 +2,7 @@
 // 450 GiB/s inside a node of 8. Expected are the times that physics allows.
 #include <gtest/gtest.h>
 
-#include "sim/simgrid_engine.hpp"
+#include "sim/engine/simgrid_engine.hpp"
 #include "tests/sim/message_oracle.hpp"
 
 namespace orrery::testing {

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "sim/iteration.hpp"
-#include "sim/simgrid_engine.hpp"
+#include "sim/engine/simgrid_engine.hpp"
+#include "sim/estimates/step/iteration.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 

@@ -10,13 +10,13 @@
 #include <fmt/format.h>
 
 #include "core/process.hpp"
-#include "policies/run/choose.hpp"
-#include "policies/seam/drive.hpp"
 #include "policies/record/recorder.hpp"
+#include "policies/run/choose.hpp"
 #include "policies/run/registry.hpp"
+#include "policies/seam/drive.hpp"
 #include "sim/worlds.hpp"
 #include "topologies/builder.hpp"
-#include "traces/failure_model.hpp"
+#include "traces/scenario/failure_model.hpp"
 
 namespace orrery::testing {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 #include "traces/report.pb.h"
-#include "traces/scenario.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery::testing {
 

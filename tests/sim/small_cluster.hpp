@@ -2,7 +2,7 @@
 // 50 GB/s and 2 us from NIC to NIC, one NIC per GPU.
 #pragma once
 
-#include "sim/collectives.hpp"
+#include "sim/estimates/collectives/collectives.hpp"
 #include "topologies/cluster.hpp"
 
 namespace orrery::testing {

@@ -6,11 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "sim/free_engine.hpp"
-#include "sim/trace_run.hpp"
+#include "sim/estimates/engine/free_engine.hpp"
+#include "sim/estimates/step/trace_run.hpp"
 #include "tests/traces/chakra_sample.hpp"
 #include "tests/traces/sample_cluster.hpp"
-#include "traces/chakra_reader.hpp"
+#include "traces/chakra/chakra_reader.hpp"
 
 namespace orrery::testing {
 

@@ -2,17 +2,33 @@
 is banned where with what to write instead. docs/STYLE.md gives the reasons."""
 import re
 
-# Each room and the rooms it may include. `core/schema` is a room of its own above `core`.
+# Each room and the rooms it may include. `core/schema` is a room of its own above `core`, and
+# `sim/estimates` one below `policies`: what a step takes is the same whoever asks.
 ROOMS = {
     'core': [],
     'core/schema': ['core'],
     'topologies': ['core', 'core/schema'],
     'traces': ['core', 'core/schema', 'topologies'],
-    'policies': ['core', 'core/schema', 'topologies', 'traces'],
-    'sim': ['core', 'core/schema', 'topologies', 'traces', 'policies'],
-    'live': ['core', 'core/schema', 'topologies', 'traces', 'policies'],
-    'cli': ['core', 'core/schema', 'topologies', 'traces', 'policies', 'sim', 'live'],
-    'python': ['core', 'core/schema', 'topologies', 'traces', 'policies', 'sim', 'live'],
+    'sim/estimates': ['core', 'core/schema', 'topologies', 'traces'],
+    'policies': ['core', 'core/schema', 'topologies', 'traces', 'sim/estimates'],
+    'sim': ['core', 'core/schema', 'topologies', 'traces', 'sim/estimates', 'policies'],
+    'live': ['core', 'core/schema', 'topologies', 'traces', 'sim/estimates', 'policies'],
+    'cli': ['core', 'core/schema', 'topologies', 'traces', 'sim/estimates', 'policies', 'sim',
+            'live'],
+    'python': ['core', 'core/schema', 'topologies', 'traces', 'sim/estimates', 'policies', 'sim',
+               'live'],
+}
+
+# The inner rooms of a room, from the lowest up: each may include those before it. What stands in no
+# inner room is above them all, so that none of them may include it.
+INNER_ROOMS = {
+    'traces': ['files', 'report', 'training', 'scenario', 'published', 'chakra', 'jobs'],
+    'policies': ['seam', 'placement', 'collectives', 'compression', 'membership', 'checkpointing',
+                 'recovery', 'scheduling', 'record', 'handover', 'run'],
+    'sim/estimates': ['engine', 'prices', 'collectives', 'plan', 'step', 'predict'],
+    'sim': ['engine', 'world', 'jobs'],
+    'live': ['codec', 'cuda', 'nccl', 'checkpoint', 'machine', 'transport', 'fabric', 'training',
+             'control', 'run', 'rank'],
 }
 
 # Headers of a library that only some rooms may touch: everything else stays without it.

@@ -36,10 +36,13 @@ class File:
     @property
     def room(self):
         """The room a file belongs to, None outside the rooms (tests, docs, ...)."""
-        if self.path.startswith('core/schema/'):
-            return 'core/schema'
-        first = self.path.split('/')[0]
-        return first if first in rules.ROOMS else None
+        return room_of(self.path)
+
+
+def room_of(path):
+    """The innermost room that a path stands in."""
+    parents = [str(parent) for parent in pathlib.PurePath(path).parents]
+    return next((parent for parent in parents if parent in rules.ROOMS), None)
 
 
 def project_files(root):
@@ -56,6 +59,15 @@ def project_files(root):
             yield File(root, path)
 
 
+def inner_arrow(file, target):
+    """Whether a file may include another of its own room. Messages stand beside all."""
+    inner = rules.INNER_ROOMS.get(file.room, [])
+    here, there = (path[len(file.room) + 1:].split('/')[0] for path in (file.path, target))
+    if here not in inner or target.endswith('.pb.h') or target.endswith('.proto'):
+        return True
+    return there in inner and inner.index(there) <= inner.index(here)
+
+
 def check_arrows(file):
     """Includes and proto imports point down, and libraries stay in the room that owns them."""
     if file.room is None or not (file.is_cxx or file.is_proto):
@@ -65,9 +77,12 @@ def check_arrows(file):
         if not match:
             continue
         target = match.group(2)
-        other = 'core/schema' if target.startswith('core/schema/') else target.split('/')[0]
-        if other in rules.ROOMS and other != file.room and other not in rules.ROOMS[file.room]:
+        other = room_of(target)
+        if other and other != file.room and other not in rules.ROOMS[file.room]:
             yield number, f'{file.room}/ may not include {other}/ (arrows point down only)'
+        if other == file.room and not inner_arrow(file, target):
+            yield number, (f'{pathlib.PurePath(file.path).parent}/ may not include {target}: inner '
+                           'rooms include those below them only (tests/tidy/rules.py)')
         if match.group(1) == '"' and '/' not in target:
             yield number, f'write the full path from the root: "{file.room}/{target}"'
         for pattern, owners, advice in rules.LIBRARIES:

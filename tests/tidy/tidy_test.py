@@ -50,6 +50,19 @@ class TidyTest(unittest.TestCase):
         for one, other in [('sim', 'live'), ('live', 'sim')]:
             self.assertNotIn(other, rules.ROOMS[one])
 
+    def test_inner_rooms_may_not_include_what_stands_above_them(self):
+        for room, inner in rules.INNER_ROOMS.items():
+            for below, above in zip(inner, inner[1:]):
+                path = f'{room}/{below}/x.hpp'
+                self.assert_breach({path: header(f'#include "{room}/{above}/y.hpp"\n')}, path, 3,
+                                   'inner rooms')
+                self.assert_breach({path: header(f'#include "{room}/y.hpp"\n')}, path, 3,
+                                   'inner rooms')
+                self.assert_clean({path: header(f'#include "{room}/{below}/y.hpp"\n'),
+                                   f'{room}/{above}/y.hpp':
+                                   header(f'#include "{room}/{below}/x.hpp"\n'),
+                                   f'{room}/z.hpp': header(f'#include "{path}"\n')})
+
     def test_proto_imports_follow_the_arrows(self):
         self.assert_breach({'topologies/t.proto': 'syntax = "proto3";\n'
                                                   'import "traces/trace.proto";\n'},

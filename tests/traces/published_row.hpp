@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "traces/published_table.hpp"
+#include "traces/published/published_table.hpp"
 
 namespace orrery {
 

@@ -18,7 +18,7 @@
 #include "live/cuda/nccl.hpp"
 #include "live/cuda/rounds.hpp"
 #include "live/cuda/why.hpp"
-#include "live/nccl_fabric.hpp"
+#include "live/fabric/nccl_fabric.hpp"
 
 namespace orrery::live {
 namespace {

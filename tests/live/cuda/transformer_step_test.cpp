@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "live/model.hpp"
-#include "live/transformer.hpp"
+#include "live/training/model.hpp"
+#include "live/training/transformer.hpp"
 #include "tests/live/check_gradient.hpp"
 #include "tests/live/cuda/host_machine.hpp"
-#include "traces/model.hpp"
+#include "traces/training/model.hpp"
 
 namespace orrery::live::gpu {
 namespace {

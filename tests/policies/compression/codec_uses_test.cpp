@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "traces/model.hpp"
+#include "traces/training/model.hpp"
 
 namespace orrery {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "policies/record/recorder.hpp"
 #include "policies/run/registry.hpp"
+#include "policies/run/replay.hpp"
 #include "policies/run/worker.hpp"
 #include "tests/policies/temp_dir.hpp"
 #include "tests/policies/toy_log.hpp"

@@ -9,6 +9,7 @@
 
 #include "core/process.hpp"
 #include "policies/run/registry.hpp"
+#include "policies/run/replay.hpp"
 #include "policies/run/worker.hpp"
 #include "policies/seam/drive.hpp"
 #include "tests/policies/toy_log.hpp"

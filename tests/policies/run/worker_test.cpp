@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/process.hpp"
+#include "policies/run/replay.hpp"
 #include "tests/policies/toy_log.hpp"
 
 namespace orrery {

@@ -1,0 +1,284 @@
+#include "live/run/crew.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <tuple>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "live/control/membership_wire.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::chrono::seconds kFormPatience{30};
+constexpr std::chrono::seconds kFinishPatience{10};
+constexpr std::chrono::milliseconds kPoll{20};
+constexpr int kMostAttempts = 3;
+constexpr int kMostFutile = 30;
+
+}  // namespace
+
+Crew::Crew(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
+           std::uint32_t ranks, Journal& journal)
+    : timeout_(assignment.scenario().survival().heartbeat_timeout()),
+      journal_(journal),
+      remembered_(journal.past().core),
+      agents_(processes, place, assignment, ranks),
+      coordinator_({.ranks = ranks, .timeout = timeout_},
+                   {.epoch = remembered_.epoch,
+                    .committed = std::max<Step>(remembered_.committed, assignment.resume().step()),
+                    .committed_in = remembered_.committed_in,
+                    .decided = remembered_.decided}),
+      were_members_(journal.past().joined) {
+  if (journal.past().started) return;
+  const auto deadline = Clock::now() + kFormPatience;
+  while (!coordinator_.ready() || members().size() < ranks) {
+    const std::vector<CrewEvent> events = wait(Clock::now() + kPoll);
+    send_directives();
+    for (const CrewEvent& event : events) {
+      const auto* died = std::get_if<RankDied>(&event);
+      if (!died) continue;
+      throw Error(ErrorKind::environment,
+                  fmt::format("rank {}: {}", died->death.rank, died->death.cause));
+    }
+    if (Clock::now() < deadline) continue;
+    throw Error(ErrorKind::environment, fmt::format("the ranks did not link up in {} s",
+                                                    kFormPatience.count()));
+  }
+}
+
+std::vector<CrewEvent> Crew::wait(Clock::time_point deadline) {
+  std::vector<CrewEvent> events;
+  for (const Incoming& incoming : agents_.receive(deadline)) take(incoming, events);
+  coordinator_.tick(now());
+  note_happenings(events);
+  start_replacements();
+  return events;
+}
+
+void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
+  const std::uint32_t rank = incoming.rank;
+  const Seat from{rank, incoming.life};
+  if (incoming.ended) {
+    const auto ours = sentences_.find(from);
+    causes_[from] = ours == sentences_.end() ? *incoming.ended : ours->second;
+  }
+  if (dead_.contains(from)) return;
+  if (incoming.ended) return note_end(from, events);
+  if (!incoming.message) return;  // it may come back; if not, its process or its silence tells
+  if (incoming.message->has_hello()) {
+    sent_.erase(rank);
+    told_.erase(rank);
+  }
+  if (incoming.message->has_failed()) {
+    const Failed& failed = incoming.message->failed();
+    throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
+  }
+  if (incoming.message->has_status()) return hear(from, incoming.message->status(), events);
+  if (incoming.message->has_heartbeat()) hear(from, incoming.message->heartbeat().status(), events);
+  events.emplace_back(incoming);
+}
+
+void Crew::hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events) {
+  // Two threads of an agent send statuses: an older one may come after a newer one.
+  const std::pair said(from.life, status.beat());
+  if (auto& newest = heard_[from.rank]; said > newest) {
+    newest = said;
+    addresses_[from.rank] = status.address();
+  }
+  coordinator_.hear(from_wire(status), now());
+  note_happenings(events);
+}
+
+/// The process in this seat has ended.
+void Crew::note_end(const Seat& seat, std::vector<CrewEvent>& events) {
+  coordinator_.gone(seat);
+  note_happenings(events);
+  if (!dead_.insert(seat).second) return;
+  // It had not said a word to the coordinator.
+  events.emplace_back(RankDied{.death = {.rank = seat.rank, .cause = causes_[seat]},
+                               .was_member = were_members_.contains(seat)});
+}
+
+void Crew::note_happenings(std::vector<CrewEvent>& events) {
+  for (const membership::Happening& happening : coordinator_.take()) {
+    if (std::holds_alternative<membership::Revoked>(happening) && ++futile_ > kMostFutile) {
+      throw Error(ErrorKind::environment,
+                  fmt::format("the ranks could not be linked up in {} attempts", kMostFutile));
+    }
+    if (std::holds_alternative<membership::Committed>(happening)) futile_ = 0;
+    if (const auto* formed = std::get_if<membership::Formed>(&happening)) {
+      for (const Seat& member : formed->members) {
+        attempts_.erase(member.rank);
+        wanted_.erase(member.rank);
+        if (!were_members_.insert(member).second) continue;
+        JournalRecord record;
+        record.mutable_joined()->set_rank(member.rank);
+        record.mutable_joined()->set_life(member.life);
+        journal_.append(record);
+      }
+    }
+    if (const auto* lost = std::get_if<membership::Lost>(&happening)) {
+      events.emplace_back(note_loss(*lost));
+    } else {
+      std::visit(
+          [&](const auto& each) {
+            if constexpr (!std::is_same_v<std::decay_t<decltype(each)>, membership::Lost>) {
+              events.emplace_back(each);
+            }
+          },
+          happening);
+    }
+  }
+}
+
+RankDied Crew::note_loss(const membership::Lost& lost) {
+  const std::uint32_t rank = lost.seat.rank;
+  futile_ = 0;
+  std::string cause = causes_[lost.seat];
+  if (cause.empty()) cause = "another process has taken its place";
+  if (lost.silent) {
+    agents_.signal(rank, SIGKILL);  // it must not come back as if nothing had been
+    cause = fmt::format("has said nothing for {:.1f} s", to_seconds(timeout_));
+  }
+  dead_.insert(lost.seat);
+  return {.death = {.rank = rank, .cause = std::move(cause)},
+          .was_member = were_members_.contains(lost.seat)};
+}
+
+std::vector<std::uint32_t> Crew::members() const {
+  std::vector<std::uint32_t> ranks;
+  for (const Seat& member : coordinator_.members()) ranks.push_back(member.rank);
+  return ranks;
+}
+
+void Crew::work(const std::function<StepPlan(std::uint32_t rank)>& plan) {
+  plans_.clear();
+  for (const std::uint32_t rank : members()) plans_[rank] = plan(rank);
+  coordinator_.work();
+  send_directives();
+}
+
+void Crew::save(Step step, std::uint64_t attempt) {
+  ControllerMessage message;
+  SaveShard& save = *message.mutable_save();
+  save.set_attempt(attempt);
+  save.set_step(step);
+  save.set_count(static_cast<std::uint32_t>(coordinator_.members().size()));
+  for (const Seat& member : coordinator_.members()) {
+    agents_.send(member.rank, message);
+    save.set_index(save.index() + 1);
+  }
+}
+
+void Crew::propose(std::uint64_t number) {
+  coordinator_.propose(number);
+  send_directives();
+}
+
+/// Durable before anything that follows from it is sent; commits are written by the backend.
+void Crew::remember() {
+  const membership::Journal now = coordinator_.journal();
+  if (now.epoch == remembered_.epoch && now.decided == remembered_.decided) return;
+  remembered_ = now;
+  JournalRecord record;
+  record.mutable_membership()->set_epoch(now.epoch);
+  record.mutable_membership()->set_decided(now.decided);
+  journal_.append(record);
+}
+
+void Crew::keep(JournalSnapshot& now) const {
+  const membership::Journal core = coordinator_.journal();
+  now.mutable_membership()->set_epoch(core.epoch);
+  now.mutable_membership()->set_decided(core.decided);
+  now.set_committed_in(core.committed_in);
+  for (const Seat& seat : were_members_) {
+    orrery::live::Seat& joined = *now.add_joined();
+    joined.set_rank(seat.rank);
+    joined.set_life(seat.life);
+  }
+}
+
+void Crew::send_directives() {
+  remember();
+  for (const std::uint32_t rank : coordinator_.peers()) {
+    send_hardware(rank);
+    const auto directive = coordinator_.directive(rank);
+    if (!directive) continue;
+    const auto newest = std::tuple(directive->to, directive->epoch, directive->number);
+    if (const auto before = sent_.find(rank); before != sent_.end() && before->second == newest) {
+      continue;
+    }
+    sent_[rank] = newest;
+    ControllerMessage message;
+    MemberDirective& wire = *message.mutable_directive();
+    wire = to_wire(*directive);
+    for (const Seat& member : directive->members) wire.add_addresses(addresses_[member.rank]);
+    if (directive->work) *wire.mutable_plan() = plans_[rank];
+    agents_.send(rank, message);
+  }
+}
+
+void Crew::send_hardware(std::uint32_t rank) {
+  const auto found = hardware_.find(rank);
+  if (found == hardware_.end()) return;
+  std::string said = found->second.SerializeAsString();
+  if (const auto told = told_.find(rank); told != told_.end() && told->second == said) return;
+  told_[rank] = std::move(said);
+  ControllerMessage message;
+  *message.mutable_hardware() = found->second;
+  agents_.send(rank, message);
+}
+
+void Crew::end(std::uint32_t rank, const std::string& cause) {
+  sentences_[{rank, agents_.life(rank)}] = cause;
+  agents_.signal(rank, SIGKILL);
+}
+
+void Crew::replace(std::uint32_t rank) {
+  if (attempts_[rank]++ < kMostAttempts) wanted_.insert(rank);
+}
+
+void Crew::start_replacements() {
+  std::erase_if(wanted_, [this](std::uint32_t rank) { return agents_.restart(rank); });
+}
+
+Crew::Parting Crew::finish(Step steps) {
+  Parting parting;
+  std::set<std::uint32_t> awaited, asked;
+  for (std::uint32_t rank = 0; rank < agents_.ranks(); ++rank) {
+    if (agents_.running(rank)) awaited.insert(rank);
+  }
+  const auto deadline = Clock::now() + kFinishPatience;
+  while (!awaited.empty() && Clock::now() < deadline) {
+    for (const std::uint32_t rank : awaited) {
+      if (!agents_.connected(rank) || !asked.insert(rank).second) continue;
+      agents_.send_stop(rank, "the run is complete", true);
+    }
+    for (const Incoming& incoming : agents_.receive(Clock::now() + kPoll)) {
+      const std::uint32_t rank = incoming.rank;
+      if (incoming.ended && awaited.erase(rank) > 0) {
+        parting.deaths.push_back({rank, *incoming.ended});
+      }
+      if (!incoming.message) continue;
+      if (incoming.message->has_hello()) asked.erase(rank);  // it has come back
+      if (incoming.message->has_failed() && awaited.erase(rank) > 0) {
+        parting.deaths.push_back({rank, incoming.message->failed().reason()});
+      }
+      if (!incoming.message->has_finished()) continue;
+      const Finished& finished = incoming.message->finished();
+      awaited.erase(rank);
+      if (finished.applied() != steps) continue;  // a replacement that had not joined yet
+      parting.hashes[rank] = finished.parameters_sha256();
+    }
+  }
+  for (const std::uint32_t rank : awaited) {
+    parting.deaths.push_back({rank, "did not hand in its parameters"});
+  }
+  return parting;
+}
+
+}  // namespace orrery::live

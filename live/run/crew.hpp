@@ -1,0 +1,126 @@
+// The ranks of a run under the control core: carries statuses and directives between the agents'
+// processes and the coordinator, notices who dies, starts replacements. The live backend asks it
+// what has happened and tells it what to do next. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "live/run/agent_group.hpp"
+#include "live/run/journal.hpp"
+#include "policies/membership/coordinator.hpp"
+
+namespace orrery::live {
+
+/// `was_member`: it took part in the epoch; else a replacement that never joined.
+struct RankDied { RankDeath death; bool was_member = false; };
+/// What the control core does, in the order of happening, among what the agents say.
+using CrewEvent =
+    std::variant<Incoming, RankDied, membership::Revoked, membership::Agreed, membership::Formed,
+                 membership::Committed, membership::Decided, membership::Aborted,
+                 membership::Stuck>;
+
+class Crew {
+ public:
+  /// Starts the agents and waits until they are linked up. Throws an environment Error if one of
+  /// them cannot. With the journal of a run whose policy clock runs already, goes on with whoever
+  /// is there, and does not wait. `processes` and `journal` outlive this.
+  Crew(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
+       std::uint32_t ranks, Journal& journal);
+
+  /// What has happened, at the latest at `deadline`, or as soon as there is anything. Throws what
+  /// a rank reports as an error of its own, and an environment Error when the ranks cannot be
+  /// linked up in many attempts.
+  std::vector<CrewEvent> wait(Clock::time_point deadline);
+  /// Tells the ranks what follows from that. Before, whatever must be remembered of it is written
+  /// to the journal.
+  void send_directives();
+
+  /// What control core and membership are to be remembered by.
+  void keep(JournalSnapshot& now) const;
+
+  bool ready() const { return coordinator_.ready(); }
+  bool running() const { return coordinator_.running(); }
+  bool settled() const { return coordinator_.settled(); }
+  std::uint64_t epoch() const { return coordinator_.epoch(); }
+  /// Ranks of the epoch, ascending; a plan's shares are in this order.
+  std::vector<std::uint32_t> members() const;
+  /// Lets the members work on the next step; `plan` gives each rank its own. Only while ready().
+  void work(const std::function<StepPlan(std::uint32_t rank)>& plan);
+  /// What the rank's processes are told of their hardware with the next directives, and every later
+  /// one of them.
+  void set_hardware(std::uint32_t rank, const Hardware& hardware) { hardware_[rank] = hardware; }
+  /// See Coordinator.
+  void propose(std::uint64_t number);
+
+  /// Each member is to write its shard of that checkpoint, of the state as it stands. Only while
+  /// settled(), and before the next step.
+  void save(Step step, std::uint64_t attempt);
+
+  /// A replacement for a lost rank will be started. A rank whose replacements die three times
+  /// before they join gets no more.
+  void replace(std::uint32_t rank);
+  /// See Coordinator.
+  void renew() { coordinator_.renew(); }
+  bool all_silent() const { return coordinator_.all_silent(); }
+  /// Ranks that are heard of, members or not.
+  std::vector<std::uint32_t> peers() const { return coordinator_.peers(); }
+  /// Kills the process of that rank; `cause` is what is told of it.
+  void end(std::uint32_t rank, const std::string& cause);
+  /// To the process of that rank.
+  void signal(std::uint32_t rank, int number) { agents_.signal(rank, number); }
+  /// Members that have said nothing for that long.
+  std::vector<std::uint32_t> silent(Nanos span) const { return coordinator_.silent(span, now()); }
+  std::int64_t pid(std::uint32_t rank) const { return agents_.pid(rank); }
+  /// Whether the newest process of that rank is there.
+  bool running(std::uint32_t rank) const { return agents_.running(rank); }
+
+  /// Ends the run after `steps` committed steps and collects the hash of the parameters of every
+  /// rank that holds them, by rank; also who died meanwhile.
+  struct Parting {
+    std::map<std::uint32_t, std::string> hashes;
+    std::vector<RankDeath> deaths;
+  };
+  Parting finish(Step steps);
+
+ private:
+  using Seat = membership::Seat;
+  void take(const Incoming& incoming, std::vector<CrewEvent>& events);
+  void note_happenings(std::vector<CrewEvent>& events);
+  RankDied note_loss(const membership::Lost& lost);
+  void hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events);
+  void note_end(const Seat& seat, std::vector<CrewEvent>& events);
+  void remember();
+  void send_hardware(std::uint32_t rank);
+  void start_replacements();
+  Nanos now() const { return since(born_); }
+
+  const Clock::time_point born_ = Clock::now();
+  const Nanos timeout_;
+  Journal& journal_;
+  membership::Journal remembered_;
+  AgentGroup agents_;
+  membership::Coordinator coordinator_;
+  std::set<Seat> were_members_;                  ///< of any epoch
+  std::map<Seat, std::string> causes_;           ///< of processes that have ended
+  std::map<Seat, std::string> sentences_;        ///< why we ended them
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint64_t>> heard_;  ///< life and beat
+  std::map<std::uint32_t, std::string> addresses_;  ///< by rank, of the newest epoch entered
+  std::map<std::uint32_t, StepPlan> plans_;      ///< of the step under way
+  /// Newest directive sent: seat, epoch, number.
+  std::map<std::uint32_t, std::tuple<Seat, std::uint64_t, std::uint64_t>> sent_;
+  std::map<std::uint32_t, Hardware> hardware_;
+  std::map<std::uint32_t, std::string> told_;    ///< hardware, as it was sent
+  std::set<Seat> dead_;                          ///< what else comes from them is too late
+  std::set<std::uint32_t> wanted_;               ///< ranks to be replaced
+  std::map<std::uint32_t, int> attempts_;        ///< replacements started since it last joined
+  int futile_ = 0;                               ///< epochs since the last commit or loss
+};
+
+}  // namespace orrery::live

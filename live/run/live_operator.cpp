@@ -1,0 +1,73 @@
+// The part of LiveBackend that faces its operator: what the run stands at, and orders that end it.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "live/run/live_backend.hpp"
+#include "live/run/run_files.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::chrono::milliseconds kLook{200};
+
+}  // namespace
+
+RunStatus LiveBackend::status() const {
+  RunStatus status;
+  status.scenario = scenario_.name();
+  status.mode = request_.mode();
+  status.phase = stage_ != Stage::training   ? "starting"
+                 : !stop_reason_.empty()     ? "stopping"
+                 : held_since_ != kNever     ? "held"
+                                             : "training";
+  if (stage_ == Stage::over || stage_ == Stage::ended) status.phase = "over";
+  status.step = step_;
+  status.steps = scenario_.run().steps();
+  status.elapsed_s = to_seconds(statistics_.elapsed());
+  status.step_time_s = to_seconds(took_);
+  status.loss = statistics_.newest_loss();
+  status.losses = failures_.all().size();
+  status.decisions = outcomes_;
+  status.controller_restarts = supervision_.start().restarts();
+  status.checkpoints_written = checkpoints_.written();
+  status.checkpoints_failed = checkpoints_.failed();
+  if (crew_ == nullptr || world_.jobs().empty()) return status;
+  status.epoch = crew_->epoch();
+  if (job().saved_at > 0) status.saved = job().saved;
+  const std::vector<std::uint32_t> members = crew_->members();
+  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
+    const bool member = std::find(members.begin(), members.end(), seat) != members.end();
+    const bool there = crew_->running(seat);
+    const auto [step, micro_batches] = watch_.at(seat);
+    status.ranks.push_back({.rank = seat,
+                            .state = member ? "working" : there ? "joining" : "lost",
+                            .pid = there ? crew_->pid(seat) : 0,
+                            .step = step,
+                            .micro_batches = micro_batches});
+  }
+  return status;
+}
+
+/// The step under way is still carried through, and one more if a checkpoint is to follow it.
+void LiveBackend::stop_after_step(const std::string& reason, bool with_checkpoint) {
+  if (stage_ != Stage::training || !stop_reason_.empty()) return;
+  stop_reason_ = reason;
+  board_.note(now(), "the run is to end: " + reason);
+  if (with_checkpoint && checkpoints_.kept()) checkpoints_.ask();
+}
+
+void LiveBackend::hear_operator() {
+  if (const auto order = supervision_.take_stop()) {
+    stop_after_step(order->reason(), order->checkpoint());
+  }
+  if (Clock::now() - looked_for_orders_ < kLook) return;
+  looked_for_orders_ = Clock::now();
+  std::ifstream file(supervision_.start().folder() + "/" + kStopFile);
+  if (!file) return;
+  std::string how;
+  file >> how;
+  stop_after_step("stopped by the operator", how == "checkpoint");
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,256 @@
+// The part of LiveBackend that decisions pass and that knows who sits where: what all ranks must
+// follow is put to them first, processes are started and ended for an assignment, those that are
+// lost are told once the others have agreed on that.
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "live/run/live_backend.hpp"
+#include "policies/seam/fabric_rules.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr JobId kJob{0};
+
+/// Where the thread that trains stands, as far as the kernel tells.
+std::string waits_in(std::int64_t pid) {
+  std::string where;
+  std::ifstream(fmt::format("/proc/{}/wchan", pid)) >> where;
+  return where.empty() || where == "0" ? std::string() : ", its thread waits in " + where;
+}
+
+}  // namespace
+
+// ---- decisions ------------------------------------------------------------------------------
+
+std::string LiveBackend::refusal(const Decision& decision) const {
+  const auto* where = std::get_if<Assign>(&decision.what);
+  if (where != nullptr && !where->leaves() && job().next) {  // newcomers are on their way
+    return fmt::format("job {} is being assigned already", where->job.value);
+  }
+  return fabric_refusal(scenario_, decision);
+}
+
+void LiveBackend::happen(Event event) {
+  world_.apply(event, now());
+  board_.note(now(), describe(event));
+  if (std::holds_alternative<Decided>(event)) ++outcomes_;
+  arriving_.push_back(std::move(event));
+}
+
+void LiveBackend::carry_out(const Decision& decision) {
+  if (const auto* what = std::get_if<Assign>(&decision.what)) return assign(*what);
+  if (std::holds_alternative<Save>(decision.what)) return checkpoints_.ask();
+  const auto* plan = std::get_if<CheckpointPlan>(&std::get<Configure>(decision.what).what);
+  if (plan != nullptr) checkpoints_.set_every(plan->every_steps);
+}
+
+void LiveBackend::apply(const DecisionList& decisions) {
+  at_rest_ = decisions.at_rest();
+  world_.begin_batch();
+  if (in_replay_) return replay_decisions(decisions);
+  JournalRecord record;
+  *record.mutable_read() = samples_.take();
+  if (record.read().read_size() > 0) write_down(record);
+  gate_.take(decisions, now());
+  if (stage_ != Stage::training) return;
+  propose();
+  go_on();
+  crew_->send_directives();
+}
+
+/// What all ranks must follow is put to them first.
+void LiveBackend::propose() {
+  if (!gate_.has_unagreed() || !crew_->running()) return;
+  proposed_[++proposals_] = gate_.take_unagreed();
+  crew_->propose(proposals_);
+}
+
+void LiveBackend::take_in(const membership::Decided& decided) {
+  while (!proposed_.empty() && proposed_.begin()->first <= decided.number) {
+    const auto agreed = proposed_.extract(proposed_.begin());
+    for (const Decision& decision : agreed.mapped()) gate_.agreed(decision, now());
+  }
+}
+
+void LiveBackend::take_in(const membership::Aborted& aborted) {
+  while (!proposed_.empty() && proposed_.begin()->first <= aborted.number) {
+    const auto dropped = proposed_.extract(proposed_.begin());
+    for (const Decision& decision : dropped.mapped()) gate_.not_agreed(decision);
+  }
+}
+
+// ---- seats ----------------------------------------------------------------------------------
+
+/// The rank that the process in this seat is; nothing if the job does not count on it now.
+std::optional<RankId> LiveBackend::rank_in(std::uint32_t seat) const {
+  std::uint32_t rank = 0;
+  for (const GpuRuns::Run& run : job().gpus.runs()) {
+    if (seat - run.first < run.count) {
+      const RankId found{rank + seat - run.first};
+      return job().is_lost(found) ? std::nullopt : std::optional(found);
+    }
+    rank += run.count;
+  }
+  return {};
+}
+
+bool LiveBackend::works(std::uint32_t seat) const { return rank_in(seat).has_value(); }
+
+/// It is to be among the job's GPUs, and is not yet.
+bool LiveBackend::wanted(std::uint32_t seat) const {
+  return job().next && job().next->gpus.contains({seat}) && !works(seat);
+}
+
+bool LiveBackend::to_leave(std::uint32_t seat) const {
+  return job().next && !job().next->gpus.contains({seat});
+}
+
+/// Processes are started where they are missing; until they are there the others go on as before.
+void LiveBackend::assign(const Assign& assign) {
+  for (const GpuId gpu : assign.gpus) {
+    if (!works(gpu.value)) crew_->replace(gpu.value);
+  }
+  if (crew_->running()) come_true(crew_->members());
+}
+
+/// All that the newest assignment names are among the members, with the job's state.
+bool LiveBackend::assembled(const std::vector<std::uint32_t>& members) const {
+  if (!job().next) return false;
+  return std::all_of(job().next->gpus.begin(), job().next->gpus.end(), [&members](GpuId gpu) {
+    return std::find(members.begin(), members.end(), gpu.value) != members.end();
+  });
+}
+
+/// Those that are not wanted any more end now, not before: nobody else may have had the state. A
+/// step under way is done again by the others.
+void LiveBackend::come_true(const std::vector<std::uint32_t>& members) {
+  if (!untold_.empty() || !assembled(members)) return;
+  const Standing where = *job().next;
+  for (const std::uint32_t seat : members) {
+    if (to_leave(seat)) crew_->signal(seat, SIGKILL);
+  }
+  if (members.size() != where.gpus.size()) return;
+  happen(JobStarted{.job = kJob, .epoch = {job().epoch.value + 1}, .from = step_, .where = where});
+  gate_.membership_changed(kJob);
+  held_since_ = kNever;
+}
+
+void LiveBackend::take_in(const RankDied& died) {
+  const std::uint32_t seat = died.death.rank;
+  if (stage_ != Stage::training || to_leave(seat)) return;
+  const bool told = std::find(untold_.begin(), untold_.end(), seat) != untold_.end();
+  if (!died.was_member || told || !works(seat)) {
+    // A replacement that never joined, or one whose loss an earlier controller had told.
+    if (wanted(seat)) crew_->replace(seat);
+    return;
+  }
+  const Nanos noticed = now();
+  failures_.lost(seat, faults_.noticed(seat).value_or(noticed), noticed, died.death.cause);
+  checkpoints_.lost(seat);
+  untold_.push_back(seat);
+  if (untold_.size() == job().gpus.size() - job().lost.size()) tell_losses();  // nobody is left
+}
+
+/// Once those that are left have given up what was before: whoever was lost with others is known
+/// by then.
+void LiveBackend::tell_losses() {
+  if (untold_.empty()) return;
+  RanksLost lost{.job = kJob, .ranks = {}, .epoch = {job().epoch.value + 1}};
+  for (const std::uint32_t seat : std::exchange(untold_, {})) lost.ranks.push_back(*rank_in(seat));
+  std::sort(lost.ranks.begin(), lost.ranks.end());
+  happen(lost);
+  gate_.membership_changed(kJob);
+  if (job().next) {
+    for (const RankId rank : job().lost) crew_->replace(job().gpus[rank.value].value);
+  }
+  const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
+  if (!holds && can_go_on(job())) return;
+  happen(JobHeld{kJob});
+  held_since_ = now();
+}
+
+/// It stands still and nobody will assign it.
+bool LiveBackend::waits_in_vain() const {
+  if (held_since_ == kNever || job().next) return false;
+  if (!needs_.actions.has<Assign>()) return arriving_.empty();
+  return now() - held_since_ > scenario_.survival().hold_limit();
+}
+
+/// What a cluster's own monitoring would say: parts that are gone, and those that are back.
+void LiveBackend::tell_parts() {
+  const std::set<Part> lost = faults_.lost_parts(step_, now());
+  std::vector<PartChanged> changes;
+  for (const Part part : lost) {
+    if (!world_.state().lost(part)) changes.push_back({part, {.health = Health::lost, .rate = 0}});
+  }
+  for (const auto& [part, state] : world_.state().parts) {
+    if (!lost.contains(part)) changes.push_back({part, {}});
+  }
+  for (const PartChanged& change : changes) happen(change);
+}
+
+void LiveBackend::end_standing(std::uint32_t rank, Nanos limit) {
+  const bool here = !request_.has_rendezvous();
+  const std::string cause = fmt::format(
+      "sends heartbeats and has done nothing for {:.1f} s: {}{}", to_seconds(limit),
+      watch_.where(rank), here ? waits_in(crew_->pid(rank)) : std::string());
+  warn(fmt::format("rank {} {}; it is ended", rank, cause));
+  crew_->end(rank, cause);
+}
+
+/// A step that nobody gets on with: whoever is behind is ended, and replaced as after any loss;
+/// where nobody is, the links between them are made anew, and whoever does not come along is behind
+/// then.
+void LiveBackend::watch_progress() {
+  const Nanos instant = now();
+  if (const bool silent = crew_->all_silent(); silent != std::exchange(all_silent_, silent)) {
+    warn(silent ? "no rank is heard of: this machine's clock, or the way to them, is suspected, "
+                  "and they are waited for"
+                : "ranks are heard of again");
+  }
+  const bool working = under_way_ || !crew_->running();
+  if (!working || all_silent_ || !faults_.lost_parts(step_, instant).empty()) {
+    return watch_.forgive(instant);
+  }
+  const Nanos least = scenario_.live().progress_timeout();
+  if (least == 0) return;
+  const std::vector<std::uint32_t> members = crew_->peers();
+  std::vector<std::uint64_t> shares;
+  double slowest = 1;
+  for (const std::uint32_t member : members) {
+    const auto rank = rank_in(member);
+    shares.push_back(rank ? job().shares()[job().layout.replica_of(*rank)] : 0);
+    slowest = std::min(slowest, faults_.hardware(member, step_, instant).speed());
+  }
+  const double pace = static_cast<double>(scenario_.job().pace().micro_batch()) / slowest;
+  const Nanos limit = std::max({least, 10 * took_, static_cast<Nanos>(10 * pace)});
+  const std::vector<std::uint32_t> behind = watch_.standing(members, shares, limit, instant);
+  if (behind.empty()) return;
+  watch_.forgive(instant);
+  if (behind.size() < members.size() || members.size() == 1) {
+    for (const std::uint32_t rank : behind) end_standing(rank, limit);
+    return;
+  }
+  warn(fmt::format("no rank has got on for {:.1f} s, in the exchange of step {}: they link up anew",
+                   to_seconds(limit), step_));
+  crew_->renew();
+}
+
+/// Who has been silent for half of the time after which a rank counts as lost.
+void LiveBackend::tell_suspected() {
+  std::vector<RankId> silent;
+  for (const std::uint32_t seat : crew_->silent(scenario_.survival().heartbeat_timeout() / 2)) {
+    if (const auto rank = rank_in(seat)) silent.push_back(*rank);
+  }
+  std::sort(silent.begin(), silent.end());
+  if (silent == suspected_) return;
+  suspected_ = silent;
+  happen(RanksSuspected{kJob, std::move(silent)});
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,111 @@
+#include "live/run/requirements.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "live/fabric/nccl_fabric.hpp"
+#include "live/machine/cuda_module.hpp"
+#include "live/training/plan_codecs.hpp"
+#include "policies/compression/fixed_codec.hpp"
+#include "traces/scenario/fault_script.hpp"
+
+namespace orrery::live {
+namespace {
+
+void require(bool condition, const char* message) {
+  if (!condition) throw Error(ErrorKind::bad_input, message);
+}
+
+/// Whether it takes ranks' processes away.
+bool ends_ranks(const Fault& fault) {
+  return fault.kill() || fault.stop() || (fault.down() && part_kind(fault) <= PartKind::node);
+}
+
+bool on_links(const Fault& fault) {
+  return fault.has_link_slow() || fault.has_link_down() || part_kind(fault) == PartKind::nic;
+}
+
+void check_fault(const Fault& fault, int index, const std::string& fabric) {
+  const auto refuse = [&](int number, const std::string& why) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("faults[{}].{}: {}", index,
+                            Fault::descriptor()->FindFieldByNumber(number)->name(), why));
+  };
+  const std::optional<PartKind> part = part_kind(fault);
+  if (part && *part > PartKind::nic) {
+    refuse(fault.target_case(), fmt::format("live mode injects faults into ranks, GPUs, nodes and "
+                                            "NICs; it has no {} of its own", name_of(*part)));
+  }
+  if (on_links(fault) && fabric == "nccl") {
+    refuse(fault.kind_case(), "NCCL's traffic cannot be slowed or cut: use --fabric grpc");
+  }
+  const bool cut = fault.has_link_down() || (fault.has_down() && part == PartKind::nic);
+  if (cut && !fault.has_until_time() && !fault.has_for_()) {
+    refuse(fault.kind_case(), "the job stands still until the link is up again: give until_time, "
+                              "or with at_time 'for'");
+  }
+}
+
+/// A run whose bits do not depend on the ranks, and codes that lose some: not both. Nothing of a
+/// policy's is carried out in mode shadow.
+void check_codes(const RunRequest& request) {
+  const Scenario& scenario = request.scenario();
+  if (!scenario.live().reproducible() || request.mode() == "shadow") return;
+  for (int i = 0; i < scenario.policies_size(); ++i) {
+    FixedCodecParameters given;
+    const bool fixed = scenario.policies(i).name() == "fixed-codec" &&
+                       scenario.policies(i).parameters().UnpackTo(&given);
+    if (!fixed || !lossy(rules_of(given))) continue;
+    throw Error(ErrorKind::bad_input,
+                fmt::format("policies[{}]: fixed-codec's codes lose bits of the gradients, so the "
+                            "run cannot be reproducible: set live.reproducible to false",
+                            i));
+  }
+}
+
+}  // namespace
+
+void check_request(const RunRequest& request) {
+  if (!request.scenario().has_job()) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("{}: only a job can run on real processes",
+                            request.scenario().has_trace() ? "trace" : "collective"));
+  }
+  require(request.scenario().jobs_size() == 0,
+          "jobs: live mode runs one job; several run side by side in the simulator");
+  require(!request.scenario().has_recorded(),
+          "recorded: recorded jobs are not run again, but in the simulator");
+  const Job& job = request.scenario().job();
+  require(!job.model().builtin().empty(),
+          "job.model: live mode trains a built-in model (builtin: language-model or transformer)");
+  require(job.has_pace(), "job.pace: live mode needs the declared cost of a micro-batch");
+  require(job.layout().tensor() <= 1 && job.layout().pipeline() <= 1,
+          "job.layout: live mode is data-parallel only (tensor: 1, pipeline: 1)");
+  const std::string& shard = job.layout().shard();
+  require(shard.empty() || shard == "nothing" || shard == "optimizer",
+          "job.layout.shard: live mode shards the optimizer's state alone (shard: optimizer)");
+  require(job.layout().shard_group() == 0,
+          "job.layout.shard_group: live mode shards among all ranks (shard_group: 0)");
+  const auto& faults = request.scenario().faults();
+  const bool kills = std::any_of(faults.begin(), faults.end(), ends_ranks);
+  require(!kills || !request.has_rendezvous(),
+          "faults: with --rendezvous the ranks are other engines' processes: kill them there");
+  for (int i = 0; i < faults.size(); ++i) check_fault(faults[i], i, request.fabric());
+  check_codes(request);
+  if (request.fabric() == "nccl") {
+    require(shard != "optimizer",
+            "job.layout.shard: with --fabric nccl every rank holds all state (shard: nothing)");
+    std::string reason;
+    if (!find_nccl(cuda_module_path(), reason)) {
+      throw Error(ErrorKind::environment, fmt::format("--fabric nccl: {}", reason));
+    }
+    require(job.model().builtin() == "transformer",
+            "job.model.builtin: with --fabric nccl the model is transformer; others train on CPUs");
+  }
+}
+
+}  // namespace orrery::live

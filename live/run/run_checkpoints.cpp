@@ -1,0 +1,237 @@
+#include "live/run/run_checkpoints.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+#include "core/sha256.hpp"
+#include "live/checkpoint/archive.hpp"
+#include "live/transport/token.hpp"
+#include "traces/training/model.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::size_t kMostWarnings = 10;
+constexpr int kMostRetries = 3;  // at the end of a run
+
+std::uint64_t parameters_of(const Scenario& scenario) {
+  const Job& job = scenario.job();
+  return static_cast<std::uint64_t>(
+      builtin_cost(job.model().builtin(), job.sequence_length()).parameters);
+}
+
+/// Two runs never write under one number.
+std::uint64_t random_attempt() {
+  std::uint64_t attempt = 0;
+  std::memcpy(&attempt, make_token().data(), sizeof attempt);
+  return attempt | 1;  // 0 is none
+}
+
+}  // namespace
+
+std::string training_name(const Scenario& scenario, const Text& text) {
+  const Job& job = scenario.job();
+  Sha256 hash;
+  hash.update(fmt::format("{} seed {} rate {:a} batch {} by {} sequence {} text ",
+                          job.model().builtin(), scenario.run().seed(),
+                          scenario.live().learning_rate(), job.global_batch(), job.micro_batch(),
+                          job.sequence_length()));
+  hash.update({reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()});
+  return hash.hex();
+}
+
+RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, const Past& past)
+    : request_(request),
+      settings_(request.scenario().live().checkpoints()),
+      training_(training_name(request.scenario(), text)),
+      total_(parameters_of(request.scenario())),
+      every_(request.scenario().live().has_checkpoints() ? settings_.every() : 0) {
+  if (past.resumed) {
+    resumed_ = CheckpointId{training_, past.resumed->step(), past.resumed->attempt()};
+  } else if (!request.resume_from().empty()) {
+    find(request.resume_from());
+  }
+  take_over(past);
+}
+
+void RunCheckpoints::take_over(const Past& past) {
+  if (past.snapshot) {
+    const KeptCheckpoints& then = past.snapshot->checkpoints();
+    kept_.assign(then.begun().begin(), then.begun().end());
+    written_ = then.written();
+    failed_ = then.failed();
+  }
+  for (const JournalCommit& commit : past.commits) {
+    if (commit.checkpoint() == 0) continue;
+    note_begun(commit.step() + 1, commit.checkpoint());
+  }
+  for (const KeptCheckpoint& kept : kept_) {
+    begun_.push_back({training_, kept.step(), kept.attempt()});
+    if (kept.told()) told_.insert(kept.step());
+  }
+  for (const ObservationRecord& seen : past.seen) {
+    for (const EventRecord& event : seen.events()) {
+      if (!event.save_done().durable()) continue;
+      note_outcome(event.save_done().step(), true);
+      if (told_.insert(event.save_done().step()).second) ++written_;
+    }
+  }
+}
+
+void RunCheckpoints::note_begun(Step step, std::uint64_t attempt) {
+  KeptCheckpoint& kept = kept_.emplace_back();
+  kept.set_step(step);
+  kept.set_attempt(attempt);
+}
+
+/// Of those that are whole the keeper leaves the newest.
+void RunCheckpoints::note_outcome(Step step, bool whole) {
+  std::erase_if(kept_, [&](const KeptCheckpoint& kept) { return kept.step() == step && !whole; });
+  for (KeptCheckpoint& kept : kept_) {
+    if (kept.step() == step) kept.set_told(true);
+  }
+  std::size_t told = 0;
+  for (const KeptCheckpoint& kept : kept_) told += kept.told() ? 1 : 0;
+  std::erase_if(kept_, [&](const KeptCheckpoint& kept) {
+    return kept.told() && told > settings_.keep() && told-- > 0;
+  });
+}
+
+void RunCheckpoints::keep(KeptCheckpoints& kept) const {
+  kept.mutable_begun()->Add(kept_.begin(), kept_.end());
+  kept.set_written(written_);
+  kept.set_failed(failed_);
+}
+
+void RunCheckpoints::find(const std::string& folder) {
+  const auto store = FolderStore::open(folder);
+  auto search = CheckpointArchive(*store).search(training_, total_);
+  for (const std::string& damaged : search.passed_over) {
+    warnings_.push_back(fmt::format("checkpoint passed over: {}", damaged));
+  }
+  if (!search.newest) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("'{}' holds no whole checkpoint of this training {}{}{}", folder,
+                            training_.substr(0, 16), search.passed_over.empty() ? "" : ": ",
+                            fmt::join(search.passed_over, "; ")));
+  }
+  resumed_ = search.newest;
+  const std::uint64_t steps = request_.scenario().run().steps();
+  if (resumed_->step < steps) return;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("the newest checkpoint in '{}' is that of step {}, and the run has {} "
+                          "steps: nothing is left to do", folder, resumed_->step, steps));
+}
+
+void RunCheckpoints::fill(Assignment& assignment) const {
+  assignment.set_training(training_);
+  if (!resumed_) return;
+  assignment.mutable_resume()->set_folder(request_.resume_from());
+  assignment.mutable_resume()->set_step(resumed_->step);
+  assignment.mutable_resume()->set_attempt(resumed_->attempt);
+}
+
+void RunCheckpoints::open() {
+  if (!request_.scenario().live().has_checkpoints()) return;
+  keeper_ = std::make_unique<CheckpointKeeper>(
+      FolderStore::make(settings_.folder()),
+      CheckpointKeeper::Options{.training = training_,
+                                .total = total_,
+                                .keep = settings_.keep(),
+                                .first_attempt = random_attempt()});
+  if (resumed_) keeper_->adopt(resumed_->step);
+  if (!begun_.empty()) keeper_->take_over(std::exchange(begun_, {}));
+}
+
+std::uint64_t RunCheckpoints::plan(Step step, std::vector<std::uint32_t> members) {
+  planned_.reset();
+  const bool due = asked_ || (every_ > 0 && (step + 1) % every_ == 0);
+  if (!keeper_ || !due) return 0;
+  planned_ = step + 1;
+  members_ = std::move(members);
+  return keeper_->next_attempt();
+}
+
+void RunCheckpoints::committed() {
+  if (!planned_) return;
+  asked_ = false;
+  writers_ = std::move(members_);
+  note_begun(*planned_, keeper_->next_attempt());
+  keeper_->begin(*std::exchange(planned_, {}), static_cast<std::uint32_t>(writers_.size()));
+}
+
+std::uint64_t RunCheckpoints::once_more(Step step, std::vector<std::uint32_t> members) {
+  if (!keeper_ || missing_.empty() || retries_ >= kMostRetries) return 0;
+  ++retries_;
+  writers_ = std::move(members);
+  const std::uint64_t attempt = keeper_->next_attempt();
+  note_begun(step, attempt);
+  keeper_->begin(step, static_cast<std::uint32_t>(writers_.size()));
+  return attempt;
+}
+
+void RunCheckpoints::take(const ShardWritten& said) {
+  if (!keeper_) return;
+  if (said.failure().empty()) {
+    keeper_->shard_durable(said.attempt(), said.index(), {said.size(), said.sha256()});
+  } else {
+    keeper_->shard_failed(said.attempt(), said.index(), said.failure());
+  }
+}
+
+void RunCheckpoints::lost(std::uint32_t rank) {
+  const auto found = std::find(writers_.begin(), writers_.end(), rank);
+  if (!keeper_ || found == writers_.end()) return;
+  keeper_->writer_gone(static_cast<std::uint32_t>(found - writers_.begin()));
+}
+
+bool RunCheckpoints::at_rest() { return !keeper_ || keeper_->at_rest(); }
+
+std::vector<RunCheckpoints::Durable> RunCheckpoints::durable() {
+  std::vector<Durable> done;
+  if (!keeper_) return done;
+  for (const CheckpointKeeper::Outcome& outcome : keeper_->take()) {
+    if (outcome.failure.empty()) size_ = outcome.size;
+    note_outcome(outcome.step, outcome.failure.empty());
+    missing_ = outcome.failure.empty()
+                   ? std::string()
+                   : fmt::format("the checkpoint of step {} failed: {}", outcome.step,
+                                 outcome.failure);
+    if (told_.contains(outcome.step)) continue;  // and may have been removed since
+    if (outcome.failure.empty()) {
+      ++written_;
+      done.push_back({outcome.step});
+      continue;
+    }
+    ++failed_;
+    done.push_back({outcome.step, false});
+    if (warnings_.size() >= kMostWarnings) continue;
+    warnings_.push_back(missing_);
+    fmt::print(stderr, "orrery-live: warning: {}\n", missing_);  // not only when all is over
+  }
+  return done;
+}
+
+void RunCheckpoints::fill(Report& report) const {
+  for (const std::string& warning : warnings_) report.add_warnings(warning);
+  if (!keeper_) return;
+  report.set_checkpoints_written(written_);
+  report.set_checkpoints_failed(failed_);
+  if (size_) report.set_checkpoint_bytes(static_cast<double>(*size_));
+}
+
+TrainingState load_checkpoint(const Assignment& assignment) {
+  const Resumption& from = assignment.resume();
+  const auto store = FolderStore::open(from.folder());
+  return CheckpointArchive(*store).load({assignment.training(), from.step(), from.attempt()},
+                                        parameters_of(assignment.scenario()));
+}
+
+}  // namespace orrery::live

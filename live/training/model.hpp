@@ -1,0 +1,67 @@
+// `builtin: language-model`, the smallest model that live mode really trains: byte-level, the last
+// `context` bytes are embedded and joined, one tanh layer, a 256-way softmax. Forward and backward
+// are written out (Eigen does the matrix products). Also the optimizer and the hash of parameters.
+// One thread per object.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "live/training/network.hpp"
+#include "traces/training/model.hpp"
+
+namespace orrery::live {
+
+template <class T>
+class LanguageModel : public Network<T> {
+ public:
+  explicit LanguageModel(Rng rng);
+  double accumulate(const Batch& batch) override;
+  double loss(const Batch& batch) const override;
+
+ private:
+  struct Activations;
+  double forward(const Batch& batch, Activations& out) const;
+};
+
+extern template class LanguageModel<float>;
+extern template class LanguageModel<double>;
+
+/// Memory traffic of forward and backward over one sequence of `length` bytes, modelled: bytes.
+/// Throws bad_input for a built-in model that does not exist.
+double memory_traffic(const std::string& builtin, std::uint32_t length);
+
+/// Adam's learning rate of step `step` (from 1), corrected for moments that began at 0.
+float adam_rate(double learning_rate, std::uint64_t step);
+
+/// Adam (Kingma and Ba 2015) with bias correction, decay rates 0.9 and 0.999.
+class Adam {
+ public:
+  Adam(std::size_t size, double learning_rate);
+  /// From the next update on.
+  void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
+  /// parameters -= step along gradient x scale.
+  void update(std::span<float> parameters, std::span<const float> gradient, float scale);
+  /// Steps and moments as bytes of one fixed size, and back.
+  void append_state(std::string& bytes) const;
+  void set_state(std::string_view bytes);
+  /// The same in pieces, each of this optimizer's size.
+  std::uint64_t steps() const { return steps_; }
+  std::span<const float> mean() const { return mean_; }
+  std::span<const float> square() const { return square_; }
+  void set_state(std::uint64_t steps, std::span<const float> mean, std::span<const float> square);
+
+ private:
+  double learning_rate_;
+  std::uint64_t steps_ = 0;
+  std::vector<float> mean_, square_;
+};
+
+/// SHA-256 over the tensors by name: each name, a zero byte, its values as little-endian fp32.
+std::string parameters_sha256(const Network<float>& network);
+
+}  // namespace orrery::live

@@ -1,0 +1,294 @@
+#include "policies/run/replay.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "policies/record/encoding.hpp"
+#include "policies/handover/fallback.hpp"
+#include "policies/record/log_reader.hpp"
+#include "policies/record/recorder.hpp"
+#include "policies/run/registry.hpp"
+#include "policies/seam/drive.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery {
+namespace {
+
+/// The header's scenario, or one that holds no more than a job replay's policy.
+Scenario scenario_of(const LogHeader& header) {
+  if (header.has_scenario()) return header.scenario();
+  Scenario scenario;
+  *scenario.add_policies() = policy_of(header.replay());
+  return scenario;
+}
+
+/// "policy.parameter=value" into the parameters of that policy.
+void override_parameter(Scenario& scenario, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::size_t dot = text.find('.');
+  if (equals == std::string::npos || dot > equals) {
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not POLICY.PARAMETER=VALUE", text));
+  }
+  const std::string name = text.substr(0, dot);
+  std::vector<std::string> names;
+  for (const PolicySpec& policy : scenario.policies()) names.push_back(policy.name());
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) {
+    throw Error(ErrorKind::bad_input, fmt::format("the log has no policy '{}'{}", name,
+                                                  did_you_mean(name, names)));
+  }
+  set_field(scenario,
+            fmt::format("policies[{}].parameters.{}", found - names.begin(),
+                        text.substr(dot + 1, equals - dot - 1)),
+            text.substr(equals + 1), "--set");
+}
+
+std::string describe(const Decision& decision) {
+  std::string text = trace_line(decision);
+  if (decision.group != 0) text += fmt::format(" in group {}", decision.group);
+  if (decision.if_epoch) text += fmt::format(" if epoch {}", decision.if_epoch->value);
+  if (decision.expires != kNever) text += fmt::format(" until {} s", to_seconds(decision.expires));
+  if (!decision.why.empty()) text += fmt::format(" ('{}')", decision.why);
+  return text;
+}
+
+template <class Decisions>
+std::string describe_all(const Decisions& decisions) {
+  std::string text;
+  for (const Decision& decision : decisions) {
+    text += (text.empty() ? "" : "; ") + describe(decision);
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+/// A recorded run as a backend: shows what was seen, compares what is decided.
+class LogBackend : public Backend {
+ public:
+  LogBackend(LogReader& log, const LogHeader& header, const Policy& policy, const Cluster& cluster)
+      : log_(log), policy_(policy), header_(header), cluster_(cluster), reader_(cluster) {
+    log_hash_.update(log.bytes());
+    const Needs offered = decode(header.offered());
+    offered_ = {offered.actions, offered.settings};
+  }
+
+  Capabilities capabilities() const override { return offered_; }
+  const Cluster& cluster() const override { return cluster_; }
+  void begin(const Needs& needs) override {
+    NeedsRecord now;
+    encode(needs, now);
+    if (now.SerializeAsString() == header_.needs().SerializeAsString()) return;
+    difference_ = fmt::format("the policies need something else than when this was recorded: {}",
+                              describe_change(decode(header_.needs()), needs));
+  }
+
+  std::optional<Observation> next() override {
+    if (!difference_.empty()) return {};
+    if (!log_.next(record_)) log_.refuse("is cut short");
+    if (record_.has_footer()) {
+      compare_footer(record_.footer());
+      return {};
+    }
+    if (!record_.has_call()) log_.refuse_last("is neither a call nor the end");
+    log_hash_.update(log_.bytes());
+    policy_decides_ = true;
+    try {
+      recorded_.clear();
+      for (const DecisionRecord& decision : record_.call().decisions()) {
+        recorded_.push_back(decode(decision));
+      }
+      samples_.clear();
+      for (const SamplesRead& read : record_.call().read()) samples_.add(read);
+      seen_.emplace(reader_.read(record_.call().observation(), samples_));
+      trace_.see(*seen_);
+      return seen_;
+    } catch (const Error& error) {
+      policy_decides_ = false;
+      log_.refuse_last(error.message());
+    }
+  }
+
+  void apply(const DecisionList& decisions) override {
+    policy_decides_ = false;
+    const CallRecord& call = record_.call();
+    if (const SamplesRead* missed = samples_.missed()) {
+      return differs(fmt::format("the policy reads {} of job {}, which was not read when this was "
+                                 "recorded", SamplesRead::What_Name(missed->what()),
+                                 missed->job()));
+    }
+    compare(decisions);
+    if (difference_.empty() && call.at_rest() != decisions.at_rest()) {
+      differs(fmt::format("recorded {}, replayed {}", rest_name(call.at_rest()),
+                          rest_name(decisions.at_rest())));
+    }
+    if (difference_.empty() && call.state_digest() != state_digest(policy_)) {
+      differs("the policy's state differs from the recorded one (was a sample or a parameter "
+              "altered?)");
+    }
+    for (const Decision& decision : decisions.items()) trace_.decided(decision, *seen_);
+    ++calls_;
+  }
+
+  bool policy_decides() const { return policy_decides_; }
+  void differs(const std::string& how) {
+    difference_ = fmt::format("call {} at {} s: {}", calls_,
+                              to_seconds(record_.call().observation().now()), how);
+  }
+  ReplayResult result() {
+    if (trace_sha256_.empty()) trace_sha256_ = trace_.finish();
+    return {.calls = calls_,
+            .decisions = decisions_,
+            .decision_trace_sha256 = trace_sha256_,
+            .first_difference = difference_};
+  }
+
+ private:
+  static const char* rest_name(bool at_rest) { return at_rest ? "at rest" : "not at rest"; }
+
+  static std::string describe_change(const Needs& recorded, const Needs& now) {
+    if (recorded.tick != now.tick) {
+      return fmt::format("recorded a tick of {} s, now {} s", to_seconds(recorded.tick),
+                         to_seconds(now.tick));
+    }
+    return "other actions or settings";
+  }
+
+  void compare(const DecisionList& decisions) {
+    decisions_ += decisions.items().size();
+    const CallRecord& call = record_.call();
+    bool same = decisions.items().size() == recorded_.size();
+    for (std::size_t i = 0; same && i < recorded_.size(); ++i) {
+      DecisionRecord replayed;
+      encode(decisions.items()[i], replayed);
+      same = replayed.SerializeAsString() ==
+             call.decisions(static_cast<int>(i)).SerializeAsString();
+    }
+    if (!same) {
+      differs(fmt::format("recorded {}, replayed {}", describe_all(recorded_),
+                          describe_all(decisions.items())));
+      return;
+    }
+    if (!std::equal(decisions.wakes().begin(), decisions.wakes().end(), call.wakes().begin(),
+                    call.wakes().end())) {
+      differs("the policies want to be called at other instants");
+      return;
+    }
+    for (const Decision& decision : decisions.items()) reader_.world().announce(decision);
+  }
+
+  void compare_footer(const LogFooter& footer) {
+    LogRecord beyond;
+    if (log_.next(beyond)) log_.refuse_last("stands after the end of the log");
+    trace_sha256_ = trace_.finish();
+    if (footer.calls() != calls_) {
+      difference_ = fmt::format("recorded {} calls, replayed {}", footer.calls(), calls_);
+    } else if (footer.decision_log_sha256() != log_hash_.hex()) {
+      difference_ = "the log's bytes are not those that were recorded: something in it was altered";
+    } else if (footer.decision_trace_sha256() != trace_sha256_) {
+      difference_ = "the decision trace is not the recorded one";
+    }
+  }
+
+  LogReader& log_;
+  const Policy& policy_;
+  const LogHeader& header_;
+  const Cluster& cluster_;
+  ObservationReader reader_;
+  Capabilities offered_;
+  LogRecord record_;
+  SamplesBook samples_;
+  std::optional<Observation> seen_;
+  std::vector<Decision> recorded_;
+  Sha256 log_hash_;
+  DecisionTrace trace_;
+  std::string trace_sha256_;
+  std::uint64_t calls_ = 0, decisions_ = 0;
+  bool policy_decides_ = false;  ///< between an observation and its decisions
+  std::string difference_;
+};
+
+/// Builds what the header describes; what it lacks is the log's fault.
+Cluster cluster_of(const LogReader& log, const LogHeader& header) {
+  try {
+    if (!header.has_scenario()) return orrery::cluster_of(header.replay());
+    const Topology& cluster = header.scenario().cluster();
+    JobReplay counts;  // checked before anything as large is built
+    counts.set_nodes(cluster.nodes());
+    counts.set_gpus_per_node(cluster.node().gpus_per_node());
+    orrery::cluster_of(counts);
+    return build_cluster(cluster, SourceMap{});
+  } catch (const Error& error) {
+    log.refuse_last(error.message());
+  }
+}
+
+/// A policy of the caller's with the generator that run_in_worker() gave it, whatever the stack
+/// around it does with its own.
+class OutsidePolicy : public Policy {
+ public:
+  OutsidePolicy(Policy& inner, std::uint64_t seed) : inner_(inner), rng_(policy_rng(seed)) {}
+
+  Needs needs() const override { return inner_.needs(); }
+  void start(Context& context, const Cluster& cluster,
+             const google::protobuf::Message* parameters) override {
+    Context own{rng_, context.backend};
+    inner_.start(own, cluster, parameters);
+  }
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
+    Context own{rng_, context.backend};
+    inner_.observe(own, seen, decisions);
+  }
+  void save(Archive& archive) const override { inner_.save(archive); }
+  bool changed() const override { return inner_.changed(); }
+
+ private:
+  Policy& inner_;
+  Rng rng_;
+};
+
+ReplayResult replay(LogReader& log, const LogHeader& header, Policy& stack) {
+  const Cluster cluster = cluster_of(log, header);
+  FallbackPolicy guarded(stack);
+  Policy& policy = header.fall_back() ? guarded : stack;
+  LogBackend backend(log, header, policy, cluster);
+  Rng rng = policy_rng(header.seed());
+  Context context{rng, {}};
+  try {
+    drive(policy, backend, context);
+  } catch (const std::exception& error) {
+    if (!backend.policy_decides()) throw;
+    backend.differs(fmt::format("the policy fails: {}", error.what()));
+  }
+  return backend.result();
+}
+
+}  // namespace
+
+ReplayResult replay_log(const std::string& path, const std::vector<std::string>& overrides) {
+  LogReader log(path);
+  const LogHeader header = read_header(log);
+  if (header.policy_outside()) {
+    log.refuse_last("its policy is none of this program's: in Python, "
+                    "orrery.replay(log, policy=...) replays it with your own");
+  }
+  Scenario scenario = scenario_of(header);
+  for (const std::string& text : overrides) override_parameter(scenario, text);
+  return replay(log, header, *make_stack(scenario, SourceMap{}));
+}
+
+ReplayResult replay_log(const std::string& path, Policy& policy) {
+  LogReader log(path);
+  const LogHeader header = read_header(log);
+  if (!header.policy_outside()) return replay(log, header, policy);
+  std::vector<PolicyStack::Member> members;
+  members.push_back({.name = "outside",
+                     .policy = std::make_unique<OutsidePolicy>(policy, header.seed()),
+                     .parameters = nullptr});
+  PolicyStack stack(std::move(members));
+  return replay(log, header, stack);
+}
+
+}  // namespace orrery

@@ -1,0 +1,70 @@
+// The one place that knows which SimGrid this is: 3.32 (Debian 12), 3.36 and 4.x differ in how a
+// platform is built, in which signal says that an activity has ended, and in the names of the
+// numerical options. Included by sim/estimates/engine/engine.cpp only. One thread.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <simgrid/kernel/Timer.hpp>
+#include <simgrid/kernel/routing/NetPoint.hpp>
+#include <simgrid/kernel/routing/NetZoneImpl.hpp>
+#include <simgrid/s4u.hpp>
+#include <simgrid/version.h>
+
+static_assert(SIMGRID_VERSION >= 33200, "SimGrid 3.32 or newer is needed");
+
+namespace orrery::simgrid_compat {
+
+namespace s4u = simgrid::s4u;
+
+/// Joins our own zone to the platform: on 3.x the first zone made is the root, from 4.0 on there
+/// always is one, and ours stands under it.
+inline void attach([[maybe_unused]] s4u::Engine& engine,
+                   [[maybe_unused]] simgrid::kernel::routing::NetZoneImpl& zone) {
+#if SIMGRID_VERSION >= 40000
+  zone.set_parent(engine.get_netzone_root()->get_impl());
+#endif
+}
+
+inline s4u::Host* add_host(s4u::NetZone& zone, const std::string& name, double speed) {
+#if SIMGRID_VERSION >= 40000
+  return zone.add_host(name, speed);
+#else
+  return zone.create_host(name, speed);
+#endif
+}
+
+inline s4u::Link* add_link(s4u::NetZone& zone, const std::string& name, double bandwidth) {
+#if SIMGRID_VERSION >= 40000
+  return zone.add_link(name, bandwidth);
+#else
+  return zone.create_link(name, bandwidth);
+#endif
+}
+
+/// Calls `ended` for every Comm and Exec that finishes, fails or is cancelled; on 3.32 twice for
+/// a cancelled one.
+inline void on_completion(const std::function<void(const s4u::Activity&)>& ended) {
+#if SIMGRID_VERSION >= 33400
+  s4u::Comm::on_completion_cb([ended](const s4u::Comm& comm) { ended(comm); });
+  s4u::Exec::on_completion_cb([ended](const s4u::Exec& exec) { ended(exec); });
+#else
+  s4u::Activity::on_completion_cb(ended);
+#endif
+}
+
+/// A fluid network in which equal flows share equally: no cross traffic, no cap by latency.
+inline void configure() {
+  using s4u::Engine;
+  Engine::set_config("network/model:CM02");
+  Engine::set_config("network/crosstraffic:0");
+  Engine::set_config("network/TCP-gamma:1e30");
+#if SIMGRID_VERSION >= 33400
+  Engine::set_config("precision/timing:1e-9");
+#else
+  Engine::set_config("surf/precision:1e-9");
+#endif
+}
+
+}  // namespace orrery::simgrid_compat

@@ -1,0 +1,48 @@
+// The engine in which flows share links: SimGrid's fluid model, driven by callbacks alone (no
+// actors). SimGrid is asked only where something is shared. A computation has its host to itself,
+// and a flow that meets no other on its links ends when its own links say; both are dates in a
+// calendar. A flow that meets another goes to SimGrid with what is left of it, and stays there.
+// Besides being cheaper, that keeps SimGrid 3.32 out of its quadratic list of activities. Used
+// where steps are simulated; one per process, one thread. Units: sim/estimates/engine/engine.hpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "sim/estimates/engine/engine.hpp"
+
+namespace orrery {
+
+class SimGridEngine : public Engine {
+ public:
+  /// Throws an internal Error if the process has one already.
+  SimGridEngine(std::uint32_t hosts, std::uint32_t links);
+  ~SimGridEngine() override;
+
+  double now() const override;
+  std::uint32_t hosts() const override;
+  std::uint32_t links() const override;
+  void after(double delay, std::function<void()> what) override;
+  Handle compute(std::uint32_t host, double work, Done done) override;
+  Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override;
+  void set_speed(std::uint32_t host, double speed) override;
+  void set_bandwidth(std::uint32_t link, double bandwidth) override;
+  void set_link_up(std::uint32_t link, bool up) override;
+  void run() override;
+  void cancel_all() override;
+  std::uint64_t events() const override;
+
+  /// Flows that SimGrid was asked about, since the start.
+  std::uint64_t shared_flows() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// An EngineFactory.
+std::unique_ptr<Engine> simgrid_engine(std::uint32_t hosts, std::uint32_t links);
+
+}  // namespace orrery

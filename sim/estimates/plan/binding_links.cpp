@@ -1,0 +1,306 @@
+#include "sim/estimates/plan/binding_links.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+namespace orrery {
+namespace {
+
+/// Flows by number, with how often each counts on a link.
+using Constraint = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+struct Candidate {
+  Constraint constraint;
+  LinkId link;
+  double bandwidth = 0;
+  bool pinned = false;
+};
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  return (hash ^ value) * 0x100000001B3ull ^ (hash >> 29);
+}
+
+using ConstraintView = std::span<const std::pair<std::uint32_t, std::uint32_t>>;
+
+std::uint64_t hash_of(double rate, ConstraintView constraint) {
+  std::uint64_t hash = static_cast<std::uint64_t>(rate);
+  for (const auto& [flow, times] : constraint) hash = mix(mix(hash, flow), times);
+  return hash;
+}
+
+/// By link, who crosses it: first_[link] is its first place in the list.
+struct Crossings {
+  Crossings(std::span<const std::vector<LinkLoad>* const> flows, std::uint32_t link_count)
+      : first(link_count + 1) {
+    for (const std::vector<LinkLoad>* flow : flows) {
+      for (const LinkLoad& load : *flow) ++first[load.link.value + 1];
+    }
+    for (std::size_t link = 1; link < first.size(); ++link) first[link] += first[link - 1];
+    list.resize(first.back());
+    std::vector<std::uint32_t> next(first.begin(), first.end() - 1);
+    for (std::uint32_t flow = 0; flow < flows.size(); ++flow) {
+      for (const LinkLoad& load : *flows[flow]) list[next[load.link.value]++] = {flow, load.flows};
+    }
+  }
+  ConstraintView of(std::uint32_t link) const {
+    return ConstraintView(list).subspan(first[link], first[link + 1] - first[link]);
+  }
+  std::vector<std::uint32_t> first;
+  Constraint list;
+};
+
+class Binder {
+ public:
+  explicit Binder(std::size_t flows) : flows_(flows) {}
+
+  /// Links come in ascending order; one that constrains like an earlier one is that one.
+  void add(std::uint32_t link, double rate, bool keep, ConstraintView constraint);
+  BindingLinks make() {
+    drop_never_full();
+    drop_dominated();
+    return hand_out();
+  }
+
+ private:
+  void drop_never_full();
+  void drop_dominated();
+  BindingLinks hand_out();
+
+  const std::size_t flows_;
+  std::vector<Candidate> candidates_;
+  std::map<std::uint64_t, std::vector<std::size_t>> known_;  // hash -> candidates
+};
+
+void Binder::add(std::uint32_t link, double rate, bool keep, ConstraintView constraint) {
+  if (constraint.empty()) return;
+  const auto same = [&](std::size_t i) {
+    const Candidate& other = candidates_[i];
+    return !other.pinned && other.bandwidth == rate &&
+           std::equal(constraint.begin(), constraint.end(), other.constraint.begin(),
+                      other.constraint.end());
+  };
+  if (!keep) {
+    std::vector<std::size_t>& alike = known_[hash_of(rate, constraint)];
+    if (std::any_of(alike.begin(), alike.end(), same)) return;
+    alike.push_back(candidates_.size());
+  }
+  candidates_.push_back({Constraint(constraint.begin(), constraint.end()), {link}, rate, keep});
+}
+
+/// A link with room for all that its flows can carry elsewhere is never full. Pinned links may
+/// widen and limit nobody here.
+void Binder::drop_never_full() {
+  std::vector<double> most(flows_, std::numeric_limits<double>::infinity());
+  for (const Candidate& candidate : candidates_) {
+    if (candidate.pinned) continue;
+    for (const auto& [flow, times] : candidate.constraint) {
+      most[flow] = std::min(most[flow], candidate.bandwidth / times);
+    }
+  }
+  std::erase_if(candidates_, [&](const Candidate& candidate) {
+    double needed = 0;
+    for (const auto& [flow, times] : candidate.constraint) needed += times * most[flow];
+    return !candidate.pinned && needed < candidate.bandwidth * (1 - 1e-12);
+  });
+}
+
+/// Among links that constrain the same flows, one can never bind if another one has no more room
+/// for any of them.
+void Binder::drop_dominated() {
+  const auto at_least_as_tight = [](const Candidate& a, const Candidate& b) {
+    for (std::size_t i = 0; i < a.constraint.size(); ++i) {
+      if (a.constraint[i].second * b.bandwidth < b.constraint[i].second * a.bandwidth) {
+        return false;
+      }
+    }
+    return true;
+  };
+  std::map<std::vector<std::uint32_t>, std::vector<std::size_t>> groups;
+  std::vector<bool> slack(candidates_.size());
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const Candidate& candidate = candidates_[i];
+    if (candidate.pinned) continue;
+    std::vector<std::uint32_t> flows;
+    for (const auto& [flow, times] : candidate.constraint) flows.push_back(flow);
+    std::vector<std::size_t>& kept = groups[std::move(flows)];
+    slack[i] = std::any_of(kept.begin(), kept.end(), [&](std::size_t other) {
+      return at_least_as_tight(candidates_[other], candidate);
+    });
+    if (slack[i]) continue;
+    std::erase_if(kept, [&](std::size_t other) {
+      slack[other] = at_least_as_tight(candidate, candidates_[other]);
+      return slack[other];
+    });
+    kept.push_back(i);
+  }
+  std::size_t next = 0;
+  std::erase_if(candidates_, [&](const Candidate&) { return slack[next++]; });
+}
+
+BindingLinks Binder::hand_out() {
+  BindingLinks out;
+  out.of_flow.resize(flows_);
+  for (const Candidate& candidate : candidates_) {
+    const auto place = static_cast<std::uint32_t>(out.links.size());
+    out.links.push_back({candidate.link, candidate.bandwidth});
+    if (candidate.pinned) out.pinned[candidate.link.value] = place;
+    for (const auto& [flow, times] : candidate.constraint) {
+      out.of_flow[flow].insert(out.of_flow[flow].end(), times, place);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+BindingLinks binding_links(const std::vector<std::vector<LinkLoad>>& flows,
+                           std::uint32_t link_count,
+                           const std::function<double(LinkId)>& bandwidth,
+                           const std::set<std::uint32_t>& pinned) {
+  std::vector<const std::vector<LinkLoad>*> all;
+  for (const std::vector<LinkLoad>& flow : flows) all.push_back(&flow);
+  const Crossings crossings(all, link_count);
+  Binder binder(flows.size());
+  for (std::uint32_t link = 0; link < link_count; ++link) {
+    const ConstraintView constraint = crossings.of(link);
+    if (constraint.empty()) continue;
+    binder.add(link, bandwidth({link}), pinned.contains(link), constraint);
+  }
+  return binder.make();
+}
+
+// ---- flows known beforehand -----------------------------------------------------------------
+
+KnownFlows::KnownFlows(std::vector<const Loads*> flows, std::uint32_t link_count,
+                       const std::function<double(LinkId)>& bandwidth)
+    : flows_(std::move(flows)), link_count_(link_count) {
+  Crossings crossings(flows_, link_count);
+  std::map<std::uint64_t, std::vector<std::size_t>> known;
+  for (std::uint32_t link = 0; link < link_count; ++link) {
+    const ConstraintView constraint = crossings.of(link);
+    if (constraint.empty()) continue;
+    const double rate = bandwidth({link});
+    std::vector<std::size_t>& hashed = known[hash_of(rate, constraint)];
+    const auto found = std::find_if(hashed.begin(), hashed.end(), [&](std::size_t i) {
+      return alike_[i].bandwidth == rate &&
+             std::equal(constraint.begin(), constraint.end(), alike_[i].constraint.begin(),
+                        alike_[i].constraint.end());
+    });
+    if (found != hashed.end()) {
+      alike_[*found].links.push_back(link);
+      continue;
+    }
+    hashed.push_back(alike_.size());
+    alike_.push_back({Constraint(constraint.begin(), constraint.end()), rate, {link}});
+  }
+  first_ = std::move(crossings.first);
+  crossings_ = std::move(crossings.list);
+}
+
+/// Links that are not as they are known, ascending.
+std::vector<std::uint32_t> KnownFlows::touched_by(const Request& request,
+                                                  std::vector<bool>& is) const {
+  std::vector<std::uint32_t> touched;
+  const auto touch = [&](std::uint32_t link) {
+    if (is[link]) return;
+    is[link] = true;
+    touched.push_back(link);
+  };
+  for (const Part& part : request.parts) {
+    for (const LinkLoad& load : *part.links) touch(load.link.value);
+  }
+  for (const std::vector<Change>* changes : request.now) {
+    for (const Change& change : *changes) touch(change.link);
+  }
+  for (const std::uint32_t link : request.changed) touch(link);
+  for (const std::uint32_t link : request.pinned) touch(link);
+  std::sort(touched.begin(), touched.end());
+  return touched;
+}
+
+/// By link, then by known flow.
+std::vector<KnownFlows::Difference> KnownFlows::differences(const Request& request) {
+  std::vector<Difference> all;
+  for (std::uint32_t known = 0; known < request.now.size(); ++known) {
+    for (const Change& change : *request.now[known]) {
+      all.push_back({change.link, known, change.flows});
+    }
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.link < b.link; });
+  return all;
+}
+
+/// What is left of the known flows on a link, and the parts that cross it.
+KnownFlows::Constraint KnownFlows::constraint_of(std::uint32_t link,
+                                                 const std::vector<std::uint32_t>& rest,
+                                                 const Touched& touched) const {
+  Constraint constraint;
+  const auto left_of = [&](std::uint32_t known, std::int64_t times) {
+    for (const auto& [load, part] : touched.parts) {
+      if (part->known == known) times -= load.flows;
+    }
+    if (times > 0) constraint.emplace_back(rest[known], static_cast<std::uint32_t>(times));
+  };
+  auto now = touched.now.begin();
+  for (std::uint32_t i = first_[link]; i < first_[link + 1]; ++i) {
+    const auto& [known, times] = crossings_[i];
+    for (; now != touched.now.end() && now->known < known; ++now) left_of(now->known, now->flows);
+    const bool differs = now != touched.now.end() && now->known == known;
+    left_of(known, std::int64_t{times} + (differs ? (now++)->flows : 0));
+  }
+  for (; now != touched.now.end(); ++now) left_of(now->known, now->flows);
+  for (const auto& [load, part] : touched.parts) constraint.emplace_back(part->flow, load.flows);
+  std::sort(constraint.begin(), constraint.end());
+  return constraint;
+}
+
+BindingLinks KnownFlows::bind(const Request& request) const {
+  std::vector<bool> is_touched(link_count_);
+  const std::vector<std::uint32_t> touched = touched_by(request, is_touched);
+  std::vector<std::pair<LinkLoad, const Part*>> loads;
+  for (const Part& part : request.parts) {
+    for (const LinkLoad& load : *part.links) loads.emplace_back(load, &part);
+  }
+  std::stable_sort(loads.begin(), loads.end(), [](const auto& a, const auto& b) {
+    return a.first.link.value < b.first.link.value;
+  });
+
+  // One link of each kind that is as it was, and all that are not.
+  std::vector<std::pair<std::uint32_t, const Alike*>> links;
+  for (const Alike& alike : alike_) {
+    const auto first = std::find_if(alike.links.begin(), alike.links.end(),
+                                    [&](std::uint32_t link) { return !is_touched[link]; });
+    if (first != alike.links.end()) links.emplace_back(*first, &alike);
+  }
+  for (const std::uint32_t link : touched) links.emplace_back(link, nullptr);
+  std::sort(links.begin(), links.end());
+
+  Binder binder(request.flows);
+  const std::vector<Difference> now = differences(request);
+  auto next = loads.begin();
+  auto next_now = now.begin();
+  for (const auto& [link, alike] : links) {
+    if (alike != nullptr) {
+      Constraint constraint = alike->constraint;
+      for (auto& entry : constraint) entry.first = request.rest[entry.first];
+      binder.add(link, alike->bandwidth, false, constraint);
+      continue;
+    }
+    const auto end = std::find_if(next, loads.end(), [&, at = link](const auto& entry) {
+      return entry.first.link.value != at;
+    });
+    const auto end_now = std::find_if(next_now, now.end(),
+                                      [at = link](const auto& each) { return each.link != at; });
+    const Constraint constraint =
+        constraint_of(link, request.rest, {{next, end}, {next_now, end_now}});
+    binder.add(link, request.bandwidth({link}), request.pinned.contains(link), constraint);
+    next = end;
+    next_now = end_now;
+  }
+  return binder.make();
+}
+
+}  // namespace orrery

@@ -1,0 +1,205 @@
+#include "sim/estimates/plan/hardware_state.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+
+namespace orrery {
+
+double HardwareState::slow_of(RankId rank) const {
+  const auto found = slow.find(rank.value);
+  return found == slow.end() ? 1 : found->second;
+}
+
+double HardwareState::link_slow_of(LinkId link) const {
+  const auto found = link_slow.find(link.value);
+  return found == link_slow.end() ? 1 : found->second;
+}
+
+FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
+                     std::vector<GpuId> placement)
+    : cluster_(cluster), script_(scenario, cluster) {
+  place(std::move(placement));
+  for (int i = 0; i < scenario.faults_size(); ++i) {
+    if (part_kind(scenario.faults(i)) != PartKind::storage) continue;
+    throw Error(ErrorKind::bad_input,
+                fmt::format("faults[{}].storage: no step of the simulator uses storage", i));
+  }
+}
+
+void FaultPlan::place(std::vector<GpuId> placement) {
+  placement_ = std::move(placement);
+  ranks_at_.clear();
+  for (std::uint32_t rank = 0; rank < placement_.size(); ++rank) {
+    ranks_at_[placement_[rank]].push_back({rank});
+  }
+}
+
+/// Of a rank its NIC's; of a part of the fabric all that it takes with it.
+std::vector<LinkId> FaultPlan::links_of(const FaultTarget& target) const {
+  if (const auto* part = std::get_if<Part>(&target)) {
+    if (part->kind == PartKind::gpu || part->kind == PartKind::node) return {};
+    return orrery::links_of(cluster_, *part);
+  }
+  const GpuId gpu = placement_.at(std::get<RankId>(target).value);
+  const NodeId node = cluster_.node_of(gpu);
+  const std::uint32_t rail = cluster_.rail_of(gpu);
+  return {cluster_.nic_out(node, rail), cluster_.nic_in(node, rail)};
+}
+
+/// Who stands there.
+std::vector<RankId> FaultPlan::ranks_of(const FaultTarget& target) const {
+  if (const auto* rank = std::get_if<RankId>(&target)) return {*rank};
+  std::vector<RankId> ranks;
+  for (const GpuId gpu : gpus_of(cluster_, std::get<Part>(target))) {
+    const auto found = ranks_at_.find(gpu);
+    if (found == ranks_at_.end()) continue;
+    ranks.insert(ranks.end(), found->second.begin(), found->second.end());
+  }
+  return ranks;
+}
+
+void FaultPlan::add(const FaultTarget& target, const Condition& condition,
+                    HardwareState& state) const {
+  const std::vector<RankId> ranks = ranks_of(target);
+  if (condition.slow != 1) {
+    for (const RankId rank : ranks) {
+      state.slow.emplace(rank.value, 1.0).first->second *= condition.slow;
+    }
+  }
+  const bool is_rank = std::holds_alternative<RankId>(target);
+  const double link_slow = is_rank ? condition.link_slow : condition.slow;
+  const bool down = is_rank ? condition.link_down : condition.down;
+  if (!down && link_slow == 1) return;
+  for (const LinkId link : links_of(target)) {
+    if (down) state.down.insert(link.value);
+    if (link_slow != 1) state.link_slow.emplace(link.value, 1.0).first->second *= link_slow;
+  }
+}
+
+HardwareState FaultPlan::state(Step step, Nanos now) const {
+  HardwareState state;
+  for (const auto& [target, condition] : script_.conditions(moment(step, now))) {
+    add(target, condition, state);
+  }
+  std::erase_if(state.slow, [](const auto& entry) { return entry.second == 1; });
+  std::erase_if(state.link_slow, [](const auto& entry) { return entry.second == 1; });
+  return state;
+}
+
+/// Who is lost by a strike and was not yet; those whose GPUs no rank stands on hit nobody.
+std::vector<FatalFault> FaultPlan::struck(const FaultScript::Strike& strike) const {
+  std::vector<FatalFault> lost;
+  for (const std::uint32_t fault : strike.faults) {
+    for (const FaultTarget& target : script_.targets(fault)) {
+      const auto* part = std::get_if<Part>(&target);
+      const bool silent =
+          script_.kind(fault) == Fault::kStop || (part && part->kind == PartKind::node);
+      for (const RankId rank : ranks_of(target)) {
+        if (spent_.contains({fault, rank.value})) continue;
+        lost.push_back({.rank = rank, .cause = script_.cause(fault, target), .killed = true,
+                        .silent = silent, .at = strike.at, .fault = fault});
+      }
+    }
+  }
+  std::stable_sort(lost.begin(), lost.end(),
+                   [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  return lost;
+}
+
+std::vector<FatalFault> FaultPlan::losses(std::optional<Step> step, Nanos from,
+                                          Nanos until) const {
+  if (last_struck_ && *last_struck_ < from && from < until) {
+    if (const auto rest = script_.next_strike({}, *last_struck_, *last_struck_ + 1)) {
+      std::vector<FatalFault> lost = struck(*rest);
+      for (FatalFault& each : lost) each.at = from;
+      if (!lost.empty()) return lost;
+    }
+  }
+  while (const auto strike = script_.next_strike(step, from, until)) {
+    std::vector<FatalFault> lost = struck(*strike);
+    if (!lost.empty()) return lost;
+    from = strike->at + 1;
+    step.reset();
+  }
+  return {};
+}
+
+std::optional<FatalFault> FaultPlan::kill(Step step, Nanos from, Nanos until) const {
+  const std::vector<FatalFault> lost = losses(step, from, until);
+  if (lost.empty()) return {};
+  return lost.front();
+}
+
+void FaultPlan::spend(const FatalFault& killed) {
+  const auto fault = static_cast<std::uint32_t>(killed.fault);
+  spent_.insert({killed.fault, killed.rank.value});
+  if (!script_.named_cause(fault).empty()) felt_.insert(fault);
+  last_struck_ = script_.at_step(fault) ? killed.at : script_.begin(fault);
+  for (const FaultTarget& target : script_.targets(fault)) {
+    for (const RankId rank : ranks_of(target)) {
+      if (!spent_.contains({killed.fault, rank.value})) return;
+    }
+  }
+  script_.spend(fault);
+}
+
+FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
+  for (const auto& [target, faults] : script_.active(moment(step, now))) {
+    for (const std::uint32_t fault : faults) {
+      const Fault::KindCase kind = script_.kind(fault);
+      if (kind != Fault::kLinkDown && kind != Fault::kDown) continue;
+      const std::vector<LinkId> taken = links_of(target);
+      if (std::find(taken.begin(), taken.end(), link) == taken.end()) continue;
+      const auto* rank = std::get_if<RankId>(&target);
+      return {.rank = rank ? *rank : RankId{}, .cause = script_.cause(fault, target),
+              .killed = false, .at = now};
+    }
+  }
+  throw Error(ErrorKind::internal, "a link is down without a fault");
+}
+
+std::optional<Nanos> FaultPlan::up_again(LinkId link, Step step, Nanos now) const {
+  std::optional<Nanos> at = script_.next_instant(now);
+  while (at && state(step, *at).down.contains(link.value)) at = script_.next_instant(*at);
+  return at;
+}
+
+std::set<Part> FaultPlan::lost_parts(Step step, Nanos now) const {
+  return ::orrery::lost_parts(script_, moment(step, now), cluster_, placement_);
+}
+
+void FaultPlan::feel(Step step, Nanos now) {
+  for (const auto& [target, faults] : script_.active(moment(step, now))) {
+    for (const std::uint32_t fault : faults) {
+      if (!script_.ends_ranks(fault) && !script_.named_cause(fault).empty()) felt_.insert(fault);
+    }
+  }
+}
+
+void FaultPlan::count(Step step, Nanos from, Nanos now, Report& report) const {
+  std::map<std::string, std::uint64_t> felt;
+  for (const std::uint32_t fault : felt_) ++felt[script_.named_cause(fault)];
+  for (const auto& [cause, injected] :
+       script_.begun_by_cause({kBeforeTheRun.step, from}, moment(step, now))) {
+    FaultCount& count = *report.add_fault_counts();
+    count.set_cause(cause);
+    count.set_injected(injected);
+    count.set_felt(felt[cause]);
+  }
+}
+
+FaultPlan::Touched FaultPlan::touched(Nanos instant) const {
+  Touched result;
+  for (const std::uint32_t fault : script_.changing(instant)) {
+    for (const FaultTarget& target : script_.targets(fault)) {
+      for (const RankId rank : ranks_of(target)) result.ranks.push_back(rank);
+      for (const LinkId link : links_of(target)) result.links.push_back(link);
+    }
+  }
+  return result;
+}
+
+}  // namespace orrery

@@ -1,0 +1,387 @@
+#include "sim/estimates/plan/plan.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "core/error.hpp"
+#include "sim/estimates/collectives/collective_scheduler.hpp"
+#include "sim/estimates/collectives/collectives.hpp"
+#include "sim/estimates/collectives/flow_counter.hpp"
+#include "sim/estimates/plan/binding_links.hpp"
+#include "sim/estimates/plan/plan_base.hpp"
+
+namespace orrery {
+namespace {
+
+using Loads = std::vector<LinkLoad>;
+
+/// What a stage's programs ask of a communicator.
+struct Demand {
+  OpCollective collective{};
+  double bytes = 0;
+  friend auto operator<=>(const Demand&, const Demand&) = default;
+};
+using Demands = std::map<Communicator, std::set<Demand>>;
+
+CollectiveKind kind_of(OpCollective collective) {
+  switch (collective) {
+    case OpCollective::all_reduce: return CollectiveKind::all_reduce;
+    case OpCollective::reduce_scatter: return CollectiveKind::reduce_scatter;
+    case OpCollective::all_gather: return CollectiveKind::all_gather;
+    case OpCollective::none: break;
+  }
+  throw Error(ErrorKind::internal, "a collective operation says what it does");
+}
+
+class Planner {
+ public:
+  explicit Planner(const PlanRequest& request)
+      : in_(request), base_(request.full_detail ? nullptr : request.base) {
+    if (base_ != nullptr) return;
+    own_counter_.emplace(request.cluster);
+  }
+
+  Plan make() {
+    lay_out();
+    bind();
+    return std::move(plan_);
+  }
+
+  std::vector<LinkId> crossed() {
+    lay_out();
+    std::vector<LinkId> links;
+    const auto add = [&links](const Loads& loads) {
+      for (const LinkLoad& load : loads) links.push_back(load.link);
+    };
+    for (const Loads& loads : loads_) add(loads);
+    for (const std::uint32_t known : rest_of_) add(base_->links(known));
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    return links;
+  }
+
+ private:
+  void lay_out() {
+    Folding folding = fold_replicas(in_);
+    plan_.classes = std::move(folding.classes);
+    plan_.class_of = std::move(folding.class_of);
+    plan_.stages = in_.graph.pipeline();
+    plan_.member_hosts = in_.full_detail ? in_.graph.members() : 1;
+    const auto largest = std::max_element(
+        plan_.classes.begin(), plan_.classes.end(),
+        [](const auto& a, const auto& b) { return a.members.size() < b.members.size(); });
+    rest_class_ = static_cast<std::uint32_t>(largest - plan_.classes.begin());
+    transfers();
+    plan_.groups_of.resize(plan_.workers());
+    for (std::uint32_t stage = 0; stage < plan_.stages; ++stage) groups(stage);
+  }
+  GpuId gpu(RankId rank) const { return in_.placement[rank.value]; }
+
+  void transfers();
+  std::uint32_t transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to, bool back);
+
+  void groups(std::uint32_t stage);
+  Demands demands(std::uint32_t stage) const;
+  void group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
+  void group_of_all(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
+  /// `real`: its communicators; of one that is known they are the base's.
+  void ways(GroupPlan& group, const std::vector<GpuGroup>* real, const std::set<Demand>& asked);
+  std::uint32_t carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
+                          const std::vector<GpuGroup>& real);
+  std::uint32_t carry_out_known(const GroupPlan& group, OpCollective collective,
+                                CollectiveAlgorithm algorithm);
+  void add_rest_of(std::uint32_t known);
+  void bind();
+  BindingLinks bind_known(const std::function<double(LinkId)>& bandwidth,
+                          const std::set<std::uint32_t>& pinned) const;
+  /// Whoever counts takes what was counted before anybody else counts.
+  FlowCounter& counter() { return base_ != nullptr ? base_->counter() : *own_counter_; }
+
+  const PlanRequest& in_;
+  PlanBase* const base_;
+  std::optional<FlowCounter> own_counter_;
+  Plan plan_;
+  std::uint32_t rest_class_ = 0;  ///< the largest one: has what the others leave of all
+  std::vector<Loads> loads_;  ///< of each flow, in the order of comms, phases, parts
+  // With a base: flows that have what is left of a known one, and those that are parts of one.
+  std::vector<std::uint32_t> rest_, rest_of_;                      ///< flow, and its known one
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> parts_of_;  ///< (flow, known one)
+};
+
+/// Its links are what the parts of a known flow leave.
+void Planner::add_rest_of(std::uint32_t known) {
+  rest_.push_back(static_cast<std::uint32_t>(loads_.size()));
+  rest_of_.push_back(known);
+  loads_.emplace_back();
+}
+
+// ---- between stages -----------------------------------------------------------------------
+
+std::uint32_t Planner::transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to,
+                                bool back) {
+  const std::vector<std::uint32_t>& replicas = plan_.classes[of_class].members;
+  CommPhase phase;
+  const std::uint32_t of_all = base_ != nullptr ? base_->transfer(from, to, back) : 0;
+  if (base_ != nullptr && of_class == rest_class_) {
+    phase.latency = base_->latency(from, to, back, replicas) + in_.profile.transfer_gap;
+    phase.parts.emplace_back();
+    add_rest_of(of_all);
+    plan_.comms.push_back({{std::move(phase)}});
+    return static_cast<std::uint32_t>(plan_.comms.size() - 1);
+  }
+  const std::uint32_t members = in_.graph.members();
+  for (std::uint32_t member = 0; member < members; ++member) {
+    for (const std::uint32_t replica : replicas) {
+      const GpuId a = gpu(in_.graph.rank(replica, from, member));
+      const GpuId b = gpu(in_.graph.rank(replica, to, member));
+      counter().add(a, b);
+      phase.latency = std::max(phase.latency, in_.cluster.latency(a, b));
+    }
+    if (!in_.full_detail && member + 1 < members) continue;
+    phase.parts.emplace_back();
+    if (base_ != nullptr) parts_of_.emplace_back(loads_.size(), of_all);
+    loads_.push_back(counter().take());
+  }
+  phase.latency += in_.profile.transfer_gap;
+  plan_.comms.push_back({{std::move(phase)}});
+  return static_cast<std::uint32_t>(plan_.comms.size() - 1);
+}
+
+void Planner::transfers() {
+  const std::uint32_t stages = plan_.stages;
+  if (stages == 1) return;
+  const bool around = in_.graph.chunks() > 1;
+  for (std::uint32_t of_class = 0; of_class < plan_.classes.size(); ++of_class) {
+    for (std::uint32_t stage = 0; stage < stages; ++stage) {
+      const bool onward = around || stage + 1 < stages, back = around || stage > 0;
+      const std::uint32_t next = (stage + 1) % stages, before = (stage + stages - 1) % stages;
+      plan_.onward.push_back(onward ? transfer(of_class, stage, next, false) : 0);
+      plan_.back.push_back(back ? transfer(of_class, stage, before, true) : 0);
+    }
+  }
+}
+
+// ---- collectives --------------------------------------------------------------------------
+
+Demands Planner::demands(std::uint32_t stage) const {
+  Demands out;
+  std::set<std::uint32_t> seen;
+  for (const ReplicaClass& of_class : plan_.classes) {
+    if (!seen.insert(of_class.micro_batches).second) continue;
+    for (const Op& op : in_.graph.program(stage, of_class.micro_batches).ops) {
+      if (op.kind != OpKind::collective) continue;
+      out[op.communicator].insert({op.collective, op.bytes.value});
+    }
+  }
+  return out;
+}
+
+void Planner::groups(std::uint32_t stage) {
+  for (const auto& [which, asked] : demands(stage)) group(stage, which, asked);
+}
+
+/// Communicators of the same classes are one group; folded, also those of classes that are alike
+/// member by member.
+void Planner::group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked) {
+  const StepGraph& graph = in_.graph;
+  if (base_ != nullptr && base_->of_all(which)) return group_of_all(stage, which, asked);
+  std::vector<bool> done(graph.data() * graph.members());
+  std::map<std::vector<std::uint32_t>, std::vector<GpuGroup>> alike;  // by classes, ascending
+  for (std::uint32_t replica = 0; replica < graph.data(); ++replica) {
+    for (std::uint32_t member = 0; member < graph.members(); ++member) {
+      if (done[replica * graph.members() + member]) continue;
+      std::vector<std::uint32_t> classes;
+      GpuGroup gpus;
+      for (const RankId peer : graph.communicator(which, graph.rank(replica, stage, member))) {
+        const StepGraph::Position at = graph.position(peer);
+        done[at.replica * graph.members() + at.member] = true;
+        classes.push_back(plan_.class_of[at.replica]);
+        gpus.push_back(gpu(peer));
+      }
+      std::sort(classes.begin(), classes.end());
+      alike[std::move(classes)].push_back(std::move(gpus));
+    }
+  }
+  for (const auto& [classes, real] : alike) {
+    const auto number = static_cast<std::uint32_t>(plan_.groups.size());
+    GroupPlan& made = plan_.groups.emplace_back();
+    made.stage = stage;
+    made.communicator = which;
+    made.classes = classes;
+    made.classes.erase(std::unique(made.classes.begin(), made.classes.end()),
+                       made.classes.end());
+    for (const std::uint32_t of_class : made.classes) {
+      plan_.groups_of[of_class * plan_.stages + stage].push_back(number);
+    }
+    ways(made, &real, asked);
+  }
+}
+
+/// All communicators of the stage have all classes.
+void Planner::group_of_all(std::uint32_t stage, Communicator which,
+                           const std::set<Demand>& asked) {
+  const auto number = static_cast<std::uint32_t>(plan_.groups.size());
+  GroupPlan& made = plan_.groups.emplace_back();
+  made.stage = stage;
+  made.communicator = which;
+  for (std::uint32_t of_class = 0; of_class < plan_.classes.size(); ++of_class) {
+    made.classes.push_back(of_class);
+    plan_.groups_of[of_class * plan_.stages + stage].push_back(number);
+  }
+  ways(made, nullptr, asked);
+}
+
+void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
+                   const std::set<Demand>& asked) {
+  using enum CollectiveAlgorithm;
+  std::map<std::pair<OpCollective, CollectiveAlgorithm>, std::uint32_t> known;
+  const std::uint32_t size = in_.graph.communicator_size(group.communicator);
+  const auto nodes =
+      real == nullptr ? base_->domains(group.stage, group.communicator)
+                      : static_cast<std::uint32_t>(by_domain(in_.cluster, real->front()).size());
+  for (const Demand& demand : asked) {
+    Travel travel{.bytes = demand.bytes};
+    if (in_.codes != nullptr && group.communicator == Communicator::gradient &&
+        demand.collective == OpCollective::all_reduce) {
+      travel = in_.codes->travel(demand.bytes, size);
+    }
+    CollectiveAlgorithm algorithm = look_up(in_.collectives, kind_of(demand.collective),
+                                            travel.bytes, size, nodes, in_.algorithm);
+    if (travel.in_two_steps) algorithm = direct;
+    if (algorithm == automatic) {
+      const CollectiveKind kind = kind_of(demand.collective);
+      algorithm = real == nullptr ? base_->fastest(group.stage, group.communicator, kind,
+                                                   {travel.bytes})
+                                  : choose_algorithm(in_.cluster, in_.profile, kind, *real,
+                                                     {travel.bytes});
+    }
+    // Half a ring is the same whether it scatters or gathers.
+    const bool halved = algorithm == ring && demand.collective == OpCollective::all_gather;
+    const OpCollective as = halved ? OpCollective::reduce_scatter : demand.collective;
+    auto found = known.find({as, algorithm});
+    if (found == known.end()) {
+      const std::uint32_t made = real == nullptr ? carry_out_known(group, as, algorithm)
+                                                 : carry_out(as, algorithm, *real);
+      found = known.emplace(std::pair(as, algorithm), made).first;
+    }
+    group.ways.push_back(
+        {demand.collective, demand.bytes, found->second, travel.bytes, travel.coding, algorithm});
+  }
+}
+
+std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
+                                 const std::vector<GpuGroup>& real) {
+  CommPlan plan;
+  // Flow by flow in full detail; in the order in which bind() hands out links.
+  std::vector<CollectiveSchedule> schedules;
+  if (in_.full_detail) {
+    for (const GpuGroup& group : real) {
+      schedules.push_back(
+          collective_schedule(in_.cluster, kind_of(collective), algorithm, {group}));
+    }
+  } else {
+    schedules.push_back(collective_schedule(in_.cluster, kind_of(collective), algorithm, real));
+  }
+  for (std::size_t i = 0; i < schedules.front().phases.size(); ++i) {
+    CommPhase& phase = plan.phases.emplace_back();
+    for (CollectiveSchedule& schedule : schedules) {
+      if (i >= schedule.phases.size()) continue;
+      CollectivePhase& part = schedule.phases[i];
+      phase.latency = std::max(phase.latency, part.latency);
+      phase.parts.push_back({{}, part.share});
+      loads_.push_back(std::move(part.links));
+    }
+  }
+  plan_.comms.push_back(std::move(plan));
+  return static_cast<std::uint32_t>(plan_.comms.size() - 1);
+}
+
+std::uint32_t Planner::carry_out_known(const GroupPlan& group, OpCollective collective,
+                                       CollectiveAlgorithm algorithm) {
+  CommPlan plan;
+  for (const PlanBase::Phase& phase :
+       base_->collective(group.stage, group.communicator, kind_of(collective), algorithm)) {
+    plan.phases.push_back({{{{}, phase.share}}, phase.latency});
+    add_rest_of(phase.flow);
+  }
+  plan_.comms.push_back(std::move(plan));
+  return static_cast<std::uint32_t>(plan_.comms.size() - 1);
+}
+
+BindingLinks Planner::bind_known(const std::function<double(LinkId)>& bandwidth,
+                                 const std::set<std::uint32_t>& pinned) const {
+  KnownFlows::Request request{.flows = static_cast<std::uint32_t>(loads_.size()),
+                              .now = {},
+                              .rest = rest_,
+                              .parts = {},
+                              .changed = {},
+                              .bandwidth = bandwidth,
+                              .pinned = pinned};
+  auto part = parts_of_.begin();
+  for (std::uint32_t flow = 0; flow < loads_.size(); ++flow) {
+    if (loads_[flow].empty()) continue;
+    while (part != parts_of_.end() && part->first < flow) ++part;
+    KnownFlows::Part& made = request.parts.emplace_back();
+    made.flow = flow;
+    made.links = &loads_[flow];
+    if (part == parts_of_.end() || part->first != flow) continue;
+    made.known = static_cast<std::uint32_t>(
+        std::find(rest_of_.begin(), rest_of_.end(), part->second) - rest_of_.begin());
+  }
+  for (const auto& [link, slow] : in_.state.link_slow) request.changed.push_back(link);
+  PlanBase::Known known = base_->known(rest_of_);
+  request.now = std::move(known.now);
+  return known.flows.bind(request);
+}
+
+void Planner::bind() {
+  std::set<std::uint32_t> pinned(in_.state.down.begin(), in_.state.down.end());
+  for (const LinkId link : in_.pinned) pinned.insert(link.value);
+  const auto bandwidth = [this](LinkId link) {
+    return link_rate(in_.cluster, in_.profile, link) / in_.state.link_slow_of(link);
+  };
+  BindingLinks bound =
+      base_ != nullptr ? bind_known(bandwidth, pinned)
+                       : binding_links(loads_, in_.cluster.links(), bandwidth, pinned);
+  for (const BindingLinks::Link& link : bound.links) {
+    plan_.slots.push_back({link.link, link.bandwidth});
+  }
+  plan_.pinned = std::move(bound.pinned);
+  std::size_t flow = 0;
+  for (CommPlan& comm : plan_.comms) {
+    for (CommPhase& phase : comm.phases) {
+      for (WideFlow& part : phase.parts) part.links = std::move(bound.of_flow[flow++]);
+    }
+  }
+  ensure(flow == bound.of_flow.size(), "every flow of a plan gets its links");
+}
+
+}  // namespace
+
+const CommPlan& Plan::transfer(std::uint32_t of_class, std::uint32_t from,
+                               std::uint32_t to) const {
+  const std::uint32_t at = of_class * stages + from;
+  // Of two stages each is the other's next one and the one before: over the same links.
+  const bool goes_on = to == from + 1 || (stages > 2 && from + 1 == stages && to == 0);
+  return comms[goes_on ? onward.at(at) : back.at(at)];
+}
+
+const GroupPlan::Way& Plan::collective(std::uint32_t group, OpCollective kind,
+                                       Bytes bytes) const {
+  for (const GroupPlan::Way& way : groups[group].ways) {
+    if (way.collective == kind && way.bytes == bytes.value) return way;
+  }
+  throw Error(ErrorKind::internal, "a plan has every collective of its programs");
+}
+
+Plan make_plan(const PlanRequest& request) { return Planner(request).make(); }
+
+std::vector<LinkId> crossed_links(const PlanRequest& request) {
+  return Planner(request).crossed();
+}
+
+}  // namespace orrery

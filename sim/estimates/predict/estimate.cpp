@@ -1,0 +1,91 @@
+#include "sim/estimates/predict/estimate.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "sim/estimates/engine/free_engine.hpp"
+#include "sim/estimates/plan/in_order.hpp"
+#include "sim/estimates/step/free_step.hpp"
+#include "sim/estimates/step/stepper.hpp"
+
+namespace orrery {
+namespace {
+
+/// In one walk, over links that a few ranks show.
+void by_walk(StepGraph& graph, const Cluster& cluster, InOrder& ground, StepEstimate& estimate) {
+  const CostProfile profile = job_profile(graph.job(), cluster);
+  const auto transfer = [&](std::uint32_t of_class, std::uint32_t from, std::uint32_t to) {
+    const InOrder::Way way = ground.transfer(profile, of_class, from, to);
+    return FreeTime{way.each, way.latency.value};
+  };
+  const auto collective = [&](std::uint32_t stage, const Op& op) {
+    const InOrder::Rings rings = ground.rings(profile, stage, op.communicator);
+    const std::uint32_t among = graph.communicator_size(op.communicator);
+    const RingCost cost = op.collective == OpCollective::all_reduce ? ring_all_reduce(among)
+                                                                    : ring_half(among);
+    return FreeTime{cost.share / rings.channels * rings.each, cost.rounds * rings.round};
+  };
+  const FreeStep step =
+      free_step({.graph = graph,
+                 .micro_batches = graph.micro_batches() / graph.data(),
+                 .classes = ground.classes(),
+                 .prices = block_prices(cluster, graph, ground.block_groups()),
+                 .transfer = transfer,
+                 .collective = collective});
+  estimate.step_s = step.duration;
+  for (const StageTime& stage : step.stages) {
+    if (stage.compute <= estimate.compute_s) continue;
+    estimate.compute_s = stage.compute;
+    estimate.inside_s = stage.inside;
+    estimate.exposed_s = stage.exposed + stage.input;
+    estimate.pipeline_s = stage.pipeline;
+  }
+}
+
+/// Event by event, over a plan that looks at every rank.
+void by_engine(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate) {
+  std::vector<GpuId> placement(graph.ranks());
+  for (std::uint32_t rank = 0; rank < placement.size(); ++rank) placement[rank] = {rank};
+  Stepper stepper(cluster, graph, placement, {}, free_engine);
+  const std::uint32_t share = graph.micro_batches() / graph.data();
+  const auto step = stepper.step({}, std::vector<std::uint32_t>(graph.data(), share));
+  estimate.step_s = step->run.duration;
+  for (const WorkerRun& worker : step->run.workers) {
+    if (worker.compute <= estimate.compute_s) continue;
+    estimate.compute_s = worker.compute;
+    estimate.inside_s = worker.tensor;
+    estimate.exposed_s = worker.exposed;
+    estimate.pipeline_s = worker.passes_end - worker.passes - worker.exposed;
+  }
+}
+
+}  // namespace
+
+void take_memory(const StepGraph& graph, StepEstimate& estimate) {
+  const std::uint32_t share = graph.micro_batches() / graph.data();
+  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+    const MemoryUse use = graph.memory(stage, share);
+    if (stage > 0 && use.total() <= estimate.memory.total()) continue;
+    estimate.memory = use;
+    estimate.fullest_stage = stage;
+  }
+}
+
+void take_time(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate) {
+  InOrder ground(graph, cluster);
+  if (ground.all_alike()) {
+    by_walk(graph, cluster, ground, estimate);
+  } else {
+    by_engine(graph, cluster, estimate);
+  }
+}
+
+StepEstimate estimate_step(const Job& job, const Cluster& cluster) {
+  StepGraph graph(job);
+  StepEstimate estimate;
+  take_memory(graph, estimate);
+  take_time(graph, cluster, estimate);
+  return estimate;
+}
+
+}  // namespace orrery

@@ -1,0 +1,123 @@
+#include "sim/estimates/predict/prediction.hpp"
+
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "sim/estimates/predict/estimate.hpp"
+#include "sim/estimates/predict/fitting.hpp"
+#include "sim/estimates/predict/interval.hpp"
+#include "topologies/builder.hpp"
+#include "traces/files/csv.hpp"
+#include "traces/training/stacks.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+/// Column names and habits that every run leaves open are no assumptions.
+bool is_complete(const PublishedRun& run) {
+  for (const std::string& each : run.assumed) {
+    if (!each.starts_with("column ") && !each.starts_with("routing ")) return false;
+  }
+  return true;
+}
+
+void spread(const PublishedRun& run, const GpuModel& gpu, Prediction& prediction) {
+  const Interval interval =
+      interval_of(prediction.iter_time_s, run.job, is_complete(run), gpu);
+  prediction.distance = interval.distance;
+  prediction.p10_s = interval.p10_s;
+  prediction.p90_s = interval.p90_s;
+  prediction.p2_5_s = interval.p2_5_s;
+  prediction.p97_5_s = interval.p97_5_s;
+}
+
+bool fits_recomputing(Job job, const Cluster& cluster) {
+  job.set_recompute("full");
+  job.set_recompute_share(1);
+  return fits_in(job, cluster);
+}
+
+std::string out_of_memory(const PublishedRun& run, const Cluster& cluster,
+                          const StepEstimate& estimate) {
+  return fmt::format("out of memory: needs {:.1f} of {:.1f} GiB, would fit with {}",
+                     estimate.memory.total().value / kGiB,
+                     cluster.gpu_model().memory.value / kGiB, remedy(run.job, cluster));
+}
+
+void explain(const PublishedRun& run, const Cluster& cluster, const StepEstimate& estimate,
+             Prediction& prediction) {
+  const SoftwareStack& stack = stack_of(run.job);
+  std::vector<std::string> words;
+  if (!prediction.fits) {
+    words.push_back(out_of_memory(run, cluster, estimate));
+  } else if (estimate.memory.total() > cluster.gpu_model().memory) {
+    words.push_back(fmt::format("out of memory unless more is recomputed: needs {:.1f} of {:.1f} "
+                                "GiB",
+                                estimate.memory.total().value / kGiB,
+                                cluster.gpu_model().memory.value / kGiB));
+  }
+  words.push_back("rests on: " + prediction.distance);
+  std::string used = fmt::format("stack {}", stack.name());
+  if (!stack.kin().empty()) used += fmt::format(" with the factors of {}", stack.kin());
+  words.push_back(used);
+  if (!run.assumed.empty()) {
+    words.push_back(fmt::format("assumed: {}", fmt::join(run.assumed, ", ")));
+  }
+  prediction.reason = fmt::format("{}", fmt::join(words, "; "));
+}
+
+void price(const PublishedRun& run, Prediction& prediction) {
+  const Cluster cluster = build_cluster(run.cluster, {}, "cluster");
+  const StepEstimate estimate = estimate_step(run.job, cluster);
+  if (!std::isfinite(estimate.step_s) || estimate.step_s <= 0) {
+    throw Error(ErrorKind::bad_input, "the step has no finite time");
+  }
+  prediction.supported = true;
+  prediction.iter_time_s = estimate.step_s;
+  prediction.memory_bytes = estimate.memory.allocated().value;
+  prediction.fits = estimate.memory.total() <= cluster.gpu_model().memory ||
+                    (run.recompute_open && fits_recomputing(run.job, cluster));
+  spread(run, cluster.gpu_model(), prediction);
+  explain(run, cluster, estimate, prediction);
+}
+
+}  // namespace
+
+Prediction predict_run(const std::string& id, const PublishedRun& run) {
+  Prediction prediction;
+  prediction.id = id;
+  if (!run.refusal.empty()) {
+    prediction.reason = run.refusal;
+    return prediction;
+  }
+  try {
+    price(run, prediction);
+  } catch (const Error& error) {
+    prediction.supported = false;
+    prediction.reason = error.message();
+  }
+  return prediction;
+}
+
+const char* status_of(const Prediction& prediction) {
+  if (!prediction.supported) return "unsupported";
+  return prediction.fits ? "ok" : "out-of-memory";
+}
+
+std::string prediction_header() {
+  return "id,iter_time_s,p10_s,p90_s,p2_5_s,p97_5_s,memory_bytes,status,reason\n";
+}
+
+std::string prediction_row(const Prediction& p) {
+  const std::string id = csv_field(p.id), reason = csv_field(p.reason);
+  if (!p.supported) return fmt::format("{},,,,,,,unsupported,{}\n", id, reason);
+  return fmt::format("{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.0f},{},{}\n", id, p.iter_time_s,
+                     p.p10_s, p.p90_s, p.p2_5_s, p.p97_5_s, p.memory_bytes,
+                     status_of(p), reason);
+}
+
+}  // namespace orrery

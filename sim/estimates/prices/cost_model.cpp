@@ -1,0 +1,407 @@
+#include "sim/estimates/prices/cost_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "topologies/catalog.hpp"
+#include "traces/training/stacks.hpp"
+
+namespace orrery {
+namespace {
+
+/// Rises from 0 to 1 with `size`, one half at `half`.
+double saturation(double size, double half) { return size > 0 ? size / (size + half) : 0; }
+
+/// Sizes of the part of a product that one processor computes at a time.
+struct Tile {
+  double rows, columns;
+};
+constexpr Tile kTiles[] = {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}};
+
+/// Share of the peak that a product reaches in its best tiling: small tiles load more for each
+/// number they make, tiles that do not fit compute more than is needed, and in the last wave
+/// processors stand idle (which kernels that split the inner dimension in part avoid).
+double tiled_share(const Kernel& kernel, const CostProfile& profile) {
+  const double needed = kernel.m * kernel.n * kernel.batch;
+  double best = 0;
+  for (const Tile& tile : kTiles) {
+    const double tiles = std::ceil(kernel.m / tile.rows) * std::ceil(kernel.n / tile.columns);
+    const double waves = tiles * kernel.batch / profile.gemm_processors;
+    const double paid = waves + profile.gemm_wave * (std::ceil(waves) - waves);
+    const double area = tile.rows * tile.columns;
+    const double loss = 1 + profile.gemm_tile_loss / std::sqrt(area);
+    best = std::max(best, needed / (paid * profile.gemm_processors * area * loss));
+  }
+  return best * saturation(kernel.k, profile.gemm_half_k);
+}
+
+/// Share of the memory bandwidth; the residual addition, a plain stream, stands for what no
+/// measurement names.
+double memory_share(std::string_view name, const CostProfile& profile) {
+  if (name == "norm") return profile.norm;
+  if (name == "activation") return profile.activation;
+  if (name == "rotary") return profile.rotary;
+  if (name.starts_with("embedding")) return profile.embedding;
+  return profile.residual;
+}
+
+/// What a framework fuses with its neighbours.
+double bytes_left(std::string_view name, const CostProfile& profile) {
+  const bool fused =
+      name == "norm" || name == "activation" || name == "rotary" || name == "residual";
+  if (name == "adam") return profile.update_bytes;
+  if (name.starts_with("loss")) return profile.loss_bytes;
+  return fused ? profile.fused_bytes : 1;
+}
+
+bool is_low(Precision precision) {
+  return precision == Precision::fp8 || precision == Precision::fp4;
+}
+
+double gemm_peak(Precision precision, const CostProfile& profile) {
+  if (precision == Precision::fp4 && profile.gemm_fp4_peak > 0) return profile.gemm_fp4_peak;
+  return is_low(precision) ? profile.gemm_low_peak : profile.gemm_peak;
+}
+
+double arithmetic_share(const Kernel& kernel, Precision used, const CostProfile& profile) {
+  if (kernel.kind == Kernel::Kind::gemm) {
+    return gemm_peak(used, profile) * tiled_share(kernel, profile);
+  }
+  const bool backward = std::string_view(kernel.name) == "attention_backward";
+  return profile.attention_rate * profile.attention_peak *
+         saturation(kernel.m, profile.attention_half) * (backward ? profile.attention_backward : 1);
+}
+
+Seconds kernel_time(const Kernel& kernel, const GpuModel& gpu, Precision precision,
+                    const CostProfile& profile) {
+  if (kernel.kind == Kernel::Kind::memory_bound) {
+    const double share = memory_share(kernel.name, profile);
+    const Bytes bytes = kernel.bytes * bytes_left(kernel.name, profile);
+    return bytes / (gpu.memory_bandwidth * share) + profile.memory_start;
+  }
+  const bool low = kernel.low_precision && is_low(precision);
+  const Precision used = low || !is_low(precision) ? precision : Precision::bf16;
+  const Seconds memory = kernel.bytes / (gpu.memory_bandwidth * profile.gemm_memory);
+  const Seconds arithmetic =
+      kernel.flop / (gpu.peak(used) * arithmetic_share(kernel, used, profile));
+  if (kernel.kind == Kernel::Kind::attention) {
+    return std::max(memory, arithmetic) + profile.gemm_start;
+  }
+  const double power = profile.gemm_overlap;
+  return Seconds{std::pow(std::pow(memory.value, power) + std::pow(arithmetic.value, power),
+                          1 / power)} +
+         profile.gemm_start;
+}
+
+// ---- collectives --------------------------------------------------------------------------
+
+/// Prices the collectives of one GPU's blocks.
+class Links {
+ public:
+  Links(const GpuModel& gpu, const BlockGroups& groups, const CostProfile& profile)
+      : groups_(groups),
+        profile_(profile),
+        nvlink_(gpu.nvlink.value > 0 ? gpu.nvlink : gpu.pcie),
+        network_(groups.network * profile.network) {}
+
+  Seconds time(const BlockCollective& collective) const;
+
+ private:
+  Seconds ring(const BlockCollective& collective, const GroupShape& group) const;
+  Seconds pass(const BlockCollective& collective, const GroupShape& group) const;
+  Seconds exchange(const BlockCollective& collective, const GroupShape& group) const;
+  /// Among n of a node the NVLink share that a ring reaches.
+  double nvlink_share(bool reduces, double among) const {
+    const double loss = profile_.nvlink_pair_loss;
+    return (reduces ? profile_.nvlink_all_reduce : profile_.nvlink) * (1 - loss / among) /
+           (1 - loss / 8);
+  }
+  bool leaves_node(const GroupShape& group) const { return group.per_node < group.size; }
+  /// Of a round, as the mean over the ring's edges.
+  Seconds latency(const GroupShape& group) const {
+    if (!leaves_node(group)) return groups_.nvlink_latency;
+    const double crossing = 1.0 / group.per_node;
+    return groups_.network_latency * (profile_.latency * crossing) +
+           groups_.nvlink_latency * (1 - crossing);
+  }
+
+  const BlockGroups& groups_;
+  const CostProfile& profile_;
+  BytesPerSecond nvlink_, network_;
+};
+
+/// A start, the links' latency each round, and a transfer cut into the number of pieces that is
+/// best when filling the pipeline of pieces takes time: (sqrt(transfer) + sqrt(fill))^2 - fill.
+/// Between nodes a ring goes over the NICs of all its ranks in the node.
+Seconds Links::ring(const BlockCollective& collective, const GroupShape& group) const {
+  const bool reduces = collective.kind == BlockCollective::Kind::all_reduce;
+  const RingCost cost = reduces ? ring_all_reduce(group.size) : ring_half(group.size);
+  BytesPerSecond rate = nvlink_ * nvlink_share(reduces, std::max(2u, group.per_node));
+  if (leaves_node(group)) {
+    const BytesPerSecond nics = network_ * double(group.per_node);
+    rate = group.per_node == 1 ? nics : std::min(rate, nics);
+  }
+  const Seconds transfer = collective.bytes * cost.share / rate;
+  const Seconds filling{2 * std::sqrt(transfer.value * profile_.nvlink_fill.value)};
+  return profile_.nvlink_start + latency(group) * cost.rounds + transfer + filling;
+}
+
+/// Each rank sends what it last got to the next one; the slowest edge sets the pace of a round.
+Seconds Links::pass(const BlockCollective& collective, const GroupShape& group) const {
+  const bool leaves = leaves_node(group);
+  const BytesPerSecond rate = leaves ? network_ : nvlink_ * profile_.nvlink;
+  const Seconds round = leaves ? groups_.network_latency : groups_.nvlink_latency;
+  const double rounds = group.size - 1.0;
+  return profile_.nvlink_start + (round + collective.bytes / double(group.size) / rate) * rounds;
+}
+
+/// Every rank sends an equal part to each; inside the node and out of it at once.
+Seconds Links::exchange(const BlockCollective& collective, const GroupShape& group) const {
+  const Bytes part = collective.bytes / double(group.size);
+  const Seconds inside = part * (group.per_node - 1.0) / (nvlink_ * profile_.nvlink);
+  if (!leaves_node(group)) return profile_.nvlink_start + groups_.nvlink_latency + inside;
+  const Seconds outside = part * double(group.size - group.per_node) / network_;
+  return profile_.nvlink_start + groups_.network_latency + std::max(inside, outside);
+}
+
+Seconds Links::time(const BlockCollective& collective) const {
+  const GroupShape& group = groups_.of(collective.communicator);
+  if (group.size < 2) return {};
+  switch (collective.kind) {
+    case BlockCollective::Kind::ring_pass: return pass(collective, group);
+    case BlockCollective::Kind::all_to_all: return exchange(collective, group);
+    default: return ring(collective, group);
+  }
+}
+
+/// What of a block's collectives is not hidden, by kernels of a name or by declaration.
+Seconds exposed(const Block& block, const std::map<std::string_view, Seconds>& kernels,
+                const Links& links) {
+  Seconds sum;
+  std::map<std::string_view, Seconds> beside;
+  for (const BlockCollective& collective : block.collectives) {
+    const Seconds all = links.time(collective) * collective.repeat;
+    const std::string_view name = collective.beside;
+    (name.empty() ? sum : beside[name]) += all * (1 - collective.hidden);
+  }
+  for (const auto& [name, time] : beside) {
+    const auto found = kernels.find(name);
+    const Seconds covered = found == kernels.end() ? Seconds{} : found->second;
+    sum += std::max(Seconds{}, time - covered);
+  }
+  return sum;
+}
+
+/// By replica, of its ranks' groups of one kind, the ranks in each NVLink domain of the one whose
+/// domains hold fewest of them. Groups of experts may have ranks of several replicas.
+std::vector<std::uint32_t> least_per_node(const StepGraph& graph, const Cluster& cluster,
+                                          const std::vector<GpuId>& placement,
+                                          Communicator which) {
+  const std::uint32_t size = graph.communicator_size(which);
+  if (size < 2) return {};
+  std::vector<std::uint32_t> least(graph.data(), size);
+  std::vector<bool> seen(graph.ranks(), false);
+  std::vector<std::uint32_t> domains;
+  for (std::uint32_t rank = 0; rank < graph.ranks(); ++rank) {
+    if (seen[rank]) continue;
+    domains.clear();
+    const std::vector<RankId> group = graph.communicator(which, {rank});
+    for (const RankId member : group) {
+      seen[member.value] = true;
+      domains.push_back(cluster.domain_of(placement[member.value]));
+    }
+    std::sort(domains.begin(), domains.end());
+    const auto count = std::unique(domains.begin(), domains.end()) - domains.begin();
+    for (const RankId member : group) {
+      std::uint32_t& here = least[graph.position(member).replica];
+      here = std::min(here, size / static_cast<std::uint32_t>(count));
+    }
+  }
+  return least;
+}
+
+GroupShape shape_of(const StepGraph& graph, Communicator which,
+                    const std::vector<std::uint32_t>& per_node) {
+  GroupShape shape{graph.communicator_size(which), graph.communicator_size(which)};
+  for (const std::uint32_t least : per_node) shape.per_node = std::min(shape.per_node, least);
+  return shape;
+}
+
+}  // namespace
+
+CostProfile cost_profile(const std::string& gpu) { return cost_profile(kernel_profile(gpu)); }
+
+CostProfile cost_profile(const GpuModel& gpu) {
+  return cost_profile(gpu.family.empty() ? gpu.name : gpu.family);
+}
+
+CostProfile cost_profile(const KernelProfile& from) {
+  return {.gemm_peak = from.gemm_peak(),
+          .gemm_processors = from.gemm_processors(),
+          .gemm_tile_loss = from.gemm_tile_loss(),
+          .gemm_half_k = from.gemm_half_k(),
+          .gemm_wave = from.gemm_wave(),
+          .gemm_overlap = from.gemm_overlap(),
+          .gemm_memory = from.gemm_memory(),
+          .gemm_low_peak = from.gemm_low_peak(),
+          .gemm_fp4_peak = from.gemm_fp4_peak(),
+          .gemm_start = {from.gemm_start()},
+          .attention_peak = from.attention_peak(),
+          .attention_half = from.attention_half(),
+          .attention_backward = from.attention_backward(),
+          .norm = from.norm(),
+          .activation = from.activation(),
+          .rotary = from.rotary(),
+          .residual = from.residual(),
+          .embedding = from.embedding(),
+          .memory_start = {from.memory_start()},
+          .nvlink = from.nvlink(),
+          .nvlink_all_reduce = from.nvlink_all_reduce(),
+          .nvlink_pair_loss = from.nvlink_pair_loss(),
+          .nvlink_start = {from.nvlink_start()},
+          .nvlink_fill = {from.nvlink_fill()},
+          .network = from.network(),
+          .collective_start = {from.collective_start()},
+          .collective_ll = from.collective_ll(),
+          .collective_ll128 = from.collective_ll128(),
+          .collective_hop = from.collective_hop(),
+          .network_hop = from.network_hop(),
+          .collective_fill = {from.collective_fill()},
+          .network_fill = from.network_fill(),
+          .collective_pair_loss = from.collective_pair_loss(),
+          .nvls = from.nvls(),
+          .send = from.send(),
+          .send_start = {from.send_start()},
+          .attention_flash_1 = from.attention_flash_1() > 0 ? from.attention_flash_1() : 1,
+          .attention_flash_2 = from.attention_flash_2() > 0 ? from.attention_flash_2() : 1};
+}
+
+CostProfile over_links(CostProfile profile, const Cluster& cluster) {
+  if (!cluster.shape().line_rate) return profile;
+  profile.nvlink = profile.nvlink_all_reduce = profile.network = profile.latency = 1;
+  profile.nvlink_pair_loss = profile.collective_pair_loss = 0;
+  profile.nvlink_start = profile.nvlink_fill = {};
+  profile.collective_start = profile.collective_fill = profile.send_start = {};
+  profile.collective_ll = profile.collective_ll128 = 0;
+  profile.collective_hop = profile.network_hop = profile.network_fill = 0;
+  profile.nvls = profile.send = 0;  // as a ring
+  return profile;
+}
+
+CostProfile with_attention(CostProfile profile, const std::string& kernels) {
+  if (kernels == "flash-1") profile.attention_rate = profile.attention_flash_1;
+  if (kernels == "flash-2") profile.attention_rate = profile.attention_flash_2;
+  return profile;
+}
+
+CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::string& gpu,
+                  const std::string& family) {
+  const StackOnGpu* on = stack_on_gpu(stack, gpu, family);
+  const double compute = on == nullptr ? 1 : on->compute();
+  profile.gemm_peak *= stack.gemm() * compute;
+  profile.gemm_low_peak *= stack.gemm_low() * compute;
+  profile.gemm_fp4_peak *= stack.gemm_low() * compute;
+  profile.attention_peak *= stack.attention() * compute;
+  profile.fused_bytes *= stack.memory_bytes();
+  profile.layer_gap += Seconds{to_seconds(stack.layer_gap())};
+  profile.nvlink *= stack.nvlink();
+  profile.nvlink_all_reduce *= stack.nvlink();
+  profile.network *= stack.network();
+  profile.latency *= stack.has_latency() ? stack.latency() : 1;
+  profile.update_bytes *= stack.has_update_bytes() ? stack.update_bytes() : 1;
+  profile.loss_bytes *= stack.has_loss_bytes() ? stack.loss_bytes() : 1;
+  return profile;
+}
+
+const GroupShape& BlockGroups::of(Communicator which) const {
+  if (which == Communicator::context) return context;
+  if (which == Communicator::expert) return expert;
+  ensure(which == Communicator::tensor, "a collective of a block is of three kinds");
+  return tensor;
+}
+
+BlockGroups group_links(const Cluster& cluster, GroupShape tensor, GroupShape context,
+                        GroupShape expert) {
+  const Cluster::Shape& shape = cluster.shape();
+  return {.tensor = tensor,
+          .context = context,
+          .expert = expert,
+          .nvlink_latency = shape.nvlink_latency,
+          .network_latency = shape.nic_latency + shape.hop_latency * 2,
+          .network = shape.nic_bandwidth * double(shape.nics_per_node) /
+                     double(shape.gpus_per_node)};
+}
+
+ReplicaGroups replica_groups(const StepGraph& graph, const Cluster& cluster,
+                             const std::vector<GpuId>& placement) {
+  const auto of = [&](Communicator which) {
+    return least_per_node(graph, cluster, placement, which);
+  };
+  return {of(Communicator::tensor), of(Communicator::context), of(Communicator::expert)};
+}
+
+bool within_replicas(const StepGraph& graph) {
+  return graph.communicator_size(Communicator::expert) == 1;
+}
+
+ReplicaGroups ReplicaGroups::of(const std::vector<std::uint32_t>& replicas) const {
+  const auto chosen = [&replicas](const std::vector<std::uint32_t>& all) {
+    std::vector<std::uint32_t> some;
+    for (const std::uint32_t replica : replicas) {
+      if (!all.empty()) some.push_back(all[replica]);
+    }
+    return some;
+  };
+  return {chosen(tensor), chosen(context), chosen(expert)};
+}
+
+BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
+                         const ReplicaGroups& groups) {
+  return group_links(cluster, shape_of(graph, Communicator::tensor, groups.tensor),
+                     shape_of(graph, Communicator::context, groups.context),
+                     shape_of(graph, Communicator::expert, groups.expert));
+}
+
+BlockGroups block_groups(const StepGraph& graph, const Cluster& cluster,
+                         const std::vector<GpuId>& placement) {
+  return block_groups(graph, cluster, replica_groups(graph, cluster, placement));
+}
+
+BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,
+                 const BlockGroups& groups, const CostProfile& profile) {
+  BlockPrice sum;
+  for (const Kernel& kernel : block.kernels) sum.moved += kernel.bytes * kernel.repeat;
+  if (block.declared > 0) {
+    sum.compute = {to_seconds(block.declared)};
+    return sum;
+  }
+  std::map<std::string_view, Seconds> by_name;
+  for (const Kernel& kernel : block.kernels) {
+    const Seconds all = kernel_time(kernel, gpu, precision, profile) * kernel.repeat;
+    by_name[kernel.name] += all;
+    sum.compute += all;
+  }
+  sum.compute += profile.layer_gap * block.layers;
+  sum.tensor = exposed(block, by_name, Links(gpu, groups, profile));
+  const Seconds launching = profile.layer_host * block.layers;
+  sum.tensor = std::max(sum.tensor, launching - sum.compute);
+  return sum;
+}
+
+RingCost ring_all_reduce(std::uint32_t n) { return {2.0 * (n - 1), 2.0 * (n - 1) / n}; }
+RingCost ring_half(std::uint32_t n) { return {1.0 * (n - 1), 1.0 * (n - 1) / n}; }
+
+Precision precision_named(const std::string& name) {
+  if (name == "fp32") return Precision::fp32;
+  if (name == "fp8" || name == "mxfp8") return Precision::fp8;
+  if (name == "nvfp4") return Precision::fp4;
+  ensure(name == "bf16" || name == "fp16",
+         "a scenario's precision is one that the cost model knows");
+  return Precision::bf16;
+}
+
+}  // namespace orrery

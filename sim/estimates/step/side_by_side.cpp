@@ -1,0 +1,248 @@
+#include "sim/estimates/step/side_by_side.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::uint32_t kNoLink = ~0u;
+/// Steps of each job before any is counted; the fewest that are counted where all of all jobs take
+/// as long, and where jobs drift against each other; the most of the slowest one.
+constexpr std::size_t kBefore = 8, kLeast = 8, kLeastDrifting = 256, kMost = 512;
+constexpr double kEqual = 1e-6;    ///< relative difference of steps
+constexpr double kSettled = 1e-3;  ///< relative difference of the means of two halves
+
+/// A job's part of an engine: hosts and links by its own numbers.
+class EngineView : public Engine {
+ public:
+  EngineView(Engine& engine, std::uint32_t first_host, std::vector<std::uint32_t> links)
+      : engine_(engine), first_host_(first_host), links_(std::move(links)) {}
+
+  double now() const override { return engine_.now(); }
+  std::uint32_t hosts() const override { return engine_.hosts() - first_host_; }
+  std::uint32_t links() const override { return static_cast<std::uint32_t>(links_.size()); }
+  void after(double delay, std::function<void()> what) override {
+    engine_.after(delay, std::move(what));
+  }
+  Handle compute(std::uint32_t host, double work, Done done) override {
+    return engine_.compute(first_host_ + host, work, std::move(done));
+  }
+  Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override {
+    over_.clear();
+    for (const std::uint32_t link : links) {
+      if (links_[link] != kNoLink) over_.push_back(links_[link]);
+    }
+    return engine_.flow(over_, bytes, std::move(done));
+  }
+  void set_speed(std::uint32_t host, double speed) override {
+    engine_.set_speed(first_host_ + host, speed);
+  }
+  void set_bandwidth(std::uint32_t link, double bandwidth) override {
+    if (links_[link] != kNoLink) engine_.set_bandwidth(links_[link], bandwidth);
+  }
+  void set_link_up(std::uint32_t link, bool up) override {
+    if (links_[link] != kNoLink) engine_.set_link_up(links_[link], up);
+  }
+  void run() override { throw Error(ErrorKind::internal, "a part of an engine is not run"); }
+  void cancel_all() override {}
+  std::uint64_t events() const override { return engine_.events(); }
+
+ private:
+  Engine& engine_;
+  const std::uint32_t first_host_;
+  const std::vector<std::uint32_t> links_;  ///< by the job's slot; kNoLink: one of them is enough
+  std::vector<std::uint32_t> over_;         ///< of the flow being started
+};
+
+/// How a job's flows cross one of its slots: (flow, how often).
+using Crossings = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+
+std::vector<Crossings> crossings_of(const Plan& plan) {
+  std::vector<Crossings> all(plan.slots.size());
+  std::uint32_t flow = 0;
+  for (const CommPlan& comm : plan.comms) {
+    for (const CommPhase& phase : comm.phases) {
+      for (const WideFlow& part : phase.parts) {
+        for (const std::uint32_t slot : part.links) {
+          Crossings& at = all[slot];
+          if (at.empty() || at.back().first != flow) at.emplace_back(flow, 0);
+          ++at.back().second;
+        }
+        ++flow;
+      }
+    }
+  }
+  return all;
+}
+
+/// The engine's links by each job's slots. Links that several jobs cross are one for all of them;
+/// those that the same flows of all jobs cross as often, equally fast, are one.
+std::vector<std::vector<std::uint32_t>> link_numbers(const std::vector<JobBeside>& jobs,
+                                                     std::uint32_t& used) {
+  std::vector<std::vector<Crossings>> crossings;
+  std::map<std::uint32_t, std::vector<std::pair<std::size_t, std::uint32_t>>> shared;
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    crossings.push_back(crossings_of(jobs[job].plan));
+    for (const auto& [link, slot] : jobs[job].plan.pinned) shared[link].emplace_back(job, slot);
+  }
+  std::vector<std::vector<std::uint32_t>> numbers(jobs.size());
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    numbers[job].resize(jobs[job].plan.slots.size(), kNoLink);
+  }
+  using Use = std::pair<double, std::vector<std::pair<std::size_t, Crossings>>>;
+  std::set<Use> known;
+  std::set<std::pair<std::size_t, std::uint32_t>> met;
+  for (const auto& [link, users] : shared) {
+    Use use;
+    for (const auto& [job, slot] : users) {
+      met.emplace(job, slot);
+      use.first = jobs[job].plan.slots[slot].bandwidth;
+      use.second.emplace_back(job, crossings[job][slot]);
+    }
+    const bool down = jobs[users.front().first].state.down.contains(link);
+    if (!down && !known.insert(std::move(use)).second) continue;
+    for (const auto& [job, slot] : users) numbers[job][slot] = used;
+    ++used;
+  }
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    for (std::uint32_t slot = 0; slot < numbers[job].size(); ++slot) {
+      if (!met.contains({job, slot})) numbers[job][slot] = used++;
+    }
+  }
+  return numbers;
+}
+
+/// One job's steps, one after the other.
+class Lane {
+ public:
+  Lane(Engine& engine, const JobBeside& job, std::uint32_t first_host,
+       std::vector<std::uint32_t> links, std::function<bool()> enough)
+      : job_(job),
+        view_(engine, first_host, std::move(links)),
+        request_{.engine = view_, .graph = job.graph, .plan = job.plan, .prices = job.prices,
+                 .state = job.state},
+        enough_(std::move(enough)) {}
+
+  void begin() {
+    view_.after(job_.begins, [this] { step(); });
+  }
+  const std::vector<IterationRun>& runs() const { return runs_; }
+  bool cut_short() const { return !runs_.empty() && runs_.back().cut_short; }
+
+  /// Mean duration from step `first` up to `last`.
+  double mean(std::size_t first, std::size_t last) const {
+    double sum = 0;
+    for (std::size_t i = first; i < last; ++i) sum += runs_[i].duration;
+    return sum / static_cast<double>(last - first);
+  }
+  std::size_t counted() const { return runs_.size() - std::min(runs_.size(), kBefore); }
+  /// Least and most duration of those counted; there are some.
+  std::pair<double, double> range() const {
+    const auto [least, most] = std::minmax_element(
+        runs_.begin() + kBefore, runs_.end(),
+        [](const auto& a, const auto& b) { return a.duration < b.duration; });
+    return {least->duration, most->duration};
+  }
+  /// Its steps have settled, or never will within the limit.
+  bool settled() const {
+    if (cut_short() || counted() >= kMost) return true;
+    if (counted() < kLeastDrifting) return false;
+    const std::size_t count = runs_.size(), middle = kBefore + counted() / 2;
+    const double early = mean(kBefore, middle), late = mean(middle, count);
+    return std::abs(early - late) <= kSettled * late;
+  }
+
+  SteadyStep steady() const {
+    if (cut_short()) return {runs_.back(), runs_.back().duration};
+    const double mean = this->mean(kBefore, runs_.size());
+    const auto closest = std::min_element(
+        runs_.begin() + kBefore, runs_.end(), [mean](const auto& a, const auto& b) {
+          return std::abs(a.duration - mean) < std::abs(b.duration - mean);
+        });
+    return {*closest, mean};
+  }
+
+ private:
+  void step() {
+    if (now_) runs_.push_back(now_->take());
+    if (enough_() || cut_short()) return;
+    now_ = std::make_unique<StepUnderWay>(request_, [this] {
+      view_.after(0, [this] { step(); });
+    });
+  }
+
+  const JobBeside& job_;
+  EngineView view_;
+  const IterationRequest request_;
+  const std::function<bool()> enough_;
+  std::unique_ptr<StepUnderWay> now_;
+  std::vector<IterationRun> runs_;
+};
+
+using Lanes = std::vector<std::unique_ptr<Lane>>;
+
+/// All steps of all jobs take as long: they stay as they are to each other.
+bool in_step(const Lanes& lanes) {
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const auto& lane : lanes) {
+    if (lane->cut_short() || lane->counted() < kLeast) return false;
+    const auto [shortest, longest] = lane->range();
+    least = std::min(least, shortest);
+    most = std::max(most, longest);
+  }
+  return most - least <= kEqual * most;
+}
+
+bool settled(const Lanes& lanes) {
+  return in_step(lanes) || std::all_of(lanes.begin(), lanes.end(),
+                                       [](const auto& lane) { return lane->settled(); });
+}
+
+/// The engine has room for all jobs as they began; grown ones may need more.
+void check_room(const Engine& engine, const std::vector<JobBeside>& jobs, std::uint32_t links) {
+  std::uint32_t hosts = 0;
+  for (const JobBeside& job : jobs) hosts += job.plan.workers() * job.plan.member_hosts;
+  if (hosts <= engine.hosts() && links <= engine.links()) return;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("jobs that meet on links need {} workers and {} links to be simulated "
+                          "together; they began with {} and {}, and cannot grow beyond that",
+                          hosts, links, engine.hosts(), engine.links()));
+}
+
+}  // namespace
+
+std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs) {
+  std::uint32_t links = 0, hosts = 0;
+  std::vector<std::vector<std::uint32_t>> numbers = link_numbers(jobs, links);
+  check_room(engine, jobs, links);
+  Lanes lanes;
+  bool over = false;
+  const auto enough = [&] {
+    if (over) return true;
+    over = settled(lanes);
+    if (over) engine.after(0, [&engine] { engine.cancel_all(); });
+    return over;
+  };
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    lanes.push_back(
+        std::make_unique<Lane>(engine, jobs[job], hosts, std::move(numbers[job]), enough));
+    hosts += jobs[job].plan.workers() * jobs[job].plan.member_hosts;
+  }
+  for (const auto& lane : lanes) lane->begin();
+  engine.run();
+  std::vector<SteadyStep> out;
+  for (const auto& lane : lanes) out.push_back(lane->steady());
+  return out;
+}
+
+}  // namespace orrery

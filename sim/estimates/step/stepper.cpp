@@ -1,0 +1,278 @@
+#include "sim/estimates/step/stepper.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "traces/training/model.hpp"
+#include "traces/training/stacks.hpp"
+
+namespace orrery {
+namespace {
+
+/// Folded plans share links; only thousands of different faults at once would need more.
+constexpr std::uint32_t kMostFoldedLinks = 16384;
+/// A long ramp makes a new state every step; old ones hardly come back.
+constexpr std::size_t kMostRemembered = 1024;
+
+std::shared_ptr<Engine> make(const EngineFactory& engine, EngineRoom room) {
+  return engine(room.hosts, room.links);
+}
+
+/// What launching and waiting add, where the stack knows it, for this job's layout.
+void take_host(const Job& job, const Cluster& cluster, const SoftwareStack& stack,
+               CostProfile& profile) {
+  const double tensor = std::max(1u, job.layout().tensor());
+  const double stages = std::max(1u, job.layout().pipeline());
+  const double ranks = tensor * stages * job.layout().data() * std::max(1u, job.layout().context());
+  const double nodes = std::ceil(ranks / cluster.shape().gpus_per_node);
+  Seconds host{to_seconds(stack.host_layer())};
+  if (tensor > 1) host += Seconds{to_seconds(stack.host_tensor())};
+  if (tensor > 1 && stages > 1 && nodes > 1) {
+    host += Seconds{to_seconds(stack.host_stages())} * tensor;
+  }
+  profile.layer_host = job.compiled() ? Seconds{} : host;
+  constexpr double kStalledNodes = 64;  // as many as SoftwareStack.transfer_stall is stated for
+  const double share = nodes / kStalledNodes;
+  profile.transfer_gap = Seconds{to_seconds(stack.transfer_gap())} +
+                         Seconds{to_seconds(stack.transfer_stall())} * std::pow(share, 6);
+}
+
+/// What the host adds to every step: of a measured machine, else of the software stack.
+Seconds rest_of_step(const MachineCosts& machine, const Job& job) {
+  if (machine.kernels) return machine.control;
+  const SoftwareStack& stack = stack_of(job);
+  const Layout& layout = job.layout();
+  const double group = double{1} * layout.data() * std::max(1u, layout.context());
+  const double exchanged = parameter_count(job.model()) / std::max(1u, layout.tensor()) /
+                           std::max(1u, layout.pipeline());
+  const double doublings = std::log2(std::max(1.0, group));
+  return Seconds{to_seconds(stack.step_gap())} +
+         Seconds{to_seconds(stack.group_gap())} * (exchanged / 1e9 * doublings);
+}
+
+CostProfile profile_on(const MachineCosts& machine, const Job& job, const Cluster& cluster) {
+  CostProfile profile = machine.kernels ? *machine.kernels : job_profile(job, cluster);
+  profile.link_limit = machine.link_limit;
+  return profile;
+}
+
+GradientCodes codes_on(const MachineCosts& machine, const Job& job, const Cluster& cluster) {
+  return {job, machine.plain_bytes,
+          machine.codecs ? *machine.codecs
+                         : known_speeds(job, cluster.gpu_model().memory_bandwidth.value)};
+}
+
+/// One value that differs where any rule does.
+std::string key_of(const std::vector<CodecRule>& rules) {
+  std::string key;
+  for (const CodecRule& rule : rules) {
+    key += fmt::format("{} {} {} {};", rule.bucket_class, static_cast<int>(rule.codec),
+                       rule.parameter, rule.error_feedback);
+  }
+  return key;
+}
+
+/// The optimizer's blocks, each once: what a stack does once a step is theirs.
+std::set<std::uint32_t> optimizer_blocks(const StepGraph& graph) {
+  std::set<std::uint32_t> blocks;
+  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+    blocks.insert(graph.block_of_optimizer(stage));
+  }
+  return blocks;
+}
+
+}  // namespace
+
+/// The links of the nodes on which the job stands.
+EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full_detail) {
+  const Cluster::Shape& shape = cluster.shape();
+  const auto above = [](std::uint32_t count, std::uint32_t each) {
+    return (count + each - 1) / each;
+  };
+  const std::uint32_t nodes = above(graph.ranks(), shape.gpus_per_node);
+  std::uint32_t fabric = 0;  // per rail, one direction
+  if (shape.fabric == FabricKind::ring) fabric = cluster.nodes();
+  if (shape.fabric == FabricKind::fat_tree) {
+    fabric = above(nodes, shape.nodes_per_unit) * shape.spines;
+  }
+  const std::uint32_t all = 2 * nodes * (shape.gpus_per_node + shape.nics_per_node) +
+                            2 * fabric * cluster.rails();
+  return {hosts_needed(graph, full_detail), full_detail ? all : std::min(all, kMostFoldedLinks)};
+}
+
+CostProfile job_profile(const Job& job, const Cluster& cluster) {
+  const GpuModel& gpu = cluster.gpu_model();
+  const SoftwareStack& stack = stack_of(job);
+  CostProfile profile = apply(with_attention(cost_profile(gpu), job.attention()), stack, gpu.name,
+                              gpu.family);
+  take_host(job, cluster, stack, profile);
+  return over_links(std::move(profile), cluster);
+}
+
+std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,
+                                     const BlockGroups& groups, const MachineCosts& machine) {
+  const Precision precision = precision_named(graph.job().precision());
+  const CostProfile profile = profile_on(machine, graph.job(), cluster);
+  std::vector<BlockPrice> prices;
+  for (const Block& block : graph.blocks()) {
+    prices.push_back(price(block, cluster.gpu_model(), precision, groups, profile));
+  }
+  const Seconds rest = rest_of_step(machine, graph.job());
+  for (const std::uint32_t block : optimizer_blocks(graph)) {
+    if (machine.update) {  // paced ranks are slow in their micro-batches only
+      prices[block].compute = {};
+      prices[block].tensor = *machine.update * graph.blocks()[block].kernels.front().m + rest;
+    } else {
+      prices[block].compute += rest;
+    }
+  }
+  return prices;
+}
+
+Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
+                 Options options, const EngineFactory& engine, Whole whole)
+    : cluster_(cluster),
+      graph_(graph),
+      placement_(placement),
+      options_(options),
+      profile_(profile_on(options.machine, graph.job(), cluster)),
+      rest_(rest_of_step(options.machine, graph.job())),
+      groups_(whole.stepper != nullptr && within_replicas(graph)
+                  ? whole.stepper->groups_.of(whole.kept)
+                  : replica_groups(graph, cluster, placement)),
+      prices_(block_prices(cluster, graph, block_groups(graph, cluster, groups_),
+                           options.machine)),
+      codes_(codes_on(options.machine, graph.job(), cluster)),
+      plan_base_(cluster, graph, profile_, placement,
+                 whole.stepper == nullptr
+                     ? orrery::Whole{}
+                     : orrery::Whole{&whole.stepper->plan_base_, std::move(whole.kept)}),
+      engine_(make(engine, engine_room(cluster, graph, options.full_detail))) {}
+
+PlanRequest Stepper::plan_request(const HardwareState& state,
+                                  const std::vector<std::uint32_t>& micro_batches) {
+  return {.cluster = cluster_,
+          .graph = graph_,
+          .profile = profile_,
+          .placement = placement_,
+          .state = state,
+          .micro_batches = micro_batches,
+          .full_detail = options_.full_detail,
+          .algorithm = options_.algorithm,
+          .collectives = collectives_,
+          .codes = &codes_,
+          .base = &plan_base_};
+}
+
+std::unique_ptr<SimulatedStep> Stepper::plan(const PlanRequest& request) {
+  auto made = std::make_unique<SimulatedStep>();
+  made->plan = make_plan(request);
+  made->wire_bytes = wire_bytes(made->plan);
+  ++simulated_;
+  most_classes_ = std::max<std::uint64_t>(most_classes_, made->plan.classes.size());
+  return made;
+}
+
+std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& request,
+                                                       std::vector<TimedChange> changes) {
+  std::unique_ptr<SimulatedStep> made = plan(request);
+  made->run = run_iteration({.engine = *engine_,
+                             .graph = graph_,
+                             .plan = made->plan,
+                             .prices = prices_,
+                             .state = request.state,
+                             .changes = std::move(changes),
+                             .slices = options_.slices});
+  return made;
+}
+
+std::vector<LinkId> Stepper::crossed(const HardwareState& state,
+                                     const std::vector<std::uint32_t>& micro_batches) {
+  return crossed_links(plan_request(state, micro_batches));
+}
+
+std::unique_ptr<SimulatedStep> Stepper::planned(const HardwareState& state,
+                                                const std::vector<std::uint32_t>& micro_batches,
+                                                std::vector<LinkId> pinned) {
+  PlanRequest request = plan_request(state, micro_batches);
+  request.pinned = std::move(pinned);
+  return plan(request);
+}
+
+/// As a ring does, and both steps of a coded exchange: each rank sends its size less its own part,
+/// an all-reduce twice.
+double Stepper::wire_bytes(const Plan& plan) {
+  double sum = 0;
+  for (std::uint32_t worker = 0; worker < plan.workers(); ++worker) {
+    const ReplicaClass& members = plan.classes[worker / plan.stages];
+    const double ranks = static_cast<double>(members.members.size()) * graph_.members();
+    for (const Op& op : graph_.program(worker % plan.stages, members.micro_batches).ops) {
+      if (op.kind != OpKind::collective || op.phase != Phase::gradient) continue;
+      const auto& groups = plan.groups_of[worker];
+      const auto own = std::find_if(groups.begin(), groups.end(), [&](std::uint32_t group) {
+        return plan.groups[group].communicator == op.communicator;
+      });
+      const double carried = plan.collective(*own, op.collective, op.bytes).carried;
+      const std::uint32_t among = graph_.communicator_size(op.communicator);
+      const double passes = op.collective == OpCollective::all_reduce ? 2 : 1;
+      sum += ranks * passes * carried * (among - 1) / among;
+    }
+  }
+  return sum;
+}
+
+std::shared_ptr<const SimulatedStep> Stepper::step(
+    const HardwareState& state, const std::vector<std::uint32_t>& micro_batches) {
+  if (options_.full_detail) return simulate(plan_request(state, micro_batches), {});
+  if (memo_.size() >= kMostRemembered) memo_.clear();
+  std::shared_ptr<const SimulatedStep>& known =
+      memo_[{state, micro_batches, collectives_, key_of(codes_.rules())}];
+  if (!known) known = simulate(plan_request(state, micro_batches), {});
+  return known;
+}
+
+std::shared_ptr<const SimulatedStep> Stepper::step_with(
+    const HardwareState& state, const std::vector<std::uint32_t>& micro_batches,
+    const std::vector<Change>& changes) {
+  PlanRequest request = plan_request(state, micro_batches);
+  std::vector<TimedChange> timed;
+  for (const Change& change : changes) {
+    TimedChange next{.at = change.at, .slow = {}, .bandwidth = {}, .down = {},
+                     .fatal = change.fatal};
+    for (const RankId rank : change.ranks) {
+      next.slow.emplace_back(rank, change.state.slow_of(rank));
+      request.apart.push_back(rank);
+    }
+    for (const LinkId link : change.links) {
+      next.bandwidth.emplace_back(link, effective_bandwidth(link, change.state));
+      if (change.state.down.contains(link.value)) next.down.push_back(link);
+      request.pinned.push_back(link);
+    }
+    timed.push_back(std::move(next));
+  }
+  return simulate(request, std::move(timed));
+}
+
+double Stepper::nominal_micro_batch_time() {
+  double slowest = 0;
+  for (std::uint32_t stage = 0; stage < graph_.pipeline(); ++stage) {
+    double total = 0;
+    for (const Op& op : graph_.program(stage, 1).ops) {
+      if (op.kind != OpKind::compute) continue;
+      if (op.phase != Phase::forward && op.phase != Phase::backward) continue;
+      total += prices_[op.block].compute.value + prices_[op.block].tensor.value;
+    }
+    slowest = std::max(slowest, total);
+  }
+  return slowest;
+}
+
+double Stepper::effective_bandwidth(LinkId link, const HardwareState& state) const {
+  return link_rate(cluster_, profile_, link) / state.link_slow_of(link);
+}
+
+}  // namespace orrery

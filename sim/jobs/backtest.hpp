@@ -1,0 +1,41 @@
+// How far a replay is from what the log says really happened: the time each job waited before its
+// first start, replayed beside recorded, by size and by hour of the day at which it came. Recorded
+// starts are never shown to policies. Called by sim/jobs/job_replay. One thread; seconds.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "sim/jobs/job_results.hpp"
+
+namespace orrery {
+
+/// Jobs with something in common whose start was recorded.
+struct BacktestRow {
+  std::string by, key;  ///< "all", "size" or "hour"
+  std::uint64_t jobs = 0;
+  double recorded_wait_s = 0, replayed_wait_s = 0;  ///< means
+  double difference_s = 0;                          ///< mean size of replayed minus recorded
+  double within_minute = 0;                         ///< share of jobs at most 60 s off
+  double longer_in_log = 0;  ///< share that waited over 60 s longer in the log than in the replay
+};
+
+class Backtest {
+ public:
+  void add(const JobRow& row);
+  /// All, then by hour, then by size; nothing if no start was recorded.
+  std::vector<BacktestRow> rows() const;
+
+ private:
+  struct Sum {
+    std::uint64_t jobs = 0, near = 0, longer = 0;
+    double recorded = 0, replayed = 0, difference = 0;
+  };
+  std::map<std::pair<std::string, std::uint32_t>, Sum> sums_;  ///< in the order of rows()
+};
+
+std::string backtest_csv(const std::vector<BacktestRow>& rows);
+
+}  // namespace orrery

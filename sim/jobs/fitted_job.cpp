@@ -1,0 +1,121 @@
+#include "sim/jobs/fitted_job.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/schema/yaml_loader.hpp"
+#include "traces/training/layout_check.hpp"
+
+namespace orrery {
+namespace {
+
+Job with_replicas(Job job, std::uint32_t replicas) {
+  job.mutable_layout()->set_data(replicas);
+  return job;
+}
+
+/// As the scenario lays it out; else micro-batches are shared as they come.
+bool placed_evenly(const Scenario& scenario, const Standing& where) {
+  return where.layout.data == scenario.job().layout().data();
+}
+
+}  // namespace
+
+std::string replicas_objection(const Job& job, std::uint32_t replicas) {
+  Job other = job;
+  fill_defaults(other);
+  const auto problems = job_problems(with_replicas(std::move(other), replicas), false);
+  return problems.empty() ? "" : "job." + problems.front().path + ": " + problems.front().message;
+}
+
+FittedJob::FittedJob(const Ground& ground, const Standing& where,
+                     std::vector<std::uint32_t> ranks, std::shared_ptr<FittedJob> begun)
+    : where_(where),
+      begun_(std::move(begun)),
+      graph_(graph_of(ground.scenario)),
+      home_(ground.home),
+      placement_(where.gpus.to_vector()),
+      ranks_(std::move(ranks)),
+      stepper_(ground.cluster, *graph_, placement_, ground.options, ground.engine, whole()),
+      telemetry_(ground.cluster, *graph_, placement_, ground.scenario.noise(), ground.seed) {}
+
+std::shared_ptr<StepGraph> FittedJob::graph_of(const Scenario& scenario) {
+  const std::uint32_t replicas = where_.layout.data;
+  std::shared_ptr<StepGraph>& known = (begun_ ? begun_->graphs_ : graphs_)[replicas];
+  if (!known) {
+    known = std::make_shared<StepGraph>(with_replicas(scenario.job(), replicas),
+                                        placed_evenly(scenario, where_));
+  }
+  return known;
+}
+
+/// Whether a replica's ranks are on the GPUs of the one that was `there`.
+bool FittedJob::stands_as_in(const FittedJob& whole, std::uint32_t replica,
+                             std::uint32_t there) const {
+  const auto first = [](const FittedJob& of, std::uint32_t number, std::uint32_t stage) {
+    return of.placement_.begin() + of.graph_->rank(number, stage, 0).value;
+  };
+  for (std::uint32_t stage = 0; stage < graph_->pipeline(); ++stage) {
+    const auto here = first(*this, replica, stage);
+    if (!std::equal(here, here + graph_->members(), first(whole, there, stage))) return false;
+  }
+  return true;
+}
+
+/// The job as it began, if all replicas stand where they stood then, in the same order.
+Stepper::Whole FittedJob::whole() const {
+  if (!begun_) return {};
+  ParallelLayout as_then = where_.layout;
+  as_then.data = begun_->where_.layout.data;
+  if (as_then != begun_->where_.layout || where_.layout.data >= as_then.data) return {};
+  Stepper::Whole whole{.stepper = &begun_->stepper_, .kept = {}};
+  std::uint32_t there = 0;
+  for (std::uint32_t replica = 0; replica < where_.layout.data; ++replica) {
+    while (there < as_then.data && !stands_as_in(*begun_, replica, there)) ++there;
+    if (there == as_then.data) return {};
+    whole.kept.push_back(there++);
+  }
+  return whole;
+}
+
+/// The rank here of one by its number as the run began; nothing if it does not work here.
+std::optional<std::uint32_t> FittedJob::rank_by_home(std::uint32_t home_rank) const {
+  const GpuId gpu = home_[home_rank];
+  std::uint32_t rank = 0;
+  for (const GpuRuns::Run& run : where_.gpus.runs()) {
+    if (gpu.value - run.first < run.count) return rank + gpu.value - run.first;
+    rank += run.count;
+  }
+  return {};
+}
+
+HardwareState FittedJob::local(HardwareState state) const {
+  std::map<std::uint32_t, double> slow;
+  for (const auto& [rank, factor] : state.slow) {
+    if (const auto here = rank_by_home(rank)) slow[*here] = factor;
+  }
+  state.slow = std::move(slow);
+  return state;
+}
+
+std::vector<RankId> FittedJob::local(const std::vector<RankId>& ranks) const {
+  std::vector<RankId> here;
+  for (const RankId rank : ranks) {
+    if (const auto found = rank_by_home(rank.value)) here.push_back({*found});
+  }
+  return here;
+}
+
+std::pair<Standing, std::vector<std::uint32_t>> working_part(const JobInfo& job) {
+  const std::vector<bool> lost = lost_replicas(job);
+  std::vector<std::uint32_t> ranks;
+  ranks.reserve(job.gpus.size());
+  const std::uint32_t row = job.layout.replica_stride();  // ranks of one replica
+  for (std::uint32_t first = 0; first < job.gpus.size(); first += row) {
+    if (lost[job.layout.replica_of({first})]) continue;
+    for (std::uint32_t i = 0; i < row; ++i) ranks.push_back(first + i);
+  }
+  return {without_lost(job), std::move(ranks)};
+}
+
+}  // namespace orrery

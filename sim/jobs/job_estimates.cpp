@@ -1,0 +1,75 @@
+#include "sim/jobs/job_estimates.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr Nanos kFirstGuess = 3600 * kNanosPerSecond;
+constexpr double kLongest_s = 100.0 * 365 * 24 * 3600;  // as job logs may say
+
+const std::vector<std::string> kKinds{"recorded", "requested", "learned", "disturbed"};
+
+std::string without_digits(const std::string& name) {
+  std::string out;
+  std::copy_if(name.begin(), name.end(), std::back_inserter(out),
+               [](char c) { return c < '0' || c > '9'; });
+  return out;
+}
+
+}  // namespace
+
+JobEstimates::JobEstimates(EstimateChoice choice)
+    : choice_(std::move(choice)),
+      learns_(choice_.kind == "learned" || choice_.kind == "requested"),
+      rng_(Rng(choice_.seed).split("estimates")) {
+  if (std::find(kKinds.begin(), kKinds.end(), choice_.kind) != kKinds.end()) return;
+  throw Error(ErrorKind::bad_input, fmt::format("there are no estimates '{}'{}", choice_.kind,
+                                                did_you_mean(choice_.kind, kKinds)));
+}
+
+/// From the most special to the most general.
+std::vector<std::string> JobEstimates::kinds_of(const TraceJob& job) {
+  const std::string size = std::to_string(job.gpus);
+  return {"n" + job.user + "\n" + size + "\n" + without_digits(job.name),
+          "u" + job.user + "\n" + size, "v" + job.pool + "\n" + size, "s" + size, "a"};
+}
+
+Nanos JobEstimates::learned(const TraceJob& job) const {
+  for (const std::string& kind : kinds_of(job)) {
+    const auto last = last_.find(kind);
+    if (last == last_.end()) continue;
+    const Last& of = last->second;
+    return std::max(kNanosPerSecond, of.seen > 1 ? (of.newest + of.before) / 2 : of.newest);
+  }
+  return kFirstGuess;
+}
+
+Nanos JobEstimates::disturbed(const TraceJob& job) const {
+  const double factor = std::exp(choice_.error * rng_.split(job.id).normal());
+  const double seconds = std::round(static_cast<double>(job.duration_s) * factor);
+  return static_cast<Nanos>(std::min(std::max(1.0, seconds), kLongest_s)) * kNanosPerSecond;
+}
+
+Nanos JobEstimates::at_submission(const TraceJob& job) const {
+  if (choice_.kind == "disturbed") return disturbed(job);
+  if (choice_.kind == "recorded") return job.duration_s * kNanosPerSecond;
+  const bool asked = choice_.kind == "requested" && job.requested_s > 0;
+  return asked ? job.requested_s * kNanosPerSecond : learned(job);
+}
+
+void JobEstimates::ended(const TraceJob& job, Nanos ran) {
+  if (!learns_) return;
+  for (const std::string& kind : kinds_of(job)) {
+    Last& last = last_[kind];
+    last = {ran, last.newest, last.seen + 1};
+  }
+}
+
+}  // namespace orrery

@@ -1,0 +1,36 @@
+// Job-level replay of a recorded log: a simulated world in which nothing but recorded jobs runs, so
+// that it needs no simulation engine and no process of its own. The same policies as everywhere
+// place the jobs. Called by `orrery jobs` and the Python package. One thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policies/seam/policy.hpp"
+#include "sim/jobs/backtest.hpp"
+#include "traces/jobs/job_trace.hpp"
+#include "traces/report.pb.h"
+#include "traces/scenario.pb.h"
+
+namespace orrery {
+
+/// The tables of a replay, as CSV.
+struct JobTables {
+  std::string jobs;    ///< one row a job
+  std::string series;  ///< use of the cluster over time
+  std::string groups;  ///< completion by size and by virtual cluster
+  std::vector<BacktestRow> backtest = {};  ///< beside the log's starts, if it has any
+};
+
+/// Replays `jobs` through the policy and placement that `replay` names (its `trace` is only
+/// recorded) and, with a path, records the run there; `tables` are filled if they are asked for.
+/// `host` stays absent: the caller knows. A job too large for the cluster is rejected and counted.
+/// Throws bad_input on an unknown name.
+JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
+                       const std::string& record_path = {}, JobTables* tables = nullptr);
+
+/// The same with a policy of the caller's own.
+JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Policy& policy,
+                       const std::string& record_path = {}, JobTables* tables = nullptr);
+
+}  // namespace orrery

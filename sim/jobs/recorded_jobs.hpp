@@ -1,0 +1,103 @@
+// The jobs of a recorded log in a simulated world: rigid gangs of GPUs that run for as long as they
+// did, wherever they stand. They load no link. Policies place them; a job keeps its GPUs until it
+// ends, or until a policy takes them away: then it goes on later where it was. A job that needs
+// more GPUs than there are is rejected: policies never hear of it. Called by the simulator's
+// backend. One thread. Nanoseconds of the policy clock.
+//
+// At one instant: jobs that end free their GPUs, jobs that arrive join, then the policy is asked
+// once, and again for what became of its decisions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "policies/seam/gate.hpp"
+#include "sim/jobs/job_estimates.hpp"
+#include "sim/jobs/job_results.hpp"
+#include "sim/jobs/load_series.hpp"
+#include "sim/world/job_model.hpp"
+#include "traces/jobs/job_trace.hpp"
+
+namespace orrery {
+
+class RecordedJobs : public JobModel {
+ public:
+  /// Jobs are submitted by submission time, ties in the order given. `world` outlives this.
+  RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
+               EstimateChoice estimates = {});
+
+  void begin(Nanos, const Watch&) override {}
+  Nanos next_stop() const override;
+  void pass(Nanos now, const Watch& watch) override;
+  bool over() const override { return arrived_ == jobs_.size() && ended_ == jobs_.size(); }
+  std::string refusal(const Decision& decision) const override;
+  void carry_out(const Decision& decision, Nanos now) override;
+  void fill(Report&, Nanos) override {}
+  void add_outcomes(Report& report) const override;
+
+  /// What became of the jobs; times are in seconds.
+  void fill(JobsReport& report) const;
+  /// One a job of the trace, in its order.
+  std::size_t rows() const { return number_.size(); }
+  JobRow row(std::size_t index) const;
+  const LoadSeries& load() const { return load_; }
+
+ private:
+  static constexpr std::uint32_t kRejected = ~0u;
+
+  /// A million of them are kept to the end: what only few jobs need is kept elsewhere.
+  struct Job {
+    Nanos start = -1, end = -1;  ///< first start, end; -1: not yet
+    Nanos estimate = 0;
+    std::uint32_t starts = 0;
+    std::uint32_t nodes = 0;  ///< that it last stood in
+  };
+  struct Served {
+    Nanos served = 0;  ///< of its duration, before it was last started
+    Nanos since = 0;   ///< when that was
+  };
+  struct End {
+    Nanos at = 0;
+    std::uint32_t job = 0, start = 0;  ///< of which start of the job
+    friend auto operator<=>(const End&, const End&) = default;
+  };
+
+  const TraceJob& recorded(std::size_t job) const { return trace_[order_[job]]; }
+  Nanos submission(std::size_t job) const { return recorded(job).submit_s * kNanosPerSecond; }
+  Nanos duration(std::size_t job) const { return recorded(job).duration_s * kNanosPerSecond; }
+  /// For how long it has had its GPUs; it has ended.
+  Nanos ran(std::uint32_t number) const;
+  void hold_load(Nanos now);
+  double fragmentation() const;
+  std::string misfit(const TraceJob& job) const;
+  /// It was taken off its GPUs before.
+  bool is_void(const End& end) const { return jobs_[end.job].starts != end.start; }
+  JobId id_of(std::uint32_t number) const;
+  std::uint32_t number_of(JobId id) const;
+  void end_jobs(Nanos now);
+  void submit_jobs(Nanos now);
+
+  const std::vector<TraceJob> trace_;
+  const World& world_;
+  Happen happen_;
+  std::vector<std::uint32_t> order_;   ///< of the trace's jobs, by number
+  std::vector<std::uint32_t> number_;  ///< of each job of the trace; kRejected: none
+  std::vector<Job> jobs_;              ///< by number, in the order of submission
+  JobEstimates estimates_;
+  LoadSeries load_;
+  LoadSeries::Load waiting_;           ///< now; its busy GPUs are the world's
+  /// From this job on ids follow one another: others' come in between.
+  struct Run {
+    std::uint32_t number, id;
+  };
+  std::vector<Run> runs_;
+  std::map<std::uint32_t, Served> taken_off_;  ///< jobs that have left their GPUs before their end
+  mutable std::priority_queue<End, std::vector<End>, std::greater<>> running_;  ///< or void
+  std::size_t arrived_ = 0, ended_ = 0;
+  std::uint64_t preemptions_ = 0;
+};
+
+}  // namespace orrery

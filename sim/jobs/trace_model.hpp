@@ -1,0 +1,57 @@
+// A recorded execution trace, or a single collective, in a simulated world: rank r on GPU r. There
+// is nothing to decide about it, but it is observed, recorded and reported like a job. One pass is
+// simulated; the others equal it. What else runs in the world does not slow it, and it slows nobody
+// (limits: docs/chakra.md). Called by the simulator's backend; one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "sim/estimates/step/trace_run.hpp"
+#include "sim/world/job_model.hpp"
+#include "traces/chakra/chakra_trace.hpp"
+#include "traces/chakra/trace_fold.hpp"
+#include "traces/run.pb.h"
+
+namespace orrery {
+
+/// One collective among ranks 0 to `ranks` - 1, as a trace of one node.
+ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks);
+
+class TraceModel : public JobModel {
+ public:
+  /// Reads the trace. Throws bad_input if it cannot be read or does not fit the cluster. The
+  /// cluster and the world outlive this. `engine`: as EngineFactory, where flows share links.
+  TraceModel(const RunRequest& request, const World& world, EngineFactory engine, Happen happen);
+
+  /// Throws bad_input: each pass is as the one before, and nothing is decided.
+  void heed(Milestones&) override;
+  void begin(Nanos now, const Watch& watch) override;
+  Nanos next_stop() const override;
+  void pass(Nanos now, const Watch& watch) override;
+  bool over() const override { return over_; }
+  std::string refusal(const Decision&) const override;
+  void carry_out(const Decision&, Nanos) override {}
+  void fill(Report& report, Nanos now) override;
+  void add_outcomes(Report& report) const override;
+
+ private:
+  void submit();
+  void execute();
+  Step steps() const { return request_.scenario().run().steps(); }
+
+  const RunRequest request_;
+  const World& world_;
+  EngineFactory engine_;
+  Happen happen_;
+  const ChakraTrace trace_;
+  const FoldedTrace folded_;
+  JobId id_;
+  TraceRunResult result_;
+  TraceBounds bounds_;
+  std::uint64_t engine_events_ = 0;
+  Nanos began_ = 0, ends_ = kNever;
+  bool submitted_ = false, over_ = false;
+};
+
+}  // namespace orrery

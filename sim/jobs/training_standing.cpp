@@ -1,0 +1,351 @@
+// The part of TrainingRun in which ranks are lost and the job is assigned: the step under way is
+// given up, the survivors notice and go on, stand still or are joined by others between two steps.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "core/error.hpp"
+#include "policies/seam/fabric_rules.hpp"
+#include "sim/jobs/training_run.hpp"
+
+namespace orrery {
+
+/// The job's number of a rank by its number as the run began; nothing if it does not work.
+std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
+  const GpuId gpu = home_.at(home_rank);
+  std::uint32_t rank = 0;
+  for (const GpuRuns::Run& run : job().gpus.runs()) {
+    if (gpu.value - run.first < run.count) {
+      const RankId found{rank + gpu.value - run.first};
+      return job().is_lost(found) ? std::nullopt : std::optional(found);
+    }
+    rank += run.count;
+  }
+  return {};
+}
+
+/// The ranks that are struck first, at one instant; who is not at work then is struck neither then
+/// nor later.
+std::vector<FatalFault> TrainingRun::next_losses(std::optional<Step> step, Nanos from,
+                                                 Nanos until) const {
+  for (;;) {
+    std::vector<FatalFault> lost = faults_.losses(step, from, until);
+    const auto absent = std::stable_partition(lost.begin(), lost.end(), [this](const auto& each) {
+      return rank_at_home(each.rank.value).has_value();
+    });
+    std::for_each(absent, lost.end(), [this](const auto& each) { faults_.spend(each); });
+    if (absent == lost.begin() && absent != lost.end()) continue;
+    lost.erase(absent, lost.end());
+    return lost;
+  }
+}
+
+void TrainingRun::go_on(const Past& past) {
+  id_ = {0};  // a log that a run goes on from has one job
+  submitted_ = started_ = true;
+  now_ = past.now();
+  last_commit_ = past.last_commit();
+  for (const StepsDone& done : past.steps()) accounts_->tell(done.duration, done.count);
+  accounts_->began(now_);
+  const JobInfo* const known = world_.jobs().find(id_);
+  over_ = known == nullptr || known->phase == JobPhase::done;
+  if (over_) return;
+  step_ = job().step;
+  for (const auto& [part, state] : world_.state().parts) {
+    if (state.health == Health::lost) lost_parts_.insert(part);
+  }
+  // A rank that was lost in the step under way has been struck by what strikes at this step.
+  for (const FatalFault& fault : faults_.losses(step_, now_, now_ + 1)) {
+    const auto rank = rank_at_home(fault.rank.value);
+    if (!rank || past.lost_in_step().contains(*rank)) faults_.spend(fault);
+  }
+  if (job().next) {
+    transition_ = Transition{*job().next, StateFrom::peer,
+                             now_ + scenario().survival().replacement()};
+  }
+  refit();
+  if (past.lost_in_step().empty()) open_since(past);
+}
+
+/// The step that was under way where the past ends began with the commit before it.
+void TrainingRun::open_since(const Past& past) {
+  if (past.steps().empty() || job().phase != JobPhase::running || last_commit_ == now_) return;
+  const Nanos now = std::exchange(now_, last_commit_);
+  enter_circumstances();
+  open_step();
+  if (open_->end() <= now) open_.reset();  // it was longer than it would be here
+  now_ = now;
+  std::erase_if(later_, [now](const auto& each) { return each.first <= now; });  // was told
+}
+
+void TrainingRun::stand_still_until(Nanos at, GpuUse use) {
+  accounts_->time().pass(now_);
+  accounts_->time().stand_still(at, use);
+  resume_at_ = std::max(resume_at_, at);
+}
+
+/// It stands still and will work again: who stands still dies as who works does.
+bool TrainingRun::at_rest() const {
+  if (!started_ || over_ || open_ || stretch_ || !job().placed()) return false;
+  return now_ < resume_at_ || transition_ || !unknown_.empty();
+}
+
+/// When something of the cluster changes while no step is under way.
+std::optional<Nanos> TrainingRun::next_at_rest() const {
+  const bool held = started_ && !over_ && !open_ && !stretch_ && job().phase == JobPhase::held;
+  if (!at_rest() && !held) return {};
+  return faults_.next_instant(now_);
+}
+
+void TrainingRun::strike_at_rest() {
+  if (!started_ || over_ || open_ || stretch_) return;
+  if (at_rest()) {
+    if (auto lost = next_losses({}, now_, now_ + 1); !lost.empty()) return lose(std::move(lost));
+  }
+  if (faults_.changes_at(now_)) tell_parts(now_);
+}
+
+/// None of its GPUs is lost.
+bool TrainingRun::stands_well(const Standing& where) const {
+  if (world_.state().parts.empty()) return true;
+  return std::all_of(where.gpus.begin(), where.gpus.end(), [this](GpuId gpu) {
+    return world_.state().well(gpu, cluster_.node_of(gpu));
+  });
+}
+
+/// Parts of the cluster that are lost or back at `at`.
+void TrainingRun::tell_parts(Nanos at) {
+  std::set<Part> now = faults_.lost_parts(step_, at);
+  for (const Part part : now) {
+    if (!lost_parts_.contains(part)) {
+      later_.emplace_back(at, PartChanged{part, {.health = Health::lost, .rate = 0}});
+    }
+  }
+  for (const Part part : lost_parts_) {
+    if (!now.contains(part)) later_.emplace_back(at, PartChanged{part, {}});
+  }
+  lost_parts_ = std::move(now);
+}
+
+/// The step under way will not be committed. Without its network the job waits for it, or ends here
+/// if that does not come back; without some of its ranks it may go on.
+void TrainingRun::cut(const PlayedStep& played) {
+  const std::optional<LinkId> broken = played.what().run.broken;
+  if (!broken) {
+    accounts_->discard(played.what());
+    return lose(next_losses(played.start(), kNever));
+  }
+  if (const auto up = faults_.up_again(*broken, step_, now_)) {
+    accounts_->discard(played.what());
+    tell_parts(*up);
+    return stand_still_until(*up, GpuUse::recovery);
+  }
+  const FatalFault fatal = faults_.cause_of(*broken, step_, now_);
+  Loss& loss = losses_.emplace_back();
+  loss.at = now_;
+  loss.report.set_time_s(to_seconds(now_));
+  loss.report.set_cause(fatal.cause);
+  loss.report.set_lost_steps(0);
+  if (timeline_) timeline_->instant(now_, fatal.cause);
+  tell_due();
+  end_steps();
+  happen_(JobDone{id_, Ending::failed});
+  gate_.job_gone(id_, now_);
+}
+
+/// Who is left notices those that fell silent later than those that died.
+void TrainingRun::lose(std::vector<FatalFault> lost) {
+  ensure(!lost.empty(), "a step is cut short by a fault");
+  accounts_->time().interrupt(now_);
+  spoil_saving();
+  contention_->leave(id_);
+  tell_parts(now_);
+  const Survival& survival = scenario().survival();
+  for (const bool silent : {false, true}) {
+    std::vector<std::uint32_t> ranks;
+    for (const FatalFault& each : lost) {
+      if (each.silent != silent) continue;
+      faults_.spend(each);
+      const RankId rank = *rank_at_home(each.rank.value);
+      if (std::find(ranks.begin(), ranks.end(), rank.value) != ranks.end()) continue;
+      ranks.push_back(rank.value);
+      Loss& loss = losses_.emplace_back();
+      loss.ranks = {rank.value};
+      loss.at = now_;
+      loss.report.set_time_s(to_seconds(now_));
+      loss.report.set_cause(each.cause);
+      loss.report.set_lost_steps(0);
+      if (timeline_) timeline_->instant(now_, each.cause);
+      const Nanos noticed =
+          now_ + (silent ? survival.heartbeat_timeout() : survival.detection());
+      unknown_.emplace_back(noticed, losses_.size() - 1);
+      resume_at_ = std::max(resume_at_, noticed + survival.regroup());
+    }
+  }
+  Nanos known = now_;
+  for (const auto& [noticed, loss] : unknown_) known = std::max(known, noticed);
+  accounts_->time().stand_still(known, GpuUse::detection);
+  accounts_->time().stand_still(resume_at_, GpuUse::recovery);
+}
+
+/// What is being written lacks a part: it will not be durable.
+void TrainingRun::spoil_saving() {
+  if (!saving_) return;
+  std::erase_if(later_, [](const auto& each) {
+    return std::holds_alternative<SaveDone>(each.second);
+  });
+  saving_->at = kNever;
+}
+
+void TrainingRun::fail_saving() {
+  if (!saving_) return;
+  spoil_saving();
+  SaveDone failed = saving_->done;
+  failed.durable = false;
+  saving_.reset();
+  happen_(failed);
+}
+
+/// All that are noticed at this instant.
+void TrainingRun::know_losses(const std::vector<std::size_t>& noticed) {
+  std::vector<RankId> ranks;
+  Nanos first = kNever;
+  for (const std::size_t each : noticed) {
+    Loss& loss = losses_[each];
+    loss.report.set_detected_s(to_seconds(now_));
+    loss.report.set_known_s(to_seconds(now_));
+    loss.report.set_working_s(to_seconds(resume_at_));
+    for (const std::uint32_t rank : loss.ranks) ranks.push_back({rank});
+    first = std::min(first, loss.at);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  happen_(RanksLost{.job = id_, .ranks = ranks, .epoch = {job().epoch.value + 1}});
+  gate_.membership_changed(id_);
+  fail_saving();
+  const bool replaced = job().next.has_value() && !transition_;
+  if (replaced) {
+    transition_ = Transition{*job().next, StateFrom::peer,
+                             std::max(now_, first + scenario().survival().replacement())};
+  }
+  const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
+  const std::uint32_t left = without_lost(job()).layout.data;
+  const bool possible =
+      can_go_on(job()) && replicas_objection(scenario().job(), left).empty();
+  if (holds || !possible) return happen_(JobHeld{id_});
+  refit();
+}
+
+/// Until it is assigned anew: what it had been assigned cannot be.
+void TrainingRun::hold() {
+  transition_.reset();
+  happen_(JobHeld{id_});
+}
+
+/// Nothing of the step under way counts.
+void TrainingRun::give_up_step() {
+  if (!open_) return;
+  std::uint64_t done = 0;
+  const StepGraph& graph = fit_->graph();
+  for (std::uint32_t replica = 0; replica < graph.data(); ++replica) {
+    double least = open_->done(replica, 0, now_);
+    for (std::uint32_t stage = 1; stage < graph.pipeline(); ++stage) {
+      least = std::min(least, open_->done(replica, stage, now_));
+    }
+    done += static_cast<std::uint64_t>(std::floor(least));
+  }
+  accounts_->discard(done);
+  accounts_->time().lose_step(open_->start(), now_, graph.ranks());
+  open_.reset();
+}
+
+std::string TrainingRun::refusal(const Decision& decision) const {
+  if (const auto* assign = std::get_if<Assign>(&decision.what); assign && !assign->leaves()) {
+    std::string why = replicas_objection(scenario().job(), assign->layout.data);
+    if (!why.empty()) return why;
+  }
+  return fabric_refusal(scenario(), decision);
+}
+
+void TrainingRun::carry_out(const Decision& decision, Nanos now) {
+  now_ = now;
+  if (std::holds_alternative<Save>(decision.what)) save_asked_ = true;
+  const auto* assign = std::get_if<Assign>(&decision.what);
+  if (assign == nullptr) return;
+  if (assign->leaves()) {
+    give_up_step();
+    tell_steps();
+    fail_saving();
+    transition_.reset();
+    unknown_.clear();
+    accounts_->time().interrupt(now_);
+    accounts_->roll_back(step_, job().saved);
+    step_ = job().saved;
+    happen_(JobStopped{id_, step_});
+    gate_.job_gone(id_, now_);
+    circumstances_.reset();
+    contention_->leave(id_);
+    return;
+  }
+  const Survival& survival = scenario().survival();
+  Nanos ready = now_;
+  bool fewer = false;
+  const JobInfo& before = job();
+  for (std::uint32_t rank = 0; const GpuId gpu : before.gpus) {
+    fewer = fewer || (!before.is_lost({rank}) && !assign->gpus.contains(gpu));
+    ++rank;
+  }
+  const bool more = std::any_of(assign->gpus.begin(), assign->gpus.end(), [this](GpuId gpu) {
+    return !fit_->where().gpus.contains(gpu);
+  });
+  if (more && job().placed()) {
+    // A replacement is there `replacement` after the loss; it is sent for once it is decided.
+    ready += losses_.empty() ? survival.replacement()
+                             : std::max<Nanos>(0, survival.replacement() - survival.detection());
+  }
+  const bool anew = assign->state == StateFrom::none && job().placed();
+  if (anew || assign->state == StateFrom::checkpoint) ready = now_ + survival.restart();
+  if (fewer) give_up_step();
+  // It comes true behind all that was decided with it.
+  transition_ = Transition{{assign->gpus, assign->layout}, assign->state, ready};
+  if (!started_ || open_ || stretch_) return;
+  accounts_->time().interrupt(now_);
+  accounts_->time().stand_still(ready, GpuUse::recovery);
+}
+
+/// An assignment, between two steps. If its hardware has broken meanwhile, who works waits for it
+/// working; who stands still is assigned anew.
+void TrainingRun::come_true() {
+  if (!stands_well(transition_->where)) {
+    const auto next = faults_.next_instant(now_);
+    if (job().placed() && (!next || job().phase == JobPhase::held)) return hold();
+    if (!next) return transition_.reset();
+    transition_->ready = *next;
+    return;
+  }
+  tell_steps();
+  const Transition transition = *std::exchange(transition_, {});
+  const bool waited = !job().placed();
+  if (transition.state != StateFrom::peer && !waited) fail_saving();
+  if (transition.state == StateFrom::checkpoint) {
+    if (!losses_.empty()) losses_.back().report.set_lost_steps(step_ - job().saved);
+    accounts_->roll_back(step_, job().saved);
+    step_ = job().saved;
+  } else if (transition.state == StateFrom::none && !waited) {
+    accounts_->roll_back(step_, 0);
+    step_ = 0;
+  }
+  const JobStarted start{.job = id_, .epoch = {job().epoch.value + 1}, .from = step_,
+                         .where = transition.where};
+  started_ ? happen_(start) : come_home(start);
+  gate_.membership_changed(id_);
+  settle_on(transition.where.gpus);
+  refit();
+  if (!waited) stand_still_until(now_ + scenario().survival().regroup(), GpuUse::recovery);
+  if (transition.where.layout != begun_->where().layout) return;
+  for (Loss& loss : losses_) {
+    if (!loss.report.has_replaced_s()) loss.report.set_replaced_s(to_seconds(resume_at_));
+  }
+}
+
+}  // namespace orrery

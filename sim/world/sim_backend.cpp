@@ -1,0 +1,267 @@
+#include "sim/world/sim_backend.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace orrery {
+
+SimBackend::SimBackend(const Cluster& cluster, Capabilities offered)
+    : world_(cluster), offered_(offered), gate_(world_, offered, *this) {}
+
+JobModel::Happen SimBackend::teller() {
+  return [this, number = models_.size()](Event event) {
+    if (std::holds_alternative<JobSubmitted>(event)) {
+      JobModel* const model = models_[number].get();
+      if (runs_.empty() || runs_.back().model != model) {
+        runs_.push_back({world_.jobs().submitted(), model});
+      }
+    }
+    happen(std::move(event));
+  };
+}
+
+void SimBackend::begin(const Needs& needs) {
+  needs_ = needs;
+  next_tick_ = needs_.tick > 0 ? (now_ / needs_.tick + 1) * needs_.tick : kNever;
+  for (const auto& model : models_) model->prepare(needs);
+}
+
+void SimBackend::branch_at(Nanos at, std::function<GoingOn()> branch) {
+  for (const auto& model : models_) model->heed(milestones_);
+  milestones_.set(at, [this, at, branch = std::move(branch)] {
+    branches_at_ = at;
+    const GoingOn on = branch();
+    branches_at_ = 0;
+    for (const auto& model : models_) {
+      if (on.seed) model->reseed(at, *on.seed);
+    }
+    if (on.ask) gate_.wake(at);
+  });
+}
+
+JobModel* SimBackend::model_of(JobId job) const {
+  if (job.value >= world_.jobs().submitted()) return nullptr;
+  auto run = runs_.end() - 1;
+  while (run->job > job.value) --run;
+  return run->model;
+}
+
+// ---- decisions ------------------------------------------------------------------------------
+
+std::string SimBackend::refusal(const Decision& decision) const {
+  return model_of(job_of(decision.what))->refusal(decision);
+}
+
+bool SimBackend::step_open(JobId job) const {
+  const JobModel* const model = model_of(job);
+  return model != nullptr && model->step_open(job);
+}
+
+void SimBackend::happen(Event event) {
+  if (!std::holds_alternative<StepsDone>(event)) {
+    for (const auto& model : models_) model->tell_steps();
+  }
+  if (const auto* change = std::get_if<PartChanged>(&event)) {
+    // Each job that a part's fault may touch tells of it.
+    const auto known = world_.state().parts.find(change->part);
+    const PartState was = known == world_.state().parts.end() ? PartState{} : known->second;
+    if (was.health == change->to.health && was.rate == change->to.rate) return;
+  }
+  world_.apply(event, now_);
+  events_.push_back(std::move(event));
+}
+
+void SimBackend::carry_out(const Decision& decision) {
+  model_of(job_of(decision.what))->carry_out(decision, now_);
+}
+
+void SimBackend::apply(const DecisionList& decisions) {
+  at_rest_ = decisions.at_rest();
+  if (past_) return past_->decided(decisions);
+  // What is decided now may change what somebody has just begun.
+  for (const auto& model : models_) model->settle(now_);
+  world_.begin_batch();
+  gate_.take(decisions, now_);
+}
+
+// ---- observations ---------------------------------------------------------------------------
+
+/// A log whose end is given may tell its last before it: until then its policies go on.
+void SimBackend::go_on_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) {
+  if (models_.size() > 1) {
+    throw Error(ErrorKind::bad_input, "--from: a log goes on with one job, this scenario has "
+                                      "several");
+  }
+  past_ = std::move(past);
+  models_.front()->heed(milestones_);
+  if (!past_->until()) {
+    hand_over_ = std::move(hand_over);
+    return;
+  }
+  milestones_.set(*past_->until(), [this, at = *past_->until(), hand_over = std::move(hand_over)] {
+    if (hand_over()) gate_.wake(at);
+  });
+}
+
+/// From where the log ends: the same world, what waits in it, the job at its step.
+void SimBackend::go_on() {
+  const std::unique_ptr<Past> past = std::move(past_);
+  if (past->calls() == 0) return;
+  world_ = past->world();
+  now_ = past->now();
+  calls_ = past->calls();
+  next_tick_ = needs_.tick > 0 ? (now_ / needs_.tick + 1) * needs_.tick : kNever;
+  for (const Nanos at : past->wakes()) gate_.wake(at);
+  for (const auto& [job, step] : past->effects()) gate_.expect(job, step);
+  runs_ = {{0, models_.front().get()}};
+  models_.front()->go_on(*past);
+  world_.begin_batch();
+  gate_.resume(past->open(), now_);
+  if (hand_over_ && hand_over_()) happen(Tick{});
+}
+
+std::optional<Observation> SimBackend::next() {
+  if (past_) {
+    if (std::optional<Observation> seen = past_->next()) return seen;
+    go_on();
+  }
+  if (events_.empty()) {
+    if (over()) return {};
+    // Of decisions, since the last observation: they are of the same instant.
+    advance();
+    if (events_.empty()) return {};
+  }
+  shown_ = std::exchange(events_, {});
+  instruments_.forget();
+  return Observation{.now = now_, .sequence = calls_++, .events = shown_,
+                     .cluster = world_.cluster(), .state = world_.state(), .jobs = world_.jobs(),
+                     .samples = instruments_};
+}
+
+bool SimBackend::over() const {
+  return std::all_of(models_.begin(), models_.end(),
+                     [](const auto& model) { return model->over(); });
+}
+
+JobModel::Watch SimBackend::watch() const {
+  return {.resting = at_rest_, .reads = needs_.tick > 0 || instruments_.read(),
+          .alone = models_.size() == 1, .limit = end_};
+}
+
+bool SimBackend::watched() const {
+  return std::any_of(models_.begin(), models_.end(), [watch = watch()](const auto& model) {
+    return model->watched(watch);
+  });
+}
+
+void SimBackend::begin_models() {
+  for (const auto& model : models_) model->ready(now_);
+  for (const auto& model : models_) {
+    model->begin(now_, watch());
+    now_ = std::max(now_, model->now());
+  }
+}
+
+/// Whoever has something to do at `stop` does it; before, all others come as far.
+void SimBackend::pass_models(Nanos stop) {
+  now_ = stop;
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    if (stops_[i] > stop) models_[i]->settle(stop);
+  }
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    if (stops_[i] <= stop) models_[i]->pass(stop, watch());
+  }
+  // Each model tells in the order of Event's kinds; what several tell of one instant, too.
+  if (models_.size() == 1) return;
+  std::stable_sort(events_.begin(), events_.end(),
+                   [](const Event& a, const Event& b) { return a.index() < b.index(); });
+}
+
+/// Until something has happened that is to be shown, or nothing ever will.
+void SimBackend::advance() {
+  while (events_.empty()) {
+    milestones_.reach(now_);
+    begin_models();
+    if (!events_.empty() || over()) break;
+    Nanos stop = next_stop();
+    if (milestones_.reach(stop)) stop = next_stop();
+    if (stop == kNever) {  // jobs are held or wait, and nobody will ever decide
+      gate_.close("the run has ended");
+      break;
+    }
+    if (stop > end_) break;
+    pass_models(stop);
+    const bool due = gate_.wake_due(now_);
+    if (due || (now_ == next_tick_ && watched())) happen(Tick{});
+    pass_ticks();
+  }
+  pass_ticks();
+}
+
+/// Nobody is asked while a policy rests or everything stands still; ticks keep their rhythm.
+void SimBackend::pass_ticks() {
+  if (next_tick_ <= now_) next_tick_ = (now_ / needs_.tick + 1) * needs_.tick;
+}
+
+Nanos SimBackend::next_stop() {
+  Nanos stop = gate_.next_wake();
+  stops_.clear();
+  for (const auto& model : models_) stop = std::min(stop, stops_.emplace_back(model->next_stop()));
+  return next_tick_ < stop && watched() ? next_tick_ : stop;
+}
+
+void SimBackend::fill(Report& report) {
+  models_.front()->fill(report, std::max(now_, branches_at_));
+  if (models_.size() == 1) return;
+  for (const auto& model : models_) model->add_outcomes(report);
+}
+
+// ---- telemetry ------------------------------------------------------------------------------
+
+namespace {
+
+/// What `draw` gives, once.
+template <class Sample, class Draw>
+std::span<const Sample> drawn(std::optional<std::vector<Sample>>& once, const Draw& draw) {
+  if (!once) draw(once.emplace());
+  return *once;
+}
+
+}  // namespace
+
+std::span<const RankSample> SimBackend::Instruments::ranks(JobId job) {
+  read_ = true;
+  const JobModel* const model = of_.model_of(job);
+  if (model == nullptr) return {};
+  return drawn(drawn_[job].ranks, [&](auto& out) { model->ranks(of_.now_, out); });
+}
+
+std::span<const DeviceSample> SimBackend::Instruments::devices(JobId job) {
+  read_ = true;
+  const JobModel* const model = of_.model_of(job);
+  if (model == nullptr) return {};
+  return drawn(drawn_[job].devices, [&](auto& out) { model->devices(of_.now_, out); });
+}
+
+std::span<const LinkSample> SimBackend::Instruments::links(JobId job) {
+  read_ = true;
+  const JobModel* const model = of_.model_of(job);
+  if (model == nullptr) return {};
+  return drawn(drawn_[job].links, [&](auto& out) { model->links(of_.now_, out); });
+}
+
+std::span<const CollectiveSample> SimBackend::Instruments::collectives(JobId job) {
+  read_ = true;
+  const JobModel* const model = of_.model_of(job);
+  if (model == nullptr) return {};
+  return drawn(drawn_[job].collectives, [&](auto& out) { model->collectives(out); });
+}
+
+RankSummary SimBackend::Instruments::summary(JobId job, std::uint32_t latest) {
+  const std::span<const RankSample> all = ranks(job);
+  return summarize(all, latest, drawn_[job].slowest);
+}
+
+}  // namespace orrery

@@ -1,0 +1,255 @@
+#include "live/training/sharded_optimizer.hpp"
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "core/random.hpp"
+#include "tests/live/loop_fabric.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::size_t kSize = 53;
+constexpr double kRate = 0.01;
+
+std::vector<float> initial() {
+  std::vector<float> values;
+  for (std::size_t i = 0; i < kSize; ++i) values.push_back(0.1F * float(i));
+  return values;
+}
+
+std::vector<float> gradient_at(int step) {
+  Rng rng = Rng(7).split(std::to_string(step));
+  std::vector<float> values;
+  for (std::size_t i = 0; i < kSize; ++i) values.push_back(static_cast<float>(rng.normal()));
+  return values;
+}
+
+struct Rank {
+  std::vector<float> parameters = initial();
+  ShardedOptimizer optimizer{parameters, kRate};
+  bool current = true;
+};
+
+/// A job whose ranks come and go, beside one rank that holds everything.
+class ShardedOptimizerTest : public testing::Test {
+ protected:
+  void join(int count) {
+    for (int i = 0; i < count; ++i) ranks_.push_back(std::make_unique<Rank>());
+  }
+  void join_late() {
+    join(1);
+    ranks_.back()->current = step_ == 0;
+    ranks_.back()->parameters.assign(kSize, -1.0F);
+    if (step_ == 0) ranks_.back()->parameters = initial();
+  }
+  void lose(std::size_t index) { ranks_.erase(ranks_.begin() + std::ptrdiff_t(index)); }
+
+  /// True if every rank got through; `breaks_after` bytes were sent by one rank: the fabric breaks.
+  bool deal(std::uint64_t breaks_after = ~std::uint64_t{0}) {
+    return together(breaks_after, [](Rank& rank, Fabric& fabric) {
+      rank.optimizer.deal(fabric, rank.current);
+      rank.current = true;
+    });
+  }
+
+  bool train(int steps = 1, std::uint64_t breaks_after = ~std::uint64_t{0}) {
+    bool all = true;
+    for (int i = 0; i < steps; ++i) {
+      const std::vector<float> gradient = gradient_at(step_++);
+      reference_.update(expected_, gradient, 0.5F);
+      for (auto& rank : ranks_) rank->optimizer.update(gradient, 0.5F);
+      all = together(breaks_after,
+                     [](Rank& rank, Fabric& fabric) { rank.optimizer.gather(fabric); });
+    }
+    return all;
+  }
+
+  void expect_equal() {
+    for (auto& rank : ranks_) ASSERT_EQ(rank->parameters, expected_);
+    const auto count = static_cast<std::uint32_t>(ranks_.size());
+    for (std::uint32_t index = 0; index < count; ++index) {
+      const Range own = part_of(kSize, index, count);
+      const TrainingState part = ranks_[index]->optimizer.part(own);
+      EXPECT_EQ(part.optimizer_steps, own.size() > 0 ? std::uint64_t(step_) : 0u);
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        ASSERT_EQ(part.mean[i], reference_.mean()[own.begin + i]);
+        ASSERT_EQ(part.square[i], reference_.square()[own.begin + i]);
+      }
+    }
+  }
+
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  int step_ = 0;
+  std::vector<float> expected_ = initial();
+  Adam reference_{kSize, kRate};
+
+ private:
+  /// Breaks once it has sent so much.
+  class BreakingFabric : public LoopFabric {
+   public:
+    BreakingFabric(LoopHub& hub, std::uint32_t rank, std::uint64_t most)
+        : LoopFabric(hub, rank), most_(most) {}
+    void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override {
+      if (bytes_sent() > most_) abort("cut");
+      LoopFabric::send_to(rank, bytes);
+    }
+
+   private:
+    const std::uint64_t most_;
+  };
+
+  template <class Action>
+  bool together(std::uint64_t breaks_after, Action action) {
+    const auto count = static_cast<std::uint32_t>(ranks_.size());
+    LoopHub hub(count);
+    std::vector<int> through(count, 0);
+    std::vector<std::exception_ptr> errors(count);
+    {
+      std::vector<std::jthread> threads;
+      for (std::uint32_t index = 0; index < count; ++index) {
+        threads.emplace_back([&, index] {
+          BreakingFabric fabric(hub, index, breaks_after);
+          try {
+            action(*ranks_[index], fabric);
+            through[index] = 1;
+          } catch (const FabricBroken&) {
+          } catch (...) {
+            errors[index] = std::current_exception();
+            fabric.abort("an error");
+          }
+        });
+      }
+    }
+    for (const auto& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+    return std::count(through.begin(), through.end(), 1) == count;
+  }
+};
+
+TEST_F(ShardedOptimizerTest, AnyNumberOfRanksUpdatesLikeOne) {
+  for (const int count : {1, 2, 3, 4, 7}) {
+    ranks_.clear();
+    step_ = 0;
+    expected_ = initial();
+    reference_ = Adam(kSize, kRate);
+    join(count);
+    ASSERT_TRUE(deal());
+    ASSERT_TRUE(train(5));
+    expect_equal();
+  }
+}
+
+TEST_F(ShardedOptimizerTest, ARankHoldsTwoPartsOfTheState) {
+  join(8);
+  ASSERT_TRUE(deal());
+  ASSERT_TRUE(train());
+  const std::size_t whole = 2 * sizeof(float) * kSize;
+  for (auto& rank : ranks_) {
+    EXPECT_LE(rank->optimizer.bytes(), whole * 2 / 8 + 2 * 2 * sizeof(float));
+  }
+}
+
+TEST_F(ShardedOptimizerTest, WhoeverIsLostTheStateIsDealtAnew) {
+  for (std::size_t victim = 0; victim < 4; ++victim) {
+    ranks_.clear();
+    step_ = 0;
+    expected_ = initial();
+    reference_ = Adam(kSize, kRate);
+    join(4);
+    ASSERT_TRUE(deal());
+    ASSERT_TRUE(train(3));
+    lose(victim);
+    ASSERT_TRUE(deal());
+    ASSERT_TRUE(train(2));
+    expect_equal();
+    join_late();
+    ASSERT_TRUE(deal());
+    ASSERT_TRUE(train(2));
+    expect_equal();
+  }
+}
+
+TEST_F(ShardedOptimizerTest, TwoThatAreNotNeighboursMayBeLostAtOnce) {
+  join(4);
+  ASSERT_TRUE(deal());
+  ASSERT_TRUE(train(3));
+  lose(2);
+  lose(0);
+  join_late();
+  ASSERT_TRUE(deal());
+  ASSERT_TRUE(train(3));
+  expect_equal();
+}
+
+TEST_F(ShardedOptimizerTest, TwoNeighboursThatAreLostAtOnceTakeStateWithThem) {
+  join(4);
+  ASSERT_TRUE(deal());
+  ASSERT_TRUE(train(3));
+  lose(2);
+  lose(1);
+  try {
+    deal();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::environment);
+    EXPECT_NE(error.message().find("parameters 14 to 26"), std::string::npos) << error.message();
+  }
+}
+
+TEST_F(ShardedOptimizerTest, ARankLostBeforeTheParametersWereGatheredCostsNothing) {
+  join(4);
+  ASSERT_TRUE(deal());
+  ASSERT_TRUE(train(3));
+  EXPECT_FALSE(train(1, 0)) << "every rank breaks off";
+  lose(1);
+  ASSERT_TRUE(deal());
+  expect_equal();
+  ASSERT_TRUE(train(2));
+  expect_equal();
+}
+
+TEST_F(ShardedOptimizerTest, WhereverADealBreaksAnotherOneMakesUpForIt) {
+  const char* given = std::getenv("ORRERY_SEED");
+  const std::uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 1;
+  SCOPED_TRACE(testing::Message() << "ORRERY_SEED=" << seed);
+  Rng rng(seed);
+  join(4);
+  ASSERT_TRUE(deal());
+  ASSERT_TRUE(train(1));
+  for (int round = 0; round < 60; ++round) {
+    lose(rng.below(4));
+    for (int broken = 0; broken < 3; ++broken) deal(rng.below(2500));
+    ASSERT_TRUE(deal());
+    lose(rng.below(3));  // before any update
+    join_late();
+    for (int broken = 0; broken < 3; ++broken) deal(rng.below(2500));
+    join_late();
+    ASSERT_TRUE(deal());
+    ASSERT_TRUE(train(1));
+    expect_equal();
+  }
+}
+
+TEST_F(ShardedOptimizerTest, AWholeStateIsTakenOnAndDealt) {
+  join(3);
+  ASSERT_TRUE(deal());
+  ASSERT_TRUE(train(3));
+  TrainingState whole{.optimizer_steps = 3, .parameters = expected_};
+  whole.mean.assign(reference_.mean().begin(), reference_.mean().end());
+  whole.square.assign(reference_.square().begin(), reference_.square().end());
+  ranks_.clear();
+  join(2);
+  for (auto& rank : ranks_) rank->optimizer.restore(whole);
+  ASSERT_TRUE(deal());
+  ASSERT_TRUE(train(2));
+  expect_equal();
+}
+
+}  // namespace
+}  // namespace orrery::live

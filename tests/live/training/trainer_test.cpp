@@ -1,0 +1,316 @@
+#include "live/training/trainer.hpp"
+
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "live/training/plan_codecs.hpp"
+#include "tests/live/lighter.hpp"
+#include "tests/live/loop_fabric.hpp"
+#include "traces/training/model.hpp"
+
+namespace orrery::live {
+namespace {
+
+/// A fabric of one rank that counts how often it was asked.
+class LonelyFabric : public Fabric {
+ public:
+  std::uint32_t rank() const override { return 0; }
+  std::uint32_t ranks() const override { return 1; }
+  void all_reduce(std::span<float>) override { ++calls; }
+  void abort(const std::string&) override {}
+  double round_trip() const override { return 0; }
+  int calls = 0;
+};
+
+// A millisecond of pace. A sanitizer makes the work of a micro-batch up to ten times as long.
+constexpr std::int64_t kMs = kSanitized ? 10'000'000 : 1'000'000;
+
+Scenario scenario(std::int64_t pace_ns) {
+  Scenario out;
+  out.mutable_job()->mutable_model()->set_builtin("language-model");
+  out.mutable_job()->set_sequence_length(32);
+  out.mutable_job()->set_micro_batch(1);
+  out.mutable_job()->set_global_batch(4);
+  out.mutable_job()->mutable_layout()->set_data(1);
+  out.mutable_job()->mutable_pace()->set_micro_batch(pace_ns);
+  out.mutable_run()->set_seed(1);
+  return out;
+}
+
+StepPlan plan(Step step, std::uint32_t count) {
+  StepPlan out;
+  out.set_step(step);
+  out.set_epoch(3);
+  out.add_shares()->set_count(count);
+  return out;
+}
+
+Text text() {
+  std::vector<std::uint8_t> bytes;
+  for (int i = 0; i < 4000; ++i) bytes.push_back("so we beat on, boats against "[i % 29]);
+  return Text(std::move(bytes));
+}
+
+struct Rig {
+  explicit Rig(std::int64_t pace_ns) : job(scenario(pace_ns)) { trainer.use(fabric); }
+  Scenario job;
+  Text bytes = text();
+  std::unique_ptr<Device> device = make_cpu_device(1, 0.003);
+  std::shared_ptr<LonelyFabric> fabric = std::make_shared<LonelyFabric>();
+  Trainer trainer{job, bytes, *device};
+};
+
+void train(Trainer& trainer, std::shared_ptr<Fabric> fabric, const StepPlan& what, double& loss) {
+  trainer.use(std::move(fabric));
+  loss = trainer.run_step(what).loss_sum();
+  trainer.apply();
+}
+
+TEST(Trainer, ReportsEveryOperationOfAStep) {
+  Rig rig(20 * kMs);
+  const StepReport report = rig.trainer.run_step(plan(7, 3));
+  EXPECT_EQ(report.step(), 7u);
+  EXPECT_EQ(report.epoch(), 3u);
+  EXPECT_EQ(report.predictions(), 3u * 32);
+  EXPECT_GT(report.loss_sum(), 0);
+  ASSERT_EQ(report.ops_size(), 4);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(report.ops(i).phase(), COMPUTE);
+    EXPECT_EQ(report.ops(i).micro_batch(), static_cast<std::uint64_t>(i));
+  }
+  EXPECT_EQ(report.ops(3).phase(), GRADIENT);
+  EXPECT_EQ(report.ops(3).bytes(), 4.0 * builtin_parameter_count());
+  EXPECT_GT(report.gather_read(), 0);
+  EXPECT_GT(report.gather_used(), 10 * report.gather_read());
+  EXPECT_EQ(rig.fabric->calls, 1);
+  rig.trainer.apply();
+  const StepReport next = rig.trainer.run_step(plan(8, 0));
+  ASSERT_EQ(next.ops_size(), 2);
+  EXPECT_EQ(next.ops(0).phase(), OPTIMIZER);  // of the step before
+  EXPECT_EQ(next.ops(0).start(), -next.ops(0).duration());
+}
+
+TEST(Trainer, NothingIsUpdatedBeforeTheStepIsFinal) {
+  Rig rig(20 * kMs);
+  const std::string before = rig.device->parameters_sha256();
+  rig.trainer.run_step(plan(0, 2));
+  EXPECT_EQ(rig.device->parameters_sha256(), before);
+  rig.trainer.run_step(plan(0, 2));  // it was not; done again
+  rig.trainer.apply();
+  Rig undisturbed(20 * kMs);
+  undisturbed.trainer.run_step(plan(0, 2));
+  undisturbed.trainer.apply();
+  EXPECT_EQ(rig.device->parameters_sha256(), undisturbed.device->parameters_sha256());
+}
+
+TEST(Trainer, AnInterruptedStepSaysWhatItHadDone) {
+  Rig rig(20 * kMs);
+  {
+    std::jthread stopper([&] {
+      while (rig.trainer.snapshot().micro_batches_done() < 2) std::this_thread::yield();
+      rig.trainer.interrupt();
+    });
+    EXPECT_THROW(rig.trainer.run_step(plan(4, 1000)), Stopped);
+  }
+  EXPECT_GE(rig.trainer.abandoned().ops_size(), 2);
+  EXPECT_TRUE(rig.trainer.abandoned().abandoned());
+  EXPECT_EQ(rig.trainer.abandoned().step(), 4u);
+  rig.trainer.resume();
+  EXPECT_EQ(rig.trainer.run_step(plan(4, 1)).ops_size(), 2);
+}
+
+TEST(Trainer, AMicroBatchTakesAtLeastItsDeclaredCostOverTheSpeed) {
+  Rig rig(20 * kMs);
+  EXPECT_GE(rig.trainer.run_step(plan(0, 2)).compute(), 40 * kMs);
+  rig.trainer.set_speed(0.5);
+  EXPECT_GE(rig.trainer.run_step(plan(1, 2)).compute(), 80 * kMs);
+}
+
+TEST(Trainer, AChangedSpeedHoldsForTheMicroBatchUnderWay) {
+  Rig rig(kNanosPerSecond);
+  rig.trainer.set_speed(1e-3);  // a thousand seconds a micro-batch
+  std::jthread faster([&] {
+    while (rig.trainer.snapshot().micro_batches_done() == 0) std::this_thread::yield();
+    rig.trainer.set_speed(1e-6);
+    rig.trainer.set_speed(1e3);
+  });
+  EXPECT_LT(rig.trainer.run_step(plan(0, 2)).compute(), 500 * kNanosPerSecond);
+}
+
+TEST(Trainer, AShareOfNothingStillExchangesAndUpdates) {
+  Rig rig(20 * kMs);
+  StepPlan empty = plan(0, 0);
+  empty.add_shares()->set_count(2);  // another rank's
+  const StepReport report = rig.trainer.run_step(empty);
+  EXPECT_EQ(report.predictions(), 0u);
+  EXPECT_EQ(report.ops_size(), 1);
+  EXPECT_EQ(rig.fabric->calls, 1);
+}
+
+TEST(Trainer, WorkThatThePaceCannotHoldFailsTheRun) {
+  Rig rig(1000);  // 1 us a micro-batch
+  EXPECT_NO_THROW(rig.trainer.run_step(plan(0, 4)));
+  EXPECT_NO_THROW(rig.trainer.run_step(plan(1, 4)));
+  try {
+    rig.trainer.run_step(plan(2, 4));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::environment);
+    EXPECT_NE(error.message().find("job.pace.micro_batch"), std::string::npos);
+  }
+}
+
+TEST(Trainer, AnInterruptEndsAWaitForThePaceAndHolds) {
+  Rig rig(3'600'000'000'000);  // an hour
+  std::jthread stopper([&] {
+    while (rig.trainer.snapshot().micro_batches_done() == 0) std::this_thread::yield();
+    rig.trainer.interrupt();
+  });
+  EXPECT_THROW(rig.trainer.run_step(plan(0, 1)), Stopped);
+  EXPECT_THROW(rig.trainer.run_step(plan(1, 1)), Stopped);
+}
+
+TEST(Trainer, SnapshotCountsWhatIsDone) {
+  Rig rig(20 * kMs);
+  EXPECT_EQ(rig.trainer.snapshot().micro_batches_done(), 0);
+  rig.trainer.run_step(plan(2, 3));
+  const ProgressSample sample = rig.trainer.snapshot();
+  EXPECT_EQ(sample.step(), 2u);
+  EXPECT_EQ(sample.micro_batches_done(), 3);
+  // The wait for the pace counts; what passes between two micro-batches does not.
+  EXPECT_GT(sample.busy(), 50 * kMs);
+  EXPECT_GT(sample.bytes_moved(), 0);
+  EXPECT_GT(sample.cpu(), 0);
+}
+
+TEST(Trainer, TrainingLowersTheLoss) {
+  Rig rig(10 * kMs);
+  double first = 0, last = 0;
+  train(rig.trainer, rig.fabric, plan(0, 2), first);
+  for (Step step = 1; step < 25; ++step) {
+    train(rig.trainer, rig.fabric, plan(step, 2), last);
+  }
+  EXPECT_LT(last, 0.7 * first);
+}
+
+TEST(Trainer, TrainsTheTransformerToo) {
+  Scenario job = scenario(30 * kMs);
+  job.mutable_job()->mutable_model()->set_builtin("transformer");
+  const Text bytes = text();
+  const auto device = make_cpu_device(1, 0.003, "transformer");
+  const auto fabric = std::make_shared<LonelyFabric>();
+  Trainer trainer(job, bytes, *device);
+  double first = 0, last = 0;
+  train(trainer, fabric, plan(0, 2), first);
+  for (Step step = 1; step < 15; ++step) train(trainer, fabric, plan(step, 2), last);
+  EXPECT_LT(last, 0.7 * first);
+}
+
+struct Together {
+  std::uint32_t first = 4;  ///< micro-batches of rank 0; with one rank it does all
+  bool newcomer = false;    ///< rank 0 begins with other parameters
+  std::vector<CodecRule> codecs = {};  ///< from step 2 on
+  std::uint64_t* sent = nullptr;       ///< by rank 0
+};
+
+/// Ranks in this process that train ten steps of four micro-batches; the hash of each.
+std::vector<std::string> train_together(std::uint32_t ranks, const Scenario& job,
+                                        const Together& how) {
+  const auto& [first, newcomer, codecs, sent] = how;
+  LoopHub hub(ranks);
+  const Text bytes = text();
+  std::vector<std::string> hashes(ranks);
+  const auto work = [&](std::uint32_t rank) {
+    const auto device = make_cpu_device(newcomer && rank == 0 ? 5 : 1, 0.003);
+    Trainer trainer(job, bytes, *device);
+    trainer.use(std::make_shared<LoopFabric>(hub, rank));
+    if (newcomer) trainer.share_state(ranks - 1, true, rank != 0);
+    for (Step step = 0; step < 10; ++step) {
+      StepPlan all = plan(step, ranks == 1 ? 4 : first);
+      for (std::uint32_t other = 1; other < ranks; ++other) {
+        Share& share = *all.add_shares();
+        share.set_first(other == 1 ? first : 4);
+        share.set_count(other == 1 ? 4 - first : 0);
+      }
+      if (step >= 2) set_codecs(codecs, all);
+      trainer.run_step(all);
+      trainer.apply();
+    }
+    if (sent && rank == 0) *sent = trainer.snapshot().bytes_sent();
+    hashes[rank] = device->parameters_sha256();
+  };
+  std::vector<std::jthread> threads;
+  for (std::uint32_t rank = 1; rank < ranks; ++rank) threads.emplace_back(work, rank);
+  work(0);
+  threads.clear();
+  return hashes;
+}
+
+TEST(Trainer, AReproducibleSumDoesNotDependOnWhoComputedIt) {
+  Scenario job = scenario(10 * kMs);
+  job.mutable_live()->set_reproducible(true);
+  const std::string alone = train_together(1, job, {})[0];
+  for (const std::uint32_t ranks : {2u, 3u}) {
+    for (const std::uint32_t first : {3u, 1u}) {
+      for (const std::string& hash : train_together(ranks, job, {first})) EXPECT_EQ(hash, alone);
+    }
+  }
+}
+
+TEST(Trainer, AnyOtherSumIsEqualOnAllRanksOfARun) {
+  const auto hashes = train_together(2, scenario(10 * kMs), {3});
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST(Trainer, ANewcomerTakesTheStateOfAPeer) {
+  Scenario job = scenario(10 * kMs);
+  job.mutable_live()->set_reproducible(true);
+  const auto hashes = train_together(2, job, {3, true});
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(hashes[0], train_together(1, job, {})[0]);
+}
+
+TEST(Trainer, CodesOfThePlanSendFewerBytesAndLeaveAllRanksEqual) {
+  std::uint64_t plain = 0, coded = 0, beside = 0;
+  Scenario job = scenario(20 * kMs);
+  const std::vector<CodecRule> int4 = {{.codec = Codec::int4}};
+  const std::string as_it_is = train_together(2, job, {.first = 2, .sent = &plain})[0];
+  const auto apart = train_together(2, job, {.first = 2, .codecs = int4, .sent = &coded});
+  EXPECT_EQ(apart[0], apart[1]);
+  EXPECT_NE(apart[0], as_it_is);
+  EXPECT_NEAR(static_cast<double>(coded), (0.2 + 0.8 * 9 / 64) * static_cast<double>(plain),
+              0.02 * static_cast<double>(plain));
+  // Beside the backward pass: other timing, the same bits.
+  job.mutable_job()->set_overlap(true);
+  const auto hidden = train_together(2, job, {.first = 2, .codecs = int4, .sent = &beside});
+  EXPECT_EQ(hidden, apart);
+  EXPECT_EQ(beside, coded);
+}
+
+TEST(Trainer, AnInterruptedExchangeIsGivenUpAndTheStepDoneAgainInTheSameCodes) {
+  Scenario job = scenario(3'600'000 * kMs);  // an hour: the exchange begins, the step never ends
+  job.mutable_job()->set_overlap(true);
+  const Text bytes = text();
+  const auto device = make_cpu_device(1, 0.003);
+  Trainer trainer(job, bytes, *device);
+  trainer.use(std::make_shared<LonelyFabric>());
+  StepPlan coded = plan(0, 1);
+  set_codecs(std::vector<CodecRule>{{.codec = Codec::int4}}, coded);
+  {
+    std::jthread stopper([&] {
+      while (trainer.snapshot().micro_batches_done() == 0) std::this_thread::yield();
+      trainer.interrupt();
+    });
+    EXPECT_THROW(trainer.run_step(coded), Stopped);
+  }
+  trainer.resume();
+  trainer.set_speed(1e9);
+  coded.mutable_shares(0)->set_count(0);
+  EXPECT_EQ(trainer.run_step(coded).step(), 0u);
+}
+
+}  // namespace
+}  // namespace orrery::live

@@ -1,0 +1,86 @@
+#include "sim/estimates/collectives/protocols.hpp"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/small_cluster.hpp"
+
+namespace orrery {
+namespace {
+
+using testing::gpus;
+using testing::small_cluster;
+using Kind = CollectiveKind;
+using Algorithm = CollectiveAlgorithm;
+
+PricedSchedule priced(const Cluster& cluster, const CostProfile& profile, Algorithm algorithm,
+                      std::uint32_t ranks, double size) {
+  return price_protocols(
+      cluster, profile, Kind::all_reduce,
+      collective_schedule(cluster, Kind::all_reduce, algorithm, {gpus(ranks)}), {size});
+}
+
+TEST(Protocols, WithoutCoefficientsTheScheduleStays) {
+  const Cluster cluster = small_cluster({.nodes = 2, .gpus_per_node = 4});
+  const CollectiveSchedule bare =
+      collective_schedule(cluster, Kind::all_reduce, Algorithm::ring, {gpus(8)});
+  const PricedSchedule same = priced(cluster, testing::ideal(), Algorithm::ring, 8, 1e9);
+  EXPECT_EQ(same.protocol, Protocol::simple);
+  EXPECT_DOUBLE_EQ(same.schedule.phases[0].share, bare.phases[0].share);
+  EXPECT_DOUBLE_EQ(same.schedule.phases[0].latency.value, bare.phases[0].latency.value);
+}
+
+TEST(Protocols, FlagsForSmallMessagesDataAloneForLargeOnes) {
+  const Cluster cluster = small_cluster({.nodes = 1, .gpus_per_node = 8});
+  const CostProfile profile = cost_profile("H100");
+  EXPECT_NE(priced(cluster, profile, Algorithm::ring, 8, 1e4).protocol, Protocol::simple);
+  EXPECT_EQ(priced(cluster, profile, Algorithm::ring, 8, 1e9).protocol, Protocol::simple);
+}
+
+// By hand: start, rounds of LL at the link's latency, the bytes with their flags.
+TEST(Protocols, PriceIsStartRoundsAndBytes) {
+  const Cluster cluster = small_cluster({.nodes = 1, .gpus_per_node = 8});
+  CostProfile profile = testing::ideal();
+  profile.collective_start = {20e-6};
+  profile.collective_ll = 0.5;
+  profile.collective_hop = 1;
+  profile.collective_fill = {1e-6};
+  const double small = 1e3, large = 1e9;
+  EXPECT_NEAR(priced(cluster, profile, Algorithm::ring, 8, small).alone.value,
+              20e-6 + 14e-6 + 2 * 14.0 / 8 * small / 450e9, 1e-15);
+  const double transfer = 14.0 / 8 * large / 450e9;
+  EXPECT_NEAR(priced(cluster, profile, Algorithm::ring, 8, large).alone.value,
+              20e-6 + 14 * (1e-6 + 2.8e-6) + transfer + 2 * std::sqrt(transfer * 1e-6), 1e-12);
+}
+
+TEST(Protocols, MoreBytesAreNeverFaster) {
+  const Cluster cluster = small_cluster({.nodes = 4, .gpus_per_node = 8, .nvls = true});
+  const CostProfile profile = cost_profile("H100");
+  for (const Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical,
+                                    Algorithm::nvls, Algorithm::halving_doubling}) {
+    double before = 0;
+    for (double size = 1e3; size < 1e11; size *= 1.5) {
+      const double now = priced(cluster, profile, algorithm, 32, size).alone.value;
+      EXPECT_GT(now, before) << size << " bytes";
+      before = now;
+    }
+  }
+}
+
+// What NVIDIA's talk on NCCL (GTC 2024) states for one DGX H100 and for many, in bus bandwidth.
+TEST(Protocols, LargeAllReducesReachWhatIsPublished) {
+  const CostProfile profile = cost_profile("H100");
+  const auto bus = [&](const Cluster& cluster, Algorithm algorithm, std::uint32_t ranks) {
+    const double size = 16e9, n = ranks;
+    return 2 * (n - 1) / n * size / priced(cluster, profile, algorithm, ranks, size).alone.value;
+  };
+  const Cluster one = small_cluster({.nodes = 1, .gpus_per_node = 8, .nvls = true});
+  EXPECT_NEAR(bus(one, Algorithm::ring, 8) / 370e9, 1, 0.03);
+  EXPECT_NEAR(bus(one, Algorithm::nvls, 8) / 480e9, 1, 0.06);
+  const Cluster many = small_cluster({.nodes = 16, .gpus_per_node = 8, .nvls = true});
+  EXPECT_NEAR(bus(many, Algorithm::ring, 128) / 380e9, 1, 0.06);
+}
+
+}  // namespace
+}  // namespace orrery

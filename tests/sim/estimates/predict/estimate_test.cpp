@@ -1,0 +1,50 @@
+#include "sim/estimates/predict/estimate.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "tests/traces/small_job.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery {
+namespace {
+
+Cluster cluster(std::uint32_t nodes) {
+  Topology topology;
+  topology.set_preset("dgx-h100");
+  topology.set_nodes(nodes);
+  resolve(topology, {});
+  return build_cluster(topology, {});
+}
+
+TEST(Estimate, ADeclaredStepTakesWhatItDeclares) {
+  // One rank: five micro-batches of what each declares, and nobody to talk to.
+  Job job = paced_job(1, 5);
+  const double micro_batch = static_cast<double>(job.pace().micro_batch()) * 1e-9;
+  EXPECT_NEAR(estimate_step(job, cluster(1)).step_s, 5 * micro_batch, 0.01 * micro_batch);
+}
+
+TEST(Estimate, MoreMicroBatchesTakeLonger) {
+  const double few = estimate_step(small_job(2, 2, 2, 8), cluster(1)).step_s;
+  const double many = estimate_step(small_job(2, 2, 2, 16), cluster(1)).step_s;
+  EXPECT_GT(few, 0);
+  EXPECT_GT(many, 1.5 * few);
+  EXPECT_LT(many, 2 * few) << "the pipeline fills once";
+}
+
+TEST(Estimate, MemoryIsThatOfTheFullestStage) {
+  const Job job = small_job(1, 4, 1, 8);
+  const StepEstimate estimate = estimate_step(job, cluster(1));
+  const StepGraph graph(job);
+  for (std::uint32_t stage = 0; stage < 4; ++stage) {
+    EXPECT_LE(graph.memory(stage, 8).total(), estimate.memory.total());
+  }
+  EXPECT_EQ(graph.memory(estimate.fullest_stage, 8).total(), estimate.memory.total());
+}
+
+TEST(Estimate, AJobThatHasNoRoomIsRefused) {
+  EXPECT_THROW(estimate_step(small_job(4, 2, 2, 8), cluster(1)), Error);
+}
+
+}  // namespace
+}  // namespace orrery

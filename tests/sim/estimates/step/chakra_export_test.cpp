@@ -1,0 +1,54 @@
+#include "sim/estimates/step/chakra_export.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/sim/run.hpp"
+#include "tests/sim/trace_sample.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery {
+namespace {
+
+using namespace testing;
+
+ChakraTrace exported(const LoadedScenario& loaded) {
+  const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
+  StepGraph graph(loaded.scenario.job());
+  const std::uint32_t each = graph.micro_batches() / graph.data();
+  ChakraExport from(graph, cluster, std::vector<std::uint32_t>(graph.data(), each));
+  ChakraFolder folder("exported");
+  for (std::uint32_t rank = 0; rank < from.ranks(); ++rank) {
+    folder.add_rank(rank, fmt::format("exported.{}.et", rank), from.rank_file({rank}));
+  }
+  folder.set_groups("exported.json", from.groups_file());
+  return folder.finish();
+}
+
+TEST(ChakraExport, RanksOfAStageShareTheirProgramAndTheirGroupsAreTheJobs) {
+  const ChakraTrace trace = exported(small_scenario(2, 2, 4));
+  EXPECT_EQ(trace.ranks.size(), 16u);
+  EXPECT_EQ(trace.programs.size(), 2u);
+  EXPECT_TRUE(trace.warnings.empty());
+  for (const std::vector<std::uint32_t>& group : trace.groups) EXPECT_EQ(group.size(), 4u);
+  EXPECT_EQ(trace.groups.front(), (std::vector<std::uint32_t>{0, 4, 8, 12}));
+}
+
+TEST(ChakraExport, AStepThatIsRunAsATraceTakesItsTime) {
+  // Gradients exchanged beside nothing: everything is as in the step itself.
+  for (const auto& [pipeline, tolerance] : {std::pair{1, 1e-6}, std::pair{2, 0.005}}) {
+    const LoadedScenario loaded = small_scenario(2, pipeline, 4, {}, {"job.overlap=false"});
+    const ChakraTrace trace = exported(loaded);
+    const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
+    const FoldedTrace folded = fold_trace(trace, cluster, false);
+    EXPECT_EQ(folded.classes.size(), static_cast<std::size_t>(pipeline));
+    const TracePlan plan =
+        plan_trace(trace, folded, cluster, cost_profile(cluster.gpu_model().name),
+                   CollectiveAlgorithm::ring);
+    FreeEngine engine(1, static_cast<std::uint32_t>(plan.links.links.size()));
+    const double seconds = run_on(engine, trace, folded, plan, cluster).duration;
+    EXPECT_NEAR(seconds / simulate(loaded).step_time_s(), 1, tolerance) << pipeline;
+  }
+}
+
+}  // namespace
+}  // namespace orrery

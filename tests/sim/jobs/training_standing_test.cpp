@@ -1,0 +1,295 @@
+// Where a simulated job stands: what policies decide when ranks are lost and when they are not.
+#include "sim/jobs/training_run.hpp"
+
+#include <functional>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "policies/record/recorder.hpp"
+#include "policies/seam/drive.hpp"
+#include "sim/worlds.hpp"
+#include "tests/sim/run.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::in_child;
+
+/// A policy as a function of what it sees.
+class Scripted : public Policy {
+ public:
+  using Body = std::function<void(const Observation&, DecisionList&)>;
+  explicit Scripted(Body body) : body_(std::move(body)) {}
+  Needs needs() const override {
+    return {.actions = Kinds<Action>::of<Assign, Save, Configure>(),
+            .settings = Kinds<Setting>::of<OnLoss, CheckpointPlan>()};
+  }
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+  void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+    body_(seen, decisions);
+    decisions.rest();
+  }
+
+ private:
+  Body body_;
+};
+
+struct Ran {
+  Report report;
+  std::vector<std::string> lines;
+};
+
+/// The example with a kill, or what of it `overrides` leave, under `body`; `note` adds a line.
+Ran run(const std::vector<std::string>& overrides,
+        const std::function<Scripted::Body(std::vector<std::string>& lines)>& make) {
+  const std::string bytes = in_child([&] {
+    const LoadedScenario loaded = load_scenario(
+        std::string(ORRERY_SOURCE_DIR) + "/examples/kill-one-rank.yaml", overrides);
+    RunRequest request;
+    *request.mutable_scenario() = loaded.scenario;
+    const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
+    const std::unique_ptr<RunBackend> world = simulated_world(request, cluster, {});
+    RunBackend& backend = *world;
+    std::vector<std::string> lines;
+    Scripted policy(make(lines));
+    Rng rng = policy_rng(1);
+    Context context{rng, {}};
+    Recorder recorder(backend, policy, {}, {});
+    Report report;
+    report.set_decisions(drive(policy, recorder, context));
+    recorder.finish();
+    backend.fill(report);
+    for (const std::string& line : lines) report.add_warnings(line);
+    return report.SerializeAsString();
+  });
+  Ran ran;
+  EXPECT_TRUE(ran.report.ParseFromString(bytes));
+  ran.lines = {ran.report.warnings().begin(), ran.report.warnings().end()};
+  return ran;
+}
+
+const std::vector<std::string> kCalm{"faults=[]", "policies=[]"};
+const std::vector<std::string> kKill{"policies=[]"};
+
+GpuRuns without(const JobInfo& job, std::uint32_t gone) {
+  GpuRuns gpus;
+  for (const GpuId gpu : job.gpus) {
+    if (gpu.value != gone) gpus.push_back(gpu);
+  }
+  return gpus;
+}
+
+TEST(Standing, FourRanksBecomeThreeAndFourAgainBetweenSteps) {
+  const Ran ran = run(kCalm, [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList& decisions) {
+      const JobInfo* job = seen.jobs.find({0});
+      for (const Event& event : seen.events) {
+        if (const auto* started = std::get_if<JobStarted>(&event)) {
+          lines.push_back(fmt::format("step {} on {}", started->from, started->where.gpus.size()));
+          if (started->from == 0) {
+            ParallelLayout three = job->layout;
+            three.data = 3;
+            decisions.add(Assign{{0}, without(*job, 1), three, StateFrom::peer}, "").at_step = 8;
+          } else if (started->where.gpus.size() == 3) {
+            decisions.add(Assign{{0}, GpuRuns::range({0}, 4), job->spec.layout, StateFrom::peer},
+                          "").at_step = 20;
+          }
+        }
+        if (const auto* outcome = std::get_if<Decided>(&event)) {
+          lines.push_back(outcome->status == Outcome::applied ? "applied" : outcome->reason);
+        }
+      }
+    };
+  });
+  EXPECT_EQ(ran.report.steps_completed(), 30u);
+  EXPECT_EQ(ran.report.micro_batches_lost(), 0u);
+  EXPECT_EQ(ran.report.micro_batches_repeated(), 0u);
+  EXPECT_EQ(ran.report.micro_batches_recomputed(), 0u) << "between two steps nothing is given up";
+  ASSERT_EQ(ran.lines.size(), 5u) << ::testing::PrintToString(ran.lines);
+  EXPECT_EQ(ran.lines[0], "step 0 on 4");
+  EXPECT_THAT(ran.lines, ::testing::Contains("step 8 on 3"));
+  EXPECT_THAT(ran.lines.back(), HasSubstr(" on 4"));
+  const auto& times = ran.report.step_times_s();
+  EXPECT_NEAR(times[7], times[0], 1e-3);
+  EXPECT_NEAR(times[12], 6 * 0.040, 0.01) << "sixteen micro-batches on three: one has six";
+  EXPECT_NEAR(times[29], times[0], 1e-3);
+}
+
+TEST(Standing, AShrinkDecidedSecondsAfterTheLossIsWhatHappens) {
+  const Ran ran = run(kKill, [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList& decisions) {
+      const JobInfo* job = seen.jobs.find({0});
+      for (const Event& event : seen.events) {
+        if (std::holds_alternative<RanksLost>(event)) {
+          decisions.wake(seen.now + 2 * kNanosPerSecond);
+        }
+        if (std::holds_alternative<Tick>(event) && job != nullptr && !job->lost.empty()) {
+          const Standing left = without_lost(*job);
+          decisions.add(Assign{{0}, left.gpus, left.layout, StateFrom::peer}, "after some thought");
+        }
+        if (const auto* started = std::get_if<JobStarted>(&event)) {
+          lines.push_back(fmt::format("{}", started->where.gpus.size()));
+        }
+      }
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("4", "3"));
+  EXPECT_EQ(ran.report.steps_completed(), 30u);
+  EXPECT_FALSE(ran.report.failures(0).has_replaced_s());
+}
+
+TEST(Standing, AHeldJobWaitsForItsAssignment) {
+  const Ran ran = run({"policies=[]", "survival={on_loss: hold}"},
+                      [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList& decisions) {
+      const JobInfo* job = seen.jobs.find({0});
+      for (const Event& event : seen.events) {
+        if (std::holds_alternative<JobHeld>(event)) {
+          lines.push_back(fmt::format("held {:.2f}", to_seconds(seen.now)));
+          decisions.wake(seen.now + 3 * kNanosPerSecond);
+        }
+        if (std::holds_alternative<Tick>(event) && job != nullptr) {
+          lines.push_back(fmt::format("step {}", job->step));
+          decisions.add(Assign{{0}, job->gpus, job->layout, StateFrom::peer}, "as it was");
+        }
+        if (std::holds_alternative<StepsDone>(event) && job != nullptr &&
+            job->phase == JobPhase::held) {
+          lines.push_back("a held job works");
+        }
+      }
+    };
+  });
+  ASSERT_EQ(ran.lines.size(), 2u) << ::testing::PrintToString(ran.lines);
+  EXPECT_EQ(ran.lines[1], "step 5");
+  EXPECT_EQ(ran.report.steps_completed(), 30u);
+  EXPECT_GT(ran.report.failures(0).resumed_s(), ran.report.failures(0).time_s() + 3);
+}
+
+TEST(Standing, AHeldJobThatNobodyAssignsEndsTheRun) {
+  const Ran ran = run({"policies=[]", "survival={on_loss: hold}"}, [](std::vector<std::string>&) {
+    return [](const Observation&, DecisionList&) {};
+  });
+  EXPECT_EQ(ran.report.steps_completed(), 5u);
+}
+
+TEST(Standing, TwoKillsAtOneStepAreOneLoss) {
+  const Ran ran = run({"policies=[]", "faults=[{at_step: 5, rank: 1, kill: true}, "
+                                      "{at_step: 5, rank: 2, kill: true}]"},
+                      [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList&) {
+      for (const Event& event : seen.events) {
+        const auto* lost = std::get_if<RanksLost>(&event);
+        if (lost == nullptr) continue;
+        lines.push_back(fmt::format("{} ranks, epoch {}", lost->ranks.size(), lost->epoch.value));
+      }
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("2 ranks, epoch 2"));
+  EXPECT_EQ(ran.report.failures_size(), 2);
+}
+
+TEST(Standing, WhoIsNotAtWorkWhenOthersAreStruckIsStruckNeitherThenNorLater) {
+  const Ran ran = run({"faults=[{at_step: 3, rank: 1, kill: true}, {at_step: 6, rank: 1, kill: "
+                       "true}, {at_step: 6, rank: 2, kill: true}]", "policies=[]"},
+                      [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList& decisions) {
+      const JobInfo* job = seen.jobs.find({0});
+      for (const Event& event : seen.events) {
+        const auto* lost = std::get_if<RanksLost>(&event);
+        if (lost == nullptr) continue;
+        lines.push_back(fmt::format("{}", lost->ranks.size() == 1 ? lost->ranks[0].value : 9));
+        if (job->lost.size() < 2) continue;
+        decisions.add(Assign{{0}, job->gpus, job->layout, StateFrom::peer}, "both again");
+      }
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("1", "2"));
+  EXPECT_EQ(ran.report.steps_completed(), 30u);
+}
+
+TEST(Standing, WhatIsDecidedWithAMoveIsJudgedBeforeItHasComeTrue) {
+  const Ran ran = run(kCalm, [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList& decisions) {
+      bool woken = false;
+      for (const Event& event : seen.events) {
+        woken = woken || std::holds_alternative<Tick>(event);
+        const auto* told = std::get_if<Decided>(&event);
+        if (told != nullptr) lines.push_back(told->reason.empty() ? "applied" : told->reason);
+        if (std::holds_alternative<JobStarted>(event)) lines.emplace_back("started");
+      }
+      const JobInfo* job = seen.jobs.find({0});
+      if (seen.now == 0) decisions.wake(kNanosPerSecond);
+      if (!woken) return;
+      ParallelLayout three = job->layout;
+      three.data = 3;
+      decisions.add(Assign{{0}, without(*job, 1), three, StateFrom::peer}, "one fewer");
+      decisions.add(Configure{{0}, OnLoss{}}, "for the ranks that there are").if_epoch = job->epoch;
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("started", "applied", "applied", "started"));
+}
+
+TEST(Standing, CheckpointsAreSavedAsPlannedAndWhenAskedFor) {
+  const Ran ran = run({"faults=[]", "policies=[]",
+                       "live.checkpoints={folder: here, every: 10, stall: 100 ms, write: 50 ms}"},
+                      [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList& decisions) {
+      for (const Event& event : seen.events) {
+        if (const auto* started = std::get_if<JobStarted>(&event); started != nullptr) {
+          decisions.add(Save{{0}, Tier::local_disk}, "now").at_step = 4;
+        }
+        const auto* saved = std::get_if<SaveDone>(&event);
+        if (saved == nullptr) continue;
+        lines.push_back(fmt::format("{} {} {}", saved->step, to_seconds(saved->stalled),
+                                    to_seconds(saved->took)));
+      }
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("5 0.1 0.15", "10 0.1 0.15", "20 0.1 0.15"));
+  EXPECT_EQ(ran.report.steps_completed(), 30u);
+}
+
+TEST(Standing, ACheckpointThatIsThereWithTheLastStepIsToldBeforeTheEnd) {
+  const Ran ran = run({"faults=[]", "policies=[]", "run.steps=20",
+                       "live.checkpoints={folder: here, every: 10}"},
+                      [](std::vector<std::string>& lines) {
+    return [&lines](const Observation& seen, DecisionList&) {
+      for (const Event& event : seen.events) {
+        const auto* saved = std::get_if<SaveDone>(&event);
+        if (saved != nullptr) lines.push_back(fmt::format("saved {}", saved->step));
+        if (std::holds_alternative<JobDone>(event)) lines.emplace_back("done");
+      }
+    };
+  });
+  EXPECT_THAT(ran.lines, ElementsAre("saved 10", "saved 20", "done"));
+  EXPECT_EQ(ran.report.steps_completed(), 20u);
+}
+
+TEST(Standing, NonsenseIsRefusedWithItsReason) {
+  const Ran ran = run(kCalm, [](std::vector<std::string>& lines) {
+    return [&lines, asked = false](const Observation& seen, DecisionList& decisions) mutable {
+      for (const Event& event : seen.events) {
+        if (const auto* outcome = std::get_if<Decided>(&event)) lines.push_back(outcome->reason);
+      }
+      const JobInfo* job = seen.jobs.find({0});
+      if (std::exchange(asked, true) || job == nullptr) return;
+      decisions.add(Assign{{0}, job->gpus, job->layout, StateFrom::peer}, "where it stands");
+      decisions.add(Assign{{0}, {{0}, {1}, {2}, {999}}, job->layout, StateFrom::peer}, "a spare");
+      decisions.add(Assign{{7}, job->gpus, job->layout, StateFrom::peer}, "another job");
+      decisions.add(Save{{0}, Tier::local_disk}, "no folder");
+    };
+  });
+  ASSERT_EQ(ran.lines.size(), 4u);
+  EXPECT_THAT(ran.lines[0], HasSubstr("stands there already"));
+  EXPECT_THAT(ran.lines[1], HasSubstr("no GPU 999"));
+  EXPECT_THAT(ran.lines[2], HasSubstr("no job 7"));
+  EXPECT_THAT(ran.lines[3], HasSubstr("folder"));
+}
+
+}  // namespace
+}  // namespace orrery

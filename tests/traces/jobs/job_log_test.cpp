@@ -1,0 +1,215 @@
+#include "traces/jobs/job_log.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+
+namespace orrery {
+namespace {
+
+const std::string kSamples = ORRERY_SOURCE_DIR "/tests/traces/samples/";
+
+/// Format, rows, jobs, passed over, rejected.
+std::string counts(const TraceQuality& quality) {
+  EXPECT_EQ(quality.rows(), quality.jobs() + quality.passed_over() + quality.rejected());
+  return quality.format() + " " + std::to_string(quality.rows()) + " = " +
+         std::to_string(quality.jobs()) + " + " + std::to_string(quality.passed_over()) + " + " +
+         std::to_string(quality.rejected());
+}
+
+/// "id submit+duration x gpus".
+std::vector<std::string> in_short(const JobLog& log) {
+  std::vector<std::string> out;
+  for (const TraceJob& job : log.jobs) {
+    out.push_back(job.id + " " + std::to_string(job.submit_s) + "+" +
+                  std::to_string(job.duration_s) + " x" + std::to_string(job.gpus));
+  }
+  return out;
+}
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(JobLog, SlurmSacct) {
+  const JobLog log = load_job_log(kSamples + "sacct.txt");
+  EXPECT_EQ(counts(log.quality), "slurm-sacct 9 = 3 + 5 + 1");
+  EXPECT_THAT(in_short(log), ElementsAre("1001 0+7200 x8", "1003_1 60+30 x1", "1007 5400+3600 x3"));
+  EXPECT_EQ(log.jobs[0].name, "train gpt");
+  EXPECT_EQ(log.jobs[0].user, "ann");
+  EXPECT_EQ(log.jobs[0].pool, "a100");
+  EXPECT_EQ(log.jobs[0].requested_s, 240 * 60);
+  EXPECT_EQ(log.jobs[0].recorded_start_s, 300);
+  EXPECT_EQ(log.jobs[1].requested_s, 0);
+  ASSERT_EQ(log.quality.first_rejected_size(), 1);
+  EXPECT_EQ(log.quality.first_rejected(0).line(), 9u);
+  EXPECT_EQ(log.quality.first_rejected(0).reason(), "End is before its start");
+}
+
+TEST(JobLog, PhillyAsCsvAndAsJson) {
+  const JobLog csv = load_job_log(kSamples + "philly.csv");
+  EXPECT_EQ(counts(csv.quality), "philly-csv 5 = 3 + 0 + 2");
+  EXPECT_THAT(in_short(csv), ElementsAre("0 0+2951 x2", "1 0+12 x1", "2 2932+66 x1"));
+  const JobLog json = load_job_log(kSamples + "philly.json");
+  EXPECT_EQ(counts(json.quality), "philly-json 4 = 2 + 1 + 1");
+  EXPECT_THAT(in_short(json),
+              ElementsAre("application_1_0004 0+30 x1", "application_1_0001 60+2400 x4"));
+  EXPECT_EQ(json.jobs[1].recorded_start_s, 68);
+  EXPECT_EQ(json.jobs[1].line, 2);
+  EXPECT_EQ(json.quality.first_rejected(0).line(), 11u);
+}
+
+TEST(JobLog, HeliosAndAcme) {
+  const JobLog helios = load_job_log(kSamples + "helios.csv");
+  EXPECT_EQ(counts(helios.quality), "helios 4 = 1 + 2 + 1");
+  EXPECT_THAT(in_short(helios), ElementsAre("30434 0+3600 x8"));
+  const JobLog seren = load_job_log(kSamples + "acme_seren.csv");
+  EXPECT_EQ(counts(seren.quality), "acme 3 = 2 + 1 + 0");
+  EXPECT_THAT(in_short(seren), ElementsAre("dlc1 0+3600 x32", "dlc3 30+10 x1"));
+  EXPECT_EQ(seren.jobs[0].name, "Pretrain");
+  const JobLog kalos = load_job_log(kSamples + "acme_kalos.csv");
+  EXPECT_EQ(counts(kalos.quality), "acme 2 = 1 + 1 + 0");
+  EXPECT_THAT(in_short(kalos), ElementsAre("k1 0+18 x64"));
+}
+
+TEST(JobLog, Openb) {
+  const JobLog log = load_job_log(kSamples + "openb.csv");
+  EXPECT_EQ(counts(log.quality), "openb 4 = 2 + 2 + 0");
+  EXPECT_THAT(in_short(log),
+              ElementsAre("openb-pod-0000 0+12537396 x1", "openb-pod-0001 426961+90 x1"));
+}
+
+TEST(JobLog, TiresiasInSecondsMuriInMilliseconds) {
+  EXPECT_THAT(in_short(load_job_log(kSamples + "tiresias.csv")),
+              ElementsAre("0 0+164 x1", "1 30+147 x8"));
+  EXPECT_THAT(in_short(load_job_log(kSamples + "muri.csv")),
+              ElementsAre("0 0+1453510 x16", "1 27069+2683 x1"));
+}
+
+TEST(JobLog, GavelByItsThroughputs) {
+  JobLogOptions options{.throughputs = kSamples + "gavel_throughputs.json"};
+  const JobLog log = load_job_log(kSamples + "gavel.trace", options);
+  EXPECT_EQ(counts(log.quality), "gavel 3 = 2 + 0 + 1");
+  EXPECT_THAT(in_short(log), ElementsAre("0 0+250 x4", "1 6+100 x1"));
+  EXPECT_THAT(log.quality.first_rejected(0).reason(), HasSubstr("Unheard of"));
+  options.gpu = "k80";
+  EXPECT_THAT(in_short(load_job_log(kSamples + "gavel10.trace", options)),
+              ElementsAre("0 0+500 x1"));
+  EXPECT_THROW(load_job_log(kSamples + "gavel.trace"), Error) << "steps are no seconds";
+}
+
+TEST(JobLog, StandardWorkloadFormat) {
+  const JobLog log = load_job_log(kSamples + "log.swf");
+  EXPECT_EQ(counts(log.quality), "swf 3 = 2 + 1 + 0");
+  EXPECT_THAT(in_short(log), ElementsAre("1 0+600 x16", "3 60+50 x8"));
+  EXPECT_EQ(log.jobs[0].requested_s, 900);
+  EXPECT_EQ(log.jobs[0].recorded_start_s, 10);
+}
+
+TEST(JobLog, WhatIsWrittenIsReadAgain) {
+  for (const char* file : {"sacct.txt", "philly.json", "helios.csv", "openb.csv", "log.swf"}) {
+    const JobLog log = load_job_log(kSamples + file);
+    const JobLog again = parse_job_log("again.csv", job_trace_csv(log.jobs));
+    EXPECT_EQ(again.quality.format(), "canonical");
+    EXPECT_EQ(in_short(again), in_short(log));
+    for (std::size_t i = 0; i < log.jobs.size(); ++i) {
+      EXPECT_EQ(again.jobs[i].user, log.jobs[i].user);
+      EXPECT_EQ(again.jobs[i].name, log.jobs[i].name);
+      EXPECT_EQ(again.jobs[i].pool, log.jobs[i].pool);
+      EXPECT_EQ(again.jobs[i].requested_s, log.jobs[i].requested_s);
+      EXPECT_EQ(again.jobs[i].recorded_start_s, log.jobs[i].recorded_start_s);
+    }
+  }
+}
+
+/// "line:column: message".
+std::string problem(const std::string& text, bool strict = false) {
+  try {
+    parse_job_log("log", text, {.strict = strict});
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+    if (!error.place()) return error.message();
+    return std::to_string(error.place()->line) + ":" + std::to_string(error.place()->column) +
+           ": " + error.message();
+  }
+  return "";
+}
+
+TEST(JobLog, WhatIsNoLogIsRefusedWithItsPlace) {
+  const std::string head = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n";
+  const std::string good = "0,1,0,606,vgg19,164,30\n";
+  EXPECT_EQ(problem(head + good), "");
+  EXPECT_THAT(problem(head + good + "1,8,3"), HasSubstr("3:1: this line has 3 fields"));
+  EXPECT_THAT(problem(head + good + "1,8,30,133,\xff,147,23\n"), HasSubstr("3:12: this is no UTF"));
+  EXPECT_THAT(problem(head + good + "1,8,30,133,v,1e400,23\n"),
+              HasSubstr("3:14: duration is 1e400"));
+  EXPECT_THAT(problem(head + good + "1,9999999,30,133,v,14,23\n"), HasSubstr("3:3: num_gpu is"));
+  EXPECT_THAT(problem("a,b\n1,2\n"), HasSubstr("1:1: expected a job log that begins as one of"));
+  EXPECT_THAT(problem(""), HasSubstr("1:1: expected a job log"));
+  EXPECT_THAT(problem(head), HasSubstr("holds no job of GPUs"));
+  EXPECT_THAT(problem("[{\"jobid\": 1},\n {\"jobid\": "), HasSubstr("2:"));
+  EXPECT_THAT(problem("{\"jobs\": []}"), HasSubstr("a JSON array of jobs"));
+}
+
+TEST(JobLog, BrokenRowsAreCountedOrRefused) {
+  const std::string text =
+      "job_id,num_gpu,submit_time,iterations,model_name,duration,interval\n"
+      "0,1,0,606,vgg19,164,30\n1,x,5,606,vgg19,164,30\n2,1,6,1,v,-4,3\n";
+  const JobLog log = parse_job_log("log", text);
+  EXPECT_EQ(counts(log.quality), "tiresias 3 = 1 + 0 + 2");
+  EXPECT_EQ(log.quality.first_rejected(0).line(), 3u);
+  EXPECT_EQ(log.quality.first_rejected(0).reason(), "num_gpu must be a number, not 'x'");
+  EXPECT_EQ(log.quality.first_rejected(1).reason(), "duration is negative: -4");
+  EXPECT_EQ(problem(text, true), "3:3: num_gpu must be a number, not 'x'");
+}
+
+TEST(JobLog, AnonymousLogsKeepWhoIsTheSame) {
+  JobLog log = load_job_log(kSamples + "sacct.txt");
+  anonymize(log.jobs);
+  EXPECT_EQ(log.jobs[0].user, log.jobs[1].user);
+  EXPECT_NE(log.jobs[0].user, log.jobs[2].user);
+  EXPECT_EQ(log.jobs[0].user, "user-1");
+  EXPECT_EQ(log.jobs[2].pool, "vc-1");
+  EXPECT_EQ(log.jobs[2].id, "2");
+  EXPECT_EQ(log.jobs[2].duration_s, 3600);
+}
+
+/// The logs of the shared data, read whole: the canonical traces were made from the first one by
+/// another program.
+TEST(JobLog, TheWholePhillyLogGivesTheTracesThatOthersMadeFromIt) {
+  const char* const given = std::getenv("ORRERY_DATA");
+  const std::filesystem::path root =
+      given != nullptr ? given : std::string(ORRERY_SOURCE_DIR) + "/../shared/data";
+  if (!std::filesystem::exists(root / "jobs" / "philly.csv.gz")) {
+    GTEST_SKIP() << "philly.csv.gz is not here: set ORRERY_DATA";
+  }
+  const JobLog log = load_job_log((root / "jobs" / "philly.csv.gz").string());
+  EXPECT_EQ(counts(log.quality), "philly-csv 82247 = 82247 + 0 + 0");
+  const JobLog small = load_job_log((root / "jobs" / "philly_small.csv").string());
+  // That one begins with October: find its first jobs and go on from there.
+  std::vector<TraceJob> vc;
+  for (const TraceJob& job : log.jobs) {
+    if (job.pool == "103959") vc.push_back(job);
+  }
+  std::size_t begin = 0;
+  const auto follows = [&](std::size_t at) {
+    for (std::size_t i = 0; i < small.jobs.size(); ++i) {
+      const TraceJob &a = vc[at + i], &b = small.jobs[i];
+      if (a.submit_s - vc[at].submit_s != b.submit_s || a.gpus != b.gpus ||
+          a.duration_s != b.duration_s) {
+        return false;
+      }
+    }
+    return true;
+  };
+  while (begin + small.jobs.size() <= vc.size() && !follows(begin)) ++begin;
+  EXPECT_LE(begin + small.jobs.size(), vc.size()) << "the same 1,450 jobs in the same order";
+}
+
+}  // namespace
+}  // namespace orrery

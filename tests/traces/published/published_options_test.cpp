@@ -1,0 +1,100 @@
+#include "traces/published/published_options.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/traces/published_row.hpp"
+#include "traces/published/published_run.hpp"
+
+namespace orrery {
+namespace {
+
+TEST(PublishedOptions, Recomputation) {
+  EXPECT_EQ(recompute_option("none (from_memory)", 8).what, "none");
+  EXPECT_EQ(recompute_option("selective+SP", 8).what, "selective");
+  EXPECT_EQ(recompute_option("Full", 8).what, "full");
+  const RecomputeOption second = recompute_option("selective 2", 8);
+  EXPECT_EQ(second.what, "full");
+  EXPECT_DOUBLE_EQ(second.share, 0.5) << "every second layer";
+  EXPECT_DOUBLE_EQ(recompute_option("full block 2", 8).share, 0.25) << "two of eight layers";
+  EXPECT_DOUBLE_EQ(recompute_option("full block 20", 8).share, 1);
+  EXPECT_GT(recompute_option("mla_up_proj, mlp", 8).share,
+            recompute_option("mla_up_proj", 8).share);
+  EXPECT_EQ(recompute_option("core_attn", 8).what, "selective");
+  EXPECT_FALSE(recompute_option("custom (recipe)", 8).assumed.empty());
+  for (const char* unsaid : {"", "see recipe", "recipe", "unknown"}) {
+    EXPECT_EQ(recompute_option(unsaid, 8).what, "") << unsaid;
+  }
+}
+
+TEST(PublishedOptions, AttentionKernels) {
+  EXPECT_FALSE(attention_option("").has_value());
+  EXPECT_EQ(attention_option("unfused (no flash)"), "unfused");
+  EXPECT_EQ(attention_option("flash-2"), "flash-2");
+  EXPECT_EQ(attention_option("SDPA"), "flash-2");
+  EXPECT_EQ(attention_option("CUDNN_ATTENTION"), "cudnn");
+  EXPECT_EQ(attention_option("fa3"), "flash-3");
+  EXPECT_EQ(attention_option("flash (v1/triton, alibi or learned)"), "flash-1");
+  EXPECT_EQ(attention_option("TE"), "flash");
+}
+
+TEST(PublishedOptions, OverlapOfTheRun) {
+  EXPECT_TRUE(overlap_option("").understood);
+  EXPECT_FALSE(overlap_option("as usual").understood);
+  const OverlapOption flags = overlap_option(
+      "OVERLAP_GRAD_REDUCE=False; OVERLAP_PARAM_GATHER=True; TP_COMM_OVERLAP=False; "
+      "MC_TP_OVERLAP_AG=True; MCORE_CUDA_GRAPH=1");
+  EXPECT_EQ(flags.gradients, false);
+  EXPECT_EQ(flags.parameters, true);
+  EXPECT_EQ(flags.graphs, true);
+  ASSERT_TRUE(flags.tensor.has_value());
+  EXPECT_GT(*flags.tensor, 0) << "gathering alone";
+  EXPECT_GT(overlap_option("TP_COMM_OVERLAP=1").tensor.value_or(0), *flags.tensor);
+  EXPECT_EQ(overlap_option("TP_COMM_OVERLAP=0; MC_TP_OVERLAP_AG=False").tensor, 0);
+  EXPECT_EQ(overlap_option("none").gradients, false);
+}
+
+TEST(PublishedOptions, AdaptersAndOptimizers) {
+  EXPECT_EQ(adapter_rank("llama2-70b LoRA r16"), 16u);
+  EXPECT_EQ(adapter_rank("llama2-70b LoRA r64"), 64u);
+  EXPECT_EQ(adapter_rank("llama2-70b"), 0u);
+  EXPECT_EQ(optimizer_bytes("AdamW"), 12);
+  EXPECT_EQ(optimizer_bytes("sgd"), 4);
+  EXPECT_FALSE(optimizer_bytes("magic").has_value());
+}
+
+/// Each option reaches the job, and an unknown one is refused rather than passed over.
+TEST(PublishedOptions, ReachTheJob) {
+  TableRow row = llama_row();
+  row.optimizer = "sgd";
+  row.accumulation_bytes = 4;
+  row.offload = "optimizer";
+  row.compile = "1";
+  row.unread = {"colour"};
+  PublishedRun run = published_run(row);
+  EXPECT_EQ(run.refusal, "");
+  EXPECT_EQ(run.job.optimizer_bytes(), 4);
+  EXPECT_EQ(run.job.accumulation_bytes(), 4u);
+  EXPECT_EQ(run.job.offload(), "optimizer");
+  EXPECT_TRUE(run.job.compiled());
+  ASSERT_EQ(run.assumed.size(), 1u);
+  EXPECT_EQ(run.assumed.front(), "column 'colour' not read");
+  row.optimizer = "magic";
+  EXPECT_EQ(published_run(row).refusal, "optimizer 'magic' is none that is known");
+  row.optimizer.clear();
+  row.offload = "moon";
+  EXPECT_EQ(published_run(row).refusal, "offload 'moon' is none that is known");
+}
+
+TEST(PublishedOptions, RecomputationThatIsNotSaidIsNeverFull) {
+  for (const std::uint32_t micro_batch : {1u, 2u, 4u}) {
+    TableRow row = llama_row();
+    row.recompute.clear();
+    row.mbs = micro_batch;
+    const PublishedRun run = published_run(row);
+    ASSERT_EQ(run.refusal, "");
+    EXPECT_NE(run.job.recompute(), "full") << micro_batch;
+  }
+}
+
+}  // namespace
+}  // namespace orrery

@@ -1,0 +1,334 @@
+#include "traces/jobs/job_formats.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/schema/yaml_tree.hpp"
+#include "traces/jobs/log_time.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr double kMostGpus = 1 << 20;
+constexpr double kMostSeconds = 100.0 * 365 * 24 * 3600;
+
+std::vector<std::string_view> words(std::string_view text) {
+  std::vector<std::string_view> out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    out.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+bool says_nothing(std::string_view field) {
+  constexpr std::array kWords{"None", "none", "nan", "NaN", "NULL", "null", "Unknown", "N/A", "-"};
+  return field.empty() || std::find(kWords.begin(), kWords.end(), field) != kWords.end();
+}
+
+/// From its start to its end. Throws a RowProblem for an end before it.
+std::int64_t between(std::int64_t start, std::int64_t end, std::string_view column) {
+  if (end >= start) return end - start;
+  throw RowProblem{std::string(column), fmt::format("{} is before its start", column)};
+}
+
+void take_start(TraceJob& job, const std::optional<std::int64_t>& start) {
+  if (start && *start >= job.submit_s) job.recorded_start_s = *start;
+}
+
+// ---- one function a format --------------------------------------------------------------------
+
+std::optional<TraceJob> philly(const LogRow& row) {
+  TraceJob job;
+  job.submit_s = row.need(row.instant("timestamp"), "timestamp");
+  job.gpus = row.gpus("num_gpus");
+  job.duration_s = row.seconds("duration");
+  job.pool = row.string("cluster");
+  if (job.gpus == 0) return {};
+  return job;
+}
+
+/// Helios, and Acme's logs of Seren and Kalos, which have a type in place of a virtual cluster.
+std::optional<TraceJob> helios(const LogRow& row) {
+  TraceJob job;
+  job.id = row.string("job_id");
+  job.gpus = row.gpus("gpu_num");
+  if (job.gpus == 0) return {};
+  const auto start = row.instant("start_time");
+  if (!start) return {};  // it never ran
+  job.submit_s = row.need(row.instant("submit_time"), "submit_time");
+  job.duration_s = row.seconds("duration");
+  job.user = row.string("user");
+  job.pool = row.string("vc");
+  job.name = row.string("type");
+  take_start(job, start);
+  return job;
+}
+
+std::optional<TraceJob> openb(const LogRow& row) {
+  TraceJob job;
+  job.id = row.string("name");
+  job.gpus = row.gpus("num_gpu");
+  const auto start = row.instant("scheduled_time"), end = row.instant("deletion_time");
+  if (job.gpus == 0 || !start || !end) return {};
+  job.submit_s = row.need(row.instant("creation_time"), "creation_time");
+  job.duration_s = between(*start, *end, "deletion_time");
+  job.pool = row.string("qos");
+  job.name = row.string("gpu_spec");
+  take_start(job, start);
+  return job;
+}
+
+std::optional<TraceJob> tiresias(const LogRow& row) {
+  TraceJob job;
+  job.id = row.string("job_id");
+  job.gpus = row.gpus("num_gpu");
+  job.submit_s = row.seconds("submit_time");
+  job.duration_s = row.seconds("duration");
+  job.name = row.string("model_name");
+  if (job.gpus == 0) return {};
+  return job;
+}
+
+std::optional<TraceJob> muri(const LogRow& row) {
+  constexpr double kMilliseconds = 1000;
+  const auto in_seconds = [&row](std::string_view column) {
+    const auto value = row.number(column, kMostSeconds * kMilliseconds);
+    return static_cast<std::int64_t>(row.need(value, column) / kMilliseconds);
+  };
+  TraceJob job;
+  job.id = row.string("job_id");
+  job.gpus = row.gpus("num_gpu");
+  job.submit_s = in_seconds("submit_time");
+  job.duration_s = in_seconds("duration");
+  job.name = row.string("model_name");
+  if (job.gpus == 0) return {};
+  return job;
+}
+
+/// Steps until the loader has looked up how fast they go.
+std::optional<TraceJob> gavel(const LogRow& row) {
+  TraceJob job;
+  job.name = row.string("job_type");
+  job.gpus = row.gpus("scale_factor");
+  job.submit_s = row.seconds("arrival_time");
+  job.duration_s =
+      static_cast<std::int64_t>(row.need(row.number("total_steps", 1e15), "total_steps"));
+  if (job.gpus == 0) return {};
+  return job;
+}
+
+/// The Standard Workload Format, version 2.2: -1 is not known.
+std::optional<TraceJob> swf(const LogRow& row) {
+  const auto known = [&row](std::string_view column, double most) -> std::optional<double> {
+    if (row.text(column).starts_with("-1")) return {};
+    return row.number(column, most);
+  };
+  TraceJob job;
+  job.id = row.string("job");
+  const auto asked = known("requested_processors", kMostGpus);
+  const auto had = known("processors", kMostGpus);
+  const auto ran = known("run_time", kMostSeconds);
+  job.gpus = static_cast<std::uint32_t>(asked && *asked > 0 ? *asked : had.value_or(0));
+  if (job.gpus == 0 || !ran) return {};
+  job.submit_s = row.seconds("submit");
+  job.duration_s = static_cast<std::int64_t>(*ran);
+  job.requested_s = static_cast<std::int64_t>(known("requested_time", kMostSeconds).value_or(0));
+  job.user = row.string("user");
+  job.pool = row.string("queue");
+  job.name = row.string("executable");
+  if (const auto wait = known("wait", kMostSeconds)) {
+    job.recorded_start_s = job.submit_s + static_cast<std::int64_t>(*wait);
+  }
+  return job;
+}
+
+// ---- Slurm --------------------------------------------------------------------------------------
+
+/// The number at the end of "gres/gpu:a100=4" or "gpu:a100:4(S:0-1)".
+std::uint32_t count_behind(std::string_view text, char mark, std::string_view column) {
+  text = text.substr(0, text.find('('));
+  const std::size_t at = text.rfind(mark);
+  std::uint32_t count = 1;  // "gpu": one
+  if (at == std::string_view::npos) return count;
+  const std::string_view digits = text.substr(at + 1);
+  const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
+  if (error == std::errc{} && stop == digits.data() + digits.size() && count <= kMostGpus) {
+    return count;
+  }
+  if (mark == ':' && error == std::errc::invalid_argument) return 1;  // "gpu:a100": one of a type
+  throw RowProblem{std::string(column), fmt::format("{} says '{}'", column, shown(text))};
+}
+
+template <class Each>
+void for_each_part(std::string_view list, Each&& each) {
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    each(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+}
+
+/// All of "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,node=1": the sum of kinds, if there is no
+/// number of all of them.
+std::uint32_t gpus_of_tres(std::string_view list, std::string_view column) {
+  std::uint32_t all = 0, kinds = 0;
+  for_each_part(list, [&](std::string_view part) {
+    if (part.starts_with("gres/gpu=")) all = count_behind(part, '=', column);
+    if (part.starts_with("gres/gpu:")) kinds += count_behind(part, '=', column);
+  });
+  return all > 0 ? all : kinds;
+}
+
+/// Of "gpu:a100:4" on each node.
+std::uint32_t gpus_of_gres(std::string_view list, std::string_view column) {
+  std::uint32_t all = 0;
+  for_each_part(list, [&](std::string_view part) {
+    if (part == "gpu" || part.starts_with("gpu:")) all += count_behind(part, ':', column);
+  });
+  return all;
+}
+
+std::uint32_t slurm_gpus(const LogRow& row) {
+  for (const std::string_view column : {"AllocTRES", "ReqTRES"}) {
+    if (const auto gpus = gpus_of_tres(row.text(column), column)) return gpus;
+  }
+  const auto nodes = row.number("NNodes", kMostGpus);
+  for (const std::string_view column : {"AllocGRES", "ReqGRES"}) {
+    const std::uint32_t each = gpus_of_gres(row.text(column), column);
+    if (each > 0) return each * static_cast<std::uint32_t>(std::max(1.0, nodes.value_or(1)));
+  }
+  return 0;
+}
+
+std::int64_t slurm_limit(const LogRow& row) {
+  if (const auto minutes = row.number("TimelimitRaw", kMostSeconds / 60)) {
+    return static_cast<std::int64_t>(*minutes) * 60;
+  }
+  return parse_elapsed(row.text("Timelimit")).value_or(0);  // UNLIMITED, Partition_Limit: none
+}
+
+std::optional<TraceJob> sacct(const LogRow& row) {
+  TraceJob job;
+  job.id = row.string("JobID");
+  if (job.id.find('.') != std::string::npos) return {};  // a step of a job
+  const auto start = row.instant("Start"), end = row.instant("End");
+  job.gpus = slurm_gpus(row);
+  if (job.gpus == 0 || !start || !end) return {};  // it never ran, or runs still
+  job.submit_s = row.need(row.instant("Submit"), "Submit");
+  job.duration_s = between(*start, *end, "End");
+  job.requested_s = slurm_limit(row);
+  job.user = row.string("User");
+  job.pool = row.string("Partition");
+  job.name = row.string("JobName");
+  take_start(job, start);
+  return job;
+}
+
+// ---- the table ----------------------------------------------------------------------------------
+
+constexpr std::array kFormats{
+    JobFormat{"slurm-sacct", Separator::bar, "JobID Submit Start End", true, sacct,
+              "Times without an offset are taken as UTC; the time limit is what was asked for; "
+              "steps of jobs are part of their job."},
+    JobFormat{"philly-csv", Separator::comma, "timestamp duration num_gpus cluster", true, philly,
+              "Durations are cut off to seconds; jobs have no ids and are numbered by submission."},
+    JobFormat{"acme", Separator::comma,
+              "job_id user gpu_num type state submit_time start_time duration", true, helios,
+              "The type of a job is taken as its name; jobs without GPUs are passed over."},
+    JobFormat{"helios", Separator::comma,
+              "job_id user vc gpu_num state submit_time start_time duration", true, helios,
+              "Jobs without GPUs are passed over."},
+    JobFormat{"openb", Separator::comma,
+              "name num_gpu gpu_milli creation_time deletion_time scheduled_time", true, openb,
+              "A pod that asks for a part of a GPU gets a whole one."},
+    JobFormat{"muri", Separator::comma,
+              "job_id num_gpu submit_time iterations duration iteration_time", true, muri,
+              "Times are in milliseconds, cut off to seconds."},
+    JobFormat{"tiresias", Separator::comma, "job_id num_gpu submit_time iterations duration", true,
+              tiresias},
+    JobFormat{"gavel", Separator::tab,
+              "job_type command working_directory num_steps_arg needs_data_dir total_steps "
+              "scale_factor priority_weight slo arrival_time",
+              false, gavel, "Seconds are steps over the throughput of a GPU alone."},
+    JobFormat{"gavel", Separator::tab,
+              "job_type command num_steps_arg needs_data_dir total_steps arrival_time "
+              "scale_factor",
+              false, gavel, "Seconds are steps over the throughput of a GPU alone."},
+    JobFormat{"swf", Separator::blanks,
+              "job submit wait run_time processors cpu_time memory requested_processors "
+              "requested_time requested_memory status user group executable queue partition "
+              "preceding_job think_time",
+              false, swf, "A processor is taken as a GPU."},
+};
+
+}  // namespace
+
+std::optional<std::size_t> LogRow::index_of(std::string_view column) const {
+  const auto found = std::find(columns_.begin(), columns_.end(), column);
+  if (found == columns_.end()) return {};
+  return static_cast<std::size_t>(found - columns_.begin());
+}
+
+std::string_view LogRow::text(std::string_view column) const {
+  const auto index = index_of(column);
+  if (!index || *index >= fields_.size() || says_nothing(fields_[*index])) return {};
+  return fields_[*index];
+}
+
+std::optional<double> LogRow::number(std::string_view column, double most) const {
+  const std::string_view field = text(column);
+  if (field.empty()) return {};
+  double value = 0;
+  const char* const end = field.data() + field.size();
+  const auto [stop, error] = std::from_chars(field.data(), end, value);
+  const bool huge =
+      error == std::errc::result_out_of_range || (error == std::errc{} && !(value <= most));
+  if (huge) {
+    reader_.fail(*index_of(column),
+                 fmt::format("{} is {}, more than {:g}", column, shown(field), most));
+  }
+  if (error != std::errc{} || stop != end) {
+    throw RowProblem{std::string(column),
+                     fmt::format("{} must be a number, not '{}'", column, shown(field))};
+  }
+  if (value >= 0) return value;
+  throw RowProblem{std::string(column), fmt::format("{} is negative: {}", column, shown(field))};
+}
+
+std::int64_t LogRow::seconds(std::string_view column) const {
+  return static_cast<std::int64_t>(need(number(column, kMostSeconds), column));
+}
+
+std::uint32_t LogRow::gpus(std::string_view column) const {
+  return static_cast<std::uint32_t>(need(number(column, kMostGpus), column));
+}
+
+std::optional<std::int64_t> LogRow::instant(std::string_view column) const {
+  const std::string_view field = text(column);
+  if (field.empty()) return {};
+  if (const auto seconds = parse_instant(field)) return seconds;
+  throw RowProblem{std::string(column), fmt::format("{} is no time: '{}'", column, shown(field))};
+}
+
+std::span<const JobFormat> job_formats() { return kFormats; }
+
+const JobFormat* format_with(const std::vector<std::string>& columns, Separator mark, bool header) {
+  for (const JobFormat& format : kFormats) {
+    if (format.mark != mark || format.header != header) continue;
+    const std::vector<std::string_view> told_by = words(format.told_by);
+    if (!header && told_by.size() != columns.size()) continue;
+    const bool all = !header || std::all_of(told_by.begin(), told_by.end(), [&](auto column) {
+      return std::find(columns.begin(), columns.end(), column) != columns.end();
+    });
+    if (all) return &format;
+  }
+  return nullptr;
+}
+
+}  // namespace orrery

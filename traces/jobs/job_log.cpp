@@ -1,0 +1,301 @@
+#include "traces/jobs/job_log.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "core/schema/yaml_tree.hpp"
+#include "traces/files/csv.hpp"
+#include "traces/jobs/job_formats.hpp"
+#include "traces/jobs/philly_json.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr int kMostShown = 100;
+constexpr std::string_view kCanonical = "canonical";
+
+/// Collects what rows say.
+class LogReader {
+ public:
+  LogReader(const std::string& path, std::string_view text, const JobLogOptions& options)
+      : path_(path), text_(text), options_(options) {}
+
+  void read_table(const JobFormat& format);
+  void read_json();
+  JobLog finish(bool numbered);
+
+ private:
+  void take(std::optional<TraceJob> job, int line);
+  void reject(int line, const std::string& id, const std::string& reason);
+  void refuse_bad_text() const;
+
+  const std::string& path_;
+  const std::string_view text_;
+  const JobLogOptions& options_;
+  JobLog log_;
+};
+
+void LogReader::refuse_bad_text() const {
+  const std::size_t bad = first_bad_byte(text_);
+  if (bad == std::string_view::npos) return;
+  const std::string_view before = text_.substr(0, bad);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const std::size_t begin = before.rfind('\n') + 1;  // npos + 1 is 0
+  throw Error(place_in(text_, path_, static_cast<int>(line), static_cast<int>(bad - begin) + 1),
+              "this is no UTF-8 text");
+}
+
+void LogReader::reject(int line, const std::string& id, const std::string& reason) {
+  TraceQuality& quality = log_.quality;
+  quality.set_rejected(quality.rejected() + 1);
+  if (quality.first_rejected_size() >= kMostShown) return;
+  RejectedRow& row = *quality.add_first_rejected();
+  row.set_line(static_cast<std::uint64_t>(line));
+  row.set_job_id(shown(id));
+  row.set_reason(reason);
+}
+
+void LogReader::take(std::optional<TraceJob> job, int line) {
+  if (!job) return log_.quality.set_passed_over(log_.quality.passed_over() + 1);
+  job->line = line;
+  log_.jobs.push_back(std::move(*job));
+}
+
+void LogReader::read_table(const JobFormat& format) {
+  refuse_bad_text();
+  log_.quality.set_format(std::string(format.name));
+  if (!format.note.empty()) log_.quality.add_notes(std::string(format.note));
+  CsvReader reader(path_, text_, format.mark);
+  std::vector<std::string_view> fields;
+  std::vector<std::string> columns;
+  if (format.header) {
+    reader.next_row(fields);
+    columns.assign(fields.begin(), fields.end());
+  } else {
+    std::string_view names = format.told_by;
+    while (!names.empty()) {
+      const std::size_t end = std::min(names.find(' '), names.size());
+      columns.emplace_back(names.substr(0, end));
+      names.remove_prefix(std::min(end + 1, names.size()));
+    }
+  }
+  std::uint64_t rows = 0;
+  while (reader.next_row(fields)) {
+    const bool remark = format.name == "swf" && !fields.empty() && fields[0].starts_with(';');
+    if (reader.is_blank() || remark || (fields.size() == 1 && fields[0].empty())) continue;
+    ++rows;
+    if (fields.size() != columns.size()) {
+      reader.fail_row(fmt::format("this line has {} fields, the others have {}", fields.size(),
+                                  columns.size()));
+    }
+    const LogRow row(reader, columns, fields);
+    try {
+      take(format.read(row), reader.line());
+    } catch (const RowProblem& problem) {
+      if (options_.strict) {
+        reader.fail(row.index_of(problem.column).value_or(0), problem.reason);
+      }
+      reject(reader.line(), std::string(fields[0]), problem.reason);
+    }
+  }
+  log_.quality.set_rows(rows);
+}
+
+void LogReader::read_json() {
+  refuse_bad_text();
+  log_.quality.set_format("philly-json");
+  log_.quality.add_notes("A job's attempts count as one run, as long as all of them together.");
+  std::uint64_t rows = 0;
+  read_philly_json(path_, text_, [&](const PhillyEntry& entry) {
+    ++rows;
+    if (entry.problem.empty()) {
+      return take(entry.ran ? std::optional(entry.job) : std::nullopt, entry.job.line);
+    }
+    if (options_.strict) throw Error(place_in(text_, path_, entry.job.line, 1), entry.problem);
+    reject(entry.job.line, entry.job.id, entry.problem);
+  });
+  log_.quality.set_rows(rows);
+}
+
+/// Submission counts from the first job's; jobs without ids are numbered.
+JobLog LogReader::finish(bool numbered) {
+  std::vector<TraceJob>& jobs = log_.jobs;
+  std::stable_sort(jobs.begin(), jobs.end(),
+                   [](const TraceJob& a, const TraceJob& b) { return a.submit_s < b.submit_s; });
+  const std::int64_t first = jobs.empty() ? 0 : jobs.front().submit_s;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].submit_s -= first;
+    if (jobs[i].recorded_start_s >= 0) jobs[i].recorded_start_s -= first;
+    if (numbered || jobs[i].id.empty()) jobs[i].id = std::to_string(i);
+  }
+  log_.quality.set_jobs(jobs.size());
+  if (!jobs.empty()) return std::move(log_);
+  throw Error(SourcePlace{.file = path_, .line_text = ""},
+              fmt::format("holds no job of GPUs that has ended ({} rows passed over, {} rejected)",
+                          log_.quality.passed_over(), log_.quality.rejected()));
+}
+
+// ---- telling formats apart ------------------------------------------------------------------
+
+/// The fields of the first line that is no remark.
+std::vector<std::string> first_fields(const std::string& path, std::string_view text,
+                                      Separator mark) {
+  CsvReader reader(path, text, mark);
+  std::vector<std::string_view> fields;
+  while (reader.next_row(fields)) {
+    if (!reader.is_blank() && !fields[0].starts_with(';')) break;
+  }
+  return {fields.begin(), fields.end()};
+}
+
+const JobFormat* format_of(const std::string& path, std::string_view text) {
+  for (const Separator mark : {Separator::bar, Separator::tab, Separator::blanks}) {
+    const std::vector<std::string> fields = first_fields(path, text, mark);
+    for (const bool header : {true, false}) {
+      if (const JobFormat* found = format_with(fields, mark, header)) return found;
+    }
+  }
+  return format_with(first_fields(path, text, Separator::comma), Separator::comma, true);
+}
+
+bool is_json(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return first != std::string_view::npos && (text[first] == '[' || text[first] == '{');
+}
+
+[[noreturn]] void refuse_format(const std::string& path, std::string_view text) {
+  throw Error(place_in(text, path, 1, 1),
+              fmt::format("expected a job log that begins as one of: {}, got something else; our "
+                          "own form has the columns job_id,submit_s,num_gpus,duration_s,vc",
+                          fmt::join(job_log_formats(), ", ")));
+}
+
+// ---- Gavel's throughputs --------------------------------------------------------------------
+
+/// Steps per second of a kind of job alone, by its name and number of GPUs.
+std::map<std::pair<std::string, std::uint32_t>, double> read_throughputs(
+    const JobLogOptions& options) {
+  const std::string& path = options.throughputs;
+  const std::string text = read_packed_text(path);
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto gpu = json.is_object() ? json.find(options.gpu) : json.end();
+  if (!json.is_object() || gpu == json.end() || !gpu->is_object()) {
+    throw Error(
+        place_in(text, path, 1, 1),
+        fmt::format("expected Gavel's throughputs: a JSON object with a key '{}'", options.gpu));
+  }
+  std::map<std::pair<std::string, std::uint32_t>, double> out;
+  for (const auto& [key, alone] : gpu->items()) {  // "('LM (batch size 5)', 4)"
+    const std::size_t end = key.rfind("', ");
+    if (!key.starts_with("('") || end == std::string::npos || !alone.is_object()) continue;
+    const auto steps = alone.find("null");
+    const auto gpus = static_cast<std::uint32_t>(std::atoi(key.c_str() + end + 3));
+    if (steps == alone.end() || !steps->is_number()) continue;
+    out[{key.substr(2, end - 2), gpus}] = steps->get<double>();
+  }
+  return out;
+}
+
+/// What the trace says in steps, in seconds.
+void take_throughputs(const std::string& path, const JobLogOptions& options, JobLog& log) {
+  if (options.throughputs.empty()) {
+    throw Error(SourcePlace{.file = path, .line_text = ""},
+                "is a trace of Gavel, which says steps and not seconds: give its table of "
+                "throughputs (simulation_throughputs.json) with --throughputs");
+  }
+  const auto throughputs = read_throughputs(options);
+  std::vector<TraceJob> known;
+  TraceQuality& quality = log.quality;
+  for (TraceJob& job : log.jobs) {
+    const auto found = throughputs.find({job.name, job.gpus});
+    if (found != throughputs.end() && found->second > 0) {
+      job.duration_s =
+          static_cast<std::int64_t>(static_cast<double>(job.duration_s) / found->second);
+      known.push_back(std::move(job));
+      continue;
+    }
+    const std::string reason =
+        fmt::format("no throughput of '{}' on {} {}", shown(job.name), job.gpus, options.gpu);
+    if (options.strict) {
+      throw Error(SourcePlace{.file = path, .line = job.line, .line_text = ""}, reason);
+    }
+    quality.set_rejected(quality.rejected() + 1);
+    if (quality.first_rejected_size() >= kMostShown) continue;
+    RejectedRow& row = *quality.add_first_rejected();
+    row.set_line(static_cast<std::uint64_t>(job.line));
+    row.set_job_id(job.id);
+    row.set_reason(reason);
+  }
+  log.jobs = std::move(known);
+  quality.set_jobs(log.jobs.size());
+}
+
+JobLog canonical(const std::string& path, std::string_view text) {
+  JobLog log;
+  log.jobs = parse_job_trace(path, text);
+  log.quality.set_format(std::string(kCanonical));
+  log.quality.set_rows(log.jobs.size());
+  log.quality.set_jobs(log.jobs.size());
+  return log;
+}
+
+bool is_canonical(const std::string& path, std::string_view text) {
+  const std::vector<std::string> fields = first_fields(path, text, Separator::comma);
+  return std::find(fields.begin(), fields.end(), "submit_s") != fields.end();
+}
+
+}  // namespace
+
+JobLog parse_job_log(const std::string& path, std::string_view text, const JobLogOptions& options) {
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
+  if (is_json(text)) {
+    LogReader reader(path, text, options);
+    reader.read_json();
+    return reader.finish(false);
+  }
+  if (is_canonical(path, text)) return canonical(path, text);
+  const JobFormat* const format = format_of(path, text);
+  if (format == nullptr) refuse_format(path, text);
+  LogReader reader(path, text, options);
+  reader.read_table(*format);
+  const bool has_ids = format->name != "philly-csv" && format->name != "gavel";
+  JobLog log = reader.finish(!has_ids);
+  if (format->name == "gavel") take_throughputs(path, options, log);
+  return log;
+}
+
+JobLog load_job_log(const std::string& path, const JobLogOptions& options) {
+  return parse_job_log(path, read_packed_text(path), options);
+}
+
+std::vector<std::string> job_log_formats() {
+  std::vector<std::string> names{std::string(kCanonical), "philly-json"};
+  for (const JobFormat& format : job_formats()) {
+    if (names.back() != format.name) names.emplace_back(format.name);
+  }
+  return names;
+}
+
+void anonymize(std::vector<TraceJob>& jobs) {
+  std::map<std::string, std::string> users, pools, names;
+  const auto number = [](std::map<std::string, std::string>& known, const char* what,
+                         std::string& name) {
+    if (name.empty()) return;
+    name = known.try_emplace(name, fmt::format("{}-{}", what, known.size() + 1)).first->second;
+  };
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].id = std::to_string(i);
+    number(users, "user", jobs[i].user);
+    number(pools, "vc", jobs[i].pool);
+    number(names, "name", jobs[i].name);
+  }
+}
+
+}  // namespace orrery

@@ -1,0 +1,165 @@
+#include "traces/jobs/job_trace.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+#include "traces/files/csv.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::int64_t kLatestSecond = 100LL * 365 * 24 * 3600;
+constexpr const char* kColumns = "job_id, submit_s, num_gpus, duration_s (and perhaps vc)";
+constexpr std::int64_t kMostGpus = 1 << 20;
+
+[[noreturn]] void fail_file(const std::string& path, const std::string& message) {
+  throw Error(SourcePlace{.file = path, .line_text = ""}, message);
+}
+
+std::int64_t number(const CsvReader& reader, const std::vector<std::string_view>& fields,
+                    std::size_t at, const char* name, std::int64_t least, std::int64_t most) {
+  const std::string_view field = fields[at];
+  std::int64_t value = 0;
+  const char* const end = field.data() + field.size();
+  const auto [stop, error] = std::from_chars(field.data(), end, value);
+  if (error == std::errc::result_out_of_range || (error == std::errc{} && stop == end &&
+                                                  (value < least || value > most))) {
+    reader.fail(at, fmt::format("{} is {}, not between {} and {}", name, field, least, most));
+  }
+  if (error != std::errc{} || stop != end) {
+    reader.fail(at, fmt::format("{} must be a whole number, not '{}'", name, field));
+  }
+  return value;
+}
+
+/// Other tools' tables have other marks between their columns.
+std::string separator_hint(const std::vector<std::string_view>& header) {
+  if (header.size() != 1) return {};
+  for (const char mark : {'|', ';', '\t', ' '}) {
+    if (header.front().find(mark) == std::string_view::npos) continue;
+    return fmt::format(". Commas separate columns; here it seems to be '{}'",
+                       mark == '\t' ? "\\t" : std::string(1, mark));
+  }
+  return {};
+}
+
+/// A CSV's reader would complain of quotes and commas.
+void refuse_json(const std::string& path, std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || (text[first] != '{' && text[first] != '[')) return;
+  fail_file(path, fmt::format("expected a job trace as CSV with the columns {}, got JSON; write "
+                              "one line a job, times in whole seconds", kColumns));
+}
+
+/// Where each column stands.
+struct Columns {
+  std::size_t id = 0, submit = 0, gpus = 0, duration = 0;
+  std::optional<std::size_t> pool, user, name, requested, started;
+  std::size_t count = 0;
+};
+
+Columns read_header(const CsvReader& reader, const std::vector<std::string_view>& fields) {
+  const auto find = [&](std::string_view name) -> std::optional<std::size_t> {
+    std::optional<std::size_t> found;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      if (fields[i] != name) continue;
+      if (found) reader.fail(i, fmt::format("the column '{}' is there twice", name));
+      found = i;
+    }
+    return found;
+  };
+  std::vector<std::string_view> missing;
+  const auto need = [&](std::string_view name) {
+    const std::optional<std::size_t> found = find(name);
+    if (!found) missing.push_back(name);
+    return found.value_or(0);
+  };
+  const Columns columns{.id = need("job_id"), .submit = need("submit_s"),
+                        .gpus = need("num_gpus"), .duration = need("duration_s"),
+                        .pool = find("vc"), .user = find("user"), .name = find("name"),
+                        .requested = find("requested_s"), .started = find("recorded_start_s"),
+                        .count = fields.size()};
+  if (!missing.empty()) {
+    reader.fail_row(fmt::format("expected the columns {}, got none named {}; other columns may "
+                                "stand beside them{}",
+                                kColumns, fmt::join(missing, ", "), separator_hint(fields)));
+  }
+  return columns;
+}
+
+TraceJob read_job(const CsvReader& reader, const Columns& columns,
+                  const std::vector<std::string_view>& fields) {
+  if (fields.size() != columns.count) {
+    reader.fail_row(fmt::format("this line has {} fields, the header has {}", fields.size(),
+                                 columns.count));
+  }
+  TraceJob job;
+  job.id = std::string(fields[columns.id]);
+  if (job.id.empty()) reader.fail(columns.id, "job_id is empty");
+  job.submit_s = number(reader, fields, columns.submit, "submit_s", 0, kLatestSecond);
+  job.gpus = static_cast<std::uint32_t>(
+      number(reader, fields, columns.gpus, "num_gpus", 1, kMostGpus));
+  job.duration_s = number(reader, fields, columns.duration, "duration_s", 0, kLatestSecond);
+  job.line = reader.line();
+  if (columns.pool) job.pool = std::string(fields[*columns.pool]);
+  if (columns.user) job.user = std::string(fields[*columns.user]);
+  if (columns.name) job.name = std::string(fields[*columns.name]);
+  const auto known = [&](const std::optional<std::size_t>& column) {
+    return column && !fields[*column].empty();
+  };
+  if (known(columns.requested)) {
+    job.requested_s = number(reader, fields, *columns.requested, "requested_s", 0, kLatestSecond);
+  }
+  if (known(columns.started)) {
+    job.recorded_start_s =
+        number(reader, fields, *columns.started, "recorded_start_s", 0, kLatestSecond);
+  }
+  return job;
+}
+
+}  // namespace
+
+std::vector<TraceJob> load_job_trace(const std::string& path) {
+  return parse_job_trace(path, read_packed_text(path));
+}
+
+std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
+  std::string text = "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,"
+                     "recorded_start_s\n";
+  const auto known = [](bool is, std::int64_t value) {
+    return is ? std::to_string(value) : std::string();
+  };
+  for (const TraceJob& job : jobs) {
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
+                   job.submit_s, job.gpus, job.duration_s, csv_field(job.pool),
+                   csv_field(job.user), csv_field(job.name),
+                   known(job.requested_s > 0, job.requested_s),
+                   known(job.recorded_start_s >= 0, job.recorded_start_s));
+  }
+  return text;
+}
+
+std::vector<TraceJob> parse_job_trace(const std::string& path, std::string_view text) {
+  refuse_json(path, text);
+  CsvReader reader(path, text);
+  std::vector<std::string_view> fields;
+  if (!reader.next_row(fields)) fail_file(path, "is empty: a job trace begins with a header");
+  const Columns columns = read_header(reader, fields);
+  std::vector<TraceJob> jobs;
+  jobs.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
+  while (reader.next_row(fields)) {
+    if (reader.is_blank()) continue;
+    jobs.push_back(read_job(reader, columns, fields));
+  }
+  if (jobs.empty()) fail_file(path, "holds no jobs, only a header");
+  return jobs;
+}
+
+}  // namespace orrery

@@ -1,0 +1,27 @@
+// The job log of Microsoft's Philly clusters (cluster_job_log): a JSON array of jobs with attempts,
+// each with the machines and GPUs that it had. Read job by job, so that a gigabyte needs no
+// gigabytes of memory. Used by traces/jobs/job_log. One thread.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "traces/jobs/job_trace.hpp"
+
+namespace orrery {
+
+/// One element of the array.
+struct PhillyEntry {
+  TraceJob job;         ///< times since 1970
+  std::string problem;  ///< empty: none
+  bool ran = false;     ///< it had GPUs at some time
+};
+
+/// Calls `each` for every job. Attempts after the first are retries: the job takes as many GPUs as
+/// its first attempt that had any, for as long as all attempts together. Throws bad_input with the
+/// place of what is no JSON.
+void read_philly_json(const std::string& path, std::string_view text,
+                      const std::function<void(const PhillyEntry&)>& each);
+
+}  // namespace orrery

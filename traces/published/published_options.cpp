@@ -1,0 +1,174 @@
+#include "traces/published/published_options.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "traces/training/framework.hpp"
+
+namespace orrery {
+namespace {
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// PyTorch's selective checkpointing by operator keeps every second matrix product and computes the
+/// rest again (torchtitan): less than half of the forward pass.
+constexpr double kPerOperator = 0.4;
+/// What of a layer's forward pass a module of Megatron-Core's list is.
+struct Module {
+  std::string_view name;
+  double share;
+};
+constexpr std::array kModules = {Module{"mlp", 0.6}, Module{"moe", 0.6}, Module{"moe_act", 0.02},
+                                 Module{"layernorm", 0.02}, Module{"mla_up_proj", 0.1}};
+/// Of the tensor-parallel collectives' time that products hide: all of Transformer Engine's user
+/// buffers, and its gathering alone.
+constexpr double kUserBuffers = 0.7, kGatherOnly = 0.35;
+
+double share_of(double layers, double all) {
+  return all > 0 ? std::clamp(layers / all, 0.0, 1.0) : 1;
+}
+
+/// A comma-separated list of modules; 0 where none is known.
+double modules_share(std::string_view text) {
+  double sum = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    std::string_view name = text.substr(0, end);
+    while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
+    while (!name.empty() && name.back() == ' ') name.remove_suffix(1);
+    for (const Module& module : kModules) sum += module.name == name ? module.share : 0;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return std::min(1.0, sum);
+}
+
+/// The value of a flag as in "TP_COMM_OVERLAP=False"; nothing where it is not there.
+std::optional<bool> flag(std::string_view text, std::string_view name) {
+  const std::size_t found = text.find(name);
+  if (found == std::string_view::npos) return std::nullopt;
+  std::string_view value = text.substr(found + name.size());
+  if (value.empty() || value.front() != '=') return true;
+  value.remove_prefix(1);
+  return !(value.starts_with("false") || value.starts_with("0") || value.starts_with("off"));
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> number_after(std::string_view text, std::string_view word) {
+  const std::size_t found = text.find(word);
+  if (found == std::string_view::npos) return std::nullopt;
+  std::uint32_t value = 0;
+  std::size_t digits = 0;
+  for (const char c : text.substr(found + word.size())) {
+    if (c < '0' || c > '9' || ++digits > 6) break;
+    value = 10 * value + static_cast<std::uint32_t>(c - '0');
+  }
+  if (value == 0) return std::nullopt;
+  return value;
+}
+
+RecomputeOption recompute_option(std::string_view written, std::uint32_t layers) {
+  const std::string text = lower_case(written);
+  if (text.starts_with("none") || text == "no" || text == "off") return {"none", 1, ""};
+  if (text.starts_with("selective per op")) return {"full", kPerOperator, ""};
+  if (text.starts_with("selective")) {
+    const std::optional<std::uint32_t> every = number_after(text, "selective ");
+    if (every && *every > 1) return {"full", 1.0 / *every, ""};
+    return {"selective", 1, ""};
+  }
+  if (text.starts_with("full")) {
+    for (const char* word : {"block ", "layers ", "full "}) {
+      const std::optional<std::uint32_t> count = number_after(text, word);
+      if (count) return {"full", share_of(*count, layers), ""};
+    }
+    return {"full", 1, ""};
+  }
+  const double modules = modules_share(text);
+  if (modules > 0) return {"full", modules, ""};
+  if (has(text, "core_attn") || text == "minimal") return {"selective", 1, ""};
+  // MaxText's policies keep or offload what matrix products put out.
+  if (has(text, "custom")) {
+    return {"selective", 1, "recompute selective, offloading what does not fit"};
+  }
+  return {};
+}
+
+std::optional<std::string> attention_option(std::string_view written) {
+  const std::string text = lower_case(written);
+  if (text.empty()) return std::nullopt;
+  for (const char* word : {"unfused", "no flash", "math", "eager"}) {
+    if (has(text, word)) return "unfused";
+  }
+  if (has(text, "cudnn")) return "cudnn";
+  for (const char* word : {"flash-3", "flash 3", "flash3", "fa3", "flash-attn-3"}) {
+    if (has(text, word)) return "flash-3";
+  }
+  for (const char* word : {"flash-1", "flash 1", "(v1", "efficient_attention", "xformers"}) {
+    if (has(text, word)) return "flash-1";
+  }
+  // PyTorch's scaled_dot_product_attention ships kernels of the second generation.
+  for (const char* word : {"flash-2", "flash 2", "flash2", "fa2", "flash_attention", "sdpa"}) {
+    if (has(text, word)) return "flash-2";
+  }
+  return "flash";
+}
+
+OverlapOption overlap_option(std::string_view written) {
+  const std::string text = lower_case(written);
+  OverlapOption option;
+  if (text.empty() || text == "all") return option;
+  if (text == "none" || text == "no" || text.starts_with("no overlap")) {
+    option.gradients = option.parameters = option.pipeline = false;
+    option.tensor = option.expert = 0.0;
+    return option;
+  }
+  option.understood = false;
+  const auto take = [&](std::optional<bool>& into, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      const std::optional<bool> value = flag(text, name);
+      if (!value) continue;
+      into = *value;
+      option.understood = true;
+    }
+  };
+  std::optional<bool> tensor, gather, expert, all_of_them;
+  take(option.gradients, {"overlap_grad_reduce", "grad/param", "grad reduce", "ddp bucket"});
+  take(option.parameters, {"overlap_param_gather", "grad/param", "param gather"});
+  take(option.pipeline, {"overlap_p2p", "p2p overlap", "p2p,"});
+  take(option.graphs, {"mcore_cuda_graph", "cuda_graph"});
+  take(gather, {"mc_tp_overlap_ag"});
+  take(tensor, {"tp_comm_overlap", "tp userbuffer", "tp comm"});
+  take(expert, {"overlap_moe", "dualpipe", "ep overlap"});
+  if (gather) option.tensor = *gather ? kGatherOnly : 0;
+  if (tensor) option.tensor = *tensor ? kUserBuffers : option.tensor.value_or(0);
+  if (expert && !*expert) option.expert = 0;
+  return option;
+}
+
+std::uint32_t adapter_rank(std::string_view model) {
+  constexpr std::uint32_t kUsual = 16;  // of MLPerf's fine-tuning benchmark
+  const std::string text = lower_case(model);
+  const std::size_t found = text.find("lora");
+  if (found == std::string::npos) return 0;
+  return number_after(std::string_view(text).substr(found), " r").value_or(kUsual);
+}
+
+std::optional<double> optimizer_bytes(std::string_view name) {
+  struct Known {
+    std::string_view name;
+    double bytes;
+  };
+  constexpr std::array kKnown = {
+      Known{"adam 8", 6},  Known{"8-bit", 6},     Known{"adam bf16", 4}, Known{"adafactor", 4.1},
+      Known{"adam", 12},   Known{"lion", 8},      Known{"muon", 8},      Known{"momentum", 8},
+      Known{"sgd", 4},     Known{"none", 0}};
+  const std::string text = lower_case(name);
+  for (const Known& known : kKnown) {
+    if (has(text, known.name)) return known.bytes;
+  }
+  return std::nullopt;
+}
+
+}  // namespace orrery

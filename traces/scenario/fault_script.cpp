@@ -1,0 +1,370 @@
+#include "traces/scenario/fault_script.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
+
+static_assert(Fault::kStorage - Fault::kGpu == static_cast<int>(PartKind::storage));
+static_assert(Fault::kPlanes - Fault::kGpus == static_cast<int>(PartKind::plane));
+
+std::int64_t after(std::int64_t from, std::int64_t span) {
+  return from > kEnd - span ? kEnd : from + span;
+}
+
+/// The edges whose instants are in (from, until].
+template <class Edges>
+auto between(const Edges& edges, std::int64_t from, std::int64_t until) {
+  const auto later = [](std::int64_t at, const auto& edge) { return at < edge.at; };
+  const auto first = std::upper_bound(edges.begin(), edges.end(), from, later);
+  const auto last = std::upper_bound(first, edges.end(), std::max(from, until), later);
+  return std::span(first, last);
+}
+
+}  // namespace
+
+/// By Fisher and Yates (1938).
+std::vector<std::uint32_t> some_of(std::uint32_t count, std::uint32_t all, Rng rng) {
+  std::vector<std::uint32_t> parts(all);
+  std::iota(parts.begin(), parts.end(), 0u);
+  for (std::uint32_t i = 0; i < count; ++i) std::swap(parts[i], parts[i + rng.below(all - i)]);
+  parts.resize(count);
+  std::sort(parts.begin(), parts.end());
+  return parts;
+}
+
+std::optional<PartKind> part_kind(const Fault& fault) {
+  const int which = fault.target_case();
+  if (which >= Fault::kGpu && which <= Fault::kStorage) {
+    return static_cast<PartKind>(which - Fault::kGpu);
+  }
+  if (!hits_share(fault)) return {};
+  return static_cast<PartKind>(which - Fault::kGpus);
+}
+
+bool happens_to_parts(Fault::KindCase kind) {
+  return kind == Fault::kDown || kind == Fault::kRate;
+}
+
+bool hits_share(const Fault& fault) {
+  return fault.target_case() >= Fault::kGpus && fault.target_case() <= Fault::kPlanes;
+}
+
+std::uint32_t parts_hit(const Fault& fault, std::uint32_t all) {
+  const auto* field = Fault::descriptor()->FindFieldByNumber(fault.target_case());
+  ensure(field != nullptr && hits_share(fault), "a fault of a share of parts");
+  const double share = std::clamp(Fault::GetReflection()->GetDouble(fault, field), 0.0, 1.0);
+  return static_cast<std::uint32_t>(std::lround(share * all));
+}
+
+std::uint32_t hit_index(const Fault& fault) {
+  const auto* field = Fault::descriptor()->FindFieldByNumber(fault.target_case());
+  ensure(field != nullptr && !hits_share(fault), "a fault of a rank or of one part");
+  return Fault::GetReflection()->GetUInt32(fault, field);
+}
+
+FaultScript::FaultScript(const Scenario& scenario, const Cluster& cluster)
+    : spent_(static_cast<std::size_t>(scenario.faults_size()), false) {
+  entries_.reserve(spent_.size());
+  for (const Fault& fault : scenario.faults()) add(fault, scenario, cluster);
+  const auto earlier = [](const Edge& a, const Edge& b) { return a.at < b.at; };
+  for (Axis* const each : {&steps_, &times_}) {
+    std::stable_sort(each->edges.begin(), each->edges.end(), earlier);
+    for (const Edge& edge : each->edges) {
+      if (edge.end) continue;
+      each->begins.push_back(edge);
+      if (ends_ranks(edge.fault)) each->strikes.push_back(edge);
+    }
+  }
+  std::sort(ramp_begins_.begin(), ramp_begins_.end());
+  std::sort(ramp_tops_.begin(), ramp_tops_.end());
+}
+
+void FaultScript::add(const Fault& fault, const Scenario& scenario, const Cluster& cluster) {
+  const auto index = static_cast<std::uint32_t>(entries_.size());
+  Entry entry;
+  entry.kind = fault.kind_case();
+  entry.begin = {fault.has_at_step(), fault.has_at_step()
+                                          ? static_cast<std::int64_t>(fault.at_step())
+                                          : fault.at_time()};
+  std::optional<Border> end;
+  if (fault.has_until_step()) end = {true, static_cast<std::int64_t>(fault.until_step())};
+  if (fault.has_until_time()) end = {false, fault.until_time()};
+  if (fault.has_for_()) end = {false, after(fault.at_time(), fault.for_())};
+  if (fault.has_slow()) entry.size = fault.slow();
+  if (fault.has_link_slow()) entry.size = fault.link_slow();
+  if (fault.has_rate()) entry.size = 1 / fault.rate();
+  if (fault.has_ramp()) {
+    entry.size = fault.ramp().slow();
+    entry.ramp_steps = fault.ramp().steps();
+    const std::int64_t top = after(entry.begin.at, static_cast<std::int64_t>(entry.ramp_steps));
+    ramp_begins_.push_back(entry.begin.at);
+    ramp_tops_.push_back(end && end->at_step ? std::min(top, end->at) : top);
+  }
+  entry.first_target = static_cast<std::uint32_t>(targets_.size());
+  add_targets(fault, scenario.run().seed(), cluster);
+  entry.targets = static_cast<std::uint32_t>(targets_.size()) - entry.first_target;
+  entry.cause = number_of(fault.cause());
+  entries_.push_back(entry);
+  axis(entry.begin.at_step).edges.push_back({entry.begin.at, index, false});
+  if (end) axis(end->at_step).edges.push_back({end->at, index, true});
+}
+
+std::uint32_t FaultScript::number_of(const std::string& cause) {
+  const auto known = std::find(causes_.begin(), causes_.end(), cause) - causes_.begin();
+  const auto number = static_cast<std::size_t>(known);
+  if (number == causes_.size()) causes_.push_back(cause);
+  return static_cast<std::uint32_t>(number);
+}
+
+void FaultScript::add_targets(const Fault& fault, std::uint64_t seed, const Cluster& cluster) {
+  const std::optional<PartKind> kind = part_kind(fault);
+  if (!kind) {
+    targets_.emplace_back(RankId{fault.rank()});
+    return;
+  }
+  const std::uint32_t all = count_of(cluster, *kind);
+  const std::size_t index = entries_.size();
+  if (hits_share(fault)) {
+    const Rng rng = Rng(seed).split(fmt::format("faults[{}]", index));
+    for (const std::uint32_t part : some_of(parts_hit(fault, all), all, rng)) {
+      targets_.emplace_back(Part{*kind, part});
+    }
+    return;
+  }
+  if (hit_index(fault) >= all) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("faults[{}].{}: there is no {} {}: the cluster has {}", index,
+                            name_of(*kind), name_of(*kind), hit_index(fault), all));
+  }
+  targets_.emplace_back(Part{*kind, hit_index(fault)});
+}
+
+// ---- the state at a moment --------------------------------------------------------------------
+
+void FaultScript::pass(const Edge& edge, bool onward) const {
+  Entry& entry = entries_[edge.fault];
+  const bool held = entry.begun && !entry.over;
+  (edge.end ? entry.over : entry.begun) = onward;
+  const bool holds = entry.begun && !entry.over;
+  if (held == holds || entry.kind == Fault::kKill || entry.kind == Fault::kStop) return;
+  for (const FaultTarget& target : targets(edge.fault)) {
+    if (holds) {
+      active_[target].insert(edge.fault);
+      continue;
+    }
+    const auto found = active_.find(target);
+    found->second.erase(edge.fault);
+    if (found->second.empty()) active_.erase(found);
+  }
+}
+
+void FaultScript::move_to(Moment at) const {
+  const auto move = [this](const Axis& along, std::int64_t to) {
+    std::size_t& passed = along.passed;
+    while (passed < along.edges.size() && along.edges[passed].at <= to) {
+      pass(along.edges[passed++], true);
+    }
+    while (passed > 0 && along.edges[passed - 1].at > to) pass(along.edges[--passed], false);
+  };
+  move(steps_, at.step);
+  move(times_, at.now);
+}
+
+double FaultScript::slowness(const Entry& entry, std::int64_t step) const {
+  if (entry.kind != Fault::kRamp || !entry.begin.at_step) return entry.size;
+  const double passed = static_cast<double>(step - entry.begin.at);
+  const double share = std::min(1.0, passed / static_cast<double>(entry.ramp_steps));
+  return 1 + (entry.size - 1) * share;
+}
+
+void FaultScript::apply(std::uint32_t fault, std::int64_t step, Condition& to) const {
+  const Entry& entry = entries_[fault];
+  switch (entry.kind) {
+    case Fault::kSlow:
+    case Fault::kRamp:
+    case Fault::kRate: to.slow *= slowness(entry, step); break;
+    case Fault::kLinkSlow: to.link_slow *= entry.size; break;
+    case Fault::kLinkDown: to.link_down = true; break;
+    case Fault::kDown: to.down = true; break;
+    case Fault::kKill:
+    case Fault::kStop:
+    case Fault::KIND_NOT_SET: break;
+  }
+}
+
+Condition FaultScript::condition(const FaultTarget& target, Moment at) const {
+  move_to(at);
+  Condition condition;
+  const auto found = active_.find(target);
+  if (found == active_.end()) return condition;
+  for (const std::uint32_t fault : found->second) apply(fault, at.step, condition);
+  return condition;
+}
+
+const std::map<FaultTarget, std::set<std::uint32_t>>& FaultScript::active(Moment at) const {
+  move_to(at);
+  return active_;
+}
+
+std::map<FaultTarget, Condition> FaultScript::conditions(Moment at) const {
+  std::map<FaultTarget, Condition> all;
+  for (const auto& [target, faults] : active(at)) {
+    Condition condition;
+    for (const std::uint32_t fault : faults) apply(fault, at.step, condition);
+    if (condition != Condition{}) all.emplace_hint(all.end(), target, condition);
+  }
+  return all;
+}
+
+// ---- what happens -----------------------------------------------------------------------------
+
+std::vector<FaultGroup> FaultScript::due(Moment from, Moment until) const {
+  std::vector<FaultGroup> groups;
+  const auto gather = [&](const Axis& along, std::int64_t first, std::int64_t last) {
+    const std::size_t before = groups.size();
+    for (const Edge& edge : between(along.begins, first, last)) {
+      if (groups.size() == before || groups.back().at != edge.at) {
+        groups.push_back({.at_step = &along == &steps_, .at = edge.at, .faults = {}});
+      }
+      groups.back().faults.push_back(edge.fault);
+    }
+  };
+  gather(steps_, from.step, until.step);
+  gather(times_, from.now, until.now);
+  return groups;
+}
+
+std::optional<FaultScript::Strike> FaultScript::next_strike(std::optional<Step> step, Nanos from,
+                                                            Nanos until) const {
+  Strike strike{.at = from, .faults = {}};
+  if (step && from < until) {
+    const auto at = static_cast<std::int64_t>(*step);
+    for (const Edge& edge : between(steps_.strikes, at - 1, at)) {
+      if (!spent_[edge.fault]) strike.faults.push_back(edge.fault);
+    }
+  }
+  for (const Edge& edge : between(times_.strikes, from - 1, until - 1)) {
+    if (!strike.faults.empty() && edge.at > strike.at) break;
+    if (spent_[edge.fault]) continue;
+    strike.at = edge.at;
+    strike.faults.push_back(edge.fault);
+  }
+  if (strike.faults.empty()) return {};
+  std::sort(strike.faults.begin(), strike.faults.end());
+  return strike;
+}
+
+std::uint64_t FaultScript::begun(Moment at) const {
+  return between(steps_.begins, -1, at.step).size() + between(times_.begins, -1, at.now).size();
+}
+
+std::map<std::string, std::uint64_t> FaultScript::begun_by_cause(Moment from, Moment at) const {
+  std::map<std::string, std::uint64_t> counts;
+  const auto count = [&](std::span<const Edge> edges) {
+    for (const Edge& edge : edges) {
+      if (!named_cause(edge.fault).empty()) ++counts[named_cause(edge.fault)];
+    }
+  };
+  count(between(steps_.begins, from.step, at.step));
+  count(between(times_.begins, from.now, at.now));
+  return counts;
+}
+
+// ---- when something changes -------------------------------------------------------------------
+
+/// Whether a ramp has begun and not reached its top.
+bool FaultScript::grows(Step step) const {
+  const auto passed = [step](const std::vector<std::int64_t>& steps) {
+    return std::upper_bound(steps.begin(), steps.end(), static_cast<std::int64_t>(step)) -
+           steps.begin();
+  };
+  return passed(ramp_begins_) > passed(ramp_tops_);
+}
+
+std::optional<Step> FaultScript::next_step(Step after) const {
+  if (grows(after)) return after + 1;
+  const auto later = between(steps_.edges, static_cast<std::int64_t>(after), kEnd);
+  if (later.empty()) return {};
+  return static_cast<Step>(later.front().at);
+}
+
+std::optional<Nanos> FaultScript::next_instant(Nanos after) const {
+  const auto later = between(times_.edges, after, kEnd);
+  if (later.empty()) return {};
+  return later.front().at;
+}
+
+std::vector<Nanos> FaultScript::instants(Nanos from, Nanos until) const {
+  std::vector<Nanos> result;
+  for (const Edge& edge : between(times_.edges, from, until - 1)) {
+    if (result.empty() || result.back() != edge.at) result.push_back(edge.at);
+  }
+  return result;
+}
+
+std::vector<std::uint32_t> FaultScript::changing(Nanos instant) const {
+  std::vector<std::uint32_t> faults;
+  for (const Edge& edge : between(times_.edges, instant - 1, instant)) {
+    faults.push_back(edge.fault);
+  }
+  return faults;
+}
+
+// ---- one fault --------------------------------------------------------------------------------
+
+std::span<const FaultTarget> FaultScript::targets(std::uint32_t fault) const {
+  const Entry& entry = entries_.at(fault);
+  return std::span(targets_).subspan(entry.first_target, entry.targets);
+}
+
+bool FaultScript::ends_ranks(std::uint32_t fault) const {
+  const Entry& entry = entries_.at(fault);
+  if (entry.kind == Fault::kKill || entry.kind == Fault::kStop) return true;
+  if (entry.kind != Fault::kDown || entry.targets == 0) return false;
+  const auto* part = std::get_if<Part>(&targets_[entry.first_target]);
+  return part && (part->kind == PartKind::gpu || part->kind == PartKind::node);
+}
+
+std::string FaultScript::cause(std::uint32_t fault, const FaultTarget& target) const {
+  const std::string& named = named_cause(fault);
+  return named.empty() ? what_happens(fault, target)
+                       : fmt::format("{}: {}", named, what_happens(fault, target));
+}
+
+std::string FaultScript::what_happens(std::uint32_t fault, const FaultTarget& target) const {
+  if (const auto* part = std::get_if<Part>(&target)) return part_name(*part) + " down";
+  const std::uint32_t rank = std::get<RankId>(target).value;
+  switch (kind(fault)) {
+    case Fault::kStop: return fmt::format("rank {} stopped", rank);
+    case Fault::kLinkDown: return fmt::format("NIC of rank {} down", rank);
+    default: return fmt::format("rank {} killed", rank);
+  }
+}
+
+std::set<Part> lost_parts(const FaultScript& script, Moment at, const Cluster& cluster,
+                          std::span<const GpuId> gpus) {
+  std::set<Part> lost;
+  for (const auto& [target, condition] : script.conditions(at)) {
+    if (const auto* part = std::get_if<Part>(&target); part != nullptr && condition.down) {
+      lost.insert(*part);
+    }
+    const auto* rank = std::get_if<RankId>(&target);
+    if (rank == nullptr || !condition.link_down || rank->value >= gpus.size()) continue;
+    const GpuId gpu = gpus[rank->value];
+    lost.insert({PartKind::nic,
+                 cluster.node_of(gpu).value * cluster.rails() + cluster.rail_of(gpu)});
+  }
+  return lost;
+}
+
+}  // namespace orrery

@@ -1,0 +1,139 @@
+#include "traces/scenario/layout_question.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "core/error.hpp"
+#include "topologies/builder.hpp"
+#include "traces/training/framework.hpp"
+#include "traces/training/layout_check.hpp"
+#include "traces/training/model.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr std::uint32_t kSequence = 8192;
+constexpr double kTokens = 4.0 * 1024 * 1024;  ///< of a step, as models of these sizes are trained
+constexpr double kBucket = 512.0 * 1024 * 1024;
+
+class Asked {
+ public:
+  explicit Asked(const LayoutQuestion& question) : in_(question) {}
+
+  nlohmann::ordered_json scenario();
+  std::vector<std::string> assumed;
+
+ private:
+  void check() const;
+  std::uint32_t nodes() const;
+  nlohmann::ordered_json job();
+  void batch(nlohmann::ordered_json& job);
+  std::string or_assumed(const std::string& said, const char* usual, const char* name) {
+    if (said.empty()) assumed.push_back(fmt::format("{} {}", name, usual));
+    return said.empty() ? usual : said;
+  }
+
+  const LayoutQuestion& in_;
+};
+
+void Asked::check() const {
+  std::vector<std::string> missing;
+  if (in_.model.empty()) {
+    missing.push_back(fmt::format("a model ({})", fmt::join(model_names(), ", ")));
+  }
+  if (in_.cluster.empty()) {
+    missing.push_back(fmt::format("a cluster ({})", fmt::join(preset_names(), ", ")));
+  }
+  if (in_.gpus == 0) missing.emplace_back("a number of GPUs");
+  if (missing.empty()) return;
+  throw Error(ErrorKind::bad_input, fmt::format("layouts: without a scenario there has to be {}",
+                                                fmt::join(missing, ", and ")));
+}
+
+/// Of the cluster's preset, as many as hold the GPUs.
+std::uint32_t Asked::nodes() const {
+  Topology one;
+  one.set_preset(in_.cluster);
+  one.set_nodes(1);
+  resolve(one, {}, "");
+  const std::uint32_t each = one.node().gpus_per_node();
+  if (in_.gpus % each != 0) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("layouts: {} GPUs are no whole nodes of {}: {} has {} GPUs a node",
+                            in_.gpus, in_.cluster, in_.cluster, each));
+  }
+  return in_.gpus / each;
+}
+
+void Asked::batch(nlohmann::ordered_json& job) {
+  if (in_.sequence_length == 0) assumed.push_back(fmt::format("sequences of {} tokens", kSequence));
+  const std::uint32_t length = in_.sequence_length > 0 ? in_.sequence_length : kSequence;
+  job["sequence_length"] = length;
+  if (in_.global_batch > 0 && in_.tokens_per_batch > 0) {
+    throw Error(ErrorKind::bad_input,
+                "layouts: the batch is given twice, in sequences and in tokens: leave one out");
+  }
+  if (in_.global_batch > 0) {
+    job["global_batch"] = in_.global_batch;
+    return;
+  }
+  const double tokens = in_.tokens_per_batch > 0 ? in_.tokens_per_batch : kTokens;
+  const double sequences = std::max(1.0, std::round(tokens / length));
+  if (in_.tokens_per_batch <= 0 || sequences * length != tokens) {
+    assumed.push_back(fmt::format("a batch of {:.0f} sequences", sequences));
+  }
+  job["global_batch"] = static_cast<std::uint64_t>(std::min(sequences, 4e9));
+}
+
+nlohmann::ordered_json Asked::job() {
+  Model model;
+  model.set_preset(in_.model);
+  resolve(model, {}, "model");
+  nlohmann::ordered_json job;
+  job["model"]["preset"] = in_.model;
+  batch(job);
+  const std::string stack = or_assumed(in_.stack, "nemo", "stack");
+  job["stack"] = stack;
+  job["precision"] = or_assumed(in_.precision, "bf16", "precision");
+  job["layout"] = {{"data", 1}, {"order", "pipeline-last"}};
+  // Buckets of an unsharded model are the most that any layout has.
+  const double bucket = std::max(kBucket, 8.2 * parameter_count(model) / kMostBuckets);
+  job["bucket"] = fmt::format("{:.0f} B", bucket);
+  const FrameworkHabits* const habits = habits_of_stack(stack);
+  if (habits == nullptr) return job;
+  job["overlap"] = habits->overlap;
+  job["layout"]["sequence_parallel"] = habits->splits_tokens;
+  job["overlaps"] = {{"parameters", habits->overlap},
+                     {"pipeline", habits->pipeline},
+                     {"tensor", habits->splits_tokens ? habits->tensor : 0},
+                     {"expert", model.has_experts() ? habits->expert : 0}};
+  if (habits->gradient_bytes != 2) job["gradient_bytes"] = habits->gradient_bytes;
+  if (habits->compiled) job["compiled"] = true;
+  assumed.emplace_back("overlap as the framework has it");
+  return job;
+}
+
+nlohmann::ordered_json Asked::scenario() {
+  check();
+  nlohmann::ordered_json out;
+  out["name"] = "layouts";
+  out["cluster"] = {{"preset", in_.cluster}, {"nodes", nodes()}};
+  out["job"] = job();
+  out["run"]["steps"] = 1;
+  return out;
+}
+
+}  // namespace
+
+AskedScenario scenario_of(const LayoutQuestion& question,
+                          const std::vector<std::string>& overrides) {
+  Asked asked(question);
+  const std::string text = asked.scenario().dump(1);
+  return {parse_scenario(text, "<asked>", overrides), std::move(asked.assumed)};
+}
+
+}  // namespace orrery

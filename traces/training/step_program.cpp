@@ -1,0 +1,358 @@
+// The operations of one rank in a step: the passes in the order of the pipeline schedule, what
+// they send and receive, the exchange of gradients and of sharded parameters (ZeRO,
+// arXiv:1910.02054; FSDP, arXiv:2304.11277), the reading of data, and the optimizer.
+//
+// A step begins where the one before has ended. What real runs carry over the border is laid at
+// the beginning of the same step, so that steps in a row take as long: gathering updated parameters
+// (ZeRO-1 and 2 with overlaps.parameters) runs beside the first forward pass of each chunk, which
+// goes part by part, and is charged as far as that waits; the first `prefetch` micro-batches are
+// there, and those of the next step are read before this one ends.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "core/error.hpp"
+#include "traces/training/rank_shape.hpp"
+#include "traces/training/step_graph.hpp"
+#include "traces/training/step_schedule.hpp"
+
+namespace orrery {
+
+class StepGraph::Builder {
+ public:
+  Builder(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches);
+  std::unique_ptr<Program> build();
+
+ private:
+  using Index = std::uint32_t;
+  using Indices = std::vector<Index>;
+  enum class Sharded : std::uint8_t { nothing, optimizer, gradients, parameters };
+
+  const Piece& piece(std::uint32_t chunk) const { return graph_.piece(program_.stage, chunk); }
+  Index add(Op op) {
+    program_.ops.push_back(std::move(op));
+    return static_cast<Index>(program_.ops.size() - 1);
+  }
+  Index compute(Phase phase, const Pass& pass, std::uint32_t block, FewOps after);
+  void collective(Op op, Communicator which, OpCollective kind, double bytes, FewOps after,
+                  FewOps* out = nullptr);
+
+  bool first(std::uint32_t chunk) const { return program_.stage == 0 && chunk == 0; }
+  bool last(std::uint32_t chunk) const {
+    return program_.stage + 1 == graph_.pipeline() && chunk + 1 == graph_.chunks();
+  }
+  void receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs);
+  void send(Phase phase, const Pass& pass, bool to_next);
+  void read(std::uint32_t micro_batch, FewOps& inputs);
+
+  void forward(const Pass& pass);
+  void backward(const Pass& pass, bool weights);
+  bool exchanges(const Pass& pass) const;
+  void gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps after, FewOps& out);
+  void run_units(Phase phase, const Pass& pass, const std::vector<std::uint32_t>& blocks,
+                 FewOps inputs, bool reduces);
+  void reduce(const Pass& pass, std::uint32_t part);
+  void exchange_rest();
+  void gather_updated(bool after_optimizer);
+  void optimizer();
+  /// Of what a stage sends on, and gets the gradient of.
+  double boundary(std::uint32_t stage) const {
+    return stage == logits_after_ ? logits_ : boundary_;
+  }
+
+  const StepGraph& graph_;
+  Program program_;
+  Sharded sharded_ = Sharded::nothing;
+  bool overlap_, early_, blocking_, apart_;
+  double element_ = 2, gradient_ = 2, boundary_ = 0, logits_ = 0;
+  std::optional<std::uint32_t> logits_after_;   ///< the stage whose logits go to the next one
+  std::optional<Index> last_compute_, last_read_, last_send_;
+  Indices reads_;                               ///< from micro-batch `prefetch` on
+  std::map<Communicator, Index> last_on_;       ///< the last collective of each communicator
+  std::vector<Indices> forward_op_;             ///< chunk: by micro-batch
+  std::vector<std::vector<FewOps>> updated_;    ///< chunk, part: gathering what was updated
+  std::vector<std::uint32_t> reduced_;          ///< by chunk: parts of the step's exchange so far
+};
+
+StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
+                            std::uint32_t micro_batches)
+    : graph_(graph) {
+  program_.stage = stage;
+  program_.micro_batches = micro_batches;
+  const Job& job = graph.job_;
+  const Layout& layout = job.layout();
+  if (graph.communicator_size(Communicator::gradient) > 1) {
+    if (layout.shard() == "optimizer") sharded_ = Sharded::optimizer;
+    if (layout.shard() == "gradients") sharded_ = Sharded::gradients;
+    if (layout.shard() == "parameters") sharded_ = Sharded::parameters;
+  }
+  overlap_ = job.overlap();
+  early_ = job.overlaps().parameters();
+  blocking_ = !job.overlaps().pipeline();
+  apart_ = !piece(0).weights.empty();
+  const bool fp32 = !job.model().builtin().empty() || job.precision() == "fp32";
+  element_ = fp32 ? 4 : 2;
+  gradient_ = job.gradient_bytes() > 0 ? job.gradient_bytes() : element_;
+  const bool split = graph.tensor() > 1 && layout.sequence_parallel();
+  boundary_ = double{1} * job.micro_batch() * job.sequence_length() * job.model().hidden() *
+              element_ / (split ? graph.tensor() : 1) / graph.context();
+  for (std::uint32_t at = 0; at < graph.pipeline() && layout.balance() == "cost"; ++at) {
+    if (stage_shape(job, at, 0).loss_after) logits_after_ = at;
+  }
+  logits_ = double{1} * job.micro_batch() * job.sequence_length() / graph.context() *
+            job.model().vocabulary() / graph.tensor() * element_;
+  forward_op_.assign(graph.chunks(), Indices(micro_batches));
+  updated_.resize(graph.chunks());
+  reduced_.resize(graph.chunks());
+}
+
+std::unique_ptr<Program> StepGraph::Builder::build() {
+  const bool updates = sharded_ == Sharded::optimizer || sharded_ == Sharded::gradients;
+  if (updates && early_) gather_updated(false);
+  const std::vector<Pass> order = pass_order({.stage = program_.stage,
+                                              .stages = graph_.pipeline(),
+                                              .chunks = graph_.chunks(),
+                                              .micro_batches = program_.micro_batches,
+                                              .zero_bubble = apart_});
+  program_.ops.reserve(3 * order.size());  // received, computed, sent on
+  for (const Pass& pass : order) {
+    switch (pass.kind) {
+      case Pass::Kind::forward: forward(pass); break;
+      case Pass::Kind::backward: backward(pass, false); break;
+      case Pass::Kind::weights: backward(pass, true); break;
+    }
+  }
+  exchange_rest();
+  optimizer();
+  if (updates && !early_) gather_updated(true);
+  return std::make_unique<Program>(std::move(program_));
+}
+
+// ---- single operations --------------------------------------------------------------------------
+
+StepGraph::Builder::Index StepGraph::Builder::compute(Phase phase, const Pass& pass,
+                                                      std::uint32_t block, FewOps after) {
+  if (last_compute_) after.push_back(*last_compute_);
+  if (last_send_) after.push_back(*std::exchange(last_send_, {}));
+  last_compute_ = add(Op{.kind = OpKind::compute, .phase = phase,
+                         .micro_batch = pass.micro_batch, .chunk = pass.chunk, .block = block,
+                         .after = std::move(after)});
+  return *last_compute_;
+}
+
+/// Nothing among one rank. Collectives of a communicator go one after the other.
+void StepGraph::Builder::collective(Op op, Communicator which, OpCollective kind, double bytes,
+                                    FewOps after, FewOps* out) {
+  if (bytes <= 0 || graph_.communicator_size(which) == 1) return;
+  const auto before = last_on_.find(which);
+  if (before != last_on_.end()) after.push_back(before->second);
+  op.kind = OpKind::collective;
+  op.collective = kind;
+  op.communicator = which;
+  op.bytes = Bytes{bytes};
+  op.after = std::move(after);
+  last_on_[which] = add(std::move(op));
+  if (out != nullptr) out->push_back(last_on_[which]);
+}
+
+/// Posted early: it waits for the peer only.
+void StepGraph::Builder::receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs) {
+  const std::uint32_t stages = graph_.pipeline();
+  const std::uint32_t peer = (program_.stage + (from_next ? 1 : stages - 1)) % stages;
+  inputs.push_back(add(Op{.kind = OpKind::receive, .phase = phase,
+                          .micro_batch = pass.micro_batch, .chunk = pass.chunk,
+                          .peer_stage = static_cast<std::int32_t>(peer),
+                          .bytes = Bytes{boundary(from_next ? program_.stage : peer)}}));
+}
+
+void StepGraph::Builder::send(Phase phase, const Pass& pass, bool to_next) {
+  const std::uint32_t stages = graph_.pipeline();
+  const std::uint32_t peer = (program_.stage + (to_next ? 1 : stages - 1)) % stages;
+  std::uint32_t chunk = pass.chunk;
+  if (to_next && peer == 0) ++chunk;
+  if (!to_next && program_.stage == 0) --chunk;
+  const Index sent = add(Op{.kind = OpKind::send, .phase = phase,
+                            .micro_batch = pass.micro_batch, .chunk = chunk,
+                            .peer_stage = static_cast<std::int32_t>(peer),
+                            .bytes = Bytes{boundary(to_next ? program_.stage : peer)},
+                            .after = {*last_compute_}});
+  if (blocking_) last_send_ = sent;
+}
+
+/// Micro-batch `prefetch` after this one may be read from now on; this one was, or is waited for.
+void StepGraph::Builder::read(std::uint32_t micro_batch, FewOps& inputs) {
+  const Job& job = graph_.job_;
+  if (!job.has_input()) return;
+  const std::uint32_t ahead = std::min(job.input().prefetch(), program_.micro_batches);
+  FewOps after;
+  if (last_read_) after.push_back(*last_read_);
+  if (last_compute_) after.push_back(*last_compute_);
+  last_read_ = add(Op{.kind = OpKind::read, .phase = Phase::forward,
+                      .micro_batch = micro_batch + ahead, .after = std::move(after)});
+  reads_.push_back(*last_read_);
+  if (micro_batch >= ahead) inputs.push_back(reads_[micro_batch - ahead]);
+}
+
+// ---- passes -------------------------------------------------------------------------------------
+
+void StepGraph::Builder::forward(const Pass& pass) {
+  FewOps inputs;
+  if (!first(pass.chunk)) receive(Phase::forward, pass, false, inputs);
+  if (first(pass.chunk)) read(pass.micro_batch, inputs);
+  const Piece& what = piece(pass.chunk);
+  if (sharded_ == Sharded::parameters) {
+    run_units(Phase::forward, pass, what.forward_parts, std::move(inputs), false);
+  } else if (pass.micro_batch == 0 && !updated_[pass.chunk].empty()) {
+    for (std::size_t part = 0; part < what.forward_parts.size(); ++part) {
+      inputs.append(updated_[pass.chunk][part]);
+      compute(Phase::forward, pass, what.forward_parts[part], std::exchange(inputs, {}));
+    }
+  } else {
+    compute(Phase::forward, pass, what.forward.front(), std::move(inputs));
+  }
+  forward_op_[pass.chunk][pass.micro_batch] = *last_compute_;
+  if (!last(pass.chunk)) send(Phase::forward, pass, true);
+}
+
+/// Whether a pass is one after which gradients are whole enough to go.
+bool StepGraph::Builder::exchanges(const Pass& pass) const {
+  if (piece(pass.chunk).shares.empty()) return false;
+  return sharded_ == Sharded::gradients || pass.micro_batch + 1 == program_.micro_batches;
+}
+
+/// The pass for the inputs' gradients, with the weights' unless those are apart.
+void StepGraph::Builder::backward(const Pass& pass, bool weights) {
+  FewOps inputs;
+  if (!weights) {
+    if (!last(pass.chunk)) receive(Phase::backward, pass, true, inputs);
+    const Index own = forward_op_[pass.chunk][pass.micro_batch];
+    if (own != last_compute_) inputs.push_back(own);
+  }
+  const Piece& what = piece(pass.chunk);
+  const bool completes = weights == apart_;  // gradients are complete with this pass
+  const std::vector<std::uint32_t>& parts = weights ? what.weights_parts : what.backward_parts;
+  if (sharded_ == Sharded::parameters) {
+    run_units(Phase::backward, pass, parts, std::move(inputs), completes);
+  } else if (completes && overlap_ && exchanges(pass)) {
+    for (std::uint32_t part = 0; part < parts.size(); ++part) {
+      compute(Phase::backward, pass, parts[part], std::exchange(inputs, {}));
+      reduce(pass, part);
+    }
+  } else {
+    compute(Phase::backward, pass, (weights ? what.weights : what.backward).front(),
+            std::move(inputs));
+    if (completes && sharded_ == Sharded::gradients) {
+      for (std::uint32_t part = 0; part < what.shares.size(); ++part) reduce(pass, part);
+    }
+  }
+  if (!weights && !first(pass.chunk)) send(Phase::backward, pass, false);
+}
+
+// ---- sharded parameters -------------------------------------------------------------------------
+
+/// Parameters of a part, in the order of the pass. Weight gradients need none.
+void StepGraph::Builder::gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps after,
+                                FewOps& out) {
+  const std::vector<Share>& shares = piece(pass.chunk).shares;
+  const Share& share =
+      phase == Phase::backward ? shares[shares.size() - 1 - part] : shares[part];
+  const Op op{.phase = phase, .micro_batch = pass.micro_batch, .chunk = pass.chunk,
+              .bucket = part};
+  collective(op, Communicator::shard, OpCollective::all_gather, share.dense * element_, after,
+             &out);
+  collective(op, Communicator::expert_gradient, OpCollective::all_gather,
+             share.expert * element_, std::move(after), &out);
+}
+
+/// A pass part by part, each gathered while the one before is computed (not before that begins:
+/// one part ahead), and its gradients reduced behind it.
+void StepGraph::Builder::run_units(Phase phase, const Pass& pass,
+                                   const std::vector<std::uint32_t>& blocks, FewOps inputs,
+                                   bool reduces) {
+  const bool gathers = pass.kind != Pass::Kind::weights;
+  const auto so_far = [this] { return last_compute_ ? FewOps{*last_compute_} : FewOps{}; };
+  FewOps ready, next;
+  if (gathers) gather(phase, pass, 0, so_far(), ready);
+  for (std::uint32_t part = 0; part < blocks.size(); ++part) {
+    const bool more = gathers && part + 1 < blocks.size();
+    if (more && early_) gather(phase, pass, part + 1, so_far(), next);
+    inputs.append(ready);
+    compute(phase, pass, blocks[part], std::exchange(inputs, {}));
+    if (more && !early_) gather(phase, pass, part + 1, so_far(), next);
+    ready = std::exchange(next, {});
+    if (!reduces) continue;
+    reduce(pass, part);
+    const auto sent = last_on_.find(Communicator::shard);
+    if (!overlap_ && sent != last_on_.end()) inputs.push_back(sent->second);
+  }
+}
+
+// ---- gradients and the update -------------------------------------------------------------------
+
+/// The gradients of one part, the last layers' first, once they are complete.
+void StepGraph::Builder::reduce(const Pass& pass, std::uint32_t part) {
+  const std::vector<Share>& shares = piece(pass.chunk).shares;
+  const Share& share = shares[shares.size() - 1 - part];
+  const bool each = sharded_ == Sharded::gradients || sharded_ == Sharded::parameters;
+  const bool final = pass.micro_batch + 1 >= program_.micro_batches;
+  const double dense = share.dense * gradient_, expert = share.expert * gradient_;
+  Op op{.phase = Phase::gradient, .micro_batch = each ? pass.micro_batch : 0,
+        .chunk = pass.chunk, .bucket = part};
+  const FewOps after = last_compute_ ? FewOps{*last_compute_} : FewOps{};
+  const bool whole = sharded_ == Sharded::nothing;
+  const OpCollective kind = whole ? OpCollective::all_reduce : OpCollective::reduce_scatter;
+  const Communicator among = whole ? Communicator::gradient : Communicator::shard;
+  FewOps scattered;
+  collective(op, among, kind, dense, after, &scattered);
+  collective(op, Communicator::expert_gradient, kind, expert, after);
+  if (final) ++reduced_[pass.chunk];
+  if (whole || !final) return;
+  op.micro_batch = 0;
+  if (scattered.empty()) scattered = after;
+  collective(op, Communicator::replicate, OpCollective::all_reduce,
+             dense / graph_.communicator_size(Communicator::shard), std::move(scattered));
+}
+
+/// What no backward pass has exchanged: without overlap everything, at the end of the passes.
+void StepGraph::Builder::exchange_rest() {
+  if (sharded_ == Sharded::parameters || sharded_ == Sharded::gradients) return;
+  for (std::uint32_t chunk = graph_.chunks(); chunk-- > 0;) {
+    const std::uint32_t last_one = std::max(1u, program_.micro_batches) - 1;
+    while (reduced_[chunk] < piece(chunk).shares.size()) {
+      reduce({Pass::Kind::backward, last_one, chunk}, reduced_[chunk]);
+    }
+  }
+}
+
+/// Updated parameters, where each rank has updated a share of them.
+void StepGraph::Builder::gather_updated(bool after_optimizer) {
+  const FewOps after = after_optimizer ? FewOps{*last_compute_} : FewOps{};
+  for (std::uint32_t chunk = 0; chunk < graph_.chunks(); ++chunk) {
+    const std::vector<Share>& shares = piece(chunk).shares;
+    for (std::uint32_t part = 0; part < shares.size(); ++part) {
+      FewOps gathered;
+      const Op op{.phase = Phase::parameters, .chunk = chunk, .bucket = part};
+      collective(op, Communicator::shard, OpCollective::all_gather,
+                 shares[part].dense * element_, after, &gathered);
+      collective(op, Communicator::expert_gradient, OpCollective::all_gather,
+                 shares[part].expert * element_, after, &gathered);
+      if (!after_optimizer) updated_[chunk].push_back(std::move(gathered));
+    }
+  }
+}
+
+void StepGraph::Builder::optimizer() {
+  FewOps after;
+  for (const auto& [which, op] : last_on_) after.push_back(op);
+  compute(Phase::optimizer, {}, graph_.optimizer_[program_.stage], std::move(after));
+}
+
+const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batches) {
+  ensure(stage < pipeline(), "a stage of the pipeline");
+  std::unique_ptr<Program>& slot = programs_[{stage, micro_batches}];
+  if (!slot) slot = Builder(*this, stage, micro_batches).build();
+  return *slot;
+}
+
+}  // namespace orrery
