@@ -200,6 +200,7 @@ class LiveBackend : public RunBackend, private Carrier {
   std::size_t done_seen_ = 0;               ///< of the replay: steps whose end was seen
   std::optional<bool> halted_;              ///< newest answer
   ProgressWatch watch_;
+  Nanos watched_at_ = 0;
   StatusBoard board_;
   std::uint64_t outcomes_ = 0;  ///< of decisions, so far
   Clock::time_point looked_for_orders_;

@@ -15,6 +15,7 @@ namespace orrery::live {
 namespace {
 
 constexpr JobId kJob{0};
+constexpr Nanos kLongestLook = 5 * kNanosPerSecond;  // between two of what is done every 50 ms
 
 /// Where the thread that trains stands, as far as the kernel tells.
 std::string waits_in(std::int64_t pid) {
@@ -214,7 +215,9 @@ void LiveBackend::watch_progress() {
                 : "ranks are heard of again");
   }
   const bool working = under_way_ || !crew_->running();
-  if (!working || all_silent_ || !faults_.lost_parts(step_, instant).empty()) {
+  // Whoever was away itself, on a suspended machine, has not watched.
+  const bool away = instant - std::exchange(watched_at_, instant) > kLongestLook;
+  if (!working || away || all_silent_ || !faults_.lost_parts(step_, instant).empty()) {
     return watch_.forgive(instant);
   }
   const Nanos least = scenario_.live().progress_timeout();

@@ -86,15 +86,19 @@ TEST(Attack, AllRanksStoppedAtOnceAreWaitedFor) {
 
 TEST(Attack, ASuspendedMachineGoesOnWhereItWas) {
   const Report calm = calm_run();
-  auto report = begin(request({kSteps}));
+  auto report = begin(request({kSteps, "live.progress_timeout=6 s"}));
   ASSERT_TRUE(all_at_work());
   const std::vector<pid_t> all = own("");  // supervisor, controller, agents
   for (const pid_t each : all) kill(each, SIGSTOP);
-  std::this_thread::sleep_for(milliseconds(4000));
+  std::this_thread::sleep_for(milliseconds(8000));
   for (const pid_t each : all) kill(each, SIGCONT);
   const Report told = report.get();
   expect_same(told, calm);
   EXPECT_EQ(told.controller_restarts(), 0u);
+  EXPECT_EQ(told.failures_size(), 0) << "who did not watch blames nobody";
+  for (const std::string& warning : told.warnings()) {
+    EXPECT_EQ(warning.find("has got on"), std::string::npos) << warning;
+  }
 }
 
 /// The thread that trains stands still, the one that sends heartbeats does not.
