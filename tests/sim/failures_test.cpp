@@ -244,6 +244,8 @@ std::string random_kind(Rng& rng, int number) {
                      part == "job" ? "" : ", lasts: 1 ms, lasts_up_to: 20 s");
 }
 
+constexpr std::uint64_t kSwarm = 60;
+
 /// First faults come, then none: then every job must get to its end.
 TEST(Failures, InASwarmOfScenariosNothingIsLostAndEveryJobEnds) {
   const std::vector<std::string> policies{
@@ -252,7 +254,7 @@ TEST(Failures, InASwarmOfScenariosNothingIsLostAndEveryJobEnds) {
       "{name: cheapest-goodput, parameters: {replacement: 60 s, restart: 2 s, repair: 4 s}}"};
   const double step = simulate(small_scenario(1, 1, 16)).step_time_s();
   std::uint64_t faults = 0;
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kSwarm; ++seed) {
     SCOPED_TRACE(seed);
     Rng rng = Rng(seed).split("swarm");
     std::string kinds = "{cause: software, part: job, mtbf: 20 s, kill: true}";
@@ -278,7 +280,7 @@ TEST(Failures, InASwarmOfScenariosNothingIsLostAndEveryJobEnds) {
     EXPECT_GT(report.elapsed_s(), 600) << "there is a time without faults";
     faults += report.faults_injected();
   }
-  EXPECT_GT(faults, 60 * 20u);
+  EXPECT_GT(faults, kSwarm * 20);
 }
 
 }  // namespace

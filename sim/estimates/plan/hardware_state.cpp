@@ -162,6 +162,7 @@ FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
 }
 
 std::optional<Nanos> FaultPlan::up_again(LinkId link, Step step, Nanos now) const {
+  if (!state(step, now).down.contains(link.value)) return now;  // it came up as it was missed
   std::optional<Nanos> at = script_.next_instant(now);
   while (at && state(step, *at).down.contains(link.value)) at = script_.next_instant(*at);
   return at;

@@ -61,8 +61,8 @@ class FaultPlan {
   void spend(const FatalFault& killed);
   /// The fault that took `link`, one of those that are down during `step` at `now`.
   FatalFault cause_of(LinkId link, Step step, Nanos now) const;
-  /// The first instant after `now` at which `link`, which is down, is up again while `step` waits
-  /// for it; nothing if it never is.
+  /// The first instant from `now` on at which `link`, which was down, is up again while `step`
+  /// waits for it; nothing if it never is.
   std::optional<Nanos> up_again(LinkId link, Step step, Nanos now) const;
   /// Instants after `from` and before `until` at which something happens, ascending.
   std::vector<Nanos> instants(Nanos from, Nanos until) const {
