@@ -193,7 +193,7 @@ std::vector<Scenario> scenarios() {
        "{at_step: 4, rank: 2, kill: true}",
        {"job.max_share=1", "survival.hold_limit=500 ms"}},
       // What differed besides, whatever the load.
-      {"GPU down", equal, 12, kReplace, "{at_step: 4, gpu: 2, down: true}"},
+      {"GPU down", equal, 12, kShrink, "{at_step: 4, gpu: 2, down: true}"},
       {"codes where gradients are sharded", equal, 6,
        "{name: fixed-codec, parameters: {rules: [{codec: bf16}]}}", "",
        {"job.layout.shard=optimizer", "live.reproducible=false"}},
