@@ -20,7 +20,7 @@ void resolve(Model& model, const SourceMap& places, const std::string& path);
 double parameter_count(const Model& model);
 
 /// The same by what the parameters are, as compression policies tell gradients apart
-/// (BucketClass in policies/compression/gradient_codec.hpp).
+/// (BucketClass in traces/training/gradient_codec.hpp).
 struct GradientClasses {
   double matrices = 0, vectors = 0, embeddings = 0;
 };
