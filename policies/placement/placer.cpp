@@ -11,75 +11,94 @@
 
 namespace orrery {
 
+void FreeGpus::Nodes::add(std::uint32_t node) {
+  bits[node / 64] |= std::uint64_t{1} << node % 64;
+  ++count;
+}
+
+void FreeGpus::Nodes::remove(std::uint32_t node) {
+  bits[node / 64] &= ~(std::uint64_t{1} << node % 64);
+  --count;
+}
+
+std::uint32_t FreeGpus::Nodes::first(std::uint32_t from, std::uint32_t none) const {
+  if (count == 0 || from >= none) return none;
+  std::uint64_t word = bits[from / 64] & ~std::uint64_t{0} << from % 64;
+  for (std::uint32_t at = from / 64;; word = bits[at]) {
+    if (word != 0) return at * 64 + static_cast<std::uint32_t>(std::countr_zero(word));
+    if (++at == bits.size()) return none;
+  }
+}
+
 FreeGpus::FreeGpus(const Cluster& cluster)
     : gpus_per_node_(cluster.shape().gpus_per_node),
       per_node_(cluster.nodes(), 0),
       with_(gpus_per_node_ + 1),
       given_in_(cluster.gpus(), 0),
       back_in_(cluster.gpus(), 0) {
-  for (Nodes& nodes : with_) nodes.bits.assign((per_node_.size() + 63) / 64, 0);
-  for (std::uint32_t node = 0; node < per_node_.size(); ++node) {
-    with_[0].bits[node / 64] |= std::uint64_t{1} << node % 64;
-  }
-  with_[0].count = nodes();
+  const std::size_t words = (per_node_.size() + 63) / 64;
+  for (Nodes& nodes : with_) nodes.bits.assign(words, 0);
+  not_full_.bits.assign(words, 0);
+  for (std::uint32_t node = 0; node < nodes(); ++node) with_[0].add(node);
 }
 
 void FreeGpus::set(std::uint32_t node, std::uint32_t free) {
-  const std::uint64_t bit = std::uint64_t{1} << node % 64;
-  Nodes& before = with_[per_node_[node]];
-  before.bits[node / 64] &= ~bit;
-  --before.count;
-  Nodes& after = with_[free];
-  after.bits[node / 64] |= bit;
-  ++after.count;
+  const std::uint32_t before = per_node_[node];
+  with_[before].remove(node);
+  with_[free].add(node);
+  if (before == 0 && free > 0) not_full_.add(node);
+  if (before > 0 && free == 0) not_full_.remove(node);
   per_node_[node] = free;
 }
 
+/// As the state has it.
+void FreeGpus::follow(std::uint32_t node) {
+  if (per_node_[node] != state_->free_per_node[node]) set(node, state_->free_per_node[node]);
+}
+
 void FreeGpus::refresh(const ClusterState& state) {
-  constexpr std::uint32_t kTogether = 64;  // mostly equal: compared as bytes
-  for (std::uint32_t begin = 0; begin < nodes(); begin += kTogether) {
-    const std::uint32_t end = std::min(begin + kTogether, nodes());
-    const auto ours = per_node_.begin();
-    if (std::equal(ours + begin, ours + end, state.free_per_node.begin() + begin)) continue;
-    for (std::uint32_t node = begin; node < end; ++node) {
-      if (per_node_[node] != state.free_per_node[node]) set(node, state.free_per_node[node]);
-    }
+  const std::uint64_t kept = state.changed_nodes.size();
+  if (state_ != &state || state.changes - followed_ > kept) {
+    state_ = &state;
+    for (std::uint32_t node = 0; node < nodes(); ++node) follow(node);
+  } else {
+    for (; followed_ < state.changes; ++followed_) follow(state.changed_nodes[followed_ % kept]);
+    for (const std::uint32_t node : ours_) follow(node);
   }
-  state_ = &state;
+  ours_.clear();
+  followed_ = state.changes;
   total_ = state.free;
   ++pass_;
 }
 
 std::uint32_t FreeGpus::first_with(std::uint32_t free, std::uint32_t from) const {
-  if (with_[free].count == 0 || from >= nodes()) return nodes();
-  const std::vector<std::uint64_t>& bits = with_[free].bits;
-  std::uint64_t word = bits[from / 64] & ~std::uint64_t{0} << from % 64;
-  for (std::uint32_t at = from / 64;; word = bits[at]) {
-    if (word != 0) return at * 64 + static_cast<std::uint32_t>(std::countr_zero(word));
-    if (++at == bits.size()) return nodes();
-  }
+  return with_[free].first(from, nodes());
 }
 
 std::uint32_t FreeGpus::first_not_full(std::uint32_t from) const {
-  std::uint32_t first = nodes();
-  for (std::uint32_t free = 1; free <= gpus_per_node_; ++free) {
-    first = std::min(first, first_with(free, from));
-  }
-  return first;
+  return not_full_.first(from, nodes());
 }
 
 bool FreeGpus::is_free(std::uint32_t gpu) const {
   if (given_in_[gpu] == pass_) return false;
   if (back_in_[gpu] == pass_) return true;
-  return state_->owner[gpu] == ClusterState::kNobody && state_->well({gpu}, {gpu / gpus_per_node_});
+  return state_->owner[gpu] == ClusterState::kNobody &&
+         (state_->parts.empty() || state_->well({gpu}, {gpu / gpus_per_node_}));
 }
 
 void FreeGpus::take(std::uint32_t node, std::uint32_t count, GpuRuns& out) {
   ensure(count <= per_node_[node], "a node has the GPUs that are taken from it");
+  const bool idle = per_node_[node] == gpus_per_node_;
   set(node, per_node_[node] - count);
+  ours_.push_back(node);
   total_ -= count;
-  for (std::uint32_t gpu = node * gpus_per_node_; count > 0; ++gpu) {
-    ensure(gpu < (node + 1) * gpus_per_node_, "a node has the free GPUs that it counts");
+  const std::uint32_t first = node * gpus_per_node_;
+  if (idle) {
+    std::fill_n(given_in_.begin() + first, count, pass_);
+    return out.append({first, count});
+  }
+  for (std::uint32_t gpu = first; count > 0; ++gpu) {
+    ensure(gpu < first + gpus_per_node_, "a node has the free GPUs that it counts");
     if (!is_free(gpu)) continue;
     given_in_[gpu] = pass_;
     out.push_back({gpu});
@@ -93,6 +112,7 @@ void FreeGpus::give_back(const GpuRuns& gpus) {
     if (!state_->well(gpu, {node})) continue;
     back_in_[gpu.value] = pass_;
     set(node, per_node_[node] + 1);
+    ours_.push_back(node);
     ++total_;
   }
 }

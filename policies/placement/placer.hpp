@@ -14,8 +14,8 @@
 namespace orrery {
 
 /// What is free during one pass: the cluster's state less what the pass has given away. Nodes are
-/// found by how many GPUs they have free in O(nodes / 64); refreshing compares the nodes with those
-/// of the state and never copies GPUs.
+/// found by how many GPUs they have free in O(nodes / 64); refreshing looks at nodes that have
+/// changed since and never copies GPUs.
 class FreeGpus {
  public:
   explicit FreeGpus(const Cluster& cluster);
@@ -38,10 +38,17 @@ class FreeGpus {
   void give_back(const GpuRuns& gpus);
 
  private:
+  /// A set of nodes.
   struct Nodes {
     std::uint32_t count = 0;
     std::vector<std::uint64_t> bits;
+
+    void add(std::uint32_t node);
+    void remove(std::uint32_t node);
+    /// The first from `from` on; `none` if there is none.
+    std::uint32_t first(std::uint32_t from, std::uint32_t none) const;
   };
+  void follow(std::uint32_t node);
   void set(std::uint32_t node, std::uint32_t free);
   bool is_free(std::uint32_t gpu) const;
 
@@ -49,6 +56,9 @@ class FreeGpus {
   std::uint32_t gpus_per_node_, total_ = 0;
   std::vector<std::uint32_t> per_node_;
   std::vector<Nodes> with_;                        ///< by number of free GPUs
+  Nodes not_full_;
+  std::uint64_t followed_ = 0;                     ///< of the state's changes
+  std::vector<std::uint32_t> ours_;                ///< nodes that the pass has changed
   std::vector<std::uint64_t> given_in_, back_in_;  ///< per GPU: the pass that gave it away, or back
   std::uint64_t pass_ = 0;
 };

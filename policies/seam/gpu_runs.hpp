@@ -1,5 +1,5 @@
 // The GPUs of a job's ranks 0, 1, ... as runs of neighbours: 131,072 GPUs in a row are eight bytes.
-// Reads like a vector. Plain value; thread-safe.
+// Reads like a vector; up to two runs take no memory of their own. Plain value; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <initializer_list>
 #include <iterator>
+#include <span>
 #include <vector>
+
+#include <boost/container/small_vector.hpp>
 
 #include "core/error.hpp"
 #include "core/ids.hpp"
@@ -76,7 +79,7 @@ class GpuRuns {
 
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  const std::vector<Run>& runs() const { return runs_; }
+  std::span<const Run> runs() const { return {runs_.data(), runs_.size()}; }
   Iterator begin() const { return {runs_.data(), 0}; }
   Iterator end() const { return {runs_.data() + runs_.size(), 0}; }
   GpuId front() const { return {runs_.front().first}; }
@@ -104,7 +107,7 @@ class GpuRuns {
   friend bool operator==(const GpuRuns&, const GpuRuns&) = default;
 
  private:
-  std::vector<Run> runs_;
+  boost::container::small_vector<Run, 2> runs_;
   std::size_t size_ = 0;
 };
 

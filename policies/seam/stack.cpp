@@ -55,6 +55,10 @@ void PolicyStack::start(Context& context, const Cluster& cluster,
 
 void PolicyStack::observe(Context& context, const Observation& seen, DecisionList& decisions) {
   ensure(rngs_.size() == members_.size(), "policies are started before they are asked");
+  if (members_.size() == 1) {  // nobody to be in conflict with
+    Context of_member{rngs_.front(), context.backend};
+    return members_.front().policy->observe(of_member, seen, decisions);
+  }
   std::map<Subject, std::size_t> decided_by;
   bool all_rest = true;
   for (std::size_t i = 0; i < members_.size(); ++i) {

@@ -23,42 +23,60 @@ std::string no_such_gpu(GpuId gpu) { return fmt::format("there is no GPU {}", gp
 
 // ---- sets of GPUs --------------------------------------------------------------------------
 
-std::vector<GpuRuns::Run> ascending(const GpuRuns& gpus) {
-  const auto before = [](const auto& a, const auto& b) { return a.first < b.first; };
-  std::vector<GpuRuns::Run> runs = gpus.runs();
-  if (std::is_sorted(runs.begin(), runs.end(), before)) return runs;
-  std::sort(runs.begin(), runs.end(), before);
-  return runs;
+constexpr auto starts_before = [](const GpuRuns::Run& a, const GpuRuns::Run& b) {
+  return a.first < b.first;
+};
+
+std::vector<GpuRuns::Run> sorted(std::span<const GpuRuns::Run> runs) {
+  std::vector<GpuRuns::Run> out(runs.begin(), runs.end());
+  std::sort(out.begin(), out.end(), starts_before);
+  return out;
+}
+
+/// Calls `use` with the runs in ascending order; they are copied only where they are not.
+template <class Use>
+auto with_ascending(const GpuRuns& gpus, const Use& use) {
+  const std::span<const GpuRuns::Run> runs = gpus.runs();
+  if (std::is_sorted(runs.begin(), runs.end(), starts_before)) return use(runs);
+  const std::vector<GpuRuns::Run> in_order = sorted(runs);
+  return use(std::span<const GpuRuns::Run>(in_order));
 }
 
 std::string named_twice(const GpuRuns& gpus) {
-  const std::vector<GpuRuns::Run> runs = ascending(gpus);
-  for (std::size_t i = 1; i < runs.size(); ++i) {
-    if (runs[i].first >= runs[i - 1].first + runs[i - 1].count) continue;
-    return fmt::format("GPU {} is named twice", runs[i].first);
-  }
-  return {};
+  return with_ascending(gpus, [](std::span<const GpuRuns::Run> runs) -> std::string {
+    for (std::size_t i = 1; i < runs.size(); ++i) {
+      if (runs[i].first >= runs[i - 1].first + runs[i - 1].count) continue;
+      return fmt::format("GPU {} is named twice", runs[i].first);
+    }
+    return {};
+  });
 }
 
-/// Those of `gpus` that are not among `kept`, ascending; O(runs) when both are in order.
+/// Those of `run` that are not among `kept` (ascending), as runs.
 template <class Each>
-void for_each_without(const GpuRuns& gpus, const GpuRuns& kept, Each&& each) {
-  const std::vector<GpuRuns::Run> runs = ascending(gpus), not_these = ascending(kept);
-  auto skip = not_these.begin();
-  for (const GpuRuns::Run& run : runs) {
-    const std::uint32_t end = run.first + run.count;
-    for (std::uint32_t gpu = run.first; gpu < end;) {
-      while (skip != not_these.end() && skip->first + skip->count <= gpu) ++skip;
-      const bool within = skip != not_these.end() && skip->first <= gpu;
-      const std::uint32_t next = skip == not_these.end() ? end
-                                 : within                ? skip->first + skip->count
-                                                         : skip->first;
-      const std::uint32_t stop = std::min(end, next);
-      for (; gpu < stop; ++gpu) {
-        if (!within) each(GpuId{gpu});
-      }
-    }
+void for_each_without(const GpuRuns::Run& run, std::span<const GpuRuns::Run>& kept,
+                      const Each& each) {
+  const std::uint32_t end = run.first + run.count;
+  for (std::uint32_t gpu = run.first; gpu < end;) {
+    while (!kept.empty() && kept.front().first + kept.front().count <= gpu) kept = kept.subspan(1);
+    const bool within = !kept.empty() && kept.front().first <= gpu;
+    const std::uint32_t next = kept.empty() ? end
+                               : within     ? kept.front().first + kept.front().count
+                                            : kept.front().first;
+    const std::uint32_t stop = std::min(end, next);
+    if (!within) each(GpuRuns::Run{gpu, stop - gpu});
+    gpu = stop;
   }
+}
+
+/// Those of `gpus` that are not among `kept`, as runs, ascending; O(runs) when both are in order.
+template <class Each>
+void for_each_without(const GpuRuns& gpus, const GpuRuns& kept, const Each& each) {
+  with_ascending(gpus, [&](std::span<const GpuRuns::Run> runs) {
+    return with_ascending(kept, [&](std::span<const GpuRuns::Run> not_these) {
+      for (const GpuRuns::Run& run : runs) for_each_without(run, not_these, each);
+    });
+  });
 }
 
 // ---- what stands against a setting --------------------------------------------------------
@@ -172,7 +190,7 @@ std::string World::gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& 
       return fmt::format("GPU {} is taken by job {}", gpu.value, other.value);
     }
   }
-  if (unclaimed(gpu, job.spec.id)) return {};
+  if (unclaimed({gpu.value, 1}, job.spec.id)) return {};
   const JobId owner = state_.owner[gpu.value];
   const bool given_up = std::any_of(supposed.begin(), supposed.end(), [&](const auto& each) {
     return each.first == owner;  // and it does not contain it, as seen above
@@ -183,7 +201,16 @@ std::string World::gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& 
   return fmt::format("GPU {} is taken by job {}", gpu.value, owner.value);
 }
 
-std::string World::standing_objection(const JobInfo& job, const Standing& where,
+/// All of them are there, and nobody's or its own.
+bool World::unclaimed(GpuRuns::Run run, JobId job) const {
+  if (std::uint64_t{run.first} + run.count > state_.owner.size()) return false;
+  const auto first = state_.owner.begin() + run.first;
+  return std::all_of(first, first + run.count, [job](JobId owner) {
+    return owner == ClusterState::kNobody || owner == job;
+  });
+}
+
+std::string World::standing_objection(const JobInfo& job, const Assign& where,
                                       const Supposed& supposed) const {
   const std::size_t count = where.gpus.size();
   if (count < job.spec.least() || count > job.spec.most()) {
@@ -193,10 +220,12 @@ std::string World::standing_objection(const JobInfo& job, const Standing& where,
                            : fmt::format("{} to {}", job.spec.least(), job.spec.most()),
                        count);
   }
-  for (const GpuId gpu : where.gpus) {
-    const bool there = gpu.value < state_.owner.size();
-    if (there && lost_hosts_ == 0 && supposed.empty() && unclaimed(gpu, job.spec.id)) continue;
-    if (std::string why = gpu_objection(job, gpu, supposed); !why.empty()) return why;
+  const bool simple = lost_hosts_ == 0 && supposed.empty();
+  for (const GpuRuns::Run& run : where.gpus.runs()) {
+    if (simple && unclaimed(run, job.spec.id)) continue;
+    for (std::uint32_t gpu = run.first; gpu < run.first + run.count; ++gpu) {
+      if (std::string why = gpu_objection(job, {gpu}, supposed); !why.empty()) return why;
+    }
   }
   if (std::string why = named_twice(where.gpus); !why.empty()) return why;
   if (where.layout.ranks() == 0) return kNoRanks;
@@ -237,8 +266,9 @@ struct World::Against {
     if (job->next && job->phase != JobPhase::held) {
       return fmt::format("job {} is being assigned already", assign.job.value);
     }
-    const Standing where{assign.gpus, assign.layout};
-    if (std::string why = world.standing_objection(*job, where, supposed); !why.empty()) return why;
+    if (std::string why = world.standing_objection(*job, assign, supposed); !why.empty()) {
+      return why;
+    }
     if (job->phase == JobPhase::running && job->lost.empty() && job->gpus == assign.gpus) {
       return fmt::format("job {} stands there already", assign.job.value);
     }
@@ -295,7 +325,7 @@ std::pair<std::size_t, std::string> World::objection(std::span<const Decision> g
     std::string why = against(group[i], group[i].at_step, supposed);
     if (!why.empty()) return {i, std::move(why)};
     const auto* assign = std::get_if<Assign>(&group[i].what);
-    if (assign == nullptr) continue;
+    if (assign == nullptr || group.size() == 1) continue;
     for (const auto& [job, gpus] : supposed) {
       if (job != assign->job) continue;
       return {i, fmt::format("job {} is assigned twice", job.value)};
@@ -336,11 +366,8 @@ struct World::Check {
     if (job == nullptr || job->phase == JobPhase::done) return no_such_job(event.job);
     if (event.where.gpus.empty()) return fmt::format("job {} starts nowhere", event.job.value);
     if (std::string why = newer(*job, event.epoch); !why.empty()) return why;
-    for (const GpuId gpu : event.where.gpus) {
-      if (gpu.value >= world.state_.owner.size()) return no_such_gpu(gpu);
-      if (world.unclaimed(gpu, event.job)) continue;
-      return fmt::format("GPU {} is taken by job {}", gpu.value,
-                         world.state_.owner[gpu.value].value);
+    for (const GpuRuns::Run& run : event.where.gpus.runs()) {
+      if (!world.unclaimed(run, event.job)) return taken(run, event.job);
     }
     if (std::string why = named_twice(event.where.gpus); !why.empty()) return why;
     if (event.where.layout.ranks() == 0) return kNoRanks;
@@ -348,6 +375,12 @@ struct World::Check {
     return fits ? "" : fmt::format("job {} starts with a layout of {} ranks on {} GPUs",
                                    event.job.value, event.where.layout.ranks(),
                                    event.where.gpus.size());
+  }
+  std::string taken(GpuRuns::Run run, JobId job) const {
+    std::uint32_t gpu = run.first;
+    while (gpu < world.state_.owner.size() && world.unclaimed({gpu, 1}, job)) ++gpu;
+    if (gpu >= world.state_.owner.size()) return no_such_gpu({gpu});
+    return fmt::format("GPU {} is taken by job {}", gpu, world.state_.owner[gpu].value);
   }
   std::string operator()(const StepsDone& event) const {
     return with_job(event.job, [&](const JobInfo& job) -> std::string {
@@ -420,22 +453,36 @@ void World::announce(const Decision& decision) {
   ensure(announced_.emplace(decision.id, decision).second, "a decision is announced once");
 }
 
-void World::own(GpuId gpu, JobId owner) {
-  JobId& now = state_.owner[gpu.value];
-  if (now == owner) return;
-  const int gained = int(owner == ClusterState::kNobody) - int(now == ClusterState::kNobody);
-  now = owner;
-  if (gained == 0 || !well(gpu)) return;
-  state_.free += static_cast<std::uint32_t>(gained);
-  state_.free_per_node[cluster_->node_of(gpu).value] += static_cast<std::uint32_t>(gained);
+void World::count_free(NodeId node, std::uint32_t free) {
+  std::uint32_t& now = state_.free_per_node[node.value];
+  if (now == free) return;
+  state_.free += free - now;
+  now = free;
+  state_.changed_nodes[state_.changes++ % state_.changed_nodes.size()] = node.value;
+}
+
+void World::own(GpuRuns::Run run, JobId owner) {
+  const std::uint32_t end = run.first + run.count;
+  for (std::uint32_t gpu = run.first; gpu < end;) {
+    const NodeId node = cluster_->node_of({gpu});
+    const std::uint32_t stop = std::min(end, (node.value + 1) * cluster_->shape().gpus_per_node);
+    const auto first = state_.owner.begin() + gpu, last = state_.owner.begin() + stop;
+    if (!state_.parts.empty()) {
+      std::fill(first, last, owner);
+      recount(node);
+    } else {
+      const auto were_free =
+          static_cast<std::uint32_t>(std::count(first, last, ClusterState::kNobody));
+      std::fill(first, last, owner);
+      const std::uint32_t now_free = owner == ClusterState::kNobody ? stop - gpu : 0;
+      count_free(node, state_.free_per_node[node.value] + now_free - were_free);
+    }
+    gpu = stop;
+  }
 }
 
 void World::claim(const GpuRuns& gpus, JobId job) {
-  for (const GpuRuns::Run& run : gpus.runs()) {
-    for (std::uint32_t gpu = run.first; gpu < run.first + run.count; ++gpu) {
-      if (state_.owner[gpu] != job) own({gpu}, job);
-    }
-  }
+  for (const GpuRuns::Run& run : gpus.runs()) own(run, job);
 }
 
 void World::recount(NodeId node) {
@@ -444,16 +491,23 @@ void World::recount(NodeId node) {
   for (std::uint32_t gpu = node.value * size; gpu < (node.value + 1) * size; ++gpu) {
     free += state_.owner[gpu] == ClusterState::kNobody && well({gpu}) ? 1 : 0;
   }
-  state_.free += free - state_.free_per_node[node.value];
-  state_.free_per_node[node.value] = free;
+  count_free(node, free);
+}
+
+/// Those that are still the job's are nobody's.
+void World::give_up(GpuRuns::Run run, JobId job) {
+  const auto first = state_.owner.begin() + run.first;
+  const bool all = std::all_of(first, first + run.count, [job](JobId of) { return of == job; });
+  if (all) return own(run, ClusterState::kNobody);
+  for (std::uint32_t gpu = run.first; gpu < run.first + run.count; ++gpu) {
+    if (state_.owner[gpu] == job) own({gpu, 1}, ClusterState::kNobody);
+  }
 }
 
 /// Its GPUs that are not among `kept` are nobody's, or whose they are to be.
 void World::vacate(const JobInfo& job, const GpuRuns& kept) {
   const auto free = [&](const GpuRuns& gpus) {
-    for_each_without(gpus, kept, [&](GpuId gpu) {
-      if (state_.owner[gpu.value] == job.spec.id) own(gpu, ClusterState::kNobody);
-    });
+    for_each_without(gpus, kept, [&](GpuRuns::Run run) { give_up(run, job.spec.id); });
   };
   if (job.gpus != kept) free(job.gpus);
   if (job.next && job.next->gpus != kept) free(job.next->gpus);
@@ -519,7 +573,7 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   std::vector<std::uint32_t> shares = job.shares();
   const std::vector<bool> back = fresh || resized ? std::vector<bool>() : lost_replicas(job);
   vacate(job, event.where.gpus);
-  claim(event.where.gpus, job.spec.id);
+  if (!job.next || job.next->gpus != event.where.gpus) claim(event.where.gpus, job.spec.id);
   job.gpus = event.where.gpus;
   job.layout = event.where.layout;
   job.next.reset();

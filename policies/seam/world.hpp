@@ -3,6 +3,7 @@
 // One world, any number of jobs. Owned by a backend, read by policies; one thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -24,6 +25,10 @@ struct ClusterState {
   std::uint32_t free = 0;
   std::map<Part, PartState> parts;  ///< those that are not as on the data sheet
   std::uint64_t version = 0;        ///< grows with every change
+  /// The nodes whose free GPUs have changed last, a ring buffer: change i stands at i modulo its
+  /// size. For whoever follows; not kept with the rest of the world.
+  std::array<std::uint32_t, 1024> changed_nodes{};
+  std::uint64_t changes = 0;  ///< so far
 
   /// Neither it nor the node around it is lost.
   bool well(GpuId gpu, NodeId node) const;
@@ -67,18 +72,16 @@ class World {
   /// Where jobs stand by decisions before this one in its group.
   using Supposed = std::vector<std::pair<JobId, GpuRuns>>;
   std::string against(const Decision& decision, Step at_step, const Supposed& supposed) const;
-  std::string standing_objection(const JobInfo& job, const Standing& where,
+  std::string standing_objection(const JobInfo& job, const Assign& where,
                                  const Supposed& supposed) const;
   std::string gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& supposed) const;
   bool well(GpuId gpu) const { return state_.well(gpu, cluster_->node_of(gpu)); }
-  /// Nobody's, or its own.
-  bool unclaimed(GpuId gpu, JobId job) const {
-    const JobId owner = state_.owner[gpu.value];
-    return owner == ClusterState::kNobody || owner == job;
-  }
+  bool unclaimed(GpuRuns::Run run, JobId job) const;
   bool lost_stand_well(const JobInfo& job) const;
-  void own(GpuId gpu, JobId owner);
+  void own(GpuRuns::Run run, JobId owner);
   void claim(const GpuRuns& gpus, JobId job);
+  void give_up(GpuRuns::Run run, JobId job);
+  void count_free(NodeId node, std::uint32_t free);
   void recount(NodeId node);
   void vacate(const JobInfo& job, const GpuRuns& kept);
   void leave(JobInfo& job, Nanos now);

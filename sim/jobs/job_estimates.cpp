@@ -37,8 +37,9 @@ JobEstimates::JobEstimates(EstimateChoice choice)
 /// From the most special to the most general.
 std::vector<std::string> JobEstimates::kinds_of(const TraceJob& job) {
   const std::string size = std::to_string(job.gpus);
-  return {"n" + job.user + "\n" + size + "\n" + without_digits(job.name),
-          "u" + job.user + "\n" + size, "v" + job.pool + "\n" + size, "s" + size, "a"};
+  const std::string& user = job.user;
+  return {"n" + user + "\n" + size + "\n" + without_digits(job.name), "u" + user + "\n" + size,
+          "v" + job.pool.str() + "\n" + size, "s" + size, "a"};
 }
 
 Nanos JobEstimates::learned(const TraceJob& job) const {
@@ -59,7 +60,7 @@ Nanos JobEstimates::disturbed(const TraceJob& job) const {
 
 Nanos JobEstimates::at_submission(const TraceJob& job) const {
   if (choice_.kind == "disturbed") return disturbed(job);
-  if (choice_.kind == "recorded") return job.duration_s * kNanosPerSecond;
+  if (true_ones()) return job.duration_s * kNanosPerSecond;
   const bool asked = choice_.kind == "requested" && job.requested_s > 0;
   return asked ? job.requested_s * kNanosPerSecond : learned(job);
 }

@@ -44,6 +44,8 @@ class JobEstimates {
   /// Throws bad_input on an unknown kind.
   explicit JobEstimates(EstimateChoice choice);
 
+  /// They are the jobs' recorded durations.
+  bool true_ones() const { return choice_.kind == "recorded"; }
   Nanos at_submission(const TraceJob& job) const;
   void ended(const TraceJob& job, Nanos ran);
 

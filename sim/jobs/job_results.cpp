@@ -30,6 +30,17 @@ Value at_share(std::vector<Value>& values, double share) {
   return *at;
 }
 
+double gpu_seconds_of(const TraceJob& job) {
+  return static_cast<double>(job.gpus) * static_cast<double>(job.duration_s);
+}
+
+/// Between estimate and truth, whichever is longer.
+double factor_of(const JobRow& row) {
+  const double truth = std::max(1.0, static_cast<double>(row.job->duration_s));
+  const double told = std::max(1.0, to_seconds(row.estimate));
+  return std::max(told / truth, truth / told);
+}
+
 /// Whole seconds without a point.
 std::string seconds(Nanos time) {
   return time % kNanosPerSecond == 0 ? std::to_string(time / kNanosPerSecond)
@@ -51,89 +62,132 @@ std::string_view state_name(JobRow::State state) {
   return "";
 }
 
-void JobResults::add(const JobRow& row) {
-  ++in_;
-  if (row.state == JobRow::State::rejected) {
-    ++rejections_;
-    if (rejected_.size() >= kMostRejected) return;
-    RejectedRow& rejected = rejected_.emplace_back();
-    rejected.set_line(static_cast<std::uint64_t>(row.job->line));
-    rejected.set_job_id(row.job->id);
-    rejected.set_reason(row.reason);
-    return;
+JobResults::JobResults(std::size_t count, RowAt row, std::uint32_t gpus)
+    : count_(count), row_(std::move(row)), gpus_(gpus) {
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    const JobRow each = row_(i);
+    if (each.state == JobRow::State::rejected) {
+      rejected_.push_back(i);
+      continue;
+    }
+    first_submit_ = std::min(first_submit_, each.submit());
+    if (each.state == JobRow::State::unfinished) continue;
+    last_end_ = std::max(last_end_, each.end);
+    completed_.push_back(i);
   }
-  first_submit_ = std::min(first_submit_, row.submit());
-  if (row.state == JobRow::State::unfinished) return;
-  last_end_ = std::max(last_end_, row.end);
-  const double work = static_cast<double>(row.job->gpus) * static_cast<double>(row.job->duration_s);
-  for (Group* group :
-       {&all_, &by_size_[std::bit_ceil(row.job->gpus)], &by_cluster_[row.job->pool]}) {
-    group->completion.push_back(row.completion());
-    group->waited.push_back(row.waited());
-    group->gpu_s += work;
-  }
-  const double truth = std::max(1.0, static_cast<double>(row.job->duration_s));
-  const double told = std::max(1.0, to_seconds(row.estimate));
-  factors_.push_back(std::max(told / truth, truth / told));
 }
 
-void JobResults::fill(JobGroup& into, const std::string& key, Group& group) {
+double JobResults::gpu_seconds(const Members& members) const {
+  double sum = 0;
+  for (const std::uint32_t member : members) sum += gpu_seconds_of(*row_(member).job);
+  return sum;
+}
+
+double JobResults::fill(JobGroup& into, const std::string& key, const Members& members) const {
+  std::vector<Nanos> times;
+  times.reserve(members.size());
+  double gpu_s = 0;
+  for (const std::uint32_t member : members) {
+    const JobRow row = row_(member);
+    times.push_back(row.completion());
+    gpu_s += gpu_seconds_of(*row.job);
+  }
   into.set_key(key);
-  into.set_jobs(group.completion.size());
-  into.set_gpu_hours(group.gpu_s / 3600);
-  into.set_jct_mean_s(mean_s(group.completion));
-  into.set_jct_p50_s(to_seconds(at_share(group.completion, 0.5)));
-  into.set_jct_p99_s(to_seconds(at_share(group.completion, 0.99)));
-  into.set_queue_mean_s(mean_s(group.waited));
-  into.set_queue_p99_s(to_seconds(at_share(group.waited, 0.99)));
+  into.set_jobs(members.size());
+  into.set_gpu_hours(gpu_s / 3600);
+  into.set_jct_mean_s(mean_s(times));
+  into.set_jct_p50_s(to_seconds(at_share(times, 0.5)));
+  into.set_jct_p99_s(to_seconds(at_share(times, 0.99)));
+  times.clear();
+  for (const std::uint32_t member : members) times.push_back(row_(member).waited());
+  into.set_queue_mean_s(mean_s(times));
+  into.set_queue_p99_s(to_seconds(at_share(times, 0.99)));
+  return gpu_s;
 }
 
-void JobResults::fill_sizes(JobsReport& report) {
-  for (auto& [most, group] : by_size_) fill(*report.add_by_size(), size_class(most), group);
+template <class Key>
+auto JobResults::grouped(const Key& key) const {
+  std::map<decltype(key(*row_(0).job)), std::size_t> counts;
+  for (const std::uint32_t i : completed_) ++counts[key(*row_(i).job)];
+  std::map<decltype(key(*row_(0).job)), Members> groups;
+  for (const auto& [of, count] : counts) groups[of].reserve(count);
+  for (const std::uint32_t i : completed_) groups[key(*row_(i).job)].push_back(i);
+  return groups;
+}
+
+/// By the most GPUs of the class: 1, 2, 4, 8, ...
+void JobResults::fill_sizes(JobsReport& report) const {
+  const auto by_size = grouped([](const TraceJob& job) { return std::bit_ceil(job.gpus); });
+  for (const auto& [most, members] : by_size) {
+    fill(*report.add_by_size(), size_class(most), members);
+  }
 }
 
 /// Those with most work by name, the others together.
-void JobResults::fill_clusters(JobsReport& report) {
-  std::vector<std::pair<std::string, Group*>> sorted;
-  for (auto& [name, group] : by_cluster_) sorted.emplace_back(name, &group);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second->gpu_s > b.second->gpu_s; });
-  Group others;
-  for (std::size_t i = 0; i < sorted.size(); ++i) {
-    Group& group = *sorted[i].second;
-    if (i < kMostClusters) {
-      fill(*report.add_by_vc(), sorted[i].first, group);
-      continue;
-    }
-    std::copy(group.completion.begin(), group.completion.end(),
-              std::back_inserter(others.completion));
-    std::copy(group.waited.begin(), group.waited.end(), std::back_inserter(others.waited));
-    others.gpu_s += group.gpu_s;
+void JobResults::fill_clusters(const JobGroup& all, JobsReport& report) const {
+  const Label first = row_(completed_.front()).job->pool;
+  if (std::all_of(completed_.begin(), completed_.end(),
+                  [&](std::uint32_t i) { return row_(i).job->pool == first; })) {
+    *report.add_by_vc() = all;
+    return report.mutable_by_vc(0)->set_key(first.str());
   }
-  if (!others.completion.empty()) fill(*report.add_by_vc(), "(others)", others);
+  const auto by_cluster = grouped([](const TraceJob& job) { return job.pool; });
+  std::vector<std::pair<double, std::pair<Label, const Members*>>> sorted;
+  for (const auto& [name, members] : by_cluster) {
+    sorted.push_back({gpu_seconds(members), {name, &members}});
+  }
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  Members others;
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    const auto& [name, members] = sorted[i].second;
+    if (i < kMostClusters) {
+      fill(*report.add_by_vc(), name, *members);
+    } else {
+      others.insert(others.end(), members->begin(), members->end());
+    }
+  }
+  if (!others.empty()) fill(*report.add_by_vc(), "(others)", others);
 }
 
-void JobResults::fill(JobsReport& report) {
-  const std::size_t completed = all_.completion.size();
-  report.set_jobs_in(in_);
-  report.set_jobs_out(completed + rejections_);
-  report.set_jobs_completed(completed);
-  report.set_jobs_rejected(rejections_);
-  for (const RejectedRow& row : rejected_) *report.add_rejected() = row;
-  if (completed == 0) return;
+/// And the first of those that were rejected.
+void JobResults::fill_counts(JobsReport& report) const {
+  report.set_jobs_in(count_);
+  report.set_jobs_out(completed_.size() + rejected_.size());
+  report.set_jobs_completed(completed_.size());
+  report.set_jobs_rejected(rejected_.size());
+  for (std::size_t i = 0; i < std::min(rejected_.size(), kMostRejected); ++i) {
+    const JobRow row = row_(rejected_[i]);
+    RejectedRow& rejected = *report.add_rejected();
+    rejected.set_line(static_cast<std::uint64_t>(row.job->line));
+    rejected.set_job_id(row.job->id);
+    rejected.set_reason(row.reason.str());
+  }
+}
+
+void JobResults::fill_factors(JobsReport& report) const {
+  std::vector<double> factors;
+  factors.reserve(completed_.size());
+  for (const std::uint32_t i : completed_) factors.push_back(factor_of(row_(i)));
+  report.set_estimate_factor_p50(at_share(factors, 0.5));
+  report.set_estimate_factor_p90(at_share(factors, 0.9));
+}
+
+void JobResults::fill(JobsReport& report) const {
+  fill_counts(report);
+  if (completed_.empty()) return;
   JobGroup all;
-  fill(all, "", all_);
+  const double gpu_s = fill(all, "", completed_);
   const double makespan = to_seconds(last_end_ - first_submit_);
   report.set_jct_mean_s(all.jct_mean_s());
   report.set_jct_p50_s(all.jct_p50_s());
   report.set_jct_p99_s(all.jct_p99_s());
   report.set_queue_mean_s(all.queue_mean_s());
   report.set_makespan_s(makespan);
-  if (makespan > 0) report.set_utilization(all_.gpu_s / (gpus_ * makespan));
-  report.set_estimate_factor_p50(at_share(factors_, 0.5));
-  report.set_estimate_factor_p90(at_share(factors_, 0.9));
+  if (makespan > 0) report.set_utilization(gpu_s / (gpus_ * makespan));
+  fill_factors(report);
   fill_sizes(report);
-  fill_clusters(report);
+  fill_clusters(all, report);
 }
 
 // ---- tables ---------------------------------------------------------------------------------
@@ -148,11 +202,12 @@ void write_row(const JobRow& row, std::string& jobs) {
   const bool ended = row.end >= 0;
   const auto known = [](bool is, Nanos time) { return is ? seconds(time) : std::string(); };
   fmt::format_to(std::back_inserter(jobs), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                 csv_field(job.id), csv_field(job.user), csv_field(job.pool), csv_field(job.name),
+                 csv_field(job.id), csv_field(job.user.str()), csv_field(job.pool.str()),
+                 csv_field(job.name.str()),
                  job.gpus, job.submit_s, known(row.start >= 0, row.start), known(ended, row.end),
                  known(ended, row.waited()), known(ended, row.completion()), job.duration_s,
                  known(row.state != JobRow::State::rejected, row.estimate), row.preemptions,
-                 row.nodes, state_name(row.state), csv_field(row.reason), job.line);
+                 row.nodes, state_name(row.state), csv_field(row.reason.str()), job.line);
 }
 
 std::string series_csv(const LoadSeries& load, std::uint32_t gpus) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,7 +27,7 @@ struct JobRow {
   Nanos estimate = 0;          ///< that policies were told
   std::uint32_t preemptions = 0;
   std::uint32_t nodes = 0;  ///< that it last stood in
-  std::string reason = {};  ///< of its rejection
+  Label reason = {};        ///< of its rejection
 
   Nanos submit() const { return job->submit_s * kNanosPerSecond; }
   /// From its submission to its end.
@@ -37,30 +38,32 @@ struct JobRow {
 
 std::string_view state_name(JobRow::State state);
 
+/// Asks for each row a few times and keeps none: a log may have ten million.
 class JobResults {
  public:
-  explicit JobResults(std::uint32_t gpus) : gpus_(gpus) {}
-  void add(const JobRow& row);
-  void fill(JobsReport& report);
+  using RowAt = std::function<JobRow(std::size_t index)>;
+  /// `count` rows of a cluster of so many GPUs.
+  JobResults(std::size_t count, RowAt row, std::uint32_t gpus);
+  void fill(JobsReport& report) const;
 
  private:
-  /// Jobs with something in common.
-  struct Group {
-    std::vector<Nanos> completion, waited;
-    double gpu_s = 0;
-  };
-  static void fill(JobGroup& into, const std::string& key, Group& group);
-  void fill_sizes(JobsReport& report);
-  void fill_clusters(JobsReport& report);
+  using Members = std::vector<std::uint32_t>;  ///< rows with something in common, ascending
 
+  double gpu_seconds(const Members& members) const;
+  /// Returns the GPU-seconds.
+  double fill(JobGroup& into, const std::string& key, const Members& members) const;
+  void fill_counts(JobsReport& report) const;
+  void fill_factors(JobsReport& report) const;
+  /// With what `key` gives, each with memory for its own and no more.
+  template <class Key>
+  auto grouped(const Key& key) const;
+  void fill_sizes(JobsReport& report) const;
+  void fill_clusters(const JobGroup& all, JobsReport& report) const;
+
+  const std::size_t count_;
+  const RowAt row_;
   const std::uint32_t gpus_;
-  std::uint64_t in_ = 0;
-  Group all_;
-  std::map<std::uint32_t, Group> by_size_;  ///< by the most GPUs of the class: 1, 2, 4, 8, ...
-  std::map<std::string, Group> by_cluster_;
-  std::vector<double> factors_;  ///< between estimate and truth
-  std::vector<RejectedRow> rejected_;
-  std::uint64_t rejections_ = 0;
+  Members completed_, rejected_;
   Nanos first_submit_ = kNever, last_end_ = 0;
 };
 

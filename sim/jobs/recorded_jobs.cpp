@@ -9,11 +9,7 @@
 namespace orrery {
 namespace {
 
-void sort_by_submission(std::vector<std::uint32_t>& order, const std::vector<TraceJob>& jobs) {
-  std::stable_sort(order.begin(), order.end(), [&jobs](std::uint32_t a, std::uint32_t b) {
-    return jobs[a].submit_s < jobs[b].submit_s;
-  });
-}
+bool submitted_before(const TraceJob& a, const TraceJob& b) { return a.submit_s < b.submit_s; }
 
 JobSpec spec_of(const TraceJob& job, JobId id, Nanos estimate) {
   JobSpec spec;
@@ -47,16 +43,28 @@ RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happe
     : trace_(std::move(jobs)),
       world_(world),
       happen_(std::move(happen)),
-      number_(trace_.size(), kRejected),
       estimates_(std::move(estimates)) {
-  order_.reserve(trace_.size());
+  number();
+  if (!estimates_.true_ones()) told_.resize(jobs_.size());
+  if (!jobs_.empty()) load_ = LoadSeries(submission(0));
+}
+
+/// By submission; what can never run is left out. Most logs are in that order as they stand.
+void RecordedJobs::number() {
+  const auto fits = [this](const TraceJob& job) { return misfit(job).empty(); };
+  const bool as_they_stand = std::is_sorted(trace_.begin(), trace_.end(), submitted_before) &&
+                             std::all_of(trace_.begin(), trace_.end(), fits);
+  jobs_.resize(trace_.size());
+  if (as_they_stand) return;
   for (std::uint32_t i = 0; i < trace_.size(); ++i) {
-    if (misfit(trace_[i]).empty()) order_.push_back(i);
+    if (fits(trace_[i])) order_.push_back(i);
   }
-  sort_by_submission(order_, trace_);
+  std::stable_sort(order_.begin(), order_.end(), [this](std::uint32_t a, std::uint32_t b) {
+    return submitted_before(trace_[a], trace_[b]);
+  });
+  number_.assign(trace_.size(), kRejected);
   for (std::uint32_t i = 0; i < order_.size(); ++i) number_[order_[i]] = i;
   jobs_.resize(order_.size());
-  if (!jobs_.empty()) load_ = LoadSeries(submission(0));
 }
 
 /// Why it can never run; empty if it can.
@@ -110,10 +118,10 @@ void RecordedJobs::submit_jobs(Nanos now) {
     const auto number = static_cast<std::uint32_t>(arrived_);
     if (runs_.empty() || id_of(number) != id) runs_.push_back({number, id.value});
     const TraceJob& job = recorded(arrived_);
-    jobs_[number].estimate = estimates_.at_submission(job);
+    if (!told_.empty()) told_[number] = estimates_.at_submission(job);
     ++waiting_.waiting_jobs;
     waiting_.waiting_gpus += job.gpus;
-    happen_(JobSubmitted{spec_of(job, id, jobs_[number].estimate)});
+    happen_(JobSubmitted{spec_of(job, id, told(number))});
   }
 }
 
@@ -177,26 +185,27 @@ void RecordedJobs::hold_load(Nanos now) {
 
 JobRow RecordedJobs::row(std::size_t index) const {
   JobRow row{.job = &trace_[index]};
-  if (number_[index] == kRejected) {
+  const std::uint32_t number = number_at(index);
+  if (number == kRejected) {
     row.state = JobRow::State::rejected;
     row.reason = misfit(*row.job);
     return row;
   }
-  const Job& job = jobs_[number_[index]];
-  row.estimate = job.estimate;
+  const Job& job = jobs_[number];
+  row.estimate = told(number);
   row.start = job.start;
   row.end = job.end;
   row.nodes = job.nodes;
   row.preemptions = job.starts / 2;  // each leave and each start after it counts one
   if (job.end < 0) return row;
   row.state = JobRow::State::completed;
-  row.ran = ran(number_[index]);
+  row.ran = ran(number);
   return row;
 }
 
 void RecordedJobs::fill(JobsReport& report) const {
-  JobResults results(world_.cluster().gpus());
-  for (std::size_t i = 0; i < rows(); ++i) results.add(row(i));
+  const JobResults results(
+      rows(), [this](std::size_t i) { return row(i); }, world_.cluster().gpus());
   results.fill(report);
   report.set_preemptions(preemptions_);
   if (jobs_.empty() || load_.now() == load_.begin()) return;

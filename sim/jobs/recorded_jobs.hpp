@@ -41,7 +41,7 @@ class RecordedJobs : public JobModel {
   /// What became of the jobs; times are in seconds.
   void fill(JobsReport& report) const;
   /// One a job of the trace, in its order.
-  std::size_t rows() const { return number_.size(); }
+  std::size_t rows() const { return trace_.size(); }
   JobRow row(std::size_t index) const;
   const LoadSeries& load() const { return load_; }
 
@@ -51,7 +51,6 @@ class RecordedJobs : public JobModel {
   /// A million of them are kept to the end: what only few jobs need is kept elsewhere.
   struct Job {
     Nanos start = -1, end = -1;  ///< first start, end; -1: not yet
-    Nanos estimate = 0;
     std::uint32_t starts = 0;
     std::uint32_t nodes = 0;  ///< that it last stood in
   };
@@ -65,11 +64,21 @@ class RecordedJobs : public JobModel {
     friend auto operator<=>(const End&, const End&) = default;
   };
 
-  const TraceJob& recorded(std::size_t job) const { return trace_[order_[job]]; }
+  const TraceJob& recorded(std::size_t job) const {
+    return trace_[order_.empty() ? job : order_[job]];
+  }
+  /// Of a job of the trace; kRejected: it has none.
+  std::uint32_t number_at(std::size_t index) const {
+    return number_.empty() ? static_cast<std::uint32_t>(index) : number_[index];
+  }
+  void number();
   Nanos submission(std::size_t job) const { return recorded(job).submit_s * kNanosPerSecond; }
   Nanos duration(std::size_t job) const { return recorded(job).duration_s * kNanosPerSecond; }
   /// For how long it has had its GPUs; it has ended.
   Nanos ran(std::uint32_t number) const;
+  Nanos told(std::uint32_t number) const {
+    return told_.empty() ? duration(number) : told_[number];
+  }
   void hold_load(Nanos now);
   double fragmentation() const;
   std::string misfit(const TraceJob& job) const;
@@ -83,10 +92,11 @@ class RecordedJobs : public JobModel {
   const std::vector<TraceJob> trace_;
   const World& world_;
   Happen happen_;
-  std::vector<std::uint32_t> order_;   ///< of the trace's jobs, by number
-  std::vector<std::uint32_t> number_;  ///< of each job of the trace; kRejected: none
+  /// The trace's jobs by number, and the other way round; empty where they are the same.
+  std::vector<std::uint32_t> order_, number_;
   std::vector<Job> jobs_;              ///< by number, in the order of submission
   JobEstimates estimates_;
+  std::vector<Nanos> told_;            ///< estimates by number; empty: policies are told the truth
   LoadSeries load_;
   LoadSeries::Load waiting_;           ///< now; its busy GPUs are the world's
   /// From this job on ids follow one another: others' come in between.

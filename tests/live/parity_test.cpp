@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -43,14 +44,14 @@ class Sequence : public RandomDecisions {
                                    .settings = Kinds<Setting>::all()}}) {}
 
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
-    bool news = false, on_the_grid = false, beyond = false;
+    bool news = false, on_the_grid = false, beyond = false, lost = false;
     for (const Event& event : seen.events) {
       // How many of these there are, and when, is a matter of time.
       const bool timely = std::holds_alternative<RanksSuspected>(event) ||
                           std::holds_alternative<SaveDone>(event) ||
                           std::holds_alternative<Tick>(event);
       news = news || !timely;
-      if (std::holds_alternative<RanksLost>(event)) beyond = true;
+      lost = lost || std::holds_alternative<RanksLost>(event);
       const auto* done = std::get_if<StepsDone>(&event);
       if (done == nullptr) continue;
       const Step end = done->last + 1;
@@ -58,14 +59,16 @@ class Sequence : public RandomDecisions {
       beyond = beyond || end % kEvery != 0;
     }
     const JobInfo* job = seen.jobs.find({0});
-    late_ = late_ || (on_the_grid && (beyond || (job != nullptr && job->next)));
+    const bool was_moving = std::exchange(moving_, job != nullptr && job->next.has_value());
+    late_ = late_ || (on_the_grid && (beyond || lost || moving_)) || (lost && was_moving);
     if (news) RandomDecisions::observe(context, seen, decisions);
   }
-  /// What came to the grid was shown only with what came after, or a rank was not there yet.
+  /// What came to the grid was shown only with what came after, or a rank was not there yet, or
+  /// the next one was lost before the job stood where it had been assigned.
   bool late() const { return late_; }
 
  private:
-  bool late_ = false;
+  bool late_ = false, moving_ = false;
 };
 
 /// Four ranks, two micro-batches each; some are killed in the step after decisions.
@@ -109,6 +112,15 @@ std::string difference(const Fates& live, const Fates& simulated) {
   return text;
 }
 
+/// All that became of them, for whoever has to find out why two worlds differ.
+std::string all_of(const char* world, const Fates& fates) {
+  std::string text = fmt::format("\n{}:", world);
+  for (const auto& [id, fate] : fates) {
+    text += fmt::format("\n  {} {} -> {}", id, fate.what, fate.outcome);
+  }
+  return text;
+}
+
 /// Whom the run lost, and why.
 std::string losses_of(const Report& report) {
   std::string text;
@@ -136,7 +148,8 @@ TEST(LiveParity, RandomDecisionsFareTheSameInBothWorlds) {
       ASSERT_FALSE(simulated.late());
       if (live.late()) continue;
       ASSERT_EQ(difference(live.fates(), simulated.fates()), "")
-          << "ORRERY_SEED=" << seed << losses_of(ran);
+          << "ORRERY_SEED=" << seed << all_of("live", live.fates())
+          << all_of("simulated", simulated.fates()) << losses_of(ran);
       for (const auto& [id, fate] : live.fates()) {
         ASSERT_EQ(fate.told, 1) << fate.what << " ORRERY_SEED=" << seed;
         ++outcomes[fate.outcome.substr(0, fate.outcome.find(' '))];

@@ -221,7 +221,7 @@ void take_throughputs(const std::string& path, const JobLogOptions& options, Job
       continue;
     }
     const std::string reason =
-        fmt::format("no throughput of '{}' on {} {}", shown(job.name), job.gpus, options.gpu);
+        fmt::format("no throughput of '{}' on {} {}", shown(job.name.str()), job.gpus, options.gpu);
     if (options.strict) {
       throw Error(SourcePlace{.file = path, .line = job.line, .line_text = ""}, reason);
     }
@@ -284,9 +284,8 @@ std::vector<std::string> job_log_formats() {
 }
 
 void anonymize(std::vector<TraceJob>& jobs) {
-  std::map<std::string, std::string> users, pools, names;
-  const auto number = [](std::map<std::string, std::string>& known, const char* what,
-                         std::string& name) {
+  std::map<Label, Label> users, pools, names;
+  const auto number = [](std::map<Label, Label>& known, const char* what, Label& name) {
     if (name.empty()) return;
     name = known.try_emplace(name, fmt::format("{}-{}", what, known.size() + 1)).first->second;
   };

@@ -108,9 +108,9 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
       number(reader, fields, columns.gpus, "num_gpus", 1, kMostGpus));
   job.duration_s = number(reader, fields, columns.duration, "duration_s", 0, kLatestSecond);
   job.line = reader.line();
-  if (columns.pool) job.pool = std::string(fields[*columns.pool]);
-  if (columns.user) job.user = std::string(fields[*columns.user]);
-  if (columns.name) job.name = std::string(fields[*columns.name]);
+  if (columns.pool) job.pool = fields[*columns.pool];
+  if (columns.user) job.user = fields[*columns.user];
+  if (columns.name) job.name = fields[*columns.name];
   const auto known = [&](const std::optional<std::size_t>& column) {
     return column && !fields[*column].empty();
   };
@@ -138,8 +138,8 @@ std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
   };
   for (const TraceJob& job : jobs) {
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
-                   job.submit_s, job.gpus, job.duration_s, csv_field(job.pool),
-                   csv_field(job.user), csv_field(job.name),
+                   job.submit_s, job.gpus, job.duration_s, csv_field(job.pool.str()),
+                   csv_field(job.user.str()), csv_field(job.name.str()),
                    known(job.requested_s > 0, job.requested_s),
                    known(job.recorded_start_s >= 0, job.recorded_start_s));
   }

@@ -9,17 +9,19 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "traces/jobs/label.hpp"
 
 namespace orrery {
 
+/// Logs have millions of them: what many have in common is kept once.
 struct TraceJob {
   std::string id;
   std::int64_t submit_s = 0;
   std::uint32_t gpus = 0;
-  std::int64_t duration_s = 0;
-  std::string pool;
   int line = 1;  ///< of the file, from 1
-  std::string user = {}, name = {};
+  std::int64_t duration_s = 0;
+  Label pool;
+  Label user = {}, name = {};
   std::int64_t requested_s = 0;        ///< what its user asked for; 0: nothing
   std::int64_t recorded_start_s = -1;  ///< in the log; never shown to policies; -1: none
 };

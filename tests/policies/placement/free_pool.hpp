@@ -33,6 +33,7 @@ class FreePool {
   }
   FreeGpus& free() { return free_; }
   const ClusterState& state() const { return world_.state(); }
+  void change(Part part, Health health) { world_.apply(PartChanged{part, {.health = health}}, 0); }
 
  private:
   static Cluster make(std::uint32_t nodes, std::uint32_t size) {

@@ -1,8 +1,10 @@
 #include "policies/placement/placer.hpp"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include "core/error.hpp"
+#include "core/random.hpp"
 #include "tests/policies/placement/free_pool.hpp"
 
 namespace orrery {
@@ -38,6 +40,48 @@ TEST(FreeGpus, TakingMoreThanThereIsIsADefect) {
   FreePool pool(1, 4);
   GpuRuns out;
   EXPECT_THROW(pool.free().take(0, 5, out), Error);
+}
+
+/// What is free after a pass has begun, node by node.
+void check_fresh(FreePool& pool) {
+  const FreeGpus& free = pool.free();
+  std::vector<std::uint32_t> nodes_with(free.gpus_per_node() + 1, 0);
+  std::uint32_t first_not_full = free.nodes();
+  for (std::uint32_t node = free.nodes(); node-- > 0;) {
+    RC_ASSERT(free.in_node(node) == pool.state().free_per_node[node]);
+    ++nodes_with[free.in_node(node)];
+    if (free.in_node(node) > 0) first_not_full = node;
+  }
+  RC_ASSERT(free.total() == pool.state().free);
+  RC_ASSERT(free.first_not_full() == first_not_full);
+  for (std::uint32_t count = 0; count <= free.gpus_per_node(); ++count) {
+    RC_ASSERT(free.nodes_with(count) == nodes_with[count]);
+  }
+}
+
+// More changes between two passes than the state remembers, too.
+RC_GTEST_PROP(FreeGpusProperty, ItFollowsWhateverHasChanged, (std::uint64_t seed)) {
+  constexpr std::uint32_t kNodes = 70, kSize = 4;
+  Rng rng(seed);
+  const auto below = [&rng](std::uint64_t most) {
+    return static_cast<std::uint32_t>(rng.below(most));
+  };
+  FreePool pool(kNodes, kSize);
+  for (int pass = 0; pass < 30; ++pass) {
+    for (std::uint32_t i = below(below(5) == 0 ? 4000 : 20); i > 0; --i) {
+      const bool gpu = below(2) == 0;
+      pool.change({gpu ? PartKind::gpu : PartKind::node, below(gpu ? kNodes * kSize : kNodes)},
+                  below(3) == 0 ? Health::ok : Health::lost);
+    }
+    pool.free().refresh(pool.state());
+    check_fresh(pool);
+    for (std::uint32_t i = below(8); i > 0; --i) {
+      const std::uint32_t node = below(kNodes);
+      GpuRuns taken;
+      pool.free().take(node, below(pool.free().in_node(node) + 1), taken);
+      for (const GpuId gpu : taken) RC_ASSERT(pool.state().well(gpu, {node}));
+    }
+  }
 }
 
 }  // namespace

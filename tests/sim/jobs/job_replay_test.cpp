@@ -15,10 +15,13 @@
 #include "core/error.hpp"
 #include "policies/run/replay.hpp"
 #include "tests/sim/naive_queue.hpp"
+#include "tests/sim/recorded_job.hpp"
 #include "traces/report/report.hpp"
 
 namespace orrery {
 namespace {
+
+using test::recorded_job;
 
 JobReplay replay_of(std::uint32_t nodes, std::uint32_t gpus_per_node, const std::string& policy,
                     const std::string& placement) {
@@ -148,8 +151,9 @@ TEST(JobReplay, AgreesWithANaiveProgramOnRecordedJobs) {
 TEST(JobReplay, FragmentationBlocksTheHeadOfTheLine) {
   // Two nodes of two. Two single jobs fill one node (best fit); a third takes half of the other.
   // A two-GPU job fits by count only when the node is whole again.
-  const std::vector<TraceJob> jobs{{"a", 0, 1, 10, ""}, {"b", 0, 1, 20, ""}, {"c", 0, 1, 30, ""},
-                                   {"d", 1, 2, 5, ""}, {"e", 2, 1, 1, ""}};
+  const std::vector<TraceJob> jobs{recorded_job("a", 0, 1, 10), recorded_job("b", 0, 1, 20),
+                                   recorded_job("c", 0, 1, 30), recorded_job("d", 1, 2, 5),
+                                   recorded_job("e", 2, 1, 1)};
   const JobsReport packed = replay_jobs(jobs, replay_of(2, 2, "fifo", "consolidated"));
   // d waits until b has ended too, at 20; e is behind it and starts with it.
   EXPECT_EQ(packed.queue_mean_s(), (19.0 + 18.0) / 5);
@@ -158,8 +162,9 @@ TEST(JobReplay, FragmentationBlocksTheHeadOfTheLine) {
 }
 
 TEST(JobReplay, AJobLargerThanTheClusterIsRejectedAndTheOthersRun) {
-  const std::vector<TraceJob> jobs{
-      {"a", 0, 1, 10, ""}, {"b", 1, 17, 5, "", 3}, {"c", 2, 16, 1, ""}};
+  std::vector<TraceJob> jobs{recorded_job("a", 0, 1, 10), recorded_job("b", 1, 17, 5),
+                             recorded_job("c", 2, 16, 1)};
+  jobs[1].line = 3;
   for (const std::string& policy : kQueues) {
     const JobsReport report = replay_jobs(jobs, replay_of(2, 8, policy, "count"));
     EXPECT_EQ(report.jobs_in(), 3u);
@@ -174,11 +179,12 @@ TEST(JobReplay, AJobLargerThanTheClusterIsRejectedAndTheOthersRun) {
 }
 
 TEST(JobReplay, UnknownNamesAreRefused) {
-  EXPECT_THROW(replay_jobs({{"a", 0, 1, 1, ""}}, replay_of(2, 8, "fifo", "counts")), Error);
-  EXPECT_THROW(replay_jobs({{"a", 0, 1, 1, ""}}, replay_of(2, 8, "fifi", "count")), Error);
+  const TraceJob job = recorded_job("a", 0, 1, 1);
+  EXPECT_THROW(replay_jobs({job}, replay_of(2, 8, "fifo", "counts")), Error);
+  EXPECT_THROW(replay_jobs({job}, replay_of(2, 8, "fifi", "count")), Error);
   JobReplay replay = replay_of(2, 8, "sjf", "count");
   replay.set_estimates("lerned");
-  EXPECT_THROW(replay_jobs({{"a", 0, 1, 1, ""}}, replay), Error);
+  EXPECT_THROW(replay_jobs({job}, replay), Error);
 }
 
 TEST(JobReplay, NoJobsIsAResultTooAndItsMeansAreUnknown) {
@@ -192,8 +198,10 @@ std::vector<TraceJob> random_jobs(std::size_t count) {
   Rng rng(7);
   std::vector<TraceJob> jobs;
   for (std::size_t i = 0; i < count; ++i) {
-    jobs.push_back({std::to_string(i), std::int64_t(i / 2), std::uint32_t(1 + rng.below(16)),
-                    std::int64_t(1 + rng.below(40)), "pool"});
+    const auto gpus = std::uint32_t(1 + rng.below(16));
+    jobs.push_back(recorded_job(std::to_string(i), std::int64_t(i / 2), gpus,
+                                std::int64_t(1 + rng.below(40))));
+    jobs.back().pool = "pool";
   }
   return jobs;
 }

@@ -1,0 +1,17 @@
+// A job of a log, for the tests of what becomes of it.
+#pragma once
+
+#include <string>
+
+#include "traces/jobs/job_trace.hpp"
+
+namespace orrery::test {
+
+/// Seconds.
+inline TraceJob recorded_job(std::string id, std::int64_t submit, std::uint32_t gpus,
+                             std::int64_t duration) {
+  return {.id = std::move(id), .submit_s = submit, .gpus = gpus, .duration_s = duration,
+          .pool = {}};
+}
+
+}  // namespace orrery::test
