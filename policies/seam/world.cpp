@@ -366,10 +366,13 @@ struct World::Check {
     if (job == nullptr || job->phase == JobPhase::done) return no_such_job(event.job);
     if (event.where.gpus.empty()) return fmt::format("job {} starts nowhere", event.job.value);
     if (std::string why = newer(*job, event.epoch); !why.empty()) return why;
-    for (const GpuRuns::Run& run : event.where.gpus.runs()) {
-      if (!world.unclaimed(run, event.job)) return taken(run, event.job);
+    // What it was assigned is its own already.
+    if (!job->next || job->next->gpus != event.where.gpus) {
+      for (const GpuRuns::Run& run : event.where.gpus.runs()) {
+        if (!world.unclaimed(run, event.job)) return taken(run, event.job);
+      }
+      if (std::string why = named_twice(event.where.gpus); !why.empty()) return why;
     }
-    if (std::string why = named_twice(event.where.gpus); !why.empty()) return why;
     if (event.where.layout.ranks() == 0) return kNoRanks;
     const bool fits = !job->spec.trains() || event.where.layout.ranks() == event.where.gpus.size();
     return fits ? "" : fmt::format("job {} starts with a layout of {} ranks on {} GPUs",
@@ -684,7 +687,8 @@ struct World::Change {
 };
 
 void World::begin_batch() {
-  for (const JobId job : std::exchange(over_, {})) jobs_.remove(job);
+  for (const JobId job : over_) jobs_.remove(job);
+  over_.clear();
 }
 
 void World::apply(const Event& event, Nanos now) {

@@ -133,7 +133,8 @@ std::optional<Observation> SimBackend::next() {
     advance();
     if (events_.empty()) return {};
   }
-  shown_ = std::exchange(events_, {});
+  shown_.clear();
+  shown_.swap(events_);
   instruments_.forget();
   return Observation{.now = now_, .sequence = calls_++, .events = shown_,
                      .cluster = world_.cluster(), .state = world_.state(), .jobs = world_.jobs(),
