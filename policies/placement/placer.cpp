@@ -32,10 +32,10 @@ std::uint32_t FreeGpus::Nodes::first(std::uint32_t from, std::uint32_t none) con
 
 FreeGpus::FreeGpus(const Cluster& cluster)
     : gpus_per_node_(cluster.shape().gpus_per_node),
+      words_((gpus_per_node_ + 63) / 64),
+      free_bits_(std::size_t{cluster.nodes()} * words_, 0),
       per_node_(cluster.nodes(), 0),
-      with_(gpus_per_node_ + 1),
-      given_in_(cluster.gpus(), 0),
-      back_in_(cluster.gpus(), 0) {
+      with_(gpus_per_node_ + 1) {
   const std::size_t words = (per_node_.size() + 63) / 64;
   for (Nodes& nodes : with_) nodes.bits.assign(words, 0);
   not_full_.bits.assign(words, 0);
@@ -44,6 +44,7 @@ FreeGpus::FreeGpus(const Cluster& cluster)
 
 void FreeGpus::set(std::uint32_t node, std::uint32_t free) {
   const std::uint32_t before = per_node_[node];
+  if (before == free) return;
   with_[before].remove(node);
   with_[free].add(node);
   if (before == 0 && free > 0) not_full_.add(node);
@@ -53,7 +54,18 @@ void FreeGpus::set(std::uint32_t node, std::uint32_t free) {
 
 /// As the state has it.
 void FreeGpus::follow(std::uint32_t node) {
-  if (per_node_[node] != state_->free_per_node[node]) set(node, state_->free_per_node[node]);
+  std::uint64_t* const bits = bits_of(node);
+  std::fill_n(bits, words_, 0);
+  const std::uint32_t first = node * gpus_per_node_;
+  const bool all_well = state_->parts.empty();
+  std::uint32_t count = 0;
+  for (std::uint32_t i = 0; i < gpus_per_node_; ++i) {
+    const bool free = state_->owner[first + i] == ClusterState::kNobody &&
+                      (all_well || state_->well({first + i}, {node}));
+    bits[i / 64] |= std::uint64_t{free} << i % 64;
+    count += free ? 1 : 0;
+  }
+  set(node, count);
 }
 
 void FreeGpus::refresh(const ClusterState& state) {
@@ -68,7 +80,6 @@ void FreeGpus::refresh(const ClusterState& state) {
   ours_.clear();
   followed_ = state.changes;
   total_ = state.free;
-  ++pass_;
 }
 
 std::uint32_t FreeGpus::first_with(std::uint32_t free, std::uint32_t from) const {
@@ -79,38 +90,29 @@ std::uint32_t FreeGpus::first_not_full(std::uint32_t from) const {
   return not_full_.first(from, nodes());
 }
 
-bool FreeGpus::is_free(std::uint32_t gpu) const {
-  if (given_in_[gpu] == pass_) return false;
-  if (back_in_[gpu] == pass_) return true;
-  return state_->owner[gpu] == ClusterState::kNobody &&
-         (state_->parts.empty() || state_->well({gpu}, {gpu / gpus_per_node_}));
-}
-
 void FreeGpus::take(std::uint32_t node, std::uint32_t count, GpuRuns& out) {
   ensure(count <= per_node_[node], "a node has the GPUs that are taken from it");
-  const bool idle = per_node_[node] == gpus_per_node_;
   set(node, per_node_[node] - count);
   ours_.push_back(node);
   total_ -= count;
-  const std::uint32_t first = node * gpus_per_node_;
-  if (idle) {
-    std::fill_n(given_in_.begin() + first, count, pass_);
-    return out.append({first, count});
-  }
-  for (std::uint32_t gpu = first; count > 0; ++gpu) {
-    ensure(gpu < first + gpus_per_node_, "a node has the free GPUs that it counts");
-    if (!is_free(gpu)) continue;
-    given_in_[gpu] = pass_;
-    out.push_back({gpu});
-    --count;
+  std::uint64_t* bits = bits_of(node);
+  for (std::uint32_t first = node * gpus_per_node_; count > 0; ++bits, first += 64) {
+    while (*bits != 0 && count > 0) {
+      const auto at = static_cast<std::uint32_t>(std::countr_zero(*bits));
+      const auto in_a_row = static_cast<std::uint32_t>(std::countr_one(*bits >> at));
+      const std::uint32_t taken = std::min(in_a_row, count);
+      *bits &= ~((~std::uint64_t{0} >> (64 - taken)) << at);
+      out.append({first + at, taken});
+      count -= taken;
+    }
   }
 }
 
 void FreeGpus::give_back(const GpuRuns& gpus) {
   for (const GpuId gpu : gpus) {
-    const std::uint32_t node = gpu.value / gpus_per_node_;
+    const std::uint32_t node = gpu.value / gpus_per_node_, at = gpu.value % gpus_per_node_;
     if (!state_->well(gpu, {node})) continue;
-    back_in_[gpu.value] = pass_;
+    bits_of(node)[at / 64] |= std::uint64_t{1} << at % 64;
     set(node, per_node_[node] + 1);
     ours_.push_back(node);
     ++total_;

@@ -14,8 +14,8 @@
 namespace orrery {
 
 /// What is free during one pass: the cluster's state less what the pass has given away. Nodes are
-/// found by how many GPUs they have free in O(nodes / 64); refreshing looks at nodes that have
-/// changed since and never copies GPUs.
+/// found by how many GPUs they have free in O(nodes / 64), the free GPUs of a node in O(1);
+/// refreshing looks at nodes that have changed since.
 class FreeGpus {
  public:
   explicit FreeGpus(const Cluster& cluster);
@@ -50,17 +50,16 @@ class FreeGpus {
   };
   void follow(std::uint32_t node);
   void set(std::uint32_t node, std::uint32_t free);
-  bool is_free(std::uint32_t gpu) const;
+  std::uint64_t* bits_of(std::uint32_t node) { return &free_bits_[node * words_]; }
 
   const ClusterState* state_ = nullptr;
-  std::uint32_t gpus_per_node_, total_ = 0;
+  std::uint32_t gpus_per_node_, words_, total_ = 0;
+  std::vector<std::uint64_t> free_bits_;           ///< `words_` a node, a bit a GPU
   std::vector<std::uint32_t> per_node_;
   std::vector<Nodes> with_;                        ///< by number of free GPUs
   Nodes not_full_;
   std::uint64_t followed_ = 0;                     ///< of the state's changes
   std::vector<std::uint32_t> ours_;                ///< nodes that the pass has changed
-  std::vector<std::uint64_t> given_in_, back_in_;  ///< per GPU: the pass that gave it away, or back
-  std::uint64_t pass_ = 0;
 };
 
 class Placer {

@@ -1,5 +1,7 @@
 #include "policies/placement/placer.hpp"
 
+#include <set>
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -61,25 +63,32 @@ void check_fresh(FreePool& pool) {
 
 // More changes between two passes than the state remembers, too.
 RC_GTEST_PROP(FreeGpusProperty, ItFollowsWhateverHasChanged, (std::uint64_t seed)) {
-  constexpr std::uint32_t kNodes = 70, kSize = 4;
+  const std::uint32_t nodes = 70, size = seed % 2 == 0 ? 4 : 72;
   Rng rng(seed);
   const auto below = [&rng](std::uint64_t most) {
     return static_cast<std::uint32_t>(rng.below(most));
   };
-  FreePool pool(kNodes, kSize);
+  FreePool pool(nodes, size);
   for (int pass = 0; pass < 30; ++pass) {
     for (std::uint32_t i = below(below(5) == 0 ? 4000 : 20); i > 0; --i) {
       const bool gpu = below(2) == 0;
-      pool.change({gpu ? PartKind::gpu : PartKind::node, below(gpu ? kNodes * kSize : kNodes)},
+      pool.change({gpu ? PartKind::gpu : PartKind::node, below(gpu ? nodes * size : nodes)},
                   below(3) == 0 ? Health::ok : Health::lost);
     }
     pool.free().refresh(pool.state());
     check_fresh(pool);
+    std::set<std::uint32_t> given;
     for (std::uint32_t i = below(8); i > 0; --i) {
-      const std::uint32_t node = below(kNodes);
+      const std::uint32_t node = below(nodes);
       GpuRuns taken;
       pool.free().take(node, below(pool.free().in_node(node) + 1), taken);
-      for (const GpuId gpu : taken) RC_ASSERT(pool.state().well(gpu, {node}));
+      for (const GpuId gpu : taken) {
+        RC_ASSERT(pool.state().well(gpu, {node}));
+        RC_ASSERT(given.insert(gpu.value).second);
+      }
+      if (below(4) > 0) continue;
+      pool.free().give_back(taken);
+      for (const GpuId gpu : taken) given.erase(gpu.value);
     }
   }
 }
