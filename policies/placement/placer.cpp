@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -34,6 +35,7 @@ FreeGpus::FreeGpus(const Cluster& cluster)
     : gpus_per_node_(cluster.shape().gpus_per_node),
       words_((gpus_per_node_ + 63) / 64),
       free_bits_(std::size_t{cluster.nodes()} * words_, 0),
+      known_(cluster.nodes(), 0),
       per_node_(cluster.nodes(), 0),
       with_(gpus_per_node_ + 1) {
   const std::size_t words = (per_node_.size() + 63) / 64;
@@ -54,18 +56,22 @@ void FreeGpus::set(std::uint32_t node, std::uint32_t free) {
 
 /// As the state has it.
 void FreeGpus::follow(std::uint32_t node) {
-  std::uint64_t* const bits = bits_of(node);
+  known_[node] = 0;
+  set(node, state_->free_per_node[node]);
+}
+
+std::uint64_t* FreeGpus::bits_of(std::uint32_t node) {
+  std::uint64_t* const bits = &free_bits_[std::size_t{node} * words_];
+  if (std::exchange(known_[node], 1) != 0) return bits;
   std::fill_n(bits, words_, 0);
   const std::uint32_t first = node * gpus_per_node_;
   const bool all_well = state_->parts.empty();
-  std::uint32_t count = 0;
   for (std::uint32_t i = 0; i < gpus_per_node_; ++i) {
     const bool free = state_->owner[first + i] == ClusterState::kNobody &&
                       (all_well || state_->well({first + i}, {node}));
     bits[i / 64] |= std::uint64_t{free} << i % 64;
-    count += free ? 1 : 0;
   }
-  set(node, count);
+  return bits;
 }
 
 void FreeGpus::refresh(const ClusterState& state) {
@@ -96,7 +102,9 @@ void FreeGpus::take(std::uint32_t node, std::uint32_t count, GpuRuns& out) {
   ours_.push_back(node);
   total_ -= count;
   std::uint64_t* bits = bits_of(node);
+  const std::uint32_t end = (node + 1) * gpus_per_node_;
   for (std::uint32_t first = node * gpus_per_node_; count > 0; ++bits, first += 64) {
+    ensure(first < end, "a node has the free GPUs that it counts");
     while (*bits != 0 && count > 0) {
       const auto at = static_cast<std::uint32_t>(std::countr_zero(*bits));
       const auto in_a_row = static_cast<std::uint32_t>(std::countr_one(*bits >> at));

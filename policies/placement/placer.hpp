@@ -50,11 +50,13 @@ class FreeGpus {
   };
   void follow(std::uint32_t node);
   void set(std::uint32_t node, std::uint32_t free);
-  std::uint64_t* bits_of(std::uint32_t node) { return &free_bits_[node * words_]; }
+  /// Of its free GPUs.
+  std::uint64_t* bits_of(std::uint32_t node);
 
   const ClusterState* state_ = nullptr;
   std::uint32_t gpus_per_node_, words_, total_ = 0;
   std::vector<std::uint64_t> free_bits_;           ///< `words_` a node, a bit a GPU
+  std::vector<std::uint8_t> known_;                ///< by node: its bits; else when they are needed
   std::vector<std::uint32_t> per_node_;
   std::vector<Nodes> with_;                        ///< by number of free GPUs
   Nodes not_full_;
