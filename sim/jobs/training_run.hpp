@@ -183,6 +183,7 @@ class TrainingRun : public JobModel {
   bool at_rest() const;
   std::optional<Nanos> next_at_rest() const;
   void strike_at_rest();
+  bool has_died(RankId rank) const;
   std::optional<RankId> rank_at_home(std::uint32_t home_rank) const;
 
   const RunRequest request_;
