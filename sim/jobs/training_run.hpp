@@ -152,6 +152,7 @@ class TrainingRun : public JobModel {
   void open_step();
   std::vector<Stepper::Change> changes_within(Nanos duration) const;
   Nanos length_of(const SimulatedStep& step, const std::vector<double>& stretch) const;
+  Nanos stalled_by(Nanos instant) const;
   std::shared_ptr<const SimulatedStep> held_up(const SimulatedStep& what,
                                                const SimulatedStep& beside);
   std::shared_ptr<const SimulatedStep> simulate_step(const std::vector<double>& stretch);
@@ -228,6 +229,7 @@ class TrainingRun : public JobModel {
   std::set<Part> lost_parts_;  ///< that have been, or will be, told
   std::vector<Loss> losses_;
   std::vector<std::pair<Nanos, std::size_t>> unknown_;  ///< when who is left notices, which loss
+  Nanos stalled_ = 0;    ///< what of the step under way waits for packets that got lost
   Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
   std::optional<Transition> transition_;
   std::optional<Saving> saving_;
