@@ -8,9 +8,8 @@
 namespace orrery {
 namespace {
 
-constexpr std::array<std::string_view, kPartKinds> kNames = {"gpu",  "node",  "nic",   "link",    "leaf",
-                                                             "spine", "plane", "storage", "port",
-                                                             "cable"};
+constexpr std::array<std::string_view, kPartKinds> kNames = {
+    "gpu", "node", "nic", "link", "leaf", "spine", "plane", "storage", "port", "cable"};
 
 bool is_fat_tree(const Cluster& cluster) {
   return cluster.shape().fabric == FabricKind::fat_tree && cluster.shape().spines > 0;

@@ -37,8 +37,8 @@ std::string part_name(Part part);         ///< "nic 17"
 
 /// How many parts of a kind there are; 0 where the fabric has none (spines of a ring).
 std::uint32_t count_of(const Cluster& cluster, PartKind kind);
-/// The links that are gone with the part, or that it is a share of, ascending; a node's are those of
-/// its GPUs and NICs.
+/// The links that are gone with the part, or that it is a share of, ascending; a node's are those
+/// of its GPUs and NICs.
 std::vector<LinkId> links_of(const Cluster& cluster, Part part);
 /// How much of these links is gone with the part.
 double share_of(const Cluster& cluster, PartKind kind);

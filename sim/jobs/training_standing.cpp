@@ -297,13 +297,15 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   Nanos ready = now_;
   bool fewer = false;
   const JobInfo& before = job();
-  for (std::uint32_t rank = 0; const GpuId gpu : before.gpus) {
+  const bool in_place = assign->gpus == before.gpus;
+  for (std::uint32_t rank = 0; const GpuId gpu : in_place ? GpuRuns() : before.gpus) {
     fewer = fewer || (!before.is_lost({rank}) && !assign->gpus.contains(gpu));
     ++rank;
   }
-  const bool more = std::any_of(assign->gpus.begin(), assign->gpus.end(), [this](GpuId gpu) {
-    return !fit_->where().gpus.contains(gpu);
-  });
+  const GpuRuns& here = fit_->where().gpus;
+  const bool more = assign->gpus != here &&
+                    std::any_of(assign->gpus.begin(), assign->gpus.end(),
+                                [&here](GpuId gpu) { return !here.contains(gpu); });
   if (more && job().placed()) {
     // A replacement is there `replacement` after the loss; it is sent for once it is decided.
     ready += losses_.empty() ? survival.replacement()

@@ -141,6 +141,11 @@ const std::string kEveryKind =
     "{cause: leaf, part: leaf, mtbf: 2 h, down: true, lasts: 2 s},"
     "{cause: spine, part: spine, mtbf: 1 h, rate: 0.5, lasts: 60 s},"
     "{cause: plane, part: plane, mtbf: 2 h, rate: 0.5, lasts: 60 s},"
+    "{cause: cable between switches, part: cable, mtbf: 10 h, down: true, lasts: 2 s},"
+    "{cause: port, part: port, mtbf: 10 h, rate: 0.5, lasts: 60 s},"
+    "{cause: storage is slow, part: storage, mtbf: 20 min, rate: 0.2, lasts: 60 s},"
+    "{cause: storage is full, part: storage, mtbf: 20 min, down: true, lasts: 60 s},"
+    "{cause: garbage collection, part: job, mtbf: 10 min, slow: 3, lasts: 2 s},"
     "{cause: planned, part: job, mtbf: 20 min, regular: true, kill: true}]}";
 
 std::vector<std::string> restarts(const std::vector<std::string>& more) {
@@ -157,7 +162,7 @@ TEST(Failures, EveryKindIsInjectedAndFelt) {
   const Report report = simulate(small_scenario(
       1, 1, 16, {}, restarts({kEveryKind, fmt::format("run.steps={}", long(3000 / step))})));
   expect_closed(report);
-  EXPECT_EQ(report.fault_counts_size(), 14);
+  EXPECT_EQ(report.fault_counts_size(), 19);
   std::uint64_t injected = 0;
   for (const FaultCount& count : report.fault_counts()) {
     EXPECT_GT(count.injected(), 0u) << count.cause();
@@ -166,6 +171,35 @@ TEST(Failures, EveryKindIsInjectedAndFelt) {
     injected += count.injected();
   }
   EXPECT_EQ(injected, report.faults_injected());
+}
+
+/// A checkpoint that begins while the storage is slow takes that much longer; while it takes
+/// nothing, none becomes durable.
+TEST(Failures, ASlowStorageLengthensCheckpointsAndAFullOneKeepsNone) {
+  const auto saved = [](const std::string& storage) {
+    const toy::TempDir folder;
+    const std::string log = folder / "run.log";
+    simulate(small_scenario(1, 1, 16, {},
+                            {"run.steps=250", "faults=[" + storage + "]",
+                             "live.checkpoints={folder: here, every: 100, stall: 1 s, "
+                             "write: 2 s}"}),
+             {.full_detail = false, .record = log, .timeline = {}});
+    LogReader reader(log);
+    LogRecord record;
+    std::vector<std::pair<bool, double>> found;
+    while (reader.next(record)) {
+      for (const EventRecord& event : record.call().observation().events()) {
+        if (!event.has_save_done()) continue;
+        const SaveDoneRecord& done = event.save_done();
+        found.emplace_back(done.durable(), static_cast<double>(done.took_ns()) * 1e-9);
+      }
+    }
+    return found;
+  };
+  using Saves = std::vector<std::pair<bool, double>>;
+  EXPECT_EQ(saved(""), (Saves{{true, 3}, {true, 3}}));
+  EXPECT_EQ(saved("{at_time: 0 s, storage: 0, rate: 0.5}"), (Saves{{true, 5}, {true, 5}}));
+  EXPECT_EQ(saved("{at_time: 0 s, storage: 0, down: true}"), (Saves{{false, 1}, {false, 1}}));
 }
 
 TEST(Failures, WhoWatchesTheRunCountsWhatTheInjectorCounts) {

@@ -137,8 +137,8 @@ TEST_F(HardwareStateTest, OnlyCheckpointsUseStorage) {
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    EXPECT_EQ(error.message(), "faults[0].storage: only checkpoints use storage, and this run writes none: give "
-              "live.checkpoints");
+    EXPECT_EQ(error.message(), "faults[0].storage: only checkpoints use storage, and this run "
+                               "writes none: give live.checkpoints");
   }
   const FaultPlan faults = plan(
       "  - {at_time: 1 s, storage: 0, rate: 0.25, for: 1 s}\n"
