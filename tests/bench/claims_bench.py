@@ -10,11 +10,11 @@ import pathlib
 import orrery
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "claims"
-FEW = {"h100": 4000, "a100": 1000, "interval": 30_000}  # steps of a point of a region
+FEW = {"h100": 1000, "a100": 1000, "interval": 30_000}  # steps of a point of a region
 
 #: What is changed for a region, one at a time; a replica of the H100 pair is four nodes.
 BY_SIZE = {f"{32 * data} GPUs": {"job.layout.data": data, "job.global_batch": 16 * data,
-                                 "cluster.nodes": 4 * data + 1} for data in (1, 4, 64)}
+                                 "cluster.nodes": 4 * data + 1} for data in (1, 4, 32)}
 BY_FAILURES = {f"failures x {scale}": {"failures.scale": scale} for scale in (0.1, 10)}
 BY_LINK = {f"NICs of {rate} Gb/s": {"cluster.node.nic_bandwidth": f"{rate} Gbps",
                                     "cluster.fabric.spine_link_bandwidth": f"{rate} Gbps"}
@@ -108,7 +108,47 @@ def sizes(claim):
         report = run("h100", "after", tuple(changes.items()), 300)
         ran.append(f"{report.ranks} GPUs: {report.tokens_per_s / 1e6:.3g} M tokens/s")
     print(f"| {claim['row']} | {claim['says']} | {claim['figures'][0]} | {'; '.join(ran)} | "
-          f"reached | {claim['hangs_on']} |")
+          f"from 32 GPUs on | {claim['hangs_on']} |")
+
+
+#: Steps from the H100 pair's before to its after, each on top of those above.
+STEPS = {
+    "communication is hidden": {"job.overlap": "true", "job.overlaps.tensor": 0.7,
+                                "job.overlaps.parameters": "true",
+                                "job.overlaps.pipeline": "true"},
+    "no layer is computed again": {"job.recompute": "none"},
+    "losses are noticed, and got over, as published": {
+        "survival.detection": "5600 ms", "survival.regroup": "5 s", "survival.restart": "4 min",
+        "survival.replacement": "60 s"},
+    "checkpoints are written beside the training": {"live.checkpoints.stall": "500 ms",
+                                                    "live.checkpoints.write": "50 s"},
+}
+POLICIES = json.loads("""[
+  {"name": "predictive-rebalance"},
+  {"name": "cheapest-goodput", "parameters":
+    {"replacement": "60 s", "restart": "4 min", "regroup": "5 s", "repair": "6 h"}},
+  {"name": "checkpoint-interval", "parameters": {"method": "adaptive", "mtbf": "1 d"}}]""")
+
+
+def who_brings_what():
+    """Of rows 3, 4 and 19: what each step, and which policy, brings."""
+    print("\n| H100, step by step | days | utilisation | goodput |\n|---|---:|---:|---:|")
+    changes = {}
+    for name, more in {"before": {}, **STEPS}.items():
+        changes |= more
+        tell(name, orrery.simulate(FOLDER / "h100-before.yaml", overrides=changes))
+    restart = {"name": "recover", "parameters": {"how": "restart"}}
+    cheapest, interval = POLICIES[1:]
+    for name, policies in {"checkpoint-interval": [restart, interval],
+                           "cheapest-goodput": [cheapest, interval],
+                           "predictive-rebalance": POLICIES}.items():
+        tell(f"`{name}`", orrery.simulate(FOLDER / "h100-before.yaml", overrides=changes,
+                                          policies=policies))
+
+
+def tell(name, report):
+    print(f"| {name} | {report.elapsed_s / 86_400:.2f} | {report.gpu_utilization:.3f} | "
+          f"{report.goodput:.3f} |", flush=True)
 
 
 def points(claim):
@@ -134,6 +174,7 @@ def main():
         print(f"| {claim['row']} | {claim['says']} | {claimed(claim)} | "
               f"{value:.3g} {claim['unit']} | {verdict(claim, value)} | {claim['hangs_on']} |",
               flush=True)
+    who_brings_what()
     print("\n| row | claimed | measured where | reached |\n|---|---:|---|---|")
     for claim in claims:
         if claim["measure"] == "sizes":
