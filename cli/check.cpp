@@ -26,6 +26,20 @@ std::optional<std::string> text_of(const RunOptions& options) {
   return std::string{std::istreambuf_iterator<char>(in), {}};
 }
 
+/// Where NICs have ports in several planes: what that takes, and what three tiers would take of
+/// switches that carry as much, with ports as fast as a NIC.
+std::string switches_of(const Cluster& cluster) {
+  const Cluster::Switches switches = cluster.switches();
+  const std::uint32_t planes = cluster.shape().planes;
+  if (planes == 1) return "";
+  const std::uint32_t ports = 2 * switches.spines / planes / planes;
+  return fmt::format("; {} leaf and {} spine switches a plane, {} in all, {} paths between two "
+                     "leaves; in three tiers {} switches",
+                     switches.leaves / planes, switches.spines / planes, switches.all(),
+                     switches.paths,
+                     three_tier_switches(std::uint64_t{cluster.nodes()} * cluster.rails(), ports));
+}
+
 std::vector<Error> check_topology(const std::string& text, const std::string& file) {
   Topology topology;
   std::vector<Error> problems = check_yaml(text, file, topology);
@@ -34,7 +48,8 @@ std::vector<Error> check_topology(const std::string& text, const std::string& fi
     const SourceMap places = load_yaml(text, file, topology);
     resolve(topology, places);
     const Cluster cluster = build_cluster(topology, places);
-    fmt::print("{}: ok: topology of {} nodes, {} GPUs\n", file, cluster.nodes(), cluster.gpus());
+    fmt::print("{}: ok: topology of {} nodes, {} GPUs{}\n", file, cluster.nodes(), cluster.gpus(),
+               switches_of(cluster));
   } catch (const Error& problem) {
     problems.push_back(problem);
   }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -47,6 +49,9 @@ constexpr std::array kFabricKeys{
     FabricKey{"fat-tree", "spines", &FabricSpec::has_spines, &FabricSpec::clear_spines},
     FabricKey{"fat-tree", "spine_link_bandwidth", &FabricSpec::has_spine_link_bandwidth,
               &FabricSpec::clear_spine_link_bandwidth},
+    FabricKey{"multi-plane", "planes", &FabricSpec::has_planes, &FabricSpec::clear_planes},
+    FabricKey{"multi-plane", "switch_ports", &FabricSpec::has_switch_ports,
+              &FabricSpec::clear_switch_ports},
     FabricKey{"ring", "ring_link_bandwidth", &FabricSpec::has_ring_link_bandwidth,
               &FabricSpec::clear_ring_link_bandwidth},
 };
@@ -54,6 +59,22 @@ constexpr std::array kFabricKeys{
 std::string kind_of(const FabricSpec& fabric) {
   return fabric.has_kind() ? fabric.kind() : "fat-tree";
 }
+
+bool has_spines(const FabricSpec& fabric) {
+  const std::string kind = kind_of(fabric);
+  return kind == "fat-tree" || kind == "multi-plane";
+}
+
+Transport transport_of(const FabricSpec& fabric) {
+  if (!fabric.has_transport()) {
+    return kind_of(fabric) == "multi-plane" ? Transport::spray : Transport::destination;
+  }
+  if (fabric.transport() == "ecmp") return Transport::ecmp;
+  if (fabric.transport() == "adaptive") return Transport::adaptive;
+  return fabric.transport() == "spray" ? Transport::spray : Transport::destination;
+}
+
+bool spreads(const FabricSpec& fabric) { return transport_of(fabric) >= Transport::adaptive; }
 
 void check_fabric(const FabricSpec& fabric, const Site& site) {
   const std::string kind = kind_of(fabric);
@@ -67,6 +88,15 @@ void check_fabric(const FabricSpec& fabric, const Site& site) {
                 fmt::format("'{}' belongs to a fabric of kind {}, not {}", key.name, key.kind,
                             kind));
     }
+  }
+  if (fabric.has_transport() && !has_spines(fabric)) {
+    site.fail("fabric.transport", fmt::format("a {} fabric has one way only", kind));
+  }
+  if (kind != "multi-plane" || !fabric.has_transport()) return;
+  if (fabric.transport() != "spray" && fabric.transport() != "adaptive" && fabric.planes() > 1) {
+    site.fail("fabric.transport",
+              fmt::format("{} takes one way, and so one of the {} planes: expected spray or "
+                          "adaptive", fabric.transport(), fabric.planes()));
   }
 }
 
@@ -131,6 +161,37 @@ std::uint32_t rails_of(const NodeSpec& node) {
   return std::min(node.nics_per_node(), node.gpus_per_node());
 }
 
+/// Two tiers of switches, by hand or by the ports of the switches.
+struct Tiers {
+  std::uint32_t nodes_per_unit = 0, spines = 0;  ///< in one plane
+  std::uint32_t planes = 1;
+  double cable_bandwidth = 0;
+};
+
+Tiers tiers_of(const Topology& topology) {
+  const NodeSpec& node = topology.node();
+  const FabricSpec& fabric = topology.fabric();
+  if (kind_of(fabric) != "multi-plane") {
+    return {fabric.nodes_per_unit(), fabric.spines(), 1, fabric.spine_link_bandwidth()};
+  }
+  const std::uint32_t half = fabric.switch_ports() / 2;
+  const std::uint32_t nics_per_rail = node.nics_per_node() / rails_of(node);
+  return {std::max(1u, half / nics_per_rail), half, fabric.planes(),
+          node.nic_bandwidth() / fabric.planes()};
+}
+
+/// Every spine has a port for every leaf of its plane.
+void check_ports(const Topology& topology, const Site& site) {
+  const FabricSpec& fabric = topology.fabric();
+  if (kind_of(fabric) != "multi-plane") return;
+  const std::uint32_t units = (topology.nodes() - 1) / tiers_of(topology).nodes_per_unit + 1;
+  const std::uint32_t leaves = units * rails_of(topology.node());
+  if (leaves <= fabric.switch_ports()) return;
+  site.fail("fabric.switch_ports",
+            fmt::format("{} nodes need {} leaf switches a plane, a spine has {} ports",
+                        topology.nodes(), leaves, fabric.switch_ports()));
+}
+
 void check_shape(const Topology& topology, const Site& site) {
   const NodeSpec& node = topology.node();
   const FabricSpec& fabric = topology.fabric();
@@ -149,9 +210,11 @@ void check_shape(const Topology& topology, const Site& site) {
   const std::uint64_t nodes = topology.nodes();
   std::uint64_t fabric_links = 0;
   if (kind_of(fabric) == "ring") fabric_links = nodes;
-  if (kind_of(fabric) == "fat-tree") {
-    const std::uint64_t per_unit = fabric.nodes_per_unit();
-    fabric_links = (nodes + per_unit - 1) / per_unit * fabric.spines();
+  check_ports(topology, site);
+  if (has_spines(fabric)) {
+    const Tiers tiers = tiers_of(topology);
+    fabric_links = (nodes - 1) / tiers.nodes_per_unit + 1;
+    if (!spreads(fabric)) fabric_links *= tiers.spines;
   }
   const std::uint64_t links = 2 * nodes * (node.gpus_per_node() + rails_of(node)) +
                               2 * fabric_links * rails_of(node);
@@ -187,21 +250,41 @@ std::string family_of(const GpuSpec& spec) {
   return spec.fp8() > 0 ? "H100" : "A100";
 }
 
-GpuModel build_gpu(const GpuSpec& spec) {
+/// A chip's dynamic power goes with the cube of its clock where its voltage follows that.
+double clock_under(const GpuSpec& spec, const NodeSpec& node, const Site& site) {
+  if (!node.has_power_cap() || node.power_cap() >= spec.max_power()) return 1;
+  if (node.power_cap() <= spec.idle_power()) {
+    site.fail("node.power_cap", fmt::format("{:g} W is not above the {:g} W that a {} draws idling",
+                                            node.power_cap(), spec.idle_power(), spec.name()));
+  }
+  return std::cbrt((node.power_cap() - spec.idle_power()) /
+                   (spec.max_power() - spec.idle_power()));
+}
+
+GpuModel build_gpu(const GpuSpec& spec, const NodeSpec& node, const Site& site) {
+  const double clock = clock_under(spec, node, site);
+  const double most = clock < 1 ? node.power_cap() : spec.max_power();
   return {.name = spec.name(),
           .memory = {spec.memory()},
           .memory_bandwidth = {spec.memory_bandwidth()},
-          .fp32 = {spec.fp32()},
-          .tf32 = {spec.tf32()},
-          .bf16 = {spec.bf16()},
-          .fp8 = {spec.fp8()},
-          .fp4 = {spec.fp4()},
+          .fp32 = {spec.fp32() * clock},
+          .tf32 = {spec.tf32() * clock},
+          .bf16 = {spec.bf16() * clock},
+          .fp8 = {spec.fp8() * clock},
+          .fp4 = {spec.fp4() * clock},
           .nvlink = {spec.nvlink()},
           .pcie = {spec.pcie()},
           .idle_power = {spec.idle_power()},
-          .max_power = {spec.max_power()},
+          .max_power = {most},
           .nvls = spec.nvls(),
           .family = family_of(spec)};
+}
+
+/// A switch or a sender that spreads traffic sees at once what does not come through.
+std::optional<Seconds> reroute_of(const FabricSpec& fabric) {
+  constexpr Seconds kSpreading{1e-3};
+  if (fabric.has_reroute()) return Seconds{to_seconds(fabric.reroute())};
+  return spreads(fabric) ? std::optional(kSpreading) : std::nullopt;
 }
 
 }  // namespace
@@ -227,15 +310,18 @@ Cluster build_cluster(const Topology& resolved, const SourceMap& places, const s
   const NodeSpec& node = resolved.node();
   const FabricSpec& fabric = resolved.fabric();
   const FabricKind kind = fabric_kind(fabric);
+  const Tiers tiers = tiers_of(resolved);
+  const bool pooled = kind == FabricKind::fat_tree && spreads(fabric);
+  const std::uint32_t cables = pooled ? tiers.spines * tiers.planes : 1;
   const Cluster::Shape shape = {
       .nodes = resolved.nodes(),
       .gpus_per_node = node.gpus_per_node(),
       .nics_per_node = rails_of(node),
-      .nodes_per_unit = fabric.nodes_per_unit(),
-      .spines = fabric.spines(),
+      .nodes_per_unit = tiers.nodes_per_unit,
+      .spines = pooled ? 1 : tiers.spines,
       .nic_bandwidth = {node.nic_bandwidth() * node.nics_per_node() / rails_of(node)},
       .spine_link_bandwidth = {kind == FabricKind::ring ? fabric.ring_link_bandwidth()
-                                                        : fabric.spine_link_bandwidth()},
+                                                        : tiers.cable_bandwidth * cables},
       .nvlink_latency = {fabric.nvlink_latency()},
       .nic_latency = {fabric.nic_latency()},
       .hop_latency = {fabric.hop_latency()},
@@ -244,10 +330,22 @@ Cluster build_cluster(const Topology& resolved, const SourceMap& places, const s
       .fabric = kind,
       .in_network_reduction = fabric.in_network_reduction(),
       .line_rate = fabric.line_rate(),
+      .transport = transport_of(fabric),
+      .planes = tiers.planes,
+      .cables = cables,
+      .paths = fabric.paths(),
+      .reroute = reroute_of(fabric),
+      .hash_seed = fabric.hash_seed(),
   };
   // The price is kept per second (SI).
-  const Price price = {.per_gpu = {resolved.price().gpu_hour()}, .pue = resolved.price().pue()};
-  return Cluster(build_gpu(gpu), shape, price);
+  const PriceSpec& said = resolved.price();
+  const Price price = {.per_gpu = {said.gpu_hour()},
+                       .pue = said.pue(),
+                       .purchase = said.purchase(),
+                       .lifetime = {to_seconds(said.lifetime())},
+                       .per_kwh = said.electricity(),
+                       .carbon_g_per_kwh = said.carbon()};
+  return Cluster(build_gpu(gpu, node, site), shape, price);
 }
 
 }  // namespace orrery

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/random.hpp"
 
 namespace orrery {
 
@@ -46,6 +47,17 @@ std::uint32_t Cluster::fabric_links() const {
     case FabricKind::ring: return nodes() * rails();
   }
   return 0;
+}
+
+Cluster::Switches Cluster::switches() const {
+  if (shape_.fabric != FabricKind::fat_tree) return {};
+  const std::uint32_t spines = shape_.spines * shape_.cables;
+  return {.leaves = units() * rails() * shape_.planes, .spines = spines, .paths = spines};
+}
+
+std::uint64_t three_tier_switches(std::uint64_t nics, std::uint32_t ports) {
+  const auto for_ports = [ports](std::uint64_t all) { return (all + ports - 1) / ports; };
+  return 2 * for_ports(2 * nics) + for_ports(nics);
 }
 
 std::uint32_t Cluster::rail_of(GpuId gpu) const {
@@ -150,6 +162,15 @@ bool Cluster::relays(GpuId from, GpuId to) const {
   return shape_.fabric != FabricKind::flat && rail_of(from) != rail_of(to);
 }
 
+/// As InfiniBand's fat-tree routing does, the destination decides: any shift of nodes by a constant
+/// uses every spine alike. ECMP takes what a hash says.
+std::uint32_t Cluster::spine_of(NodeId from, NodeId to, std::uint32_t rail) const {
+  if (shape_.transport != Transport::ecmp) return to.value % shape_.spines;
+  const std::uint64_t ends = (std::uint64_t{from.value} << 32 | to.value) * rails() + rail;
+  return static_cast<std::uint32_t>(Rng(shape_.hash_seed ^ ends * 0x9E3779B97F4A7C15ull)
+                                        .below(shape_.spines));
+}
+
 std::int64_t Cluster::ring_steps(NodeId from, NodeId to) const {
   const std::int64_t onward = (std::int64_t{to.value} + nodes() - from.value) % nodes();
   const std::int64_t backward = nodes() - onward;
@@ -172,9 +193,7 @@ void Cluster::route(GpuId from, GpuId to, std::vector<LinkId>& out) const {
   }
   out.push_back(nic_out(source, relays(from, to) ? rail : rail_of(from)));
   if (unit_of(source) != unit_of(destination)) {
-    // As InfiniBand's fat-tree routing does, the destination decides: any shift of nodes by a
-    // constant uses every spine alike.
-    const std::uint32_t spine = destination.value % shape_.spines;
+    const std::uint32_t spine = spine_of(source, destination, rail);
     out.push_back(leaf_up(unit_of(source), rail, spine));
     out.push_back(leaf_down(unit_of(destination), rail, spine));
   }

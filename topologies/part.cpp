@@ -8,8 +8,8 @@
 namespace orrery {
 namespace {
 
-constexpr std::array<std::string_view, kPartKinds> kNames = {"gpu",  "node",  "nic",   "link",
-                                                             "leaf", "spine", "plane", "storage"};
+constexpr std::array<std::string_view, kPartKinds> kNames = {
+    "gpu", "node", "nic", "link", "leaf", "spine", "plane", "storage", "port", "cable"};
 
 bool is_fat_tree(const Cluster& cluster) {
   return cluster.shape().fabric == FabricKind::fat_tree && cluster.shape().spines > 0;
@@ -19,10 +19,20 @@ void add_nic(const Cluster& cluster, NodeId node, std::uint32_t rail, std::vecto
   out.push_back(cluster.nic_out(node, rail));
   out.push_back(cluster.nic_in(node, rail));
 }
+void add_nic(const Cluster& cluster, std::uint32_t nic, std::vector<LinkId>& out) {
+  add_nic(cluster, {nic / cluster.rails()}, nic % cluster.rails(), out);
+}
+
+/// `way`: leaf x spines + spine.
+void add_cable(const Cluster& cluster, std::uint32_t way, std::vector<LinkId>& out) {
+  const std::uint32_t leaf = way / cluster.shape().spines, spine = way % cluster.shape().spines;
+  out.push_back(cluster.leaf_up(leaf / cluster.rails(), leaf % cluster.rails(), spine));
+  out.push_back(cluster.leaf_down(leaf / cluster.rails(), leaf % cluster.rails(), spine));
+}
 
 /// A leaf switch: the NICs on it and its links up.
-void add_leaf(const Cluster& cluster, std::uint32_t unit, std::uint32_t rail,
-              std::vector<LinkId>& out) {
+void add_leaf(const Cluster& cluster, std::uint32_t leaf, std::vector<LinkId>& out) {
+  const std::uint32_t unit = leaf / cluster.rails(), rail = leaf % cluster.rails();
   for (std::uint32_t node = 0; node < cluster.nodes(); ++node) {
     if (cluster.unit_of({node}) == unit) add_nic(cluster, {node}, rail, out);
   }
@@ -44,7 +54,7 @@ void add_spine(const Cluster& cluster, std::uint32_t spine, std::vector<LinkId>&
 void add_plane(const Cluster& cluster, std::uint32_t rail, std::vector<LinkId>& out) {
   if (is_fat_tree(cluster)) {
     for (std::uint32_t unit = 0; unit < cluster.units(); ++unit) {
-      add_leaf(cluster, unit, rail, out);
+      add_leaf(cluster, unit * cluster.rails() + rail, out);
     }
     return;
   }
@@ -74,39 +84,58 @@ std::string_view name_of(PartKind kind) { return kNames.at(static_cast<std::size
 std::string part_name(Part part) { return fmt::format("{} {}", name_of(part.kind), part.index); }
 
 std::uint32_t count_of(const Cluster& cluster, PartKind kind) {
+  const std::uint32_t planes = cluster.shape().planes;
+  const std::uint32_t leaves = cluster.units() * cluster.rails();
   switch (kind) {
     case PartKind::gpu: return cluster.gpus();
     case PartKind::node: return cluster.nodes();
     case PartKind::nic: return cluster.nodes() * cluster.rails();
     case PartKind::link: return cluster.links();
-    case PartKind::leaf: return is_fat_tree(cluster) ? cluster.units() * cluster.rails() : 0;
-    case PartKind::spine: return is_fat_tree(cluster) ? cluster.shape().spines : 0;
-    case PartKind::plane: return cluster.rails();
+    case PartKind::leaf: return is_fat_tree(cluster) ? cluster.switches().leaves : 0;
+    case PartKind::spine: return is_fat_tree(cluster) ? cluster.switches().spines : 0;
+    case PartKind::plane: return planes > 1 ? planes : cluster.rails();
     case PartKind::storage: return 1;
+    case PartKind::port: return cluster.nodes() * cluster.rails() * planes;
+    case PartKind::cable: return is_fat_tree(cluster) ? leaves * cluster.switches().spines : 0;
   }
   return 0;
 }
 
 std::vector<LinkId> links_of(const Cluster& cluster, Part part) {
+  const std::uint32_t planes = cluster.shape().planes;
   std::vector<LinkId> links;
   switch (part.kind) {
     case PartKind::gpu:
       links = {cluster.nvlink_out({part.index}), cluster.nvlink_in({part.index})};
       break;
     case PartKind::node: add_node(cluster, part, links); break;
-    case PartKind::nic:
-      add_nic(cluster, {part.index / cluster.rails()}, part.index % cluster.rails(), links);
-      break;
+    case PartKind::nic: add_nic(cluster, part.index, links); break;
     case PartKind::link: links = {{part.index}}; break;
-    case PartKind::leaf:
-      add_leaf(cluster, part.index / cluster.rails(), part.index % cluster.rails(), links);
+    case PartKind::leaf: add_leaf(cluster, part.index / planes, links); break;
+    case PartKind::spine: add_spine(cluster, part.index / cluster.shape().cables, links); break;
+    case PartKind::plane:
+      for (std::uint32_t rail = 0; rail < cluster.rails(); ++rail) {
+        if (planes > 1 || rail == part.index) add_plane(cluster, rail, links);
+      }
       break;
-    case PartKind::spine: add_spine(cluster, part.index, links); break;
-    case PartKind::plane: add_plane(cluster, part.index, links); break;
     case PartKind::storage: break;
+    case PartKind::port: add_nic(cluster, part.index / planes, links); break;
+    case PartKind::cable: add_cable(cluster, part.index / cluster.shape().cables, links); break;
   }
   std::sort(links.begin(), links.end());
   return links;
+}
+
+double share_of(const Cluster& cluster, PartKind kind) {
+  const Cluster::Shape& shape = cluster.shape();
+  switch (kind) {
+    case PartKind::leaf:
+    case PartKind::plane:
+    case PartKind::port: return 1.0 / shape.planes;
+    case PartKind::spine:
+    case PartKind::cable: return 1.0 / shape.cables;
+    default: return 1;
+  }
 }
 
 std::vector<GpuId> gpus_of(const Cluster& cluster, Part part) {

@@ -596,6 +596,8 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
     }
     job.now.set(Shares{std::move(shares)});
   }
+  // It began anew: a checkpoint of later steps is of a past that is not its own any more.
+  if (event.from < job.saved) job.saved = 0, job.saved_at = 0;
   begin_step(job, event.from);
 }
 

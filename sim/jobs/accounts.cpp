@@ -220,10 +220,21 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
       elapsed > began_s_ ? std::min(1.0, busy_s_ / (elapsed - began_s_)) : 0;
   report.set_gpu_utilization(utilization);
   report.set_energy_j(energy(elapsed, utilization));
+  fill_footprint(report, elapsed);
   const DollarsPerSecond price = cluster_.price().per_gpu;
   if (price.value <= 0) return;
   report.set_cost_usd(price.value * gpus * elapsed);
   report.set_cost_per_million_tokens_usd(report.cost_usd() / (graph_.tokens() * steps) * 1e6);
+}
+
+/// What it costs who owns the machines, and what leaves the chimney.
+void Accounts::fill_footprint(Report& report, double elapsed) const {
+  const Price& price = cluster_.price();
+  const double kwh = report.energy_j() / 3.6e6;
+  if (price.carbon_g_per_kwh > 0) report.set_carbon_kg(kwh * price.carbon_g_per_kwh / 1000);
+  if (price.purchase <= 0) return;
+  const double share = elapsed / price.lifetime.value;
+  report.set_cost_if_bought_usd(price.purchase * graph_.ranks() * share + price.per_kwh * kwh);
 }
 
 void Accounts::fill_time(Report& report) const {

@@ -51,6 +51,7 @@ class Accounts {
   void note(Nanos duration, std::uint64_t count);
   void spend(const SimulatedStep& step, Nanos duration, std::uint64_t count,
              const std::vector<double>& stretch);
+  void fill_footprint(Report& report, double elapsed) const;
   void fill_time(Report& report) const;
   void add_phases(const SimulatedStep& step, double whole, std::uint64_t count,
                   const std::vector<double>& stretch);

@@ -33,6 +33,7 @@ FittedJob::FittedJob(const Ground& ground, const Standing& where,
     : where_(where),
       begun_(std::move(begun)),
       graph_(graph_of(ground.scenario)),
+      thins_(ground.cluster.spreads() && !ground.options.full_detail),
       home_(ground.home),
       placement_(where.gpus.to_vector()),
       ranks_(std::move(ranks)),
@@ -89,12 +90,16 @@ std::optional<std::uint32_t> FittedJob::rank_by_home(std::uint32_t home_rank) co
   return {};
 }
 
-HardwareState FittedJob::local(HardwareState state) const {
+HardwareState FittedJob::local(HardwareState state) {
   std::map<std::uint32_t, double> slow;
   for (const auto& [rank, factor] : state.slow) {
     if (const auto here = rank_by_home(rank)) slow[*here] = factor;
   }
   state.slow = std::move(slow);
+  if (!thins_) return state;
+  std::erase_if(state.link_slow, [this](const auto& entry) {
+    return stepper_.has_room({entry.first}, entry.second);
+  });
   return state;
 }
 

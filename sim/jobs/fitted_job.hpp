@@ -46,8 +46,9 @@ class FittedJob {
   void renumber(std::vector<std::uint32_t> ranks) { ranks_ = std::move(ranks); }
   /// The job's number of a rank that works.
   RankId rank_of_job(std::uint32_t rank) const { return {ranks_[rank]}; }
-  /// Faults' ranks as this job's; those that do not work here are left out.
-  HardwareState local(HardwareState state) const;
+  /// Faults' ranks as this job's; those that do not work here are left out, and so are links that
+  /// cannot bind it: of thousands of cables that flap in a fabric, hardly one makes a difference.
+  HardwareState local(HardwareState state);
   std::vector<RankId> local(const std::vector<RankId>& ranks) const;
 
  private:
@@ -61,6 +62,7 @@ class FittedJob {
   /// By replicas: jobs of as many have the same programs. Of the job as it began.
   std::map<std::uint32_t, std::shared_ptr<StepGraph>> graphs_;
   const std::shared_ptr<StepGraph> graph_;
+  const bool thins_;  ///< links lose shares, and may be left out where they have room
   const std::vector<GpuId>& home_;
   std::vector<GpuId> placement_;
   std::vector<std::uint32_t> ranks_;

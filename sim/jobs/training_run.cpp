@@ -410,8 +410,11 @@ std::vector<Stepper::Change> TrainingRun::changes_within(Nanos duration) const {
   for (const Nanos instant :
        faults_.instants(now_ - 1, lost.empty() ? now_ + duration : lost.front().at)) {
     FaultPlan::Touched touched = faults_.touched(instant);
+    HardwareState state = fit_->local(faults_.state(step_, instant));
+    const HardwareState& before = changes.empty() ? circumstances_->state : changes.back().state;
+    if (touched.ranks.empty() && state == before && !options_.full_detail) continue;
     changes.push_back({.at = to_seconds(instant - now_),
-                       .state = fit_->local(faults_.state(step_, instant)),
+                       .state = std::move(state),
                        .ranks = fit_->local(touched.ranks),
                        .links = std::move(touched.links)});
   }
@@ -467,6 +470,24 @@ std::shared_ptr<const SimulatedStep> TrainingRun::simulate_step(
   return shortened;
 }
 
+/// Where traffic is spread, what was under way over a lost cable or port is sent again over others
+/// once the loss is seen: whoever has a path there waits for so long. Connections have their paths
+/// anywhere, so whether one of a link's flows had one there is drawn.
+Nanos TrainingRun::stalled_by(Nanos instant) const {
+  const Cluster::Shape& shape = cluster_.shape();
+  if (!shape.reroute) return 0;
+  for (const FaultPlan::Thinned& each : faults_.thinned(instant)) {
+    const bool of_nic = each.by == PartKind::port;  // all of its connections have paths there
+    const std::uint64_t flows = of_nic ? 1 : fit_->stepper().flows_over(each.link);
+    const bool sampled = shape.transport == Transport::spray && each.by == PartKind::cable;
+    const double path = sampled ? std::min(1.0, double{1} * shape.paths / shape.cables) : 1;
+    Rng rng = Rng(scenario().run().seed()).split(fmt::format("{} {}", instant, each.link.value));
+    const double none = std::pow(1 - path, static_cast<double>(flows));
+    if (rng.uniform() >= none) return to_nanos(shape.reroute->value);
+  }
+  return 0;
+}
+
 void TrainingRun::open_step() {
   accounts_->time().interrupt(now_);
   const std::uint64_t simulated = fit_->stepper().simulated();
@@ -480,6 +501,7 @@ void TrainingRun::open_step() {
   for (const Nanos instant : faults_.instants(now_, open_->end())) {
     tell_parts(instant);
     faults_.feel(step_, instant);
+    stalled_ += stalled_by(instant);
   }
 }
 
@@ -501,6 +523,7 @@ void TrainingRun::close_step(const Watch& watch) {
   const PlayedStep played = std::move(*open_);
   open_.reset();
   if (played.what().run.cut_short) {
+    stalled_ = 0;
     accounts_->time().lose_step(played.start(), now_, fit_->graph().ranks());
     return cut(played);
   }
@@ -510,6 +533,8 @@ void TrainingRun::close_step(const Watch& watch) {
   const bool tell =
       !rests(watch) || step_ + 1 >= next_boundary() || gate_.waits(id_) || saves_;
   watched_ = watched_ || tell;
+  const Nanos stalled = std::exchange(stalled_, 0);
+  if (stalled > 0) stand_still_until(std::max(now_, resume_at_) + stalled, GpuUse::recovery);
   steps_done(1, played.duration(), tell);
 }
 
@@ -536,8 +561,9 @@ void TrainingRun::note_exchange(const SimulatedStep& step, Nanos duration,
 /// `count` steps in `duration` are committed at `now_`.
 void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
   last_commit_ = now_;
-  for (Loss& loss : losses_) {
-    if (!loss.report.has_resumed_s()) loss.report.set_resumed_s(to_seconds(now_));
+  for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) {  // the newest are open
+    if (loss->report.has_resumed_s()) break;
+    loss->report.set_resumed_s(to_seconds(now_));
   }
   step_ += count;
   untold_.count += count;
@@ -574,9 +600,11 @@ void TrainingRun::save_if_due() {
   const bool due = std::exchange(saves_, false) || (every > 0 && step_ % every == 0);
   if (!due || saving_) return;
   const Checkpoints& costs = scenario().live().checkpoints();
-  const Nanos took = costs.stall() + costs.write();
+  const double storage = faults_.storage(step_, now_);  // as it is when it begins
+  const auto write = static_cast<double>(costs.write()) / std::max(storage, 1e-6);
+  const Nanos took = costs.stall() + (storage > 0 ? static_cast<Nanos>(write) : 0);
   saving_ = Saving{{.job = id_, .step = step_, .tier = Tier::local_disk, .stalled = costs.stall(),
-                    .took = took},
+                    .took = took, .durable = storage > 0},
                    now_ + took};
   later_.emplace_back(saving_->at, saving_->done);
   accounts_->time().mark(step_, job().saved);

@@ -152,6 +152,7 @@ class TrainingRun : public JobModel {
   void open_step();
   std::vector<Stepper::Change> changes_within(Nanos duration) const;
   Nanos length_of(const SimulatedStep& step, const std::vector<double>& stretch) const;
+  Nanos stalled_by(Nanos instant) const;
   std::shared_ptr<const SimulatedStep> held_up(const SimulatedStep& what,
                                                const SimulatedStep& beside);
   std::shared_ptr<const SimulatedStep> simulate_step(const std::vector<double>& stretch);
@@ -183,6 +184,7 @@ class TrainingRun : public JobModel {
   bool at_rest() const;
   std::optional<Nanos> next_at_rest() const;
   void strike_at_rest();
+  bool has_died(RankId rank) const;
   std::optional<RankId> rank_at_home(std::uint32_t home_rank) const;
 
   const RunRequest request_;
@@ -227,6 +229,7 @@ class TrainingRun : public JobModel {
   std::set<Part> lost_parts_;  ///< that have been, or will be, told
   std::vector<Loss> losses_;
   std::vector<std::pair<Nanos, std::size_t>> unknown_;  ///< when who is left notices, which loss
+  Nanos stalled_ = 0;    ///< what of the step under way waits for packets that got lost
   Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
   std::optional<Transition> transition_;
   std::optional<Saving> saving_;

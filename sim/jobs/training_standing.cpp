@@ -11,6 +11,14 @@
 
 namespace orrery {
 
+/// It is lost, but nobody has noticed yet.
+bool TrainingRun::has_died(RankId rank) const {
+  return std::any_of(unknown_.begin(), unknown_.end(), [&](const auto& each) {
+    const std::vector<std::uint32_t>& ranks = losses_[each.second].ranks;
+    return std::find(ranks.begin(), ranks.end(), rank.value) != ranks.end();
+  });
+}
+
 /// The job's number of a rank by its number as the run began; nothing if it does not work.
 std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
   const GpuId gpu = home_.at(home_rank);
@@ -18,7 +26,7 @@ std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
   for (const GpuRuns::Run& run : job().gpus.runs()) {
     if (gpu.value - run.first < run.count) {
       const RankId found{rank + gpu.value - run.first};
-      return job().is_lost(found) ? std::nullopt : std::optional(found);
+      return job().is_lost(found) || has_died(found) ? std::nullopt : std::optional(found);
     }
     rank += run.count;
   }
@@ -163,15 +171,13 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
   tell_parts(now_);
   const Survival& survival = scenario().survival();
   for (const bool silent : {false, true}) {
-    std::vector<std::uint32_t> ranks;
     for (const FatalFault& each : lost) {
       if (each.silent != silent) continue;
       faults_.spend(each);
-      const RankId rank = *rank_at_home(each.rank.value);
-      if (std::find(ranks.begin(), ranks.end(), rank.value) != ranks.end()) continue;
-      ranks.push_back(rank.value);
+      const std::optional<RankId> rank = rank_at_home(each.rank.value);
+      if (!rank) continue;  // by another one of this instant
       Loss& loss = losses_.emplace_back();
-      loss.ranks = {rank.value};
+      loss.ranks = {rank->value};
       loss.at = now_;
       loss.report.set_time_s(to_seconds(now_));
       loss.report.set_cause(each.cause);
@@ -291,13 +297,15 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   Nanos ready = now_;
   bool fewer = false;
   const JobInfo& before = job();
-  for (std::uint32_t rank = 0; const GpuId gpu : before.gpus) {
+  const bool in_place = assign->gpus == before.gpus;
+  for (std::uint32_t rank = 0; const GpuId gpu : in_place ? GpuRuns() : before.gpus) {
     fewer = fewer || (!before.is_lost({rank}) && !assign->gpus.contains(gpu));
     ++rank;
   }
-  const bool more = std::any_of(assign->gpus.begin(), assign->gpus.end(), [this](GpuId gpu) {
-    return !fit_->where().gpus.contains(gpu);
-  });
+  const GpuRuns& here = fit_->where().gpus;
+  const bool more = assign->gpus != here &&
+                    std::any_of(assign->gpus.begin(), assign->gpus.end(),
+                                [&here](GpuId gpu) { return !here.contains(gpu); });
   if (more && job().placed()) {
     // A replacement is there `replacement` after the loss; it is sent for once it is decided.
     ready += losses_.empty() ? survival.replacement()

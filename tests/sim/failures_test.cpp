@@ -2,8 +2,11 @@
 // that adds up, faults counted where they are injected and felt, folded against full.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -138,6 +141,11 @@ const std::string kEveryKind =
     "{cause: leaf, part: leaf, mtbf: 2 h, down: true, lasts: 2 s},"
     "{cause: spine, part: spine, mtbf: 1 h, rate: 0.5, lasts: 60 s},"
     "{cause: plane, part: plane, mtbf: 2 h, rate: 0.5, lasts: 60 s},"
+    "{cause: cable between switches, part: cable, mtbf: 10 h, down: true, lasts: 2 s},"
+    "{cause: port, part: port, mtbf: 10 h, rate: 0.5, lasts: 60 s},"
+    "{cause: storage is slow, part: storage, mtbf: 20 min, rate: 0.2, lasts: 60 s},"
+    "{cause: storage is full, part: storage, mtbf: 20 min, down: true, lasts: 60 s},"
+    "{cause: garbage collection, part: job, mtbf: 10 min, slow: 3, lasts: 2 s},"
     "{cause: planned, part: job, mtbf: 20 min, regular: true, kill: true}]}";
 
 std::vector<std::string> restarts(const std::vector<std::string>& more) {
@@ -154,7 +162,7 @@ TEST(Failures, EveryKindIsInjectedAndFelt) {
   const Report report = simulate(small_scenario(
       1, 1, 16, {}, restarts({kEveryKind, fmt::format("run.steps={}", long(3000 / step))})));
   expect_closed(report);
-  EXPECT_EQ(report.fault_counts_size(), 14);
+  EXPECT_EQ(report.fault_counts_size(), 19);
   std::uint64_t injected = 0;
   for (const FaultCount& count : report.fault_counts()) {
     EXPECT_GT(count.injected(), 0u) << count.cause();
@@ -163,6 +171,35 @@ TEST(Failures, EveryKindIsInjectedAndFelt) {
     injected += count.injected();
   }
   EXPECT_EQ(injected, report.faults_injected());
+}
+
+/// A checkpoint that begins while the storage is slow takes that much longer; while it takes
+/// nothing, none becomes durable.
+TEST(Failures, ASlowStorageLengthensCheckpointsAndAFullOneKeepsNone) {
+  const auto saved = [](const std::string& storage) {
+    const toy::TempDir folder;
+    const std::string log = folder / "run.log";
+    simulate(small_scenario(1, 1, 16, {},
+                            {"run.steps=250", "faults=[" + storage + "]",
+                             "live.checkpoints={folder: here, every: 100, stall: 1 s, "
+                             "write: 2 s}"}),
+             {.full_detail = false, .record = log, .timeline = {}});
+    LogReader reader(log);
+    LogRecord record;
+    std::vector<std::pair<bool, double>> found;
+    while (reader.next(record)) {
+      for (const EventRecord& event : record.call().observation().events()) {
+        if (!event.has_save_done()) continue;
+        const SaveDoneRecord& done = event.save_done();
+        found.emplace_back(done.durable(), static_cast<double>(done.took_ns()) * 1e-9);
+      }
+    }
+    return found;
+  };
+  using Saves = std::vector<std::pair<bool, double>>;
+  EXPECT_EQ(saved(""), (Saves{{true, 3}, {true, 3}}));
+  EXPECT_EQ(saved("{at_time: 0 s, storage: 0, rate: 0.5}"), (Saves{{true, 5}, {true, 5}}));
+  EXPECT_EQ(saved("{at_time: 0 s, storage: 0, down: true}"), (Saves{{false, 1}, {false, 1}}));
 }
 
 TEST(Failures, WhoWatchesTheRunCountsWhatTheInjectorCounts) {
@@ -229,6 +266,50 @@ TEST(Failures, FoldedAndFullAgreeOnEveryTerm) {
   }
 }
 
+// ---- same seed, same bytes ----------------------------------------------------------------
+
+std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::stoull(text);
+}
+
+/// Of a day of 64 GPUs: all that may not differ, and the log.
+std::string bytes_of_a_day(std::uint64_t seed, const std::string& log) {
+  const std::string often =
+      "failures={until: 2 d, repair: 3 min, lemons: {share: 20%, times: 5}, kinds: ["
+      "{cause: gpu, part: gpu, mtbf: 9 d, shape: 0.7, down: true},"
+      "{cause: software, part: job, mtbf: 2 h, kill: true},"
+      "{cause: hang, part: job, mtbf: 9 h, stop: true},"
+      "{cause: hot, part: gpu, mtbf: 8 d, rate: 0.7, lasts: 20 min},"
+      "{cause: flap, part: nic, mtbf: 8 d, down: true, lasts: 10 us, lasts_up_to: 2 min}]}";
+  Report report = simulate(
+      small_scenario(8, 1, 8, {},
+                     restarts({often, "job.model={preset: llama3-70b}", "run.memory=warn",
+                               "job.sequence_length=32768", "run.steps=2600",
+                               fmt::format("run.seed={}", seed)})),
+      {.full_detail = false, .record = log, .timeline = {}});
+  expect_closed(report);
+  EXPECT_GT(report.faults_injected(), 10u);
+  report.clear_host();
+  std::ifstream file(log, std::ios::binary);
+  return report.SerializeAsString() + std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+/// ORRERY_SEED is the first seed, ORRERY_SEQUENCES how many of them.
+TEST(Failures, ADayOf64GpusIsItsSeed) {
+  const std::uint64_t first = number_of("ORRERY_SEED", 1);
+  const std::uint64_t count = number_of("ORRERY_SEQUENCES", 10);
+  const toy::TempDir folder;
+  std::set<std::string> different;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(fmt::format("ORRERY_SEED={} ORRERY_SEQUENCES=1", seed));
+    const std::string bytes = bytes_of_a_day(seed, folder / "run.log");
+    EXPECT_TRUE(bytes == bytes_of_a_day(seed, folder / "run.log")) << "it is not what it was";
+    different.insert(bytes);
+  }
+  EXPECT_EQ(different.size(), count) << "another seed is another day";
+}
+
 // ---- swarm --------------------------------------------------------------------------------
 
 std::string random_kind(Rng& rng, int number) {
@@ -244,43 +325,69 @@ std::string random_kind(Rng& rng, int number) {
                      part == "job" ? "" : ", lasts: 1 ms, lasts_up_to: 20 s");
 }
 
-constexpr std::uint64_t kSwarm = 60;
-
-/// First faults come, then none: then every job must get to its end.
-TEST(Failures, InASwarmOfScenariosNothingIsLostAndEveryJobEnds) {
+/// First faults come, then none. `step`: seconds of a step without them.
+LoadedScenario of_the_swarm(std::uint64_t seed, double step) {
   const std::vector<std::string> policies{
       "{name: recover, parameters: {how: restart}}", "{name: recover, parameters: {how: replace}}",
       "{name: cheapest-goodput, parameters: {replacement: 3 s, restart: 5 s, repair: 20 s}}",
       "{name: cheapest-goodput, parameters: {replacement: 60 s, restart: 2 s, repair: 4 s}}"};
+  Rng rng = Rng(seed).split("swarm");
+  std::string kinds = "{cause: software, part: job, mtbf: 20 s, kill: true}";
+  for (int i = 0; i < 4; ++i) kinds += "," + random_kind(rng, i);
+  std::string chosen = policies[rng.below(policies.size())];
+  if (rng.below(2) == 0) chosen += ",{name: checkpoint-interval, parameters: {mtbf: 60 s}}";
+  const bool spares = rng.below(2) == 0;
+  const auto hold = rng.below(2) == 0 ? "hold" : "go-on";
+  return small_scenario(
+      1, 1, 16, {},
+      {fmt::format("run.seed={}", seed), fmt::format("run.steps={}", long(700 / step)),
+       fmt::format("cluster.nodes={}", spares ? 4 : 2), "elastic=true",
+       fmt::format("failures={{until: 600 s, repair: 10 s, kinds: [{}]}}", kinds),
+       "live.checkpoints={folder: here, every: 100, stall: 200 ms, write: 1 s}",
+       fmt::format("survival={{on_loss: {}, detection: 300 ms, restart: 2 s, regroup: 100 ms, "
+                   "replacement: 1 s}}", hold),
+       "policies=[" + chosen + "]"});
+}
+
+/// Time goes on, and who is dead dies no second time.
+void expect_sane(const std::string& log) {
+  LogReader reader(log);
+  LogRecord record;
+  Nanos now = 0;
+  std::set<std::uint32_t> dead;
+  while (reader.next(record)) {
+    EXPECT_GE(record.call().observation().now(), record.has_call() ? now : 0);
+    if (record.has_call()) now = record.call().observation().now();
+    for (const EventRecord& event : record.call().observation().events()) {
+      if (event.has_job_started()) dead.clear();
+      for (const std::uint32_t rank : event.ranks_lost().ranks()) {
+        EXPECT_TRUE(dead.insert(rank).second) << "rank " << rank << " at " << now;
+      }
+    }
+  }
+}
+
+/// ORRERY_SEED is the first seed, ORRERY_SEQUENCES how many of them.
+TEST(Failures, InASwarmOfScenariosNothingIsLostAndEveryJobEnds) {
+  const std::uint64_t first = number_of("ORRERY_SEED", 1);
+  const std::uint64_t count = number_of("ORRERY_SEQUENCES", 200);
+  const toy::TempDir folder;
+  const std::string log = folder / "run.log";
   const double step = simulate(small_scenario(1, 1, 16)).step_time_s();
   std::uint64_t faults = 0;
-  for (std::uint64_t seed = 1; seed <= kSwarm; ++seed) {
-    SCOPED_TRACE(seed);
-    Rng rng = Rng(seed).split("swarm");
-    std::string kinds = "{cause: software, part: job, mtbf: 20 s, kill: true}";
-    for (int i = 0; i < 4; ++i) kinds += "," + random_kind(rng, i);
-    std::string chosen = policies[rng.below(policies.size())];
-    if (rng.below(2) == 0) chosen += ",{name: checkpoint-interval, parameters: {mtbf: 60 s}}";
-    const bool spares = rng.below(2) == 0;
-    const auto hold = rng.below(2) == 0 ? "hold" : "go-on";
-    const LoadedScenario loaded = small_scenario(
-        1, 1, 16, {},
-        {fmt::format("run.seed={}", seed), fmt::format("run.steps={}", long(700 / step)),
-         fmt::format("cluster.nodes={}", spares ? 4 : 2), "elastic=true",
-         fmt::format("failures={{until: 600 s, repair: 10 s, kinds: [{}]}}", kinds),
-         "live.checkpoints={folder: here, every: 100, stall: 200 ms, write: 1 s}",
-         fmt::format("survival={{on_loss: {}, detection: 300 ms, restart: 2 s, regroup: 100 ms, "
-                     "replacement: 1 s}}", hold),
-         "policies=[" + chosen + "]"});
-    const Report report = simulate(loaded);
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    SCOPED_TRACE(fmt::format("ORRERY_SEED={} ORRERY_SEQUENCES=1", seed));
+    const LoadedScenario loaded = of_the_swarm(seed, step);
+    const Report report =
+        simulate(loaded, {.full_detail = false, .record = log, .timeline = {}});
     expect_closed(report);
-    EXPECT_EQ(report.steps_completed(), static_cast<std::uint64_t>(loaded.scenario.run().steps()))
-        << chosen << " " << kinds;
+    expect_sane(log);
+    EXPECT_EQ(report.steps_completed(), static_cast<std::uint64_t>(loaded.scenario.run().steps()));
     EXPECT_GE(report.faults_injected(), 20u);
     EXPECT_GT(report.elapsed_s(), 600) << "there is a time without faults";
     faults += report.faults_injected();
   }
-  EXPECT_GT(faults, kSwarm * 20);
+  EXPECT_GT(faults, count * 20);
 }
 
 }  // namespace

@@ -86,3 +86,6 @@ MAX_FUNCTION_LINES = 70
 MAX_FILE_LINES = 800
 P90_FILE_LINES = 450
 MAX_CORE_FILES = 10
+
+# What is claimed in public, and beside it the scenarios that try it (tests/bench/claims_bench.py).
+CLAIMS = 'examples/claims/claims.json'

@@ -6,6 +6,7 @@
 prints one line `file:line: error: ...` for each breach and exits 1 if there is one. Plain Python,
 nothing to install. The tables are in rules.py; tidy_test.py shows that each rule can fail."""
 import ast
+import json
 import pathlib
 import re
 import sys
@@ -209,8 +210,24 @@ def check_counterparts(files):
             yield COVERED_BY, number, f'{path}: name the test that covers it, not "{test}"'
 
 
+def check_claims(files):
+    """What a claim says stands in claims.json alone: no scenario of its pair knows its numbers."""
+    texts = {file.path: file for file in files}
+    claims = texts.get(rules.CLAIMS)
+    for claim in json.loads(claims.text) if claims else []:
+        for when in ('before', 'after'):
+            path = f'{pathlib.PurePath(rules.CLAIMS).parent}/{claim["pair"]}-{when}.yaml'
+            if path not in texts:
+                yield rules.CLAIMS, 1, f'row {claim["row"]}: there is no {path}'
+                continue
+            for number, line in enumerate(texts[path].lines, 1):
+                for figure in claim['figures']:
+                    if re.search(rf'(?<![\w.-]){figure}(?![\w.])', line):
+                        yield path, number, f'{figure} is a number of claim {claim["row"]}'
+
+
 PER_FILE = [check_arrows, check_bans, check_text, check_headers, check_functions]
-PER_PROJECT = [check_file_lengths, check_core_size, check_counterparts]
+PER_PROJECT = [check_file_lengths, check_core_size, check_counterparts, check_claims]
 
 
 def findings(root):

@@ -215,6 +215,15 @@ void g() { fabric.assert (1); }
             self.assert_breach({listed: f'core/a.cpp  {test}\n', 'core/a.cpp': ''}, listed, 1,
                                'name the test')
 
+    def test_scenarios_do_not_know_what_is_claimed(self):
+        claims = '[{"row": "7", "figures": [42], "pair": "a"}]'
+        folder = 'examples/claims/'
+        files = {f'{folder}claims.json': claims, f'{folder}a-before.yaml': 'steps: 420\n',
+                 f'{folder}a-after.yaml': '# of 42\n'}
+        self.assert_breach(files, f'{folder}a-after.yaml', 1, '42 is a number of claim 7')
+        del files[f'{folder}a-after.yaml']
+        self.assert_breach(files, f'{folder}claims.json', 1, 'there is no')
+
     def test_output_and_exit_code(self):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(tidy.main([folder]), 0)

@@ -1,5 +1,7 @@
 #include "topologies/builder.hpp"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 namespace orrery {
@@ -150,6 +152,60 @@ TEST(Resolve, TwiceIsOnce) {
   const std::string once = topology.SerializeAsString();
   resolve(topology, places);
   EXPECT_EQ(topology.SerializeAsString(), once);
+}
+
+const std::string kPlanes = "fabric: {kind: multi-plane, planes: 8, switch_ports: 512}\n";
+
+TEST(Build, EightPlanesOf512PortSwitchesJoin131072Nics) {
+  const Cluster cluster = build("preset: dgx-b300\nnodes: 16384\n" + kPlanes);
+  const Cluster::Switches switches = cluster.switches();
+  EXPECT_EQ(cluster.nodes() * cluster.rails(), 131'072u);
+  EXPECT_EQ(switches.leaves, 8 * 512u);
+  EXPECT_EQ(switches.spines, 8 * 256u);
+  EXPECT_EQ(switches.all(), 6144u);
+  EXPECT_EQ(switches.paths, 2048u);
+  EXPECT_EQ(three_tier_switches(131'072, 64), 10'240u);
+  EXPECT_EQ(three_tier_switches(65'536, 64), 5 * 64u * 64 / 4) << "all that k = 64 can have";
+  const Link up = cluster.link(cluster.leaf_up(63, 7, 0));
+  EXPECT_DOUBLE_EQ(up.bandwidth.value, 2048 * 100e9 / 8);
+  EXPECT_DOUBLE_EQ(up.bandwidth.value, 256 * cluster.shape().nic_bandwidth.value)
+      << "nothing is blocked";
+}
+
+TEST(Build, PlanesAreRefusedWhereTheyDoNotFit) {
+  EXPECT_EQ(refusal("preset: dgx-b300\nnodes: 16385\n" + kPlanes),
+            "3:54: 16385 nodes need 520 leaf switches a plane, a spine has 512 ports");
+  EXPECT_EQ(refusal("preset: dgx-b300\nnodes: 8\n"
+                    "fabric: {kind: multi-plane, planes: 8, switch_ports: 64, transport: ecmp}\n"),
+            "3:69: ecmp takes one way, and so one of the 8 planes: expected spray or adaptive");
+  EXPECT_EQ(refusal("preset: dgx-b300\nnodes: 8\nfabric: {kind: flat, transport: spray}\n"),
+            "3:33: a flat fabric has one way only");
+  EXPECT_EQ(refusal("preset: dgx-b300\nnodes: 8\nfabric: {planes: 2}\n"),
+            "3:18: 'planes' belongs to a fabric of kind multi-plane, not fat-tree");
+}
+
+TEST(Build, SpreadTrafficSeesOneLinkThatCarriesWhatAllSpinesDo) {
+  const Cluster one = build("preset: dgx-h100\nnodes: 64\n");
+  const Cluster all = build("preset: dgx-h100\nnodes: 64\nfabric: {transport: adaptive}\n");
+  EXPECT_EQ(all.switches().all(), one.switches().all());
+  EXPECT_DOUBLE_EQ(all.link(all.leaf_up(0, 0, 0)).bandwidth.value,
+                   32 * one.link(one.leaf_up(0, 0, 0)).bandwidth.value);
+  EXPECT_FALSE(one.shape().reroute) << "what needs a lost link waits for it";
+  EXPECT_EQ(all.shape().reroute->value, 1e-3);
+}
+
+TEST(Build, APowerCapCostsItsCubeRoot) {
+  const GpuModel all = build("preset: dgx-h100\nnodes: 1\n").gpu_model();
+  const GpuModel capped =
+      build("preset: dgx-h100\nnodes: 1\nnode: {power_cap: 400 W}\n").gpu_model();
+  const double share = (400 - all.idle_power.value) / (all.max_power.value - all.idle_power.value);
+  EXPECT_DOUBLE_EQ(capped.max_power.value, 400);
+  EXPECT_DOUBLE_EQ(capped.bf16.value, all.bf16.value * std::cbrt(share));
+  EXPECT_EQ(capped.memory_bandwidth.value, all.memory_bandwidth.value);
+  const std::string above = "preset: dgx-h100\nnodes: 1\nnode: {power_cap: 900 W}\n";
+  EXPECT_EQ(build(above).gpu_model().bf16.value, all.bf16.value) << "it draws no more anyway";
+  EXPECT_NE(refusal("preset: dgx-h100\nnodes: 1\nnode: {power_cap: 20 W}\n").find("idling"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "topologies/cluster.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -266,6 +267,57 @@ TEST(Cluster, TheLargestSizesFitTheirIds) {
     for (const LinkId id : route(cluster, from, to)) ASSERT_LT(id.value, cluster.links());
   }
   EXPECT_EQ(cluster.link_name({cluster.links() - 1}), "unit4095/leaf7 down 31");
+}
+
+/// 64 nodes of one NIC on each of two leaves, 32 spines; traffic goes by a hash.
+Cluster hashed(std::uint64_t seed) {
+  Cluster::Shape shape = small_cluster().shape();
+  shape.nodes = 128;
+  shape.gpus_per_node = shape.nics_per_node = 1;
+  shape.nodes_per_unit = 64;
+  shape.spines = 32;
+  shape.transport = Transport::ecmp;
+  shape.hash_seed = seed;
+  return Cluster(small_cluster().gpu_model(), shape, {});
+}
+
+struct Bins {
+  double empty = 0, fullest = 0;
+};
+Bins filled(const std::vector<std::uint32_t>& balls) {
+  Bins bins;
+  for (const std::uint32_t each : balls) {
+    bins.empty += each == 0 ? 1 : 0;
+    bins.fullest = std::max(bins.fullest, double{1} * each);
+  }
+  return bins;
+}
+
+/// 64 flows from one leaf to the other, each to a partner of its own, over 32 spines, as balls fall
+/// into bins: 32 (1 - 1/32)^64 stay empty, and the fullest has what it has of balls.
+TEST(Cluster, HashedFlowsCollideAsBallsInBins) {
+  constexpr int samples = 2000;
+  Rng rng(3);
+  Bins flows, balls;
+  for (int sample = 0; sample < samples; ++sample) {
+    const Cluster cluster = hashed(static_cast<std::uint64_t>(sample));
+    std::vector<std::uint32_t> spines(32), bins(32);
+    for (std::uint32_t node = 0; node < 64; ++node) {
+      const std::vector<LinkId> way = route(cluster, node, 64 + node);
+      ASSERT_EQ(way.size(), 4u);
+      EXPECT_EQ(way[2].value - cluster.leaf_down(1, 0, 0).value,
+                way[1].value - cluster.leaf_up(0, 0, 0).value);
+      ++spines[way[1].value - cluster.leaf_up(0, 0, 0).value];
+      ++bins[rng.below(32)];
+    }
+    const Bins of_flows = filled(spines), of_balls = filled(bins);
+    flows.empty += of_flows.empty / samples, balls.empty += of_balls.empty / samples;
+    flows.fullest += of_flows.fullest / samples, balls.fullest += of_balls.fullest / samples;
+  }
+  const double expected = 32 * std::pow(1 - 1. / 32, 64);
+  EXPECT_NEAR(flows.empty, expected, 4 * 1.7 / std::sqrt(samples)) << "within four sigma";
+  EXPECT_NEAR(flows.fullest, balls.fullest, 4 * 1.2 / std::sqrt(samples));
+  EXPECT_GT(flows.fullest, 2 * 64 / 32) << "twice as much as if they were spread";
 }
 
 TEST(GpuModel, RefusesPrecisionsItLacks) {

@@ -76,5 +76,43 @@ TEST(Part, HasItsGpusAndAName) {
   EXPECT_EQ(part_name({PartKind::spine, 2}), "spine 2");
 }
 
+/// 4 nodes of 2 NICs in units of 2; 3 planes with 2 spines each.
+Cluster planes() {
+  return Cluster(GpuModel{},
+                 {.nodes = 4, .gpus_per_node = 2, .nics_per_node = 2, .nodes_per_unit = 2,
+                  .spines = 1, .nic_bandwidth = {3}, .spine_link_bandwidth = {6},
+                  .nvlink_latency = {0}, .nic_latency = {0}, .hop_latency = {0},
+                  .host_power = {0}, .transport = Transport::spray, .planes = 3, .cables = 6},
+                 {});
+}
+
+TEST(Part, OfAPlaneIsAShareOfItsLinks) {
+  const Cluster all = planes();
+  EXPECT_EQ(count_of(all, PartKind::leaf), 2u * 2 * 3);
+  EXPECT_EQ(count_of(all, PartKind::spine), 6u);
+  EXPECT_EQ(count_of(all, PartKind::plane), 3u);
+  EXPECT_EQ(count_of(all, PartKind::port), 4u * 2 * 3);
+  EXPECT_EQ(count_of(all, PartKind::cable), 4u * 6);
+  EXPECT_DOUBLE_EQ(share_of(all, PartKind::port), 1. / 3);
+  EXPECT_DOUBLE_EQ(share_of(all, PartKind::cable), 1. / 6);
+  EXPECT_EQ(share_of(all, PartKind::nic), 1);
+  EXPECT_EQ(names(all, {PartKind::port, 3 * 3 + 2}),  // of node 1, NIC 1
+            (std::set<std::string>{"node1/nic1 out", "node1/nic1 in"}));
+  EXPECT_EQ(names(all, {PartKind::cable, 3 * 6 + 5}),  // of unit 1, rail 1
+            (std::set<std::string>{"unit1/leaf1 up 0", "unit1/leaf1 down 0"}));
+  EXPECT_EQ(links_of(all, {PartKind::leaf, 4 * 3 - 1}).size(), 2u * 2 + 2);
+  EXPECT_EQ(links_of(all, {PartKind::spine, 5}).size(), 2u * 4);
+  EXPECT_EQ(links_of(all, {PartKind::plane, 2}).size(), all.links() - 2u * all.gpus());
+}
+
+TEST(Part, OfEightPlanesACableIsATwoThousandthAndAPortAnEighth) {
+  Cluster::Shape shape = planes().shape();
+  shape.planes = 8;
+  shape.cables = 8 * 256;
+  const Cluster all(GpuModel{}, shape, {});
+  EXPECT_EQ(1 / share_of(all, PartKind::cable), 2048);
+  EXPECT_EQ(1 / share_of(all, PartKind::port), 8);
+}
+
 }  // namespace
 }  // namespace orrery

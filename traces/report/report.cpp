@@ -155,8 +155,13 @@ std::string energy_and_cost(const Report& r) {
     const auto cents = static_cast<std::uint64_t>(std::llround(std::max(0.0, v) * 100));
     return fmt::format("{}.{:02} USD", grouped(cents / 100), cents % 100);
   };
-  return fmt::format("{}, {}, modelled", known(r.has_energy_j(), r.energy_j(), energy),
-                     r.has_cost_usd() ? dollars(r.cost_usd()) : "no price given");
+  std::string more;
+  if (r.has_cost_if_bought_usd()) {
+    more += fmt::format(", {} if bought", dollars(r.cost_if_bought_usd()));
+  }
+  if (r.has_carbon_kg()) more += fmt::format(", {:.1f} t of CO2", r.carbon_kg() / 1000);
+  return fmt::format("{}, {}{}, modelled", known(r.has_energy_j(), r.energy_j(), energy),
+                     r.has_cost_usd() ? dollars(r.cost_usd()) : "no price given", more);
 }
 
 std::string hand_over(const HandOverReport& h) {

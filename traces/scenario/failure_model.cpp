@@ -39,6 +39,12 @@ std::optional<PartKind> part_named(std::string_view name) {
   return {};
 }
 
+std::vector<std::string_view> part_names() {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < kPartKinds; ++i) names.push_back(name_of(static_cast<PartKind>(i)));
+  return names;
+}
+
 /// Of racks and rows.
 std::uint32_t nodes_each(const FailureKind& kind, const Failures& failures) {
   return failures.nodes_per_rack() * (kind.part() == "row" ? failures.racks_per_row() : 1);
@@ -170,7 +176,7 @@ class Draw {
     fault.set_cause(kind.cause());
     if (is_job(kind)) {
       fault.set_rank(static_cast<std::uint32_t>(rng.below(std::max<std::uint64_t>(1, ranks_))));
-      kind.has_stop() ? fault.set_stop(true) : fault.set_kill(true);
+      set_effect(kind, fault, rng);
       faults_.push_back(std::move(fault));
       return;
     }
@@ -188,6 +194,14 @@ class Draw {
       fault.set_node(node);
       faults_.push_back(fault);
     }
+  }
+
+  /// On a rank.
+  void set_effect(const FailureKind& kind, Fault& fault, Rng& rng) const {
+    if (kind.has_stop()) return fault.set_stop(true);
+    if (!kind.has_slow()) return fault.set_kill(true);
+    fault.set_slow(kind.slow());
+    if (kind.has_lasts()) fault.set_for_(lasts_of(kind, rng));
   }
 
   /// 0: for ever.
@@ -266,8 +280,8 @@ class FailureTrace {
     const bool job = text(kPart) == "job" || text(kPart) == "rank";
     const std::optional<PartKind> part = part_named(text(kPart));
     if (!job && !part) {
-      rows_.fail(at_[kPart], fmt::format("part: expected rank, gpu, node, nic, link, leaf, spine "
-                                         "or plane, got '{}'", text(kPart)));
+      rows_.fail(at_[kPart], fmt::format("part: expected rank or one of {}, got '{}'",
+                                         fmt::join(part_names(), ", "), text(kPart)));
     }
     job ? fault.set_rank(index) : set_target(fault, *part, index);
     set_effect(fault, job);
@@ -350,7 +364,7 @@ double interruption_rate(const std::vector<FailureKind>& kinds, double nodes,
                          double gpus_per_node) {
   double rate = 0;
   for (const FailureKind& kind : kinds) {
-    if (kind.has_rate()) continue;
+    if (kind.has_rate() || kind.has_slow()) continue;
     if (is_job(kind)) rate += 1 / part_mtbf(kind);
     if (kind.part() == "node") rate += nodes / part_mtbf(kind);
     if (kind.part() == "gpu") rate += nodes * gpus_per_node / part_mtbf(kind);
@@ -369,10 +383,10 @@ std::vector<FailureProblem> failure_problems(const Failures& failures, const Clu
   for (int i = 0; i < failures.kinds_size(); ++i) {
     const FailureKind& kind = failures.kinds(i);
     const std::string path = fmt::format("kinds[{}]", i);
-    const bool of_job = kind.has_kill() || kind.has_stop();
+    const bool of_job = kind.has_kill() || kind.has_stop() || kind.has_slow();
     if (is_job(kind) != of_job) {
       problems.push_back({path + ".part",
-                          fmt::format("expected {} of a {}", is_job(kind) ? "kill or stop"
+                          fmt::format("expected {} of a {}", is_job(kind) ? "kill, stop or slow"
                                                                           : "down or rate",
                                       kind.part())});
     } else if (parts_of_kind(kind, failures, cluster) == 0) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max();
 
-static_assert(Fault::kStorage - Fault::kGpu == static_cast<int>(PartKind::storage));
+static_assert(Fault::kCable - Fault::kGpu == static_cast<int>(PartKind::cable));
 static_assert(Fault::kPlanes - Fault::kGpus == static_cast<int>(PartKind::plane));
 
 std::int64_t after(std::int64_t from, std::int64_t span) {
@@ -44,7 +44,7 @@ std::vector<std::uint32_t> some_of(std::uint32_t count, std::uint32_t all, Rng r
 
 std::optional<PartKind> part_kind(const Fault& fault) {
   const int which = fault.target_case();
-  if (which >= Fault::kGpu && which <= Fault::kStorage) {
+  if (which >= Fault::kGpu && which <= Fault::kCable) {
     return static_cast<PartKind>(which - Fault::kGpu);
   }
   if (!hits_share(fault)) return {};
@@ -355,9 +355,9 @@ std::set<Part> lost_parts(const FaultScript& script, Moment at, const Cluster& c
                           std::span<const GpuId> gpus) {
   std::set<Part> lost;
   for (const auto& [target, condition] : script.conditions(at)) {
-    if (const auto* part = std::get_if<Part>(&target); part != nullptr && condition.down) {
-      lost.insert(*part);
-    }
+    const auto* part = std::get_if<Part>(&target);
+    const bool whole = part != nullptr && share_of(cluster, part->kind) == 1;
+    if (whole && condition.down) lost.insert(*part);
     const auto* rank = std::get_if<RankId>(&target);
     if (rank == nullptr || !condition.link_down || rank->value >= gpus.size()) continue;
     const GpuId gpu = gpus[rank->value];

@@ -89,7 +89,8 @@ void FlowCounter::add_all_pairs(const GpuGroup& members) {
   const Cluster::Shape& shape = cluster_.shape();
   const bool straddles = shape.fabric == FabricKind::fat_tree &&
                          shape.nodes_per_unit % shape.nodes_per_domain != 0;
-  if (shape.fabric == FabricKind::ring || straddles) return add_each_pair(members);
+  const bool hashed = shape.transport == Transport::ecmp;
+  if (shape.fabric == FabricKind::ring || straddles || hashed) return add_each_pair(members);
   const Census census(cluster_, members);
   const bool flat = shape.fabric == FabricKind::flat;
   for (const GpuId gpu : members) {

@@ -22,10 +22,11 @@ FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
                      std::vector<GpuId> placement)
     : cluster_(cluster), script_(scenario, cluster) {
   place(std::move(placement));
-  for (int i = 0; i < scenario.faults_size(); ++i) {
+  for (int i = 0; i < scenario.faults_size() && !scenario.live().has_checkpoints(); ++i) {
     if (part_kind(scenario.faults(i)) != PartKind::storage) continue;
     throw Error(ErrorKind::bad_input,
-                fmt::format("faults[{}].storage: no step of the simulator uses storage", i));
+                fmt::format("faults[{}].storage: only checkpoints use storage, and this run writes "
+                            "none: give live.checkpoints", i));
   }
 }
 
@@ -62,7 +63,13 @@ std::vector<RankId> FaultPlan::ranks_of(const FaultTarget& target) const {
 }
 
 void FaultPlan::add(const FaultTarget& target, const Condition& condition,
-                    HardwareState& state) const {
+                    HardwareState& state, Shares& lost) const {
+  const auto* part = std::get_if<Part>(&target);
+  if (const double share = part ? share_of(cluster_, part->kind) : 1; share < 1) {
+    const double gone = condition.down ? 1 : 1 - 1 / condition.slow;
+    for (const LinkId link : links_of(target)) lost[link.value] += share * gone;
+    return;
+  }
   const std::vector<RankId> ranks = ranks_of(target);
   if (condition.slow != 1) {
     for (const RankId rank : ranks) {
@@ -81,12 +88,82 @@ void FaultPlan::add(const FaultTarget& target, const Condition& condition,
 
 HardwareState FaultPlan::state(Step step, Nanos now) const {
   HardwareState state;
+  Shares lost;
   for (const auto& [target, condition] : script_.conditions(moment(step, now))) {
-    add(target, condition, state);
+    const auto* part = std::get_if<Part>(&target);
+    if (part == nullptr || !condition.down || !avoided(*part, step, now)) {
+      add(target, condition, state, lost);
+      continue;
+    }
+    // What went over it goes over a neighbour that has as much to carry: each has half.
+    for (const LinkId link : links_of(target)) state.link_slow[link.value] = 2;
+  }
+  constexpr double kNothingLeft = 1e-9;
+  for (const auto& [link, share] : lost) {
+    if (share > 1 - kNothingLeft) state.down.insert(link);
+    else state.link_slow.emplace(link, 1.0).first->second /= 1 - share;
   }
   std::erase_if(state.slow, [](const auto& entry) { return entry.second == 1; });
   std::erase_if(state.link_slow, [](const auto& entry) { return entry.second == 1; });
   return state;
+}
+
+std::optional<Nanos> FaultPlan::down_since(const FaultTarget& target,
+                                           const std::set<std::uint32_t>& faults) const {
+  std::optional<Nanos> since;
+  if (!std::holds_alternative<Part>(target)) return {};
+  for (const std::uint32_t fault : faults) {
+    if (script_.kind(fault) != Fault::kDown || script_.at_step(fault)) continue;
+    since = std::min(since.value_or(kNever), Nanos{script_.begin(fault)});
+  }
+  return since;
+}
+
+/// Only what lies between leaves has other ways beside it.
+bool FaultPlan::avoided(const Part& part, Step step, Nanos now) const {
+  const auto& reroute = cluster_.shape().reroute;
+  const bool between = part.kind == PartKind::spine || part.kind == PartKind::cable ||
+                       part.kind == PartKind::link;
+  if (!reroute || cluster_.spreads() || !between) return false;
+  if (part.kind == PartKind::link && cluster_.link({part.index}).kind < LinkKind::leaf_up) {
+    return false;
+  }
+  const auto& active = script_.active(moment(step, now));
+  const auto found = active.find(part);
+  if (found == active.end()) return false;
+  const std::optional<Nanos> since = down_since(part, found->second);
+  return since && now - *since >= to_nanos(reroute->value);
+}
+
+/// The first instant after `now` from which on something lost is avoided.
+std::optional<Nanos> FaultPlan::next_reroute(Step step, Nanos now) const {
+  const auto& reroute = cluster_.shape().reroute;
+  if (!reroute || cluster_.spreads()) return {};
+  std::optional<Nanos> next;
+  for (const auto& [target, faults] : script_.active(moment(step, now))) {
+    const std::optional<Nanos> since = down_since(target, faults);
+    if (!since || *since + to_nanos(reroute->value) <= now) continue;
+    next = std::min(next.value_or(kNever), *since + to_nanos(reroute->value));
+  }
+  return next;
+}
+
+double FaultPlan::storage(Step step, Nanos now) const {
+  const Condition found = script_.condition(Part{PartKind::storage, 0}, moment(step, now));
+  return found.down ? 0 : 1 / found.slow;
+}
+
+std::vector<FaultPlan::Thinned> FaultPlan::thinned(Nanos instant) const {
+  std::vector<Thinned> result;
+  for (const std::uint32_t fault : script_.changing(instant)) {
+    if (script_.kind(fault) != Fault::kDown || script_.begin(fault) != instant) continue;
+    for (const FaultTarget& target : script_.targets(fault)) {
+      const auto* part = std::get_if<Part>(&target);
+      if (part == nullptr || share_of(cluster_, part->kind) == 1) continue;
+      for (const LinkId link : links_of(target)) result.push_back({link, part->kind});
+    }
+  }
+  return result;
 }
 
 /// Who is lost by a strike and was not yet; those whose GPUs no rank stands on hit nobody.
@@ -163,8 +240,13 @@ FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
 
 std::optional<Nanos> FaultPlan::up_again(LinkId link, Step step, Nanos now) const {
   if (!state(step, now).down.contains(link.value)) return now;  // it came up as it was missed
-  std::optional<Nanos> at = script_.next_instant(now);
-  while (at && state(step, *at).down.contains(link.value)) at = script_.next_instant(*at);
+  const auto next = [&](Nanos after) {
+    const std::optional<Nanos> instant = script_.next_instant(after);
+    const std::optional<Nanos> reroute = next_reroute(step, after);
+    return instant && reroute ? std::min(instant, reroute) : instant ? instant : reroute;
+  };
+  std::optional<Nanos> at = next(now);
+  while (at && state(step, *at).down.contains(link.value)) at = next(*at);
   return at;
 }
 

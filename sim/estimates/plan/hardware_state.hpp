@@ -12,6 +12,7 @@
 
 #include "core/ids.hpp"
 #include "topologies/cluster.hpp"
+#include "topologies/part.hpp"
 #include "traces/report.pb.h"
 #include "traces/scenario/fault_script.hpp"
 
@@ -61,6 +62,14 @@ class FaultPlan {
   void spend(const FatalFault& killed);
   /// The fault that took `link`, one of those that are down during `step` at `now`.
   FatalFault cause_of(LinkId link, Step step, Nanos now) const;
+  /// The share of the storage's rate that is there at `now`; 0: it takes nothing.
+  double storage(Step step, Nanos now) const;
+  /// Links of which a share is lost at exactly `instant`, and that share's kind of part.
+  struct Thinned {
+    LinkId link;
+    PartKind by{};
+  };
+  std::vector<Thinned> thinned(Nanos instant) const;
   /// The first instant from `now` on at which `link`, which was down, is up again while `step`
   /// waits for it; nothing if it never is.
   std::optional<Nanos> up_again(LinkId link, Step step, Nanos now) const;
@@ -89,7 +98,15 @@ class FaultPlan {
   static Moment moment(Step step, Nanos now) { return {static_cast<std::int64_t>(step), now}; }
   std::vector<LinkId> links_of(const FaultTarget& target) const;
   std::vector<RankId> ranks_of(const FaultTarget& target) const;
-  void add(const FaultTarget& target, const Condition& condition, HardwareState& state) const;
+  /// By link: the share of it that parts which are shares of it have taken.
+  using Shares = std::map<std::uint32_t, double>;
+  void add(const FaultTarget& target, const Condition& condition, HardwareState& state,
+           Shares& lost) const;
+  /// Links that are lost for so long that traffic goes other ways.
+  bool avoided(const Part& part, Step step, Nanos now) const;
+  std::optional<Nanos> next_reroute(Step step, Nanos now) const;
+  std::optional<Nanos> down_since(const FaultTarget& target,
+                                  const std::set<std::uint32_t>& faults) const;
   std::vector<FatalFault> struck(const FaultScript::Strike& strike) const;
 
   const Cluster& cluster_;

@@ -20,10 +20,11 @@ constexpr std::uint32_t kMostGpus = 1u << 20;
 
 /// GPUs by which a cluster can be shifted onto itself: of a scalable unit (whole NVLink domains; as
 /// many as leave each node its spine), of a domain where units do not matter. Rings of nodes have
-/// ways over everything.
+/// ways over everything, and a hash knows no shift.
 std::uint32_t unit_of(const Cluster& cluster) {
   const Cluster::Shape& shape = cluster.shape();
-  if (shape.fabric == FabricKind::ring) return cluster.gpus();
+  const bool hashed = shape.transport == Transport::ecmp;
+  if (shape.fabric == FabricKind::ring || hashed) return cluster.gpus();
   std::uint64_t nodes = shape.nodes_per_domain;
   if (shape.fabric == FabricKind::fat_tree) {
     nodes = std::lcm(std::lcm(nodes, std::uint64_t{shape.nodes_per_unit}),
@@ -35,7 +36,7 @@ std::uint32_t unit_of(const Cluster& cluster) {
 
 Cluster with_gpus(const Cluster& cluster, std::uint32_t gpus) {
   Cluster::Shape shape = cluster.shape();
-  if (shape.fabric == FabricKind::ring) return cluster;
+  if (shape.fabric == FabricKind::ring || shape.transport == Transport::ecmp) return cluster;
   shape.nodes = (gpus + shape.gpus_per_node - 1) / shape.gpus_per_node;
   return Cluster(cluster.gpu_model(), shape, cluster.price());
 }

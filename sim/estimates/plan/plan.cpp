@@ -52,16 +52,31 @@ class Planner {
   }
 
   std::vector<LinkId> crossed() {
-    lay_out();
     std::vector<LinkId> links;
-    const auto add = [&links](const Loads& loads) {
+    each_flow([&links](const Loads& loads) {
       for (const LinkLoad& load : loads) links.push_back(load.link);
-    };
-    for (const Loads& loads : loads_) add(loads);
-    for (const std::uint32_t known : rest_of_) add(base_->links(known));
+    });
     std::sort(links.begin(), links.end());
     links.erase(std::unique(links.begin(), links.end()), links.end());
     return links;
+  }
+
+  std::map<std::uint32_t, LinkNeed> needs() {
+    std::map<std::uint32_t, LinkNeed> needs;
+    each_flow([&](const Loads& loads) {
+      if (loads.empty() || !is_between_leaves(loads.back().link)) return;
+      double most = std::numeric_limits<double>::infinity();
+      for (const LinkLoad& load : loads) {
+        most = std::min(most, link_rate(in_.cluster, in_.profile, load.link) / load.flows);
+      }
+      for (const LinkLoad& load : loads) {
+        if (!is_between_leaves(load.link)) continue;
+        LinkNeed& need = needs[load.link.value];
+        need.flows += load.flows;
+        need.bandwidth += load.flows * most;
+      }
+    });
+    return needs;
   }
 
  private:
@@ -78,6 +93,17 @@ class Planner {
     transfers();
     plan_.groups_of.resize(plan_.workers());
     for (std::uint32_t stage = 0; stage < plan_.stages; ++stage) groups(stage);
+  }
+  /// Their ids are the highest.
+  bool is_between_leaves(LinkId link) const {
+    return in_.cluster.link(link).kind >= LinkKind::leaf_up;
+  }
+  /// With a base, of what is left of a known flow: of all of it.
+  template <class Look>
+  void each_flow(const Look& look) {
+    lay_out();
+    for (const Loads& loads : loads_) look(loads);
+    for (const std::uint32_t known : rest_of_) look(base_->links(known));
   }
   GpuId gpu(RankId rank) const { return in_.placement[rank.value]; }
 
@@ -382,6 +408,10 @@ Plan make_plan(const PlanRequest& request) { return Planner(request).make(); }
 
 std::vector<LinkId> crossed_links(const PlanRequest& request) {
   return Planner(request).crossed();
+}
+
+std::map<std::uint32_t, LinkNeed> link_needs(const PlanRequest& request) {
+  return Planner(request).needs();
 }
 
 }  // namespace orrery

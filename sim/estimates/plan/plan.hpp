@@ -84,5 +84,12 @@ struct Plan {
 Plan make_plan(const PlanRequest& request);
 /// All links over which something goes in that plan, ascending.
 std::vector<LinkId> crossed_links(const PlanRequest& request);
+/// Of links between switches: how many flows cross each, and what they bring it at most, all at
+/// once, as fast as their other links are without faults. One that has more than that never binds.
+struct LinkNeed {
+  std::uint64_t flows = 0;
+  double bandwidth = 0;
+};
+std::map<std::uint32_t, LinkNeed> link_needs(const PlanRequest& request);
 
 }  // namespace orrery

@@ -153,6 +153,18 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
                      : orrery::Whole{&whole.stepper->plan_base_, std::move(whole.kept)}),
       engine_(make(engine, engine_room(cluster, graph, options.full_detail))) {}
 
+void Stepper::set_collectives(const CollectiveTable& table) {
+  if (table == collectives_) return;
+  collectives_ = table;
+  needs_.reset();
+}
+
+void Stepper::set_codecs(const std::vector<CodecRule>& rules) {
+  if (key_of(rules) == key_of(codes_.rules())) return;
+  codes_.set_rules(rules);
+  needs_.reset();
+}
+
 PlanRequest Stepper::plan_request(const HardwareState& state,
                                   const std::vector<std::uint32_t>& micro_batches) {
   return {.cluster = cluster_,
@@ -193,6 +205,27 @@ std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& reques
 std::vector<LinkId> Stepper::crossed(const HardwareState& state,
                                      const std::vector<std::uint32_t>& micro_batches) {
   return crossed_links(plan_request(state, micro_batches));
+}
+
+LinkNeed Stepper::need(LinkId link) {
+  if (!needs_) {
+    // Whatever replicas hold of the batch, flows are the same.
+    const std::uint32_t each = std::max(1u, graph_.micro_batches() / graph_.data());
+    const HardwareState healthy;
+    const std::vector<std::uint32_t> shares(graph_.data(), each);
+    needs_ = link_needs(plan_request(healthy, shares));
+  }
+  const auto found = needs_->find(link.value);
+  return found == needs_->end() ? LinkNeed{} : found->second;
+}
+
+std::uint64_t Stepper::flows_over(LinkId link) { return need(link).flows; }
+
+bool Stepper::has_room(LinkId link, double slow) {
+  constexpr double kRounding = 1e-9;
+  if (cluster_.link(link).kind < LinkKind::leaf_up) return false;
+  const double there = link_rate(cluster_, profile_, link) / slow;
+  return need(link).bandwidth < there * (1 - kRounding);
 }
 
 std::unique_ptr<SimulatedStep> Stepper::planned(const HardwareState& state,

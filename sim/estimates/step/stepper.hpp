@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sim/estimates/engine/engine.hpp"
@@ -45,9 +46,9 @@ class Stepper {
     MachineCosts machine = {};
   };
   /// From the next step on; calls that the table says nothing of go by Options.
-  void set_collectives(const CollectiveTable& table) { collectives_ = table; }
+  void set_collectives(const CollectiveTable& table);
   /// From the next step on; none: gradients travel as they are.
-  void set_codecs(const std::vector<CodecRule>& rules) { codes_.set_rules(rules); }
+  void set_codecs(const std::vector<CodecRule>& rules);
   /// The stepper of the same job with more replicas, and which of them are here; they stand there
   /// as well. What both have in common is known then.
   struct Whole {
@@ -78,6 +79,10 @@ class Stepper {
   /// Links that the step's flows cross, ascending.
   std::vector<LinkId> crossed(const HardwareState& state,
                               const std::vector<std::uint32_t>& micro_batches);
+  /// How many flows cross a link between switches in a step without faults.
+  std::uint64_t flows_over(LinkId link);
+  /// Whether it, a link between switches, never binds a step, with 1/`slow` of its bandwidth.
+  bool has_room(LinkId link, double slow);
   /// The step with a plan in which `pinned` are links of their own, to be run by somebody else.
   std::unique_ptr<SimulatedStep> planned(const HardwareState& state,
                                          const std::vector<std::uint32_t>& micro_batches,
@@ -110,6 +115,7 @@ class Stepper {
   std::shared_ptr<const SimulatedStep> simulate(const PlanRequest& request,
                                                 std::vector<TimedChange> changes);
   double wire_bytes(const Plan& plan);
+  LinkNeed need(LinkId link);
 
   const Cluster& cluster_;
   StepGraph& graph_;
@@ -124,6 +130,7 @@ class Stepper {
   PlanBase plan_base_;
   std::shared_ptr<Engine> engine_;  ///< a process has one of SimGrid's: steppers share it
   std::map<Key, std::shared_ptr<const SimulatedStep>> memo_;
+  std::optional<std::map<std::uint32_t, LinkNeed>> needs_;  ///< of links, once asked for
   std::uint64_t simulated_ = 0;
   std::uint64_t most_classes_ = 0;
 };

@@ -452,6 +452,20 @@ TEST_F(WorldTest, CheckpointsAreRememberedByTheNewestDurableOne) {
   EXPECT_EQ(job().saved_at, 50);
 }
 
+TEST_F(WorldTest, WhoBeganAnewHasNoCheckpointOfStepsToCome) {
+  run();
+  apply(StepsDone{{0}, 9, 10});
+  apply(SaveDone{.job = {0}, .step = 8, .tier = Tier::storage}, 50);
+  const Standing where{job().gpus, job().layout};
+  apply(JobStarted{.job = {0}, .epoch = {3}, .from = 8, .where = where});
+  EXPECT_EQ(job().saved, 8u) << "from there it went on";
+  apply(JobStarted{.job = {0}, .epoch = {4}, .from = 0, .where = where});
+  EXPECT_EQ(job().saved_at, 0) << "never";
+  apply(StepsDone{{0}, 3, 4});
+  apply(SaveDone{.job = {0}, .step = 4, .tier = Tier::storage}, 90);
+  EXPECT_EQ(job().saved, 4u) << "fewer than before";
+}
+
 // ---- what is refused ----------------------------------------------------------------------
 
 TEST_F(WorldTest, ObjectionsSayWhatIsWrong) {

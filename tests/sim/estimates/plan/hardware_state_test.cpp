@@ -131,14 +131,24 @@ TEST_F(HardwareStateTest, PartsAreTheirRanksAndLinks) {
   EXPECT_EQ(lost->cause, "gpu 7 down");
 }
 
-TEST_F(HardwareStateTest, NoStepUsesStorage) {
+TEST_F(HardwareStateTest, OnlyCheckpointsUseStorage) {
   try {
     plan("  - {at_step: 1, storage: 0, down: true}\n");
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    EXPECT_EQ(error.message(), "faults[0].storage: no step of the simulator uses storage");
+    EXPECT_EQ(error.message(), "faults[0].storage: only checkpoints use storage, and this run "
+                               "writes none: give live.checkpoints");
   }
+  const FaultPlan faults = plan(
+      "  - {at_time: 1 s, storage: 0, rate: 0.25, for: 1 s}\n"
+      "  - {at_time: 4 s, storage: 0, down: true, for: 1 s}\n"
+      "live: {checkpoints: {folder: here}}\n");
+  const Nanos second = kNanosPerSecond;
+  EXPECT_EQ(faults.storage(0, 0), 1);
+  EXPECT_EQ(faults.storage(0, second), 0.25);
+  EXPECT_EQ(faults.storage(0, 4 * second), 0);
+  EXPECT_EQ(faults.storage(0, 5 * second), 1);
 }
 
 TEST_F(HardwareStateTest, ADownedNicStaysDownUntilItsEnd) {
