@@ -14,6 +14,7 @@
 #include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
+#include "policies/placement/placer.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
 #include "sim/jobs/job_replay.hpp"
@@ -386,13 +387,14 @@ void declare_replay(CLI::App& command, const std::shared_ptr<Options>& options) 
       ->type_name("C.yaml");
   command.add_option("--policy", options->policies,
                      "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, "
-                     "las; several are put side by side")
+                     "las, gittins, finish-time-fairness, drf, max-min; several are put side by "
+                     "side")
       ->type_name("P")
       ->delimiter(',');
   one_of(*command.add_option("--placement", options->placement,
-                             "which GPUs a job gets: any that are free, or those of as few nodes "
-                             "as possible"),
-         {"count", "consolidated"});
+                             "which GPUs a job gets: any that are free, those of as few nodes as "
+                             "possible, gangs also within as few scalable units as possible"),
+         placer_names());
   command.add_option("--record", options->record, "write the observation and decision log")
       ->type_name("LOG");
   declare_estimates(command, options);

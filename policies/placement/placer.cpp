@@ -8,11 +8,13 @@
 #include "core/error.hpp"
 #include "policies/placement/consolidated.hpp"
 #include "policies/placement/count.hpp"
+#include "policies/placement/topology.hpp"
 
 namespace orrery {
 
 FreeGpus::FreeGpus(const Cluster& cluster)
     : gpus_per_node_(cluster.shape().gpus_per_node),
+      nodes_per_unit_(std::max(1u, cluster.shape().nodes_per_unit)),
       per_node_(cluster.nodes(), 0),
       with_(gpus_per_node_ + 1),
       given_in_(cluster.gpus(), 0),
@@ -97,11 +99,12 @@ void FreeGpus::give_back(const GpuRuns& gpus) {
   }
 }
 
-std::vector<std::string> placer_names() { return {"count", "consolidated"}; }
+std::vector<std::string> placer_names() { return {"count", "consolidated", "topology"}; }
 
 std::unique_ptr<Placer> make_placer(std::string_view name) {
   if (name == "count") return std::make_unique<CountPlacer>();
   if (name == "consolidated") return std::make_unique<ConsolidatedPlacer>();
+  if (name == "topology") return std::make_unique<TopologyPlacer>();
   throw Error(ErrorKind::bad_input, fmt::format("there is no placement '{}'{}", name,
                                                 did_you_mean(name, placer_names())));
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "policies/seam/recorded_job.hpp"
 
 namespace orrery {
 namespace {
@@ -13,19 +14,6 @@ void sort_by_submission(std::vector<std::uint32_t>& order, const std::vector<Tra
   std::stable_sort(order.begin(), order.end(), [&jobs](std::uint32_t a, std::uint32_t b) {
     return jobs[a].submit_s < jobs[b].submit_s;
   });
-}
-
-JobSpec spec_of(const TraceJob& job, JobId id, Nanos estimate) {
-  JobSpec spec;
-  spec.id = id;
-  spec.name = job.id;
-  spec.pool = job.pool;
-  spec.submit = job.submit_s * kNanosPerSecond;
-  spec.gpus = job.gpus;
-  spec.user = job.user;
-  spec.estimate = estimate;
-  spec.layout.data = job.gpus;
-  return spec;
 }
 
 std::uint32_t nodes_of(const GpuRuns& gpus, const Cluster& cluster) {
@@ -113,7 +101,7 @@ void RecordedJobs::submit_jobs(Nanos now) {
     jobs_[number].estimate = estimates_.at_submission(job);
     ++waiting_.waiting_jobs;
     waiting_.waiting_gpus += job.gpus;
-    happen_(JobSubmitted{spec_of(job, id, jobs_[number].estimate)});
+    happen_(JobSubmitted{recorded_job(job, id, jobs_[number].estimate)});
   }
 }
 

@@ -27,8 +27,8 @@ INNER_ROOMS = {
                  'checkpointing', 'recovery', 'scheduling', 'record', 'handover', 'run'],
     'sim/estimates': ['engine', 'prices', 'collectives', 'plan', 'step', 'predict'],
     'sim': ['engine', 'world', 'jobs'],
-    'live': ['codec', 'cuda', 'nccl', 'checkpoint', 'machine', 'transport', 'fabric', 'training',
-             'control', 'run', 'rank'],
+    'live': ['jobs', 'codec', 'cuda', 'nccl', 'checkpoint', 'machine', 'transport', 'fabric',
+             'training', 'control', 'run', 'rank'],
 }
 
 # Headers of a library that only some rooms may touch: everything else stays without it.
