@@ -2,6 +2,7 @@
 // orrery explain: why a job of it waited.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -20,6 +21,7 @@
 #include "sim/jobs/job_replay.hpp"
 #include "sim/jobs/wait_watch.hpp"
 #include "topologies/builder.hpp"
+#include "traces/jobs/cluster_log.hpp"
 #include "traces/jobs/job_log.hpp"
 #include "traces/report/report.hpp"
 
@@ -72,7 +74,27 @@ JobReplay described(const std::string& file) {
   return replay;
 }
 
+/// What an operator has of his cluster: its nodes with GPUs, which have to be alike.
+void take_nodes(JobReplay& replay, const std::string& file) {
+  std::map<std::uint32_t, std::uint32_t> nodes;  // by GPUs
+  for (const NodeRecord& node : load_cluster_log(file)) nodes[node.gpus] += node.gpus > 0 ? 1 : 0;
+  nodes.erase(0);
+  if (nodes.size() > 1) {
+    std::vector<std::string> kinds;
+    for (const auto& [gpus, count] : nodes) {
+      kinds.push_back(fmt::format("{} nodes of {} GPUs", count, gpus));
+    }
+    throw Error(SourcePlace{.file = file, .line_text = ""},
+                fmt::format("has {}; a replay needs nodes that are alike: choose with --nodes and "
+                            "--gpus-per-node", fmt::join(kinds, ", ")));
+  }
+  replay.set_nodes(nodes.begin()->second);
+  replay.set_gpus_per_node(nodes.begin()->first);
+}
+
 void take_cluster(JobReplay& replay, const std::string& file) {
+  const std::string extension = std::filesystem::path(file).extension();
+  if (extension != ".yaml" && extension != ".yml") return take_nodes(replay, file);
   Topology topology;
   const SourceMap places = load_yaml_file(file, topology);
   resolve(topology, places);
@@ -383,8 +405,11 @@ void declare_replay(CLI::App& command, const std::shared_ptr<Options>& options) 
   whole_number(*command.add_option("--gpus-per-node", options->gpus_per_node, "GPUs of each"), 1,
                128)
       .type_name("G");
-  command.add_option("--cluster", options->cluster, "cluster description instead of the two")
-      ->type_name("C.yaml");
+  command
+      .add_option("--cluster", options->cluster,
+                  "instead of the two: a cluster description (YAML), slurm.conf, or what kubectl "
+                  "get nodes -o json prints")
+      ->type_name("C.yaml|FILE");
   command.add_option("--policy", options->policies,
                      "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, "
                      "las, gittins, finish-time-fairness, drf, max-min; several are put side by "
