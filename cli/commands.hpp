@@ -17,6 +17,7 @@ void add_compare_policies(CLI::App& app, Action& chosen);
 void add_replay(CLI::App& app, Action& chosen);
 void add_jobs(CLI::App& app, Action& chosen);
 void add_explain(CLI::App& app, Action& chosen);
+void add_pack(CLI::App& app, Action& chosen);
 void add_predict(CLI::App& app, Action& chosen);
 void add_layouts(CLI::App& app, Action& chosen);
 void add_list(CLI::App& app, Action& chosen);

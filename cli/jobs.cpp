@@ -2,6 +2,7 @@
 // orrery explain: why a job of it waited.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -14,11 +15,13 @@
 #include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "core/schema/yaml_loader.hpp"
+#include "policies/placement/placer.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/worker.hpp"
 #include "sim/jobs/job_replay.hpp"
 #include "sim/jobs/wait_watch.hpp"
 #include "topologies/builder.hpp"
+#include "traces/jobs/cluster_log.hpp"
 #include "traces/jobs/job_log.hpp"
 #include "traces/report/report.hpp"
 
@@ -71,7 +74,27 @@ JobReplay described(const std::string& file) {
   return replay;
 }
 
+/// What an operator has of his cluster: its nodes with GPUs, which have to be alike.
+void take_nodes(JobReplay& replay, const std::string& file) {
+  std::map<std::uint32_t, std::uint32_t> nodes;  // by GPUs
+  for (const NodeRecord& node : load_cluster_log(file)) nodes[node.gpus] += node.gpus > 0 ? 1 : 0;
+  nodes.erase(0);
+  if (nodes.size() > 1) {
+    std::vector<std::string> kinds;
+    for (const auto& [gpus, count] : nodes) {
+      kinds.push_back(fmt::format("{} nodes of {} GPUs", count, gpus));
+    }
+    throw Error(SourcePlace{.file = file, .line_text = ""},
+                fmt::format("has {}; a replay needs nodes that are alike: choose with --nodes and "
+                            "--gpus-per-node", fmt::join(kinds, ", ")));
+  }
+  replay.set_nodes(nodes.begin()->second);
+  replay.set_gpus_per_node(nodes.begin()->first);
+}
+
 void take_cluster(JobReplay& replay, const std::string& file) {
+  const std::string extension = std::filesystem::path(file).extension();
+  if (extension != ".yaml" && extension != ".yml") return take_nodes(replay, file);
   Topology topology;
   const SourceMap places = load_yaml_file(file, topology);
   resolve(topology, places);
@@ -382,17 +405,21 @@ void declare_replay(CLI::App& command, const std::shared_ptr<Options>& options) 
   whole_number(*command.add_option("--gpus-per-node", options->gpus_per_node, "GPUs of each"), 1,
                128)
       .type_name("G");
-  command.add_option("--cluster", options->cluster, "cluster description instead of the two")
-      ->type_name("C.yaml");
+  command
+      .add_option("--cluster", options->cluster,
+                  "instead of the two: a cluster description (YAML), slurm.conf, or what kubectl "
+                  "get nodes -o json prints")
+      ->type_name("C.yaml|FILE");
   command.add_option("--policy", options->policies,
                      "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, "
-                     "las; several are put side by side")
+                     "las, gittins, finish-time-fairness, drf, max-min; several are put side by "
+                     "side")
       ->type_name("P")
       ->delimiter(',');
   one_of(*command.add_option("--placement", options->placement,
-                             "which GPUs a job gets: any that are free, or those of as few nodes "
-                             "as possible"),
-         {"count", "consolidated"});
+                             "which GPUs a job gets: any that are free, those of as few nodes as "
+                             "possible, gangs also within as few scalable units as possible"),
+         placer_names());
   command.add_option("--record", options->record, "write the observation and decision log")
       ->type_name("LOG");
   declare_estimates(command, options);

@@ -3,10 +3,12 @@
 #include <memory>
 #include <string>
 
+#include <CLI/Error.hpp>
 #include <fmt/format.h>
 
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
+#include "cli/live_jobs.hpp"
 #include "cli/operator.hpp"
 #include "cli/rendezvous.hpp"
 #include "cli/run_options.hpp"
@@ -120,7 +122,8 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
                          "orrery live train.yaml --mode shadow --record train.log",
                          "orrery live train.yaml --mode approve --hook ./ask.sh "
                          "--kill-switch /run/halt",
-                         "srun orrery live train.yaml --rendezvous /shared/meet"});
+                         "srun orrery live train.yaml --rendezvous /shared/meet",
+                         "orrery live --jobs jobs.csv --nodes 4 --gpus-per-node 8 --policy srtf"});
 }
 
 }  // namespace
@@ -129,7 +132,14 @@ void add_live(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("live", "run the same scenario on real processes");
   declare(*command, options);
-  command->callback([options, &chosen] { chosen = [options] { return live(*options); }; });
+  const auto jobs = add_live_jobs(*command);
+  command->get_option("FILE")->required(false)->excludes("--jobs");
+  command->callback([options, jobs, &chosen] {
+    if (options->file.empty() && jobs->log.empty()) throw CLI::RequiredError("FILE");
+    chosen = [options, jobs] {
+      return jobs->log.empty() ? live(*options) : live_jobs(*jobs, options->record, options->json);
+    };
+  });
 }
 
 }  // namespace orrery::cli

@@ -41,6 +41,7 @@ void declare(CLI::App& app, Action& chosen) {
   add_replay(app, chosen);
   add_jobs(app, chosen);
   add_explain(app, chosen);
+  add_pack(app, chosen);
   add_predict(app, chosen);
   add_layouts(app, chosen);
   add_list(app, chosen);

@@ -194,7 +194,7 @@ std::optional<ChildProcess> ChildProcess::fork_here() {
   const pid_t pid = fork();
   if (pid == 0) {
     become_child(sockets[1], parent);
-    close(sockets[0]);
+    if (sockets[0] != kChildDescriptor) close(sockets[0]);  // else the channel has taken its place
     if (sockets[1] != kChildDescriptor) close(sockets[1]);
     return {};
   }

@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "policies/placement/consolidated.hpp"
 #include "policies/placement/count.hpp"
+#include "policies/placement/topology.hpp"
 
 namespace orrery {
 
@@ -33,6 +34,7 @@ std::uint32_t FreeGpus::Nodes::first(std::uint32_t from, std::uint32_t none) con
 
 FreeGpus::FreeGpus(const Cluster& cluster)
     : gpus_per_node_(cluster.shape().gpus_per_node),
+      nodes_per_unit_(std::max(1u, cluster.shape().nodes_per_unit)),
       words_((gpus_per_node_ + 63) / 64),
       free_bits_(std::size_t{cluster.nodes()} * words_, 0),
       known_(cluster.nodes(), 0),
@@ -127,11 +129,12 @@ void FreeGpus::give_back(const GpuRuns& gpus) {
   }
 }
 
-std::vector<std::string> placer_names() { return {"count", "consolidated"}; }
+std::vector<std::string> placer_names() { return {"count", "consolidated", "topology"}; }
 
 std::unique_ptr<Placer> make_placer(std::string_view name) {
   if (name == "count") return std::make_unique<CountPlacer>();
   if (name == "consolidated") return std::make_unique<ConsolidatedPlacer>();
+  if (name == "topology") return std::make_unique<TopologyPlacer>();
   throw Error(ErrorKind::bad_input, fmt::format("there is no placement '{}'{}", name,
                                                 did_you_mean(name, placer_names())));
 }

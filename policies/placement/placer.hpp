@@ -26,6 +26,7 @@ class FreeGpus {
   std::uint32_t in_node(std::uint32_t node) const { return per_node_[node]; }
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(per_node_.size()); }
   std::uint32_t gpus_per_node() const { return gpus_per_node_; }
+  std::uint32_t nodes_per_unit() const { return nodes_per_unit_; }
   /// Nodes with exactly so many free GPUs.
   std::uint32_t nodes_with(std::uint32_t free) const { return with_[free].count; }
   /// The first node, from `from` on, with exactly so many; nodes() if there is none.
@@ -54,7 +55,7 @@ class FreeGpus {
   std::uint64_t* bits_of(std::uint32_t node);
 
   const ClusterState* state_ = nullptr;
-  std::uint32_t gpus_per_node_, words_, total_ = 0;
+  std::uint32_t gpus_per_node_, nodes_per_unit_, words_, total_ = 0;
   std::vector<std::uint64_t> free_bits_;           ///< `words_` a node, a bit a GPU
   std::vector<std::uint8_t> known_;                ///< by node: its bits; else when they are needed
   std::vector<std::uint32_t> per_node_;

@@ -17,8 +17,11 @@
 #include "policies/recovery/recover.hpp"
 #include "policies/scheduling/conservative.hpp"
 #include "policies/scheduling/easy.hpp"
+#include "policies/scheduling/fair_shares.hpp"
 #include "policies/scheduling/fifo.hpp"
 #include "policies/scheduling/fifo_skip.hpp"
+#include "policies/scheduling/finish_time_fairness.hpp"
+#include "policies/scheduling/gittins.hpp"
 #include "policies/scheduling/las.hpp"
 #include "policies/scheduling/predictive_rebalance.hpp"
 #include "policies/scheduling/remaining.hpp"
@@ -55,12 +58,17 @@ constexpr std::array kPolicies{
     Entry{"collective-table", new_policy<CollectiveTablePolicy>,
           new_message<CollectiveTableParameters>},
     Entry{"conservative", new_policy<ConservativePolicy>, new_message<ConservativeParameters>},
+    Entry{"drf", new_policy<DrfPolicy>, new_message<DrfParameters>},
     Entry{"easy", new_policy<EasyPolicy>, new_message<EasyParameters>},
     Entry{"fifo", new_policy<FifoPolicy>, new_message<FifoParameters>},
     Entry{"fifo-skip", new_policy<FifoSkipPolicy>, new_message<FifoSkipParameters>},
+    Entry{"finish-time-fairness", new_policy<FinishTimeFairnessPolicy>,
+          new_message<FinishTimeFairnessParameters>},
     Entry{"fixed-codec", new_policy<FixedCodec>,
           new_message<FixedCodecParameters>},
+    Entry{"gittins", new_policy<GittinsPolicy>, new_message<GittinsParameters>},
     Entry{"las", new_policy<LasPolicy>, new_message<LasParameters>},
+    Entry{"max-min", new_policy<MaxMinPolicy>, new_message<MaxMinParameters>},
     Entry{"memory-aware", new_policy<MemoryAware>,
           new_message<MemoryAwareParameters>},
     Entry{"predictive-rebalance", new_policy<PredictiveRebalance>,

@@ -6,25 +6,19 @@
 #pragma once
 
 #include "policies/scheduling/availability.hpp"
-#include "policies/scheduling/expected_ends.hpp"
-#include "policies/scheduling/waiting_line.hpp"
+#include "policies/scheduling/backfill.hpp"
 
 namespace orrery {
 
-class ConservativePolicy : public WaitingLine {
+class ConservativePolicy : public BackfillPolicy {
  public:
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
 
  private:
-  void run(const JobInfo& job, Nanos since) override;
-  void leave(const JobInfo& job) override;
-  void enter(const JobInfo& job, Nanos now) override;
-  void clear() override;
   void dispatch(const Observation& seen, DecisionList& decisions) override;
   void plan(Nanos now);
 
-  ExpectedEnds ends_;
   Availability plan_;
   std::uint32_t reservations_ = 0;  ///< at most
 };

@@ -4,32 +4,12 @@
 
 namespace orrery {
 
-void EasyPolicy::enter(const JobInfo& job, Nanos now) {
-  ends_.end(job.spec.id);
-  WaitingLine::enter(job, now);
-}
-
-void EasyPolicy::run(const JobInfo& job, Nanos since) {
-  WaitingLine::run(job, since);
-  ends_.begin(job.spec.id, job.spec.gpus, since, job.spec.estimate);
-}
-
-void EasyPolicy::leave(const JobInfo& job) {
-  WaitingLine::leave(job);
-  ends_.end(job.spec.id);
-}
-
-void EasyPolicy::clear() {
-  WaitingLine::clear();
-  ends_.clear();
-}
-
 /// For a job that cannot start now. Where enough GPUs are free it lacks only their places.
 EasyPolicy::Reservation EasyPolicy::reserve(std::uint32_t gpus, Nanos now) {
   std::uint32_t sum = free().total();
   if (sum >= gpus) return {now, sum - gpus};
-  ends_.extend(now);
-  for (const ExpectedEnds::End& end : ends_.in_order()) {
+  ends().extend(now);
+  for (const ExpectedEnds::End& end : ends().in_order()) {
     sum += end.gpus;
     if (sum >= gpus) return {end.at, sum - gpus};
   }
@@ -53,9 +33,8 @@ void EasyPolicy::dispatch(const Observation& seen, DecisionList& decisions) {
       if (!reserved) reserved = reserve(next->gpus, seen.now);
       continue;
     }
-    begin(job, std::move(*gpus), reserved ? "fits behind the first in line" : "first in line",
-          decisions);
-    ends_.begin(job.id, job.gpus, seen.now, job.estimate);
+    begin_at(seen.now, job, std::move(*gpus),
+             reserved ? "fits behind the first in line" : "first in line", decisions);
     if (reserved && job.estimate > reserved->shadow - seen.now) reserved->extra -= job.gpus;
   }
   end_pass();

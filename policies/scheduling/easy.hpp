@@ -5,25 +5,18 @@
 // ends before the shadow or needs no more than the extra GPUs.
 #pragma once
 
-#include "policies/scheduling/expected_ends.hpp"
-#include "policies/scheduling/waiting_line.hpp"
+#include "policies/scheduling/backfill.hpp"
 
 namespace orrery {
 
-class EasyPolicy : public WaitingLine {
+class EasyPolicy : public BackfillPolicy {
  private:
   struct Reservation {
     Nanos shadow = kNever;
     std::uint32_t extra = 0;
   };
-  void run(const JobInfo& job, Nanos since) override;
-  void leave(const JobInfo& job) override;
-  void enter(const JobInfo& job, Nanos now) override;
-  void clear() override;
   void dispatch(const Observation& seen, DecisionList& decisions) override;
   Reservation reserve(std::uint32_t gpus, Nanos now);
-
-  ExpectedEnds ends_;
 };
 
 }  // namespace orrery

@@ -167,10 +167,12 @@ def jobs(
         Size of the cluster.
     policy : str, mapping or Policy
         Order of the queue: ``"fifo"``, ``"fifo-skip"``, ``"sjf"``, ``"easy"``,
-        ``"conservative"``, ``"srtf"``, ``"srsf"`` or ``"las"``, among others of
+        ``"conservative"``, ``"srtf"``, ``"srsf"``, ``"las"``, ``"gittins"``,
+        ``"finish-time-fairness"``, ``"drf"`` or ``"max-min"``, among others of
         `orrery.policy_names`, or an `orrery.Policy` that assigns GPUs to jobs.
-    placement : {"count", "consolidated"}
-        ``"count"`` takes any free GPUs; ``"consolidated"`` as few nodes as possible.
+    placement : {"count", "consolidated", "topology"}
+        ``"count"`` takes any free GPUs; ``"consolidated"`` as few nodes as possible;
+        ``"topology"`` also puts gangs into as few scalable units as possible.
     record : path, optional
         Where to write the observation and decision log, for `orrery.replay`.
     estimates : {"recorded", "requested", "learned", "disturbed"}
@@ -223,8 +225,9 @@ def job_log(
 ) -> pd.DataFrame:
     """Read another tool's job log.
 
-    That is one of Slurm (``sacct -P``), Philly, Helios, Acme, openb, Gavel, Tiresias or Muri, in
-    the Standard Workload Format or in our own form.
+    That is one of Slurm (``sacct -P``), Kubernetes and Kueue (``kubectl get -o json``), Philly,
+    Helios, Acme, openb, GFS, Gavel, Tiresias or Muri, in the Standard Workload Format or in our own
+    form.
 
     Parameters
     ----------

@@ -5,24 +5,12 @@
 
 #include <fmt/format.h>
 
+#include "policies/seam/recorded_job.hpp"
 
 namespace orrery {
 namespace {
 
 bool submitted_before(const TraceJob& a, const TraceJob& b) { return a.submit_s < b.submit_s; }
-
-JobSpec spec_of(const TraceJob& job, JobId id, Nanos estimate) {
-  JobSpec spec;
-  spec.id = id;
-  spec.name = job.id;
-  spec.pool = job.pool;
-  spec.submit = job.submit_s * kNanosPerSecond;
-  spec.gpus = job.gpus;
-  spec.user = job.user;
-  spec.estimate = estimate;
-  spec.layout.data = job.gpus;
-  return spec;
-}
 
 std::uint32_t nodes_of(const GpuRuns& gpus, const Cluster& cluster) {
   std::uint32_t nodes = 0;
@@ -121,7 +109,7 @@ void RecordedJobs::submit_jobs(Nanos now) {
     if (!told_.empty()) told_[number] = estimates_.at_submission(job);
     ++waiting_.waiting_jobs;
     waiting_.waiting_gpus += job.gpus;
-    happen_(JobSubmitted{spec_of(job, id, told(number))});
+    happen_(JobSubmitted{recorded_job(job, id, told(number))});
   }
 }
 

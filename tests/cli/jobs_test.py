@@ -263,3 +263,21 @@ def test_waits_beside_those_of_the_log(tmp_path):
     assert table.difference_s[0] == 200
     refused = orrery("jobs", SAMPLE, *where[2:], "--backtest")
     assert refused.returncode == 2 and "recorded_start_s" in refused.stderr
+
+
+def test_the_cluster_as_its_operator_has_it(tmp_path):
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("NodeName=gpu[1-3] Gres=gpu:h100:8\nNodeName=login CPUs=8\n")
+    given = ["--cluster", conf, "--policy", "fifo", "--placement", "consolidated"]
+    result = orrery("jobs", SAMPLE, *given, "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert (report["nodes"], report["gpus_per_node"]) == (3, 8)
+    assert round(report["jct_mean_s"], 1) == 8200.3
+    conf.write_text("NodeName=gpu[1-3] Gres=gpu:8\nNodeName=old[1-2] Gres=gpu:4\n")
+    result = orrery("jobs", SAMPLE, *given)
+    assert result.returncode == 3
+    assert "2 nodes of 4 GPUs, 3 nodes of 8 GPUs" in result.stderr
+    conf.write_text("NodeName=gpu[1- Gres=gpu:8\n")
+    result = orrery("jobs", SAMPLE, *given)
+    assert result.returncode == 3 and "slurm.conf:1:1" in result.stderr

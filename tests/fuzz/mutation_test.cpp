@@ -1,6 +1,8 @@
 // 10,000 random mutations of each example through the loader in one process, and 100 through the
-// program: every outcome is success or a refusal with its place.
+// program, 20,000 of each sample of a job log or a cluster through its reader (or as many as
+// ORRERY_IMPORTER_MUTATIONS says): every outcome is success or a refusal with its place.
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 
@@ -12,6 +14,7 @@
 #include "policies/parameters.pb.h"
 #include "tests/fuzz/mutate.hpp"
 #include "topologies/builder.hpp"
+#include "traces/jobs/cluster_log.hpp"
 #include "traces/jobs/job_log.hpp"
 #include "traces/scenario/scenario.hpp"
 
@@ -22,7 +25,12 @@ namespace fs = std::filesystem;
 
 constexpr int kMutations = 10'000;
 constexpr int kProgramRuns = 100;
-constexpr int kJobLogMutations = 2'000;  // of each sample
+
+/// Of each sample of an importer.
+int importer_mutations() {
+  const char* const given = std::getenv("ORRERY_IMPORTER_MUTATIONS");
+  return given == nullptr ? 20'000 : std::atoi(given);
+}
 
 void build_scenario(const std::string& text) {
   const LoadedScenario loaded = parse_scenario(text, "mutated.yaml", {});
@@ -84,30 +92,55 @@ TEST(Mutation, EveryMutatedTopologyLoadsOrIsRefusedWithItsPlace) {
   }
 }
 
+/// Every second one strictly, where there is such a thing; some of the damage is noticed.
+void mutate_importer(const std::string& name, const std::string& original,
+                     const std::function<void(const std::string&, bool)>& load) {
+  const std::uint64_t seed = mutation_seed();
+  Rng rng = Rng(seed).split(name);
+  int refused = 0;
+  for (int i = 0; i < importer_mutations(); ++i) {
+    const std::string text = mutate(original, rng);
+    const auto with = [&](const std::string& mutated) { load(mutated, i % 2 == 1); };
+    const std::string fault = fault_of(with, text, refused);
+    ASSERT_EQ(fault, "") << name << ", ORRERY_SEED=" << seed << ", mutation " << i << "\n" << text;
+  }
+  EXPECT_GT(refused, 0) << name;
+}
+
 /// Broken rows are counted where that is allowed, so little of the damage is refused.
 TEST(Mutation, EveryMutatedJobLogIsReadOrRefusedWithItsPlace) {
-  const std::uint64_t seed = mutation_seed();
+  const auto load = [](const std::string& mutated, bool strict) {
+    const JobLog log = parse_job_log("mutated.log", mutated, {.strict = strict});
+    const TraceQuality& quality = log.quality;
+    ensure(quality.rows() == quality.jobs() + quality.passed_over() + quality.rejected(),
+           "rows add up");
+    const JobLog again = parse_job_log("again.csv", job_trace_csv(log.jobs));
+    ensure(again.jobs.size() == log.jobs.size(), "what is written is read again");
+  };
   for (const auto& entry : fs::directory_iterator(ORRERY_SOURCE_DIR "/tests/traces/samples")) {
-    const std::string original = read_text(entry.path());
-    Rng rng = Rng(seed).split(entry.path().filename().string());
-    int refused = 0;
-    for (int i = 0; i < kJobLogMutations; ++i) {
-      const std::string text = mutate(original, rng);
-      const bool strict = i % 2 == 1;
-      const auto load = [strict](const std::string& mutated) {
-        const JobLog log = parse_job_log("mutated.log", mutated, {.strict = strict});
-        const TraceQuality& quality = log.quality;
-        ensure(quality.rows() == quality.jobs() + quality.passed_over() + quality.rejected(),
-               "rows add up");
-        const JobLog again = parse_job_log("again.csv", job_trace_csv(log.jobs));
-        ensure(again.jobs.size() == log.jobs.size(), "what is written is read again");
-      };
-      const std::string fault = fault_of(load, text, refused);
-      ASSERT_EQ(fault, "") << entry.path() << ", ORRERY_SEED=" << seed << ", mutation " << i << "\n"
-                           << text;
-    }
-    EXPECT_GT(refused, 0) << entry.path();
+    mutate_importer(entry.path().filename().string(), read_text(entry.path()), load);
   }
+}
+
+TEST(Mutation, EveryMutatedClusterIsReadOrRefusedWithItsPlace) {
+  const auto nodes = [](const std::string& text, bool) { parse_nodes("mutated.csv", text); };
+  mutate_importer("nodes.csv",
+                  "sn,cpu_milli,memory_mib,gpu,model\nn0,96000,393216,8,G2\nn1,32000,262144,0,\n",
+                  nodes);
+  const auto pods = [](const std::string& text, bool) { parse_pods("mutated.csv", text); };
+  const std::string openb = read_text(ORRERY_SOURCE_DIR "/tests/traces/samples/openb.csv");
+  mutate_importer("openb.csv", openb, pods);
+  const auto cluster = [](const std::string& text, bool) { parse_cluster_log("mutated", text); };
+  mutate_importer("slurm.conf",
+                  "ClusterName=a\nNodeName=DEFAULT State=UNKNOWN\n"
+                  "NodeName=gpu[001-016,20] CPUs=128 RealMemory=1024000 Gres=gpu:a100:8(S:0-1)\n"
+                  "NodeName=old Sockets=2 CoresPerSocket=16 Gres=gpu:2,nvme:4 # aged\n",
+                  cluster);
+  mutate_importer("nodes.json",
+                  R"({"apiVersion": "v1", "items": [{"kind": "Node", "metadata": {"name": "n1",
+"labels": {"nvidia.com/gpu.product": "H100"}}, "status": {"capacity": {"cpu": "192",
+"nvidia.com/gpu": "8"}}}, {"kind": "Node", "metadata": {"name": "c"}}]})",
+                  cluster);
 }
 
 /// Exit code of `orrery check` on a file whose standard error goes to another; -1: it hung.

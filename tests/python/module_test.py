@@ -84,8 +84,9 @@ def test_what_is_installed_is_whole(tmp_path):
     assert command.stdout == f"orrery {orrery.__version__}\n", command.stderr
 
 
-def test_the_notebook_runs():
-    path = ROOT / "python" / "notebooks" / "first-steps.ipynb"
+@pytest.mark.parametrize("name", ["first-steps", "replay-a-production-trace"])
+def test_a_notebook_runs(name):
+    path = ROOT / "python" / "notebooks" / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     assert all(cell.get("outputs", []) == [] for cell in notebook.cells), "clear the outputs"
     os.environ["PYTHONPATH"] = ENVIRONMENT["PYTHONPATH"]

@@ -65,7 +65,9 @@ def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
         for path in (ROOT / "examples").rglob("*.yaml")
         if "../shared/" not in path.read_text(encoding="utf-8")
     }
-    expected |= {"orrery/examples/first-steps.ipynb", "orrery/py.typed"}
+    notebooks = ROOT / "python" / "notebooks"
+    expected |= {f"orrery/examples/{path.name}" for path in notebooks.glob("*.ipynb")}
+    expected |= {"orrery/py.typed"}
     assert expected <= inside, sorted(expected - inside)
 
 

@@ -164,6 +164,113 @@ struct NaiveQueue {
     for (const std::size_t job : on) begin(job);
   }
 
+  // ---- whoever is selected runs ---------------------------------------------------------------
+  std::vector<std::int64_t> took = {};  ///< GPU-seconds of jobs that have ended
+
+  /// Largest chance to end within some amount over what that would take, by definition.
+  double gittins(std::int64_t a) const {
+    double best = 0;
+    for (const std::int64_t whole : took) {
+      const std::int64_t d = whole - a;
+      if (d <= 0) continue;
+      std::int64_t ending = 0, takes = 0;
+      for (const std::int64_t other : took) {
+        if (other <= a) continue;
+        ending += other - a <= d ? 1 : 0;
+        takes += std::min(other - a, d);
+      }
+      best = std::max(best, double(ending) / double(takes));
+    }
+    return best;
+  }
+  double rho(std::size_t job) const {
+    const double whole = double(std::max<std::int64_t>(jobs[job].duration_s, 1));
+    const double alone = double(jobs[job].gpus) * double(running.size() + waiting.size()) /
+                         double(nodes * size);
+    // A job of no length counts as one of a second.
+    const double still = std::max(0.0, whole - double(jobs[job].duration_s - left[job]));
+    return (double(now - jobs[job].submit_s) + still) / (whole * std::max(1.0, alone));
+  }
+  std::vector<std::size_t> in_line() const {
+    std::vector<std::size_t> all = running;
+    all.insert(all.end(), waiting.begin(), waiting.end());
+    return all;
+  }
+  void run_only(const std::vector<std::size_t>& selected) {
+    const auto chosen = [&](std::size_t job) {
+      return std::find(selected.begin(), selected.end(), job) != selected.end();
+    };
+    for (const std::size_t job : std::vector<std::size_t>(running)) {
+      if (chosen(job)) continue;
+      release(job);
+      std::erase(running, job);
+      waiting.push_back(job);
+      ++preemptions;
+    }
+    for (const std::size_t job : selected) {
+      if (std::find(waiting.begin(), waiting.end(), job) != waiting.end()) begin(job);
+    }
+  }
+  void by_key() {
+    std::vector<std::size_t> all = in_line();
+    std::map<std::size_t, double> keys;
+    for (const std::size_t job : all) {
+      keys[job] = policy == "gittins" ? gittins(had[job]) : rho(job);
+    }
+    std::stable_sort(all.begin(), all.end(), [&](std::size_t a, std::size_t b) {
+      return std::tuple(-keys[a], jobs[a].submit_s) < std::tuple(-keys[b], jobs[b].submit_s);
+    });
+    std::size_t quota = nodes * size;
+    std::erase_if(all, [&](std::size_t job) {
+      if (jobs[job].gpus > quota) return true;
+      quota -= jobs[job].gpus;
+      return false;
+    });
+    run_only(all);
+  }
+  /// Rounds in which the virtual cluster with least takes one job more.
+  void by_cluster() {
+    std::map<std::string, std::int64_t> used;
+    std::vector<std::size_t> selected, rest;
+    std::int64_t quota = std::int64_t(nodes * size);
+    for (const std::size_t job : in_line()) used[jobs[job].pool] = 0;
+    const std::int64_t share = used.empty() ? 0 : quota / std::int64_t(used.size());
+    const auto take = [&](std::size_t job) {
+      used[jobs[job].pool] += jobs[job].gpus;
+      quota -= jobs[job].gpus;
+      selected.push_back(job);
+    };
+    for (const std::size_t job : in_line()) {
+      const bool runs = std::find(running.begin(), running.end(), job) != running.end();
+      const std::int64_t with = used[jobs[job].pool] + jobs[job].gpus;
+      const bool own = with <= share && jobs[job].gpus <= quota;
+      if (policy == "drf" ? runs : own) {
+        take(job);
+      } else {
+        rest.push_back(job);
+      }
+    }
+    while (true) {
+      std::size_t next = jobs.size();
+      std::vector<std::string> seen;
+      for (const std::size_t job : rest) {
+        const std::string& pool = jobs[job].pool;
+        const bool first = std::find(seen.begin(), seen.end(), pool) == seen.end();
+        if (policy == "drf") seen.push_back(pool);  // whoever is behind its first waits for it
+        if (!first || jobs[job].gpus > quota) continue;
+        if (policy != "drf") seen.push_back(pool);
+        const auto key = [&](std::size_t j) {
+          return std::tuple(used[jobs[j].pool], jobs[j].pool);
+        };
+        if (next == jobs.size() || key(job) < key(next)) next = job;
+      }
+      if (next == jobs.size()) break;
+      take(next);
+      std::erase(rest, next);
+    }
+    run_only(selected);
+  }
+
   // ---- the clock ----------------------------------------------------------------------------
   std::int64_t next(std::size_t arrived) const {
     std::int64_t at = arrived < jobs.size() ? jobs[arrived].submit_s : INT64_MAX;
@@ -190,6 +297,7 @@ struct NaiveQueue {
       std::erase_if(running, [&](std::size_t job) {
         if (left[job] > 0) return false;
         end[job] = now;
+        took.push_back(had[job]);
         release(job);
         return true;
       });
@@ -199,6 +307,8 @@ struct NaiveQueue {
       if (policy == "easy") easy();
       if (policy == "conservative") conservative();
       if (policy == "srtf" || policy == "srsf" || policy == "las") preemptive();
+      if (policy == "gittins" || policy == "finish-time-fairness") by_key();
+      if (policy == "drf" || policy == "max-min") by_cluster();
     }
   }
 };

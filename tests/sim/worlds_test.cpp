@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -109,6 +111,32 @@ TEST(Worlds, TwoJobsOf256GpusShareASpineMaxMin) {
   const JobOutcome& second = named(together, "second");
   EXPECT_NEAR(second.step_time_s() / (alone + exchange), 1, 0.02);
   EXPECT_EQ(second.step_time_alone_s(), named(apart, "second").step_time_s());
+}
+
+/// The example, but a policy places the second job.
+Report placed_by(const std::string& placement) {
+  const std::string path = std::string(ORRERY_SOURCE_DIR) + "/examples/" + kTwo;
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto put = [&text](const std::string& old, const std::string& other) {
+    const std::size_t at = text.find(old);
+    ensure(at != std::string::npos, "the example says '" + old + "'");
+    text.replace(at, old.size(), other);
+  };
+  put("first_gpu: 256", "submit: 0 s");
+  put("- name: fifo", "- name: fifo\n    parameters: {placement: " + placement + "}");
+  return simulate(parse_scenario(text, path, {}));
+}
+
+TEST(Worlds, PlacedByTopologyTwoJobsOf256GpusDoNotMeet) {
+  const Report counted = placed_by("count"), topology = placed_by("topology");
+  const JobOutcome &met = named(counted, "second"), &apart = named(topology, "second");
+  EXPECT_GT(met.step_time_s(), 1.3 * met.step_time_alone_s());
+  for (const char* name : {"two-jobs-one-spine", "second"}) {
+    const JobOutcome& job = named(topology, name);
+    EXPECT_EQ(job.step_time_s(), job.step_time_alone_s()) << name;
+  }
+  EXPECT_EQ(apart.step_time_alone_s(), met.step_time_alone_s()) << "two units either way";
 }
 
 TEST(Worlds, JobsApartAreNotSlowedAtAllAndRecordedOnesNever) {

@@ -23,12 +23,12 @@ ROOMS = {
 # inner room is above them all, so that none of them may include it.
 INNER_ROOMS = {
     'traces': ['files', 'report', 'training', 'scenario', 'published', 'chakra', 'jobs'],
-    'policies': ['seam', 'placement', 'collectives', 'compression', 'membership', 'checkpointing',
-                 'recovery', 'scheduling', 'record', 'handover', 'run'],
+    'policies': ['seam', 'placement', 'packing', 'collectives', 'compression', 'membership',
+                 'checkpointing', 'recovery', 'scheduling', 'record', 'handover', 'run'],
     'sim/estimates': ['engine', 'prices', 'collectives', 'plan', 'step', 'predict'],
     'sim': ['engine', 'world', 'jobs'],
-    'live': ['codec', 'cuda', 'nccl', 'checkpoint', 'machine', 'transport', 'fabric', 'training',
-             'control', 'run', 'rank'],
+    'live': ['jobs', 'codec', 'cuda', 'nccl', 'checkpoint', 'machine', 'transport', 'fabric',
+             'training', 'control', 'run', 'rank'],
 }
 
 # Headers of a library that only some rooms may touch: everything else stays without it.

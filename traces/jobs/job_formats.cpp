@@ -111,6 +111,24 @@ std::optional<TraceJob> muri(const LogRow& row) {
   return job;
 }
 
+/// Alibaba's log of spot and reserved jobs (GFS).
+std::optional<TraceJob> gfs(const LogRow& row) {
+  TraceJob job;
+  job.id = row.string("job_name");
+  const double each = row.number("gpu_request", kMostGpus).value_or(0);
+  const double workers = row.number("worker_num", kMostGpus).value_or(1);
+  if (each <= 0 || workers <= 0) return {};
+  if (each * workers > kMostGpus) {
+    throw RowProblem{"worker_num", fmt::format("asks for {:g} GPUs", each * workers)};
+  }
+  job.gpus = static_cast<std::uint32_t>(std::ceil(each)) * static_cast<std::uint32_t>(workers);
+  job.submit_s = row.need(row.instant("submit_time"), "submit_time");
+  job.duration_s = row.seconds("duration");
+  job.pool = row.string("organization");
+  job.name = row.string("job_type");
+  return job;
+}
+
 /// Steps until the loader has looked up how fast they go.
 std::optional<TraceJob> gavel(const LogRow& row) {
   TraceJob job;
@@ -247,6 +265,11 @@ constexpr std::array kFormats{
     JobFormat{"openb", Separator::comma,
               "name num_gpu gpu_milli creation_time deletion_time scheduled_time", true, openb,
               "A pod that asks for a part of a GPU gets a whole one."},
+    JobFormat{"gfs", Separator::comma,
+              "job_name organization gpu_request worker_num submit_time duration job_type", true,
+              gfs,
+              "A job's GPUs are those of all its workers, parts of one rounded up; its type is "
+              "taken as its name, its organization as its virtual cluster."},
     JobFormat{"muri", Separator::comma,
               "job_id num_gpu submit_time iterations duration iteration_time", true, muri,
               "Times are in milliseconds, cut off to seconds."},

@@ -12,6 +12,7 @@
 #include "core/schema/yaml_tree.hpp"
 #include "traces/files/csv.hpp"
 #include "traces/jobs/job_formats.hpp"
+#include "traces/jobs/kubernetes_json.hpp"
 #include "traces/jobs/philly_json.hpp"
 
 namespace orrery {
@@ -20,6 +21,19 @@ namespace {
 constexpr int kMostShown = 100;
 constexpr std::string_view kCanonical = "canonical";
 
+/// A log that is JSON.
+struct JsonFormat {
+  std::string_view name, note;
+  void (*read)(const std::string& path, std::string_view text,
+               const std::function<void(const JobEntry&)>& each);
+};
+constexpr JsonFormat kPhilly{
+    "philly-json", "A job's attempts count as one run, as long as all of them together.",
+    read_philly_json};
+constexpr JsonFormat kKubernetes{
+    "kubernetes", "Of a workload that was admitted several times only the last time is known.",
+    read_kubernetes_json};
+
 /// Collects what rows say.
 class LogReader {
  public:
@@ -27,7 +41,7 @@ class LogReader {
       : path_(path), text_(text), options_(options) {}
 
   void read_table(const JobFormat& format);
-  void read_json();
+  void read_json(const JsonFormat& format);
   JobLog finish(bool numbered);
 
  private:
@@ -107,12 +121,12 @@ void LogReader::read_table(const JobFormat& format) {
   log_.quality.set_rows(rows);
 }
 
-void LogReader::read_json() {
+void LogReader::read_json(const JsonFormat& format) {
   refuse_bad_text();
-  log_.quality.set_format("philly-json");
-  log_.quality.add_notes("A job's attempts count as one run, as long as all of them together.");
+  log_.quality.set_format(std::string(format.name));
+  log_.quality.add_notes(std::string(format.note));
   std::uint64_t rows = 0;
-  read_philly_json(path_, text_, [&](const PhillyEntry& entry) {
+  format.read(path_, text_, [&](const JobEntry& entry) {
     ++rows;
     if (entry.problem.empty()) {
       return take(entry.ran ? std::optional(entry.job) : std::nullopt, entry.job.line);
@@ -167,6 +181,14 @@ const JobFormat* format_of(const std::string& path, std::string_view text) {
 bool is_json(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && (text[first] == '[' || text[first] == '{');
+}
+
+/// Its objects say so first; Philly's log is an array.
+bool is_kubernetes(std::string_view text) {
+  constexpr std::size_t kBeginning = 4096;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  return text[first] == '{' && text.substr(0, kBeginning).find("\"apiVersion\"") !=
+                                   std::string_view::npos;
 }
 
 [[noreturn]] void refuse_format(const std::string& path, std::string_view text) {
@@ -257,7 +279,7 @@ JobLog parse_job_log(const std::string& path, std::string_view text, const JobLo
   if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   if (is_json(text)) {
     LogReader reader(path, text, options);
-    reader.read_json();
+    reader.read_json(is_kubernetes(text) ? kKubernetes : kPhilly);
     return reader.finish(false);
   }
   if (is_canonical(path, text)) return canonical(path, text);
@@ -276,7 +298,8 @@ JobLog load_job_log(const std::string& path, const JobLogOptions& options) {
 }
 
 std::vector<std::string> job_log_formats() {
-  std::vector<std::string> names{std::string(kCanonical), "philly-json"};
+  std::vector<std::string> names{std::string(kCanonical), std::string(kPhilly.name),
+                                 std::string(kKubernetes.name)};
   for (const JobFormat& format : job_formats()) {
     if (names.back() != format.name) names.emplace_back(format.name);
   }

@@ -7,21 +7,14 @@
 #include <string>
 #include <string_view>
 
-#include "traces/jobs/job_trace.hpp"
+#include "traces/jobs/json_items.hpp"
 
 namespace orrery {
-
-/// One element of the array.
-struct PhillyEntry {
-  TraceJob job;         ///< times since 1970
-  std::string problem;  ///< empty: none
-  bool ran = false;     ///< it had GPUs at some time
-};
 
 /// Calls `each` for every job. Attempts after the first are retries: the job takes as many GPUs as
 /// its first attempt that had any, for as long as all attempts together. Throws bad_input with the
 /// place of what is no JSON.
 void read_philly_json(const std::string& path, std::string_view text,
-                      const std::function<void(const PhillyEntry&)>& each);
+                      const std::function<void(const JobEntry&)>& each);
 
 }  // namespace orrery

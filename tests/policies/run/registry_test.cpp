@@ -31,9 +31,10 @@ TEST(Registry, AnUnknownNameIsRefusedWithThePlaceAndTheNearest) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
     EXPECT_EQ(error.message(), "there is no policy 'statik'; did you mean 'static'? "
                                "Known: cheapest-goodput, checkpoint-interval, "
-                               "collective-table, conservative, easy, fifo, fifo-skip, "
-                               "fixed-codec, las, memory-aware, predictive-rebalance, recover, "
-                               "sjf, srsf, srtf, static");
+                               "collective-table, conservative, drf, easy, fifo, fifo-skip, "
+                               "finish-time-fairness, fixed-codec, gittins, las, max-min, "
+                               "memory-aware, predictive-rebalance, "
+                               "recover, sjf, srsf, srtf, static");
     EXPECT_EQ(std::string(error.what()).substr(0, 12), "a.yaml:3:9: ");
   }
 }

@@ -15,13 +15,13 @@
 #include "core/error.hpp"
 #include "policies/run/replay.hpp"
 #include "tests/sim/naive_queue.hpp"
-#include "tests/sim/recorded_job.hpp"
+#include "tests/sim/logged_job.hpp"
 #include "traces/report/report.hpp"
 
 namespace orrery {
 namespace {
 
-using test::recorded_job;
+using test::logged_job;
 
 JobReplay replay_of(std::uint32_t nodes, std::uint32_t gpus_per_node, const std::string& policy,
                     const std::string& placement) {
@@ -85,7 +85,8 @@ TEST(JobReplay, ReferenceRowFifo) {
 // ---- held against an independent program ---------------------------------------------------
 
 const std::vector<std::string> kQueues{"fifo", "fifo-skip", "sjf", "easy", "conservative",
-                                       "srtf", "srsf", "las"};
+                                       "srtf", "srsf", "las", "gittins", "finish-time-fairness",
+                                       "drf", "max-min"};
 
 void agrees(const std::vector<TraceJob>& jobs, std::uint32_t nodes, std::uint32_t size,
             const std::string& policy, bool consolidated) {
@@ -124,7 +125,8 @@ RC_GTEST_PROP(JobReplay, AgreesWithANaiveProgram, ()) {
     now += *rc::gen::inRange(0, 4) * scale;  // many arrivals and ends at one instant
     jobs.push_back({.id = std::to_string(i), .submit_s = now,
                     .gpus = *rc::gen::inRange(1u, nodes * size + 1),
-                    .duration_s = *rc::gen::inRange(0, 12) * scale, .pool = ""});
+                    .duration_s = *rc::gen::inRange(0, 12) * scale,
+                    .pool = *rc::gen::element<std::string>("a", "b", "c")});
   }
   for (const std::string& policy : kQueues) {
     if (policy == "conservative" && scale > 1) continue;  // the naive one goes second by second
@@ -138,7 +140,7 @@ TEST(JobReplay, AgreesWithANaiveProgramOnRecordedJobs) {
   const std::string small = shared_trace("philly_small.csv"), mid = shared_trace("philly_mid.csv");
   if (small.empty() || mid.empty()) GTEST_SKIP() << "philly_*.csv are not here: set ORRERY_DATA";
   for (const std::string& policy : kQueues) {
-    if (policy == "conservative") continue;
+    if (policy == "conservative" || policy == "gittins") continue;  // take minutes
     for (const bool consolidated : {false, true}) {
       agrees(load_job_trace(small), 3, 8, policy, consolidated);
       agrees(load_job_trace(mid), 20, 8, policy, consolidated);
@@ -151,9 +153,9 @@ TEST(JobReplay, AgreesWithANaiveProgramOnRecordedJobs) {
 TEST(JobReplay, FragmentationBlocksTheHeadOfTheLine) {
   // Two nodes of two. Two single jobs fill one node (best fit); a third takes half of the other.
   // A two-GPU job fits by count only when the node is whole again.
-  const std::vector<TraceJob> jobs{recorded_job("a", 0, 1, 10), recorded_job("b", 0, 1, 20),
-                                   recorded_job("c", 0, 1, 30), recorded_job("d", 1, 2, 5),
-                                   recorded_job("e", 2, 1, 1)};
+  const std::vector<TraceJob> jobs{logged_job("a", 0, 1, 10), logged_job("b", 0, 1, 20),
+                                   logged_job("c", 0, 1, 30), logged_job("d", 1, 2, 5),
+                                   logged_job("e", 2, 1, 1)};
   const JobsReport packed = replay_jobs(jobs, replay_of(2, 2, "fifo", "consolidated"));
   // d waits until b has ended too, at 20; e is behind it and starts with it.
   EXPECT_EQ(packed.queue_mean_s(), (19.0 + 18.0) / 5);
@@ -162,8 +164,8 @@ TEST(JobReplay, FragmentationBlocksTheHeadOfTheLine) {
 }
 
 TEST(JobReplay, AJobLargerThanTheClusterIsRejectedAndTheOthersRun) {
-  std::vector<TraceJob> jobs{recorded_job("a", 0, 1, 10), recorded_job("b", 1, 17, 5),
-                             recorded_job("c", 2, 16, 1)};
+  std::vector<TraceJob> jobs{logged_job("a", 0, 1, 10), logged_job("b", 1, 17, 5),
+                             logged_job("c", 2, 16, 1)};
   jobs[1].line = 3;
   for (const std::string& policy : kQueues) {
     const JobsReport report = replay_jobs(jobs, replay_of(2, 8, policy, "count"));
@@ -179,7 +181,7 @@ TEST(JobReplay, AJobLargerThanTheClusterIsRejectedAndTheOthersRun) {
 }
 
 TEST(JobReplay, UnknownNamesAreRefused) {
-  const TraceJob job = recorded_job("a", 0, 1, 1);
+  const TraceJob job = logged_job("a", 0, 1, 1);
   EXPECT_THROW(replay_jobs({job}, replay_of(2, 8, "fifo", "counts")), Error);
   EXPECT_THROW(replay_jobs({job}, replay_of(2, 8, "fifi", "count")), Error);
   JobReplay replay = replay_of(2, 8, "sjf", "count");
@@ -199,7 +201,7 @@ std::vector<TraceJob> random_jobs(std::size_t count) {
   std::vector<TraceJob> jobs;
   for (std::size_t i = 0; i < count; ++i) {
     const auto gpus = std::uint32_t(1 + rng.below(16));
-    jobs.push_back(recorded_job(std::to_string(i), std::int64_t(i / 2), gpus,
+    jobs.push_back(logged_job(std::to_string(i), std::int64_t(i / 2), gpus,
                                 std::int64_t(1 + rng.below(40))));
     jobs.back().pool = "pool";
   }

@@ -8,12 +8,12 @@
 
 #include "core/error.hpp"
 #include "policies/run/registry.hpp"
-#include "tests/sim/recorded_job.hpp"
+#include "tests/sim/logged_job.hpp"
 
 namespace orrery {
 namespace {
 
-using test::recorded_job;
+using test::logged_job;
 
 /// A world of eight GPUs, with others' jobs in it, whose events are applied as they happen.
 class World8 {
@@ -57,8 +57,8 @@ constexpr Nanos seconds(std::int64_t count) { return count * kNanosPerSecond; }
 
 TEST(RecordedJobs, OthersMayBeSubmittedInBetween) {
   World8 at;
-  const std::vector<TraceJob> log = {recorded_job("a", 5, 2, 100), recorded_job("b", 5, 1, 30),
-                                     recorded_job("c", 9, 1, 7)};
+  const std::vector<TraceJob> log = {logged_job("a", 5, 2, 100), logged_job("b", 5, 1, 30),
+                                     logged_job("c", 9, 1, 7)};
   RecordedJobs jobs(log, at.world, [&](Event event) { at.happen(std::move(event)); });
   at.submit_other();
   at.now = jobs.next_stop();
@@ -82,7 +82,7 @@ TEST(RecordedJobs, OthersMayBeSubmittedInBetween) {
 
 TEST(RecordedJobs, AJobThatWasTakenOffGoesOnWhereItWas) {
   World8 at;
-  const std::vector<TraceJob> log = {recorded_job("a", 0, 2, 100)};
+  const std::vector<TraceJob> log = {logged_job("a", 0, 2, 100)};
   RecordedJobs jobs(log, at.world, [&](Event event) { at.happen(std::move(event)); });
   jobs.pass(0, {});
   at.decide(jobs, at.place({0}, 0, 2));
@@ -103,7 +103,7 @@ TEST(RecordedJobs, AJobThatWasTakenOffGoesOnWhereItWas) {
 
 TEST(RecordedJobs, WhatTheyCannotDoIsRefused) {
   World8 at;
-  const std::vector<TraceJob> log = {recorded_job("a", 0, 2, 100)};
+  const std::vector<TraceJob> log = {logged_job("a", 0, 2, 100)};
   RecordedJobs jobs(log, at.world, [&](Event event) { at.happen(std::move(event)); });
   jobs.pass(0, {});
   EXPECT_THAT(jobs.refusal({.what = Save{.job = {0}}}), ::testing::HasSubstr("nothing to save"));

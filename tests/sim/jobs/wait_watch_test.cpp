@@ -6,12 +6,12 @@
 
 #include "policies/run/registry.hpp"
 #include "sim/jobs/job_replay.hpp"
-#include "tests/sim/recorded_job.hpp"
+#include "tests/sim/logged_job.hpp"
 
 namespace orrery {
 namespace {
 
-using test::recorded_job;
+using test::logged_job;
 
 constexpr Nanos seconds(std::int64_t count) { return count * kNanosPerSecond; }
 
@@ -33,9 +33,9 @@ WaitReasons why(const std::vector<TraceJob>& jobs, const std::string& job,
 TEST(WaitWatch, EverySecondOfWaitingHasAReason) {
   // Two nodes of two. a and b fill one node, c half of the other: d fits by number from 10 on, and
   // by place when b has ended. e could start at once, but stands behind d.
-  const std::vector<TraceJob> jobs{recorded_job("a", 0, 1, 10), recorded_job("b", 0, 1, 20),
-                                   recorded_job("c", 0, 1, 30), recorded_job("x", 0, 1, 5),
-                                   recorded_job("d", 1, 2, 5), recorded_job("e", 6, 1, 1)};
+  const std::vector<TraceJob> jobs{logged_job("a", 0, 1, 10), logged_job("b", 0, 1, 20),
+                                   logged_job("c", 0, 1, 30), logged_job("x", 0, 1, 5),
+                                   logged_job("d", 1, 2, 5), logged_job("e", 6, 1, 1)};
   const WaitReasons d = why(jobs, "d", "fifo", "consolidated", 2, 2);
   ASSERT_TRUE(d.found);
   EXPECT_EQ(d.started, seconds(20));
@@ -52,8 +52,8 @@ TEST(WaitWatch, EverySecondOfWaitingHasAReason) {
 }
 
 TEST(WaitWatch, TimeAfterItWasTakenOffCountsToo) {
-  const std::vector<TraceJob> jobs{recorded_job("long", 0, 2, 100),
-                                   recorded_job("short", 10, 2, 5)};
+  const std::vector<TraceJob> jobs{logged_job("long", 0, 2, 100),
+                                   logged_job("short", 10, 2, 5)};
   const WaitReasons reasons = why(jobs, "long", "srtf", "count", 1, 2);
   EXPECT_EQ(reasons.taken_off, 1u);
   EXPECT_EQ(reasons.waited(), seconds(5));

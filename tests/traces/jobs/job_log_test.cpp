@@ -111,8 +111,29 @@ TEST(JobLog, StandardWorkloadFormat) {
   EXPECT_EQ(log.jobs[0].recorded_start_s, 10);
 }
 
+TEST(JobLog, Gfs) {
+  const JobLog log = load_job_log(kSamples + "gfs.csv");
+  EXPECT_EQ(counts(log.quality), "gfs 4 = 2 + 1 + 1");
+  EXPECT_THAT(in_short(log), ElementsAre("job-2 0+90 x1", "job-1 60+3600 x32"));
+  EXPECT_EQ(log.jobs[1].name, "HP");
+  EXPECT_EQ(log.jobs[1].pool, "org-a");
+}
+
+TEST(JobLog, KubernetesAndKueue) {
+  const JobLog log = load_job_log(kSamples + "workloads.json");
+  EXPECT_EQ(counts(log.quality), "kubernetes 6 = 3 + 2 + 1");
+  EXPECT_THAT(in_short(log), ElementsAre("research/eval 0+300 x2", "team/notebook-0 1800+60 x1",
+                                         "research/train-llm-7f2a 3600+7200 x32"));
+  EXPECT_EQ(log.jobs[2].pool, "h100");
+  EXPECT_EQ(log.jobs[2].user, "research");
+  EXPECT_EQ(log.jobs[2].recorded_start_s, 3600 + 600);
+  EXPECT_EQ(log.quality.first_rejected(0).reason(), "ends before its start");
+  EXPECT_EQ(log.quality.first_rejected(0).line(), 40u);
+}
+
 TEST(JobLog, WhatIsWrittenIsReadAgain) {
-  for (const char* file : {"sacct.txt", "philly.json", "helios.csv", "openb.csv", "log.swf"}) {
+  for (const char* file : {"sacct.txt", "philly.json", "helios.csv", "openb.csv", "log.swf",
+                           "gfs.csv", "workloads.json"}) {
     const JobLog log = load_job_log(kSamples + file);
     const JobLog again = parse_job_log("again.csv", job_trace_csv(log.jobs));
     EXPECT_EQ(again.quality.format(), "canonical");
@@ -154,6 +175,8 @@ TEST(JobLog, WhatIsNoLogIsRefusedWithItsPlace) {
   EXPECT_THAT(problem(head), HasSubstr("holds no job of GPUs"));
   EXPECT_THAT(problem("[{\"jobid\": 1},\n {\"jobid\": "), HasSubstr("2:"));
   EXPECT_THAT(problem("{\"jobs\": []}"), HasSubstr("a JSON array of jobs"));
+  EXPECT_THAT(problem("{\"apiVersion\": \"v1\",\n \"items\": [{\"kind\":"), HasSubstr("2:"));
+  EXPECT_THAT(problem("{\"apiVersion\": \"v1\", \"items\": []}"), HasSubstr("no job of GPUs"));
 }
 
 TEST(JobLog, BrokenRowsAreCountedOrRefused) {

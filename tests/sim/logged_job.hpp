@@ -8,7 +8,7 @@
 namespace orrery::test {
 
 /// Seconds.
-inline TraceJob recorded_job(std::string id, std::int64_t submit, std::uint32_t gpus,
+inline TraceJob logged_job(std::string id, std::int64_t submit, std::uint32_t gpus,
                              std::int64_t duration) {
   return {.id = std::move(id), .submit_s = submit, .gpus = gpus, .duration_s = duration,
           .pool = {}};

@@ -1,0 +1,64 @@
+#include "policies/placement/topology.hpp"
+
+#include <algorithm>
+
+#include "policies/placement/consolidated.hpp"
+
+namespace orrery {
+namespace {
+
+/// Idle nodes of one unit, in order.
+using Idle = std::vector<std::uint32_t>;
+
+std::vector<Idle> idle_by_unit(const FreeGpus& free) {
+  std::vector<Idle> units((free.nodes() + free.nodes_per_unit() - 1) / free.nodes_per_unit());
+  const std::uint32_t size = free.gpus_per_node();
+  for (std::uint32_t node = free.first_with(size); node < free.nodes();
+       node = free.first_with(size, node + 1)) {
+    units[node / free.nodes_per_unit()].push_back(node);
+  }
+  return units;
+}
+
+/// The nodes for a job of so many; nothing if there are fewer.
+std::vector<std::uint32_t> choose(std::vector<Idle> units, std::size_t count) {
+  std::stable_sort(units.begin(), units.end(),
+                   [](const Idle& a, const Idle& b) { return a.size() > b.size(); });
+  // From the back: the smallest that suffices, and of equal ones the first.
+  const auto behind = std::find_if(units.begin(), units.end(),
+                                   [count](const Idle& unit) { return unit.size() < count; });
+  if (behind != units.begin()) {
+    const std::size_t least = (behind - 1)->size();
+    const auto tightest = std::find_if(
+        units.begin(), units.end(), [least](const Idle& unit) { return unit.size() == least; });
+    return {tightest->begin(), tightest->begin() + static_cast<std::ptrdiff_t>(count)};
+  }
+  std::vector<std::uint32_t> nodes;
+  for (const Idle& unit : units) {
+    for (const std::uint32_t node : unit) {
+      if (nodes.size() < count) nodes.push_back(node);
+    }
+  }
+  if (nodes.size() < count) return {};
+  std::sort(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+}  // namespace
+
+std::optional<GpuRuns> TopologyPlacer::place(const JobSpec& job, FreeGpus& free) const {
+  const std::uint32_t size = free.gpus_per_node();
+  if (job.gpus <= size) return ConsolidatedPlacer().place(job, free);
+  const std::uint32_t nodes = (job.gpus + size - 1) / size;
+  if (free.nodes_with(size) < nodes) return {};
+  const std::vector<std::uint32_t> chosen = choose(idle_by_unit(free), nodes);
+  GpuRuns gpus;
+  std::uint32_t left = job.gpus;
+  for (const std::uint32_t node : chosen) {
+    free.take(node, std::min(size, left), gpus);
+    left -= std::min(size, left);
+  }
+  return gpus;
+}
+
+}  // namespace orrery

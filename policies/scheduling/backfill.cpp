@@ -1,0 +1,33 @@
+#include "policies/scheduling/backfill.hpp"
+
+#include <utility>
+
+namespace orrery {
+
+void BackfillPolicy::enter(const JobInfo& job, Nanos now) {
+  ends_.end(job.spec.id);
+  WaitingLine::enter(job, now);
+}
+
+void BackfillPolicy::run(const JobInfo& job, Nanos since) {
+  WaitingLine::run(job, since);
+  ends_.begin(job.spec.id, job.spec.gpus, since, job.spec.estimate);
+}
+
+void BackfillPolicy::leave(const JobInfo& job) {
+  WaitingLine::leave(job);
+  ends_.end(job.spec.id);
+}
+
+void BackfillPolicy::clear() {
+  WaitingLine::clear();
+  ends_.clear();
+}
+
+void BackfillPolicy::begin_at(Nanos now, const JobSpec& job, GpuRuns gpus, const char* why,
+                              DecisionList& decisions) {
+  begin(job, std::move(gpus), why, decisions);
+  ends_.begin(job.id, job.gpus, now, job.estimate);
+}
+
+}  // namespace orrery
