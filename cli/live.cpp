@@ -1,5 +1,7 @@
 // orrery live: the same scenario on real processes.
 #include <cstdio>
+#include <deque>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -14,6 +16,7 @@
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
 #include "core/process.hpp"
+#include "live/run/run_files.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -22,6 +25,7 @@ struct Options : RunOptions {
   std::uint32_t ranks = 0;  // 0: the scenario's
   std::string from;  // folder
   std::string rendezvous, listen;
+  std::uint32_t restarts = 0;  // an hour
   OperatorOptions operation;
 };
 
@@ -67,6 +71,71 @@ void explain(const Options& options, const Scenario& scenario, const Report& rep
              quoted(folder));
 }
 
+/// Attempts that may still be made, so many within an hour.
+class Restarts {
+ public:
+  explicit Restarts(std::uint32_t per_hour) : per_hour_(per_hour) {}
+  bool take() {
+    HostUse use;
+    meter_.fill(use);
+    while (!taken_.empty() && taken_.front() < use.wall_s() - 3600) taken_.pop_front();
+    if (taken_.size() >= per_hour_) return false;
+    taken_.push_back(use.wall_s());
+    return true;
+  }
+
+ private:
+  const std::uint32_t per_hour_;
+  const HostMeter meter_;
+  std::deque<double> taken_;
+};
+
+/// Whether somebody has ended the run on purpose.
+bool was_stopped(const Report& report) {
+  return was_interrupted() ||
+         report.unfinished().find(orrery::live::kStoppedByOperator) != std::string::npos;
+}
+
+/// A folder that holds a checkpoint: which of them is whole the run finds out.
+bool holds_checkpoint(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code failure;
+  for (fs::directory_iterator at(folder, failure), end; !failure && at != end;
+       at.increment(failure)) {
+    if (at->path().filename().string().ends_with("manifest")) return true;
+  }
+  return false;
+}
+
+/// Nothing that another attempt would find as it was: the machine, a process, whoever was lost.
+bool may_pass(const Error& error) {
+  return error.kind() == ErrorKind::environment || error.kind() == ErrorKind::internal;
+}
+
+/// One run after the other, each from the newest checkpoint of those before it, until one is done.
+Report run_again(const Options& options, RunRequest& request, const SourceMap& places,
+                 Operator* operated) {
+  Restarts restarts(options.restarts);
+  while (true) {
+    std::string why;
+    try {
+      Report report = run("orrery-live", request, places, operated);
+      if (!report.has_unfinished() || was_stopped(report) || !restarts.take()) return report;
+      why = report.unfinished();
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error& error) {
+      if (!may_pass(error) || was_interrupted() || !restarts.take()) throw;
+      why = error.message();
+    }
+    const std::string& folder = request.scenario().live().checkpoints().folder();
+    const bool saved = request.scenario().live().has_checkpoints() && holds_checkpoint(folder);
+    if (saved) request.set_resume_from(folder);
+    fmt::print(stderr, "orrery: the run is unfinished: {}\n  it goes on by itself from {}\n", why,
+               saved ? "the newest whole checkpoint in " + quoted(folder) : "its beginning");
+  }
+}
+
 int live(const Options& options) {
   LoadedScenario loaded = options.load();
   if (options.ranks != 0) set_ranks(loaded, options.ranks);
@@ -79,7 +148,7 @@ int live(const Options& options) {
   request.set_resume_from(options.from);
   if (request.rendezvous().rank() != 0) return join(request);
   const auto operated = options.operation.make();
-  const Report report = run("orrery-live", request, loaded.places, operated.get());
+  const Report report = run_again(options, request, loaded.places, operated.get());
   const int code = print_report(report, options.json);
   if (!report.has_unfinished()) return code;
   explain(options, request.scenario(), report);
@@ -109,6 +178,13 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
   command
       .add_option("--from", options->from, "go on from the newest whole checkpoint in this folder")
       ->type_name("FOLDER");
+  whole_number(*command.add_option("--restart", options->restarts,
+                                   "go on from the newest checkpoint where a run ends early, so "
+                                   "often within an hour"),
+               1, 1000)
+      .type_name("N");
+  command.add_flag("--attended", options->operation.attended,
+                   "approve: `orrery attach` answers, no terminal is asked");
   const auto take_text = [options](const std::string& path) {
     options->own.push_back("live.text=" + path);
   };

@@ -64,6 +64,12 @@ std::string as_json(const ApprovalAsk& question) {
   return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+/// Questions wait for `orrery attach`, which reaches the run by its folder.
+class Attended : public Console {
+ public:
+  void ask(const ApprovalAsk&) override {}
+};
+
 /// Runs a command for every question, with the question as JSON for its last argument: exit code 0
 /// is a yes. What it prints goes to standard error.
 class Hook : public Console {
@@ -222,8 +228,13 @@ void OperatorOptions::fill(RunRequest& request, bool waits) const {
   if (!hook.empty() && mode != "approve") {
     throw Error(ErrorKind::usage, "--hook answers questions: it needs --mode approve");
   }
-  if (mode == "approve" && hook.empty() && isatty(STDIN_FILENO) != 1) {
-    throw Error(ErrorKind::usage, "--mode approve needs a terminal to ask at, or --hook COMMAND");
+  if (attended && (mode != "approve" || waits)) {
+    throw Error(ErrorKind::usage, "--attended needs --mode approve and a live run");
+  }
+  if (mode == "approve" && hook.empty() && !attended && isatty(STDIN_FILENO) != 1) {
+    throw Error(ErrorKind::usage,
+                "--mode approve needs a terminal to ask at, or --hook COMMAND, or --attended for a "
+                "live run that `orrery attach` answers");
   }
   if (!hook.empty()) check_hook(hook);
   if (!kill_switch.empty()) check_kill_switch(kill_switch);
@@ -239,6 +250,7 @@ void OperatorOptions::fill(RunRequest& request, bool waits) const {
 
 std::unique_ptr<Operator> OperatorOptions::make() const {
   if (mode != "approve") return std::make_unique<Console>();
+  if (attended) return std::make_unique<Attended>();
   if (hook.empty()) return std::make_unique<Terminal>();
   return std::make_unique<Hook>(hook);
 }

@@ -16,6 +16,7 @@ namespace orrery::cli {
 struct OperatorOptions {
   std::string mode = "drive";
   std::string hook;             ///< shell command; empty: the terminal is asked
+  bool attended = false;        ///< `orrery attach` answers; no terminal is asked
   std::string kill_switch;      ///< file, or empty
   std::string on_policy_error;  ///< "static" or "stop"
   std::uint32_t per_hour = 0;   ///< 0: no limit

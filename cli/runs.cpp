@@ -1,5 +1,5 @@
-// orrery runs, status, attach, stop: live runs of this user as seen from another terminal. Each run
-// shows what it stands at in a folder of its own, and looks there for orders.
+// orrery runs, status, attach, set, stop: live runs of this user as seen from another terminal.
+// Each run shows what it stands at in a folder of its own, and looks there for orders.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +17,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -24,7 +27,10 @@
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
 #include "core/error.hpp"
+#include "core/process.hpp"
+#include "core/schema/yaml_loader.hpp"
 #include "live/run/run_files.hpp"
+#include "policies/run/registry.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -33,6 +39,8 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr int kLookMs = 250;
+constexpr std::chrono::seconds kCommandPatience{10};
+constexpr int kMostOrders = 10000;
 
 struct LiveRun {
   std::string id;  ///< what the name of its folder ends with
@@ -172,10 +180,140 @@ int show_status(const std::string& name, bool json, bool watch) {
   return 0;
 }
 
+[[noreturn]] void fail_to_leave(const std::string& path) {
+  throw Error(ErrorKind::environment,
+              fmt::format("cannot leave the order in {}: {}", path, std::strerror(errno)));
+}
+
+int make_file(const std::string& path) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+/// Under the next number that is free, whole or not at all.
+void leave_order(const LiveRun& run, const ordered_json& order) {
+  for (int number = 1; number < kMostOrders; ++number) {
+    const std::string place = fmt::format("{}/{}{:06}{}", run.folder, live::kOrderPrefix, number,
+                                          live::kOrderSuffix);
+    const std::string fresh = place + ".new";
+    const int file = make_file(fresh);
+    if (file < 0 && errno == EEXIST) continue;
+    if (file < 0) fail_to_leave(fresh);
+    const std::string text = order.dump();
+    const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    close(file);
+    const bool left = written && link(fresh.c_str(), place.c_str()) == 0;  // replaces nothing
+    const int reason = errno;
+    unlink(fresh.c_str());
+    errno = reason;
+    if (left) return;
+    if (errno != EEXIST) fail_to_leave(place);
+  }
+  throw Error(ErrorKind::environment, "the run does not read its orders");
+}
+
+/// `policy.parameter=value`, as in the scenario. What could be no parameter of that policy is
+/// refused here; what the run cannot go on with, by the run.
+int set_parameter(const std::string& name, const std::string& setting) {
+  const std::size_t dot = setting.find('.'), equals = setting.find('=');
+  if (dot == std::string::npos || equals == std::string::npos || dot > equals) {
+    throw Error(ErrorKind::usage,
+                fmt::format("expected POLICY.PARAMETER=VALUE, such as recover.wait=10s, got "
+                            "'{}'", setting));
+  }
+  const std::string policy = setting.substr(0, dot);
+  const std::string parameter = setting.substr(dot + 1, equals - dot - 1);
+  const std::string value = setting.substr(equals + 1);
+  set_field(*policy_parameters(policy, {}), parameter, value, "orrery set");
+  const LiveRun run = find_run(name);
+  const auto policies = run.status.is_object() ? run.status.value("policies", ordered_json::array())
+                                               : ordered_json::array();
+  if (std::find(policies.begin(), policies.end(), policy) == policies.end()) {
+    throw Error(ErrorKind::usage, fmt::format("run {} has no policy '{}'; it has: {}", run.id,
+                                              policy, policies.dump()));
+  }
+  leave_order(run, {{"set", {{"policy", policy}, {"parameter", parameter}, {"value", value}}}});
+  fmt::print("run {} goes on with {}.{} = {}\n", run.id, policy, parameter, value);
+  return 0;
+}
+
+/// What somebody types who is attached: a yes or a no to the oldest question, or to one by number.
+void answer(const LiveRun& run, const std::string& line) {
+  std::istringstream words(line);
+  std::string verdict;
+  std::uint64_t decision = 0;
+  words >> verdict;
+  const bool yes = verdict == "y" || verdict == "yes" || verdict == "approve";
+  const bool no = verdict == "n" || verdict == "no" || verdict == "refuse";
+  if (!yes && !no) {
+    if (!verdict.empty()) fmt::print("expected approve or refuse, and the number of a decision\n");
+    return;
+  }
+  const auto questions = run.status.is_object()
+                             ? run.status.value("questions", ordered_json::array())
+                             : ordered_json::array();
+  if (!(words >> decision)) {
+    if (questions.empty()) return fmt::print("no decision waits for an answer\n");
+    decision = questions[0].value("decision", std::uint64_t{0});
+  }
+  leave_order(run, {{"verdict",
+                     {{"decision", decision}, {"accepted", yes}, {"reason", "by an operator"}}}});
+}
+
+/// Whole lines of standard input that have come; waits a little where there are none.
+class Typed {
+ public:
+  std::vector<std::string> lines() {
+    pollfd input{open_ ? STDIN_FILENO : -1, POLLIN, 0};
+    if (poll(&input, 1, kLookMs) != 1) return {};
+    char bytes[4096];
+    const ssize_t got = read(STDIN_FILENO, bytes, sizeof bytes);
+    open_ = got > 0;
+    if (got > 0) typed_.append(bytes, static_cast<std::size_t>(got));
+    std::vector<std::string> whole;
+    for (std::size_t end = 0; (end = typed_.find('\n')) != std::string::npos;) {
+      whole.push_back(typed_.substr(0, end));
+      typed_.erase(0, end + 1);
+    }
+    return whole;
+  }
+
+ private:
+  bool open_ = true;
+  std::string typed_;
+};
+
+/// The event as JSON is the last argument of a shell command, which gets ten seconds.
+void run_command(const std::string& command, const std::string& event) {
+  ChildProcess child("/bin/sh", {"-c", command + " \"$@\"", "event", event});
+  if (!child.wait_for(kCommandPatience)) child.signal(SIGKILL);
+  const ExitStatus status = child.wait();
+  if (status.code != 0) fmt::print(stderr, "orrery: --exec: {}\n", status.describe());
+}
+
+struct Attachment {
+  bool json = false;
+  std::string command;  ///< empty: none
+};
+
+void show(const LiveRun& run, const ordered_json& event, const Attachment& how) {
+  ordered_json whole = event;
+  whole["run"] = run.id;
+  whole["scenario"] = run.text("scenario");
+  const std::string text = whole.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  if (how.json) {
+    fmt::print("{}\n", text);
+  } else {
+    fmt::print("{:10.2f} s  {}\n", event.value("at_s", 0.0), event.value("what", ""));
+  }
+  std::fflush(stdout);
+  if (!how.command.empty()) run_command(how.command, text);
+}
+
 /// What happens from now on, and what has happened lately, until the run has ended.
-int attach(const std::string& name) {
+int attach(const std::string& name, const Attachment& how) {
   LiveRun run = find_run(name);
   std::uint64_t shown = 0;
+  Typed typed;
   do {
     run.status = read_status(run.folder);
     const auto events = run.status.is_object() ? run.status.value("events", ordered_json::array())
@@ -184,19 +322,18 @@ int attach(const std::string& name) {
       const auto number = event.value("number", std::uint64_t{0});
       if (number <= shown) continue;
       shown = number;
-      fmt::print("{:10.2f} s  {}\n", event.value("at_s", 0.0), event.value("what", ""));
+      show(run, event, how);
     }
-    std::fflush(stdout);
-    poll(nullptr, 0, kLookMs);
+    for (const std::string& line : typed.lines()) answer(run, line);
   } while (still_there(run));
-  fmt::print("run {} has ended\n", run.id);
+  if (!how.json) fmt::print("run {} has ended\n", run.id);
   return 0;
 }
 
 int stop(const std::string& name, bool checkpoint) {
   const LiveRun run = find_run(name);
   const std::string path = run.folder + "/" + live::kStopFile;
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  const int file = make_file(path);
   if (file < 0 && errno == EEXIST) {
     fmt::print("run {} has been asked to stop before\n", run.id);
     return 0;
@@ -205,17 +342,15 @@ int stop(const std::string& name, bool checkpoint) {
   const bool written =
       file >= 0 && write(file, how.data(), how.size()) == static_cast<ssize_t>(how.size());
   if (file >= 0) close(file);
-  if (!written) {
-    throw Error(ErrorKind::environment,
-                fmt::format("cannot leave the order in {}: {}", path, std::strerror(errno)));
-  }
+  if (!written) fail_to_leave(path);
   fmt::print("run {} ends after the step under way{}\n", run.id,
              checkpoint ? ", with a checkpoint" : "");
   return 0;
 }
 
 struct Options {
-  std::string run;
+  std::string run, setting;
+  Attachment how;
   bool json = false, watch = false, checkpoint = false;
 };
 
@@ -245,12 +380,27 @@ void add_runs(CLI::App& app, Action& chosen) {
     chosen = [looked] { return show_status(looked->run, looked->json, looked->watch); };
   });
 
-  CLI::App* follow =
-      app.add_subcommand("attach", "losses, recoveries, decisions and checkpoints of a live run");
+  CLI::App* follow = app.add_subcommand(
+      "attach", "losses, recoveries, decisions and checkpoints of a live run; `approve` and "
+                "`refuse`, typed, answer what its policies ask");
   const auto followed = options_of(*follow, false);
-  add_examples(*follow, {"orrery attach a1B2c3"});
-  follow->callback(
-      [followed, &chosen] { chosen = [followed] { return attach(followed->run); }; });
+  follow->add_flag("--json", followed->how.json, "print a line of JSON for each event");
+  follow->add_option("--exec", followed->how.command,
+                     "run this for each event, with the event as JSON for its last argument")
+      ->type_name("COMMAND");
+  add_examples(*follow, {"orrery attach a1B2c3", "orrery attach a1B2c3 --exec ./page-me.sh"});
+  follow->callback([followed, &chosen] {
+    chosen = [followed] { return attach(followed->run, followed->how); };
+  });
+
+  CLI::App* change = app.add_subcommand("set", "change a policy's parameter in a live run");
+  const auto changed = options_of(*change, true);
+  change->add_option("SETTING", changed->setting, "POLICY.PARAMETER=VALUE, as in the scenario")
+      ->required();
+  add_examples(*change, {"orrery set a1B2c3 predictive-rebalance.gain_threshold=0.1"});
+  change->callback([changed, &chosen] {
+    chosen = [changed] { return set_parameter(changed->run, changed->setting); };
+  });
 
   CLI::App* end = app.add_subcommand("stop", "end a live run after the step under way");
   const auto ended = options_of(*end, true);

@@ -115,7 +115,8 @@ MeetingPoint::MeetingPoint(const Rendezvous& rendezvous, bool encrypted)
   }
   made_secrets_ = !fs::exists(folder_ + "/token", problem);
   if (made_secrets_) {
-    write_secrets(make_secrets(encrypted), folder_);
+    authority_.emplace(encrypted);
+    write_secrets(authority_->issue(), folder_);
     write_private(folder_ + "/" + kMark, "\n");
   }
   secrets_ = read_secrets(folder_, encrypted);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "live/control.pb.h"
@@ -32,6 +33,8 @@ class MeetingPoint {
 
   const std::string& folder() const { return folder_; }
   const Secrets& secrets() const { return secrets_; }
+  /// Who signs what is in the folder; null: what the user has left there is the user's to renew.
+  Authority* authority() { return authority_ ? &*authority_ : nullptr; }
   /// Where the controllers are to listen, and at which address of this machine rank 0's agent.
   const std::string& controller_address() const { return controller_; }
   const std::string& host() const { return host_; }
@@ -41,6 +44,7 @@ class MeetingPoint {
  private:
   const std::string folder_;
   bool made_folder_ = false, made_secrets_ = false;
+  std::optional<Authority> authority_;
   Secrets secrets_;
   std::string host_, controller_;
 };

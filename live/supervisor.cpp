@@ -10,9 +10,12 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +35,7 @@ namespace {
 
 constexpr int kPollMs = 50;
 constexpr std::chrono::milliseconds kEndPatience{5000};
+constexpr std::chrono::milliseconds kStartPatience{8000};  // of another controller
 
 volatile std::sig_atomic_t halt_asked = 0;
 
@@ -110,7 +114,8 @@ class Supervisor {
       meeting_.emplace(asked.rendezvous(), encrypted);
       address_ = meeting_->controller_address();
     } else {
-      write_secrets(make_secrets(encrypted), folder_.path());
+      authority_.emplace(encrypted);
+      write_secrets(authority_->issue(), folder_.path());
     }
   }
 
@@ -124,6 +129,7 @@ class Supervisor {
       while (readable(controller_->line()) && take_order()) {
       }
       for (const AgentState& state : agents_.take_ended()) tell(state);
+      renew_if_due();
       halt_if_asked();
       stop_if_asked();
       if (!readable(controller_->channel()) || pass_on_answer()) continue;
@@ -133,7 +139,7 @@ class Supervisor {
       }
       if (!may_restart()) return fail(status);
       ++restarts_;
-      start_controller();
+      start_next_controller();
     }
   }
 
@@ -155,6 +161,19 @@ class Supervisor {
     // One that is dead already is noticed by its channel.
     write_message(controller_->line(), message.SerializeAsString());
     write_message(controller_->channel(), request_);
+  }
+
+  /// The machine may lack descriptors or memory for a while; the agents wait a little longer.
+  void start_next_controller() {
+    const auto deadline = std::chrono::steady_clock::now() + kStartPatience;
+    while (true) {
+      try {
+        return start_controller();
+      } catch (const Error&) {
+        if (std::chrono::steady_clock::now() > deadline) throw;
+        poll(nullptr, 0, kPollMs);
+      }
+    }
   }
 
   void wait() {
@@ -209,6 +228,22 @@ class Supervisor {
     write_message(controller_->line(), message.SerializeAsString());
   }
 
+  /// Whoever opens a connection reads them anew. What cannot be written is tried again.
+  void renew_if_due() {
+    Authority* const authority = meeting_ ? meeting_->authority() : &*authority_;
+    if (authority == nullptr) return;
+    if (authority->due()) unwritten_ = authority->issue();
+    if (!unwritten_ || !renew_secrets(*unwritten_, secrets_folder())) return;
+    unwritten_.reset();
+    SupervisorMessage message;
+    message.set_renewed(true);
+    write_message(controller_->line(), message.SerializeAsString());
+  }
+
+  const std::string& secrets_folder() const {
+    return meeting_ ? meeting_->folder() : folder_.path();
+  }
+
   /// Not before the controller has said something: it might not be listening to signals yet.
   void halt_if_asked() {
     if (halt_asked == 0 || halted_ || !speaks_) return;
@@ -239,6 +274,8 @@ class Supervisor {
   const std::string request_, program_;
   const RunFolder folder_;
   std::optional<MeetingPoint> meeting_;
+  std::optional<Authority> authority_;  ///< of a run without a meeting point
+  std::optional<Secrets> unwritten_;
   OwnedProcesses agents_;
   std::optional<Controller> controller_;
   std::string address_;  ///< of the controllers
@@ -265,6 +302,12 @@ int run_supervisor() {
 }
 
 int run_controller(int descriptor) {
+  // Without memory it ends as if it had been killed: another one goes on from the journal.
+  std::set_new_handler([] {
+    constexpr std::string_view kWords = "orrery-live: the controller is out of memory\n";
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, kWords.data(), kWords.size());
+    std::abort();
+  });
   std::signal(SIGXFSZ, SIG_IGN);  // a journal that cannot grow is no reason to end the run
   Supervision supervision(descriptor);
   return serve_run("live", [&supervision](const RunRequest& request, const Cluster& cluster,

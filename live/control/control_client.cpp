@@ -23,6 +23,7 @@ struct ControlClient::Impl {
   void open() {
     stream.reset();
     context.emplace();
+    secrets = newest(secrets);
     stub = Control::NewStub(open_channel(address, secrets, kMostControlBytes));
     stream = stub->Session(&*context);
     stream->Write(hello);

@@ -12,6 +12,7 @@
 #include "live/control/protocol.hpp"
 #include "live/transport/byte_service.hpp"
 #include "live/transport/credentials.hpp"
+#include "live/transport/doorman.hpp"
 #include "live/transport/token.hpp"
 
 namespace orrery::live {
@@ -26,6 +27,12 @@ bool read(Stream& stream, AgentMessage& message, const char*& why) {
     return grpc::SerializationTraits<AgentMessage>::Deserialize(&wire, &message).ok();
   };
   return read_message(stream, kMostControlBytes, parse, why);
+}
+
+bool read_at_the_door(grpc::ServerContext& context, Stream& stream, AgentMessage& message,
+                      const char*& why) {
+  const AtTheDoor waits(context);
+  return read(stream, message, why);
 }
 
 }  // namespace
@@ -62,7 +69,7 @@ const char* ControlServer::Impl::objection(const AgentMessage& first) const {
 grpc::Status ControlServer::Impl::session(grpc::ServerContext& context, Stream& stream) {
   AgentMessage message;
   const char* why = nullptr;
-  if (read(stream, message, why)) {
+  if (read_at_the_door(context, stream, message, why)) {
     why = objection(message);
   } else if (!why) {
     why = "it ended without a message";
@@ -105,7 +112,7 @@ grpc::Status ControlServer::Impl::session(grpc::ServerContext& context, Stream& 
 ControlServer::ControlServer(const std::string& address, const Secrets& secrets,
                              std::uint32_t ranks, Handler handler)
     : impl_(std::make_unique<Impl>(secrets.token, ranks, std::move(handler))) {
-  impl_->listener = listen(address, secrets, impl_->service, kNoLimitOfGrpc);
+  impl_->listener = listen(address, secrets, impl_->service, kNoLimitOfGrpc, true);
 }
 
 ControlServer::~ControlServer() {

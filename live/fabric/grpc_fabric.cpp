@@ -21,6 +21,7 @@
 #include "live/fabric/shared_memory.hpp"
 #include "live/transport/byte_service.hpp"
 #include "live/transport/credentials.hpp"
+#include "live/transport/doorman.hpp"
 #include "live/transport/token.hpp"
 
 namespace orrery::live {
@@ -225,7 +226,11 @@ grpc::Status GrpcFabric::Impl::serve_link(grpc::ServerContext& link, ServedStrea
   Piece first;
   PieceData none;
   const char *stranger = nullptr, *wrong = nullptr;
-  if (read(stream, first, none, stranger)) {
+  const auto greeted = [&] {
+    const AtTheDoor waits(link);
+    return read(stream, first, none, stranger);
+  };
+  if (greeted()) {
     stranger = objection(first);
   } else if (!stranger) {
     stranger = "it ended without a message";

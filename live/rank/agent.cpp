@@ -8,6 +8,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -26,6 +27,7 @@
 #include "live/fabric/grpc_fabric.hpp"
 #include "live/rank/gpu_seat.hpp"
 #include "live/run/run_checkpoints.hpp"
+#include "live/training/sharded_optimizer.hpp"
 #include "live/training/trainer.hpp"
 #include "policies/membership/member.hpp"
 #include "policies/record/encoding.hpp"
@@ -57,6 +59,15 @@ Hello make_hello(std::uint32_t rank, const AgentStart& start, const Secrets& sec
   hello.set_pid(getpid());
   hello.set_token(secrets.token);
   return hello;
+}
+
+/// What only this process or its machine lacks.
+AgentMessage make_local_failure(const std::string& reason) {
+  AgentMessage message;
+  message.mutable_failed()->set_kind(static_cast<std::uint32_t>(ErrorKind::environment));
+  message.mutable_failed()->set_reason(reason);
+  message.mutable_failed()->set_local(true);
+  return message;
 }
 
 AgentMessage make_failure(ErrorKind kind, const std::string& reason) {
@@ -133,8 +144,14 @@ class Agent {
   void train() {
     try {
       while (const std::optional<Task> task = next_task()) carry_out(*task);
-    } catch (const Error& error) {
+    } catch (const StateLost& error) {
       fail(make_failure(error.kind(), error.message()));
+    } catch (const Error& error) {
+      const bool local = error.kind() == ErrorKind::environment;
+      fail(local ? make_local_failure(error.message())
+                 : make_failure(error.kind(), error.message()));
+    } catch (const std::bad_alloc&) {
+      fail(make_local_failure("out of memory"));
     } catch (const std::exception& error) {
       fail(make_failure(ErrorKind::internal, error.what()));
     }
@@ -241,7 +258,7 @@ class Agent {
 
   /// A replacement gets its state from a peer, which is further on than any checkpoint.
   static Step first_step(const AgentStart& start, const Assignment& assignment) {
-    return start.life() == 0 ? assignment.resume().step() : 0;
+    return start.begins() ? assignment.resume().step() : 0;
   }
 
   void report(const ShardOutcome& outcome) {
@@ -278,7 +295,7 @@ class Agent {
 
   std::shared_ptr<JoiningFabric> make_fabric(std::uint64_t epoch) const {
     if (gpu_) return gpu_->make_fabric();
-    auto fresh = std::make_shared<GrpcFabric>(address(epoch), secrets_);
+    auto fresh = std::make_shared<GrpcFabric>(address(epoch), newest(secrets_));
     // As if each rank had a machine of its own.
     if (scenario_.live().has_link_rate()) fresh->keep_to_streams();
     return fresh;

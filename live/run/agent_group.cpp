@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,7 @@ constexpr std::chrono::seconds kStartPatience{30};
 constexpr std::chrono::seconds kMeetPatience{120};  // engines start one machine after the other
 constexpr std::chrono::milliseconds kStopPatience{2000};
 constexpr std::chrono::milliseconds kPoll{20};
+constexpr int kMostDeaths = 3;  // of a rank, before it is ready
 
 /// A socket in the run's folder, or a free port of the address that the scenario names.
 std::string address_for(const Scenario& scenario, const ControllerStart& place,
@@ -115,6 +117,7 @@ void AgentGroup::start_agent(std::uint32_t rank) {
   start.set_data_address(address_for(assignment_.assignment().scenario(), place_, name));
   start.set_ranks(size_);
   start.set_life(lives_[rank]);
+  start.set_begins(!training_);
   running_[rank] = true;
   processes_.start(rank, start);
 }
@@ -122,11 +125,17 @@ void AgentGroup::start_agent(std::uint32_t rank) {
 void AgentGroup::await_ready() {
   std::set<std::uint32_t> missing;
   for (std::uint32_t rank = 0; rank < size_; ++rank) missing.insert(rank);
+  std::set<std::uint32_t> killed;
+  std::map<std::uint32_t, int> deaths;
   const auto patience = place_.listen().empty() ? kStartPatience : kMeetPatience;
   const auto deadline = Clock::now() + patience;
   while (!missing.empty()) {
+    std::erase_if(killed, [this](std::uint32_t rank) { return restart(rank); });
     for (const Incoming& incoming : receive(Clock::now() + kPoll)) {
       if (incoming.ended) {  // what it had to say about it came before
+        missing.insert(incoming.rank);
+        killed.insert(incoming.rank);
+        if (++deaths[incoming.rank] <= kMostDeaths) continue;
         throw Error(ErrorKind::environment,
                     fmt::format("rank {}: {}", incoming.rank, *incoming.ended));
       }
@@ -195,6 +204,10 @@ void AgentGroup::signal(std::uint32_t rank, int number) {
 bool AgentGroup::connected(std::uint32_t rank) {
   const std::scoped_lock lock(mutex_);
   return connected_.at(rank);
+}
+
+void AgentGroup::drop_streams() {
+  for (std::uint32_t rank = 0; rank < size_; ++rank) server_->drop(rank);
 }
 
 bool AgentGroup::restart(std::uint32_t rank) {

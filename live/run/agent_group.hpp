@@ -42,7 +42,8 @@ struct RankDeath {
 class AgentGroup {
  public:
   /// `place`: the run's folder, its secrets. Starts an agent for each of `ranks` that has none
-  /// yet (`processes` outlives this) and returns when all are ready to train; with a place that an
+  /// yet (`processes` outlives this) and returns when all are ready to train, those that were
+  /// killed meanwhile started again; with a place that an
   /// earlier controller left, at once. Throws what an agent reports as an error of its own, and an
   /// environment Error if one cannot start.
   AgentGroup(AgentProcesses& processes, const ControllerStart& place,
@@ -68,6 +69,10 @@ class AgentGroup {
   /// Starts the next process of a rank. False while the last one is there, or while nobody has
   /// started the next one elsewhere.
   bool restart(std::uint32_t rank);
+  /// Their streams end, and they open others.
+  void drop_streams();
+  /// From now on a process that is started takes its state from a peer.
+  void training() { training_ = true; }
 
  private:
   bool elsewhere(std::uint32_t rank) const { return !place_.listen().empty() && rank != 0; }
@@ -87,6 +92,7 @@ class AgentGroup {
   ControllerMessage assignment_;
   std::vector<std::uint32_t> lives_;
   std::vector<bool> running_;
+  bool training_ = false;
   std::vector<std::int64_t> pids_;
   std::mutex mutex_;  // of the four below, which other threads fill
   std::condition_variable arrived_;

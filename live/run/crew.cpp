@@ -16,7 +16,9 @@ namespace {
 constexpr std::chrono::seconds kFormPatience{30};
 constexpr std::chrono::seconds kFinishPatience{10};
 constexpr std::chrono::milliseconds kPoll{20};
-constexpr int kMostAttempts = 3;
+constexpr int kMostAttempts = 8;
+constexpr Nanos kFirstPause = kNanosPerSecond / 2;  // before the third attempt; then twice as long
+constexpr std::uint32_t kMostFailures = 3;          // of each rank on average, without a step done
 constexpr int kMostFutile = 30;
 
 }  // namespace
@@ -33,16 +35,25 @@ Crew::Crew(AgentProcesses& processes, const ControllerStart& place, const Assign
                     .committed_in = remembered_.committed_in,
                     .decided = remembered_.decided}),
       were_members_(journal.past().joined) {
-  if (journal.past().started) return;
+  if (!journal.past().started) form();
+  formed_ = true;
+  agents_.training();
+}
+
+/// Nothing has been trained yet: whoever dies is started again, and holds all that the others do.
+void Crew::form() {
+  const std::uint32_t ranks = agents_.ranks();
   const auto deadline = Clock::now() + kFormPatience;
   while (!coordinator_.ready() || members().size() < ranks) {
     const std::vector<CrewEvent> events = wait(Clock::now() + kPoll);
     send_directives();
     for (const CrewEvent& event : events) {
       const auto* died = std::get_if<RankDied>(&event);
-      if (!died) continue;
-      throw Error(ErrorKind::environment,
-                  fmt::format("rank {}: {}", died->death.rank, died->death.cause));
+      if (died) replace(died->death.rank);
+      if (const auto* given_up = std::get_if<GivenUp>(&event)) {
+        throw Error(ErrorKind::environment,
+                    fmt::format("rank {}: {}", given_up->rank, given_up->cause));
+      }
     }
     if (Clock::now() < deadline) continue;
     throw Error(ErrorKind::environment, fmt::format("the ranks did not link up in {} s",
@@ -55,7 +66,7 @@ std::vector<CrewEvent> Crew::wait(Clock::time_point deadline) {
   for (const Incoming& incoming : agents_.receive(deadline)) take(incoming, events);
   coordinator_.tick(now());
   note_happenings(events);
-  start_replacements();
+  start_replacements(events);
   return events;
 }
 
@@ -74,12 +85,20 @@ void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
     told_.erase(rank);
   }
   if (incoming.message->has_failed()) {
-    const Failed& failed = incoming.message->failed();
-    throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
+    return fail(from, incoming.message->failed());
   }
   if (incoming.message->has_status()) return hear(from, incoming.message->status(), events);
   if (incoming.message->has_heartbeat()) hear(from, incoming.message->heartbeat().status(), events);
   events.emplace_back(incoming);
+}
+
+/// What only this process or its machine lacks (descriptors, memory, room on a disk) costs the run
+/// this process. Where nobody gets a step done any more it is the run's error after all.
+void Crew::fail(const Seat& seat, const Failed& failed) {
+  if (!failed.local() || !formed_ || ++failures_ > kMostFailures * agents_.ranks()) {
+    throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
+  }
+  if (seat.life == agents_.life(seat.rank)) end(seat.rank, failed.reason());
 }
 
 void Crew::hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events) {
@@ -109,7 +128,7 @@ void Crew::note_happenings(std::vector<CrewEvent>& events) {
       throw Error(ErrorKind::environment,
                   fmt::format("the ranks could not be linked up in {} attempts", kMostFutile));
     }
-    if (std::holds_alternative<membership::Committed>(happening)) futile_ = 0;
+    if (std::holds_alternative<membership::Committed>(happening)) futile_ = failures_ = 0;
     if (const auto* formed = std::get_if<membership::Formed>(&happening)) {
       for (const Seat& member : formed->members) {
         attempts_.erase(member.rank);
@@ -172,6 +191,11 @@ void Crew::save(Step step, std::uint64_t attempt) {
     agents_.send(member.rank, message);
     save.set_index(save.index() + 1);
   }
+}
+
+void Crew::open_anew() {
+  coordinator_.renew();
+  agents_.drop_streams();
 }
 
 void Crew::propose(std::uint64_t number) {
@@ -239,11 +263,22 @@ void Crew::end(std::uint32_t rank, const std::string& cause) {
 }
 
 void Crew::replace(std::uint32_t rank) {
-  if (attempts_[rank]++ < kMostAttempts) wanted_.insert(rank);
+  const int attempt = ++attempts_[rank];
+  if (attempt > kMostAttempts + 1) return;
+  const Nanos pause = attempt < 3 ? 0 : kFirstPause << (attempt - 3);
+  wanted_.emplace(rank, now() + pause);
 }
 
-void Crew::start_replacements() {
-  std::erase_if(wanted_, [this](std::uint32_t rank) { return agents_.restart(rank); });
+void Crew::start_replacements(std::vector<CrewEvent>& events) {
+  std::erase_if(wanted_, [&](const auto& each) {
+    const auto [rank, at] = each;
+    if (attempts_[rank] > kMostAttempts) {
+      std::string cause = causes_[{rank, agents_.life(rank)}];
+      events.emplace_back(GivenUp{rank, std::move(cause)});
+      return true;
+    }
+    return now() >= at && agents_.restart(rank);
+  });
 }
 
 Crew::Parting Crew::finish(Step steps) {

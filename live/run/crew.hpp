@@ -20,23 +20,26 @@ namespace orrery::live {
 
 /// `was_member`: it took part in the epoch; else a replacement that never joined.
 struct RankDied { RankDeath death; bool was_member = false; };
+/// Its processes die before they join, as often as they are started: nobody starts another one.
+struct GivenUp { std::uint32_t rank = 0; std::string cause; };
 /// What the control core does, in the order of happening, among what the agents say.
 using CrewEvent =
     std::variant<Incoming, RankDied, membership::Revoked, membership::Agreed, membership::Formed,
                  membership::Committed, membership::Decided, membership::Aborted,
-                 membership::Stuck>;
+                 membership::Stuck, GivenUp>;
 
 class Crew {
  public:
-  /// Starts the agents and waits until they are linked up. Throws an environment Error if one of
-  /// them cannot. With the journal of a run whose policy clock runs already, goes on with whoever
-  /// is there, and does not wait. `processes` and `journal` outlive this.
+  /// Starts the agents and waits until they are linked up; those that die meanwhile are started
+  /// again. Throws an environment Error if one of them cannot start. With the journal of a run
+  /// whose policy clock runs already, goes on with whoever is there, and does not wait. `processes`
+  /// and `journal` outlive this.
   Crew(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
        std::uint32_t ranks, Journal& journal);
 
-  /// What has happened, at the latest at `deadline`, or as soon as there is anything. Throws what
-  /// a rank reports as an error of its own, and an environment Error when the ranks cannot be
-  /// linked up in many attempts.
+  /// What has happened, at the latest at `deadline`, or as soon as there is anything. A rank that
+  /// reports an error of its process or machine is ended; any other error that one reports is
+  /// thrown, and an environment Error when the ranks cannot be linked up in many attempts.
   std::vector<CrewEvent> wait(Clock::time_point deadline);
   /// Tells the ranks what follows from that. Before, whatever must be remembered of it is written
   /// to the journal.
@@ -63,11 +66,14 @@ class Crew {
   /// settled(), and before the next step.
   void save(Step step, std::uint64_t attempt);
 
-  /// A replacement for a lost rank will be started. A rank whose replacements die three times
-  /// before they join gets no more.
+  /// A replacement for a lost rank will be started. Where those die before they join, the next
+  /// ones are started later and later, for about a minute in all.
   void replace(std::uint32_t rank);
   /// See Coordinator.
   void renew() { coordinator_.renew(); }
+  /// All connections are opened anew, with the certificates of now: between two steps that costs
+  /// none. Only while ready().
+  void open_anew();
   bool all_silent() const { return coordinator_.all_silent(); }
   /// Ranks that are heard of, members or not.
   std::vector<std::uint32_t> peers() const { return coordinator_.peers(); }
@@ -91,6 +97,8 @@ class Crew {
 
  private:
   using Seat = membership::Seat;
+  void form();
+  void fail(const Seat& seat, const Failed& failed);
   void take(const Incoming& incoming, std::vector<CrewEvent>& events);
   void note_happenings(std::vector<CrewEvent>& events);
   RankDied note_loss(const membership::Lost& lost);
@@ -98,7 +106,7 @@ class Crew {
   void note_end(const Seat& seat, std::vector<CrewEvent>& events);
   void remember();
   void send_hardware(std::uint32_t rank);
-  void start_replacements();
+  void start_replacements(std::vector<CrewEvent>& events);
   Nanos now() const { return since(born_); }
 
   const Clock::time_point born_ = Clock::now();
@@ -118,9 +126,11 @@ class Crew {
   std::map<std::uint32_t, Hardware> hardware_;
   std::map<std::uint32_t, std::string> told_;    ///< hardware, as it was sent
   std::set<Seat> dead_;                          ///< what else comes from them is too late
-  std::set<std::uint32_t> wanted_;               ///< ranks to be replaced
+  std::map<std::uint32_t, Nanos> wanted_;        ///< ranks to be replaced, and not before when
   std::map<std::uint32_t, int> attempts_;        ///< replacements started since it last joined
   int futile_ = 0;                               ///< epochs since the last commit or loss
+  std::uint32_t failures_ = 0;                   ///< errors of ranks since the last commit
+  bool formed_ = false;                          ///< all have been linked up once
 };
 
 }  // namespace orrery::live

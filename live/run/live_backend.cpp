@@ -25,6 +25,7 @@ namespace {
 
 constexpr JobId kJob{0};
 constexpr std::chrono::milliseconds kWatch{50};  // how often processes are looked at
+constexpr Nanos kOpenAnewAfter = 3 * kNanosPerSecond;  // servers have read them by then
 constexpr Nanos kRestBand = 4;  // rest ends in a step that takes a quarter longer than the last
 
 std::uint32_t micro_batches_of(const Job& job) {
@@ -206,6 +207,7 @@ void LiveBackend::wait_for_something() {
   }
   note_checkpoints();
   hear_operator();
+  if (supervision_.take_renewed()) open_anew_at_ = now() + kOpenAnewAfter;
   if (board_.due()) board_.show(status());
   if (stage_ == Stage::training && complete()) end_run();
   propose();
@@ -387,6 +389,11 @@ void LiveBackend::go_on() {
   const std::vector<std::uint32_t> members = crew_->members();
   const bool ours = !assembled(members) && std::all_of(
       members.begin(), members.end(), [this](std::uint32_t seat) { return works(seat); });
+  if (now() >= open_anew_at_) {
+    open_anew_at_ = kNever;
+    board_.note(now(), "certificates are renewed, all connections are opened anew");
+    return crew_->open_anew();
+  }
   // Somebody has joined whom the job does not count on yet, or is leaving; or those that are to
   // take the place of some that have left are not there yet.
   if (!ours || members.size() != job().gpus.size() - job().lost.size()) return;
@@ -466,6 +473,11 @@ void LiveBackend::take_in(const membership::Formed& formed) {
 
 void LiveBackend::take_in(const membership::Stuck&) {
   if (stage_ == Stage::training) give_up();
+}
+
+void LiveBackend::take_in(const GivenUp& given_up) {
+  warn(fmt::format("rank {} is started no more, its processes die before they join: {}",
+                   given_up.rank, given_up.cause));
 }
 
 /// Every step is done, or the operator has asked for the end.

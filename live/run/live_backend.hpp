@@ -23,6 +23,7 @@
 #include "live/run/journal.hpp"
 #include "live/run/kept_world.hpp"
 #include "live/run/ledger.hpp"
+#include "live/run/orders.hpp"
 #include "live/run/progress_watch.hpp"
 #include "live/run/run_checkpoints.hpp"
 #include "live/run/run_statistics.hpp"
@@ -54,6 +55,9 @@ class LiveBackend : public RunBackend, private Carrier {
   void fill(Report& report) override;
   bool halted(bool now) override;
   bool goes_on_without_log(const std::string& why) override;
+  std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) override;
+  void asked(const Decision& decision) override;
+  std::vector<Verdict> verdicts() override { return std::exchange(verdicts_, {}); }
   void remember_by(Memory memory) override { memory_ = std::move(memory); }
 
  private:
@@ -94,6 +98,7 @@ class LiveBackend : public RunBackend, private Carrier {
   void take_in(const membership::Decided& decided);
   void take_in(const membership::Aborted& aborted);
   void take_in(const membership::Stuck& stuck);
+  void take_in(const GivenUp& given_up);
   void take_report(std::uint32_t rank, const StepReport& report);
   void go_on();
   bool on_gpus() const { return request_.fabric() == "nccl"; }
@@ -101,6 +106,7 @@ class LiveBackend : public RunBackend, private Carrier {
   void give_up();
   void end_run();
   void hear_operator();
+  void carry_out(const Order& order);
   void stop_after_step(const std::string& reason, bool with_checkpoint);
   RunStatus status() const;
   void watch_progress();
@@ -205,6 +211,10 @@ class LiveBackend : public RunBackend, private Carrier {
   std::uint64_t outcomes_ = 0;  ///< of decisions, so far
   Clock::time_point looked_for_orders_;
   bool all_silent_ = false;  ///< as told
+  Nanos open_anew_at_ = kNever;  ///< connections, with renewed certificates
+  std::set<std::string> orders_done_;  ///< files of orders, as long as they are there
+  std::vector<RunStatus::Question> questions_;
+  std::vector<Verdict> verdicts_;
   std::string stop_reason_;  ///< of the operator; empty: none
   Memory memory_;
   std::vector<JournalStrike> strikes_;  ///< so far

@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "live/run/live_backend.hpp"
+#include "live/run/unhurried_log.hpp"
 
 namespace orrery::live {
 namespace {
@@ -26,6 +27,10 @@ void LiveBackend::warn(const std::string& what) {
   fmt::print(stderr, "orrery-live: warning: {}\n", what);
   warnings_.push_back(what);
   board_.note(now(), "warning: " + what);
+}
+
+std::unique_ptr<LogFile> LiveBackend::log_file(std::unique_ptr<LogFile> plain) {
+  return std::make_unique<UnhurriedLog>(std::move(plain), UnhurriedLog::Patience{});
 }
 
 bool LiveBackend::goes_on_without_log(const std::string& why) {

@@ -39,7 +39,12 @@ std::string LiveBackend::refusal(const Decision& decision) const {
 void LiveBackend::happen(Event event) {
   world_.apply(event, now());
   board_.note(now(), describe(event));
-  if (std::holds_alternative<Decided>(event)) ++outcomes_;
+  if (const auto* outcome = std::get_if<Decided>(&event)) {
+    ++outcomes_;
+    std::erase_if(questions_, [outcome](const RunStatus::Question& open) {
+      return open.decision == outcome->decision;
+    });
+  }
   arriving_.push_back(std::move(event));
 }
 

@@ -17,5 +17,9 @@ inline constexpr std::string_view kRunMarked =
 inline constexpr const char* kStatusFile = "status.json";
 /// Whoever makes it ends the run after the step under way; "checkpoint" in it: with one.
 inline constexpr const char* kStopFile = "stop";
+/// What `unfinished` says where an operator has ended the run.
+inline constexpr std::string_view kStoppedByOperator = "stopped by the operator";
+/// Any other order is a file of JSON (orders.hpp) whose name begins and ends like this.
+inline constexpr std::string_view kOrderPrefix = "order-", kOrderSuffix = ".json";
 
 }  // namespace orrery::live

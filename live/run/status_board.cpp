@@ -16,6 +16,7 @@ namespace orrery::live {
 namespace {
 
 constexpr std::size_t kMostNotes = 200;
+constexpr std::string_view kSocketPrefix = "unix:";
 constexpr std::chrono::milliseconds kInterval{1000};
 
 std::string names_of(const std::vector<RankId>& ranks) {
@@ -51,6 +52,10 @@ struct Line {
                        event.reason.empty() ? "" : ": ", event.reason);
   }
   std::string operator()(const JobDone&) const { return "training is done"; }
+  std::string operator()(const ParameterSet& event) const {
+    return fmt::format("the operator has set {}.{} = {}", event.policy, event.parameter,
+                       event.value);
+  }
   template <class Other>
   std::string operator()(const Other&) const {
     return {};
@@ -102,6 +107,14 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
   out["checkpoints_failed"] = status.checkpoints_failed;
   out["saved_step"] = nullptr;
   if (status.saved) out["saved_step"] = *status.saved;
+  out["policies"] = status.policies;
+  out["questions"] = nlohmann::ordered_json::array();
+  for (const RunStatus::Question& open : status.questions) {
+    out["questions"].push_back({{"decision", open.decision},
+                                {"at_s", open.at_s},
+                                {"what", open.what},
+                                {"why", open.why}});
+  }
   out["ranks"] = nlohmann::ordered_json::array();
   for (const RunStatus::Rank& rank : status.ranks) {
     out["ranks"].push_back({{"rank", rank.rank},
@@ -153,6 +166,10 @@ std::string prometheus_text(const RunStatus& status) {
 StatusBoard::StatusBoard(std::string folder, std::string metrics)
     : folder_(std::move(folder)), metrics_(std::move(metrics)) {
   if (metrics_.empty()) return;
+  if (metrics_.starts_with(kSocketPrefix)) {
+    socket_.emplace(metrics_.substr(kSocketPrefix.size()));
+    return;
+  }
   writer_ = std::jthread([this](const std::stop_token& stop) { write_metrics(stop); });
 }
 
@@ -184,6 +201,7 @@ void StatusBoard::show(const RunStatus& status) {
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;
   replace_file(folder_ + "/" + kStatusFile, out.dump(-1, ' ', false, replace) + "\n");
   if (metrics_.empty()) return;
+  if (socket_) return socket_->show(prometheus_text(status));
   const std::scoped_lock lock(mutex_);
   text_ = prometheus_text(status);
   changed_.notify_all();

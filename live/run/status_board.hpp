@@ -16,6 +16,7 @@
 
 #include "core/ids.hpp"
 #include "live/machine/host_clock.hpp"
+#include "live/run/metrics_socket.hpp"
 #include "policies/seam/event.hpp"
 
 namespace orrery::live {
@@ -34,7 +35,15 @@ struct RunStatus {
   std::uint64_t epoch = 0, losses = 0, decisions = 0, controller_restarts = 0;
   std::uint64_t checkpoints_written = 0, checkpoints_failed = 0;
   std::optional<Step> saved;  ///< the step that the newest durable checkpoint goes on from
+  /// A decision that waits for a yes.
+  struct Question {
+    std::uint64_t decision = 0;
+    double at_s = 0;
+    std::string what, why;
+  };
   std::vector<Rank> ranks;
+  std::vector<std::string> policies;
+  std::vector<Question> questions;
 };
 
 /// In a line, for people; empty for what is no news (steps, ticks, outcomes that hold).
@@ -45,7 +54,8 @@ std::string prometheus_text(const RunStatus& status);
 
 class StatusBoard {
  public:
-  /// `folder`: of the run. `metrics`: empty, or the file for Prometheus' text.
+  /// `folder`: of the run. `metrics`: empty, or the file for Prometheus' text, or "unix:" and a
+  /// socket's path. Throws an environment Error if it cannot listen there.
   StatusBoard(std::string folder, std::string metrics);
   ~StatusBoard();
 
@@ -70,6 +80,7 @@ class StatusBoard {
   std::condition_variable_any changed_;
   std::optional<std::string> text_;
   std::jthread writer_;
+  std::optional<MetricsSocket> socket_;
 };
 
 }  // namespace orrery::live

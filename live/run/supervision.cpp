@@ -33,6 +33,7 @@ void Supervision::read() {
     ensure(message.ParseFromString(*bytes), "a supervisor sends SupervisorMessages");
     const std::scoped_lock lock(mutex_);
     if (message.has_stop()) stop_ = message.stop();
+    renewed_ = renewed_ || message.renewed();
     if (!message.has_ended()) continue;
     if (listener_) {
       listener_(message.ended());
@@ -50,6 +51,11 @@ void Supervision::send(const SupervisorOrder& order) {
 std::optional<StopRun> Supervision::take_stop() {
   const std::scoped_lock lock(mutex_);
   return std::exchange(stop_, std::nullopt);
+}
+
+bool Supervision::take_renewed() {
+  const std::scoped_lock lock(mutex_);
+  return std::exchange(renewed_, false);
 }
 
 void Supervision::cannot_go_on_elsewhere(const std::string& reason) {

@@ -27,6 +27,8 @@ class Supervision : public AgentProcesses {
 
   /// What the operator wants, once.
   std::optional<StopRun> take_stop();
+  /// Whether certificates have been renewed since the last call.
+  bool take_renewed();
 
   void start(std::uint32_t rank, const AgentStart& start) override;
   void signal(const membership::Seat& seat, int number) override;
@@ -39,7 +41,8 @@ class Supervision : public AgentProcesses {
 
   const int descriptor_;
   ControllerStart start_;
-  std::mutex mutex_;  // of the three below
+  std::mutex mutex_;  // of the four below
+  bool renewed_ = false;
   std::optional<StopRun> stop_;
   std::vector<AgentState> unheard_;
   std::function<void(const AgentState&)> listener_;

@@ -155,10 +155,10 @@ std::vector<ShardedOptimizer::Piece> ShardedOptimizer::pieces(const Holdings& ho
       piece.takes_moments.push_back(wants && !holds);
     }
     if (piece.source == ranks) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("the optimizer's state of parameters {} to {} is gone with the ranks "
-                              "that held it; go on from a checkpoint (--from)",
-                              piece.range.begin, piece.range.end - 1));
+      throw StateLost(fmt::format(
+          "the optimizer's state of parameters {} to {} is gone with the ranks that held it; go on "
+          "from a checkpoint (--from)",
+          piece.range.begin, piece.range.end - 1));
     }
     out.push_back(std::move(piece));
   }

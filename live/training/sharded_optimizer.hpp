@@ -8,13 +8,22 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "core/error.hpp"
 #include "live/checkpoint/format.hpp"
 #include "live/fabric/fabric.hpp"
 #include "live/training/model.hpp"
 
 namespace orrery::live {
+
+/// Nobody who is left holds some of the state.
+class StateLost : public Error {
+ public:
+  explicit StateLost(std::string message) : Error(ErrorKind::environment, std::move(message)) {}
+};
 
 class ShardedOptimizer {
  public:
@@ -29,7 +38,7 @@ class ShardedOptimizer {
   /// Deals the state anew among the fabric's ranks, whatever each of them holds; all end with all
   /// parameters. `current`: what this rank holds is of the step that the others are at. Whoever
   /// held something keeps it until the next update, so that a deal which fails costs nothing.
-  /// Throws FabricBroken, and an environment Error if nobody holds some of the state.
+  /// Throws FabricBroken, and StateLost.
   void deal(Fabric& fabric, bool current);
   /// One optimizer step of the parts held along gradient x scale; the other parameters are old
   /// until they are gathered.

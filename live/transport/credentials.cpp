@@ -9,13 +9,17 @@
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/security/tls_certificate_provider.h>
+#include <grpcpp/security/tls_credentials_options.h>
 
 #include "core/error.hpp"
+#include "live/transport/doorman.hpp"
 
 namespace orrery::live {
 namespace {
 
 constexpr int kMostRefusalLines = 100;
+constexpr unsigned kWatchSeconds = 1;
 constexpr int kPingMs = 2000, kPongMs = 3000;  // so a cut link is noticed within 5 s
 
 void say(const std::string& line) {
@@ -44,8 +48,22 @@ void hear_complaints() {
   });
 }
 
-std::shared_ptr<grpc::ServerCredentials> server_credentials(const Secrets& secrets) {
+/// Key and certificate as they stand in the folder; connections that are open keep theirs.
+std::shared_ptr<grpc::ServerCredentials> watched_credentials(const std::string& folder) {
+  using grpc::experimental::FileWatcherCertificateProvider;
+  grpc::experimental::TlsServerCredentialsOptions options(
+      std::make_shared<FileWatcherCertificateProvider>(folder + "/key.pem",
+                                                       folder + "/certificate.pem",
+                                                       folder + "/ca.pem", kWatchSeconds));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  return grpc::experimental::TlsServerCredentials(options);
+}
+
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const Secrets& secrets, bool renewed) {
   if (!secrets.encrypted()) return grpc::InsecureServerCredentials();
+  if (renewed && !secrets.folder.empty()) return watched_credentials(secrets.folder);
   grpc::SslServerCredentialsOptions options(
       GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   options.pem_root_certs = secrets.authority;
@@ -65,16 +83,20 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Secrets& sec
 }  // namespace
 
 Listener listen(const std::string& address, const Secrets& secrets, grpc::Service& service,
-                int most_bytes) {
+                int most_bytes, bool renewed) {
   hear_complaints();
   Listener listener{.server = nullptr, .address = address};
   int port = 0;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(address, server_credentials(secrets), &port);
+  builder.AddListeningPort(address, server_credentials(secrets, renewed), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port has one owner
   builder.SetMaxReceiveMessageSize(most_bytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingMs / 2);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  // Who has not shown a certificate by then, or opens no stream, gives the descriptor back.
+  const auto patience = static_cast<int>(kDoorPatience.count());
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, patience);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, patience);
   builder.RegisterService(&service);
   listener.server = builder.BuildAndStart();
   if (!listener.server || port == 0) {

@@ -25,9 +25,10 @@ struct Listener {
 };
 
 /// Offers `service` at `address`; a message of more bytes than `most_bytes` ends its stream (-1:
-/// the service weighs messages itself). Throws an environment Error if it cannot listen there.
+/// the service weighs messages itself). `renewed`: for as long as the run lasts, so certificates
+/// are read from their folder once a second. Throws an environment Error if it cannot listen there.
 Listener listen(const std::string& address, const Secrets& secrets, grpc::Service& service,
-                int most_bytes);
+                int most_bytes, bool renewed = false);
 
 /// Connects when it is first used.
 std::shared_ptr<grpc::Channel> open_channel(const std::string& address, const Secrets& secrets,

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <thread>
 
 #include <fmt/format.h>
 #include <openssl/bio.h>
@@ -26,11 +27,12 @@
 namespace orrery::live {
 namespace {
 
-// Longer than any run: a run whose certificates have expired cannot link up after a fault. The key
-// that would sign new ones is forgotten, and what ends these is the end of the run, which takes
-// their key away.
-constexpr long kValidDays = 10 * 365;
+// Of the authority: an anchor of trust that lies beside the keys, so its end would protect nobody.
+constexpr std::chrono::hours kAuthorityLife{10 * 365 * 24};
 constexpr long kClockSkewSeconds = 5 * 60;  // between machines
+// Key and certificate are two files: whoever reads between their renewals waits for the second.
+constexpr int kPairAttempts = 100;
+constexpr std::chrono::milliseconds kPairPause{10};
 
 template <auto release>
 struct Release {
@@ -58,8 +60,9 @@ void extend(X509* certificate, X509* issuer, int kind, const std::string& value)
   must(X509_add_ext(certificate, extension.get(), -1));
 }
 
-/// Unsigned, valid from `age` ago on.
-Certificate draft(EVP_PKEY* key, const char* name, std::chrono::seconds age) {
+/// Unsigned, valid for `life` from `age` ago on.
+Certificate draft(EVP_PKEY* key, const char* name, std::chrono::seconds age,
+                  std::chrono::seconds life) {
   Certificate certificate(must(X509_new()));
   X509* const it = certificate.get();
   must(X509_set_version(it, X509_VERSION_3));
@@ -68,9 +71,10 @@ Certificate draft(EVP_PKEY* key, const char* name, std::chrono::seconds age) {
   std::memcpy(&serial, random.data(), sizeof serial);
   must(ASN1_INTEGER_set_uint64(X509_get_serialNumber(it), serial >> 1));
   const auto made = static_cast<long>(-age.count());
+  const auto end = made + static_cast<long>(life.count());
   std::time_t now = std::time(nullptr);
   must(X509_time_adj_ex(X509_getm_notBefore(it), 0, made - kClockSkewSeconds, &now));
-  must(X509_time_adj_ex(X509_getm_notAfter(it), static_cast<int>(kValidDays), made, &now));
+  must(X509_time_adj_ex(X509_getm_notAfter(it), 0, end, &now));
   must(X509_set_pubkey(it, key));
   must(X509_NAME_add_entry_by_txt(X509_get_subject_name(it), "CN", MBSTRING_ASC,
                                   reinterpret_cast<const unsigned char*>(name), -1, -1, 0));
@@ -95,22 +99,31 @@ std::string pem(X509* certificate) {
   return pem([&](BIO* out) { return PEM_write_bio_X509(out, certificate); });
 }
 
-void add_certificates(Secrets& secrets, std::chrono::seconds age) {
-  const Key authority_key = make_key(), key = make_key();
-  const Certificate authority = draft(authority_key.get(), "authority of one Orrery run", age);
-  extend(authority.get(), authority.get(), NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
-  extend(authority.get(), authority.get(), NID_key_usage, "critical,keyCertSign");
-  sign(authority.get(), authority.get(), authority_key.get());
-  const Certificate own = draft(key.get(), kCertifiedName, age);
-  extend(own.get(), authority.get(), NID_basic_constraints, "critical,CA:FALSE");
-  extend(own.get(), authority.get(), NID_ext_key_usage, "serverAuth,clientAuth");
-  extend(own.get(), authority.get(), NID_subject_alt_name, fmt::format("DNS:{}", kCertifiedName));
-  sign(own.get(), authority.get(), authority_key.get());
-  secrets.authority = pem(authority.get());
-  secrets.certificate = pem(own.get());
-  secrets.key = pem([&](BIO* out) {
-    return PEM_write_bio_PrivateKey(out, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
-  });
+bool is_pair(const std::string& certificate, const std::string& key) {
+  const auto memory = [](const std::string& text) {
+    return Memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+  };
+  const Memory of_certificate = memory(certificate), of_key = memory(key);
+  const Certificate own(PEM_read_bio_X509(of_certificate.get(), nullptr, nullptr, nullptr));
+  const Key its(PEM_read_bio_PrivateKey(of_key.get(), nullptr, nullptr, nullptr));
+  return own && its && X509_check_private_key(own.get(), its.get()) == 1;
+}
+
+bool try_write(const std::string& path, const std::string& bytes) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file < 0) return false;
+  const bool whole = write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  const int reason = errno;
+  close(file);
+  errno = reason;
+  return whole;
+}
+
+/// Whole or as it was.
+bool replace(const std::string& path, const std::string& bytes) {
+  const std::string fresh = path + ".new";
+  unlink(fresh.c_str());  // of an attempt that failed
+  return try_write(fresh, bytes) && rename(fresh.c_str(), path.c_str()) == 0;
 }
 
 std::string read_file(const std::string& path) {
@@ -137,20 +150,57 @@ void check_private(const std::string& folder) {
 }
 
 void write_private(const std::string& path, const std::string& bytes) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-  const bool written =
-      file >= 0 && write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
-  const int reason = errno;
-  if (file >= 0) close(file);
-  if (written) return;
+  if (try_write(path, bytes)) return;
   throw Error(ErrorKind::environment,
-              fmt::format("cannot write {}: {}", path, std::strerror(reason)));
+              fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+}
+
+struct Authority::Keys {
+  Key key = make_key();
+  Certificate certificate;
+};
+
+Authority::Authority(bool encrypted) : token_(make_token()) {
+  if (!encrypted) return;
+  keys_ = std::make_unique<Keys>();
+  EVP_PKEY* const key = keys_->key.get();
+  keys_->certificate = draft(key, "authority of one Orrery run", {}, kAuthorityLife);
+  X509* const own = keys_->certificate.get();
+  extend(own, own, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
+  extend(own, own, NID_key_usage, "critical,keyCertSign");
+  sign(own, own, key);
+}
+
+Authority::~Authority() = default;
+Authority::Authority(Authority&&) noexcept = default;
+
+Secrets Authority::issue(std::chrono::seconds age) {
+  Secrets secrets{.token = token_};
+  issued_ = std::time(nullptr);
+  if (!keys_) return secrets;
+  const Key key = make_key();
+  X509* const issuer = keys_->certificate.get();
+  const Certificate own = draft(key.get(), kCertifiedName, age, kCertificateLife);
+  extend(own.get(), issuer, NID_basic_constraints, "critical,CA:FALSE");
+  extend(own.get(), issuer, NID_ext_key_usage, "serverAuth,clientAuth");
+  extend(own.get(), issuer, NID_subject_alt_name, fmt::format("DNS:{}", kCertifiedName));
+  sign(own.get(), issuer, keys_->key.get());
+  secrets.authority = pem(issuer);
+  secrets.certificate = pem(own.get());
+  secrets.key = pem([&](BIO* out) {
+    return PEM_write_bio_PrivateKey(out, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
+  });
+  return secrets;
+}
+
+bool Authority::due() const {
+  const std::time_t now = std::time(nullptr);
+  const auto half = std::chrono::seconds(kCertificateLife).count() / 2;
+  return keys_ && (now - issued_ >= half || now < issued_);
 }
 
 Secrets make_secrets(bool encrypted, std::chrono::seconds age) {
-  Secrets secrets{.token = make_token()};
-  if (encrypted) add_certificates(secrets, age);
-  return secrets;
+  return Authority(encrypted).issue(age);
 }
 
 void write_secrets(const Secrets& secrets, const std::string& folder) {
@@ -161,14 +211,33 @@ void write_secrets(const Secrets& secrets, const std::string& folder) {
   write_private(folder + "/key.pem", secrets.key);
 }
 
+bool renew_secrets(const Secrets& secrets, const std::string& folder) {
+  return !secrets.encrypted() || (replace(folder + "/key.pem", secrets.key) &&
+                                  replace(folder + "/certificate.pem", secrets.certificate));
+}
+
+Secrets newest(const Secrets& secrets) {
+  if (secrets.folder.empty()) return secrets;
+  try {
+    return read_secrets(secrets.folder, secrets.encrypted());
+  } catch (const Error&) {  // without descriptors, say
+    return secrets;
+  }
+}
+
 Secrets read_secrets(const std::string& folder, bool encrypted) {
   check_private(folder);
-  Secrets secrets{.token = read_file(folder + "/token")};
+  Secrets secrets{.token = read_file(folder + "/token"), .folder = folder};
   if (!encrypted) return secrets;
   secrets.authority = read_file(folder + "/ca.pem");
-  secrets.certificate = read_file(folder + "/certificate.pem");
-  secrets.key = read_file(folder + "/key.pem");
-  return secrets;
+  for (int attempt = 0; attempt < kPairAttempts; ++attempt) {
+    secrets.certificate = read_file(folder + "/certificate.pem");
+    secrets.key = read_file(folder + "/key.pem");
+    if (is_pair(secrets.certificate, secrets.key)) return secrets;
+    std::this_thread::sleep_for(kPairPause);
+  }
+  throw Error(ErrorKind::environment,
+              fmt::format("{}/certificate.pem is not of the key beside it", folder));
 }
 
 }  // namespace orrery::live

@@ -319,6 +319,12 @@ struct EventEncoder {
     record.set_from(event.from);
     encode(event.where, *record.mutable_where());
   }
+  void operator()(const ParameterSet& event) const {
+    ParameterSetRecord& record = *out.mutable_parameter_set();
+    record.set_policy(event.policy);
+    record.set_parameter(event.parameter);
+    record.set_value(event.value);
+  }
   void operator()(const Tick&) const { out.mutable_tick(); }
 };
 
@@ -382,6 +388,9 @@ Event decode(const EventRecord& record) {
       return JobStarted{{started.job()}, {started.epoch()}, started.from(),
                         decode(started.where())};
     }
+    case EventRecord::kParameterSet:
+      return ParameterSet{record.parameter_set().policy(), record.parameter_set().parameter(),
+                          record.parameter_set().value()};
     case EventRecord::kTick:
       return Tick{};
     case EventRecord::KIND_NOT_SET:

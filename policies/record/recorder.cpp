@@ -37,13 +37,11 @@ bool is_special(const std::string& path) {
          kind != std::filesystem::file_type::regular;
 }
 
-}  // namespace
-
 /// Written beside the log's place and put there when it is whole; removed if it never is. What is
 /// there and is no regular file (/dev/null, a pipe) is written to as it stands, never replaced. A
 /// link in the place of the partial file is not followed.
-struct Recorder::File {
-  explicit File(std::string log_path)
+struct PlainFile : LogFile {
+  explicit PlainFile(std::string log_path)
       : path(std::move(log_path)),
         partial(is_special(path) ? path : partial_log(path)),
         buffer(kBufferBytes) {
@@ -55,17 +53,15 @@ struct Recorder::File {
     if (stream == nullptr) fail();
     std::setvbuf(stream, buffer.data(), _IOFBF, buffer.size());
   }
-  ~File() {
+  ~PlainFile() override {
     if (stream == nullptr) return;
     std::fclose(stream);
     if (partial != path) std::remove(partial.c_str());
   }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
+  PlainFile(const PlainFile&) = delete;
+  PlainFile& operator=(const PlainFile&) = delete;
 
-  /// What stands behind the first `bytes` goes.
-  void begin_at(std::uint64_t bytes) {
-    written = bytes;
+  void begin_at(std::uint64_t bytes) override {
     if (partial == path) return;
     struct stat status {};
     if (::fstat(fileno(stream), &status) != 0) fail();
@@ -77,16 +73,14 @@ struct Recorder::File {
     const auto at = static_cast<off_t>(bytes);
     if (::ftruncate(fileno(stream), at) != 0 || ::fseeko(stream, at, SEEK_SET) != 0) fail();
   }
-  void append(const std::string& bytes) {
+  void append(const std::string& bytes) override {
     if (std::fwrite(bytes.data(), 1, bytes.size(), stream) != bytes.size()) fail();
-    written += bytes.size();
   }
-  void flush() {
+  void flush() override {
     if (std::fflush(stream) != 0) fail();
   }
-  /// The file is another process's.
-  void leave() { std::fclose(std::exchange(stream, nullptr)); }
-  void put_in_place() {
+  void leave() override { std::fclose(std::exchange(stream, nullptr)); }
+  void put_in_place() override {
     flush();
     const bool closed = std::fclose(std::exchange(stream, nullptr)) == 0;
     if (!closed) fail();
@@ -100,8 +94,13 @@ struct Recorder::File {
   std::string path, partial;
   std::vector<char> buffer;
   std::FILE* stream = nullptr;
-  std::uint64_t written = 0;
 };
+
+}  // namespace
+
+std::unique_ptr<LogFile> open_log(const std::string& path) {
+  return std::make_unique<PlainFile>(path);
+}
 
 std::string partial_log(const std::string& path) { return path + ".partial"; }
 
@@ -184,7 +183,7 @@ Recorder::Recorder(Backend& inner, const Policy& policy, const LogHeader& header
       header_(header),
       active_(options.hash || !options.path.empty()),
       without_(std::move(options.without)) {
-  if (!options.path.empty()) file_ = std::make_unique<File>(options.path);
+  if (!options.path.empty()) file_ = options.open(options.path);
 }
 
 Recorder::~Recorder() = default;
@@ -198,7 +197,7 @@ void Recorder::begin(const Needs& needs) {
   *record.mutable_header() = header_;
   inner_.begin(needs);
   if (loaded_) return;
-  with_file([](File& file) { file.begin_at(0); });
+  with_file([](LogFile& file) { file.begin_at(0); });
   write(record);
 }
 
@@ -261,10 +260,10 @@ void Recorder::write(const LogRecord& record) {
   if (!active_) return;
   const std::string bytes = record.SerializeAsString();
   log_hash_.update(bytes);
-  with_file([&bytes](File& file) {
-    file.append(varint(bytes.size()));
-    file.append(bytes);
+  with_file([&bytes](LogFile& file) {
+    file.append(varint(bytes.size()) + bytes);
   });
+  written_ += varint(bytes.size()).size() + bytes.size();
 }
 
 template <class Act>
@@ -279,7 +278,7 @@ void Recorder::with_file(const Act& act) {
 }
 
 void Recorder::flush() {
-  with_file([](File& file) { file.flush(); });
+  with_file([](LogFile& file) { file.flush(); });
 }
 
 std::string Recorder::save() {
@@ -292,7 +291,7 @@ std::string Recorder::save() {
   write(log_hash_.state());
   trace_.save(write);
   write(file_ != nullptr);
-  write(file_ != nullptr ? file_->written : std::uint64_t{0});
+  write(file_ != nullptr ? written_ : std::uint64_t{0});
   return saved;
 }
 
@@ -313,7 +312,8 @@ void Recorder::load(std::string_view saved) {
   state_.clear();
   policy_.save(state_);
   if (!had_file) file_.reset();  // it was given up then
-  with_file([written](File& file) { file.begin_at(written); });
+  written_ = written;
+  with_file([written](LogFile& file) { file.begin_at(written); });
 }
 
 void Recorder::leave_log() {
@@ -330,7 +330,7 @@ void Recorder::finish() {
   record.mutable_footer()->set_decision_log_sha256(log_sha256_);
   record.mutable_footer()->set_decision_trace_sha256(trace_sha256_);
   write(record);
-  with_file([](File& file) { file.put_in_place(); });
+  with_file([](LogFile& file) { file.put_in_place(); });
 }
 
 }  // namespace orrery

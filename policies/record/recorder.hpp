@@ -51,6 +51,23 @@ class DecisionTrace {
   Sha256 hash_;
 };
 
+/// Where a log is written: beside its place, and put there when it is whole; removed if never.
+/// What cannot be done throws an environment Error.
+class LogFile {
+ public:
+  virtual ~LogFile() = default;
+  /// What stands behind the first `bytes` goes.
+  virtual void begin_at(std::uint64_t bytes) = 0;
+  virtual void append(const std::string& bytes) = 0;
+  virtual void flush() = 0;
+  /// The file is another process's.
+  virtual void leave() = 0;
+  virtual void put_in_place() = 0;
+};
+
+/// What is there and is no regular file (/dev/null, a pipe) is written to as it stands.
+std::unique_ptr<LogFile> open_log(const std::string& path);
+
 /// Wraps any backend: writes what it showed, what of its telemetry was read and what was decided.
 /// The log is written beside its path and put there by finish(), whole or not at all. Throws an
 /// environment Error when it cannot be written.
@@ -61,6 +78,7 @@ class Recorder : public Backend {
     bool hash = true;       ///< the hashes are made, with a log or without
     /// Says whether to go on without a log that cannot be written; absent: that is an error.
     std::function<bool(const std::string& why)> without = {};
+    std::function<std::unique_ptr<LogFile>(const std::string& path)> open = open_log;
   };
   /// `format`, `offered` and `needs` of the header are filled in.
   Recorder(Backend& inner, const Policy& policy, const LogHeader& header, Options options);
@@ -92,7 +110,6 @@ class Recorder : public Backend {
   std::uint64_t events() const { return events_; }  ///< in all observations so far
 
  private:
-  struct File;
   /// Notes what is read.
   class ReadSamples : public SamplesBook {
    public:
@@ -120,7 +137,8 @@ class Recorder : public Backend {
   const bool active_;  ///< somebody wants a log or its hash
   const std::function<bool(const std::string&)> without_;
   bool loaded_ = false;  ///< the header and more was written before
-  std::unique_ptr<File> file_;
+  std::unique_ptr<LogFile> file_;
+  std::uint64_t written_ = 0;  ///< to the file, in all
   LogRecord call_;  ///< the call under way: observation seen, decisions not yet
   ReadSamples samples_{*call_.mutable_call()};
   std::optional<Observation> seen_;

@@ -92,7 +92,8 @@ const Entry& find_entry(std::string_view name, const SourcePlace& place) {
 PolicyStack::Member make_member(const Entry& entry, const google::protobuf::Any& given) {
   return {.name = std::string(entry.name),
           .policy = entry.make(),
-          .parameters = policy_parameters(entry.name, given)};
+          .parameters = policy_parameters(entry.name, given),
+          .make = entry.make};
 }
 
 }  // namespace
@@ -124,6 +125,19 @@ std::unique_ptr<google::protobuf::Message> policy_parameters(std::string_view na
   }
   fill_defaults(*parameters);
   return parameters;
+}
+
+void check_parameter(const Scenario& scenario, const ParameterSet& set, const Cluster& cluster) {
+  const auto has = [&set](const PolicySpec& spec) { return spec.name() == set.policy; };
+  const auto found = std::find_if(scenario.policies().begin(), scenario.policies().end(), has);
+  if (found == scenario.policies().end()) {
+    throw Error(ErrorKind::bad_input, fmt::format("the run has no policy '{}'", set.policy));
+  }
+  const auto parameters = policy_parameters(set.policy, found->parameters());
+  set_field(*parameters, set.parameter, set.value, "orrery set");
+  Rng rng(0);
+  Context context{rng, {Kinds<Action>::all(), Kinds<Setting>::all()}};
+  make_policy(set.policy, {})->start(context, cluster, parameters.get());
 }
 
 std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMap& places) {

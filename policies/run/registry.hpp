@@ -26,6 +26,9 @@ std::unique_ptr<Policy> make_policy(std::string_view name, const SourcePlace& pl
 std::unique_ptr<google::protobuf::Message> policy_parameters(std::string_view name,
                                                              const google::protobuf::Any& given);
 
+/// Whether a policy of the scenario could go on with that parameter. Throws bad_input if not.
+void check_parameter(const Scenario& scenario, const ParameterSet& set, const Cluster& cluster);
+
 /// The stack that a scenario asks for; an empty list gives `static`.
 std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMap& places);
 

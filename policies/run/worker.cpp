@@ -88,11 +88,11 @@ class RemotePolicy : public Policy {
   PolicyAnswer answer_;
 };
 
-/// Asks whoever started the run.
+/// Asks whoever started the run, and whoever else the backend knows.
 class ClientApprover : public Approver {
  public:
   /// `waits`: ask() returns when the question is answered, so that no policy time passes.
-  explicit ClientApprover(bool waits) : waits_(waits) {}
+  ClientApprover(bool waits, RunBackend& backend) : waits_(waits), backend_(backend) {}
 
   void ask(const Decision& decision, Nanos now) override {
     WorkerMessage message;
@@ -103,12 +103,14 @@ class ClientApprover : public Approver {
     question.set_why(decision.why);
     encode(decision, *question.mutable_record());
     send(message);
+    backend_.asked(decision);
     while (waits_ && (answers_.empty() || answers_.back().decision != decision.id)) read();
   }
 
   std::vector<Verdict> verdicts() override {
     pollfd channel{kChildDescriptor, POLLIN, 0};
     while (!waits_ && poll(&channel, 1, 0) == 1) read();
+    for (Verdict& verdict : backend_.verdicts()) answers_.push_back(std::move(verdict));
     return std::exchange(answers_, {});
   }
 
@@ -122,6 +124,7 @@ class ClientApprover : public Approver {
   }
 
   const bool waits_;
+  RunBackend& backend_;
   std::vector<Verdict> answers_;
 };
 
@@ -345,6 +348,16 @@ void send_report(Report&& report) {
   send(message);
 }
 
+Recorder::Options recorder_options(const RunRequest& request, RunBackend& backend) {
+  return {.path = request.record(),
+          .without = [&backend](const std::string& why) {
+            return backend.goes_on_without_log(why);
+          },
+          .open = [&backend](const std::string& path) {
+            return backend.log_file(open_log(path));
+          }};
+}
+
 /// A fork does not return: pages that it shares are not worth copying to free what is in them.
 Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend,
            bool forked) {
@@ -358,13 +371,10 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
                     *stack);
   const auto backend = make_backend(with_drawn_failures(request, cluster), cluster,
                                     progress_sender());
-  ClientApprover approver(request.hand_over().wait_for_verdicts());
+  ClientApprover approver(request.hand_over().wait_for_verdicts(), *backend);
   HandOver handed_over(*backend, rules_of(request, approver, *backend));
-  const auto without_log = [&backend](const std::string& why) {
-    return backend->goes_on_without_log(why);
-  };
   Recorder recorder(handed_over, policy, header_of(mode, request),
-                    {.path = request.record(), .without = without_log});
+                    recorder_options(request, *backend));
   remember(request, policy, guarded, handed_over, recorder, *backend);
   Rng rng = policy_rng(past ? past->header().seed() : scenario.run().seed());
   Context context{rng, {}};

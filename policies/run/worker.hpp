@@ -13,7 +13,9 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "policies/handover/hand_over.hpp"
 #include "policies/record/past.hpp"
+#include "policies/record/recorder.hpp"
 #include "policies/seam/backend.hpp"
 #include "traces/report.pb.h"
 #include "traces/run.pb.h"
@@ -28,6 +30,12 @@ class RunBackend : public Backend {
   /// Asked at every call whether the kill switch counts as on; `now`: whether it is. A backend that
   /// goes on with a run that another process began answers as it was told then.
   virtual bool halted(bool now) { return now; }
+  /// In mode approve: that is asked, of whoever else may answer than the one who started the run.
+  virtual void asked(const Decision& /*decision*/) {}
+  /// What they have answered since the last call.
+  virtual std::vector<Verdict> verdicts() { return {}; }
+  /// The log as it is to be written; a live run's must not wait for a disk.
+  virtual std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) { return plain; }
   /// The log cannot be written any more, because of `why`. True: the run goes on without; else that
   /// is its end.
   virtual bool goes_on_without_log(const std::string& /*why*/) { return false; }

@@ -91,11 +91,16 @@ struct Decided {
   Outcome status{};
   std::string reason;
 };
+/// The operator has set a policy's parameter, by its names and as its text in the scenario.
+struct ParameterSet {
+  std::string policy, parameter, value;
+};
 struct Tick {};
 
 /// The order is that among events of one instant: what ended, what broke, what came, what was
 /// decided, what that has changed.
 using Event = std::variant<StepsDone, JobDone, SaveDone, PartChanged, RanksSuspected, RanksLost,
-                           JobHeld, JobSubmitted, Decided, JobStopped, JobStarted, Tick>;
+                           JobHeld, JobSubmitted, Decided, JobStopped, JobStarted, ParameterSet,
+                           Tick>;
 
 }  // namespace orrery

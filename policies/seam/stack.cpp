@@ -9,6 +9,7 @@
 #include <google/protobuf/message.h>
 
 #include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
 #include "policies/seam/byte_archive.hpp"
 
 namespace orrery {
@@ -46,6 +47,8 @@ Needs PolicyStack::needs() const {
 void PolicyStack::start(Context& context, const Cluster& cluster,
                         const google::protobuf::Message* /*parameters*/) {
   ensure(rngs_.empty(), "policies are started once");
+  cluster_ = &cluster;
+  offered_ = context.backend;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     rngs_.push_back(context.rng.split(members_[i].name));
     Context own{rngs_.back(), context.backend};
@@ -55,6 +58,9 @@ void PolicyStack::start(Context& context, const Cluster& cluster,
 
 void PolicyStack::observe(Context& context, const Observation& seen, DecisionList& decisions) {
   ensure(rngs_.size() == members_.size(), "policies are started before they are asked");
+  for (const Event& event : seen.events) {
+    if (const auto* said = std::get_if<ParameterSet>(&event)) set(*said);
+  }
   if (members_.size() == 1) {  // nobody to be in conflict with
     Context of_member{rngs_.front(), context.backend};
     return members_.front().policy->observe(of_member, seen, decisions);
@@ -73,6 +79,22 @@ void PolicyStack::observe(Context& context, const Observation& seen, DecisionLis
     decisions.append(std::move(own));
   }
   if (all_rest) decisions.rest();
+}
+
+void PolicyStack::set(const ParameterSet& event) {
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    Member& member = members_[i];
+    if (member.name != event.policy || member.make == nullptr) continue;
+    set_field(*member.parameters, event.parameter, event.value, "orrery set");
+    Archive state;
+    member.policy->save(state);
+    member.policy = member.make();
+    Context own{rngs_[i], offered_};
+    member.policy->start(own, *cluster_, member.parameters.get());
+    member.policy->load(state);
+    set_.push_back(event);
+    return;
+  }
 }
 
 void PolicyStack::report_conflict(std::size_t first, std::size_t second, const Action& what,
@@ -96,6 +118,11 @@ void PolicyStack::save(Archive& archive) const {
     write(rngs_.empty() ? std::uint64_t{0} : rngs_[i].state());
     write(own_);
   }
+  for (const ParameterSet& event : set_) {
+    write(event.policy);
+    write(event.parameter);
+    write(event.value);
+  }
 }
 
 void PolicyStack::load(const Archive& archive) {
@@ -109,7 +136,17 @@ void PolicyStack::load(const Archive& archive) {
     rngs_.emplace_back(state);
     member.policy->load(Archive(own.begin(), own.end()));
   }
-  ensure(read.at_end(), "a saved policy state fits these policies");
+  while (!read.at_end()) {  // each takes the state over that its predecessor has loaded
+    ParameterSet event;
+    read(event.policy);
+    read(event.parameter);
+    read(event.value);
+    const std::vector<Rng> as_saved = rngs_;
+    const std::size_t before = set_.size();
+    set(event);
+    ensure(set_.size() > before, "a saved policy state fits these policies");
+    rngs_ = as_saved;
+  }
 }
 
 }  // namespace orrery

@@ -1,7 +1,8 @@
 // Several policies as one. Members are called in the order of the scenario's list; two decisions on
 // one subject in one batch are an error that names both. At rest only when all members are. Ticks
 // come at the shortest period that any member wants, and every member sees all of them. Each member
-// has a generator of its own, so that adding one changes nothing for the others. One thread.
+// has a generator of its own, so adding one changes nothing for the others. A parameter that the
+// operator sets (ParameterSet) is a fresh policy with the state of the one before it. One thread.
 #pragma once
 
 #include <memory>
@@ -18,6 +19,8 @@ class PolicyStack : public Policy {
     std::string name;
     std::unique_ptr<Policy> policy;
     std::unique_ptr<google::protobuf::Message> parameters;  ///< may be null
+    /// Another one of the same kind; absent: its parameters stay as they are.
+    std::unique_ptr<Policy> (*make)() = nullptr;
   };
   explicit PolicyStack(std::vector<Member> members);
   ~PolicyStack() override;
@@ -32,11 +35,16 @@ class PolicyStack : public Policy {
   const std::vector<Member>& members() const { return members_; }
 
  private:
+  /// Nothing where no member of that name knows its kind.
+  void set(const ParameterSet& event);
   [[noreturn]] void report_conflict(std::size_t first, std::size_t second, const Action& what,
                                     Nanos now) const;
 
   std::vector<Member> members_;
   std::vector<Rng> rngs_;  ///< one a member, from start() on
+  std::vector<ParameterSet> set_;  ///< by the operator, in order
+  const Cluster* cluster_ = nullptr;  ///< as start() was given it
+  Capabilities offered_;
   mutable Archive own_;    ///< what a member saves; kept, because it may be megabytes each time
 };
 

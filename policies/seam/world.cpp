@@ -418,6 +418,7 @@ struct World::Check {
       return job.placed() ? "" : fmt::format("job {} is not running", event.job.value);
     });
   }
+  std::string operator()(const ParameterSet&) const { return {}; }
   std::string operator()(const Tick&) const { return {}; }
   template <class OfJob>
   std::string operator()(const OfJob& event) const {
@@ -685,6 +686,7 @@ struct World::Change {
     if (event.status != Outcome::applied) return;
     std::visit(Effect{world, found.mapped().at_step}, found.mapped().what);
   }
+  void operator()(const ParameterSet&) const {}
   void operator()(const Tick&) const {}
 };
 

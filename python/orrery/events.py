@@ -229,6 +229,25 @@ class Tick(Event):
     _record: ClassVar[str] = "TickRecord"
 
 
+@dataclass(frozen=True)
+class ParameterSet(Event):
+    """The operator has set a parameter of a policy, by its names in the scenario; a policy that
+    knows it goes on with it.
+
+    Attributes
+    ----------
+    policy : str
+    parameter : str
+    value : str
+    """
+
+    _record: ClassVar[str] = "ParameterSetRecord"
+
+    policy: str
+    parameter: str
+    value: str
+
+
 #: All kinds, in the order of the schema.
 KINDS: List[Type[Event]] = [
     StepsDone,
@@ -243,4 +262,5 @@ KINDS: List[Type[Event]] = [
     JobStopped,
     JobStarted,
     Tick,
+    ParameterSet,
 ]

@@ -1,14 +1,16 @@
 """Attacks live runs from outside, by process id, and knows nothing of their insides.
 
-build/venv/bin/python tests/chaos/chaos.py [--runs N] [--seed N]
+build/venv/bin/python tests/chaos/chaos.py [--runs N] [--seed N] [--minutes N] [--only ATTACK]
 
-Each run trains four ranks while one fault after the other strikes: a rank killed, a rank stopped
-for good, all ranks stopped for a while, the controller killed. Every run has to end by itself with
-exit code 0 and the bits of an undisturbed run, nothing lost or repeated, and leave no folder.
- Prints what was struck and the seed with which it is struck again.
+Each run trains four ranks while one fault after the other strikes (tests/chaos/attacks.py), the
+first of them before the first step. Every run has to end by itself with exit code 0 and the bits of
+an undisturbed run, nothing lost or repeated, no process or folder left behind, and a folder of the
+user's beside those of the runs untouched. Prints what was struck, with the seed that strikes it
+again, and how long training took to know of a loss and to go on.
 """
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -17,18 +19,29 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+
+import attacks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build"))
 BINARY = BUILD / "bin" / "orrery"
+SHIM = BUILD / "tests" / "libchaos_shim.so"
 SCENARIO = ROOT / "examples" / "straggler-4-ranks.yaml"
-SETTINGS = {"faults": "[]", "policies": "[{name: static}]", "job.global_batch": 8}
-MOST_CONTROLLERS = 3  # that a run replaces
+SETTINGS = {
+    "faults": "[]",
+    "policies": "[{name: static}]",
+    "job.global_batch": 8,
+    "live.progress_timeout": "3 s",
+    "live.journal_tail": "4 KiB",
+}
+USERS_FOLDER = pathlib.Path("/tmp/orrery-live-results")
+GOALS = {"known to all": 0.2, "training again": 0.5}  # seconds at p99, on a quiet machine
 
 
 def command(steps, name):
-    pairs = SETTINGS | {"run.steps": steps, "name": name, "live.journal_tail": "4 KiB"}
+    pairs = SETTINGS | {"run.steps": steps, "name": name}
     words = [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
     return [BINARY, "live", SCENARIO, "--json", *words]
 
@@ -45,26 +58,37 @@ def children(pid):
 
 
 def role(pid):
-    """agent, controller, or the supervisor's empty word."""
+    """agent, controller, or the supervisor's empty word; None: it is gone."""
     try:
         words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return None
-    return words[1].decode() if len(words) > 1 else None
+    if not words[0].endswith(b"orrery-live"):
+        return None
+    return words[1].decode() or "supervisor" if len(words) > 1 else "supervisor"
 
 
 class Run:
     """One run under attack."""
 
-    def __init__(self, steps, name):
+    MOST_CONTROLLERS = 3  # that a run replaces
+
+    def __init__(self, steps, name, shim):
         self.name = name
         self.process = subprocess.Popen(
-            command(steps, name), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command(steps, name),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | shim.environment,
         )
         self.controllers_killed = 0
+        self.seen = set()
 
     def those(self, wanted):
-        below = [pid for top in children(self.process.pid) for pid in children(top)]
+        tops = children(self.process.pid)
+        below = tops + [pid for top in tops for pid in children(top)]
+        self.seen.update(below)
         return sorted(pid for pid in below if role(pid) == wanted)
 
     def steps_done(self):
@@ -84,71 +108,51 @@ class Run:
             time.sleep(0.05)
         return not self.over()
 
+    def whole(self):
+        return len(self.those("agent")) == 4 and len(self.those("controller")) == 1
 
-def send(pids, number):
-    for pid in pids:
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            pass
-
-
-def kill_a_rank(run, dice):
-    send([dice.choice(run.those("agent"))], signal.SIGKILL)
+    def orphans(self):
+        """Processes of the run that are still there a moment after its end."""
+        end = time.monotonic() + 5
+        while (left := [pid for pid in self.seen if role(pid)]) and time.monotonic() < end:
+            time.sleep(0.1)
+        return left
 
 
-def stop_a_rank(run, dice):
-    send([dice.choice(run.those("agent"))], signal.SIGSTOP)
+def pick(run, dice, only):
+    if only:
+        known = [*attacks.OFTEN, *attacks.ALL, *attacks.RARE, attacks.kill_the_controller]
+        return dice.choice([each for each in known if each.__name__ in only])
+    some = attacks.OFTEN + attacks.ALL
+    if run.controllers_killed < run.MOST_CONTROLLERS:
+        return dice.choice([*some, attacks.kill_the_controller])
+    return dice.choice([each for each in some if each not in attacks.OF_CONTROLLERS])
 
 
-def stop_all_ranks(run, dice):
-    stopped = run.those("agent")
-    send(stopped, signal.SIGSTOP)
-    time.sleep(dice.uniform(0.5, 2.5))
-    send(stopped, signal.SIGCONT)
-
-
-def kill_the_controller(run, dice):
-    run.controllers_killed += 1
-    send(run.those("controller"), signal.SIGKILL)
-
-
-def strike(run, dice):
-    """One fault; its name."""
-    attacks = [kill_a_rank, kill_a_rank, stop_a_rank, stop_all_ranks]
-    if run.controllers_killed < MOST_CONTROLLERS:
-        attacks.append(kill_the_controller)
-    attack = dice.choice(attacks)
-    attack(run, dice)
-    return attack.__name__
-
-
-def left_behind(name):
-    listed = subprocess.run([BINARY, "runs"], capture_output=True, text=True, timeout=60).stdout
-    return re.search(rf"^\w+  {name} ", listed, re.MULTILINE) is not None
-
-
-def attack(steps, seed, sha):
-    """Returns what is wrong, and what struck."""
-    dice = random.Random(seed)
-    run = Run(steps, f"chaos {os.getpid()} {seed}")
+def strike_all(run, dice, shim, steps, only):
+    """Faults one after the other until the run nears its end; their names."""
     struck = []
-    whole = lambda: len(run.those("agent")) == 4 and run.those("controller")  # noqa: E731
-    run.wait_for(lambda: whole() and run.steps_done() > 2, 60)
-    while run.wait_for(whole, 60):
-        if run.steps_done() > steps - 25:
-            break
-        struck.append(strike(run, dice))
-        # Faults faster than replacements are lost runs by design: nobody is left with the state.
+    if not only and dice.random() < 0.5:
+        run.wait_for(lambda: run.those("agent"), 60)
+        time.sleep(dice.uniform(0, 0.6))
+        attacks.kill_a_rank(run, dice, shim)
+        struck.append("kill_a_rank before the first step")
+    run.wait_for(lambda: run.whole() and run.steps_done() > 2, 90)
+    while run.wait_for(run.whole, 90):
         before = run.steps_done()
-        run.wait_for(lambda: run.steps_done() > before + 3 and whole(), 60)
+        if before > steps - 15:
+            break
+        attack = pick(run, dice, only)
+        attack(run, dice, shim)
+        struck.append(attack.__name__)
+        # Faults faster than replacements are lost runs by design: nobody is left with the state.
+        run.wait_for(lambda: run.steps_done() > before + 2 and run.whole(), 90)
         time.sleep(dice.uniform(0, 0.3))
-    try:
-        out, err = run.process.communicate(timeout=180)
-    except subprocess.TimeoutExpired:
-        run.process.kill()
-        out, err = run.process.communicate()
-        return ["it did not end"], struck, err
+    return struck
+
+
+def verdict(run, out, sha):
+    """What is wrong with a run that has ended."""
     wrong = []
     if run.process.returncode != 0:
         wrong.append(f"exit code {run.process.returncode}")
@@ -158,32 +162,98 @@ def attack(steps, seed, sha):
             wrong.append("other bits")
         if report["micro_batches_lost"] or report["micro_batches_repeated"]:
             wrong.append("micro-batches lost or repeated")
-    if left_behind(run.name):
+    listed = subprocess.run([BINARY, "runs"], capture_output=True, text=True, timeout=60).stdout
+    if re.search(rf"^\w+  {run.name} ", listed, re.MULTILINE):
         wrong.append("its folder is still there")
-    return wrong, struck, err
+    if orphans := run.orphans():
+        wrong.append(f"processes are left: {orphans}")
+    return wrong
 
 
-def main():
+def attack(steps, seed, sha, only):
+    """Returns what is wrong, what struck, the report and what was said."""
+    dice = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        shim = attacks.Shim(SHIM, folder)
+        run = Run(steps, f"chaos {os.getpid()} {seed}", shim)
+        struck, wrong = [], []
+        try:
+            struck = strike_all(run, dice, shim, steps, only)
+        except AssertionError as error:
+            wrong.append(str(error))
+        try:
+            out, err = run.process.communicate(timeout=180)
+        except subprocess.TimeoutExpired:
+            run.process.send_signal(signal.SIGKILL)
+            out, err = run.process.communicate()
+            return [*wrong, "it did not end"], struck, {}, err
+        wrong += verdict(run, out, sha)
+        return wrong, struck, {} if run.process.returncode else json.loads(out), err
+
+
+def delays(report):
+    """Of every loss: until all knew of it, until a step was done again."""
+    for failure in report.get("failures", []):
+        if failure.get("known_s") is not None:
+            yield "known to all", failure["known_s"] - failure["time_s"]
+        if failure.get("resumed_s") is not None:
+            yield "training again", failure["resumed_s"] - failure["time_s"]
+
+
+def print_delays(seen):
+    for name, values in sorted(seen.items()):
+        values.sort()
+        at = [values[min(len(values) - 1, int(len(values) * part))] for part in (0.5, 0.9, 0.99)]
+        print(
+            f"{name} after a loss, of {len(values)}: p50 {at[0]:.2f} s, p90 {at[1]:.2f} s, "
+            f"p99 {at[2]:.2f} s (on a quiet machine: p99 {GOALS[name]} s)"
+        )
+
+
+def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=120)
-    asked = parser.parse_args()
+    parser.add_argument("--minutes", type=float, help="run after run for so long")
+    parser.add_argument("--only", action="append", default=[], help="name of an attack")
+    return parser.parse_args()
+
+
+def main():
+    asked = arguments()
+    mine = not USERS_FOLDER.exists()
+    USERS_FOLDER.mkdir(exist_ok=True)
+    (USERS_FOLDER / "kept.txt").write_text("of the user\n")
     calm = subprocess.run(
         command(asked.steps, "chaos calm"), capture_output=True, text=True, timeout=300
     )
     assert calm.returncode == 0, calm.stderr
     sha = json.loads(calm.stdout)["parameters_sha256"]
-    faults = bad = 0
-    for seed in range(asked.seed, asked.seed + asked.runs):
-        wrong, struck, err = attack(asked.steps, seed, sha)
-        faults += len(struck)
+    counts, seen, bad, runs = collections.Counter(), collections.defaultdict(list), 0, 0
+    end = time.monotonic() + 60 * (asked.minutes or 0)
+    while runs < asked.runs if asked.minutes is None else time.monotonic() < end:
+        seed = asked.seed + runs
+        runs += 1
+        wrong, struck, report, err = attack(asked.steps, seed, sha, asked.only)
+        counts.update(struck)
         bad += bool(wrong)
-        print(f"seed {seed}: {', '.join(struck) or 'nothing'}: {'; '.join(wrong) or 'whole'}")
+        for name, value in delays(report):
+            seen[name].append(value)
+        print(f"seed {seed}: {', '.join(struck) or 'nothing'}: {'; '.join(wrong) or 'whole'}",
+              flush=True)
         if wrong:
-            print(err[-2000:], file=sys.stderr)
-    print(f"{asked.runs} runs, {faults} faults, {bad} not whole")
-    return 1 if bad or faults == 0 else 0
+            print(err[-2000:], file=sys.stderr, flush=True)
+    intact = (USERS_FOLDER / "kept.txt").read_text() == "of the user\n"
+    if mine:
+        (USERS_FOLDER / "kept.txt").unlink()
+        USERS_FOLDER.rmdir()
+    for name, count in counts.most_common():
+        print(f"{count:5} {name}")
+    print_delays(seen)
+    print(f"{runs} runs, {sum(counts.values())} faults, {bad} not whole; the user's folder is "
+          f"{'intact' if intact else 'not what it was'}")
+    return 1 if bad or not counts or not intact else 0
 
 
 if __name__ == "__main__":

@@ -30,10 +30,10 @@ def settings(folder, name, steps):
     return [word for key, value in pairs.items() for word in ("--set", f"{key}={value}")]
 
 
-def begin(folder, name, steps):
+def begin(folder, name, steps, *more):
     """Starts the run and does not wait for its end."""
     return subprocess.Popen(
-        [BINARY, "live", SCENARIO, *settings(folder, name, steps)],
+        [BINARY, "live", SCENARIO, *settings(folder, name, steps), *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -64,18 +64,50 @@ def has_worked(name):
     return found is not None and int(found[1]) > 5
 
 
+def follow(name, process, until):
+    """What an attached operator sees and types, until a line of it contains `until`."""
+    print(f"$ orrery attach {name}")
+    for line in process.stdout:
+        print(line, end="")
+        if " asks: " in line:
+            print("approve")
+            process.stdin.write("approve\n")
+            process.stdin.flush()
+        if until in line:
+            return
+
+
+def day(folder):
+    """Start, look, approve, set, stop with a checkpoint, go on."""
+    options = ["--mode", "approve", "--attended"]
+    faults = ["--set", "faults=[{at_step: 10, rank: 2, slow: 3}]"]
+    run = begin(folder, "nightly", 90, *faults, *options)
+    print("$ orrery live nightly.yaml --mode approve --attended &")
+    wait_until(lambda: has_worked("nightly"))
+    say("runs")
+    say("status", "nightly")
+    with subprocess.Popen(
+        [BINARY, "attach", "nightly"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as attached:
+        follow("nightly", attached, " applied")
+        attached.terminate()
+    print("^C")
+    say("set", "nightly", "predictive-rebalance.gain_threshold=0.1")
+    say("stop", "nightly", "--checkpoint")
+    _, said = run.communicate(timeout=60)
+    print(said.replace(folder, "/data").replace(str(SCENARIO), "nightly.yaml"), end="")
+    words = re.search(r"^  to go on from its newest whole checkpoint: orrery (.*)$", said, re.M)
+    print("$ orrery live nightly.yaml --from /data/checkpoints")
+    rest = subprocess.run(
+        [BINARY, *shlex.split(words[1])], capture_output=True, text=True, timeout=120, cwd=ROOT
+    )
+    steps = re.search(r"^steps .*$", rest.stdout, re.M)
+    print(steps[0] if steps else rest.stdout + rest.stderr)
+
+
 def main():
-    """Start, look, stop with a checkpoint, go on."""
     with tempfile.TemporaryDirectory() as folder:
-        run = begin(folder, "nightly", 2000)
-        print("$ orrery live nightly.yaml &")
-        wait_until(lambda: has_worked("nightly"))
-        say("runs")
-        say("status", "nightly")
-        say("stop", "nightly", "--checkpoint")
-        _, said = run.communicate(timeout=60)
-        print(said.replace(folder, "/data").replace(str(SCENARIO), "nightly.yaml"), end="")
-        print("$ orrery live nightly.yaml --from /data/checkpoints   # the command above, in short")
+        day(folder)
 
 
 if __name__ == "__main__":

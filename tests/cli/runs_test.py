@@ -1,16 +1,19 @@
 """orrery runs, status, attach, stop: a live run seen and ended from another terminal."""
 
 import json
+import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 from conftest import STRAGGLER, orrery
-from operating import BINARY, begin, wait_until
+from operating import BINARY, ROOT, begin, wait_until
 
 
 def run_id(scenario):
@@ -94,3 +97,125 @@ def test_metrics_are_where_the_collector_looks(tmp_path):
     assert re.search(r"^orrery_steps_total\{scenario=\"[^\"]+\"\} \d+$", text, re.MULTILINE)
     started = time.time()
     assert file.stat().st_mtime <= started
+
+
+def as_pattern(line):
+    """The line as any run prints it: other ids, times and counts, settings left out."""
+    line = re.sub(r" --set ('[^']*'|\S+)", "", line)
+    line = re.sub(r"^\w{6}(?=  )|(?<=run )\w{6}\b", "ID", line)
+    return re.sub(r"\s+", " ", re.sub(r"\d[\d.,]*", "N", line)).strip()
+
+
+def blocks_of(transcript):
+    """What each command printed, as the set of its lines' patterns."""
+    blocks = {}
+    for line in transcript.strip().splitlines():
+        pattern = as_pattern(line)
+        if pattern.startswith("$ "):
+            shown = blocks.setdefault(pattern, set())
+        elif pattern:
+            shown.add(pattern)
+    return blocks
+
+
+def test_the_transcript_in_the_documentation_is_what_a_run_prints():
+    page = (ROOT / "docs" / "operating.md").read_text()
+    told = re.search(r"```\n(\$ orrery live .*?)```", page, re.DOTALL)[1]
+    printed = subprocess.run(
+        [sys.executable, ROOT / "tests" / "cli" / "operating.py"],
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+    assert printed.returncode == 0, printed.stderr
+    expected, shown = blocks_of(told), blocks_of(printed.stdout)
+    attached = "$ orrery attach nightly"  # a busy machine has more to tell
+    assert expected.pop(attached) <= shown.pop(attached), printed.stdout
+    assert expected == shown, printed.stdout
+
+
+SLOW = ["--set", "faults=[{at_step: 10, rank: 2, slow: 3}]"]
+NEVER = ["--set", "policies=[{name: predictive-rebalance, parameters: {gain_threshold: 10}}]"]
+
+
+def test_a_parameter_that_is_set_counts_from_then_on_and_in_a_replay(tmp_path):
+    name, log = f"set {tmp_path.name}", tmp_path / "run.log"
+    run = begin(tmp_path, name, 60, *SLOW, *NEVER, "--record", str(log))
+    wait_until(lambda: run_id(name) and steps_of(name) > 14)
+    assert json.loads(orrery("status", name, "--json").stdout)["decisions"] == 0
+    wrong = orrery("set", name, "predictive-rebalance.gain_treshold=0.03")
+    assert wrong.returncode == 3 and "gain_threshold" in wrong.stderr
+    other = orrery("set", name, "recover.how=replace")
+    assert other.returncode != 0
+    assert orrery("set", name, "predictive-rebalance.gain_threshold=0.03").returncode == 0
+    out, err = run.communicate(timeout=90)
+    assert run.returncode == 0, err
+    replayed = orrery("replay", log, "--json")
+    assert replayed.returncode == 0, replayed.stderr
+    assert json.loads(replayed.stdout)["decisions"] > 0
+
+
+def test_decisions_are_refused_from_attach(tmp_path):
+    name = f"refused {tmp_path.name}"
+    run = begin(tmp_path, name, 30, *SLOW, "--mode", "approve", "--attended", "--json")
+    wait_until(lambda: run_id(name))
+    with subprocess.Popen(
+        [BINARY, "attach", name, "--json"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as attached:
+        events = []
+        for line in attached.stdout:
+            events.append(json.loads(line)["what"])
+            if " asks: " in line:
+                attached.stdin.write("refuse\n")
+                attached.stdin.flush()
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == 0, err
+    report = json.loads(out)["hand_over"]
+    assert any(" asks: " in event for event in events)
+    assert report["passed_on"] == 0 and report["refused"] >= 1
+
+
+def test_events_are_given_to_a_command(training, tmp_path):
+    name, _ = training
+    heard = tmp_path / "heard"
+    command = f"printf '%s\\n' >> {heard}"
+    words = [BINARY, "attach", name, "--exec", command]
+    followed = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+    orrery("stop", name)
+    assert followed.wait(timeout=30) == 0
+    events = [json.loads(line) for line in heard.read_text().splitlines()]
+    assert {event["scenario"] for event in events} == {name}
+    assert any("is to end" in event["what"] for event in events)
+
+
+def test_a_socket_answers_with_the_metrics(tmp_path):
+    name, path = f"metrics {tmp_path.name}", tmp_path / "metrics"
+    run = begin(tmp_path, name, 2000, "--set", f"live.metrics=unix:{path}")
+    wait_until(lambda: run_id(name) and steps_of(name) > 2)
+    with socket.socket(socket.AF_UNIX) as scraper:
+        scraper.connect(str(path))
+        scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answer = b"".join(iter(lambda: scraper.recv(4096), b"")).decode()
+    assert answer.startswith("HTTP/1.1 200 OK") and "orrery_steps_total{" in answer
+    orrery("stop", name)
+    run.communicate(timeout=60)
+    assert not path.exists()
+
+
+def kill_all_ranks(name):
+    status = json.loads(orrery("status", name, "--json").stdout)
+    for rank in status["ranks"]:
+        if rank["pid"]:
+            os.kill(rank["pid"], signal.SIGKILL)
+
+
+def test_a_run_that_has_lost_all_ranks_goes_on_by_itself_from_its_checkpoint(tmp_path):
+    calm = begin(tmp_path / "calm", f"calm {tmp_path.name}", 80, "--json")
+    expected = json.loads(calm.communicate(timeout=90)[0])["parameters_sha256"]
+    name = f"again {tmp_path.name}"
+    often = f"live.checkpoints={{folder: {tmp_path}/checkpoints, every: 10, keep: 2}}"
+    run = begin(tmp_path, name, 80, "--set", often, "--restart", "2", "--json")
+    wait_until(lambda: run_id(name) and steps_of(name) > 25)
+    kill_all_ranks(name)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert "it goes on by itself from the newest whole checkpoint" in err
+    assert json.loads(out)["parameters_sha256"] == expected

@@ -34,6 +34,9 @@ class CrossCheck {
       : scenario_(scenario), places_(places) {}
 
   std::vector<Error> run() {
+    if (scenario_.name().find_first_of("\n\t") != std::string::npos) {
+      add("name", "expected a name on one line, got one with a line break or a tab");
+    }
     if (!check_work()) return std::move(errors_);
     for (int i = 0; i < scenario_.jobs_size(); ++i) {
       const std::string path = fmt::format("jobs[{}].", i);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include <gtest/gtest.h>
@@ -45,8 +46,7 @@ TEST(Secrets, EachRunHasAnAuthorityOfItsOwn) {
 }
 
 /// Whether the run's certificate holds under a clock that has gone on by that time.
-bool holds_after(std::chrono::hours time) {
-  const Secrets secrets = make_secrets(true);
+bool holds_after(const Secrets& secrets, std::chrono::hours time) {
   const Certificate authority = parse(secrets.authority), own = parse(secrets.certificate);
   X509_STORE* const store = X509_STORE_new();
   X509_STORE_CTX* const check = X509_STORE_CTX_new();
@@ -59,13 +59,42 @@ bool holds_after(std::chrono::hours time) {
   return holds;
 }
 
-TEST(Secrets, HoldAsLongAsAnyRun) {
+TEST(Secrets, ACertificateHoldsForADay) {
   using std::chrono::hours;
-  for (const int passed : {0, 25, 49, 8 * 24, 30 * 24, 365 * 24}) {
-    EXPECT_TRUE(holds_after(hours(passed))) << passed << " h";
-  }
-  EXPECT_FALSE(holds_after(hours(-1)));
-  EXPECT_FALSE(holds_after(hours(11 * 365 * 24)));
+  const Secrets secrets = make_secrets(true);
+  EXPECT_TRUE(holds_after(secrets, hours(0)));
+  EXPECT_TRUE(holds_after(secrets, hours(23)));
+  EXPECT_FALSE(holds_after(secrets, hours(25)));
+  EXPECT_FALSE(holds_after(secrets, hours(-1)));
+}
+
+TEST(Secrets, AnAuthorityIssuesOthersForTheSameRun) {
+  Authority authority(true);
+  const Secrets first = authority.issue(), second = authority.issue();
+  EXPECT_FALSE(authority.due()) << "it has just issued one";
+  EXPECT_EQ(first.token, second.token);
+  EXPECT_EQ(first.authority, second.authority);
+  EXPECT_NE(first.key, second.key);
+  const Certificate issuer = parse(first.authority);
+  EXPECT_TRUE(signed_by(parse(second.certificate).get(), issuer.get()));
+}
+
+TEST(Secrets, AreRenewedInTheirFolderAndReadAsAPair) {
+  const RunFolder folder;
+  Authority authority(true);
+  write_secrets(authority.issue(), folder.path());
+  const Secrets before = read_secrets(folder.path(), true);
+  const Secrets fresh = authority.issue();
+  ASSERT_TRUE(renew_secrets(fresh, folder.path()));
+  const Secrets after = newest(before);
+  EXPECT_EQ(after.key, fresh.key);
+  EXPECT_EQ(after.certificate, fresh.certificate);
+  fs::remove(folder.path() + "/key.pem");  // half a renewal
+  std::ofstream(folder.path() + "/key.pem") << before.key;
+  EXPECT_THROW(read_secrets(folder.path(), true), Error);
+  EXPECT_EQ(newest(after).key, fresh.key) << "as they were";
+  fs::remove_all(folder.path());
+  EXPECT_FALSE(renew_secrets(fresh, folder.path()));
 }
 
 TEST(Secrets, WithoutEncryptionThereIsATokenAndNothingElse) {

@@ -41,6 +41,7 @@ std::vector<Event> every_event(toy::Dice& dice) {
           JobHeld{{0}},
           JobStopped{{0}, dice.u64()},
           JobStarted{{0}, {3}, dice.u64(), toy::standing(0, 2)},
+          ParameterSet{"recover", "how", dice.text()},
           Tick{},
           JobDone{{1}, dice.pick(Ending::cancelled)}};
 }
