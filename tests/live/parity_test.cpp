@@ -90,7 +90,9 @@ RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
                   fmt::format("live.reproducible={}", rng.below(2) == 0),
                   fmt::format("live.checkpoints={{folder: {}, every: 1000}}", folder),
                   fmt::format("survival.on_loss={}", kResponses[rng.below(3)]),
-                  "survival.hold_limit=2 s", "survival.replacement=1 ms"});
+                  // Nobody is stopped here: silence is the machine's.
+                  "survival.heartbeat_timeout=30 s", "survival.hold_limit=2 s",
+                  "survival.replacement=1 ms"});
 }
 
 /// The first decision that fared differently; empty: none.
