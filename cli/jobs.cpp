@@ -247,13 +247,15 @@ void print_backtest(const std::string& policy, const std::vector<BacktestRow>& r
   if (rows.empty()) {
     throw usage("--backtest: the log says of no job when it started (recorded_start_s)");
   }
-  fmt::print("\n{:<18}{:>9}{:>16}{:>16}{:>14}{:>14}{:>16}\n", policy, "jobs", "log's wait s",
-             "replayed s", "off by s", "within 60 s", "longer in log");
+  fmt::print("\n{:<14}{:>8}{:>14}{:>12}{:>11}{:>13}{:>15}{:>10}{:>10}{:>10}\n", policy, "jobs",
+             "log's wait s", "replayed s", "off by s", "within 60 s", "longer in log", "full s",
+             "quota s", "room s");
   for (const BacktestRow& row : rows) {
-    fmt::print("{:<18}{:>9}{:>16.1f}{:>16.1f}{:>14.1f}{:>13.1f}%{:>15.1f}%\n",
+    fmt::print("{:<14}{:>8}{:>14.1f}{:>12.1f}{:>11.1f}{:>12.1f}%{:>14.1f}%{:>10.1f}{:>10.1f}"
+               "{:>10.1f}\n",
                fmt::format("{} {}", row.by, row.key), row.jobs, row.recorded_wait_s,
                row.replayed_wait_s, row.difference_s, 100 * row.within_minute,
-               100 * row.longer_in_log);
+               100 * row.longer_in_log, row.full_s, row.quota_s, row.room_s);
   }
 }
 

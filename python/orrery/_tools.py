@@ -94,8 +94,10 @@ class JobsReport:
     def backtest(self) -> pd.DataFrame:
         """How far the replay is from what the log says really happened: waits before the first
         start, over all jobs, by size and by hour of the day (counted from the first job): ``by,
-        key, jobs, recorded_wait_s, replayed_wait_s, difference_s, within_minute, longer_in_log``.
-        Empty for a log without starts."""
+        key, jobs, recorded_wait_s, replayed_wait_s, difference_s, within_minute, longer_in_log,
+        full_s, quota_s, room_s``. The last three say what the log's cluster looked like while a job
+        waited there and no longer in the replay: fewer GPUs were free than it needs; its virtual
+        cluster would have had more than ever; neither. Empty for a log without starts."""
         return self._table(3)
 
     def __getattr__(self, name: str) -> Any:

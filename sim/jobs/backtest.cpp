@@ -23,6 +23,8 @@ void Backtest::add(const JobRow& row) {
   if (row.job->recorded_start_s < row.job->submit_s || row.start < 0) return;
   const double recorded = static_cast<double>(row.job->recorded_start_s - row.job->submit_s);
   const double replayed = to_seconds(row.start - row.submit());
+  const RecordedUse::Reasons why =
+      use_.reasons(*row.job, row.start / kNanosPerSecond, row.job->recorded_start_s);
   const auto hour = static_cast<std::uint32_t>(row.job->submit_s / kHour_s % 24);
   for (const auto& key : {std::pair<std::string, std::uint32_t>{"all", 0},
                           {"size", std::bit_ceil(row.job->gpus)},
@@ -34,6 +36,9 @@ void Backtest::add(const JobRow& row) {
     sum.difference += std::abs(replayed - recorded);
     sum.near += std::abs(replayed - recorded) <= kNear_s ? 1 : 0;
     sum.longer += recorded - replayed > kNear_s ? 1 : 0;
+    sum.full += static_cast<double>(why.full_s);
+    sum.quota += static_cast<double>(why.quota_s);
+    sum.room += static_cast<double>(why.room_s);
   }
 }
 
@@ -43,7 +48,8 @@ std::vector<BacktestRow> Backtest::rows() const {
     const auto count = static_cast<double>(sum.jobs);
     out.push_back({key.first, key_of(key.first, key.second), sum.jobs, sum.recorded / count,
                    sum.replayed / count, sum.difference / count,
-                   static_cast<double>(sum.near) / count, static_cast<double>(sum.longer) / count});
+                   static_cast<double>(sum.near) / count, static_cast<double>(sum.longer) / count,
+                   sum.full / count, sum.quota / count, sum.room / count});
   }
   return out;
 }
@@ -51,11 +57,12 @@ std::vector<BacktestRow> Backtest::rows() const {
 std::string backtest_csv(const std::vector<BacktestRow>& rows) {
   std::string text =
       "by,key,jobs,recorded_wait_s,replayed_wait_s,difference_s,within_minute,"
-      "longer_in_log\n";
+      "longer_in_log,full_s,quota_s,room_s\n";
   for (const BacktestRow& row : rows) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
-                   row.by, row.key, row.jobs, row.recorded_wait_s, row.replayed_wait_s,
-                   row.difference_s, row.within_minute, row.longer_in_log);
+    fmt::format_to(std::back_inserter(text),
+                   "{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n", row.by,
+                   row.key, row.jobs, row.recorded_wait_s, row.replayed_wait_s, row.difference_s,
+                   row.within_minute, row.longer_in_log, row.full_s, row.quota_s, row.room_s);
   }
   return text;
 }

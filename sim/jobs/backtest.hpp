@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/jobs/job_results.hpp"
+#include "sim/jobs/recorded_use.hpp"
 
 namespace orrery {
 
@@ -20,10 +21,15 @@ struct BacktestRow {
   double difference_s = 0;                          ///< mean size of replayed minus recorded
   double within_minute = 0;                         ///< share of jobs at most 60 s off
   double longer_in_log = 0;  ///< share that waited over 60 s longer in the log than in the replay
+  /// Where the log's wait went on when the replay's was over, mean seconds of it by what the log's
+  /// cluster looked like (sim/jobs/recorded_use).
+  double full_s = 0, quota_s = 0, room_s = 0;
 };
 
 class Backtest {
  public:
+  /// `use` has all of the log's jobs, and outlives this.
+  explicit Backtest(const RecordedUse& use) : use_(use) {}
   void add(const JobRow& row);
   /// All, then by hour, then by size; nothing if no start was recorded.
   std::vector<BacktestRow> rows() const;
@@ -32,7 +38,9 @@ class Backtest {
   struct Sum {
     std::uint64_t jobs = 0, near = 0, longer = 0;
     double recorded = 0, replayed = 0, difference = 0;
+    double full = 0, quota = 0, room = 0;
   };
+  const RecordedUse& use_;
   std::map<std::pair<std::string, std::uint32_t>, Sum> sums_;  ///< in the order of rows()
 };
 

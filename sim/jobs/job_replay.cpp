@@ -18,7 +18,9 @@ EstimateChoice estimates_of(const JobReplay& replay) {
 }
 
 void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTables& tables) {
-  Backtest backtest;
+  RecordedUse use(report.nodes() * report.gpus_per_node());
+  for (std::size_t i = 0; i < recorded.rows(); ++i) use.add(*recorded.row(i).job);
+  Backtest backtest(use);
   tables.jobs = jobs_header();
   for (std::size_t i = 0; i < recorded.rows(); ++i) {
     const JobRow row = recorded.row(i);
