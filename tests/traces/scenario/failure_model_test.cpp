@@ -253,7 +253,7 @@ TEST(FailureModel, WhatMeansNothingIsSaidWithItsPlace) {
   EXPECT_NE(complaint("{kinds: [{cause: a, part: node, mtbf: 1 d, kill: true}]}")
                 .find("expected down or rate of a node"), std::string::npos);
   EXPECT_NE(complaint("{kinds: [{cause: a, part: job, mtbf: 1 d, rate: 0.5}]}")
-                .find("expected kill or stop of a job"), std::string::npos);
+                .find("expected kill, stop or slow of a job"), std::string::npos);
   EXPECT_NE(complaint("{kinds: [{cause: a, part: nic, mtbf: 1 d, down: true, lasts: 2 s, "
                       "lasts_up_to: 1 s}]}").find("longer than lasts"), std::string::npos);
 }
