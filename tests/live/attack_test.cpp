@@ -216,7 +216,9 @@ TEST(Attack, AHungDiskOfTheLogHoldsNobodyUp) {
   const std::string pipe = ::testing::TempDir() + "orrery_hung." + std::to_string(getpid());
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   const int other_end = open(pipe.c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_GE(fcntl(other_end, F_SETPIPE_SZ, 4096), 4096);
+  ASSERT_EQ(fcntl(other_end, F_SETPIPE_SZ, 4096), 4096);
+  const std::string full(4096, 'x');
+  ASSERT_EQ(write(other_end, full.data(), full.size()), 4096);
   RunRequest asked = request({kSteps, "live.journal_tail=4 KiB"});
   asked.set_record(pipe);
   const Report told = run_in_worker(kProgram, asked);
