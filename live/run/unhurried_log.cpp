@@ -30,6 +30,7 @@ struct UnhurriedLog::Shared {
   std::size_t waiting = 0;  ///< bytes
   std::optional<std::string> failure;
   bool over = false, closed = false;
+  bool hangs = false;  ///< it has not been in time once: nobody waits for it again
 
   void work() {
     std::unique_lock lock(mutex);
@@ -74,7 +75,8 @@ UnhurriedLog::~UnhurriedLog() {
   std::unique_lock lock(shared_->mutex);
   shared_->over = true;
   shared_->changed.notify_all();
-  if (shared_->changed.wait_for(lock, patience_.flush, [this] { return shared_->closed; })) return;
+  const auto closed = [this] { return shared_->closed; };
+  if (!shared_->hangs && shared_->changed.wait_for(lock, patience_.flush, closed)) return;
   shared_->failure.emplace("given up");  // what still waits is not written
 }
 
@@ -100,6 +102,7 @@ void UnhurriedLog::wait_for(std::function<void(LogFile&)> task,
       shared_->changed.wait_for(lock, patience, [this] { return shared_->tasks.empty(); });
   shared_->throw_if_failed();
   if (done) return;
+  shared_->hangs = true;
   throw Error(ErrorKind::environment,
               fmt::format("the disk of the log takes nothing: waited {:.1f} s for it",
                           seconds(patience)));

@@ -46,7 +46,7 @@ class Shim:
 
 
 def send(pids, number):
-    for pid in pids:
+    for pid in filter(None, pids):
         try:
             os.kill(pid, number)
         except ProcessLookupError:

@@ -6,7 +6,7 @@ import pytest
 from conftest import STRAGGLER, orrery
 
 COMMANDS = (
-    "simulate", "live", "runs", "status", "attach", "stop", "compare-policies", "compare",
+    "simulate", "live", "runs", "status", "attach", "set", "stop", "compare-policies", "compare",
     "calibrate", "replay", "jobs", "explain", "pack", "predict", "layouts", "list", "check", "new",
     "import", "export", "schema", "doctor", "help", "completion",
 )  # fmt: skip

@@ -1,6 +1,8 @@
 // Whole runs attacked from outside, by process id: what a machine that others use does to them.
 // Every run has to end with the bits of an undisturbed one.
+#include <fcntl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -206,6 +208,27 @@ TEST_F(WithCheckpoints, AFolderThatCannotBeWrittenToFailsTheRunAtItsEndAndNotBef
   EXPECT_EQ(told.checkpoints_written(), 0u);
   ASSERT_TRUE(told.has_unfinished());
   EXPECT_NE(told.unfinished().find("checkpoint"), std::string::npos);
+}
+
+/// A log whose disk takes nothing any more: a pipe of a page that nobody empties.
+TEST(Attack, AHungDiskOfTheLogHoldsNobodyUp) {
+  const Report calm = calm_run();
+  const std::string pipe = ::testing::TempDir() + "orrery_hung." + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const int other_end = open(pipe.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(fcntl(other_end, F_SETPIPE_SZ, 4096), 4096);
+  const std::string full(4096, 'x');
+  ASSERT_EQ(write(other_end, full.data(), full.size()), 4096);
+  RunRequest asked = request({kSteps, "live.journal_tail=4 KiB"});
+  asked.set_record(pipe);
+  const Report told = run_in_worker(kProgram, asked);
+  close(other_end);
+  unlink(pipe.c_str());
+  expect_same(told, calm);
+  EXPECT_EQ(told.failures_size(), 0);
+  EXPECT_TRUE(std::ranges::any_of(told.warnings(), [](const std::string& warning) {
+    return warning.find("the disk of the log takes nothing") != std::string::npos;
+  }));
 }
 
 /// A log that cannot grow any more is given up, and the run goes on.

@@ -1,7 +1,13 @@
 #include "policies/seam/stack.hpp"
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
+#include "core/error.hpp"
+#include "policies/parameters.pb.h"
 #include "tests/policies/scripted.hpp"
 
 namespace orrery {
@@ -152,6 +158,59 @@ TEST(PolicyStack, SavesAndLoadsAllMembers) {
   EXPECT_NE(before.find("shifted"), Archive::npos);
   EXPECT_THROW(again.load(before.substr(0, before.size() - 1)), Error);
   EXPECT_THROW(again.load(before + "x"), Error);
+}
+
+/// Counts its calls, and by how much a parameter says.
+class Counting : public Policy {
+ public:
+  Needs needs() const override { return {}; }
+  void start(Context&, const Cluster&, const google::protobuf::Message* given) override {
+    by_ = dynamic_cast<const PredictiveRebalanceParameters&>(*given).cooldown_steps();
+  }
+  void observe(Context&, const Observation&, DecisionList&) override { count_ += by_; }
+  void save(Archive& archive) const override { archive = std::to_string(count_); }
+  void load(const Archive& archive) override { count_ = std::stoul(archive); }
+
+ private:
+  unsigned long by_ = 0, count_ = 0;
+};
+
+std::unique_ptr<Policy> another() { return std::make_unique<Counting>(); }
+
+PolicyStack counting() {
+  auto parameters = std::make_unique<PredictiveRebalanceParameters>();
+  parameters->set_cooldown_steps(1);
+  std::vector<PolicyStack::Member> members;
+  members.push_back({.name = "counting", .policy = another(),
+                     .parameters = std::move(parameters), .make = another});
+  return PolicyStack(std::move(members));
+}
+
+TEST(PolicyStack, AParameterThatIsSetCountsFromThenOnWithTheStateOfBefore) {
+  const Cluster cluster = toy::cluster();
+  const World world(cluster);
+  NoSamples samples;
+  Rng rng(1);
+  Context context{rng, {}};
+  PolicyStack policies = counting(), others = counting();
+  policies.start(context, cluster, nullptr);
+  others.start(context, cluster, nullptr);
+  const auto show = [&](PolicyStack& to, const std::vector<Event>& events) {
+    DecisionList decisions(0);
+    to.observe(context, toy::seen_of(world, events, samples, 0, 0), decisions);
+    Archive saved;
+    to.members()[0].policy->save(saved);
+    return saved;
+  };
+  EXPECT_EQ(show(policies, {Tick{}}), "1");
+  EXPECT_EQ(show(policies, {ParameterSet{"another", "cooldown_steps", "50"}}), "2");
+  EXPECT_EQ(show(policies, {ParameterSet{"counting", "cooldown_steps", "10"}}), "12");
+  Archive all;
+  policies.save(all);
+  others.load(all);  // in the process that goes on, of the scenario's parameters
+  EXPECT_EQ(show(others, {Tick{}}), "22");
+  EXPECT_EQ(show(policies, {Tick{}}), "22");
+  EXPECT_THROW(show(policies, {ParameterSet{"counting", "cooldown_steps", "none"}}), Error);
 }
 
 }  // namespace
