@@ -94,7 +94,8 @@ RankedPolicy::Jobs MaxMinPolicy::select(const Jobs& jobs, std::uint64_t gpus, Na
     Tenant<Track>* least = nullptr;
     std::pair<bool, double> least_full;
     for (auto& [name, tenant] : tenants) {
-      std::erase_if(tenant.waits, [gpus](const Track* job) { return job->gpus > gpus; });
+      // What does not fit now will not later in this pass.
+      while (!tenant.waits.empty() && tenant.waits.front()->gpus > gpus) tenant.waits.pop_front();
       const auto here = fullness(tenant.used, quota.at(name));
       if (tenant.waits.empty() || (least != nullptr && here >= least_full)) continue;
       least = &tenant;

@@ -22,6 +22,7 @@ namespace orrery {
 class DrfPolicy : public RankedPolicy {
  private:
   Jobs select(const Jobs& jobs, std::uint64_t gpus, Nanos now) override;
+  bool makes_room() const override { return false; }
   const char* reason() const override { return "its virtual cluster has least"; }
 };
 

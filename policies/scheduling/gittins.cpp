@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "policies/parameters.pb.h"
 
@@ -36,18 +38,14 @@ RankedPolicy::Jobs GittinsPolicy::select(const Jobs& jobs, std::uint64_t gpus, N
   std::vector<double> took(took_.begin(), took_.end());
   std::sort(took.begin(), took.end());
   std::map<double, double> known;  // most jobs wait and have had nothing
-  std::map<const Track*, double> index;
+  std::vector<std::pair<double, const Track*>> index;
   for (const Track* const job : jobs) {
     const double had = to_seconds(job->had(now)) * job->gpus;
     const auto [found, fresh] = known.try_emplace(had);
     if (fresh) found->second = gittins_index(took, had);
-    index[job] = found->second;
+    index.emplace_back(found->second, job);
   }
-  Jobs ordered = jobs;
-  std::stable_sort(ordered.begin(), ordered.end(), [&index](const Track* a, const Track* b) {
-    return index.at(a) != index.at(b) ? index.at(a) > index.at(b) : a->submit < b->submit;
-  });
-  return greedily(ordered, gpus);
+  return highest_first(std::move(index), gpus);
 }
 
 }  // namespace orrery

@@ -73,9 +73,13 @@ RankedPolicy::Jobs RankedPolicy::in_order() const {
   return jobs;
 }
 
-RankedPolicy::Jobs RankedPolicy::greedily(const Jobs& ordered, std::uint64_t gpus) {
+RankedPolicy::Jobs RankedPolicy::highest_first(
+    std::vector<std::pair<double, const Track*>> jobs, std::uint64_t gpus) {
+  std::stable_sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second->submit < b.second->submit;
+  });
   Jobs selected;
-  for (const Track* const job : ordered) {
+  for (const auto& [key, job] : jobs) {
     if (job->gpus > gpus) continue;
     gpus -= job->gpus;
     selected.push_back(job);
@@ -84,6 +88,7 @@ RankedPolicy::Jobs RankedPolicy::greedily(const Jobs& ordered, std::uint64_t gpu
 }
 
 void RankedPolicy::dispatch(const Observation& seen, DecisionList& decisions) {
+  if (!makes_room() && free().total() == 0) return;
   const Jobs jobs = in_order();
   if (jobs.empty() || jobs.back()->running) return;  // nobody waits
   const Jobs selected = select(jobs, free().total() + running_gpus_, seen.now);

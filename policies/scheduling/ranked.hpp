@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "policies/scheduling/queue_policy.hpp"
@@ -42,8 +43,12 @@ class RankedPolicy : public QueuePolicy {
   virtual void ended(double) {}
   virtual const char* reason() const = 0;
 
-  /// In the order given, whoever still fits.
-  static Jobs greedily(const Jobs& ordered, std::uint64_t gpus);
+  /// Whether running jobs may be taken off: else nothing is selected while no GPU is free.
+  virtual bool makes_room() const { return true; }
+
+  /// The highest first, then who was submitted first, then as given: whoever still fits.
+  static Jobs highest_first(std::vector<std::pair<double, const Track*>> jobs,
+                            std::uint64_t gpus);
 
  private:
   void enter(const JobInfo& job, Nanos now) override;
