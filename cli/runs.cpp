@@ -217,7 +217,7 @@ int set_parameter(const std::string& name, const std::string& setting) {
   const std::size_t dot = setting.find('.'), equals = setting.find('=');
   if (dot == std::string::npos || equals == std::string::npos || dot > equals) {
     throw Error(ErrorKind::usage,
-                fmt::format("expected POLICY.PARAMETER=VALUE, such as recover.wait=10s, got "
+                fmt::format("expected POLICY.PARAMETER=VALUE, such as recover.how=shrink, got "
                             "'{}'", setting));
   }
   const std::string policy = setting.substr(0, dot);
