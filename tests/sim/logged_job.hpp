@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "traces/jobs/job_trace.hpp"
 
@@ -9,9 +10,9 @@ namespace orrery::test {
 
 /// Seconds.
 inline TraceJob logged_job(std::string id, std::int64_t submit, std::uint32_t gpus,
-                             std::int64_t duration) {
+                           std::int64_t duration, const std::string& pool = {}) {
   return {.id = std::move(id), .submit_s = submit, .gpus = gpus, .duration_s = duration,
-          .pool = {}};
+          .pool = pool};
 }
 
 }  // namespace orrery::test

@@ -12,9 +12,12 @@
 #include "policies/record/standing_book.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/seam/drive.hpp"
+#include "tests/sim/logged_job.hpp"
 
 namespace orrery {
 namespace {
+
+using test::logged_job;
 
 JobReplay cluster_with(std::uint32_t nodes, std::uint32_t size, const std::string& policy) {
   JobReplay replay;
@@ -49,8 +52,8 @@ GpuRuns range(std::uint32_t first, std::uint32_t count) { return GpuRuns::range(
 
 TEST(LocalJobs, EndsOfOneSecondAreOneBatchBeforeItsArrivals) {
   // a and b end in the second in which c and d come: c gets all four GPUs, d waits.
-  const std::vector<TraceJob> jobs{{"a", 0, 2, 40, ""}, {"b", 10, 2, 30, ""}, {"c", 40, 4, 20, ""},
-                                   {"d", 40, 1, 5, ""}};
+  const std::vector<TraceJob> jobs{logged_job("a", 0, 2, 40), logged_job("b", 10, 2, 30),
+                                   logged_job("c", 40, 4, 20), logged_job("d", 40, 1, 5)};
   const JobReplay replay = cluster_with(1, 4, "fifo");
   LocalJobs local(cluster_of(replay), jobs, truth(), {});
   const std::vector<Line> lines = run(local, replay);
@@ -66,7 +69,7 @@ TEST(LocalJobs, EndsOfOneSecondAreOneBatchBeforeItsArrivals) {
 }
 
 TEST(LocalJobs, AJobThatMakesRoomIsKilledAndGoesOnWhereItWas) {
-  const std::vector<TraceJob> jobs{{"long", 0, 4, 100, ""}, {"short", 30, 4, 20, ""}};
+  const std::vector<TraceJob> jobs{logged_job("long", 0, 4, 100), logged_job("short", 30, 4, 20)};
   const JobReplay replay = cluster_with(1, 4, "srtf");
   LocalJobs local(cluster_of(replay), jobs, truth(), {});
   std::vector<pid_t> processes;
@@ -85,8 +88,8 @@ TEST(LocalJobs, AJobThatMakesRoomIsKilledAndGoesOnWhereItWas) {
 }
 
 TEST(LocalJobs, AJobWhoseProcessIsKilledFailsAndTheOthersGoOn) {
-  const std::vector<TraceJob> jobs{{"a", 0, 2, 100'000, ""}, {"b", 0, 2, 60, ""},
-                                   {"c", 10, 2, 10, ""}};
+  const std::vector<TraceJob> jobs{logged_job("a", 0, 2, 100'000), logged_job("b", 0, 2, 60),
+                                   logged_job("c", 10, 2, 10)};
   const JobReplay replay = cluster_with(1, 4, "fifo");
   LocalJobs local(cluster_of(replay), jobs, truth(), {});
   bool first = true;
@@ -100,7 +103,7 @@ TEST(LocalJobs, AJobWhoseProcessIsKilledFailsAndTheOthersGoOn) {
 }
 
 TEST(LocalJobs, OneThatHangsIsGivenUp) {
-  const std::vector<TraceJob> jobs{{"a", 0, 4, 100'000, ""}, {"b", 5, 4, 10, ""}};
+  const std::vector<TraceJob> jobs{logged_job("a", 0, 4, 100'000), logged_job("b", 5, 4, 10)};
   const JobReplay replay = cluster_with(1, 4, "fifo");
   LocalJobs local(cluster_of(replay), jobs, truth(),
                   {.patience = std::chrono::milliseconds(1500)});
@@ -115,8 +118,8 @@ TEST(LocalJobs, OneThatHangsIsGivenUp) {
 }
 
 TEST(LocalJobs, WhatIsTooLargeNeverComesAndARunMayBeCut) {
-  const std::vector<TraceJob> jobs{{"a", 0, 5, 10, ""}, {"b", 0, 4, 100'000, ""},
-                                   {"c", 20, 1, 10, ""}};
+  const std::vector<TraceJob> jobs{logged_job("a", 0, 5, 10), logged_job("b", 0, 4, 100'000),
+                                   logged_job("c", 20, 1, 10)};
   const JobReplay replay = cluster_with(1, 4, "fifo");
   LocalJobs local(cluster_of(replay), jobs, truth(), {.until = 60 * kSecond});
   const std::vector<Line> lines = run(local, replay);

@@ -11,9 +11,12 @@
 #include "policies/run/registry.hpp"
 #include "policies/seam/stack.hpp"
 #include "sim/jobs/job_replay.hpp"
+#include "tests/sim/logged_job.hpp"
 
 namespace orrery {
 namespace {
+
+using test::logged_job;
 
 using Line = StandingBook::Line;
 
@@ -61,36 +64,43 @@ using Seconds = std::vector<std::pair<std::int64_t, std::uint32_t>>;
 
 TEST(MaxMin, WhatIsLentIsGivenBackWhenItsOwnerNeedsIt) {
   // a has six GPUs, b two. b borrows while a is away; a's job of four comes at 10.
-  const std::vector<TraceJob> jobs{{"b1", 0, 2, 100, "b"}, {"b2", 0, 4, 50, "b"},
-                                   {"a1", 10, 4, 20, "a"}};
+  const std::vector<TraceJob> jobs{logged_job("b1", 0, 2, 100, "b"),
+                                   logged_job("b2", 0, 4, 50, "b"),
+                                   logged_job("a1", 10, 4, 20, "a")};
   const Course course = under("max-min", jobs, {{"a", 6}, {"b", 2}});
   EXPECT_EQ(course.started, (Seconds{{0, 0}, {0, 1}, {10, 2}, {30, 1}}));
   EXPECT_EQ(course.stopped, (Seconds{{10, 1}}));  // b1 is within b's own two
 }
 
 TEST(MaxMin, NothingIsLentWhereThatIsForbidden) {
-  const std::vector<TraceJob> jobs{{"b1", 0, 2, 100, "b"}, {"b2", 0, 2, 50, "b"}};
+  const std::vector<TraceJob> jobs{logged_job("b1", 0, 2, 100, "b"),
+                                   logged_job("b2", 0, 2, 50, "b")};
   const Course course = under("max-min", jobs, {{"a", 6}, {"b", 2}}, false);
   EXPECT_EQ(course.started, (Seconds{{0, 0}, {100, 1}}));
 }
 
 TEST(MaxMin, WhoUsesLeastOfItsQuotaBorrowsFirst) {
   // c is away and leaves four; a uses two of two, b two of four: b first, whatever came first.
-  const std::vector<TraceJob> jobs{{"a1", 0, 2, 100, "a"}, {"a2", 0, 4, 10, "a"},
-                                   {"b1", 0, 2, 100, "b"}, {"b2", 0, 3, 10, "b"}};
+  const std::vector<TraceJob> jobs{logged_job("a1", 0, 2, 100, "a"),
+                                   logged_job("a2", 0, 4, 10, "a"),
+                                   logged_job("b1", 0, 2, 100, "b"),
+                                   logged_job("b2", 0, 3, 10, "b")};
   const Course course = under("max-min", jobs, {{"a", 2}, {"b", 4}, {"c", 2}});
   EXPECT_EQ(course.started, (Seconds{{0, 0}, {0, 2}, {0, 3}, {10, 1}}));
 }
 
 TEST(MaxMin, AVirtualClusterWithoutAQuotaBorrowsLast) {
-  const std::vector<TraceJob> jobs{{"x1", 0, 8, 10, "x"}, {"a1", 0, 8, 10, "a"}};
+  const std::vector<TraceJob> jobs{logged_job("x1", 0, 8, 10, "x"),
+                                   logged_job("a1", 0, 8, 10, "a")};
   EXPECT_EQ(under("max-min", jobs, {{"a", 4}}).started, (Seconds{{0, 1}, {10, 0}}));
 }
 
 TEST(Drf, TheSmallestShareGoesNextAndNobodyLosesGpus) {
   // a came first with everything; b gets the next two GPUs that are free, not a's third job.
-  const std::vector<TraceJob> jobs{{"a1", 0, 4, 10, "a"}, {"a2", 0, 4, 20, "a"},
-                                   {"a3", 1, 4, 10, "a"}, {"b1", 2, 2, 10, "b"}};
+  const std::vector<TraceJob> jobs{logged_job("a1", 0, 4, 10, "a"),
+                                   logged_job("a2", 0, 4, 20, "a"),
+                                   logged_job("a3", 1, 4, 10, "a"),
+                                   logged_job("b1", 2, 2, 10, "b")};
   const Course course = under("drf", jobs);
   EXPECT_EQ(course.started, (Seconds{{0, 0}, {0, 1}, {10, 3}, {20, 2}}));
   EXPECT_TRUE(course.stopped.empty());

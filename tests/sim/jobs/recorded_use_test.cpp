@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/sim/logged_job.hpp"
+
 namespace orrery {
 namespace {
 
+using test::logged_job;
+
 TraceJob job(std::int64_t start, std::uint32_t gpus, std::int64_t duration,
              const std::string& vc) {
-  TraceJob made{"j", 0, gpus, duration, vc};
+  TraceJob made = logged_job("j", 0, gpus, duration, vc);
   made.recorded_start_s = start;
   return made;
 }
@@ -17,7 +21,7 @@ TEST(RecordedUse, SaysWhatAWaitLookedLike) {
   use.add(job(0, 6, 100, "a"));    // six of eight until 100
   use.add(job(100, 2, 50, "b"));   // b never has more than two
   use.add(job(150, 2, 100, "b"));
-  use.add(TraceJob{"unknown", 0, 8, 1000, "a"});  // never started in the log
+  use.add(logged_job("unknown", 0, 8, 1000, "a"));  // never started in the log
   const TraceJob waits = job(300, 4, 10, "b");
   use.add(waits);  // but for this one: four
   // 0 to 100: two are free. 100 to 250: six are free, and b would have six: more than ever. Then

@@ -58,7 +58,7 @@ TEST(ClusterLog, KubernetesNodes) {
   EXPECT_EQ(nodes[1].gpus, 0u);
 }
 
-std::string complaint(const std::string& text) {
+std::string cluster_complaint(const std::string& text) {
   try {
     parse_cluster_log("f", text);
   } catch (const Error& error) {
@@ -69,11 +69,11 @@ std::string complaint(const std::string& text) {
 }
 
 TEST(ClusterLog, WhatIsWrongIsNamedWithItsPlace) {
-  EXPECT_THAT(complaint("# nothing\n"), HasSubstr("names no node with GPUs"));
-  EXPECT_THAT(complaint("\nNodeName=a[1-\n"), HasSubstr("f:2:1"));
-  EXPECT_THAT(complaint("NodeName=a CPUs=many\n"), HasSubstr("cpus is 'many'"));
-  EXPECT_THAT(complaint("NodeName=a Gres=gpu:129\n"), HasSubstr("over 128 GPUs"));
-  EXPECT_THAT(complaint("{\"items\": ["), HasSubstr("no JSON any more"));
+  EXPECT_THAT(cluster_complaint("# nothing\n"), HasSubstr("names no node with GPUs"));
+  EXPECT_THAT(cluster_complaint("\nNodeName=a[1-\n"), HasSubstr("f:2:1"));
+  EXPECT_THAT(cluster_complaint("NodeName=a CPUs=many\n"), HasSubstr("cpus is 'many'"));
+  EXPECT_THAT(cluster_complaint("NodeName=a Gres=gpu:129\n"), HasSubstr("over 128 GPUs"));
+  EXPECT_THAT(cluster_complaint("{\"items\": ["), HasSubstr("no JSON any more"));
 }
 
 }  // namespace
