@@ -35,10 +35,10 @@ std::string in_quotes(std::string_view text) {
 
 /// The unit in which a stored value is written; money rates are stored a second, written an hour,
 /// shares are stored of 1, written of 100.
-std::string_view unit_of(Dimension dimension, bool nanoseconds) {
+std::string_view unit_of(Dimension dimension) {
   switch (dimension) {
     case Dimension::none: return "";
-    case Dimension::time: return nanoseconds ? " ns" : " s";
+    case Dimension::time: return " s";
     case Dimension::data: return " B";
     case Dimension::data_rate: return " B/s";
     case Dimension::flop_rate: return " FLOP/s";
@@ -54,7 +54,15 @@ std::string number(double value, Dimension dimension) {
   const double written = dimension == Dimension::money_rate ? value * 3600
                          : dimension == Dimension::share    ? value * 100
                                                             : value;
-  return fmt::format("{}{}", written, unit_of(dimension, false));
+  return fmt::format("{}{}", written, unit_of(dimension));
+}
+
+/// Times are stored in nanoseconds: years of them are not a double's to keep, seconds are.
+std::string number(std::int64_t value, Dimension dimension) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  if (dimension != Dimension::time) return fmt::format("{}{}", value, unit_of(dimension));
+  return value != 0 && value % kSecond == 0 ? fmt::format("{} s", value / kSecond)
+                                            : fmt::format("{} ns", value);
 }
 
 bool stands(const Message& message, const FieldDescriptor& field) {
@@ -79,7 +87,7 @@ std::string scalar(const Message& message, const FieldDescriptor& field, int at)
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return number(get(&R::GetDouble, &R::GetRepeatedDouble), unit);
     case FieldDescriptor::CPPTYPE_INT64:
-      return fmt::format("{}{}", get(&R::GetInt64, &R::GetRepeatedInt64), unit_of(unit, true));
+      return number(get(&R::GetInt64, &R::GetRepeatedInt64), unit);
     case FieldDescriptor::CPPTYPE_UINT64:
       return fmt::format("{}", get(&R::GetUInt64, &R::GetRepeatedUInt64));
     case FieldDescriptor::CPPTYPE_UINT32:

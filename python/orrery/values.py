@@ -31,7 +31,18 @@ CodecName = Literal["none", "bf16", "fp16", "int8", "int4", "top-k", "power-sgd"
 StateFrom = Literal["none", "peer", "checkpoint"]
 Tier = Literal["memory", "peer", "local-disk", "storage"]
 LossResponse = Literal["go-on", "hold", "replace"]
-PartKind = Literal["gpu", "node", "nic", "link", "leaf", "spine", "plane", "storage"]
+PartKind = Literal[
+    "gpu",
+    "node",
+    "nic",
+    "link",
+    "leaf",
+    "spine",
+    "plane",
+    "storage",
+    "port",
+    "cable",
+]
 Health = Literal["ok", "suspected", "lost"]
 Ending = Literal["completed", "failed", "cancelled"]
 OutcomeStatus = Literal["applied", "rejected", "expired"]

@@ -179,7 +179,8 @@ def test_events_are_given_to_a_command(training, tmp_path):
     command = f"printf '%s\\n' >> {heard}"
     words = [BINARY, "attach", name, "--exec", command]
     followed = subprocess.Popen(words, stdin=subprocess.DEVNULL)
-    orrery("stop", name)
+    wait_until(lambda: heard.exists() and heard.read_text())
+    orrery("stop", name, "--checkpoint")  # which takes long enough for the last event to be seen
     assert followed.wait(timeout=30) == 0
     events = [json.loads(line) for line in heard.read_text().splitlines()]
     assert {event["scenario"] for event in events} == {name}

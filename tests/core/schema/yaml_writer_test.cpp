@@ -38,6 +38,15 @@ TEST(YamlWriter, WhatIsWrittenReadsBackTheSame) {
   EXPECT_EQ(back.SerializeAsString(), sample.SerializeAsString()) << to_yaml(sample);
 }
 
+// Nanoseconds of four years have more digits than a double.
+TEST(YamlWriter, LongTimesReadBackToTheNanosecond) {
+  for (const std::int64_t wait : {126'230'400'000'000'000, 86'400'000'000'001, 12'000'000'000}) {
+    Sample sample = full();
+    sample.set_wait(wait);
+    EXPECT_EQ(load_sample(to_yaml(sample)).wait(), wait) << to_yaml(sample);
+  }
+}
+
 TEST(YamlWriter, UnitsStandBesideTheirNumbers) {
   Sample sample;
   sample.set_title("t");

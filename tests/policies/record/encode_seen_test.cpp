@@ -158,8 +158,8 @@ TEST(ObservationReader, WhatCannotBeIsRefused) {
   EXPECT_EQ(refusal(record), "outcome 3 is unknown");
   event.mutable_ranks_lost()->add_ranks(4);
   EXPECT_EQ(refusal(record), "job 0 has no rank 4");
-  event.mutable_part_changed()->set_kind(static_cast<PartKindRecord>(8));
-  EXPECT_EQ(refusal(record), "kind of part 8 is unknown");
+  event.mutable_part_changed()->set_kind(static_cast<PartKindRecord>(99));
+  EXPECT_EQ(refusal(record), "kind of part 99 is unknown");
   event.mutable_part_changed()->set_kind(PART_GPU);
   event.mutable_part_changed()->set_index(4);
   EXPECT_EQ(refusal(record), "there is no gpu 4");
