@@ -146,6 +146,8 @@ class Agent {
       while (const std::optional<Task> task = next_task()) carry_out(*task);
     } catch (const StateLost& error) {
       fail(make_failure(error.kind(), error.message()));
+    } catch (const PaceMissed& error) {
+      fail(make_failure(error.kind(), error.message()));
     } catch (const Error& error) {
       const bool local = error.kind() == ErrorKind::environment;
       fail(local ? make_local_failure(error.message())

@@ -205,11 +205,11 @@ double Trainer::compute(const StepPlan& plan, const Share& share, Marks& marks,
 void Trainer::check_pace(const StepReport& report, Nanos allowed) {
   overrun_ = report.work() > allowed ? overrun_ + 1 : 0;
   if (overrun_ < kMostOverrun) return;
-  throw Error(ErrorKind::environment,
-              fmt::format("rank {} needed {:.1f} ms of CPU in step {} for work whose pace allows "
-                          "{:.1f} ms: raise job.pace.micro_batch or use fewer ranks",
-                          fabric_->rank(), to_seconds(report.work()) * 1e3, report.step(),
-                          to_seconds(allowed) * 1e3));
+  throw PaceMissed(
+      fmt::format("rank {} needed {:.1f} ms of CPU in step {} for work whose pace allows "
+                  "{:.1f} ms: raise job.pace.micro_batch or use fewer ranks",
+                  fabric_->rank(), to_seconds(report.work()) * 1e3, report.step(),
+                  to_seconds(allowed) * 1e3));
 }
 
 /// The gradient is whole before its pace is over: codes are sent as the backward pass, two thirds

@@ -9,7 +9,10 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 
+#include "core/error.hpp"
 #include "live/control.pb.h"
 #include "live/fabric/fabric.hpp"
 #include "live/machine/host_clock.hpp"
@@ -26,6 +29,12 @@ namespace orrery::live {
 /// Thrown by run_step() after interrupt().
 struct Stopped {};
 
+/// The pace allows too little for the work: a replacement would find the same.
+class PaceMissed : public Error {
+ public:
+  explicit PaceMissed(std::string message) : Error(ErrorKind::environment, std::move(message)) {}
+};
+
 class Trainer {
  public:
   /// All arguments outlive the trainer. The job has a pace.
@@ -36,8 +45,7 @@ class Trainer {
   /// From now on micro-batches are paced at this speed, the one under way too; 1 is nominal.
   void set_speed(double speed);
   /// Computes this rank's share of `plan` and exchanges gradients; nothing is updated yet. Throws
-  /// FabricBroken, Stopped, and an environment Error when the work alone took longer than the pace
-  /// allows.
+  /// FabricBroken, Stopped, and PaceMissed when the work alone took longer than the pace allows.
   StepReport run_step(const StepPlan& plan);
   /// The update along the sum of the last run_step(): once, and only if that step is final. Where
   /// the optimizer's state is sharded, of the parameters whose state this rank holds; gather() then

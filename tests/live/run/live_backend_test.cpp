@@ -202,7 +202,7 @@ TEST(LiveBackend, AKilledSupervisorLeavesNoProcessBehind) {
 }
 
 TEST(LiveBackend, WorkThatThePaceCannotHoldFailsTheRun) {
-  expect_failure(request({"job.pace.micro_batch=1 ms", "job.sequence_length=2048"}),
+  expect_failure(request({"job.pace.micro_batch=1 ms", "job.sequence_length=512"}),
                  ErrorKind::environment, "job.pace.micro_batch");
 }
 
