@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -21,28 +22,58 @@ std::uint32_t free_node(const Observation& seen, std::uint32_t from) {
   return seen.cluster.nodes();
 }
 
+/// Calls `each` with the node and the GPUs of every run, cut at nodes, in the order of ranks.
+template <class Each>
+void by_node(const GpuRuns& gpus, std::uint32_t size, const Each& each) {
+  for (const GpuRuns::Run& run : gpus.runs()) {
+    const std::uint32_t end = run.first + run.count;
+    for (std::uint32_t first = run.first; first < end;) {
+      const std::uint32_t node = first / size, stop = std::min(end, (node + 1) * size);
+      each(node, GpuRuns::Run{first, stop - first});
+      first = stop;
+    }
+  }
+}
+
+/// Nodes that are lost, or have lost GPUs: a few, of however many.
+std::set<std::uint32_t> broken_nodes(const Observation& seen) {
+  std::set<std::uint32_t> nodes;
+  for (const auto& [part, state] : seen.state.parts) {
+    if (state.health != Health::lost) continue;
+    if (part.kind == PartKind::node) nodes.insert(part.index);
+    if (part.kind == PartKind::gpu) nodes.insert(seen.cluster.node_of({part.index}).value);
+  }
+  return nodes;
+}
+
+bool all_well(const Observation& seen, GpuRuns::Run run) {
+  for (std::uint32_t gpu = run.first; gpu < run.first + run.count; ++gpu) {
+    if (!is_well(seen, {gpu})) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<Standing> whole_again(const Observation& seen, const JobInfo& job) {
-  std::vector<GpuId> gpus = job.gpus.to_vector();
+  const std::set<std::uint32_t> broken = broken_nodes(seen);
+  const std::uint32_t size = seen.cluster.shape().gpus_per_node;
   std::map<std::uint32_t, std::uint32_t> moved;  // nodes, and those in their places
   std::uint32_t next = 0;
-  for (const GpuId gpu : gpus) {
-    const std::uint32_t node = seen.cluster.node_of(gpu).value;
-    if (seen.state.parts.empty()) break;
-    if (is_well(seen, gpu) || moved.contains(node)) continue;
+  by_node(job.gpus, size, [&](std::uint32_t node, GpuRuns::Run run) {
+    if (!broken.contains(node) || moved.contains(node) || all_well(seen, run)) return;
     next = free_node(seen, next);
-    if (next == seen.cluster.nodes()) return {};
     moved[node] = next++;
-  }
-  const std::uint32_t each = seen.cluster.shape().gpus_per_node;
-  if (!moved.empty()) {
-    for (GpuId& gpu : gpus) {
-      const auto to = moved.find(seen.cluster.node_of(gpu).value);
-      if (to != moved.end()) gpu = {to->second * each + gpu.value % each};
-    }
-  }
-  return Standing{GpuRuns(gpus), job.layout};
+  });
+  if (moved.empty()) return Standing{job.gpus, job.layout};
+  if (next > seen.cluster.nodes()) return {};
+  GpuRuns gpus;
+  by_node(job.gpus, size, [&](std::uint32_t node, GpuRuns::Run run) {
+    const auto to = moved.find(node);
+    const std::uint32_t there = to == moved.end() ? node : to->second;
+    gpus.append({there * size + run.first % size, run.count});
+  });
+  return Standing{std::move(gpus), job.layout};
 }
 
 std::optional<Standing> smaller(const JobInfo& job) {

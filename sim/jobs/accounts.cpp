@@ -10,6 +10,17 @@
 namespace orrery {
 namespace {
 
+/// Every replica has done what it owns, and together that is all: as in nearly every step.
+bool is_all(const std::vector<std::uint32_t>& done, const std::vector<std::uint32_t>& class_of,
+            const std::vector<std::uint32_t>& per_replica, std::uint64_t all) {
+  std::uint64_t sum = 0;
+  for (std::size_t replica = 0; replica < per_replica.size(); ++replica) {
+    if (done[class_of[replica]] != per_replica[replica]) return false;
+    sum += per_replica[replica];
+  }
+  return sum == all;
+}
+
 constexpr std::size_t kStepsListed = 10'000;
 
 /// Of values that came as often as their second says; 0 of none.
@@ -57,6 +68,7 @@ void Accounts::enter(const SimulatedStep& step, std::uint64_t count,
   std::vector<std::uint32_t> done;
   for (std::size_t c = 0; c < step.plan.classes.size(); ++c) done.push_back(done_by(step, c));
   const std::uint64_t all = graph_.micro_batches();
+  if (is_all(done, step.plan.class_of, per_replica, all)) return;
   std::uint64_t first = 0, reached = 0, entered = 0;  // `reached`: behind all that is done
   std::uint64_t covered = 0;
   for (std::size_t replica = 0; replica < per_replica.size(); ++replica) {

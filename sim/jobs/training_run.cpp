@@ -33,6 +33,17 @@ MachineCosts costs_of(const RunRequest& request) {
   return costs;
 }
 
+/// By replica that has lost no rank.
+std::vector<std::uint32_t> shares_of_working(const JobInfo& job) {
+  if (job.lost.empty()) return job.shares();
+  std::vector<std::uint32_t> shares;
+  const std::vector<bool> lost = lost_replicas(job);
+  for (std::size_t replica = 0; replica < lost.size(); ++replica) {
+    if (!lost[replica]) shares.push_back(job.shares()[replica]);
+  }
+  return shares;
+}
+
 std::vector<std::uint32_t> numbered(std::size_t ranks) {
   std::vector<std::uint32_t> all(ranks);
   for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -229,11 +240,7 @@ void TrainingRun::enter_circumstances() {
                     .collectives = job().now.get<CollectiveTable>(),
                     .codecs = job().now.get<CodecRules>(),
                     .company = circumstances_ ? circumstances_->company : 0};
-  const std::vector<bool> lost = lost_replicas(job());
-  const std::vector<std::uint32_t>& shares = job().shares();
-  for (std::size_t replica = 0; replica < lost.size(); ++replica) {
-    if (!lost[replica]) now.shares.push_back(shares[replica]);
-  }
+  now.shares = shares_of_working(job());
   faults_.feel(step_, now_);
   if (circumstances_ == now) return;
   fit_->stepper().set_collectives(now.collectives);
