@@ -1,0 +1,74 @@
+// orrery explain: why a job of a job trace waited.
+#include <memory>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "cli/commands.hpp"
+#include "cli/help.hpp"
+#include "cli/replay_options.hpp"
+#include "cli/usage.hpp"
+#include "core/error.hpp"
+#include "policies/run/registry.hpp"
+#include "sim/jobs/job_replay.hpp"
+#include "sim/jobs/wait_watch.hpp"
+
+namespace orrery::cli {
+namespace {
+
+void print_time(const char* what, Nanos time, Nanos whole) {
+  fmt::print("  {:>12} s {:>6.1f}%  {}\n", time / kNanosPerSecond,
+             whole > 0 ? 100 * to_seconds(time) / to_seconds(whole) : 0.0, what);
+}
+
+void print_reasons(const WaitReasons& why, const std::string& policy) {
+  const auto instant = [](Nanos at) {
+    return at < 0 ? std::string("never") : fmt::format("at {} s", at / kNanosPerSecond);
+  };
+  fmt::print("job {}: {} GPUs, submitted at {} s, started {}, ended {}\n", why.name, why.gpus,
+             why.submitted / kNanosPerSecond, instant(why.started), instant(why.ended));
+  fmt::print("when it came {} GPUs were free, {} jobs waited before it for {} GPUs\n",
+             why.free_gpus, why.ahead_jobs, why.ahead_gpus);
+  if (why.taken_off > 0) fmt::print("it was taken off its GPUs {} times\n", why.taken_off);
+  fmt::print("it waited {} s:\n", why.waited() / kNanosPerSecond);
+  print_time("fewer GPUs were free than it needs", why.too_few, why.waited());
+  print_time("enough were free, but not where it could be placed", why.scattered, why.waited());
+  print_time(fmt::format("it could have been placed: {} let it wait for others", policy).c_str(),
+             why.order, why.waited());
+  fmt::print("meanwhile {} jobs that came later started, with {} GPUs\n", why.overtook_jobs,
+             why.overtook_gpus);
+}
+
+int explain(const ReplayOptions& options, const std::string& job) {
+  const JobReplay replay = asked_for(options);
+  JobLog log = load_log(replay, options);
+  const auto stack = make_stack(replay);
+  WaitWatch watch(*stack, job, replay.placement());
+  const JobsReport report = replay_jobs(std::move(log.jobs), replay, watch, options.record);
+  if (watch.reasons().found) {
+    print_reasons(watch.reasons(), replay.policy());
+    return 0;
+  }
+  for (const RejectedRow& row : report.rejected()) {
+    if (row.job_id() != job) continue;
+    fmt::print("job {} was rejected: line {}, {}\n", job, row.line(), row.reason());
+    return 0;
+  }
+  throw Error(ErrorKind::usage, fmt::format("there is no job '{}' in {}", job, replay.trace()));
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Action& chosen) {
+  const auto options = std::make_shared<ReplayOptions>();
+  const auto job = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("explain", "why a job of a job trace waited");
+  declare_replay(*command, options);
+  command->add_option("--job", *job, "its id")->type_name("ID")->required();
+  add_examples(*command, {"orrery explain trace.csv --job 1317 --nodes 16 --gpus-per-node 8 "
+                          "--policy easy"});
+  command->callback(
+      [options, job, &chosen] { chosen = [options, job] { return explain(*options, *job); }; });
+}
+
+}  // namespace orrery::cli

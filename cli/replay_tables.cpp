@@ -1,0 +1,130 @@
+#include "cli/replay_tables.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+#include "traces/report/report.hpp"
+
+namespace orrery::cli {
+namespace {
+
+void print_line(std::string_view what, const std::string& text) {
+  fmt::print("{:<16}{}\n", what, text);
+}
+
+void print_quality(const TraceQuality& quality) {
+  std::string rows =
+      fmt::format("{} rows: {} jobs", grouped(quality.rows()), grouped(quality.jobs()));
+  if (quality.passed_over() > 0)
+    rows += fmt::format(", {} passed over", grouped(quality.passed_over()));
+  if (quality.rejected() > 0) rows += fmt::format(", {} rejected", grouped(quality.rejected()));
+  print_line("log", fmt::format("{}, {}", quality.format(), rows));
+}
+
+void print_counts(const JobsReport& report) {
+  print_line("jobs",
+             fmt::format("{} in, {} out{}, {} preemptions", report.jobs_in(), report.jobs_out(),
+                         report.jobs_rejected() == 0
+                             ? ""
+                             : fmt::format(" ({} of them rejected)", report.jobs_rejected()),
+                         report.preemptions()));
+  for (int i = 0; i < std::min(3, report.rejected_size()); ++i) {
+    const RejectedRow& row = report.rejected(i);
+    print_line(i == 0 ? "rejected" : "",
+               fmt::format("line {}, job {}: {}", row.line(), row.job_id(), row.reason()));
+  }
+}
+
+std::string percent_of(bool known, double share) {
+  return known ? fmt::format("{:.2f}%", 100 * share) : "not known";
+}
+
+void print_groups(std::string_view what, const auto& groups) {
+  fmt::print("\n{:<12}{:>9}{:>14}{:>14}{:>14}{:>14}{:>14}\n", what, "jobs", "GPU-hours",
+             "JCT mean s", "JCT median s", "JCT p99 s", "queue mean s");
+  for (const JobGroup& group : groups) {
+    fmt::print("{:<12}{:>9}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}\n", group.key(),
+               group.jobs(), group.gpu_hours(), group.jct_mean_s(), group.jct_p50_s(),
+               group.jct_p99_s(), group.queue_mean_s());
+  }
+}
+
+}  // namespace
+
+void print_table(const JobReplay& replay, const JobsReport& report) {
+  print_line("trace", replay.trace());
+  if (report.quality().format() != "canonical") print_quality(report.quality());
+  print_line("cluster", fmt::format("{} nodes x {} GPUs, {}, {} placement", replay.nodes(),
+                                    replay.gpus_per_node(), replay.policy(), replay.placement()));
+  print_counts(report);
+  if (!report.has_jct_mean_s()) return print_line("completion", "not known: no job ended");
+  print_line("completion",
+             fmt::format("mean {:.1f} s, median {:.1f} s, p99 {:.1f} s", report.jct_mean_s(),
+                         report.jct_p50_s(), report.jct_p99_s()));
+  print_line("in the queue", fmt::format("mean {:.1f} s", report.queue_mean_s()));
+  print_line("makespan", fmt::format("{:.0f} s", report.makespan_s()));
+  print_line("utilization", percent_of(report.has_utilization(), report.utilization()));
+  if (report.has_queue_length_mean()) {
+    print_line("waiting jobs", fmt::format("mean {:.1f}, most {}", report.queue_length_mean(),
+                                           grouped(report.queue_length_max())));
+    print_line("fragmentation", fmt::format("{} of the free GPUs stand in nodes partly taken",
+                                            percent_of(true, report.fragmentation_mean())));
+  }
+  std::string told = report.estimates();
+  if (told != "recorded") {
+    told += fmt::format(", wrong by a factor of {:.2f} (median), {:.2f} (p90)",
+                        report.estimate_factor_p50(), report.estimate_factor_p90());
+  }
+  print_line("estimates", told);
+  print_groups("GPUs", report.by_size());
+  if (report.by_vc_size() > 1) print_groups("cluster", report.by_vc());
+}
+
+void print_comparison(const JobReplay& replay, const std::vector<JobsReport>& reports) {
+  print_line("trace", replay.trace());
+  if (reports[0].quality().format() != "canonical") print_quality(reports[0].quality());
+  print_line("cluster",
+             fmt::format("{} nodes x {} GPUs, {} placement, estimates {}", replay.nodes(),
+                         replay.gpus_per_node(), replay.placement(), reports[0].estimates()));
+  print_line("jobs",
+             fmt::format("{} in, {} rejected", reports[0].jobs_in(), reports[0].jobs_rejected()));
+  fmt::print("\n{:<14}{:>14}{:>14}{:>14}{:>14}{:>14}{:>9}{:>12}\n", "policy", "JCT mean s",
+             "JCT median s", "JCT p99 s", "queue mean s", "makespan s", "util %", "preemptions");
+  for (const JobsReport& report : reports) {
+    fmt::print("{:<14}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.0f}{:>9.2f}{:>12}\n",
+               report.policy(), report.jct_mean_s(), report.jct_p50_s(), report.jct_p99_s(),
+               report.queue_mean_s(), report.makespan_s(), 100 * report.utilization(),
+               report.preemptions());
+  }
+}
+
+void print_backtest(const std::string& policy, const std::vector<BacktestRow>& rows) {
+  if (rows.empty()) {
+    throw Error(ErrorKind::usage,
+                "--backtest: the log says of no job when it started (recorded_start_s)");
+  }
+  fmt::print("\n{:<14}{:>8}{:>14}{:>12}{:>11}{:>13}{:>15}{:>10}{:>10}{:>10}\n", policy, "jobs",
+             "log's wait s", "replayed s", "off by s", "within 60 s", "longer in log", "full s",
+             "quota s", "room s");
+  for (const BacktestRow& row : rows) {
+    fmt::print(
+        "{:<14}{:>8}{:>14.1f}{:>12.1f}{:>11.1f}{:>12.1f}%{:>14.1f}%{:>10.1f}{:>10.1f}"
+        "{:>10.1f}\n",
+        fmt::format("{} {}", row.by, row.key), row.jobs, row.recorded_wait_s, row.replayed_wait_s,
+        row.difference_s, 100 * row.within_minute, 100 * row.longer_in_log, row.full_s, row.quota_s,
+        row.room_s);
+  }
+}
+
+void print_json(const std::vector<JobsReport>& reports) {
+  if (reports.size() == 1) return fmt::print("{}\n", report_json(reports[0]));
+  std::vector<std::string> all;
+  for (const JobsReport& report : reports) all.push_back(report_json(report));
+  fmt::print("[{}]\n", fmt::join(all, ",\n"));
+}
+
+}  // namespace orrery::cli

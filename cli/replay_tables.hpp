@@ -1,0 +1,25 @@
+// What `orrery jobs` prints: one replay as a table, several side by side, waits beside those of the
+// log. One thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/jobs/backtest.hpp"
+#include "traces/report.pb.h"
+#include "traces/scenario.pb.h"
+
+namespace orrery::cli {
+
+void print_table(const JobReplay& replay, const JobsReport& report);
+
+/// One row each.
+void print_comparison(const JobReplay& replay, const std::vector<JobsReport>& reports);
+
+/// Waits beside those of the log. Throws usage if that says of no job when it started.
+void print_backtest(const std::string& policy, const std::vector<BacktestRow>& rows);
+
+/// One object, or a list of several.
+void print_json(const std::vector<JobsReport>& reports);
+
+}  // namespace orrery::cli
