@@ -41,6 +41,9 @@ void print_reasons(const WaitReasons& why, const std::string& policy) {
 
 int explain(const ReplayOptions& options, const std::string& job) {
   const JobReplay replay = asked_for(options);
+  if (replay.conditions().speed() == "simulated") {
+    throw Error(ErrorKind::usage, "orrery explain knows jobs of recorded speed only");
+  }
   JobLog log = load_log(replay, options);
   const auto stack = make_stack(replay);
   WaitWatch watch(*stack, job, replay.placement());

@@ -11,6 +11,7 @@
 #include "cli/output_file.hpp"
 #include "cli/replay_options.hpp"
 #include "cli/replay_tables.hpp"
+#include "cli/run_options.hpp"
 #include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "policies/run/worker.hpp"
@@ -21,6 +22,7 @@ namespace {
 
 struct Options : ReplayOptions {
   std::string out;
+  std::vector<std::string> what_if;
   bool json = false, backtest = false;
 };
 
@@ -39,22 +41,68 @@ void write_tables(const std::filesystem::path& folder, const JobTables& tables) 
   write_file((folder / "backtest.csv").string(), backtest_csv(tables.backtest));
 }
 
+/// One of the replays that are asked for.
+struct Variant {
+  JobReplay replay;
+  std::string what_if;  ///< the change; empty: none
+  std::string label;    ///< its policy, and the change
+  std::string folder;   ///< of its files, where there are several
+};
+
+/// Every policy as things are, then as they might be.
+std::vector<Variant> variants_of(const Options& options) {
+  std::vector<Variant> variants;
+  const auto add = [&](const std::string& change, const std::string& folder) {
+    std::vector<std::string> changes;
+    if (!change.empty()) changes.push_back(change);
+    JobReplay replay = asked_for(options, changes);
+    std::vector<std::string> policies = options.policies;
+    if (policies.empty()) policies.push_back(replay.policy());
+    for (const std::string& policy : policies) {
+      replay.set_policy(policy);
+      const std::string label = change.empty() ? policy : policy + ", " + change;
+      variants.push_back({replay, change, label, policy + folder});
+    }
+  };
+  add("", "");
+  for (std::size_t i = 0; i < options.what_if.size(); ++i) {
+    add(options.what_if[i], fmt::format(".what-if-{}", i + 1));
+  }
+  return variants;
+}
+
+bool is_elsewhere(const Variant& variant) {
+  return variant.replay.conditions().speed() == "simulated";
+}
+
+/// Steps of jobs that meet are simulated, which needs a process of its own.
+JobsReport run_elsewhere(const JobReplay& replay, const std::string& record, JobTables* tables) {
+  return replay_report(replay, run("orrery-sim", replay_request(replay, record), {}), tables);
+}
+
 /// With its backtest, if there is one.
 using Ran = std::pair<JobsReport, std::vector<BacktestRow>>;
 
-Ran run_one(const Options& options, const JobReplay& replay, std::vector<TraceJob> log,
+Ran run_one(const Options& options, const Variant& variant, std::vector<TraceJob> log,
             bool several) {
   const HostMeter meter;
   JobTables tables;
+  const JobReplay& replay = variant.replay;
   const std::string record =
-      several && !options.record.empty() ? options.record + "." + replay.policy() : options.record;
-  const bool wanted = !options.out.empty() || options.backtest;
-  JobsReport report = replay_jobs(std::move(log), replay, record, wanted ? &tables : nullptr);
+      several && !options.record.empty() ? options.record + "." + variant.folder : options.record;
+  JobTables* const wanted = !options.out.empty() || options.backtest ? &tables : nullptr;
+  const bool elsewhere = is_elsewhere(variant);
+  if (elsewhere && options.backtest) {
+    throw Error(ErrorKind::usage, "--backtest puts waits of recorded speed beside the log's");
+  }
+  JobsReport report = elsewhere ? run_elsewhere(replay, record, wanted)
+                                : replay_jobs(std::move(log), replay, record, wanted);
   if (!options.out.empty()) {
     const std::filesystem::path folder(options.out);
-    write_tables(several ? folder / replay.policy() : folder, tables);
+    write_tables(several ? folder / variant.folder : folder, tables);
   }
-  meter.fill(*report.mutable_host());
+  if (!variant.what_if.empty()) report.set_what_if(variant.what_if);
+  if (!elsewhere) meter.fill(*report.mutable_host());
   return {std::move(report), std::move(tables.backtest)};
 }
 
@@ -69,33 +117,34 @@ int missed_goals(const std::vector<JobsReport>& reports) {
   return code;
 }
 
+void show(const Options& options, const std::vector<Variant>& variants,
+          const std::vector<JobsReport>& reports) {
+  if (options.json) return print_json(reports);
+  if (reports.size() == 1) return print_table(variants[0].replay, reports[0]);
+  std::vector<std::string> labels;
+  for (const Variant& each : variants) labels.push_back(each.label);
+  print_comparison(variants[0].replay, labels, reports);
+}
+
 int jobs(const Options& options) {
   const HostMeter meter;
-  JobReplay replay = asked_for(options);
-  JobLog log = load_log(replay, options);
+  const std::vector<Variant> variants = variants_of(options);
+  JobLog log = load_log(variants[0].replay, options);
   std::vector<JobsReport> reports;
   std::vector<std::vector<BacktestRow>> backtests;
-  std::vector<std::string> policies = options.policies;
-  if (policies.empty()) policies.push_back(replay.policy());
-  for (const std::string& policy : policies) {
-    replay.set_policy(policy);
-    const bool last = reports.size() + 1 == policies.size();  // a million jobs are not copied
+  for (const Variant& variant : variants) {
+    const bool last = reports.size() + 1 == variants.size();  // a million jobs are not copied
     auto [report, backtest] =
-        run_one(options, replay, last ? std::move(log.jobs) : log.jobs, policies.size() > 1);
+        run_one(options, variant, last ? std::move(log.jobs) : log.jobs, variants.size() > 1);
     *report.mutable_quality() = log.quality;
     reports.push_back(std::move(report));
     backtests.push_back(std::move(backtest));
   }
-  if (reports.size() == 1) meter.fill(*reports[0].mutable_host());  // reading the log included
-  if (options.json) {
-    print_json(reports);
-  } else if (reports.size() == 1) {
-    print_table(replay, reports[0]);
-  } else {
-    print_comparison(replay, reports);
-  }
+  // Reading the log included; one that ran elsewhere has said itself what it took.
+  if (reports.size() == 1 && !is_elsewhere(variants[0])) meter.fill(*reports[0].mutable_host());
+  show(options, variants, reports);
   for (std::size_t i = 0; options.backtest && i < reports.size(); ++i) {
-    print_backtest(policies[i], backtests[i]);
+    print_backtest(variants[i].label, backtests[i]);
   }
   return missed_goals(reports);
 }
@@ -109,6 +158,12 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
       ->excludes("--json");
   command.add_option("--out", options->out, "write tables: jobs.csv, series.csv, groups.csv")
       ->type_name("DIR");
+  command
+      .add_option("--what-if", options->what_if,
+                  "replay it once more with this change, side by side: nodes=72, or another as "
+                  "--set takes it")
+      ->type_name("CHANGE")
+      ->allow_extra_args(false);
   add_examples(command, {"orrery jobs trace.csv --nodes 16 --gpus-per-node 8 --policy fifo",
                          "orrery jobs trace.csv.gz --cluster cluster.yaml --policy sjf "
                          "--placement consolidated",

@@ -14,15 +14,26 @@
 #include "policies/run/registry.hpp"
 #include "topologies/builder.hpp"
 #include "traces/jobs/cluster_log.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::cli {
 namespace {
 
 Error usage(const std::string& message) { return {ErrorKind::usage, message}; }
 
-void load_description(const std::string& file, JobReplay& replay) {
+bool is_yaml(const std::filesystem::path& path) {
+  return path.extension() == ".yaml" || path.extension() == ".yml";
+}
+
+/// Where the conditions of a replay come from.
+struct Origin {
+  SourceMap places;
+  std::string prefix = "conditions.";
+};
+
+SourceMap load_description(const std::string& file, JobReplay& replay) {
   try {
-    load_yaml_file(file, replay);
+    return load_yaml_file(file, replay);
   } catch (const Error& error) {
     Scenario scenario;
     const auto is_scenario = [&] {
@@ -40,18 +51,61 @@ void load_description(const std::string& file, JobReplay& replay) {
   }
 }
 
+/// Files that a file names are looked for beside it.
+void look_beside(const std::string& file, ReplayConditions& conditions) {
+  if (conditions.outages().empty()) return;
+  conditions.set_outages(
+      (std::filesystem::path(file).parent_path() / conditions.outages()).string());
+}
+
+void take_topology(JobReplay& replay) {
+  replay.set_nodes(replay.cluster().nodes());
+  replay.set_gpus_per_node(replay.cluster().node().gpus_per_node());
+}
+
 /// The replay that a YAML file describes, or an empty one of a trace.
-JobReplay described(const std::string& file) {
+JobReplay described(const std::string& file, Origin& origin) {
   JobReplay replay;
-  const std::filesystem::path path(file);
-  if (path.extension() == ".yaml" || path.extension() == ".yml") {
-    load_description(file, replay);
-    replay.set_trace((path.parent_path() / replay.trace()).string());
-  } else {
+  if (!is_yaml(file)) {
     replay.set_trace(file);
     replay.set_placement("count");
+    return replay;
   }
+  origin.places = load_description(file, replay);
+  replay.set_trace((std::filesystem::path(file).parent_path() / replay.trace()).string());
+  if (replay.has_conditions()) look_beside(file, *replay.mutable_conditions());
+  if (!replay.has_cluster()) return replay;
+  resolve(*replay.mutable_cluster(), origin.places, "cluster");
+  take_topology(replay);
   return replay;
+}
+
+void take_conditions(JobReplay& replay, const ReplayOptions& options, Origin& origin) {
+  if (!options.conditions.empty()) {
+    origin = {load_yaml_file(options.conditions, *replay.mutable_conditions()), ""};
+    look_beside(options.conditions, *replay.mutable_conditions());
+  }
+  if (!options.speed.empty()) replay.mutable_conditions()->set_speed(options.speed);
+}
+
+/// Of a policy that takes part, or a key of the replay.
+void change(JobReplay& replay, const std::string& text, const ReplayOptions& options) {
+  const std::size_t equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  const std::string first = key.substr(0, key.find('.'));
+  const std::vector<std::string> known = policy_names();
+  if (std::find(known.begin(), known.end(), first) != known.end()) {
+    const auto& asked = options.policies;
+    if (first != replay.policy() && std::find(asked.begin(), asked.end(), first) == asked.end()) {
+      throw usage(fmt::format("'{}' is of a policy that is not replayed", text));
+    }
+    parameter_set(text);  // or a usage error
+    return replay.add_set(text);
+  }
+  if (equals == std::string::npos) {
+    throw usage(fmt::format("'{}' is not KEY=VALUE, nor POLICY.PARAMETER=VALUE", text));
+  }
+  set_field(replay, key, text.substr(equals + 1), "--set");
 }
 
 /// What an operator has of his cluster: its nodes with GPUs, which have to be alike.
@@ -74,13 +128,11 @@ void take_nodes(JobReplay& replay, const std::string& file) {
 }
 
 void take_cluster(JobReplay& replay, const std::string& file) {
-  const std::string extension = std::filesystem::path(file).extension();
-  if (extension != ".yaml" && extension != ".yml") return take_nodes(replay, file);
-  Topology topology;
+  if (!is_yaml(file)) return take_nodes(replay, file);
+  Topology& topology = *replay.mutable_cluster();
   const SourceMap places = load_yaml_file(file, topology);
   resolve(topology, places);
-  replay.set_nodes(topology.nodes());
-  replay.set_gpus_per_node(topology.node().gpus_per_node());
+  take_topology(replay);
 }
 
 void take_policy(JobReplay& replay, const std::string& name) {
@@ -124,18 +176,31 @@ void declare_estimates(CLI::App& command, const std::shared_ptr<ReplayOptions>& 
 
 }  // namespace
 
-JobReplay asked_for(const ReplayOptions& options) {
-  JobReplay replay = described(options.file);
+JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>& changes) {
+  Origin origin;
+  JobReplay replay = described(options.file, origin);
   if (!options.cluster.empty()) take_cluster(replay, options.cluster);
   if (options.nodes != 0) replay.set_nodes(options.nodes);
   if (options.gpus_per_node != 0) replay.set_gpus_per_node(options.gpus_per_node);
   for (const std::string& policy : options.policies) take_policy(replay, policy);
   take_estimates(replay, options);
   if (!options.placement.empty()) replay.set_placement(options.placement);
+  take_conditions(replay, options, origin);
+  for (const std::string& each : options.changes) change(replay, each, options);
+  for (const std::string& each : changes) change(replay, each, options);
   if (replay.nodes() == 0 || replay.gpus_per_node() == 0) {
     throw usage("a trace needs a cluster: --nodes N --gpus-per-node G, or --cluster C.yaml");
   }
   if (replay.policy().empty()) throw usage("a trace needs a policy: --policy fifo, or another");
+  if (replay.has_cluster()) {
+    if (replay.gpus_per_node() != replay.cluster().node().gpus_per_node()) {
+      throw usage("--gpus-per-node is another than that of the cluster's description");
+    }
+    replay.mutable_cluster()->set_nodes(replay.nodes());
+  }
+  if (replay.has_conditions()) {
+    complete(*replay.mutable_conditions(), origin.places, origin.prefix);
+  }
   return replay;
 }
 
@@ -162,10 +227,11 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
                   "get nodes -o json prints")
       ->type_name("C.yaml|FILE");
   command
-      .add_option("--policy", options->policies,
-                  "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, "
-                  "las, gittins, finish-time-fairness, drf, max-min; several are put side by "
-                  "side")
+      .add_option(
+          "--policy", options->policies,
+          "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, "
+          "las, priority, gittins, finish-time-fairness, drf, max-min; several are put side by "
+          "side")
       ->type_name("P")
       ->delimiter(',');
   one_of(*command.add_option("--placement", options->placement,
@@ -174,6 +240,21 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
          placer_names());
   command.add_option("--record", options->record, "write the observation and decision log")
       ->type_name("LOG");
+  one_of(*command.add_option("--speed", options->speed,
+                             "how long jobs run: as recorded, or by their steps where they stand, "
+                             "beside the others (needs --cluster C.yaml and what they compute: "
+                             "--conditions, or the file)"),
+         {"recorded", "simulated"});
+  command
+      .add_option("--conditions", options->conditions,
+                  "what jobs compute, restarts cost, nodes fail (YAML, as the key 'conditions')")
+      ->type_name("C.yaml");
+  command
+      .add_option("--set", options->changes,
+                  "KEY=VALUE of a replay's file, or POLICY.PARAMETER=VALUE: "
+                  "conditions.restart_cost=60s, max-min.quotas=[{vc: a, gpus: 16}]")
+      ->type_name("CHANGE")
+      ->allow_extra_args(false);
   declare_estimates(command, options);
   declare_log(command, options);
 }

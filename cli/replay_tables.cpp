@@ -53,6 +53,17 @@ void print_groups(std::string_view what, const auto& groups) {
   }
 }
 
+/// Where jobs do not just run for as long as they did.
+void print_conditions(const JobsReport& report) {
+  print_line("speed", fmt::format("{}; with GPUs for {:.3f} times as long as recorded (mean), at "
+                                  "most {:.3f}",
+                                  report.speed(), report.slowdown_mean(), report.slowdown_max()));
+  print_line("nodes down", fmt::format("{} times, {} jobs struck", grouped(report.outages()),
+                                       grouped(report.jobs_struck())));
+  print_line("lost", fmt::format("{:.1f} GPU-hours, of restarts and of work done again",
+                                 report.lost_gpu_hours()));
+}
+
 }  // namespace
 
 void print_table(const JobReplay& replay, const JobsReport& report) {
@@ -80,11 +91,13 @@ void print_table(const JobReplay& replay, const JobsReport& report) {
                         report.estimate_factor_p50(), report.estimate_factor_p90());
   }
   print_line("estimates", told);
+  if (report.has_speed()) print_conditions(report);
   print_groups("GPUs", report.by_size());
   if (report.by_vc_size() > 1) print_groups("cluster", report.by_vc());
 }
 
-void print_comparison(const JobReplay& replay, const std::vector<JobsReport>& reports) {
+void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
+                      const std::vector<JobsReport>& reports) {
   print_line("trace", replay.trace());
   if (reports[0].quality().format() != "canonical") print_quality(reports[0].quality());
   print_line("cluster",
@@ -92,11 +105,14 @@ void print_comparison(const JobReplay& replay, const std::vector<JobsReport>& re
                          replay.gpus_per_node(), replay.placement(), reports[0].estimates()));
   print_line("jobs",
              fmt::format("{} in, {} rejected", reports[0].jobs_in(), reports[0].jobs_rejected()));
-  fmt::print("\n{:<14}{:>14}{:>14}{:>14}{:>14}{:>14}{:>9}{:>12}\n", "policy", "JCT mean s",
+  std::size_t width = 13;
+  for (const std::string& label : labels) width = std::max(width, label.size());
+  fmt::print("\n{:<{}} {:>14}{:>14}{:>14}{:>14}{:>14}{:>9}{:>12}\n", "policy", width, "JCT mean s",
              "JCT median s", "JCT p99 s", "queue mean s", "makespan s", "util %", "preemptions");
-  for (const JobsReport& report : reports) {
-    fmt::print("{:<14}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.0f}{:>9.2f}{:>12}\n",
-               report.policy(), report.jct_mean_s(), report.jct_p50_s(), report.jct_p99_s(),
+  for (std::size_t i = 0; i < reports.size(); ++i) {
+    const JobsReport& report = reports[i];
+    fmt::print("{:<{}} {:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.0f}{:>9.2f}{:>12}\n", labels[i],
+               width, report.jct_mean_s(), report.jct_p50_s(), report.jct_p99_s(),
                report.queue_mean_s(), report.makespan_s(), 100 * report.utilization(),
                report.preemptions());
   }

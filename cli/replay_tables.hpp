@@ -13,8 +13,9 @@ namespace orrery::cli {
 
 void print_table(const JobReplay& replay, const JobsReport& report);
 
-/// One row each.
-void print_comparison(const JobReplay& replay, const std::vector<JobsReport>& reports);
+/// One row each, with its label; `replay` is the first one.
+void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
+                      const std::vector<JobsReport>& reports);
 
 /// Waits beside those of the log. Throws usage if that says of no job when it started.
 void print_backtest(const std::string& policy, const std::vector<BacktestRow>& rows);

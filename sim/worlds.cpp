@@ -11,16 +11,21 @@
 #include "core/error.hpp"
 #include "sim/engine/simgrid_engine.hpp"
 #include "sim/jobs/contention.hpp"
+#include "sim/jobs/job_replay.hpp"
 #include "sim/jobs/recorded_jobs.hpp"
+#include "sim/jobs/simulated_paces.hpp"
 #include "sim/jobs/trace_model.hpp"
 #include "sim/jobs/training_run.hpp"
 #include "sim/world/sim_backend.hpp"
+#include "traces/jobs/job_log.hpp"
 #include "traces/scenario/fault_script.hpp"
 
 namespace orrery {
 namespace {
 
-Capabilities offered_in(const Scenario& scenario) {
+Capabilities offered_in(const RunRequest& request) {
+  const Scenario& scenario = request.scenario();
+  if (request.has_replay()) return {.actions = Kinds<Action>::of<Assign>(), .settings = {}};
   if (scenario.has_job() || scenario.jobs_size() > 0) {
     return {.actions = Kinds<Action>::all(), .settings = Kinds<Setting>::all()};
   }
@@ -40,18 +45,58 @@ EngineFactory shared_engine(EngineRoom least) {
     if (engine->hosts() >= hosts && engine->links() >= links) return engine;
     throw Error(ErrorKind::bad_input,
                 fmt::format("a job that grows beyond the {} workers that it began with cannot be "
-                            "simulated", engine->hosts()));
+                            "simulated",
+                            engine->hosts()));
   };
 }
 
-/// For all training jobs at once: where they meet they are simulated together.
-EngineRoom room_for(const RunRequest& request, const Cluster& cluster) {
+/// The jobs of a log, and how they run; none if there is no log.
+struct Log {
+  std::vector<TraceJob> jobs;
+  ReplayConditions conditions;
+  EstimateChoice estimates;
+  std::uint64_t seed = 1;
+
+  bool simulated() const { return conditions.speed() == "simulated"; }
+};
+
+Log log_of(const RunRequest& request) {
+  if (request.has_replay()) {
+    const JobReplay& replay = request.replay();
+    const std::uint64_t seed = replay_seed(replay);
+    return {.jobs = load_job_log(replay.trace(), {.strict = replay.strict()}).jobs,
+            .conditions = replay.conditions(),
+            .estimates = estimate_choice(replay, seed),
+            .seed = seed};
+  }
+  const Scenario& scenario = request.scenario();
+  if (!scenario.has_recorded()) return {};
+  const std::filesystem::path path =
+      std::filesystem::path(request.folder()) / scenario.recorded().trace();
+  const std::uint64_t seed = scenario.run().seed();
+  Log log{.jobs = load_job_trace(path.string()),
+          .conditions = scenario.recorded().conditions(),
+          .estimates = estimate_choice(scenario.recorded(), seed),
+          .seed = seed};
+  if (!log.conditions.outages().empty() || log.conditions.failures() > 0) {
+    throw Error(ErrorKind::bad_input,
+                "recorded.conditions: nodes go down under all jobs of a scenario: write 'faults' "
+                "(recorded jobs do not feel them); outages are of orrery jobs");
+  }
+  return log;
+}
+
+/// For all jobs at once: where they meet they are simulated together.
+EngineRoom room_for(const RunRequest& request, const Cluster& cluster, const Log& log) {
   EngineRoom room;
-  const auto add = [&](const Job& job) {
-    const EngineRoom one = engine_room(cluster, StepGraph(job), request.full_detail());
+  const auto add_room = [&room](const EngineRoom& one) {
     room.hosts += one.hosts;
     room.links += one.links;
   };
+  const auto add = [&](const Job& job) {
+    add_room(engine_room(cluster, StepGraph(job), request.full_detail()));
+  };
+  if (log.simulated()) add_room(room_for_jobs(log.conditions, cluster, log.jobs));
   if (request.scenario().has_job()) add(request.scenario().job());
   for (const OtherJob& other : request.scenario().jobs()) add(other.job());
   return room;
@@ -84,16 +129,21 @@ class WorldMaker {
         scenario_(request.scenario()),
         cluster_(cluster),
         progress_(progress),
-        world_(std::make_unique<SimBackend>(cluster, offered_in(request.scenario()))),
+        log_(log_of(request)),
+        world_(std::make_unique<SimBackend>(cluster, offered_in(request))),
         place_{cluster, world_->world(), world_->gate(),
-               shared_engine(room_for(request, cluster)), std::make_shared<Contention>()} {}
+               shared_engine(room_for(request, cluster, log_)), std::make_shared<Contention>()} {}
 
   std::unique_ptr<SimBackend> make() {
+    if (request_.has_replay()) {
+      add_recorded();
+      return std::move(world_);
+    }
     if (scenario_.has_job()) {
       add_job(request_, {.first_gpu = 0}, progress_);
     } else if (scenario_.has_trace() || scenario_.has_collective()) {
-      world_->add(std::make_unique<TraceModel>(request_, world_->world(), place_.engine,
-                                               world_->teller()));
+      world_->add(
+          std::make_unique<TraceModel>(request_, world_->world(), place_.engine, world_->teller()));
     }
     for (int i = 0; i < scenario_.jobs_size(); ++i) {
       const OtherJob& other = scenario_.jobs(i);
@@ -108,23 +158,26 @@ class WorldMaker {
  private:
   void add_job(RunRequest request, const TrainingRun::Arrival& arrival,
                const ProgressSink& progress) {
-    world_->add(std::make_unique<TrainingRun>(std::move(request), arrival, place_,
-                                              world_->teller(), progress));
+    world_->add(std::make_unique<TrainingRun>(std::move(request), arrival, place_, world_->teller(),
+                                              progress));
   }
 
   void add_recorded() {
-    const std::string path =
-        (std::filesystem::path(request_.folder()) / scenario_.recorded().trace()).string();
-    std::vector<TraceJob> jobs = load_job_trace(path);
-    world_->add(std::make_unique<RecordedJobs>(
-        std::move(jobs), world_->world(), world_->teller(),
-        estimate_choice(scenario_.recorded(), scenario_.run().seed())));
+    RunConditions conditions = run_conditions(log_.conditions, cluster_, log_.seed);
+    if (log_.simulated()) {
+      conditions.paces = std::make_shared<SimulatedPaces>(log_.conditions, cluster_, place_.engine,
+                                                          place_.contention);
+    }
+    world_->add(std::make_unique<RecordedJobs>(std::move(log_.jobs), world_->world(),
+                                               world_->teller(), std::move(log_.estimates),
+                                               std::move(conditions)));
   }
 
   const RunRequest& request_;
   const Scenario& scenario_;
   const Cluster& cluster_;
   const ProgressSink& progress_;
+  Log log_;
   std::unique_ptr<SimBackend> world_;
   const TrainingRun::Place place_;
 };

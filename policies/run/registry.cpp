@@ -24,9 +24,11 @@
 #include "policies/scheduling/gittins.hpp"
 #include "policies/scheduling/las.hpp"
 #include "policies/scheduling/predictive_rebalance.hpp"
+#include "policies/scheduling/priority.hpp"
 #include "policies/scheduling/remaining.hpp"
 #include "policies/scheduling/sjf.hpp"
 #include "policies/seam/static_policy.hpp"
+#include "topologies/builder.hpp"
 
 namespace orrery {
 namespace {
@@ -40,7 +42,7 @@ std::unique_ptr<Policy> new_policy() {
   return std::make_unique<Concrete>();
 }
 
-constexpr std::uint32_t kMaxNodes = 131072;      // as in topology.proto and scenario.proto
+constexpr std::uint32_t kMaxNodes = 131072;  // as in topology.proto and scenario.proto
 constexpr std::uint32_t kMaxGpusPerNode = 128;
 
 struct Entry {
@@ -51,8 +53,7 @@ struct Entry {
 
 /// One line a policy, in alphabetical order.
 constexpr std::array kPolicies{
-    Entry{"cheapest-goodput", new_policy<CheapestGoodput>,
-          new_message<CheapestGoodputParameters>},
+    Entry{"cheapest-goodput", new_policy<CheapestGoodput>, new_message<CheapestGoodputParameters>},
     Entry{"checkpoint-interval", new_policy<CheckpointInterval>,
           new_message<CheckpointIntervalParameters>},
     Entry{"collective-table", new_policy<CollectiveTablePolicy>,
@@ -64,15 +65,14 @@ constexpr std::array kPolicies{
     Entry{"fifo-skip", new_policy<FifoSkipPolicy>, new_message<FifoSkipParameters>},
     Entry{"finish-time-fairness", new_policy<FinishTimeFairnessPolicy>,
           new_message<FinishTimeFairnessParameters>},
-    Entry{"fixed-codec", new_policy<FixedCodec>,
-          new_message<FixedCodecParameters>},
+    Entry{"fixed-codec", new_policy<FixedCodec>, new_message<FixedCodecParameters>},
     Entry{"gittins", new_policy<GittinsPolicy>, new_message<GittinsParameters>},
     Entry{"las", new_policy<LasPolicy>, new_message<LasParameters>},
     Entry{"max-min", new_policy<MaxMinPolicy>, new_message<MaxMinParameters>},
-    Entry{"memory-aware", new_policy<MemoryAware>,
-          new_message<MemoryAwareParameters>},
+    Entry{"memory-aware", new_policy<MemoryAware>, new_message<MemoryAwareParameters>},
     Entry{"predictive-rebalance", new_policy<PredictiveRebalance>,
           new_message<PredictiveRebalanceParameters>},
+    Entry{"priority", new_policy<PriorityPolicy>, new_message<PriorityParameters>},
     Entry{"recover", new_policy<RecoverPolicy>, new_message<RecoverParameters>},
     Entry{"sjf", new_policy<SjfPolicy>, new_message<SjfParameters>},
     Entry{"srsf", new_policy<SrsfPolicy>, new_message<SrsfParameters>},
@@ -100,9 +100,9 @@ PolicyStack::Member make_member(const Entry& entry, const google::protobuf::Any&
 
 std::string no_such_policy(std::string_view name) {
   const std::vector<std::string> known = policy_names();
-  return fmt::format("there is no policy '{}'{}{} {}", name, did_you_mean(name, known),
-                     nearest_name(name, known).empty() ? "; known:" : " Known:",
-                     fmt::join(known, ", "));
+  return fmt::format(
+      "there is no policy '{}'{}{} {}", name, did_you_mean(name, known),
+      nearest_name(name, known).empty() ? "; known:" : " Known:", fmt::join(known, ", "));
 }
 
 std::vector<std::string> policy_names() {
@@ -152,6 +152,17 @@ std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMa
   return std::make_unique<PolicyStack>(std::move(members));
 }
 
+ParameterSet parameter_set(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::size_t dot = text.find('.');
+  if (equals == std::string::npos || dot > equals) {
+    throw Error(ErrorKind::usage, fmt::format("'{}' is not POLICY.PARAMETER=VALUE", text));
+  }
+  return {.policy = text.substr(0, dot),
+          .parameter = text.substr(dot + 1, equals - dot - 1),
+          .value = text.substr(equals + 1)};
+}
+
 PolicySpec policy_of(const JobReplay& replay) {
   PolicySpec spec;
   spec.set_name(replay.policy());
@@ -159,6 +170,10 @@ PolicySpec policy_of(const JobReplay& replay) {
   const auto* field = parameters->GetDescriptor()->FindFieldByName("placement");
   if (field != nullptr && !replay.placement().empty()) {
     parameters->GetReflection()->SetString(parameters.get(), field, replay.placement());
+  }
+  for (const std::string& each : replay.set()) {
+    const ParameterSet set = parameter_set(each);
+    if (set.policy == replay.policy()) set_field(*parameters, set.parameter, set.value, "--set");
   }
   spec.mutable_parameters()->PackFrom(*parameters);
   return spec;
@@ -171,6 +186,7 @@ std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay) {
 }
 
 Cluster cluster_of(const JobReplay& replay) {
+  if (replay.has_cluster()) return build_cluster(replay.cluster(), SourceMap{});
   const bool sane = replay.nodes() >= 1 && replay.nodes() <= kMaxNodes &&
                     replay.gpus_per_node() >= 1 && replay.gpus_per_node() <= kMaxGpusPerNode;
   if (!sane) {

@@ -32,11 +32,15 @@ void check_parameter(const Scenario& scenario, const ParameterSet& set, const Cl
 /// The stack that a scenario asks for; an empty list gives `static`.
 std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMap& places);
 
-/// The one policy of a job-level replay; its parameter `placement` is the replay's.
+/// "policy.parameter=value". Throws usage for anything else.
+ParameterSet parameter_set(const std::string& text);
+
+/// The one policy of a job-level replay: its parameter `placement` is the replay's, others are as
+/// the replay sets them. Throws bad_input for what it does not have.
 PolicySpec policy_of(const JobReplay& replay);
 std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay);
 
-/// The cluster of a job-level replay, of which only the counts are known. Throws bad_input on
+/// The cluster of a job-level replay: resolved, or only its counts are known. Throws bad_input on
 /// counts outside those of the schema.
 Cluster cluster_of(const JobReplay& replay);
 

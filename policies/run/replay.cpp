@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "policies/record/encoding.hpp"
 #include "policies/handover/fallback.hpp"
+#include "policies/record/encoding.hpp"
 #include "policies/record/log_reader.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/registry.hpp"
@@ -28,23 +28,17 @@ Scenario scenario_of(const LogHeader& header) {
 
 /// "policy.parameter=value" into the parameters of that policy.
 void override_parameter(Scenario& scenario, const std::string& text) {
-  const std::size_t equals = text.find('=');
-  const std::size_t dot = text.find('.');
-  if (equals == std::string::npos || dot > equals) {
-    throw Error(ErrorKind::usage, fmt::format("'{}' is not POLICY.PARAMETER=VALUE", text));
-  }
-  const std::string name = text.substr(0, dot);
+  const ParameterSet set = parameter_set(text);
   std::vector<std::string> names;
   for (const PolicySpec& policy : scenario.policies()) names.push_back(policy.name());
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::find(names.begin(), names.end(), set.policy);
   if (found == names.end()) {
-    throw Error(ErrorKind::bad_input, fmt::format("the log has no policy '{}'{}", name,
-                                                  did_you_mean(name, names)));
+    throw Error(ErrorKind::bad_input, fmt::format("the log has no policy '{}'{}", set.policy,
+                                                  did_you_mean(set.policy, names)));
   }
   set_field(scenario,
-            fmt::format("policies[{}].parameters.{}", found - names.begin(),
-                        text.substr(dot + 1, equals - dot - 1)),
-            text.substr(equals + 1), "--set");
+            fmt::format("policies[{}].parameters.{}", found - names.begin(), set.parameter),
+            set.value, "--set");
 }
 
 std::string describe(const Decision& decision) {
@@ -115,9 +109,10 @@ class LogBackend : public Backend {
     policy_decides_ = false;
     const CallRecord& call = record_.call();
     if (const SamplesRead* missed = samples_.missed()) {
-      return differs(fmt::format("the policy reads {} of job {}, which was not read when this was "
-                                 "recorded", SamplesRead::What_Name(missed->what()),
-                                 missed->job()));
+      return differs(
+          fmt::format("the policy reads {} of job {}, which was not read when this was "
+                      "recorded",
+                      SamplesRead::What_Name(missed->what()), missed->job()));
     }
     compare(decisions);
     if (difference_.empty() && call.at_rest() != decisions.at_rest()) {
@@ -125,8 +120,9 @@ class LogBackend : public Backend {
                           rest_name(decisions.at_rest())));
     }
     if (difference_.empty() && call.state_digest() != state_digest(policy_)) {
-      differs("the policy's state differs from the recorded one (was a sample or a parameter "
-              "altered?)");
+      differs(
+          "the policy's state differs from the recorded one (was a sample or a parameter "
+          "altered?)");
     }
     for (const Decision& decision : decisions.items()) trace_.decided(decision, *seen_);
     ++calls_;
@@ -163,8 +159,8 @@ class LogBackend : public Backend {
     for (std::size_t i = 0; same && i < recorded_.size(); ++i) {
       DecisionRecord replayed;
       encode(decisions.items()[i], replayed);
-      same = replayed.SerializeAsString() ==
-             call.decisions(static_cast<int>(i)).SerializeAsString();
+      same =
+          replayed.SerializeAsString() == call.decisions(static_cast<int>(i)).SerializeAsString();
     }
     if (!same) {
       differs(fmt::format("recorded {}, replayed {}", describe_all(recorded_),
@@ -271,8 +267,9 @@ ReplayResult replay_log(const std::string& path, const std::vector<std::string>&
   LogReader log(path);
   const LogHeader header = read_header(log);
   if (header.policy_outside()) {
-    log.refuse_last("its policy is none of this program's: in Python, "
-                    "orrery.replay(log, policy=...) replays it with your own");
+    log.refuse_last(
+        "its policy is none of this program's: in Python, "
+        "orrery.replay(log, policy=...) replays it with your own");
   }
   Scenario scenario = scenario_of(header);
   for (const std::string& text : overrides) override_parameter(scenario, text);

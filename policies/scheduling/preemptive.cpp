@@ -54,6 +54,7 @@ void PreemptivePolicy::enter(const JobInfo& info, Nanos now) {
     return;
   }
   job.gpus = info.spec.gpus;
+  job.priority = info.spec.priority;
   job.place = {.submit = info.spec.submit, .job = info.spec.id, .estimate = info.spec.estimate};
   job.served = std::llround(info.gpu_seconds / std::max(1u, job.gpus)) * kNanosPerSecond;
   file(job);

@@ -26,6 +26,7 @@ class PreemptivePolicy : public QueuePolicy {
   struct Track {
     JobPlace place;  ///< in its line
     std::uint32_t gpus = 0;
+    std::int64_t priority = 0;
     bool running = false;
     Nanos since = 0;   ///< it runs
     Nanos served = 0;  ///< it ran before

@@ -16,6 +16,7 @@ inline JobSpec recorded_job(const TraceJob& job, JobId id, Nanos estimate) {
   spec.gpus = job.gpus;
   spec.user = job.user;
   spec.estimate = estimate;
+  spec.priority = job.priority;
   spec.layout.data = job.gpus;
   return spec;
 }

@@ -4,17 +4,22 @@
 #include <fmt/ranges.h>
 #include <pybind11/stl.h>
 
+#include "core/process.hpp"
 #include "core/schema/json.hpp"
+#include "core/schema/yaml_loader.hpp"
 #include "core/schema/yaml_writer.hpp"
 #include "policies/record/past.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/run/replay.hpp"
+#include "policies/run/worker.hpp"
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/python_policy.hpp"
 #include "python/bindings/scenario.hpp"
 #include "sim/jobs/job_replay.hpp"
+#include "topologies/builder.hpp"
 #include "traces/jobs/job_log.hpp"
 #include "traces/report/report.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 
 namespace py = pybind11;
 
@@ -52,12 +57,28 @@ PolicySpec placing_spec(JobReplay replay, const std::string& name, const PolicyP
   return policy_spec(scenario, name, values);
 }
 
+/// A description, with as many nodes as are asked for beside it.
+void take_cluster(const std::string& path, JobReplay& replay) {
+  Topology& topology = *replay.mutable_cluster();
+  resolve(topology, load_yaml_file(path, topology));
+  if (replay.nodes() > 0) topology.set_nodes(replay.nodes());
+  replay.set_nodes(topology.nodes());
+  replay.set_gpus_per_node(topology.node().gpus_per_node());
+}
+
 /// What orrery.jobs() asks for, beside the policy.
 JobReplay replay_of(const py::dict& asked) {
   JobReplay replay;
   replay.set_trace(asked["trace"].cast<std::string>());
   replay.set_nodes(asked["nodes"].cast<std::uint32_t>());
   replay.set_gpus_per_node(asked["gpus_per_node"].cast<std::uint32_t>());
+  const auto cluster = asked["cluster"].cast<std::string>();
+  if (!cluster.empty()) take_cluster(cluster, replay);
+  const auto conditions = asked["conditions"].cast<std::string>();
+  if (!conditions.empty()) {
+    const SourceMap places = load_yaml(conditions, "conditions", *replay.mutable_conditions());
+    complete(*replay.mutable_conditions(), places, "");
+  }
   replay.set_placement(asked["placement"].cast<std::string>());
   replay.set_estimates(asked["estimates"].cast<std::string>());
   replay.set_estimate_error(asked["estimate_error"].cast<double>());
@@ -69,11 +90,22 @@ JobReplay replay_of(const py::dict& asked) {
 /// The report as JSON; jobs, series, groups and the comparison with the log's starts as CSV.
 using JobsResult = std::array<std::string, 5>;
 
-template <class Run>
-JobsResult run_jobs(const JobReplay& replay, Run&& run) {
+/// `policy`: null for the one that the replay names.
+JobsResult run_jobs(const JobReplay& replay, Policy* policy, const std::string& record) {
   JobLog log = load_job_log(replay.trace(), {.strict = replay.strict()});
   JobTables tables;
-  JobsReport report = run(std::move(log.jobs), tables);
+  JobsReport report;
+  if (replay.conditions().speed() == "simulated") {
+    report = replay_report(
+        replay,
+        run_in_worker(sibling_program("orrery-sim"), replay_request(replay, record), policy),
+        &tables);
+  } else if (policy != nullptr) {
+    report = replay_jobs(std::move(log.jobs), replay, *policy, record, &tables);
+  } else {
+    report = replay_jobs(std::move(log.jobs), replay, record, &tables);
+  }
+  report.clear_host();
   *report.mutable_quality() = std::move(log.quality);
   return {report_json(report, false), std::move(tables.jobs), std::move(tables.series),
           std::move(tables.groups), backtest_csv(tables.backtest)};
@@ -84,21 +116,13 @@ JobsResult jobs(const py::dict& asked, const std::string& record, const py::obje
   Raised raised;
   if (py::isinstance<py::str>(policy)) {
     replay.set_policy(policy.cast<std::string>());
-    return without_gil(raised, [&] {
-      return run_jobs(replay, [&](auto log, JobTables& tables) {
-        return replay_jobs(std::move(log), replay, record, &tables);
-      });
-    });
+    return without_gil(raised, [&] { return run_jobs(replay, nullptr, record); });
   }
   const auto stack = stack_of(policy, raised, [&](const auto& name, const auto& values) {
     return placing_spec(replay, name, values);
   });
   replay.set_policy(names_of(policy));
-  return without_gil(raised, [&] {
-    return run_jobs(replay, [&](auto log, JobTables& tables) {
-      return replay_jobs(std::move(log), replay, *stack, record, &tables);
-    });
-  });
+  return without_gil(raised, [&] { return run_jobs(replay, stack.get(), record); });
 }
 
 /// The jobs as CSV, what became of the rows as JSON.

@@ -146,10 +146,16 @@ class JobsReport:
         )
 
 
+def _check_count(name: str, number: Any, most: int) -> None:
+    whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not whole or not 1 <= number <= most:
+        raise ValueError(f"{name} is a whole number from 1 to {most}, not {number!r}")
+
+
 def jobs(
     trace: PathLike,
-    nodes: int,
-    gpus_per_node: int,
+    nodes: Optional[int] = None,
+    gpus_per_node: Optional[int] = None,
     policy: PolicyLike = "fifo",
     placement: str = "count",
     record: Optional[PathLike] = None,
@@ -157,35 +163,34 @@ def jobs(
     estimate_error: float = 0.5,
     seed: int = 1,
     strict: bool = False,
+    cluster: Optional[PathLike] = None,
+    conditions: Optional[Mapping[str, Any]] = None,
 ) -> JobsReport:
     """Replay a production job trace on a cluster, job by job.
 
     Parameters
     ----------
     trace : path
-        A job log, gzip too: CSV with the columns ``job_id,submit_s,num_gpus,duration_s,vc``, or
-        another tool's as `orrery.job_log` reads it.
-    nodes, gpus_per_node : int
-        Size of the cluster.
+        A job log, gzip too: our own CSV, or another tool's as `orrery.job_log` reads it.
+    nodes, gpus_per_node, cluster : int, int, path, optional
+        Size of the cluster, or its description (YAML), which says how nodes are joined.
     policy : str, mapping or Policy
-        Order of the queue: ``"fifo"``, ``"fifo-skip"``, ``"sjf"``, ``"easy"``,
-        ``"conservative"``, ``"srtf"``, ``"srsf"``, ``"las"``, ``"gittins"``,
-        ``"finish-time-fairness"``, ``"drf"`` or ``"max-min"``, among others of
-        `orrery.policy_names`, or an `orrery.Policy` that assigns GPUs to jobs.
+        Order of the queue by its name, as ``orrery jobs --policy`` has it (``"fifo"``, ``"easy"``,
+        ``"srtf"``, ``"priority"``, ...), or an `orrery.Policy` that assigns GPUs to jobs.
     placement : {"count", "consolidated", "topology"}
-        ``"count"`` takes any free GPUs; ``"consolidated"`` as few nodes as possible;
-        ``"topology"`` also puts gangs into as few scalable units as possible.
+        Any free GPUs; those of as few nodes as possible; gangs also within few scalable units.
     record : path, optional
         Where to write the observation and decision log, for `orrery.replay`.
     estimates : {"recorded", "requested", "learned", "disturbed"}
-        What policies are told of how long jobs will run: the truth, what their users asked for,
-        what jobs like them took before, or the truth with an error.
-    estimate_error : float
-        Of disturbed estimates: standard deviation of the logarithm of estimate over truth.
+        What policies are told of how long jobs run: the truth, what users asked for, what jobs like
+        them took before, or the truth by a factor of which `estimate_error` disturbs the logarithm.
     seed : int
         Of what is drawn.
     strict : bool
         Refuse broken rows of other tools' logs instead of counting them.
+    conditions : mapping, optional
+        How jobs run, with the keys of ``orrery jobs --conditions``: ``{"restart_cost": "60 s"}``,
+        or ``{"speed": "simulated", "kinds": [...]}``, which needs `cluster`.
 
     Returns
     -------
@@ -199,15 +204,16 @@ def jobs(
     ValueError
         For a cluster without nodes or GPUs, or one that is too large.
     """
-    for name, count, most in (("nodes", nodes, 131072), ("gpus_per_node", gpus_per_node, 128)):
-        whole = isinstance(count, Integral) and not isinstance(count, bool)
-        if not whole or not 1 <= count <= most:
-            raise ValueError(f"{name} is a whole number from 1 to {most}, not {count!r}")
+    for name, number, most in (("nodes", nodes, 131072), ("gpus_per_node", gpus_per_node, 128)):
+        if number is not None or cluster is None:
+            _check_count(name, number, most)
     named = policy if isinstance(policy, str) else listed(policy, None) or []
     asked = {
         "trace": os.fspath(trace),
-        "nodes": int(nodes),
-        "gpus_per_node": int(gpus_per_node),
+        "nodes": int(nodes or 0),
+        "gpus_per_node": int(gpus_per_node or 0),
+        "cluster": os.fspath(cluster or ""),
+        "conditions": json.dumps(conditions) if conditions else "",
         "placement": str(placement),
         "estimates": str(estimates),
         "estimate_error": float(estimate_error),

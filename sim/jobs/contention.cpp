@@ -33,6 +33,7 @@ void Contention::enter(JobId job, Work work) {
 void Contention::find_links() {
   for (auto& [job, entry] : entries_) {
     const Work& work = entry.work;
+    if (!entry.links) entry.links = work.links;
     if (!entry.links) entry.links = work.stepper->crossed(work.state, work.micro_batches);
   }
 }
@@ -88,11 +89,32 @@ std::vector<JobId> Contention::group_of(JobId job) const {
 std::shared_ptr<const SimulatedStep> Contention::step(JobId job, Nanos now) {
   const auto found = entries_.find(job);
   if (found == entries_.end() || found->second.company == 0) return nullptr;
-  if (!found->second.beside) simulate(group_of(job), now);
+  if (!found->second.beside) take_steps(group_of(job), now);
   return found->second.beside;
 }
 
-void Contention::simulate(const std::vector<JobId>& group, Nanos now) {
+/// Of a group as a whole, remembered where it is one of steady jobs.
+void Contention::take_steps(const std::vector<JobId>& group, Nanos now) {
+  Known known;
+  std::vector<const Stepper*> key;
+  bool steady = true;
+  for (const JobId job : group) {
+    const Work& work = entries_.at(job).work;
+    known.steppers.push_back(work.stepper);
+    key.push_back(work.stepper.get());
+    steady = steady && work.steady;
+  }
+  const auto before = steady ? known_.find(key) : known_.end();
+  known.steps = before != known_.end() ? before->second.steps : simulate(group, now);
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    entries_.at(group[i]).beside = known.steps[i];
+  }
+  if (!steady || before != known_.end()) return;
+  if (known_.size() >= kMostKnown) known_.clear();
+  known_.emplace(std::move(key), std::move(known));
+}
+
+Contention::Steps Contention::simulate(const std::vector<JobId>& group, Nanos now) const {
   std::map<LinkId, std::size_t> users;
   for (const JobId job : group) {
     for (const LinkId link : *entries_.at(job).links) ++users[link];
@@ -106,19 +128,22 @@ void Contention::simulate(const std::vector<JobId>& group, Nanos now) {
     for (const LinkId link : *entry.links) {
       if (users.at(link) > 1) shared.push_back(link);
     }
-    steps.push_back(
-        stepper.planned(entry.work.state, entry.work.micro_batches, std::move(shared)));
-    jobs.push_back({.graph = stepper.graph(), .plan = steps.back()->plan,
-                    .prices = stepper.prices(), .state = entry.work.state,
+    steps.push_back(stepper.planned(entry.work.state, entry.work.micro_batches, std::move(shared)));
+    jobs.push_back({.graph = stepper.graph(),
+                    .plan = steps.back()->plan,
+                    .prices = stepper.prices(),
+                    .state = entry.work.state,
                     .begins = to_seconds(std::max<Nanos>(0, entry.next - now))});
   }
   Engine& engine = entries_.at(group.front()).work.stepper->engine();
   std::vector<SteadyStep> steady = steady_steps(engine, jobs);
+  Steps out;
   for (std::size_t i = 0; i < group.size(); ++i) {
     steps[i]->run = std::move(steady[i].run);
     steps[i]->run.duration = steady[i].mean;
-    entries_.at(group[i]).beside = std::move(steps[i]);
+    out.push_back(std::move(steps[i]));
   }
+  return out;
 }
 
 }  // namespace orrery

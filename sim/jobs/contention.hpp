@@ -26,6 +26,10 @@ class Contention {
     std::shared_ptr<Stepper> stepper;
     HardwareState state;
     std::vector<std::uint32_t> micro_batches;
+    std::optional<std::vector<LinkId>> links = {};  ///< that its flows cross, where they are known
+    /// Nothing of the stepper will ever be set, and nobody tells when its steps begin: what a
+    /// company of such jobs takes, all beginning together, is remembered.
+    bool steady = false;
   };
   void enter(JobId job, Work work);
   /// It stands still, or is over.
@@ -50,9 +54,19 @@ class Contention {
   std::vector<JobId> group_of(JobId job) const;
   void find_links();
   void changed(const std::vector<JobId>& group);
-  void simulate(const std::vector<JobId>& group, Nanos now);
+  using Steps = std::vector<std::shared_ptr<const SimulatedStep>>;  ///< of a group, in its order
+  /// By stepper, which the value keeps.
+  struct Known {
+    std::vector<std::shared_ptr<Stepper>> steppers;
+    Steps steps;
+  };
+  static constexpr std::size_t kMostKnown = 1024;
+
+  void take_steps(const std::vector<JobId>& group, Nanos now);
+  Steps simulate(const std::vector<JobId>& group, Nanos now) const;
 
   std::map<JobId, Entry> entries_;
+  std::map<std::vector<const Stepper*>, Known> known_;  ///< of steady jobs
   std::uint64_t changes_ = 0;
 };
 

@@ -1,8 +1,10 @@
 #include "sim/jobs/job_replay.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "core/error.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/registry.hpp"
 #include "policies/seam/drive.hpp"
@@ -14,7 +16,15 @@ namespace orrery {
 namespace {
 
 EstimateChoice estimates_of(const JobReplay& replay) {
-  return estimate_choice(replay, replay.has_seed() ? replay.seed() : 1);
+  return estimate_choice(replay, replay_seed(replay));
+}
+
+void describe(const JobReplay& replay, JobsReport& report) {
+  report.set_policy(replay.policy());
+  report.set_placement(replay.placement());
+  report.set_nodes(replay.nodes());
+  report.set_gpus_per_node(replay.gpus_per_node());
+  report.set_estimates(estimates_of(replay).kind);
 }
 
 void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTables& tables) {
@@ -34,12 +44,66 @@ void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTab
 
 }  // namespace
 
+std::uint64_t replay_seed(const JobReplay& replay) { return replay.has_seed() ? replay.seed() : 1; }
+
+RunConditions run_conditions(const ReplayConditions& asked, const Cluster& cluster,
+                             std::uint64_t seed) {
+  constexpr Nanos kHour = 3600 * kNanosPerSecond;
+  RunConditions conditions{.restart_cost = asked.restart_cost()};
+  if (asked.has_checkpoint_every()) conditions.checkpoint_every = asked.checkpoint_every();
+  std::vector<Outage> outages;
+  if (!asked.outages().empty()) outages = load_outages(asked.outages(), cluster.nodes());
+  conditions.outages = NodeOutages(outages,
+                                   {.per_thousand_node_days = asked.failures(),
+                                    .repair = asked.has_repair() ? asked.repair() : kHour,
+                                    .seed = seed},
+                                   cluster.nodes());
+  return conditions;
+}
+
+RunRequest replay_request(const JobReplay& replay, const std::string& record_path) {
+  if (!replay.has_cluster()) {
+    throw Error(ErrorKind::bad_input,
+                "simulated speed needs to know how nodes are joined: --cluster C.yaml, or the key "
+                "'cluster' of a replay's file");
+  }
+  RunRequest request;
+  *request.mutable_replay() = replay;
+  request.set_record(record_path);
+  Scenario& scenario = *request.mutable_scenario();
+  scenario.set_name(replay.trace());
+  *scenario.mutable_cluster() = replay.cluster();
+  const std::vector<std::string> known = policy_names();
+  if (std::find(known.begin(), known.end(), replay.policy()) != known.end()) {
+    *scenario.add_policies() = policy_of(replay);
+  }  // else it is asked in the caller's process
+  scenario.mutable_run()->set_seed(replay_seed(replay));
+  return request;
+}
+
+JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* tables) {
+  JobsReport report = std::move(*ran.mutable_recorded());
+  describe(replay, report);
+  report.set_events(ran.events());
+  report.set_decisions(ran.decisions());
+  *report.mutable_host() = ran.host();
+  report.set_decision_log_sha256(ran.decision_log_sha256());
+  report.set_decision_trace_sha256(ran.decision_trace_sha256());
+  if (tables == nullptr) return report;
+  ReplayTables& made = *ran.mutable_replay_tables();
+  tables->jobs = std::move(*made.mutable_jobs());
+  tables->series = std::move(*made.mutable_series());
+  tables->groups = std::move(*made.mutable_groups());
+  return report;
+}
+
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Policy& policy,
                        const std::string& record_path, JobTables* tables) {
   const Cluster cluster = cluster_of(replay);
   SimBackend backend(cluster, {Kinds<Action>::of<Assign>(), {}});
-  auto made = std::make_unique<RecordedJobs>(std::move(jobs), backend.world(), backend.teller(),
-                                             estimates_of(replay));
+  auto made = std::make_unique<RecordedJobs>(
+      std::move(jobs), backend.world(), backend.teller(), estimates_of(replay),
+      run_conditions(replay.conditions(), cluster, replay_seed(replay)));
   const RecordedJobs& recorded = *made;
   backend.add(std::move(made));
   LogHeader header;
@@ -54,12 +118,8 @@ JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Poli
   report.set_decisions(drive(policy, recorder, context));
   recorder.finish();
   recorded.fill(report);
-  report.set_policy(replay.policy());
-  report.set_placement(replay.placement());
-  report.set_nodes(replay.nodes());
-  report.set_gpus_per_node(replay.gpus_per_node());
+  describe(replay, report);
   report.set_events(recorder.events());
-  report.set_estimates(estimates_of(replay).kind);
   if (tables != nullptr) write_tables(recorded, report, *tables);
   if (record_path.empty()) return report;
   report.set_decision_log_sha256(recorder.log_sha256());

@@ -8,19 +8,36 @@
 
 #include "policies/seam/policy.hpp"
 #include "sim/jobs/backtest.hpp"
+#include "sim/jobs/recorded_jobs.hpp"
 #include "traces/jobs/job_trace.hpp"
 #include "traces/report.pb.h"
+#include "traces/run.pb.h"
 #include "traces/scenario.pb.h"
 
 namespace orrery {
 
 /// The tables of a replay, as CSV.
 struct JobTables {
-  std::string jobs;    ///< one row a job
-  std::string series;  ///< use of the cluster over time
-  std::string groups;  ///< completion by size and by virtual cluster
+  std::string jobs;                        ///< one row a job
+  std::string series;                      ///< use of the cluster over time
+  std::string groups;                      ///< completion by size and by virtual cluster
   std::vector<BacktestRow> backtest = {};  ///< beside the log's starts, if it has any
 };
+
+/// Of what is drawn.
+std::uint64_t replay_seed(const JobReplay& replay);
+
+/// What conditions say that needs no engine: paces are left out. Throws bad_input for outages that
+/// cannot be read.
+RunConditions run_conditions(const ReplayConditions& asked, const Cluster& cluster,
+                             std::uint64_t seed);
+
+/// The same replay for a simulator of its own process, which simulated speed needs. Throws
+/// bad_input without a cluster whose fabric is known.
+RunRequest replay_request(const JobReplay& replay, const std::string& record_path);
+
+/// The result of that, and its tables but for the comparison with the log's starts.
+JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* tables);
 
 /// Replays `jobs` through the policy and placement that `replay` names (its `trace` is only
 /// recorded) and, with a path, records the run there; `tables` are filled if they are asked for.

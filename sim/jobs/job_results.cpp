@@ -194,20 +194,27 @@ void JobResults::fill(JobsReport& report) const {
 
 std::string jobs_header() {
   return "job_id,user,vc,name,num_gpus,submit_s,start_s,end_s,queue_s,jct_s,duration_s,"
-         "estimate_s,preemptions,nodes,state,reason,line\n";
+         "estimate_s,preemptions,nodes,state,reason,line,ran_s,lost_s\n";
 }
 
 void write_row(const JobRow& row, std::string& jobs) {
   const TraceJob& job = *row.job;
   const bool ended = row.end >= 0;
   const auto known = [](bool is, Nanos time) { return is ? seconds(time) : std::string(); };
-  fmt::format_to(std::back_inserter(jobs), "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n",
-                 csv_field(job.id), csv_field(job.user.str()), csv_field(job.pool.str()),
-                 csv_field(job.name.str()),
+  fmt::format_to(std::back_inserter(jobs),
+                 "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
+                 csv_field(job.user.str()), csv_field(job.pool.str()), csv_field(job.name.str()),
                  job.gpus, job.submit_s, known(row.start >= 0, row.start), known(ended, row.end),
                  known(ended, row.waited()), known(ended, row.completion()), job.duration_s,
                  known(row.state != JobRow::State::rejected, row.estimate), row.preemptions,
-                 row.nodes, state_name(row.state), csv_field(row.reason.str()), job.line);
+                 row.nodes, state_name(row.state), csv_field(row.reason.str()), job.line,
+                 known(ended, row.ran), known(ended, row.lost));
+}
+
+std::string jobs_csv(std::size_t count, const JobResults::RowAt& row) {
+  std::string jobs = jobs_header();
+  for (std::size_t i = 0; i < count; ++i) write_row(row(i), jobs);
+  return jobs;
 }
 
 std::string series_csv(const LoadSeries& load, std::uint32_t gpus) {

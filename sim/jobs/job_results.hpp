@@ -24,6 +24,7 @@ struct JobRow {
   State state = State::unfinished;
   Nanos start = -1, end = -1;  ///< first start; -1: never
   Nanos ran = 0;               ///< had its GPUs; once it has ended
+  Nanos lost = 0;              ///< of that: restarts, and work that was done again
   Nanos estimate = 0;          ///< that policies were told
   std::uint32_t preemptions = 0;
   std::uint32_t nodes = 0;  ///< that it last stood in
@@ -73,6 +74,7 @@ std::string size_class(std::uint32_t most);
 // The tables of a replay, as CSV.
 std::string jobs_header();
 void write_row(const JobRow& row, std::string& jobs);
+std::string jobs_csv(std::size_t count, const JobResults::RowAt& row);
 std::string series_csv(const LoadSeries& load, std::uint32_t gpus);
 std::string groups_csv(const JobsReport& report);
 

@@ -27,11 +27,12 @@ std::uint32_t nodes_of(const GpuRuns& gpus, const Cluster& cluster) {
 }  // namespace
 
 RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
-                           EstimateChoice estimates)
+                           EstimateChoice estimates, RunConditions conditions)
     : trace_(std::move(jobs)),
       world_(world),
       happen_(std::move(happen)),
-      estimates_(std::move(estimates)) {
+      estimates_(std::move(estimates)),
+      conditions_(std::move(conditions)) {
   number();
   if (!estimates_.true_ones()) told_.resize(jobs_.size());
   if (!jobs_.empty()) load_ = LoadSeries(submission(0));
@@ -64,14 +65,33 @@ std::string RecordedJobs::misfit(const TraceJob& job) const {
 Nanos RecordedJobs::next_stop() const {
   while (!running_.empty() && is_void(running_.top())) running_.pop();
   Nanos next = arrived_ < jobs_.size() ? submission(arrived_) : kNever;
+  const bool work = !running_.empty() || next < kNever;
   if (!running_.empty()) next = std::min(next, running_.top().at);
-  return next;
+  return std::min(next, conditions_.outages.next(work));
 }
 
 void RecordedJobs::pass(Nanos now, const Watch&) {
   hold_load(now);
   end_jobs(now);
+  const std::vector<std::uint32_t> struck = strike(now);
   submit_jobs(now);
+  for (const std::uint32_t number : struck) stop(number, now);
+}
+
+/// Who goes slower or faster because of what was decided, or of who has come and gone elsewhere.
+void RecordedJobs::begin(Nanos now, const Watch&) {
+  if (conditions_.paces == nullptr) return;
+  for (const JobPaces::Change& change : conditions_.paces->changes(now)) {
+    const std::uint32_t number = number_of(change.job);
+    Way& way = ways_.at(number);
+    way.course.set_pace(now, change.pace);
+    expect_end(number, way);
+  }
+}
+
+void RecordedJobs::expect_end(std::uint32_t number, Way& way) {
+  way.end = way.course.due(duration(number));
+  running_.push({way.end, number, jobs_[number].starts});
 }
 
 JobId RecordedJobs::id_of(std::uint32_t number) const {
@@ -92,12 +112,41 @@ void RecordedJobs::end_jobs(Nanos now) {
     if (is_void(end)) continue;
     jobs_[end.job].end = now;
     ++ended_;
-    if (const auto before = taken_off_.find(end.job); before != taken_off_.end()) {
-      before->second.served += now - before->second.since;
+    if (const auto way = ways_.find(end.job); way != ways_.end()) {
+      way->second.course.stop(now);
+      way->second.end = -1;
+      if (conditions_.paces != nullptr) conditions_.paces->leave(id_of(end.job));
     }
     estimates_.ended(recorded(end.job), ran(end.job));
     happen_(JobDone{id_of(end.job)});
   }
+}
+
+std::vector<std::uint32_t> RecordedJobs::standing_on(std::uint32_t node) const {
+  const std::uint32_t size = world_.cluster().shape().gpus_per_node;
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t gpu = node * size; gpu < (node + 1) * size; ++gpu) {
+    const JobId owner = world_.state().owner[gpu];
+    if (owner != ClusterState::kNobody) numbers.push_back(number_of(owner));
+  }
+  return numbers;
+}
+
+/// Nodes come back and go down. Who stands on these loses its GPUs, once all that has come is told,
+/// and, where nobody had planned it, what it has done since its last checkpoint.
+std::vector<std::uint32_t> RecordedJobs::strike(Nanos now) {
+  std::vector<std::uint32_t> struck;
+  if (!conditions_.outages.any()) return struck;
+  for (const NodeOutages::Change& change : conditions_.outages.pass(now)) {
+    const Health health = change.down ? Health::lost : Health::ok;
+    happen_(PartChanged{{PartKind::node, change.node}, {.health = health}});
+    if (!change.down) continue;
+    for (const std::uint32_t number : standing_on(change.node)) {
+      if (std::find(struck.begin(), struck.end(), number) == struck.end()) struck.push_back(number);
+      if (!change.planned) fails_.insert(number);
+    }
+  }
+  return struck;
 }
 
 void RecordedJobs::submit_jobs(Nanos now) {
@@ -126,34 +175,59 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
   const std::uint32_t number = number_of(assign.job);
   Job& job = jobs_[number];
   if (assign.leaves()) {
-    Served& served = taken_off_.try_emplace(number, Served{0, job.start}).first->second;
-    served.served += now - served.since;
-    ++job.starts;  // its end in the queue is void
     ++preemptions_;
-    ++waiting_.waiting_jobs;
-    waiting_.waiting_gpus += recorded(number).gpus;
-    return happen_(JobStopped{assign.job, 0});
+    return stop(number, now);
   }
-  if (job.start < 0) job.start = now;
-  Nanos left = duration(number);
-  if (const auto before = taken_off_.find(number); before != taken_off_.end()) {
-    left -= before->second.served;
-    before->second.since = now;
+  ++job.starts;
+  start(number, now);
+  if (conditions_.paces != nullptr) {
+    conditions_.paces->enter(assign.job, recorded(number), assign.gpus);
   }
-  running_.push({now + left, number, ++job.starts});
   job.nodes = nodes_of(assign.gpus, world_.cluster());
   --waiting_.waiting_jobs;
   waiting_.waiting_gpus -= recorded(number).gpus;
-  happen_(JobStarted{.job = assign.job, .epoch = {job.starts}, .from = 0,
-                     .where = {assign.gpus, assign.layout}});
+  happen_(JobStarted{
+      .job = assign.job, .epoch = {job.starts}, .from = 0, .where = {assign.gpus, assign.layout}});
+}
+
+/// It has its GPUs now. The first time its end is known, but where paces may change.
+void RecordedJobs::start(std::uint32_t number, Nanos now) {
+  Job& job = jobs_[number];
+  const bool fresh = job.start < 0;
+  if (fresh) job.start = now;
+  if (fresh && conditions_.paces == nullptr) {
+    return running_.push({now + duration(number), number, job.starts});
+  }
+  Way& way = ways_[number];
+  way.course.start(now, fresh ? 0 : conditions_.restart_cost);
+  expect_end(number, way);
+}
+
+/// It leaves its GPUs before its end.
+void RecordedJobs::stop(std::uint32_t number, Nanos now) {
+  Job& job = jobs_[number];
+  const auto [known, first] = ways_.try_emplace(number);
+  JobCourse& course = known->second.course;
+  if (first) course.start(job.start, 0);
+  course.stop(now);
+  if (fails_.erase(number) > 0) {
+    const Nanos each = conditions_.checkpoint_every.value_or(kNever);
+    course.fall_back(course.done() / each * each);
+    ++struck_;
+  }
+  if (conditions_.paces != nullptr) conditions_.paces->leave(id_of(number));
+  ++job.starts;  // its end in the queue is void
+  ++waiting_.waiting_jobs;
+  waiting_.waiting_gpus += recorded(number).gpus;
+  happen_(JobStopped{id_of(number), 0});
 }
 
 // ---- what became of them --------------------------------------------------------------------
 
 Nanos RecordedJobs::ran(std::uint32_t number) const {
-  const auto before = taken_off_.find(number);
+  const auto way = ways_.find(number);
   const Job& job = jobs_[number];
-  return before == taken_off_.end() ? job.end - job.start : before->second.served;
+  return way == ways_.end() ? job.end - job.start : way->second.course.served();
 }
 
 /// Share of the free GPUs that stand in nodes of which others are taken.
@@ -167,7 +241,8 @@ double RecordedJobs::fragmentation() const {
 
 /// What has held up to now.
 void RecordedJobs::hold_load(Nanos now) {
-  waiting_.busy_gpus = world_.cluster().gpus() - world_.state().free;
+  const std::uint32_t down = conditions_.outages.down() * world_.cluster().shape().gpus_per_node;
+  waiting_.busy_gpus = world_.cluster().gpus() - world_.state().free - down;
   load_.hold(waiting_, now, [this] { return fragmentation(); });
 }
 
@@ -188,6 +263,7 @@ JobRow RecordedJobs::row(std::size_t index) const {
   if (job.end < 0) return row;
   row.state = JobRow::State::completed;
   row.ran = ran(number);
+  if (const auto way = ways_.find(number); way != ways_.end()) row.lost = way->second.course.lost();
   return row;
 }
 
@@ -196,6 +272,7 @@ void RecordedJobs::fill(JobsReport& report) const {
       rows(), [this](std::size_t i) { return row(i); }, world_.cluster().gpus());
   results.fill(report);
   report.set_preemptions(preemptions_);
+  if (conditions_.any()) fill_conditions(report);
   if (jobs_.empty() || load_.now() == load_.begin()) return;
   const LoadSeries::Interval mean = load_.mean();
   report.set_queue_length_mean(mean.waiting_jobs);
@@ -203,7 +280,40 @@ void RecordedJobs::fill(JobsReport& report) const {
   report.set_fragmentation_mean(mean.fragmentation);
 }
 
+void RecordedJobs::fill_conditions(JobsReport& report) const {
+  double sum = 0, most = 0, lost_s = 0;
+  std::size_t ended = 0;
+  for (std::size_t i = 0; i < rows(); ++i) {
+    const JobRow at = row(i);
+    if (at.state != JobRow::State::completed) continue;
+    lost_s += to_seconds(at.lost) * at.job->gpus;
+    const Nanos whole = at.job->duration_s * kNanosPerSecond;
+    const double slowdown =
+        whole == 0 ? 1 : static_cast<double>(at.ran - at.lost) / static_cast<double>(whole);
+    sum += slowdown;
+    most = std::max(most, slowdown);
+    ++ended;
+  }
+  report.set_lost_gpu_hours(lost_s / 3600);
+  report.set_outages(conditions_.outages.outages());
+  report.set_jobs_struck(struck_);
+  report.set_speed(conditions_.paces == nullptr ? "recorded" : "simulated");
+  if (ended == 0) return;
+  report.set_slowdown_mean(sum / static_cast<double>(ended));
+  report.set_slowdown_max(most);
+}
+
+void RecordedJobs::fill(Report& report, Nanos) {
+  JobsReport& recorded = *report.mutable_recorded();
+  fill(recorded);
+  ReplayTables& tables = *report.mutable_replay_tables();
+  tables.set_jobs(jobs_csv(rows(), [this](std::size_t i) { return row(i); }));
+  tables.set_series(series_csv(load_, world_.cluster().gpus()));
+  tables.set_groups(groups_csv(recorded));
+}
+
 void RecordedJobs::add_outcomes(Report& report) const {
+  if (conditions_.any()) fill(*report.mutable_recorded());
   for (std::size_t i = 0; i < rows(); ++i) {
     const JobRow at = row(i);
     JobOutcome& outcome = *report.add_jobs();

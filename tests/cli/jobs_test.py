@@ -281,3 +281,89 @@ def test_the_cluster_as_its_operator_has_it(tmp_path):
     conf.write_text("NodeName=gpu[1- Gres=gpu:8\n")
     result = orrery("jobs", SAMPLE, *given)
     assert result.returncode == 3 and "slurm.conf:1:1" in result.stderr
+
+
+def rows_of(result):
+    """Lines of a comparison by their label."""
+    assert result.returncode == 0, result.stderr
+    return {line[: line.index("  ")]: line for line in result.stdout.splitlines() if "  " in line}
+
+
+def test_what_if_there_were_more_gpus_or_other_quotas(tmp_path):
+    trace = tmp_path / "trace.csv"
+    rows = "1,0,2,100,a\n2,0,2,10,b\n3,0,2,50,a\n"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s,vc\n" + rows)
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "max-min")
+    quotas = "max-min.quotas=[{vc: b, gpus: 2}]"
+    rows = rows_of(orrery(*where, "--what-if", "nodes=2", "--what-if", quotas))
+    # Equal quotas are too small for all of them: whoever comes first by name borrows first.
+    assert rows["max-min"].split()[1] == f"{(100 + 160 + 150) / 3:.1f}"
+    assert rows["max-min, nodes=2"].split()[2] == f"{(100 + 10 + 60) / 3:.1f}"
+    # b has all quotas: it goes first, and makes whoever borrows wait.
+    assert rows[f"max-min, {quotas}"].split()[5] == f"{(10 + 110 + 160) / 3:.1f}"
+    given = json.loads(orrery(*where, "--set", quotas, "--json").stdout)
+    assert given["jct_mean_s"] == pytest.approx((10 + 110 + 160) / 3)
+    both = json.loads(orrery(*where, "--what-if", "nodes=2", "--json").stdout)
+    assert [each["what_if"] for each in both] == [None, "nodes=2"]
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ("nods=2", "did you mean 'nodes'"),
+        ("fifo.placement=count", "of a policy that is not replayed"),
+        ("max-min.quota=[]", "did you mean 'quotas'"),
+        ("nodes", "is not KEY=VALUE"),
+    ],
+)
+def test_a_change_that_cannot_be_is_refused(change, said):
+    where = ("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--policy", "max-min")
+    result = orrery(*where, "--what-if", change)
+    assert result.returncode in (2, 3)
+    assert said in result.stderr
+
+
+def test_restarts_and_nodes_that_fail(tmp_path):
+    trace = tmp_path / "trace.csv"
+    rows = "a,0,2,100,0\nb,40,2,10,1\n"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s,priority\n" + rows)
+    conditions = tmp_path / "conditions.yaml"
+    conditions.write_text("restart_cost: 7 s\noutages: down.csv\ncheckpoint_every: 15 s\n")
+    (tmp_path / "down.csv").write_text("node,begin_s,end_s,cause\n0,60,70,disk\n")
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "priority")
+    result = orrery(*where, "--conditions", conditions, "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert "1 times, 1 jobs struck" in result.stdout
+    # a runs 40 s, makes room for b, goes on at 50 after 7 s, has done 43 s when its node fails, and
+    # has 30 s of them; it goes on at 70, again after 7 s.
+    jobs = pd.read_csv(tmp_path / "out" / "jobs.csv")
+    assert list(jobs.end_s) == [70 + 7 + 70, 50]
+    assert list(jobs.lost_s) == [7 + 13 + 7, 0]
+    assert jobs.ran_s[0] == 40 + 10 + 77
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("restart_cost: 7\n")
+    refused = orrery(*where, "--conditions", wrong)
+    assert refused.returncode == 3 and "wrong.yaml:1:15" in refused.stderr
+
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
+
+
+def test_jobs_that_share_a_spine(tmp_path):
+    example = EXAMPLES / "jobs-one-spine.yml"
+    out = ("--out", tmp_path / "out")
+    count = json.loads(orrery("jobs", example, "--json", *out).stdout)
+    assert count["speed"] == "simulated"
+    assert 1.3 < count["slowdown_mean"] < 1.4
+    jobs = pd.read_csv(tmp_path / "out" / "jobs.csv")
+    assert jobs.ran_s.mean() == pytest.approx(36000 * count["slowdown_mean"])
+    log = tmp_path / "jobs.log"
+    topology = orrery("jobs", example, "--placement", "topology", "--record", log, "--json")
+    assert json.loads(topology.stdout)["jct_mean_s"] == 36000
+    assert orrery("replay", log).returncode == 0
+    recorded = json.loads(orrery("jobs", example, "--speed", "recorded", "--json").stdout)
+    assert recorded["jct_mean_s"] == 36000
+    refused = orrery("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--policy", "fifo",
+                     "--speed", "simulated")  # fmt: skip
+    assert refused.returncode == 3 and "'kinds'" in refused.stderr
+    assert orrery("jobs", example, "--backtest").returncode == 2

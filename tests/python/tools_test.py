@@ -83,3 +83,49 @@ def test_jobs_that_never_ran_are_not_known(tmp_path):
     assert report.jct_mean_s is None
     assert "0 of 1 jobs" in repr(report)
     assert "0 of 1" in report._repr_html_() and "None" not in report._repr_html_()
+
+
+def test_jobs_under_conditions(tmp_path):
+    trace = tmp_path / "trace.csv"
+    rows = "1,0,2,100,0\n2,10,2,20,1\n"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s,priority\n" + rows)
+    where = {"nodes": 1, "gpus_per_node": 2, "policy": "priority"}
+    free = orrery.jobs(trace, **where)
+    costly = orrery.jobs(trace, **where, conditions={"restart_cost": "30 s"})
+    assert (free.makespan_s, costly.makespan_s) == (120, 150)
+    assert list(costly.jobs.lost_s) == [30, 0]
+    with pytest.raises(orrery.InputError, match="restart_cost"):
+        orrery.jobs(trace, **where, conditions={"restart_costs": "30 s"})
+    with pytest.raises(ValueError, match="nodes is a whole number"):
+        orrery.jobs(trace)
+
+
+def test_jobs_of_simulated_speed(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\n1,0,64,1000\n2,0,64,1000\n")
+    cluster = tmp_path / "cluster.yaml"
+    spine = "fabric: {nodes_per_unit: 6, spines: 1, spine_link_bandwidth: 50 Gbps}"
+    cluster.write_text(f"preset: dgx-h100\nnodes: 24\n{spine}\n")
+    job = {
+        "model": {"preset": "llama3-8b"}, "sequence_length": 2048, "global_batch": 64,
+        "layout": {"tensor": 8, "data": 8}, "overlap": False,
+    }  # fmt: skip
+    conditions = {"speed": "simulated", "kinds": [{"job": job}]}
+    where = {"cluster": cluster, "conditions": conditions}
+    count = orrery.jobs(trace, **where)
+    apart = orrery.jobs(trace, placement="topology", **where)
+    assert (count.nodes, count.gpus_per_node) == (24, 8)
+    assert count.slowdown_mean > 1.2
+    assert apart.slowdown_max == 1 and apart.jct_mean_s == 1000
+
+    class First(orrery.Policy):
+        def needs(self):
+            return orrery.Needs(actions={"Assign"})
+
+        def observe(self, seen, decisions):
+            for job in seen.jobs.values():
+                if job.phase == "waiting":
+                    first = 64 * job.id
+                    decisions.add(orrery.actions.Assign(job, gpus=[range(first, first + 64)]))
+
+    assert orrery.jobs(trace, policy=First(), **where).jct_mean_s == count.jct_mean_s

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "traces/jobs/job_trace.hpp"
@@ -25,6 +26,18 @@ struct NaiveQueue {
   std::vector<std::size_t> waiting = {}, running = {};
   std::uint64_t preemptions = 0;
   std::int64_t now = 0;
+  // What going on costs, and nodes that are down.
+  std::int64_t restart = 0, checkpoint = 0;  ///< 0: a failed node takes all that was done
+  struct Down {
+    std::size_t node;
+    std::int64_t begin, end;
+    bool planned;
+  };
+  std::vector<Down> downs = {};
+  std::vector<std::int64_t> delay = {};  ///< of `left`: before the job gets on
+  std::vector<bool> stopped = {};        ///< ever
+  std::uint64_t struck = 0;
+  std::int64_t failed_at = -1;
 
   std::uint32_t all_free() const {
     std::uint32_t all = 0;
@@ -61,12 +74,52 @@ struct NaiveQueue {
     return true;
   }
   void release(std::size_t job) {
-    for (const auto& [n, count] : held[job]) free[n] += count;
+    for (const auto& [n, count] : held[job]) free[n] += is_down(n) ? 0 : count;
     held[job].clear();
+  }
+  bool is_down(std::size_t node) const {
+    return std::any_of(downs.begin(), downs.end(), [&](const Down& d) {
+      return d.node == node && d.begin <= now && now < d.end;
+    });
+  }
+  /// It has lost its GPUs, or given them up.
+  void take_off(std::size_t job) {
+    release(job);
+    std::erase(running, job);
+    waiting.push_back(job);
+    stopped[job] = true;
+    left[job] -= delay[job];
+    delay[job] = 0;
+  }
+  void fail_nodes() {
+    std::map<std::size_t, bool> fails;  // jobs; not planned
+    for (std::size_t n = 0; n < nodes; ++n) {
+      bool begins = false, planned = true, was = false, ends = false;
+      for (const Down& d : downs) {
+        begins = begins || (d.node == n && d.begin == now);
+        ends = ends || (d.node == n && d.end == now);
+        was = was || (d.node == n && d.begin < now && now < d.end);
+        if (d.node == n && d.begin == now) planned = planned && d.planned;
+      }
+      if (ends && !is_down(n)) free[n] = std::uint32_t(size);
+      if (!begins || was) continue;
+      for (const std::size_t job : running) {
+        if (held[job].contains(n)) fails[job] = fails[job] || !planned;
+      }
+      free[n] = 0;
+    }
+    for (const auto& [job, unplanned] : fails) {
+      take_off(job);
+      if (!unplanned) continue;
+      const std::int64_t done = jobs[job].duration_s - left[job];
+      left[job] = jobs[job].duration_s - (checkpoint > 0 ? done / checkpoint * checkpoint : 0);
+      ++struck;
+    }
   }
   bool begin(std::size_t job) {
     if (!place(job)) return false;
     if (start[job] < 0) start[job] = now;
+    if (stopped[job]) left[job] += delay[job] = restart;
     running.push_back(job);
     std::erase(waiting, job);
     return true;
@@ -74,6 +127,7 @@ struct NaiveQueue {
 
   // ---- passes -------------------------------------------------------------------------------
   void strict() {
+    if (!downs.empty()) std::sort(waiting.begin(), waiting.end());
     if (policy == "sjf") {
       std::stable_sort(waiting.begin(), waiting.end(), [&](std::size_t a, std::size_t b) {
         return jobs[a].duration_s < jobs[b].duration_s;
@@ -82,6 +136,7 @@ struct NaiveQueue {
     while (!waiting.empty() && begin(waiting.front())) {}
   }
   void skip() {
+    if (!downs.empty()) std::sort(waiting.begin(), waiting.end());
     for (const std::size_t job : std::vector<std::size_t>(waiting)) begin(job);
   }
   void easy() {
@@ -136,6 +191,8 @@ struct NaiveQueue {
   std::int64_t key(std::size_t job) const {
     if (policy == "srtf") return left[job];
     if (policy == "srsf") return left[job] * jobs[job].gpus;
+    const bool runs = std::find(running.begin(), running.end(), job) != running.end();
+    if (policy == "priority") return -2 * std::int64_t{jobs[job].priority} + (runs ? 0 : 1);
     return had[job] <= 18000 ? 0 : 1;
   }
   void preemptive() {
@@ -144,7 +201,8 @@ struct NaiveQueue {
     std::stable_sort(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) {
       return std::tuple(key(a), jobs[a].submit_s) < std::tuple(key(b), jobs[b].submit_s);
     });
-    std::size_t quota = nodes * size;
+    std::size_t quota = all_free();
+    for (const std::size_t job : running) quota += jobs[job].gpus;
     std::vector<std::size_t> on, off;
     for (const std::size_t job : candidates) {
       const bool runs = std::find(running.begin(), running.end(), job) != running.end();
@@ -156,9 +214,7 @@ struct NaiveQueue {
       }
     }
     for (const std::size_t job : off) {
-      release(job);
-      std::erase(running, job);
-      waiting.push_back(job);
+      take_off(job);
       ++preemptions;
     }
     for (const std::size_t job : on) begin(job);
@@ -185,8 +241,8 @@ struct NaiveQueue {
   }
   double rho(std::size_t job) const {
     const double whole = double(std::max<std::int64_t>(jobs[job].duration_s, 1));
-    const double alone = double(jobs[job].gpus) * double(running.size() + waiting.size()) /
-                         double(nodes * size);
+    const double alone =
+        double(jobs[job].gpus) * double(running.size() + waiting.size()) / double(nodes * size);
     // A job of no length counts as one of a second.
     const double still = std::max(0.0, whole - double(jobs[job].duration_s - left[job]));
     return (double(now - jobs[job].submit_s) + still) / (whole * std::max(1.0, alone));
@@ -274,6 +330,10 @@ struct NaiveQueue {
   // ---- the clock ----------------------------------------------------------------------------
   std::int64_t next(std::size_t arrived) const {
     std::int64_t at = arrived < jobs.size() ? jobs[arrived].submit_s : INT64_MAX;
+    for (const Down& d : downs) {
+      if (d.begin > now) at = std::min(at, d.begin);
+      if (d.end > now) at = std::min(at, d.end);
+    }
     for (const std::size_t job : running) {
       at = std::min(at, now + left[job]);
       if (policy != "las" || had[job] > 18000) continue;
@@ -285,12 +345,14 @@ struct NaiveQueue {
     free.assign(nodes, std::uint32_t(size));
     std::size_t arrived = 0;
     start.assign(jobs.size(), -1), end.assign(jobs.size(), -1), held.resize(jobs.size());
-    had.assign(jobs.size(), 0);
+    had.assign(jobs.size(), 0), delay.assign(jobs.size(), 0), stopped.assign(jobs.size(), false);
     for (const TraceJob& job : jobs) left.push_back(job.duration_s);
-    while (arrived < jobs.size() || !running.empty()) {
+    for (const Down& d : downs) free[d.node] = d.begin == 0 ? 0 : free[d.node];
+    while (arrived < jobs.size() || !running.empty() || !waiting.empty()) {
       const std::int64_t at = next(arrived);
       for (const std::size_t job : running) {
         left[job] -= at - now;
+        delay[job] -= std::min(delay[job], at - now);
         had[job] += (at - now) * jobs[job].gpus;
       }
       now = at;
@@ -301,12 +363,15 @@ struct NaiveQueue {
         release(job);
         return true;
       });
+      if (!downs.empty() && std::exchange(failed_at, now) != now) fail_nodes();
       while (arrived < jobs.size() && jobs[arrived].submit_s <= now) waiting.push_back(arrived++);
       if (policy == "fifo" || policy == "sjf") strict();
       if (policy == "fifo-skip") skip();
       if (policy == "easy") easy();
       if (policy == "conservative") conservative();
-      if (policy == "srtf" || policy == "srsf" || policy == "las") preemptive();
+      if (policy == "srtf" || policy == "srsf" || policy == "las" || policy == "priority") {
+        preemptive();
+      }
       if (policy == "gittins" || policy == "finish-time-fairness") by_key();
       if (policy == "drf" || policy == "max-min") by_cluster();
     }

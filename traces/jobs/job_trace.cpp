@@ -18,6 +18,7 @@ namespace {
 constexpr std::int64_t kLatestSecond = 100LL * 365 * 24 * 3600;
 constexpr const char* kColumns = "job_id, submit_s, num_gpus, duration_s (and perhaps vc)";
 constexpr std::int64_t kMostGpus = 1 << 20;
+constexpr std::int64_t kMostPriority = 2'000'000'000;
 
 [[noreturn]] void fail_file(const std::string& path, const std::string& message) {
   throw Error(SourcePlace{.file = path, .line_text = ""}, message);
@@ -61,7 +62,7 @@ void refuse_json(const std::string& path, std::string_view text) {
 /// Where each column stands.
 struct Columns {
   std::size_t id = 0, submit = 0, gpus = 0, duration = 0;
-  std::optional<std::size_t> pool, user, name, requested, started;
+  std::optional<std::size_t> pool, user, name, requested, started, priority;
   std::size_t count = 0;
 };
 
@@ -85,6 +86,7 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
                         .gpus = need("num_gpus"), .duration = need("duration_s"),
                         .pool = find("vc"), .user = find("user"), .name = find("name"),
                         .requested = find("requested_s"), .started = find("recorded_start_s"),
+                        .priority = find("priority"),
                         .count = fields.size()};
   if (!missing.empty()) {
     reader.fail_row(fmt::format("expected the columns {}, got none named {}; other columns may "
@@ -120,6 +122,10 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   if (known(columns.started)) {
     job.recorded_start_s =
         number(reader, fields, *columns.started, "recorded_start_s", 0, kLatestSecond);
+  }
+  if (known(columns.priority)) {
+    job.priority = static_cast<std::int32_t>(
+        number(reader, fields, *columns.priority, "priority", -kMostPriority, kMostPriority));
   }
   return job;
 }

@@ -1,6 +1,6 @@
 // Production job traces in the canonical form: CSV with job_id, submit_s, num_gpus, duration_s, and
-// perhaps vc, user, name, requested_s, recorded_start_s, in any order, more columns allowed, gzip
-// too.
+// perhaps vc, user, name, requested_s, recorded_start_s, priority, in any order, more columns
+// allowed, gzip too.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ struct TraceJob {
   Label user = {}, name = {};
   std::int64_t requested_s = 0;        ///< what its user asked for; 0: nothing
   std::int64_t recorded_start_s = -1;  ///< in the log; never shown to policies; -1: none
+  std::int32_t priority = 0;           ///< higher goes first, where a policy looks at it
 };
 
 /// In file order. Throws bad_input with file:line:column: a missing column, a number that is

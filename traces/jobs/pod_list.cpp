@@ -1,75 +1,17 @@
 #include "traces/jobs/pod_list.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <optional>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "core/error.hpp"
-#include "core/schema/yaml_tree.hpp"
-#include "traces/files/csv.hpp"
+#include "traces/files/csv_table.hpp"
 
 namespace orrery {
 namespace {
 
 constexpr std::uint64_t kMostMilli = 1'000'000'000, kMostMemory_mib = 1'000'000'000;
 constexpr std::uint64_t kMostGpus = 128;  // of one node
-
-/// A table whose header names its columns.
-class Table {
- public:
-  Table(const std::string& path, std::string_view text, const char* what,
-        const std::vector<std::string_view>& needed)
-      : reader_(path, text) {
-    if (!reader_.next_row(fields_)) {
-      throw Error(SourcePlace{.file = path, .line_text = ""},
-                  fmt::format("is empty: {} begin with a header", what));
-    }
-    header_.assign(fields_.begin(), fields_.end());
-    for (const std::string_view column : needed) {
-      if (at(column)) continue;
-      reader_.fail_row(fmt::format("expected {} with the columns {}, got none named {}", what,
-                                   fmt::join(needed, ", "), column));
-    }
-  }
-  bool next() {
-    do {
-      if (!reader_.next_row(fields_)) return false;
-    } while (reader_.is_blank());
-    if (fields_.size() == header_.size()) return true;
-    reader_.fail_row(fmt::format("this line has {} fields, the header has {}", fields_.size(),
-                                 header_.size()));
-  }
-  std::string_view text(std::string_view column) const {
-    const auto index = at(column);
-    return index ? fields_[*index] : std::string_view{};
-  }
-  std::uint64_t number(std::string_view column, std::uint64_t most) const {
-    const std::string_view field = text(column);
-    std::uint64_t value = 0;
-    const char* const end = field.data() + field.size();
-    const auto [stop, error] = std::from_chars(field.data(), end, value);
-    if (error == std::errc{} && stop == end && value <= most) return value;
-    reader_.fail(*at(column), fmt::format("{} must be a whole number of at most {}, not '{}'",
-                                          column, most, shown(std::string(field))));
-  }
-  [[noreturn]] void fail(std::string_view column, const std::string& message) const {
-    reader_.fail(at(column).value_or(0), message);
-  }
-
- private:
-  std::optional<std::size_t> at(std::string_view column) const {
-    const auto found = std::find(header_.begin(), header_.end(), column);
-    if (found == header_.end()) return {};
-    return static_cast<std::size_t>(found - header_.begin());
-  }
-
-  CsvReader reader_;
-  std::vector<std::string> header_;
-  std::vector<std::string_view> fields_;
-};
 
 std::vector<std::string> models_of(std::string_view spec) {
   std::vector<std::string> models;
@@ -82,7 +24,7 @@ std::vector<std::string> models_of(std::string_view spec) {
   return models;
 }
 
-Pod read_pod(const Table& table) {
+Pod read_pod(const CsvTable& table) {
   Pod pod{.name = std::string(table.text("name"))};
   pod.cpu_milli = static_cast<std::int64_t>(table.number("cpu_milli", kMostMilli));
   pod.memory_mib = static_cast<std::int64_t>(table.number("memory_mib", kMostMemory_mib));
@@ -101,8 +43,7 @@ Pod read_pod(const Table& table) {
 }  // namespace
 
 std::vector<Pod> parse_pods(const std::string& path, std::string_view text) {
-  Table table(path, text, "pods",
-              {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"});
+  CsvTable table(path, text, "pods", {"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"});
   std::vector<Pod> pods;
   while (table.next()) pods.push_back(read_pod(table));
   const bool any = std::any_of(pods.begin(), pods.end(), [](const Pod& p) { return p.gpus > 0; });
@@ -111,20 +52,20 @@ std::vector<Pod> parse_pods(const std::string& path, std::string_view text) {
 }
 
 std::vector<NodeRecord> parse_nodes(const std::string& path, std::string_view text) {
-  Table table(path, text, "nodes", {"sn", "cpu_milli", "memory_mib", "gpu", "model"});
+  CsvTable table(path, text, "nodes", {"sn", "cpu_milli", "memory_mib", "gpu", "model"});
   std::vector<NodeRecord> nodes;
   while (table.next()) {
-    nodes.push_back({.name = std::string(table.text("sn")),
-                     .cpu_milli = static_cast<std::int64_t>(table.number("cpu_milli", kMostMilli)),
-                     .memory_mib = static_cast<std::int64_t>(
-                         table.number("memory_mib", kMostMemory_mib)),
-                     .gpus = static_cast<std::uint32_t>(table.number("gpu", kMostGpus)),
-                     .model = std::string(table.text("model"))});
+    nodes.push_back(
+        {.name = std::string(table.text("sn")),
+         .cpu_milli = static_cast<std::int64_t>(table.number("cpu_milli", kMostMilli)),
+         .memory_mib = static_cast<std::int64_t>(table.number("memory_mib", kMostMemory_mib)),
+         .gpus = static_cast<std::uint32_t>(table.number("gpu", kMostGpus)),
+         .model = std::string(table.text("model"))});
   }
   std::stable_sort(nodes.begin(), nodes.end(),
                    [](const NodeRecord& a, const NodeRecord& b) { return a.name < b.name; });
-  const bool any = std::any_of(nodes.begin(), nodes.end(),
-                               [](const NodeRecord& node) { return node.gpus > 0; });
+  const bool any =
+      std::any_of(nodes.begin(), nodes.end(), [](const NodeRecord& node) { return node.gpus > 0; });
   if (any) return nodes;
   throw Error(SourcePlace{.file = path, .line_text = ""}, "holds no node with GPUs");
 }

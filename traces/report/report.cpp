@@ -43,6 +43,7 @@ template <class Message>
 std::string json_text(const Message& report, bool with_host) {
   nlohmann::ordered_json json = to_json(report);
   make_bytes_whole(json);
+  json.erase("replay_tables");  // a table is no figure
   if (!with_host) json.erase("host");
   return json.dump(2);
 }

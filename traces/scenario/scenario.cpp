@@ -14,6 +14,7 @@
 #include "topologies/part.hpp"
 #include "traces/scenario/failure_model.hpp"
 #include "traces/scenario/fault_script.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 #include "traces/training/layout_check.hpp"
 #include "traces/training/model.hpp"
 
@@ -246,6 +247,9 @@ void complete(Scenario& scenario, const SourceMap& places) {
   for (int i = 0; i < scenario.jobs_size(); ++i) {
     resolve(*scenario.mutable_jobs(i)->mutable_job()->mutable_model(), places,
             fmt::format("jobs[{}].job.model", i));
+  }
+  if (scenario.recorded().has_conditions()) {
+    complete(*scenario.mutable_recorded()->mutable_conditions(), places, "recorded.conditions.");
   }
   scenario.mutable_live();  // not made by itself: some of its fields have no default
   fill_defaults(scenario);

@@ -1,0 +1,62 @@
+#include "traces/scenario/replay_conditions.hpp"
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "traces/training/layout_check.hpp"
+#include "traces/training/model.hpp"
+
+namespace orrery {
+namespace {
+
+std::uint32_t ranks_of_replica(const Layout& layout) {
+  return layout.tensor() * layout.context() * layout.pipeline();
+}
+
+}  // namespace
+
+void complete(ReplayConditions& conditions, const SourceMap& places, const std::string& prefix) {
+  for (int i = 0; i < conditions.kinds_size(); ++i) {
+    resolve(*conditions.mutable_kinds(i)->mutable_job()->mutable_model(), places,
+            fmt::format("{}kinds[{}].job.model", prefix, i));
+  }
+  fill_defaults(conditions);
+  for (int i = 0; i < conditions.kinds_size(); ++i) {
+    const std::string kind = fmt::format("{}kinds[{}]", prefix, i);
+    for (const Problem& problem : job_problems(conditions.kinds(i).job())) {
+      throw problem_at(places, fmt::format("{}.job.{}", kind, problem.path), problem.message);
+    }
+  }
+  if (conditions.speed() == "simulated" && conditions.kinds().empty()) {
+    throw problem_at(places, prefix + "speed",
+                     "simulated speed needs 'kinds': what jobs compute is in no log");
+  }
+}
+
+std::optional<std::size_t> kind_of(const ReplayConditions& conditions, std::string_view name,
+                                   std::uint32_t gpus) {
+  for (int i = 0; i < conditions.kinds_size(); ++i) {
+    const JobKind& kind = conditions.kinds(i);
+    const bool sized = gpus >= kind.least_gpus() && gpus <= kind.most_gpus() &&
+                       gpus % ranks_of_replica(kind.job().layout()) == 0;
+    if (sized && name.starts_with(kind.name())) return static_cast<std::size_t>(i);
+  }
+  return {};
+}
+
+Job job_on(const JobKind& kind, std::uint32_t gpus) {
+  Job job = kind.job();
+  Layout& layout = *job.mutable_layout();
+  const std::uint32_t replicas = gpus / ranks_of_replica(layout);
+  const std::uint64_t batch = std::uint64_t{job.global_batch()} * replicas / layout.data();
+  job.set_global_batch(static_cast<std::uint32_t>(batch));
+  layout.set_data(replicas);
+  for (const Problem& problem : job_problems(job)) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("a job of {} GPUs of the kind '{}': job.{}: {}", gpus, kind.name(),
+                            problem.path, problem.message));
+  }
+  return job;
+}
+
+}  // namespace orrery
