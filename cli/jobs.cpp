@@ -126,6 +126,11 @@ void show(const Options& options, const std::vector<Variant>& variants,
   print_comparison(variants[0].replay, labels, reports);
 }
 
+void show_health(const JobReplay& replay) {
+  const auto health = load_node_health(replay.trace());
+  if (health) print_node_health(*health, replay.nodes());
+}
+
 int jobs(const Options& options) {
   const HostMeter meter;
   const std::vector<Variant> variants = variants_of(options);
@@ -146,6 +151,7 @@ int jobs(const Options& options) {
   for (std::size_t i = 0; options.backtest && i < reports.size(); ++i) {
     print_backtest(variants[i].label, backtests[i]);
   }
+  if (options.backtest) show_health(variants[0].replay);
   return missed_goals(reports);
 }
 

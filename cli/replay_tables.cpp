@@ -136,6 +136,22 @@ void print_backtest(const std::string& policy, const std::vector<BacktestRow>& r
   }
 }
 
+void print_node_health(const NodeHealth& health, std::uint32_t nodes) {
+  fmt::print("\n");
+  print_line(
+      "nodes that failed",
+      fmt::format("{} times in {:.0f} days of nodes with jobs: conditions.failures={:.2f}",
+                  grouped(health.failures), health.node_days, health.per_thousand_node_days()));
+  if (health.failures > 0) {
+    print_line("", fmt::format("one node of {} every {:.1f} h, of a job of 16 every {:.1f} h",
+                               grouped(nodes), health.mean_hours(nodes), health.mean_hours(16)));
+  }
+  for (const NodeHealth::Lemon& lemon : health.lemons) {
+    print_line("", fmt::format("lemon {}: {} failures where {:.1f} are expected", lemon.node,
+                               lemon.failures, lemon.expected));
+  }
+}
+
 void print_json(const std::vector<JobsReport>& reports) {
   if (reports.size() == 1) return fmt::print("{}\n", report_json(reports[0]));
   std::vector<std::string> all;

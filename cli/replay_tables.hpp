@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/jobs/backtest.hpp"
+#include "traces/jobs/node_health.hpp"
 #include "traces/report.pb.h"
 #include "traces/scenario.pb.h"
 
@@ -19,6 +20,9 @@ void print_comparison(const JobReplay& replay, const std::vector<std::string>& l
 
 /// Waits beside those of the log. Throws usage if that says of no job when it started.
 void print_backtest(const std::string& policy, const std::vector<BacktestRow>& rows);
+
+/// How often nodes failed in the log.
+void print_node_health(const NodeHealth& health, std::uint32_t nodes);
 
 /// One object, or a list of several.
 void print_json(const std::vector<JobsReport>& reports);

@@ -367,3 +367,20 @@ def test_jobs_that_share_a_spine(tmp_path):
                      "--speed", "simulated")  # fmt: skip
     assert refused.returncode == 3 and "'kinds'" in refused.stderr
     assert orrery("jobs", example, "--backtest").returncode == 2
+
+
+def test_how_often_nodes_failed_in_the_log(tmp_path):
+    log = tmp_path / "sacct.txt"
+    header = "JobID|State|Submit|Start|End|AllocTRES|NodeList|NNodes|Priority\n"
+    rows = [f"{i}|{'NODE_FAIL' if i in (3, 9) else 'COMPLETED'}|{i * 86400}|{i * 86400}|"
+            f"{i * 86400 + 86400}|gres/gpu=16|gpu[1-2]|2|{i}\n" for i in range(10)]  # fmt: skip
+    log.write_text(header + "".join(rows))
+    where = ("--nodes", 2, "--gpus-per-node", 8, "--policy", "priority")
+    result = orrery("jobs", log, *where, "--backtest")
+    assert result.returncode == 0, result.stderr
+    # Two failures in twenty days of nodes.
+    assert "2 times in 20 days of nodes with jobs: conditions.failures=100.00" in result.stdout
+    assert "one node of 2 every 120.0 h" in result.stdout
+    out = tmp_path / "jobs.csv"
+    assert orrery("import", "jobs", log, "-o", out).returncode == 0
+    assert list(pd.read_csv(out).priority.fillna(0)) == list(range(10))

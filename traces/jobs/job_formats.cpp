@@ -244,6 +244,9 @@ std::optional<TraceJob> sacct(const LogRow& row) {
   job.user = row.string("User");
   job.pool = row.string("Partition");
   job.name = row.string("JobName");
+  // Of 32 bits there; the upper half is one priority here.
+  const double priority = row.number("Priority", 4294967295.0).value_or(0);
+  job.priority = static_cast<std::int32_t>(std::min(priority, 2e9));
   take_start(job, start);
   return job;
 }

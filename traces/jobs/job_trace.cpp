@@ -138,16 +138,17 @@ std::vector<TraceJob> load_job_trace(const std::string& path) {
 
 std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
   std::string text = "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,"
-                     "recorded_start_s\n";
+                     "recorded_start_s,priority\n";
   const auto known = [](bool is, std::int64_t value) {
     return is ? std::to_string(value) : std::string();
   };
   for (const TraceJob& job : jobs) {
-    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
                    job.submit_s, job.gpus, job.duration_s, csv_field(job.pool.str()),
                    csv_field(job.user.str()), csv_field(job.name.str()),
                    known(job.requested_s > 0, job.requested_s),
-                   known(job.recorded_start_s >= 0, job.recorded_start_s));
+                   known(job.recorded_start_s >= 0, job.recorded_start_s),
+                   known(job.priority != 0, job.priority));
   }
   return text;
 }

@@ -33,7 +33,7 @@ TEST(Registry, AnUnknownNameIsRefusedWithThePlaceAndTheNearest) {
                                "Known: cheapest-goodput, checkpoint-interval, "
                                "collective-table, conservative, drf, easy, fifo, fifo-skip, "
                                "finish-time-fairness, fixed-codec, gittins, las, max-min, "
-                               "memory-aware, predictive-rebalance, "
+                               "memory-aware, predictive-rebalance, priority, "
                                "recover, sjf, srsf, srtf, static");
     EXPECT_EQ(std::string(error.what()).substr(0, 12), "a.yaml:3:9: ");
   }
