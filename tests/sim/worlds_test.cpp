@@ -67,7 +67,8 @@ jobs:
       overlap: false
 run: {{steps: 200}}
 noise: {{compute_cv: 0, sample_cv: 0, staleness: 0 ms}}
-{})", more),
+{})",
+                                    more),
                         "pair.yaml", overrides);
 }
 
@@ -139,6 +140,27 @@ TEST(Worlds, PlacedByTopologyTwoJobsOf256GpusDoNotMeet) {
   EXPECT_EQ(apart.step_time_alone_s(), met.step_time_alone_s()) << "two units either way";
 }
 
+/// The example's first job beside recorded ones that compute the same.
+TEST(Worlds, RecordedJobsOfSimulatedSpeedMeetTrainingJobs) {
+  const std::string kind =
+      "{job: {model: {preset: llama3-8b}, sequence_length: 8192, global_batch: 64, "
+      "layout: {tensor: 8, data: 32}, overlap: false, stack: nemo}}";
+  const Report apart = simulate_example(kTwo, {"jobs[0].first_gpu=512"});
+  const Report beside = simulate_example(
+      kTwo, {"jobs=[]", "recorded.trace=one-spine-jobs.csv", "recorded.conditions.speed=simulated",
+             "recorded.conditions.kinds=[" + kind + "]"});
+  const double by_hand = apart.step_time_s() + apart.phases().exchange_s();
+  EXPECT_NEAR(beside.step_time_s() / by_hand, 1, 0.02);
+  EXPECT_EQ(beside.recorded().speed(), "simulated");
+  EXPECT_EQ(beside.recorded().jobs_completed(), 2u);
+  EXPECT_NEAR(beside.recorded().slowdown_max() / (by_hand / apart.step_time_s()), 1, 0.02);
+}
+
+TEST(Worlds, ConditionsThatAScenarioSaysOtherwiseAreRefused) {
+  const std::vector<std::string> down = {"recorded.conditions.failures=5"};
+  EXPECT_THROW(simulate_example(kTwo, down), Error);
+}
+
 TEST(Worlds, JobsApartAreNotSlowedAtAllAndRecordedOnesNever) {
   const Report together = simulate_example(kTwo, {});
   const Report apart = simulate_example(kTwo, {"jobs[0].first_gpu=512"});
@@ -159,11 +181,11 @@ TEST(Worlds, UnequalJobsTakeTheirMaxMinShares) {
     for (const std::string hidden : {"1024", "2048"}) {
       const std::string of = " of batch " + batch + " and hidden " + hidden;
       // The second job's own times, of a first job like it.
-      const Report alone = simulate(small_pair(
-          "", {"job.global_batch=" + batch, "job.model.hidden=" + hidden, later}));
+      const Report alone = simulate(
+          small_pair("", {"job.global_batch=" + batch, "job.model.hidden=" + hidden, later}));
       const double other = alone.phases().exchange_s();
-      const auto [a, b] = by_hand(first.step_time_s() - exchange, exchange,
-                                  alone.step_time_s() - other, other);
+      const auto [a, b] =
+          by_hand(first.step_time_s() - exchange, exchange, alone.step_time_s() - other, other);
       Overrides unequal = {"jobs[0].job.global_batch=" + batch,
                            "jobs[0].job.model.hidden=" + hidden, "jobs[0].steps=1000000"};
       // One of them never ends while the other runs.
@@ -215,8 +237,8 @@ TEST(Worlds, WhatBreaksStrikesWhoStandsThere) {
   const Report struck = simulate(small_pair(slow, apart));
   EXPECT_EQ(named(struck, "first").ended_s(), named(well, "first").ended_s());
   EXPECT_GT(named(struck, "second").ended_s(), 1.2 * named(well, "second").ended_s());
-  const Report down = simulate(
-      small_pair("faults:\n  - {at_time: 1 s, node: 5, down: true}\n", apart));
+  const Report down =
+      simulate(small_pair("faults:\n  - {at_time: 1 s, node: 5, down: true}\n", apart));
   EXPECT_EQ(named(down, "first").ended_s(), named(well, "first").ended_s());
   EXPECT_EQ(down.failures_size(), 0) << "the report is about the first job";
   EXPECT_NE(named(down, "second").ended_s(), named(well, "second").ended_s());
@@ -227,8 +249,8 @@ TEST(Worlds, EqualSeedsGiveEqualBytes) {
   const Report once = simulate(small_pair("", noisy)), again = simulate(small_pair("", noisy));
   EXPECT_EQ(once.decision_log_sha256(), again.decision_log_sha256());
   EXPECT_EQ(once.SerializeAsString(), again.SerializeAsString());
-  const Report other = simulate(small_pair("", {"noise.compute_cv=0.05", "run.steps=40",
-                                                "run.seed=2"}));
+  const Report other =
+      simulate(small_pair("", {"noise.compute_cv=0.05", "run.steps=40", "run.seed=2"}));
   EXPECT_NE(named(once, "second").ended_s(), named(other, "second").ended_s());
   EXPECT_NE(named(once, "first").ended_s(), named(once, "second").ended_s()) << "noise of its own";
 }
