@@ -297,6 +297,30 @@ TEST(JobReplay, RecordedRunReplaysToTheSameDecisions) {
   }
 }
 
+TEST(JobReplay, UnderEveryPolicyAllJobsEndWhereNodesFailAllTheTime) {
+  for (const std::string& policy : kQueues) {
+    const std::string path = testing::TempDir() + "orrery_jobs_" + policy + "_fails.log";
+    JobReplay replay = replay_of(4, 8, policy, "consolidated");
+    ReplayConditions& conditions = *replay.mutable_conditions();
+    conditions.set_failures(1e6);  // of a thousand in a day: one of the four every 22 s
+    conditions.set_repair(15 * kNanosPerSecond);
+    conditions.set_restart_cost(2 * kNanosPerSecond);
+    conditions.set_checkpoint_every(5 * kNanosPerSecond);
+    const JobsReport report = replay_jobs(random_jobs(300), replay, path);
+    EXPECT_EQ(report.jobs_completed(), 300u) << policy;
+    EXPECT_GT(report.jobs_struck(), 20u) << policy;
+    EXPECT_GT(report.lost_gpu_hours(), 0) << policy;
+    EXPECT_EQ(replay_log(path, {}).first_difference, "") << policy;
+    std::remove(path.c_str());
+  }
+}
+
+TEST(JobReplay, WhereNobodyIsEverPlacedFailuresDoNotGoOnForEver) {
+  JobReplay replay = replay_of(4, 8, "static", "count");
+  replay.mutable_conditions()->set_failures(1e6);
+  EXPECT_EQ(replay_jobs(random_jobs(5), replay).jobs_completed(), 0u);
+}
+
 TEST(JobReplay, EqualRunsGiveEqualBytes) {
   const JobReplay replay = replay_of(4, 8, "sjf", "count");
   EXPECT_EQ(report_json(replay_jobs(random_jobs(200), replay)),
