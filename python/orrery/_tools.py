@@ -181,7 +181,7 @@ def jobs(
         Any free GPUs; those of as few nodes as possible; gangs also within few scalable units.
     record : path, optional
         Where to write the observation and decision log, for `orrery.replay`.
-    estimates : {"recorded", "requested", "learned", "disturbed"}
+    estimates, estimate_error : {"recorded", "requested", "learned", "disturbed"}, float
         What policies are told of how long jobs run: the truth, what users asked for, what jobs like
         them took before, or the truth by a factor of which `estimate_error` disturbs the logarithm.
     seed : int
