@@ -30,10 +30,10 @@ LONGEST = 0.7  # step of a factor's logarithm
 # A factor, where its search starts and the standard deviation of its logarithm. Times in us.
 Factor = collections.namedtuple("Factor", "name start sd")
 TIMES = ("layer_gap", "step_gap", "host_layer", "host_tensor", "host_stages", "transfer_gap",
-         "transfer_stall", "group_gap")  # fmt: skip
+         "transfer_stall", "group_gap", "host_update")  # fmt: skip
 EAGER = (
     Factor("gemm", 0.95, 0.1), Factor("attention", 0.9, 0.2), Factor("memory_bytes", 1, 0.3),
-    Factor("layer_gap", 10, 1), Factor("step_gap", 5e4, 1), Factor("host_layer", 1100, 1),
+    Factor("layer_gap", 10, 1), Factor("step_gap", 2e4, 1), Factor("host_update", 1000, 1), Factor("host_layer", 1100, 1),
     Factor("host_tensor", 1100, 1), Factor("host_stages", 900, 1),
     Factor("transfer_gap", 400, 1), Factor("transfer_stall", 4.5e5, 0.3),
     Factor("group_gap", 5000, 1), Factor("latency", 9, 1), Factor("network", 0.9, 0.3),

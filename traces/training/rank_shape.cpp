@@ -64,7 +64,9 @@ std::uint32_t sparse_among(const Model& model, std::uint32_t first, std::uint32_
 }
 
 /// A stage is full once the multiply-adds so far reach its share of all; the layer that reaches it
-/// still belongs to it (nanotron, models/base.py: build_model). What is left has the loss.
+/// still belongs to it (nanotron, models/base.py: build_model). Output and loss are the last one's,
+/// whatever is left to it: steps of the measured pipelines take as long as their largest stage of
+/// layers, on one node and on many, so no logits go between stages.
 StageShape stage_by_cost(const Job& job, std::uint32_t stage) {
   const Model& model = job.model();
   const double hidden = model.hidden();
@@ -72,7 +74,7 @@ StageShape stage_by_cost(const Job& job, std::uint32_t stage) {
                                  (model.gated() ? 3.0 : 2.0) * model.feed_forward());
   const double output = hidden * model.vocabulary();
   const double share = (model.layers() * layer + output) / job.layout().pipeline();
-  StageShape shape{.first = stage == 0};
+  StageShape shape{.first = stage == 0, .last = stage + 1 == job.layout().pipeline()};
   std::uint32_t at = 0, first_layer = 0;
   double sum = 0;
   for (std::uint32_t i = 0; i < model.layers(); ++i) {
@@ -80,10 +82,6 @@ StageShape stage_by_cost(const Job& job, std::uint32_t stage) {
     sum += layer;
     if (sum >= share * (at + 1) * (1 - 1e-9) && at + 1 < job.layout().pipeline()) ++at;
   }
-  const bool more = at + 1 < job.layout().pipeline();
-  shape.last = at == stage;
-  shape.loss_after = shape.last && more;
-  shape.loss_only = more && at + 1 == stage;
   shape.sparse_layers = sparse_among(model, first_layer, shape.layers);
   return shape;
 }

@@ -14,9 +14,7 @@ struct StageShape {
   std::uint32_t layers = 0;
   std::uint32_t sparse_layers = 0;  ///< of them, those with experts instead of an MLP
   bool first = false;               ///< has the embedding
-  bool last = false;                ///< has the output projection and, unless apart, the loss
-  bool loss_after = false;          ///< its logits go on: the next stage has the loss
-  bool loss_only = false;           ///< has nothing but the loss
+  bool last = false;                ///< has the output projection and the loss
   friend bool operator==(const StageShape&, const StageShape&) = default;
 };
 

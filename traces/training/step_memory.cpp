@@ -35,8 +35,6 @@ StageShape whole_stage(const Job& job, std::uint32_t stage) {
     sum.sparse_layers += part.sparse_layers;
     sum.first = sum.first || part.first;
     sum.last = sum.last || part.last;
-    sum.loss_after = sum.loss_after || part.loss_after;
-    sum.loss_only = sum.loss_only || part.loss_only;
   }
   return sum;
 }
@@ -204,7 +202,7 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
   use.activations = Bytes{activations(job_, r, stage, micro_batches)};
   // Of the one micro-batch that the last stage holds.
   const double logit = stack.has_logit_bytes() ? stack.logit_bytes() : 4 + r.element;
-  if (shape.last || shape.loss_only) use.logits = Bytes{r.tokens * r.vocabulary * logit};
+  if (shape.last) use.logits = Bytes{r.tokens * r.vocabulary * logit};
   if (all) use.gathered = Bytes{gathered_units(r, shape)};
   use.buffers = Bytes{work_buffers(job_, r)};
   double communicators = 1;
