@@ -10,6 +10,7 @@ of GPUs, is left out.
 
 import argparse
 import collections
+import re
 import sys
 
 import accuracy
@@ -124,28 +125,61 @@ def floor_text(rows):
             f"{np.median(spread):.1%} longer.")
 
 
+def needed(prediction):
+    """GiB of tensors: of the fullest GPU, and of one of the first stage, whose peak is logged."""
+    fullest = float(prediction["memory_bytes"]) / GIB
+    first = re.search(r"the first one needs ([0-9.]+) GiB", prediction["reason"])
+    return fullest, float(first.group(1)) if first else fullest
+
+
+def memory_line(name, error):
+    size = np.abs(error)
+    return [name, len(error), accuracy.percent(np.median(size)),
+            accuracy.percent(np.quantile(size, 0.9)), accuracy.percent(np.median(error))]
+
+
+HEAD_MEMORY = ("peak memory", "rows", "median error", "p90", "bias")
+
+
 def memory_part(all_rows):
     predictions = runs.predict(all_rows)
     ran = [(row, p) for row, p in zip(all_rows, predictions) if row["measured"] and
            p["status"] != "unsupported" and row["peak_mem_gb"]]
-    error = np.array([float(p["memory_bytes"]) / GIB / float(row["peak_mem_gb"]) - 1
-                      for row, p in ran])
+    error = np.array([needed(p)[1] / float(row["peak_mem_gb"]) - 1 for row, p in ran])
     clean = np.array([row["clean"] == "yes" for row, _ in ran])
-    lines = []
-    for name, mask in (("clean rows", clean), ("all rows that ran", np.ones(len(error), bool))):
-        size = np.abs(error[mask])
-        lines.append([name, mask.sum(), accuracy.percent(np.median(size)),
-                      accuracy.percent(np.quantile(size, 0.9)),
-                      accuracy.percent(np.median(error[mask]))])
+    lines = [memory_line("clean rows", error[clean])]
+    lines += [memory_line(f"of them, {model}",
+                          error[clean & np.array([row["model"] == model for row, _ in ran])])
+              for model in sorted({row["model"] for row, _ in ran})]
+    lines.append(memory_line("all rows that ran", error))
     fits = [p["status"] == "ok" for p in predictions]
     worked = [bool(row["measured"]) for row in all_rows]
     said_ok = sum(f and w for f, w in zip(fits, worked)) / sum(worked)
     said_bad = sum(not f and not w for f, w in zip(fits, worked)) / (len(worked) - sum(worked))
-    return accuracy.table(("peak memory", "rows", "median error", "p90", "bias"), lines), (
+    return accuracy.table(HEAD_MEMORY, lines), (
         f"Of {sum(worked)} layouts that ran, {said_ok:.1%} are predicted to fit; of "
         f"{len(worked) - sum(worked)} that failed, whatever the cause, {said_bad:.1%} are "
         f"predicted to be out of memory or refused: balanced accuracy "
         f"{(said_ok + said_bad) / 2:.2f}.")
+
+
+def other_memory():
+    """Peaks of other frameworks, which nothing was fitted to, of the fullest GPU."""
+    names = ("source_key", "model", "n_params_b", "layers", "hidden", "heads", "kv_heads", "ffn",
+             "gated_mlp", "vocab", "seq_len", "moe_experts", "moe_topk", "gpu", "n_gpus", "tp",
+             "pp", "dp", "cp", "ep", "vpp", "seq_parallel", "dp_shard", "precision", "mbs", "gbs",
+             "recompute", "attention", "framework")  # fmt: skip
+    rows = [row for row in runs.read("memory-open.csv.gz")
+            if row["peak_mem_gb"] and row["source_key"] != "nanotron_ultrascale"]
+    asked = [{"id": str(i), **{name: row[name] for name in names}} for i, row in enumerate(rows)]
+    predictions = runs.predict(asked)
+    lines = []
+    for source, at in accuracy.by([row["source_key"] for row in rows]).items():
+        error = np.array([needed(predictions[i])[0] / float(rows[i]["peak_mem_gb"]) - 1
+                          for i in at if predictions[i]["status"] != "unsupported"])
+        if len(error):
+            lines.append(memory_line(source, error))
+    return accuracy.table(HEAD_MEMORY, lines)
 
 
 TEXT = """\
@@ -172,8 +206,16 @@ the right order.
 
 ### Memory
 
+A published peak is that of one rank: nanotron's is of the first stage, which is the fullest but for
+the loss of large micro-batches. Some runs hold less than others of the same layout, and are slow.
+
 {memory}
 {failures}
+
+Other frameworks, nothing fitted to them, beside the fullest GPU (Megatron-Core's tests are toys, of
+0.8 to 56 GiB, and log the last rank; InternEvo's figures are the device's, not the tensors'):
+
+{others}
 """
 
 
@@ -184,7 +226,8 @@ def make_text():
     count, rank, right = every_row(fit, rows)
     memory, failures = memory_part(rows)
     return TEXT.format(table=table, sweeps=sweeps, floor=floor_text(rows), count=count, rank=rank,
-                       right=right, memory=memory, failures=failures)
+                       right=right, memory=memory, failures=failures,
+                       others=other_memory())
 
 
 def main():

@@ -25,6 +25,8 @@ std::uint32_t expert_tensor(const Layout& layout);
 /// Layers go round the stages chunk by chunk, the remainder to the first ones; or in order by cost
 /// (Layout.balance).
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk);
+/// Stages of a layout balanced by cost that no part of the model is left for: it cannot start.
+std::uint32_t stages_left_empty(const Job& job);
 
 /// A mixture of experts on one rank; all zero where the model is dense.
 struct ExpertShape {
