@@ -42,9 +42,9 @@ EAGER = (
 )  # fmt: skip
 
 # What it keeps beside what fused kernels keep, counted in nanotron's modules: rotated queries and
-# keys, the activation apart from its product, logits in 16 and 32 bits and their gradients, a 16-bit
-# gradient beside the fp32 one. Of gathered inputs both model sizes keep as many bytes a token (13 kB
-# each where tensors are split most, less where the host is not ahead).
+# keys, the activation apart from its product, logits in 16 and 32 bits and their gradients, a
+# 16-bit gradient beside the fp32 one. Of gathered inputs both model sizes keep as many bytes a
+# token (13 kB each where tensors are split most, less where the host is not ahead).
 MEMORY = {"kept_queries": 1.8, "kept_inner": 2, "kept_gathered": 11400, "logit_bytes": 9.5,
           "parameter_bytes": 2.1}  # fmt: skip
 

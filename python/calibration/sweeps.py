@@ -212,9 +212,11 @@ it gives all layouts of a sweep the same time.
 A time is that of one iteration, the third: noise of 5 to 25% is its source's own figure. {floor}
 Some runs take 0.5 to 1.5 s a micro-batch longer than their neighbours, whatever the layers of a
 stage, and hold less memory than they: they ran in another state of the software that no column
-tells ({slow} GPUs). One layout was run in both states (above). They are in every figure but `without outliers` (rows off by less than 30%) and `without slow runs`
-(without those that took 30% longer than predicted): regret and pairs can get no better than there
-by any model of layouts, since a winner that happens to run slow is none. On 512 GPUs slow runs are
+tells ({slow}
+GPUs). One layout was run in both states (above). They are in every figure but `without outliers`
+(rows off by less than 30%) and `without slow runs` (without those that took 30% longer than
+predicted): regret and pairs can get no better than there by any model of layouts, since a winner
+that happens to run slow is none. On 512 GPUs slow runs are
 the majority, and no layout can be named there.
 
 All {count} rows that ran, inside a schedule class (pipelined or not, ZeRO stage) of a sweep, by the

@@ -64,9 +64,9 @@ std::uint32_t sparse_among(const Model& model, std::uint32_t first, std::uint32_
   return first + count - std::clamp(model.experts().dense_layers(), first, first + count);
 }
 
-/// The stage of each layer by cost, and the one that the output projection falls to. A stage is full
-/// once the multiply-adds so far reach its share of all; the layer that reaches it still belongs to
-/// it (nanotron, models/base.py: build_model).
+/// The stage of each layer by cost, and the one that the output projection falls to. A stage is
+/// full once the multiply-adds so far reach its share of all; the layer that reaches it still
+/// belongs to it (nanotron, models/base.py: build_model).
 std::vector<std::uint32_t> stages_by_cost(const Job& job) {
   const Model& model = job.model();
   const double hidden = model.hidden();

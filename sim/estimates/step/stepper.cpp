@@ -45,11 +45,12 @@ Seconds rest_of_step(const MachineCosts& machine, const Job& job) {
   if (machine.kernels) return machine.control;
   const SoftwareStack& stack = stack_of(job);
   const Layout& layout = job.layout();
+  const std::uint32_t stages = std::max(1u, layout.pipeline());
   const double group = double{1} * layout.data() * std::max(1u, layout.context());
-  const double exchanged = parameter_count(job.model()) / std::max(1u, layout.tensor()) /
-                           std::max(1u, layout.pipeline());
+  const double exchanged =
+      parameter_count(job.model()) / std::max(1u, layout.tensor()) / stages;
   const double doublings = std::log2(std::max(1.0, group));
-  const double layers = std::ceil(double{1} * job.model().layers() / std::max(1u, layout.pipeline()));
+  const double layers = std::ceil(double{1} * job.model().layers() / stages);
   return Seconds{to_seconds(stack.step_gap())} +
          Seconds{to_seconds(stack.host_update())} * layers +
          Seconds{to_seconds(stack.group_gap())} * (exchanged / 1e9 * doublings);
