@@ -133,11 +133,11 @@ def left_out_table(fit, keys, residual):
 def coverage_table(fit, within, between, sweeps):
     lines = []
     for name, of in distances.classes(distances.residuals(fit, within, between, sweeps)).items():
-        families, inside80, inside95, width = distances.coverage(of)
-        lines.append([name, len(of), families, f"{inside80:.0%}", f"{inside95:.0%}",
-                      percent(width)])
-    return table(("rests on", "rows", "families", "80% interval", "95% interval",
-                  "width of the 80% interval"), lines)
+        c = distances.coverage(of)
+        lines.append([name, len(of), c.families, f"{c.plain80:.0%}", f"{c.held80:.0%}",
+                      f"{c.plain95:.0%}", f"{c.held95:.0%}", percent(c.width80)])
+    return table(("rests on", "rows", "families", "80%: quantiles", "widened", "95%: quantiles",
+                  "widened", "width of the 80% interval"), lines)
 
 
 SWEEP = ("source_key", "framework", "model", "layers", "gpu", "n_gpus", "seq_len", "precision",
@@ -192,7 +192,10 @@ Factors and rates that have not seen the rows in question:
 Intervals come by what a prediction rests on (`python/calibration/distances.py`): the stack is
 fitted, another's (kin) or unknown; the configuration complete or assumed; dense or with experts;
 the GPU measured or scaled. A class below 30 rows takes the intervals of the class without its last
-word. The share of measured times inside intervals that were made without their family:
+word. The quantiles of a class know its families, and a new one differs from all of them: where
+intervals that were made without a family hold too few of its rows (`quantiles`), one factor a class
+widens them until they hold as many as they should (`widened`; one number for all its families).
+The share of measured times inside intervals that were made without their family:
 
 {coverage}
 {regret}

@@ -68,8 +68,8 @@ def usable(row):
         return None
     if "pairwise" in row["source_key"] and row["ranks"] != "2":
         return None
-    # These rows repeat those of the A100 machine digit by digit.
-    if row["source_key"] == "vidur_net_h100_pairwise_nvlink" and row["collective"] == "send_recv":
+    # Two machines with the same rows digit by digit, faster than the links of one of them.
+    if "pairwise" in row["source_key"] and row["collective"] == "send_recv":
         return None
     return machine
 
@@ -134,7 +134,9 @@ class Model:
         if protocol != "simple":
             return start + latency + transfer / c[protocol]
         far_time = rounds[1] * (nic + c["network_hop"] * table["simple"][1])
-        fill = np.where(rounds[1] > 0, c["network_fill"] * far_time, self.of_family(c, "fill"))
+        # What two GPUs of a domain send each other goes at one rate: no ring has to be filled.
+        near_fill = np.where(self.t["kind"] == "send_recv", 0, self.of_family(c, "fill"))
+        fill = np.where(rounds[1] > 0, c["network_fill"] * far_time, near_fill)
         return start + latency + transfer + 2 * np.sqrt(transfer * fill)
 
     def time(self, c):

@@ -37,7 +37,7 @@ class Family(collections.namedtuple("Family", "name models stands_in_for peak fp
 
 
 FAMILIES = (
-    Family("A100", ["A100-40GB", "A100-80GB"], [], 312e12, 0, 2039e9, 300e9, 108),
+    Family("A100", ["A100-40GB", "A100-80GB"], ["A800"], 312e12, 0, 2039e9, 300e9, 108),
     Family("H100", ["H100"], ["H100-96GB-HBM2e-500W", "H800", "H200"], 989.4e12, 1978.9e12,
            3350e9, 450e9, 132),
 )

@@ -60,7 +60,7 @@ STACKS = (
 )
 FAMILIES = ("megatron", "sharded")
 GPUS = {
-    "A100": ["A100-40GB", "A100-80GB"],
+    "A100": ["A100-40GB", "A100-80GB", "A800"],
     "H100": ["H100", "H800", "H200", "H100-96GB-HBM2e-500W"],
 }
 STAND_IN = {"Blackwell": (["B200", "B300", "GB200", "GB300"], "H100")}

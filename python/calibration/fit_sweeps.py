@@ -30,11 +30,11 @@ LONGEST = 0.7  # step of a factor's logarithm
 # A factor, where its search starts and the standard deviation of its logarithm. Times in us.
 Factor = collections.namedtuple("Factor", "name start sd")
 TIMES = ("layer_gap", "step_gap", "host_layer", "host_tensor", "host_stages", "transfer_gap",
-         "transfer_stall", "group_gap")  # fmt: skip
+         "transfer_stall", "group_gap", "host_update")  # fmt: skip
 EAGER = (
     Factor("gemm", 0.95, 0.1), Factor("attention", 0.9, 0.2), Factor("memory_bytes", 1, 0.3),
-    Factor("layer_gap", 10, 1), Factor("step_gap", 5e4, 1), Factor("host_layer", 1100, 1),
-    Factor("host_tensor", 1100, 1), Factor("host_stages", 900, 1),
+    Factor("layer_gap", 10, 1), Factor("step_gap", 2e4, 1), Factor("host_update", 1000, 1),
+    Factor("host_layer", 1100, 1), Factor("host_tensor", 1100, 1), Factor("host_stages", 900, 1),
     Factor("transfer_gap", 400, 1), Factor("transfer_stall", 4.5e5, 0.3),
     Factor("group_gap", 5000, 1), Factor("latency", 9, 1), Factor("network", 0.9, 0.3),
     Factor("nvlink", 1, 0.2), Factor("update_bytes", 1, 0.3), Factor("loss_bytes", 1, 0.3),
@@ -42,9 +42,10 @@ EAGER = (
 )  # fmt: skip
 
 # What it keeps beside what fused kernels keep, counted in nanotron's modules: rotated queries and
-# keys, the activation apart from its product, gathered inputs, logits in 16 and 32 bits and their
-# gradients, a 16-bit gradient beside the fp32 one.
-MEMORY = {"kept_queries": 1.8, "kept_inner": 2, "kept_gathered": 1.7, "logit_bytes": 9.5,
+# keys, the activation apart from its product, logits in 16 and 32 bits and their gradients, a
+# 16-bit gradient beside the fp32 one. Of gathered inputs both model sizes keep as many bytes a
+# token (13 kB each where tensors are split most, less where the host is not ahead).
+MEMORY = {"kept_queries": 1.8, "kept_inner": 2, "kept_gathered": 11400, "logit_bytes": 9.5,
           "parameter_bytes": 2.1}  # fmt: skip
 
 

@@ -13,8 +13,8 @@ namespace {
 
 TEST(Catalog, HasThePromisedModels) {
   EXPECT_EQ(gpu_names(), (std::vector<std::string>{
-                             "A100-40GB", "A100-80GB", "H100", "H100-96GB-HBM2e-500W", "H800",
-                             "H200", "B200", "B300", "GB200", "GB300"}));
+                             "A100-40GB", "A100-80GB", "A800", "H100", "H100-96GB-HBM2e-500W",
+                             "H800", "H200", "B200", "B300", "GB200", "GB300"}));
   EXPECT_EQ(preset_names(),
             (std::vector<std::string>{"dgx-a100", "dgx-a100-40gb", "a100-40gb-roce",
                                       "a100-80gb-roce", "a100-80gb-roce-4x100", "jean-zay-a100",

@@ -28,6 +28,7 @@ struct NamedGpu {
 };
 constexpr std::array kGpus = {
     NamedGpu{"a100", "40gb", "A100-40GB"}, NamedGpu{"a100", "", "A100-80GB"},
+    NamedGpu{"a800", "", "A800"},
     NamedGpu{"h100", "96gb", "H100-96GB-HBM2e-500W"}, NamedGpu{"h100", "", "H100"},
     NamedGpu{"h800", "", "H800"}, NamedGpu{"h200", "", "H200"},
     NamedGpu{"gb200", "", "GB200"}, NamedGpu{"gb300", "", "GB300"},

@@ -50,6 +50,11 @@ void check_transformer(const Job& job, std::vector<Problem>& out) {
     out.push_back(
         {"layout.pipeline", fmt::format("pipeline = {} is more than the model's {} layers",
                                         job.layout().pipeline(), model.layers())});
+  } else if (const std::uint32_t empty = stages_left_empty(job); empty > 0) {
+    out.push_back({"layout.pipeline",
+                   fmt::format("pipeline = {}, balanced by cost, leaves {} of the stages without a "
+                               "part of the model: take fewer stages",
+                               job.layout().pipeline(), empty)});
   }
 }
 

@@ -1,6 +1,7 @@
 #include "traces/training/rank_shape.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "traces/training/model.hpp"
 
@@ -63,28 +64,40 @@ std::uint32_t sparse_among(const Model& model, std::uint32_t first, std::uint32_
   return first + count - std::clamp(model.experts().dense_layers(), first, first + count);
 }
 
-/// A stage is full once the multiply-adds so far reach its share of all; the layer that reaches it
-/// still belongs to it (nanotron, models/base.py: build_model). What is left has the loss.
-StageShape stage_by_cost(const Job& job, std::uint32_t stage) {
+/// The stage of each layer by cost, and the one that the output projection falls to. A stage is
+/// full once the multiply-adds so far reach its share of all; the layer that reaches it still
+/// belongs to it (nanotron, models/base.py: build_model).
+std::vector<std::uint32_t> stages_by_cost(const Job& job) {
   const Model& model = job.model();
   const double hidden = model.hidden();
   const double layer = hidden * (4.0 * model.heads() * head_size(model) +
                                  (model.gated() ? 3.0 : 2.0) * model.feed_forward());
   const double output = hidden * model.vocabulary();
   const double share = (model.layers() * layer + output) / job.layout().pipeline();
-  StageShape shape{.first = stage == 0};
-  std::uint32_t at = 0, first_layer = 0;
+  std::vector<std::uint32_t> stages;
+  std::uint32_t at = 0;
   double sum = 0;
   for (std::uint32_t i = 0; i < model.layers(); ++i) {
-    if (at == stage && shape.layers++ == 0) first_layer = i;
+    stages.push_back(at);
     sum += layer;
     if (sum >= share * (at + 1) * (1 - 1e-9) && at + 1 < job.layout().pipeline()) ++at;
   }
-  const bool more = at + 1 < job.layout().pipeline();
-  shape.last = at == stage;
-  shape.loss_after = shape.last && more;
-  shape.loss_only = more && at + 1 == stage;
-  shape.sparse_layers = sparse_among(model, first_layer, shape.layers);
+  stages.push_back(at);
+  return stages;
+}
+
+/// Output and loss are the last one's, whatever is left to it: steps of the measured pipelines take
+/// as long as their largest stage of layers, on one node and on many, so no logits go between
+/// stages.
+StageShape stage_by_cost(const Job& job, std::uint32_t stage) {
+  const std::vector<std::uint32_t> stages = stages_by_cost(job);
+  const auto layers = stages.end() - 1;
+  const auto [first, end] = std::equal_range(stages.begin(), layers, stage);
+  StageShape shape{.layers = static_cast<std::uint32_t>(end - first),
+                   .first = stage == 0,
+                   .last = stage + 1 == job.layout().pipeline()};
+  shape.sparse_layers = sparse_among(
+      job.model(), static_cast<std::uint32_t>(first - stages.begin()), shape.layers);
   return shape;
 }
 
@@ -93,6 +106,13 @@ StageShape stage_by_cost(const Job& job, std::uint32_t stage) {
 std::uint32_t expert_tensor(const Layout& layout) {
   if (layout.expert_tensor() > 0) return layout.expert_tensor();
   return layout.expert() > 1 ? 1 : std::max(1u, layout.tensor());
+}
+
+/// Behind the output only its conversion and the loss are left to go to a stage of their own.
+std::uint32_t stages_left_empty(const Job& job) {
+  if (job.layout().balance() != "cost") return 0;
+  const std::uint32_t used = stages_by_cost(job).back() + 3;
+  return job.layout().pipeline() - std::min(used, job.layout().pipeline());
 }
 
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk) {

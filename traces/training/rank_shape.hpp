@@ -14,9 +14,7 @@ struct StageShape {
   std::uint32_t layers = 0;
   std::uint32_t sparse_layers = 0;  ///< of them, those with experts instead of an MLP
   bool first = false;               ///< has the embedding
-  bool last = false;                ///< has the output projection and, unless apart, the loss
-  bool loss_after = false;          ///< its logits go on: the next stage has the loss
-  bool loss_only = false;           ///< has nothing but the loss
+  bool last = false;                ///< has the output projection and the loss
   friend bool operator==(const StageShape&, const StageShape&) = default;
 };
 
@@ -27,6 +25,8 @@ std::uint32_t expert_tensor(const Layout& layout);
 /// Layers go round the stages chunk by chunk, the remainder to the first ones; or in order by cost
 /// (Layout.balance).
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk);
+/// Stages of a layout balanced by cost that no part of the model is left for: it cannot start.
+std::uint32_t stages_left_empty(const Job& job);
 
 /// A mixture of experts on one rank; all zero where the model is dense.
 struct ExpertShape {

@@ -14,6 +14,9 @@ struct Product {
   bool low = true;   ///< runs in the job's precision
 };
 
+/// Of what a layer's two passes launch, the forward pass and each half of the backward one.
+constexpr double kLaunches = 2.0 / 3;
+
 /// How many layers of each kind a block passes.
 struct Passes {
   double all, dense, sparse;
@@ -315,6 +318,7 @@ void Writer::forward(const Passes& layers) {
   adapters(layers.all, 1);
   layer_collectives(layers);
   block_.layers += layers.all;
+  block_.launches += kLaunches * layers.all;
 }
 
 void Writer::backward(const Passes& layers) {
@@ -325,9 +329,11 @@ void Writer::backward(const Passes& layers) {
   adapters(layers.all, 2);
   layer_collectives(layers);
   block_.layers += layers.all;
+  block_.launches += kLaunches * layers.all;
 }
 
 void Writer::weights(const Passes& layers) {
+  block_.launches += kLaunches * layers.all;
   for (const auto& [p, repeat] : products(layers)) weight_gradient(p, repeat);
 }
 
@@ -364,10 +370,9 @@ Block forward_block(const RankShape& r, const StageShape& stage) {
   if (stage.last) {
     const Product p = output_projection(r);
     writer.product(p.forward, p.m, p.n, p.k, p, 1);
-    if (!stage.loss_after) writer.loss(false);
+    writer.loss(false);
     writer.gather_or_scatter(true, r.hidden, 1);
   }
-  if (stage.loss_only) writer.loss(false);
   return block;
 }
 
@@ -378,7 +383,7 @@ Block backward_block(const RankShape& r, const StageShape& stage, double share, 
   const Passes layers = passes_of(stage, share);
   const Passes again = passes_of(stage, share * r.again);
   if (part != BackwardPart::weight) {
-    if (stage.loss_only || (head && !stage.loss_after)) writer.loss(true);
+    if (head) writer.loss(true);
     if (head) {
       writer.data_gradient(output_projection(r), 1);
       writer.gather_or_scatter(false, r.hidden, 1);

@@ -65,6 +65,9 @@ struct Block {
   std::vector<BlockCollective> collectives = {};
   Nanos declared = 0;  ///< > 0: takes exactly this at speed 1 (Job.pace)
   double layers = 0;   ///< layer passes in it (a stack may add time to each)
+  /// What the host launches, in layer passes. It runs ahead within a micro-batch, so that only both
+  /// passes together wait for it: each counts by its work, a third forward.
+  double launches = 0;
 };
 
 /// read: a micro-batch of training data, beside everything else (Job.input).

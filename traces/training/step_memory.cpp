@@ -35,8 +35,6 @@ StageShape whole_stage(const Job& job, std::uint32_t stage) {
     sum.sparse_layers += part.sparse_layers;
     sum.first = sum.first || part.first;
     sum.last = sum.last || part.last;
-    sum.loss_after = sum.loss_after || part.loss_after;
-    sum.loss_only = sum.loss_only || part.loss_only;
   }
   return sum;
 }
@@ -71,7 +69,7 @@ double sparse_bytes(const RankShape& r) {
 }
 
 /// Copies that a framework keeps of a layer's intermediate results beside those that the backward
-/// pass needs (SoftwareStack.kept_*), in rows.
+/// pass needs (SoftwareStack.kept_*), in rows; of what was gathered, bytes for each token.
 struct Kept {
   double queries = 0, inner = 0, gathered = 0;
 };
@@ -87,9 +85,9 @@ Kept kept_by(const Job& job) {
 /// product and the activation need for the backward pass.
 double kept_bytes(const RankShape& r, const StageShape& stage, const Kept& kept, bool scores) {
   const double row = r.own_tokens() * r.hidden;
-  const double copies = kept.queries * r.tokens * r.heads * r.head +
-                        kept.gathered * r.tokens * r.hidden;
-  const double inputs = (2 * row + copies) * r.element + (r.flash ? 0 : 2 * row) +
+  const double copies = kept.queries * r.tokens * r.heads * r.head;
+  const double inputs = (2 * row + copies) * r.element + kept.gathered * r.tokens +
+                        (r.flash ? 0 : 2 * row) +
                         row * (input_element(r) + (r.adapter > 0 ? r.element : input_element(r)));
   // What the activation needs is kept in the format of its products where those are frozen.
   const double up = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
@@ -204,7 +202,7 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
   use.activations = Bytes{activations(job_, r, stage, micro_batches)};
   // Of the one micro-batch that the last stage holds.
   const double logit = stack.has_logit_bytes() ? stack.logit_bytes() : 4 + r.element;
-  if (shape.last || shape.loss_only) use.logits = Bytes{r.tokens * r.vocabulary * logit};
+  if (shape.last) use.logits = Bytes{r.tokens * r.vocabulary * logit};
   if (all) use.gathered = Bytes{gathered_units(r, shape)};
   use.buffers = Bytes{work_buffers(job_, r)};
   double communicators = 1;

@@ -24,6 +24,7 @@ Block scaled(Block block, double share) {
   for (Kernel& kernel : block.kernels) kernel.repeat *= share;
   for (BlockCollective& collective : block.collectives) collective.repeat *= share;
   block.layers *= share;
+  block.launches *= share;
   return block;
 }
 
@@ -32,6 +33,7 @@ Block joined(Block block, const Block& other) {
   block.collectives.insert(block.collectives.end(), other.collectives.begin(),
                            other.collectives.end());
   block.layers += other.layers;
+  block.launches += other.launches;
   return block;
 }
 
@@ -41,9 +43,7 @@ StageShape layers_of(const StageShape& chunk, std::uint32_t first, std::uint32_t
   return {.layers = last - first,
           .sparse_layers = last - std::min(last, std::max(first, plain)),
           .first = chunk.first && first == 0,
-          .last = chunk.last && last == chunk.layers,
-          .loss_after = chunk.loss_after && last == chunk.layers,
-          .loss_only = chunk.loss_only};
+          .last = chunk.last && last == chunk.layers};
 }
 
 }  // namespace
@@ -225,9 +225,8 @@ void StepGraph::Pieces::add_buckets(const RankShape& rank, const StageShape& sha
   part(false, shape.first, 1);
 
   StageShape inner = shape, table{.first = shape.first},
-             head{.last = shape.last, .loss_after = shape.loss_after,
-                  .loss_only = shape.loss_only};
-  inner.first = inner.last = inner.loss_after = inner.loss_only = false;
+             head{.last = shape.last};
+  inner.first = inner.last = false;
   const Block layers = scaled(forward_block(rank, inner), share);
   piece.forward_parts.push_back(add(joined(forward_block(rank, table), layers)));
   if (count > 2) piece.forward_parts.resize(count - 1, add(layers));

@@ -56,17 +56,12 @@ class StepGraph::Builder {
   void exchange_rest();
   void gather_updated(bool after_optimizer);
   void optimizer();
-  /// Of what a stage sends on, and gets the gradient of.
-  double boundary(std::uint32_t stage) const {
-    return stage == logits_after_ ? logits_ : boundary_;
-  }
 
   const StepGraph& graph_;
   Program program_;
   Sharded sharded_ = Sharded::nothing;
   bool overlap_, early_, blocking_, apart_;
-  double element_ = 2, gradient_ = 2, boundary_ = 0, logits_ = 0;
-  std::optional<std::uint32_t> logits_after_;   ///< the stage whose logits go to the next one
+  double element_ = 2, gradient_ = 2, boundary_ = 0;
   std::optional<Index> last_compute_, last_read_, last_send_;
   Indices reads_;                               ///< from micro-batch `prefetch` on
   std::map<Communicator, Index> last_on_;       ///< the last collective of each communicator
@@ -97,11 +92,6 @@ StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
   const bool split = graph.tensor() > 1 && layout.sequence_parallel();
   boundary_ = double{1} * job.micro_batch() * job.sequence_length() * job.model().hidden() *
               element_ / (split ? graph.tensor() : 1) / graph.context();
-  for (std::uint32_t at = 0; at < graph.pipeline() && layout.balance() == "cost"; ++at) {
-    if (stage_shape(job, at, 0).loss_after) logits_after_ = at;
-  }
-  logits_ = double{1} * job.micro_batch() * job.sequence_length() / graph.context() *
-            job.model().vocabulary() / graph.tensor() * element_;
   forward_op_.assign(graph.chunks(), Indices(micro_batches));
   updated_.resize(graph.chunks());
   reduced_.resize(graph.chunks());
@@ -163,7 +153,7 @@ void StepGraph::Builder::receive(Phase phase, const Pass& pass, bool from_next, 
   inputs.push_back(add(Op{.kind = OpKind::receive, .phase = phase,
                           .micro_batch = pass.micro_batch, .chunk = pass.chunk,
                           .peer_stage = static_cast<std::int32_t>(peer),
-                          .bytes = Bytes{boundary(from_next ? program_.stage : peer)}}));
+                          .bytes = Bytes{boundary_}}));
 }
 
 void StepGraph::Builder::send(Phase phase, const Pass& pass, bool to_next) {
@@ -175,7 +165,7 @@ void StepGraph::Builder::send(Phase phase, const Pass& pass, bool to_next) {
   const Index sent = add(Op{.kind = OpKind::send, .phase = phase,
                             .micro_batch = pass.micro_batch, .chunk = chunk,
                             .peer_stage = static_cast<std::int32_t>(peer),
-                            .bytes = Bytes{boundary(to_next ? program_.stage : peer)},
+                            .bytes = Bytes{boundary_},
                             .after = {*last_compute_}});
   if (blocking_) last_send_ = sent;
 }

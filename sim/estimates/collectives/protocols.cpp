@@ -82,10 +82,11 @@ class Pricing {
     if (plain == 0) return;
     const double transfer = size_ * phase.share * reached;
     phase.share *= reached / plain;
-    if (protocol != Protocol::simple) return;
-    const double fill = phase.far_rounds > 0
-                            ? profile_.network_fill * far_time(phase)
-                            : profile_.collective_fill.value;
+    // What two GPUs of a domain send each other goes at one rate: no ring has to be filled.
+    const bool far = phase.far_rounds > 0;
+    if (protocol != Protocol::simple || (sends_ && !far)) return;
+    const double fill =
+        far ? profile_.network_fill * far_time(phase) : profile_.collective_fill.value;
     phase.latency += Seconds{2 * std::sqrt(transfer * fill)};
   }
 

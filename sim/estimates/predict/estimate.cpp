@@ -65,6 +65,7 @@ void take_memory(const StepGraph& graph, StepEstimate& estimate) {
   const std::uint32_t share = graph.micro_batches() / graph.data();
   for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
     const MemoryUse use = graph.memory(stage, share);
+    if (stage == 0) estimate.first_stage = use.allocated();
     if (stage > 0 && use.total() <= estimate.memory.total()) continue;
     estimate.memory = use;
     estimate.fullest_stage = stage;

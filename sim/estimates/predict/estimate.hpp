@@ -20,6 +20,7 @@ struct StepEstimate {
   double pipeline_s = 0;  ///< its waiting for other stages
   MemoryUse memory;      ///< of a GPU of the fullest stage
   std::uint32_t fullest_stage = 0;
+  Bytes first_stage;     ///< of tensors, on a GPU of the first stage
 };
 
 /// `job` with its model resolved; ranks stand on the cluster's first GPUs. Throws bad_input where

@@ -60,6 +60,10 @@ void explain(const PublishedRun& run, const Cluster& cluster, const StepEstimate
                                 estimate.memory.total().value / kGiB,
                                 cluster.gpu_model().memory.value / kGiB));
   }
+  if (estimate.fullest_stage > 0) {
+    words.push_back(fmt::format("stage {} is the fullest: the first one needs {:.1f} GiB",
+                                estimate.fullest_stage, estimate.first_stage.value / kGiB));
+  }
   words.push_back("rests on: " + prediction.distance);
   std::string used = fmt::format("stack {}", stack.name());
   if (!stack.kin().empty()) used += fmt::format(" with the factors of {}", stack.kin());

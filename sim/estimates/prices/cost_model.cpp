@@ -387,7 +387,7 @@ BlockPrice price(const Block& block, const GpuModel& gpu, Precision precision,
   }
   sum.compute += profile.layer_gap * block.layers;
   sum.tensor = exposed(block, by_name, Links(gpu, groups, profile));
-  const Seconds launching = profile.layer_host * block.layers;
+  const Seconds launching = profile.layer_host * block.launches;
   sum.tensor = std::max(sum.tensor, launching - sum.compute);
   return sum;
 }

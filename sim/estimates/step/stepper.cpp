@@ -35,10 +35,9 @@ void take_host(const Job& job, const Cluster& cluster, const SoftwareStack& stac
     host += Seconds{to_seconds(stack.host_stages())} * tensor;
   }
   profile.layer_host = job.compiled() ? Seconds{} : host;
-  constexpr double kStalledNodes = 64;  // as many as SoftwareStack.transfer_stall is stated for
-  const double share = nodes / kStalledNodes;
-  profile.transfer_gap = Seconds{to_seconds(stack.transfer_gap())} +
-                         Seconds{to_seconds(stack.transfer_stall())} * std::pow(share, 6);
+  constexpr double kStalledNodes = 48;  // a third of the runs on 32 stalled, nearly all on 64
+  profile.transfer_gap = Seconds{to_seconds(stack.transfer_gap())};
+  if (nodes >= kStalledNodes) profile.transfer_gap += Seconds{to_seconds(stack.transfer_stall())};
 }
 
 /// What the host adds to every step: of a measured machine, else of the software stack.
@@ -46,11 +45,14 @@ Seconds rest_of_step(const MachineCosts& machine, const Job& job) {
   if (machine.kernels) return machine.control;
   const SoftwareStack& stack = stack_of(job);
   const Layout& layout = job.layout();
+  const std::uint32_t stages = std::max(1u, layout.pipeline());
   const double group = double{1} * layout.data() * std::max(1u, layout.context());
-  const double exchanged = parameter_count(job.model()) / std::max(1u, layout.tensor()) /
-                           std::max(1u, layout.pipeline());
+  const double exchanged =
+      parameter_count(job.model()) / std::max(1u, layout.tensor()) / stages;
   const double doublings = std::log2(std::max(1.0, group));
+  const double layers = std::ceil(double{1} * job.model().layers() / stages);
   return Seconds{to_seconds(stack.step_gap())} +
+         Seconds{to_seconds(stack.host_update())} * layers +
          Seconds{to_seconds(stack.group_gap())} * (exchanged / 1e9 * doublings);
 }
 
