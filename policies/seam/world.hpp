@@ -72,6 +72,8 @@ class World {
   /// Where jobs stand by decisions before this one in its group.
   using Supposed = std::vector<std::pair<JobId, GpuRuns>>;
   std::string against(const Decision& decision, Step at_step, const Supposed& supposed) const;
+  void take_effect(const Decision& decision);
+  void change(const Event& event, Nanos now);
   std::string standing_objection(const JobInfo& job, const Assign& where,
                                  const Supposed& supposed) const;
   std::string gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& supposed) const;
