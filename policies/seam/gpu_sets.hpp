@@ -30,6 +30,7 @@ auto with_ascending(const GpuRuns& gpus, const Use& use) {
 
 /// Which GPU is; empty if none.
 inline std::string named_twice(const GpuRuns& gpus) {
+  if (gpus.runs().size() < 2) return {};
   return with_ascending(gpus, [](std::span<const GpuRuns::Run> runs) -> std::string {
     for (std::size_t i = 1; i < runs.size(); ++i) {
       if (runs[i].first >= runs[i - 1].first + runs[i - 1].count) continue;

@@ -72,6 +72,9 @@ World::World(const Cluster& cluster) : cluster_(&cluster) {
   state_.owner.assign(cluster.gpus(), ClusterState::kNobody);
   state_.free_per_node.assign(cluster.nodes(), cluster.shape().gpus_per_node);
   state_.free = cluster.gpus();
+  state_.words_per_node = (cluster.shape().gpus_per_node + 63) / 64;
+  state_.free_bits.assign(std::size_t{cluster.nodes()} * state_.words_per_node, 0);
+  for (std::uint32_t node = 0; node < cluster.nodes(); ++node) recount({node});
 }
 
 void World::announce(const Decision& decision) {

@@ -1,10 +1,37 @@
 // Whose GPUs are, and how many are free: the part of World that counts. See world.hpp.
 #include <algorithm>
+#include <bit>
 
 #include "policies/seam/gpu_sets.hpp"
 #include "policies/seam/world.hpp"
 
 namespace orrery {
+
+namespace {
+
+std::uint32_t ones(std::uint64_t bits) { return static_cast<std::uint32_t>(std::popcount(bits)); }
+
+/// Calls `each` with every word of `count` bits from `first` on, with those bits in it and how many
+/// they are.
+template <class Each>
+void for_each_word(std::uint64_t* words, std::uint32_t first, std::uint32_t count,
+                   const Each& each) {
+  for (const std::uint32_t end = first + count; first < end;) {
+    const std::uint32_t here = std::min(64 - first % 64, end - first);
+    each(words[first / 64], (~std::uint64_t{0} >> (64 - here)) << first % 64, here);
+    first += here;
+  }
+}
+
+void set_free(ClusterState& state, NodeId node, std::uint32_t free) {
+  std::uint32_t& now = state.free_per_node[node.value];
+  if (now == free) return;
+  state.free += free - now;
+  now = free;
+  state.changed_nodes[state.changes++ % state.changed_nodes.size()] = node.value;
+}
+
+}  // namespace
 
 /// All of them are there, and nobody's or its own.
 bool World::unclaimed(GpuRuns::Run run, JobId job) const {
@@ -14,31 +41,47 @@ bool World::unclaimed(GpuRuns::Run run, JobId job) const {
                      [job](JobId owner) { return owner == ClusterState::kNobody || owner == job; });
 }
 
-void World::count_free(NodeId node, std::uint32_t free) {
-  std::uint32_t& now = state_.free_per_node[node.value];
-  if (now == free) return;
-  state_.free += free - now;
-  now = free;
-  state_.changed_nodes[state_.changes++ % state_.changed_nodes.size()] = node.value;
+/// By its bits.
+void World::count_free(NodeId node) {
+  std::uint32_t free = 0;
+  const std::size_t words = state_.words_per_node;
+  for (std::size_t i = node.value * words; i < (node.value + 1) * words; ++i) {
+    free += ones(state_.free_bits[i]);
+  }
+  set_free(state_, node, free);
+}
+
+/// Of a run within the node. Here most of what a replay does to GPUs ends up.
+void World::mark_free(NodeId node, GpuRuns::Run run, bool free) {
+  std::uint64_t* const words = &state_.free_bits[node.value * std::size_t{state_.words_per_node}];
+  const std::uint32_t first = run.first - node.value * cluster_->shape().gpus_per_node;
+  std::uint32_t now = state_.free_per_node[node.value];
+  const auto mark = [&now, free](std::uint64_t& word, std::uint64_t bits, std::uint32_t count) {
+    const std::uint64_t were = word & bits;  // nearly always all of them, or none
+    now -= were == 0 ? 0 : were == bits ? count : ones(were);
+    now += free ? count : 0;
+    word = free ? word | bits : word & ~bits;
+  };
+  if (first + run.count <= 64) {
+    mark(*words, (~std::uint64_t{0} >> (64 - run.count)) << first, run.count);
+  } else {
+    for_each_word(words, first, run.count, mark);
+  }
+  set_free(state_, node, now);
 }
 
 void World::own(GpuRuns::Run run, JobId owner) {
-  const std::uint32_t end = run.first + run.count;
-  for (std::uint32_t gpu = run.first; gpu < end;) {
-    const NodeId node = cluster_->node_of({gpu});
-    const std::uint32_t stop = std::min(end, (node.value + 1) * cluster_->shape().gpus_per_node);
-    const auto first = state_.owner.begin() + gpu, last = state_.owner.begin() + stop;
-    if (!state_.parts.empty()) {
-      std::fill(first, last, owner);
-      recount(node);
+  const std::uint32_t size = cluster_->shape().gpus_per_node;
+  std::uint32_t node = run.first / size, end = (node + 1) * size;
+  for (; run.count > 0; ++node, end += size) {
+    const GpuRuns::Run here{run.first, std::min(run.count, end - run.first)};
+    for (std::uint32_t i = 0; i < here.count; ++i) state_.owner[here.first + i] = owner;
+    if (lost_hosts_ > 0) {
+      recount({node});
     } else {
-      const auto were_free =
-          static_cast<std::uint32_t>(std::count(first, last, ClusterState::kNobody));
-      std::fill(first, last, owner);
-      const std::uint32_t now_free = owner == ClusterState::kNobody ? stop - gpu : 0;
-      count_free(node, state_.free_per_node[node.value] + now_free - were_free);
+      mark_free({node}, here, owner == ClusterState::kNobody);
     }
-    gpu = stop;
+    run = {end, run.count - here.count};
   }
 }
 
@@ -46,13 +89,17 @@ void World::claim(const GpuRuns& gpus, JobId job) {
   for (const GpuRuns::Run& run : gpus.runs()) own(run, job);
 }
 
+/// By owners and health.
 void World::recount(NodeId node) {
-  const std::uint32_t size = cluster_->shape().gpus_per_node;
-  std::uint32_t free = 0;
-  for (std::uint32_t gpu = node.value * size; gpu < (node.value + 1) * size; ++gpu) {
-    free += state_.owner[gpu] == ClusterState::kNobody && well({gpu}) ? 1 : 0;
+  const std::uint32_t size = cluster_->shape().gpus_per_node, first = node.value * size;
+  std::uint64_t* const words = &state_.free_bits[node.value * std::size_t{state_.words_per_node}];
+  for (std::uint32_t at = 0; at < size; ++at) {
+    const GpuId gpu{first + at};
+    const bool free = state_.owner[gpu.value] == ClusterState::kNobody && well(gpu);
+    const std::uint64_t bit = std::uint64_t{1} << at % 64;
+    words[at / 64] = free ? words[at / 64] | bit : words[at / 64] & ~bit;
   }
-  count_free(node, free);
+  count_free(node);
 }
 
 /// Those that are still the job's are nobody's.
@@ -68,6 +115,10 @@ void World::give_up(GpuRuns::Run run, JobId job) {
 /// Its GPUs that are not among `kept` are nobody's, or whose they are to be.
 void World::vacate(const JobInfo& job, const GpuRuns& kept) {
   const auto free = [&](const GpuRuns& gpus) {
+    if (kept.empty()) {
+      for (const GpuRuns::Run& run : gpus.runs()) give_up(run, job.spec.id);
+      return;
+    }
     for_each_without(gpus, kept, [&](GpuRuns::Run run) { give_up(run, job.spec.id); });
   };
   if (job.gpus != kept) free(job.gpus);

@@ -90,10 +90,12 @@ void RecordedJobs::end_jobs(Nanos now) {
   for (; !running_.empty() && running_.top().at <= now; running_.pop()) {
     const End& end = running_.top();
     if (is_void(end)) continue;
-    jobs_[end.job].end = now;
+    jobs_[end.job].over = 1;
     ++ended_;
-    if (const auto before = taken_off_.find(end.job); before != taken_off_.end()) {
-      before->second.served += now - before->second.since;
+    if (was_taken_off(end.job)) {
+      Served& before = taken_off_.at(end.job);
+      before.served += now - before.since;
+      before.since = now;
     }
     estimates_.ended(recorded(end.job), ran(end.job));
     happen_(JobDone{id_of(end.job)});
@@ -136,12 +138,13 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
   }
   if (job.start < 0) job.start = now;
   Nanos left = duration(number);
-  if (const auto before = taken_off_.find(number); before != taken_off_.end()) {
-    left -= before->second.served;
-    before->second.since = now;
+  if (was_taken_off(number)) {
+    Served& before = taken_off_.at(number);
+    left -= before.served;
+    before.since = now;
   }
   running_.push({now + left, number, ++job.starts});
-  job.nodes = nodes_of(assign.gpus, world_.cluster());
+  job.nodes = nodes_of(assign.gpus, world_.cluster()) & 0x7FFF'FFFFu;
   --waiting_.waiting_jobs;
   waiting_.waiting_gpus -= recorded(number).gpus;
   happen_(JobStarted{.job = assign.job, .epoch = {job.starts}, .from = 0,
@@ -151,9 +154,12 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
 // ---- what became of them --------------------------------------------------------------------
 
 Nanos RecordedJobs::ran(std::uint32_t number) const {
-  const auto before = taken_off_.find(number);
-  const Job& job = jobs_[number];
-  return before == taken_off_.end() ? job.end - job.start : before->second.served;
+  return was_taken_off(number) ? taken_off_.at(number).served : duration(number);
+}
+
+Nanos RecordedJobs::end(std::uint32_t number) const {
+  return was_taken_off(number) ? taken_off_.at(number).since
+                               : jobs_[number].start + duration(number);
 }
 
 /// Share of the free GPUs that stand in nodes of which others are taken.
@@ -182,10 +188,10 @@ JobRow RecordedJobs::row(std::size_t index) const {
   const Job& job = jobs_[number];
   row.estimate = told(number);
   row.start = job.start;
-  row.end = job.end;
   row.nodes = job.nodes;
   row.preemptions = job.starts / 2;  // each leave and each start after it counts one
-  if (job.end < 0) return row;
+  if (job.over == 0) return row;
+  row.end = end(number);
   row.state = JobRow::State::completed;
   row.ran = ran(number);
   return row;
@@ -207,7 +213,7 @@ void RecordedJobs::add_outcomes(Report& report) const {
   for (std::size_t i = 0; i < rows(); ++i) {
     const JobRow at = row(i);
     JobOutcome& outcome = *report.add_jobs();
-    outcome.set_name(at.job->id);
+    outcome.set_name(at.job->id.str());
     outcome.set_kind("recorded");
     outcome.set_gpus(at.job->gpus);
     outcome.set_submitted_s(static_cast<double>(at.job->submit_s));

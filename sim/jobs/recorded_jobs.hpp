@@ -48,15 +48,18 @@ class RecordedJobs : public JobModel {
  private:
   static constexpr std::uint32_t kRejected = ~0u;
 
-  /// A million of them are kept to the end: what only few jobs need is kept elsewhere.
+  /// Millions of them are kept to the end: what only few jobs need is kept elsewhere, and what
+  /// follows is reckoned.
   struct Job {
-    Nanos start = -1, end = -1;  ///< first start, end; -1: not yet
+    Nanos start = -1;  ///< the first; -1: not yet
     std::uint32_t starts = 0;
-    std::uint32_t nodes = 0;  ///< that it last stood in
+    std::uint32_t nodes : 31 = 0;  ///< that it last stood in
+    std::uint32_t over : 1 = 0;
   };
+  static_assert(sizeof(Job) == 16);
   struct Served {
-    Nanos served = 0;  ///< of its duration, before it was last started
-    Nanos since = 0;   ///< when that was
+    Nanos served = 0;  ///< of its duration, before it was last started; in the end all it had
+    Nanos since = 0;   ///< when that was; in the end that
   };
   struct End {
     Nanos at = 0;
@@ -74,7 +77,9 @@ class RecordedJobs : public JobModel {
   void number();
   Nanos submission(std::size_t job) const { return recorded(job).submit_s * kNanosPerSecond; }
   Nanos duration(std::size_t job) const { return recorded(job).duration_s * kNanosPerSecond; }
-  /// For how long it has had its GPUs; it has ended.
+  bool was_taken_off(std::uint32_t number) const { return jobs_[number].starts > 1; }
+  /// When it ended, and for how long it had its GPUs; of one that is over.
+  Nanos end(std::uint32_t number) const;
   Nanos ran(std::uint32_t number) const;
   Nanos told(std::uint32_t number) const {
     return told_.empty() ? duration(number) : told_[number];

@@ -273,7 +273,7 @@ struct NaiveQueue {
 
   // ---- the clock ----------------------------------------------------------------------------
   std::int64_t next(std::size_t arrived) const {
-    std::int64_t at = arrived < jobs.size() ? jobs[arrived].submit_s : INT64_MAX;
+    std::int64_t at = arrived < jobs.size() ? std::int64_t{jobs[arrived].submit_s} : INT64_MAX;
     for (const std::size_t job : running) {
       at = std::min(at, now + left[job]);
       if (policy != "las" || had[job] > 18000) continue;
