@@ -48,15 +48,26 @@ void become_child(int channel, pid_t parent) {
 }
 
 // Runs in the child between fork and exec.
-[[noreturn]] void exec_child(const char* program, char* const* argv, int channel, int error_pipe,
-                             pid_t parent) {
+[[noreturn]] void exec_child(const char* program, char* const* argv, char* const* environment,
+                             int channel, int error_pipe, pid_t parent) {
   // The pipe may stand where the channel has to go.
   if (error_pipe == kChildDescriptor) error_pipe = fcntl(error_pipe, F_DUPFD_CLOEXEC, 10);
   become_child(channel, parent);
-  execv(program, argv);
+  execve(program, argv, environment);
   const int reason = errno;
   [[maybe_unused]] const auto written = write(error_pipe, &reason, sizeof reason);
   _exit(127);
+}
+
+/// Of a child that is to be started. Who forks for others finds all functions of its libraries
+/// before: else each of the others would.
+std::vector<char*> environment_for(const std::vector<std::string>& arguments) {
+  static char bind_now[] = "LD_BIND_NOW=1";
+  std::vector<char*> all;
+  for (char** each = environ; *each != nullptr; ++each) all.push_back(*each);
+  if (!arguments.empty() && arguments.front() == kForkServerArgument) all.push_back(bind_now);
+  all.push_back(nullptr);
+  return all;
 }
 
 /// A fork whose parent is this process's own: fork() has no way to ask for that. Only for a
@@ -152,6 +163,7 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
 
+  const std::vector<char*> environment = environment_for(arguments);
   const std::array<int, 2> sockets = channel_pair();
   std::array<int, 2> errors{};
   if (pipe2(errors.data(), O_CLOEXEC) != 0) {
@@ -159,7 +171,9 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
   }
   const pid_t parent = getpid();
   pid_ = fork();
-  if (pid_ == 0) exec_child(program.c_str(), argv.data(), sockets[1], errors[1], parent);
+  if (pid_ == 0) {
+    exec_child(program.c_str(), argv.data(), environment.data(), sockets[1], errors[1], parent);
+  }
   const int fork_error = errno;
   close(sockets[1]);
   close(errors[1]);

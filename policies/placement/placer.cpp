@@ -65,14 +65,7 @@ void FreeGpus::follow(std::uint32_t node) {
 std::uint64_t* FreeGpus::bits_of(std::uint32_t node) {
   std::uint64_t* const bits = &free_bits_[std::size_t{node} * words_];
   if (std::exchange(known_[node], 1) != 0) return bits;
-  std::fill_n(bits, words_, 0);
-  const std::uint32_t first = node * gpus_per_node_;
-  const bool all_well = state_->parts.empty();
-  for (std::uint32_t i = 0; i < gpus_per_node_; ++i) {
-    const bool free = state_->owner[first + i] == ClusterState::kNobody &&
-                      (all_well || state_->well({first + i}, {node}));
-    bits[i / 64] |= std::uint64_t{free} << i % 64;
-  }
+  std::copy_n(&state_->free_bits[std::size_t{node} * words_], words_, bits);
   return bits;
 }
 

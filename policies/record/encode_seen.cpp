@@ -112,6 +112,7 @@ CollectiveSample decode(const CollectiveRecord& record) {
 template <class SampleType, class Record>
 void encode_all(std::span<const SampleType> samples,
                 google::protobuf::RepeatedPtrField<Record>* out) {
+  out->Reserve(static_cast<int>(samples.size()));
   for (const SampleType& sample : samples) encode(sample, *out->Add());
 }
 
@@ -126,6 +127,11 @@ void decode_all(const Records& records, std::vector<Struct>& out) {
 
 SamplesRead read_samples(Samples& samples, const SamplesRead& wish) {
   SamplesRead read;
+  read_samples(samples, wish, read);
+  return read;
+}
+
+void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read) {
   read.set_what(wish.what());
   read.set_job(wish.job());
   read.set_latest(wish.latest());
@@ -136,7 +142,7 @@ SamplesRead read_samples(Samples& samples, const SamplesRead& wish) {
   if (wish.what() == SamplesRead::COLLECTIVES) {
     encode_all(samples.collectives(job), read.mutable_collectives());
   }
-  if (wish.what() != SamplesRead::SUMMARY) return read;
+  if (wish.what() != SamplesRead::SUMMARY) return;
   const RankSummary summary = samples.summary(job, wish.latest());
   RankSummaryRecord& out = *read.mutable_summary();
   out.set_ranks(summary.ranks);
@@ -144,7 +150,6 @@ SamplesRead read_samples(Samples& samples, const SamplesRead& wish) {
   out.set_deviation(summary.deviation);
   out.set_age(summary.age);
   encode_all(summary.latest, out.mutable_latest());
-  return read;
 }
 
 void SamplesBook::add(const SamplesRead& read) {

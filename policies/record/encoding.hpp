@@ -78,6 +78,8 @@ class SamplesBook : public Samples {
 
 /// Reads what `wish` names (its kind, job and count) out of `samples`.
 SamplesRead read_samples(Samples& samples, const SamplesRead& wish);
+/// The same into a message that is empty, where it stands.
+void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read);
 
 /// An observation rebuilt from records: owns what the spans point to, and a World that follows the
 /// recorded events.

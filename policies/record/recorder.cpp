@@ -202,8 +202,8 @@ void Recorder::begin(const Needs& needs) {
 }
 
 void Recorder::ReadSamples::fetch(const SamplesRead& wish) {
-  SamplesRead& read = *call_.add_read();
-  read = read_samples(*source_, wish);
+  SamplesRead& read = *call_->add_read();
+  read_samples(*source_, wish, read);
   add(read);
 }
 
@@ -212,11 +212,12 @@ std::optional<Observation> Recorder::next() {
   if (!seen) return seen;
   events_ += seen->events.size();
   if (!active_) return seen;
-  CallRecord& call = *call_.mutable_call();
+  arena_.Reset();
+  call_ = google::protobuf::Arena::CreateMessage<LogRecord>(&arena_);
+  CallRecord& call = *call_->mutable_call();
   encode(*seen, *call.mutable_observation());
-  call.clear_read();
   trace_.see(*seen);
-  samples_.follow(seen->samples);
+  samples_.follow(seen->samples, call);
   seen_.emplace(Observation{.now = seen->now,
                             .sequence = seen->sequence,
                             .events = seen->events,
@@ -230,17 +231,15 @@ std::optional<Observation> Recorder::next() {
 void Recorder::apply(const DecisionList& decisions) {
   ++calls_;
   if (active_) {
-    CallRecord& call = *call_.mutable_call();
-    call.clear_decisions();
+    CallRecord& call = *call_->mutable_call();
     for (const Decision& decision : decisions.items()) {
       encode(decision, *call.add_decisions());
       trace_.decided(decision, *seen_);
     }
-    call.clear_wakes();
     for (const Nanos at : decisions.wakes()) call.add_wakes(at);
     call.set_state_digest(digest());
     call.set_at_rest(decisions.at_rest());
-    write(call_);
+    write(*call_);
   }
   inner_.apply(decisions);
 }

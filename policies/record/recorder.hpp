@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include <google/protobuf/arena.h>
+
 #include "core/sha256.hpp"
 #include "policies/record/encoding.hpp"
 #include "policies/seam/backend.hpp"
@@ -113,15 +115,15 @@ class Recorder : public Backend {
   /// Notes what is read.
   class ReadSamples : public SamplesBook {
    public:
-    explicit ReadSamples(CallRecord& call) : call_(call) {}
-    void follow(Samples& source) {
+    void follow(Samples& source, CallRecord& call) {
       clear();
       source_ = &source;
+      call_ = &call;
     }
 
    private:
     void fetch(const SamplesRead& wish) override;
-    CallRecord& call_;
+    CallRecord* call_ = nullptr;
     Samples* source_ = nullptr;
   };
   void write(const LogRecord& record);
@@ -139,8 +141,10 @@ class Recorder : public Backend {
   bool loaded_ = false;  ///< the header and more was written before
   std::unique_ptr<LogFile> file_;
   std::uint64_t written_ = 0;  ///< to the file, in all
-  LogRecord call_;  ///< the call under way: observation seen, decisions not yet
-  ReadSamples samples_{*call_.mutable_call()};
+  /// Of the call under way: what many ranks' samples are written as is let go at once.
+  google::protobuf::Arena arena_;
+  LogRecord* call_ = nullptr;  ///< observation seen, decisions not yet
+  ReadSamples samples_;
   std::optional<Observation> seen_;
   Archive state_, newest_;        ///< the policy's: that the digest is of, and now
   std::uint64_t state_digest_ = 0;

@@ -15,11 +15,23 @@ void Availability::release(Nanos at, std::uint32_t gpus) {
   }
 }
 
+std::size_t Availability::step_at(Nanos at) const {
+  const auto behind = std::upper_bound(steps_.begin(), steps_.end(), at,
+                                       [](Nanos t, const Step& step) { return t < step.at; });
+  return static_cast<std::size_t>(std::max<std::ptrdiff_t>(behind - steps_.begin() - 1, 0));
+}
+
+bool Availability::free_for(std::uint32_t gpus, Nanos duration, Nanos from) const {
+  for (std::size_t i = step_at(from); i < steps_.size() && steps_[i].free >= gpus; ++i) {
+    if (i + 1 == steps_.size() || steps_[i + 1].at - from >= duration) return true;
+  }
+  return false;
+}
+
 Nanos Availability::earliest(std::uint32_t gpus, Nanos duration, Nanos from) const {
   Nanos begin = kNever;  // of the stretch under way in which there are enough
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
+  for (std::size_t i = step_at(from); i < steps_.size(); ++i) {
     const Nanos until = i + 1 < steps_.size() ? steps_[i + 1].at : kNever;
-    if (until <= from) continue;
     if (steps_[i].free < gpus) {
       begin = kNever;
       continue;
@@ -32,13 +44,11 @@ Nanos Availability::earliest(std::uint32_t gpus, Nanos duration, Nanos from) con
 
 /// The step that begins at `at`, made if there is none.
 std::size_t Availability::split(Nanos at) {
-  const auto behind = std::upper_bound(steps_.begin(), steps_.end(), at,
-                                       [](Nanos t, const Step& step) { return t < step.at; });
-  const std::size_t index = static_cast<std::size_t>(behind - steps_.begin());
-  const Step before = steps_[index - 1];  // nothing is reserved before the first
-  if (before.at == at) return index - 1;
-  steps_.insert(behind, {at, before.free});
-  return index;
+  const std::size_t before = step_at(at);  // nothing is reserved before the first
+  if (steps_[before].at == at) return before;
+  steps_.insert(steps_.begin() + static_cast<std::ptrdiff_t>(before) + 1,
+                {at, steps_[before].free});
+  return before + 1;
 }
 
 void Availability::reserve(Nanos begin, Nanos end, std::uint32_t gpus) {

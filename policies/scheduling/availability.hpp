@@ -17,6 +17,8 @@ class Availability {
   void release(Nanos at, std::uint32_t gpus);
   /// The first instant from `from` on at which `gpus` are free for `duration`; kNever if none.
   Nanos earliest(std::uint32_t gpus, Nanos duration, Nanos from) const;
+  /// Whether they are from `from` on, an instant from the first one on.
+  bool free_for(std::uint32_t gpus, Nanos duration, Nanos from) const;
   /// They are not free from `begin` to `end`.
   void reserve(Nanos begin, Nanos end, std::uint32_t gpus);
 
@@ -25,6 +27,8 @@ class Availability {
     Nanos at = 0;
     std::uint32_t free = 0;  ///< from then to the next step
   };
+  /// The step that holds at `at`; the first one, before all.
+  std::size_t step_at(Nanos at) const;
   std::size_t split(Nanos at);
 
   std::vector<Step> steps_;  ///< ascending; the last one holds for ever

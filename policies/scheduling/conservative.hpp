@@ -5,6 +5,8 @@
 // reserved from the next second on.
 #pragma once
 
+#include <vector>
+
 #include "policies/scheduling/availability.hpp"
 #include "policies/scheduling/backfill.hpp"
 
@@ -18,9 +20,20 @@ class ConservativePolicy : public BackfillPolicy {
  private:
   void dispatch(const Observation& seen, DecisionList& decisions) override;
   void plan(Nanos now);
+  bool all_too_large() const;
+  void line_up();
+
+  struct Waiting {
+    std::uint32_t gpus = 0;
+    Nanos estimate = 0;
+    JobId job;
+  };
+  bool may_start(const Waiting& job, Nanos now) const;
 
   Availability plan_;
-  std::uint32_t reservations_ = 0;  ///< at most
+  std::vector<Waiting> window_;           ///< who gets a reservation in this pass
+  std::vector<std::uint32_t> scattered_;  ///< sizes that could not be placed in it
+  std::uint32_t reservations_ = 0;        ///< at most
 };
 
 }  // namespace orrery

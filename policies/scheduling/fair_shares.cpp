@@ -1,6 +1,6 @@
 #include "policies/scheduling/fair_shares.hpp"
 
-#include <deque>
+#include <algorithm>
 #include <utility>
 
 #include "policies/parameters.pb.h"
@@ -10,8 +10,11 @@ namespace {
 
 template <class Track>
 struct Tenant {
-  std::uint64_t used = 0;
-  std::deque<const Track*> waits;  ///< in order
+  std::uint64_t used = 0, quota = 0;
+  std::vector<Track*> waits = {};  ///< in order
+  std::size_t next = 0;            ///< of them
+
+  Track* first() const { return next < waits.size() ? waits[next] : nullptr; }
 };
 
 /// What is used of a quota; whoever has none comes last.
@@ -23,9 +26,9 @@ std::pair<bool, double> fullness(std::uint64_t used, std::uint64_t quota) {
 }  // namespace
 
 RankedPolicy::Jobs DrfPolicy::select(const Jobs& jobs, std::uint64_t gpus, Nanos) {
-  std::map<std::string, Tenant<Track>> tenants;
+  std::vector<Tenant<Track>> tenants(pools().size());
   Jobs selected;
-  for (const Track* const job : jobs) {
+  for (Track* const job : jobs) {
     Tenant<Track>& tenant = tenants[job->pool];
     if (!job->running) {
       tenant.waits.push_back(job);
@@ -37,13 +40,13 @@ RankedPolicy::Jobs DrfPolicy::select(const Jobs& jobs, std::uint64_t gpus, Nanos
   }
   while (true) {
     Tenant<Track>* least = nullptr;
-    for (auto& [name, tenant] : tenants) {
-      const bool next = !tenant.waits.empty() && tenant.waits.front()->gpus <= gpus;
-      if (next && (least == nullptr || tenant.used < least->used)) least = &tenant;
+    for (const auto& [name, number] : pools()) {
+      Tenant<Track>& tenant = tenants[number];
+      const bool fits = tenant.first() != nullptr && tenant.first()->gpus <= gpus;
+      if (fits && (least == nullptr || tenant.used < least->used)) least = &tenant;
     }
     if (least == nullptr) return selected;
-    const Track* const job = least->waits.front();
-    least->waits.pop_front();
+    Track* const job = least->waits[least->next++];
     least->used += job->gpus;
     gpus -= job->gpus;
     selected.push_back(job);
@@ -58,53 +61,55 @@ void MaxMinPolicy::start(Context& context, const Cluster& cluster,
   borrows_ = given.borrow();
 }
 
-std::map<std::string, std::uint64_t> MaxMinPolicy::quotas(const Jobs& jobs,
-                                                          std::uint64_t gpus) const {
-  std::map<std::string, std::uint64_t> out;
-  for (const Track* const job : jobs) out[job->pool] = 0;
-  for (auto& [name, quota] : out) {
+/// By number of virtual cluster; of those that have jobs.
+std::vector<std::uint64_t> MaxMinPolicy::quotas(const Jobs& jobs, std::uint64_t gpus) const {
+  std::vector<bool> there(pools().size());
+  for (const Track* const job : jobs) there[job->pool] = true;
+  const auto count = static_cast<std::uint64_t>(std::count(there.begin(), there.end(), true));
+  std::vector<std::uint64_t> out(there.size());
+  for (const auto& [name, number] : pools()) {
+    if (!there[number]) continue;
     if (given_.empty()) {
-      quota = gpus / out.size();
+      out[number] = gpus / count;
     } else if (const auto known = given_.find(name); known != given_.end()) {
-      quota = known->second;
+      out[number] = known->second;
     }
   }
   return out;
 }
 
 RankedPolicy::Jobs MaxMinPolicy::select(const Jobs& jobs, std::uint64_t gpus, Nanos) {
-  const std::map<std::string, std::uint64_t> quota = quotas(jobs, gpus);
-  std::map<std::string, Tenant<Track>> tenants;
+  std::vector<Tenant<Track>> tenants;
+  for (const std::uint64_t quota : quotas(jobs, gpus)) tenants.push_back({.quota = quota});
   Jobs selected;
-  const auto take = [&](Tenant<Track>& tenant, const Track* job) {
+  const auto take = [&](Tenant<Track>& tenant, Track* job) {
     tenant.used += job->gpus;
     gpus -= job->gpus;
     selected.push_back(job);
   };
-  for (const Track* const job : jobs) {
+  for (Track* const job : jobs) {
     Tenant<Track>& tenant = tenants[job->pool];
-    const bool own = tenant.used + job->gpus <= quota.at(job->pool) && job->gpus <= gpus;
-    if (own) {
+    if (tenant.used + job->gpus <= tenant.quota && job->gpus <= gpus) {
       take(tenant, job);
     } else {
       tenant.waits.push_back(job);
     }
   }
-  while (borrows_) {
+  while (borrows_ && gpus > 0) {
     Tenant<Track>* least = nullptr;
     std::pair<bool, double> least_full;
-    for (auto& [name, tenant] : tenants) {
+    for (const auto& [name, number] : pools()) {
+      Tenant<Track>& tenant = tenants[number];
       // What does not fit now will not later in this pass.
-      while (!tenant.waits.empty() && tenant.waits.front()->gpus > gpus) tenant.waits.pop_front();
-      const auto here = fullness(tenant.used, quota.at(name));
-      if (tenant.waits.empty() || (least != nullptr && here >= least_full)) continue;
+      while (tenant.first() != nullptr && tenant.first()->gpus > gpus) ++tenant.next;
+      if (tenant.first() == nullptr) continue;
+      const auto here = fullness(tenant.used, tenant.quota);
+      if (least != nullptr && here >= least_full) continue;
       least = &tenant;
       least_full = here;
     }
     if (least == nullptr) break;
-    const Track* const job = least->waits.front();
-    least->waits.pop_front();
-    take(*least, job);
+    take(*least, least->waits[least->next++]);
   }
   return selected;
 }

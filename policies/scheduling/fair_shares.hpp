@@ -14,6 +14,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "policies/scheduling/ranked.hpp"
 
@@ -34,8 +35,7 @@ class MaxMinPolicy : public RankedPolicy {
  private:
   Jobs select(const Jobs& jobs, std::uint64_t gpus, Nanos now) override;
   const char* reason() const override { return "its virtual cluster's share"; }
-  /// Of those that have jobs.
-  std::map<std::string, std::uint64_t> quotas(const Jobs& jobs, std::uint64_t gpus) const;
+  std::vector<std::uint64_t> quotas(const Jobs& jobs, std::uint64_t gpus) const;
 
   std::map<std::string, std::uint64_t> given_;
   bool borrows_ = true;

@@ -40,6 +40,7 @@ class QueuePolicy : public Policy {
   /// Where the job would go, taken from what is free; nothing if it does not fit.
   std::optional<GpuRuns> place(const JobSpec& job) { return placer_->place(job, *free_); }
   FreeGpus& free() { return *free_; }
+  const FreeGpus& free() const { return *free_; }
   /// Makes the next observation fill the queue anew from the table.
   void rebuild_later() { rebuild_ = true; }
 

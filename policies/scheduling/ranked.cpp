@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "core/random.hpp"
@@ -12,36 +11,56 @@ namespace orrery {
 
 // ---- where jobs stand -----------------------------------------------------------------------
 
+/// Behind all others that run, or wait.
+void RankedPolicy::line_up(Track& job) {
+  job.turn = turns_++;
+  (job.running ? running_ : waiting_).push_back(&job);
+}
+
+void RankedPolicy::step_out(const Track& job) {
+  Jobs& line = job.running ? running_ : waiting_;
+  const auto found =
+      std::lower_bound(line.begin(), line.end(), job.turn,
+                       [](const Track* a, std::uint64_t turn) { return a->turn < turn; });
+  line.erase(found);
+}
+
 void RankedPolicy::enter(const JobInfo& info, Nanos now) {
   const auto [known, fresh] = jobs_.try_emplace(info.spec.id);
   Track& job = known->second;
   if (fresh) {
-    job = {.id = info.spec.id, .pool = info.spec.pool, .gpus = info.spec.gpus,
-           .submit = info.spec.submit, .estimate = info.spec.estimate};
+    const auto number = static_cast<std::uint32_t>(pools_.size());
+    job = {.id = info.spec.id,
+           .pool = pools_.try_emplace(info.spec.pool, number).first->second,
+           .gpus = info.spec.gpus,
+           .submit = info.spec.submit,
+           .estimate = info.spec.estimate};
     job.served = std::llround(info.gpu_seconds / std::max(1u, job.gpus)) * kNanosPerSecond;
   } else if (!job.running) {
     return;
   } else {
+    step_out(job);
     job.running = false;
     job.served += now - job.since;
     running_gpus_ -= job.gpus;
   }
-  job.turn = turns_++;
+  line_up(job);
 }
 
 void RankedPolicy::run(const JobInfo& info, Nanos since) {
   enter(info, since);
   Track& job = jobs_.at(info.spec.id);
-  if (job.running) return;
+  step_out(job);
   job.running = true;
   job.since = since;
-  job.turn = turns_++;
+  line_up(job);
   running_gpus_ += job.gpus;
 }
 
 void RankedPolicy::leave(const JobInfo& info) {
   const auto known = jobs_.find(info.spec.id);
   if (known == jobs_.end()) return;
+  step_out(known->second);
   if (known->second.running) running_gpus_ -= known->second.gpus;
   jobs_.erase(known);
   ended(info.gpu_seconds);
@@ -49,6 +68,8 @@ void RankedPolicy::leave(const JobInfo& info) {
 
 void RankedPolicy::clear() {
   jobs_.clear();
+  running_.clear();
+  waiting_.clear();
   running_gpus_ = 0;
   turns_ = 0;
 }
@@ -64,37 +85,74 @@ void RankedPolicy::save(Archive& archive) const {
 
 // ---- the pass -------------------------------------------------------------------------------
 
-RankedPolicy::Jobs RankedPolicy::in_order() const {
-  Jobs jobs;
-  for (const auto& [id, job] : jobs_) jobs.push_back(&job);
-  std::sort(jobs.begin(), jobs.end(), [](const Track* a, const Track* b) {
-    return std::tuple(!a->running, a->turn) < std::tuple(!b->running, b->turn);
-  });
-  return jobs;
+namespace {
+
+/// Before whom a job goes; no two stand alike.
+constexpr auto goes_first = [](const auto& a, const auto& b) {
+  if (a.key != b.key) return a.key > b.key;
+  if (a.job->submit != b.job->submit) return a.job->submit < b.job->submit;
+  return a.place < b.place;
+};
+
+/// Puts those that go first, as many as fit together, in front of the others, and says where these
+/// begin; `gpus` is what is left. O(jobs): none of the two is put in order.
+template <class Each>
+auto those_that_fit(std::vector<Each>& jobs, std::uint64_t& gpus) {
+  auto begin = jobs.begin(), end = jobs.end();
+  while (begin != end) {
+    const Each middle = begin[(end - begin) / 2];
+    auto stop = std::partition(begin, end,
+                               [&middle](const Each& each) { return goes_first(each, middle); });
+    std::uint64_t need = 0;
+    for (auto each = begin; each != stop; ++each) need += each->job->gpus;
+    if (need > gpus) {
+      end = stop;
+      continue;
+    }
+    gpus -= need;
+    begin = stop;
+    if (middle.job->gpus > gpus) break;  // it is the first that does not fit
+    gpus -= middle.job->gpus;
+    std::iter_swap(begin, std::find_if(begin, end, [&middle](const Each& each) {
+                     return each.place == middle.place;
+                   }));
+    ++begin;
+  }
+  return begin;
 }
 
-RankedPolicy::Jobs RankedPolicy::highest_first(
-    std::vector<std::pair<double, const Track*>> jobs, std::uint64_t gpus) {
-  std::stable_sort(jobs.begin(), jobs.end(), [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first > b.first : a.second->submit < b.second->submit;
-  });
+}  // namespace
+
+RankedPolicy::Jobs RankedPolicy::highest_first(std::vector<Ranked>& jobs, std::uint64_t gpus) {
+  const auto behind = those_that_fit(jobs, gpus);
+  // Of the others some may fit beside them, smaller ones.
+  const auto possible = std::partition(
+      behind, jobs.end(), [gpus](const Ranked& each) { return each.job->gpus <= gpus; });
+  std::sort(behind, possible, goes_first);
+  const auto waits =
+      std::partition(jobs.begin(), behind, [](const Ranked& each) { return each.job->running; });
+  std::sort(waits, behind, goes_first);
   Jobs selected;
-  for (const auto& [key, job] : jobs) {
-    if (job->gpus > gpus) continue;
-    gpus -= job->gpus;
-    selected.push_back(job);
+  selected.reserve(static_cast<std::size_t>(possible - jobs.begin()));
+  for (auto each = jobs.begin(); each != behind; ++each) selected.push_back(each->job);
+  for (auto each = behind; each != possible; ++each) {
+    if (each->job->gpus > gpus) continue;
+    gpus -= each->job->gpus;
+    selected.push_back(each->job);
   }
   return selected;
 }
 
 void RankedPolicy::dispatch(const Observation& seen, DecisionList& decisions) {
-  if (!makes_room() && free().total() == 0) return;
-  const Jobs jobs = in_order();
-  if (jobs.empty() || jobs.back()->running) return;  // nobody waits
+  if (waiting_.empty() || (!makes_room() && free().total() == 0)) return;
+  Jobs jobs = running_;
+  jobs.insert(jobs.end(), waiting_.begin(), waiting_.end());
   const Jobs selected = select(jobs, free().total() + running_gpus_, seen.now);
-  const std::set<const Track*> stay(selected.begin(), selected.end());
-  for (const Track* const job : jobs) {
-    if (job->running && !stay.contains(job)) take_off(seen, jobs_.at(job->id), decisions);
+  ++passes_;
+  for (Track* const job : selected) job->stays_in = passes_;
+  jobs.resize(running_.size());
+  for (Track* const job : jobs) {
+    if (job->stays_in != passes_) take_off(seen, *job, decisions);
   }
   put_on(seen, selected, decisions);
 }
@@ -108,7 +166,7 @@ void RankedPolicy::take_off(const Observation& seen, Track& job, DecisionList& d
 
 void RankedPolicy::put_on(const Observation& seen, const Jobs& selected, DecisionList& decisions) {
   std::set<std::uint32_t> closed;  // sizes that could not be placed: less and less is free
-  for (const Track* const job : selected) {
+  for (Track* const job : selected) {
     if (job->running || closed.contains(job->gpus)) continue;
     const JobSpec& spec = seen.jobs[job->id].spec;
     std::optional<GpuRuns> gpus = place(spec);

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "policies/scheduling/queue_policy.hpp"
@@ -24,20 +23,27 @@ class RankedPolicy : public QueuePolicy {
  protected:
   struct Track {
     JobId id;
-    std::string pool;
+    std::uint32_t pool = 0;  ///< number of its virtual cluster, counted as they came
     std::uint32_t gpus = 0;
     Nanos submit = 0, estimate = 0;
     bool running = false;
-    Nanos since = 0;         ///< it runs
-    Nanos served = 0;        ///< it ran before
-    std::uint64_t turn = 0;  ///< when it was started, or entered the queue
+    Nanos since = 0;             ///< it runs
+    Nanos served = 0;            ///< it ran before
+    std::uint64_t turn = 0;      ///< when it was started, or entered the queue
+    std::uint64_t stays_in = 0;  ///< the last pass that selected it
 
     Nanos had(Nanos now) const { return served + (running ? now - since : 0); }
   };
-  using Jobs = std::vector<const Track*>;
+  using Jobs = std::vector<Track*>;
+  struct Ranked {
+    double key = 0;
+    std::uint32_t place = 0;  ///< among those given
+    Track* job = nullptr;
+  };
 
-  /// Who is to run, in order; together at most `gpus`. `jobs`: the running ones in the order in
-  /// which they were started, then the waiting ones in the order of the queue.
+  /// Who is to run; together at most `gpus`. Those that wait in order, the running ones anywhere.
+  /// `jobs`: the running ones in the order in which they were started, then the waiting ones in
+  /// the order of the queue.
   virtual Jobs select(const Jobs& jobs, std::uint64_t gpus, Nanos now) = 0;
   /// A job is over, after so many GPU-seconds.
   virtual void ended(double) {}
@@ -47,8 +53,9 @@ class RankedPolicy : public QueuePolicy {
   virtual bool makes_room() const { return true; }
 
   /// The highest first, then who was submitted first, then as given: whoever still fits.
-  static Jobs highest_first(std::vector<std::pair<double, const Track*>> jobs,
-                            std::uint64_t gpus);
+  static Jobs highest_first(std::vector<Ranked>& jobs, std::uint64_t gpus);
+  /// Numbers of virtual clusters by name.
+  const std::map<std::string, std::uint32_t>& pools() const { return pools_; }
 
  private:
   void enter(const JobInfo& job, Nanos now) override;
@@ -57,12 +64,15 @@ class RankedPolicy : public QueuePolicy {
   void clear() override;
   void dispatch(const Observation& seen, DecisionList& decisions) override;
   bool stop_is_news(Nanos now) const override { return now != taken_off_at_; }
-  Jobs in_order() const;
+  void line_up(Track& job);
+  void step_out(const Track& job);
   void take_off(const Observation& seen, Track& job, DecisionList& decisions);
   void put_on(const Observation& seen, const Jobs& selected, DecisionList& decisions);
 
   std::map<JobId, Track> jobs_;
-  std::uint64_t running_gpus_ = 0, turns_ = 0;
+  Jobs running_, waiting_;  ///< by turn
+  std::map<std::string, std::uint32_t> pools_;
+  std::uint64_t running_gpus_ = 0, turns_ = 0, passes_ = 0;
   Nanos taken_off_at_ = -1;
 };
 

@@ -1,6 +1,6 @@
 // What a policy can do. Three actions: where a job stands, how it is set, save it now. A new kind
 // is a struct and a place in Action, its message in trace.proto, what stands against it and what it
-// does in world.cpp; its name in logs and in Python follows from the message. Plain values.
+// does in world_actions.cpp; its name in logs and in Python follows from the message. Plain values.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // What can happen, as policies see it and as World takes it: effects, never intentions. Plain
 // values. A new kind is a struct and a place in Event, its message in trace.proto, and its effect
-// in world.cpp; names in Python follow from the message.
+// in world_events.cpp; names in Python follow from the message.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace orrery {
 inline JobSpec recorded_job(const TraceJob& job, JobId id, Nanos estimate) {
   JobSpec spec;
   spec.id = id;
-  spec.name = job.id;
+  spec.name = job.id.view();
   spec.pool = job.pool;
   spec.submit = job.submit_s * kNanosPerSecond;
   spec.gpus = job.gpus;

@@ -23,6 +23,9 @@ struct ClusterState {
   std::vector<JobId> owner;                  ///< by GPU: the job that has it or is to have it
   std::vector<std::uint32_t> free_per_node;  ///< GPUs that are well and nobody's
   std::uint32_t free = 0;
+  /// The same GPUs, a bit each: `words_per_node` words a node.
+  std::vector<std::uint64_t> free_bits;
+  std::uint32_t words_per_node = 1;
   std::map<Part, PartState> parts;  ///< those that are not as on the data sheet
   std::uint64_t version = 0;        ///< grows with every change
   /// The nodes whose free GPUs have changed last, a ring buffer: change i stands at i modulo its
@@ -72,6 +75,8 @@ class World {
   /// Where jobs stand by decisions before this one in its group.
   using Supposed = std::vector<std::pair<JobId, GpuRuns>>;
   std::string against(const Decision& decision, Step at_step, const Supposed& supposed) const;
+  void take_effect(const Decision& decision);
+  void change(const Event& event, Nanos now);
   std::string standing_objection(const JobInfo& job, const Assign& where,
                                  const Supposed& supposed) const;
   std::string gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& supposed) const;
@@ -81,7 +86,8 @@ class World {
   void own(GpuRuns::Run run, JobId owner);
   void claim(const GpuRuns& gpus, JobId job);
   void give_up(GpuRuns::Run run, JobId job);
-  void count_free(NodeId node, std::uint32_t free);
+  void count_free(NodeId node);
+  void mark_free(NodeId node, GpuRuns::Run run, bool free);
   void recount(NodeId node);
   void vacate(const JobInfo& job, const GpuRuns& kept);
   void leave(JobInfo& job, Nanos now);

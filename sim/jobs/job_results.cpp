@@ -64,6 +64,7 @@ std::string_view state_name(JobRow::State state) {
 
 JobResults::JobResults(std::size_t count, RowAt row, std::uint32_t gpus)
     : count_(count), row_(std::move(row)), gpus_(gpus) {
+  completed_.reserve(count_);
   for (std::uint32_t i = 0; i < count_; ++i) {
     const JobRow each = row_(i);
     if (each.state == JobRow::State::rejected) {
@@ -160,7 +161,7 @@ void JobResults::fill_counts(JobsReport& report) const {
     const JobRow row = row_(rejected_[i]);
     RejectedRow& rejected = *report.add_rejected();
     rejected.set_line(static_cast<std::uint64_t>(row.job->line));
-    rejected.set_job_id(row.job->id);
+    rejected.set_job_id(row.job->id.str());
     rejected.set_reason(row.reason.str());
   }
 }
@@ -204,8 +205,9 @@ void write_row(const JobRow& row, std::string& jobs) {
   fmt::format_to(std::back_inserter(jobs),
                  "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
                  csv_field(job.user.str()), csv_field(job.pool.str()), csv_field(job.name.str()),
-                 job.gpus, job.submit_s, known(row.start >= 0, row.start), known(ended, row.end),
-                 known(ended, row.waited()), known(ended, row.completion()), job.duration_s,
+                 job.gpus, std::int64_t{job.submit_s}, known(row.start >= 0, row.start),
+                 known(ended, row.end), known(ended, row.waited()),
+                 known(ended, row.completion()), std::int64_t{job.duration_s},
                  known(row.state != JobRow::State::rejected, row.estimate), row.preemptions,
                  row.nodes, state_name(row.state), csv_field(row.reason.str()), job.line,
                  known(ended, row.ran), known(ended, row.lost));

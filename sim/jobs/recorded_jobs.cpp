@@ -110,11 +110,11 @@ void RecordedJobs::end_jobs(Nanos now) {
   for (; !running_.empty() && running_.top().at <= now; running_.pop()) {
     const End& end = running_.top();
     if (is_void(end)) continue;
-    jobs_[end.job].end = now;
+    jobs_[end.job].over = 1;
     ++ended_;
     if (const auto way = ways_.find(end.job); way != ways_.end()) {
       way->second.course.stop(now);
-      way->second.end = -1;
+      way->second.end = now;
       if (conditions_.paces != nullptr) conditions_.paces->leave(id_of(end.job));
     }
     estimates_.ended(recorded(end.job), ran(end.job));
@@ -183,7 +183,7 @@ void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
   if (conditions_.paces != nullptr) {
     conditions_.paces->enter(assign.job, recorded(number), assign.gpus);
   }
-  job.nodes = nodes_of(assign.gpus, world_.cluster());
+  job.nodes = nodes_of(assign.gpus, world_.cluster()) & 0x7FFF'FFFFu;
   --waiting_.waiting_jobs;
   waiting_.waiting_gpus -= recorded(number).gpus;
   happen_(JobStarted{
@@ -225,9 +225,13 @@ void RecordedJobs::stop(std::uint32_t number, Nanos now) {
 // ---- what became of them --------------------------------------------------------------------
 
 Nanos RecordedJobs::ran(std::uint32_t number) const {
-  const auto way = ways_.find(number);
-  const Job& job = jobs_[number];
-  return way == ways_.end() ? job.end - job.start : way->second.course.served();
+  const Way* const way = way_of(number);
+  return way == nullptr ? duration(number) : way->course.served();
+}
+
+Nanos RecordedJobs::end(std::uint32_t number) const {
+  const Way* const way = way_of(number);
+  return way == nullptr ? jobs_[number].start + duration(number) : way->end;
 }
 
 /// Share of the free GPUs that stand in nodes of which others are taken.
@@ -257,13 +261,13 @@ JobRow RecordedJobs::row(std::size_t index) const {
   const Job& job = jobs_[number];
   row.estimate = told(number);
   row.start = job.start;
-  row.end = job.end;
   row.nodes = job.nodes;
   row.preemptions = job.starts / 2;  // each leave and each start after it counts one
-  if (job.end < 0) return row;
+  if (job.over == 0) return row;
+  row.end = end(number);
   row.state = JobRow::State::completed;
   row.ran = ran(number);
-  if (const auto way = ways_.find(number); way != ways_.end()) row.lost = way->second.course.lost();
+  if (const Way* const way = way_of(number); way != nullptr) row.lost = way->course.lost();
   return row;
 }
 
@@ -317,7 +321,7 @@ void RecordedJobs::add_outcomes(Report& report) const {
   for (std::size_t i = 0; i < rows(); ++i) {
     const JobRow at = row(i);
     JobOutcome& outcome = *report.add_jobs();
-    outcome.set_name(at.job->id);
+    outcome.set_name(at.job->id.str());
     outcome.set_kind("recorded");
     outcome.set_gpus(at.job->gpus);
     outcome.set_submitted_s(static_cast<double>(at.job->submit_s));

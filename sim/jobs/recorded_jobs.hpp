@@ -66,16 +66,19 @@ class RecordedJobs : public JobModel {
  private:
   static constexpr std::uint32_t kRejected = ~0u;
 
-  /// A million of them are kept to the end: what only few jobs need is kept elsewhere.
+  /// Millions of them are kept to the end: what only few jobs need is kept elsewhere, and what
+  /// follows is reckoned.
   struct Job {
-    Nanos start = -1, end = -1;  ///< first start, end; -1: not yet
+    Nanos start = -1;  ///< the first; -1: not yet
     std::uint32_t starts = 0;
-    std::uint32_t nodes = 0;  ///< that it last stood in
+    std::uint32_t nodes : 31 = 0;  ///< that it last stood in
+    std::uint32_t over : 1 = 0;
   };
+  static_assert(sizeof(Job) == 16);
   /// Of a job that has left its GPUs, or whose pace is not just as recorded.
   struct Way {
     JobCourse course;
-    Nanos end = -1;  ///< as it goes now
+    Nanos end = -1;  ///< as it goes now; in the end when that was
   };
   struct End {
     Nanos at = 0;
@@ -93,7 +96,14 @@ class RecordedJobs : public JobModel {
   void number();
   Nanos submission(std::size_t job) const { return recorded(job).submit_s * kNanosPerSecond; }
   Nanos duration(std::size_t job) const { return recorded(job).duration_s * kNanosPerSecond; }
-  /// For how long it has had its GPUs; it has ended.
+  /// Null: it runs, or ran, from its start to its end as recorded.
+  const Way* way_of(std::uint32_t number) const {
+    if (jobs_[number].starts < 2 && conditions_.paces == nullptr) return nullptr;
+    const auto way = ways_.find(number);
+    return way == ways_.end() ? nullptr : &way->second;
+  }
+  /// When it ended, and for how long it had its GPUs; of one that is over.
+  Nanos end(std::uint32_t number) const;
   Nanos ran(std::uint32_t number) const;
   Nanos told(std::uint32_t number) const {
     return told_.empty() ? duration(number) : told_[number];
@@ -103,7 +113,8 @@ class RecordedJobs : public JobModel {
   std::string misfit(const TraceJob& job) const;
   /// It was taken off its GPUs before, or gets on at another pace.
   bool is_void(const End& end) const {
-    if (jobs_[end.job].starts != end.start) return true;
+    const Job& job = jobs_[end.job];
+    if (job.starts != end.start || job.over == 1) return true;
     return conditions_.paces != nullptr && ways_.at(end.job).end != end.at;
   }
   void expect_end(std::uint32_t number, Way& way);

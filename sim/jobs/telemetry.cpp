@@ -76,17 +76,21 @@ double Telemetry::rank_stretch(const PlayedStep& step, const StepGraph::Position
   return noise.of_rank(step.step(), at.replica, rank) / step.stretch()[at.replica];
 }
 
-RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank) const {
+RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank, Look& look) const {
   RankSample out{.job = {0}, .rank = {rank}, .step = 0, .micro_batches_done = {},
                  .micro_batch_time = {}, .wait_time = {}, .gradient_variance = {}};
-  const PlayedStep* before = nullptr;
-  const PlayedStep* step = at(now - staleness_, &before);
+  const PlayedStep *const step = look.step, *const before = look.before;
   if (step == nullptr) return out;
   const auto [replica, stage, member] = graph_.position({rank});
+  if (replica != look.replica || stage != look.stage) {
+    look.replica = replica;
+    look.stage = stage;
+    look.done = step->done(replica, stage, now - staleness_);
+  }
   const std::uint64_t place = std::uint64_t{rank} * fields;
   out.step = step->step();
   const double count = step->micro_batches(replica);
-  const double exact = step->done(replica, stage, now - staleness_);
+  const double exact = look.done;
   out.micro_batches_done = sample(exact, now, place + done);
   out.micro_batches_done.value = std::clamp(out.micro_batches_done.value, 0.0, count);
   const PlayedStep* timed = exact >= 1 ? step : before;
@@ -106,8 +110,10 @@ RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank) const {
 
 void Telemetry::ranks(Nanos now, std::vector<RankSample>& out) const {
   out.reserve(out.size() + graph_.ranks());
+  Look look;
+  look.step = at(now - staleness_, &look.before);
   for (std::uint32_t rank = 0; rank < graph_.ranks(); ++rank) {
-    out.push_back(rank_sample(now, rank));
+    out.push_back(rank_sample(now, rank, look));
   }
 }
 

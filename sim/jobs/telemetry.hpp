@@ -54,7 +54,13 @@ class Telemetry {
   const PlayedStep* at(Nanos instant, const PlayedStep** before) const;
   Sample<double> sample(double value, Nanos now, std::uint64_t place) const;
   double rank_stretch(const PlayedStep& step, const StepGraph::Position& at) const;
-  RankSample rank_sample(Nanos now, std::uint32_t rank) const;
+  /// What ranks are looked at with; those of one stage of a replica have done as much.
+  struct Look {
+    const PlayedStep *step = nullptr, *before = nullptr;
+    std::uint32_t replica = ~0u, stage = ~0u;
+    double done = 0;
+  };
+  RankSample rank_sample(Nanos now, std::uint32_t rank, Look& look) const;
 
   const Cluster& cluster_;
   const StepGraph& graph_;

@@ -1,6 +1,6 @@
 """What simulated worlds cost: a log of a million recorded jobs, two training jobs beside forty
-recorded ones, and weeks of losses on many GPUs. CPU time and memory of whole runs, the start of
-processes included. Run by `./dev bench worlds [NAME]`; asserts nothing."""
+recorded ones, a straggler, and weeks of losses on many GPUs. CPU time and memory of whole runs, the
+start of processes included. Run by `./dev bench worlds [NAME]`; asserts nothing."""
 
 import json
 import os
@@ -32,6 +32,11 @@ faults:
 {faults}
 """
 
+#: The same without what losses need.
+STRAGGLER = "".join(
+    line for line in LOSSES.splitlines(True) if not line.startswith(("survival:", "live:"))
+)
+
 
 def run(*arguments):
     """The JSON object of a command, and the CPU time and largest memory of all its processes."""
@@ -49,24 +54,39 @@ def run(*arguments):
     return json.loads(report), *json.loads(used)
 
 
-def a_million_jobs(folder):
+def draw_jobs(trace, count, mean_s=3600):
     """Exponential arrivals and durations, sizes of powers of two, 90% of the GPUs asked for."""
     draw = random.Random(1)
     sizes = [1, 1, 1, 1, 2, 2, 4, 8, 8, 8, 16, 32, 64, 128]
-    mean_s = 3600
     gap_s = sum(sizes) / len(sizes) * mean_s / (0.9 * GPUS)
-    trace, now = folder / "jobs.csv", 0.0
+    now = 0.0
     with trace.open("w") as lines:
         lines.write("job_id,submit_s,num_gpus,duration_s,vc\n")
-        for job in range(1_000_000):
+        for job in range(count):
             now += draw.expovariate(1 / gap_s)
             duration = 1 + int(draw.expovariate(1 / mean_s))
             lines.write(f"{job},{int(now)},{draw.choice(sizes)},{duration},all\n")
+    return trace
+
+
+def a_million_jobs(folder):
+    trace = draw_jobs(folder / "jobs.csv", 1_000_000)
     report, cpu_s, memory = run(
         "jobs", trace, "--nodes", GPUS // 8, "--gpus-per-node", 8, "--policy", "fifo", "--json"
     )
     what = f"{report['jobs_out']:,} recorded jobs on {GPUS:,} GPUs, fifo"
     return what, cpu_s, memory, f"utilization {100 * report['utilization']:.0f}%"
+
+
+def straggler(folder):
+    """One rank that becomes half as slow again, under a policy that reads every rank's pace."""
+    scenario = folder / "straggler.yaml"
+    faults = "  - {at_step: 20, rank: 5000, slow: 1.5}\npolicies: [{name: predictive-rebalance}]\n"
+    text = dict(nodes=1280, batch=2560, data=320, steps=200, faults=faults)
+    scenario.write_text(STRAGGLER.format(**text))
+    report, cpu_s, memory = run("simulate", scenario, "--json")
+    what = "10,240 GPUs, 200 steps, one straggler, predictive-rebalance"
+    return what, cpu_s, memory, f"{report['decisions']} decisions"
 
 
 def two_jobs(_folder):
@@ -102,6 +122,7 @@ def losses(gpus, count, days):
 MEASURED = {
     "jobs": a_million_jobs,
     "two": two_jobs,
+    "straggler": straggler,
     "512": losses(512, 417, 24),
     "16384": losses(16_384, 419, 24),
     "131072": losses(131_072, 1_750, 24),

@@ -329,7 +329,7 @@ struct NaiveQueue {
 
   // ---- the clock ----------------------------------------------------------------------------
   std::int64_t next(std::size_t arrived) const {
-    std::int64_t at = arrived < jobs.size() ? jobs[arrived].submit_s : INT64_MAX;
+    std::int64_t at = arrived < jobs.size() ? std::int64_t{jobs[arrived].submit_s} : INT64_MAX;
     for (const Down& d : downs) {
       if (d.begin > now) at = std::min(at, d.begin);
       if (d.end > now) at = std::min(at, d.end);

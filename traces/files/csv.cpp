@@ -1,9 +1,11 @@
 #include "traces/files/csv.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include <fmt/format.h>
@@ -23,33 +25,68 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 }  // namespace
 
-std::string read_packed_text(const std::string& path) {
-  if (std::filesystem::is_directory(path)) fail_file(path, "cannot be read: Is a directory");
-  // zlib passes a file that is no gzip through as it is.
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
-  if (file == nullptr) fail_file(path, fmt::format("cannot be read: {}", std::strerror(errno)));
-  gzbuffer(file.get(), 1u << 17);
-  std::string text;
-  std::string chunk(std::size_t{1} << 18, '\0');
-  while (true) {
-    const int got = gzread(file.get(), chunk.data(), static_cast<unsigned>(chunk.size()));
-    if (got < 0) fail_file(path, "cannot be read or unpacked: the file is damaged");
-    if (got == 0) break;
-    text.append(chunk, 0, static_cast<std::size_t>(got));
-    if (text.size() > kMostBytes) fail_file(path, "holds more than 1 GiB unpacked");
+struct PackedFileReader::State {
+  explicit State(const std::string& of) : path(of), file(nullptr, gzclose) {
+    if (std::filesystem::is_directory(path)) fail_file(path, "cannot be read: Is a directory");
+    // zlib passes a file that is no gzip through as it is.
+    file.reset(gzopen(path.c_str(), "rb"));
+    if (file == nullptr) fail_file(path, fmt::format("cannot be read: {}", std::strerror(errno)));
+    gzbuffer(file.get(), 1u << 17);
   }
+  std::string path;
+  std::unique_ptr<gzFile_s, int (*)(gzFile)> file;
+  std::string chunk = std::string(std::size_t{1} << 18, '\0');
+  std::size_t bytes = 0;
+};
+
+PackedFileReader::PackedFileReader(const std::string& path)
+    : state_(std::make_unique<State>(path)) {}
+PackedFileReader::~PackedFileReader() = default;
+
+bool PackedFileReader::more(std::string& text) {
+  State& from = *state_;
+  const int got =
+      gzread(from.file.get(), from.chunk.data(), static_cast<unsigned>(from.chunk.size()));
+  if (got < 0) fail_file(from.path, "cannot be read or unpacked: the file is damaged");
+  from.bytes += static_cast<std::size_t>(got);
+  if (from.bytes > kMostBytes) fail_file(from.path, "holds more than 1 GiB unpacked");
+  text.append(from.chunk, 0, static_cast<std::size_t>(got));
+  if (got > 0) return true;
   int status = Z_OK;
-  gzerror(file.get(), &status);
+  gzerror(from.file.get(), &status);
   if (status != Z_OK && status != Z_STREAM_END) {
-    fail_file(path, "is cut short: the packed data ends too early");
+    fail_file(from.path, "is cut short: the packed data ends too early");
   }
+  return false;
+}
+
+std::string read_packed_text(const std::string& path) {
+  PackedFileReader reader(path);
+  std::string text;
+  while (reader.more(text)) {}
   return text;
 }
 
-CsvReader::CsvReader(const std::string& path, std::string_view text, Separator mark)
-    : path_(path), text_(text), mark_(mark) {
+std::uint64_t unpacked_size(const std::string& path) {
+  std::error_code failed;
+  const std::uint64_t size = std::filesystem::file_size(path, failed);
+  std::ifstream file(path, std::ios::binary);
+  std::array<unsigned char, 4> bytes{};
+  const auto read = [&] { file.read(reinterpret_cast<char*>(bytes.data()), bytes.size()); };
+  if (failed || size < bytes.size()) return 0;
+  read();
+  if (bytes[0] != 0x1F || bytes[1] != 0x8B) return size;
+  file.seekg(-4, std::ios::end);  // where gzip says how much it holds, modulo 4 GiB
+  read();
+  return std::uint64_t{bytes[0]} | std::uint64_t{bytes[1]} << 8 | std::uint64_t{bytes[2]} << 16 |
+         std::uint64_t{bytes[3]} << 24;
+}
+
+CsvReader::CsvReader(const std::string& path, std::string_view text, Separator mark, int first_line)
+    : path_(path), text_(text), mark_(mark), line_(first_line) {
   constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-  if (text_.starts_with(byte_order_mark)) text_.remove_prefix(byte_order_mark.size());
+  if (first_line == 1 && text_.starts_with(byte_order_mark))
+    text_.remove_prefix(byte_order_mark.size());
 }
 
 bool CsvReader::next_row(std::vector<std::string_view>& fields) {
@@ -86,10 +123,10 @@ void CsvReader::skip_blanks() {
 std::string_view CsvReader::take_field() {
   if (mark_ == Separator::comma && at_ < text_.size() && text_[at_] == '"') return take_quoted();
   const std::size_t begin = at_;
-  const std::string_view ends = mark_ == Separator::comma    ? ",\n"
-                                : mark_ == Separator::bar    ? "|\n"
-                                : mark_ == Separator::tab    ? "\t\n"
-                                                             : " \t\r\n";
+  const std::string_view ends = mark_ == Separator::comma ? ",\n"
+                                : mark_ == Separator::bar ? "|\n"
+                                : mark_ == Separator::tab ? "\t\n"
+                                                          : " \t\r\n";
   at_ = std::min(text_.find_first_of(ends, begin), text_.size());
   std::string_view field = text_.substr(begin, at_ - begin);
   const bool row_ends = at_ == text_.size() || text_[at_] == '\n';
@@ -127,8 +164,8 @@ std::string_view CsvReader::take_quoted() {
 void CsvReader::fail_at(std::size_t offset, const std::string& message) const {
   const std::string_view before = text_.substr(0, offset);
   const std::size_t begin = before.rfind('\n') + 1;  // npos + 1 is 0
-  const auto lines = std::count(before.begin() + static_cast<std::ptrdiff_t>(row_begin_),
-                                before.end(), '\n');
+  const auto lines =
+      std::count(before.begin() + static_cast<std::ptrdiff_t>(row_begin_), before.end(), '\n');
   throw Error(place_in(text_, path_, row_line_ + static_cast<int>(lines),
                        static_cast<int>(offset - begin) + 1),
               message);

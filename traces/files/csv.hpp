@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,13 +18,32 @@ namespace orrery {
 /// cut short, more than 1 GiB unpacked.
 std::string read_packed_text(const std::string& path);
 
+/// The same piece by piece.
+class PackedFileReader {
+ public:
+  explicit PackedFileReader(const std::string& path);
+  ~PackedFileReader();
+  PackedFileReader(const PackedFileReader&) = delete;
+  PackedFileReader& operator=(const PackedFileReader&) = delete;
+  /// Appends some more; false at the end.
+  bool more(std::string& text);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+/// About how many bytes a regular file holds, unpacked; 0: not known.
+std::uint64_t unpacked_size(const std::string& path);
+
 /// What stands between fields. Blanks: one or more of them, and before the first.
 enum class Separator : char { comma = ',', bar = '|', tab = '\t', blanks = ' ' };
 
 class CsvReader {
  public:
   /// `path` is for messages. Both are borrowed and must outlive the reader.
-  CsvReader(const std::string& path, std::string_view text, Separator mark = Separator::comma);
+  /// `first_line`: of the file, that `text` begins with; rows before it were read before.
+  CsvReader(const std::string& path, std::string_view text, Separator mark = Separator::comma,
+            int first_line = 1);
 
   /// The next row's fields, valid until the next call; false at the end. Throws bad_input on a
   /// quote that is never closed or stands where none belongs.
@@ -45,7 +66,7 @@ class CsvReader {
   std::string_view text_;
   const Separator mark_;
   std::size_t at_ = 0, row_begin_ = 0;
-  int line_ = 1, row_line_ = 0;
+  int line_, row_line_ = 0;
   std::string_view row_;
   std::vector<std::size_t> begins_;   ///< offsets of the row's fields
   std::deque<std::string> unquoted_;  ///< fields with doubled quotes

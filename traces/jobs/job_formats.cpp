@@ -234,7 +234,7 @@ std::int64_t slurm_limit(const LogRow& row) {
 std::optional<TraceJob> sacct(const LogRow& row) {
   TraceJob job;
   job.id = row.string("JobID");
-  if (job.id.find('.') != std::string::npos) return {};  // a step of a job
+  if (job.id.view().find('.') != std::string_view::npos) return {};  // a step of a job
   const auto start = row.instant("Start"), end = row.instant("End");
   job.gpus = slurm_gpus(row);
   if (job.gpus == 0 || !start || !end) return {};  // it never ran, or runs still

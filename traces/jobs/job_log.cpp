@@ -1,8 +1,10 @@
 #include "traces/jobs/job_log.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -132,7 +134,7 @@ void LogReader::read_json(const JsonFormat& format) {
       return take(entry.ran ? std::optional(entry.job) : std::nullopt, entry.job.line);
     }
     if (options_.strict) throw Error(place_in(text_, path_, entry.job.line, 1), entry.problem);
-    reject(entry.job.line, entry.job.id, entry.problem);
+    reject(entry.job.line, entry.job.id.str(), entry.problem);
   });
   log_.quality.set_rows(rows);
 }
@@ -142,7 +144,7 @@ JobLog LogReader::finish(bool numbered) {
   std::vector<TraceJob>& jobs = log_.jobs;
   std::stable_sort(jobs.begin(), jobs.end(),
                    [](const TraceJob& a, const TraceJob& b) { return a.submit_s < b.submit_s; });
-  const std::int64_t first = jobs.empty() ? 0 : jobs.front().submit_s;
+  const std::int64_t first = jobs.empty() ? 0 : std::int64_t{jobs.front().submit_s};
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     jobs[i].submit_s -= first;
     if (jobs[i].recorded_start_s >= 0) jobs[i].recorded_start_s -= first;
@@ -251,16 +253,16 @@ void take_throughputs(const std::string& path, const JobLogOptions& options, Job
     if (quality.first_rejected_size() >= kMostShown) continue;
     RejectedRow& row = *quality.add_first_rejected();
     row.set_line(static_cast<std::uint64_t>(job.line));
-    row.set_job_id(job.id);
+    row.set_job_id(job.id.str());
     row.set_reason(reason);
   }
   log.jobs = std::move(known);
   quality.set_jobs(log.jobs.size());
 }
 
-JobLog canonical(const std::string& path, std::string_view text) {
+JobLog canonical(std::vector<TraceJob> jobs) {
   JobLog log;
-  log.jobs = parse_job_trace(path, text);
+  log.jobs = std::move(jobs);
   log.quality.set_format(std::string(kCanonical));
   log.quality.set_rows(log.jobs.size());
   log.quality.set_jobs(log.jobs.size());
@@ -270,6 +272,13 @@ JobLog canonical(const std::string& path, std::string_view text) {
 bool is_canonical(const std::string& path, std::string_view text) {
   const std::vector<std::string> fields = first_fields(path, text, Separator::comma);
   return std::find(fields.begin(), fields.end(), "submit_s") != fields.end();
+}
+
+/// By its first line alone, which has no quotes.
+bool begins_canonical(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  return line.find('"') == std::string_view::npos && line.size() < text.size() &&
+         is_canonical({}, line);
 }
 
 }  // namespace
@@ -282,7 +291,7 @@ JobLog parse_job_log(const std::string& path, std::string_view text, const JobLo
     reader.read_json(is_kubernetes(text) ? kKubernetes : kPhilly);
     return reader.finish(false);
   }
-  if (is_canonical(path, text)) return canonical(path, text);
+  if (is_canonical(path, text)) return canonical(parse_job_trace(path, text));
   const JobFormat* const format = format_of(path, text);
   if (format == nullptr) refuse_format(path, text);
   LogReader reader(path, text, options);
@@ -294,7 +303,14 @@ JobLog parse_job_log(const std::string& path, std::string_view text, const JobLo
 }
 
 JobLog load_job_log(const std::string& path, const JobLogOptions& options) {
-  return parse_job_log(path, read_packed_text(path), options);
+  PackedFileReader file(path);
+  std::string text;
+  bool more = file.more(text);
+  // Ours is read without holding all of its text.
+  const bool again = std::filesystem::is_regular_file(path);
+  if (again && !is_json(text) && begins_canonical(text)) return canonical(load_job_trace(path));
+  while (more) more = file.more(text);
+  return parse_job_log(path, text, options);
 }
 
 std::vector<std::string> job_log_formats() {

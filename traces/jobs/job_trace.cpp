@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -30,8 +32,8 @@ std::int64_t number(const CsvReader& reader, const std::vector<std::string_view>
   std::int64_t value = 0;
   const char* const end = field.data() + field.size();
   const auto [stop, error] = std::from_chars(field.data(), end, value);
-  if (error == std::errc::result_out_of_range || (error == std::errc{} && stop == end &&
-                                                  (value < least || value > most))) {
+  if (error == std::errc::result_out_of_range ||
+      (error == std::errc{} && stop == end && (value < least || value > most))) {
     reader.fail(at, fmt::format("{} is {}, not between {} and {}", name, field, least, most));
   }
   if (error != std::errc{} || stop != end) {
@@ -56,7 +58,8 @@ void refuse_json(const std::string& path, std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || (text[first] != '{' && text[first] != '[')) return;
   fail_file(path, fmt::format("expected a job trace as CSV with the columns {}, got JSON; write "
-                              "one line a job, times in whole seconds", kColumns));
+                              "one line a job, times in whole seconds",
+                              kColumns));
 }
 
 /// Where each column stands.
@@ -82,16 +85,22 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
     if (!found) missing.push_back(name);
     return found.value_or(0);
   };
-  const Columns columns{.id = need("job_id"), .submit = need("submit_s"),
-                        .gpus = need("num_gpus"), .duration = need("duration_s"),
-                        .pool = find("vc"), .user = find("user"), .name = find("name"),
-                        .requested = find("requested_s"), .started = find("recorded_start_s"),
+  const Columns columns{.id = need("job_id"),
+                        .submit = need("submit_s"),
+                        .gpus = need("num_gpus"),
+                        .duration = need("duration_s"),
+                        .pool = find("vc"),
+                        .user = find("user"),
+                        .name = find("name"),
+                        .requested = find("requested_s"),
+                        .started = find("recorded_start_s"),
                         .priority = find("priority"),
                         .count = fields.size()};
   if (!missing.empty()) {
-    reader.fail_row(fmt::format("expected the columns {}, got none named {}; other columns may "
-                                "stand beside them{}",
-                                kColumns, fmt::join(missing, ", "), separator_hint(fields)));
+    reader.fail_row(
+        fmt::format("expected the columns {}, got none named {}; other columns may "
+                    "stand beside them{}",
+                    kColumns, fmt::join(missing, ", "), separator_hint(fields)));
   }
   return columns;
 }
@@ -99,15 +108,15 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
 TraceJob read_job(const CsvReader& reader, const Columns& columns,
                   const std::vector<std::string_view>& fields) {
   if (fields.size() != columns.count) {
-    reader.fail_row(fmt::format("this line has {} fields, the header has {}", fields.size(),
-                                 columns.count));
+    reader.fail_row(
+        fmt::format("this line has {} fields, the header has {}", fields.size(), columns.count));
   }
   TraceJob job;
-  job.id = std::string(fields[columns.id]);
+  job.id = fields[columns.id];
   if (job.id.empty()) reader.fail(columns.id, "job_id is empty");
   job.submit_s = number(reader, fields, columns.submit, "submit_s", 0, kLatestSecond);
-  job.gpus = static_cast<std::uint32_t>(
-      number(reader, fields, columns.gpus, "num_gpus", 1, kMostGpus));
+  job.gpus =
+      static_cast<std::uint32_t>(number(reader, fields, columns.gpus, "num_gpus", 1, kMostGpus));
   job.duration_s = number(reader, fields, columns.duration, "duration_s", 0, kLatestSecond);
   job.line = reader.line();
   if (columns.pool) job.pool = fields[*columns.pool];
@@ -132,20 +141,17 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
 
 }  // namespace
 
-std::vector<TraceJob> load_job_trace(const std::string& path) {
-  return parse_job_trace(path, read_packed_text(path));
-}
-
 std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
-  std::string text = "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,"
-                     "recorded_start_s,priority\n";
+  std::string text =
+      "job_id,submit_s,num_gpus,duration_s,vc,user,name,requested_s,"
+      "recorded_start_s,priority\n";
   const auto known = [](bool is, std::int64_t value) {
     return is ? std::to_string(value) : std::string();
   };
   for (const TraceJob& job : jobs) {
     fmt::format_to(std::back_inserter(text), "{},{},{},{},{},{},{},{},{},{}\n", csv_field(job.id),
-                   job.submit_s, job.gpus, job.duration_s, csv_field(job.pool.str()),
-                   csv_field(job.user.str()), csv_field(job.name.str()),
+                   std::int64_t{job.submit_s}, job.gpus, std::int64_t{job.duration_s},
+                   csv_field(job.pool.str()), csv_field(job.user.str()), csv_field(job.name.str()),
                    known(job.requested_s > 0, job.requested_s),
                    known(job.recorded_start_s >= 0, job.recorded_start_s),
                    known(job.priority != 0, job.priority));
@@ -153,20 +159,83 @@ std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
   return text;
 }
 
+namespace {
+
+/// Rows of a trace, in as many pieces as it comes in.
+class TraceRows {
+ public:
+  explicit TraceRows(const std::string& path) : path_(path) {}
+
+  /// `text` holds whole rows; the header stands first in the first one.
+  void take(std::string_view text) {
+    CsvReader reader(path_, text, Separator::comma, line_);
+    if (!columns_) {
+      if (!reader.next_row(fields_)) return;
+      columns_ = read_header(reader, fields_);
+    }
+    while (reader.next_row(fields_)) {
+      if (!reader.is_blank()) jobs_.push_back(read_job(reader, *columns_, fields_));
+    }
+    line_ += static_cast<int>(std::count(text.begin(), text.end(), '\n'));
+  }
+  void reserve(std::size_t jobs) { jobs_.reserve(jobs); }
+  std::vector<TraceJob> finish() {
+    if (!columns_) fail_file(path_, "is empty: a job trace begins with a header");
+    if (jobs_.empty()) fail_file(path_, "holds no jobs, only a header");
+    return std::move(jobs_);
+  }
+
+ private:
+  const std::string& path_;
+  std::optional<Columns> columns_;
+  std::vector<std::string_view> fields_;
+  std::vector<TraceJob> jobs_;
+  int line_ = 1;
+};
+
+/// A piece of the file at a time; nothing where that cannot be: rows that go over several lines, or
+/// an error, whose line is told from the whole text.
+std::optional<std::vector<TraceJob>> read_in_pieces(const std::string& path) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  TraceRows rows(path);
+  std::string text;
+  try {
+    PackedFileReader file(path);
+    for (bool more = true, first = true; more; first = false) {
+      const std::size_t old = text.size();
+      while (more && text.size() < old + kPiece) more = file.more(text);
+      if (text.find('"', old) != std::string::npos) return {};
+      if (first) refuse_json(path, text);
+      const std::size_t end = more ? text.rfind('\n') + 1 : text.size();  // npos + 1 is 0
+      const auto lines = static_cast<std::size_t>(
+          std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
+      // Memory that is not used costs nothing; memory that grows is there twice for a while.
+      if (first) rows.reserve(unpacked_size(path) / (end / (lines + 1) + 1) * 5 / 4);
+      rows.take(std::string_view(text).substr(0, end));
+      text.erase(0, end);
+    }
+    return rows.finish();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+std::vector<TraceJob> load_job_trace(const std::string& path) {
+  // What is no file cannot be read twice.
+  if (std::filesystem::is_regular_file(path)) {
+    if (auto jobs = read_in_pieces(path)) return std::move(*jobs);
+  }
+  return parse_job_trace(path, read_packed_text(path));
+}
+
 std::vector<TraceJob> parse_job_trace(const std::string& path, std::string_view text) {
   refuse_json(path, text);
-  CsvReader reader(path, text);
-  std::vector<std::string_view> fields;
-  if (!reader.next_row(fields)) fail_file(path, "is empty: a job trace begins with a header");
-  const Columns columns = read_header(reader, fields);
-  std::vector<TraceJob> jobs;
-  jobs.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
-  while (reader.next_row(fields)) {
-    if (reader.is_blank()) continue;
-    jobs.push_back(read_job(reader, columns, fields));
-  }
-  if (jobs.empty()) fail_file(path, "holds no jobs, only a header");
-  return jobs;
+  TraceRows rows(path);
+  rows.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
+  rows.take(text);
+  return rows.finish();
 }
 
 }  // namespace orrery

@@ -21,6 +21,10 @@ TEST(Availability, TheFirstStretchThatIsLongEnough) {
   EXPECT_EQ(plan.earliest(2, 11, 0), 15);
   EXPECT_EQ(plan.earliest(2, 11, 17), 17);
   EXPECT_EQ(plan.earliest(7, 1, 0), 20);
+  EXPECT_TRUE(plan.free_for(2, 10, 0));
+  EXPECT_FALSE(plan.free_for(2, 11, 0));
+  EXPECT_FALSE(plan.free_for(3, 1, 0));
+  EXPECT_TRUE(plan.free_for(8, 1'000'000, 20));
 }
 
 TEST(Conservative, NoJobDelaysOneBeforeItNotOnlyTheFirst) {

@@ -2,20 +2,68 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "core/random.hpp"
+
 namespace orrery {
 namespace {
+
+GittinsIndex learned(const std::vector<double>& took) {
+  GittinsIndex index(took.size());
+  for (const double each : took) index.learn(each);
+  return index;
+}
+
+/// By definition: every amount that any of them took.
+double by_definition(const std::deque<double>& took, double had) {
+  double best = 0;
+  for (const double whole : took) {
+    if (whole <= had) continue;
+    double ending = 0, takes = 0;
+    for (const double other : took) {
+      if (other <= had) continue;
+      ending += other <= whole ? 1 : 0;
+      takes += std::min(other, whole) - had;
+    }
+    best = std::max(best, ending / takes);
+  }
+  return best;
+}
 
 TEST(GittinsIndex, ByHand) {
   // Of two jobs one took 1 and one 10. Fresh: half a chance for 1 (1/2 over 1 = 1/2 a unit), or a
   // whole one for (1 + 10) / 2: 2/11.
-  EXPECT_DOUBLE_EQ(gittins_index({1, 10}, 0), 0.5);
+  EXPECT_DOUBLE_EQ(learned({1, 10}).of(0), 0.5);
   // Behind the first only the long one is left: 8 more.
-  EXPECT_DOUBLE_EQ(gittins_index({1, 10}, 2), 1.0 / 8);
+  EXPECT_DOUBLE_EQ(learned({1, 10}).of(2), 1.0 / 8);
   // Who has had more than any before goes last.
-  EXPECT_DOUBLE_EQ(gittins_index({1, 10}, 10), 0);
-  EXPECT_DOUBLE_EQ(gittins_index({}, 0), 0);
+  EXPECT_DOUBLE_EQ(learned({1, 10}).of(10), 0);
+  EXPECT_DOUBLE_EQ(learned({}).of(0), 0);
   // Three that took 2 and one that took 100: 3/4 over 2.
-  EXPECT_DOUBLE_EQ(gittins_index({2, 2, 2, 100}, 0), 3.0 / (3 * 2 + 2));
+  EXPECT_DOUBLE_EQ(learned({2, 2, 2, 100}).of(0), 3.0 / (3 * 2 + 2));
+}
+
+TEST(GittinsIndex, IsTheDefinitionToTheLastBit) {
+  Rng rng(17);
+  for (int round = 0; round < 60; ++round) {
+    const std::size_t history = 1 + rng.below(40);
+    const std::uint64_t most = round % 3 == 0 ? 6 : round % 3 == 1 ? 1000 : 1'000'000'000;
+    GittinsIndex index(history);
+    std::deque<double> newest;
+    for (int job = 0; job < 60; ++job) {
+      newest.push_back(static_cast<double>(rng.below(most)));
+      index.learn(newest.back());
+      if (newest.size() > history) newest.pop_front();
+      for (int look = 0; look < 4; ++look) {
+        const double had =
+            look == 0 ? newest[rng.below(newest.size())] : static_cast<double>(rng.below(most));
+        ASSERT_EQ(index.of(had), by_definition(newest, had)) << round << " " << job;
+      }
+    }
+  }
 }
 
 }  // namespace

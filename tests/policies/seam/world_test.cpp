@@ -6,6 +6,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "core/error.hpp"
+#include "core/random.hpp"
 #include "tests/policies/toy.hpp"
 
 namespace orrery {
@@ -57,6 +58,62 @@ class WorldTest : public ::testing::Test {
   World world_{cluster_};
   DecisionId next_ = 0;
 };
+
+// ---- who has which GPU --------------------------------------------------------------------
+
+RC_GTEST_PROP(WorldGpus, BitsAndCountsSayWhatOwnersAndHealthSay, (std::uint64_t seed)) {
+  const std::vector<std::uint32_t> sizes{1, 8, 64, 72, 128};
+  const std::uint32_t nodes = 5, size = sizes[seed % sizes.size()];
+  Rng rng(seed);
+  const auto below = [&rng](std::uint64_t most) {
+    return static_cast<std::uint32_t>(rng.below(most));
+  };
+  const Cluster cluster = toy::cluster(nodes, size);
+  World world(cluster);
+  std::vector<JobId> running;
+  for (int i = 0; i < 60; ++i) {
+    if (!running.empty() && below(3) == 0) {
+      std::swap(running[below(running.size())], running.back());
+      world.apply(JobDone{running.back()}, i);
+      running.pop_back();
+    } else if (below(6) == 0) {
+      const bool gpu = below(2) == 0;
+      const Part part{gpu ? PartKind::gpu : PartKind::node, below(gpu ? nodes * size : nodes)};
+      world.apply(PartChanged{part, {.health = below(2) == 0 ? Health::ok : Health::lost}}, i);
+    } else {
+      GpuRuns gpus;  // every other free one, or neighbours
+      const std::uint32_t first = below(nodes * size), most = 1 + below(2 * size);
+      for (std::uint32_t gpu = first; gpu < nodes * size && gpus.size() < most;
+           gpu += seed % 2 == 0 ? 1 : 2) {
+        if (world.state().owner[gpu] == ClusterState::kNobody) gpus.push_back({gpu});
+      }
+      if (gpus.empty()) continue;
+      JobSpec spec;
+      spec.id = {world.jobs().submitted()};
+      spec.gpus = spec.layout.data = static_cast<std::uint32_t>(gpus.size());
+      running.push_back(spec.id);
+      const ParallelLayout layout = spec.layout;
+      world.apply(JobSubmitted{spec}, i);
+      world.apply(JobStarted{.job = spec.id, .epoch = {1}, .from = 0, .where = {gpus, layout}}, i);
+    }
+    const ClusterState& state = world.state();
+    std::uint32_t free = 0;
+    for (std::uint32_t node = 0; node < nodes; ++node) {
+      std::uint32_t here = 0;
+      for (std::uint32_t at = 0; at < size; ++at) {
+        const GpuId gpu{node * size + at};
+        const bool is_free =
+            state.owner[gpu.value] == ClusterState::kNobody && state.well(gpu, {node});
+        const std::uint64_t word = state.free_bits[node * state.words_per_node + at / 64];
+        RC_ASSERT((word >> at % 64 & 1) == (is_free ? 1u : 0u));
+        here += is_free ? 1 : 0;
+      }
+      RC_ASSERT(state.free_per_node[node] == here);
+      free += here;
+    }
+    RC_ASSERT(state.free == free);
+  }
+}
 
 // ---- where a job stands -------------------------------------------------------------------
 
@@ -256,8 +313,7 @@ TEST_F(WorldTest, SurvivorsWithoutTheMemoryCannotGoOn) {
   lose({{3}});
   EXPECT_EQ(objection(toy::assign(0, 0, 4, StateFrom::peer)),
             "job 0 has no replica left to take its state from");
-  EXPECT_EQ(objection(toy::assign(0, 0, 4, StateFrom::checkpoint)),
-            "job 0 has no checkpoint yet");
+  EXPECT_EQ(objection(toy::assign(0, 0, 4, StateFrom::checkpoint)), "job 0 has no checkpoint yet");
   apply(SaveDone{.job = {0}, .step = 0}, 5);
   EXPECT_EQ(objection(toy::assign(0, 0, 4, StateFrom::checkpoint)), "");
 }
@@ -508,12 +564,11 @@ TEST_F(WorldTest, LayoutsThatNoJobCanHaveAreRefused) {
     return objection(Assign{{job}, toy::gpus(4, 4), to});
   };
   EXPECT_EQ(layout(0, {.tensor = 2, .data = 2}), "");
-  for (const ParallelLayout to : {ParallelLayout{.tensor = 0, .context = 0, .pipeline = 0,
-                                                 .data = 0},
-                                  ParallelLayout{.tensor = 1, .data = 4},
-                                  ParallelLayout{.tensor = 2, .data = 3},
-                                  ParallelLayout{.tensor = 2, .data = 2, .pipeline_last = true},
-                                  ParallelLayout{.tensor = 2, .context = 2, .data = 1}}) {
+  for (const ParallelLayout to :
+       {ParallelLayout{.tensor = 0, .context = 0, .pipeline = 0, .data = 0},
+        ParallelLayout{.tensor = 1, .data = 4}, ParallelLayout{.tensor = 2, .data = 3},
+        ParallelLayout{.tensor = 2, .data = 2, .pipeline_last = true},
+        ParallelLayout{.tensor = 2, .context = 2, .data = 1}}) {
     EXPECT_NE(layout(0, to), "");
   }
   EXPECT_EQ(layout(1, {}), "");
@@ -543,8 +598,7 @@ TEST_F(WorldTest, StepsThatAreNotTheNextAreRefused) {
 
 TEST_F(WorldTest, ImpossibleEventsAreRefusedWithAReason) {
   EXPECT_EQ(world_.objection(JobDone{{0}}), "there is no job 0");
-  EXPECT_EQ(world_.objection(JobSubmitted{toy::job(1)}),
-            "job 1 is submitted where job 0 is due");
+  EXPECT_EQ(world_.objection(JobSubmitted{toy::job(1)}), "job 1 is submitted where job 0 is due");
   JobSpec crooked = toy::job();
   crooked.layout.data = 3;
   EXPECT_EQ(world_.objection(JobSubmitted{crooked}),
@@ -562,8 +616,7 @@ TEST_F(WorldTest, ImpossibleEventsAreRefusedWithAReason) {
             "job 0 starts with a layout of 3 ranks on 4 GPUs");
   apply(JobStarted{{0}, {1}, 0, toy::standing(0, 4)});
   EXPECT_EQ(world_.objection(RanksLost{{0}, {{4}}, {2}}), "job 0 has no rank 4");
-  EXPECT_EQ(world_.objection(RanksLost{{0}, {{3}}, {1}}),
-            "epoch 1 of job 0 is not after epoch 1");
+  EXPECT_EQ(world_.objection(RanksLost{{0}, {{3}}, {1}}), "epoch 1 of job 0 is not after epoch 1");
   EXPECT_EQ(world_.objection(SaveDone{.job = {0}, .step = 1}),
             "a checkpoint of step 1: job 0 works on step 0");
   EXPECT_EQ(world_.objection(Decided{3, Outcome::applied, ""}), "nobody announced decision 3");
@@ -694,8 +747,8 @@ class RandomLife {
       const std::uint32_t moved = below(13);
       return Configure{job, Shares{{10 + moved, 10, 10, 10 - moved}}};
     }
-    Assign assign = toy::assign(job.value, below(14), 1 + below(7),
-                                static_cast<StateFrom>(below(2)));
+    Assign assign =
+        toy::assign(job.value, below(14), 1 + below(7), static_cast<StateFrom>(below(2)));
     if (below(2) == 0) assign.gpus = scattered(assign.layout.data);
     return assign;
   }

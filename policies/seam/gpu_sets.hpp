@@ -1,0 +1,70 @@
+// Sets of GPUs as their runs: what is in one and not in another, and whether one is named twice.
+// O(runs) where runs are in ascending order, as nearly all are. Called by World. Pure; thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "policies/seam/gpu_runs.hpp"
+
+namespace orrery {
+
+inline constexpr auto starts_before = [](const GpuRuns::Run& a, const GpuRuns::Run& b) {
+  return a.first < b.first;
+};
+
+/// Calls `use` with the runs in ascending order; they are copied only where they are not.
+template <class Use>
+auto with_ascending(const GpuRuns& gpus, const Use& use) {
+  const std::span<const GpuRuns::Run> runs = gpus.runs();
+  if (std::is_sorted(runs.begin(), runs.end(), starts_before)) return use(runs);
+  std::vector<GpuRuns::Run> in_order(runs.begin(), runs.end());
+  std::sort(in_order.begin(), in_order.end(), starts_before);
+  return use(std::span<const GpuRuns::Run>(in_order));
+}
+
+/// Which GPU is; empty if none.
+inline std::string named_twice(const GpuRuns& gpus) {
+  if (gpus.runs().size() < 2) return {};
+  return with_ascending(gpus, [](std::span<const GpuRuns::Run> runs) -> std::string {
+    for (std::size_t i = 1; i < runs.size(); ++i) {
+      if (runs[i].first >= runs[i - 1].first + runs[i - 1].count) continue;
+      return fmt::format("GPU {} is named twice", runs[i].first);
+    }
+    return {};
+  });
+}
+
+/// Those of `run` that are not among `kept` (ascending), as runs.
+template <class Each>
+void for_each_without(const GpuRuns::Run& run, std::span<const GpuRuns::Run>& kept,
+                      const Each& each) {
+  const std::uint32_t end = run.first + run.count;
+  for (std::uint32_t gpu = run.first; gpu < end;) {
+    while (!kept.empty() && kept.front().first + kept.front().count <= gpu) kept = kept.subspan(1);
+    const bool within = !kept.empty() && kept.front().first <= gpu;
+    const std::uint32_t next = kept.empty() ? end
+                               : within     ? kept.front().first + kept.front().count
+                                            : kept.front().first;
+    const std::uint32_t stop = std::min(end, next);
+    if (!within) each(GpuRuns::Run{gpu, stop - gpu});
+    gpu = stop;
+  }
+}
+
+/// Those of `gpus` that are not among `kept`, as runs, ascending; O(runs) when both are in order.
+template <class Each>
+void for_each_without(const GpuRuns& gpus, const GpuRuns& kept, const Each& each) {
+  with_ascending(gpus, [&](std::span<const GpuRuns::Run> runs) {
+    return with_ascending(kept, [&](std::span<const GpuRuns::Run> not_these) {
+      for (const GpuRuns::Run& run : runs) for_each_without(run, not_these, each);
+    });
+  });
+}
+
+}  // namespace orrery

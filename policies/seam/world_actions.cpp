@@ -1,0 +1,234 @@
+// Actions: what stands against each, and what it does once it holds. The part of World that a new
+// action or setting touches. See world.hpp.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "policies/seam/gpu_sets.hpp"
+#include "policies/seam/world.hpp"
+#include "policies/seam/world_words.hpp"
+
+namespace orrery {
+namespace {
+
+std::uint64_t sum(const std::vector<std::uint32_t>& values) {
+  return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
+}
+
+// ---- what stands against a setting --------------------------------------------------------
+
+std::string objection_to(const JobInfo& job, const Shares& shares) {
+  const std::vector<std::uint32_t>& wanted = shares.per_replica;
+  if (wanted.size() != job.shares().size()) {
+    return fmt::format("job {} has {} replicas, not {}", job.spec.id.value, job.shares().size(),
+                       wanted.size());
+  }
+  if (sum(wanted) != sum(job.shares())) {
+    return fmt::format("the step has {} micro-batches, not {}", sum(job.shares()), sum(wanted));
+  }
+  const auto most = std::max_element(wanted.begin(), wanted.end());
+  if (job.spec.max_micro_batches > 0 && most != wanted.end() &&
+      *most > job.spec.max_micro_batches) {
+    return fmt::format("replica {} has memory for {} micro-batches, not {}", most - wanted.begin(),
+                       job.spec.max_micro_batches, *most);
+  }
+  const std::vector<bool> lost = lost_replicas(job);
+  for (std::size_t replica = 0; replica < wanted.size(); ++replica) {
+    if (wanted[replica] > 0 && lost[replica]) {
+      return fmt::format("replica {} has lost a rank", replica);
+    }
+  }
+  return {};
+}
+
+std::string objection_to(const JobInfo&, const CodecRules& rules) {
+  for (const CodecRule& rule : rules) {
+    if (rule.bucket_class >= kBucketClasses) {
+      return fmt::format("there is no bucket class {}", rule.bucket_class);
+    }
+    if (std::string why = orrery::objection_to(rule); !why.empty()) return why;
+  }
+  return {};
+}
+
+template <class Any>
+std::string objection_to(const JobInfo&, const Any&) {
+  return {};
+}
+
+}  // namespace
+
+// ---- against an assignment ------------------------------------------------------------------
+
+std::string World::gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& supposed) const {
+  if (gpu.value >= state_.owner.size()) return no_such_gpu(gpu);
+  if (!well(gpu)) return fmt::format("GPU {} is lost", gpu.value);
+  for (const auto& [other, gpus] : supposed) {
+    if (other != job.spec.id && gpus.contains(gpu)) {
+      return fmt::format("GPU {} is taken by job {}", gpu.value, other.value);
+    }
+  }
+  if (unclaimed({gpu.value, 1}, job.spec.id)) return {};
+  const JobId owner = state_.owner[gpu.value];
+  const bool given_up = std::any_of(supposed.begin(), supposed.end(), [&](const auto& each) {
+    return each.first == owner;  // and it does not contain it, as seen above
+  });
+  const JobInfo* of = jobs_.find(owner);
+  const bool to_be_free = of != nullptr && of->next && !of->next->gpus.contains(gpu);
+  if (given_up || to_be_free) return {};
+  return fmt::format("GPU {} is taken by job {}", gpu.value, owner.value);
+}
+
+std::string World::standing_objection(const JobInfo& job, const Assign& where,
+                                      const Supposed& supposed) const {
+  const std::size_t count = where.gpus.size();
+  if (count < job.spec.least() || count > job.spec.most()) {
+    return fmt::format("job {} wants {} GPUs, not {}", job.spec.id.value,
+                       job.spec.least() == job.spec.most()
+                           ? fmt::format("{}", job.spec.gpus)
+                           : fmt::format("{} to {}", job.spec.least(), job.spec.most()),
+                       count);
+  }
+  const bool simple = lost_hosts_ == 0 && supposed.empty();
+  for (const GpuRuns::Run& run : where.gpus.runs()) {
+    if (simple && unclaimed(run, job.spec.id)) continue;
+    for (std::uint32_t gpu = run.first; gpu < run.first + run.count; ++gpu) {
+      if (std::string why = gpu_objection(job, {gpu}, supposed); !why.empty()) return why;
+    }
+  }
+  if (std::string why = named_twice(where.gpus); !why.empty()) return why;
+  if (where.layout.ranks() == 0) return kNoRanks;
+  if (!job.spec.trains()) return {};
+  const ParallelLayout& shape = job.spec.layout;
+  ParallelLayout same = where.layout;
+  same.data = shape.data;
+  if (same != shape || where.layout.ranks() != count) {
+    return fmt::format(
+        "job {} has replicas of {} x {} x {} ranks: {} GPUs are no {} x {} x {} x "
+        "{}",
+        job.spec.id.value, shape.tensor, shape.context, shape.pipeline, count, where.layout.tensor,
+        where.layout.context, where.layout.pipeline, where.layout.data);
+  }
+  const std::uint64_t room = std::uint64_t{job.spec.max_micro_batches} * where.layout.data;
+  if (room > 0 && room < job.spec.micro_batches) {
+    return fmt::format("{} replicas have memory for {} micro-batches, not {}", where.layout.data,
+                       room, job.spec.micro_batches);
+  }
+  return {};
+}
+
+/// What stands against an action; `at_step` is the decision's.
+struct World::Against {
+  const World& world;
+  Step at_step;
+  const Supposed& supposed;
+
+  std::string operator()(const Assign& assign) const {
+    const JobInfo* job = world.jobs_.find(assign.job);
+    if (job == nullptr) return no_such_job(assign.job);
+    if (std::string why = of_step(*job); !why.empty()) return why;
+    if (assign.leaves()) {
+      const bool there = job->placed() || job->phase == JobPhase::starting;
+      return there ? "" : fmt::format("job {} is not running", assign.job.value);
+    }
+    // Who stands still after a loss may be assigned otherwise than before it.
+    if (job->next && job->phase != JobPhase::held) {
+      return fmt::format("job {} is being assigned already", assign.job.value);
+    }
+    if (std::string why = world.standing_objection(*job, assign, supposed); !why.empty()) {
+      return why;
+    }
+    if (job->phase == JobPhase::running && job->lost.empty() && job->gpus == assign.gpus) {
+      return fmt::format("job {} stands there already", assign.job.value);
+    }
+    return job->spec.trains() ? of_state(*job, assign) : "";
+  }
+  std::string of_state(const JobInfo& job, const Assign& assign) const {
+    if (assign.state == StateFrom::checkpoint && job.saved_at == 0) {
+      return fmt::format("job {} has no checkpoint yet", assign.job.value);
+    }
+    if (assign.state != StateFrom::peer) return {};
+    const std::vector<bool> lost = lost_replicas(job);
+    const bool left = job.placed() && std::find(lost.begin(), lost.end(), false) != lost.end();
+    return left
+               ? ""
+               : fmt::format("job {} has no replica left to take its state from", assign.job.value);
+  }
+  std::string operator()(const Configure& configure) const {
+    const JobInfo* job = world.jobs_.find(configure.job);
+    if (job == nullptr) return no_such_job(configure.job);
+    if (!job->spec.can.has(configure.what)) {
+      return fmt::format("job {} does not let its {} be set", configure.job.value,
+                         setting_name(configure.what));
+    }
+    if (!job->placed()) return fmt::format("job {} is not running", configure.job.value);
+    if (std::string why = of_step(*job); !why.empty()) return why;
+    return std::visit([&](const auto& setting) { return objection_to(*job, setting); },
+                      configure.what);
+  }
+  std::string operator()(const Save& save) const {
+    const JobInfo* job = world.jobs_.find(save.job);
+    if (job == nullptr) return no_such_job(save.job);
+    const bool running = job->phase == JobPhase::running;
+    return running ? of_step(*job) : fmt::format("job {} is not running", save.job.value);
+  }
+  std::string of_step(const JobInfo& job) const {
+    if (job.phase == JobPhase::done) return fmt::format("job {} is done", job.spec.id.value);
+    if (at_step == 0 || at_step >= job.step) return {};
+    return fmt::format("step {} is past: job {} works on step {}", at_step, job.spec.id.value,
+                       job.step);
+  }
+};
+
+std::string World::against(const Decision& decision, Step at_step, const Supposed& supposed) const {
+  return std::visit(Against{*this, at_step, supposed}, decision.what);
+}
+
+std::string World::objection(const Decision& decision) const {
+  return against(decision, decision.at_step, {});
+}
+
+std::pair<std::size_t, std::string> World::objection(std::span<const Decision> group) const {
+  Supposed supposed;
+  for (std::size_t i = 0; i < group.size(); ++i) {
+    std::string why = against(group[i], group[i].at_step, supposed);
+    if (!why.empty()) return {i, std::move(why)};
+    const auto* assign = std::get_if<Assign>(&group[i].what);
+    if (assign == nullptr || group.size() == 1) continue;
+    for (const auto& [job, gpus] : supposed) {
+      if (job != assign->job) continue;
+      return {i, fmt::format("job {} is assigned twice", job.value)};
+    }
+    supposed.emplace_back(assign->job, assign->gpus);
+  }
+  return {group.size(), {}};
+}
+
+// ---- it holds -------------------------------------------------------------------------------
+
+struct World::Effect {
+  World& world;
+  Step at_step;
+
+  void operator()(const Assign& assign) const {
+    JobInfo& job = world.jobs_.at(assign.job);
+    if (job.next) world.vacate(job, job.gpus);  // it leaves before that has come true
+    job.next = Standing{assign.gpus, assign.layout};
+    world.claim(assign.gpus, assign.job);
+    if (job.phase == JobPhase::waiting) job.phase = JobPhase::starting;
+  }
+  void operator()(const Configure& configure) const {
+    JobInfo& job = world.jobs_.at(configure.job);
+    world.ahead_[{configure.job, at_step}].push_back(configure.what);
+    world.begin_step(job, job.step);
+  }
+  void operator()(const Save&) const {}
+};
+
+void World::take_effect(const Decision& decision) {
+  std::visit(Effect{*this, decision.at_step}, decision.what);
+}
+
+}  // namespace orrery

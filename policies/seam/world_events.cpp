@@ -1,0 +1,182 @@
+// Events: whether each can happen now, and what it changes. The part of World that a new event
+// touches; logs and backends are held to what they may say. See world.hpp.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "policies/seam/gpu_sets.hpp"
+#include "policies/seam/world.hpp"
+#include "policies/seam/world_words.hpp"
+
+namespace orrery {
+
+struct World::Check {
+  const World& world;
+
+  std::string operator()(const JobSubmitted& event) const {
+    const JobSpec& job = event.job;
+    if (job.id.value != world.jobs_.submitted()) {
+      return fmt::format("job {} is submitted where job {} is due", job.id.value,
+                         world.jobs_.submitted());
+    }
+    if (job.layout.ranks() == 0) return kNoRanks;
+    // A job without micro-batches has no layout to speak of: it is only a number of GPUs.
+    const bool fits = job.gpus > 0 && job.layout.ranks() == job.gpus;
+    if (!job.trains() || fits) return {};
+    return fmt::format("job {} has {} GPUs for a layout of {} x {} x {} x {}", job.id.value,
+                       job.gpus, job.layout.tensor, job.layout.context, job.layout.pipeline,
+                       job.layout.data);
+  }
+  std::string operator()(const Decided& event) const {
+    const auto found = world.announced_.find(event.decision);
+    if (found == world.announced_.end()) {
+      return fmt::format("nobody announced decision {}", event.decision);
+    }
+    if (event.status != Outcome::applied) return {};
+    // A backend may tell the outcome later than the step: only the rest is checked.
+    return world.against(found->second, 0, {});
+  }
+  std::string operator()(const JobStarted& event) const {
+    const JobInfo* job = world.jobs_.find(event.job);
+    if (job == nullptr || job->phase == JobPhase::done) return no_such_job(event.job);
+    if (event.where.gpus.empty()) return fmt::format("job {} starts nowhere", event.job.value);
+    if (std::string why = newer(*job, event.epoch); !why.empty()) return why;
+    // What it was assigned is its own already.
+    if (!job->next || job->next->gpus != event.where.gpus) {
+      for (const GpuRuns::Run& run : event.where.gpus.runs()) {
+        if (!world.unclaimed(run, event.job)) return taken(run, event.job);
+      }
+      if (std::string why = named_twice(event.where.gpus); !why.empty()) return why;
+    }
+    if (event.where.layout.ranks() == 0) return kNoRanks;
+    const bool fits = !job->spec.trains() || event.where.layout.ranks() == event.where.gpus.size();
+    return fits ? ""
+                : fmt::format("job {} starts with a layout of {} ranks on {} GPUs", event.job.value,
+                              event.where.layout.ranks(), event.where.gpus.size());
+  }
+  std::string taken(GpuRuns::Run run, JobId job) const {
+    std::uint32_t gpu = run.first;
+    while (gpu < world.state_.owner.size() && world.unclaimed({gpu, 1}, job)) ++gpu;
+    if (gpu >= world.state_.owner.size()) return no_such_gpu({gpu});
+    return fmt::format("GPU {} is taken by job {}", gpu, world.state_.owner[gpu].value);
+  }
+  std::string operator()(const StepsDone& event) const {
+    return with_job(event.job, [&](const JobInfo& job) -> std::string {
+      if (job.phase != JobPhase::running) {
+        return fmt::format("job {} is not running", event.job.value);
+      }
+      const bool next = event.last >= job.step && event.count == event.last - job.step + 1;
+      if (next && event.count > 0 && event.last < ~Step{0}) return {};
+      return fmt::format("job {} works on step {}: steps {} to {} are not the next",
+                         event.job.value, job.step, event.last + 1 - event.count, event.last);
+    });
+  }
+  std::string operator()(const SaveDone& event) const {
+    return with_job(event.job, [&](const JobInfo& job) -> std::string {
+      return event.step <= job.step
+                 ? ""
+                 : fmt::format("a checkpoint of step {}: job {} works on step {}", event.step,
+                               event.job.value, job.step);
+    });
+  }
+  std::string operator()(const PartChanged& event) const {
+    const bool known = event.part.index < count_of(world.cluster(), event.part.kind);
+    return known ? "" : fmt::format("there is no {}", part_name(event.part));
+  }
+  std::string operator()(const RanksSuspected& event) const { return of_ranks(event); }
+  std::string operator()(const RanksLost& event) const {
+    if (std::string why = of_ranks(event); !why.empty()) return why;
+    return newer(world.jobs_[event.job], event.epoch);
+  }
+  std::string operator()(const JobHeld& event) const {
+    return with_job(event.job, [&event](const JobInfo& job) {
+      return job.placed() ? "" : fmt::format("job {} is not running", event.job.value);
+    });
+  }
+  std::string operator()(const ParameterSet&) const { return {}; }
+  std::string operator()(const Tick&) const { return {}; }
+  template <class OfJob>
+  std::string operator()(const OfJob& event) const {
+    return with_job(event.job, [](const JobInfo&) { return std::string(); });
+  }
+
+  template <class Then>
+  std::string with_job(JobId id, Then&& then) const {
+    const JobInfo* job = world.jobs_.find(id);
+    if (job == nullptr) return no_such_job(id);
+    if (job->phase == JobPhase::done) return fmt::format("job {} is over", id.value);
+    return then(*job);
+  }
+  template <class OfRanks>
+  std::string of_ranks(const OfRanks& event) const {
+    return with_job(event.job, [&](const JobInfo& job) -> std::string {
+      for (const RankId rank : event.ranks) {
+        if (rank.value < job.gpus.size()) continue;
+        return fmt::format("job {} has no rank {}", event.job.value, rank.value);
+      }
+      return {};
+    });
+  }
+  static std::string newer(const JobInfo& job, Epoch epoch) {
+    if (epoch > job.epoch) return {};
+    return fmt::format("epoch {} of job {} is not after epoch {}", epoch.value, job.spec.id.value,
+                       job.epoch.value);
+  }
+};
+
+std::string World::objection(const Event& event) const { return std::visit(Check{*this}, event); }
+
+// ---- it happens -----------------------------------------------------------------------------
+
+struct World::Change {
+  World& world;
+  Nanos now;
+
+  void operator()(const JobSubmitted& event) const {
+    JobInfo& job = world.jobs_.add(event.job);
+    job.layout = event.job.layout;
+  }
+  void operator()(const JobDone& event) const {
+    JobInfo& job = world.jobs_.at(event.job);
+    world.leave(job, now);
+    job.phase = JobPhase::done;
+    world.over_.push_back(event.job);
+  }
+  void operator()(const StepsDone& event) const {
+    world.begin_step(world.jobs_.at(event.job), event.last + 1);
+  }
+  void operator()(const SaveDone& event) const {
+    JobInfo& job = world.jobs_.at(event.job);
+    if (!event.durable || event.step < job.saved) return;
+    job.saved = event.step;
+    job.saved_at = now;
+  }
+  void operator()(const PartChanged& event) const { world.change_part(event, now); }
+  void operator()(const RanksSuspected& event) const {
+    JobInfo& job = world.jobs_.at(event.job);
+    job.suspected = event.ranks;
+    std::sort(job.suspected.begin(), job.suspected.end());
+  }
+  void operator()(const RanksLost& event) const { world.lose(world.jobs_.at(event.job), event); }
+  void operator()(const JobHeld& event) const { world.jobs_.at(event.job).phase = JobPhase::held; }
+  void operator()(const JobStopped& event) const {
+    JobInfo& job = world.jobs_.at(event.job);
+    world.leave(job, now);
+    job.phase = JobPhase::waiting;
+    job.step = event.kept;
+  }
+  void operator()(const JobStarted& event) const {
+    world.start(world.jobs_.at(event.job), event, now);
+  }
+  void operator()(const Decided& event) const {
+    const auto found = world.announced_.extract(event.decision);
+    if (event.status != Outcome::applied) return;
+    world.take_effect(found.mapped());
+  }
+  void operator()(const ParameterSet&) const {}
+  void operator()(const Tick&) const {}
+};
+
+void World::change(const Event& event, Nanos now) { std::visit(Change{*this, now}, event); }
+
+}  // namespace orrery

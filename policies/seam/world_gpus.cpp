@@ -1,0 +1,142 @@
+// Whose GPUs are, and how many are free: the part of World that counts. See world.hpp.
+#include <algorithm>
+#include <bit>
+
+#include "policies/seam/gpu_sets.hpp"
+#include "policies/seam/world.hpp"
+
+namespace orrery {
+
+namespace {
+
+std::uint32_t ones(std::uint64_t bits) { return static_cast<std::uint32_t>(std::popcount(bits)); }
+
+/// Calls `each` with every word of `count` bits from `first` on, with those bits in it and how many
+/// they are.
+template <class Each>
+void for_each_word(std::uint64_t* words, std::uint32_t first, std::uint32_t count,
+                   const Each& each) {
+  for (const std::uint32_t end = first + count; first < end;) {
+    const std::uint32_t here = std::min(64 - first % 64, end - first);
+    each(words[first / 64], (~std::uint64_t{0} >> (64 - here)) << first % 64, here);
+    first += here;
+  }
+}
+
+void set_free(ClusterState& state, NodeId node, std::uint32_t free) {
+  std::uint32_t& now = state.free_per_node[node.value];
+  if (now == free) return;
+  state.free += free - now;
+  now = free;
+  state.changed_nodes[state.changes++ % state.changed_nodes.size()] = node.value;
+}
+
+}  // namespace
+
+/// All of them are there, and nobody's or its own.
+bool World::unclaimed(GpuRuns::Run run, JobId job) const {
+  if (std::uint64_t{run.first} + run.count > state_.owner.size()) return false;
+  const auto first = state_.owner.begin() + run.first;
+  return std::all_of(first, first + run.count,
+                     [job](JobId owner) { return owner == ClusterState::kNobody || owner == job; });
+}
+
+/// By its bits.
+void World::count_free(NodeId node) {
+  std::uint32_t free = 0;
+  const std::size_t words = state_.words_per_node;
+  for (std::size_t i = node.value * words; i < (node.value + 1) * words; ++i) {
+    free += ones(state_.free_bits[i]);
+  }
+  set_free(state_, node, free);
+}
+
+/// Of a run within the node. Here most of what a replay does to GPUs ends up.
+void World::mark_free(NodeId node, GpuRuns::Run run, bool free) {
+  std::uint64_t* const words = &state_.free_bits[node.value * std::size_t{state_.words_per_node}];
+  const std::uint32_t first = run.first - node.value * cluster_->shape().gpus_per_node;
+  std::uint32_t now = state_.free_per_node[node.value];
+  const auto mark = [&now, free](std::uint64_t& word, std::uint64_t bits, std::uint32_t count) {
+    const std::uint64_t were = word & bits;  // nearly always all of them, or none
+    now -= were == 0 ? 0 : were == bits ? count : ones(were);
+    now += free ? count : 0;
+    word = free ? word | bits : word & ~bits;
+  };
+  if (first + run.count <= 64) {
+    mark(*words, (~std::uint64_t{0} >> (64 - run.count)) << first, run.count);
+  } else {
+    for_each_word(words, first, run.count, mark);
+  }
+  set_free(state_, node, now);
+}
+
+void World::own(GpuRuns::Run run, JobId owner) {
+  const std::uint32_t size = cluster_->shape().gpus_per_node;
+  std::uint32_t node = run.first / size, end = (node + 1) * size;
+  for (; run.count > 0; ++node, end += size) {
+    const GpuRuns::Run here{run.first, std::min(run.count, end - run.first)};
+    for (std::uint32_t i = 0; i < here.count; ++i) state_.owner[here.first + i] = owner;
+    if (lost_hosts_ > 0) {
+      recount({node});
+    } else {
+      mark_free({node}, here, owner == ClusterState::kNobody);
+    }
+    run = {end, run.count - here.count};
+  }
+}
+
+void World::claim(const GpuRuns& gpus, JobId job) {
+  for (const GpuRuns::Run& run : gpus.runs()) own(run, job);
+}
+
+/// By owners and health.
+void World::recount(NodeId node) {
+  const std::uint32_t size = cluster_->shape().gpus_per_node, first = node.value * size;
+  std::uint64_t* const words = &state_.free_bits[node.value * std::size_t{state_.words_per_node}];
+  for (std::uint32_t at = 0; at < size; ++at) {
+    const GpuId gpu{first + at};
+    const bool free = state_.owner[gpu.value] == ClusterState::kNobody && well(gpu);
+    const std::uint64_t bit = std::uint64_t{1} << at % 64;
+    words[at / 64] = free ? words[at / 64] | bit : words[at / 64] & ~bit;
+  }
+  count_free(node);
+}
+
+/// Those that are still the job's are nobody's.
+void World::give_up(GpuRuns::Run run, JobId job) {
+  const auto first = state_.owner.begin() + run.first;
+  const bool all = std::all_of(first, first + run.count, [job](JobId of) { return of == job; });
+  if (all) return own(run, ClusterState::kNobody);
+  for (std::uint32_t gpu = run.first; gpu < run.first + run.count; ++gpu) {
+    if (state_.owner[gpu] == job) own({gpu, 1}, ClusterState::kNobody);
+  }
+}
+
+/// Its GPUs that are not among `kept` are nobody's, or whose they are to be.
+void World::vacate(const JobInfo& job, const GpuRuns& kept) {
+  const auto free = [&](const GpuRuns& gpus) {
+    if (kept.empty()) {
+      for (const GpuRuns::Run& run : gpus.runs()) give_up(run, job.spec.id);
+      return;
+    }
+    for_each_without(gpus, kept, [&](GpuRuns::Run run) { give_up(run, job.spec.id); });
+  };
+  if (job.gpus != kept) free(job.gpus);
+  if (job.next && job.next->gpus != kept) free(job.next->gpus);
+}
+
+/// Every lost rank's GPU is well: it can be replaced where it stood.
+bool World::lost_stand_well(const JobInfo& job) const {
+  if (lost_hosts_ == 0) return true;
+  auto lost = job.lost.begin();
+  std::uint32_t rank = 0;
+  for (const GpuId gpu : job.gpus) {
+    if (lost == job.lost.end()) break;
+    if (rank++ != lost->value) continue;
+    if (!well(gpu)) return false;
+    ++lost;
+  }
+  return true;
+}
+
+}  // namespace orrery

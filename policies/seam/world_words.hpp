@@ -1,0 +1,18 @@
+// What World answers in more than one place, in the same words. Called by world_actions.cpp and
+// world_events.cpp only. Pure; thread-safe.
+#pragma once
+
+#include <string>
+
+#include <fmt/format.h>
+
+#include "core/ids.hpp"
+
+namespace orrery {
+
+inline constexpr const char* kNoRanks = "a layout of no ranks";
+
+inline std::string no_such_job(JobId job) { return fmt::format("there is no job {}", job.value); }
+inline std::string no_such_gpu(GpuId gpu) { return fmt::format("there is no GPU {}", gpu.value); }
+
+}  // namespace orrery
