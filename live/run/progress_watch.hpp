@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,6 +20,11 @@ namespace orrery::live {
 class ProgressWatch {
  public:
   void note(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now);
+  void step_done(Nanos took);
+  /// How long nothing may move: `least`, but ten times what steps take, and a micro-batch of the
+  /// slowest rank. The median of the newest steps: one that took long because all were stopped in
+  /// it says nothing of the next.
+  Nanos limit(Nanos least, Nanos micro_batch) const;
   /// Everything starts afresh: what stood still did so for a reason.
   void forgive(Nanos now);
 
@@ -43,6 +49,7 @@ class ProgressWatch {
     Nanos moved = 0;
   };
   std::map<std::uint32_t, Rank> ranks_;
+  std::deque<Nanos> took_;  ///< the newest steps
 };
 
 }  // namespace orrery::live

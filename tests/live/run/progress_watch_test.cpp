@@ -68,6 +68,17 @@ TEST(ProgressWatch, WhoDoesNotComeAlongIntoTheNextEpochIsBehind) {
   EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 2 * kSecond), Ranks{1});
 }
 
+TEST(ProgressWatch, OneStepInWhichAllWereStoppedMakesNobodyPatient) {
+  ProgressWatch watch;
+  EXPECT_EQ(watch.limit(3 * kSecond, kSecond / 10), 3 * kSecond);
+  for (int step = 0; step < 5; ++step) watch.step_done(kSecond / 10);
+  watch.step_done(60 * kSecond);
+  EXPECT_EQ(watch.limit(3 * kSecond, kSecond / 10), 3 * kSecond);
+  EXPECT_EQ(watch.limit(3 * kSecond, kSecond), 10 * kSecond);
+  for (int step = 0; step < 5; ++step) watch.step_done(2 * kSecond);  // they do take longer now
+  EXPECT_EQ(watch.limit(3 * kSecond, kSecond / 10), 20 * kSecond);
+}
+
 TEST(ProgressWatch, AReplacementBeginsAfreshAndSoDoAllThatAreForgiven) {
   ProgressWatch watch;
   for (const std::uint32_t rank : kMembers) watch.note(rank, 0, beat(1, 7, 0), 0);
