@@ -493,7 +493,12 @@ void LiveBackend::take_in(const GivenUp& given_up) {
   warn(fmt::format("rank {} is started no more, its processes die before they join: {}",
                    given_up.rank, given_up.cause));
   given_up_.insert(given_up.rank);
-  if (stage_ == Stage::training && crew_->running()) come_true(crew_->members());
+  if (stage_ != Stage::training) return;
+  if (crew_->running()) come_true(crew_->members());
+  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
+    if (crew_->running(seat) || wanted(seat)) return;
+  }
+  give_up();  // nobody is there, and nobody will come
 }
 
 void LiveBackend::take_in(const StateGone& gone) {
