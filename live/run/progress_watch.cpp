@@ -57,11 +57,14 @@ std::vector<std::uint32_t> ProgressWatch::standing(const std::vector<std::uint32
     const bool done = std::get<3>(known.stand) || known.micro_batches >= shares[i];
     stands.emplace_back(known.stand, done);
   }
+  const auto last = *std::min_element(stands.begin(), stands.end());
   std::vector<std::uint32_t> behind;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (stands[i] == *std::min_element(stands.begin(), stands.end())) behind.push_back(members[i]);
+    if (stands[i] == last) behind.push_back(members[i]);
   }
-  return behind;
+  const auto& [epoch, linked, applied, reduced] = last.first;
+  const bool exchanging = linked && last.second && !reduced;
+  return exchanging && behind.size() > 1 ? members : behind;
 }
 
 std::pair<std::uint64_t, std::uint64_t> ProgressWatch::at(std::uint32_t rank) const {

@@ -29,8 +29,9 @@ class ProgressWatch {
   void forgive(Nanos now);
 
   /// Those of `members` that are behind the others, when none of them has moved for `limit`. All of
-  /// them where none is behind: what they wait for is between them. `shares`: of each member, the
-  /// micro-batches of the step under way.
+  /// them where none is behind, or several are in the exchange: what they wait for is between them,
+  /// though some may have got all of it. `shares`: of each member, the micro-batches of the step
+  /// under way.
   std::vector<std::uint32_t> standing(const std::vector<std::uint32_t>& members,
                                       const std::vector<std::uint64_t>& shares, Nanos limit,
                                       Nanos now) const;

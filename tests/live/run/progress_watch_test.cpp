@@ -60,6 +60,16 @@ TEST(ProgressWatch, WhereNobodyIsBehindAllAreNamed) {
   EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 2 * kSecond), kMembers);
 }
 
+TEST(ProgressWatch, WhereOneHasTheSumAndSeveralWaitForItNobodyIsSingledOut) {
+  ProgressWatch watch;
+  watch.note(0, 0, beat(1, 7, 4), 0);
+  watch.note(1, 0, beat(1, 7, 1), 0);
+  watch.note(2, 0, beat(1, 7, 4, true), 0);
+  EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 2 * kSecond), kMembers);
+  watch.note(1, 0, beat(1, 7, 1, true), kSecond);
+  EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 3 * kSecond), Ranks{0});
+}
+
 TEST(ProgressWatch, WhoDoesNotComeAlongIntoTheNextEpochIsBehind) {
   ProgressWatch watch;
   watch.note(0, 0, beat(2, 7, 0), 0);
