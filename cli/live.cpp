@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include <CLI/Error.hpp>
 #include <fmt/format.h>
+#include <CLI/Error.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
@@ -21,9 +21,11 @@
 namespace orrery::cli {
 namespace {
 
+constexpr std::uint32_t kRestartsOfLostState = 3;  // an hour
+
 struct Options : RunOptions {
   std::uint32_t ranks = 0;  // 0: the scenario's
-  std::string from;  // folder
+  std::string from;         // folder
   std::string rendezvous, listen;
   std::uint32_t restarts = 0;  // an hour
   OperatorOptions operation;
@@ -96,6 +98,12 @@ bool was_stopped(const Report& report) {
          report.unfinished().find(orrery::live::kStoppedByOperator) != std::string::npos;
 }
 
+/// Whether ranks were lost together with those that kept their copies: the newest checkpoint is
+/// what is left, and nobody has to decide that.
+bool has_lost_state(const Report& report) {
+  return report.unfinished().find(orrery::live::kStateGone) != std::string::npos;
+}
+
 /// A folder that holds a checkpoint: which of them is whole the run finds out.
 bool holds_checkpoint(const std::string& folder) {
   namespace fs = std::filesystem;
@@ -115,12 +123,18 @@ bool may_pass(const Error& error) {
 /// One run after the other, each from the newest checkpoint of those before it, until one is done.
 Report run_again(const Options& options, RunRequest& request, const SourceMap& places,
                  Operator* operated) {
-  Restarts restarts(options.restarts);
+  Restarts restarts(options.restarts), of_lost_state(kRestartsOfLostState);
+  const auto keeps = [&request] {
+    return request.scenario().live().has_checkpoints() &&
+           holds_checkpoint(request.scenario().live().checkpoints().folder());
+  };
   while (true) {
     std::string why;
     try {
       Report report = run("orrery-live", request, places, operated);
-      if (!report.has_unfinished() || was_stopped(report) || !restarts.take()) return report;
+      if (!report.has_unfinished() || was_stopped(report)) return report;
+      const bool of_itself = has_lost_state(report) && keeps() && of_lost_state.take();
+      if (!of_itself && !restarts.take()) return report;
       why = report.unfinished();
     } catch (const Interrupted&) {
       throw;
@@ -129,7 +143,7 @@ Report run_again(const Options& options, RunRequest& request, const SourceMap& p
       why = error.message();
     }
     const std::string& folder = request.scenario().live().checkpoints().folder();
-    const bool saved = request.scenario().live().has_checkpoints() && holds_checkpoint(folder);
+    const bool saved = keeps();
     if (saved) request.set_resume_from(folder);
     fmt::print(stderr, "orrery: the run is unfinished: {}\n  it goes on by itself from {}\n", why,
                saved ? "the newest whole checkpoint in " + quoted(folder) : "its beginning");

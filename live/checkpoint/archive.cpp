@@ -38,8 +38,7 @@ std::string_view take_part(std::string_view& text) {
 }
 
 bool read_number(std::string_view text, int base, std::uint64_t& value) {
-  const auto [end, failure] =
-      std::from_chars(text.data(), text.data() + text.size(), value, base);
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value, base);
   return failure == std::errc() && end == text.data() + text.size();
 }
 
@@ -88,8 +87,8 @@ Seal CheckpointArchive::write_shard(const ShardHeader& header, std::string unsea
 }
 
 void CheckpointArchive::commit(const Manifest& manifest) {
-  std::string bytes = encode_manifest(manifest);
-  seal(bytes);
+  std::string bytes = encode_manifest(manifest, !key_.empty());
+  seal(bytes, key_);
   write_durably(manifest_name(manifest.id), bytes);
 }
 
@@ -130,7 +129,7 @@ std::vector<CheckpointId> CheckpointArchive::unfinished(const std::string& train
 
 Manifest CheckpointArchive::manifest(const CheckpointId& id) {
   const std::string name = manifest_name(id);
-  Manifest manifest = parse_manifest(store_.read(name, kMostManifestBytes), name);
+  Manifest manifest = parse_manifest(store_.read(name, kMostManifestBytes), name, key_);
   if (manifest.id != id) refuse(name, "is of another checkpoint than its name says");
   return manifest;
 }
@@ -145,8 +144,8 @@ void CheckpointArchive::visit(const CheckpointId& id, std::uint64_t total,
                               const std::function<void(const Shard&)>& visitor) {
   const Manifest manifest = this->manifest(id);
   if (manifest.total != total) {
-    refuse(manifest_name(id), fmt::format("the model has {} parameters, this one {}",
-                                          manifest.total, total));
+    refuse(manifest_name(id),
+           fmt::format("the model has {} parameters, this one {}", manifest.total, total));
   }
   std::optional<std::uint64_t> optimizer_steps;
   const auto count = static_cast<std::uint32_t>(manifest.shards.size());

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "live/checkpoint/format.hpp"
@@ -17,8 +18,9 @@ namespace orrery::live {
 
 class CheckpointArchive {
  public:
-  /// The store outlives the archive. Whatever it throws is passed on.
-  explicit CheckpointArchive(Store& store) : store_(store) {}
+  /// The store outlives the archive. Whatever it throws is passed on. `key`: of its manifests.
+  explicit CheckpointArchive(Store& store, std::string key = {})
+      : store_(store), key_(std::move(key)) {}
 
   /// `unsealed` is what encode_shard() made. Durable when it returns; what fails leaves nothing
   /// that would be taken for a shard.
@@ -54,6 +56,7 @@ class CheckpointArchive {
              const std::function<void(const Shard&)>& visitor);
 
   Store& store_;
+  const std::string key_;
 };
 
 }  // namespace orrery::live

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/sha256.hpp"
+#include "live/checkpoint/key.hpp"
 
 namespace orrery::live {
 namespace {
@@ -29,19 +30,25 @@ void put_floats(std::string& bytes, const std::vector<float>& values) {
   bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
 }
 
-void put_head(std::string& bytes, std::string_view magic, const CheckpointId& id) {
+void put_head(std::string& bytes, std::string_view magic, const CheckpointId& id,
+              std::uint32_t version = kCheckpointVersion) {
   ensure(id.training.size() == kHashSize, "a training is named by a SHA-256");
   bytes.append(magic);
-  put(bytes, kCheckpointVersion);
+  put(bytes, version);
   bytes.append(id.training);
   put(bytes, id.attempt);
   put(bytes, id.step);
 }
 
+std::string sealing(std::string_view bytes, std::string_view key) {
+  return key.empty() ? sha256_hex(bytes) : hmac_sha256_hex(key, bytes);
+}
+
 /// Takes a file apart from its beginning; the checksum has been looked at by then.
 class Reader {
  public:
-  Reader(std::string_view bytes, const std::string& name) : rest_(bytes), name_(name) {}
+  Reader(std::string_view bytes, const std::string& name, std::string_view key = {})
+      : rest_(bytes), name_(name), key_(key) {}
 
   [[noreturn]] void refuse(const std::string& why) const {
     throw Error(ErrorKind::bad_input, fmt::format("{}: {}", name_, why));
@@ -51,7 +58,13 @@ class Reader {
     if (!rest_.starts_with(magic)) refuse(fmt::format("not {} of Orrery", kind));
     rest_.remove_prefix(magic.size());
     const auto version = take<std::uint32_t>();
-    if (version != kCheckpointVersion) {
+    if (key_.empty() && version == kKeyedVersion && magic == kManifestMagic) {
+      refuse("is authenticated, and its key is not given (live.checkpoints.key)");
+    }
+    if (!key_.empty() && version == kCheckpointVersion) {
+      refuse("is not authenticated, and a key is given (live.checkpoints.key)");
+    }
+    if (version != (key_.empty() ? kCheckpointVersion : kKeyedVersion)) {
       refuse(fmt::format("has format version {}; this program reads version {}", version,
                          kCheckpointVersion));
     }
@@ -98,14 +111,15 @@ class Reader {
     if (rest_.size() < kHashSize) refuse("is cut short");
     rest_.remove_suffix(kHashSize);
     const std::string_view content = whole_.substr(0, whole_.size() - kHashSize);
-    if (sha256_hex(content) != whole_.substr(content.size())) {
-      refuse("is cut short or damaged: its checksum is another");
-    }
+    if (sealing(content, key_) == whole_.substr(content.size())) return;
+    refuse(key_.empty() ? "is cut short or damaged: its checksum is another"
+                        : "is damaged, or was written with another key");
   }
 
   std::string_view rest_;
   const std::string_view whole_ = rest_;
   const std::string& name_;
+  const std::string_view key_;
 };
 
 }  // namespace
@@ -138,9 +152,9 @@ std::string encode_shard(const ShardHeader& header, const TrainingState& part) {
   return bytes;
 }
 
-std::string encode_manifest(const Manifest& manifest) {
+std::string encode_manifest(const Manifest& manifest, bool keyed) {
   std::string bytes;
-  put_head(bytes, kManifestMagic, manifest.id);
+  put_head(bytes, kManifestMagic, manifest.id, keyed ? kKeyedVersion : kCheckpointVersion);
   put(bytes, manifest.total);
   put(bytes, static_cast<std::uint32_t>(manifest.shards.size()));
   for (const Seal& shard : manifest.shards) {
@@ -150,8 +164,8 @@ std::string encode_manifest(const Manifest& manifest) {
   return bytes;
 }
 
-Seal seal(std::string& bytes) {
-  const std::string hash = sha256_hex(bytes);
+Seal seal(std::string& bytes, std::string_view key) {
+  const std::string hash = sealing(bytes, key);
   bytes.append(hash);
   return {.size = bytes.size(), .sha256 = hash};
 }
@@ -178,8 +192,8 @@ Shard parse_shard(std::string_view bytes, const std::string& name) {
   return shard;
 }
 
-Manifest parse_manifest(std::string_view bytes, const std::string& name) {
-  Reader reader(bytes, name);
+Manifest parse_manifest(std::string_view bytes, const std::string& name, std::string_view key) {
+  Reader reader(bytes, name, key);
   Manifest manifest;
   manifest.id = reader.take_head(kManifestMagic, "a checkpoint's manifest");
   manifest.total = reader.take<std::uint64_t>();

@@ -1,6 +1,7 @@
 // The two files of a checkpoint, byte for byte (docs/checkpoints.md): a shard holds one rank's part
 // of the training state, the manifest says which shards make it whole. Little endian, fixed widths,
-// a SHA-256 over all before it at the end of each. Pure functions; nothing here reads a file.
+// a SHA-256 over all before it at the end of each; with a key the manifest's is an HMAC, and since
+// it states those of the shards, it speaks for them. Pure functions; nothing here reads a file.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,13 @@
 namespace orrery::live {
 
 inline constexpr std::uint32_t kCheckpointVersion = 1;
+inline constexpr std::uint32_t kKeyedVersion = 2;  ///< of manifests that are authenticated
 inline constexpr std::uint32_t kMostShards = 131072;
 
 /// What the files of one checkpoint have in common.
 struct CheckpointId {
-  std::string training;  ///< 64 hex digits: which model is trained, how, on what
-  Step step = 0;         ///< the state holds the updates of the steps before this one
+  std::string training;       ///< 64 hex digits: which model is trained, how, on what
+  Step step = 0;              ///< the state holds the updates of the steps before this one
   std::uint64_t attempt = 0;  ///< one try to write it: files of two are never taken together
   friend bool operator==(const CheckpointId&, const CheckpointId&) = default;
 };
@@ -69,15 +71,17 @@ struct Manifest {
 
 /// The shard's bytes without their checksum.
 std::string encode_shard(const ShardHeader& header, const TrainingState& part);
-std::string encode_manifest(const Manifest& manifest);
-/// Appends the checksum that makes the bytes a file.
-Seal seal(std::string& bytes);
+/// `keyed`: to be sealed with a key.
+std::string encode_manifest(const Manifest& manifest, bool keyed = false);
+/// Appends the checksum that makes the bytes a file: with a key one that only its owner can make.
+Seal seal(std::string& bytes, std::string_view key = {});
 
 /// Size of a shard file, checksum included.
 std::uint64_t shard_size(const ShardHeader& header);
 
 /// Both throw bad_input, which begins with `name`, for anything that is not exactly such a file.
 Shard parse_shard(std::string_view bytes, const std::string& name);
-Manifest parse_manifest(std::string_view bytes, const std::string& name);
+/// With a key only a manifest that was sealed with it, without one only a manifest that was not.
+Manifest parse_manifest(std::string_view bytes, const std::string& name, std::string_view key = {});
 
 }  // namespace orrery::live

@@ -23,7 +23,7 @@ CheckpointKeeper::~CheckpointKeeper() {
 }
 
 void CheckpointKeeper::adopt(Step newest) {
-  CheckpointArchive archive(*store_);
+  CheckpointArchive archive(*store_, options_.key);
   std::vector<CheckpointId> whole = archive.committed(options_.training);
   std::erase_if(whole, [newest](const CheckpointId& id) { return id.step > newest; });
   // Looked for now, before anything of this run is there.
@@ -48,8 +48,7 @@ void CheckpointKeeper::begin(Step step, std::uint32_t shards) {
                      .deadline = std::chrono::steady_clock::now() + options_.patience};
 }
 
-void CheckpointKeeper::shard_durable(std::uint64_t attempt, std::uint32_t index,
-                                     const Seal& seal) {
+void CheckpointKeeper::shard_durable(std::uint64_t attempt, std::uint32_t index, const Seal& seal) {
   if (!attempt_ || attempt_->manifest.id.attempt != attempt) return;  // given up meanwhile
   std::vector<Seal>& shards = attempt_->manifest.shards;
   if (index >= shards.size() || shards[index].size != 0) return;
@@ -121,7 +120,7 @@ void CheckpointKeeper::commit(const Manifest& manifest) {
   Outcome outcome{.step = manifest.id.step};
   for (const Seal& shard : manifest.shards) outcome.size += shard.size;
   try {
-    CheckpointArchive(*store_).commit(manifest);
+    CheckpointArchive(*store_, options_.key).commit(manifest);
     whole_.push_back(manifest.id);
   } catch (const std::exception& error) {
     outcome.failure = error.what();
@@ -132,7 +131,7 @@ void CheckpointKeeper::commit(const Manifest& manifest) {
 }
 
 void CheckpointKeeper::look_at(const std::vector<CheckpointId>& begun) {
-  CheckpointArchive archive(*store_);
+  CheckpointArchive archive(*store_, options_.key);
   for (const CheckpointId& id : begun) {
     Outcome outcome{.step = id.step};
     try {
@@ -158,7 +157,7 @@ void CheckpointKeeper::clean_up() {
 
 bool CheckpointKeeper::try_remove(const CheckpointId& id) {
   try {
-    CheckpointArchive(*store_).remove(id);
+    CheckpointArchive(*store_, options_.key).remove(id);
     return true;
   } catch (const std::exception&) {  // later, perhaps
     return false;

@@ -28,6 +28,7 @@ class CheckpointKeeper {
     std::uint32_t keep = 1;
     std::uint64_t first_attempt = 1;
     std::chrono::milliseconds patience{60'000};  ///< for all shards of an attempt
+    std::string key = {};                        ///< of the manifests
   };
   CheckpointKeeper(std::unique_ptr<Store> store, Options options);
   /// Waits for what is being written.

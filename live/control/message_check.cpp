@@ -41,8 +41,8 @@ bool fits(const ProgressSample& sample) {
   const DeviceReading& device = sample.device();
   return sane({sample.micro_batches_done(), sample.bytes_moved(), device.utilization(),
                device.memory_bandwidth(), device.memory_used(), device.power()}) &&
-         not_negative({sample.micro_batch_time(), sample.busy(), sample.cpu(),
-                       sample.round_trip(), sample.elapsed()});
+         not_negative({sample.micro_batch_time(), sample.busy(), sample.cpu(), sample.round_trip(),
+                       sample.elapsed()});
 }
 
 bool fits(const MemberStatus& status, const membership::Seat& from) {
@@ -83,8 +83,9 @@ bool holds(const MemberDirective& said, std::uint32_t rank) {
 bool possible(const CodecRuleRecord& record) {
   if (!CodecNameRecord_IsValid(record.codec())) return false;
   return record.bucket_class() < kBucketClasses && std::isfinite(record.parameter()) &&
-         objection_to({.codec = static_cast<Codec>(record.codec()),
-                       .parameter = record.parameter()}).empty();
+         objection_to(
+             {.codec = static_cast<Codec>(record.codec()), .parameter = record.parameter()})
+             .empty();
 }
 
 bool exists(const CollectiveRuleRecord& rule) {
@@ -94,7 +95,8 @@ bool exists(const CollectiveRuleRecord& rule) {
 
 const char* fault_of(const StepPlan& plan, const MemberDirective& said) {
   if (plan.step() != said.committed()) return "a plan of another step";
-  if (plan.shares_size() != said.members_size()) return "a plan that does not fit the members";
+  const bool fits = said.members_size() == 0 || plan.shares_size() == said.members_size();
+  if (!fits || plan.shares_size() == 0) return "a plan that does not fit the members";
   std::uint64_t total = 0;
   for (const Share& share : plan.shares()) total += share.count();
   if (total > kMostMicroBatches) return "a plan of too many micro-batches";
@@ -118,9 +120,10 @@ const char* fault_of(const MemberDirective& said, std::uint32_t rank, std::uint3
   if (said.to().rank() != rank) return "an order for another rank";
   if (!ascending(said, ranks)) return "members that the run does not have";
   if (said.addresses_size() != said.members_size()) return "members without addresses";
-  if (said.members_size() == 0) return said.work() ? "work without members" : nullptr;
-  if (!holds(said, rank)) return "members without this rank";
-  if (!holds(said, said.source())) return "a state's source that is no member";
+  if (said.members_size() > 0 && !holds(said, rank)) return "members without this rank";
+  if (said.members_size() > 0 && !holds(said, said.source())) {
+    return "a state's source that is no member";
+  }
   return said.work() ? fault_of(said.plan(), said) : nullptr;
 }
 

@@ -31,15 +31,26 @@
 #include "live/training/trainer.hpp"
 #include "policies/membership/member.hpp"
 #include "policies/record/encoding.hpp"
+#include "topologies/failure_domain.hpp"
 
 namespace orrery::live {
 namespace {
 
 /// Twice in every 50 ms, the interval at which policies look at the ranks.
-constexpr std::chrono::milliseconds kHeartbeat{25};
+constexpr std::chrono::nanoseconds kHeartbeat = std::chrono::milliseconds(25);
+constexpr std::uint32_t kFewRanks = 8;
+constexpr int kBeatsInTimeout = 5;
 constexpr std::chrono::seconds kStopPatience{10};
 constexpr std::chrono::seconds kReturnPatience{10};  // for a controller that is gone
 constexpr std::chrono::milliseconds kReturnPause{50};
+
+/// So that what the controller hears in a second does not grow with the ranks; often enough for
+/// none of them to be taken for lost.
+std::chrono::nanoseconds heartbeat_interval(std::uint32_t ranks, Nanos timeout) {
+  const auto interval = kHeartbeat * std::max(ranks, kFewRanks) / kFewRanks;
+  return std::max(kHeartbeat,
+                  std::min(interval, std::chrono::nanoseconds(timeout) / kBeatsInTimeout));
+}
 
 AgentStart read_start() {
   AgentStart start;
@@ -89,6 +100,13 @@ std::optional<ControllerMessage> join(ControlClient& control) {
   return first;
 }
 
+std::vector<FailureDomain> domains_of(const Assignment& assignment, std::uint32_t ranks) {
+  std::vector<FailureDomain> domains;
+  for (const Domain& said : assignment.domains()) domains.push_back({said.rack(), said.node()});
+  domains.resize(ranks);
+  return domains;
+}
+
 std::unique_ptr<GpuSeat> make_gpu_seat(const Assignment& assignment, const AgentStart& start,
                                        std::uint32_t rank) {
   if (assignment.gpus() == 0) return nullptr;
@@ -100,8 +118,8 @@ std::unique_ptr<GpuSeat> make_gpu_seat(const Assignment& assignment, const Agent
 /// opened again: training goes on meanwhile, and what the controller may have missed is said again.
 class Agent {
  public:
-  Agent(ControlClient& control, const AgentStart& start, const Secrets& secrets,
-        std::uint32_t rank, const Assignment& assignment)
+  Agent(ControlClient& control, const AgentStart& start, const Secrets& secrets, std::uint32_t rank,
+        const Assignment& assignment)
       : control_(control),
         start_(start),
         secrets_(secrets),
@@ -114,6 +132,7 @@ class Agent {
                                        scenario_.job().model().builtin())),
         trainer_(scenario_, text_, *device_),
         training_(assignment.training()),
+        domains_(domains_of(assignment, start.ranks())),
         member_({rank, start.life()}, first_step(start, assignment)) {
     hardware_.set_link_rate(scenario_.live().link_rate());
     if (member_.status().applied > 0) trainer_.restore(load_checkpoint(assignment));
@@ -145,7 +164,9 @@ class Agent {
     try {
       while (const std::optional<Task> task = next_task()) carry_out(*task);
     } catch (const StateLost& error) {
-      fail(make_failure(error.kind(), error.message()));
+      AgentMessage failure = make_failure(error.kind(), error.message());
+      failure.mutable_failed()->set_state_lost(true);
+      fail(failure);
     } catch (const PaceMissed& error) {
       fail(make_failure(error.kind(), error.message()));
     } catch (const Error& error) {
@@ -317,8 +338,14 @@ class Agent {
     }
     fabric->connect(place(task, rank_), addresses);
     trainer_.use(fabric);
-    trainer_.share_state(place(task, task.source), task.share, current);
+    trainer_.share_state(place(task, task.source), task.share, current, keepers(task));
     change([&] { member_.linked(task.epoch); });
+  }
+
+  ShardedOptimizer::Keepers keepers(const Task& task) const {
+    std::vector<FailureDomain> members;
+    for (const membership::Seat& seat : task.members) members.push_back(domains_.at(seat.rank));
+    return copy_keepers(members);
   }
 
   /// Where a rank stands among the members.
@@ -334,6 +361,9 @@ class Agent {
       const std::scoped_lock lock(mutex_);
       if (member_.newest().epoch != task.epoch) return;
       plan = order_.plan();
+    }
+    if (static_cast<std::size_t>(plan.shares_size()) != task.members.size()) {
+      throw Error(ErrorKind::internal, "a plan does not fit the members of its epoch");
     }
     if (plan.has_collectives()) fabric_->use_collectives(decode(plan.collectives()));
     report(trainer_.run_step(plan));  // before the status that says so; also on a new stream
@@ -404,8 +434,7 @@ class Agent {
   }
 
   void read_orders() {
-    while (take_orders() && come_back()) {
-    }
+    while (take_orders() && come_back()) {}
     {
       const std::scoped_lock lock(mutex_);
       abandoned_ = !released_;
@@ -502,6 +531,8 @@ class Agent {
     std::mutex mutex;
     std::condition_variable_any sleep;
     std::unique_lock lock(mutex);
+    const auto interval =
+        heartbeat_interval(start_.ranks(), scenario_.survival().heartbeat_timeout());
     do {
       AgentMessage message;
       Heartbeat& beat = *message.mutable_heartbeat();
@@ -509,7 +540,7 @@ class Agent {
       *beat.mutable_progress() = trainer_.snapshot();
       if (gpu_) *beat.mutable_progress()->mutable_device() = gpu_->read();
       control_.send(message);
-    } while (!sleep.wait_for(lock, stop, kHeartbeat, [&] { return stop.stop_requested(); }));
+    } while (!sleep.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); }));
   }
 
   ControlClient& control_;
@@ -522,18 +553,19 @@ class Agent {
   const std::unique_ptr<Device> device_;
   Trainer trainer_;
   const std::string training_;
+  const std::vector<FailureDomain> domains_;  ///< by rank
   std::optional<ShardWriter> writer_;
   ShardHeader shard_;  ///< to be written when the step whose sum is held is final
 
   std::mutex mutex_;  // of everything below
   std::condition_variable changed_;
   membership::Member member_;
-  MemberDirective order_;  ///< newest
+  MemberDirective order_;                  ///< newest
   std::shared_ptr<JoiningFabric> fabric_;  ///< of the epoch entered
   Hardware hardware_;                      ///< newest
   std::optional<SaveShard> save_;          ///< to be written between two steps
   std::optional<Stop> stop_;
-  bool released_ = false;  ///< nothing more is wanted from this rank
+  bool released_ = false;   ///< nothing more is wanted from this rank
   bool abandoned_ = false;  ///< nobody is left who could release it
   std::optional<AgentMessage> report_, shard_said_, failure_;  ///< newest
 };

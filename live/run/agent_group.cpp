@@ -70,15 +70,19 @@ void AgentGroup::listen() {
           ? place_.address()
           : address_for(assignment_.assignment().scenario(), place_, "controller");
   server_ = std::make_unique<ControlServer>(
-      address, secrets_, size_,
-      [this](std::uint32_t rank, const AgentMessage* message) {
+      address, secrets_, size_, [this](std::uint32_t rank, const AgentMessage* message) {
         Incoming incoming{.rank = rank, .at = Clock::now()};
         if (message) incoming.message = *message;
         const std::scoped_lock lock(mutex_);
         if (message && message->has_hello()) speaking_[rank] = message->hello().life();
         incoming.life = speaking_[rank];
         connected_[rank] = message != nullptr;
+        // A status that changes comes by itself: heartbeats can wait for whoever looks anyway, and
+        // would else wake the controller as often as there are ranks.
+        const bool urgent = message == nullptr || !message->has_heartbeat();
         mailbox_.push_back(std::move(incoming));
+        if (!urgent) return;
+        urgent_ = true;
         arrived_.notify_all();
       });
 }
@@ -105,6 +109,7 @@ void AgentGroup::put(Incoming incoming) {
   incoming.at = Clock::now();
   const std::scoped_lock lock(mutex_);
   mailbox_.push_back(std::move(incoming));
+  urgent_ = true;
   arrived_.notify_all();
 }
 
@@ -147,9 +152,8 @@ void AgentGroup::await_ready() {
       if (incoming.message->has_ready()) missing.erase(incoming.rank);
     }
     if (!missing.empty() && Clock::now() > deadline) {
-      throw Error(ErrorKind::environment,
-                  fmt::format("{} of {} agents did not start in {} s", missing.size(), size_,
-                              patience.count()));
+      throw Error(ErrorKind::environment, fmt::format("{} of {} agents did not start in {} s",
+                                                      missing.size(), size_, patience.count()));
     }
   }
 }
@@ -158,7 +162,8 @@ std::vector<Incoming> AgentGroup::receive(Clock::time_point deadline) {
   std::vector<Incoming> out;
   {
     std::unique_lock lock(mutex_);
-    arrived_.wait_until(lock, deadline, [this] { return !mailbox_.empty(); });
+    arrived_.wait_until(lock, deadline, [this] { return urgent_; });
+    urgent_ = false;
     out.swap(mailbox_);
   }
   for (const Incoming& incoming : out) {

@@ -46,8 +46,8 @@ class AgentGroup {
   /// killed meanwhile started again; with a place that an
   /// earlier controller left, at once. Throws what an agent reports as an error of its own, and an
   /// environment Error if one cannot start.
-  AgentGroup(AgentProcesses& processes, const ControllerStart& place,
-             const Assignment& assignment, std::uint32_t ranks);
+  AgentGroup(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
+             std::uint32_t ranks);
   ~AgentGroup();  ///< ends them
 
   std::uint32_t ranks() const { return size_; }
@@ -57,8 +57,8 @@ class AgentGroup {
   /// Of its newest process that has said hello, on the machine where it runs; 0: none has.
   std::int64_t pid(std::uint32_t rank) const { return pids_.at(rank); }
 
-  /// What has arrived, at the latest at `deadline`, or as soon as there is anything. Who says
-  /// hello is told its work.
+  /// What has arrived, at the latest at `deadline`, or as soon as there is more than heartbeats.
+  /// Who says hello is told its work.
   std::vector<Incoming> receive(Clock::time_point deadline);
   /// Lost if that agent's stream is not open.
   void send(std::uint32_t rank, const ControllerMessage& message);
@@ -94,10 +94,11 @@ class AgentGroup {
   std::vector<bool> running_;
   bool training_ = false;
   std::vector<std::int64_t> pids_;
-  std::mutex mutex_;  // of the four below, which other threads fill
+  std::mutex mutex_;  // of the five below, which other threads fill
   std::condition_variable arrived_;
   std::vector<Incoming> mailbox_;
-  std::vector<bool> connected_;  ///< by rank
+  bool urgent_ = false;                  ///< there is more than heartbeats in it
+  std::vector<bool> connected_;          ///< by rank
   std::vector<std::uint32_t> speaking_;  ///< by rank: life at the other end of the stream
   struct Hearing {  ///< ends before what it fills, also when the constructor throws
     ~Hearing() { processes.listen(nullptr); }

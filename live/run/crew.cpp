@@ -56,8 +56,8 @@ void Crew::form() {
       }
     }
     if (Clock::now() < deadline) continue;
-    throw Error(ErrorKind::environment, fmt::format("the ranks did not link up in {} s",
-                                                    kFormPatience.count()));
+    throw Error(ErrorKind::environment,
+                fmt::format("the ranks did not link up in {} s", kFormPatience.count()));
   }
 }
 
@@ -85,7 +85,7 @@ void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
     told_.erase(rank);
   }
   if (incoming.message->has_failed()) {
-    return fail(from, incoming.message->failed());
+    return fail(from, incoming.message->failed(), events);
   }
   if (incoming.message->has_status()) return hear(from, incoming.message->status(), events);
   if (incoming.message->has_heartbeat()) hear(from, incoming.message->heartbeat().status(), events);
@@ -94,7 +94,11 @@ void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
 
 /// What only this process or its machine lacks (descriptors, memory, room on a disk) costs the run
 /// this process. Where nobody gets a step done any more it is the run's error after all.
-void Crew::fail(const Seat& seat, const Failed& failed) {
+void Crew::fail(const Seat& seat, const Failed& failed, std::vector<CrewEvent>& events) {
+  if (failed.state_lost()) {
+    events.emplace_back(StateGone{failed.reason()});
+    return;
+  }
   if (!failed.local() || !formed_ || ++failures_ > kMostFailures * agents_.ranks()) {
     throw Error(static_cast<ErrorKind>(failed.kind()), failed.reason());
   }
@@ -275,6 +279,7 @@ void Crew::start_replacements(std::vector<CrewEvent>& events) {
     if (attempts_[rank] > kMostAttempts) {
       std::string cause = causes_[{rank, agents_.life(rank)}];
       events.emplace_back(GivenUp{rank, std::move(cause)});
+      attempts_.erase(rank);  // whoever asks for it again means it
       return true;
     }
     return now() >= at && agents_.restart(rank);

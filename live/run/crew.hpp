@@ -19,14 +19,23 @@
 namespace orrery::live {
 
 /// `was_member`: it took part in the epoch; else a replacement that never joined.
-struct RankDied { RankDeath death; bool was_member = false; };
+struct RankDied {
+  RankDeath death;
+  bool was_member = false;
+};
 /// Its processes die before they join, as often as they are started: nobody starts another one.
-struct GivenUp { std::uint32_t rank = 0; std::string cause; };
+struct GivenUp {
+  std::uint32_t rank = 0;
+  std::string cause;
+};
+/// Ranks that were lost at once held some of the training state alone: nobody can go on with it.
+struct StateGone {
+  std::string what;
+};
 /// What the control core does, in the order of happening, among what the agents say.
-using CrewEvent =
-    std::variant<Incoming, RankDied, membership::Revoked, membership::Agreed, membership::Formed,
-                 membership::Committed, membership::Decided, membership::Aborted,
-                 membership::Stuck, GivenUp>;
+using CrewEvent = std::variant<Incoming, RankDied, membership::Revoked, membership::Agreed,
+                               membership::Formed, membership::Committed, membership::Decided,
+                               membership::Aborted, membership::Stuck, GivenUp, StateGone>;
 
 class Crew {
  public:
@@ -98,7 +107,7 @@ class Crew {
  private:
   using Seat = membership::Seat;
   void form();
-  void fail(const Seat& seat, const Failed& failed);
+  void fail(const Seat& seat, const Failed& failed, std::vector<CrewEvent>& events);
   void take(const Incoming& incoming, std::vector<CrewEvent>& events);
   void note_happenings(std::vector<CrewEvent>& events);
   RankDied note_loss(const membership::Lost& lost);
@@ -115,22 +124,22 @@ class Crew {
   membership::Journal remembered_;
   AgentGroup agents_;
   membership::Coordinator coordinator_;
-  std::set<Seat> were_members_;                  ///< of any epoch
-  std::map<Seat, std::string> causes_;           ///< of processes that have ended
-  std::map<Seat, std::string> sentences_;        ///< why we ended them
+  std::set<Seat> were_members_;            ///< of any epoch
+  std::map<Seat, std::string> causes_;     ///< of processes that have ended
+  std::map<Seat, std::string> sentences_;  ///< why we ended them
   std::map<std::uint32_t, std::pair<std::uint32_t, std::uint64_t>> heard_;  ///< life and beat
   std::map<std::uint32_t, std::string> addresses_;  ///< by rank, of the newest epoch entered
-  std::map<std::uint32_t, StepPlan> plans_;      ///< of the step under way
+  std::map<std::uint32_t, StepPlan> plans_;         ///< of the step under way
   /// Newest directive sent: seat, epoch, number.
   std::map<std::uint32_t, std::tuple<Seat, std::uint64_t, std::uint64_t>> sent_;
   std::map<std::uint32_t, Hardware> hardware_;
-  std::map<std::uint32_t, std::string> told_;    ///< hardware, as it was sent
-  std::set<Seat> dead_;                          ///< what else comes from them is too late
-  std::map<std::uint32_t, Nanos> wanted_;        ///< ranks to be replaced, and not before when
-  std::map<std::uint32_t, int> attempts_;        ///< replacements started since it last joined
-  int futile_ = 0;                               ///< epochs since the last commit or loss
-  std::uint32_t failures_ = 0;                   ///< errors of ranks since the last commit
-  bool formed_ = false;                          ///< all have been linked up once
+  std::map<std::uint32_t, std::string> told_;  ///< hardware, as it was sent
+  std::set<Seat> dead_;                        ///< what else comes from them is too late
+  std::map<std::uint32_t, Nanos> wanted_;      ///< ranks to be replaced, and not before when
+  std::map<std::uint32_t, int> attempts_;      ///< replacements started since it last joined
+  int futile_ = 0;                             ///< epochs since the last commit or loss
+  std::uint32_t failures_ = 0;                 ///< errors of ranks since the last commit
+  bool formed_ = false;                        ///< all have been linked up once
 };
 
 }  // namespace orrery::live

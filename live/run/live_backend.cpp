@@ -12,11 +12,13 @@
 #include "core/process.hpp"
 #include "live/machine/cuda_module.hpp"
 #include "live/run/requirements.hpp"
+#include "live/run/run_files.hpp"
 #include "live/training/model.hpp"
 #include "live/training/plan_codecs.hpp"
 #include "live/training/text.hpp"
 #include "policies/record/encoding.hpp"
 #include "policies/seam/fabric_rules.hpp"
+#include "topologies/failure_domain.hpp"
 #include "traces/scenario/scenario.hpp"
 #include "traces/training/model.hpp"
 
@@ -24,7 +26,7 @@ namespace orrery::live {
 namespace {
 
 constexpr JobId kJob{0};
-constexpr std::chrono::milliseconds kWatch{50};  // how often processes are looked at
+constexpr std::chrono::milliseconds kWatch{50};        // how often processes are looked at
 constexpr Nanos kOpenAnewAfter = 3 * kNanosPerSecond;  // servers have read them by then
 constexpr Nanos kRestBand = 4;  // rest ends in a step that takes a quarter longer than the last
 
@@ -92,6 +94,12 @@ void LiveBackend::begin(const Needs& needs) {
   Assignment assignment;
   *assignment.mutable_scenario() = scenario_;
   checkpoints_.fill(assignment);
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    const FailureDomain domain = failure_domain(cluster_, {rank});
+    Domain& said = *assignment.add_domains();
+    said.set_rack(domain.rack);
+    said.set_node(domain.node);
+  }
   if (assignment.has_resume() && !past().resumed) {
     JournalRecord record;
     *record.mutable_resumed() = assignment.resume();
@@ -155,7 +163,9 @@ Observation LiveBackend::observe(std::vector<Event> events) {
 Observation LiveBackend::submit() {
   const JobSpec spec = job_spec();
   happen(JobSubmitted{spec});
-  happen(JobStarted{.job = kJob, .epoch = {1}, .from = checkpoints_.first_step(),
+  happen(JobStarted{.job = kJob,
+                    .epoch = {1},
+                    .from = checkpoints_.first_step(),
                     .where = {GpuRuns::range({0}, ranks_), spec.layout}});
   stage_ = Stage::waiting_for_start;
   return observe(std::exchange(arriving_, {}));
@@ -186,7 +196,7 @@ void LiveBackend::start_training() {
 std::optional<Observation> LiveBackend::finish() {
   if (stage_ == Stage::ended) return std::nullopt;
   stage_ = Stage::ended;
-  if (step_ < scenario_.run().steps()) return std::nullopt;
+  if (step_ < scenario_.run().steps() || !state_gone_.empty()) return std::nullopt;
   gather_parameters();
   check_cores(busy_cores());
   happen(JobDone{kJob});
@@ -246,6 +256,7 @@ void LiveBackend::take_in(const Incoming& incoming) {
     if (cpu_at_start_[rank] < 0) cpu_at_start_[rank] = sample.cpu();
     cpu_now_[rank] = sample.cpu();
     wire_.sent(rank, incoming.life, sample.bytes_sent());
+    if (sample.has_device()) devices_[rank] = sample.device();
     watch_.note(rank, incoming.life, incoming.message->heartbeat(), now());
     telemetry_.progress(rank, sample, (incoming.at - start_) / std::chrono::nanoseconds(1));
   } else if (incoming.message->has_step_report()) {
@@ -264,7 +275,10 @@ void LiveBackend::take_in(const Incoming& incoming) {
 void LiveBackend::note_checkpoints() {
   for (const RunCheckpoints::Durable& done : checkpoints_.durable()) {
     const auto since = saving_.find(done.step);
-    happen(SaveDone{.job = kJob, .step = done.step, .tier = Tier::local_disk, .stalled = 0,
+    happen(SaveDone{.job = kJob,
+                    .step = done.step,
+                    .tier = Tier::local_disk,
+                    .stalled = 0,
                     .took = since == saving_.end() ? 0 : now() - since->second,
                     .durable = done.whole});
     if (since != saving_.end()) saving_.erase(since);
@@ -309,9 +323,7 @@ class LiveBackend::ReadSamples::Source : public Samples {
   }
   std::span<const DeviceSample> devices(JobId) override { return telemetry_.devices(); }
   std::span<const LinkSample> links(JobId) override { return telemetry_.links(); }
-  std::span<const CollectiveSample> collectives(JobId) override {
-    return telemetry_.collectives();
-  }
+  std::span<const CollectiveSample> collectives(JobId) override { return telemetry_.collectives(); }
 
  private:
   const Telemetry& telemetry_;
@@ -363,6 +375,7 @@ void LiveBackend::take_in(const membership::Committed& committed) {
   failures_.resumed(instant);
   const bool undisturbed = !std::exchange(disturbed_, false);
   took_ = instant - (undisturbed ? before : began_at_);
+  watch_.step_done(took_);
   happen(StepsDone{.job = kJob, .last = step_, .count = 1, .duration = took_});
   under_way_ = false;
   ++step_;
@@ -387,8 +400,9 @@ void LiveBackend::go_on() {
   if (stage_ != Stage::training || under_way_ || !crew_->ready() || !arriving_.empty()) return;
   if (step_ == scenario_.run().steps() || job().phase != JobPhase::running) return;
   const std::vector<std::uint32_t> members = crew_->members();
-  const bool ours = !assembled(members) && std::all_of(
-      members.begin(), members.end(), [this](std::uint32_t seat) { return works(seat); });
+  const bool ours =
+      !assembled(members) && std::all_of(members.begin(), members.end(),
+                                         [this](std::uint32_t seat) { return works(seat); });
   if (now() >= open_anew_at_) {
     open_anew_at_ = kNever;
     board_.note(now(), "certificates are renewed, all connections are opened anew");
@@ -478,6 +492,20 @@ void LiveBackend::take_in(const membership::Stuck&) {
 void LiveBackend::take_in(const GivenUp& given_up) {
   warn(fmt::format("rank {} is started no more, its processes die before they join: {}",
                    given_up.rank, given_up.cause));
+  given_up_.insert(given_up.rank);
+  if (stage_ != Stage::training) return;
+  if (crew_->running()) come_true(crew_->members());
+  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
+    if (crew_->running(seat) || wanted(seat)) return;
+  }
+  give_up();  // nobody is there, and nobody will come
+}
+
+void LiveBackend::take_in(const StateGone& gone) {
+  if (stage_ != Stage::training || !state_gone_.empty()) return;  // every rank says so
+  state_gone_ = fmt::format("{}: it {}", gone.what, kStateGone);
+  board_.note(now(), state_gone_);
+  give_up();
 }
 
 /// Every step is done, or the operator has asked for the end.
@@ -533,10 +561,11 @@ void LiveBackend::gather_parameters() {
 
 /// Why this is not the run that was asked for; empty: it is.
 std::string LiveBackend::unfinished() const {
-  if (step_ < scenario_.run().steps()) {
-    const std::string why = !stop_reason_.empty()  ? stop_reason_
-                            : !failures_.empty()   ? failures_.cause()
-                                                   : "nobody is left who could go on";
+  if (step_ < scenario_.run().steps() || !state_gone_.empty()) {
+    const std::string why = !state_gone_.empty()    ? state_gone_
+                            : !stop_reason_.empty() ? stop_reason_
+                            : !failures_.empty()    ? failures_.cause()
+                                                    : "nobody is left who could go on";
     return fmt::format("ended after step {} of {}: {}", step_, scenario_.run().steps(), why);
   }
   if (parameters_sha256_.empty()) return "no rank has handed in its parameters";

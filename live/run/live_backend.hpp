@@ -99,6 +99,7 @@ class LiveBackend : public RunBackend, private Carrier {
   void take_in(const membership::Aborted& aborted);
   void take_in(const membership::Stuck& stuck);
   void take_in(const GivenUp& given_up);
+  void take_in(const StateGone& gone);
   void take_report(std::uint32_t rank, const StepReport& report);
   void go_on();
   bool on_gpus() const { return request_.fabric() == "nccl"; }
@@ -144,6 +145,7 @@ class LiveBackend : public RunBackend, private Carrier {
   void tell_losses();
   void tell_suspected();
   void tell_parts();
+  Standing coming() const;
   bool assembled(const std::vector<std::uint32_t>& members) const;
   void come_true(const std::vector<std::uint32_t>& members);
   bool works(std::uint32_t seat) const;
@@ -197,25 +199,28 @@ class LiveBackend : public RunBackend, private Carrier {
   std::map<Step, Nanos> saving_;       ///< since when, by the step that goes on from it
   Nanos held_since_ = kNever;
   std::vector<Nanos> cpu_at_start_, cpu_now_, cpu_before_;  ///< before: of earlier processes
-  std::map<std::uint32_t, std::uint32_t> heard_lives_;  ///< by rank, of the newest hello
+  std::map<std::uint32_t, std::uint32_t> heard_lives_;      ///< by rank, of the newest hello
   /// By rank: life, epoch and step of the newest report; it may come twice.
   std::map<std::uint32_t, std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> reported_;
   std::size_t replayed_ = 0;  ///< observations of an earlier controller that were shown again
   bool in_replay_ = false;    ///< the newest observation was one of them
   std::map<DecisionId, Decision> open_;  ///< of the replay: without an outcome
-  std::size_t done_seen_ = 0;               ///< of the replay: steps whose end was seen
-  std::optional<bool> halted_;              ///< newest answer
+  std::size_t done_seen_ = 0;            ///< of the replay: steps whose end was seen
+  std::optional<bool> halted_;           ///< newest answer
   ProgressWatch watch_;
   Nanos watched_at_ = 0;
   StatusBoard board_;
   std::uint64_t outcomes_ = 0;  ///< of decisions, so far
   Clock::time_point looked_for_orders_;
-  bool all_silent_ = false;  ///< as told
-  Nanos open_anew_at_ = kNever;  ///< connections, with renewed certificates
-  std::set<std::string> orders_done_;  ///< files of orders, as long as they are there
+  bool all_silent_ = false;                         ///< as told
+  Nanos open_anew_at_ = kNever;                     ///< connections, with renewed certificates
+  std::set<std::uint32_t> given_up_;                ///< seats for which nobody is started any more
+  std::map<std::uint32_t, DeviceReading> devices_;  ///< newest, by rank
+  std::set<std::string> orders_done_;               ///< files of orders, as long as they are there
   std::vector<RunStatus::Question> questions_;
   std::vector<Verdict> verdicts_;
   std::string stop_reason_;  ///< of the operator; empty: none
+  std::string state_gone_;   ///< which part of the training state; empty: none
   Memory memory_;
   std::vector<JournalStrike> strikes_;  ///< so far
   std::optional<Resumption> resumed_;   ///< the checkpoint that the run goes on from

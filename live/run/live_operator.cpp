@@ -23,10 +23,10 @@ RunStatus LiveBackend::status() const {
   RunStatus status;
   status.scenario = scenario_.name();
   status.mode = request_.mode();
-  status.phase = stage_ != Stage::training   ? "starting"
-                 : !stop_reason_.empty()     ? "stopping"
-                 : held_since_ != kNever     ? "held"
-                                             : "training";
+  status.phase = stage_ != Stage::training ? "starting"
+                 : !stop_reason_.empty()   ? "stopping"
+                 : held_since_ != kNever   ? "held"
+                                           : "training";
   if (stage_ == Stage::over || stage_ == Stage::ended) status.phase = "over";
   status.step = step_;
   status.steps = scenario_.run().steps();
@@ -48,11 +48,15 @@ RunStatus LiveBackend::status() const {
     const bool member = std::find(members.begin(), members.end(), seat) != members.end();
     const bool there = crew_->running(seat);
     const auto [step, micro_batches] = watch_.at(seat);
-    status.ranks.push_back({.rank = seat,
-                            .state = member ? "working" : there ? "joining" : "lost",
-                            .pid = there ? crew_->pid(seat) : 0,
-                            .step = step,
-                            .micro_batches = micro_batches});
+    status.ranks.push_back(
+        {.rank = seat,
+         .state = member  ? "working"
+                  : there ? "joining"
+                          : "lost",
+         .pid = there ? crew_->pid(seat) : 0,
+         .step = step,
+         .micro_batches = micro_batches,
+         .device = there && devices_.contains(seat) ? devices_.at(seat) : DeviceReading()});
   }
   return status;
 }

@@ -109,7 +109,8 @@ bool LiveBackend::works(std::uint32_t seat) const { return rank_in(seat).has_val
 
 /// It is to be among the job's GPUs, and is not yet.
 bool LiveBackend::wanted(std::uint32_t seat) const {
-  return job().next && job().next->gpus.contains({seat}) && !works(seat);
+  const bool named = job().next && job().next->gpus.contains({seat});
+  return named && !works(seat) && !given_up_.contains(seat);
 }
 
 bool LiveBackend::to_leave(std::uint32_t seat) const {
@@ -119,24 +120,40 @@ bool LiveBackend::to_leave(std::uint32_t seat) const {
 /// Processes are started where they are missing; until they are there the others go on as before.
 void LiveBackend::assign(const Assign& assign) {
   for (const GpuId gpu : assign.gpus) {
+    given_up_.erase(gpu.value);
     if (!works(gpu.value)) crew_->replace(gpu.value);
   }
   if (crew_->running()) come_true(crew_->members());
 }
 
+/// What comes of the newest assignment: where it names somebody for whom nobody is started any
+/// more, the job stands without him. Else it would be open for ever, and no other one taken.
+Standing LiveBackend::coming() const {
+  Standing where = *job().next;
+  if (given_up_.empty()) return where;
+  where.gpus = {};
+  for (const GpuId gpu : job().next->gpus) {
+    if (!given_up_.contains(gpu.value)) where.gpus.push_back(gpu);
+  }
+  where.layout.data = static_cast<std::uint32_t>(where.gpus.size());
+  return where;
+}
+
 /// All that the newest assignment names are among the members, with the job's state.
 bool LiveBackend::assembled(const std::vector<std::uint32_t>& members) const {
   if (!job().next) return false;
-  return std::all_of(job().next->gpus.begin(), job().next->gpus.end(), [&members](GpuId gpu) {
-    return std::find(members.begin(), members.end(), gpu.value) != members.end();
-  });
+  const Standing where = coming();
+  return where.gpus.size() > 0 &&
+         std::all_of(where.gpus.begin(), where.gpus.end(), [&members](GpuId gpu) {
+           return std::find(members.begin(), members.end(), gpu.value) != members.end();
+         });
 }
 
 /// Those that are not wanted any more end now, not before: nobody else may have had the state. A
 /// step under way is done again by the others.
 void LiveBackend::come_true(const std::vector<std::uint32_t>& members) {
   if (!untold_.empty() || !assembled(members)) return;
-  const Standing where = *job().next;
+  const Standing where = coming();
   for (const std::uint32_t seat : members) {
     if (to_leave(seat)) crew_->signal(seat, SIGKILL);
   }
@@ -202,9 +219,9 @@ void LiveBackend::tell_parts() {
 
 void LiveBackend::end_standing(std::uint32_t rank, Nanos limit) {
   const bool here = !request_.has_rendezvous();
-  const std::string cause = fmt::format(
-      "sends heartbeats and has done nothing for {:.1f} s: {}{}", to_seconds(limit),
-      watch_.where(rank), here ? waits_in(crew_->pid(rank)) : std::string());
+  const std::string cause =
+      fmt::format("sends heartbeats and has done nothing for {:.1f} s: {}{}", to_seconds(limit),
+                  watch_.where(rank), here ? waits_in(crew_->pid(rank)) : std::string());
   warn(fmt::format("rank {} {}; it is ended", rank, cause));
   crew_->end(rank, cause);
 }
@@ -236,7 +253,7 @@ void LiveBackend::watch_progress() {
     slowest = std::min(slowest, faults_.hardware(member, step_, instant).speed());
   }
   const double pace = static_cast<double>(scenario_.job().pace().micro_batch()) / slowest;
-  const Nanos limit = std::max({least, 10 * took_, static_cast<Nanos>(10 * pace)});
+  const Nanos limit = watch_.limit(least, static_cast<Nanos>(pace));
   const std::vector<std::uint32_t> behind = watch_.standing(members, shares, limit, instant);
   if (behind.empty()) return;
   watch_.forgive(instant);

@@ -6,9 +6,26 @@
 #include <fmt/format.h>
 
 namespace orrery::live {
+namespace {
 
-void ProgressWatch::note(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat,
-                         Nanos now) {
+constexpr std::size_t kSteps = 5;
+constexpr Nanos kTimes = 10;
+
+}  // namespace
+
+void ProgressWatch::step_done(Nanos took) {
+  took_.push_back(took);
+  if (took_.size() > kSteps) took_.pop_front();
+}
+
+Nanos ProgressWatch::limit(Nanos least, Nanos micro_batch) const {
+  std::vector<Nanos> sorted(took_.begin(), took_.end());
+  std::sort(sorted.begin(), sorted.end());
+  const Nanos usual = sorted.empty() ? 0 : sorted[(sorted.size() - 1) / 2];
+  return std::max({least, kTimes * usual, kTimes * micro_batch});
+}
+
+void ProgressWatch::note(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now) {
   const MemberStatus& status = beat.status();
   // The fraction of a micro-batch follows the clock, not the work.
   const auto whole = static_cast<std::uint64_t>(beat.progress().micro_batches_done());
@@ -40,11 +57,14 @@ std::vector<std::uint32_t> ProgressWatch::standing(const std::vector<std::uint32
     const bool done = std::get<3>(known.stand) || known.micro_batches >= shares[i];
     stands.emplace_back(known.stand, done);
   }
+  const auto last = *std::min_element(stands.begin(), stands.end());
   std::vector<std::uint32_t> behind;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (stands[i] == *std::min_element(stands.begin(), stands.end())) behind.push_back(members[i]);
+    if (stands[i] == last) behind.push_back(members[i]);
   }
-  return behind;
+  const auto& [epoch, linked, applied, reduced] = last.first;
+  const bool exchanging = linked && last.second && !reduced;
+  return exchanging && behind.size() > 1 ? members : behind;
 }
 
 std::pair<std::uint64_t, std::uint64_t> ProgressWatch::at(std::uint32_t rank) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -19,12 +20,18 @@ namespace orrery::live {
 class ProgressWatch {
  public:
   void note(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now);
+  void step_done(Nanos took);
+  /// How long nothing may move: `least`, but ten times what steps take, and a micro-batch of the
+  /// slowest rank. The median of the newest steps: one that took long because all were stopped in
+  /// it says nothing of the next.
+  Nanos limit(Nanos least, Nanos micro_batch) const;
   /// Everything starts afresh: what stood still did so for a reason.
   void forgive(Nanos now);
 
   /// Those of `members` that are behind the others, when none of them has moved for `limit`. All of
-  /// them where none is behind: what they wait for is between them. `shares`: of each member, the
-  /// micro-batches of the step under way.
+  /// them where none is behind, or several are in the exchange: what they wait for is between them,
+  /// though some may have got all of it. `shares`: of each member, the micro-batches of the step
+  /// under way.
   std::vector<std::uint32_t> standing(const std::vector<std::uint32_t>& members,
                                       const std::vector<std::uint64_t>& shares, Nanos limit,
                                       Nanos now) const;
@@ -43,6 +50,7 @@ class ProgressWatch {
     Nanos moved = 0;
   };
   std::map<std::uint32_t, Rank> ranks_;
+  std::deque<Nanos> took_;  ///< the newest steps
 };
 
 }  // namespace orrery::live

@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "core/sha256.hpp"
 #include "live/checkpoint/archive.hpp"
+#include "live/checkpoint/key.hpp"
 #include "live/transport/token.hpp"
 #include "traces/training/model.hpp"
 
@@ -52,6 +53,7 @@ RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, cons
       settings_(request.scenario().live().checkpoints()),
       training_(training_name(request.scenario(), text)),
       total_(parameters_of(request.scenario())),
+      key_(read_checkpoint_key(settings_.key())),
       every_(request.scenario().live().has_checkpoints() ? settings_.every() : 0) {
   if (past.resumed) {
     resumed_ = CheckpointId{training_, past.resumed->step(), past.resumed->attempt()};
@@ -112,7 +114,7 @@ void RunCheckpoints::keep(KeptCheckpoints& kept) const {
 
 void RunCheckpoints::find(const std::string& folder) {
   const auto store = FolderStore::open(folder);
-  auto search = CheckpointArchive(*store).search(training_, total_);
+  auto search = CheckpointArchive(*store, key_).search(training_, total_);
   for (const std::string& damaged : search.passed_over) {
     warnings_.push_back(fmt::format("checkpoint passed over: {}", damaged));
   }
@@ -127,7 +129,8 @@ void RunCheckpoints::find(const std::string& folder) {
   if (resumed_->step < steps) return;
   throw Error(ErrorKind::bad_input,
               fmt::format("the newest checkpoint in '{}' is that of step {}, and the run has {} "
-                          "steps: nothing is left to do", folder, resumed_->step, steps));
+                          "steps: nothing is left to do",
+                          folder, resumed_->step, steps));
 }
 
 void RunCheckpoints::fill(Assignment& assignment) const {
@@ -145,7 +148,8 @@ void RunCheckpoints::open() {
       CheckpointKeeper::Options{.training = training_,
                                 .total = total_,
                                 .keep = settings_.keep(),
-                                .first_attempt = random_attempt()});
+                                .first_attempt = random_attempt(),
+                                .key = key_});
   if (resumed_) keeper_->adopt(resumed_->step);
   if (!begun_.empty()) keeper_->take_over(std::exchange(begun_, {}));
 }
@@ -200,10 +204,9 @@ std::vector<RunCheckpoints::Durable> RunCheckpoints::durable() {
   for (const CheckpointKeeper::Outcome& outcome : keeper_->take()) {
     if (outcome.failure.empty()) size_ = outcome.size;
     note_outcome(outcome.step, outcome.failure.empty());
-    missing_ = outcome.failure.empty()
-                   ? std::string()
-                   : fmt::format("the checkpoint of step {} failed: {}", outcome.step,
-                                 outcome.failure);
+    missing_ = outcome.failure.empty() ? std::string()
+                                       : fmt::format("the checkpoint of step {} failed: {}",
+                                                     outcome.step, outcome.failure);
     if (told_.contains(outcome.step)) continue;  // and may have been removed since
     if (outcome.failure.empty()) {
       ++written_;
@@ -230,8 +233,10 @@ void RunCheckpoints::fill(Report& report) const {
 TrainingState load_checkpoint(const Assignment& assignment) {
   const Resumption& from = assignment.resume();
   const auto store = FolderStore::open(from.folder());
-  return CheckpointArchive(*store).load({assignment.training(), from.step(), from.attempt()},
-                                        parameters_of(assignment.scenario()));
+  const std::string key = read_checkpoint_key(assignment.scenario().live().checkpoints().key());
+  return CheckpointArchive(*store, key)
+      .load({assignment.training(), from.step(), from.attempt()},
+            parameters_of(assignment.scenario()));
 }
 
 }  // namespace orrery::live

@@ -84,13 +84,14 @@ class RunCheckpoints {
   const Checkpoints& settings_;
   const std::string training_;
   const std::uint64_t total_;  ///< parameters
-  std::uint64_t every_;  ///< steps; 0: none by itself
+  const std::string key_;      ///< of manifests; empty: none
+  std::uint64_t every_;        ///< steps; 0: none by itself
   bool asked_ = false;
   std::optional<CheckpointId> resumed_;
   std::unique_ptr<CheckpointKeeper> keeper_;  ///< if checkpoints are to be written
-  std::optional<Step> planned_;  ///< the checkpoint that follows the step under way
-  std::vector<CheckpointId> begun_;  ///< by an earlier controller
-  std::set<Step> told_;              ///< the policies have heard of these from it
+  std::optional<Step> planned_;               ///< the checkpoint that follows the step under way
+  std::vector<CheckpointId> begun_;           ///< by an earlier controller
+  std::set<Step> told_;                       ///< the policies have heard of these from it
   std::vector<KeptCheckpoint> kept_;  ///< begun, and neither failed nor removed, oldest first
   std::vector<std::uint32_t> members_, writers_;  ///< of that step; of the newest attempt, by shard
   std::uint64_t written_ = 0, failed_ = 0;

@@ -19,6 +19,8 @@ inline constexpr const char* kStatusFile = "status.json";
 inline constexpr const char* kStopFile = "stop";
 /// What `unfinished` says where an operator has ended the run.
 inline constexpr std::string_view kStoppedByOperator = "stopped by the operator";
+/// What it ends with where too many ranks were lost at once: their state, and that of their copies.
+inline constexpr std::string_view kStateGone = "is gone with the ranks that held it";
 /// Any other order is a file of JSON (orders.hpp) whose name begins and ends like this.
 inline constexpr std::string_view kOrderPrefix = "order-", kOrderSuffix = ".json";
 

@@ -110,10 +110,8 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
   out["policies"] = status.policies;
   out["questions"] = nlohmann::ordered_json::array();
   for (const RunStatus::Question& open : status.questions) {
-    out["questions"].push_back({{"decision", open.decision},
-                                {"at_s", open.at_s},
-                                {"what", open.what},
-                                {"why", open.why}});
+    out["questions"].push_back(
+        {{"decision", open.decision}, {"at_s", open.at_s}, {"what", open.what}, {"why", open.why}});
   }
   out["ranks"] = nlohmann::ordered_json::array();
   for (const RunStatus::Rank& rank : status.ranks) {
@@ -124,6 +122,43 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
                             {"micro_batches", rank.micro_batches}});
   }
   return out;
+}
+
+/// A figure of the ranks' GPUs under the name that DCGM's exporter gives it, so that its dashboards
+/// show this run. Nothing where no driver tells it.
+template <class Value>
+void add_device_metric(std::string& out, const RunStatus& status, const char* name,
+                       const char* help, const Value& value) {
+  std::string lines;
+  for (const RunStatus::Rank& rank : status.ranks) {
+    const std::optional<double> known = value(rank.device);
+    if (!known) continue;
+    lines += fmt::format("{}{{scenario=\"{}\",gpu=\"{}\"}} {}\n", name, label(status.scenario),
+                         rank.rank, *known);
+  }
+  if (lines.empty()) return;
+  out += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{2}", name, help, lines);
+}
+
+void add_device_metrics(std::string& out, const RunStatus& status) {
+  constexpr double kPercent = 100, kMiB = 1 << 20;
+  using Known = std::optional<double>;
+  add_device_metric(out, status, "DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).",
+                    [](const DeviceReading& of) {
+                      return of.has_utilization() ? Known(kPercent * of.utilization()) : Known();
+                    });
+  add_device_metric(out, status, "DCGM_FI_DEV_MEM_COPY_UTIL", "Memory utilization (in %).",
+                    [](const DeviceReading& of) {
+                      return of.has_memory_bandwidth() ? Known(kPercent * of.memory_bandwidth())
+                                                       : Known();
+                    });
+  add_device_metric(out, status, "DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).",
+                    [](const DeviceReading& of) {
+                      return of.has_memory_used() ? Known(of.memory_used() / kMiB) : Known();
+                    });
+  add_device_metric(
+      out, status, "DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).",
+      [](const DeviceReading& of) { return of.has_power() ? Known(of.power()) : Known(); });
 }
 
 }  // namespace
@@ -138,8 +173,7 @@ std::string prometheus_text(const RunStatus& status) {
                        help, kind, run, value);
   };
   add("steps_total", "counter", "Committed steps.", static_cast<double>(status.step));
-  add("steps_planned", "gauge", "Steps that the run is to do.",
-      static_cast<double>(status.steps));
+  add("steps_planned", "gauge", "Steps that the run is to do.", static_cast<double>(status.steps));
   add("elapsed_seconds", "gauge", "Since the first step began.", status.elapsed_s);
   add("step_seconds", "gauge", "Duration of the newest step.", status.step_time_s);
   add("loss", "gauge", "Mean training loss of the newest step, nats per token.", status.loss);
@@ -154,12 +188,14 @@ std::string prometheus_text(const RunStatus& status) {
       static_cast<double>(status.checkpoints_written));
   add("checkpoints_failed_total", "counter", "Checkpoints that failed.",
       static_cast<double>(status.checkpoints_failed));
-  out += "# HELP orrery_rank_working Whether the rank works on the step under way.\n"
-         "# TYPE orrery_rank_working gauge\n";
+  out +=
+      "# HELP orrery_rank_working Whether the rank works on the step under way.\n"
+      "# TYPE orrery_rank_working gauge\n";
   for (const RunStatus::Rank& rank : status.ranks) {
     out += fmt::format("orrery_rank_working{{scenario=\"{}\",rank=\"{}\"}} {}\n",
                        label(status.scenario), rank.rank, rank.state == "working" ? 1 : 0);
   }
+  add_device_metrics(out, status);
   return out;
 }
 

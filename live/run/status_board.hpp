@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/ids.hpp"
+#include "live/control.pb.h"
 #include "live/machine/host_clock.hpp"
 #include "live/run/metrics_socket.hpp"
 #include "policies/seam/event.hpp"
@@ -25,9 +26,10 @@ namespace orrery::live {
 struct RunStatus {
   struct Rank {
     std::uint32_t rank = 0;
-    std::string state;  ///< working, joining, lost, left
+    std::string state;     ///< working, joining, lost, left
     std::int64_t pid = 0;  ///< 0: elsewhere, or none
     std::uint64_t step = 0, micro_batches = 0;
+    DeviceReading device = {};  ///< of its GPU, as far as its driver tells
   };
   std::string scenario, mode, phase;  ///< starting, training, held, stopping, over
   Step step = 0, steps = 0;

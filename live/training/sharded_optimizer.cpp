@@ -46,8 +46,13 @@ ShardedOptimizer::ShardedOptimizer(std::span<float> parameters, double learning_
     : parameters_(parameters), learning_rate_(learning_rate) {}
 
 std::vector<Range> ShardedOptimizer::shares(std::size_t total, std::uint32_t index,
-                                            std::uint32_t count) {
-  return merged({part_of(total, index, count), part_of(total, (index + count - 1) % count, count)});
+                                            const Keepers& keepers) {
+  const auto count = static_cast<std::uint32_t>(keepers.size());
+  std::vector<Range> ranges{part_of(total, index, count)};
+  for (std::uint32_t member = 0; member < count; ++member) {
+    if (keepers[member] == index) ranges.push_back(part_of(total, member, count));
+  }
+  return merged(std::move(ranges));
 }
 
 ShardedOptimizer::Held ShardedOptimizer::hold(const TrainingState& state,
@@ -136,8 +141,13 @@ ShardedOptimizer::Holdings ShardedOptimizer::exchange_holdings(Fabric& fabric,
 }
 
 /// The state in pieces that lie within every range of before and after; the same on all ranks.
-std::vector<ShardedOptimizer::Piece> ShardedOptimizer::pieces(const Holdings& holdings) const {
+std::vector<ShardedOptimizer::Piece> ShardedOptimizer::pieces(const Holdings& holdings,
+                                                              const Keepers& keepers) const {
   const auto ranks = static_cast<std::uint32_t>(holdings.size());
+  std::vector<std::vector<Range>> wanted;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    wanted.push_back(shares(parameters_.size(), rank, keepers));
+  }
   std::vector<std::size_t> cuts{0, parameters_.size()};
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     cuts.push_back(part_of(parameters_.size(), rank, ranks).end);
@@ -151,14 +161,11 @@ std::vector<ShardedOptimizer::Piece> ShardedOptimizer::pieces(const Holdings& ho
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       const bool holds = covers(holdings[rank], piece.range);
       if (holds && piece.source == ranks) piece.source = rank;
-      const bool wants = covers(shares(parameters_.size(), rank, ranks), piece.range);
-      piece.takes_moments.push_back(wants && !holds);
+      piece.takes_moments.push_back(covers(wanted[rank], piece.range) && !holds);
     }
     if (piece.source == ranks) {
-      throw StateLost(fmt::format(
-          "the optimizer's state of parameters {} to {} is gone with the ranks that held it; go on "
-          "from a checkpoint (--from)",
-          piece.range.begin, piece.range.end - 1));
+      throw StateLost(fmt::format("the optimizer's state of parameters {} to {} has been lost",
+                                  piece.range.begin, piece.range.end - 1));
     }
     out.push_back(std::move(piece));
   }
@@ -190,11 +197,12 @@ TrainingState ShardedOptimizer::take(Fabric& fabric, const Piece& piece) {
   return state;
 }
 
-void ShardedOptimizer::deal(Fabric& fabric, bool current) {
+void ShardedOptimizer::deal(Fabric& fabric, bool current, const Keepers& keepers) {
+  ensure(keepers.size() == fabric.ranks(), "every member's part has a keeper");
   const std::vector<Range> own = current ? holdings() : std::vector<Range>();
-  const std::vector<Range> wanted = shares(parameters_.size(), fabric.rank(), fabric.ranks());
+  const std::vector<Range> wanted = shares(parameters_.size(), fabric.rank(), keepers);
   std::vector<Held> next;
-  for (const Piece& piece : pieces(exchange_holdings(fabric, own))) {
+  for (const Piece& piece : pieces(exchange_holdings(fabric, own), keepers)) {
     TrainingState state;
     if (piece.source == fabric.rank()) {
       give(fabric, piece);

@@ -1,8 +1,8 @@
 // Adam with its state divided among the ranks of a job (ZeRO-1, arXiv:1910.02054). Each rank holds
-// the moments of its own part of the parameters and, as its peer, of the part before its own, and
+// the moments of its own part of the parameters and, as its peer, of one other rank's part, and
 // updates both from the same sum of gradients: the peer's copy costs an update and no traffic, and
 // is exact. Then each rank sends its own part's parameters to all others. A rank that is lost takes
-// no state with it; two neighbours that are lost at once do. One thread.
+// no state with it; one that is lost together with who keeps its copy does. One thread.
 #pragma once
 
 #include <cstdint>
@@ -30,16 +30,18 @@ class ShardedOptimizer {
   /// Parameters that have had no update yet; they outlive this.
   ShardedOptimizer(std::span<float> parameters, double learning_rate);
 
-  /// What member `index` of `count` holds: its own part and that of the one before it.
-  static std::vector<Range> shares(std::size_t total, std::uint32_t index, std::uint32_t count);
+  /// By member: who keeps the copy of its part (topologies/failure_domain.hpp).
+  using Keepers = std::vector<std::uint32_t>;
+  /// What member `index` holds: its own part and those whose copies it keeps.
+  static std::vector<Range> shares(std::size_t total, std::uint32_t index, const Keepers& keepers);
 
   /// Takes on a whole state; the next deal() leaves this rank its share of it.
   void restore(const TrainingState& whole);
   /// Deals the state anew among the fabric's ranks, whatever each of them holds; all end with all
   /// parameters. `current`: what this rank holds is of the step that the others are at. Whoever
   /// held something keeps it until the next update, so that a deal which fails costs nothing.
-  /// Throws FabricBroken, and StateLost.
-  void deal(Fabric& fabric, bool current);
+  /// The same `keepers` on all. Throws FabricBroken, and StateLost.
+  void deal(Fabric& fabric, bool current, const Keepers& keepers);
   /// One optimizer step of the parts held along gradient x scale; the other parameters are old
   /// until they are gathered.
   void update(std::span<const float> gradient, float scale);
@@ -64,7 +66,7 @@ class ShardedOptimizer {
   };
   std::vector<Range> holdings() const;
   static Holdings exchange_holdings(Fabric& fabric, const std::vector<Range>& own);
-  std::vector<Piece> pieces(const Holdings& holdings) const;
+  std::vector<Piece> pieces(const Holdings& holdings, const Keepers& keepers) const;
   void give(Fabric& fabric, const Piece& piece) const;
   TrainingState take(Fabric& fabric, const Piece& piece);
   Held hold(const TrainingState& state, const Range& range) const;

@@ -148,9 +148,9 @@ void Trainer::end_micro_batch() {
   progress_.set_micro_batch_time(spent);
   progress_.set_busy(progress_.busy() + spent);
   const Job& job = scenario_.job();
-  progress_.set_bytes_moved(
-      progress_.bytes_moved() +
-      job.micro_batch() * memory_traffic(job.model().builtin(), job.sequence_length()));
+  progress_.set_bytes_moved(progress_.bytes_moved() +
+                            job.micro_batch() *
+                                memory_traffic(job.model().builtin(), job.sequence_length()));
 }
 
 ProgressSample Trainer::snapshot() {
@@ -205,11 +205,10 @@ double Trainer::compute(const StepPlan& plan, const Share& share, Marks& marks,
 void Trainer::check_pace(const StepReport& report, Nanos allowed) {
   overrun_ = report.work() > allowed ? overrun_ + 1 : 0;
   if (overrun_ < kMostOverrun) return;
-  throw PaceMissed(
-      fmt::format("rank {} needed {:.1f} ms of CPU in step {} for work whose pace allows "
-                  "{:.1f} ms: raise job.pace.micro_batch or use fewer ranks",
-                  fabric_->rank(), to_seconds(report.work()) * 1e3, report.step(),
-                  to_seconds(allowed) * 1e3));
+  throw PaceMissed(fmt::format(
+      "rank {} needed {:.1f} ms of CPU in step {} for work whose pace allows "
+      "{:.1f} ms: raise job.pace.micro_batch or use fewer ranks",
+      fabric_->rank(), to_seconds(report.work()) * 1e3, report.step(), to_seconds(allowed) * 1e3));
 }
 
 /// The gradient is whole before its pace is over: codes are sent as the backward pass, two thirds
@@ -318,8 +317,9 @@ StepReport Trainer::abandoned() const {
   return report;
 }
 
-void Trainer::share_state(std::uint32_t source, bool newcomers, bool current) {
-  if (shards_) return shards_->deal(*fabric_, current);
+void Trainer::share_state(std::uint32_t source, bool newcomers, bool current,
+                          const ShardedOptimizer::Keepers& keepers) {
+  if (shards_) return shards_->deal(*fabric_, current, keepers);
   if (!newcomers) return;
   // A sum in which all but one give zeros: no other way through the fabric is needed.
   std::string state = device_.state();

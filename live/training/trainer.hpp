@@ -58,7 +58,8 @@ class Trainer {
   /// To be called with every new fabric: makes newcomers, if there are any, hold the state of rank
   /// `source` of it; deals a sharded state anew. `current`: this rank is no newcomer. Throws
   /// FabricBroken, and an environment Error if a part of a sharded state is lost.
-  void share_state(std::uint32_t source, bool newcomers, bool current);
+  void share_state(std::uint32_t source, bool newcomers, bool current,
+                   const ShardedOptimizer::Keepers& keepers);
   /// See Device; of a sharded state, those parts that this rank holds.
   TrainingState part(const Range& range) const;
   void restore(const TrainingState& whole);
@@ -91,13 +92,13 @@ class Trainer {
   Device& device_;
   std::optional<FixedPointSum> sum_;  ///< where the reduction is reproducible; else:
   GradientExchange exchange_;
-  std::vector<CodecRule> codecs_;     ///< of the step under way
-  bool beside_ = false;               ///< its exchange was started beside the computation
+  std::vector<CodecRule> codecs_;           ///< of the step under way
+  bool beside_ = false;                     ///< its exchange was started beside the computation
   std::optional<ShardedOptimizer> shards_;  ///< in place of the device's optimizer
-  StepReport report_;                 ///< of the step under way
-  double predictions_ = 0;            ///< of all ranks in the last step
-  Nanos update_ = 0;                  ///< how long the last update took
-  int overrun_ = 0;                   ///< steps in a row that took more CPU than their pace allows
+  StepReport report_;                       ///< of the step under way
+  double predictions_ = 0;                  ///< of all ranks in the last step
+  Nanos update_ = 0;                        ///< how long the last update took
+  int overrun_ = 0;  ///< steps in a row that took more CPU than their pace allows
 
   std::mutex mutex_;  // of everything below
   std::condition_variable interrupting_;

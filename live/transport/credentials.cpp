@@ -1,5 +1,7 @@
 #include "live/transport/credentials.hpp"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -34,6 +36,12 @@ void say(const std::string& line) {
 /// gRPC's own complaints (a failed handshake is one) in the form of ours.
 void pass_on(gpr_log_func_args* said) {
   if (said->severity != GPR_LOG_SEVERITY_ERROR) return;
+  // Without descriptors or memory gRPC (seen with 1.51) gives the port up for good and says only
+  // this: nobody could join this process any more. Another one in its place listens again.
+  if (std::strstr(said->message, "Failed accept") != nullptr) {
+    fmt::print(stderr, "orrery-live: nobody can connect any more: {}\n", said->message);
+    _exit(static_cast<int>(ErrorKind::environment));
+  }
   const bool handshake = std::strstr(said->message, "andshake") != nullptr;
   say(fmt::format("{}: {}", handshake ? "refused a connection" : "transport", said->message));
 }
@@ -52,9 +60,8 @@ void hear_complaints() {
 std::shared_ptr<grpc::ServerCredentials> watched_credentials(const std::string& folder) {
   using grpc::experimental::FileWatcherCertificateProvider;
   grpc::experimental::TlsServerCredentialsOptions options(
-      std::make_shared<FileWatcherCertificateProvider>(folder + "/key.pem",
-                                                       folder + "/certificate.pem",
-                                                       folder + "/ca.pem", kWatchSeconds));
+      std::make_shared<FileWatcherCertificateProvider>(
+          folder + "/key.pem", folder + "/certificate.pem", folder + "/ca.pem", kWatchSeconds));
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
   options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);

@@ -6,6 +6,14 @@
 #include "core/error.hpp"
 
 namespace orrery::membership {
+namespace {
+
+bool says_the_same(Status before, const Status& now) {
+  before.beat = now.beat;
+  return before == now;
+}
+
+}  // namespace
 
 Coordinator::Coordinator(const Options& options, const Journal& journal)
     : options_(options),
@@ -30,9 +38,8 @@ bool Coordinator::broken() const {
 }
 
 bool Coordinator::settled() const {
-  return phase_ == Phase::idle && !broken() && all_members([this](const Status& status) {
-    return status.applied == committed_;
-  });
+  return phase_ == Phase::idle && !broken() &&
+         all_members([this](const Status& status) { return status.applied == committed_; });
 }
 
 bool Coordinator::newcomers() const {
@@ -48,9 +55,10 @@ void Coordinator::hear(const Status& status, Nanos now) {
     if (status.from != newest.from) remove(newest.from, false);
   }
   Peer& peer = peers_[status.from.rank];
+  const bool known = found != peers_.end() && says_the_same(peer.newest, status);
   peer.newest = status;
   peer.heard = now;
-  review();
+  if (!known) review();  // of all ranks: not for every heartbeat of each
 }
 
 void Coordinator::gone(const Seat& seat) { remove(seat, false); }
@@ -186,12 +194,14 @@ std::optional<Directive> Coordinator::directive(std::uint32_t rank) const {
   const auto found = peers_.find(rank);
   if (found == peers_.end() || phase_ == Phase::waiting) return std::nullopt;
   if (phase_ != Phase::gathering && !found->second.member) return std::nullopt;
-  return Directive{.to = found->second.newest.from,
+  const Status& newest = found->second.newest;
+  const bool linked = newest.epoch == epoch_ && newest.linked;
+  return Directive{.to = newest.from,
                    .epoch = epoch_,
                    .number = number_ + 1,
                    .committed = committed_,
                    .committed_in = committed_in_,
-                   .members = members_,
+                   .members = linked ? std::vector<Seat>() : members_,
                    .source = source_,
                    .share = share_,
                    .work = phase_ == Phase::working,

@@ -11,7 +11,9 @@ bool Member::hear(const Directive& said) {
   const bool newer = std::pair(said.epoch, said.number) > std::pair(newest_.epoch, newest_.number);
   if (said.to != self_ || !newer) return false;
   const bool revokes = said.epoch > newest_.epoch;
+  std::vector<Seat> members = std::move(newest_.members);
   newest_ = said;
+  if (!revokes && said.members.empty()) newest_.members = std::move(members);
   if (said.epoch == state_.epoch) {
     state_.acknowledged = std::max(state_.acknowledged, said.proposed);
   }
@@ -32,12 +34,19 @@ Task Member::task() const {
   if (newest_.epoch > state_.epoch) return {.kind = Task::Kind::enter, .epoch = newest_.epoch};
   if (state_.broken || newest_.members.empty()) return {};
   if (!state_.linked) {
-    return {.kind = Task::Kind::link, .epoch = state_.epoch, .step = newest_.committed,
-            .members = newest_.members, .source = newest_.source, .share = newest_.share};
+    return {.kind = Task::Kind::link,
+            .epoch = state_.epoch,
+            .step = newest_.committed,
+            .members = newest_.members,
+            .source = newest_.source,
+            .share = newest_.share};
   }
   if (!newest_.work || state_.reduced || newest_.committed != state_.applied) return {};
-  return {.kind = Task::Kind::work, .epoch = state_.epoch, .step = newest_.committed,
-          .members = newest_.members, .decided = newest_.decided};
+  return {.kind = Task::Kind::work,
+          .epoch = state_.epoch,
+          .step = newest_.committed,
+          .members = newest_.members,
+          .decided = newest_.decided};
 }
 
 void Member::applied() {

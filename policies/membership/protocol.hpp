@@ -36,16 +36,18 @@ struct Status {
 /// Coordinator to member.
 struct Directive {
   Seat to;
-  std::uint64_t epoch = 0;   ///< all earlier ones are revoked
-  std::uint64_t number = 0;  ///< grows within the epoch
-  Step committed = 0;        ///< steps before this one are final
+  std::uint64_t epoch = 0;         ///< all earlier ones are revoked
+  std::uint64_t number = 0;        ///< grows within the epoch
+  Step committed = 0;              ///< steps before this one are final
   std::uint64_t committed_in = 0;  ///< epoch in which the last of them was
-  std::vector<Seat> members;       ///< by rank; empty until the epoch is agreed
-  std::uint32_t source = 0;        ///< rank whose state newcomers take
-  bool share = false;              ///< there are newcomers
-  bool work = false;               ///< on step `committed`
-  std::uint64_t proposed = 0;      ///< newest decision to be acknowledged
-  std::uint64_t decided = 0;       ///< newest decision that holds for step `committed`
+  /// By rank; empty until the epoch is agreed, and again once this member has linked up: those of
+  /// an epoch stay the same, and would be all that grows with the square of the run.
+  std::vector<Seat> members;
+  std::uint32_t source = 0;    ///< rank whose state newcomers take
+  bool share = false;          ///< there are newcomers
+  bool work = false;           ///< on step `committed`
+  std::uint64_t proposed = 0;  ///< newest decision to be acknowledged
+  std::uint64_t decided = 0;   ///< newest decision that holds for step `committed`
   friend bool operator==(const Directive&, const Directive&) = default;
 };
 

@@ -105,11 +105,15 @@ def stop_all_ranks_for_a_minute(run, dice, shim):
     stop_all_ranks(run, dice, shim, 60)
 
 
-def suspend_the_machine(run, dice, _):
+def suspend_the_machine(run, dice, _, seconds=None):
     everything = run.those("agent") + run.those("controller") + run.those("supervisor")
     send(everything, signal.SIGSTOP)
-    time.sleep(dice.choice((1, 5)))
+    time.sleep(seconds or dice.choice((1, 1, 2.5, 5)))
     send(everything, signal.SIGCONT)
+
+
+def suspend_the_machine_for_a_minute(run, dice, shim):
+    suspend_the_machine(run, dice, shim, 60)
 
 
 def kill_the_controller(run, _, __):
@@ -171,14 +175,18 @@ def cut_a_link(run, dice, _):
 
 
 def starve_of_descriptors(run, dice, _):
-    pid = one(run, dice, role_of_dice(dice))
+    role = role_of_dice(dice)
+    if role == "controller":
+        run.controllers_killed += 1  # it ends if somebody connects
+    pid = one(run, dice, role)
     try:
-        used = max(int(name) for name in os.listdir(f"/proc/{pid}/fd")) + 1
-    except (OSError, ValueError):
+        open_now = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    except OSError:
         return
+    free = next(number for number in range(len(open_now) + 1) if number not in open_now)
     if dice.random() < 0.5:
         send([one(run, dice)], signal.SIGKILL)  # so that they are needed
-    starve(pid, resource.RLIMIT_NOFILE, used, dice.uniform(0.5, 2))
+    starve(pid, resource.RLIMIT_NOFILE, free, dice.uniform(0.5, 2))
 
 
 def starve_of_memory(run, dice, _):
@@ -223,17 +231,34 @@ def shift_the_clock(_, __, shim):
     shim.shift_clock(next((shift for shift in SHIFTS if shift > shim.clock), 0))
 
 
-OFTEN = [kill_a_rank, kill_a_rank, kill_a_rank, stop_a_rank, shift_the_clock]
-ALL = [
+OFTEN = [kill_a_rank] * 4 + [stop_a_rank, shift_the_clock, cut_a_link]
+OTHERS = [
     kill_two_ranks,
     stop_all_ranks,
     suspend_the_machine,
     freeze_a_main_thread,
-    cut_a_link,
     starve_of_descriptors,
     starve_of_memory,
     fill_a_disk,
     break_a_disk,
+    kill_the_controller,
 ]
-RARE = [stop_all_ranks_for_a_minute]  # by their name only
-OF_CONTROLLERS = [kill_the_controller, starve_of_memory]
+RARE = [stop_all_ranks_for_a_minute, suspend_the_machine_for_a_minute]
+ALL = [*OFTEN, *OTHERS, *RARE]
+OF_CONTROLLERS = [kill_the_controller, starve_of_descriptors, starve_of_memory]
+# Two ranks at once may take a part of a sharded state with them.
+OF_SEVERAL_RANKS = [kill_two_ranks, starve_of_descriptors, starve_of_memory, fill_a_disk,
+                    break_a_disk]
+
+
+def pick(run, dice, only):
+    if only:
+        return dice.choice([each for each in ALL if each.__name__ in only])
+    if dice.random() < 0.002:
+        return dice.choice(RARE)
+    known = list(OFTEN) if dice.random() < 0.5 else list(OTHERS)
+    if run.controllers_killed >= run.MOST_CONTROLLERS:
+        known = [each for each in known if each not in OF_CONTROLLERS]
+    if run.kind.name == "sharded":
+        known = [each for each in known if each not in OF_SEVERAL_RANKS]
+    return dice.choice(known)

@@ -22,6 +22,7 @@ import time
 
 import attacks
 import chaos
+import target
 
 LISTENS = "0A"  # in /proc/net/tcp and tcp6, where gRPC maps addresses of IPv4
 
@@ -90,17 +91,17 @@ def main():
     parser.add_argument("--descriptors", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=250)
     asked = parser.parse_args()
-    chaos.SETTINGS["live.listen"] = "127.0.0.1"
+    target.SETTINGS["live.listen"] = "127.0.0.1"
     calm = subprocess.run(
-        chaos.command(asked.steps, "calm"), capture_output=True, text=True, timeout=300
+        target.command(asked.steps, "calm"), capture_output=True, text=True, timeout=300
     )
     sha = json.loads(calm.stdout)["parameters_sha256"]
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     dice = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
-        shim = attacks.Shim(chaos.SHIM, folder)
+        shim = attacks.Shim(target.SHIM, folder)
         resource.setrlimit(resource.RLIMIT_NOFILE, (asked.descriptors, before[1]))
-        run = chaos.Run(asked.steps, "strangers", shim)
+        run = target.Run(asked.steps, "strangers", shim)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[1], 65536), before[1]))
         run.wait_for(lambda: run.whole() and run.steps_done() > 2, 90)
 
@@ -112,7 +113,7 @@ def main():
         seconds, most, left = suffered(strangers, run, everybody)
         attacks.kill_a_rank(run, dice, shim)
         out, err = run.process.communicate(timeout=300)
-        wrong = chaos.verdict(run, out, sha)
+        wrong = chaos.verdict(run, out, err, sha)
     print(f"{asked.strangers} strangers, {asked.descriptors} descriptors a process: at most {most} "
           f"open, all shown out after {seconds:.1f} s, {left} still there: "
           f"{'; '.join(wrong) or 'whole'}")

@@ -201,22 +201,25 @@ def test_a_socket_answers_with_the_metrics(tmp_path):
     assert not path.exists()
 
 
-def kill_all_ranks(name):
+def kill_ranks(name, ranks=range(4)):
     status = json.loads(orrery("status", name, "--json").stdout)
     for rank in status["ranks"]:
-        if rank["pid"]:
+        if rank["pid"] and rank["rank"] in ranks:
             os.kill(rank["pid"], signal.SIGKILL)
 
 
-def test_a_run_that_has_lost_all_ranks_goes_on_by_itself_from_its_checkpoint(tmp_path):
+def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp_path):
     calm = begin(tmp_path / "calm", f"calm {tmp_path.name}", 80, "--json")
     expected = json.loads(calm.communicate(timeout=90)[0])["parameters_sha256"]
-    name = f"again {tmp_path.name}"
-    often = f"live.checkpoints={{folder: {tmp_path}/checkpoints, every: 10, keep: 2}}"
-    run = begin(tmp_path, name, 80, "--set", often, "--restart", "2", "--json")
-    wait_until(lambda: run_id(name) and steps_of(name) > 25)
-    kill_all_ranks(name)
-    out, err = run.communicate(timeout=120)
-    assert run.returncode == 0, err
-    assert "it goes on by itself from the newest whole checkpoint" in err
-    assert json.loads(out)["parameters_sha256"] == expected
+    every_rank = (range(4), ["--restart", "2"])
+    both_that_hold_a_part = ((0, 2), ["--set", "job.layout.shard=optimizer"])
+    for number, (ranks, options) in enumerate((every_rank, both_that_hold_a_part)):
+        name = f"again {number} {tmp_path.name}"
+        often = f"live.checkpoints={{folder: {tmp_path}/{number}, every: 10, keep: 2}}"
+        run = begin(tmp_path, name, 80, "--set", often, *options, "--json")
+        wait_until(lambda: run_id(name) and steps_of(name) > 25)
+        kill_ranks(name, ranks)
+        out, err = run.communicate(timeout=120)
+        assert run.returncode == 0, err
+        assert "it goes on by itself from the newest whole checkpoint" in err
+        assert json.loads(out)["parameters_sha256"] == expected

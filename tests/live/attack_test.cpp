@@ -2,6 +2,7 @@
 // Every run has to end with the bits of an undisturbed one.
 #include <fcntl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -103,6 +104,33 @@ TEST(Attack, ASuspendedMachineGoesOnWhereItWas) {
   }
 }
 
+/// The next descriptor that this process opens is one too many, for so long.
+void starve_of_descriptors(pid_t process, milliseconds span) {
+  rlim_t free = 0;
+  while (fs::exists(fs::symlink_status(fmt::format("/proc/{}/fd/{}", process, free)))) ++free;
+  rlimit before{};
+  ASSERT_EQ(prlimit(process, RLIMIT_NOFILE, nullptr, &before), 0);
+  const rlimit starved{free, before.rlim_max};
+  ASSERT_EQ(prlimit(process, RLIMIT_NOFILE, &starved, nullptr), 0);
+  std::this_thread::sleep_for(span);
+  prlimit(process, RLIMIT_NOFILE, &before, nullptr);  // unless it has ended of it
+}
+
+/// A port that gRPC gives up for want of a descriptor would keep every replacement out.
+TEST(Attack, AControllerWithoutADescriptorForWhoeverJoinsLetsThemInLater) {
+  const Report calm = run_in_worker(kProgram, request({"run.steps=90"}));
+  auto report = begin(request({"run.steps=90"}));
+  ASSERT_TRUE(all_at_work());
+  const pid_t controller = own("controller").at(0);
+  std::jthread starving([controller] { starve_of_descriptors(controller, milliseconds(1200)); });
+  std::this_thread::sleep_for(milliseconds(200));
+  kill(own("agent").at(1), SIGKILL);
+  const Report told = report.get();
+  expect_same(told, calm);
+  ASSERT_EQ(told.failures_size(), 1);
+  EXPECT_TRUE(told.failures(0).has_replaced_s());
+}
+
 /// The thread that trains stands still, the one that sends heartbeats does not.
 TEST(Attack, ARankThatHangsIsNamedAndReplaced) {
   const Report calm = calm_run();
@@ -149,8 +177,7 @@ class WithCheckpoints : public ::testing::Test {
     }
     return found;
   }
-  const std::string folder_ =
-      ::testing::TempDir() + "orrery_attack." + std::to_string(getpid());
+  const std::string folder_ = ::testing::TempDir() + "orrery_attack." + std::to_string(getpid());
 };
 
 TEST_F(WithCheckpoints, AnOrderToStopLeavesOneFromWhichTheRunGoesOn) {

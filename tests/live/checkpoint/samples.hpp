@@ -46,8 +46,9 @@ inline ShardHeader header_of(const CheckpointId& id, std::uint32_t index, std::u
 inline CheckpointId id_at(Step step) { return {kTraining, step, 1000 + step}; }
 
 /// What the ranks and the controller do, one after the other.
-inline void write_checkpoint(Store& store, Step step, std::uint32_t ranks) {
-  CheckpointArchive archive(store);
+inline void write_checkpoint(Store& store, Step step, std::uint32_t ranks,
+                             const std::string& key = {}) {
+  CheckpointArchive archive(store, key);
   Manifest manifest{.id = id_at(step), .total = kParameters, .shards = {}};
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     const ShardHeader header = header_of(manifest.id, rank, ranks);

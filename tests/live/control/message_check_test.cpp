@@ -186,10 +186,12 @@ TEST_F(Order, HasAPlanThatFitsStepAndMembers) {
   EXPECT_EQ(fault(), "");
 }
 
-TEST_F(Order, ToWaitNamesNobody) {
+TEST_F(Order, ToWhoeverHasLinkedUpNamesNobodyAgain) {
   said().clear_members();
   said().clear_addresses();
-  EXPECT_EQ(fault(), "work without members");
+  EXPECT_EQ(fault(), "");
+  said().mutable_plan()->clear_shares();
+  EXPECT_EQ(fault(), "a plan that does not fit the members");
   said().set_work(false);
   EXPECT_EQ(fault(), "");
 }

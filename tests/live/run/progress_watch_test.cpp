@@ -60,12 +60,33 @@ TEST(ProgressWatch, WhereNobodyIsBehindAllAreNamed) {
   EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 2 * kSecond), kMembers);
 }
 
+TEST(ProgressWatch, WhereOneHasTheSumAndSeveralWaitForItNobodyIsSingledOut) {
+  ProgressWatch watch;
+  watch.note(0, 0, beat(1, 7, 4), 0);
+  watch.note(1, 0, beat(1, 7, 1), 0);
+  watch.note(2, 0, beat(1, 7, 4, true), 0);
+  EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 2 * kSecond), kMembers);
+  watch.note(1, 0, beat(1, 7, 1, true), kSecond);
+  EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 3 * kSecond), Ranks{0});
+}
+
 TEST(ProgressWatch, WhoDoesNotComeAlongIntoTheNextEpochIsBehind) {
   ProgressWatch watch;
   watch.note(0, 0, beat(2, 7, 0), 0);
   watch.note(1, 0, beat(1, 7, 1), 0);
   watch.note(2, 0, beat(2, 7, 0), 0);
   EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 2 * kSecond), Ranks{1});
+}
+
+TEST(ProgressWatch, OneStepInWhichAllWereStoppedMakesNobodyPatient) {
+  ProgressWatch watch;
+  EXPECT_EQ(watch.limit(3 * kSecond, kSecond / 10), 3 * kSecond);
+  for (int step = 0; step < 5; ++step) watch.step_done(kSecond / 10);
+  watch.step_done(60 * kSecond);
+  EXPECT_EQ(watch.limit(3 * kSecond, kSecond / 10), 3 * kSecond);
+  EXPECT_EQ(watch.limit(3 * kSecond, kSecond), 10 * kSecond);
+  for (int step = 0; step < 5; ++step) watch.step_done(2 * kSecond);  // they do take longer now
+  EXPECT_EQ(watch.limit(3 * kSecond, kSecond / 10), 20 * kSecond);
 }
 
 TEST(ProgressWatch, AReplacementBeginsAfreshAndSoDoAllThatAreForgiven) {

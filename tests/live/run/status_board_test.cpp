@@ -81,5 +81,19 @@ TEST(StatusBoard, MetricsAreOfPrometheus) {
   EXPECT_NE(text.find("rank=\"1\"} 0\n"), std::string::npos);
 }
 
+TEST(StatusBoard, WhatADriverTellsOfGpusHasTheNamesOfDcgm) {
+  RunStatus status = some();
+  EXPECT_EQ(prometheus_text(status).find("DCGM"), std::string::npos) << "no driver, no figure";
+  status.ranks.at(1).device.set_utilization(0.25);
+  status.ranks.at(1).device.set_memory_used(3 << 20);
+  const std::string text = prometheus_text(status);
+  const std::string of = "{scenario=\"a \\\"quoted\\\" name\",gpu=\"1\"} ";
+  EXPECT_NE(text.find("# TYPE DCGM_FI_DEV_GPU_UTIL gauge\nDCGM_FI_DEV_GPU_UTIL" + of + "25\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("DCGM_FI_DEV_FB_USED" + of + "3\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("DCGM_FI_DEV_POWER_USAGE"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace orrery::live

@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "core/random.hpp"
 #include "tests/live/loop_fabric.hpp"
+#include "topologies/failure_domain.hpp"
 
 namespace orrery::live {
 namespace {
@@ -51,10 +52,18 @@ class ShardedOptimizerTest : public testing::Test {
 
   /// True if every rank got through; `breaks_after` bytes were sent by one rank: the fabric breaks.
   bool deal(std::uint64_t breaks_after = ~std::uint64_t{0}) {
-    return together(breaks_after, [](Rank& rank, Fabric& fabric) {
-      rank.optimizer.deal(fabric, rank.current);
+    const ShardedOptimizer::Keepers keepers = this->keepers();
+    return together(breaks_after, [&keepers](Rank& rank, Fabric& fabric) {
+      rank.optimizer.deal(fabric, rank.current, keepers);
       rank.current = true;
     });
+  }
+
+  /// Of ranks that all stand in one node, or in the nodes that a test says.
+  ShardedOptimizer::Keepers keepers() const {
+    std::vector<FailureDomain> members = domains_;
+    members.resize(ranks_.size());
+    return copy_keepers(members);
   }
 
   bool train(int steps = 1, std::uint64_t breaks_after = ~std::uint64_t{0}) {
@@ -63,8 +72,8 @@ class ShardedOptimizerTest : public testing::Test {
       const std::vector<float> gradient = gradient_at(step_++);
       reference_.update(expected_, gradient, 0.5F);
       for (auto& rank : ranks_) rank->optimizer.update(gradient, 0.5F);
-      all = together(breaks_after,
-                     [](Rank& rank, Fabric& fabric) { rank.optimizer.gather(fabric); });
+      all =
+          together(breaks_after, [](Rank& rank, Fabric& fabric) { rank.optimizer.gather(fabric); });
     }
     return all;
   }
@@ -84,6 +93,7 @@ class ShardedOptimizerTest : public testing::Test {
   }
 
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<FailureDomain> domains_;
   int step_ = 0;
   std::vector<float> expected_ = initial();
   Adam reference_{kSize, kRate};
@@ -175,28 +185,46 @@ TEST_F(ShardedOptimizerTest, WhoeverIsLostTheStateIsDealtAnew) {
   }
 }
 
-TEST_F(ShardedOptimizerTest, TwoThatAreNotNeighboursMayBeLostAtOnce) {
-  join(4);
+TEST_F(ShardedOptimizerTest, TwoNeighboursMayBeLostAtOnce) {
+  for (std::size_t first = 0; first < 3; ++first) {
+    ranks_.clear();
+    step_ = 0;
+    expected_ = initial();
+    reference_ = Adam(kSize, kRate);
+    join(4);
+    ASSERT_TRUE(deal());
+    ASSERT_TRUE(train(3));
+    lose(first + 1);
+    lose(first);
+    join_late();
+    ASSERT_TRUE(deal());
+    ASSERT_TRUE(train(3));
+    expect_equal();
+  }
+}
+
+TEST_F(ShardedOptimizerTest, AWholeNodeMayBeLostAtOnce) {
+  join(6);
+  domains_ = {{0, 0}, {0, 1}, {0, 0}, {0, 1}, {0, 0}, {0, 1}};
   ASSERT_TRUE(deal());
   ASSERT_TRUE(train(3));
-  lose(2);
-  lose(0);
-  join_late();
+  for (const std::size_t rank : {4u, 2u, 0u}) lose(rank);
+  domains_ = {{0, 1}, {0, 1}, {0, 1}};
   ASSERT_TRUE(deal());
   ASSERT_TRUE(train(3));
   expect_equal();
 }
 
-TEST_F(ShardedOptimizerTest, TwoNeighboursThatAreLostAtOnceTakeStateWithThem) {
+TEST_F(ShardedOptimizerTest, OneLostTogetherWithWhoKeepsItsCopyTakesStateWithIt) {
   join(4);
   ASSERT_TRUE(deal());
   ASSERT_TRUE(train(3));
-  lose(2);
+  lose(3);
   lose(1);
   try {
     deal();
     FAIL();
-  } catch (const Error& error) {
+  } catch (const StateLost& error) {
     EXPECT_EQ(error.kind(), ErrorKind::environment);
     EXPECT_NE(error.message().find("parameters 14 to 26"), std::string::npos) << error.message();
   }

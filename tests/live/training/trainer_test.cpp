@@ -210,8 +210,8 @@ TEST(Trainer, TrainsTheTransformerToo) {
 }
 
 struct Together {
-  std::uint32_t first = 4;  ///< micro-batches of rank 0; with one rank it does all
-  bool newcomer = false;    ///< rank 0 begins with other parameters
+  std::uint32_t first = 4;             ///< micro-batches of rank 0; with one rank it does all
+  bool newcomer = false;               ///< rank 0 begins with other parameters
   std::vector<CodecRule> codecs = {};  ///< from step 2 on
   std::uint64_t* sent = nullptr;       ///< by rank 0
 };
@@ -227,7 +227,7 @@ std::vector<std::string> train_together(std::uint32_t ranks, const Scenario& job
     const auto device = make_cpu_device(newcomer && rank == 0 ? 5 : 1, 0.003);
     Trainer trainer(job, bytes, *device);
     trainer.use(std::make_shared<LoopFabric>(hub, rank));
-    if (newcomer) trainer.share_state(ranks - 1, true, rank != 0);
+    if (newcomer) trainer.share_state(ranks - 1, true, rank != 0, {});
     for (Step step = 0; step < 10; ++step) {
       StepPlan all = plan(step, ranks == 1 ? 4 : first);
       for (std::uint32_t other = 1; other < ranks; ++other) {
