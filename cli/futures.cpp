@@ -15,6 +15,7 @@
 #include "core/schema/json.hpp"
 #include "core/units.hpp"
 #include "policies/run/choose.hpp"
+#include "traces/report/report.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -161,7 +162,7 @@ nlohmann::ordered_json as_json(const FutureEnd& future, const std::vector<std::s
   if (future.has_report()) {
     Report plain = future.report();
     plain.clear_step_times_s();
-    out["report"] = to_json(plain);
+    out["report"] = nlohmann::ordered_json::parse(report_json(plain));
   }
   out["failure"] = nullptr;
   if (future.has_failure()) out["failure"] = future.failure().message();

@@ -49,6 +49,7 @@ void ProgressWatch::forgive(Nanos now) {
 std::vector<std::uint32_t> ProgressWatch::standing(const std::vector<std::uint32_t>& members,
                                                    const std::vector<std::uint64_t>& shares,
                                                    Nanos limit, Nanos now) const {
+  if (members.empty()) return {};  // a controller that has just come back knows of none yet
   std::vector<std::pair<Stand, bool>> stands;  // and whether its micro-batches are done
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto found = ranks_.find(members[i]);

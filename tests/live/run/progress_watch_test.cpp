@@ -52,6 +52,10 @@ TEST(ProgressWatch, NobodyIsNamedWhileAnyoneMoves) {
   EXPECT_EQ(watch.standing(kMembers, kShares, 10 * kSecond, 12 * kSecond), Ranks{});
 }
 
+TEST(ProgressWatch, AControllerThatKnowsOfNoMembersYetNamesNobody) {
+  EXPECT_EQ(ProgressWatch().standing({}, {}, 10 * kSecond, 60 * kSecond), Ranks{});
+}
+
 TEST(ProgressWatch, WhereNobodyIsBehindAllAreNamed) {
   ProgressWatch watch;
   watch.note(0, 0, beat(1, 7, 4), 0);

@@ -16,6 +16,7 @@
 
 #include "core/error.hpp"
 #include "policies/run/replay.hpp"
+#include "tests/policies/temp_dir.hpp"
 #include "tests/sim/logged_job.hpp"
 #include "tests/sim/naive_queue.hpp"
 #include "traces/report/report.hpp"
@@ -190,7 +191,8 @@ RC_GTEST_PROP(JobReplay, AgreesWithANaiveProgramWhereNodesFailAndRestartsCost, (
   }
   naive.restart = *rc::gen::inRange(0, 4);
   naive.checkpoint = *rc::gen::element(0, 1, 7, 1000);
-  const std::string path = testing::TempDir() + "orrery_outages.csv";
+  const toy::TempDir folder;
+  const std::string path = folder / "outages.csv";
   std::ofstream(path) << csv;
   ReplayConditions conditions;
   conditions.set_outages(path);

@@ -13,6 +13,7 @@
 #include "policies/seam/drive.hpp"
 #include "sim/jobs/job_replay.hpp"
 #include "sim/worlds.hpp"
+#include "tests/policies/temp_dir.hpp"
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 #include "traces/scenario/replay_conditions.hpp"
@@ -28,14 +29,13 @@ class Replay {
     SourceMap places = load_yaml_file(folder + "jobs-one-spine.yml", asked_);
     resolve(*asked_.mutable_cluster(), places, "cluster");
     complete(*asked_.mutable_conditions(), places, "conditions.");
-    path_ = ::testing::TempDir() + "orrery_paces_" + placement + ".csv";
-    std::ofstream(path_) << "job_id,submit_s,num_gpus,duration_s,name\n" << rows;
-    asked_.set_trace(path_);
+    const std::string path = folder_ / "jobs.csv";
+    std::ofstream(path) << "job_id,submit_s,num_gpus,duration_s,name\n" << rows;
+    asked_.set_trace(path);
     asked_.set_placement(placement);
     asked_.set_nodes(asked_.cluster().nodes());
     asked_.set_gpus_per_node(asked_.cluster().node().gpus_per_node());
   }
-  ~Replay() { std::remove(path_.c_str()); }
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 
@@ -68,7 +68,7 @@ class Replay {
 
  private:
   JobReplay asked_;
-  std::string path_;
+  toy::TempDir folder_;
 };
 
 /// One step of a job of the example alone, and what of it is the exchange.
