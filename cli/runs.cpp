@@ -38,7 +38,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr int kLookMs = 250;
 constexpr std::chrono::seconds kCommandPatience{10};
 constexpr int kMostOrders = 10000;
 
@@ -173,7 +172,7 @@ int show_status(const std::string& name, bool json, bool watch) {
     }
     std::fflush(stdout);
     if (!watch) return 0;
-    poll(nullptr, 0, 4 * kLookMs);
+    poll(nullptr, 0, 4 * live::kLookMs);
     run.status = read_status(run.folder);
   } while (still_there(run));
   fmt::print("run {} has ended\n", run.id);
@@ -264,7 +263,7 @@ class Typed {
  public:
   std::vector<std::string> lines() {
     pollfd input{open_ ? STDIN_FILENO : -1, POLLIN, 0};
-    if (poll(&input, 1, kLookMs) != 1) return {};
+    if (poll(&input, 1, live::kLookMs) != 1) return {};
     char bytes[4096];
     const ssize_t got = read(STDIN_FILENO, bytes, sizeof bytes);
     open_ = got > 0;
@@ -309,12 +308,22 @@ void show(const LiveRun& run, const ordered_json& event, const Attachment& how) 
   if (!how.command.empty()) run_command(how.command, text);
 }
 
+/// So that the run waits a little at its end. Nothing is lost where that fails.
+void say_attached(const LiveRun& run) {
+  const std::string path = run.folder + "/" + live::kAttachedFile;
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  futimens(file, nullptr);
+  close(file);
+}
+
 /// What happens from now on, and what has happened lately, until the run has ended.
 int attach(const std::string& name, const Attachment& how) {
   LiveRun run = find_run(name);
   std::uint64_t shown = 0;
   Typed typed;
   do {
+    say_attached(run);
     run.status = read_status(run.folder);
     const auto events = run.status.is_object() ? run.status.value("events", ordered_json::array())
                                                : ordered_json::array();

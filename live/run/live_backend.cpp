@@ -196,6 +196,7 @@ void LiveBackend::start_training() {
 std::optional<Observation> LiveBackend::finish() {
   if (stage_ == Stage::ended) return std::nullopt;
   stage_ = Stage::ended;
+  board_.show_last(status());
   if (step_ < scenario_.run().steps() || !state_gone_.empty()) return std::nullopt;
   gather_parameters();
   check_cores(busy_cores());

@@ -15,6 +15,10 @@ inline constexpr std::string_view kRunMarked =
     "folder of one run of orrery live; it goes away with the run\n";
 /// JSON, replaced about once a second.
 inline constexpr const char* kStatusFile = "status.json";
+/// Touched by whoever is attached whenever they look: a run that ends waits until they have looked
+/// once more.
+inline constexpr const char* kAttachedFile = "attached";
+inline constexpr int kLookMs = 250;  ///< how often they do
 /// Whoever makes it ends the run after the step under way; "checkpoint" in it: with one.
 inline constexpr const char* kStopFile = "stop";
 /// What `unfinished` says where an operator has ended the run.

@@ -2,7 +2,10 @@
 
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -241,6 +244,15 @@ void StatusBoard::show(const RunStatus& status) {
   const std::scoped_lock lock(mutex_);
   text_ = prometheus_text(status);
   changed_.notify_all();
+}
+
+void StatusBoard::show_last(const RunStatus& status) {
+  show(status);
+  constexpr std::chrono::milliseconds look{kLookMs};
+  std::error_code error;
+  const auto looked = std::filesystem::last_write_time(folder_ + "/" + kAttachedFile, error);
+  if (error || std::filesystem::file_time_type::clock::now() - looked > 4 * look) return;
+  std::this_thread::sleep_for(2 * look);
 }
 
 void StatusBoard::write_metrics(const std::stop_token& stop) {

@@ -65,6 +65,8 @@ class StatusBoard {
   /// True about once a second, and as soon as something has been noted.
   bool due() const;
   void show(const RunStatus& status);
+  /// The same at the end of the run; whoever is attached gets the time to see it.
+  void show_last(const RunStatus& status);
 
  private:
   struct Note {
