@@ -1,6 +1,7 @@
 #include "policies/compression/memory_aware.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,9 @@ constexpr double kNewest = 0.3;
 constexpr std::uint64_t kEnough = 3;
 /// A code is given up for a milder one once it gains less than this share of the threshold.
 constexpr double kHysteresis = 0.5;
+/// An average may move by so many of its mean deviations, and by so much of itself, before a
+/// promise to rest is broken. One sample moves it by kNewest of its own deviation.
+constexpr double kPromised = 2, kRounding = 0.01;
 
 bool concerns(const JobInfo& job) {
   return job.phase == JobPhase::running && job.layout.data > 1 && job.spec.trains() &&
@@ -72,8 +76,13 @@ void MemoryAware::observe(Context&, const Observation& seen, DecisionList& decis
 // ---- what is known ------------------------------------------------------------------------
 
 void MemoryAware::Average::add(double sample) {
+  if (samples > 0) deviation += kNewest * (std::abs(sample - value) - deviation);
   value = samples == 0 ? sample : value + kNewest * (sample - value);
   ++samples;
+}
+
+double MemoryAware::Average::doubt() const {
+  return std::min(kPromised * deviation + kRounding * value, 0.9 * value);
 }
 
 void MemoryAware::see(const Observation& seen, const JobInfo& job, Watch& watch) const {
@@ -174,6 +183,18 @@ bool MemoryAware::in_vain(const JobInfo& job, const Watch& watch) const {
          watch.coded.value >= watch.plain.value * predict(job, watch, {});
 }
 
+/// The same would be decided if the link were somewhat faster or slower, or the exchange longer.
+bool MemoryAware::settled(const JobInfo& job, const Watch& watch) const {
+  if (watch.in_force != Codec::none && watch.coded.samples < kEnough) return false;
+  Watch faster = watch, slower = watch;
+  faster.bandwidth.value += watch.bandwidth.doubt();
+  slower.bandwidth.value -= watch.bandwidth.doubt();
+  slower.coded.value += watch.coded.doubt();
+  const CodecRule now = in_force(job);
+  return choose(job, faster).code == now && choose(job, slower).code == now &&
+         !in_vain(job, slower);
+}
+
 bool MemoryAware::consider(const JobInfo& job, Watch& watch, DecisionList& decisions) const {
   const Step target = job.step + 1;
   if (job.spec.steps > 0 && target >= job.spec.steps) return true;
@@ -183,9 +204,7 @@ bool MemoryAware::consider(const JobInfo& job, Watch& watch, DecisionList& decis
   if (watch.gradient.samples < kEnough || watch.bandwidth.samples < kEnough) return false;
   if (in_vain(job, watch)) watch.barred |= 1u << static_cast<unsigned>(watch.in_force);
   const Choice choice = choose(job, watch);
-  if (choice.code == in_force(job)) {
-    return watch.in_force == Codec::none || watch.coded.samples >= kEnough;
-  }
+  if (choice.code == in_force(job)) return settled(job, watch);
   std::vector<CodecRule> rules;
   if (choice.code.codec != Codec::none) rules = {choice.code, {.bucket_class = kVectors}};
   Decision& decision =

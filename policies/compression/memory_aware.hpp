@@ -39,8 +39,10 @@ class MemoryAware : public Policy {
   struct Average {
     double value = 0;
     std::uint64_t samples = 0;
+    double deviation = 0;  ///< mean of the samples' absolute ones
     void add(double sample);
     bool known() const { return samples > 0; }
+    double doubt() const;  ///< how far it may be off after the next sample
   };
   /// What is known of one job.
   struct Watch {
@@ -61,7 +63,7 @@ class MemoryAware : public Policy {
     static void fields(Self& self, Bytes& bytes) {
       for (auto* each : {&self.gradient, &self.bandwidth, &self.latency, &self.variance,
                          &self.memory, &self.plain, &self.coded}) {
-        bytes(each->value), bytes(each->samples);
+        bytes(each->value), bytes(each->samples), bytes(each->deviation);
       }
       bytes(self.in_force), bytes(self.heard_to), bytes(self.changes_at);
       bytes(self.decided), bytes(self.barred);
@@ -78,6 +80,7 @@ class MemoryAware : public Policy {
   double predict(const JobInfo& job, const Watch& watch, const CodecRule& code) const;
   Choice choose(const JobInfo& job, const Watch& watch) const;
   bool in_vain(const JobInfo& job, const Watch& watch) const;
+  bool settled(const JobInfo& job, const Watch& watch) const;
   /// Decides for one job; true if nothing is under way and nothing would be decided.
   bool consider(const JobInfo& job, Watch& watch, DecisionList& decisions) const;
   std::string reason(const JobInfo& job, const Watch& watch, const Choice& choice) const;

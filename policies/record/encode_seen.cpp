@@ -409,6 +409,7 @@ void encode(const Observation& seen, ObservationRecord& out) {
   out.set_now(seen.now);
   out.set_sequence(seen.sequence);
   for (const Event& event : seen.events) encode(event, *out.add_events());
+  out.set_resting(seen.resting);
 }
 
 Observation ObservationReader::read(const ObservationRecord& record, Samples& samples) {
@@ -425,7 +426,8 @@ Observation ObservationReader::read(const ObservationRecord& record, Samples& sa
                      .cluster = world_.cluster(),
                      .state = world_.state(),
                      .jobs = world_.jobs(),
-                     .samples = samples};
+                     .samples = samples,
+                     .resting = record.resting()};
 }
 
 }  // namespace orrery

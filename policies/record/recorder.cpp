@@ -224,7 +224,8 @@ std::optional<Observation> Recorder::next() {
                             .cluster = seen->cluster,
                             .state = seen->state,
                             .jobs = seen->jobs,
-                            .samples = samples_});
+                            .samples = samples_,
+                            .resting = seen->resting});
   return seen_;
 }
 

@@ -19,6 +19,12 @@ constexpr double kRealSlope = 3;
 /// The first step that a shift can reach is looked at on every tick and has little doubt left;
 /// without this factor on the confidence, noise would be acted on.
 constexpr double kNearFactor = 1.5;
+/// What a shift gains must be beyond doubt as well: shares are whole, so one replica or another is
+/// late for good, and which one is noise. A likely trend says which: then half as much does.
+constexpr double kTrendFactor = 0.5, kLikelySlope = 2;
+/// Replicas whose log times differ by less are equally fast: the order in which a simulation adds
+/// up must not choose between them.
+constexpr double kEquallyFast = 1e-6;
 /// Doubt about a replica of which nothing is known: it is taken to be like the median.
 constexpr double kUnknownDeviation = 0.1;
 /// Of more ranks all samples are read once a step; in between the slowest of them are glanced at,
@@ -158,11 +164,12 @@ PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
   std::vector<double> times;
   for (ReplicaForecast& replica : replicas) {
     if (!replica.known) replica = {typical, kUnknownDeviation, 0, false};
-    times.push_back(std::exp(replica.log_time));
+    times.push_back(std::exp(std::round(replica.log_time / kEquallyFast) * kEquallyFast));
   }
   const double fill = job.layout.pipeline - 1.0;
   const std::size_t latest = latest_replica(job.shares(), times, fill);
   outlook.latest_rank = replicas[latest].rank;
+  outlook.latest_deviation = replicas[latest].deviation;
   outlook.slowness = std::exp(replicas[latest].log_time - typical);
   outlook.deviation = lateness_deviation(replicas, times, latest);
   outlook.makespan_now = makespan(job.shares(), times, fill);
@@ -182,8 +189,13 @@ bool PredictiveRebalance::worth_it(const JobInfo& job, const Outlook& outlook) c
 
 bool PredictiveRebalance::certain(const Plan& plan, const Outlook& outlook,
                                   double confidence) const {
-  return outlook.lateness > confidence * outlook.deviation &&
-         !plan.watch.knows_more_soon(outlook.latest_rank);
+  if (outlook.lateness <= confidence * outlook.deviation) return false;
+  if (plan.watch.knows_more_soon(outlook.latest_rank)) return false;
+  const double gain = std::log(outlook.makespan_now / outlook.makespan_best);
+  const double doubt = confidence * outlook.latest_deviation;
+  if (gain > doubt) return true;
+  return gain > kTrendFactor * doubt &&
+         plan.watch.drifting(outlook.target, parameters_.gain_threshold(), kLikelySlope);
 }
 
 bool PredictiveRebalance::consider(const JobInfo& job, Plan& plan,

@@ -5,9 +5,10 @@
 //
 // How: job_watch holds a Kalman filter per rank; a replica goes at the pace of its slowest rank.
 // The paces predicted for a step give its best integer shares. They are decided if they shorten
-// the step by a threshold, if the latest replica is late beyond the doubt of the prediction, and
-// if the last shift is some steps ago. Two steps are looked at: one some way ahead, to act on a
-// trend before it hurts, and the first that a shift can reach, where there is less doubt.
+// the step by a threshold and beyond the doubt of the prediction, if the latest replica is late
+// beyond it as well, and if the last shift is some steps ago. Two steps are looked at: one some way
+// ahead, to act on a trend before it hurts, and the first that a shift can reach, where there is
+// less doubt.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +51,7 @@ class PredictiveRebalance : public Policy {
     double makespan_now = 0, makespan_best = 0;  ///< seconds, at the target
     double lateness = 0, deviation = 0;  ///< of the latest replica: log time over balanced
     std::uint32_t latest_rank = 0;
+    double latest_deviation = 0;  ///< of that replica's log time
     double slowness = 1;  ///< micro-batch time of that rank over the median of the replicas
 
     double gain() const { return makespan_now > 0 ? 1 - makespan_best / makespan_now : 0; }

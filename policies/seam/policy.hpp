@@ -36,6 +36,9 @@ struct Observation {
   const ClusterState& state;
   const JobTable& jobs;
   Samples& samples;
+  /// Since the policies promised to rest, only steps like those that they had seen have passed
+  /// (PolicyStack::ask). No policy is told: it would be an oracle.
+  bool resting = false;
 };
 
 struct Needs {

@@ -28,6 +28,31 @@ std::string subject_name(const Action& action) {
   return std::string(configure == nullptr ? action_name(action) : setting_name(configure->what));
 }
 
+/// Passes samples on and notes that somebody looked.
+class NotedSamples : public Samples {
+ public:
+  explicit NotedSamples(Samples& inner) : inner_(inner) {}
+  RankSummary summary(JobId job, std::uint32_t latest) override {
+    return look().summary(job, latest);
+  }
+  std::span<const RankSample> ranks(JobId job) override { return look().ranks(job); }
+  std::span<const DeviceSample> devices(JobId job) override { return look().devices(job); }
+  std::span<const LinkSample> links(JobId job) override { return look().links(job); }
+  std::span<const CollectiveSample> collectives(JobId job) override {
+    return look().collectives(job);
+  }
+  bool looked() const { return looked_; }
+
+ private:
+  Samples& look() {
+    looked_ = true;
+    return inner_;
+  }
+
+  Samples& inner_;
+  bool looked_ = false;
+};
+
 }  // namespace
 
 PolicyStack::PolicyStack(std::vector<Member> members) : members_(std::move(members)) {}
@@ -62,15 +87,13 @@ void PolicyStack::observe(Context& context, const Observation& seen, DecisionLis
     if (const auto* said = std::get_if<ParameterSet>(&event)) set(*said);
   }
   if (members_.size() == 1) {  // nobody to be in conflict with
-    Context of_member{rngs_.front(), context.backend};
-    return members_.front().policy->observe(of_member, seen, decisions);
+    return ask(0, context, seen, decisions);
   }
   std::map<Subject, std::size_t> decided_by;
   bool all_rest = true;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     DecisionList own(decisions.next());
-    Context of_member{rngs_[i], context.backend};
-    members_[i].policy->observe(of_member, seen, own);
+    ask(i, context, seen, own);
     for (const Decision& decision : own.items()) {
       const auto [other, first] = decided_by.emplace(subject_of(decision.what), i);
       if (!first && other->second != i) report_conflict(other->second, i, decision.what, seen.now);
@@ -79,6 +102,30 @@ void PolicyStack::observe(Context& context, const Observation& seen, DecisionLis
     decisions.append(std::move(own));
   }
   if (all_rest) decisions.rest();
+}
+
+/// A policy that rests is not asked about steps like those that it has seen; in full detail it is,
+/// at every tick, and so its promise is tried. Either way its decisions have to be the same, so it
+/// forgets what it learns from samples of such steps, unless it decides something: then the
+/// promise was broken, and the run goes on from there.
+void PolicyStack::ask(std::size_t member, const Context& context, const Observation& seen,
+                      DecisionList& decisions) {
+  Policy& policy = *members_[member].policy;
+  Context own{rngs_[member], context.backend};
+  if (!seen.resting) return policy.observe(own, seen, decisions);
+  known_.clear();
+  policy.save(known_);
+  const Rng rng = rngs_[member];
+  NotedSamples samples(seen.samples);
+  policy.observe(own,
+                 Observation{.now = seen.now, .sequence = seen.sequence, .events = seen.events,
+                             .cluster = seen.cluster, .state = seen.state, .jobs = seen.jobs,
+                             .samples = samples},
+                 decisions);
+  if (!samples.looked() || !decisions.items().empty() || !decisions.wakes().empty()) return;
+  policy.load(known_);
+  rngs_[member] = rng;
+  decisions.rest();
 }
 
 void PolicyStack::set(const ParameterSet& event) {

@@ -35,6 +35,8 @@ class PolicyStack : public Policy {
   const std::vector<Member>& members() const { return members_; }
 
  private:
+  void ask(std::size_t member, const Context& context, const Observation& seen,
+           DecisionList& decisions);
   /// Nothing where no member of that name knows its kind.
   void set(const ParameterSet& event);
   [[noreturn]] void report_conflict(std::size_t first, std::size_t second, const Action& what,
@@ -46,6 +48,7 @@ class PolicyStack : public Policy {
   const Cluster* cluster_ = nullptr;  ///< as start() was given it
   Capabilities offered_;
   mutable Archive own_;    ///< what a member saves; kept, because it may be megabytes each time
+  Archive known_;          ///< to a member when it began to rest
 };
 
 }  // namespace orrery

@@ -160,9 +160,10 @@ def fit_nanotron():
 def catalogue(fit):
     text = stack_text(fit.name, fit.factors, fit.x,
                       f"{len(fit.rows)} clean rows of nanotron_ultrascale (layout sweeps)")
-    # Launched from Python as well; no rows of its own.
-    other = stack_text("pytorch-eager", fit.factors, fit.x,
-                       "no rows of its own; factors of nanotron")
+    # Launched from Python as well; no rows of its own. It does not poll (docs/accuracy.md).
+    known = [factor.name != "transfer_stall" for factor in fit.factors]
+    other = stack_text("pytorch-eager", [f for f, keep in zip(fit.factors, known) if keep],
+                       fit.x[known], "no rows of its own; factors of nanotron")
     return text + other.replace("    spread: 0.104\n", "    spread: 0.2\n    kin: nanotron\n")
 
 

@@ -215,7 +215,7 @@ void TrainingRun::refit() {
 /// A promise to rest holds for what the policy has seen: not before it was shown a whole step
 /// under the present circumstances. One that looks at nothing may rest at any time.
 bool TrainingRun::rests(const Watch& watch) const {
-  return watch.resting && !request_.full_detail() && (watched_ || !watch.reads);
+  return watch.resting && !request_.full_detail() && as_it_was(watch);
 }
 
 /// The first later step at which something may differ, or the end.

@@ -65,6 +65,7 @@ class TrainingRun : public JobModel {
 
   bool step_open(JobId) const override { return open_.has_value(); }
   bool watched(const Watch& watch) const override { return open_ && !rests(watch); }
+  bool as_it_was(const Watch& watch) const override { return watched_ || !watch.reads; }
   std::string refusal(const Decision& decision) const override;
   void carry_out(const Decision& decision, Nanos now) override;
 

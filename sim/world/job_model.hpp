@@ -64,6 +64,8 @@ class JobModel {
   virtual bool step_open(JobId) const { return false; }
   /// Something is under way that the policies may want to look at.
   virtual bool watched(const Watch&) const { return false; }
+  /// Nothing has changed of which the policies have not seen a whole step.
+  virtual bool as_it_was(const Watch&) const { return true; }
   /// What stands against a decision about a job of this model; empty: nothing.
   virtual std::string refusal(const Decision& decision) const = 0;
   virtual void carry_out(const Decision& decision, Nanos now) = 0;

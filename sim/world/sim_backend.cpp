@@ -122,11 +122,22 @@ void SimBackend::go_on() {
   if (hand_over_ && hand_over_()) happen(Tick{});
 }
 
+namespace {
+
+bool only_steps(const std::vector<Event>& events) {
+  return std::all_of(events.begin(), events.end(), [](const Event& event) {
+    return std::holds_alternative<Tick>(event) || std::holds_alternative<StepsDone>(event);
+  });
+}
+
+}  // namespace
+
 std::optional<Observation> SimBackend::next() {
   if (past_) {
     if (std::optional<Observation> seen = past_->next()) return seen;
     go_on();
   }
+  resting_ = false;
   if (events_.empty()) {
     if (over()) return {};
     // Of decisions, since the last observation: they are of the same instant.
@@ -138,7 +149,7 @@ std::optional<Observation> SimBackend::next() {
   instruments_.forget();
   return Observation{.now = now_, .sequence = calls_++, .events = shown_,
                      .cluster = world_.cluster(), .state = world_.state(), .jobs = world_.jobs(),
-                     .samples = instruments_};
+                     .samples = instruments_, .resting = resting_ && only_steps(shown_)};
 }
 
 bool SimBackend::over() const {
@@ -154,6 +165,13 @@ JobModel::Watch SimBackend::watch() const {
 bool SimBackend::watched() const {
   return std::any_of(models_.begin(), models_.end(), [watch = watch()](const auto& model) {
     return model->watched(watch);
+  });
+}
+
+/// No job works under circumstances of which its policies have not seen a whole step.
+bool SimBackend::as_they_were() const {
+  return std::all_of(models_.begin(), models_.end(), [watch = watch()](const auto& model) {
+    return model->as_it_was(watch);
   });
 }
 
@@ -185,6 +203,7 @@ void SimBackend::advance() {
   while (events_.empty()) {
     milestones_.reach(now_);
     begin_models();
+    resting_ = at_rest_ && as_they_were();
     if (!events_.empty() || over()) break;
     Nanos stop = next_stop();
     if (milestones_.reach(stop)) stop = next_stop();
@@ -195,6 +214,7 @@ void SimBackend::advance() {
     if (stop > end_) break;
     pass_models(stop);
     const bool due = gate_.wake_due(now_);
+    resting_ = resting_ && !due;
     if (due || (now_ == next_tick_ && watched())) happen(Tick{});
     pass_ticks();
   }

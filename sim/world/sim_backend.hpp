@@ -80,6 +80,7 @@ class SimBackend : public RunBackend, private Carrier {
   Nanos next_stop();
   JobModel::Watch watch() const;
   bool watched() const;
+  bool as_they_were() const;
   void pass_ticks();
 
   World world_;
@@ -96,6 +97,7 @@ class SimBackend : public RunBackend, private Carrier {
   std::vector<Run> runs_;
   Needs needs_;
   bool at_rest_ = false;  ///< the policies' last word
+  bool resting_ = false;  ///< it still holds at the instant that is to be shown
   std::unique_ptr<Past> past_;       ///< as long as it tells
   std::function<bool()> hand_over_;  ///< when all of it has been told
   Milestones milestones_;

@@ -2,7 +2,8 @@
 
 import re
 
-from conftest import EXAMPLES, STRAGGLER, orrery
+import pytest
+from conftest import EXAMPLES, STRAGGLER, data_file, orrery
 
 PLACE = re.compile(r"^[^\n:]+:\d+:\d+: error: ", re.MULTILINE)
 
@@ -17,13 +18,14 @@ def test_check_prints_every_problem(tmp_path):
     assert result.stderr.rstrip().endswith("2 problems")
 
 
-def test_check_passes_every_example():
-    files = sorted(EXAMPLES.glob("*.yaml"))
-    assert files
-    for file in files:
-        result = orrery("check", file)
-        assert result.returncode == 0, result.stderr
-        assert "ok" in result.stdout
+@pytest.mark.parametrize("name", sorted(file.name for file in EXAMPLES.glob("*.yaml")))
+def test_check_passes_every_example(name):
+    data = []
+    if name == "chakra-gpt64.yaml":  # what it reads does not ship
+        data = ["--set", f"trace.chakra={data_file('chakra', 'gpt64.tar.xz')}"]
+    result = orrery("check", EXAMPLES / name, *data)
+    assert result.returncode == 0, result.stderr
+    assert "ok" in result.stdout
 
 
 def test_check_finds_what_a_run_would_refuse(tmp_path):

@@ -103,10 +103,13 @@ Report simulate(const LoadedScenario& loaded, const SimOptions& options) {
   return report;
 }
 
+LoadedScenario load_example(const std::string& file, const std::vector<std::string>& overrides) {
+  return load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/" + file, overrides);
+}
+
 Report simulate_example(const std::string& file, const std::vector<std::string>& overrides,
                         const std::string& policy, const SimOptions& options) {
-  LoadedScenario loaded =
-      load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/" + file, overrides);
+  LoadedScenario loaded = load_example(file, overrides);
   if (!policy.empty()) choose_policy(loaded.scenario, policy);
   return simulate(loaded, options);
 }

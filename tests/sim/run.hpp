@@ -24,6 +24,9 @@ std::string in_child(const std::function<std::string()>& body);
 std::vector<double> numbers_in_child(const std::function<std::vector<double>()>& body);
 
 Report simulate(const LoadedScenario& loaded, const SimOptions& options = {});
+/// `file` below examples/.
+LoadedScenario load_example(const std::string& file,
+                            const std::vector<std::string>& overrides = {});
 /// `file` below examples/; without a policy of its own if `policy` is given.
 Report simulate_example(const std::string& file, const std::vector<std::string>& overrides,
                         const std::string& policy = {}, const SimOptions& options = {});

