@@ -14,6 +14,9 @@
 
 namespace orrery::live {
 
+/// Neighbour.Link of data.proto, which both ends serve and call by their own means.
+inline constexpr char kLinkMethod[] = "/orrery.live.Neighbour/Link";
+
 /// Bytes that arrived, in the slices in which they did.
 class PieceData {
  public:

@@ -1,7 +1,5 @@
 #include "live/jobs/local_jobs.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -30,19 +28,15 @@ LocalJobs::LocalJobs(Cluster cluster, std::vector<TraceJob> jobs, Estimates esti
                      Options options)
     : cluster_(std::move(cluster)),
       world_(cluster_),
-      trace_(std::move(jobs)),
       estimates_(std::move(estimates)),
       options_(options),
       gate_(world_, {Kinds<Action>::of<Assign>(), {}}, *this),
-      outcomes_(trace_.size()) {
-  for (std::uint32_t i = 0; i < trace_.size(); ++i) {
-    outcomes_[i].too_large = trace_[i].gpus > cluster_.gpus();
-    if (!outcomes_[i].too_large) order_.push_back(i);
+      submissions_(std::move(jobs), cluster_.gpus()),
+      running_(options.patience, beat_of(cluster_)),
+      outcomes_(submissions_.jobs().size()) {
+  for (std::size_t i = 0; i < outcomes_.size(); ++i) {
+    outcomes_[i].too_large = !submissions_.fits(i);
   }
-  std::stable_sort(order_.begin(), order_.end(), [this](std::uint32_t a, std::uint32_t b) {
-    return trace_[a].submit_s < trace_[b].submit_s;
-  });
-  served_.resize(order_.size());
 }
 
 void LocalJobs::begin(const Needs& needs) {
@@ -74,41 +68,38 @@ void LocalJobs::carry_out(const Decision& decision) {
   const auto& assign = std::get<Assign>(decision.what);
   const std::uint32_t number = assign.job.value;
   if (!assign.leaves()) return start(number, assign);
-  const auto running = running_.find(number);
-  ensure(running != running_.end(), "a job that leaves its GPUs has a process");
-  running->second.process.kill();
-  served_[number] += now_ - running->second.since;
-  running_.erase(running);
+  running_.kill(number, now_);
   ++outcome(number).kills;
   happen(JobStopped{assign.job, 0});
 }
 
 void LocalJobs::start(std::uint32_t number, const Assign& assign) {
-  const Nanos left = job(number).duration_s * kNanosPerSecond - served_[number];
-  const JobProcess::Order order{assign.gpus, now_, left, beat_of(cluster())};
-  const auto started =
-      running_.emplace(number, Running{JobProcess(slots_, *clock_, order), now_}).first;
-  ++processes_;
+  const Nanos duration = submissions_.job(number).duration_s * kNanosPerSecond;
+  const JobProcess& process = running_.start(number, assign.gpus, *clock_, now_, duration);
   Outcome& what = outcome(number);
   if (what.start < 0) what.start = now_;
   what.nodes = nodes_of(assign.gpus, cluster());
-  if (started_) started_(started->second.process);
+  if (started_) started_(process);
   const Epoch epoch{world_.jobs()[assign.job].epoch.value + 1};
-  happen(JobStarted{.job = assign.job, .epoch = epoch, .from = 0,
-                    .where = {assign.gpus, assign.layout}});
+  happen(JobStarted{
+      .job = assign.job, .epoch = epoch, .from = 0, .where = {assign.gpus, assign.layout}});
 }
 
 // ---- time -----------------------------------------------------------------------------------
 
 std::optional<Observation> LocalJobs::next() {
-  if (!clock_) clock_.emplace(options_.speed, order_.empty() ? 0 : submission(0));
+  if (!clock_) clock_.emplace(options_.speed, submissions_.count() == 0 ? 0 : submissions_.next());
   if (events_.empty() && !advance()) {
-    running_.clear();  // kills
+    running_.kill_all();
     return {};
   }
   shown_ = std::exchange(events_, {});
-  return Observation{.now = now_, .sequence = calls_++, .events = shown_,
-                     .cluster = cluster_, .state = world_.state(), .jobs = world_.jobs(),
+  return Observation{.now = now_,
+                     .sequence = calls_++,
+                     .events = shown_,
+                     .cluster = cluster_,
+                     .state = world_.state(),
+                     .jobs = world_.jobs(),
                      .samples = samples_};
 }
 
@@ -133,74 +124,40 @@ bool LocalJobs::advance() {
 
 /// By what is known so far.
 Nanos LocalJobs::next_stop() const {
-  Nanos stop = arrived_ < order_.size() ? submission(arrived_) : kNever;
-  stop = std::min(stop, gate_.next_wake());
-  for (const auto& [number, job] : running_) {
-    if (const auto ended = job.process.ended()) stop = std::min(stop, std::max(*ended, now_));
-  }
-  return stop <= options_.until || running_.empty() ? stop : options_.until + 1;
-}
-
-/// No process can still end at that instant, or before it, but those that have said so.
-bool LocalJobs::all_beyond(Nanos at) const {
-  return std::all_of(running_.begin(), running_.end(), [at](const auto& entry) {
-    const JobProcess& process = entry.second.process;
-    return process.ended().has_value() || process.alive_at() >= at;
-  });
+  const Nanos stop =
+      std::min({submissions_.next(), gate_.next_wake(), std::max(running_.first_end(), now_)});
+  return stop <= options_.until || running_.none() ? stop : options_.until + 1;
 }
 
 /// The next instant, once it has come; nothing if there is none.
 std::optional<Nanos> LocalJobs::wait_for_stop() {
   while (true) {
     const Nanos stop = next_stop();
-    if (stop == kNever && running_.empty()) return {};
-    if (stop != kNever && clock_->now() >= stop && all_beyond(stop)) return stop;
+    if (stop == kNever && running_.none()) return {};
+    if (stop != kNever && clock_->now() >= stop && running_.all_beyond(stop)) return stop;
     constexpr std::chrono::nanoseconds kPatient = std::chrono::seconds(1);
     const bool ahead = stop != kNever && clock_->now() < stop;
-    listen(ahead ? std::min(clock_->until(stop), kPatient) : kPatient);
-  }
-}
-
-void LocalJobs::listen(std::chrono::nanoseconds at_most) {
-  std::vector<pollfd> channels;
-  for (const auto& [number, job] : running_) {
-    if (!job.process.ended()) channels.push_back({job.process.channel(), POLLIN, 0});
-  }
-  const timespec timeout{at_most.count() / 1'000'000'000, at_most.count() % 1'000'000'000};
-  ppoll(channels.data(), channels.size(), &timeout, nullptr);
-  for (auto& [number, job] : running_) {
-    if (job.process.ended()) continue;
-    job.process.hear();
-    const bool silent = !job.process.ended() && job.process.silent() > options_.patience;
-    if (silent) job.process.give_up();
+    running_.listen(ahead ? std::min(clock_->until(stop), kPatient) : kPatient);
   }
 }
 
 void LocalJobs::end_jobs() {
-  for (auto entry = running_.begin(); entry != running_.end();) {
-    auto& [number, running] = *entry;
-    const std::optional<Nanos> ended = running.process.ended();
-    if (!ended || *ended > now_) {
-      ++entry;
-      continue;
-    }
-    running.process.reap();
+  for (const auto& [number, ran, failed] : running_.reap(now_)) {
     Outcome& what = outcome(number);
-    what.failed = running.process.failed();
+    what.failed = failed;
     what.end = now_;
-    what.ran = served_[number] + now_ - running.since;
+    what.ran = ran;
     ++ended_;
-    if (estimates_.ended) estimates_.ended(job(number), what.ran);
-    happen(JobDone{{number}, what.failed ? Ending::failed : Ending::completed});
-    entry = running_.erase(entry);
+    if (estimates_.ended) estimates_.ended(submissions_.job(number), ran);
+    happen(JobDone{{number}, failed ? Ending::failed : Ending::completed});
   }
 }
 
 void LocalJobs::submit_jobs() {
-  for (; arrived_ < order_.size() && submission(arrived_) <= now_; ++arrived_) {
-    const TraceJob& submitted = job(arrived_);
-    outcome(arrived_).estimate = estimates_.at_submission(submitted);
-    happen(JobSubmitted{recorded_job(submitted, {arrived_}, outcome(arrived_).estimate)});
+  while (const std::optional<std::uint32_t> number = submissions_.take(now_)) {
+    const TraceJob& submitted = submissions_.job(*number);
+    outcome(*number).estimate = estimates_.at_submission(submitted);
+    happen(JobSubmitted{recorded_job(submitted, {*number}, outcome(*number).estimate)});
   }
 }
 

@@ -1,5 +1,5 @@
 // The jobs of a recorded log on this machine: a cluster whose GPUs are slots and whose jobs are
-// processes (live/jobs/job_process), under the same policies as a replay. The other world of
+// processes (live/jobs/running_jobs), under the same policies as a replay. The other world of
 // sim/jobs/recorded_jobs: a job runs for as long as it did, wherever it stands, is killed when a
 // policy takes its GPUs away, and goes on later where it was. One thread; nanoseconds of the log's
 // clock, which goes `speed` times as fast as ours.
@@ -14,12 +14,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "live/jobs/job_process.hpp"
+#include "live/jobs/running_jobs.hpp"
+#include "live/jobs/submissions.hpp"
+#include "live/jobs/trace_clock.hpp"
 #include "policies/seam/backend.hpp"
 #include "policies/seam/gate.hpp"
 #include "traces/jobs/job_trace.hpp"
@@ -44,13 +46,12 @@ class LocalJobs : public Backend, private Carrier {
     Nanos start = -1, end = -1;  ///< first start; -1: not yet
     Nanos ran = 0;
     Nanos estimate = 0;
-    std::uint32_t kills = 0;     ///< it made room
-    std::uint32_t nodes = 0;     ///< that it last stood in
+    std::uint32_t kills = 0;  ///< it made room
+    std::uint32_t nodes = 0;  ///< that it last stood in
     bool failed = false, too_large = false;
   };
 
-  LocalJobs(Cluster cluster, std::vector<TraceJob> jobs, Estimates estimates,
-            Options options);
+  LocalJobs(Cluster cluster, std::vector<TraceJob> jobs, Estimates estimates, Options options);
 
   Capabilities capabilities() const override { return {Kinds<Action>::of<Assign>(), {}}; }
   const Cluster& cluster() const override { return cluster_; }
@@ -61,54 +62,42 @@ class LocalJobs : public Backend, private Carrier {
 
   /// In the order in which the jobs were given.
   const std::vector<Outcome>& outcomes() const { return outcomes_; }
-  const std::vector<TraceJob>& jobs() const { return trace_; }
-  std::uint64_t processes() const { return processes_; }
+  const std::vector<TraceJob>& jobs() const { return submissions_.jobs(); }
+  std::uint64_t processes() const { return running_.started(); }
   /// By how much an instant came later than it should have: real time.
   std::chrono::nanoseconds most_behind() const { return most_behind_; }
   /// Told of every process that has just been started; for tests.
   void on_start(std::function<void(const JobProcess&)> told) { started_ = std::move(told); }
 
  private:
-  struct Running {
-    JobProcess process;
-    Nanos since = 0;
-  };
-
   // Carrier
   std::string refusal(const Decision& decision) const override;
   bool step_open(JobId) const override { return false; }
   void happen(Event event) override;
   void carry_out(const Decision& decision) override;
 
-  const TraceJob& job(std::uint32_t number) const { return trace_[order_[number]]; }
-  Outcome& outcome(std::uint32_t number) { return outcomes_[order_[number]]; }
-  Nanos submission(std::uint32_t number) const { return job(number).submit_s * kNanosPerSecond; }
-  bool over() const { return arrived_ == order_.size() && ended_ == order_.size(); }
+  Outcome& outcome(std::uint32_t number) { return outcomes_[submissions_.index(number)]; }
+  bool over() const { return submissions_.all_came() && ended_ == submissions_.count(); }
   bool advance();
   Nanos next_stop() const;
-  bool all_beyond(Nanos at) const;
   std::optional<Nanos> wait_for_stop();
-  void listen(std::chrono::nanoseconds at_most);
   void end_jobs();
   void submit_jobs();
   void start(std::uint32_t number, const Assign& assign);
 
   const Cluster cluster_;
   World world_;
-  const std::vector<TraceJob> trace_;
   const Estimates estimates_;
   const Options options_;
   DecisionGate gate_;
   NoSamples samples_;
-  GpuSlots slots_;
-  std::optional<TraceClock> clock_;    ///< from the first instant on
-  std::vector<std::uint32_t> order_;   ///< by number: in the order of submission, without misfits
+  std::optional<TraceClock> clock_;  ///< from the first instant on
+  Submissions submissions_;
+  RunningJobs running_;
   std::vector<Outcome> outcomes_;
-  std::vector<Nanos> served_;          ///< by number: before it was last started
-  std::map<std::uint32_t, Running> running_;
-  std::uint32_t arrived_ = 0, ended_ = 0;
+  std::uint32_t ended_ = 0;
   Nanos now_ = 0;
-  std::uint64_t calls_ = 0, processes_ = 0;
+  std::uint64_t calls_ = 0;
   std::chrono::nanoseconds most_behind_{0};
   std::vector<Event> events_, shown_;
   std::function<void(const JobProcess&)> started_;

@@ -4,21 +4,19 @@
 // device. One thread calls it, but snapshot(), set_speed() and interrupt() may be called by any.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <span>
-#include <string>
 #include <utility>
+#include <vector>
 
-#include "core/error.hpp"
 #include "live/control.pb.h"
 #include "live/fabric/fabric.hpp"
-#include "live/machine/host_clock.hpp"
 #include "live/training/device.hpp"
 #include "live/training/fixed_point.hpp"
 #include "live/training/gradient_exchange.hpp"
+#include "live/training/metered_fabric.hpp"
+#include "live/training/pace.hpp"
+#include "live/training/progress_meter.hpp"
 #include "live/training/sharded_optimizer.hpp"
 #include "live/training/text.hpp"
 #include "traces/scenario.pb.h"
@@ -26,24 +24,15 @@
 
 namespace orrery::live {
 
-/// Thrown by run_step() after interrupt().
-struct Stopped {};
-
-/// The pace allows too little for the work: a replacement would find the same.
-class PaceMissed : public Error {
- public:
-  explicit PaceMissed(std::string message) : Error(ErrorKind::environment, std::move(message)) {}
-};
-
 class Trainer {
  public:
   /// All arguments outlive the trainer. The job has a pace.
   Trainer(const Scenario& scenario, const Text& text, Device& device);
 
   /// The fabric of the steps to come.
-  void use(std::shared_ptr<Fabric> fabric);
+  void use(std::shared_ptr<Fabric> fabric) { fabric_.use(std::move(fabric)); }
   /// From now on micro-batches are paced at this speed, the one under way too; 1 is nominal.
-  void set_speed(double speed);
+  void set_speed(double speed) { pace_.set_speed(speed); }
   /// Computes this rank's share of `plan` and exchanges gradients; nothing is updated yet. Throws
   /// FabricBroken, Stopped, and PaceMissed when the work alone took longer than the pace allows.
   StepReport run_step(const StepPlan& plan);
@@ -65,26 +54,18 @@ class Trainer {
   void restore(const TrainingState& whole);
 
   /// Where the current step stands.
-  ProgressSample snapshot();
+  ProgressSample snapshot() const;
   /// Ends a run_step() that waits for its pace; the fabric is the caller's to abort. Holds until
   /// resume().
-  void interrupt();
-  void resume();
+  void interrupt() { pace_.interrupt(); }
+  void resume() { pace_.resume(); }
 
  private:
-  struct Marks;    // instants of the step under way
-  struct Sending;  // counts what the step sends
+  struct Marks;  // instants of the step under way
   double compute(const StepPlan& plan, const Share& share, Marks& marks, StepReport& report);
   void start_exchange(const StepPlan& plan);
   void exchange(const StepPlan& plan);
   double micro_batch(Step step, std::uint64_t id);
-  void begin_pace(Clock::time_point start);
-  Clock::time_point deadline() const;
-  Nanos paced_for(Clock::time_point start);
-  void wait_for_pace();
-  void begin_micro_batch(double until);
-  void end_micro_batch();
-  void check_pace(const StepReport& report, Nanos allowed);
 
   const Scenario& scenario_;
   const BuiltinCost cost_;
@@ -98,22 +79,9 @@ class Trainer {
   StepReport report_;                       ///< of the step under way
   double predictions_ = 0;                  ///< of all ranks in the last step
   Nanos update_ = 0;                        ///< how long the last update took
-  int overrun_ = 0;  ///< steps in a row that took more CPU than their pace allows
-
-  std::mutex mutex_;  // of everything below
-  std::condition_variable interrupting_;
-  std::shared_ptr<Fabric> fabric_;
-  bool interrupted_ = false;
-  ProgressSample progress_;
-  std::uint64_t sent_ = 0;                  ///< for gradients, by earlier steps
-  std::optional<std::uint64_t> sent_from_;  ///< the fabric's count as the step under way began
-  bool computing_ = false;
-  const Clock::time_point born_ = Clock::now();
-  Clock::time_point micro_batch_start_;
-  // Paced work of the step, in nanoseconds at nominal speed: `paced_` of it had passed at
-  // `paced_at_`, and it goes on at `speed_`; the micro-batch under way ends at `paced_until_`.
-  Clock::time_point paced_at_;
-  double paced_ = 0, paced_until_ = 0, speed_ = 1;
+  Pace pace_;
+  ProgressMeter progress_;
+  MeteredFabric fabric_;
 };
 
 }  // namespace orrery::live

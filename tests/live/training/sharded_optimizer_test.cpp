@@ -39,6 +39,15 @@ struct Rank {
 /// A job whose ranks come and go, beside one rank that holds everything.
 class ShardedOptimizerTest : public testing::Test {
  protected:
+  /// Another job, of so many ranks, none of which has trained.
+  bool begin_anew(int count) {
+    ranks_.clear();
+    step_ = 0;
+    expected_ = initial();
+    reference_ = Adam(kSize, kRate);
+    join(count);
+    return deal();
+  }
   void join(int count) {
     for (int i = 0; i < count; ++i) ranks_.push_back(std::make_unique<Rank>());
   }
@@ -144,13 +153,7 @@ class ShardedOptimizerTest : public testing::Test {
 
 TEST_F(ShardedOptimizerTest, AnyNumberOfRanksUpdatesLikeOne) {
   for (const int count : {1, 2, 3, 4, 7}) {
-    ranks_.clear();
-    step_ = 0;
-    expected_ = initial();
-    reference_ = Adam(kSize, kRate);
-    join(count);
-    ASSERT_TRUE(deal());
-    ASSERT_TRUE(train(5));
+    ASSERT_TRUE(begin_anew(count) && train(5));
     expect_equal();
   }
 }
@@ -167,13 +170,7 @@ TEST_F(ShardedOptimizerTest, ARankHoldsTwoPartsOfTheState) {
 
 TEST_F(ShardedOptimizerTest, WhoeverIsLostTheStateIsDealtAnew) {
   for (std::size_t victim = 0; victim < 4; ++victim) {
-    ranks_.clear();
-    step_ = 0;
-    expected_ = initial();
-    reference_ = Adam(kSize, kRate);
-    join(4);
-    ASSERT_TRUE(deal());
-    ASSERT_TRUE(train(3));
+    ASSERT_TRUE(begin_anew(4) && train(3));
     lose(victim);
     ASSERT_TRUE(deal());
     ASSERT_TRUE(train(2));
@@ -187,13 +184,7 @@ TEST_F(ShardedOptimizerTest, WhoeverIsLostTheStateIsDealtAnew) {
 
 TEST_F(ShardedOptimizerTest, TwoNeighboursMayBeLostAtOnce) {
   for (std::size_t first = 0; first < 3; ++first) {
-    ranks_.clear();
-    step_ = 0;
-    expected_ = initial();
-    reference_ = Adam(kSize, kRate);
-    join(4);
-    ASSERT_TRUE(deal());
-    ASSERT_TRUE(train(3));
+    ASSERT_TRUE(begin_anew(4) && train(3));
     lose(first + 1);
     lose(first);
     join_late();

@@ -1,0 +1,27 @@
+#include "live/jobs/submissions.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace orrery {
+
+Submissions::Submissions(std::vector<TraceJob> jobs, std::uint32_t gpus)
+    : jobs_(std::move(jobs)), gpus_(gpus) {
+  for (std::size_t i = 0; i < jobs_.size(); ++i) {
+    if (fits(i)) order_.push_back(i);
+  }
+  std::stable_sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
+    return jobs_[a].submit_s < jobs_[b].submit_s;
+  });
+}
+
+Nanos Submissions::next() const {
+  return all_came() ? kNever : job(came_).submit_s * kNanosPerSecond;
+}
+
+std::optional<std::uint32_t> Submissions::take(Nanos now) {
+  if (all_came() || next() > now) return {};
+  return came_++;
+}
+
+}  // namespace orrery

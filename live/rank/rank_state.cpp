@@ -1,0 +1,208 @@
+#include "live/rank/rank_state.hpp"
+
+#include <chrono>
+#include <utility>
+
+#include "live/control/membership_wire.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::chrono::seconds kStopPatience{10};
+
+}  // namespace
+
+RankState::RankState(membership::Seat self, Step applied, double link_rate, Hooks hooks)
+    : hooks_(std::move(hooks)), member_(self, applied) {
+  hardware_.set_link_rate(link_rate);
+}
+
+/// Changes the member's state and tells the controller.
+template <class Change>
+void RankState::change(const Change& how) {
+  {
+    const std::scoped_lock lock(mutex_);
+    how();
+  }
+  send_status();
+}
+
+MemberStatus RankState::status() {
+  const std::scoped_lock lock(mutex_);
+  MemberStatus status = to_wire(member_.status());
+  if (fabric_) status.set_address(fabric_->address());
+  return status;
+}
+
+void RankState::send_status() { hooks_.tell(status()); }
+
+Step RankState::applied() {
+  const std::scoped_lock lock(mutex_);
+  return member_.status().applied;
+}
+
+void RankState::fail() {
+  const std::scoped_lock lock(mutex_);
+  failed_ = true;
+}
+
+// ---- what the controller says ---------------------------------------------------------------
+
+void RankState::hear(const MemberDirective& said) {
+  std::shared_ptr<JoiningFabric> revoked;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (member_.hear(from_wire(said))) {
+      hooks_.interrupt();
+      revoked = fabric_;
+    }
+    const membership::Directive& newest = member_.newest();
+    if (said.epoch() == newest.epoch && said.number() == newest.number) order_ = said;
+    changed_.notify_all();
+  }
+  if (revoked) revoked->abort("its epoch is over");
+  send_status();
+}
+
+void RankState::feel(const Hardware& said) {
+  std::shared_ptr<JoiningFabric> cut;
+  {
+    const std::scoped_lock lock(mutex_);
+    hardware_ = said;
+    if (fabric_) fabric_->set_link_rate(said.link_rate());
+    if (said.link_down()) cut = fabric_;
+    changed_.notify_all();
+  }
+  if (cut) cut->abort("the link of this rank is down");
+}
+
+void RankState::note(const SaveShard& order) {
+  const std::scoped_lock lock(mutex_);
+  save_ = order;
+  changed_.notify_all();
+}
+
+void RankState::end(const Stop& stop) {
+  std::shared_ptr<JoiningFabric> fabric;
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = stop;
+    released_ = released_ || !stop.want_parameters();
+    fabric = fabric_;
+    hooks_.interrupt();
+    changed_.notify_all();
+  }
+  if (fabric) fabric->abort(stop.reason());
+}
+
+void RankState::begin_session() {
+  const std::scoped_lock lock(mutex_);
+  stop_.reset();
+  changed_.notify_all();
+}
+
+void RankState::lose_controller() {
+  const std::scoped_lock lock(mutex_);
+  abandoned_ = !released_;
+}
+
+bool RankState::released() {
+  const std::scoped_lock lock(mutex_);
+  return released_;
+}
+
+// ---- what the rank does ---------------------------------------------------------------------
+
+std::optional<RankState::Task> RankState::next(const Save& save) {
+  std::unique_lock lock(mutex_);
+  const auto called = [this] { return stop_ || save_ || member_.task().kind != Task::Kind::none; };
+  for (changed_.wait(lock, called); save_; changed_.wait(lock, called)) {
+    const SaveShard order = *std::exchange(save_, {});
+    const Step applied = member_.status().applied;
+    lock.unlock();
+    save(order, applied);
+    lock.lock();
+  }
+  Task task = member_.task();
+  if (stop_ && task.kind != Task::Kind::apply) return std::nullopt;
+  hooks_.resume();  // under the lock: what revokes this task comes later and interrupts again
+  return task;
+}
+
+void RankState::drop_links() {
+  std::shared_ptr<JoiningFabric> old;
+  const std::scoped_lock lock(mutex_);
+  old.swap(fabric_);  // goes when the lock is released
+}
+
+void RankState::enter(std::uint64_t epoch, std::shared_ptr<JoiningFabric> fabric) {
+  change([&] {
+    fabric_ = std::move(fabric);
+    fabric_->set_link_rate(hardware_.link_rate());
+    member_.entered(epoch);
+  });
+}
+
+bool RankState::wait_for_link(std::uint64_t epoch) {
+  std::unique_lock lock(mutex_);
+  const auto over = [&] { return stop_ || member_.newest().epoch != epoch; };
+  changed_.wait(lock, [&] { return over() || !hardware_.link_down(); });
+  return !over();
+}
+
+std::optional<RankState::Links> RankState::links(std::uint64_t epoch) {
+  const std::scoped_lock lock(mutex_);
+  if (member_.newest().epoch != epoch) return {};
+  return Links{fabric_, {order_.addresses().begin(), order_.addresses().end()}, member_.whole()};
+}
+
+std::optional<StepPlan> RankState::plan(std::uint64_t epoch) {
+  const std::scoped_lock lock(mutex_);
+  if (member_.newest().epoch != epoch) return {};
+  return order_.plan();
+}
+
+std::shared_ptr<JoiningFabric> RankState::fabric() {
+  const std::scoped_lock lock(mutex_);
+  return fabric_;
+}
+
+void RankState::linked(std::uint64_t epoch) {
+  change([&] { member_.linked(epoch); });
+}
+
+void RankState::reduced(std::uint64_t epoch, Step step) {
+  change([&] { member_.reduced(epoch, step); });
+}
+
+void RankState::updated(std::uint64_t epoch, bool gathered) {
+  change([&] {
+    member_.applied();
+    if (!gathered) member_.broke(epoch);
+  });
+}
+
+void RankState::broke(std::uint64_t epoch) {
+  change([&] { member_.broke(epoch); });
+}
+
+// ---- the end --------------------------------------------------------------------------------
+
+std::optional<Step> RankState::parameters_wanted() {
+  const std::scoped_lock lock(mutex_);
+  if (!stop_ || !stop_->want_parameters()) return {};
+  return member_.status().applied;
+}
+
+bool RankState::wait_for_release() {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kStopPatience, [this] { return released_ || (!stop_ && !failed_); });
+  return released_ || stop_ || failed_;
+}
+
+bool RankState::abandoned() {
+  const std::scoped_lock lock(mutex_);
+  return abandoned_;
+}
+
+}  // namespace orrery::live
