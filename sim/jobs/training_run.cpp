@@ -19,8 +19,6 @@ namespace {
 
 /// Some room is left before the policy clock overflows.
 constexpr Nanos kLongestRun = 9'000'000'000 * kNanosPerSecond;
-/// Standings whose steps are remembered.
-constexpr std::size_t kMostFits = 8;
 
 /// Of the measured machine, if one is given. A built-in model's ranks are processes of live mode:
 /// their gradients travel in its whole numbers, over links as slow as the scenario makes them.
@@ -44,12 +42,6 @@ std::vector<std::uint32_t> shares_of_working(const JobInfo& job) {
   return shares;
 }
 
-std::vector<std::uint32_t> numbered(std::size_t ranks) {
-  std::vector<std::uint32_t> all(ranks);
-  for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
-  return all;
-}
-
 }  // namespace
 
 TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place& place,
@@ -61,35 +53,27 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
       gate_(place.gate),
       happen_(std::move(happen)),
       progress_(std::move(progress)),
-      engine_(place.engine),
       contention_(place.contention),
-      options_{.full_detail = request_.full_detail(),
-               .slices = !request_.timeline().empty(),
-               .machine = costs_of(request_)},
-      home_(place_in_order(StepGraph(scenario().job()), cluster_,
-                           arrival.first_gpu.value_or(0))),
-      begun_(fit(home(), numbered(home_.size()), nullptr)),
-      fit_(begun_),
-      faults_(scenario(), cluster_, home_),
-      accounts_(std::in_place, cluster_, fit_->graph(), fit_->stepper().rest()),
+      fits_({.scenario = scenario(),
+             .cluster = cluster_,
+             .options = {.full_detail = request_.full_detail(),
+                         .slices = !request_.timeline().empty(),
+                         .machine = costs_of(request_)},
+             .engine = place.engine,
+             .seed = noise_seed(scenario().run().seed())},
+            place_in_order(StepGraph(scenario().job()), cluster_, arrival.first_gpu.value_or(0))),
+      faults_(scenario(), cluster_, fits_.numbered()),
+      accounts_(std::in_place, cluster_, fit().graph(), fit().stepper().rest()),
       codes_(gradient_parts(scenario().job().model()), gradient_value_bytes(scenario().job())) {
-  if (scenario().run().memory() != "warn") check_memory(fit_->graph(), cluster_);
+  if (scenario().run().memory() != "warn") check_memory(fit().graph(), cluster_);
   if (!request_.timeline().empty()) timeline_ = std::make_unique<SimTimeline>(request_.timeline());
 }
 
 TrainingRun::~TrainingRun() = default;
 
-Standing TrainingRun::home() const {
-  const ::orrery::Layout& said = scenario().job().layout();
-  return {.gpus = home_,
-          .layout = {.tensor = said.tensor(), .context = said.context(),
-                     .pipeline = said.pipeline(), .data = said.data(),
-                     .pipeline_last = said.order() == "pipeline-last"}};
-}
-
 JobSpec TrainingRun::spec() const {
-  const StepGraph& graph = begun_->graph();
-  const Standing where = home();
+  const StepGraph& graph = fits_.begun()->graph();
+  const Standing where = fits_.home();
   JobSpec spec;
   spec.id = id_;
   spec.name = scenario().name();
@@ -104,7 +88,7 @@ JobSpec TrainingRun::spec() const {
   spec.max_micro_batches = static_cast<std::uint32_t>(
       std::max(std::ceil(even), std::floor(even * scenario().job().max_share())));
   spec.steps = scenario().run().steps();
-  spec.nominal_micro_batch_time = to_nanos(begun_->stepper().nominal_micro_batch_time());
+  spec.nominal_micro_batch_time = to_nanos(fits_.begun()->stepper().nominal_micro_batch_time());
   spec.can = settable(scenario());
   spec.settings = {loss_response(scenario(), needs_, request_.mode() != "shadow")};
   if (scenario().live().has_checkpoints()) {
@@ -119,36 +103,21 @@ void TrainingRun::submit() {
   submitted_ = true;
   happen_(JobSubmitted{spec()});
   if (!arrival_.first_gpu) return;
-  const JobStarted start{.job = id_, .epoch = {1}, .from = 0, .where = home()};
+  const JobStarted start{.job = id_, .epoch = {1}, .from = 0, .where = fits_.home()};
   if (world_.objection(Event(start)).empty()) come_home(start);
 }
 
 /// It stands for the first time: there it is at home.
 void TrainingRun::come_home(const JobStarted& start) {
-  if (start.where != home()) {
-    home_ = start.where.gpus.to_vector();
-    faults_.place(home_);
-    fits_.clear();
-    fit_ = begun_ = fit(start.where, numbered(home_.size()), nullptr);
-    accounts_.emplace(cluster_, fit_->graph(), fit_->stepper().rest());
+  if (start.where != fits_.home()) {
+    fits_.begin_at(start.where);
+    faults_.place(fits_.numbered());
+    accounts_.emplace(cluster_, fit().graph(), fit().stepper().rest());
   }
   started_ = true;
   started_at_ = now_;
   accounts_->time().begin(now_);
   happen_(start);
-}
-
-/// GPUs on which it has never stood get numbers by which faults find who stands there.
-void TrainingRun::settle_on(const GpuRuns& gpus) {
-  if (gpus == begun_->where().gpus) return;
-  std::vector<GpuId> known = home_;
-  std::sort(known.begin(), known.end());
-  const std::size_t before = home_.size();
-  for (const GpuId gpu : gpus) {
-    if (!std::binary_search(known.begin(), known.end(), gpu)) home_.push_back(gpu);
-  }
-  if (home_.size() == before) return;
-  faults_.place(home_);
 }
 
 /// The first job's noise is the run's own.
@@ -157,55 +126,13 @@ std::uint64_t TrainingRun::noise_seed(std::uint64_t run) const {
   return Rng(run).split(fmt::format("job {}", arrival_.number)).next();
 }
 
-std::shared_ptr<FittedJob> TrainingRun::fit(const Standing& where,
-                                            std::vector<std::uint32_t> ranks,
-                                            std::shared_ptr<FittedJob> begun) const {
-  const FittedJob::Ground ground{.scenario = scenario(),
-                                 .cluster = cluster_,
-                                 .home = home_,
-                                 .options = options_,
-                                 .engine = engine_,
-                                 .seed = noise_seed(scenario().run().seed())};
-  return std::make_shared<FittedJob>(ground, where, std::move(ranks), std::move(begun));
-}
-
-std::shared_ptr<FittedJob> TrainingRun::fitted(const Standing& where,
-                                               std::vector<std::uint32_t> ranks) {
-  if (begun_->where() == where) return begun_;
-  const auto known = std::find_if(fits_.begin(), fits_.end(),
-                                  [&where](const auto& fit) { return fit->where() == where; });
-  std::shared_ptr<FittedJob> made;
-  if (known == fits_.end()) {
-    made = fit(where, std::move(ranks), begun_);
-    if (reseeded_) made->telemetry().reseed(reseeded_->first, reseeded_->second);
-  } else {
-    made = *known;
-    made->renumber(std::move(ranks));
-    fits_.erase(known);
-  }
-  fits_.insert(fits_.begin(), made);
-  if (fits_.size() > kMostFits) {
-    simulated_before_ += fits_.back()->stepper().simulated();
-    fits_.pop_back();
-  }
-  return made;
-}
-
-void TrainingRun::reseed(Nanos from, std::uint64_t run) {
-  const std::uint64_t seed = noise_seed(run);
-  reseeded_ = {from, seed};
-  begun_->telemetry().reseed(from, seed);
-  for (const auto& fit : fits_) fit->telemetry().reseed(from, seed);
-}
+void TrainingRun::reseed(Nanos from, std::uint64_t run) { fits_.reseed(from, noise_seed(run)); }
 
 /// On those that work now.
 void TrainingRun::refit() {
   auto [where, ranks] = working_part(job());
   if (where.gpus.empty()) return;
-  most_classes_ = std::max<std::uint32_t>(
-      most_classes_, static_cast<std::uint32_t>(fit_->stepper().most_classes()));
-  fit_ = fitted(where, std::move(ranks));
-  fit_->telemetry().forget();
+  fits_.stand_on(where, std::move(ranks));
   circumstances_.reset();
   contention_->leave(id_);
 }
@@ -236,19 +163,21 @@ Nanos TrainingRun::next_interruption(const Watch& watch) const {
 }
 
 void TrainingRun::enter_circumstances() {
-  Circumstances now{.state = fit_->local(faults_.state(step_, now_)), .shares = {},
+  Circumstances now{.state = fit().local(faults_.state(step_, now_)),
+                    .shares = {},
                     .collectives = job().now.get<CollectiveTable>(),
                     .codecs = job().now.get<CodecRules>(),
                     .company = circumstances_ ? circumstances_->company : 0};
   now.shares = shares_of_working(job());
   faults_.feel(step_, now_);
   if (circumstances_ == now) return;
-  fit_->stepper().set_collectives(now.collectives);
-  fit_->stepper().set_codecs(now.codecs);
+  fit().stepper().set_collectives(now.collectives);
+  fit().stepper().set_codecs(now.codecs);
   circumstances_ = std::move(now);
   watched_ = false;
-  contention_->enter(id_, {.stepper = {fit_, &fit_->stepper()}, .state = circumstances_->state,
-                          .micro_batches = circumstances_->shares});
+  contention_->enter(id_, {.stepper = {fits_.now(), &fit().stepper()},
+                           .state = circumstances_->state,
+                           .micro_batches = circumstances_->shares});
   tell_parts(now_);
 }
 
@@ -278,7 +207,7 @@ void TrainingRun::begin(Nanos, const Watch& watch) {
 /// The next step if nothing happens in it, beside those of other jobs that it meets.
 std::shared_ptr<const SimulatedStep> TrainingRun::undisturbed_step() {
   if (auto beside = contention_->step(id_, now_)) return beside;
-  return fit_->stepper().step(circumstances_->state, circumstances_->shares);
+  return fit().stepper().step(circumstances_->state, circumstances_->shares);
 }
 
 Nanos TrainingRun::next_stop() const {
@@ -335,7 +264,7 @@ void TrainingRun::commit(const SimulatedStep& each, Nanos duration, std::uint64_
                          const std::vector<double>& stretch) {
   accounts_->commit(each, duration, count, circumstances_->shares, stretch);
   if (reproducible_sums(scenario())) return;  // in no code, as in live mode
-  codes_.exchanged(circumstances_->codecs, fit_->graph().data(), count);
+  codes_.exchanged(circumstances_->codecs, fit().graph().data(), count);
 }
 
 /// Of the next steps as many as nothing interrupts go by at once, if they can.
@@ -343,9 +272,9 @@ bool TrainingRun::skip_ahead(const Watch& watch) {
   accounts_->time().interrupt(now_);
   const bool resumed = losses_.empty() || losses_.back().report.has_resumed_s();
   if (!resumed || save_asked_ || !next_losses(now_, now_ + 1).empty()) return false;
-  const std::uint64_t simulated = fit_->stepper().simulated();
+  const std::uint64_t simulated = fit().stepper().simulated();
   auto each = undisturbed_step();
-  if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*each, step_, now_);
+  if (timeline_ && fit().stepper().simulated() > simulated) timeline_->add(*each, step_, now_);
   if (each->run.cut_short) return false;
   // How long noisy steps take together is known once they have been drawn, so they cannot be cut.
   if (scenario().noise().compute_cv() > 0) {
@@ -369,7 +298,7 @@ bool TrainingRun::skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, co
   std::uint64_t count = 0;
   for (; step_ + count < boundary; ++count) {
     const std::vector<double> stretch =
-        fit_->telemetry().stretch(step_ + count, now_, fit_->graph().data());
+        fit().telemetry().stretch(step_ + count, now_, fit().graph().data());
     const Nanos duration = length_of(*each, stretch);
     if (reaches_milestone(now_ + duration)) limit = next_interruption(watch);
     if (duration > limit - now_) break;
@@ -387,10 +316,10 @@ void TrainingRun::gone_by(const std::shared_ptr<const SimulatedStep>& each, std:
                           Nanos took, Nanos last, bool tell) {
   const Step newest = step_ + count - 1;
   const std::vector<double> stretch =
-      fit_->telemetry().stretch(newest, now_ - last, fit_->graph().data());
+      fit().telemetry().stretch(newest, now_ - last, fit().graph().data());
   note_exchange(*each, last, stretch);
   exchange_.back().step = newest;
-  fit_->telemetry().begin_step(PlayedStep(newest, now_ - last, each, stretch));
+  fit().telemetry().begin_step(PlayedStep(newest, now_ - last, each, stretch));
   steps_done(count, took, tell);
 }
 
@@ -417,17 +346,17 @@ std::vector<Stepper::Change> TrainingRun::changes_within(Nanos duration) const {
   for (const Nanos instant :
        faults_.instants(now_ - 1, lost.empty() ? now_ + duration : lost.front().at)) {
     FaultPlan::Touched touched = faults_.touched(instant);
-    HardwareState state = fit_->local(faults_.state(step_, instant));
+    HardwareState state = fit().local(faults_.state(step_, instant));
     const HardwareState& before = changes.empty() ? circumstances_->state : changes.back().state;
-    if (touched.ranks.empty() && state == before && !options_.full_detail) continue;
+    if (touched.ranks.empty() && state == before && !request_.full_detail()) continue;
     changes.push_back({.at = to_seconds(instant - now_),
                        .state = std::move(state),
-                       .ranks = fit_->local(touched.ranks),
+                       .ranks = fit().local(touched.ranks),
                        .links = std::move(touched.links)});
   }
   if (!lost.empty()) {
     changes.push_back({.at = to_seconds(lost.front().at - now_),
-                       .state = fit_->local(faults_.state(step_, lost.front().at)),
+                       .state = fit().local(faults_.state(step_, lost.front().at)),
                        .fatal = true});
   }
   return changes;
@@ -435,12 +364,11 @@ std::vector<Stepper::Change> TrainingRun::changes_within(Nanos duration) const {
 
 /// Throws bad_input where the policy clock would run out.
 Nanos TrainingRun::length_of(const SimulatedStep& step, const std::vector<double>& stretch) const {
-  const double seconds =
-      step.run.cut_short ? step.run.duration : stretched_duration(step, stretch);
+  const double seconds = step.run.cut_short ? step.run.duration : stretched_duration(step, stretch);
   if (seconds < to_seconds(kLongestRun - now_)) return to_nanos(seconds);
-  throw Error(ErrorKind::bad_input,
-              fmt::format("run.steps: step {} would end after more than 285 simulated years",
-                          step_));
+  throw Error(
+      ErrorKind::bad_input,
+      fmt::format("run.steps: step {} would end after more than 285 simulated years", step_));
 }
 
 /// A step in which something changes is simulated alone: the others then hold it up for as long as
@@ -449,7 +377,7 @@ std::shared_ptr<const SimulatedStep> TrainingRun::held_up(const SimulatedStep& w
                                                           const SimulatedStep& beside) {
   auto longer = std::make_shared<SimulatedStep>(what);
   if (what.run.cut_short) return longer;
-  const auto alone = fit_->stepper().step(circumstances_->state, circumstances_->shares);
+  const auto alone = fit().stepper().step(circumstances_->state, circumstances_->shares);
   longer->run.duration += std::max(0.0, beside.run.duration - alone->run.duration);
   return longer;
 }
@@ -465,7 +393,7 @@ std::shared_ptr<const SimulatedStep> TrainingRun::simulate_step(
     const auto changes = changes_within(length_of(*what, stretch));
     if (changes.size() <= known) break;
     known = changes.size();
-    what = fit_->stepper().step_with(circumstances_->state, circumstances_->shares, changes);
+    what = fit().stepper().step_with(circumstances_->state, circumstances_->shares, changes);
     if (circumstances_->company != 0) what = held_up(*what, *beside);
   }
   // Noise is beyond the simulated step: a rank may be killed in what it adds.
@@ -485,7 +413,7 @@ Nanos TrainingRun::stalled_by(Nanos instant) const {
   if (!shape.reroute) return 0;
   for (const FaultPlan::Thinned& each : faults_.thinned(instant)) {
     const bool of_nic = each.by == PartKind::port;  // all of its connections have paths there
-    const std::uint64_t flows = of_nic ? 1 : fit_->stepper().flows_over(each.link);
+    const std::uint64_t flows = of_nic ? 1 : fit().stepper().flows_over(each.link);
     const bool sampled = shape.transport == Transport::spray && each.by == PartKind::cable;
     const double path = sampled ? std::min(1.0, double{1} * shape.paths / shape.cables) : 1;
     Rng rng = Rng(scenario().run().seed()).split(fmt::format("{} {}", instant, each.link.value));
@@ -497,11 +425,11 @@ Nanos TrainingRun::stalled_by(Nanos instant) const {
 
 void TrainingRun::open_step() {
   accounts_->time().interrupt(now_);
-  const std::uint64_t simulated = fit_->stepper().simulated();
-  std::vector<double> stretch = fit_->telemetry().stretch(step_, now_, fit_->graph().data());
+  const std::uint64_t simulated = fit().stepper().simulated();
+  std::vector<double> stretch = fit().telemetry().stretch(step_, now_, fit().graph().data());
   auto what = simulate_step(stretch);
   if (what->run.cut_short) stretch.clear();
-  if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*what, step_, now_);
+  if (timeline_ && fit().stepper().simulated() > simulated) timeline_->add(*what, step_, now_);
   saves_ = saves_ || std::exchange(save_asked_, false);
   open(std::move(what), std::move(stretch));
   faults_.feel(step_, now_);
@@ -515,7 +443,7 @@ void TrainingRun::open_step() {
 void TrainingRun::open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch) {
   open_.emplace(step_, now_, std::move(what), std::move(stretch));
   contention_->next_step(id_, open_->end());
-  fit_->telemetry().begin_step(*open_);
+  fit().telemetry().begin_step(*open_);
 }
 
 /// No step will ever follow.
@@ -531,14 +459,13 @@ void TrainingRun::close_step(const Watch& watch) {
   open_.reset();
   if (played.what().run.cut_short) {
     stalled_ = 0;
-    accounts_->time().lose_step(played.start(), now_, fit_->graph().ranks());
+    accounts_->time().lose_step(played.start(), now_, fit().graph().ranks());
     return cut(played);
   }
   commit(played.what(), played.duration(), 1, played.stretch());
   note_exchange(played.what(), played.duration(), played.stretch());
   // A resting policy is told of the last step before something may differ.
-  const bool tell =
-      !rests(watch) || step_ + 1 >= next_boundary() || gate_.waits(id_) || saves_;
+  const bool tell = !rests(watch) || step_ + 1 >= next_boundary() || gate_.waits(id_) || saves_;
   watched_ = watched_ || tell;
   const Nanos stalled = std::exchange(stalled_, 0);
   if (stalled > 0) stand_still_until(std::max(now_, resume_at_) + stalled, GpuUse::recovery);
@@ -549,11 +476,13 @@ void TrainingRun::close_step(const Watch& watch) {
 void TrainingRun::note_exchange(const SimulatedStep& step, Nanos duration,
                                 const std::vector<double>& stretch) {
   exchange_.clear();
-  CollectiveSample sample{.job = id_, .step = step_, .kind = CollectiveKind::all_reduce,
+  CollectiveSample sample{.job = id_,
+                          .step = step_,
+                          .kind = CollectiveKind::all_reduce,
                           .algorithm = CollectiveAlgorithm::ring,
                           .bytes = sizeof(float) * parameter_count(scenario().job().model()) /
-                                   fit_->graph().tensor() / fit_->graph().pipeline(),
-                          .ranks = fit_->graph().data(),
+                                   fit().graph().tensor() / fit().graph().pipeline(),
+                          .ranks = fit().graph().data(),
                           .exposed = parts_of(step, to_seconds(duration), stretch).exchange};
   double most = -1;
   for (const GroupPlan& group : step.plan.groups) {
@@ -598,8 +527,7 @@ void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
 void TrainingRun::tell_steps() {
   if (untold_.count == 0) return;
   const auto told = std::exchange(untold_, {});
-  happen_(StepsDone{.job = id_, .last = step_ - 1, .count = told.count,
-                    .duration = told.duration});
+  happen_(StepsDone{.job = id_, .last = step_ - 1, .count = told.count, .duration = told.duration});
 }
 
 void TrainingRun::save_if_due() {
@@ -610,8 +538,12 @@ void TrainingRun::save_if_due() {
   const double storage = faults_.storage(step_, now_);  // as it is when it begins
   const auto write = static_cast<double>(costs.write()) / std::max(storage, 1e-6);
   const Nanos took = costs.stall() + (storage > 0 ? static_cast<Nanos>(write) : 0);
-  saving_ = Saving{{.job = id_, .step = step_, .tier = Tier::local_disk, .stalled = costs.stall(),
-                    .took = took, .durable = storage > 0},
+  saving_ = Saving{{.job = id_,
+                    .step = step_,
+                    .tier = Tier::local_disk,
+                    .stalled = costs.stall(),
+                    .took = took,
+                    .durable = storage > 0},
                    now_ + took};
   later_.emplace_back(saving_->at, saving_->done);
   accounts_->time().mark(step_, job().saved);
@@ -622,17 +554,17 @@ void TrainingRun::save_if_due() {
 
 void TrainingRun::ranks(Nanos now, std::vector<RankSample>& out) const {
   if (!circumstances_) return;
-  fit_->telemetry().ranks(now, out);
-  for (RankSample& sample : out) sample.rank = fit_->rank_of_job(sample.rank.value);
+  fit().telemetry().ranks(now, out);
+  for (RankSample& sample : out) sample.rank = fit().rank_of_job(sample.rank.value);
 }
 void TrainingRun::devices(Nanos now, std::vector<DeviceSample>& out) const {
-  if (circumstances_) fit_->telemetry().devices(now, out);
+  if (circumstances_) fit().telemetry().devices(now, out);
 }
 void TrainingRun::links(Nanos now, std::vector<LinkSample>& out) const {
-  if (circumstances_) fit_->telemetry().links(now, fit_->stepper(), circumstances_->state, out);
+  if (circumstances_) fit().telemetry().links(now, fit().stepper(), circumstances_->state, out);
 }
 void TrainingRun::collectives(std::vector<CollectiveSample>& out) const {
-  if (fit_->graph().data() < 2) return;
+  if (fit().graph().data() < 2) return;
   for (const CollectiveSample& sample : exchange_) {
     if (sample.exposed > 0) out.push_back(sample);
   }
@@ -640,20 +572,15 @@ void TrainingRun::collectives(std::vector<CollectiveSample>& out) const {
 
 /// As the job began, without a fault: seconds.
 double TrainingRun::step_alone() const {
-  const StepGraph& graph = begun_->graph();
+  const StepGraph& graph = fits_.begun()->graph();
   const auto even = even_split(graph.micro_batches(), graph.data());
-  return to_seconds(to_nanos(begun_->stepper().step(HardwareState{}, even)->run.duration));
+  return to_seconds(to_nanos(fits_.begun()->stepper().step(HardwareState{}, even)->run.duration));
 }
 
 void TrainingRun::fill(Report& report, Nanos now) {
   if (timeline_) timeline_->close();
-  std::uint64_t simulated = simulated_before_ + begun_->stepper().simulated();
-  std::uint64_t classes = std::max<std::uint64_t>(most_classes_, begun_->stepper().most_classes());
-  for (const auto& fit : fits_) {
-    simulated += fit->stepper().simulated();
-    classes = std::max(classes, fit->stepper().most_classes());
-  }
-  const FittedJob& begun = *begun_;
+  const std::uint64_t simulated = fits_.simulated();
+  const FittedJob& begun = *fits_.begun();
   accounts_->fill(report, last_commit_ - started_at_, accounts_->steps() == 0 ? 0 : step_alone());
   if (stretch_) report.set_steps_completed(accounts_->steps() + stretch_->ended_by(now));
   codes_.fill(report);
@@ -665,7 +592,7 @@ void TrainingRun::fill(Report& report, Nanos now) {
   report.set_iterations_simulated(simulated);
   const std::uint64_t at_least_once = std::min(simulated, accounts_->steps());
   report.set_iterations_fast_forwarded(accounts_->steps() - at_least_once);
-  report.set_rank_classes(classes);
+  report.set_rank_classes(fits_.most_classes());
   const Step last = step_ > 0 ? step_ - (step_ == scenario().run().steps() ? 1 : 0) : 0;
   report.set_faults_injected(faults_.begun(last, now));
   faults_.count(last, started_at_, now, report);
@@ -678,9 +605,9 @@ void TrainingRun::fill(Report& report, Nanos now) {
   report.set_memory_per_gpu_bytes(memory);
   for (const Loss& loss : losses_) *report.add_failures() = loss.report;
   if (!scenario().job().has_pace() || begun.graph().pipeline() > 1 || !circumstances_) return;
-  std::vector<double> speeds(fit_->graph().data(), 1.0);
+  std::vector<double> speeds(fit().graph().data(), 1.0);
   for (const auto& [rank, slow] : circumstances_->state.slow) {
-    double& speed = speeds[fit_->graph().position({rank}).replica];
+    double& speed = speeds[fit().graph().position({rank}).replica];
     speed = std::min(speed, 1 / slow);
   }
   report.set_ideal_step_time_s(ideal_makespan(speeds, begun.graph().micro_batches(),
@@ -691,7 +618,7 @@ void TrainingRun::add_outcomes(Report& report) const {
   JobOutcome& outcome = *report.add_jobs();
   outcome.set_name(scenario().name());
   outcome.set_kind("training");
-  outcome.set_gpus(begun_->graph().ranks());
+  outcome.set_gpus(fits_.begun()->graph().ranks());
   outcome.set_submitted_s(to_seconds(arrival_.at));
   if (!started_) return;
   outcome.set_started_s(to_seconds(started_at_));

@@ -22,7 +22,7 @@
 #include "sim/estimates/plan/hardware_state.hpp"
 #include "sim/jobs/accounts.hpp"
 #include "sim/jobs/contention.hpp"
-#include "sim/jobs/fitted_job.hpp"
+#include "sim/jobs/fit_cache.hpp"
 #include "sim/jobs/sim_timeline.hpp"
 #include "sim/world/job_model.hpp"
 #include "traces/run.pb.h"
@@ -43,14 +43,14 @@ class TrainingRun : public JobModel {
     const Cluster& cluster;
     const World& world;
     DecisionGate& gate;
-    EngineFactory engine;  ///< the process's one, with room for all
+    EngineFactory engine;                    ///< the process's one, with room for all
     std::shared_ptr<Contention> contention;  ///< among the training jobs
   };
 
   /// Throws bad_input if the job does not fit the cluster or the memory of its GPUs. The job is
   /// that of the request's scenario.
-  TrainingRun(RunRequest request, const Arrival& arrival, const Place& place,
-              Happen happen, ProgressSink progress);
+  TrainingRun(RunRequest request, const Arrival& arrival, const Place& place, Happen happen,
+              ProgressSink progress);
   ~TrainingRun() override;
 
   void prepare(const Needs& needs) override { needs_ = needs; }
@@ -115,23 +115,18 @@ class TrainingRun : public JobModel {
     std::uint64_t count = 0;
     Nanos end() const { return began + length * static_cast<Nanos>(count); }
     std::uint64_t ended_by(Nanos at) const {
-      return std::min(count,
-                      static_cast<std::uint64_t>((at - began) / std::max<Nanos>(length, 1)));
+      return std::min(count, static_cast<std::uint64_t>((at - began) / std::max<Nanos>(length, 1)));
     }
   };
 
   const JobInfo& job() const { return world_.jobs()[id_]; }
   const Scenario& scenario() const { return request_.scenario(); }
-  Standing home() const;
+  FittedJob& fit() const { return *fits_.now(); }
   JobSpec spec() const;
   void submit();
   std::uint64_t noise_seed(std::uint64_t run) const;
-  std::shared_ptr<FittedJob> fit(const Standing& where, std::vector<std::uint32_t> ranks,
-                                 std::shared_ptr<FittedJob> begun) const;
-  std::shared_ptr<FittedJob> fitted(const Standing& where, std::vector<std::uint32_t> ranks);
   void refit();
   void come_home(const JobStarted& start);
-  void settle_on(const GpuRuns& gpus);
 
   // Steps (training_run.cpp).
   bool rests(const Watch& watch) const;
@@ -194,28 +189,20 @@ class TrainingRun : public JobModel {
   DecisionGate& gate_;
   Happen happen_;
   ProgressSink progress_;
-  EngineFactory engine_;
   const std::shared_ptr<Contention> contention_;
   Needs needs_;  ///< of the policies
-  Stepper::Options options_;
-  /// By rank, as the job began; behind them others that it has come to stand on: faults find ranks
-  /// by these numbers.
-  std::vector<GpuId> home_;
-  std::shared_ptr<FittedJob> begun_;  ///< as the job began
-  std::shared_ptr<FittedJob> fit_;    ///< as it stands
-  std::vector<std::shared_ptr<FittedJob>> fits_;  ///< other standings, newest first
-  mutable FaultPlan faults_;  ///< remembers what can strike nobody any more
+  FitCache fits_;
+  mutable FaultPlan faults_;          ///< remembers what can strike nobody any more
   std::optional<Accounts> accounts_;  ///< from the beginning, wherever that was
   CodecUses codes_;
   std::unique_ptr<SimTimeline> timeline_;  ///< null without one
   Milestones* milestones_ = nullptr;
-  std::optional<std::pair<Nanos, std::uint64_t>> reseeded_;  ///< from when on, with which seed
 
   JobId id_;
   bool submitted_ = false, started_ = false;
   Nanos started_at_ = 0, ended_at_ = 0;
   Nanos now_ = 0, last_commit_ = 0;
-  Step step_ = 0;       ///< being worked on
+  Step step_ = 0;  ///< being worked on
   bool over_ = false;
   bool watched_ = false;  ///< a whole step has been shown under these circumstances
   std::optional<Circumstances> circumstances_;
@@ -226,7 +213,7 @@ class TrainingRun : public JobModel {
     Nanos duration = 0;
   } untold_;
   std::vector<std::pair<Nanos, Event>> later_;  ///< parts that change, saves that become durable
-  std::set<Part> lost_parts_;  ///< that have been, or will be, told
+  std::set<Part> lost_parts_;                   ///< that have been, or will be, told
   std::vector<Loss> losses_;
   std::vector<std::pair<Nanos, std::size_t>> unknown_;  ///< when who is left notices, which loss
   Nanos stalled_ = 0;    ///< what of the step under way waits for packets that got lost
@@ -234,9 +221,7 @@ class TrainingRun : public JobModel {
   std::optional<Transition> transition_;
   std::optional<Saving> saving_;
   bool save_asked_ = false, saves_ = false;  ///< after the next step; after the one under way
-  std::vector<CollectiveSample> exchange_;  ///< of the newest committed step
-  std::uint64_t simulated_before_ = 0;      ///< by fits that are gone
-  std::uint32_t most_classes_ = 0;
+  std::vector<CollectiveSample> exchange_;   ///< of the newest committed step
 };
 
 }  // namespace orrery

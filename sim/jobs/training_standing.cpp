@@ -21,7 +21,7 @@ bool TrainingRun::has_died(RankId rank) const {
 
 /// The job's number of a rank by its number as the run began; nothing if it does not work.
 std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
-  const GpuId gpu = home_.at(home_rank);
+  const GpuId gpu = fits_.numbered().at(home_rank);
   std::uint32_t rank = 0;
   for (const GpuRuns::Run& run : job().gpus.runs()) {
     if (gpu.value - run.first < run.count) {
@@ -69,8 +69,8 @@ void TrainingRun::go_on(const Past& past) {
     if (!rank || past.lost_in_step().contains(*rank)) faults_.spend(fault);
   }
   if (job().next) {
-    transition_ = Transition{*job().next, StateFrom::peer,
-                             now_ + scenario().survival().replacement()};
+    transition_ =
+        Transition{*job().next, StateFrom::peer, now_ + scenario().survival().replacement()};
   }
   refit();
   if (past.lost_in_step().empty()) open_since(past);
@@ -117,9 +117,8 @@ void TrainingRun::strike_at_rest() {
 /// None of its GPUs is lost.
 bool TrainingRun::stands_well(const Standing& where) const {
   if (world_.state().parts.empty()) return true;
-  return std::all_of(where.gpus.begin(), where.gpus.end(), [this](GpuId gpu) {
-    return world_.state().well(gpu, cluster_.node_of(gpu));
-  });
+  return std::all_of(where.gpus.begin(), where.gpus.end(),
+                     [this](GpuId gpu) { return world_.state().well(gpu, cluster_.node_of(gpu)); });
 }
 
 /// Parts of the cluster that are lost or back at `at`.
@@ -183,8 +182,7 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
       loss.report.set_cause(each.cause);
       loss.report.set_lost_steps(0);
       if (timeline_) timeline_->instant(now_, each.cause);
-      const Nanos noticed =
-          now_ + (silent ? survival.heartbeat_timeout() : survival.detection());
+      const Nanos noticed = now_ + (silent ? survival.heartbeat_timeout() : survival.detection());
       unknown_.emplace_back(noticed, losses_.size() - 1);
       resume_at_ = std::max(resume_at_, noticed + survival.regroup());
     }
@@ -198,9 +196,8 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
 /// What is being written lacks a part: it will not be durable.
 void TrainingRun::spoil_saving() {
   if (!saving_) return;
-  std::erase_if(later_, [](const auto& each) {
-    return std::holds_alternative<SaveDone>(each.second);
-  });
+  std::erase_if(later_,
+                [](const auto& each) { return std::holds_alternative<SaveDone>(each.second); });
   saving_->at = kNever;
 }
 
@@ -236,8 +233,7 @@ void TrainingRun::know_losses(const std::vector<std::size_t>& noticed) {
   }
   const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
   const std::uint32_t left = without_lost(job()).layout.data;
-  const bool possible =
-      can_go_on(job()) && replicas_objection(scenario().job(), left).empty();
+  const bool possible = can_go_on(job()) && replicas_objection(scenario().job(), left).empty();
   if (holds || !possible) return happen_(JobHeld{id_});
   refit();
 }
@@ -252,7 +248,7 @@ void TrainingRun::hold() {
 void TrainingRun::give_up_step() {
   if (!open_) return;
   std::uint64_t done = 0;
-  const StepGraph& graph = fit_->graph();
+  const StepGraph& graph = fit().graph();
   for (std::uint32_t replica = 0; replica < graph.data(); ++replica) {
     double least = open_->done(replica, 0, now_);
     for (std::uint32_t stage = 1; stage < graph.pipeline(); ++stage) {
@@ -302,10 +298,10 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
     fewer = fewer || (!before.is_lost({rank}) && !assign->gpus.contains(gpu));
     ++rank;
   }
-  const GpuRuns& here = fit_->where().gpus;
-  const bool more = assign->gpus != here &&
-                    std::any_of(assign->gpus.begin(), assign->gpus.end(),
-                                [&here](GpuId gpu) { return !here.contains(gpu); });
+  const GpuRuns& here = fit().where().gpus;
+  const bool more =
+      assign->gpus != here && std::any_of(assign->gpus.begin(), assign->gpus.end(),
+                                          [&here](GpuId gpu) { return !here.contains(gpu); });
   if (more && job().placed()) {
     // A replacement is there `replacement` after the loss; it is sent for once it is decided.
     ready += losses_.empty() ? survival.replacement()
@@ -343,14 +339,14 @@ void TrainingRun::come_true() {
     accounts_->roll_back(step_, 0);
     step_ = 0;
   }
-  const JobStarted start{.job = id_, .epoch = {job().epoch.value + 1}, .from = step_,
-                         .where = transition.where};
+  const JobStarted start{
+      .job = id_, .epoch = {job().epoch.value + 1}, .from = step_, .where = transition.where};
   started_ ? happen_(start) : come_home(start);
   gate_.membership_changed(id_);
-  settle_on(transition.where.gpus);
+  if (fits_.number(transition.where.gpus)) faults_.place(fits_.numbered());
   refit();
   if (!waited) stand_still_until(now_ + scenario().survival().regroup(), GpuUse::recovery);
-  if (transition.where.layout != begun_->where().layout) return;
+  if (transition.where.layout != fits_.begun()->where().layout) return;
   for (Loss& loss : losses_) {
     if (!loss.report.has_replaced_s()) loss.report.set_replaced_s(to_seconds(resume_at_));
   }
