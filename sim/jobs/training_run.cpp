@@ -222,7 +222,7 @@ Nanos TrainingRun::next_stop() const {
   if (transition_ && (transition_->ready > now_ || idle)) {
     stop = std::min(stop, std::max(transition_->ready, resume_at_));
   }
-  for (const auto& [at, loss] : unknown_) stop = std::min(stop, at);
+  stop = std::min(stop, losses_.next_noticed());
   for (const auto& [at, event] : later_) stop = std::min(stop, at);
   if (const auto fault = next_at_rest()) stop = std::min(stop, *fault);
   return stop;
@@ -238,12 +238,8 @@ void TrainingRun::pass(Nanos now, const Watch& watch) {
   if (open_ && now_ == open_->end()) close_step(watch);
   strike_at_rest();
   tell_due();
-  std::vector<std::size_t> noticed;
-  for (const auto& [at, loss] : unknown_) {
-    if (at <= now) noticed.push_back(loss);
-  }
-  std::erase_if(unknown_, [now](const auto& each) { return each.first <= now; });
-  if (!noticed.empty()) know_losses(noticed);
+  const Losses::Noticed noticed = losses_.notice(now, resume_at_);
+  if (!noticed.ranks.empty()) know_losses(noticed);
 }
 
 /// What is to be told at this instant; of a job that is over nothing is told any more.
@@ -270,8 +266,7 @@ void TrainingRun::commit(const SimulatedStep& each, Nanos duration, std::uint64_
 /// Of the next steps as many as nothing interrupts go by at once, if they can.
 bool TrainingRun::skip_ahead(const Watch& watch) {
   accounts_->time().interrupt(now_);
-  const bool resumed = losses_.empty() || losses_.back().report.has_resumed_s();
-  if (!resumed || save_asked_ || !next_losses(now_, now_ + 1).empty()) return false;
+  if (!losses_.has_resumed() || save_asked_ || !next_losses(now_, now_ + 1).empty()) return false;
   const std::uint64_t simulated = fit().stepper().simulated();
   auto each = undisturbed_step();
   if (timeline_ && fit().stepper().simulated() > simulated) timeline_->add(*each, step_, now_);
@@ -497,10 +492,7 @@ void TrainingRun::note_exchange(const SimulatedStep& step, Nanos duration,
 /// `count` steps in `duration` are committed at `now_`.
 void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
   last_commit_ = now_;
-  for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) {  // the newest are open
-    if (loss->report.has_resumed_s()) break;
-    loss->report.set_resumed_s(to_seconds(now_));
-  }
+  losses_.resumed(now_);
   step_ += count;
   untold_.count += count;
   untold_.duration += duration;
@@ -603,7 +595,7 @@ void TrainingRun::fill(Report& report, Nanos now) {
     memory = std::max(memory, begun.graph().memory(stage, even).total().value);
   }
   report.set_memory_per_gpu_bytes(memory);
-  for (const Loss& loss : losses_) *report.add_failures() = loss.report;
+  losses_.fill(report);
   if (!scenario().job().has_pace() || begun.graph().pipeline() > 1 || !circumstances_) return;
   std::vector<double> speeds(fit().graph().data(), 1.0);
   for (const auto& [rank, slow] : circumstances_->state.slow) {
@@ -624,7 +616,7 @@ void TrainingRun::add_outcomes(Report& report) const {
   outcome.set_started_s(to_seconds(started_at_));
   if (over_) outcome.set_ended_s(to_seconds(ended_at_));
   if (over_ && step_ < scenario().run().steps()) {
-    outcome.set_failed(losses_.empty() ? "" : losses_.back().report.cause());
+    outcome.set_failed(losses_.newest_cause());
   }
   outcome.set_steps(accounts_->steps());
   if (accounts_->steps() == 0) return;

@@ -23,6 +23,7 @@
 #include "sim/jobs/accounts.hpp"
 #include "sim/jobs/contention.hpp"
 #include "sim/jobs/fit_cache.hpp"
+#include "sim/jobs/losses.hpp"
 #include "sim/jobs/sim_timeline.hpp"
 #include "sim/world/job_model.hpp"
 #include "traces/run.pb.h"
@@ -98,11 +99,6 @@ class TrainingRun : public JobModel {
     StateFrom state{};
     Nanos ready = 0;
   };
-  struct Loss {
-    std::vector<std::uint32_t> ranks;
-    Nanos at = 0;
-    FailureReport report;
-  };
   struct Saving {
     SaveDone done;
     Nanos at = 0;
@@ -167,7 +163,7 @@ class TrainingRun : public JobModel {
   }
   void cut(const PlayedStep& played);
   void lose(std::vector<FatalFault> lost);
-  void know_losses(const std::vector<std::size_t>& noticed);
+  void know_losses(const Losses::Noticed& noticed);
   void hold();
   void spoil_saving();
   void fail_saving();
@@ -179,7 +175,6 @@ class TrainingRun : public JobModel {
   bool at_rest() const;
   std::optional<Nanos> next_at_rest() const;
   void strike_at_rest();
-  bool has_died(RankId rank) const;
   std::optional<RankId> rank_at_home(std::uint32_t home_rank) const;
 
   const RunRequest request_;
@@ -214,8 +209,7 @@ class TrainingRun : public JobModel {
   } untold_;
   std::vector<std::pair<Nanos, Event>> later_;  ///< parts that change, saves that become durable
   std::set<Part> lost_parts_;                   ///< that have been, or will be, told
-  std::vector<Loss> losses_;
-  std::vector<std::pair<Nanos, std::size_t>> unknown_;  ///< when who is left notices, which loss
+  Losses losses_;
   Nanos stalled_ = 0;    ///< what of the step under way waits for packets that got lost
   Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
   std::optional<Transition> transition_;

@@ -11,14 +11,6 @@
 
 namespace orrery {
 
-/// It is lost, but nobody has noticed yet.
-bool TrainingRun::has_died(RankId rank) const {
-  return std::any_of(unknown_.begin(), unknown_.end(), [&](const auto& each) {
-    const std::vector<std::uint32_t>& ranks = losses_[each.second].ranks;
-    return std::find(ranks.begin(), ranks.end(), rank.value) != ranks.end();
-  });
-}
-
 /// The job's number of a rank by its number as the run began; nothing if it does not work.
 std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
   const GpuId gpu = fits_.numbered().at(home_rank);
@@ -26,7 +18,7 @@ std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
   for (const GpuRuns::Run& run : job().gpus.runs()) {
     if (gpu.value - run.first < run.count) {
       const RankId found{rank + gpu.value - run.first};
-      return job().is_lost(found) || has_died(found) ? std::nullopt : std::optional(found);
+      return job().is_lost(found) || losses_.has_died(found) ? std::nullopt : std::optional(found);
     }
     rank += run.count;
   }
@@ -96,7 +88,7 @@ void TrainingRun::stand_still_until(Nanos at, GpuUse use) {
 /// It stands still and will work again: who stands still dies as who works does.
 bool TrainingRun::at_rest() const {
   if (!started_ || over_ || open_ || stretch_ || !job().placed()) return false;
-  return now_ < resume_at_ || transition_ || !unknown_.empty();
+  return now_ < resume_at_ || transition_ || losses_.unnoticed();
 }
 
 /// When something of the cluster changes while no step is under way.
@@ -149,11 +141,7 @@ void TrainingRun::cut(const PlayedStep& played) {
     return stand_still_until(*up, GpuUse::recovery);
   }
   const FatalFault fatal = faults_.cause_of(*broken, step_, now_);
-  Loss& loss = losses_.emplace_back();
-  loss.at = now_;
-  loss.report.set_time_s(to_seconds(now_));
-  loss.report.set_cause(fatal.cause);
-  loss.report.set_lost_steps(0);
+  losses_.end(fatal.cause, now_);
   if (timeline_) timeline_->instant(now_, fatal.cause);
   tell_due();
   end_steps();
@@ -175,21 +163,13 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
       faults_.spend(each);
       const std::optional<RankId> rank = rank_at_home(each.rank.value);
       if (!rank) continue;  // by another one of this instant
-      Loss& loss = losses_.emplace_back();
-      loss.ranks = {rank->value};
-      loss.at = now_;
-      loss.report.set_time_s(to_seconds(now_));
-      loss.report.set_cause(each.cause);
-      loss.report.set_lost_steps(0);
-      if (timeline_) timeline_->instant(now_, each.cause);
       const Nanos noticed = now_ + (silent ? survival.heartbeat_timeout() : survival.detection());
-      unknown_.emplace_back(noticed, losses_.size() - 1);
+      losses_.strike(*rank, each.cause, now_, noticed);
+      if (timeline_) timeline_->instant(now_, each.cause);
       resume_at_ = std::max(resume_at_, noticed + survival.regroup());
     }
   }
-  Nanos known = now_;
-  for (const auto& [noticed, loss] : unknown_) known = std::max(known, noticed);
-  accounts_->time().stand_still(known, GpuUse::detection);
+  accounts_->time().stand_still(losses_.all_noticed(now_), GpuUse::detection);
   accounts_->time().stand_still(resume_at_, GpuUse::recovery);
 }
 
@@ -211,25 +191,14 @@ void TrainingRun::fail_saving() {
 }
 
 /// All that are noticed at this instant.
-void TrainingRun::know_losses(const std::vector<std::size_t>& noticed) {
-  std::vector<RankId> ranks;
-  Nanos first = kNever;
-  for (const std::size_t each : noticed) {
-    Loss& loss = losses_[each];
-    loss.report.set_detected_s(to_seconds(now_));
-    loss.report.set_known_s(to_seconds(now_));
-    loss.report.set_working_s(to_seconds(resume_at_));
-    for (const std::uint32_t rank : loss.ranks) ranks.push_back({rank});
-    first = std::min(first, loss.at);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  happen_(RanksLost{.job = id_, .ranks = ranks, .epoch = {job().epoch.value + 1}});
+void TrainingRun::know_losses(const Losses::Noticed& noticed) {
+  happen_(RanksLost{.job = id_, .ranks = noticed.ranks, .epoch = {job().epoch.value + 1}});
   gate_.membership_changed(id_);
   fail_saving();
   const bool replaced = job().next.has_value() && !transition_;
   if (replaced) {
     transition_ = Transition{*job().next, StateFrom::peer,
-                             std::max(now_, first + scenario().survival().replacement())};
+                             std::max(now_, noticed.first + scenario().survival().replacement())};
   }
   const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
   const std::uint32_t left = without_lost(job()).layout.data;
@@ -279,7 +248,7 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
     tell_steps();
     fail_saving();
     transition_.reset();
-    unknown_.clear();
+    losses_.forget_unnoticed();
     accounts_->time().interrupt(now_);
     accounts_->roll_back(step_, job().saved);
     step_ = job().saved;
@@ -304,8 +273,8 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
                                           [&here](GpuId gpu) { return !here.contains(gpu); });
   if (more && job().placed()) {
     // A replacement is there `replacement` after the loss; it is sent for once it is decided.
-    ready += losses_.empty() ? survival.replacement()
-                             : std::max<Nanos>(0, survival.replacement() - survival.detection());
+    ready += losses_.any() ? std::max<Nanos>(0, survival.replacement() - survival.detection())
+                           : survival.replacement();
   }
   const bool anew = assign->state == StateFrom::none && job().placed();
   if (anew || assign->state == StateFrom::checkpoint) ready = now_ + survival.restart();
@@ -332,7 +301,7 @@ void TrainingRun::come_true() {
   const bool waited = !job().placed();
   if (transition.state != StateFrom::peer && !waited) fail_saving();
   if (transition.state == StateFrom::checkpoint) {
-    if (!losses_.empty()) losses_.back().report.set_lost_steps(step_ - job().saved);
+    losses_.rolled_back(step_ - job().saved);
     accounts_->roll_back(step_, job().saved);
     step_ = job().saved;
   } else if (transition.state == StateFrom::none && !waited) {
@@ -347,9 +316,7 @@ void TrainingRun::come_true() {
   refit();
   if (!waited) stand_still_until(now_ + scenario().survival().regroup(), GpuUse::recovery);
   if (transition.where.layout != fits_.begun()->where().layout) return;
-  for (Loss& loss : losses_) {
-    if (!loss.report.has_replaced_s()) loss.report.set_replaced_s(to_seconds(resume_at_));
-  }
+  losses_.replaced(resume_at_);
 }
 
 }  // namespace orrery
