@@ -159,6 +159,7 @@ Nanos TrainingRun::next_interruption(const Watch& watch) const {
   if (const auto instant = faults_.next_instant(now_ - 1)) next = std::min(next, *instant);
   if (transition_) next = std::min(next, transition_->ready);
   for (const auto& [at, event] : later_) next = std::min(next, at);
+  next = std::min(next, saving_.next());
   return next;
 }
 
@@ -224,6 +225,7 @@ Nanos TrainingRun::next_stop() const {
   }
   stop = std::min(stop, losses_.next_noticed());
   for (const auto& [at, event] : later_) stop = std::min(stop, at);
+  stop = std::min(stop, saving_.next());
   if (const auto fault = next_at_rest()) stop = std::min(stop, *fault);
   return stop;
 }
@@ -249,7 +251,7 @@ void TrainingRun::tell_due() {
     if (at <= now_) due.push_back(event);
   }
   std::erase_if(later_, [this](const auto& each) { return each.first <= now_; });
-  if (saving_ && saving_->at <= now_) saving_.reset();
+  if (const auto done = saving_.take_done(now_)) due.push_back(*done);
   std::stable_sort(due.begin(), due.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
   for (Event& event : due) happen_(std::move(event));
@@ -266,7 +268,8 @@ void TrainingRun::commit(const SimulatedStep& each, Nanos duration, std::uint64_
 /// Of the next steps as many as nothing interrupts go by at once, if they can.
 bool TrainingRun::skip_ahead(const Watch& watch) {
   accounts_->time().interrupt(now_);
-  if (!losses_.has_resumed() || save_asked_ || !next_losses(now_, now_ + 1).empty()) return false;
+  if (!losses_.has_resumed() || saving_.asked() || !next_losses(now_, now_ + 1).empty())
+    return false;
   const std::uint64_t simulated = fit().stepper().simulated();
   auto each = undisturbed_step();
   if (timeline_ && fit().stepper().simulated() > simulated) timeline_->add(*each, step_, now_);
@@ -425,7 +428,7 @@ void TrainingRun::open_step() {
   auto what = simulate_step(stretch);
   if (what->run.cut_short) stretch.clear();
   if (timeline_ && fit().stepper().simulated() > simulated) timeline_->add(*what, step_, now_);
-  saves_ = saves_ || std::exchange(save_asked_, false);
+  saving_.step_begins();
   open(std::move(what), std::move(stretch));
   faults_.feel(step_, now_);
   for (const Nanos instant : faults_.instants(now_, open_->end())) {
@@ -460,7 +463,8 @@ void TrainingRun::close_step(const Watch& watch) {
   commit(played.what(), played.duration(), 1, played.stretch());
   note_exchange(played.what(), played.duration(), played.stretch());
   // A resting policy is told of the last step before something may differ.
-  const bool tell = !rests(watch) || step_ + 1 >= next_boundary() || gate_.waits(id_) || saves_;
+  const bool tell = !rests(watch) || step_ + 1 >= next_boundary() || gate_.waits(id_) ||
+                    saving_.after_this_step();
   watched_ = watched_ || tell;
   const Nanos stalled = std::exchange(stalled_, 0);
   if (stalled > 0) stand_still_until(std::max(now_, resume_at_) + stalled, GpuUse::recovery);
@@ -523,23 +527,11 @@ void TrainingRun::tell_steps() {
 }
 
 void TrainingRun::save_if_due() {
-  const std::uint64_t every = job().now.get<CheckpointPlan>().every_steps;
-  const bool due = std::exchange(saves_, false) || (every > 0 && step_ % every == 0);
-  if (!due || saving_) return;
-  const Checkpoints& costs = scenario().live().checkpoints();
+  if (!saving_.due(step_, job().now.get<CheckpointPlan>().every_steps)) return;
   const double storage = faults_.storage(step_, now_);  // as it is when it begins
-  const auto write = static_cast<double>(costs.write()) / std::max(storage, 1e-6);
-  const Nanos took = costs.stall() + (storage > 0 ? static_cast<Nanos>(write) : 0);
-  saving_ = Saving{{.job = id_,
-                    .step = step_,
-                    .tier = Tier::local_disk,
-                    .stalled = costs.stall(),
-                    .took = took,
-                    .durable = storage > 0},
-                   now_ + took};
-  later_.emplace_back(saving_->at, saving_->done);
+  const Nanos stall = saving_.begin(id_, step_, now_, scenario().live().checkpoints(), storage);
   accounts_->time().mark(step_, job().saved);
-  stand_still_until(now_ + costs.stall(), GpuUse::checkpoint);
+  stand_still_until(now_ + stall, GpuUse::checkpoint);
 }
 
 // ---- telemetry and the end ----------------------------------------------------------------

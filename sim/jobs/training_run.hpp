@@ -21,6 +21,7 @@
 #include "policies/seam/gate.hpp"
 #include "sim/estimates/plan/hardware_state.hpp"
 #include "sim/jobs/accounts.hpp"
+#include "sim/jobs/checkpoint_writer.hpp"
 #include "sim/jobs/contention.hpp"
 #include "sim/jobs/fit_cache.hpp"
 #include "sim/jobs/losses.hpp"
@@ -99,11 +100,6 @@ class TrainingRun : public JobModel {
     StateFrom state{};
     Nanos ready = 0;
   };
-  struct Saving {
-    SaveDone done;
-    Nanos at = 0;
-  };
-
   /// Equal steps that go by without being looked at, as many as nothing interrupts.
   struct Stretch {
     std::shared_ptr<const SimulatedStep> each;
@@ -165,7 +161,6 @@ class TrainingRun : public JobModel {
   void lose(std::vector<FatalFault> lost);
   void know_losses(const Losses::Noticed& noticed);
   void hold();
-  void spoil_saving();
   void fail_saving();
   void give_up_step();
   void come_true();
@@ -207,15 +202,14 @@ class TrainingRun : public JobModel {
     std::uint64_t count = 0;
     Nanos duration = 0;
   } untold_;
-  std::vector<std::pair<Nanos, Event>> later_;  ///< parts that change, saves that become durable
+  std::vector<std::pair<Nanos, Event>> later_;  ///< parts that change
   std::set<Part> lost_parts_;                   ///< that have been, or will be, told
   Losses losses_;
   Nanos stalled_ = 0;    ///< what of the step under way waits for packets that got lost
   Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
   std::optional<Transition> transition_;
-  std::optional<Saving> saving_;
-  bool save_asked_ = false, saves_ = false;  ///< after the next step; after the one under way
-  std::vector<CollectiveSample> exchange_;   ///< of the newest committed step
+  CheckpointWriter saving_;
+  std::vector<CollectiveSample> exchange_;  ///< of the newest committed step
 };
 
 }  // namespace orrery

@@ -153,7 +153,7 @@ void TrainingRun::cut(const PlayedStep& played) {
 void TrainingRun::lose(std::vector<FatalFault> lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
   accounts_->time().interrupt(now_);
-  spoil_saving();
+  saving_.spoil();
   contention_->leave(id_);
   tell_parts(now_);
   const Survival& survival = scenario().survival();
@@ -173,21 +173,8 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
   accounts_->time().stand_still(resume_at_, GpuUse::recovery);
 }
 
-/// What is being written lacks a part: it will not be durable.
-void TrainingRun::spoil_saving() {
-  if (!saving_) return;
-  std::erase_if(later_,
-                [](const auto& each) { return std::holds_alternative<SaveDone>(each.second); });
-  saving_->at = kNever;
-}
-
 void TrainingRun::fail_saving() {
-  if (!saving_) return;
-  spoil_saving();
-  SaveDone failed = saving_->done;
-  failed.durable = false;
-  saving_.reset();
-  happen_(failed);
+  if (const auto failed = saving_.give_up()) happen_(*failed);
 }
 
 /// All that are noticed at this instant.
@@ -240,7 +227,7 @@ std::string TrainingRun::refusal(const Decision& decision) const {
 
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   now_ = now;
-  if (std::holds_alternative<Save>(decision.what)) save_asked_ = true;
+  if (std::holds_alternative<Save>(decision.what)) saving_.ask();
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return;
   if (assign->leaves()) {
