@@ -48,24 +48,22 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
                          Happen happen, ProgressSink progress)
     : request_(std::move(request)),
       arrival_(arrival),
-      cluster_(place.cluster),
-      world_(place.world),
-      gate_(place.gate),
-      happen_(std::move(happen)),
+      here_(request_.scenario(), place.cluster, place.world, place.gate, std::move(happen)),
       progress_(std::move(progress)),
       contention_(place.contention),
       fits_({.scenario = scenario(),
-             .cluster = cluster_,
+             .cluster = place.cluster,
              .options = {.full_detail = request_.full_detail(),
                          .slices = !request_.timeline().empty(),
                          .machine = costs_of(request_)},
              .engine = place.engine,
              .seed = noise_seed(scenario().run().seed())},
-            place_in_order(StepGraph(scenario().job()), cluster_, arrival.first_gpu.value_or(0))),
-      faults_(scenario(), cluster_, fits_.numbered()),
-      accounts_(std::in_place, cluster_, fit().graph(), fit().stepper().rest()),
+            place_in_order(StepGraph(scenario().job()), place.cluster,
+                           arrival.first_gpu.value_or(0))),
+      faults_(here_, fits_, losses_),
+      accounts_(std::in_place, here_.cluster(), fit().graph(), fit().stepper().rest()),
       codes_(gradient_parts(scenario().job().model()), gradient_value_bytes(scenario().job())) {
-  if (scenario().run().memory() != "warn") check_memory(fit().graph(), cluster_);
+  if (scenario().run().memory() != "warn") check_memory(fit().graph(), here_.cluster());
   if (!request_.timeline().empty()) timeline_ = std::make_unique<SimTimeline>(request_.timeline());
 }
 
@@ -75,13 +73,13 @@ JobSpec TrainingRun::spec() const {
   const StepGraph& graph = fits_.begun()->graph();
   const Standing where = fits_.home();
   JobSpec spec;
-  spec.id = id_;
+  spec.id = here_.id();
   spec.name = scenario().name();
   spec.submit = arrival_.at;
   spec.gpus = graph.ranks();
   spec.layout = where.layout;
   spec.least_gpus = where.layout.ranks_per_replica();
-  const std::uint32_t whole = cluster_.gpus() / spec.least_gpus * spec.least_gpus;
+  const std::uint32_t whole = here_.cluster().gpus() / spec.least_gpus * spec.least_gpus;
   spec.most_gpus = scenario().elastic() ? whole : spec.gpus;
   spec.micro_batches = graph.micro_batches();
   const double even = static_cast<double>(graph.micro_batches()) / graph.data();
@@ -99,25 +97,25 @@ JobSpec TrainingRun::spec() const {
 }
 
 void TrainingRun::submit() {
-  id_ = {world_.jobs().submitted()};
+  here_.submitted_as({here_.world().jobs().submitted()});
   submitted_ = true;
-  happen_(JobSubmitted{spec()});
+  here_.happen(JobSubmitted{spec()});
   if (!arrival_.first_gpu) return;
-  const JobStarted start{.job = id_, .epoch = {1}, .from = 0, .where = fits_.home()};
-  if (world_.objection(Event(start)).empty()) come_home(start);
+  const JobStarted start{.job = here_.id(), .epoch = {1}, .from = 0, .where = fits_.home()};
+  if (here_.world().objection(Event(start)).empty()) come_home(start);
 }
 
 /// It stands for the first time: there it is at home.
 void TrainingRun::come_home(const JobStarted& start) {
   if (start.where != fits_.home()) {
     fits_.begin_at(start.where);
-    faults_.place(fits_.numbered());
-    accounts_.emplace(cluster_, fit().graph(), fit().stepper().rest());
+    faults_.numbered();
+    accounts_.emplace(here_.cluster(), fit().graph(), fit().stepper().rest());
   }
   started_ = true;
   started_at_ = now_;
   accounts_->time().begin(now_);
-  happen_(start);
+  here_.happen(start);
 }
 
 /// The first job's noise is the run's own.
@@ -134,7 +132,7 @@ void TrainingRun::refit() {
   if (where.gpus.empty()) return;
   fits_.stand_on(where, std::move(ranks));
   circumstances_.reset();
-  contention_->leave(id_);
+  contention_->leave(here_.id());
 }
 
 // ---- time -------------------------------------------------------------------------------------
@@ -147,39 +145,38 @@ bool TrainingRun::rests(const Watch& watch) const {
 
 /// The first later step at which something may differ, or the end.
 Step TrainingRun::next_boundary() const {
-  Step boundary = std::min(scenario().run().steps(), gate_.next_effect(id_, step_));
-  if (const auto change = faults_.next_change(step_)) boundary = std::min(boundary, *change);
+  Step boundary = std::min(scenario().run().steps(), here_.gate().next_effect(here_.id(), step_));
+  if (const auto change = faults_.plan().next_change(step_)) boundary = std::min(boundary, *change);
   const std::uint64_t every = job().now.get<CheckpointPlan>().every_steps;
   if (every > 0) boundary = std::min(boundary, (step_ / every + 1) * every);
   return boundary;
 }
 
 Nanos TrainingRun::next_interruption(const Watch& watch) const {
-  Nanos next = std::min(watch.limit, gate_.next_wake());
-  if (const auto instant = faults_.next_instant(now_ - 1)) next = std::min(next, *instant);
+  Nanos next = std::min(watch.limit, here_.gate().next_wake());
+  if (const auto instant = faults_.plan().next_instant(now_ - 1)) next = std::min(next, *instant);
   if (transition_) next = std::min(next, transition_->ready);
-  for (const auto& [at, event] : later_) next = std::min(next, at);
-  next = std::min(next, saving_.next());
+  next = std::min({next, faults_.next_news(), saving_.next()});
   return next;
 }
 
 void TrainingRun::enter_circumstances() {
-  Circumstances now{.state = fit().local(faults_.state(step_, now_)),
+  Circumstances now{.state = fit().local(faults_.plan().state(step_, now_)),
                     .shares = {},
                     .collectives = job().now.get<CollectiveTable>(),
                     .codecs = job().now.get<CodecRules>(),
                     .company = circumstances_ ? circumstances_->company : 0};
   now.shares = shares_of_working(job());
-  faults_.feel(step_, now_);
+  faults_.plan().feel(step_, now_);
   if (circumstances_ == now) return;
   fit().stepper().set_collectives(now.collectives);
   fit().stepper().set_codecs(now.codecs);
   circumstances_ = std::move(now);
   watched_ = false;
-  contention_->enter(id_, {.stepper = {fits_.now(), &fit().stepper()},
-                           .state = circumstances_->state,
-                           .micro_batches = circumstances_->shares});
-  tell_parts(now_);
+  contention_->enter(here_.id(), {.stepper = {fits_.now(), &fit().stepper()},
+                                  .state = circumstances_->state,
+                                  .micro_batches = circumstances_->shares});
+  faults_.note_parts(step_, now_);
 }
 
 /// Between two steps, and nothing keeps it from the next one.
@@ -194,12 +191,12 @@ void TrainingRun::ready(Nanos now) {
   if (transition_ && now_ >= transition_->ready && now_ >= resume_at_) come_true();
   if (!can_begin()) return;
   enter_circumstances();
-  contention_->next_step(id_, now_);
+  contention_->next_step(here_.id(), now_);
 }
 
 void TrainingRun::begin(Nanos, const Watch& watch) {
   if (!can_begin()) return;
-  const std::uint64_t company = contention_->company(id_);
+  const std::uint64_t company = contention_->company(here_.id());
   if (std::exchange(circumstances_->company, company) != company) watched_ = false;
   if (rests(watch) && skip_ahead(watch)) return;
   open_step();
@@ -207,7 +204,7 @@ void TrainingRun::begin(Nanos, const Watch& watch) {
 
 /// The next step if nothing happens in it, beside those of other jobs that it meets.
 std::shared_ptr<const SimulatedStep> TrainingRun::undisturbed_step() {
-  if (auto beside = contention_->step(id_, now_)) return beside;
+  if (auto beside = contention_->step(here_.id(), now_)) return beside;
   return fit().stepper().step(circumstances_->state, circumstances_->shares);
 }
 
@@ -223,9 +220,7 @@ Nanos TrainingRun::next_stop() const {
   if (transition_ && (transition_->ready > now_ || idle)) {
     stop = std::min(stop, std::max(transition_->ready, resume_at_));
   }
-  stop = std::min(stop, losses_.next_noticed());
-  for (const auto& [at, event] : later_) stop = std::min(stop, at);
-  stop = std::min(stop, saving_.next());
+  stop = std::min({stop, losses_.next_noticed(), faults_.next_news(), saving_.next()});
   if (const auto fault = next_at_rest()) stop = std::min(stop, *fault);
   return stop;
 }
@@ -247,14 +242,11 @@ void TrainingRun::pass(Nanos now, const Watch& watch) {
 /// What is to be told at this instant; of a job that is over nothing is told any more.
 void TrainingRun::tell_due() {
   std::vector<Event> due;
-  for (const auto& [at, event] : later_) {
-    if (at <= now_) due.push_back(event);
-  }
-  std::erase_if(later_, [this](const auto& each) { return each.first <= now_; });
+  faults_.take_news(now_, due);
   if (const auto done = saving_.take_done(now_)) due.push_back(*done);
   std::stable_sort(due.begin(), due.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
-  for (Event& event : due) happen_(std::move(event));
+  for (Event& event : due) here_.happen(std::move(event));
 }
 
 /// `count` steps of `duration` each.
@@ -268,7 +260,8 @@ void TrainingRun::commit(const SimulatedStep& each, Nanos duration, std::uint64_
 /// Of the next steps as many as nothing interrupts go by at once, if they can.
 bool TrainingRun::skip_ahead(const Watch& watch) {
   accounts_->time().interrupt(now_);
-  if (!losses_.has_resumed() || saving_.asked() || !next_losses(now_, now_ + 1).empty())
+  if (!losses_.has_resumed() || saving_.asked() ||
+      !faults_.next_losses(step_, now_, now_ + 1).empty())
     return false;
   const std::uint64_t simulated = fit().stepper().simulated();
   auto each = undisturbed_step();
@@ -340,11 +333,11 @@ void TrainingRun::settle(Nanos now) {
 /// What changes while a step of `duration` goes on. Nothing comes after a killed rank.
 std::vector<Stepper::Change> TrainingRun::changes_within(Nanos duration) const {
   std::vector<Stepper::Change> changes;
-  const auto lost = next_losses(now_, now_ + duration);
+  const auto lost = faults_.next_losses(step_, now_, now_ + duration);
   for (const Nanos instant :
-       faults_.instants(now_ - 1, lost.empty() ? now_ + duration : lost.front().at)) {
-    FaultPlan::Touched touched = faults_.touched(instant);
-    HardwareState state = fit().local(faults_.state(step_, instant));
+       faults_.plan().instants(now_ - 1, lost.empty() ? now_ + duration : lost.front().at)) {
+    FaultPlan::Touched touched = faults_.plan().touched(instant);
+    HardwareState state = fit().local(faults_.plan().state(step_, instant));
     const HardwareState& before = changes.empty() ? circumstances_->state : changes.back().state;
     if (touched.ranks.empty() && state == before && !request_.full_detail()) continue;
     changes.push_back({.at = to_seconds(instant - now_),
@@ -354,7 +347,7 @@ std::vector<Stepper::Change> TrainingRun::changes_within(Nanos duration) const {
   }
   if (!lost.empty()) {
     changes.push_back({.at = to_seconds(lost.front().at - now_),
-                       .state = fit().local(faults_.state(step_, lost.front().at)),
+                       .state = fit().local(faults_.plan().state(step_, lost.front().at)),
                        .fatal = true});
   }
   return changes;
@@ -395,30 +388,12 @@ std::shared_ptr<const SimulatedStep> TrainingRun::simulate_step(
     if (circumstances_->company != 0) what = held_up(*what, *beside);
   }
   // Noise is beyond the simulated step: a rank may be killed in what it adds.
-  const auto lost = next_losses(now_, now_ + length_of(*what, stretch));
+  const auto lost = faults_.next_losses(step_, now_, now_ + length_of(*what, stretch));
   if (lost.empty() || what->run.cut_short) return what;
   auto shortened = std::make_shared<SimulatedStep>(*what);
   shortened->run.cut_short = true;
   shortened->run.duration = to_seconds(lost.front().at - now_);
   return shortened;
-}
-
-/// Where traffic is spread, what was under way over a lost cable or port is sent again over others
-/// once the loss is seen: whoever has a path there waits for so long. Connections have their paths
-/// anywhere, so whether one of a link's flows had one there is drawn.
-Nanos TrainingRun::stalled_by(Nanos instant) const {
-  const Cluster::Shape& shape = cluster_.shape();
-  if (!shape.reroute) return 0;
-  for (const FaultPlan::Thinned& each : faults_.thinned(instant)) {
-    const bool of_nic = each.by == PartKind::port;  // all of its connections have paths there
-    const std::uint64_t flows = of_nic ? 1 : fit().stepper().flows_over(each.link);
-    const bool sampled = shape.transport == Transport::spray && each.by == PartKind::cable;
-    const double path = sampled ? std::min(1.0, double{1} * shape.paths / shape.cables) : 1;
-    Rng rng = Rng(scenario().run().seed()).split(fmt::format("{} {}", instant, each.link.value));
-    const double none = std::pow(1 - path, static_cast<double>(flows));
-    if (rng.uniform() >= none) return to_nanos(shape.reroute->value);
-  }
-  return 0;
 }
 
 void TrainingRun::open_step() {
@@ -430,17 +405,17 @@ void TrainingRun::open_step() {
   if (timeline_ && fit().stepper().simulated() > simulated) timeline_->add(*what, step_, now_);
   saving_.step_begins();
   open(std::move(what), std::move(stretch));
-  faults_.feel(step_, now_);
-  for (const Nanos instant : faults_.instants(now_, open_->end())) {
-    tell_parts(instant);
-    faults_.feel(step_, instant);
-    stalled_ += stalled_by(instant);
+  faults_.plan().feel(step_, now_);
+  for (const Nanos instant : faults_.plan().instants(now_, open_->end())) {
+    faults_.note_parts(step_, instant);
+    faults_.plan().feel(step_, instant);
+    stalled_ += faults_.stalled_by(instant);
   }
 }
 
 void TrainingRun::open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch) {
   open_.emplace(step_, now_, std::move(what), std::move(stretch));
-  contention_->next_step(id_, open_->end());
+  contention_->next_step(here_.id(), open_->end());
   fit().telemetry().begin_step(*open_);
 }
 
@@ -449,7 +424,7 @@ void TrainingRun::end_steps() {
   accounts_->time().pass(now_);
   over_ = true;
   ended_at_ = now_;
-  contention_->leave(id_);
+  contention_->leave(here_.id());
 }
 
 void TrainingRun::close_step(const Watch& watch) {
@@ -463,8 +438,8 @@ void TrainingRun::close_step(const Watch& watch) {
   commit(played.what(), played.duration(), 1, played.stretch());
   note_exchange(played.what(), played.duration(), played.stretch());
   // A resting policy is told of the last step before something may differ.
-  const bool tell = !rests(watch) || step_ + 1 >= next_boundary() || gate_.waits(id_) ||
-                    saving_.after_this_step();
+  const bool tell = !rests(watch) || step_ + 1 >= next_boundary() ||
+                    here_.gate().waits(here_.id()) || saving_.after_this_step();
   watched_ = watched_ || tell;
   const Nanos stalled = std::exchange(stalled_, 0);
   if (stalled > 0) stand_still_until(std::max(now_, resume_at_) + stalled, GpuUse::recovery);
@@ -475,7 +450,7 @@ void TrainingRun::close_step(const Watch& watch) {
 void TrainingRun::note_exchange(const SimulatedStep& step, Nanos duration,
                                 const std::vector<double>& stretch) {
   exchange_.clear();
-  CollectiveSample sample{.job = id_,
+  CollectiveSample sample{.job = here_.id(),
                           .step = step_,
                           .kind = CollectiveKind::all_reduce,
                           .algorithm = CollectiveAlgorithm::ring,
@@ -503,14 +478,14 @@ void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
   const Step steps = scenario().run().steps();
   if (tell || step_ == steps) {
     tell_steps();
-    gate_.step_ended(id_, now_);
+    here_.gate().step_ended(here_.id(), now_);
     save_if_due();
   }
   if (step_ == steps) {
     tell_due();
     end_steps();
-    happen_(JobDone{id_});
-    gate_.job_gone(id_, now_);
+    here_.happen(JobDone{here_.id()});
+    here_.gate().job_gone(here_.id(), now_);
   }
   if (!progress_) return;
   Progress progress;
@@ -523,13 +498,15 @@ void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
 void TrainingRun::tell_steps() {
   if (untold_.count == 0) return;
   const auto told = std::exchange(untold_, {});
-  happen_(StepsDone{.job = id_, .last = step_ - 1, .count = told.count, .duration = told.duration});
+  here_.happen(StepsDone{
+      .job = here_.id(), .last = step_ - 1, .count = told.count, .duration = told.duration});
 }
 
 void TrainingRun::save_if_due() {
   if (!saving_.due(step_, job().now.get<CheckpointPlan>().every_steps)) return;
-  const double storage = faults_.storage(step_, now_);  // as it is when it begins
-  const Nanos stall = saving_.begin(id_, step_, now_, scenario().live().checkpoints(), storage);
+  const double storage = faults_.plan().storage(step_, now_);  // as it is when it begins
+  const Nanos stall =
+      saving_.begin(here_.id(), step_, now_, scenario().live().checkpoints(), storage);
   accounts_->time().mark(step_, job().saved);
   stand_still_until(now_ + stall, GpuUse::checkpoint);
 }
@@ -571,15 +548,15 @@ void TrainingRun::fill(Report& report, Nanos now) {
   report.set_ranks(begun.graph().ranks());
   const std::string unfitted = unfitted_warning(scenario().job());
   if (!unfitted.empty()) report.add_warnings(unfitted);
-  const std::string lack = memory_lack(begun.graph(), cluster_);
+  const std::string lack = memory_lack(begun.graph(), here_.cluster());
   if (!lack.empty()) report.add_warnings(lack.substr(0, lack.find('\n')));
   report.set_iterations_simulated(simulated);
   const std::uint64_t at_least_once = std::min(simulated, accounts_->steps());
   report.set_iterations_fast_forwarded(accounts_->steps() - at_least_once);
   report.set_rank_classes(fits_.most_classes());
   const Step last = step_ > 0 ? step_ - (step_ == scenario().run().steps() ? 1 : 0) : 0;
-  report.set_faults_injected(faults_.begun(last, now));
-  faults_.count(last, started_at_, now, report);
+  report.set_faults_injected(faults_.plan().begun(last, now));
+  faults_.plan().count(last, started_at_, now, report);
   double memory = 0;
   const std::uint32_t even =
       even_split(begun.graph().micro_batches(), begun.graph().data()).front();

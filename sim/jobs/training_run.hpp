@@ -19,11 +19,12 @@
 #include "policies/record/past.hpp"
 #include "policies/run/worker.hpp"
 #include "policies/seam/gate.hpp"
-#include "sim/estimates/plan/hardware_state.hpp"
 #include "sim/jobs/accounts.hpp"
 #include "sim/jobs/checkpoint_writer.hpp"
 #include "sim/jobs/contention.hpp"
 #include "sim/jobs/fit_cache.hpp"
+#include "sim/jobs/job_faults.hpp"
+#include "sim/jobs/job_in_world.hpp"
 #include "sim/jobs/losses.hpp"
 #include "sim/jobs/sim_timeline.hpp"
 #include "sim/world/job_model.hpp"
@@ -111,7 +112,7 @@ class TrainingRun : public JobModel {
     }
   };
 
-  const JobInfo& job() const { return world_.jobs()[id_]; }
+  const JobInfo& job() const { return here_.job(); }
   const Scenario& scenario() const { return request_.scenario(); }
   FittedJob& fit() const { return *fits_.now(); }
   JobSpec spec() const;
@@ -139,7 +140,6 @@ class TrainingRun : public JobModel {
   void open_step();
   std::vector<Stepper::Change> changes_within(Nanos duration) const;
   Nanos length_of(const SimulatedStep& step, const std::vector<double>& stretch) const;
-  Nanos stalled_by(Nanos instant) const;
   std::shared_ptr<const SimulatedStep> held_up(const SimulatedStep& what,
                                                const SimulatedStep& beside);
   std::shared_ptr<const SimulatedStep> simulate_step(const std::vector<double>& stretch);
@@ -152,11 +152,6 @@ class TrainingRun : public JobModel {
   double step_alone() const;
 
   // Losses and standing (training_standing.cpp).
-  void tell_parts(Nanos at);
-  std::vector<FatalFault> next_losses(std::optional<Step> step, Nanos from, Nanos until) const;
-  std::vector<FatalFault> next_losses(Nanos from, Nanos until) const {
-    return next_losses(step_, from, until);
-  }
   void cut(const PlayedStep& played);
   void lose(std::vector<FatalFault> lost);
   void know_losses(const Losses::Noticed& noticed);
@@ -166,29 +161,24 @@ class TrainingRun : public JobModel {
   void come_true();
   void open_since(const Past& past);
   void stand_still_until(Nanos at, GpuUse use);
-  bool stands_well(const Standing& where) const;
   bool at_rest() const;
   std::optional<Nanos> next_at_rest() const;
   void strike_at_rest();
-  std::optional<RankId> rank_at_home(std::uint32_t home_rank) const;
 
   const RunRequest request_;
   const Arrival arrival_;
-  const Cluster& cluster_;
-  const World& world_;
-  DecisionGate& gate_;
-  Happen happen_;
+  JobInWorld here_;
   ProgressSink progress_;
   const std::shared_ptr<Contention> contention_;
   Needs needs_;  ///< of the policies
   FitCache fits_;
-  mutable FaultPlan faults_;          ///< remembers what can strike nobody any more
+  Losses losses_;
+  JobFaults faults_;
   std::optional<Accounts> accounts_;  ///< from the beginning, wherever that was
   CodecUses codes_;
   std::unique_ptr<SimTimeline> timeline_;  ///< null without one
   Milestones* milestones_ = nullptr;
 
-  JobId id_;
   bool submitted_ = false, started_ = false;
   Nanos started_at_ = 0, ended_at_ = 0;
   Nanos now_ = 0, last_commit_ = 0;
@@ -202,9 +192,6 @@ class TrainingRun : public JobModel {
     std::uint64_t count = 0;
     Nanos duration = 0;
   } untold_;
-  std::vector<std::pair<Nanos, Event>> later_;  ///< parts that change
-  std::set<Part> lost_parts_;                   ///< that have been, or will be, told
-  Losses losses_;
   Nanos stalled_ = 0;    ///< what of the step under way waits for packets that got lost
   Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
   std::optional<Transition> transition_;

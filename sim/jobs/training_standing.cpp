@@ -11,54 +11,22 @@
 
 namespace orrery {
 
-/// The job's number of a rank by its number as the run began; nothing if it does not work.
-std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
-  const GpuId gpu = fits_.numbered().at(home_rank);
-  std::uint32_t rank = 0;
-  for (const GpuRuns::Run& run : job().gpus.runs()) {
-    if (gpu.value - run.first < run.count) {
-      const RankId found{rank + gpu.value - run.first};
-      return job().is_lost(found) || losses_.has_died(found) ? std::nullopt : std::optional(found);
-    }
-    rank += run.count;
-  }
-  return {};
-}
-
-/// The ranks that are struck first, at one instant; who is not at work then is struck neither then
-/// nor later.
-std::vector<FatalFault> TrainingRun::next_losses(std::optional<Step> step, Nanos from,
-                                                 Nanos until) const {
-  for (;;) {
-    std::vector<FatalFault> lost = faults_.losses(step, from, until);
-    const auto absent = std::stable_partition(lost.begin(), lost.end(), [this](const auto& each) {
-      return rank_at_home(each.rank.value).has_value();
-    });
-    std::for_each(absent, lost.end(), [this](const auto& each) { faults_.spend(each); });
-    if (absent == lost.begin() && absent != lost.end()) continue;
-    lost.erase(absent, lost.end());
-    return lost;
-  }
-}
-
 void TrainingRun::go_on(const Past& past) {
-  id_ = {0};  // a log that a run goes on from has one job
+  here_.submitted_as({0});  // a log that a run goes on from has one job
   submitted_ = started_ = true;
   now_ = past.now();
   last_commit_ = past.last_commit();
   for (const StepsDone& done : past.steps()) accounts_->tell(done.duration, done.count);
   accounts_->began(now_);
-  const JobInfo* const known = world_.jobs().find(id_);
+  const JobInfo* const known = here_.world().jobs().find(here_.id());
   over_ = known == nullptr || known->phase == JobPhase::done;
   if (over_) return;
   step_ = job().step;
-  for (const auto& [part, state] : world_.state().parts) {
-    if (state.health == Health::lost) lost_parts_.insert(part);
-  }
+  faults_.know_parts();
   // A rank that was lost in the step under way has been struck by what strikes at this step.
-  for (const FatalFault& fault : faults_.losses(step_, now_, now_ + 1)) {
-    const auto rank = rank_at_home(fault.rank.value);
-    if (!rank || past.lost_in_step().contains(*rank)) faults_.spend(fault);
+  for (const FatalFault& fault : faults_.plan().losses(step_, now_, now_ + 1)) {
+    const auto rank = faults_.rank_at_work(fault.rank.value);
+    if (!rank || past.lost_in_step().contains(*rank)) faults_.plan().spend(fault);
   }
   if (job().next) {
     transition_ =
@@ -76,7 +44,8 @@ void TrainingRun::open_since(const Past& past) {
   open_step();
   if (open_->end() <= now) open_.reset();  // it was longer than it would be here
   now_ = now;
-  std::erase_if(later_, [now](const auto& each) { return each.first <= now; });  // was told
+  std::vector<Event> told;  // already
+  faults_.take_news(now, told);
 }
 
 void TrainingRun::stand_still_until(Nanos at, GpuUse use) {
@@ -95,36 +64,16 @@ bool TrainingRun::at_rest() const {
 std::optional<Nanos> TrainingRun::next_at_rest() const {
   const bool held = started_ && !over_ && !open_ && !stretch_ && job().phase == JobPhase::held;
   if (!at_rest() && !held) return {};
-  return faults_.next_instant(now_);
+  return faults_.plan().next_instant(now_);
 }
 
 void TrainingRun::strike_at_rest() {
   if (!started_ || over_ || open_ || stretch_) return;
   if (at_rest()) {
-    if (auto lost = next_losses({}, now_, now_ + 1); !lost.empty()) return lose(std::move(lost));
+    if (auto lost = faults_.next_losses({}, now_, now_ + 1); !lost.empty())
+      return lose(std::move(lost));
   }
-  if (faults_.changes_at(now_)) tell_parts(now_);
-}
-
-/// None of its GPUs is lost.
-bool TrainingRun::stands_well(const Standing& where) const {
-  if (world_.state().parts.empty()) return true;
-  return std::all_of(where.gpus.begin(), where.gpus.end(),
-                     [this](GpuId gpu) { return world_.state().well(gpu, cluster_.node_of(gpu)); });
-}
-
-/// Parts of the cluster that are lost or back at `at`.
-void TrainingRun::tell_parts(Nanos at) {
-  std::set<Part> now = faults_.lost_parts(step_, at);
-  for (const Part part : now) {
-    if (!lost_parts_.contains(part)) {
-      later_.emplace_back(at, PartChanged{part, {.health = Health::lost, .rate = 0}});
-    }
-  }
-  for (const Part part : lost_parts_) {
-    if (!now.contains(part)) later_.emplace_back(at, PartChanged{part, {}});
-  }
-  lost_parts_ = std::move(now);
+  if (faults_.plan().changes_at(now_)) faults_.note_parts(step_, now_);
 }
 
 /// The step under way will not be committed. Without its network the job waits for it, or ends here
@@ -133,20 +82,20 @@ void TrainingRun::cut(const PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
   if (!broken) {
     accounts_->discard(played.what());
-    return lose(next_losses(played.start(), kNever));
+    return lose(faults_.next_losses(step_, played.start(), kNever));
   }
-  if (const auto up = faults_.up_again(*broken, step_, now_)) {
+  if (const auto up = faults_.plan().up_again(*broken, step_, now_)) {
     accounts_->discard(played.what());
-    tell_parts(*up);
+    faults_.note_parts(step_, *up);
     return stand_still_until(*up, GpuUse::recovery);
   }
-  const FatalFault fatal = faults_.cause_of(*broken, step_, now_);
+  const FatalFault fatal = faults_.plan().cause_of(*broken, step_, now_);
   losses_.end(fatal.cause, now_);
   if (timeline_) timeline_->instant(now_, fatal.cause);
   tell_due();
   end_steps();
-  happen_(JobDone{id_, Ending::failed});
-  gate_.job_gone(id_, now_);
+  here_.happen(JobDone{here_.id(), Ending::failed});
+  here_.gate().job_gone(here_.id(), now_);
 }
 
 /// Who is left notices those that fell silent later than those that died.
@@ -154,14 +103,14 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
   accounts_->time().interrupt(now_);
   saving_.spoil();
-  contention_->leave(id_);
-  tell_parts(now_);
+  contention_->leave(here_.id());
+  faults_.note_parts(step_, now_);
   const Survival& survival = scenario().survival();
   for (const bool silent : {false, true}) {
     for (const FatalFault& each : lost) {
       if (each.silent != silent) continue;
-      faults_.spend(each);
-      const std::optional<RankId> rank = rank_at_home(each.rank.value);
+      faults_.plan().spend(each);
+      const std::optional<RankId> rank = faults_.rank_at_work(each.rank.value);
       if (!rank) continue;  // by another one of this instant
       const Nanos noticed = now_ + (silent ? survival.heartbeat_timeout() : survival.detection());
       losses_.strike(*rank, each.cause, now_, noticed);
@@ -174,13 +123,14 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
 }
 
 void TrainingRun::fail_saving() {
-  if (const auto failed = saving_.give_up()) happen_(*failed);
+  if (const auto failed = saving_.give_up()) here_.happen(*failed);
 }
 
 /// All that are noticed at this instant.
 void TrainingRun::know_losses(const Losses::Noticed& noticed) {
-  happen_(RanksLost{.job = id_, .ranks = noticed.ranks, .epoch = {job().epoch.value + 1}});
-  gate_.membership_changed(id_);
+  here_.happen(
+      RanksLost{.job = here_.id(), .ranks = noticed.ranks, .epoch = {job().epoch.value + 1}});
+  here_.gate().membership_changed(here_.id());
   fail_saving();
   const bool replaced = job().next.has_value() && !transition_;
   if (replaced) {
@@ -190,14 +140,14 @@ void TrainingRun::know_losses(const Losses::Noticed& noticed) {
   const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
   const std::uint32_t left = without_lost(job()).layout.data;
   const bool possible = can_go_on(job()) && replicas_objection(scenario().job(), left).empty();
-  if (holds || !possible) return happen_(JobHeld{id_});
+  if (holds || !possible) return here_.happen(JobHeld{here_.id()});
   refit();
 }
 
 /// Until it is assigned anew: what it had been assigned cannot be.
 void TrainingRun::hold() {
   transition_.reset();
-  happen_(JobHeld{id_});
+  here_.happen(JobHeld{here_.id()});
 }
 
 /// Nothing of the step under way counts.
@@ -239,10 +189,10 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
     accounts_->time().interrupt(now_);
     accounts_->roll_back(step_, job().saved);
     step_ = job().saved;
-    happen_(JobStopped{id_, step_});
-    gate_.job_gone(id_, now_);
+    here_.happen(JobStopped{here_.id(), step_});
+    here_.gate().job_gone(here_.id(), now_);
     circumstances_.reset();
-    contention_->leave(id_);
+    contention_->leave(here_.id());
     return;
   }
   const Survival& survival = scenario().survival();
@@ -276,8 +226,8 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
 /// An assignment, between two steps. If its hardware has broken meanwhile, who works waits for it
 /// working; who stands still is assigned anew.
 void TrainingRun::come_true() {
-  if (!stands_well(transition_->where)) {
-    const auto next = faults_.next_instant(now_);
+  if (!faults_.parts_are_well(transition_->where.gpus)) {
+    const auto next = faults_.plan().next_instant(now_);
     if (job().placed() && (!next || job().phase == JobPhase::held)) return hold();
     if (!next) return transition_.reset();
     transition_->ready = *next;
@@ -295,11 +245,13 @@ void TrainingRun::come_true() {
     accounts_->roll_back(step_, 0);
     step_ = 0;
   }
-  const JobStarted start{
-      .job = id_, .epoch = {job().epoch.value + 1}, .from = step_, .where = transition.where};
-  started_ ? happen_(start) : come_home(start);
-  gate_.membership_changed(id_);
-  if (fits_.number(transition.where.gpus)) faults_.place(fits_.numbered());
+  const JobStarted start{.job = here_.id(),
+                         .epoch = {job().epoch.value + 1},
+                         .from = step_,
+                         .where = transition.where};
+  started_ ? here_.happen(start) : come_home(start);
+  here_.gate().membership_changed(here_.id());
+  if (fits_.number(transition.where.gpus)) faults_.numbered();
   refit();
   if (!waited) stand_still_until(now_ + scenario().survival().regroup(), GpuUse::recovery);
   if (transition.where.layout != fits_.begun()->where().layout) return;
