@@ -17,9 +17,6 @@
 namespace orrery {
 namespace {
 
-/// Some room is left before the policy clock overflows.
-constexpr Nanos kLongestRun = 9'000'000'000 * kNanosPerSecond;
-
 /// Of the measured machine, if one is given. A built-in model's ranks are processes of live mode:
 /// their gradients travel in its whole numbers, over links as slow as the scenario makes them.
 MachineCosts costs_of(const RunRequest& request) {
@@ -31,17 +28,6 @@ MachineCosts costs_of(const RunRequest& request) {
   return costs;
 }
 
-/// By replica that has lost no rank.
-std::vector<std::uint32_t> shares_of_working(const JobInfo& job) {
-  if (job.lost.empty()) return job.shares();
-  std::vector<std::uint32_t> shares;
-  const std::vector<bool> lost = lost_replicas(job);
-  for (std::size_t replica = 0; replica < lost.size(); ++replica) {
-    if (!lost[replica]) shares.push_back(job.shares()[replica]);
-  }
-  return shares;
-}
-
 }  // namespace
 
 TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place& place,
@@ -50,7 +36,6 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
       arrival_(arrival),
       here_(request_.scenario(), place.cluster, place.world, place.gate, std::move(happen)),
       progress_(std::move(progress)),
-      contention_(place.contention),
       fits_({.scenario = scenario(),
              .cluster = place.cluster,
              .options = {.full_detail = request_.full_detail(),
@@ -61,6 +46,7 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
             place_in_order(StepGraph(scenario().job()), place.cluster,
                            arrival.first_gpu.value_or(0))),
       faults_(here_, fits_, losses_),
+      next_(here_, fits_, faults_, place.contention, request_.full_detail()),
       accounts_(std::in_place, here_.cluster(), fit().graph(), fit().stepper().rest()),
       codes_(gradient_parts(scenario().job().model()), gradient_value_bytes(scenario().job())) {
   if (scenario().run().memory() != "warn") check_memory(fit().graph(), here_.cluster());
@@ -131,8 +117,7 @@ void TrainingRun::refit() {
   auto [where, ranks] = working_part(job());
   if (where.gpus.empty()) return;
   fits_.stand_on(where, std::move(ranks));
-  circumstances_.reset();
-  contention_->leave(here_.id());
+  next_.leave();
 }
 
 // ---- time -------------------------------------------------------------------------------------
@@ -161,21 +146,8 @@ Nanos TrainingRun::next_interruption(const Watch& watch) const {
 }
 
 void TrainingRun::enter_circumstances() {
-  Circumstances now{.state = fit().local(faults_.plan().state(step_, now_)),
-                    .shares = {},
-                    .collectives = job().now.get<CollectiveTable>(),
-                    .codecs = job().now.get<CodecRules>(),
-                    .company = circumstances_ ? circumstances_->company : 0};
-  now.shares = shares_of_working(job());
-  faults_.plan().feel(step_, now_);
-  if (circumstances_ == now) return;
-  fit().stepper().set_collectives(now.collectives);
-  fit().stepper().set_codecs(now.codecs);
-  circumstances_ = std::move(now);
+  if (!next_.enter(step_, now_)) return;
   watched_ = false;
-  contention_->enter(here_.id(), {.stepper = {fits_.now(), &fit().stepper()},
-                                  .state = circumstances_->state,
-                                  .micro_batches = circumstances_->shares});
   faults_.note_parts(step_, now_);
 }
 
@@ -191,21 +163,14 @@ void TrainingRun::ready(Nanos now) {
   if (transition_ && now_ >= transition_->ready && now_ >= resume_at_) come_true();
   if (!can_begin()) return;
   enter_circumstances();
-  contention_->next_step(here_.id(), now_);
+  next_.begins_at(now_);
 }
 
 void TrainingRun::begin(Nanos, const Watch& watch) {
   if (!can_begin()) return;
-  const std::uint64_t company = contention_->company(here_.id());
-  if (std::exchange(circumstances_->company, company) != company) watched_ = false;
+  if (next_.meet()) watched_ = false;
   if (rests(watch) && skip_ahead(watch)) return;
   open_step();
-}
-
-/// The next step if nothing happens in it, beside those of other jobs that it meets.
-std::shared_ptr<const SimulatedStep> TrainingRun::undisturbed_step() {
-  if (auto beside = contention_->step(here_.id(), now_)) return beside;
-  return fit().stepper().step(circumstances_->state, circumstances_->shares);
 }
 
 Nanos TrainingRun::next_stop() const {
@@ -252,9 +217,9 @@ void TrainingRun::tell_due() {
 /// `count` steps of `duration` each.
 void TrainingRun::commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
                          const std::vector<double>& stretch) {
-  accounts_->commit(each, duration, count, circumstances_->shares, stretch);
+  accounts_->commit(each, duration, count, next_.circumstances()->shares, stretch);
   if (reproducible_sums(scenario())) return;  // in no code, as in live mode
-  codes_.exchanged(circumstances_->codecs, fit().graph().data(), count);
+  codes_.exchanged(next_.circumstances()->codecs, fit().graph().data(), count);
 }
 
 /// Of the next steps as many as nothing interrupts go by at once, if they can.
@@ -264,14 +229,14 @@ bool TrainingRun::skip_ahead(const Watch& watch) {
       !faults_.next_losses(step_, now_, now_ + 1).empty())
     return false;
   const std::uint64_t simulated = fit().stepper().simulated();
-  auto each = undisturbed_step();
+  auto each = next_.undisturbed(now_);
   if (timeline_ && fit().stepper().simulated() > simulated) timeline_->add(*each, step_, now_);
   if (each->run.cut_short) return false;
   // How long noisy steps take together is known once they have been drawn, so they cannot be cut.
   if (scenario().noise().compute_cv() > 0) {
     return watch.alone && skip_noisy_steps(std::move(each), watch);
   }
-  const Nanos length = length_of(*each, {});
+  const Nanos length = length_of(*each, step_, now_, {});
   const Nanos limit = next_interruption(watch);
   const auto room = static_cast<std::uint64_t>((limit - now_) / std::max<Nanos>(length, 1));
   const std::uint64_t count = std::min<std::uint64_t>(next_boundary() - step_, room);
@@ -290,7 +255,7 @@ bool TrainingRun::skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, co
   for (; step_ + count < boundary; ++count) {
     const std::vector<double> stretch =
         fit().telemetry().stretch(step_ + count, now_, fit().graph().data());
-    const Nanos duration = length_of(*each, stretch);
+    const Nanos duration = length_of(*each, step_, now_, stretch);
     if (reaches_milestone(now_ + duration)) limit = next_interruption(watch);
     if (duration > limit - now_) break;
     commit(*each, duration, 1, stretch);
@@ -330,77 +295,11 @@ void TrainingRun::settle(Nanos now) {
   now_ = now;
 }
 
-/// What changes while a step of `duration` goes on. Nothing comes after a killed rank.
-std::vector<Stepper::Change> TrainingRun::changes_within(Nanos duration) const {
-  std::vector<Stepper::Change> changes;
-  const auto lost = faults_.next_losses(step_, now_, now_ + duration);
-  for (const Nanos instant :
-       faults_.plan().instants(now_ - 1, lost.empty() ? now_ + duration : lost.front().at)) {
-    FaultPlan::Touched touched = faults_.plan().touched(instant);
-    HardwareState state = fit().local(faults_.plan().state(step_, instant));
-    const HardwareState& before = changes.empty() ? circumstances_->state : changes.back().state;
-    if (touched.ranks.empty() && state == before && !request_.full_detail()) continue;
-    changes.push_back({.at = to_seconds(instant - now_),
-                       .state = std::move(state),
-                       .ranks = fit().local(touched.ranks),
-                       .links = std::move(touched.links)});
-  }
-  if (!lost.empty()) {
-    changes.push_back({.at = to_seconds(lost.front().at - now_),
-                       .state = fit().local(faults_.plan().state(step_, lost.front().at)),
-                       .fatal = true});
-  }
-  return changes;
-}
-
-/// Throws bad_input where the policy clock would run out.
-Nanos TrainingRun::length_of(const SimulatedStep& step, const std::vector<double>& stretch) const {
-  const double seconds = step.run.cut_short ? step.run.duration : stretched_duration(step, stretch);
-  if (seconds < to_seconds(kLongestRun - now_)) return to_nanos(seconds);
-  throw Error(
-      ErrorKind::bad_input,
-      fmt::format("run.steps: step {} would end after more than 285 simulated years", step_));
-}
-
-/// A step in which something changes is simulated alone: the others then hold it up for as long as
-/// they would have.
-std::shared_ptr<const SimulatedStep> TrainingRun::held_up(const SimulatedStep& what,
-                                                          const SimulatedStep& beside) {
-  auto longer = std::make_shared<SimulatedStep>(what);
-  if (what.run.cut_short) return longer;
-  const auto alone = fit().stepper().step(circumstances_->state, circumstances_->shares);
-  longer->run.duration += std::max(0.0, beside.run.duration - alone->run.duration);
-  return longer;
-}
-
-/// The step about to begin with what happens during it, which may lengthen it, so that more
-/// happens.
-std::shared_ptr<const SimulatedStep> TrainingRun::simulate_step(
-    const std::vector<double>& stretch) {
-  auto what = undisturbed_step();
-  const auto beside = what;
-  std::size_t known = 0;
-  for (;;) {
-    const auto changes = changes_within(length_of(*what, stretch));
-    if (changes.size() <= known) break;
-    known = changes.size();
-    what = fit().stepper().step_with(circumstances_->state, circumstances_->shares, changes);
-    if (circumstances_->company != 0) what = held_up(*what, *beside);
-  }
-  // Noise is beyond the simulated step: a rank may be killed in what it adds.
-  const auto lost = faults_.next_losses(step_, now_, now_ + length_of(*what, stretch));
-  if (lost.empty() || what->run.cut_short) return what;
-  auto shortened = std::make_shared<SimulatedStep>(*what);
-  shortened->run.cut_short = true;
-  shortened->run.duration = to_seconds(lost.front().at - now_);
-  return shortened;
-}
-
 void TrainingRun::open_step() {
   accounts_->time().interrupt(now_);
   const std::uint64_t simulated = fit().stepper().simulated();
   std::vector<double> stretch = fit().telemetry().stretch(step_, now_, fit().graph().data());
-  auto what = simulate_step(stretch);
+  auto what = next_.with_changes(step_, now_, stretch);
   if (what->run.cut_short) stretch.clear();
   if (timeline_ && fit().stepper().simulated() > simulated) timeline_->add(*what, step_, now_);
   saving_.step_begins();
@@ -415,7 +314,7 @@ void TrainingRun::open_step() {
 
 void TrainingRun::open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch) {
   open_.emplace(step_, now_, std::move(what), std::move(stretch));
-  contention_->next_step(here_.id(), open_->end());
+  next_.begins_at(open_->end());
   fit().telemetry().begin_step(*open_);
 }
 
@@ -424,7 +323,7 @@ void TrainingRun::end_steps() {
   accounts_->time().pass(now_);
   over_ = true;
   ended_at_ = now_;
-  contention_->leave(here_.id());
+  next_.stand_still();
 }
 
 void TrainingRun::close_step(const Watch& watch) {
@@ -514,15 +413,16 @@ void TrainingRun::save_if_due() {
 // ---- telemetry and the end ----------------------------------------------------------------
 
 void TrainingRun::ranks(Nanos now, std::vector<RankSample>& out) const {
-  if (!circumstances_) return;
+  if (next_.circumstances() == nullptr) return;
   fit().telemetry().ranks(now, out);
   for (RankSample& sample : out) sample.rank = fit().rank_of_job(sample.rank.value);
 }
 void TrainingRun::devices(Nanos now, std::vector<DeviceSample>& out) const {
-  if (circumstances_) fit().telemetry().devices(now, out);
+  if (next_.circumstances() != nullptr) fit().telemetry().devices(now, out);
 }
 void TrainingRun::links(Nanos now, std::vector<LinkSample>& out) const {
-  if (circumstances_) fit().telemetry().links(now, fit().stepper(), circumstances_->state, out);
+  const NextStep::Circumstances* const here = next_.circumstances();
+  if (here != nullptr) fit().telemetry().links(now, fit().stepper(), here->state, out);
 }
 void TrainingRun::collectives(std::vector<CollectiveSample>& out) const {
   if (fit().graph().data() < 2) return;
@@ -565,9 +465,11 @@ void TrainingRun::fill(Report& report, Nanos now) {
   }
   report.set_memory_per_gpu_bytes(memory);
   losses_.fill(report);
-  if (!scenario().job().has_pace() || begun.graph().pipeline() > 1 || !circumstances_) return;
+  if (!scenario().job().has_pace() || begun.graph().pipeline() > 1 ||
+      next_.circumstances() == nullptr)
+    return;
   std::vector<double> speeds(fit().graph().data(), 1.0);
-  for (const auto& [rank, slow] : circumstances_->state.slow) {
+  for (const auto& [rank, slow] : next_.circumstances()->state.slow) {
     double& speed = speeds[fit().graph().position({rank}).replica];
     speed = std::min(speed, 1 / slow);
   }

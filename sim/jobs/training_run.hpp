@@ -26,6 +26,7 @@
 #include "sim/jobs/job_faults.hpp"
 #include "sim/jobs/job_in_world.hpp"
 #include "sim/jobs/losses.hpp"
+#include "sim/jobs/next_step.hpp"
 #include "sim/jobs/sim_timeline.hpp"
 #include "sim/world/job_model.hpp"
 #include "traces/run.pb.h"
@@ -86,15 +87,6 @@ class TrainingRun : public JobModel {
   void add_outcomes(Report& report) const override;
 
  private:
-  /// What decides how a step goes, apart from noise.
-  struct Circumstances {
-    HardwareState state;
-    std::vector<std::uint32_t> shares;  ///< of the replicas that work
-    CollectiveTable collectives;
-    CodecRules codecs;
-    std::uint64_t company = 0;  ///< of Contention
-    friend bool operator==(const Circumstances&, const Circumstances&) = default;
-  };
   /// An assignment that has not come true yet.
   struct Transition {
     Standing where;
@@ -127,7 +119,6 @@ class TrainingRun : public JobModel {
   Nanos next_interruption(const Watch& watch) const;
   bool can_begin() const;
   void enter_circumstances();
-  std::shared_ptr<const SimulatedStep> undisturbed_step();
   void open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch);
   void end_steps();
   bool skip_ahead(const Watch& watch);
@@ -138,11 +129,6 @@ class TrainingRun : public JobModel {
   void commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
               const std::vector<double>& stretch);
   void open_step();
-  std::vector<Stepper::Change> changes_within(Nanos duration) const;
-  Nanos length_of(const SimulatedStep& step, const std::vector<double>& stretch) const;
-  std::shared_ptr<const SimulatedStep> held_up(const SimulatedStep& what,
-                                               const SimulatedStep& beside);
-  std::shared_ptr<const SimulatedStep> simulate_step(const std::vector<double>& stretch);
   void close_step(const Watch& watch);
   void steps_done(std::uint64_t count, Nanos duration, bool tell);
   void note_exchange(const SimulatedStep& step, Nanos duration, const std::vector<double>& stretch);
@@ -169,11 +155,11 @@ class TrainingRun : public JobModel {
   const Arrival arrival_;
   JobInWorld here_;
   ProgressSink progress_;
-  const std::shared_ptr<Contention> contention_;
   Needs needs_;  ///< of the policies
   FitCache fits_;
   Losses losses_;
   JobFaults faults_;
+  NextStep next_;
   std::optional<Accounts> accounts_;  ///< from the beginning, wherever that was
   CodecUses codes_;
   std::unique_ptr<SimTimeline> timeline_;  ///< null without one
@@ -185,7 +171,6 @@ class TrainingRun : public JobModel {
   Step step_ = 0;  ///< being worked on
   bool over_ = false;
   bool watched_ = false;  ///< a whole step has been shown under these circumstances
-  std::optional<Circumstances> circumstances_;
   std::optional<PlayedStep> open_;
   std::optional<Stretch> stretch_;
   struct {

@@ -103,7 +103,7 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
   accounts_->time().interrupt(now_);
   saving_.spoil();
-  contention_->leave(here_.id());
+  next_.stand_still();
   faults_.note_parts(step_, now_);
   const Survival& survival = scenario().survival();
   for (const bool silent : {false, true}) {
@@ -191,8 +191,7 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
     step_ = job().saved;
     here_.happen(JobStopped{here_.id(), step_});
     here_.gate().job_gone(here_.id(), now_);
-    circumstances_.reset();
-    contention_->leave(here_.id());
+    next_.leave();
     return;
   }
   const Survival& survival = scenario().survival();
