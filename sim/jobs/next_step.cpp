@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "traces/scenario/scenario.hpp"
 
 namespace orrery {
 namespace {
@@ -70,6 +71,19 @@ bool NextStep::meet() {
 void NextStep::leave() {
   now_.reset();
   stand_still();
+}
+
+std::optional<double> NextStep::ideal_time() const {
+  const Job& job = here_.scenario().job();
+  const StepGraph& begun = fits_.begun()->graph();
+  if (!job.has_pace() || begun.pipeline() > 1 || !now_) return {};
+  const StepGraph& graph = fit().graph();
+  std::vector<double> speeds(graph.data(), 1.0);
+  for (const auto& [rank, slow] : now_->state.slow) {
+    double& speed = speeds[graph.position({rank}).replica];
+    speed = std::min(speed, 1 / slow);
+  }
+  return ideal_makespan(speeds, begun.micro_batches(), to_seconds(job.pace().micro_batch()));
 }
 
 /// Beside those of other jobs that it meets.

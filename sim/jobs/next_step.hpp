@@ -51,6 +51,9 @@ class NextStep {
   /// The step at `now` with what happens during it; `stretch`: as of PlayedStep.
   std::shared_ptr<const SimulatedStep> with_changes(Step step, Nanos now,
                                                     const std::vector<double>& stretch);
+  /// What the fastest sharing of micro-batches would take at the speeds of now, seconds; nothing:
+  /// it has not entered, or it is not known what a micro-batch takes.
+  std::optional<double> ideal_time() const;
 
  private:
   std::vector<Stepper::Change> changes_within(Step step, Nanos now, Nanos duration) const;

@@ -47,8 +47,7 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
                            arrival.first_gpu.value_or(0))),
       faults_(here_, fits_, losses_),
       next_(here_, fits_, faults_, place.contention, request_.full_detail()),
-      accounts_(std::in_place, here_.cluster(), fit().graph(), fit().stepper().rest()),
-      codes_(gradient_parts(scenario().job().model()), gradient_value_bytes(scenario().job())) {
+      books_(here_, fits_) {
   if (scenario().run().memory() != "warn") check_memory(fit().graph(), here_.cluster());
   if (!request_.timeline().empty()) timeline_ = std::make_unique<SimTimeline>(request_.timeline());
 }
@@ -96,11 +95,8 @@ void TrainingRun::come_home(const JobStarted& start) {
   if (start.where != fits_.home()) {
     fits_.begin_at(start.where);
     faults_.numbered();
-    accounts_.emplace(here_.cluster(), fit().graph(), fit().stepper().rest());
   }
-  started_ = true;
-  started_at_ = now_;
-  accounts_->time().begin(now_);
+  books_.begin(now_);
   here_.happen(start);
 }
 
@@ -153,13 +149,13 @@ void TrainingRun::enter_circumstances() {
 
 /// Between two steps, and nothing keeps it from the next one.
 bool TrainingRun::can_begin() const {
-  if (!submitted_ || over_ || open_ || stretch_) return false;
+  if (!submitted_ || books_.over() || open_ || stretch_) return false;
   return job().phase == JobPhase::running && now_ >= resume_at_;
 }
 
 void TrainingRun::ready(Nanos now) {
   now_ = now;
-  if (!submitted_ || over_ || open_ || stretch_) return;
+  if (!submitted_ || books_.over() || open_ || stretch_) return;
   if (transition_ && now_ >= transition_->ready && now_ >= resume_at_) come_true();
   if (!can_begin()) return;
   enter_circumstances();
@@ -174,7 +170,7 @@ void TrainingRun::begin(Nanos, const Watch& watch) {
 }
 
 Nanos TrainingRun::next_stop() const {
-  if (over_) return kNever;
+  if (books_.over()) return kNever;
   if (!submitted_) return arrival_.at;
   Nanos stop = kNever;
   if (open_) stop = open_->end();
@@ -214,17 +210,9 @@ void TrainingRun::tell_due() {
   for (Event& event : due) here_.happen(std::move(event));
 }
 
-/// `count` steps of `duration` each.
-void TrainingRun::commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
-                         const std::vector<double>& stretch) {
-  accounts_->commit(each, duration, count, next_.circumstances()->shares, stretch);
-  if (reproducible_sums(scenario())) return;  // in no code, as in live mode
-  codes_.exchanged(next_.circumstances()->codecs, fit().graph().data(), count);
-}
-
 /// Of the next steps as many as nothing interrupts go by at once, if they can.
 bool TrainingRun::skip_ahead(const Watch& watch) {
-  accounts_->time().interrupt(now_);
+  books_.time().interrupt(now_);
   if (!losses_.has_resumed() || saving_.asked() ||
       !faults_.next_losses(step_, now_, now_ + 1).empty())
     return false;
@@ -258,7 +246,7 @@ bool TrainingRun::skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, co
     const Nanos duration = length_of(*each, step_, now_, stretch);
     if (reaches_milestone(now_ + duration)) limit = next_interruption(watch);
     if (duration > limit - now_) break;
-    commit(*each, duration, 1, stretch);
+    books_.commit(*each, duration, 1, *next_.circumstances(), stretch);
     now_ += duration;
     last = duration;
   }
@@ -287,7 +275,7 @@ void TrainingRun::settle(Nanos now) {
   const Nanos took = stretch.length * static_cast<Nanos>(count);
   now_ = stretch.began + took;
   if (count > 0) {
-    commit(*stretch.each, stretch.length, count, {});
+    books_.commit(*stretch.each, stretch.length, count, *next_.circumstances(), {});
     gone_by(stretch.each, count, took, stretch.length, now_ == now);
   }
   if (now_ == now) return;
@@ -296,7 +284,7 @@ void TrainingRun::settle(Nanos now) {
 }
 
 void TrainingRun::open_step() {
-  accounts_->time().interrupt(now_);
+  books_.time().interrupt(now_);
   const std::uint64_t simulated = fit().stepper().simulated();
   std::vector<double> stretch = fit().telemetry().stretch(step_, now_, fit().graph().data());
   auto what = next_.with_changes(step_, now_, stretch);
@@ -320,9 +308,7 @@ void TrainingRun::open(std::shared_ptr<const SimulatedStep> what, std::vector<do
 
 /// No step will ever follow.
 void TrainingRun::end_steps() {
-  accounts_->time().pass(now_);
-  over_ = true;
-  ended_at_ = now_;
+  books_.end(now_);
   next_.stand_still();
 }
 
@@ -331,10 +317,10 @@ void TrainingRun::close_step(const Watch& watch) {
   open_.reset();
   if (played.what().run.cut_short) {
     stalled_ = 0;
-    accounts_->time().lose_step(played.start(), now_, fit().graph().ranks());
+    books_.time().lose_step(played.start(), now_, fit().graph().ranks());
     return cut(played);
   }
-  commit(played.what(), played.duration(), 1, played.stretch());
+  books_.commit(played.what(), played.duration(), 1, *next_.circumstances(), played.stretch());
   note_exchange(played.what(), played.duration(), played.stretch());
   // A resting policy is told of the last step before something may differ.
   const bool tell = !rests(watch) || step_ + 1 >= next_boundary() ||
@@ -369,7 +355,7 @@ void TrainingRun::note_exchange(const SimulatedStep& step, Nanos duration,
 
 /// `count` steps in `duration` are committed at `now_`.
 void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
-  last_commit_ = now_;
+  books_.committed_by(now_);
   losses_.resumed(now_);
   step_ += count;
   untold_.count += count;
@@ -406,7 +392,7 @@ void TrainingRun::save_if_due() {
   const double storage = faults_.plan().storage(step_, now_);  // as it is when it begins
   const Nanos stall =
       saving_.begin(here_.id(), step_, now_, scenario().live().checkpoints(), storage);
-  accounts_->time().mark(step_, job().saved);
+  books_.time().mark(step_, job().saved);
   stand_still_until(now_ + stall, GpuUse::checkpoint);
 }
 
@@ -431,50 +417,14 @@ void TrainingRun::collectives(std::vector<CollectiveSample>& out) const {
   }
 }
 
-/// As the job began, without a fault: seconds.
-double TrainingRun::step_alone() const {
-  const StepGraph& graph = fits_.begun()->graph();
-  const auto even = even_split(graph.micro_batches(), graph.data());
-  return to_seconds(to_nanos(fits_.begun()->stepper().step(HardwareState{}, even)->run.duration));
-}
-
 void TrainingRun::fill(Report& report, Nanos now) {
   if (timeline_) timeline_->close();
-  const std::uint64_t simulated = fits_.simulated();
-  const FittedJob& begun = *fits_.begun();
-  accounts_->fill(report, last_commit_ - started_at_, accounts_->steps() == 0 ? 0 : step_alone());
-  if (stretch_) report.set_steps_completed(accounts_->steps() + stretch_->ended_by(now));
-  codes_.fill(report);
-  report.set_ranks(begun.graph().ranks());
-  const std::string unfitted = unfitted_warning(scenario().job());
-  if (!unfitted.empty()) report.add_warnings(unfitted);
-  const std::string lack = memory_lack(begun.graph(), here_.cluster());
-  if (!lack.empty()) report.add_warnings(lack.substr(0, lack.find('\n')));
-  report.set_iterations_simulated(simulated);
-  const std::uint64_t at_least_once = std::min(simulated, accounts_->steps());
-  report.set_iterations_fast_forwarded(accounts_->steps() - at_least_once);
-  report.set_rank_classes(fits_.most_classes());
+  books_.fill(report);
+  if (stretch_) report.set_steps_completed(books_.steps() + stretch_->ended_by(now));
   const Step last = step_ > 0 ? step_ - (step_ == scenario().run().steps() ? 1 : 0) : 0;
-  report.set_faults_injected(faults_.plan().begun(last, now));
-  faults_.plan().count(last, started_at_, now, report);
-  double memory = 0;
-  const std::uint32_t even =
-      even_split(begun.graph().micro_batches(), begun.graph().data()).front();
-  for (std::uint32_t stage = 0; stage < begun.graph().pipeline(); ++stage) {
-    memory = std::max(memory, begun.graph().memory(stage, even).total().value);
-  }
-  report.set_memory_per_gpu_bytes(memory);
+  books_.fill_faults(faults_.plan(), last, now, report);
   losses_.fill(report);
-  if (!scenario().job().has_pace() || begun.graph().pipeline() > 1 ||
-      next_.circumstances() == nullptr)
-    return;
-  std::vector<double> speeds(fit().graph().data(), 1.0);
-  for (const auto& [rank, slow] : next_.circumstances()->state.slow) {
-    double& speed = speeds[fit().graph().position({rank}).replica];
-    speed = std::min(speed, 1 / slow);
-  }
-  report.set_ideal_step_time_s(ideal_makespan(speeds, begun.graph().micro_batches(),
-                                              to_seconds(scenario().job().pace().micro_batch())));
+  if (const auto ideal = next_.ideal_time()) report.set_ideal_step_time_s(*ideal);
 }
 
 void TrainingRun::add_outcomes(Report& report) const {
@@ -483,16 +433,7 @@ void TrainingRun::add_outcomes(Report& report) const {
   outcome.set_kind("training");
   outcome.set_gpus(fits_.begun()->graph().ranks());
   outcome.set_submitted_s(to_seconds(arrival_.at));
-  if (!started_) return;
-  outcome.set_started_s(to_seconds(started_at_));
-  if (over_) outcome.set_ended_s(to_seconds(ended_at_));
-  if (over_ && step_ < scenario().run().steps()) {
-    outcome.set_failed(losses_.newest_cause());
-  }
-  outcome.set_steps(accounts_->steps());
-  if (accounts_->steps() == 0) return;
-  outcome.set_step_time_s(accounts_->median_step());
-  outcome.set_step_time_alone_s(step_alone());
+  books_.fill(outcome, step_ < scenario().run().steps(), losses_.newest_cause());
 }
 
 }  // namespace orrery

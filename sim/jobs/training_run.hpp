@@ -15,11 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "policies/compression/codec_uses.hpp"
 #include "policies/record/past.hpp"
 #include "policies/run/worker.hpp"
 #include "policies/seam/gate.hpp"
-#include "sim/jobs/accounts.hpp"
 #include "sim/jobs/checkpoint_writer.hpp"
 #include "sim/jobs/contention.hpp"
 #include "sim/jobs/fit_cache.hpp"
@@ -28,6 +26,7 @@
 #include "sim/jobs/losses.hpp"
 #include "sim/jobs/next_step.hpp"
 #include "sim/jobs/sim_timeline.hpp"
+#include "sim/jobs/training_books.hpp"
 #include "sim/world/job_model.hpp"
 #include "traces/run.pb.h"
 
@@ -65,7 +64,7 @@ class TrainingRun : public JobModel {
   void pass(Nanos now, const Watch& watch) override;
   void tell_steps() override;
   Nanos now() const override { return now_; }
-  bool over() const override { return over_; }
+  bool over() const override { return books_.over(); }
 
   bool step_open(JobId) const override { return open_.has_value(); }
   bool watched(const Watch& watch) const override { return open_ && !rests(watch); }
@@ -126,16 +125,12 @@ class TrainingRun : public JobModel {
   void gone_by(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count, Nanos took,
                Nanos last, bool tell);
   bool reaches_milestone(Nanos next) { return milestones_ != nullptr && milestones_->reach(next); }
-  void commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
-              const std::vector<double>& stretch);
   void open_step();
   void close_step(const Watch& watch);
   void steps_done(std::uint64_t count, Nanos duration, bool tell);
   void note_exchange(const SimulatedStep& step, Nanos duration, const std::vector<double>& stretch);
   void save_if_due();
   void tell_due();
-
-  double step_alone() const;
 
   // Losses and standing (training_standing.cpp).
   void cut(const PlayedStep& played);
@@ -160,16 +155,13 @@ class TrainingRun : public JobModel {
   Losses losses_;
   JobFaults faults_;
   NextStep next_;
-  std::optional<Accounts> accounts_;  ///< from the beginning, wherever that was
-  CodecUses codes_;
+  TrainingBooks books_;
   std::unique_ptr<SimTimeline> timeline_;  ///< null without one
   Milestones* milestones_ = nullptr;
 
-  bool submitted_ = false, started_ = false;
-  Nanos started_at_ = 0, ended_at_ = 0;
-  Nanos now_ = 0, last_commit_ = 0;
-  Step step_ = 0;  ///< being worked on
-  bool over_ = false;
+  bool submitted_ = false;
+  Nanos now_ = 0;
+  Step step_ = 0;         ///< being worked on
   bool watched_ = false;  ///< a whole step has been shown under these circumstances
   std::optional<PlayedStep> open_;
   std::optional<Stretch> stretch_;

@@ -13,14 +13,11 @@ namespace orrery {
 
 void TrainingRun::go_on(const Past& past) {
   here_.submitted_as({0});  // a log that a run goes on from has one job
-  submitted_ = started_ = true;
+  submitted_ = true;
   now_ = past.now();
-  last_commit_ = past.last_commit();
-  for (const StepsDone& done : past.steps()) accounts_->tell(done.duration, done.count);
-  accounts_->began(now_);
   const JobInfo* const known = here_.world().jobs().find(here_.id());
-  over_ = known == nullptr || known->phase == JobPhase::done;
-  if (over_) return;
+  books_.go_on(past, known == nullptr || known->phase == JobPhase::done);
+  if (books_.over()) return;
   step_ = job().step;
   faults_.know_parts();
   // A rank that was lost in the step under way has been struck by what strikes at this step.
@@ -38,8 +35,9 @@ void TrainingRun::go_on(const Past& past) {
 
 /// The step that was under way where the past ends began with the commit before it.
 void TrainingRun::open_since(const Past& past) {
-  if (past.steps().empty() || job().phase != JobPhase::running || last_commit_ == now_) return;
-  const Nanos now = std::exchange(now_, last_commit_);
+  if (past.steps().empty() || job().phase != JobPhase::running || books_.last_commit() == now_)
+    return;
+  const Nanos now = std::exchange(now_, books_.last_commit());
   enter_circumstances();
   open_step();
   if (open_->end() <= now) open_.reset();  // it was longer than it would be here
@@ -49,26 +47,27 @@ void TrainingRun::open_since(const Past& past) {
 }
 
 void TrainingRun::stand_still_until(Nanos at, GpuUse use) {
-  accounts_->time().pass(now_);
-  accounts_->time().stand_still(at, use);
+  books_.time().pass(now_);
+  books_.time().stand_still(at, use);
   resume_at_ = std::max(resume_at_, at);
 }
 
 /// It stands still and will work again: who stands still dies as who works does.
 bool TrainingRun::at_rest() const {
-  if (!started_ || over_ || open_ || stretch_ || !job().placed()) return false;
+  if (!books_.started() || books_.over() || open_ || stretch_ || !job().placed()) return false;
   return now_ < resume_at_ || transition_ || losses_.unnoticed();
 }
 
 /// When something of the cluster changes while no step is under way.
 std::optional<Nanos> TrainingRun::next_at_rest() const {
-  const bool held = started_ && !over_ && !open_ && !stretch_ && job().phase == JobPhase::held;
+  const bool held =
+      books_.started() && !books_.over() && !open_ && !stretch_ && job().phase == JobPhase::held;
   if (!at_rest() && !held) return {};
   return faults_.plan().next_instant(now_);
 }
 
 void TrainingRun::strike_at_rest() {
-  if (!started_ || over_ || open_ || stretch_) return;
+  if (!books_.started() || books_.over() || open_ || stretch_) return;
   if (at_rest()) {
     if (auto lost = faults_.next_losses({}, now_, now_ + 1); !lost.empty())
       return lose(std::move(lost));
@@ -81,11 +80,11 @@ void TrainingRun::strike_at_rest() {
 void TrainingRun::cut(const PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
   if (!broken) {
-    accounts_->discard(played.what());
+    books_.discard(played.what());
     return lose(faults_.next_losses(step_, played.start(), kNever));
   }
   if (const auto up = faults_.plan().up_again(*broken, step_, now_)) {
-    accounts_->discard(played.what());
+    books_.discard(played.what());
     faults_.note_parts(step_, *up);
     return stand_still_until(*up, GpuUse::recovery);
   }
@@ -101,7 +100,7 @@ void TrainingRun::cut(const PlayedStep& played) {
 /// Who is left notices those that fell silent later than those that died.
 void TrainingRun::lose(std::vector<FatalFault> lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
-  accounts_->time().interrupt(now_);
+  books_.time().interrupt(now_);
   saving_.spoil();
   next_.stand_still();
   faults_.note_parts(step_, now_);
@@ -118,8 +117,8 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
       resume_at_ = std::max(resume_at_, noticed + survival.regroup());
     }
   }
-  accounts_->time().stand_still(losses_.all_noticed(now_), GpuUse::detection);
-  accounts_->time().stand_still(resume_at_, GpuUse::recovery);
+  books_.time().stand_still(losses_.all_noticed(now_), GpuUse::detection);
+  books_.time().stand_still(resume_at_, GpuUse::recovery);
 }
 
 void TrainingRun::fail_saving() {
@@ -162,8 +161,8 @@ void TrainingRun::give_up_step() {
     }
     done += static_cast<std::uint64_t>(std::floor(least));
   }
-  accounts_->discard(done);
-  accounts_->time().lose_step(open_->start(), now_, graph.ranks());
+  books_.discard(done);
+  books_.time().lose_step(open_->start(), now_, graph.ranks());
   open_.reset();
 }
 
@@ -186,8 +185,8 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
     fail_saving();
     transition_.reset();
     losses_.forget_unnoticed();
-    accounts_->time().interrupt(now_);
-    accounts_->roll_back(step_, job().saved);
+    books_.time().interrupt(now_);
+    books_.roll_back(step_, job().saved);
     step_ = job().saved;
     here_.happen(JobStopped{here_.id(), step_});
     here_.gate().job_gone(here_.id(), now_);
@@ -217,9 +216,9 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   if (fewer) give_up_step();
   // It comes true behind all that was decided with it.
   transition_ = Transition{{assign->gpus, assign->layout}, assign->state, ready};
-  if (!started_ || open_ || stretch_) return;
-  accounts_->time().interrupt(now_);
-  accounts_->time().stand_still(ready, GpuUse::recovery);
+  if (!books_.started() || open_ || stretch_) return;
+  books_.time().interrupt(now_);
+  books_.time().stand_still(ready, GpuUse::recovery);
 }
 
 /// An assignment, between two steps. If its hardware has broken meanwhile, who works waits for it
@@ -238,17 +237,17 @@ void TrainingRun::come_true() {
   if (transition.state != StateFrom::peer && !waited) fail_saving();
   if (transition.state == StateFrom::checkpoint) {
     losses_.rolled_back(step_ - job().saved);
-    accounts_->roll_back(step_, job().saved);
+    books_.roll_back(step_, job().saved);
     step_ = job().saved;
   } else if (transition.state == StateFrom::none && !waited) {
-    accounts_->roll_back(step_, 0);
+    books_.roll_back(step_, 0);
     step_ = 0;
   }
   const JobStarted start{.job = here_.id(),
                          .epoch = {job().epoch.value + 1},
                          .from = step_,
                          .where = transition.where};
-  started_ ? here_.happen(start) : come_home(start);
+  books_.started() ? here_.happen(start) : come_home(start);
   here_.gate().membership_changed(here_.id());
   if (fits_.number(transition.where.gpus)) faults_.numbered();
   refit();
