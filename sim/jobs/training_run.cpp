@@ -47,9 +47,12 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
                            arrival.first_gpu.value_or(0))),
       faults_(here_, fits_, losses_),
       next_(here_, fits_, faults_, place.contention, request_.full_detail()),
-      books_(here_, fits_) {
+      books_(here_, fits_),
+      timeline_(request_.timeline().empty() ? nullptr
+                                            : std::make_unique<SimTimeline>(request_.timeline())),
+      steps_({here_, fits_, losses_, faults_, next_, books_, saving_, timeline_.get()}, *this,
+             request_.full_detail()) {
   if (scenario().run().memory() != "warn") check_memory(fit().graph(), here_.cluster());
-  if (!request_.timeline().empty()) timeline_ = std::make_unique<SimTimeline>(request_.timeline());
 }
 
 TrainingRun::~TrainingRun() = default;
@@ -96,7 +99,7 @@ void TrainingRun::come_home(const JobStarted& start) {
     fits_.begin_at(start.where);
     faults_.numbered();
   }
-  books_.begin(now_);
+  books_.begin(steps_.now());
   here_.happen(start);
 }
 
@@ -118,67 +121,47 @@ void TrainingRun::refit() {
 
 // ---- time -------------------------------------------------------------------------------------
 
-/// A promise to rest holds for what the policy has seen: not before it was shown a whole step
-/// under the present circumstances. One that looks at nothing may rest at any time.
-bool TrainingRun::rests(const Watch& watch) const {
-  return watch.resting && !request_.full_detail() && (watched_ || !watch.reads);
-}
-
-/// The first later step at which something may differ, or the end.
-Step TrainingRun::next_boundary() const {
-  Step boundary = std::min(scenario().run().steps(), here_.gate().next_effect(here_.id(), step_));
-  if (const auto change = faults_.plan().next_change(step_)) boundary = std::min(boundary, *change);
+Step TrainingRun::next_boundary(Step step) const {
+  Step boundary = std::min(scenario().run().steps(), here_.gate().next_effect(here_.id(), step));
+  if (const auto change = faults_.plan().next_change(step)) boundary = std::min(boundary, *change);
   const std::uint64_t every = job().now.get<CheckpointPlan>().every_steps;
-  if (every > 0) boundary = std::min(boundary, (step_ / every + 1) * every);
+  if (every > 0) boundary = std::min(boundary, (step / every + 1) * every);
   return boundary;
 }
 
 Nanos TrainingRun::next_interruption(const Watch& watch) const {
-  Nanos next = std::min(watch.limit, here_.gate().next_wake());
-  if (const auto instant = faults_.plan().next_instant(now_ - 1)) next = std::min(next, *instant);
-  if (transition_) next = std::min(next, transition_->ready);
-  next = std::min({next, faults_.next_news(), saving_.next()});
-  return next;
-}
-
-void TrainingRun::enter_circumstances() {
-  if (!next_.enter(step_, now_)) return;
-  watched_ = false;
-  faults_.note_parts(step_, now_);
+  const Nanos next =
+      std::min({watch.limit, here_.gate().next_wake(), faults_.next_news(), saving_.next()});
+  return transition_ ? std::min(next, transition_->ready) : next;
 }
 
 /// Between two steps, and nothing keeps it from the next one.
 bool TrainingRun::can_begin() const {
-  if (!submitted_ || books_.over() || open_ || stretch_) return false;
-  return job().phase == JobPhase::running && now_ >= resume_at_;
+  if (!submitted_ || books_.over() || !steps_.idle()) return false;
+  return job().phase == JobPhase::running && steps_.now() >= resume_at_;
 }
 
 void TrainingRun::ready(Nanos now) {
-  now_ = now;
-  if (!submitted_ || books_.over() || open_ || stretch_) return;
-  if (transition_ && now_ >= transition_->ready && now_ >= resume_at_) come_true();
+  steps_.pass_to(now);
+  if (!submitted_ || books_.over() || !steps_.idle()) return;
+  if (transition_ && steps_.now() >= transition_->ready && steps_.now() >= resume_at_) come_true();
   if (!can_begin()) return;
-  enter_circumstances();
-  next_.begins_at(now_);
+  steps_.enter();
+  next_.begins_at(steps_.now());
 }
 
 void TrainingRun::begin(Nanos, const Watch& watch) {
-  if (!can_begin()) return;
-  if (next_.meet()) watched_ = false;
-  if (rests(watch) && skip_ahead(watch)) return;
-  open_step();
+  if (can_begin()) steps_.begin(watch);
 }
 
 Nanos TrainingRun::next_stop() const {
   if (books_.over()) return kNever;
   if (!submitted_) return arrival_.at;
-  Nanos stop = kNever;
-  if (open_) stop = open_->end();
-  if (stretch_) stop = stretch_->end();
-  const bool idle = !open_ && !stretch_;
+  Nanos stop = steps_.end();
+  const bool idle = steps_.idle();
   const bool to_come = transition_ || job().phase == JobPhase::running;
-  if (idle && now_ < resume_at_ && to_come) stop = resume_at_;
-  if (transition_ && (transition_->ready > now_ || idle)) {
+  if (idle && steps_.now() < resume_at_ && to_come) stop = resume_at_;
+  if (transition_ && (transition_->ready > steps_.now() || idle)) {
     stop = std::min(stop, std::max(transition_->ready, resume_at_));
   }
   stop = std::min({stop, losses_.next_noticed(), faults_.next_news(), saving_.next()});
@@ -188,12 +171,12 @@ Nanos TrainingRun::next_stop() const {
 
 void TrainingRun::pass(Nanos now, const Watch& watch) {
   if (!submitted_) {
-    now_ = now;
+    steps_.pass_to(now);
     return submit();
   }
-  settle(now);
-  now_ = now;
-  if (open_ && now_ == open_->end()) close_step(watch);
+  steps_.settle(now);
+  steps_.pass_to(now);
+  if (steps_.open() && now == steps_.end()) steps_.close(watch);
   strike_at_rest();
   tell_due();
   const Losses::Noticed noticed = losses_.notice(now, resume_at_);
@@ -203,197 +186,50 @@ void TrainingRun::pass(Nanos now, const Watch& watch) {
 /// What is to be told at this instant; of a job that is over nothing is told any more.
 void TrainingRun::tell_due() {
   std::vector<Event> due;
-  faults_.take_news(now_, due);
-  if (const auto done = saving_.take_done(now_)) due.push_back(*done);
+  faults_.take_news(steps_.now(), due);
+  if (const auto done = saving_.take_done(steps_.now())) due.push_back(*done);
   std::stable_sort(due.begin(), due.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
   for (Event& event : due) here_.happen(std::move(event));
 }
 
-/// Of the next steps as many as nothing interrupts go by at once, if they can.
-bool TrainingRun::skip_ahead(const Watch& watch) {
-  books_.time().interrupt(now_);
-  if (!losses_.has_resumed() || saving_.asked() ||
-      !faults_.next_losses(step_, now_, now_ + 1).empty())
-    return false;
-  const std::uint64_t simulated = fit().stepper().simulated();
-  auto each = next_.undisturbed(now_);
-  if (timeline_ && fit().stepper().simulated() > simulated) timeline_->add(*each, step_, now_);
-  if (each->run.cut_short) return false;
-  // How long noisy steps take together is known once they have been drawn, so they cannot be cut.
-  if (scenario().noise().compute_cv() > 0) {
-    return watch.alone && skip_noisy_steps(std::move(each), watch);
-  }
-  const Nanos length = length_of(*each, step_, now_, {});
-  const Nanos limit = next_interruption(watch);
-  const auto room = static_cast<std::uint64_t>((limit - now_) / std::max<Nanos>(length, 1));
-  const std::uint64_t count = std::min<std::uint64_t>(next_boundary() - step_, room);
-  if (count == 0) return false;
-  stretch_ = Stretch{.each = std::move(each), .began = now_, .length = length, .count = count};
-  return true;
-}
-
-/// They are told at the instant that has come.
-bool TrainingRun::skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, const Watch& watch) {
-  const Step boundary = next_boundary();
-  Nanos limit = next_interruption(watch);
-  const Nanos began = now_;
-  Nanos last = 0;
-  std::uint64_t count = 0;
-  for (; step_ + count < boundary; ++count) {
-    const std::vector<double> stretch =
-        fit().telemetry().stretch(step_ + count, now_, fit().graph().data());
-    const Nanos duration = length_of(*each, step_, now_, stretch);
-    if (reaches_milestone(now_ + duration)) limit = next_interruption(watch);
-    if (duration > limit - now_) break;
-    books_.commit(*each, duration, 1, *next_.circumstances(), stretch);
-    now_ += duration;
-    last = duration;
-  }
-  if (count == 0) return false;
-  gone_by(each, count, now_ - began, last, true);
-  return true;
-}
-
-/// `count` steps have ended at `now_`, the last one after `last`; they are committed.
-void TrainingRun::gone_by(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count,
-                          Nanos took, Nanos last, bool tell) {
-  const Step newest = step_ + count - 1;
-  const std::vector<double> stretch =
-      fit().telemetry().stretch(newest, now_ - last, fit().graph().data());
-  note_exchange(*each, last, stretch);
-  exchange_.back().step = newest;
-  fit().telemetry().begin_step(PlayedStep(newest, now_ - last, each, stretch));
-  steps_done(count, took, tell);
-}
-
-/// Whole steps are done; the one under way may end otherwise than those before.
-void TrainingRun::settle(Nanos now) {
-  if (!stretch_) return;
-  const Stretch stretch = *std::exchange(stretch_, {});
-  const std::uint64_t count = stretch.ended_by(now);
-  const Nanos took = stretch.length * static_cast<Nanos>(count);
-  now_ = stretch.began + took;
-  if (count > 0) {
-    books_.commit(*stretch.each, stretch.length, count, *next_.circumstances(), {});
-    gone_by(stretch.each, count, took, stretch.length, now_ == now);
-  }
-  if (now_ == now) return;
-  open(stretch.each, {});
-  now_ = now;
-}
-
-void TrainingRun::open_step() {
-  books_.time().interrupt(now_);
-  const std::uint64_t simulated = fit().stepper().simulated();
-  std::vector<double> stretch = fit().telemetry().stretch(step_, now_, fit().graph().data());
-  auto what = next_.with_changes(step_, now_, stretch);
-  if (what->run.cut_short) stretch.clear();
-  if (timeline_ && fit().stepper().simulated() > simulated) timeline_->add(*what, step_, now_);
-  saving_.step_begins();
-  open(std::move(what), std::move(stretch));
-  faults_.plan().feel(step_, now_);
-  for (const Nanos instant : faults_.plan().instants(now_, open_->end())) {
-    faults_.note_parts(step_, instant);
-    faults_.plan().feel(step_, instant);
-    stalled_ += faults_.stalled_by(instant);
-  }
-}
-
-void TrainingRun::open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch) {
-  open_.emplace(step_, now_, std::move(what), std::move(stretch));
-  next_.begins_at(open_->end());
-  fit().telemetry().begin_step(*open_);
-}
-
-/// No step will ever follow.
-void TrainingRun::end_steps() {
-  books_.end(now_);
+void TrainingRun::end(Ending how) {
+  tell_due();
+  books_.end(steps_.now());
   next_.stand_still();
+  here_.happen(JobDone{here_.id(), how});
+  here_.gate().job_gone(here_.id(), steps_.now());
 }
 
-void TrainingRun::close_step(const Watch& watch) {
-  const PlayedStep played = std::move(*open_);
-  open_.reset();
-  if (played.what().run.cut_short) {
-    stalled_ = 0;
-    books_.time().lose_step(played.start(), now_, fit().graph().ranks());
-    return cut(played);
-  }
-  books_.commit(played.what(), played.duration(), 1, *next_.circumstances(), played.stretch());
-  note_exchange(played.what(), played.duration(), played.stretch());
-  // A resting policy is told of the last step before something may differ.
-  const bool tell = !rests(watch) || step_ + 1 >= next_boundary() ||
-                    here_.gate().waits(here_.id()) || saving_.after_this_step();
-  watched_ = watched_ || tell;
-  const Nanos stalled = std::exchange(stalled_, 0);
-  if (stalled > 0) stand_still_until(std::max(now_, resume_at_) + stalled, GpuUse::recovery);
-  steps_done(1, played.duration(), tell);
+void TrainingRun::stalled(Nanos by) {
+  stand_still_until(std::max(steps_.now(), resume_at_) + by, GpuUse::recovery);
 }
 
-/// The gradients in fp32 and how long summing them took beyond the computation, in whatever code.
-void TrainingRun::note_exchange(const SimulatedStep& step, Nanos duration,
-                                const std::vector<double>& stretch) {
-  exchange_.clear();
-  CollectiveSample sample{.job = here_.id(),
-                          .step = step_,
-                          .kind = CollectiveKind::all_reduce,
-                          .algorithm = CollectiveAlgorithm::ring,
-                          .bytes = sizeof(float) * parameter_count(scenario().job().model()) /
-                                   fit().graph().tensor() / fit().graph().pipeline(),
-                          .ranks = fit().graph().data(),
-                          .exposed = parts_of(step, to_seconds(duration), stretch).exchange};
-  double most = -1;
-  for (const GroupPlan& group : step.plan.groups) {
-    if (group.communicator != Communicator::gradient) continue;
-    for (const GroupPlan::Way& way : group.ways) {
-      if (way.bytes > most) most = way.bytes, sample.algorithm = way.algorithm;
-    }
-  }
-  exchange_.push_back(sample);
-}
-
-/// `count` steps in `duration` are committed at `now_`.
-void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
-  books_.committed_by(now_);
-  losses_.resumed(now_);
-  step_ += count;
-  untold_.count += count;
-  untold_.duration += duration;
-  const Step steps = scenario().run().steps();
-  if (tell || step_ == steps) {
-    tell_steps();
-    here_.gate().step_ended(here_.id(), now_);
+void TrainingRun::committed(bool tell) {
+  losses_.resumed(steps_.now());
+  const Step all = scenario().run().steps();
+  if (tell || steps_.step() == all) {
+    steps_.tell();
+    here_.gate().step_ended(here_.id(), steps_.now());
     save_if_due();
   }
-  if (step_ == steps) {
-    tell_due();
-    end_steps();
-    here_.happen(JobDone{here_.id()});
-    here_.gate().job_gone(here_.id(), now_);
-  }
+  if (steps_.step() == all) end(Ending::completed);
   if (!progress_) return;
   Progress progress;
-  progress.set_steps_done(step_);
-  progress.set_steps(steps);
-  progress.set_elapsed_s(to_seconds(now_));
+  progress.set_steps_done(steps_.step());
+  progress.set_steps(all);
+  progress.set_elapsed_s(to_seconds(steps_.now()));
   progress_(progress);
 }
 
-void TrainingRun::tell_steps() {
-  if (untold_.count == 0) return;
-  const auto told = std::exchange(untold_, {});
-  here_.happen(StepsDone{
-      .job = here_.id(), .last = step_ - 1, .count = told.count, .duration = told.duration});
-}
-
 void TrainingRun::save_if_due() {
-  if (!saving_.due(step_, job().now.get<CheckpointPlan>().every_steps)) return;
-  const double storage = faults_.plan().storage(step_, now_);  // as it is when it begins
-  const Nanos stall =
-      saving_.begin(here_.id(), step_, now_, scenario().live().checkpoints(), storage);
-  books_.time().mark(step_, job().saved);
-  stand_still_until(now_ + stall, GpuUse::checkpoint);
+  if (!saving_.due(steps_.step(), job().now.get<CheckpointPlan>().every_steps)) return;
+  const double storage =
+      faults_.plan().storage(steps_.step(), steps_.now());  // as it is when it begins
+  const Nanos stall = saving_.begin(here_.id(), steps_.step(), steps_.now(),
+                                    scenario().live().checkpoints(), storage);
+  books_.time().mark(steps_.step(), job().saved);
+  stand_still_until(steps_.now() + stall, GpuUse::checkpoint);
 }
 
 // ---- telemetry and the end ----------------------------------------------------------------
@@ -410,18 +246,14 @@ void TrainingRun::links(Nanos now, std::vector<LinkSample>& out) const {
   const NextStep::Circumstances* const here = next_.circumstances();
   if (here != nullptr) fit().telemetry().links(now, fit().stepper(), here->state, out);
 }
-void TrainingRun::collectives(std::vector<CollectiveSample>& out) const {
-  if (fit().graph().data() < 2) return;
-  for (const CollectiveSample& sample : exchange_) {
-    if (sample.exposed > 0) out.push_back(sample);
-  }
-}
+void TrainingRun::collectives(std::vector<CollectiveSample>& out) const { steps_.collectives(out); }
 
 void TrainingRun::fill(Report& report, Nanos now) {
   if (timeline_) timeline_->close();
   books_.fill(report);
-  if (stretch_) report.set_steps_completed(books_.steps() + stretch_->ended_by(now));
-  const Step last = step_ > 0 ? step_ - (step_ == scenario().run().steps() ? 1 : 0) : 0;
+  report.set_steps_completed(books_.steps() + steps_.gone_by(now));
+  const Step last =
+      steps_.step() > 0 ? steps_.step() - (steps_.step() == scenario().run().steps() ? 1 : 0) : 0;
   books_.fill_faults(faults_.plan(), last, now, report);
   losses_.fill(report);
   if (const auto ideal = next_.ideal_time()) report.set_ideal_step_time_s(*ideal);
@@ -433,7 +265,7 @@ void TrainingRun::add_outcomes(Report& report) const {
   outcome.set_kind("training");
   outcome.set_gpus(fits_.begun()->graph().ranks());
   outcome.set_submitted_s(to_seconds(arrival_.at));
-  books_.fill(outcome, step_ < scenario().run().steps(), losses_.newest_cause());
+  books_.fill(outcome, steps_.step() < scenario().run().steps(), losses_.newest_cause());
 }
 
 }  // namespace orrery

@@ -26,13 +26,14 @@
 #include "sim/jobs/losses.hpp"
 #include "sim/jobs/next_step.hpp"
 #include "sim/jobs/sim_timeline.hpp"
+#include "sim/jobs/step_sequence.hpp"
 #include "sim/jobs/training_books.hpp"
 #include "sim/world/job_model.hpp"
 #include "traces/run.pb.h"
 
 namespace orrery {
 
-class TrainingRun : public JobModel {
+class TrainingRun : public JobModel, private StepSequence::Owner {
  public:
   /// When it is submitted, and where it starts then. Without a place, or if that is taken, it waits
   /// until a policy assigns it.
@@ -60,18 +61,18 @@ class TrainingRun : public JobModel {
   void ready(Nanos now) override;
   void begin(Nanos now, const Watch& watch) override;
   Nanos next_stop() const override;
-  void settle(Nanos now) override;
+  void settle(Nanos now) override { steps_.settle(now); }
   void pass(Nanos now, const Watch& watch) override;
-  void tell_steps() override;
-  Nanos now() const override { return now_; }
+  void tell_steps() override { steps_.tell(); }
+  Nanos now() const override { return steps_.now(); }
   bool over() const override { return books_.over(); }
 
-  bool step_open(JobId) const override { return open_.has_value(); }
-  bool watched(const Watch& watch) const override { return open_ && !rests(watch); }
+  bool step_open(JobId) const override { return steps_.open(); }
+  bool watched(const Watch& watch) const override { return steps_.open() && !steps_.rests(watch); }
   std::string refusal(const Decision& decision) const override;
   void carry_out(const Decision& decision, Nanos now) override;
 
-  void heed(Milestones& milestones) override { milestones_ = &milestones; }
+  void heed(Milestones& milestones) override { steps_.heed(milestones); }
   void reseed(Nanos from, std::uint64_t seed) override;
   /// At the job's step, which begins anew. What was being written is not.
   void go_on(const Past& past) override;
@@ -92,17 +93,6 @@ class TrainingRun : public JobModel {
     StateFrom state{};
     Nanos ready = 0;
   };
-  /// Equal steps that go by without being looked at, as many as nothing interrupts.
-  struct Stretch {
-    std::shared_ptr<const SimulatedStep> each;
-    Nanos began = 0, length = 0;  ///< of one step
-    std::uint64_t count = 0;
-    Nanos end() const { return began + length * static_cast<Nanos>(count); }
-    std::uint64_t ended_by(Nanos at) const {
-      return std::min(count, static_cast<std::uint64_t>((at - began) / std::max<Nanos>(length, 1)));
-    }
-  };
-
   const JobInfo& job() const { return here_.job(); }
   const Scenario& scenario() const { return request_.scenario(); }
   FittedJob& fit() const { return *fits_.now(); }
@@ -113,32 +103,21 @@ class TrainingRun : public JobModel {
   void come_home(const JobStarted& start);
 
   // Steps (training_run.cpp).
-  bool rests(const Watch& watch) const;
-  Step next_boundary() const;
-  Nanos next_interruption(const Watch& watch) const;
+  Step next_boundary(Step step) const override;
+  Nanos next_interruption(const Watch& watch) const override;
+  void committed(bool tell) override;
+  void stalled(Nanos by) override;
   bool can_begin() const;
-  void enter_circumstances();
-  void open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch);
-  void end_steps();
-  bool skip_ahead(const Watch& watch);
-  bool skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, const Watch& watch);
-  void gone_by(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count, Nanos took,
-               Nanos last, bool tell);
-  bool reaches_milestone(Nanos next) { return milestones_ != nullptr && milestones_->reach(next); }
-  void open_step();
-  void close_step(const Watch& watch);
-  void steps_done(std::uint64_t count, Nanos duration, bool tell);
-  void note_exchange(const SimulatedStep& step, Nanos duration, const std::vector<double>& stretch);
+  void end(Ending how);
   void save_if_due();
   void tell_due();
 
   // Losses and standing (training_standing.cpp).
-  void cut(const PlayedStep& played);
+  void cut(const PlayedStep& played) override;
   void lose(std::vector<FatalFault> lost);
   void know_losses(const Losses::Noticed& noticed);
   void hold();
   void fail_saving();
-  void give_up_step();
   void come_true();
   void open_since(const Past& past);
   void stand_still_until(Nanos at, GpuUse use);
@@ -156,24 +135,13 @@ class TrainingRun : public JobModel {
   JobFaults faults_;
   NextStep next_;
   TrainingBooks books_;
-  std::unique_ptr<SimTimeline> timeline_;  ///< null without one
-  Milestones* milestones_ = nullptr;
+  CheckpointWriter saving_;
+  const std::unique_ptr<SimTimeline> timeline_;  ///< null without one
 
+  StepSequence steps_;
   bool submitted_ = false;
-  Nanos now_ = 0;
-  Step step_ = 0;         ///< being worked on
-  bool watched_ = false;  ///< a whole step has been shown under these circumstances
-  std::optional<PlayedStep> open_;
-  std::optional<Stretch> stretch_;
-  struct {
-    std::uint64_t count = 0;
-    Nanos duration = 0;
-  } untold_;
-  Nanos stalled_ = 0;    ///< what of the step under way waits for packets that got lost
   Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
   std::optional<Transition> transition_;
-  CheckpointWriter saving_;
-  std::vector<CollectiveSample> exchange_;  ///< of the newest committed step
 };
 
 }  // namespace orrery

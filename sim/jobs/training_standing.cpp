@@ -14,20 +14,21 @@ namespace orrery {
 void TrainingRun::go_on(const Past& past) {
   here_.submitted_as({0});  // a log that a run goes on from has one job
   submitted_ = true;
-  now_ = past.now();
+  steps_.go_on(past.now(), 0);
   const JobInfo* const known = here_.world().jobs().find(here_.id());
   books_.go_on(past, known == nullptr || known->phase == JobPhase::done);
   if (books_.over()) return;
-  step_ = job().step;
+  steps_.go_on(past.now(), job().step);
   faults_.know_parts();
   // A rank that was lost in the step under way has been struck by what strikes at this step.
-  for (const FatalFault& fault : faults_.plan().losses(step_, now_, now_ + 1)) {
+  for (const FatalFault& fault :
+       faults_.plan().losses(steps_.step(), steps_.now(), steps_.now() + 1)) {
     const auto rank = faults_.rank_at_work(fault.rank.value);
     if (!rank || past.lost_in_step().contains(*rank)) faults_.plan().spend(fault);
   }
   if (job().next) {
-    transition_ =
-        Transition{*job().next, StateFrom::peer, now_ + scenario().survival().replacement()};
+    transition_ = Transition{*job().next, StateFrom::peer,
+                             steps_.now() + scenario().survival().replacement()};
   }
   refit();
   if (past.lost_in_step().empty()) open_since(past);
@@ -35,44 +36,39 @@ void TrainingRun::go_on(const Past& past) {
 
 /// The step that was under way where the past ends began with the commit before it.
 void TrainingRun::open_since(const Past& past) {
-  if (past.steps().empty() || job().phase != JobPhase::running || books_.last_commit() == now_)
+  if (past.steps().empty() || job().phase != JobPhase::running ||
+      books_.last_commit() == steps_.now())
     return;
-  const Nanos now = std::exchange(now_, books_.last_commit());
-  enter_circumstances();
-  open_step();
-  if (open_->end() <= now) open_.reset();  // it was longer than it would be here
-  now_ = now;
-  std::vector<Event> told;  // already
-  faults_.take_news(now, told);
+  steps_.reopen(books_.last_commit());
 }
 
 void TrainingRun::stand_still_until(Nanos at, GpuUse use) {
-  books_.time().pass(now_);
+  books_.time().pass(steps_.now());
   books_.time().stand_still(at, use);
   resume_at_ = std::max(resume_at_, at);
 }
 
 /// It stands still and will work again: who stands still dies as who works does.
 bool TrainingRun::at_rest() const {
-  if (!books_.started() || books_.over() || open_ || stretch_ || !job().placed()) return false;
-  return now_ < resume_at_ || transition_ || losses_.unnoticed();
+  if (!books_.started() || books_.over() || !steps_.idle() || !job().placed()) return false;
+  return steps_.now() < resume_at_ || transition_ || losses_.unnoticed();
 }
 
 /// When something of the cluster changes while no step is under way.
 std::optional<Nanos> TrainingRun::next_at_rest() const {
   const bool held =
-      books_.started() && !books_.over() && !open_ && !stretch_ && job().phase == JobPhase::held;
+      books_.started() && !books_.over() && steps_.idle() && job().phase == JobPhase::held;
   if (!at_rest() && !held) return {};
-  return faults_.plan().next_instant(now_);
+  return faults_.plan().next_instant(steps_.now());
 }
 
 void TrainingRun::strike_at_rest() {
-  if (!books_.started() || books_.over() || open_ || stretch_) return;
+  if (!books_.started() || books_.over() || !steps_.idle()) return;
   if (at_rest()) {
-    if (auto lost = faults_.next_losses({}, now_, now_ + 1); !lost.empty())
+    if (auto lost = faults_.next_losses({}, steps_.now(), steps_.now() + 1); !lost.empty())
       return lose(std::move(lost));
   }
-  if (faults_.plan().changes_at(now_)) faults_.note_parts(step_, now_);
+  if (faults_.plan().changes_at(steps_.now())) faults_.note_parts(steps_.step(), steps_.now());
 }
 
 /// The step under way will not be committed. Without its network the job waits for it, or ends here
@@ -81,29 +77,26 @@ void TrainingRun::cut(const PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
   if (!broken) {
     books_.discard(played.what());
-    return lose(faults_.next_losses(step_, played.start(), kNever));
+    return lose(faults_.next_losses(steps_.step(), played.start(), kNever));
   }
-  if (const auto up = faults_.plan().up_again(*broken, step_, now_)) {
+  if (const auto up = faults_.plan().up_again(*broken, steps_.step(), steps_.now())) {
     books_.discard(played.what());
-    faults_.note_parts(step_, *up);
+    faults_.note_parts(steps_.step(), *up);
     return stand_still_until(*up, GpuUse::recovery);
   }
-  const FatalFault fatal = faults_.plan().cause_of(*broken, step_, now_);
-  losses_.end(fatal.cause, now_);
-  if (timeline_) timeline_->instant(now_, fatal.cause);
-  tell_due();
-  end_steps();
-  here_.happen(JobDone{here_.id(), Ending::failed});
-  here_.gate().job_gone(here_.id(), now_);
+  const FatalFault fatal = faults_.plan().cause_of(*broken, steps_.step(), steps_.now());
+  losses_.end(fatal.cause, steps_.now());
+  if (timeline_) timeline_->instant(steps_.now(), fatal.cause);
+  end(Ending::failed);
 }
 
 /// Who is left notices those that fell silent later than those that died.
 void TrainingRun::lose(std::vector<FatalFault> lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
-  books_.time().interrupt(now_);
+  books_.time().interrupt(steps_.now());
   saving_.spoil();
   next_.stand_still();
-  faults_.note_parts(step_, now_);
+  faults_.note_parts(steps_.step(), steps_.now());
   const Survival& survival = scenario().survival();
   for (const bool silent : {false, true}) {
     for (const FatalFault& each : lost) {
@@ -111,13 +104,14 @@ void TrainingRun::lose(std::vector<FatalFault> lost) {
       faults_.plan().spend(each);
       const std::optional<RankId> rank = faults_.rank_at_work(each.rank.value);
       if (!rank) continue;  // by another one of this instant
-      const Nanos noticed = now_ + (silent ? survival.heartbeat_timeout() : survival.detection());
-      losses_.strike(*rank, each.cause, now_, noticed);
-      if (timeline_) timeline_->instant(now_, each.cause);
+      const Nanos noticed =
+          steps_.now() + (silent ? survival.heartbeat_timeout() : survival.detection());
+      losses_.strike(*rank, each.cause, steps_.now(), noticed);
+      if (timeline_) timeline_->instant(steps_.now(), each.cause);
       resume_at_ = std::max(resume_at_, noticed + survival.regroup());
     }
   }
-  books_.time().stand_still(losses_.all_noticed(now_), GpuUse::detection);
+  books_.time().stand_still(losses_.all_noticed(steps_.now()), GpuUse::detection);
   books_.time().stand_still(resume_at_, GpuUse::recovery);
 }
 
@@ -133,8 +127,9 @@ void TrainingRun::know_losses(const Losses::Noticed& noticed) {
   fail_saving();
   const bool replaced = job().next.has_value() && !transition_;
   if (replaced) {
-    transition_ = Transition{*job().next, StateFrom::peer,
-                             std::max(now_, noticed.first + scenario().survival().replacement())};
+    transition_ =
+        Transition{*job().next, StateFrom::peer,
+                   std::max(steps_.now(), noticed.first + scenario().survival().replacement())};
   }
   const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
   const std::uint32_t left = without_lost(job()).layout.data;
@@ -149,23 +144,6 @@ void TrainingRun::hold() {
   here_.happen(JobHeld{here_.id()});
 }
 
-/// Nothing of the step under way counts.
-void TrainingRun::give_up_step() {
-  if (!open_) return;
-  std::uint64_t done = 0;
-  const StepGraph& graph = fit().graph();
-  for (std::uint32_t replica = 0; replica < graph.data(); ++replica) {
-    double least = open_->done(replica, 0, now_);
-    for (std::uint32_t stage = 1; stage < graph.pipeline(); ++stage) {
-      least = std::min(least, open_->done(replica, stage, now_));
-    }
-    done += static_cast<std::uint64_t>(std::floor(least));
-  }
-  books_.discard(done);
-  books_.time().lose_step(open_->start(), now_, graph.ranks());
-  open_.reset();
-}
-
 std::string TrainingRun::refusal(const Decision& decision) const {
   if (const auto* assign = std::get_if<Assign>(&decision.what); assign && !assign->leaves()) {
     std::string why = replicas_objection(scenario().job(), assign->layout.data);
@@ -175,26 +153,25 @@ std::string TrainingRun::refusal(const Decision& decision) const {
 }
 
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {
-  now_ = now;
+  steps_.pass_to(now);
   if (std::holds_alternative<Save>(decision.what)) saving_.ask();
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return;
   if (assign->leaves()) {
-    give_up_step();
+    steps_.give_up();
     tell_steps();
     fail_saving();
     transition_.reset();
     losses_.forget_unnoticed();
-    books_.time().interrupt(now_);
-    books_.roll_back(step_, job().saved);
-    step_ = job().saved;
-    here_.happen(JobStopped{here_.id(), step_});
-    here_.gate().job_gone(here_.id(), now_);
+    books_.time().interrupt(steps_.now());
+    steps_.roll_back_to(job().saved);
+    here_.happen(JobStopped{here_.id(), steps_.step()});
+    here_.gate().job_gone(here_.id(), steps_.now());
     next_.leave();
     return;
   }
   const Survival& survival = scenario().survival();
-  Nanos ready = now_;
+  Nanos ready = steps_.now();
   bool fewer = false;
   const JobInfo& before = job();
   const bool in_place = assign->gpus == before.gpus;
@@ -212,12 +189,12 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
                            : survival.replacement();
   }
   const bool anew = assign->state == StateFrom::none && job().placed();
-  if (anew || assign->state == StateFrom::checkpoint) ready = now_ + survival.restart();
-  if (fewer) give_up_step();
+  if (anew || assign->state == StateFrom::checkpoint) ready = steps_.now() + survival.restart();
+  if (fewer) steps_.give_up();
   // It comes true behind all that was decided with it.
   transition_ = Transition{{assign->gpus, assign->layout}, assign->state, ready};
-  if (!books_.started() || open_ || stretch_) return;
-  books_.time().interrupt(now_);
+  if (!books_.started() || !steps_.idle()) return;
+  books_.time().interrupt(steps_.now());
   books_.time().stand_still(ready, GpuUse::recovery);
 }
 
@@ -225,7 +202,7 @@ void TrainingRun::carry_out(const Decision& decision, Nanos now) {
 /// working; who stands still is assigned anew.
 void TrainingRun::come_true() {
   if (!faults_.parts_are_well(transition_->where.gpus)) {
-    const auto next = faults_.plan().next_instant(now_);
+    const auto next = faults_.plan().next_instant(steps_.now());
     if (job().placed() && (!next || job().phase == JobPhase::held)) return hold();
     if (!next) return transition_.reset();
     transition_->ready = *next;
@@ -236,22 +213,20 @@ void TrainingRun::come_true() {
   const bool waited = !job().placed();
   if (transition.state != StateFrom::peer && !waited) fail_saving();
   if (transition.state == StateFrom::checkpoint) {
-    losses_.rolled_back(step_ - job().saved);
-    books_.roll_back(step_, job().saved);
-    step_ = job().saved;
+    losses_.rolled_back(steps_.step() - job().saved);
+    steps_.roll_back_to(job().saved);
   } else if (transition.state == StateFrom::none && !waited) {
-    books_.roll_back(step_, 0);
-    step_ = 0;
+    steps_.roll_back_to(0);
   }
   const JobStarted start{.job = here_.id(),
                          .epoch = {job().epoch.value + 1},
-                         .from = step_,
+                         .from = steps_.step(),
                          .where = transition.where};
   books_.started() ? here_.happen(start) : come_home(start);
   here_.gate().membership_changed(here_.id());
   if (fits_.number(transition.where.gpus)) faults_.numbered();
   refit();
-  if (!waited) stand_still_until(now_ + scenario().survival().regroup(), GpuUse::recovery);
+  if (!waited) stand_still_until(steps_.now() + scenario().survival().regroup(), GpuUse::recovery);
   if (transition.where.layout != fits_.begun()->where().layout) return;
   losses_.replaced(resume_at_);
 }
