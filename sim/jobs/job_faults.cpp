@@ -15,6 +15,17 @@ JobFaults::JobFaults(const JobInWorld& here, const FitCache& fits, const Losses&
       losses_(losses),
       plan_(here.scenario(), here.cluster(), fits.numbered()) {}
 
+void JobFaults::go_on(Step step, Nanos now, const std::set<RankId>& lost_in_step) {
+  for (const auto& [part, state] : here_.world().state().parts) {
+    if (state.health == Health::lost) lost_.insert(part);
+  }
+  // A rank that was lost in the step under way has been struck by what strikes at this step.
+  for (const FatalFault& fault : plan_.losses(step, now, now + 1)) {
+    const auto rank = rank_at_work(fault.rank.value);
+    if (!rank || lost_in_step.contains(*rank)) plan_.spend(fault);
+  }
+}
+
 std::optional<RankId> JobFaults::rank_at_work(std::uint32_t home_rank) const {
   const GpuId gpu = fits_.numbered().at(home_rank);
   const JobInfo& job = here_.job();
@@ -80,12 +91,6 @@ void JobFaults::note_parts(Step step, Nanos at) {
     if (!now.contains(part)) news_.emplace_back(at, PartChanged{part, {}});
   }
   lost_ = std::move(now);
-}
-
-void JobFaults::know_parts() {
-  for (const auto& [part, state] : here_.world().state().parts) {
-    if (state.health == Health::lost) lost_.insert(part);
-  }
 }
 
 Nanos JobFaults::next_news() const {

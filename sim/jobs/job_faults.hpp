@@ -26,6 +26,10 @@ class JobFaults {
   /// Its GPUs have got numbers.
   void numbered() { plan_.place(fits_.numbered()); }
 
+  /// A log ended before `step` was over, at `now`: what the world has lost by then has been told,
+  /// and who was `lost_in_step` has been struck.
+  void go_on(Step step, Nanos now, const std::set<RankId>& lost_in_step);
+
   /// The job's number of a rank by its number as the run began; nothing if it does not work.
   std::optional<RankId> rank_at_work(std::uint32_t home_rank) const;
   /// The ranks that are struck first, at one instant: at `step`, if one is given, which begins at
@@ -38,8 +42,6 @@ class JobFaults {
   bool parts_are_well(const GpuRuns& gpus) const;  ///< none of these GPUs is lost
   /// What is lost or back during `step` at `at` is to be told then.
   void note_parts(Step step, Nanos at);
-  /// What is lost in the world has been told before.
-  void know_parts();
   Nanos next_news() const;  ///< kNever: none
   /// Adds what is to be told by `now`, and forgets it.
   void take_news(Nanos now, std::vector<Event>& out);

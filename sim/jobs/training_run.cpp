@@ -5,14 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "core/error.hpp"
 #include "core/random.hpp"
 #include "policies/seam/fabric_rules.hpp"
-#include "sim/estimates/prices/gradient_codes.hpp"
 #include "sim/jobs/job_fit.hpp"
-#include "traces/scenario/scenario.hpp"
-#include "traces/training/model.hpp"
-#include "traces/training/stacks.hpp"
 
 namespace orrery {
 namespace {
@@ -26,6 +21,14 @@ MachineCosts costs_of(const RunRequest& request) {
   costs.link_limit = scenario.live().link_rate();
   if (reproducible_sums(scenario)) costs.plain_bytes = sizeof(std::int64_t);
   return costs;
+}
+
+/// Null: none is wanted. Of a job that does not fit there is none: throws bad_input.
+std::unique_ptr<SimTimeline> timeline_of(const RunRequest& request, const StepGraph& graph,
+                                         const Cluster& cluster) {
+  if (request.scenario().run().memory() != "warn") check_memory(graph, cluster);
+  if (request.timeline().empty()) return nullptr;
+  return std::make_unique<SimTimeline>(request.timeline());
 }
 
 }  // namespace
@@ -48,11 +51,10 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
       faults_(here_, fits_, losses_),
       next_(here_, fits_, faults_, place.contention, request_.full_detail()),
       books_(here_, fits_),
-      timeline_(request_.timeline().empty() ? nullptr
-                                            : std::make_unique<SimTimeline>(request_.timeline())),
+      timeline_(timeline_of(request_, fits_.begun()->graph(), place.cluster)),
       steps_({here_, fits_, losses_, faults_, next_, books_, saving_, timeline_.get()}, *this,
-             request_.full_detail()) {
-  if (scenario().run().memory() != "warn") check_memory(fit().graph(), here_.cluster());
+             request_.full_detail()),
+      standing_({here_, fits_, losses_, faults_, next_, books_, saving_, steps_, timeline_.get()}) {
 }
 
 TrainingRun::~TrainingRun() = default;
@@ -90,17 +92,7 @@ void TrainingRun::submit() {
   here_.happen(JobSubmitted{spec()});
   if (!arrival_.first_gpu) return;
   const JobStarted start{.job = here_.id(), .epoch = {1}, .from = 0, .where = fits_.home()};
-  if (here_.world().objection(Event(start)).empty()) come_home(start);
-}
-
-/// It stands for the first time: there it is at home.
-void TrainingRun::come_home(const JobStarted& start) {
-  if (start.where != fits_.home()) {
-    fits_.begin_at(start.where);
-    faults_.numbered();
-  }
-  books_.begin(steps_.now());
-  here_.happen(start);
+  if (here_.world().objection(Event(start)).empty()) standing_.come_home(start);
 }
 
 /// The first job's noise is the run's own.
@@ -111,12 +103,20 @@ std::uint64_t TrainingRun::noise_seed(std::uint64_t run) const {
 
 void TrainingRun::reseed(Nanos from, std::uint64_t run) { fits_.reseed(from, noise_seed(run)); }
 
-/// On those that work now.
-void TrainingRun::refit() {
-  auto [where, ranks] = working_part(job());
-  if (where.gpus.empty()) return;
-  fits_.stand_on(where, std::move(ranks));
-  next_.leave();
+/// At the job's step, which begins anew.
+void TrainingRun::go_on(const Past& past) {
+  here_.submitted_as({0});  // a log that a run goes on from has one job
+  submitted_ = true;
+  steps_.go_on(past.now(), 0);
+  const JobInfo* const known = here_.world().jobs().find(here_.id());
+  books_.go_on(past, known == nullptr || known->phase == JobPhase::done);
+  if (books_.over()) return;
+  steps_.go_on(past.now(), job().step);
+  faults_.go_on(job().step, past.now(), past.lost_in_step());
+  standing_.go_on();
+  if (!past.lost_in_step().empty() || past.steps().empty()) return;
+  if (job().phase != JobPhase::running || past.last_commit() == past.now()) return;
+  steps_.reopen(past.last_commit());  // it was under way where the past ends
 }
 
 // ---- time -------------------------------------------------------------------------------------
@@ -130,21 +130,19 @@ Step TrainingRun::next_boundary(Step step) const {
 }
 
 Nanos TrainingRun::next_interruption(const Watch& watch) const {
-  const Nanos next =
-      std::min({watch.limit, here_.gate().next_wake(), faults_.next_news(), saving_.next()});
-  return transition_ ? std::min(next, transition_->ready) : next;
+  return std::min({watch.limit, here_.gate().next_wake(), faults_.next_news(), saving_.next(),
+                   standing_.next_change()});
 }
 
 /// Between two steps, and nothing keeps it from the next one.
 bool TrainingRun::can_begin() const {
-  if (!submitted_ || books_.over() || !steps_.idle()) return false;
-  return job().phase == JobPhase::running && steps_.now() >= resume_at_;
+  return submitted_ && !books_.over() && steps_.idle() && standing_.may_work();
 }
 
 void TrainingRun::ready(Nanos now) {
   steps_.pass_to(now);
   if (!submitted_ || books_.over() || !steps_.idle()) return;
-  if (transition_ && steps_.now() >= transition_->ready && steps_.now() >= resume_at_) come_true();
+  standing_.change();
   if (!can_begin()) return;
   steps_.enter();
   next_.begins_at(steps_.now());
@@ -157,16 +155,7 @@ void TrainingRun::begin(Nanos, const Watch& watch) {
 Nanos TrainingRun::next_stop() const {
   if (books_.over()) return kNever;
   if (!submitted_) return arrival_.at;
-  Nanos stop = steps_.end();
-  const bool idle = steps_.idle();
-  const bool to_come = transition_ || job().phase == JobPhase::running;
-  if (idle && steps_.now() < resume_at_ && to_come) stop = resume_at_;
-  if (transition_ && (transition_->ready > steps_.now() || idle)) {
-    stop = std::min(stop, std::max(transition_->ready, resume_at_));
-  }
-  stop = std::min({stop, losses_.next_noticed(), faults_.next_news(), saving_.next()});
-  if (const auto fault = next_at_rest()) stop = std::min(stop, *fault);
-  return stop;
+  return std::min({steps_.end(), standing_.next_stop(), faults_.next_news(), saving_.next()});
 }
 
 void TrainingRun::pass(Nanos now, const Watch& watch) {
@@ -177,10 +166,9 @@ void TrainingRun::pass(Nanos now, const Watch& watch) {
   steps_.settle(now);
   steps_.pass_to(now);
   if (steps_.open() && now == steps_.end()) steps_.close(watch);
-  strike_at_rest();
+  standing_.strike_at_rest();
   tell_due();
-  const Losses::Noticed noticed = losses_.notice(now, resume_at_);
-  if (!noticed.ranks.empty()) know_losses(noticed);
+  standing_.notice();
 }
 
 /// What is to be told at this instant; of a job that is over nothing is told any more.
@@ -201,8 +189,8 @@ void TrainingRun::end(Ending how) {
   here_.gate().job_gone(here_.id(), steps_.now());
 }
 
-void TrainingRun::stalled(Nanos by) {
-  stand_still_until(std::max(steps_.now(), resume_at_) + by, GpuUse::recovery);
+void TrainingRun::cut(const PlayedStep& played) {
+  if (!standing_.cut(played)) end(Ending::failed);
 }
 
 void TrainingRun::committed(bool tell) {
@@ -229,7 +217,25 @@ void TrainingRun::save_if_due() {
   const Nanos stall = saving_.begin(here_.id(), steps_.step(), steps_.now(),
                                     scenario().live().checkpoints(), storage);
   books_.time().mark(steps_.step(), job().saved);
-  stand_still_until(steps_.now() + stall, GpuUse::checkpoint);
+  standing_.stand_still_until(steps_.now() + stall, GpuUse::checkpoint);
+}
+
+// ---- decisions --------------------------------------------------------------------------------
+
+std::string TrainingRun::refusal(const Decision& decision) const {
+  if (const auto* assign = std::get_if<Assign>(&decision.what); assign && !assign->leaves()) {
+    std::string why = replicas_objection(scenario().job(), assign->layout.data);
+    if (!why.empty()) return why;
+  }
+  return fabric_refusal(scenario(), decision);
+}
+
+void TrainingRun::carry_out(const Decision& decision, Nanos now) {
+  steps_.pass_to(now);
+  if (std::holds_alternative<Save>(decision.what)) saving_.ask();
+  const auto* assign = std::get_if<Assign>(&decision.what);
+  if (assign == nullptr) return;
+  assign->leaves() ? standing_.leave() : standing_.assign(*assign);
 }
 
 // ---- telemetry and the end ----------------------------------------------------------------

@@ -1,18 +1,14 @@
-// One training job of a simulated world: what its steps do, what its faults do to it, where it
-// stands. Steps that nobody watches and that cannot differ go by at once: as one stretch, which
-// ends early when something happens elsewhere. The backend owns the clock; what has happened is
-// told it as events. One thread. The policy clock is in nanoseconds.
+// One training job of a simulated world. Its parts know where it stands and what it has lost
+// (TrainingStanding, Losses), what its steps do (StepSequence, NextStep), what its faults do to it
+// (JobFaults), what is saved (CheckpointWriter) and what it adds up to (TrainingBooks); here they
+// meet the backend, which owns the clock and is told as events what has happened. One thread. The
+// policy clock is in nanoseconds.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "policies/record/past.hpp"
@@ -28,6 +24,7 @@
 #include "sim/jobs/sim_timeline.hpp"
 #include "sim/jobs/step_sequence.hpp"
 #include "sim/jobs/training_books.hpp"
+#include "sim/jobs/training_standing.hpp"
 #include "sim/world/job_model.hpp"
 #include "traces/run.pb.h"
 
@@ -87,43 +84,23 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   void add_outcomes(Report& report) const override;
 
  private:
-  /// An assignment that has not come true yet.
-  struct Transition {
-    Standing where;
-    StateFrom state{};
-    Nanos ready = 0;
-  };
   const JobInfo& job() const { return here_.job(); }
   const Scenario& scenario() const { return request_.scenario(); }
   FittedJob& fit() const { return *fits_.now(); }
   JobSpec spec() const;
   void submit();
   std::uint64_t noise_seed(std::uint64_t run) const;
-  void refit();
-  void come_home(const JobStarted& start);
+  bool can_begin() const;
+  void save_if_due();
+  void tell_due();
+  void end(Ending how);
 
-  // Steps (training_run.cpp).
+  // As the owner of its steps.
   Step next_boundary(Step step) const override;
   Nanos next_interruption(const Watch& watch) const override;
   void committed(bool tell) override;
-  void stalled(Nanos by) override;
-  bool can_begin() const;
-  void end(Ending how);
-  void save_if_due();
-  void tell_due();
-
-  // Losses and standing (training_standing.cpp).
+  void stalled(Nanos by) override { standing_.stall(by); }
   void cut(const PlayedStep& played) override;
-  void lose(std::vector<FatalFault> lost);
-  void know_losses(const Losses::Noticed& noticed);
-  void hold();
-  void fail_saving();
-  void come_true();
-  void open_since(const Past& past);
-  void stand_still_until(Nanos at, GpuUse use);
-  bool at_rest() const;
-  std::optional<Nanos> next_at_rest() const;
-  void strike_at_rest();
 
   const RunRequest request_;
   const Arrival arrival_;
@@ -137,11 +114,9 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   TrainingBooks books_;
   CheckpointWriter saving_;
   const std::unique_ptr<SimTimeline> timeline_;  ///< null without one
-
   StepSequence steps_;
+  TrainingStanding standing_;
   bool submitted_ = false;
-  Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
-  std::optional<Transition> transition_;
 };
 
 }  // namespace orrery

@@ -1,234 +1,252 @@
-// The part of TrainingRun in which ranks are lost and the job is assigned: the step under way is
-// given up, the survivors notice and go on, stand still or are joined by others between two steps.
+#include "sim/jobs/training_standing.hpp"
+
 #include <algorithm>
-#include <cmath>
-#include <optional>
 #include <utility>
 
 #include "core/error.hpp"
-#include "policies/seam/fabric_rules.hpp"
-#include "sim/jobs/training_run.hpp"
 
 namespace orrery {
+namespace {
 
-void TrainingRun::go_on(const Past& past) {
-  here_.submitted_as({0});  // a log that a run goes on from has one job
-  submitted_ = true;
-  steps_.go_on(past.now(), 0);
-  const JobInfo* const known = here_.world().jobs().find(here_.id());
-  books_.go_on(past, known == nullptr || known->phase == JobPhase::done);
-  if (books_.over()) return;
-  steps_.go_on(past.now(), job().step);
-  faults_.know_parts();
-  // A rank that was lost in the step under way has been struck by what strikes at this step.
-  for (const FatalFault& fault :
-       faults_.plan().losses(steps_.step(), steps_.now(), steps_.now() + 1)) {
-    const auto rank = faults_.rank_at_work(fault.rank.value);
-    if (!rank || past.lost_in_step().contains(*rank)) faults_.plan().spend(fault);
+/// Ranks that work now would not.
+bool gives_up_ranks(const Assign& assign, const JobInfo& before) {
+  if (assign.gpus == before.gpus) return false;
+  bool fewer = false;
+  for (std::uint32_t rank = 0; const GpuId gpu : before.gpus) {
+    fewer = fewer || (!before.is_lost({rank}) && !assign.gpus.contains(gpu));
+    ++rank;
   }
+  return fewer;
+}
+
+/// Not all of the GPUs are among those that work `here`.
+bool takes_others(const Assign& assign, const GpuRuns& here) {
+  return assign.gpus != here && std::any_of(assign.gpus.begin(), assign.gpus.end(),
+                                            [&here](GpuId gpu) { return !here.contains(gpu); });
+}
+
+}  // namespace
+
+void TrainingStanding::come_home(const JobStarted& start) {
+  if (start.where != parts_.fits.home()) {
+    parts_.fits.begin_at(start.where);
+    parts_.faults.numbered();
+  }
+  parts_.books.begin(now());
+  parts_.here.happen(start);
+}
+
+void TrainingStanding::go_on() {
   if (job().next) {
-    transition_ = Transition{*job().next, StateFrom::peer,
-                             steps_.now() + scenario().survival().replacement()};
+    transition_ = Transition{*job().next, StateFrom::peer, now() + survival().replacement()};
   }
   refit();
-  if (past.lost_in_step().empty()) open_since(past);
 }
 
-/// The step that was under way where the past ends began with the commit before it.
-void TrainingRun::open_since(const Past& past) {
-  if (past.steps().empty() || job().phase != JobPhase::running ||
-      books_.last_commit() == steps_.now())
-    return;
-  steps_.reopen(books_.last_commit());
+/// On those that work now.
+void TrainingStanding::refit() {
+  auto [where, ranks] = working_part(job());
+  if (where.gpus.empty()) return;
+  parts_.fits.stand_on(where, std::move(ranks));
+  parts_.next.leave();
 }
 
-void TrainingRun::stand_still_until(Nanos at, GpuUse use) {
-  books_.time().pass(steps_.now());
-  books_.time().stand_still(at, use);
+void TrainingStanding::stand_still_until(Nanos at, GpuUse use) {
+  parts_.books.time().pass(now());
+  parts_.books.time().stand_still(at, use);
   resume_at_ = std::max(resume_at_, at);
 }
 
+bool TrainingStanding::may_work() const {
+  return job().phase == JobPhase::running && now() >= resume_at_;
+}
+
+Nanos TrainingStanding::next_stop() const {
+  Nanos stop = kNever;
+  const bool idle = parts_.steps.idle();
+  const bool to_come = transition_ || job().phase == JobPhase::running;
+  if (idle && now() < resume_at_ && to_come) stop = resume_at_;
+  if (transition_ && (transition_->ready > now() || idle)) {
+    stop = std::min(stop, std::max(transition_->ready, resume_at_));
+  }
+  stop = std::min(stop, parts_.losses.next_noticed());
+  if (const auto fault = next_at_rest()) stop = std::min(stop, *fault);
+  return stop;
+}
+
+// ---- losses -----------------------------------------------------------------------------------
+
 /// It stands still and will work again: who stands still dies as who works does.
-bool TrainingRun::at_rest() const {
-  if (!books_.started() || books_.over() || !steps_.idle() || !job().placed()) return false;
-  return steps_.now() < resume_at_ || transition_ || losses_.unnoticed();
+bool TrainingStanding::at_rest() const {
+  if (!parts_.books.started() || parts_.books.over() || !parts_.steps.idle()) return false;
+  if (!job().placed()) return false;
+  return now() < resume_at_ || transition_ || parts_.losses.unnoticed();
 }
 
 /// When something of the cluster changes while no step is under way.
-std::optional<Nanos> TrainingRun::next_at_rest() const {
-  const bool held =
-      books_.started() && !books_.over() && steps_.idle() && job().phase == JobPhase::held;
+std::optional<Nanos> TrainingStanding::next_at_rest() const {
+  const bool held = parts_.books.started() && !parts_.books.over() && parts_.steps.idle() &&
+                    job().phase == JobPhase::held;
   if (!at_rest() && !held) return {};
-  return faults_.plan().next_instant(steps_.now());
+  return std::as_const(parts_.faults).plan().next_instant(now());
 }
 
-void TrainingRun::strike_at_rest() {
-  if (!books_.started() || books_.over() || !steps_.idle()) return;
+void TrainingStanding::strike_at_rest() {
+  if (!parts_.books.started() || parts_.books.over() || !parts_.steps.idle()) return;
   if (at_rest()) {
-    if (auto lost = faults_.next_losses({}, steps_.now(), steps_.now() + 1); !lost.empty())
-      return lose(std::move(lost));
+    const auto lost = parts_.faults.next_losses({}, now(), now() + 1);
+    if (!lost.empty()) return lose(lost);
   }
-  if (faults_.plan().changes_at(steps_.now())) faults_.note_parts(steps_.step(), steps_.now());
+  if (parts_.faults.plan().changes_at(now())) parts_.faults.note_parts(parts_.steps.step(), now());
 }
 
-/// The step under way will not be committed. Without its network the job waits for it, or ends here
-/// if that does not come back; without some of its ranks it may go on.
-void TrainingRun::cut(const PlayedStep& played) {
+/// Without its network the job waits for it, or ends here if that does not come back; without some
+/// of its ranks it may go on.
+bool TrainingStanding::cut(const PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
+  const Step step = parts_.steps.step();
   if (!broken) {
-    books_.discard(played.what());
-    return lose(faults_.next_losses(steps_.step(), played.start(), kNever));
+    parts_.books.discard(played.what());
+    lose(parts_.faults.next_losses(step, played.start(), kNever));
+    return true;
   }
-  if (const auto up = faults_.plan().up_again(*broken, steps_.step(), steps_.now())) {
-    books_.discard(played.what());
-    faults_.note_parts(steps_.step(), *up);
-    return stand_still_until(*up, GpuUse::recovery);
+  if (const auto up = parts_.faults.plan().up_again(*broken, step, now())) {
+    parts_.books.discard(played.what());
+    parts_.faults.note_parts(step, *up);
+    stand_still_until(*up, GpuUse::recovery);
+    return true;
   }
-  const FatalFault fatal = faults_.plan().cause_of(*broken, steps_.step(), steps_.now());
-  losses_.end(fatal.cause, steps_.now());
-  if (timeline_) timeline_->instant(steps_.now(), fatal.cause);
-  end(Ending::failed);
+  const FatalFault fatal = parts_.faults.plan().cause_of(*broken, step, now());
+  parts_.losses.end(fatal.cause, now());
+  if (parts_.timeline != nullptr) parts_.timeline->instant(now(), fatal.cause);
+  return false;
 }
 
 /// Who is left notices those that fell silent later than those that died.
-void TrainingRun::lose(std::vector<FatalFault> lost) {
+void TrainingStanding::lose(const std::vector<FatalFault>& lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
-  books_.time().interrupt(steps_.now());
-  saving_.spoil();
-  next_.stand_still();
-  faults_.note_parts(steps_.step(), steps_.now());
-  const Survival& survival = scenario().survival();
+  TimeLedger& time = parts_.books.time();
+  time.interrupt(now());
+  parts_.saving.spoil();
+  parts_.next.stand_still();
+  parts_.faults.note_parts(parts_.steps.step(), now());
   for (const bool silent : {false, true}) {
     for (const FatalFault& each : lost) {
       if (each.silent != silent) continue;
-      faults_.plan().spend(each);
-      const std::optional<RankId> rank = faults_.rank_at_work(each.rank.value);
+      parts_.faults.plan().spend(each);
+      const std::optional<RankId> rank = parts_.faults.rank_at_work(each.rank.value);
       if (!rank) continue;  // by another one of this instant
       const Nanos noticed =
-          steps_.now() + (silent ? survival.heartbeat_timeout() : survival.detection());
-      losses_.strike(*rank, each.cause, steps_.now(), noticed);
-      if (timeline_) timeline_->instant(steps_.now(), each.cause);
-      resume_at_ = std::max(resume_at_, noticed + survival.regroup());
+          now() + (silent ? survival().heartbeat_timeout() : survival().detection());
+      parts_.losses.strike(*rank, each.cause, now(), noticed);
+      if (parts_.timeline != nullptr) parts_.timeline->instant(now(), each.cause);
+      resume_at_ = std::max(resume_at_, noticed + survival().regroup());
     }
   }
-  books_.time().stand_still(losses_.all_noticed(steps_.now()), GpuUse::detection);
-  books_.time().stand_still(resume_at_, GpuUse::recovery);
+  time.stand_still(parts_.losses.all_noticed(now()), GpuUse::detection);
+  time.stand_still(resume_at_, GpuUse::recovery);
 }
 
-void TrainingRun::fail_saving() {
-  if (const auto failed = saving_.give_up()) here_.happen(*failed);
+void TrainingStanding::fail_saving() {
+  if (const auto failed = parts_.saving.give_up()) parts_.here.happen(*failed);
 }
 
-/// All that are noticed at this instant.
-void TrainingRun::know_losses(const Losses::Noticed& noticed) {
-  here_.happen(
-      RanksLost{.job = here_.id(), .ranks = noticed.ranks, .epoch = {job().epoch.value + 1}});
-  here_.gate().membership_changed(here_.id());
+void TrainingStanding::notice() {
+  const Losses::Noticed noticed = parts_.losses.notice(now(), resume_at_);
+  if (noticed.ranks.empty()) return;
+  const JobId id = parts_.here.id();
+  parts_.here.happen(
+      RanksLost{.job = id, .ranks = noticed.ranks, .epoch = {job().epoch.value + 1}});
+  parts_.here.gate().membership_changed(id);
   fail_saving();
   const bool replaced = job().next.has_value() && !transition_;
   if (replaced) {
-    transition_ =
-        Transition{*job().next, StateFrom::peer,
-                   std::max(steps_.now(), noticed.first + scenario().survival().replacement())};
+    transition_ = Transition{*job().next, StateFrom::peer,
+                             std::max(now(), noticed.first + survival().replacement())};
   }
   const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
   const std::uint32_t left = without_lost(job()).layout.data;
-  const bool possible = can_go_on(job()) && replicas_objection(scenario().job(), left).empty();
-  if (holds || !possible) return here_.happen(JobHeld{here_.id()});
+  const bool possible =
+      can_go_on(job()) && replicas_objection(parts_.here.scenario().job(), left).empty();
+  if (holds || !possible) return parts_.here.happen(JobHeld{id});
   refit();
 }
 
 /// Until it is assigned anew: what it had been assigned cannot be.
-void TrainingRun::hold() {
+void TrainingStanding::hold() {
   transition_.reset();
-  here_.happen(JobHeld{here_.id()});
+  parts_.here.happen(JobHeld{parts_.here.id()});
 }
 
-std::string TrainingRun::refusal(const Decision& decision) const {
-  if (const auto* assign = std::get_if<Assign>(&decision.what); assign && !assign->leaves()) {
-    std::string why = replicas_objection(scenario().job(), assign->layout.data);
-    if (!why.empty()) return why;
-  }
-  return fabric_refusal(scenario(), decision);
+// ---- assignments ------------------------------------------------------------------------------
+
+void TrainingStanding::leave() {
+  parts_.steps.give_up();
+  parts_.steps.tell();
+  fail_saving();
+  transition_.reset();
+  parts_.losses.forget_unnoticed();
+  parts_.books.time().interrupt(now());
+  parts_.steps.roll_back_to(job().saved);
+  const JobId id = parts_.here.id();
+  parts_.here.happen(JobStopped{id, parts_.steps.step()});
+  parts_.here.gate().job_gone(id, now());
+  parts_.next.leave();
 }
 
-void TrainingRun::carry_out(const Decision& decision, Nanos now) {
-  steps_.pass_to(now);
-  if (std::holds_alternative<Save>(decision.what)) saving_.ask();
-  const auto* assign = std::get_if<Assign>(&decision.what);
-  if (assign == nullptr) return;
-  if (assign->leaves()) {
-    steps_.give_up();
-    tell_steps();
-    fail_saving();
-    transition_.reset();
-    losses_.forget_unnoticed();
-    books_.time().interrupt(steps_.now());
-    steps_.roll_back_to(job().saved);
-    here_.happen(JobStopped{here_.id(), steps_.step()});
-    here_.gate().job_gone(here_.id(), steps_.now());
-    next_.leave();
-    return;
-  }
-  const Survival& survival = scenario().survival();
-  Nanos ready = steps_.now();
-  bool fewer = false;
-  const JobInfo& before = job();
-  const bool in_place = assign->gpus == before.gpus;
-  for (std::uint32_t rank = 0; const GpuId gpu : in_place ? GpuRuns() : before.gpus) {
-    fewer = fewer || (!before.is_lost({rank}) && !assign->gpus.contains(gpu));
-    ++rank;
-  }
-  const GpuRuns& here = fit().where().gpus;
-  const bool more =
-      assign->gpus != here && std::any_of(assign->gpus.begin(), assign->gpus.end(),
-                                          [&here](GpuId gpu) { return !here.contains(gpu); });
-  if (more && job().placed()) {
-    // A replacement is there `replacement` after the loss; it is sent for once it is decided.
-    ready += losses_.any() ? std::max<Nanos>(0, survival.replacement() - survival.detection())
-                           : survival.replacement();
-  }
-  const bool anew = assign->state == StateFrom::none && job().placed();
-  if (anew || assign->state == StateFrom::checkpoint) ready = steps_.now() + survival.restart();
-  if (fewer) steps_.give_up();
+/// A replacement is there `replacement` after the loss; it is sent for once it is decided.
+Nanos TrainingStanding::ready_for(const Assign& assign) const {
+  const bool anew = assign.state == StateFrom::none && job().placed();
+  if (anew || assign.state == StateFrom::checkpoint) return now() + survival().restart();
+  if (!job().placed() || !takes_others(assign, parts_.fits.now()->where().gpus)) return now();
+  if (!parts_.losses.any()) return now() + survival().replacement();
+  return now() + std::max<Nanos>(0, survival().replacement() - survival().detection());
+}
+
+void TrainingStanding::assign(const Assign& assign) {
+  const Nanos ready = ready_for(assign);
+  if (gives_up_ranks(assign, job())) parts_.steps.give_up();
   // It comes true behind all that was decided with it.
-  transition_ = Transition{{assign->gpus, assign->layout}, assign->state, ready};
-  if (!books_.started() || !steps_.idle()) return;
-  books_.time().interrupt(steps_.now());
-  books_.time().stand_still(ready, GpuUse::recovery);
+  transition_ = Transition{{assign.gpus, assign.layout}, assign.state, ready};
+  if (!parts_.books.started() || !parts_.steps.idle()) return;
+  parts_.books.time().interrupt(now());
+  parts_.books.time().stand_still(ready, GpuUse::recovery);
 }
 
-/// An assignment, between two steps. If its hardware has broken meanwhile, who works waits for it
-/// working; who stands still is assigned anew.
-void TrainingRun::come_true() {
-  if (!faults_.parts_are_well(transition_->where.gpus)) {
-    const auto next = faults_.plan().next_instant(steps_.now());
-    if (job().placed() && (!next || job().phase == JobPhase::held)) return hold();
-    if (!next) return transition_.reset();
-    transition_->ready = *next;
-    return;
+/// If its hardware has broken meanwhile, who works waits for it working; who stands still is
+/// assigned anew.
+void TrainingStanding::change() {
+  if (!transition_ || now() < transition_->ready || now() < resume_at_) return;
+  if (parts_.faults.parts_are_well(transition_->where.gpus)) {
+    return come_true(*std::exchange(transition_, {}));
   }
-  tell_steps();
-  const Transition transition = *std::exchange(transition_, {});
+  const auto next = parts_.faults.plan().next_instant(now());
+  if (job().placed() && (!next || job().phase == JobPhase::held)) return hold();
+  if (!next) return transition_.reset();
+  transition_->ready = *next;
+}
+
+void TrainingStanding::come_true(const Transition& transition) {
+  parts_.steps.tell();
   const bool waited = !job().placed();
   if (transition.state != StateFrom::peer && !waited) fail_saving();
   if (transition.state == StateFrom::checkpoint) {
-    losses_.rolled_back(steps_.step() - job().saved);
-    steps_.roll_back_to(job().saved);
+    parts_.losses.rolled_back(parts_.steps.step() - job().saved);
+    parts_.steps.roll_back_to(job().saved);
   } else if (transition.state == StateFrom::none && !waited) {
-    steps_.roll_back_to(0);
+    parts_.steps.roll_back_to(0);
   }
-  const JobStarted start{.job = here_.id(),
+  const JobStarted start{.job = parts_.here.id(),
                          .epoch = {job().epoch.value + 1},
-                         .from = steps_.step(),
+                         .from = parts_.steps.step(),
                          .where = transition.where};
-  books_.started() ? here_.happen(start) : come_home(start);
-  here_.gate().membership_changed(here_.id());
-  if (fits_.number(transition.where.gpus)) faults_.numbered();
+  parts_.books.started() ? parts_.here.happen(start) : come_home(start);
+  parts_.here.gate().membership_changed(parts_.here.id());
+  if (parts_.fits.number(transition.where.gpus)) parts_.faults.numbered();
   refit();
-  if (!waited) stand_still_until(steps_.now() + scenario().survival().regroup(), GpuUse::recovery);
-  if (transition.where.layout != fits_.begun()->where().layout) return;
-  losses_.replaced(resume_at_);
+  if (!waited) stand_still_until(now() + survival().regroup(), GpuUse::recovery);
+  if (transition.where.layout != parts_.fits.begun()->where().layout) return;
+  parts_.losses.replaced(resume_at_);
 }
 
 }  // namespace orrery
