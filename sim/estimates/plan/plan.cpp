@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "sim/estimates/collectives/collective_scheduler.hpp"
+#include "sim/estimates/collectives/collective_groups.hpp"
 #include "sim/estimates/collectives/collectives.hpp"
 #include "sim/estimates/collectives/flow_counter.hpp"
 #include "sim/estimates/plan/binding_links.hpp"
