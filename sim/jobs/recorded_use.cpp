@@ -46,9 +46,9 @@ RecordedUse::Reasons RecordedUse::reasons(const TraceJob& job, std::int64_t begi
   while (begin < end) {
     const std::int64_t until = std::min({end, all_.until(in_all), vc.until(in_vc)});
     const std::int64_t need = job.gpus;
-    std::int64_t& reason = all_.used(in_all) + need > gpus_      ? out.full_s
+    std::int64_t& reason = all_.used(in_all) + need > gpus_  ? out.full_s
                            : vc.used(in_vc) + need > vc.most ? out.quota_s
-                                                                 : out.room_s;
+                                                             : out.room_s;
     reason += until - begin;
     begin = until;
     in_all += all_.until(in_all) == until ? 1 : 0;

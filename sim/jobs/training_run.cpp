@@ -5,22 +5,12 @@
 
 #include <fmt/format.h>
 
-#include "core/error.hpp"
 #include "core/random.hpp"
 #include "policies/seam/fabric_rules.hpp"
-#include "sim/estimates/prices/gradient_codes.hpp"
 #include "sim/jobs/job_fit.hpp"
-#include "traces/scenario/scenario.hpp"
-#include "traces/training/model.hpp"
-#include "traces/training/stacks.hpp"
 
 namespace orrery {
 namespace {
-
-/// Some room is left before the policy clock overflows.
-constexpr Nanos kLongestRun = 9'000'000'000 * kNanosPerSecond;
-/// Standings whose steps are remembered.
-constexpr std::size_t kMostFits = 8;
 
 /// Of the measured machine, if one is given. A built-in model's ranks are processes of live mode:
 /// their gradients travel in its whole numbers, over links as slow as the scenario makes them.
@@ -33,21 +23,12 @@ MachineCosts costs_of(const RunRequest& request) {
   return costs;
 }
 
-/// By replica that has lost no rank.
-std::vector<std::uint32_t> shares_of_working(const JobInfo& job) {
-  if (job.lost.empty()) return job.shares();
-  std::vector<std::uint32_t> shares;
-  const std::vector<bool> lost = lost_replicas(job);
-  for (std::size_t replica = 0; replica < lost.size(); ++replica) {
-    if (!lost[replica]) shares.push_back(job.shares()[replica]);
-  }
-  return shares;
-}
-
-std::vector<std::uint32_t> numbered(std::size_t ranks) {
-  std::vector<std::uint32_t> all(ranks);
-  for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
-  return all;
+/// Null: none is wanted. Of a job that does not fit there is none: throws bad_input.
+std::unique_ptr<SimTimeline> timeline_of(const RunRequest& request, const StepGraph& graph,
+                                         const Cluster& cluster) {
+  if (request.scenario().run().memory() != "warn") check_memory(graph, cluster);
+  if (request.timeline().empty()) return nullptr;
+  return std::make_unique<SimTimeline>(request.timeline());
 }
 
 }  // namespace
@@ -56,55 +37,46 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
                          Happen happen, ProgressSink progress)
     : request_(std::move(request)),
       arrival_(arrival),
-      cluster_(place.cluster),
-      world_(place.world),
-      gate_(place.gate),
-      happen_(std::move(happen)),
+      here_(request_.scenario(), place.cluster, place.world, place.gate, std::move(happen)),
       progress_(std::move(progress)),
-      engine_(place.engine),
-      contention_(place.contention),
-      options_{.full_detail = request_.full_detail(),
-               .slices = !request_.timeline().empty(),
-               .machine = costs_of(request_)},
-      home_(place_in_order(StepGraph(scenario().job()), cluster_,
+      fits_({.scenario = scenario(),
+             .cluster = place.cluster,
+             .options = {.full_detail = request_.full_detail(),
+                         .slices = !request_.timeline().empty(),
+                         .machine = costs_of(request_)},
+             .engine = place.engine,
+             .seed = noise_seed(scenario().run().seed())},
+            place_in_order(StepGraph(scenario().job()), place.cluster,
                            arrival.first_gpu.value_or(0))),
-      begun_(fit(home(), numbered(home_.size()), nullptr)),
-      fit_(begun_),
-      faults_(scenario(), cluster_, home_),
-      accounts_(std::in_place, cluster_, fit_->graph(), fit_->stepper().rest()),
-      codes_(gradient_parts(scenario().job().model()), gradient_value_bytes(scenario().job())) {
-  if (scenario().run().memory() != "warn") check_memory(fit_->graph(), cluster_);
-  if (!request_.timeline().empty()) timeline_ = std::make_unique<SimTimeline>(request_.timeline());
+      faults_(here_, fits_, losses_),
+      next_(here_, fits_, faults_, place.contention, request_.full_detail()),
+      books_(here_, fits_),
+      timeline_(timeline_of(request_, fits_.begun()->graph(), place.cluster)),
+      steps_({here_, fits_, losses_, faults_, next_, books_, saving_, timeline_.get()}, *this,
+             request_.full_detail()),
+      standing_({here_, fits_, losses_, faults_, next_, books_, saving_, steps_, timeline_.get()}) {
 }
 
 TrainingRun::~TrainingRun() = default;
 
-Standing TrainingRun::home() const {
-  const ::orrery::Layout& said = scenario().job().layout();
-  return {.gpus = home_,
-          .layout = {.tensor = said.tensor(), .context = said.context(),
-                     .pipeline = said.pipeline(), .data = said.data(),
-                     .pipeline_last = said.order() == "pipeline-last"}};
-}
-
 JobSpec TrainingRun::spec() const {
-  const StepGraph& graph = begun_->graph();
-  const Standing where = home();
+  const StepGraph& graph = fits_.begun()->graph();
+  const Standing where = fits_.home();
   JobSpec spec;
-  spec.id = id_;
+  spec.id = here_.id();
   spec.name = scenario().name();
   spec.submit = arrival_.at;
   spec.gpus = graph.ranks();
   spec.layout = where.layout;
   spec.least_gpus = where.layout.ranks_per_replica();
-  const std::uint32_t whole = cluster_.gpus() / spec.least_gpus * spec.least_gpus;
+  const std::uint32_t whole = here_.cluster().gpus() / spec.least_gpus * spec.least_gpus;
   spec.most_gpus = scenario().elastic() ? whole : spec.gpus;
   spec.micro_batches = graph.micro_batches();
   const double even = static_cast<double>(graph.micro_batches()) / graph.data();
   spec.max_micro_batches = static_cast<std::uint32_t>(
       std::max(std::ceil(even), std::floor(even * scenario().job().max_share())));
   spec.steps = scenario().run().steps();
-  spec.nominal_micro_batch_time = to_nanos(begun_->stepper().nominal_micro_batch_time());
+  spec.nominal_micro_batch_time = to_nanos(fits_.begun()->stepper().nominal_micro_batch_time());
   spec.can = settable(scenario());
   spec.settings = {loss_response(scenario(), needs_, request_.mode() != "shadow")};
   if (scenario().live().has_checkpoints()) {
@@ -115,40 +87,12 @@ JobSpec TrainingRun::spec() const {
 }
 
 void TrainingRun::submit() {
-  id_ = {world_.jobs().submitted()};
+  here_.submitted_as({here_.world().jobs().submitted()});
   submitted_ = true;
-  happen_(JobSubmitted{spec()});
+  here_.happen(JobSubmitted{spec()});
   if (!arrival_.first_gpu) return;
-  const JobStarted start{.job = id_, .epoch = {1}, .from = 0, .where = home()};
-  if (world_.objection(Event(start)).empty()) come_home(start);
-}
-
-/// It stands for the first time: there it is at home.
-void TrainingRun::come_home(const JobStarted& start) {
-  if (start.where != home()) {
-    home_ = start.where.gpus.to_vector();
-    faults_.place(home_);
-    fits_.clear();
-    fit_ = begun_ = fit(start.where, numbered(home_.size()), nullptr);
-    accounts_.emplace(cluster_, fit_->graph(), fit_->stepper().rest());
-  }
-  started_ = true;
-  started_at_ = now_;
-  accounts_->time().begin(now_);
-  happen_(start);
-}
-
-/// GPUs on which it has never stood get numbers by which faults find who stands there.
-void TrainingRun::settle_on(const GpuRuns& gpus) {
-  if (gpus == begun_->where().gpus) return;
-  std::vector<GpuId> known = home_;
-  std::sort(known.begin(), known.end());
-  const std::size_t before = home_.size();
-  for (const GpuId gpu : gpus) {
-    if (!std::binary_search(known.begin(), known.end(), gpu)) home_.push_back(gpu);
-  }
-  if (home_.size() == before) return;
-  faults_.place(home_);
+  const JobStarted start{.job = here_.id(), .epoch = {1}, .from = 0, .where = fits_.home()};
+  if (here_.world().objection(Event(start)).empty()) standing_.come_home(start);
 }
 
 /// The first job's noise is the run's own.
@@ -157,552 +101,177 @@ std::uint64_t TrainingRun::noise_seed(std::uint64_t run) const {
   return Rng(run).split(fmt::format("job {}", arrival_.number)).next();
 }
 
-std::shared_ptr<FittedJob> TrainingRun::fit(const Standing& where,
-                                            std::vector<std::uint32_t> ranks,
-                                            std::shared_ptr<FittedJob> begun) const {
-  const FittedJob::Ground ground{.scenario = scenario(),
-                                 .cluster = cluster_,
-                                 .home = home_,
-                                 .options = options_,
-                                 .engine = engine_,
-                                 .seed = noise_seed(scenario().run().seed())};
-  return std::make_shared<FittedJob>(ground, where, std::move(ranks), std::move(begun));
-}
+void TrainingRun::reseed(Nanos from, std::uint64_t run) { fits_.reseed(from, noise_seed(run)); }
 
-std::shared_ptr<FittedJob> TrainingRun::fitted(const Standing& where,
-                                               std::vector<std::uint32_t> ranks) {
-  if (begun_->where() == where) return begun_;
-  const auto known = std::find_if(fits_.begin(), fits_.end(),
-                                  [&where](const auto& fit) { return fit->where() == where; });
-  std::shared_ptr<FittedJob> made;
-  if (known == fits_.end()) {
-    made = fit(where, std::move(ranks), begun_);
-    if (reseeded_) made->telemetry().reseed(reseeded_->first, reseeded_->second);
-  } else {
-    made = *known;
-    made->renumber(std::move(ranks));
-    fits_.erase(known);
-  }
-  fits_.insert(fits_.begin(), made);
-  if (fits_.size() > kMostFits) {
-    simulated_before_ += fits_.back()->stepper().simulated();
-    fits_.pop_back();
-  }
-  return made;
-}
-
-void TrainingRun::reseed(Nanos from, std::uint64_t run) {
-  const std::uint64_t seed = noise_seed(run);
-  reseeded_ = {from, seed};
-  begun_->telemetry().reseed(from, seed);
-  for (const auto& fit : fits_) fit->telemetry().reseed(from, seed);
-}
-
-/// On those that work now.
-void TrainingRun::refit() {
-  auto [where, ranks] = working_part(job());
-  if (where.gpus.empty()) return;
-  most_classes_ = std::max<std::uint32_t>(
-      most_classes_, static_cast<std::uint32_t>(fit_->stepper().most_classes()));
-  fit_ = fitted(where, std::move(ranks));
-  fit_->telemetry().forget();
-  circumstances_.reset();
-  contention_->leave(id_);
+/// At the job's step, which begins anew.
+void TrainingRun::go_on(const Past& past) {
+  here_.submitted_as({0});  // a log that a run goes on from has one job
+  submitted_ = true;
+  steps_.go_on(past.now(), 0);
+  const JobInfo* const known = here_.world().jobs().find(here_.id());
+  books_.go_on(past, known == nullptr || known->phase == JobPhase::done);
+  if (books_.over()) return;
+  steps_.go_on(past.now(), job().step);
+  faults_.go_on(job().step, past.now(), past.lost_in_step());
+  standing_.go_on();
+  if (!past.lost_in_step().empty() || past.steps().empty()) return;
+  if (job().phase != JobPhase::running || past.last_commit() == past.now()) return;
+  steps_.reopen(past.last_commit());  // it was under way where the past ends
 }
 
 // ---- time -------------------------------------------------------------------------------------
 
-/// A promise to rest holds for what the policy has seen: not before it was shown a whole step
-/// under the present circumstances. One that looks at nothing may rest at any time.
-bool TrainingRun::rests(const Watch& watch) const {
-  return watch.resting && !request_.full_detail() && as_it_was(watch);
-}
-
-/// The first later step at which something may differ, or the end.
-Step TrainingRun::next_boundary() const {
-  Step boundary = std::min(scenario().run().steps(), gate_.next_effect(id_, step_));
-  if (const auto change = faults_.next_change(step_)) boundary = std::min(boundary, *change);
+Step TrainingRun::next_boundary(Step step) const {
+  Step boundary = std::min(scenario().run().steps(), here_.gate().next_effect(here_.id(), step));
+  if (const auto change = faults_.plan().next_change(step)) boundary = std::min(boundary, *change);
   const std::uint64_t every = job().now.get<CheckpointPlan>().every_steps;
-  if (every > 0) boundary = std::min(boundary, (step_ / every + 1) * every);
+  if (every > 0) boundary = std::min(boundary, (step / every + 1) * every);
   return boundary;
 }
 
 Nanos TrainingRun::next_interruption(const Watch& watch) const {
-  Nanos next = std::min(watch.limit, gate_.next_wake());
-  if (const auto instant = faults_.next_instant(now_ - 1)) next = std::min(next, *instant);
-  if (transition_) next = std::min(next, transition_->ready);
-  for (const auto& [at, event] : later_) next = std::min(next, at);
-  return next;
-}
-
-void TrainingRun::enter_circumstances() {
-  Circumstances now{.state = fit_->local(faults_.state(step_, now_)), .shares = {},
-                    .collectives = job().now.get<CollectiveTable>(),
-                    .codecs = job().now.get<CodecRules>(),
-                    .company = circumstances_ ? circumstances_->company : 0};
-  now.shares = shares_of_working(job());
-  faults_.feel(step_, now_);
-  if (circumstances_ == now) return;
-  fit_->stepper().set_collectives(now.collectives);
-  fit_->stepper().set_codecs(now.codecs);
-  circumstances_ = std::move(now);
-  watched_ = false;
-  contention_->enter(id_, {.stepper = {fit_, &fit_->stepper()}, .state = circumstances_->state,
-                          .micro_batches = circumstances_->shares});
-  tell_parts(now_);
+  return std::min({watch.limit, here_.gate().next_wake(), faults_.next_news(), saving_.next(),
+                   standing_.next_change()});
 }
 
 /// Between two steps, and nothing keeps it from the next one.
 bool TrainingRun::can_begin() const {
-  if (!submitted_ || over_ || open_ || stretch_) return false;
-  return job().phase == JobPhase::running && now_ >= resume_at_;
+  return submitted_ && !books_.over() && steps_.idle() && standing_.may_work();
 }
 
 void TrainingRun::ready(Nanos now) {
-  now_ = now;
-  if (!submitted_ || over_ || open_ || stretch_) return;
-  if (transition_ && now_ >= transition_->ready && now_ >= resume_at_) come_true();
+  steps_.pass_to(now);
+  if (!submitted_ || books_.over() || !steps_.idle()) return;
+  standing_.change();
   if (!can_begin()) return;
-  enter_circumstances();
-  contention_->next_step(id_, now_);
+  steps_.enter();
+  next_.begins_at(steps_.now());
 }
 
 void TrainingRun::begin(Nanos, const Watch& watch) {
-  if (!can_begin()) return;
-  const std::uint64_t company = contention_->company(id_);
-  if (std::exchange(circumstances_->company, company) != company) watched_ = false;
-  if (rests(watch) && skip_ahead(watch)) return;
-  open_step();
-}
-
-/// The next step if nothing happens in it, beside those of other jobs that it meets.
-std::shared_ptr<const SimulatedStep> TrainingRun::undisturbed_step() {
-  if (auto beside = contention_->step(id_, now_)) return beside;
-  return fit_->stepper().step(circumstances_->state, circumstances_->shares);
+  if (can_begin()) steps_.begin(watch);
 }
 
 Nanos TrainingRun::next_stop() const {
-  if (over_) return kNever;
+  if (books_.over()) return kNever;
   if (!submitted_) return arrival_.at;
-  Nanos stop = kNever;
-  if (open_) stop = open_->end();
-  if (stretch_) stop = stretch_->end();
-  const bool idle = !open_ && !stretch_;
-  const bool to_come = transition_ || job().phase == JobPhase::running;
-  if (idle && now_ < resume_at_ && to_come) stop = resume_at_;
-  if (transition_ && (transition_->ready > now_ || idle)) {
-    stop = std::min(stop, std::max(transition_->ready, resume_at_));
-  }
-  for (const auto& [at, loss] : unknown_) stop = std::min(stop, at);
-  for (const auto& [at, event] : later_) stop = std::min(stop, at);
-  if (const auto fault = next_at_rest()) stop = std::min(stop, *fault);
-  return stop;
+  return std::min({steps_.end(), standing_.next_stop(), faults_.next_news(), saving_.next()});
 }
 
 void TrainingRun::pass(Nanos now, const Watch& watch) {
   if (!submitted_) {
-    now_ = now;
+    steps_.pass_to(now);
     return submit();
   }
-  settle(now);
-  now_ = now;
-  if (open_ && now_ == open_->end()) close_step(watch);
-  strike_at_rest();
+  steps_.settle(now);
+  steps_.pass_to(now);
+  if (steps_.open() && now == steps_.end()) steps_.close(watch);
+  standing_.strike_at_rest();
   tell_due();
-  std::vector<std::size_t> noticed;
-  for (const auto& [at, loss] : unknown_) {
-    if (at <= now) noticed.push_back(loss);
-  }
-  std::erase_if(unknown_, [now](const auto& each) { return each.first <= now; });
-  if (!noticed.empty()) know_losses(noticed);
+  standing_.notice();
 }
 
 /// What is to be told at this instant; of a job that is over nothing is told any more.
 void TrainingRun::tell_due() {
   std::vector<Event> due;
-  for (const auto& [at, event] : later_) {
-    if (at <= now_) due.push_back(event);
-  }
-  std::erase_if(later_, [this](const auto& each) { return each.first <= now_; });
-  if (saving_ && saving_->at <= now_) saving_.reset();
+  faults_.take_news(steps_.now(), due);
+  if (const auto done = saving_.take_done(steps_.now())) due.push_back(*done);
   std::stable_sort(due.begin(), due.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
-  for (Event& event : due) happen_(std::move(event));
+  for (Event& event : due) here_.happen(std::move(event));
 }
 
-/// `count` steps of `duration` each.
-void TrainingRun::commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
-                         const std::vector<double>& stretch) {
-  accounts_->commit(each, duration, count, circumstances_->shares, stretch);
-  if (reproducible_sums(scenario())) return;  // in no code, as in live mode
-  codes_.exchanged(circumstances_->codecs, fit_->graph().data(), count);
+void TrainingRun::end(Ending how) {
+  tell_due();
+  books_.end(steps_.now());
+  next_.stand_still();
+  here_.happen(JobDone{here_.id(), how});
+  here_.gate().job_gone(here_.id(), steps_.now());
 }
 
-/// Of the next steps as many as nothing interrupts go by at once, if they can.
-bool TrainingRun::skip_ahead(const Watch& watch) {
-  accounts_->time().interrupt(now_);
-  const bool resumed = losses_.empty() || losses_.back().report.has_resumed_s();
-  if (!resumed || save_asked_ || !next_losses(now_, now_ + 1).empty()) return false;
-  const std::uint64_t simulated = fit_->stepper().simulated();
-  auto each = undisturbed_step();
-  if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*each, step_, now_);
-  if (each->run.cut_short) return false;
-  // How long noisy steps take together is known once they have been drawn, so they cannot be cut.
-  if (scenario().noise().compute_cv() > 0) {
-    return watch.alone && skip_noisy_steps(std::move(each), watch);
-  }
-  const Nanos length = length_of(*each, {});
-  const Nanos limit = next_interruption(watch);
-  const auto room = static_cast<std::uint64_t>((limit - now_) / std::max<Nanos>(length, 1));
-  const std::uint64_t count = std::min<std::uint64_t>(next_boundary() - step_, room);
-  if (count == 0) return false;
-  stretch_ = Stretch{.each = std::move(each), .began = now_, .length = length, .count = count};
-  return true;
+void TrainingRun::cut(const PlayedStep& played) {
+  if (!standing_.cut(played)) end(Ending::failed);
 }
 
-/// They are told at the instant that has come.
-bool TrainingRun::skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, const Watch& watch) {
-  const Step boundary = next_boundary();
-  Nanos limit = next_interruption(watch);
-  const Nanos began = now_;
-  Nanos last = 0;
-  std::uint64_t count = 0;
-  for (; step_ + count < boundary; ++count) {
-    const std::vector<double> stretch =
-        fit_->telemetry().stretch(step_ + count, now_, fit_->graph().data());
-    const Nanos duration = length_of(*each, stretch);
-    if (reaches_milestone(now_ + duration)) limit = next_interruption(watch);
-    if (duration > limit - now_) break;
-    commit(*each, duration, 1, stretch);
-    now_ += duration;
-    last = duration;
-  }
-  if (count == 0) return false;
-  gone_by(each, count, now_ - began, last, true);
-  return true;
-}
-
-/// `count` steps have ended at `now_`, the last one after `last`; they are committed.
-void TrainingRun::gone_by(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count,
-                          Nanos took, Nanos last, bool tell) {
-  const Step newest = step_ + count - 1;
-  const std::vector<double> stretch =
-      fit_->telemetry().stretch(newest, now_ - last, fit_->graph().data());
-  note_exchange(*each, last, stretch);
-  exchange_.back().step = newest;
-  fit_->telemetry().begin_step(PlayedStep(newest, now_ - last, each, stretch));
-  steps_done(count, took, tell);
-}
-
-/// Whole steps are done; the one under way may end otherwise than those before.
-void TrainingRun::settle(Nanos now) {
-  if (!stretch_) return;
-  const Stretch stretch = *std::exchange(stretch_, {});
-  const std::uint64_t count = stretch.ended_by(now);
-  const Nanos took = stretch.length * static_cast<Nanos>(count);
-  now_ = stretch.began + took;
-  if (count > 0) {
-    commit(*stretch.each, stretch.length, count, {});
-    gone_by(stretch.each, count, took, stretch.length, now_ == now);
-  }
-  if (now_ == now) return;
-  open(stretch.each, {});
-  now_ = now;
-}
-
-/// What changes while a step of `duration` goes on. Nothing comes after a killed rank.
-std::vector<Stepper::Change> TrainingRun::changes_within(Nanos duration) const {
-  std::vector<Stepper::Change> changes;
-  const auto lost = next_losses(now_, now_ + duration);
-  for (const Nanos instant :
-       faults_.instants(now_ - 1, lost.empty() ? now_ + duration : lost.front().at)) {
-    FaultPlan::Touched touched = faults_.touched(instant);
-    HardwareState state = fit_->local(faults_.state(step_, instant));
-    const HardwareState& before = changes.empty() ? circumstances_->state : changes.back().state;
-    if (touched.ranks.empty() && state == before && !options_.full_detail) continue;
-    changes.push_back({.at = to_seconds(instant - now_),
-                       .state = std::move(state),
-                       .ranks = fit_->local(touched.ranks),
-                       .links = std::move(touched.links)});
-  }
-  if (!lost.empty()) {
-    changes.push_back({.at = to_seconds(lost.front().at - now_),
-                       .state = fit_->local(faults_.state(step_, lost.front().at)),
-                       .fatal = true});
-  }
-  return changes;
-}
-
-/// Throws bad_input where the policy clock would run out.
-Nanos TrainingRun::length_of(const SimulatedStep& step, const std::vector<double>& stretch) const {
-  const double seconds =
-      step.run.cut_short ? step.run.duration : stretched_duration(step, stretch);
-  if (seconds < to_seconds(kLongestRun - now_)) return to_nanos(seconds);
-  throw Error(ErrorKind::bad_input,
-              fmt::format("run.steps: step {} would end after more than 285 simulated years",
-                          step_));
-}
-
-/// A step in which something changes is simulated alone: the others then hold it up for as long as
-/// they would have.
-std::shared_ptr<const SimulatedStep> TrainingRun::held_up(const SimulatedStep& what,
-                                                          const SimulatedStep& beside) {
-  auto longer = std::make_shared<SimulatedStep>(what);
-  if (what.run.cut_short) return longer;
-  const auto alone = fit_->stepper().step(circumstances_->state, circumstances_->shares);
-  longer->run.duration += std::max(0.0, beside.run.duration - alone->run.duration);
-  return longer;
-}
-
-/// The step about to begin with what happens during it, which may lengthen it, so that more
-/// happens.
-std::shared_ptr<const SimulatedStep> TrainingRun::simulate_step(
-    const std::vector<double>& stretch) {
-  auto what = undisturbed_step();
-  const auto beside = what;
-  std::size_t known = 0;
-  for (;;) {
-    const auto changes = changes_within(length_of(*what, stretch));
-    if (changes.size() <= known) break;
-    known = changes.size();
-    what = fit_->stepper().step_with(circumstances_->state, circumstances_->shares, changes);
-    if (circumstances_->company != 0) what = held_up(*what, *beside);
-  }
-  // Noise is beyond the simulated step: a rank may be killed in what it adds.
-  const auto lost = next_losses(now_, now_ + length_of(*what, stretch));
-  if (lost.empty() || what->run.cut_short) return what;
-  auto shortened = std::make_shared<SimulatedStep>(*what);
-  shortened->run.cut_short = true;
-  shortened->run.duration = to_seconds(lost.front().at - now_);
-  return shortened;
-}
-
-/// Where traffic is spread, what was under way over a lost cable or port is sent again over others
-/// once the loss is seen: whoever has a path there waits for so long. Connections have their paths
-/// anywhere, so whether one of a link's flows had one there is drawn.
-Nanos TrainingRun::stalled_by(Nanos instant) const {
-  const Cluster::Shape& shape = cluster_.shape();
-  if (!shape.reroute) return 0;
-  for (const FaultPlan::Thinned& each : faults_.thinned(instant)) {
-    const bool of_nic = each.by == PartKind::port;  // all of its connections have paths there
-    const std::uint64_t flows = of_nic ? 1 : fit_->stepper().flows_over(each.link);
-    const bool sampled = shape.transport == Transport::spray && each.by == PartKind::cable;
-    const double path = sampled ? std::min(1.0, double{1} * shape.paths / shape.cables) : 1;
-    Rng rng = Rng(scenario().run().seed()).split(fmt::format("{} {}", instant, each.link.value));
-    const double none = std::pow(1 - path, static_cast<double>(flows));
-    if (rng.uniform() >= none) return to_nanos(shape.reroute->value);
-  }
-  return 0;
-}
-
-void TrainingRun::open_step() {
-  accounts_->time().interrupt(now_);
-  const std::uint64_t simulated = fit_->stepper().simulated();
-  std::vector<double> stretch = fit_->telemetry().stretch(step_, now_, fit_->graph().data());
-  auto what = simulate_step(stretch);
-  if (what->run.cut_short) stretch.clear();
-  if (timeline_ && fit_->stepper().simulated() > simulated) timeline_->add(*what, step_, now_);
-  saves_ = saves_ || std::exchange(save_asked_, false);
-  open(std::move(what), std::move(stretch));
-  faults_.feel(step_, now_);
-  for (const Nanos instant : faults_.instants(now_, open_->end())) {
-    tell_parts(instant);
-    faults_.feel(step_, instant);
-    stalled_ += stalled_by(instant);
-  }
-}
-
-void TrainingRun::open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch) {
-  open_.emplace(step_, now_, std::move(what), std::move(stretch));
-  contention_->next_step(id_, open_->end());
-  fit_->telemetry().begin_step(*open_);
-}
-
-/// No step will ever follow.
-void TrainingRun::end_steps() {
-  accounts_->time().pass(now_);
-  over_ = true;
-  ended_at_ = now_;
-  contention_->leave(id_);
-}
-
-void TrainingRun::close_step(const Watch& watch) {
-  const PlayedStep played = std::move(*open_);
-  open_.reset();
-  if (played.what().run.cut_short) {
-    stalled_ = 0;
-    accounts_->time().lose_step(played.start(), now_, fit_->graph().ranks());
-    return cut(played);
-  }
-  commit(played.what(), played.duration(), 1, played.stretch());
-  note_exchange(played.what(), played.duration(), played.stretch());
-  // A resting policy is told of the last step before something may differ.
-  const bool tell =
-      !rests(watch) || step_ + 1 >= next_boundary() || gate_.waits(id_) || saves_;
-  watched_ = watched_ || tell;
-  const Nanos stalled = std::exchange(stalled_, 0);
-  if (stalled > 0) stand_still_until(std::max(now_, resume_at_) + stalled, GpuUse::recovery);
-  steps_done(1, played.duration(), tell);
-}
-
-/// The gradients in fp32 and how long summing them took beyond the computation, in whatever code.
-void TrainingRun::note_exchange(const SimulatedStep& step, Nanos duration,
-                                const std::vector<double>& stretch) {
-  exchange_.clear();
-  CollectiveSample sample{.job = id_, .step = step_, .kind = CollectiveKind::all_reduce,
-                          .algorithm = CollectiveAlgorithm::ring,
-                          .bytes = sizeof(float) * parameter_count(scenario().job().model()) /
-                                   fit_->graph().tensor() / fit_->graph().pipeline(),
-                          .ranks = fit_->graph().data(),
-                          .exposed = parts_of(step, to_seconds(duration), stretch).exchange};
-  double most = -1;
-  for (const GroupPlan& group : step.plan.groups) {
-    if (group.communicator != Communicator::gradient) continue;
-    for (const GroupPlan::Way& way : group.ways) {
-      if (way.bytes > most) most = way.bytes, sample.algorithm = way.algorithm;
-    }
-  }
-  exchange_.push_back(sample);
-}
-
-/// `count` steps in `duration` are committed at `now_`.
-void TrainingRun::steps_done(std::uint64_t count, Nanos duration, bool tell) {
-  last_commit_ = now_;
-  for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) {  // the newest are open
-    if (loss->report.has_resumed_s()) break;
-    loss->report.set_resumed_s(to_seconds(now_));
-  }
-  step_ += count;
-  untold_.count += count;
-  untold_.duration += duration;
-  const Step steps = scenario().run().steps();
-  if (tell || step_ == steps) {
-    tell_steps();
-    gate_.step_ended(id_, now_);
+void TrainingRun::committed(bool tell) {
+  losses_.resumed(steps_.now());
+  const Step all = scenario().run().steps();
+  if (tell || steps_.step() == all) {
+    steps_.tell();
+    here_.gate().step_ended(here_.id(), steps_.now());
     save_if_due();
   }
-  if (step_ == steps) {
-    tell_due();
-    end_steps();
-    happen_(JobDone{id_});
-    gate_.job_gone(id_, now_);
-  }
+  if (steps_.step() == all) end(Ending::completed);
   if (!progress_) return;
   Progress progress;
-  progress.set_steps_done(step_);
-  progress.set_steps(steps);
-  progress.set_elapsed_s(to_seconds(now_));
+  progress.set_steps_done(steps_.step());
+  progress.set_steps(all);
+  progress.set_elapsed_s(to_seconds(steps_.now()));
   progress_(progress);
 }
 
-void TrainingRun::tell_steps() {
-  if (untold_.count == 0) return;
-  const auto told = std::exchange(untold_, {});
-  happen_(StepsDone{.job = id_, .last = step_ - 1, .count = told.count,
-                    .duration = told.duration});
+void TrainingRun::save_if_due() {
+  if (!saving_.due(steps_.step(), job().now.get<CheckpointPlan>().every_steps)) return;
+  const double storage =
+      faults_.plan().storage(steps_.step(), steps_.now());  // as it is when it begins
+  const Nanos stall = saving_.begin(here_.id(), steps_.step(), steps_.now(),
+                                    scenario().live().checkpoints(), storage);
+  books_.time().mark(steps_.step(), job().saved);
+  standing_.stand_still_until(steps_.now() + stall, GpuUse::checkpoint);
 }
 
-void TrainingRun::save_if_due() {
-  const std::uint64_t every = job().now.get<CheckpointPlan>().every_steps;
-  const bool due = std::exchange(saves_, false) || (every > 0 && step_ % every == 0);
-  if (!due || saving_) return;
-  const Checkpoints& costs = scenario().live().checkpoints();
-  const double storage = faults_.storage(step_, now_);  // as it is when it begins
-  const auto write = static_cast<double>(costs.write()) / std::max(storage, 1e-6);
-  const Nanos took = costs.stall() + (storage > 0 ? static_cast<Nanos>(write) : 0);
-  saving_ = Saving{{.job = id_, .step = step_, .tier = Tier::local_disk, .stalled = costs.stall(),
-                    .took = took, .durable = storage > 0},
-                   now_ + took};
-  later_.emplace_back(saving_->at, saving_->done);
-  accounts_->time().mark(step_, job().saved);
-  stand_still_until(now_ + costs.stall(), GpuUse::checkpoint);
+// ---- decisions --------------------------------------------------------------------------------
+
+std::string TrainingRun::refusal(const Decision& decision) const {
+  if (const auto* assign = std::get_if<Assign>(&decision.what); assign && !assign->leaves()) {
+    std::string why = replicas_objection(scenario().job(), assign->layout.data);
+    if (!why.empty()) return why;
+  }
+  return fabric_refusal(scenario(), decision);
+}
+
+void TrainingRun::carry_out(const Decision& decision, Nanos now) {
+  steps_.pass_to(now);
+  if (std::holds_alternative<Save>(decision.what)) saving_.ask();
+  const auto* assign = std::get_if<Assign>(&decision.what);
+  if (assign == nullptr) return;
+  assign->leaves() ? standing_.leave() : standing_.assign(*assign);
 }
 
 // ---- telemetry and the end ----------------------------------------------------------------
 
 void TrainingRun::ranks(Nanos now, std::vector<RankSample>& out) const {
-  if (!circumstances_) return;
-  fit_->telemetry().ranks(now, out);
-  for (RankSample& sample : out) sample.rank = fit_->rank_of_job(sample.rank.value);
+  if (next_.circumstances() == nullptr) return;
+  fit().telemetry().ranks(now, out);
+  for (RankSample& sample : out) sample.rank = fit().rank_of_job(sample.rank.value);
 }
 void TrainingRun::devices(Nanos now, std::vector<DeviceSample>& out) const {
-  if (circumstances_) fit_->telemetry().devices(now, out);
+  if (next_.circumstances() != nullptr) fit().telemetry().devices(now, out);
 }
 void TrainingRun::links(Nanos now, std::vector<LinkSample>& out) const {
-  if (circumstances_) fit_->telemetry().links(now, fit_->stepper(), circumstances_->state, out);
+  const NextStep::Circumstances* const here = next_.circumstances();
+  if (here != nullptr) fit().telemetry().links(now, fit().stepper(), here->state, out);
 }
-void TrainingRun::collectives(std::vector<CollectiveSample>& out) const {
-  if (fit_->graph().data() < 2) return;
-  for (const CollectiveSample& sample : exchange_) {
-    if (sample.exposed > 0) out.push_back(sample);
-  }
-}
-
-/// As the job began, without a fault: seconds.
-double TrainingRun::step_alone() const {
-  const StepGraph& graph = begun_->graph();
-  const auto even = even_split(graph.micro_batches(), graph.data());
-  return to_seconds(to_nanos(begun_->stepper().step(HardwareState{}, even)->run.duration));
-}
+void TrainingRun::collectives(std::vector<CollectiveSample>& out) const { steps_.collectives(out); }
 
 void TrainingRun::fill(Report& report, Nanos now) {
   if (timeline_) timeline_->close();
-  std::uint64_t simulated = simulated_before_ + begun_->stepper().simulated();
-  std::uint64_t classes = std::max<std::uint64_t>(most_classes_, begun_->stepper().most_classes());
-  for (const auto& fit : fits_) {
-    simulated += fit->stepper().simulated();
-    classes = std::max(classes, fit->stepper().most_classes());
-  }
-  const FittedJob& begun = *begun_;
-  accounts_->fill(report, last_commit_ - started_at_, accounts_->steps() == 0 ? 0 : step_alone());
-  if (stretch_) report.set_steps_completed(accounts_->steps() + stretch_->ended_by(now));
-  codes_.fill(report);
-  report.set_ranks(begun.graph().ranks());
-  const std::string unfitted = unfitted_warning(scenario().job());
-  if (!unfitted.empty()) report.add_warnings(unfitted);
-  const std::string lack = memory_lack(begun.graph(), cluster_);
-  if (!lack.empty()) report.add_warnings(lack.substr(0, lack.find('\n')));
-  report.set_iterations_simulated(simulated);
-  const std::uint64_t at_least_once = std::min(simulated, accounts_->steps());
-  report.set_iterations_fast_forwarded(accounts_->steps() - at_least_once);
-  report.set_rank_classes(classes);
-  const Step last = step_ > 0 ? step_ - (step_ == scenario().run().steps() ? 1 : 0) : 0;
-  report.set_faults_injected(faults_.begun(last, now));
-  faults_.count(last, started_at_, now, report);
-  double memory = 0;
-  const std::uint32_t even =
-      even_split(begun.graph().micro_batches(), begun.graph().data()).front();
-  for (std::uint32_t stage = 0; stage < begun.graph().pipeline(); ++stage) {
-    memory = std::max(memory, begun.graph().memory(stage, even).total().value);
-  }
-  report.set_memory_per_gpu_bytes(memory);
-  for (const Loss& loss : losses_) *report.add_failures() = loss.report;
-  if (!scenario().job().has_pace() || begun.graph().pipeline() > 1 || !circumstances_) return;
-  std::vector<double> speeds(fit_->graph().data(), 1.0);
-  for (const auto& [rank, slow] : circumstances_->state.slow) {
-    double& speed = speeds[fit_->graph().position({rank}).replica];
-    speed = std::min(speed, 1 / slow);
-  }
-  report.set_ideal_step_time_s(ideal_makespan(speeds, begun.graph().micro_batches(),
-                                              to_seconds(scenario().job().pace().micro_batch())));
+  books_.fill(report);
+  report.set_steps_completed(books_.steps() + steps_.gone_by(now));
+  const Step last =
+      steps_.step() > 0 ? steps_.step() - (steps_.step() == scenario().run().steps() ? 1 : 0) : 0;
+  books_.fill_faults(faults_.plan(), last, now, report);
+  losses_.fill(report);
+  if (const auto ideal = next_.ideal_time()) report.set_ideal_step_time_s(*ideal);
 }
 
 void TrainingRun::add_outcomes(Report& report) const {
   JobOutcome& outcome = *report.add_jobs();
   outcome.set_name(scenario().name());
   outcome.set_kind("training");
-  outcome.set_gpus(begun_->graph().ranks());
+  outcome.set_gpus(fits_.begun()->graph().ranks());
   outcome.set_submitted_s(to_seconds(arrival_.at));
-  if (!started_) return;
-  outcome.set_started_s(to_seconds(started_at_));
-  if (over_) outcome.set_ended_s(to_seconds(ended_at_));
-  if (over_ && step_ < scenario().run().steps()) {
-    outcome.set_failed(losses_.empty() ? "" : losses_.back().report.cause());
-  }
-  outcome.set_steps(accounts_->steps());
-  if (accounts_->steps() == 0) return;
-  outcome.set_step_time_s(accounts_->median_step());
-  outcome.set_step_time_alone_s(step_alone());
+  books_.fill(outcome, steps_.step() < scenario().run().steps(), losses_.newest_cause());
 }
 
 }  // namespace orrery

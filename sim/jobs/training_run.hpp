@@ -1,35 +1,36 @@
-// One training job of a simulated world: what its steps do, what its faults do to it, where it
-// stands. Steps that nobody watches and that cannot differ go by at once: as one stretch, which
-// ends early when something happens elsewhere. The backend owns the clock; what has happened is
-// told it as events. One thread. The policy clock is in nanoseconds.
+// One training job of a simulated world. Its parts know where it stands and what it has lost
+// (TrainingStanding, Losses), what its steps do (StepSequence, NextStep), what its faults do to it
+// (JobFaults), what is saved (CheckpointWriter) and what it adds up to (TrainingBooks); here they
+// meet the backend, which owns the clock and is told as events what has happened. One thread. The
+// policy clock is in nanoseconds.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "policies/compression/codec_uses.hpp"
 #include "policies/record/past.hpp"
 #include "policies/run/worker.hpp"
 #include "policies/seam/gate.hpp"
-#include "sim/estimates/plan/hardware_state.hpp"
-#include "sim/jobs/accounts.hpp"
+#include "sim/jobs/checkpoint_writer.hpp"
 #include "sim/jobs/contention.hpp"
-#include "sim/jobs/fitted_job.hpp"
+#include "sim/jobs/fit_cache.hpp"
+#include "sim/jobs/job_faults.hpp"
+#include "sim/jobs/job_in_world.hpp"
+#include "sim/jobs/losses.hpp"
+#include "sim/jobs/next_step.hpp"
 #include "sim/jobs/sim_timeline.hpp"
+#include "sim/jobs/step_sequence.hpp"
+#include "sim/jobs/training_books.hpp"
+#include "sim/jobs/training_standing.hpp"
 #include "sim/world/job_model.hpp"
 #include "traces/run.pb.h"
 
 namespace orrery {
 
-class TrainingRun : public JobModel {
+class TrainingRun : public JobModel, private StepSequence::Owner {
  public:
   /// When it is submitted, and where it starts then. Without a place, or if that is taken, it waits
   /// until a policy assigns it.
@@ -43,33 +44,33 @@ class TrainingRun : public JobModel {
     const Cluster& cluster;
     const World& world;
     DecisionGate& gate;
-    EngineFactory engine;  ///< the process's one, with room for all
+    EngineFactory engine;                    ///< the process's one, with room for all
     std::shared_ptr<Contention> contention;  ///< among the training jobs
   };
 
   /// Throws bad_input if the job does not fit the cluster or the memory of its GPUs. The job is
   /// that of the request's scenario.
-  TrainingRun(RunRequest request, const Arrival& arrival, const Place& place,
-              Happen happen, ProgressSink progress);
+  TrainingRun(RunRequest request, const Arrival& arrival, const Place& place, Happen happen,
+              ProgressSink progress);
   ~TrainingRun() override;
 
   void prepare(const Needs& needs) override { needs_ = needs; }
   void ready(Nanos now) override;
   void begin(Nanos now, const Watch& watch) override;
   Nanos next_stop() const override;
-  void settle(Nanos now) override;
+  void settle(Nanos now) override { steps_.settle(now); }
   void pass(Nanos now, const Watch& watch) override;
-  void tell_steps() override;
-  Nanos now() const override { return now_; }
-  bool over() const override { return over_; }
+  void tell_steps() override { steps_.tell(); }
+  Nanos now() const override { return steps_.now(); }
+  bool over() const override { return books_.over(); }
 
-  bool step_open(JobId) const override { return open_.has_value(); }
-  bool watched(const Watch& watch) const override { return open_ && !rests(watch); }
-  bool as_it_was(const Watch& watch) const override { return watched_ || !watch.reads; }
+  bool step_open(JobId) const override { return steps_.open(); }
+  bool watched(const Watch& watch) const override { return steps_.open() && !steps_.rests(watch); }
+  bool as_it_was(const Watch& watch) const override { return steps_.as_they_were(watch); }
   std::string refusal(const Decision& decision) const override;
   void carry_out(const Decision& decision, Nanos now) override;
 
-  void heed(Milestones& milestones) override { milestones_ = &milestones; }
+  void heed(Milestones& milestones) override { steps_.heed(milestones); }
   void reseed(Nanos from, std::uint64_t seed) override;
   /// At the job's step, which begins anew. What was being written is not.
   void go_on(const Past& past) override;
@@ -84,160 +85,39 @@ class TrainingRun : public JobModel {
   void add_outcomes(Report& report) const override;
 
  private:
-  /// What decides how a step goes, apart from noise.
-  struct Circumstances {
-    HardwareState state;
-    std::vector<std::uint32_t> shares;  ///< of the replicas that work
-    CollectiveTable collectives;
-    CodecRules codecs;
-    std::uint64_t company = 0;  ///< of Contention
-    friend bool operator==(const Circumstances&, const Circumstances&) = default;
-  };
-  /// An assignment that has not come true yet.
-  struct Transition {
-    Standing where;
-    StateFrom state{};
-    Nanos ready = 0;
-  };
-  struct Loss {
-    std::vector<std::uint32_t> ranks;
-    Nanos at = 0;
-    FailureReport report;
-  };
-  struct Saving {
-    SaveDone done;
-    Nanos at = 0;
-  };
-
-  /// Equal steps that go by without being looked at, as many as nothing interrupts.
-  struct Stretch {
-    std::shared_ptr<const SimulatedStep> each;
-    Nanos began = 0, length = 0;  ///< of one step
-    std::uint64_t count = 0;
-    Nanos end() const { return began + length * static_cast<Nanos>(count); }
-    std::uint64_t ended_by(Nanos at) const {
-      return std::min(count,
-                      static_cast<std::uint64_t>((at - began) / std::max<Nanos>(length, 1)));
-    }
-  };
-
-  const JobInfo& job() const { return world_.jobs()[id_]; }
+  const JobInfo& job() const { return here_.job(); }
   const Scenario& scenario() const { return request_.scenario(); }
-  Standing home() const;
+  FittedJob& fit() const { return *fits_.now(); }
   JobSpec spec() const;
   void submit();
   std::uint64_t noise_seed(std::uint64_t run) const;
-  std::shared_ptr<FittedJob> fit(const Standing& where, std::vector<std::uint32_t> ranks,
-                                 std::shared_ptr<FittedJob> begun) const;
-  std::shared_ptr<FittedJob> fitted(const Standing& where, std::vector<std::uint32_t> ranks);
-  void refit();
-  void come_home(const JobStarted& start);
-  void settle_on(const GpuRuns& gpus);
-
-  // Steps (training_run.cpp).
-  bool rests(const Watch& watch) const;
-  Step next_boundary() const;
-  Nanos next_interruption(const Watch& watch) const;
   bool can_begin() const;
-  void enter_circumstances();
-  std::shared_ptr<const SimulatedStep> undisturbed_step();
-  void open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch);
-  void end_steps();
-  bool skip_ahead(const Watch& watch);
-  bool skip_noisy_steps(std::shared_ptr<const SimulatedStep> each, const Watch& watch);
-  void gone_by(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count, Nanos took,
-               Nanos last, bool tell);
-  bool reaches_milestone(Nanos next) { return milestones_ != nullptr && milestones_->reach(next); }
-  void commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
-              const std::vector<double>& stretch);
-  void open_step();
-  std::vector<Stepper::Change> changes_within(Nanos duration) const;
-  Nanos length_of(const SimulatedStep& step, const std::vector<double>& stretch) const;
-  Nanos stalled_by(Nanos instant) const;
-  std::shared_ptr<const SimulatedStep> held_up(const SimulatedStep& what,
-                                               const SimulatedStep& beside);
-  std::shared_ptr<const SimulatedStep> simulate_step(const std::vector<double>& stretch);
-  void close_step(const Watch& watch);
-  void steps_done(std::uint64_t count, Nanos duration, bool tell);
-  void note_exchange(const SimulatedStep& step, Nanos duration, const std::vector<double>& stretch);
   void save_if_due();
   void tell_due();
+  void end(Ending how);
 
-  double step_alone() const;
-
-  // Losses and standing (training_standing.cpp).
-  void tell_parts(Nanos at);
-  std::vector<FatalFault> next_losses(std::optional<Step> step, Nanos from, Nanos until) const;
-  std::vector<FatalFault> next_losses(Nanos from, Nanos until) const {
-    return next_losses(step_, from, until);
-  }
-  void cut(const PlayedStep& played);
-  void lose(std::vector<FatalFault> lost);
-  void know_losses(const std::vector<std::size_t>& noticed);
-  void hold();
-  void spoil_saving();
-  void fail_saving();
-  void give_up_step();
-  void come_true();
-  void open_since(const Past& past);
-  void stand_still_until(Nanos at, GpuUse use);
-  bool stands_well(const Standing& where) const;
-  bool at_rest() const;
-  std::optional<Nanos> next_at_rest() const;
-  void strike_at_rest();
-  bool has_died(RankId rank) const;
-  std::optional<RankId> rank_at_home(std::uint32_t home_rank) const;
+  // As the owner of its steps.
+  Step next_boundary(Step step) const override;
+  Nanos next_interruption(const Watch& watch) const override;
+  void committed(bool tell) override;
+  void stalled(Nanos by) override { standing_.stall(by); }
+  void cut(const PlayedStep& played) override;
 
   const RunRequest request_;
   const Arrival arrival_;
-  const Cluster& cluster_;
-  const World& world_;
-  DecisionGate& gate_;
-  Happen happen_;
+  JobInWorld here_;
   ProgressSink progress_;
-  EngineFactory engine_;
-  const std::shared_ptr<Contention> contention_;
   Needs needs_;  ///< of the policies
-  Stepper::Options options_;
-  /// By rank, as the job began; behind them others that it has come to stand on: faults find ranks
-  /// by these numbers.
-  std::vector<GpuId> home_;
-  std::shared_ptr<FittedJob> begun_;  ///< as the job began
-  std::shared_ptr<FittedJob> fit_;    ///< as it stands
-  std::vector<std::shared_ptr<FittedJob>> fits_;  ///< other standings, newest first
-  mutable FaultPlan faults_;  ///< remembers what can strike nobody any more
-  std::optional<Accounts> accounts_;  ///< from the beginning, wherever that was
-  CodecUses codes_;
-  std::unique_ptr<SimTimeline> timeline_;  ///< null without one
-  Milestones* milestones_ = nullptr;
-  std::optional<std::pair<Nanos, std::uint64_t>> reseeded_;  ///< from when on, with which seed
-
-  JobId id_;
-  bool submitted_ = false, started_ = false;
-  Nanos started_at_ = 0, ended_at_ = 0;
-  Nanos now_ = 0, last_commit_ = 0;
-  Step step_ = 0;       ///< being worked on
-  bool over_ = false;
-  bool watched_ = false;  ///< a whole step has been shown under these circumstances
-  std::optional<Circumstances> circumstances_;
-  std::optional<PlayedStep> open_;
-  std::optional<Stretch> stretch_;
-  struct {
-    std::uint64_t count = 0;
-    Nanos duration = 0;
-  } untold_;
-  std::vector<std::pair<Nanos, Event>> later_;  ///< parts that change, saves that become durable
-  std::set<Part> lost_parts_;  ///< that have been, or will be, told
-  std::vector<Loss> losses_;
-  std::vector<std::pair<Nanos, std::size_t>> unknown_;  ///< when who is left notices, which loss
-  Nanos stalled_ = 0;    ///< what of the step under way waits for packets that got lost
-  Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
-  std::optional<Transition> transition_;
-  std::optional<Saving> saving_;
-  bool save_asked_ = false, saves_ = false;  ///< after the next step; after the one under way
-  std::vector<CollectiveSample> exchange_;  ///< of the newest committed step
-  std::uint64_t simulated_before_ = 0;      ///< by fits that are gone
-  std::uint32_t most_classes_ = 0;
+  FitCache fits_;
+  Losses losses_;
+  JobFaults faults_;
+  NextStep next_;
+  TrainingBooks books_;
+  CheckpointWriter saving_;
+  const std::unique_ptr<SimTimeline> timeline_;  ///< null without one
+  StepSequence steps_;
+  TrainingStanding standing_;
+  bool submitted_ = false;
 };
 
 }  // namespace orrery

@@ -1,359 +1,252 @@
-// The part of TrainingRun in which ranks are lost and the job is assigned: the step under way is
-// given up, the survivors notice and go on, stand still or are joined by others between two steps.
+#include "sim/jobs/training_standing.hpp"
+
 #include <algorithm>
-#include <cmath>
-#include <optional>
 #include <utility>
 
 #include "core/error.hpp"
-#include "policies/seam/fabric_rules.hpp"
-#include "sim/jobs/training_run.hpp"
 
 namespace orrery {
+namespace {
 
-/// It is lost, but nobody has noticed yet.
-bool TrainingRun::has_died(RankId rank) const {
-  return std::any_of(unknown_.begin(), unknown_.end(), [&](const auto& each) {
-    const std::vector<std::uint32_t>& ranks = losses_[each.second].ranks;
-    return std::find(ranks.begin(), ranks.end(), rank.value) != ranks.end();
-  });
+/// Ranks that work now would not.
+bool gives_up_ranks(const Assign& assign, const JobInfo& before) {
+  if (assign.gpus == before.gpus) return false;
+  bool fewer = false;
+  for (std::uint32_t rank = 0; const GpuId gpu : before.gpus) {
+    fewer = fewer || (!before.is_lost({rank}) && !assign.gpus.contains(gpu));
+    ++rank;
+  }
+  return fewer;
 }
 
-/// The job's number of a rank by its number as the run began; nothing if it does not work.
-std::optional<RankId> TrainingRun::rank_at_home(std::uint32_t home_rank) const {
-  const GpuId gpu = home_.at(home_rank);
-  std::uint32_t rank = 0;
-  for (const GpuRuns::Run& run : job().gpus.runs()) {
-    if (gpu.value - run.first < run.count) {
-      const RankId found{rank + gpu.value - run.first};
-      return job().is_lost(found) || has_died(found) ? std::nullopt : std::optional(found);
-    }
-    rank += run.count;
-  }
-  return {};
+/// Not all of the GPUs are among those that work `here`.
+bool takes_others(const Assign& assign, const GpuRuns& here) {
+  return assign.gpus != here && std::any_of(assign.gpus.begin(), assign.gpus.end(),
+                                            [&here](GpuId gpu) { return !here.contains(gpu); });
 }
 
-/// The ranks that are struck first, at one instant; who is not at work then is struck neither then
-/// nor later.
-std::vector<FatalFault> TrainingRun::next_losses(std::optional<Step> step, Nanos from,
-                                                 Nanos until) const {
-  for (;;) {
-    std::vector<FatalFault> lost = faults_.losses(step, from, until);
-    const auto absent = std::stable_partition(lost.begin(), lost.end(), [this](const auto& each) {
-      return rank_at_home(each.rank.value).has_value();
-    });
-    std::for_each(absent, lost.end(), [this](const auto& each) { faults_.spend(each); });
-    if (absent == lost.begin() && absent != lost.end()) continue;
-    lost.erase(absent, lost.end());
-    return lost;
+}  // namespace
+
+void TrainingStanding::come_home(const JobStarted& start) {
+  if (start.where != parts_.fits.home()) {
+    parts_.fits.begin_at(start.where);
+    parts_.faults.numbered();
   }
+  parts_.books.begin(now());
+  parts_.here.happen(start);
 }
 
-void TrainingRun::go_on(const Past& past) {
-  id_ = {0};  // a log that a run goes on from has one job
-  submitted_ = started_ = true;
-  now_ = past.now();
-  last_commit_ = past.last_commit();
-  for (const StepsDone& done : past.steps()) accounts_->tell(done.duration, done.count);
-  accounts_->began(now_);
-  const JobInfo* const known = world_.jobs().find(id_);
-  over_ = known == nullptr || known->phase == JobPhase::done;
-  if (over_) return;
-  step_ = job().step;
-  for (const auto& [part, state] : world_.state().parts) {
-    if (state.health == Health::lost) lost_parts_.insert(part);
-  }
-  // A rank that was lost in the step under way has been struck by what strikes at this step.
-  for (const FatalFault& fault : faults_.losses(step_, now_, now_ + 1)) {
-    const auto rank = rank_at_home(fault.rank.value);
-    if (!rank || past.lost_in_step().contains(*rank)) faults_.spend(fault);
-  }
+void TrainingStanding::go_on() {
   if (job().next) {
-    transition_ = Transition{*job().next, StateFrom::peer,
-                             now_ + scenario().survival().replacement()};
+    transition_ = Transition{*job().next, StateFrom::peer, now() + survival().replacement()};
   }
   refit();
-  if (past.lost_in_step().empty()) open_since(past);
 }
 
-/// The step that was under way where the past ends began with the commit before it.
-void TrainingRun::open_since(const Past& past) {
-  if (past.steps().empty() || job().phase != JobPhase::running || last_commit_ == now_) return;
-  const Nanos now = std::exchange(now_, last_commit_);
-  enter_circumstances();
-  open_step();
-  if (open_->end() <= now) open_.reset();  // it was longer than it would be here
-  now_ = now;
-  std::erase_if(later_, [now](const auto& each) { return each.first <= now; });  // was told
+/// On those that work now.
+void TrainingStanding::refit() {
+  auto [where, ranks] = working_part(job());
+  if (where.gpus.empty()) return;
+  parts_.fits.stand_on(where, std::move(ranks));
+  parts_.next.leave();
 }
 
-void TrainingRun::stand_still_until(Nanos at, GpuUse use) {
-  accounts_->time().pass(now_);
-  accounts_->time().stand_still(at, use);
+void TrainingStanding::stand_still_until(Nanos at, GpuUse use) {
+  parts_.books.time().pass(now());
+  parts_.books.time().stand_still(at, use);
   resume_at_ = std::max(resume_at_, at);
 }
 
+bool TrainingStanding::may_work() const {
+  return job().phase == JobPhase::running && now() >= resume_at_;
+}
+
+Nanos TrainingStanding::next_stop() const {
+  Nanos stop = kNever;
+  const bool idle = parts_.steps.idle();
+  const bool to_come = transition_ || job().phase == JobPhase::running;
+  if (idle && now() < resume_at_ && to_come) stop = resume_at_;
+  if (transition_ && (transition_->ready > now() || idle)) {
+    stop = std::min(stop, std::max(transition_->ready, resume_at_));
+  }
+  stop = std::min(stop, parts_.losses.next_noticed());
+  if (const auto fault = next_at_rest()) stop = std::min(stop, *fault);
+  return stop;
+}
+
+// ---- losses -----------------------------------------------------------------------------------
+
 /// It stands still and will work again: who stands still dies as who works does.
-bool TrainingRun::at_rest() const {
-  if (!started_ || over_ || open_ || stretch_ || !job().placed()) return false;
-  return now_ < resume_at_ || transition_ || !unknown_.empty();
+bool TrainingStanding::at_rest() const {
+  if (!parts_.books.started() || parts_.books.over() || !parts_.steps.idle()) return false;
+  if (!job().placed()) return false;
+  return now() < resume_at_ || transition_ || parts_.losses.unnoticed();
 }
 
 /// When something of the cluster changes while no step is under way.
-std::optional<Nanos> TrainingRun::next_at_rest() const {
-  const bool held = started_ && !over_ && !open_ && !stretch_ && job().phase == JobPhase::held;
+std::optional<Nanos> TrainingStanding::next_at_rest() const {
+  const bool held = parts_.books.started() && !parts_.books.over() && parts_.steps.idle() &&
+                    job().phase == JobPhase::held;
   if (!at_rest() && !held) return {};
-  return faults_.next_instant(now_);
+  return std::as_const(parts_.faults).plan().next_instant(now());
 }
 
-void TrainingRun::strike_at_rest() {
-  if (!started_ || over_ || open_ || stretch_) return;
+void TrainingStanding::strike_at_rest() {
+  if (!parts_.books.started() || parts_.books.over() || !parts_.steps.idle()) return;
   if (at_rest()) {
-    if (auto lost = next_losses({}, now_, now_ + 1); !lost.empty()) return lose(std::move(lost));
+    const auto lost = parts_.faults.next_losses({}, now(), now() + 1);
+    if (!lost.empty()) return lose(lost);
   }
-  if (faults_.changes_at(now_)) tell_parts(now_);
+  if (parts_.faults.plan().changes_at(now())) parts_.faults.note_parts(parts_.steps.step(), now());
 }
 
-/// None of its GPUs is lost.
-bool TrainingRun::stands_well(const Standing& where) const {
-  if (world_.state().parts.empty()) return true;
-  return std::all_of(where.gpus.begin(), where.gpus.end(), [this](GpuId gpu) {
-    return world_.state().well(gpu, cluster_.node_of(gpu));
-  });
-}
-
-/// Parts of the cluster that are lost or back at `at`.
-void TrainingRun::tell_parts(Nanos at) {
-  std::set<Part> now = faults_.lost_parts(step_, at);
-  for (const Part part : now) {
-    if (!lost_parts_.contains(part)) {
-      later_.emplace_back(at, PartChanged{part, {.health = Health::lost, .rate = 0}});
-    }
-  }
-  for (const Part part : lost_parts_) {
-    if (!now.contains(part)) later_.emplace_back(at, PartChanged{part, {}});
-  }
-  lost_parts_ = std::move(now);
-}
-
-/// The step under way will not be committed. Without its network the job waits for it, or ends here
-/// if that does not come back; without some of its ranks it may go on.
-void TrainingRun::cut(const PlayedStep& played) {
+/// Without its network the job waits for it, or ends here if that does not come back; without some
+/// of its ranks it may go on.
+bool TrainingStanding::cut(const PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
+  const Step step = parts_.steps.step();
   if (!broken) {
-    accounts_->discard(played.what());
-    return lose(next_losses(played.start(), kNever));
+    parts_.books.discard(played.what());
+    lose(parts_.faults.next_losses(step, played.start(), kNever));
+    return true;
   }
-  if (const auto up = faults_.up_again(*broken, step_, now_)) {
-    accounts_->discard(played.what());
-    tell_parts(*up);
-    return stand_still_until(*up, GpuUse::recovery);
+  if (const auto up = parts_.faults.plan().up_again(*broken, step, now())) {
+    parts_.books.discard(played.what());
+    parts_.faults.note_parts(step, *up);
+    stand_still_until(*up, GpuUse::recovery);
+    return true;
   }
-  const FatalFault fatal = faults_.cause_of(*broken, step_, now_);
-  Loss& loss = losses_.emplace_back();
-  loss.at = now_;
-  loss.report.set_time_s(to_seconds(now_));
-  loss.report.set_cause(fatal.cause);
-  loss.report.set_lost_steps(0);
-  if (timeline_) timeline_->instant(now_, fatal.cause);
-  tell_due();
-  end_steps();
-  happen_(JobDone{id_, Ending::failed});
-  gate_.job_gone(id_, now_);
+  const FatalFault fatal = parts_.faults.plan().cause_of(*broken, step, now());
+  parts_.losses.end(fatal.cause, now());
+  if (parts_.timeline != nullptr) parts_.timeline->instant(now(), fatal.cause);
+  return false;
 }
 
 /// Who is left notices those that fell silent later than those that died.
-void TrainingRun::lose(std::vector<FatalFault> lost) {
+void TrainingStanding::lose(const std::vector<FatalFault>& lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
-  accounts_->time().interrupt(now_);
-  spoil_saving();
-  contention_->leave(id_);
-  tell_parts(now_);
-  const Survival& survival = scenario().survival();
+  TimeLedger& time = parts_.books.time();
+  time.interrupt(now());
+  parts_.saving.spoil();
+  parts_.next.stand_still();
+  parts_.faults.note_parts(parts_.steps.step(), now());
   for (const bool silent : {false, true}) {
     for (const FatalFault& each : lost) {
       if (each.silent != silent) continue;
-      faults_.spend(each);
-      const std::optional<RankId> rank = rank_at_home(each.rank.value);
+      parts_.faults.plan().spend(each);
+      const std::optional<RankId> rank = parts_.faults.rank_at_work(each.rank.value);
       if (!rank) continue;  // by another one of this instant
-      Loss& loss = losses_.emplace_back();
-      loss.ranks = {rank->value};
-      loss.at = now_;
-      loss.report.set_time_s(to_seconds(now_));
-      loss.report.set_cause(each.cause);
-      loss.report.set_lost_steps(0);
-      if (timeline_) timeline_->instant(now_, each.cause);
       const Nanos noticed =
-          now_ + (silent ? survival.heartbeat_timeout() : survival.detection());
-      unknown_.emplace_back(noticed, losses_.size() - 1);
-      resume_at_ = std::max(resume_at_, noticed + survival.regroup());
+          now() + (silent ? survival().heartbeat_timeout() : survival().detection());
+      parts_.losses.strike(*rank, each.cause, now(), noticed);
+      if (parts_.timeline != nullptr) parts_.timeline->instant(now(), each.cause);
+      resume_at_ = std::max(resume_at_, noticed + survival().regroup());
     }
   }
-  Nanos known = now_;
-  for (const auto& [noticed, loss] : unknown_) known = std::max(known, noticed);
-  accounts_->time().stand_still(known, GpuUse::detection);
-  accounts_->time().stand_still(resume_at_, GpuUse::recovery);
+  time.stand_still(parts_.losses.all_noticed(now()), GpuUse::detection);
+  time.stand_still(resume_at_, GpuUse::recovery);
 }
 
-/// What is being written lacks a part: it will not be durable.
-void TrainingRun::spoil_saving() {
-  if (!saving_) return;
-  std::erase_if(later_, [](const auto& each) {
-    return std::holds_alternative<SaveDone>(each.second);
-  });
-  saving_->at = kNever;
+void TrainingStanding::fail_saving() {
+  if (const auto failed = parts_.saving.give_up()) parts_.here.happen(*failed);
 }
 
-void TrainingRun::fail_saving() {
-  if (!saving_) return;
-  spoil_saving();
-  SaveDone failed = saving_->done;
-  failed.durable = false;
-  saving_.reset();
-  happen_(failed);
-}
-
-/// All that are noticed at this instant.
-void TrainingRun::know_losses(const std::vector<std::size_t>& noticed) {
-  std::vector<RankId> ranks;
-  Nanos first = kNever;
-  for (const std::size_t each : noticed) {
-    Loss& loss = losses_[each];
-    loss.report.set_detected_s(to_seconds(now_));
-    loss.report.set_known_s(to_seconds(now_));
-    loss.report.set_working_s(to_seconds(resume_at_));
-    for (const std::uint32_t rank : loss.ranks) ranks.push_back({rank});
-    first = std::min(first, loss.at);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  happen_(RanksLost{.job = id_, .ranks = ranks, .epoch = {job().epoch.value + 1}});
-  gate_.membership_changed(id_);
+void TrainingStanding::notice() {
+  const Losses::Noticed noticed = parts_.losses.notice(now(), resume_at_);
+  if (noticed.ranks.empty()) return;
+  const JobId id = parts_.here.id();
+  parts_.here.happen(
+      RanksLost{.job = id, .ranks = noticed.ranks, .epoch = {job().epoch.value + 1}});
+  parts_.here.gate().membership_changed(id);
   fail_saving();
   const bool replaced = job().next.has_value() && !transition_;
   if (replaced) {
     transition_ = Transition{*job().next, StateFrom::peer,
-                             std::max(now_, first + scenario().survival().replacement())};
+                             std::max(now(), noticed.first + survival().replacement())};
   }
   const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
   const std::uint32_t left = without_lost(job()).layout.data;
   const bool possible =
-      can_go_on(job()) && replicas_objection(scenario().job(), left).empty();
-  if (holds || !possible) return happen_(JobHeld{id_});
+      can_go_on(job()) && replicas_objection(parts_.here.scenario().job(), left).empty();
+  if (holds || !possible) return parts_.here.happen(JobHeld{id});
   refit();
 }
 
 /// Until it is assigned anew: what it had been assigned cannot be.
-void TrainingRun::hold() {
+void TrainingStanding::hold() {
   transition_.reset();
-  happen_(JobHeld{id_});
+  parts_.here.happen(JobHeld{parts_.here.id()});
 }
 
-/// Nothing of the step under way counts.
-void TrainingRun::give_up_step() {
-  if (!open_) return;
-  std::uint64_t done = 0;
-  const StepGraph& graph = fit_->graph();
-  for (std::uint32_t replica = 0; replica < graph.data(); ++replica) {
-    double least = open_->done(replica, 0, now_);
-    for (std::uint32_t stage = 1; stage < graph.pipeline(); ++stage) {
-      least = std::min(least, open_->done(replica, stage, now_));
-    }
-    done += static_cast<std::uint64_t>(std::floor(least));
-  }
-  accounts_->discard(done);
-  accounts_->time().lose_step(open_->start(), now_, graph.ranks());
-  open_.reset();
+// ---- assignments ------------------------------------------------------------------------------
+
+void TrainingStanding::leave() {
+  parts_.steps.give_up();
+  parts_.steps.tell();
+  fail_saving();
+  transition_.reset();
+  parts_.losses.forget_unnoticed();
+  parts_.books.time().interrupt(now());
+  parts_.steps.roll_back_to(job().saved);
+  const JobId id = parts_.here.id();
+  parts_.here.happen(JobStopped{id, parts_.steps.step()});
+  parts_.here.gate().job_gone(id, now());
+  parts_.next.leave();
 }
 
-std::string TrainingRun::refusal(const Decision& decision) const {
-  if (const auto* assign = std::get_if<Assign>(&decision.what); assign && !assign->leaves()) {
-    std::string why = replicas_objection(scenario().job(), assign->layout.data);
-    if (!why.empty()) return why;
-  }
-  return fabric_refusal(scenario(), decision);
+/// A replacement is there `replacement` after the loss; it is sent for once it is decided.
+Nanos TrainingStanding::ready_for(const Assign& assign) const {
+  const bool anew = assign.state == StateFrom::none && job().placed();
+  if (anew || assign.state == StateFrom::checkpoint) return now() + survival().restart();
+  if (!job().placed() || !takes_others(assign, parts_.fits.now()->where().gpus)) return now();
+  if (!parts_.losses.any()) return now() + survival().replacement();
+  return now() + std::max<Nanos>(0, survival().replacement() - survival().detection());
 }
 
-void TrainingRun::carry_out(const Decision& decision, Nanos now) {
-  now_ = now;
-  if (std::holds_alternative<Save>(decision.what)) save_asked_ = true;
-  const auto* assign = std::get_if<Assign>(&decision.what);
-  if (assign == nullptr) return;
-  if (assign->leaves()) {
-    give_up_step();
-    tell_steps();
-    fail_saving();
-    transition_.reset();
-    unknown_.clear();
-    accounts_->time().interrupt(now_);
-    accounts_->roll_back(step_, job().saved);
-    step_ = job().saved;
-    happen_(JobStopped{id_, step_});
-    gate_.job_gone(id_, now_);
-    circumstances_.reset();
-    contention_->leave(id_);
-    return;
-  }
-  const Survival& survival = scenario().survival();
-  Nanos ready = now_;
-  bool fewer = false;
-  const JobInfo& before = job();
-  const bool in_place = assign->gpus == before.gpus;
-  for (std::uint32_t rank = 0; const GpuId gpu : in_place ? GpuRuns() : before.gpus) {
-    fewer = fewer || (!before.is_lost({rank}) && !assign->gpus.contains(gpu));
-    ++rank;
-  }
-  const GpuRuns& here = fit_->where().gpus;
-  const bool more = assign->gpus != here &&
-                    std::any_of(assign->gpus.begin(), assign->gpus.end(),
-                                [&here](GpuId gpu) { return !here.contains(gpu); });
-  if (more && job().placed()) {
-    // A replacement is there `replacement` after the loss; it is sent for once it is decided.
-    ready += losses_.empty() ? survival.replacement()
-                             : std::max<Nanos>(0, survival.replacement() - survival.detection());
-  }
-  const bool anew = assign->state == StateFrom::none && job().placed();
-  if (anew || assign->state == StateFrom::checkpoint) ready = now_ + survival.restart();
-  if (fewer) give_up_step();
+void TrainingStanding::assign(const Assign& assign) {
+  const Nanos ready = ready_for(assign);
+  if (gives_up_ranks(assign, job())) parts_.steps.give_up();
   // It comes true behind all that was decided with it.
-  transition_ = Transition{{assign->gpus, assign->layout}, assign->state, ready};
-  if (!started_ || open_ || stretch_) return;
-  accounts_->time().interrupt(now_);
-  accounts_->time().stand_still(ready, GpuUse::recovery);
+  transition_ = Transition{{assign.gpus, assign.layout}, assign.state, ready};
+  if (!parts_.books.started() || !parts_.steps.idle()) return;
+  parts_.books.time().interrupt(now());
+  parts_.books.time().stand_still(ready, GpuUse::recovery);
 }
 
-/// An assignment, between two steps. If its hardware has broken meanwhile, who works waits for it
-/// working; who stands still is assigned anew.
-void TrainingRun::come_true() {
-  if (!stands_well(transition_->where)) {
-    const auto next = faults_.next_instant(now_);
-    if (job().placed() && (!next || job().phase == JobPhase::held)) return hold();
-    if (!next) return transition_.reset();
-    transition_->ready = *next;
-    return;
+/// If its hardware has broken meanwhile, who works waits for it working; who stands still is
+/// assigned anew.
+void TrainingStanding::change() {
+  if (!transition_ || now() < transition_->ready || now() < resume_at_) return;
+  if (parts_.faults.parts_are_well(transition_->where.gpus)) {
+    return come_true(*std::exchange(transition_, {}));
   }
-  tell_steps();
-  const Transition transition = *std::exchange(transition_, {});
+  const auto next = parts_.faults.plan().next_instant(now());
+  if (job().placed() && (!next || job().phase == JobPhase::held)) return hold();
+  if (!next) return transition_.reset();
+  transition_->ready = *next;
+}
+
+void TrainingStanding::come_true(const Transition& transition) {
+  parts_.steps.tell();
   const bool waited = !job().placed();
   if (transition.state != StateFrom::peer && !waited) fail_saving();
   if (transition.state == StateFrom::checkpoint) {
-    if (!losses_.empty()) losses_.back().report.set_lost_steps(step_ - job().saved);
-    accounts_->roll_back(step_, job().saved);
-    step_ = job().saved;
+    parts_.losses.rolled_back(parts_.steps.step() - job().saved);
+    parts_.steps.roll_back_to(job().saved);
   } else if (transition.state == StateFrom::none && !waited) {
-    accounts_->roll_back(step_, 0);
-    step_ = 0;
+    parts_.steps.roll_back_to(0);
   }
-  const JobStarted start{.job = id_, .epoch = {job().epoch.value + 1}, .from = step_,
+  const JobStarted start{.job = parts_.here.id(),
+                         .epoch = {job().epoch.value + 1},
+                         .from = parts_.steps.step(),
                          .where = transition.where};
-  started_ ? happen_(start) : come_home(start);
-  gate_.membership_changed(id_);
-  settle_on(transition.where.gpus);
+  parts_.books.started() ? parts_.here.happen(start) : come_home(start);
+  parts_.here.gate().membership_changed(parts_.here.id());
+  if (parts_.fits.number(transition.where.gpus)) parts_.faults.numbered();
   refit();
-  if (!waited) stand_still_until(now_ + scenario().survival().regroup(), GpuUse::recovery);
-  if (transition.where.layout != begun_->where().layout) return;
-  for (Loss& loss : losses_) {
-    if (!loss.report.has_replaced_s()) loss.report.set_replaced_s(to_seconds(resume_at_));
-  }
+  if (!waited) stand_still_until(now() + survival().regroup(), GpuUse::recovery);
+  if (transition.where.layout != parts_.fits.begun()->where().layout) return;
+  parts_.losses.replaced(resume_at_);
 }
 
 }  // namespace orrery

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "sim/estimates/collectives/collective_scheduler.hpp"
+#include "sim/estimates/collectives/tree_schedule.hpp"
 #include "sim/estimates/engine/engine.hpp"
 
 namespace orrery::testing {

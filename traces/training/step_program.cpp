@@ -13,11 +13,19 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "traces/training/program_writer.hpp"
 #include "traces/training/rank_shape.hpp"
 #include "traces/training/step_graph.hpp"
 #include "traces/training/step_schedule.hpp"
 
 namespace orrery {
+namespace {
+
+double bytes_of_value(const Job& job) {
+  return !job.model().builtin().empty() || job.precision() == "fp32" ? 4 : 2;
+}
+
+}  // namespace
 
 class StepGraph::Builder {
  public:
@@ -25,26 +33,14 @@ class StepGraph::Builder {
   std::unique_ptr<Program> build();
 
  private:
-  using Index = std::uint32_t;
-  using Indices = std::vector<Index>;
+  using Indices = std::vector<ProgramWriter::Index>;
   enum class Sharded : std::uint8_t { nothing, optimizer, gradients, parameters };
 
-  const Piece& piece(std::uint32_t chunk) const { return graph_.piece(program_.stage, chunk); }
-  Index add(Op op) {
-    program_.ops.push_back(std::move(op));
-    return static_cast<Index>(program_.ops.size() - 1);
-  }
-  Index compute(Phase phase, const Pass& pass, std::uint32_t block, FewOps after);
-  void collective(Op op, Communicator which, OpCollective kind, double bytes, FewOps after,
-                  FewOps* out = nullptr);
-
-  bool first(std::uint32_t chunk) const { return program_.stage == 0 && chunk == 0; }
+  const Piece& piece(std::uint32_t chunk) const { return graph_.piece(stage_, chunk); }
+  bool first(std::uint32_t chunk) const { return stage_ == 0 && chunk == 0; }
   bool last(std::uint32_t chunk) const {
-    return program_.stage + 1 == graph_.pipeline() && chunk + 1 == graph_.chunks();
+    return stage_ + 1 == graph_.pipeline() && chunk + 1 == graph_.chunks();
   }
-  void receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs);
-  void send(Phase phase, const Pass& pass, bool to_next);
-  void read(std::uint32_t micro_batch, FewOps& inputs);
 
   void forward(const Pass& pass);
   void backward(const Pass& pass, bool weights);
@@ -58,23 +54,27 @@ class StepGraph::Builder {
   void optimizer();
 
   const StepGraph& graph_;
-  Program program_;
+  const std::uint32_t stage_, micro_batches_;
+  const double element_;  ///< bytes of a parameter or an activation
+  ProgramWriter ops_;
   Sharded sharded_ = Sharded::nothing;
-  bool overlap_, early_, blocking_, apart_;
-  double element_ = 2, gradient_ = 2, boundary_ = 0;
-  std::optional<Index> last_compute_, last_read_, last_send_;
-  Indices reads_;                               ///< from micro-batch `prefetch` on
-  std::map<Communicator, Index> last_on_;       ///< the last collective of each communicator
-  std::vector<Indices> forward_op_;             ///< chunk: by micro-batch
-  std::vector<std::vector<FewOps>> updated_;    ///< chunk, part: gathering what was updated
-  std::vector<std::uint32_t> reduced_;          ///< by chunk: parts of the step's exchange so far
+  const bool overlap_, early_, apart_;
+  double gradient_ = 2;
+  std::vector<Indices> forward_op_;           ///< chunk: by micro-batch
+  std::vector<std::vector<FewOps>> updated_;  ///< chunk, part: gathering what was updated
+  std::vector<std::uint32_t> reduced_;        ///< by chunk: parts of the step's exchange so far
 };
 
 StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
                             std::uint32_t micro_batches)
-    : graph_(graph) {
-  program_.stage = stage;
-  program_.micro_batches = micro_batches;
+    : graph_(graph),
+      stage_(stage),
+      micro_batches_(micro_batches),
+      element_(bytes_of_value(graph.job())),
+      ops_(graph, stage, micro_batches, element_),
+      overlap_(graph.job().overlap()),
+      early_(graph.job().overlaps().parameters()),
+      apart_(!piece(0).weights.empty()) {
   const Job& job = graph.job_;
   const Layout& layout = job.layout();
   if (graph.communicator_size(Communicator::gradient) > 1) {
@@ -82,16 +82,7 @@ StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
     if (layout.shard() == "gradients") sharded_ = Sharded::gradients;
     if (layout.shard() == "parameters") sharded_ = Sharded::parameters;
   }
-  overlap_ = job.overlap();
-  early_ = job.overlaps().parameters();
-  blocking_ = !job.overlaps().pipeline();
-  apart_ = !piece(0).weights.empty();
-  const bool fp32 = !job.model().builtin().empty() || job.precision() == "fp32";
-  element_ = fp32 ? 4 : 2;
   gradient_ = job.gradient_bytes() > 0 ? job.gradient_bytes() : element_;
-  const bool split = graph.tensor() > 1 && layout.sequence_parallel();
-  boundary_ = double{1} * job.micro_batch() * job.sequence_length() * job.model().hidden() *
-              element_ / (split ? graph.tensor() : 1) / graph.context();
   forward_op_.assign(graph.chunks(), Indices(micro_batches));
   updated_.resize(graph.chunks());
   reduced_.resize(graph.chunks());
@@ -100,12 +91,12 @@ StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
 std::unique_ptr<Program> StepGraph::Builder::build() {
   const bool updates = sharded_ == Sharded::optimizer || sharded_ == Sharded::gradients;
   if (updates && early_) gather_updated(false);
-  const std::vector<Pass> order = pass_order({.stage = program_.stage,
+  const std::vector<Pass> order = pass_order({.stage = stage_,
                                               .stages = graph_.pipeline(),
                                               .chunks = graph_.chunks(),
-                                              .micro_batches = program_.micro_batches,
+                                              .micro_batches = micro_batches_,
                                               .zero_bubble = apart_});
-  program_.ops.reserve(3 * order.size());  // received, computed, sent on
+  ops_.reserve(3 * order.size());  // received, computed, sent on
   for (const Pass& pass : order) {
     switch (pass.kind) {
       case Pass::Kind::forward: forward(pass); break;
@@ -116,108 +107,43 @@ std::unique_ptr<Program> StepGraph::Builder::build() {
   exchange_rest();
   optimizer();
   if (updates && !early_) gather_updated(true);
-  return std::make_unique<Program>(std::move(program_));
-}
-
-// ---- single operations --------------------------------------------------------------------------
-
-StepGraph::Builder::Index StepGraph::Builder::compute(Phase phase, const Pass& pass,
-                                                      std::uint32_t block, FewOps after) {
-  if (last_compute_) after.push_back(*last_compute_);
-  if (last_send_) after.push_back(*std::exchange(last_send_, {}));
-  last_compute_ = add(Op{.kind = OpKind::compute, .phase = phase,
-                         .micro_batch = pass.micro_batch, .chunk = pass.chunk, .block = block,
-                         .after = std::move(after)});
-  return *last_compute_;
-}
-
-/// Nothing among one rank. Collectives of a communicator go one after the other.
-void StepGraph::Builder::collective(Op op, Communicator which, OpCollective kind, double bytes,
-                                    FewOps after, FewOps* out) {
-  if (bytes <= 0 || graph_.communicator_size(which) == 1) return;
-  const auto before = last_on_.find(which);
-  if (before != last_on_.end()) after.push_back(before->second);
-  op.kind = OpKind::collective;
-  op.collective = kind;
-  op.communicator = which;
-  op.bytes = Bytes{bytes};
-  op.after = std::move(after);
-  last_on_[which] = add(std::move(op));
-  if (out != nullptr) out->push_back(last_on_[which]);
-}
-
-/// Posted early: it waits for the peer only.
-void StepGraph::Builder::receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs) {
-  const std::uint32_t stages = graph_.pipeline();
-  const std::uint32_t peer = (program_.stage + (from_next ? 1 : stages - 1)) % stages;
-  inputs.push_back(add(Op{.kind = OpKind::receive, .phase = phase,
-                          .micro_batch = pass.micro_batch, .chunk = pass.chunk,
-                          .peer_stage = static_cast<std::int32_t>(peer),
-                          .bytes = Bytes{boundary_}}));
-}
-
-void StepGraph::Builder::send(Phase phase, const Pass& pass, bool to_next) {
-  const std::uint32_t stages = graph_.pipeline();
-  const std::uint32_t peer = (program_.stage + (to_next ? 1 : stages - 1)) % stages;
-  std::uint32_t chunk = pass.chunk;
-  if (to_next && peer == 0) ++chunk;
-  if (!to_next && program_.stage == 0) --chunk;
-  const Index sent = add(Op{.kind = OpKind::send, .phase = phase,
-                            .micro_batch = pass.micro_batch, .chunk = chunk,
-                            .peer_stage = static_cast<std::int32_t>(peer),
-                            .bytes = Bytes{boundary_},
-                            .after = {*last_compute_}});
-  if (blocking_) last_send_ = sent;
-}
-
-/// Micro-batch `prefetch` after this one may be read from now on; this one was, or is waited for.
-void StepGraph::Builder::read(std::uint32_t micro_batch, FewOps& inputs) {
-  const Job& job = graph_.job_;
-  if (!job.has_input()) return;
-  const std::uint32_t ahead = std::min(job.input().prefetch(), program_.micro_batches);
-  FewOps after;
-  if (last_read_) after.push_back(*last_read_);
-  if (last_compute_) after.push_back(*last_compute_);
-  last_read_ = add(Op{.kind = OpKind::read, .phase = Phase::forward,
-                      .micro_batch = micro_batch + ahead, .after = std::move(after)});
-  reads_.push_back(*last_read_);
-  if (micro_batch >= ahead) inputs.push_back(reads_[micro_batch - ahead]);
+  return ops_.take();
 }
 
 // ---- passes -------------------------------------------------------------------------------------
 
 void StepGraph::Builder::forward(const Pass& pass) {
   FewOps inputs;
-  if (!first(pass.chunk)) receive(Phase::forward, pass, false, inputs);
-  if (first(pass.chunk)) read(pass.micro_batch, inputs);
+  if (!first(pass.chunk)) ops_.receive(Phase::forward, pass, false, inputs);
+  if (first(pass.chunk)) ops_.read(pass.micro_batch, inputs);
   const Piece& what = piece(pass.chunk);
   if (sharded_ == Sharded::parameters) {
     run_units(Phase::forward, pass, what.forward_parts, std::move(inputs), false);
   } else if (pass.micro_batch == 0 && !updated_[pass.chunk].empty()) {
     for (std::size_t part = 0; part < what.forward_parts.size(); ++part) {
       inputs.append(updated_[pass.chunk][part]);
-      compute(Phase::forward, pass, what.forward_parts[part], std::exchange(inputs, {}));
+      ops_.compute(Phase::forward, pass, what.forward_parts[part], std::exchange(inputs, {}));
     }
   } else {
-    compute(Phase::forward, pass, what.forward.front(), std::move(inputs));
+    ops_.compute(Phase::forward, pass, what.forward.front(), std::move(inputs));
   }
-  forward_op_[pass.chunk][pass.micro_batch] = *last_compute_;
-  if (!last(pass.chunk)) send(Phase::forward, pass, true);
+  forward_op_[pass.chunk][pass.micro_batch] = *ops_.last_compute();
+  if (!last(pass.chunk)) ops_.send(Phase::forward, pass, true);
 }
 
 /// Whether a pass is one after which gradients are whole enough to go.
 bool StepGraph::Builder::exchanges(const Pass& pass) const {
   if (piece(pass.chunk).shares.empty()) return false;
-  return sharded_ == Sharded::gradients || pass.micro_batch + 1 == program_.micro_batches;
+  return sharded_ == Sharded::gradients || pass.micro_batch + 1 == micro_batches_;
 }
 
 /// The pass for the inputs' gradients, with the weights' unless those are apart.
 void StepGraph::Builder::backward(const Pass& pass, bool weights) {
   FewOps inputs;
   if (!weights) {
-    if (!last(pass.chunk)) receive(Phase::backward, pass, true, inputs);
-    const Index own = forward_op_[pass.chunk][pass.micro_batch];
-    if (own != last_compute_) inputs.push_back(own);
+    if (!last(pass.chunk)) ops_.receive(Phase::backward, pass, true, inputs);
+    const ProgramWriter::Index own = forward_op_[pass.chunk][pass.micro_batch];
+    if (own != ops_.last_compute()) inputs.push_back(own);
   }
   const Piece& what = piece(pass.chunk);
   const bool completes = weights == apart_;  // gradients are complete with this pass
@@ -226,17 +152,17 @@ void StepGraph::Builder::backward(const Pass& pass, bool weights) {
     run_units(Phase::backward, pass, parts, std::move(inputs), completes);
   } else if (completes && overlap_ && exchanges(pass)) {
     for (std::uint32_t part = 0; part < parts.size(); ++part) {
-      compute(Phase::backward, pass, parts[part], std::exchange(inputs, {}));
+      ops_.compute(Phase::backward, pass, parts[part], std::exchange(inputs, {}));
       reduce(pass, part);
     }
   } else {
-    compute(Phase::backward, pass, (weights ? what.weights : what.backward).front(),
-            std::move(inputs));
+    ops_.compute(Phase::backward, pass, (weights ? what.weights : what.backward).front(),
+                 std::move(inputs));
     if (completes && sharded_ == Sharded::gradients) {
       for (std::uint32_t part = 0; part < what.shares.size(); ++part) reduce(pass, part);
     }
   }
-  if (!weights && !first(pass.chunk)) send(Phase::backward, pass, false);
+  if (!weights && !first(pass.chunk)) ops_.send(Phase::backward, pass, false);
 }
 
 // ---- sharded parameters -------------------------------------------------------------------------
@@ -245,14 +171,12 @@ void StepGraph::Builder::backward(const Pass& pass, bool weights) {
 void StepGraph::Builder::gather(Phase phase, const Pass& pass, std::uint32_t part, FewOps after,
                                 FewOps& out) {
   const std::vector<Share>& shares = piece(pass.chunk).shares;
-  const Share& share =
-      phase == Phase::backward ? shares[shares.size() - 1 - part] : shares[part];
-  const Op op{.phase = phase, .micro_batch = pass.micro_batch, .chunk = pass.chunk,
-              .bucket = part};
-  collective(op, Communicator::shard, OpCollective::all_gather, share.dense * element_, after,
-             &out);
-  collective(op, Communicator::expert_gradient, OpCollective::all_gather,
-             share.expert * element_, std::move(after), &out);
+  const Share& share = phase == Phase::backward ? shares[shares.size() - 1 - part] : shares[part];
+  const Op op{.phase = phase, .micro_batch = pass.micro_batch, .chunk = pass.chunk, .bucket = part};
+  ops_.collective(op, Communicator::shard, OpCollective::all_gather, share.dense * element_, after,
+                  &out);
+  ops_.collective(op, Communicator::expert_gradient, OpCollective::all_gather,
+                  share.expert * element_, std::move(after), &out);
 }
 
 /// A pass part by part, each gathered while the one before is computed (not before that begins:
@@ -261,20 +185,19 @@ void StepGraph::Builder::run_units(Phase phase, const Pass& pass,
                                    const std::vector<std::uint32_t>& blocks, FewOps inputs,
                                    bool reduces) {
   const bool gathers = pass.kind != Pass::Kind::weights;
-  const auto so_far = [this] { return last_compute_ ? FewOps{*last_compute_} : FewOps{}; };
   FewOps ready, next;
-  if (gathers) gather(phase, pass, 0, so_far(), ready);
+  if (gathers) gather(phase, pass, 0, ops_.so_far(), ready);
   for (std::uint32_t part = 0; part < blocks.size(); ++part) {
     const bool more = gathers && part + 1 < blocks.size();
-    if (more && early_) gather(phase, pass, part + 1, so_far(), next);
+    if (more && early_) gather(phase, pass, part + 1, ops_.so_far(), next);
     inputs.append(ready);
-    compute(phase, pass, blocks[part], std::exchange(inputs, {}));
-    if (more && !early_) gather(phase, pass, part + 1, so_far(), next);
+    ops_.compute(phase, pass, blocks[part], std::exchange(inputs, {}));
+    if (more && !early_) gather(phase, pass, part + 1, ops_.so_far(), next);
     ready = std::exchange(next, {});
     if (!reduces) continue;
     reduce(pass, part);
-    const auto sent = last_on_.find(Communicator::shard);
-    if (!overlap_ && sent != last_on_.end()) inputs.push_back(sent->second);
+    const auto sent = ops_.last_collectives().find(Communicator::shard);
+    if (!overlap_ && sent != ops_.last_collectives().end()) inputs.push_back(sent->second);
   }
 }
 
@@ -285,30 +208,32 @@ void StepGraph::Builder::reduce(const Pass& pass, std::uint32_t part) {
   const std::vector<Share>& shares = piece(pass.chunk).shares;
   const Share& share = shares[shares.size() - 1 - part];
   const bool each = sharded_ == Sharded::gradients || sharded_ == Sharded::parameters;
-  const bool final = pass.micro_batch + 1 >= program_.micro_batches;
+  const bool final = pass.micro_batch + 1 >= micro_batches_;
   const double dense = share.dense * gradient_, expert = share.expert * gradient_;
-  Op op{.phase = Phase::gradient, .micro_batch = each ? pass.micro_batch : 0,
-        .chunk = pass.chunk, .bucket = part};
-  const FewOps after = last_compute_ ? FewOps{*last_compute_} : FewOps{};
+  Op op{.phase = Phase::gradient,
+        .micro_batch = each ? pass.micro_batch : 0,
+        .chunk = pass.chunk,
+        .bucket = part};
+  const FewOps after = ops_.so_far();
   const bool whole = sharded_ == Sharded::nothing;
   const OpCollective kind = whole ? OpCollective::all_reduce : OpCollective::reduce_scatter;
   const Communicator among = whole ? Communicator::gradient : Communicator::shard;
   FewOps scattered;
-  collective(op, among, kind, dense, after, &scattered);
-  collective(op, Communicator::expert_gradient, kind, expert, after);
+  ops_.collective(op, among, kind, dense, after, &scattered);
+  ops_.collective(op, Communicator::expert_gradient, kind, expert, after);
   if (final) ++reduced_[pass.chunk];
   if (whole || !final) return;
   op.micro_batch = 0;
   if (scattered.empty()) scattered = after;
-  collective(op, Communicator::replicate, OpCollective::all_reduce,
-             dense / graph_.communicator_size(Communicator::shard), std::move(scattered));
+  ops_.collective(op, Communicator::replicate, OpCollective::all_reduce,
+                  dense / graph_.communicator_size(Communicator::shard), std::move(scattered));
 }
 
 /// What no backward pass has exchanged: without overlap everything, at the end of the passes.
 void StepGraph::Builder::exchange_rest() {
   if (sharded_ == Sharded::parameters || sharded_ == Sharded::gradients) return;
   for (std::uint32_t chunk = graph_.chunks(); chunk-- > 0;) {
-    const std::uint32_t last_one = std::max(1u, program_.micro_batches) - 1;
+    const std::uint32_t last_one = std::max(1u, micro_batches_) - 1;
     while (reduced_[chunk] < piece(chunk).shares.size()) {
       reduce({Pass::Kind::backward, last_one, chunk}, reduced_[chunk]);
     }
@@ -317,16 +242,16 @@ void StepGraph::Builder::exchange_rest() {
 
 /// Updated parameters, where each rank has updated a share of them.
 void StepGraph::Builder::gather_updated(bool after_optimizer) {
-  const FewOps after = after_optimizer ? FewOps{*last_compute_} : FewOps{};
+  const FewOps after = after_optimizer ? ops_.so_far() : FewOps{};
   for (std::uint32_t chunk = 0; chunk < graph_.chunks(); ++chunk) {
     const std::vector<Share>& shares = piece(chunk).shares;
     for (std::uint32_t part = 0; part < shares.size(); ++part) {
       FewOps gathered;
       const Op op{.phase = Phase::parameters, .chunk = chunk, .bucket = part};
-      collective(op, Communicator::shard, OpCollective::all_gather,
-                 shares[part].dense * element_, after, &gathered);
-      collective(op, Communicator::expert_gradient, OpCollective::all_gather,
-                 shares[part].expert * element_, after, &gathered);
+      ops_.collective(op, Communicator::shard, OpCollective::all_gather,
+                      shares[part].dense * element_, after, &gathered);
+      ops_.collective(op, Communicator::expert_gradient, OpCollective::all_gather,
+                      shares[part].expert * element_, after, &gathered);
       if (!after_optimizer) updated_[chunk].push_back(std::move(gathered));
     }
   }
@@ -334,8 +259,8 @@ void StepGraph::Builder::gather_updated(bool after_optimizer) {
 
 void StepGraph::Builder::optimizer() {
   FewOps after;
-  for (const auto& [which, op] : last_on_) after.push_back(op);
-  compute(Phase::optimizer, {}, graph_.optimizer_[program_.stage], std::move(after));
+  for (const auto& [which, op] : ops_.last_collectives()) after.push_back(op);
+  ops_.compute(Phase::optimizer, {}, graph_.optimizer_[stage_], std::move(after));
 }
 
 const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batches) {

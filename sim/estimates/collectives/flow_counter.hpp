@@ -1,5 +1,5 @@
 // Counts how many equal flows cross each link of a cluster at once. Used by
-// sim/estimates/collectives/collective_scheduler while it lays out a phase; one thread.
+// sim/estimates/collectives/phase_builder while a phase is laid out; one thread.
 #pragma once
 
 #include <cstdint>

@@ -1,23 +1,19 @@
 #include "sim/estimates/plan/plan.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <limits>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 
 #include "core/error.hpp"
-#include "sim/estimates/collectives/collective_scheduler.hpp"
+#include "sim/estimates/collectives/collective_groups.hpp"
 #include "sim/estimates/collectives/collectives.hpp"
-#include "sim/estimates/collectives/flow_counter.hpp"
-#include "sim/estimates/plan/binding_links.hpp"
 #include "sim/estimates/plan/plan_base.hpp"
+#include "sim/estimates/plan/plan_flows.hpp"
 
 namespace orrery {
 namespace {
-
-using Loads = std::vector<LinkLoad>;
 
 /// What a stage's programs ask of a communicator.
 struct Demand {
@@ -37,23 +33,23 @@ CollectiveKind kind_of(OpCollective collective) {
   throw Error(ErrorKind::internal, "a collective operation says what it does");
 }
 
+using Loads = PlanFlows::Loads;
+
 class Planner {
  public:
   explicit Planner(const PlanRequest& request)
-      : in_(request), base_(request.full_detail ? nullptr : request.base) {
-    if (base_ != nullptr) return;
-    own_counter_.emplace(request.cluster);
-  }
+      : in_(request), base_(request.full_detail ? nullptr : request.base), flows_(request, base_) {}
 
   Plan make() {
     lay_out();
-    bind();
+    flows_.bind(plan_);
     return std::move(plan_);
   }
 
   std::vector<LinkId> crossed() {
     std::vector<LinkId> links;
-    each_flow([&links](const Loads& loads) {
+    lay_out();
+    flows_.each([&links](const Loads& loads) {
       for (const LinkLoad& load : loads) links.push_back(load.link);
     });
     std::sort(links.begin(), links.end());
@@ -63,7 +59,8 @@ class Planner {
 
   std::map<std::uint32_t, LinkNeed> needs() {
     std::map<std::uint32_t, LinkNeed> needs;
-    each_flow([&](const Loads& loads) {
+    lay_out();
+    flows_.each([&](const Loads& loads) {
       if (loads.empty() || !is_between_leaves(loads.back().link)) return;
       double most = std::numeric_limits<double>::infinity();
       for (const LinkLoad& load : loads) {
@@ -98,13 +95,6 @@ class Planner {
   bool is_between_leaves(LinkId link) const {
     return in_.cluster.link(link).kind >= LinkKind::leaf_up;
   }
-  /// With a base, of what is left of a known flow: of all of it.
-  template <class Look>
-  void each_flow(const Look& look) {
-    lay_out();
-    for (const Loads& loads : loads_) look(loads);
-    for (const std::uint32_t known : rest_of_) look(base_->links(known));
-  }
   GpuId gpu(RankId rank) const { return in_.placement[rank.value]; }
 
   void transfers();
@@ -120,30 +110,13 @@ class Planner {
                           const std::vector<GpuGroup>& real);
   std::uint32_t carry_out_known(const GroupPlan& group, OpCollective collective,
                                 CollectiveAlgorithm algorithm);
-  void add_rest_of(std::uint32_t known);
-  void bind();
-  BindingLinks bind_known(const std::function<double(LinkId)>& bandwidth,
-                          const std::set<std::uint32_t>& pinned) const;
-  /// Whoever counts takes what was counted before anybody else counts.
-  FlowCounter& counter() { return base_ != nullptr ? base_->counter() : *own_counter_; }
 
   const PlanRequest& in_;
   PlanBase* const base_;
-  std::optional<FlowCounter> own_counter_;
+  PlanFlows flows_;
   Plan plan_;
   std::uint32_t rest_class_ = 0;  ///< the largest one: has what the others leave of all
-  std::vector<Loads> loads_;  ///< of each flow, in the order of comms, phases, parts
-  // With a base: flows that have what is left of a known one, and those that are parts of one.
-  std::vector<std::uint32_t> rest_, rest_of_;                      ///< flow, and its known one
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> parts_of_;  ///< (flow, known one)
 };
-
-/// Its links are what the parts of a known flow leave.
-void Planner::add_rest_of(std::uint32_t known) {
-  rest_.push_back(static_cast<std::uint32_t>(loads_.size()));
-  rest_of_.push_back(known);
-  loads_.emplace_back();
-}
 
 // ---- between stages -----------------------------------------------------------------------
 
@@ -155,7 +128,7 @@ std::uint32_t Planner::transfer(std::uint32_t of_class, std::uint32_t from, std:
   if (base_ != nullptr && of_class == rest_class_) {
     phase.latency = base_->latency(from, to, back, replicas) + in_.profile.transfer_gap;
     phase.parts.emplace_back();
-    add_rest_of(of_all);
+    flows_.add_rest_of(of_all);
     plan_.comms.push_back({{std::move(phase)}});
     return static_cast<std::uint32_t>(plan_.comms.size() - 1);
   }
@@ -164,13 +137,12 @@ std::uint32_t Planner::transfer(std::uint32_t of_class, std::uint32_t from, std:
     for (const std::uint32_t replica : replicas) {
       const GpuId a = gpu(in_.graph.rank(replica, from, member));
       const GpuId b = gpu(in_.graph.rank(replica, to, member));
-      counter().add(a, b);
+      flows_.counter().add(a, b);
       phase.latency = std::max(phase.latency, in_.cluster.latency(a, b));
     }
     if (!in_.full_detail && member + 1 < members) continue;
     phase.parts.emplace_back();
-    if (base_ != nullptr) parts_of_.emplace_back(loads_.size(), of_all);
-    loads_.push_back(counter().take());
+    flows_.add_counted(of_all);
   }
   phase.latency += in_.profile.transfer_gap;
   plan_.comms.push_back({{std::move(phase)}});
@@ -238,8 +210,7 @@ void Planner::group(std::uint32_t stage, Communicator which, const std::set<Dema
     made.stage = stage;
     made.communicator = which;
     made.classes = classes;
-    made.classes.erase(std::unique(made.classes.begin(), made.classes.end()),
-                       made.classes.end());
+    made.classes.erase(std::unique(made.classes.begin(), made.classes.end()), made.classes.end());
     for (const std::uint32_t of_class : made.classes) {
       plan_.groups_of[of_class * plan_.stages + stage].push_back(number);
     }
@@ -248,8 +219,7 @@ void Planner::group(std::uint32_t stage, Communicator which, const std::set<Dema
 }
 
 /// All communicators of the stage have all classes.
-void Planner::group_of_all(std::uint32_t stage, Communicator which,
-                           const std::set<Demand>& asked) {
+void Planner::group_of_all(std::uint32_t stage, Communicator which, const std::set<Demand>& asked) {
   const auto number = static_cast<std::uint32_t>(plan_.groups.size());
   GroupPlan& made = plan_.groups.emplace_back();
   made.stage = stage;
@@ -266,9 +236,9 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
   using enum CollectiveAlgorithm;
   std::map<std::pair<OpCollective, CollectiveAlgorithm>, std::uint32_t> known;
   const std::uint32_t size = in_.graph.communicator_size(group.communicator);
-  const auto nodes =
-      real == nullptr ? base_->domains(group.stage, group.communicator)
-                      : static_cast<std::uint32_t>(by_domain(in_.cluster, real->front()).size());
+  const auto nodes = real == nullptr
+                         ? base_->domains(group.stage, group.communicator)
+                         : static_cast<std::uint32_t>(by_domain(in_.cluster, real->front()).size());
   for (const Demand& demand : asked) {
     Travel travel{.bytes = demand.bytes};
     if (in_.codes != nullptr && group.communicator == Communicator::gradient &&
@@ -280,18 +250,17 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
     if (travel.in_two_steps) algorithm = direct;
     if (algorithm == automatic) {
       const CollectiveKind kind = kind_of(demand.collective);
-      algorithm = real == nullptr ? base_->fastest(group.stage, group.communicator, kind,
-                                                   {travel.bytes})
-                                  : choose_algorithm(in_.cluster, in_.profile, kind, *real,
-                                                     {travel.bytes});
+      algorithm = real == nullptr
+                      ? base_->fastest(group.stage, group.communicator, kind, {travel.bytes})
+                      : choose_algorithm(in_.cluster, in_.profile, kind, *real, {travel.bytes});
     }
     // Half a ring is the same whether it scatters or gathers.
     const bool halved = algorithm == ring && demand.collective == OpCollective::all_gather;
     const OpCollective as = halved ? OpCollective::reduce_scatter : demand.collective;
     auto found = known.find({as, algorithm});
     if (found == known.end()) {
-      const std::uint32_t made = real == nullptr ? carry_out_known(group, as, algorithm)
-                                                 : carry_out(as, algorithm, *real);
+      const std::uint32_t made =
+          real == nullptr ? carry_out_known(group, as, algorithm) : carry_out(as, algorithm, *real);
       found = known.emplace(std::pair(as, algorithm), made).first;
     }
     group.ways.push_back(
@@ -319,7 +288,7 @@ std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm al
       CollectivePhase& part = schedule.phases[i];
       phase.latency = std::max(phase.latency, part.latency);
       phase.parts.push_back({{}, part.share});
-      loads_.push_back(std::move(part.links));
+      flows_.add(std::move(part.links));
     }
   }
   plan_.comms.push_back(std::move(plan));
@@ -332,72 +301,22 @@ std::uint32_t Planner::carry_out_known(const GroupPlan& group, OpCollective coll
   for (const PlanBase::Phase& phase :
        base_->collective(group.stage, group.communicator, kind_of(collective), algorithm)) {
     plan.phases.push_back({{{{}, phase.share}}, phase.latency});
-    add_rest_of(phase.flow);
+    flows_.add_rest_of(phase.flow);
   }
   plan_.comms.push_back(std::move(plan));
   return static_cast<std::uint32_t>(plan_.comms.size() - 1);
 }
 
-BindingLinks Planner::bind_known(const std::function<double(LinkId)>& bandwidth,
-                                 const std::set<std::uint32_t>& pinned) const {
-  KnownFlows::Request request{.flows = static_cast<std::uint32_t>(loads_.size()),
-                              .now = {},
-                              .rest = rest_,
-                              .parts = {},
-                              .changed = {},
-                              .bandwidth = bandwidth,
-                              .pinned = pinned};
-  auto part = parts_of_.begin();
-  for (std::uint32_t flow = 0; flow < loads_.size(); ++flow) {
-    if (loads_[flow].empty()) continue;
-    while (part != parts_of_.end() && part->first < flow) ++part;
-    KnownFlows::Part& made = request.parts.emplace_back();
-    made.flow = flow;
-    made.links = &loads_[flow];
-    if (part == parts_of_.end() || part->first != flow) continue;
-    made.known = static_cast<std::uint32_t>(
-        std::find(rest_of_.begin(), rest_of_.end(), part->second) - rest_of_.begin());
-  }
-  for (const auto& [link, slow] : in_.state.link_slow) request.changed.push_back(link);
-  PlanBase::Known known = base_->known(rest_of_);
-  request.now = std::move(known.now);
-  return known.flows.bind(request);
-}
-
-void Planner::bind() {
-  std::set<std::uint32_t> pinned(in_.state.down.begin(), in_.state.down.end());
-  for (const LinkId link : in_.pinned) pinned.insert(link.value);
-  const auto bandwidth = [this](LinkId link) {
-    return link_rate(in_.cluster, in_.profile, link) / in_.state.link_slow_of(link);
-  };
-  BindingLinks bound =
-      base_ != nullptr ? bind_known(bandwidth, pinned)
-                       : binding_links(loads_, in_.cluster.links(), bandwidth, pinned);
-  for (const BindingLinks::Link& link : bound.links) {
-    plan_.slots.push_back({link.link, link.bandwidth});
-  }
-  plan_.pinned = std::move(bound.pinned);
-  std::size_t flow = 0;
-  for (CommPlan& comm : plan_.comms) {
-    for (CommPhase& phase : comm.phases) {
-      for (WideFlow& part : phase.parts) part.links = std::move(bound.of_flow[flow++]);
-    }
-  }
-  ensure(flow == bound.of_flow.size(), "every flow of a plan gets its links");
-}
-
 }  // namespace
 
-const CommPlan& Plan::transfer(std::uint32_t of_class, std::uint32_t from,
-                               std::uint32_t to) const {
+const CommPlan& Plan::transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const {
   const std::uint32_t at = of_class * stages + from;
   // Of two stages each is the other's next one and the one before: over the same links.
   const bool goes_on = to == from + 1 || (stages > 2 && from + 1 == stages && to == 0);
   return comms[goes_on ? onward.at(at) : back.at(at)];
 }
 
-const GroupPlan::Way& Plan::collective(std::uint32_t group, OpCollective kind,
-                                       Bytes bytes) const {
+const GroupPlan::Way& Plan::collective(std::uint32_t group, OpCollective kind, Bytes bytes) const {
   for (const GroupPlan::Way& way : groups[group].ways) {
     if (way.collective == kind && way.bytes == bytes.value) return way;
   }
@@ -406,9 +325,7 @@ const GroupPlan::Way& Plan::collective(std::uint32_t group, OpCollective kind,
 
 Plan make_plan(const PlanRequest& request) { return Planner(request).make(); }
 
-std::vector<LinkId> crossed_links(const PlanRequest& request) {
-  return Planner(request).crossed();
-}
+std::vector<LinkId> crossed_links(const PlanRequest& request) { return Planner(request).crossed(); }
 
 std::map<std::uint32_t, LinkNeed> link_needs(const PlanRequest& request) {
   return Planner(request).needs();

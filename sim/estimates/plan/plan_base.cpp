@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include "sim/estimates/collectives/collective_groups.hpp"
+
 namespace orrery {
 namespace {
 
@@ -85,7 +87,10 @@ std::vector<std::uint32_t> replica_shapes(const Cluster& cluster, const StepGrap
 
 PlanBase::PlanBase(const Cluster& cluster, const StepGraph& graph, const CostProfile& profile,
                    const std::vector<GpuId>& placement, Whole whole)
-    : cluster_(cluster), graph_(graph), profile_(profile), placement_(placement),
+    : cluster_(cluster),
+      graph_(graph),
+      profile_(profile),
+      placement_(placement),
       whole_(std::move(whole)),
       own_counter_(whole_.base == nullptr ? std::make_unique<FlowCounter>(cluster) : nullptr),
       counter_(own_counter_ ? *own_counter_ : whole_.base->counter()) {}
@@ -302,11 +307,9 @@ bool PlanBase::rings_of_fewer(std::uint32_t stage, Communicator which, Collectiv
     }
     latency = std::max(latency, edges.mean().latency * rounds);
   }
-  const Phase& phase =
-      whole.collective(stage, which, kind, CollectiveAlgorithm::ring).front();
-  phases.push_back({add(phase.flow, difference(links_of(joined), links_of(cut))),
-                    rounds / members,
-                    {latency}});
+  const Phase& phase = whole.collective(stage, which, kind, CollectiveAlgorithm::ring).front();
+  phases.push_back(
+      {add(phase.flow, difference(links_of(joined), links_of(cut))), rounds / members, {latency}});
   return true;
 }
 
@@ -333,8 +336,8 @@ const std::vector<PlanBase::Phase>& PlanBase::collective(std::uint32_t stage, Co
   return phases;
 }
 
-CollectiveAlgorithm PlanBase::fastest(std::uint32_t stage, Communicator which,
-                                      CollectiveKind kind, Bytes size) {
+CollectiveAlgorithm PlanBase::fastest(std::uint32_t stage, Communicator which, CollectiveKind kind,
+                                      Bytes size) {
   const auto [entry, fresh] = fastest_.try_emplace({{stage, which}, kind, size.value});
   if (fresh) {
     entry->second = choose_algorithm(cluster_, profile_, kind, groups(stage, which), size);

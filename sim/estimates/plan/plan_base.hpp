@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/estimates/collectives/collective_scheduler.hpp"
+#include "sim/estimates/collectives/ring_edges.hpp"
 #include "sim/estimates/collectives/collectives.hpp"
 #include "sim/estimates/collectives/flow_counter.hpp"
 #include "sim/estimates/plan/binding_links.hpp"

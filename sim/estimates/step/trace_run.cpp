@@ -5,12 +5,12 @@
 #include <functional>
 #include <queue>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "sim/estimates/step/trace_communications.hpp"
 
 namespace orrery {
 namespace {
@@ -35,60 +35,43 @@ Waiters waiters_of(const RankProgram& program) {
   return out;
 }
 
-/// A collective or message of whole classes.
-struct Communication {
-  const std::vector<TracePhase>* phases = nullptr;
-  std::vector<ClassOp> starts;   ///< all must have been reached
-  std::vector<ClassOp> ends;     ///< end with it; a receive also has to be reached
-  std::uint32_t missing = 0;     ///< of `starts`
-  bool over = false;
-};
-
-constexpr std::uint32_t kNone = ~std::uint32_t{0};
 enum Lane : std::size_t { kCompute, kHost, kMemory, kLanes };
 
-class TraceRun {
+class TraceRun : private TraceCommunications::Owner {
  public:
   TraceRun(Engine& engine, const ChakraTrace& trace, const FoldedTrace& folded,
            const TracePlan& plan, const GpuModel& gpu, FlopPerSecond peak)
-      : engine_(engine), trace_(trace), folded_(folded), plan_(plan), gpu_(gpu), peak_(peak) {}
+      : engine_(engine),
+        trace_(trace),
+        folded_(folded),
+        plan_(plan),
+        gpu_(gpu),
+        peak_(peak),
+        communications_(engine, trace, folded, plan, *this) {}
 
   TraceRunResult run();
 
  private:
   using Ranked = std::pair<std::uint64_t, std::uint32_t>;  // (id, op): least first
-  /// Messages before collectives: another rank waits for one with nothing to do, and it is short.
-  /// Then the least id, then the communication.
-  using Turn = std::tuple<bool, std::uint64_t, std::uint32_t>;
   struct ClassState {
     const RankProgram* program = nullptr;
     const Waiters* waiters = nullptr;
-    std::vector<std::uint32_t> left;           ///< dependencies, by op
-    std::vector<std::uint32_t> communication;  ///< by op; kNone: none
+    std::vector<std::uint32_t> left;  ///< dependencies, by op
     std::array<std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>>, kLanes> queue;
     std::array<bool, kLanes> busy{};
-    bool communicating = false;
-    std::set<Turn> startable;                  ///< communications that all have reached
-    double since = 0;                          ///< accounted up to here
+    double since = 0;  ///< accounted up to here
   };
 
   void build_classes();
-  void build_communications();
-  std::uint32_t add(Communication communication);
   void begin();
-  void account(std::uint32_t of_class);
+  bool is_reached(ClassOp at) const override { return classes_[at.of_class].left[at.op] == 0; }
+  void account(std::uint32_t of_class) override;
+  void touch(std::uint32_t of_class) override { touched_.insert(of_class); }
 
   void ready(ClassOp at);
-  void ended(ClassOp at);
-  void settle();
+  void ended(ClassOp at) override;
+  void settle() override;
   void start_lane(std::uint32_t of_class, Lane lane);
-  void reached(std::uint32_t communication);
-  void start_communications(std::uint32_t of_class);
-  Turn turn(const ClassOp& at, std::uint32_t communication) const;
-  bool free_to_start(const Communication& communication) const;
-  void start(std::uint32_t communication);
-  void phase(std::uint32_t communication, std::size_t number);
-  void end(std::uint32_t communication);
   [[noreturn]] void fail_stuck() const;
 
   Engine& engine_;
@@ -99,9 +82,9 @@ class TraceRun {
   const FlopPerSecond peak_;
   std::vector<Waiters> waiters_;  ///< by program
   std::vector<ClassState> classes_;
-  std::vector<Communication> communications_;
-  std::vector<ClassOp> just_ended_;       ///< to be told to those that wait
-  std::set<std::uint32_t> touched_;       ///< classes that may start something
+  TraceCommunications communications_;
+  std::vector<ClassOp> just_ended_;  ///< to be told to those that wait
+  std::set<std::uint32_t> touched_;  ///< classes that may start something
   std::uint64_t unfinished_ = 0;
   TraceRunResult result_;
 };
@@ -120,32 +103,7 @@ void TraceRun::build_classes() {
     for (const TraceOp& op : state.program->ops) {
       state.left.push_back(op.after_end - std::exchange(begin, op.after_end));
     }
-    state.communication.assign(state.program->ops.size(), kNone);
     unfinished_ += state.program->ops.size();
-  }
-}
-
-std::uint32_t TraceRun::add(Communication communication) {
-  const auto index = static_cast<std::uint32_t>(communications_.size());
-  communication.missing = static_cast<std::uint32_t>(communication.starts.size());
-  for (const ClassOp& at : communication.starts) {
-    classes_[at.of_class].communication[at.op] = index;
-  }
-  for (const ClassOp& at : communication.ends) {
-    classes_[at.of_class].communication[at.op] = index;
-  }
-  communications_.push_back(std::move(communication));
-  return index;
-}
-
-void TraceRun::build_communications() {
-  for (std::size_t i = 0; i < folded_.collectives.size(); ++i) {
-    const std::vector<ClassOp>& ops = folded_.collectives[i].ops;
-    add({.phases = &plan_.collectives[i].phases, .starts = ops, .ends = ops});
-  }
-  for (std::size_t i = 0; i < folded_.sends.size(); ++i) {
-    const FoldedSend& send = folded_.sends[i];
-    add({.phases = &plan_.sends[i].phases, .starts = {send.from}, .ends = {send.from, send.to}});
   }
 }
 
@@ -167,7 +125,7 @@ void TraceRun::account(std::uint32_t of_class) {
   const double span = engine_.now() - std::exchange(state.since, engine_.now());
   if (state.busy[kCompute]) {
     result_.classes[of_class].compute += span;
-  } else if (state.communicating) {
+  } else if (communications_.busy(of_class)) {
     result_.classes[of_class].exposed += span;
   }
 }
@@ -187,10 +145,10 @@ void TraceRun::ready(ClassOp at) {
     }
     case TraceOpKind::receive:
       // `left` is zero now, which is how the message's end sees that it has been reached.
-      if (communications_[state.communication[at.op]].over) ended(at);
+      if (communications_.over(at)) ended(at);
       return;
     case TraceOpKind::send:
-    case TraceOpKind::collective: reached(state.communication[at.op]); return;
+    case TraceOpKind::collective: communications_.reached(at); return;
   }
 }
 
@@ -217,7 +175,7 @@ void TraceRun::settle() {
     const std::uint32_t of_class = *touched_.begin();
     touched_.erase(touched_.begin());
     for (const Lane lane : {kCompute, kHost, kMemory}) start_lane(of_class, lane);
-    start_communications(of_class);
+    communications_.start_next(of_class);
   }
   if (unfinished_ == 0) result_.duration = engine_.now();
 }
@@ -247,88 +205,6 @@ void TraceRun::start_lane(std::uint32_t of_class, Lane lane) {
   }
 }
 
-// ---- communication ------------------------------------------------------------------------------
-
-void TraceRun::reached(std::uint32_t communication) {
-  Communication& it = communications_[communication];
-  if (--it.missing > 0) return;
-  for (const ClassOp& at : it.starts) {
-    classes_[at.of_class].startable.insert(turn(at, communication));
-    touched_.insert(at.of_class);
-  }
-}
-
-TraceRun::Turn TraceRun::turn(const ClassOp& at, std::uint32_t communication) const {
-  const TraceOp& op = classes_[at.of_class].program->ops[at.op];
-  return {op.kind == TraceOpKind::collective, op.id, communication};
-}
-
-bool TraceRun::free_to_start(const Communication& communication) const {
-  return std::none_of(communication.starts.begin(), communication.starts.end(),
-                      [&](const ClassOp& at) { return classes_[at.of_class].communicating; });
-}
-
-/// Only the one whose turn it is: a later one that overtakes it, because a member is about to
-/// become free in this same instant, would make the order depend on how instants are worked off.
-void TraceRun::start_communications(std::uint32_t of_class) {
-  const ClassState& state = classes_[of_class];
-  if (state.communicating || state.startable.empty()) return;
-  const std::uint32_t next = std::get<2>(*state.startable.begin());
-  if (free_to_start(communications_[next])) start(next);
-}
-
-void TraceRun::start(std::uint32_t communication) {
-  Communication& it = communications_[communication];
-  for (const ClassOp& at : it.starts) {
-    ClassState& state = classes_[at.of_class];
-    account(at.of_class);
-    state.communicating = true;
-    state.startable.erase(turn(at, communication));
-  }
-  phase(communication, 0);
-}
-
-void TraceRun::phase(std::uint32_t communication, std::size_t number) {
-  const std::vector<TracePhase>& phases = *communications_[communication].phases;
-  if (number == phases.size()) {
-    end(communication);
-    return;
-  }
-  const auto flow = [this, communication, number] {
-    const TracePhase& what = (*communications_[communication].phases)[number];
-    const std::vector<std::uint32_t>& links = plan_.links.of_flow[what.flow];
-    engine_.flow(links, what.bytes, [this, communication, number](bool ok) {
-      ensure(ok, "no link of a trace goes down");
-      phase(communication, number + 1);
-      settle();
-    });
-  };
-  if (phases[number].latency > 0) {
-    engine_.after(phases[number].latency, flow);
-  } else {
-    flow();
-  }
-}
-
-void TraceRun::end(std::uint32_t communication) {
-  Communication& it = communications_[communication];
-  it.over = true;
-  for (const ClassOp& at : it.starts) {
-    account(at.of_class);
-    classes_[at.of_class].communicating = false;
-    touched_.insert(at.of_class);
-    // Others may have waited for this class alone.
-    for (const auto& [collective, id, other] : classes_[at.of_class].startable) {
-      for (const ClassOp& member : communications_[other].starts) touched_.insert(member.of_class);
-    }
-  }
-  for (const ClassOp& at : it.ends) {
-    const ClassState& state = classes_[at.of_class];
-    const bool receive = state.program->ops[at.op].kind == TraceOpKind::receive;
-    if (!receive || state.left[at.op] == 0) ended(at);
-  }
-}
-
 // ---- the whole ----------------------------------------------------------------------------------
 
 void TraceRun::fail_stuck() const {
@@ -338,26 +214,17 @@ void TraceRun::fail_stuck() const {
                        classes_[at.of_class].program->ops[at.op].id + trace_.ranks[rank].first_id,
                        rank);
   };
-  for (const Communication& it : communications_) {
-    if (it.over) continue;
-    const ClassOp *here = nullptr, *absent = nullptr;
-    for (const ClassOp& at : it.starts) {
-      (classes_[at.of_class].left[at.op] == 0 ? here : absent) = &at;
-    }
-    for (const ClassOp& at : it.ends) {
-      if (classes_[at.of_class].left[at.op] == 0) here = &at;
-    }
-    if (here == nullptr || absent == nullptr) continue;
+  if (const auto stuck = communications_.stuck()) {
     throw Error(ErrorKind::bad_input,
                 fmt::format("{}: the ranks wait for each other: {} waits for {}, which is never "
-                            "reached", trace_.name, name(*here), name(*absent)));
+                            "reached",
+                            trace_.name, name(stuck->first), name(stuck->second)));
   }
   throw Error(ErrorKind::bad_input, trace_.name + ": the ranks wait for each other");
 }
 
 TraceRunResult TraceRun::run() {
   build_classes();
-  build_communications();
   for (std::uint32_t link = 0; link < plan_.links.links.size(); ++link) {
     engine_.set_bandwidth(link, plan_.links.links[link].bandwidth);
   }

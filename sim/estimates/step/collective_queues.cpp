@@ -1,0 +1,95 @@
+#include "sim/estimates/step/collective_queues.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+
+CollectiveQueues::CollectiveQueues(const Plan& plan, const StepPrograms& programs, Flights& flights,
+                                   StepRecord& record, OpListener& listener)
+    : plan_(plan), programs_(programs), flights_(flights), record_(record), listener_(listener) {
+  for (const GroupPlan& group : plan.groups) groups_.push_back(group_of(group));
+}
+
+/// The longest program of the group sets the order; a class with fewer micro-batches has no part
+/// in what the others do for theirs.
+CollectiveQueues::Group CollectiveQueues::group_of(const GroupPlan& plan) const {
+  const auto list_of = [&](std::uint32_t of_class) -> const std::vector<std::uint32_t>& {
+    return programs_.index(of_class, plan.stage).collectives(plan.communicator);
+  };
+  const std::uint32_t longest = *std::max_element(
+      plan.classes.begin(), plan.classes.end(),
+      [&](std::uint32_t a, std::uint32_t b) { return list_of(a).size() < list_of(b).size(); });
+  const std::vector<Op>& ops = programs_.index(longest, plan.stage).ops();
+  Group group;
+  std::map<ProgramIndex::CollectiveKey, std::uint32_t> place_of;
+  for (const std::uint32_t op : list_of(longest)) {
+    place_of[ProgramIndex::key_of(ops[op])] = static_cast<std::uint32_t>(group.queue.size());
+    group.queue.push_back({.op = &ops[op], .expected = 0, .arrived = {}});
+  }
+  for (const std::uint32_t of_class : plan.classes) {
+    std::vector<std::uint32_t>& places = group.places.emplace_back();
+    if (&list_of(of_class) == &list_of(longest)) {
+      for (Collective& collective : group.queue) ++collective.expected;
+      continue;
+    }
+    const std::vector<Op>& own = programs_.index(of_class, plan.stage).ops();
+    for (const std::uint32_t op : list_of(of_class)) {
+      places.push_back(place_of.at(ProgramIndex::key_of(own[op])));
+      ++group.queue[places.back()].expected;
+    }
+  }
+  return group;
+}
+
+void CollectiveQueues::arrive(std::uint32_t worker, std::uint32_t op) {
+  const ProgramIndex& index = programs_.index(worker);
+  const Communicator which = index.ops()[op].communicator;
+  std::uint32_t joined = 0;
+  for (const std::uint32_t group : plan_.groups_of[worker]) {
+    if (plan_.groups[group].communicator == which) ++joined;
+  }
+  if (joined > 1) shared_[{worker, op}] = joined;
+  for (const std::uint32_t group : plan_.groups_of[worker]) {
+    const GroupPlan& plan = plan_.groups[group];
+    if (plan.communicator != which) continue;
+    const auto own =
+        std::lower_bound(plan.classes.begin(), plan.classes.end(), programs_.class_of(worker)) -
+        plan.classes.begin();
+    const std::vector<std::uint32_t>& places = groups_[group].places[own];
+    const std::uint32_t ordinal = index.ordinal(op);
+    Collective& joins = groups_[group].queue[places.empty() ? ordinal : places[ordinal]];
+    joins.arrived.emplace_back(worker, op);
+    next(group);
+    if (listener_.over()) return;
+  }
+}
+
+void CollectiveQueues::next(std::uint32_t number) {
+  Group& group = groups_[number];
+  if (group.running || group.next == group.queue.size()) return;
+  const Collective& due = group.queue[group.next];
+  if (due.arrived.size() < due.expected) return;
+  group.running = true;
+  const GroupPlan::Way& way = plan_.collective(number, due.op->collective, due.op->bytes);
+  flights_.start(plan_.comms[way.plan], way.carried, way.coding,
+                 [this, number, from = record_.now()] { ended(number, from); });
+}
+
+void CollectiveQueues::ended(std::uint32_t number, double from) {
+  Group& group = groups_[number];
+  const auto arrived = std::move(group.queue[group.next].arrived);
+  for (const auto& [worker, op] : arrived) {
+    record_.note(worker, Slice::Track::communication, programs_.op(worker, op), from);
+  }
+  ++group.next;
+  group.running = false;
+  for (const auto& [worker, op] : arrived) {
+    const auto others = shared_.find({worker, op});
+    if (others != shared_.end() && --others->second > 0) continue;
+    listener_.ended(worker, op);
+    if (listener_.over()) return;
+  }
+  next(number);
+}
+
+}  // namespace orrery

@@ -1,0 +1,49 @@
+#include "sim/estimates/step/stage_transfers.hpp"
+
+#include "core/error.hpp"
+
+namespace orrery {
+
+StageTransfers::StageTransfers(const Plan& plan, const StepPrograms& programs, Flights& flights,
+                               StepRecord& record, OpListener& listener)
+    : plan_(plan),
+      programs_(programs),
+      flights_(flights),
+      record_(record),
+      listener_(listener),
+      here_(programs.workers()) {
+  for (std::uint32_t worker = 0; worker < programs.workers(); ++worker) {
+    here_[worker].resize(programs.index(worker).ops().size());
+  }
+}
+
+void StageTransfers::send(std::uint32_t worker, std::uint32_t op) {
+  const Op& what = programs_.op(worker, op);
+  const auto to = static_cast<std::uint32_t>(what.peer_stage);
+  const CommPlan& way = plan_.transfer(programs_.class_of(worker), programs_.stage_of(worker), to);
+  flights_.start(way, what.bytes.value, {}, [this, worker, op, from = record_.now()] {
+    record_.note(worker, Slice::Track::communication, programs_.op(worker, op), from);
+    delivered(worker, op);
+  });
+}
+
+/// A send has ended, and with it the receive if that waits.
+void StageTransfers::delivered(std::uint32_t worker, std::uint32_t op) {
+  const Op& what = programs_.op(worker, op);
+  const std::uint32_t receiver =
+      programs_.at_stage(worker, static_cast<std::uint32_t>(what.peer_stage));
+  const std::uint32_t wanted =
+      programs_.index(receiver).receive(what.phase, what.micro_batch, what.chunk);
+  ensure(wanted != ProgramIndex::kNone, "every send has its receive");
+  const bool waits = here_[receiver][wanted];
+  here_[receiver][wanted] = true;
+  listener_.ended(worker, op);
+  if (!listener_.over() && waits) listener_.ended(receiver, wanted);
+}
+
+void StageTransfers::receive(std::uint32_t worker, std::uint32_t op) {
+  if (here_[worker][op]) return listener_.ended(worker, op);
+  here_[worker][op] = true;
+}
+
+}  // namespace orrery

@@ -1,0 +1,18 @@
+#include "sim/estimates/step/step_programs.hpp"
+
+namespace orrery {
+
+StepPrograms::StepPrograms(StepGraph& graph, const Plan& plan) : stages_(plan.stages) {
+  workers_.reserve(plan.workers());
+  for (const auto& of_class : plan.classes) {
+    for (std::uint32_t stage = 0; stage < stages_; ++stage) {
+      const Program& program = graph.program(stage, of_class.micro_batches);
+      std::unique_ptr<ProgramIndex>& index = indices_[&program];
+      if (!index) index = std::make_unique<ProgramIndex>(program, graph.chunks());
+      workers_.push_back({index.get(), index->missing()});
+      ops_left_ += index->missing().size();
+    }
+  }
+}
+
+}  // namespace orrery

@@ -1,0 +1,82 @@
+#include "sim/estimates/step/step_record.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+const char* phase_name(Phase phase) {
+  switch (phase) {
+    case Phase::forward: return "forward";
+    case Phase::backward: return "backward";
+    case Phase::gradient: return "gradient";
+    case Phase::optimizer: return "optimizer";
+    case Phase::parameters: return "parameters";
+  }
+  return "";
+}
+
+std::string slice_name(const Op& op) {
+  const char* phase = phase_name(op.phase);
+  if (op.kind == OpKind::read) return fmt::format("read {}", op.micro_batch);
+  if (op.kind == OpKind::collective) {
+    if (!is_pass(op.phase)) return fmt::format("{} bucket {}", phase, op.bucket);
+    return fmt::format("gather {} of {} {}", op.bucket, phase, op.micro_batch);
+  }
+  if (!is_pass(op.phase)) return phase;
+  std::string name = fmt::format("{} {}", phase, op.micro_batch);
+  if (op.kind == OpKind::send) name += fmt::format(" to stage {}", op.peer_stage);
+  return name;
+}
+
+}  // namespace
+
+void StepRecord::begin(std::uint32_t workers) {
+  began_ = engine_.now();
+  run_.workers.resize(workers);
+  for (WorkerRun& worker : run_.workers) worker.progress.emplace_back(0.0, 0.0);
+}
+
+void StepRecord::note(std::uint32_t worker, Slice::Track track, const Op& op, double from) {
+  if (!slices_) return;
+  run_.workers[worker].slices.push_back({track, slice_name(op), from, now()});
+}
+
+void StepRecord::block(std::uint32_t worker, const Op& op, double began, double kernels_ended,
+                       double moved) {
+  WorkerRun& run = run_.workers[worker];
+  const double end = now();
+  // What follows an update's kernels is the host's, not a collective.
+  const double kernels = is_pass(op.phase) ? kernels_ended : end;
+  run.compute += kernels - began;
+  run.tensor += end - kernels;
+  run.moved += moved;
+  if (is_pass(op.phase)) {
+    run.progress.emplace_back(began, run.passes);
+    run.passes += end - began;
+    run.progress.emplace_back(end, run.passes);
+    run.passes_end = end;
+  } else {
+    run.tail += end - began;
+  }
+  note(worker, Slice::Track::compute, op, began);
+}
+
+void StepRecord::end(bool cut_short) {
+  run_.cut_short = cut_short;
+  run_.duration = now();
+}
+
+IterationRun StepRecord::take(std::uint32_t stages) {
+  run_.stage_passes_end.assign(stages, 0);
+  for (std::size_t i = 0; i < run_.workers.size(); ++i) {
+    double& latest = run_.stage_passes_end[i % stages];
+    latest = std::max(latest, run_.workers[i].passes_end);
+  }
+  return std::move(run_);
+}
+
+}  // namespace orrery

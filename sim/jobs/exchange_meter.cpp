@@ -1,0 +1,32 @@
+#include "sim/jobs/exchange_meter.hpp"
+
+#include "sim/estimates/step/played_step.hpp"
+#include "traces/training/model.hpp"
+
+namespace orrery {
+
+/// The gradients in fp32, in whatever code they travel.
+void ExchangeMeter::note(JobId job, Step step, const SimulatedStep& what, Nanos duration,
+                         const std::vector<double>& stretch, const StepGraph& graph) {
+  newest_ = CollectiveSample{.job = job,
+                             .step = step,
+                             .kind = CollectiveKind::all_reduce,
+                             .algorithm = CollectiveAlgorithm::ring,
+                             .bytes = sizeof(float) * parameter_count(graph.job().model()) /
+                                      graph.tensor() / graph.pipeline(),
+                             .ranks = graph.data(),
+                             .exposed = parts_of(what, to_seconds(duration), stretch).exchange};
+  double most = -1;
+  for (const GroupPlan& group : what.plan.groups) {
+    if (group.communicator != Communicator::gradient) continue;
+    for (const GroupPlan::Way& way : group.ways) {
+      if (way.bytes > most) most = way.bytes, newest_->algorithm = way.algorithm;
+    }
+  }
+}
+
+void ExchangeMeter::read(std::vector<CollectiveSample>& out) const {
+  if (newest_ && newest_->exposed > 0) out.push_back(*newest_);
+}
+
+}  // namespace orrery

@@ -1,0 +1,109 @@
+#include "sim/jobs/job_faults.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/random.hpp"
+
+namespace orrery {
+
+JobFaults::JobFaults(const JobInWorld& here, const FitCache& fits, const Losses& losses)
+    : here_(here),
+      fits_(fits),
+      losses_(losses),
+      plan_(here.scenario(), here.cluster(), fits.numbered()) {}
+
+void JobFaults::go_on(Step step, Nanos now, const std::set<RankId>& lost_in_step) {
+  for (const auto& [part, state] : here_.world().state().parts) {
+    if (state.health == Health::lost) lost_.insert(part);
+  }
+  // A rank that was lost in the step under way has been struck by what strikes at this step.
+  for (const FatalFault& fault : plan_.losses(step, now, now + 1)) {
+    const auto rank = rank_at_work(fault.rank.value);
+    if (!rank || lost_in_step.contains(*rank)) plan_.spend(fault);
+  }
+}
+
+std::optional<RankId> JobFaults::rank_at_work(std::uint32_t home_rank) const {
+  const GpuId gpu = fits_.numbered().at(home_rank);
+  const JobInfo& job = here_.job();
+  std::uint32_t rank = 0;
+  for (const GpuRuns::Run& run : job.gpus.runs()) {
+    if (gpu.value - run.first < run.count) {
+      const RankId found{rank + gpu.value - run.first};
+      return job.is_lost(found) || losses_.has_died(found) ? std::nullopt : std::optional(found);
+    }
+    rank += run.count;
+  }
+  return {};
+}
+
+std::vector<FatalFault> JobFaults::next_losses(std::optional<Step> step, Nanos from,
+                                               Nanos until) const {
+  for (;;) {
+    std::vector<FatalFault> lost = plan_.losses(step, from, until);
+    const auto absent = std::stable_partition(lost.begin(), lost.end(), [this](const auto& each) {
+      return rank_at_work(each.rank.value).has_value();
+    });
+    std::for_each(absent, lost.end(), [this](const auto& each) { plan_.spend(each); });
+    if (absent == lost.begin() && absent != lost.end()) continue;
+    lost.erase(absent, lost.end());
+    return lost;
+  }
+}
+
+/// Where traffic is spread, what was under way over a lost cable or port is sent again over others
+/// once the loss is seen: whoever has a path there waits for so long. Connections have their paths
+/// anywhere, so whether one of a link's flows had one there is drawn.
+Nanos JobFaults::stalled_by(Nanos instant) const {
+  const Cluster::Shape& shape = here_.cluster().shape();
+  if (!shape.reroute) return 0;
+  for (const FaultPlan::Thinned& each : plan_.thinned(instant)) {
+    const bool of_nic = each.by == PartKind::port;  // all of its connections have paths there
+    const std::uint64_t flows = of_nic ? 1 : fits_.now()->stepper().flows_over(each.link);
+    const bool sampled = shape.transport == Transport::spray && each.by == PartKind::cable;
+    const double path = sampled ? std::min(1.0, double{1} * shape.paths / shape.cables) : 1;
+    Rng rng =
+        Rng(here_.scenario().run().seed()).split(fmt::format("{} {}", instant, each.link.value));
+    const double none = std::pow(1 - path, static_cast<double>(flows));
+    if (rng.uniform() >= none) return to_nanos(shape.reroute->value);
+  }
+  return 0;
+}
+
+bool JobFaults::parts_are_well(const GpuRuns& gpus) const {
+  const ClusterState& state = here_.world().state();
+  if (state.parts.empty()) return true;
+  return std::all_of(gpus.begin(), gpus.end(),
+                     [&](GpuId gpu) { return state.well(gpu, here_.cluster().node_of(gpu)); });
+}
+
+void JobFaults::note_parts(Step step, Nanos at) {
+  std::set<Part> now = plan_.lost_parts(step, at);
+  for (const Part part : now) {
+    if (!lost_.contains(part)) {
+      news_.emplace_back(at, PartChanged{part, {.health = Health::lost, .rate = 0}});
+    }
+  }
+  for (const Part part : lost_) {
+    if (!now.contains(part)) news_.emplace_back(at, PartChanged{part, {}});
+  }
+  lost_ = std::move(now);
+}
+
+Nanos JobFaults::next_news() const {
+  Nanos next = kNever;
+  for (const auto& [at, event] : news_) next = std::min(next, at);
+  return next;
+}
+
+void JobFaults::take_news(Nanos now, std::vector<Event>& out) {
+  for (const auto& [at, event] : news_) {
+    if (at <= now) out.emplace_back(event);
+  }
+  std::erase_if(news_, [now](const auto& each) { return each.first <= now; });
+}
+
+}  // namespace orrery

@@ -1,0 +1,86 @@
+#include "sim/jobs/losses.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+
+Losses::Loss& Losses::add(const std::string& cause, Nanos now) {
+  Loss& loss = losses_.emplace_back();
+  loss.at = now;
+  loss.report.set_time_s(to_seconds(now));
+  loss.report.set_cause(cause);
+  loss.report.set_lost_steps(0);
+  return loss;
+}
+
+void Losses::strike(RankId rank, const std::string& cause, Nanos now, Nanos noticed) {
+  add(cause, now).rank = rank;
+  unnoticed_.emplace_back(noticed, losses_.size() - 1);
+}
+
+void Losses::end(const std::string& cause, Nanos now) { add(cause, now); }
+
+bool Losses::has_died(RankId rank) const {
+  return std::any_of(unnoticed_.begin(), unnoticed_.end(),
+                     [&](const auto& each) { return losses_[each.second].rank == rank; });
+}
+
+Nanos Losses::next_noticed() const {
+  Nanos next = kNever;
+  for (const auto& [at, loss] : unnoticed_) next = std::min(next, at);
+  return next;
+}
+
+Nanos Losses::all_noticed(Nanos now) const {
+  Nanos last = now;
+  for (const auto& [at, loss] : unnoticed_) last = std::max(last, at);
+  return last;
+}
+
+Losses::Noticed Losses::notice(Nanos now, Nanos working) {
+  Noticed noticed;
+  for (const auto& [at, which] : unnoticed_) {
+    if (at > now) continue;
+    Loss& loss = losses_[which];
+    loss.report.set_detected_s(to_seconds(now));
+    loss.report.set_known_s(to_seconds(now));
+    loss.report.set_working_s(to_seconds(working));
+    noticed.ranks.push_back(*loss.rank);
+    noticed.first = std::min(noticed.first, loss.at);
+  }
+  std::erase_if(unnoticed_, [now](const auto& each) { return each.first <= now; });
+  std::sort(noticed.ranks.begin(), noticed.ranks.end());
+  return noticed;
+}
+
+/// The newest ones are open.
+void Losses::resumed(Nanos now) {
+  for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) {
+    if (loss->report.has_resumed_s()) break;
+    loss->report.set_resumed_s(to_seconds(now));
+  }
+}
+
+bool Losses::has_resumed() const {
+  return losses_.empty() || losses_.back().report.has_resumed_s();
+}
+
+void Losses::replaced(Nanos now) {
+  for (Loss& loss : losses_) {
+    if (!loss.report.has_replaced_s()) loss.report.set_replaced_s(to_seconds(now));
+  }
+}
+
+void Losses::rolled_back(Step steps) {
+  if (!losses_.empty()) losses_.back().report.set_lost_steps(steps);
+}
+
+std::string Losses::newest_cause() const {
+  return losses_.empty() ? "" : losses_.back().report.cause();
+}
+
+void Losses::fill(Report& report) const {
+  for (const Loss& loss : losses_) *report.add_failures() = loss.report;
+}
+
+}  // namespace orrery

@@ -1,0 +1,57 @@
+// The load of a cluster on which a log is replayed, as it goes on: GPUs that are busy, jobs that
+// wait, how free GPUs lie. Told by sim/jobs/recorded_jobs; one thread. Nanoseconds of the policy
+// clock.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "policies/seam/world.hpp"
+#include "sim/jobs/load_series.hpp"
+#include "traces/report.pb.h"
+
+namespace orrery {
+
+class ReplayLoad {
+ public:
+  /// `world` outlives this.
+  explicit ReplayLoad(const World& world) : world_(world) {}
+  void begin(Nanos at) { series_ = LoadSeries(at); }
+
+  /// A job of so many GPUs waits from now on, or does not any more.
+  void wait(std::uint32_t gpus) { ++waiting_.waiting_jobs, waiting_.waiting_gpus += gpus; }
+  void serve(std::uint32_t gpus) { --waiting_.waiting_jobs, waiting_.waiting_gpus -= gpus; }
+  /// What has held up to `now`; `down`: nodes that are.
+  void hold(Nanos now, std::uint32_t down) {
+    const Cluster& cluster = world_.cluster();
+    waiting_.busy_gpus =
+        cluster.gpus() - world_.state().free - down * cluster.shape().gpus_per_node;
+    series_.hold(waiting_, now, [this] { return fragmentation(); });
+  }
+
+  const LoadSeries& series() const { return series_; }
+  /// Nothing if no time has passed.
+  void fill(JobsReport& report) const {
+    if (series_.now() == series_.begin()) return;
+    const LoadSeries::Interval mean = series_.mean();
+    report.set_queue_length_mean(mean.waiting_jobs);
+    report.set_queue_length_max(series_.most_waiting());
+    report.set_fragmentation_mean(mean.fragmentation);
+  }
+
+ private:
+  /// Share of the free GPUs that stand in nodes of which others are taken.
+  double fragmentation() const {
+    const ClusterState& state = world_.state();
+    const std::uint32_t size = world_.cluster().shape().gpus_per_node;
+    if (state.free == 0) return 0;
+    const auto idle = std::count(state.free_per_node.begin(), state.free_per_node.end(), size);
+    return 1 - static_cast<double>(idle) * size / state.free;
+  }
+
+  const World& world_;
+  LoadSeries series_;
+  LoadSeries::Load waiting_;  ///< now; its busy GPUs are the world's
+};
+
+}  // namespace orrery

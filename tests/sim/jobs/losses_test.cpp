@@ -1,0 +1,62 @@
+#include "sim/jobs/losses.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery {
+namespace {
+
+TEST(Losses, WhoHasDiedIsKnownToNobodyUntilItIsNoticed) {
+  Losses losses;
+  losses.strike({3}, "rank 3 killed", 100, 150);
+  losses.strike({1}, "rank 1 stopped", 110, 400);
+  EXPECT_TRUE(losses.has_died({3}));
+  EXPECT_FALSE(losses.has_died({2}));
+  EXPECT_EQ(losses.next_noticed(), 150);
+  EXPECT_EQ(losses.all_noticed(120), 400);
+
+  EXPECT_TRUE(losses.notice(149, 500).ranks.empty());
+  const Losses::Noticed first = losses.notice(150, 500);
+  EXPECT_EQ(first.ranks, std::vector<RankId>{{3}});
+  EXPECT_EQ(first.first, 100);
+  EXPECT_FALSE(losses.has_died({3}));
+  EXPECT_TRUE(losses.unnoticed());
+  losses.forget_unnoticed();
+  EXPECT_EQ(losses.next_noticed(), kNever);
+}
+
+TEST(Losses, OfOneInstantAreNoticedTogetherInOrder) {
+  Losses losses;
+  losses.strike({5}, "node 1 down", 10, 20);
+  losses.strike({4}, "node 1 down", 10, 20);
+  EXPECT_EQ(losses.notice(20, 30).ranks, (std::vector<RankId>{{4}, {5}}));
+}
+
+TEST(Losses, TheReportSaysWhatBecameOfEach) {
+  Losses losses;
+  EXPECT_TRUE(losses.has_resumed());
+  EXPECT_EQ(losses.newest_cause(), "");
+  losses.strike({0}, "rank 0 killed", kNanosPerSecond, 2 * kNanosPerSecond);
+  losses.notice(2 * kNanosPerSecond, 3 * kNanosPerSecond);
+  EXPECT_FALSE(losses.has_resumed());
+  losses.rolled_back(7);
+  losses.resumed(4 * kNanosPerSecond);
+  losses.replaced(5 * kNanosPerSecond);
+  losses.end("spine 0 down", 9 * kNanosPerSecond);
+  losses.replaced(10 * kNanosPerSecond);  // the first was before
+  EXPECT_EQ(losses.newest_cause(), "spine 0 down");
+
+  Report report;
+  losses.fill(report);
+  ASSERT_EQ(report.failures_size(), 2);
+  const FailureReport& first = report.failures(0);
+  EXPECT_EQ(first.time_s(), 1);
+  EXPECT_EQ(first.known_s(), 2);
+  EXPECT_EQ(first.working_s(), 3);
+  EXPECT_EQ(first.resumed_s(), 4);
+  EXPECT_EQ(first.replaced_s(), 5);
+  EXPECT_EQ(first.lost_steps(), 7u);
+  EXPECT_FALSE(report.failures(1).has_resumed_s());
+}
+
+}  // namespace
+}  // namespace orrery

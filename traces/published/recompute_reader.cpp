@@ -1,0 +1,54 @@
+#include "traces/published/recompute_reader.hpp"
+
+#include <algorithm>
+
+#include "traces/published/published_options.hpp"
+#include "traces/training/layout_check.hpp"
+#include "traces/training/step_graph.hpp"
+
+namespace orrery {
+
+void RecomputeReader::take() {
+  const std::uint32_t stages = std::max(1u, draft_.layout().pipeline());
+  const RecomputeOption option = recompute_option(
+      draft_.row().recompute, (draft_.job().model().layers() + stages - 1) / stages);
+  if (!option.what.empty()) {
+    draft_.job().set_recompute(option.what);
+    draft_.job().set_recompute_share(option.share);
+    if (!option.assumed.empty()) draft_.run().assumed.push_back(option.assumed);
+    draft_.run().recompute_open = !option.assumed.empty();
+    return;
+  }
+  if (!draft_.habits().recompute.empty()) {
+    draft_.job().set_recompute(std::string(draft_.habits().recompute));
+    draft_.assume("recompute {}", draft_.habits().recompute);
+    return;
+  }
+  if (draft_.habits().recomputes_to_fit && !fits("none") && !fits("selective")) {
+    draft_.job().set_recompute("full");
+    draft_.assume("recompute full, which the compiler does to fit");
+    return;
+  }
+  draft_.run().recompute_open = true;
+  // Never full: it would make a case a third slower than its neighbour that fits.
+  const bool fits_whole = fits("none");
+  draft_.job().set_recompute(fits_whole ? "none" : "selective");
+  draft_.assume("recompute {}", fits_whole ? "none" : "selective, since without it does not fit");
+}
+
+/// Whether the step's memory stays below what a framework can use of the GPU.
+bool RecomputeReader::fits(const std::string& recompute) const {
+  constexpr double kUsable = 0.94;  // context, NCCL, fragmentation
+  Job tried = draft_.job();
+  tried.set_recompute(recompute);
+  if (!job_problems(tried).empty()) return true;  // refused anyway
+  const StepGraph graph(tried);
+  const double memory = draft_.gpu_memory().value_or(0);
+  const std::uint32_t micro_batches = graph.micro_batches() / graph.data();
+  for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
+    if (graph.memory(stage, micro_batches).total().value > kUsable * memory) return false;
+  }
+  return true;
+}
+
+}  // namespace orrery
