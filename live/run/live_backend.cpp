@@ -30,10 +30,6 @@ constexpr std::chrono::milliseconds kWatch{50};        // how often processes ar
 constexpr Nanos kOpenAnewAfter = 3 * kNanosPerSecond;  // servers have read them by then
 constexpr Nanos kRestBand = 4;  // rest ends in a step that takes a quarter longer than the last
 
-std::uint32_t micro_batches_of(const Job& job) {
-  return job.global_batch() / std::max(job.micro_batch(), 1u);
-}
-
 /// Memory traffic of a rank of nominal speed while it computes.
 double nominal_traffic(const Job& job) {
   return job.micro_batch() * memory_traffic(job.model().builtin(), job.sequence_length()) /
@@ -60,17 +56,12 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
                static_cast<std::size_t>(scenario_.live().journal_tail())),
       reader_(cluster),
       gate_(world_, capabilities(), *this, true),
-      ledger_(micro_batches_of(scenario_.job())),
-      statistics_(scenario_),
+      account_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
-      wire_(scenario_.job().model()),
       checkpoints_(request_, text_, past()),
       faults_(scenario_, cluster, ranks_, checkpoints_.first_step()),
       step_(checkpoints_.first_step()),
       reports_(ranks_),
-      cpu_at_start_(ranks_, -1),
-      cpu_now_(ranks_, 0),
-      cpu_before_(ranks_, 0),
       board_(supervision.start().folder(), scenario_.live().metrics()) {
   // What was decided or approved elsewhere cannot be had again: nobody would go on from it.
   if (request_.policy_outside() || request_.mode() == "approve") journal_.stop();
@@ -199,7 +190,7 @@ std::optional<Observation> LiveBackend::finish() {
   board_.show_last(status());
   if (step_ < scenario_.run().steps() || !state_gone_.empty()) return std::nullopt;
   gather_parameters();
-  check_cores(busy_cores());
+  check_cores(account_.busy_cores());
   happen(JobDone{kJob});
   gate_.job_gone(kJob, now());
   return observe(std::exchange(arriving_, {}));
@@ -247,22 +238,16 @@ bool LiveBackend::resting(Nanos instant) const {
 void LiveBackend::take_in(const Incoming& incoming) {
   const std::uint32_t rank = incoming.rank;
   if (incoming.message->has_hello()) {
-    const auto [known, first] = heard_lives_.emplace(rank, incoming.life);
-    if (!first && known->second == incoming.life) return;  // the same process on a new stream
-    known->second = incoming.life;
-    cpu_before_[rank] += cpu_at_start_[rank] < 0 ? 0 : cpu_now_[rank] - cpu_at_start_[rank];
-    cpu_at_start_[rank] = -1;
+    account_.hello(rank, incoming.life);
   } else if (incoming.message->has_heartbeat()) {
     const ProgressSample& sample = incoming.message->heartbeat().progress();
-    if (cpu_at_start_[rank] < 0) cpu_at_start_[rank] = sample.cpu();
-    cpu_now_[rank] = sample.cpu();
-    wire_.sent(rank, incoming.life, sample.bytes_sent());
+    account_.heard(rank, incoming.life, sample);
     if (sample.has_device()) devices_[rank] = sample.device();
     watch_.note(rank, incoming.life, incoming.message->heartbeat(), now());
     telemetry_.progress(rank, sample, (incoming.at - start_) / std::chrono::nanoseconds(1));
   } else if (incoming.message->has_step_report()) {
     const StepReport& report = incoming.message->step_report();
-    wire_.sent(rank, incoming.life, report.bytes_sent());
+    account_.sent(rank, incoming.life, report.bytes_sent());
     const auto which = std::tuple(incoming.life, report.epoch(), report.step());
     const auto before = reported_.find(rank);
     if (before != reported_.end() && before->second == which) return;
@@ -348,9 +333,7 @@ void LiveBackend::ReadSamples::fetch(const SamplesRead& wish) {
 // ---- steps --------------------------------------------------------------------------------
 
 void LiveBackend::take_report(std::uint32_t rank, const StepReport& report) {
-  for (const OpDone& op : report.ops()) {
-    if (op.phase() == COMPUTE) ledger_.executed(report.step(), op.micro_batch());
-  }
+  account_.executed(report);
   const bool counts = report.epoch() == crew_->epoch() && report.step() == step_;
   if (!report.abandoned() && counts) reports_[rank] = report;
 }
@@ -362,16 +345,11 @@ void LiveBackend::take_in(const membership::Committed& committed) {
   for (std::optional<StepReport>& report : reports_) {
     reports.push_back(std::exchange(report, {}).value_or(StepReport{}));
   }
-  const Nanos before = statistics_.elapsed();
-  statistics_.commit(reports, instant);
+  const Nanos before = account_.elapsed();
+  account_.committed(step_, reports, job().now.get<CodecRules>(),
+                     static_cast<std::uint32_t>(crew_->members().size()), instant);
   telemetry_.step_done(step_, sizeof(float) * parameter_count(scenario_.job().model()), reports,
                        instant);
-  ledger_.committed(step_);
-  // In whole numbers they travel in no code, and in twice the bytes.
-  if (!scenario_.live().reproducible()) {
-    wire_.exchanged(job().now.get<CodecRules>(),
-                    static_cast<std::uint32_t>(crew_->members().size()));
-  }
   write_down_commit(reports, committed.epoch, instant);
   failures_.resumed(instant);
   const bool undisturbed = !std::exchange(disturbed_, false);
@@ -470,7 +448,7 @@ void LiveBackend::take_in(const membership::Agreed&) {
 /// What was done of the step is thrown away: all have said what they had done before they left
 /// the old epoch.
 void LiveBackend::take_in(const membership::Formed& formed) {
-  ledger_.discarded(step_);
+  account_.discarded(step_);
   reports_.assign(ranks_, std::nullopt);
   if (stage_ != Stage::training) return;
   std::vector<std::uint32_t> there;
@@ -517,7 +495,7 @@ void LiveBackend::end_run() {
 
 /// Nobody is left who could go on.
 void LiveBackend::give_up() {
-  ledger_.discarded(step_);
+  account_.discarded(step_);
   tell_losses();
   for (const auto& [number, decisions] : std::exchange(proposed_, {})) {
     for (const Decision& decision : decisions) {
@@ -531,9 +509,9 @@ void LiveBackend::give_up() {
 void LiveBackend::notify_progress() {
   if (!progress_) return;
   Progress progress;
-  progress.set_steps_done(statistics_.steps());
+  progress.set_steps_done(account_.steps());
   progress.set_steps(scenario_.run().steps());
-  progress.set_elapsed_s(to_seconds(statistics_.elapsed()));
+  progress.set_elapsed_s(to_seconds(account_.elapsed()));
   progress_(progress);
 }
 
@@ -573,15 +551,6 @@ std::string LiveBackend::unfinished() const {
   return checkpoints_.missing();
 }
 
-double LiveBackend::busy_cores() const {
-  Nanos cpu = 0;
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    cpu += cpu_before_[rank];
-    if (cpu_at_start_[rank] >= 0) cpu += cpu_now_[rank] - cpu_at_start_[rank];
-  }
-  return static_cast<double>(cpu) / static_cast<double>(std::max<Nanos>(statistics_.elapsed(), 1));
-}
-
 void LiveBackend::check_cores(double cores) const {
   const double allowed = 0.5 * std::max(1u, std::thread::hardware_concurrency());
   if (cores <= allowed || request_.has_rendezvous()) return;  // ranks have machines of their own
@@ -592,12 +561,8 @@ void LiveBackend::check_cores(double cores) const {
 }
 
 void LiveBackend::fill(Report& report) {
-  statistics_.fill(report);
-  wire_.fill(report);
+  account_.fill(report);
   report.set_ranks(ranks_);
-  report.set_micro_batches_lost(ledger_.lost());
-  report.set_micro_batches_repeated(ledger_.repeated());
-  report.set_micro_batches_recomputed(ledger_.recomputed());
   failures_.fill(report);
   checkpoints_.fill(report);
   for (const std::string& warning : warnings_) report.add_warnings(warning);
@@ -605,13 +570,12 @@ void LiveBackend::fill(Report& report) {
   report.set_unigram_entropy(text_.unigram_entropy());
   if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
   if (std::string why = unfinished(); !why.empty()) report.set_unfinished(std::move(why));
-  report.set_real_cpu_cores(busy_cores());
   report.set_control_cpu_s(to_seconds(process_cpu()));
   report.set_faults_injected(faults_.injected());
   std::vector<double> speeds;
   const Step last = step_ > 0 ? step_ - 1 : 0;
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    speeds.push_back(faults_.hardware(rank, last, statistics_.elapsed()).speed());
+    speeds.push_back(faults_.hardware(rank, last, account_.elapsed()).speed());
   }
   const Job& job = scenario_.job();
   report.set_ideal_step_time_s(

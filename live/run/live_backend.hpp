@@ -22,15 +22,13 @@
 #include "live/run/fault_schedule.hpp"
 #include "live/run/journal.hpp"
 #include "live/run/kept_world.hpp"
-#include "live/run/ledger.hpp"
 #include "live/run/orders.hpp"
 #include "live/run/progress_watch.hpp"
+#include "live/run/run_account.hpp"
 #include "live/run/run_checkpoints.hpp"
-#include "live/run/run_statistics.hpp"
 #include "live/run/status_board.hpp"
 #include "live/run/supervision.hpp"
 #include "live/run/telemetry.hpp"
-#include "live/training/wire_count.hpp"
 #include "policies/record/encoding.hpp"
 #include "policies/run/worker.hpp"
 #include "policies/seam/gate.hpp"
@@ -116,7 +114,6 @@ class LiveBackend : public RunBackend, private Carrier {
   void set_hardware();
   void notify_progress();
   void check_cores(double cores) const;
-  double busy_cores() const;
   void gather_parameters();
 
   /// What an earlier controller has left: see live_resume.cpp.
@@ -127,7 +124,6 @@ class LiveBackend : public RunBackend, private Carrier {
   void replay_decisions(const DecisionList& decisions);
   void resume();
   void restore(const JournalSnapshot& then);
-  std::vector<Nanos> cpu_so_far() const;
   bool at_peace() const;
   void begin_journal_anew();
   void journal_is_gone(const std::string& why);
@@ -167,10 +163,8 @@ class LiveBackend : public RunBackend, private Carrier {
   ObservationReader reader_;  ///< of observations that an earlier controller made
   World& world_ = reader_.world();
   DecisionGate gate_;
-  Ledger ledger_;
-  RunStatistics statistics_;
+  RunAccount account_;
   Telemetry telemetry_;
-  WireCount wire_;
   RunCheckpoints checkpoints_;
   FaultSchedule faults_;
   FailureRecords failures_;
@@ -198,8 +192,6 @@ class LiveBackend : public RunBackend, private Carrier {
   std::vector<RankId> suspected_;      ///< as told
   std::map<Step, Nanos> saving_;       ///< since when, by the step that goes on from it
   Nanos held_since_ = kNever;
-  std::vector<Nanos> cpu_at_start_, cpu_now_, cpu_before_;  ///< before: of earlier processes
-  std::map<std::uint32_t, std::uint32_t> heard_lives_;      ///< by rank, of the newest hello
   /// By rank: life, epoch and step of the newest report; it may come twice.
   std::map<std::uint32_t, std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> reported_;
   std::size_t replayed_ = 0;  ///< observations of an earlier controller that were shown again

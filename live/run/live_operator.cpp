@@ -32,9 +32,9 @@ RunStatus LiveBackend::status() const {
   status.steps = scenario_.run().steps();
   for (const PolicySpec& policy : scenario_.policies()) status.policies.push_back(policy.name());
   status.questions = questions_;
-  status.elapsed_s = to_seconds(statistics_.elapsed());
+  status.elapsed_s = to_seconds(account_.elapsed());
   status.step_time_s = to_seconds(took_);
-  status.loss = statistics_.newest_loss();
+  status.loss = account_.newest_loss();
   status.losses = failures_.all().size();
   status.decisions = outcomes_;
   status.controller_restarts = supervision_.start().restarts();

@@ -67,11 +67,7 @@ void LiveBackend::begin_journal_anew() {
   for (const JournalLoss& loss : failures_.all()) *now.add_losses() = loss;
   now.mutable_strikes()->Add(strikes_.begin(), strikes_.end());
   now.set_halted(halted_.value_or(false));
-  for (const Nanos used : cpu_so_far()) now.add_cpu(used);
-  now.set_lost(ledger_.lost());
-  now.set_twice(ledger_.repeated());
-  now.set_recomputed(ledger_.recomputed());
-  statistics_.keep(*now.mutable_statistics());
+  account_.keep(now);
   checkpoints_.keep(*now.mutable_checkpoints());
   now.set_sequence(sequence_);
   now.mutable_wakes()->Add(gate_.wakes().begin(), gate_.wakes().end());
@@ -81,9 +77,6 @@ void LiveBackend::begin_journal_anew() {
 }
 
 void LiveBackend::restore(const JournalSnapshot& then) {
-  statistics_.restore(then.statistics());
-  ledger_.restore(then.lost(), then.twice(), then.recomputed());
-  cpu_before_.assign(then.cpu().begin(), then.cpu().end());
   step_ = then.step();
   sequence_ = then.sequence();
   orrery::live::restore(then.world(), world_);
@@ -96,15 +89,6 @@ void LiveBackend::restore(const JournalSnapshot& then) {
   in_replay_ = true;  // as if the last of what was shown before had been shown again
 }
 
-std::vector<Nanos> LiveBackend::cpu_so_far() const {
-  std::vector<Nanos> used;
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    const Nanos now = cpu_at_start_[rank] < 0 ? 0 : cpu_now_[rank] - cpu_at_start_[rank];
-    used.push_back(cpu_before_[rank] + now);
-  }
-  return used;
-}
-
 void LiveBackend::write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch,
                                     Nanos at) {
   JournalRecord record;
@@ -113,26 +97,15 @@ void LiveBackend::write_down_commit(std::span<const StepReport> reports, std::ui
   commit.set_epoch(epoch);
   commit.set_at(at);
   for (const StepReport& report : reports) *commit.add_reports() = report;
-  for (const Nanos used : cpu_so_far()) commit.add_cpu(used);
-  commit.set_lost(ledger_.lost());
-  commit.set_twice(ledger_.repeated());
-  commit.set_recomputed(ledger_.recomputed());
+  account_.keep(commit);
   commit.set_checkpoint(checkpoints_.planned());
   write_down(record);
 }
 
 void LiveBackend::restore() {
+  account_.restore(past());
   if (past().snapshot) restore(*past().snapshot);
-  for (const JournalCommit& commit : past().commits) {
-    const std::vector<StepReport> reports(commit.reports().begin(), commit.reports().end());
-    statistics_.commit(reports, commit.at());
-  }
-  if (!past().commits.empty()) {
-    const JournalCommit& last = past().commits.back();
-    ledger_.restore(last.lost(), last.twice(), last.recomputed());
-    cpu_before_.assign(last.cpu().begin(), last.cpu().end());
-    step_ = last.step() + 1;
-  }
+  if (!past().commits.empty()) step_ = past().commits.back().step() + 1;
   failures_.restore(past().losses);
   strikes_ = past().strikes;
   if (past().resumed) resumed_ = past().resumed;
@@ -191,8 +164,8 @@ void LiveBackend::resume() {
   for (std::size_t i = done_seen_; i < commits.size(); ++i) {
     const Nanos first = past().snapshot ? past().snapshot->statistics().last_commit() : 0;
     const Nanos before = i > 0 ? commits[i - 1].at() : first;
-    happen(StepsDone{.job = kJob, .last = commits[i].step(), .count = 1,
-                     .duration = commits[i].at() - before});
+    happen(StepsDone{
+        .job = kJob, .last = commits[i].step(), .count = 1, .duration = commits[i].at() - before});
     gate_.step_ended(kJob, now());
   }
   for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
