@@ -102,10 +102,6 @@ void LiveBackend::begin(const Needs& needs) {
   restore();
 }
 
-Nanos LiveBackend::now() const {
-  return stage_ == Stage::idle || stage_ == Stage::waiting_for_start ? 0 : since(start_);
-}
-
 // ---- observations -------------------------------------------------------------------------
 
 JobSpec LiveBackend::job_spec() const {
@@ -175,10 +171,10 @@ std::optional<Observation> LiveBackend::next() {
 
 void LiveBackend::start_training() {
   stage_ = Stage::training;
-  start_ = Clock::now();
-  next_tick_ = needs_.tick > 0 ? needs_.tick : kNever;
+  clock_.start();
+  ticks_.begin(needs_.tick, 0);
   JournalRecord record;
-  record.set_started(start_.time_since_epoch() / std::chrono::nanoseconds(1));
+  record.set_started(clock_.started());
   write_down(record);
   propose();  // what was decided before the run holds from its first step on
   go_on();
@@ -197,10 +193,10 @@ std::optional<Observation> LiveBackend::finish() {
 }
 
 Clock::time_point LiveBackend::next_instant() const {
-  Nanos at = std::min(next_tick_, now() + kWatch / std::chrono::nanoseconds(1));
+  Nanos at = std::min(ticks_.next(), now() + kWatch / std::chrono::nanoseconds(1));
   at = std::min(at, gate_.next_wake());
   at = std::min(at, faults_.next_instant(now()));
-  return start_ + std::chrono::nanoseconds(at);
+  return clock_.moment(at);
 }
 
 void LiveBackend::wait_for_something() {
@@ -223,16 +219,14 @@ void LiveBackend::wait_for_something() {
   tell_suspected();
   watch_progress();
   if (waits_in_vain()) return give_up();
-  // Nobody is asked while all stand still.
-  const bool ticks = instant >= next_tick_ && under_way_ && !resting(instant);
-  while (instant >= next_tick_) next_tick_ += needs_.tick;
+  const bool ticks = ticks_.due(instant, !under_way_, as_before(instant));
   if (gate_.wake_due(instant) || ticks) happen(Tick{});
 }
 
-/// The policies asked not to be asked, and the step under way is none that lasts. Every step that
-/// is done is shown to them in any case.
-bool LiveBackend::resting(Nanos instant) const {
-  return at_rest_ && took_ > 0 && instant - began_at_ <= took_ + took_ / kRestBand;
+/// The step under way is none that lasts. Every step that is done is shown to policies in any case,
+/// whether they rest or not.
+bool LiveBackend::as_before(Nanos instant) const {
+  return took_ > 0 && instant - began_at_ <= took_ + took_ / kRestBand;
 }
 
 void LiveBackend::take_in(const Incoming& incoming) {
@@ -244,7 +238,7 @@ void LiveBackend::take_in(const Incoming& incoming) {
     account_.heard(rank, incoming.life, sample);
     if (sample.has_device()) devices_[rank] = sample.device();
     watch_.note(rank, incoming.life, incoming.message->heartbeat(), now());
-    telemetry_.progress(rank, sample, (incoming.at - start_) / std::chrono::nanoseconds(1));
+    telemetry_.progress(rank, sample, clock_.at(incoming.at));
   } else if (incoming.message->has_step_report()) {
     const StepReport& report = incoming.message->step_report();
     account_.sent(rank, incoming.life, report.bytes_sent());

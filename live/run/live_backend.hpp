@@ -23,6 +23,8 @@
 #include "live/run/journal.hpp"
 #include "live/run/kept_world.hpp"
 #include "live/run/orders.hpp"
+#include "live/run/policy_clock.hpp"
+#include "live/run/policy_ticks.hpp"
 #include "live/run/progress_watch.hpp"
 #include "live/run/run_account.hpp"
 #include "live/run/run_checkpoints.hpp"
@@ -77,7 +79,7 @@ class LiveBackend : public RunBackend, private Carrier {
 
   enum class Stage : std::uint8_t { idle, waiting_for_start, training, over, ended };
 
-  Nanos now() const;
+  Nanos now() const { return clock_.now(); }
   JobSpec job_spec() const;
   Observation submit();
   Observation observe(std::vector<Event> events);
@@ -149,7 +151,7 @@ class LiveBackend : public RunBackend, private Carrier {
   bool to_leave(std::uint32_t seat) const;
   const JobInfo& job() const { return world_.jobs()[JobId{0}]; }
   std::optional<RankId> rank_in(std::uint32_t seat) const;
-  bool resting(Nanos instant) const;
+  bool as_before(Nanos instant) const;
   bool waits_in_vain() const;
 
   const RunRequest request_;
@@ -171,10 +173,9 @@ class LiveBackend : public RunBackend, private Carrier {
   std::unique_ptr<Crew> crew_;
 
   Stage stage_ = Stage::idle;
-  Clock::time_point start_;
+  PolicyClock clock_;
+  PolicyTicks ticks_;
   Needs needs_;
-  Nanos next_tick_ = kNever;
-  bool at_rest_ = false;  ///< the policies' last word
   std::uint64_t sequence_ = 0;
   std::vector<Event> events_, arriving_;  ///< of the observation; for the next one
   ReadSamples samples_{telemetry_, *this};

@@ -62,7 +62,7 @@ void LiveBackend::begin_journal_anew() {
   now.set_memory(std::move(*memory));
   crew_->keep(now);
   now.set_step(step_);
-  now.set_started(start_.time_since_epoch() / std::chrono::nanoseconds(1));
+  now.set_started(clock_.started());
   if (resumed_) *now.mutable_resumed() = *resumed_;
   for (const JournalLoss& loss : failures_.all()) *now.add_losses() = loss;
   now.mutable_strikes()->Add(strikes_.begin(), strikes_.end());
@@ -116,8 +116,7 @@ void LiveBackend::restore() {
     faults_.restore(strike.fault(), strike.rank(), strike.at(), noticed);
   }
   proposals_ = past().core.decided;
-  if (!past().started) return;
-  start_ = Clock::time_point(std::chrono::nanoseconds(*past().started));
+  if (past().started) clock_.restore(*past().started);
 }
 
 Observation LiveBackend::replay(const ObservationRecord& record) {
@@ -131,7 +130,10 @@ Observation LiveBackend::replay(const ObservationRecord& record) {
   const Observation seen = reader_.read(record, replayed_samples_);
   for (const Event& event : seen.events) {
     if (std::holds_alternative<StepsDone>(event)) ++done_seen_;
-    if (std::holds_alternative<JobDone>(event)) stage_ = Stage::ended;
+    if (std::holds_alternative<JobDone>(event)) {
+      stage_ = Stage::ended;
+      clock_.go_on();
+    }
     if (std::holds_alternative<JobHeld>(event)) held_since_ = seen.now;
     if (std::holds_alternative<JobStarted>(event)) held_since_ = kNever;
     if (const auto* suspected = std::get_if<RanksSuspected>(&event)) suspected_ = suspected->ranks;
@@ -157,7 +159,8 @@ void LiveBackend::resume() {
     return;
   }
   stage_ = Stage::training;
-  next_tick_ = needs_.tick > 0 ? (now() / needs_.tick + 1) * needs_.tick : kNever;
+  clock_.go_on();
+  ticks_.begin(needs_.tick, now());
   const CheckpointPlan& plan = job().now.get<CheckpointPlan>();
   if (checkpoints_.kept()) checkpoints_.set_every(plan.every_steps);
   const std::vector<JournalCommit>& commits = past().commits;

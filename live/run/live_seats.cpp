@@ -56,7 +56,7 @@ void LiveBackend::carry_out(const Decision& decision) {
 }
 
 void LiveBackend::apply(const DecisionList& decisions) {
-  at_rest_ = decisions.at_rest();
+  ticks_.rest(decisions.at_rest());
   world_.begin_batch();
   if (in_replay_) return replay_decisions(decisions);
   JournalRecord record;
