@@ -62,7 +62,9 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       faults_(scenario_, cluster, ranks_, checkpoints_.first_step()),
       step_(checkpoints_.first_step()),
       reports_(ranks_),
-      board_(supervision.start().folder(), scenario_.live().metrics()) {
+      desk_(supervision.start().folder(), scenario_.live().metrics(),
+            {.objection = [this](const ParameterSet& set) { return objection(set); },
+             .happen = [this](Event event) { happen(std::move(event)); }}) {
   // What was decided or approved elsewhere cannot be had again: nobody would go on from it.
   if (request_.policy_outside() || request_.mode() == "approve") journal_.stop();
   journal_.on_failure([this](const std::string& why) { journal_is_gone(why); });
@@ -81,7 +83,7 @@ Capabilities LiveBackend::capabilities() const {
 void LiveBackend::begin(const Needs& needs) {
   needs_ = needs;
   checkpoints_.open();
-  board_.show(status());
+  desk_.show(status());
   Assignment assignment;
   *assignment.mutable_scenario() = scenario_;
   checkpoints_.fill(assignment);
@@ -183,7 +185,7 @@ void LiveBackend::start_training() {
 std::optional<Observation> LiveBackend::finish() {
   if (stage_ == Stage::ended) return std::nullopt;
   stage_ = Stage::ended;
-  board_.show_last(status());
+  desk_.show_last(status());
   if (step_ < scenario_.run().steps() || !state_gone_.empty()) return std::nullopt;
   gather_parameters();
   check_cores(account_.busy_cores());
@@ -206,7 +208,7 @@ void LiveBackend::wait_for_something() {
   note_checkpoints();
   hear_operator();
   if (supervision_.take_renewed()) open_anew_at_ = now() + kOpenAnewAfter;
-  if (board_.due()) board_.show(status());
+  if (desk_.due()) desk_.show(status());
   if (stage_ == Stage::training && complete()) end_run();
   propose();
   go_on();
@@ -378,7 +380,7 @@ void LiveBackend::go_on() {
                                          [this](std::uint32_t seat) { return works(seat); });
   if (now() >= open_anew_at_) {
     open_anew_at_ = kNever;
-    board_.note(now(), "certificates are renewed, all connections are opened anew");
+    desk_.note(now(), "certificates are renewed, all connections are opened anew");
     return crew_->open_anew();
   }
   // Somebody has joined whom the job does not count on yet, or is leaving; or those that are to
@@ -477,7 +479,7 @@ void LiveBackend::take_in(const GivenUp& given_up) {
 void LiveBackend::take_in(const StateGone& gone) {
   if (stage_ != Stage::training || !state_gone_.empty()) return;  // every rank says so
   state_gone_ = fmt::format("{}: it {}", gone.what, kStateGone);
-  board_.note(now(), state_gone_);
+  desk_.note(now(), state_gone_);
   give_up();
 }
 
@@ -559,7 +561,7 @@ void LiveBackend::fill(Report& report) {
   report.set_ranks(ranks_);
   failures_.fill(report);
   checkpoints_.fill(report);
-  for (const std::string& warning : warnings_) report.add_warnings(warning);
+  desk_.fill(report);
   report.set_controller_restarts(supervision_.start().restarts());
   report.set_unigram_entropy(text_.unigram_entropy());
   if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);

@@ -22,13 +22,12 @@
 #include "live/run/fault_schedule.hpp"
 #include "live/run/journal.hpp"
 #include "live/run/kept_world.hpp"
-#include "live/run/orders.hpp"
+#include "live/run/operator_desk.hpp"
 #include "live/run/policy_clock.hpp"
 #include "live/run/policy_ticks.hpp"
 #include "live/run/progress_watch.hpp"
 #include "live/run/run_account.hpp"
 #include "live/run/run_checkpoints.hpp"
-#include "live/run/status_board.hpp"
 #include "live/run/supervision.hpp"
 #include "live/run/telemetry.hpp"
 #include "policies/record/encoding.hpp"
@@ -56,8 +55,8 @@ class LiveBackend : public RunBackend, private Carrier {
   bool halted(bool now) override;
   bool goes_on_without_log(const std::string& why) override;
   std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) override;
-  void asked(const Decision& decision) override;
-  std::vector<Verdict> verdicts() override { return std::exchange(verdicts_, {}); }
+  void asked(const Decision& decision) override { desk_.asked(decision, now()); }
+  std::vector<Verdict> verdicts() override { return desk_.take_verdicts(); }
   void remember_by(Memory memory) override { memory_ = std::move(memory); }
 
  private:
@@ -107,8 +106,8 @@ class LiveBackend : public RunBackend, private Carrier {
   void give_up();
   void end_run();
   void hear_operator();
-  void carry_out(const Order& order);
-  void stop_after_step(const std::string& reason, bool with_checkpoint);
+  std::string objection(const ParameterSet& set) const;
+  void stop_after_step(const StopRun& order);
   RunStatus status() const;
   void watch_progress();
   void end_standing(std::uint32_t rank, Nanos limit);
@@ -129,7 +128,7 @@ class LiveBackend : public RunBackend, private Carrier {
   bool at_peace() const;
   void begin_journal_anew();
   void journal_is_gone(const std::string& why);
-  void warn(const std::string& what);
+  void warn(const std::string& what) { desk_.warn(now(), what); }
   void write_down(const JournalRecord& record) { journal_.append(record); }
   void write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch, Nanos at);
 
@@ -202,22 +201,16 @@ class LiveBackend : public RunBackend, private Carrier {
   std::optional<bool> halted_;           ///< newest answer
   ProgressWatch watch_;
   Nanos watched_at_ = 0;
-  StatusBoard board_;
-  std::uint64_t outcomes_ = 0;  ///< of decisions, so far
-  Clock::time_point looked_for_orders_;
+  OperatorDesk desk_;
   bool all_silent_ = false;                         ///< as told
   Nanos open_anew_at_ = kNever;                     ///< connections, with renewed certificates
   std::set<std::uint32_t> given_up_;                ///< seats for which nobody is started any more
   std::map<std::uint32_t, DeviceReading> devices_;  ///< newest, by rank
-  std::set<std::string> orders_done_;               ///< files of orders, as long as they are there
-  std::vector<RunStatus::Question> questions_;
-  std::vector<Verdict> verdicts_;
-  std::string stop_reason_;  ///< of the operator; empty: none
-  std::string state_gone_;   ///< which part of the training state; empty: none
+  std::string stop_reason_;                         ///< of the operator; empty: none
+  std::string state_gone_;  ///< which part of the training state; empty: none
   Memory memory_;
   std::vector<JournalStrike> strikes_;  ///< so far
   std::optional<Resumption> resumed_;   ///< the checkpoint that the run goes on from
-  std::vector<std::string> warnings_;
   std::string parameters_sha256_;
 };
 

@@ -1,23 +1,11 @@
 // The part of LiveBackend that faces its operator: what the run stands at, and orders that end it.
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
-#include <utility>
-
-#include <fmt/format.h>
 
 #include "core/error.hpp"
 #include "live/run/live_backend.hpp"
-#include "live/run/run_files.hpp"
 #include "policies/run/registry.hpp"
 
 namespace orrery::live {
-namespace {
-
-constexpr std::chrono::milliseconds kLook{200};
-constexpr double kPatience = 60;  // seconds; a question is a no after that (HandOverRules)
-
-}  // namespace
 
 RunStatus LiveBackend::status() const {
   RunStatus status;
@@ -31,12 +19,11 @@ RunStatus LiveBackend::status() const {
   status.step = step_;
   status.steps = scenario_.run().steps();
   for (const PolicySpec& policy : scenario_.policies()) status.policies.push_back(policy.name());
-  status.questions = questions_;
+  desk_.fill(status);
   status.elapsed_s = to_seconds(account_.elapsed());
   status.step_time_s = to_seconds(took_);
   status.loss = account_.newest_loss();
   status.losses = failures_.all().size();
-  status.decisions = outcomes_;
   status.controller_restarts = supervision_.start().restarts();
   status.checkpoints_written = checkpoints_.written();
   status.checkpoints_failed = checkpoints_.failed();
@@ -62,64 +49,27 @@ RunStatus LiveBackend::status() const {
 }
 
 /// The step under way is still carried through, and one more if a checkpoint is to follow it.
-void LiveBackend::stop_after_step(const std::string& reason, bool with_checkpoint) {
+void LiveBackend::stop_after_step(const StopRun& order) {
   if (stage_ != Stage::training || !stop_reason_.empty()) return;
-  stop_reason_ = reason;
-  board_.note(now(), "the run is to end: " + reason);
-  if (with_checkpoint && checkpoints_.kept()) checkpoints_.ask();
+  stop_reason_ = order.reason();
+  desk_.note(now(), "the run is to end: " + stop_reason_);
+  if (order.checkpoint() && checkpoints_.kept()) checkpoints_.ask();
 }
 
-void LiveBackend::asked(const Decision& decision) {
-  questions_.push_back({.decision = decision.id,
-                        .at_s = to_seconds(now()),
-                        .what = trace_line(decision),
-                        .why = decision.why});
-  board_.note(now(), fmt::format("decision {} asks: {}: {}", decision.id, trace_line(decision),
-                                 decision.why));
-}
-
-void LiveBackend::carry_out(const Order& order) {
-  std::string fault = order.fault;
-  if (order.verdict) {
-    std::erase_if(questions_, [&order](const RunStatus::Question& open) {
-      return open.decision == order.verdict->decision;
-    });
-    verdicts_.push_back(*order.verdict);
-    happen(Tick{});  // it is looked for with the next observation
-  } else if (order.set && request_.policy_outside()) {
-    fault = "the policies of this run decide in another process";
-  } else if (order.set) {
-    try {
-      check_parameter(scenario_, *order.set, cluster_);
-      happen(*order.set);
-    } catch (const Error& error) {
-      fault = error.message();
-    }
+std::string LiveBackend::objection(const ParameterSet& set) const {
+  if (request_.policy_outside()) return "the policies of this run decide in another process";
+  try {
+    check_parameter(scenario_, set, cluster_);
+  } catch (const Error& error) {
+    return error.message();
   }
-  if (!fault.empty()) board_.note(now(), "an order is refused: " + fault);
+  return {};
 }
 
 void LiveBackend::hear_operator() {
-  if (const auto order = supervision_.take_stop()) {
-    stop_after_step(order->reason(), order->checkpoint());
-  }
-  if (Clock::now() - looked_for_orders_ < kLook) return;
-  looked_for_orders_ = Clock::now();
-  const double oldest = to_seconds(now()) - kPatience;
-  std::erase_if(questions_, [&](const RunStatus::Question& open) { return open.at_s < oldest; });
-  if (stage_ != Stage::training) return;
-  // What an order has changed is in the journal once the policies have been shown it.
-  if (arriving_.empty()) {
-    for (const std::string& file : std::exchange(orders_done_, {})) std::remove(file.c_str());
-  }
-  for (const Order& order : read_orders(supervision_.start().folder())) {
-    if (orders_done_.insert(order.file).second) carry_out(order);
-  }
-  std::ifstream file(supervision_.start().folder() + "/" + kStopFile);
-  if (!file) return;
-  std::string how;
-  file >> how;
-  stop_after_step(std::string(kStoppedByOperator), how == "checkpoint");
+  if (const auto order = supervision_.take_stop()) stop_after_step(*order);
+  const auto order = desk_.hear(now(), stage_ == Stage::training, arriving_.empty());
+  if (order) stop_after_step(*order);
 }
 
 }  // namespace orrery::live

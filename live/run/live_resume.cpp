@@ -6,7 +6,6 @@
 // again in a new epoch.
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,13 +20,6 @@ namespace {
 constexpr JobId kJob{0};
 
 }  // namespace
-
-/// Said at once, and once more at the end: an operator looks at what runs.
-void LiveBackend::warn(const std::string& what) {
-  fmt::print(stderr, "orrery-live: warning: {}\n", what);
-  warnings_.push_back(what);
-  board_.note(now(), "warning: " + what);
-}
 
 std::unique_ptr<LogFile> LiveBackend::log_file(std::unique_ptr<LogFile> plain) {
   return std::make_unique<UnhurriedLog>(std::move(plain), UnhurriedLog::Patience{});

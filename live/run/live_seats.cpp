@@ -38,13 +38,7 @@ std::string LiveBackend::refusal(const Decision& decision) const {
 
 void LiveBackend::happen(Event event) {
   world_.apply(event, now());
-  board_.note(now(), describe(event));
-  if (const auto* outcome = std::get_if<Decided>(&event)) {
-    ++outcomes_;
-    std::erase_if(questions_, [outcome](const RunStatus::Question& open) {
-      return open.decision == outcome->decision;
-    });
-  }
+  desk_.happened(event, now());
   arriving_.push_back(std::move(event));
 }
 
