@@ -25,7 +25,6 @@
 namespace orrery::live {
 namespace {
 
-constexpr JobId kJob{0};
 constexpr std::chrono::milliseconds kWatch{50};        // how often processes are looked at
 constexpr Nanos kOpenAnewAfter = 3 * kNanosPerSecond;  // servers have read them by then
 constexpr Nanos kRestBand = 4;  // rest ends in a step that takes a quarter longer than the last
@@ -110,7 +109,7 @@ JobSpec LiveBackend::job_spec() const {
   const Job& said = scenario_.job();
   const std::uint32_t total = micro_batches_of(said);
   JobSpec spec;
-  spec.id = kJob;
+  spec.id = kLiveJob;
   spec.name = scenario_.name();
   spec.gpus = ranks_;
   spec.layout.data = ranks_;
@@ -152,7 +151,7 @@ Observation LiveBackend::observe(std::vector<Event> events) {
 Observation LiveBackend::submit() {
   const JobSpec spec = job_spec();
   happen(JobSubmitted{spec});
-  happen(JobStarted{.job = kJob,
+  happen(JobStarted{.job = kLiveJob,
                     .epoch = {1},
                     .from = checkpoints_.first_step(),
                     .where = {GpuRuns::range({0}, ranks_), spec.layout}});
@@ -189,8 +188,8 @@ std::optional<Observation> LiveBackend::finish() {
   if (step_ < scenario_.run().steps() || !state_gone_.empty()) return std::nullopt;
   gather_parameters();
   check_cores(account_.busy_cores());
-  happen(JobDone{kJob});
-  gate_.job_gone(kJob, now());
+  happen(JobDone{kLiveJob});
+  gate_.job_gone(kLiveJob, now());
   return observe(std::exchange(arriving_, {}));
 }
 
@@ -257,7 +256,7 @@ void LiveBackend::take_in(const Incoming& incoming) {
 void LiveBackend::note_checkpoints() {
   for (const RunCheckpoints::Durable& done : checkpoints_.durable()) {
     const auto since = saving_.find(done.step);
-    happen(SaveDone{.job = kJob,
+    happen(SaveDone{.job = kLiveJob,
                     .step = done.step,
                     .tier = Tier::local_disk,
                     .stalled = 0,
@@ -296,7 +295,7 @@ class LiveBackend::ReadSamples::Source : public Samples {
   std::span<const RankSample> ranks(JobId id) override {
     ranks_.clear();
     for (RankSample sample : telemetry_.ranks()) {
-      const auto rank = id == kJob ? of_.rank_in(sample.rank.value) : std::nullopt;
+      const auto rank = id == kLiveJob ? of_.placement_.rank_in(sample.rank.value) : std::nullopt;
       if (!rank) continue;
       sample.rank = *rank;
       ranks_.push_back(sample);
@@ -351,12 +350,12 @@ void LiveBackend::take_in(const membership::Committed& committed) {
   const bool undisturbed = !std::exchange(disturbed_, false);
   took_ = instant - (undisturbed ? before : began_at_);
   watch_.step_done(took_);
-  happen(StepsDone{.job = kJob, .last = step_, .count = 1, .duration = took_});
+  happen(StepsDone{.job = kLiveJob, .last = step_, .count = 1, .duration = took_});
   under_way_ = false;
   ++step_;
   if (checkpoints_.planned() > 0) saving_[step_] = instant;
   checkpoints_.committed();
-  gate_.step_ended(kJob, instant);
+  gate_.step_ended(kLiveJob, instant);
   if (complete()) end_run();
   notify_progress();
 }
@@ -375,17 +374,12 @@ void LiveBackend::go_on() {
   if (stage_ != Stage::training || under_way_ || !crew_->ready() || !arriving_.empty()) return;
   if (step_ == scenario_.run().steps() || job().phase != JobPhase::running) return;
   const std::vector<std::uint32_t> members = crew_->members();
-  const bool ours =
-      !assembled(members) && std::all_of(members.begin(), members.end(),
-                                         [this](std::uint32_t seat) { return works(seat); });
   if (now() >= open_anew_at_) {
     open_anew_at_ = kNever;
     desk_.note(now(), "certificates are renewed, all connections are opened anew");
     return crew_->open_anew();
   }
-  // Somebody has joined whom the job does not count on yet, or is leaving; or those that are to
-  // take the place of some that have left are not there yet.
-  if (!ours || members.size() != job().gpus.size() - job().lost.size()) return;
+  if (!placement_.complete(members)) return;
   StepPlan plan;
   plan.set_step(step_);
   plan.set_epoch(crew_->epoch());
@@ -395,7 +389,7 @@ void LiveBackend::go_on() {
   for (const std::uint32_t seat : members) {
     Share& share = *plan.add_shares();
     share.set_first(first);
-    share.set_count(job().shares()[job().layout.replica_of(*rank_in(seat))]);
+    share.set_count(placement_.share(seat));
     first += share.count();
   }
   ensure(first == job().spec.micro_batches, "the members do every micro-batch of the step");
@@ -413,11 +407,7 @@ void LiveBackend::go_on() {
 void LiveBackend::inject_faults() {
   tell_parts();
   const Nanos instant = now();
-  std::vector<std::uint32_t> awaited;
-  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
-    if (works(seat) || wanted(seat)) awaited.push_back(seat);
-  }
-  for (const auto& strike : faults_.due(step_, instant, crew_->members(), awaited)) {
+  for (const auto& strike : faults_.due(step_, instant, crew_->members(), placement_.awaited())) {
     JournalRecord record;
     record.mutable_strike()->set_fault(strike.fault);
     record.mutable_strike()->set_rank(strike.rank);
@@ -433,7 +423,7 @@ void LiveBackend::inject_faults() {
 void LiveBackend::take_in(const membership::Revoked&) {
   under_way_ = false;
   disturbed_ = true;
-  gate_.membership_changed(kJob);
+  gate_.membership_changed(kLiveJob);
 }
 
 void LiveBackend::take_in(const membership::Agreed&) {
@@ -450,8 +440,8 @@ void LiveBackend::take_in(const membership::Formed& formed) {
   std::vector<std::uint32_t> there;
   for (const membership::Seat& member : formed.members) there.push_back(member.rank);
   for (std::uint32_t seat = 0; seat < ranks_; ++seat) {  // of an earlier controller's members
-    if (std::find(there.begin(), there.end(), seat) != there.end() || !works(seat)) continue;
-    if (to_leave(seat)) continue;
+    const bool back = std::find(there.begin(), there.end(), seat) != there.end();
+    if (back || !placement_.works(seat) || placement_.to_leave(seat)) continue;
     crew_->signal(seat, SIGKILL);
     take_in(RankDied{.death = {.rank = seat, .cause = "has not come back to the new controller"},
                      .was_member = true});
@@ -467,11 +457,11 @@ void LiveBackend::take_in(const membership::Stuck&) {
 void LiveBackend::take_in(const GivenUp& given_up) {
   warn(fmt::format("rank {} is started no more, its processes die before they join: {}",
                    given_up.rank, given_up.cause));
-  given_up_.insert(given_up.rank);
+  placement_.give_up(given_up.rank);
   if (stage_ != Stage::training) return;
   if (crew_->running()) come_true(crew_->members());
   for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
-    if (crew_->running(seat) || wanted(seat)) return;
+    if (crew_->running(seat) || placement_.wanted(seat)) return;
   }
   give_up();  // nobody is there, and nobody will come
 }

@@ -23,6 +23,7 @@
 #include "live/run/journal.hpp"
 #include "live/run/kept_world.hpp"
 #include "live/run/operator_desk.hpp"
+#include "live/run/placement.hpp"
 #include "live/run/policy_clock.hpp"
 #include "live/run/policy_ticks.hpp"
 #include "live/run/progress_watch.hpp"
@@ -142,14 +143,8 @@ class LiveBackend : public RunBackend, private Carrier {
   void tell_losses();
   void tell_suspected();
   void tell_parts();
-  Standing coming() const;
-  bool assembled(const std::vector<std::uint32_t>& members) const;
   void come_true(const std::vector<std::uint32_t>& members);
-  bool works(std::uint32_t seat) const;
-  bool wanted(std::uint32_t seat) const;
-  bool to_leave(std::uint32_t seat) const;
-  const JobInfo& job() const { return world_.jobs()[JobId{0}]; }
-  std::optional<RankId> rank_in(std::uint32_t seat) const;
+  const JobInfo& job() const { return placement_.job(); }
   bool as_before(Nanos instant) const;
   bool waits_in_vain() const;
 
@@ -163,6 +158,7 @@ class LiveBackend : public RunBackend, private Carrier {
   Journal journal_;
   ObservationReader reader_;  ///< of observations that an earlier controller made
   World& world_ = reader_.world();
+  Placement placement_{world_, ranks_};
   DecisionGate gate_;
   RunAccount account_;
   Telemetry telemetry_;
@@ -204,7 +200,6 @@ class LiveBackend : public RunBackend, private Carrier {
   OperatorDesk desk_;
   bool all_silent_ = false;                         ///< as told
   Nanos open_anew_at_ = kNever;                     ///< connections, with renewed certificates
-  std::set<std::uint32_t> given_up_;                ///< seats for which nobody is started any more
   std::map<std::uint32_t, DeviceReading> devices_;  ///< newest, by rank
   std::string stop_reason_;                         ///< of the operator; empty: none
   std::string state_gone_;  ///< which part of the training state; empty: none

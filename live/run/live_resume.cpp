@@ -15,12 +15,6 @@
 #include "live/run/unhurried_log.hpp"
 
 namespace orrery::live {
-namespace {
-
-constexpr JobId kJob{0};
-
-}  // namespace
-
 std::unique_ptr<LogFile> LiveBackend::log_file(std::unique_ptr<LogFile> plain) {
   return std::make_unique<UnhurriedLog>(std::move(plain), UnhurriedLog::Patience{});
 }
@@ -159,13 +153,15 @@ void LiveBackend::resume() {
   for (std::size_t i = done_seen_; i < commits.size(); ++i) {
     const Nanos first = past().snapshot ? past().snapshot->statistics().last_commit() : 0;
     const Nanos before = i > 0 ? commits[i - 1].at() : first;
-    happen(StepsDone{
-        .job = kJob, .last = commits[i].step(), .count = 1, .duration = commits[i].at() - before});
-    gate_.step_ended(kJob, now());
+    happen(StepsDone{.job = kLiveJob,
+                     .last = commits[i].step(),
+                     .count = 1,
+                     .duration = commits[i].at() - before});
+    gate_.step_ended(kLiveJob, now());
   }
   for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
-    if (wanted(seat) && !crew_->running(seat)) crew_->replace(seat);
-    if (to_leave(seat) && works(seat)) crew_->signal(seat, SIGKILL);
+    if (placement_.wanted(seat) && !crew_->running(seat)) crew_->replace(seat);
+    if (placement_.to_leave(seat) && placement_.works(seat)) crew_->signal(seat, SIGKILL);
   }
   std::vector<Decision> unanswered;
   for (auto& [id, decision] : std::exchange(open_, {})) unanswered.push_back(std::move(decision));

@@ -14,7 +14,6 @@
 namespace orrery::live {
 namespace {
 
-constexpr JobId kJob{0};
 constexpr Nanos kLongestLook = 5 * kNanosPerSecond;  // between two of what is done every 50 ms
 
 /// Where the thread that trains stands, as far as the kernel tells.
@@ -86,108 +85,63 @@ void LiveBackend::take_in(const membership::Aborted& aborted) {
 
 // ---- seats ----------------------------------------------------------------------------------
 
-/// The rank that the process in this seat is; nothing if the job does not count on it now.
-std::optional<RankId> LiveBackend::rank_in(std::uint32_t seat) const {
-  std::uint32_t rank = 0;
-  for (const GpuRuns::Run& run : job().gpus.runs()) {
-    if (seat - run.first < run.count) {
-      const RankId found{rank + seat - run.first};
-      return job().is_lost(found) ? std::nullopt : std::optional(found);
-    }
-    rank += run.count;
-  }
-  return {};
-}
-
-bool LiveBackend::works(std::uint32_t seat) const { return rank_in(seat).has_value(); }
-
-/// It is to be among the job's GPUs, and is not yet.
-bool LiveBackend::wanted(std::uint32_t seat) const {
-  const bool named = job().next && job().next->gpus.contains({seat});
-  return named && !works(seat) && !given_up_.contains(seat);
-}
-
-bool LiveBackend::to_leave(std::uint32_t seat) const {
-  return job().next && !job().next->gpus.contains({seat});
-}
-
 /// Processes are started where they are missing; until they are there the others go on as before.
 void LiveBackend::assign(const Assign& assign) {
   for (const GpuId gpu : assign.gpus) {
-    given_up_.erase(gpu.value);
-    if (!works(gpu.value)) crew_->replace(gpu.value);
+    placement_.try_again(gpu.value);
+    if (!placement_.works(gpu.value)) crew_->replace(gpu.value);
   }
   if (crew_->running()) come_true(crew_->members());
-}
-
-/// What comes of the newest assignment: where it names somebody for whom nobody is started any
-/// more, the job stands without him. Else it would be open for ever, and no other one taken.
-Standing LiveBackend::coming() const {
-  Standing where = *job().next;
-  if (given_up_.empty()) return where;
-  where.gpus = {};
-  for (const GpuId gpu : job().next->gpus) {
-    if (!given_up_.contains(gpu.value)) where.gpus.push_back(gpu);
-  }
-  where.layout.data = static_cast<std::uint32_t>(where.gpus.size());
-  return where;
-}
-
-/// All that the newest assignment names are among the members, with the job's state.
-bool LiveBackend::assembled(const std::vector<std::uint32_t>& members) const {
-  if (!job().next) return false;
-  const Standing where = coming();
-  return where.gpus.size() > 0 &&
-         std::all_of(where.gpus.begin(), where.gpus.end(), [&members](GpuId gpu) {
-           return std::find(members.begin(), members.end(), gpu.value) != members.end();
-         });
 }
 
 /// Those that are not wanted any more end now, not before: nobody else may have had the state. A
 /// step under way is done again by the others.
 void LiveBackend::come_true(const std::vector<std::uint32_t>& members) {
-  if (!untold_.empty() || !assembled(members)) return;
-  const Standing where = coming();
+  if (!untold_.empty() || !placement_.assembled(members)) return;
+  const Standing where = placement_.coming();
   for (const std::uint32_t seat : members) {
-    if (to_leave(seat)) crew_->signal(seat, SIGKILL);
+    if (placement_.to_leave(seat)) crew_->signal(seat, SIGKILL);
   }
   if (members.size() != where.gpus.size()) return;
-  happen(JobStarted{.job = kJob, .epoch = {job().epoch.value + 1}, .from = step_, .where = where});
-  gate_.membership_changed(kJob);
+  happen(
+      JobStarted{.job = kLiveJob, .epoch = {job().epoch.value + 1}, .from = step_, .where = where});
+  gate_.membership_changed(kLiveJob);
   held_since_ = kNever;
 }
 
 void LiveBackend::take_in(const RankDied& died) {
   const std::uint32_t seat = died.death.rank;
-  if (stage_ != Stage::training || to_leave(seat)) return;
+  if (stage_ != Stage::training || placement_.to_leave(seat)) return;
   const bool told = std::find(untold_.begin(), untold_.end(), seat) != untold_.end();
-  if (!died.was_member || told || !works(seat)) {
+  if (!died.was_member || told || !placement_.works(seat)) {
     // A replacement that never joined, or one whose loss an earlier controller had told.
-    if (wanted(seat)) crew_->replace(seat);
+    if (placement_.wanted(seat)) crew_->replace(seat);
     return;
   }
   const Nanos noticed = now();
   failures_.lost(seat, faults_.noticed(seat).value_or(noticed), noticed, died.death.cause);
   checkpoints_.lost(seat);
   untold_.push_back(seat);
-  if (untold_.size() == job().gpus.size() - job().lost.size()) tell_losses();  // nobody is left
+  if (untold_.size() == placement_.counted()) tell_losses();  // nobody is left
 }
 
 /// Once those that are left have given up what was before: whoever was lost with others is known
 /// by then.
 void LiveBackend::tell_losses() {
   if (untold_.empty()) return;
-  RanksLost lost{.job = kJob, .ranks = {}, .epoch = {job().epoch.value + 1}};
-  for (const std::uint32_t seat : std::exchange(untold_, {})) lost.ranks.push_back(*rank_in(seat));
+  RanksLost lost{.job = kLiveJob, .ranks = {}, .epoch = {job().epoch.value + 1}};
+  for (const std::uint32_t seat : std::exchange(untold_, {})) {
+    lost.ranks.push_back(*placement_.rank_in(seat));
+  }
   std::sort(lost.ranks.begin(), lost.ranks.end());
   happen(lost);
-  gate_.membership_changed(kJob);
+  gate_.membership_changed(kLiveJob);
   if (job().next) {
     for (const RankId rank : job().lost) crew_->replace(job().gpus[rank.value].value);
   }
   const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
   if (!holds && can_go_on(job())) return;
-  happen(JobHeld{kJob});
+  happen(JobHeld{kLiveJob});
   held_since_ = now();
 }
 
@@ -242,8 +196,7 @@ void LiveBackend::watch_progress() {
   std::vector<std::uint64_t> shares;
   double slowest = 1;
   for (const std::uint32_t member : members) {
-    const auto rank = rank_in(member);
-    shares.push_back(rank ? job().shares()[job().layout.replica_of(*rank)] : 0);
+    shares.push_back(placement_.share(member));
     slowest = std::min(slowest, faults_.hardware(member, step_, instant).speed());
   }
   const double pace = static_cast<double>(scenario_.job().pace().micro_batch()) / slowest;
@@ -264,12 +217,12 @@ void LiveBackend::watch_progress() {
 void LiveBackend::tell_suspected() {
   std::vector<RankId> silent;
   for (const std::uint32_t seat : crew_->silent(scenario_.survival().heartbeat_timeout() / 2)) {
-    if (const auto rank = rank_in(seat)) silent.push_back(*rank);
+    if (const auto rank = placement_.rank_in(seat)) silent.push_back(*rank);
   }
   std::sort(silent.begin(), silent.end());
   if (silent == suspected_) return;
   suspected_ = silent;
-  happen(RanksSuspected{kJob, std::move(silent)});
+  happen(RanksSuspected{kLiveJob, std::move(silent)});
 }
 
 }  // namespace orrery::live
