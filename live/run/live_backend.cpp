@@ -129,25 +129,6 @@ JobSpec LiveBackend::job_spec() const {
   return spec;
 }
 
-Observation LiveBackend::observe(std::vector<Event> events) {
-  events_ = std::move(events);
-  samples_.begin();
-  Observation seen = {.now = now(),
-                      .sequence = sequence_++,
-                      .events = events_,
-                      .cluster = cluster_,
-                      .state = world_.state(),
-                      .jobs = world_.jobs(),
-                      .samples = samples_};
-  JournalRecord record;
-  encode(seen, *record.mutable_seen()->mutable_observation());
-  for (JournalLoss& loss : failures_.take_changed()) {
-    *record.mutable_seen()->add_losses() = std::move(loss);
-  }
-  write_down(record);
-  return seen;
-}
-
 Observation LiveBackend::submit() {
   const JobSpec spec = job_spec();
   happen(JobSubmitted{spec});
@@ -156,7 +137,7 @@ Observation LiveBackend::submit() {
                     .from = checkpoints_.first_step(),
                     .where = {GpuRuns::range({0}, ranks_), spec.layout}});
   stage_ = Stage::waiting_for_start;
-  return observe(std::exchange(arriving_, {}));
+  return observe();
 }
 
 std::optional<Observation> LiveBackend::next() {
@@ -165,8 +146,8 @@ std::optional<Observation> LiveBackend::next() {
   begin_journal_anew();
   if (stage_ == Stage::idle) return submit();
   if (stage_ == Stage::waiting_for_start) start_training();
-  while (stage_ == Stage::training && arriving_.empty()) wait_for_something();
-  if (!arriving_.empty()) return observe(std::exchange(arriving_, {}));
+  while (stage_ == Stage::training && !observations_.waiting()) wait_for_something();
+  if (observations_.waiting()) return observe();
   return finish();
 }
 
@@ -190,7 +171,7 @@ std::optional<Observation> LiveBackend::finish() {
   check_cores(account_.busy_cores());
   happen(JobDone{kLiveJob});
   gate_.job_gone(kLiveJob, now());
-  return observe(std::exchange(arriving_, {}));
+  return observe();
 }
 
 Clock::time_point LiveBackend::next_instant() const {
@@ -237,7 +218,6 @@ void LiveBackend::take_in(const Incoming& incoming) {
   } else if (incoming.message->has_heartbeat()) {
     const ProgressSample& sample = incoming.message->heartbeat().progress();
     account_.heard(rank, incoming.life, sample);
-    if (sample.has_device()) devices_[rank] = sample.device();
     watch_.note(rank, incoming.life, incoming.message->heartbeat(), now());
     telemetry_.progress(rank, sample, clock_.at(incoming.at));
   } else if (incoming.message->has_step_report()) {
@@ -281,48 +261,6 @@ bool LiveBackend::complete() {
   }
   // The ranks exchange what a sharded update has changed: a loss still takes a new epoch.
   return scenario_.job().layout().shard() != "optimizer" || crew_->settled();
-}
-
-// ---- telemetry ------------------------------------------------------------------------------
-
-/// Numbered as the job numbers its ranks; only of those that it counts on.
-class LiveBackend::ReadSamples::Source : public Samples {
- public:
-  Source(const Telemetry& telemetry, const LiveBackend& of) : telemetry_(telemetry), of_(of) {}
-  RankSummary summary(JobId id, std::uint32_t latest) override {
-    return summarize(ranks(id), latest, slowest_);
-  }
-  std::span<const RankSample> ranks(JobId id) override {
-    ranks_.clear();
-    for (RankSample sample : telemetry_.ranks()) {
-      const auto rank = id == kLiveJob ? of_.placement_.rank_in(sample.rank.value) : std::nullopt;
-      if (!rank) continue;
-      sample.rank = *rank;
-      ranks_.push_back(sample);
-    }
-    return ranks_;
-  }
-  std::span<const DeviceSample> devices(JobId) override { return telemetry_.devices(); }
-  std::span<const LinkSample> links(JobId) override { return telemetry_.links(); }
-  std::span<const CollectiveSample> collectives(JobId) override { return telemetry_.collectives(); }
-
- private:
-  const Telemetry& telemetry_;
-  const LiveBackend& of_;
-  std::vector<RankSample> ranks_, slowest_;
-};
-
-void LiveBackend::ReadSamples::begin() {
-  clear();
-  taken_ = false;
-}
-
-void LiveBackend::ReadSamples::fetch(const SamplesRead& wish) {
-  if (!std::exchange(taken_, true)) source_.take(of_.now());
-  Source source(source_, of_);
-  SamplesRead& read = *noted_.add_read();
-  read = read_samples(source, wish);
-  add(read);
 }
 
 // ---- steps --------------------------------------------------------------------------------
@@ -371,7 +309,7 @@ void LiveBackend::set_hardware() {
 /// Begins the next step once the ranks are ready for it and the policy has seen what has happened.
 void LiveBackend::go_on() {
   if (!stop_reason_.empty() && !checkpoints_.asked()) return;  // the run is to end here
-  if (stage_ != Stage::training || under_way_ || !crew_->ready() || !arriving_.empty()) return;
+  if (stage_ != Stage::training || under_way_ || !crew_->ready() || observations_.waiting()) return;
   if (step_ == scenario_.run().steps() || job().phase != JobPhase::running) return;
   const std::vector<std::uint32_t> members = crew_->members();
   if (now() >= open_anew_at_) {

@@ -22,6 +22,7 @@
 #include "live/run/fault_schedule.hpp"
 #include "live/run/journal.hpp"
 #include "live/run/kept_world.hpp"
+#include "live/run/observations.hpp"
 #include "live/run/operator_desk.hpp"
 #include "live/run/placement.hpp"
 #include "live/run/policy_clock.hpp"
@@ -61,28 +62,12 @@ class LiveBackend : public RunBackend, private Carrier {
   void remember_by(Memory memory) override { memory_ = std::move(memory); }
 
  private:
-  /// Telemetry as the policies read it, noted for the journal; ranks by their number in the job.
-  class ReadSamples : public SamplesBook {
-   public:
-    ReadSamples(Telemetry& source, LiveBackend& of) : source_(source), of_(of) {}
-    void begin();
-    JournalRead take() { return std::exchange(noted_, {}); }
-
-   private:
-    class Source;
-    void fetch(const SamplesRead& wish) override;
-    Telemetry& source_;
-    LiveBackend& of_;
-    JournalRead noted_;
-    bool taken_ = false;
-  };
-
   enum class Stage : std::uint8_t { idle, waiting_for_start, training, over, ended };
 
   Nanos now() const { return clock_.now(); }
   JobSpec job_spec() const;
   Observation submit();
-  Observation observe(std::vector<Event> events);
+  Observation observe() { return observations_.make(failures_.take_changed()); }
   void start_training();
   std::optional<Observation> finish();
   void wait_for_something();
@@ -171,9 +156,7 @@ class LiveBackend : public RunBackend, private Carrier {
   PolicyClock clock_;
   PolicyTicks ticks_;
   Needs needs_;
-  std::uint64_t sequence_ = 0;
-  std::vector<Event> events_, arriving_;  ///< of the observation; for the next one
-  ReadSamples samples_{telemetry_, *this};
+  Observations observations_{world_, placement_, clock_, telemetry_, journal_};
   SamplesBook replayed_samples_;
   std::map<std::uint64_t, std::vector<Decision>> proposed_;  ///< to the ranks, by proposal
   std::uint64_t proposals_ = 0;
@@ -198,11 +181,10 @@ class LiveBackend : public RunBackend, private Carrier {
   ProgressWatch watch_;
   Nanos watched_at_ = 0;
   OperatorDesk desk_;
-  bool all_silent_ = false;                         ///< as told
-  Nanos open_anew_at_ = kNever;                     ///< connections, with renewed certificates
-  std::map<std::uint32_t, DeviceReading> devices_;  ///< newest, by rank
-  std::string stop_reason_;                         ///< of the operator; empty: none
-  std::string state_gone_;  ///< which part of the training state; empty: none
+  bool all_silent_ = false;      ///< as told
+  Nanos open_anew_at_ = kNever;  ///< connections, with renewed certificates
+  std::string stop_reason_;      ///< of the operator; empty: none
+  std::string state_gone_;       ///< which part of the training state; empty: none
   Memory memory_;
   std::vector<JournalStrike> strikes_;  ///< so far
   std::optional<Resumption> resumed_;   ///< the checkpoint that the run goes on from

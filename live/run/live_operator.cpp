@@ -35,15 +35,14 @@ RunStatus LiveBackend::status() const {
     const bool member = std::find(members.begin(), members.end(), seat) != members.end();
     const bool there = crew_->running(seat);
     const auto [step, micro_batches] = watch_.at(seat);
-    status.ranks.push_back(
-        {.rank = seat,
-         .state = member  ? "working"
-                  : there ? "joining"
-                          : "lost",
-         .pid = there ? crew_->pid(seat) : 0,
-         .step = step,
-         .micro_batches = micro_batches,
-         .device = there && devices_.contains(seat) ? devices_.at(seat) : DeviceReading()});
+    status.ranks.push_back({.rank = seat,
+                            .state = member  ? "working"
+                                     : there ? "joining"
+                                             : "lost",
+                            .pid = there ? crew_->pid(seat) : 0,
+                            .step = step,
+                            .micro_batches = micro_batches,
+                            .device = there ? telemetry_.device(seat) : DeviceReading()});
   }
   return status;
 }
@@ -68,7 +67,7 @@ std::string LiveBackend::objection(const ParameterSet& set) const {
 
 void LiveBackend::hear_operator() {
   if (const auto order = supervision_.take_stop()) stop_after_step(*order);
-  const auto order = desk_.hear(now(), stage_ == Stage::training, arriving_.empty());
+  const auto order = desk_.hear(now(), stage_ == Stage::training, !observations_.waiting());
   if (order) stop_after_step(*order);
 }
 

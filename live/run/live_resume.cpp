@@ -35,7 +35,7 @@ void LiveBackend::journal_is_gone(const std::string& why) {
 /// Nothing is open that a snapshot would not tell. A step may be under way: it is done again, as
 /// after any death.
 bool LiveBackend::at_peace() const {
-  return stage_ == Stage::training && !replaying() && arriving_.empty() && untold_.empty() &&
+  return stage_ == Stage::training && !replaying() && !observations_.waiting() && untold_.empty() &&
          proposed_.empty() && !gate_.has_unagreed();
 }
 
@@ -55,7 +55,7 @@ void LiveBackend::begin_journal_anew() {
   now.set_halted(halted_.value_or(false));
   account_.keep(now);
   checkpoints_.keep(*now.mutable_checkpoints());
-  now.set_sequence(sequence_);
+  now.set_sequence(observations_.sequence());
   now.mutable_wakes()->Add(gate_.wakes().begin(), gate_.wakes().end());
   now.set_held_since(held_since_);
   for (const RankId rank : suspected_) now.add_suspected(rank.value);
@@ -64,7 +64,7 @@ void LiveBackend::begin_journal_anew() {
 
 void LiveBackend::restore(const JournalSnapshot& then) {
   step_ = then.step();
-  sequence_ = then.sequence();
+  observations_.go_on_at(then.sequence());
   orrery::live::restore(then.world(), world_);
   for (const Nanos at : then.wakes()) gate_.wake(at);
   held_since_ = then.held_since();
@@ -107,7 +107,7 @@ void LiveBackend::restore() {
 
 Observation LiveBackend::replay(const ObservationRecord& record) {
   in_replay_ = true;
-  sequence_ = record.sequence() + 1;
+  observations_.go_on_at(record.sequence() + 1);
   replayed_samples_.clear();
   const auto read = past().read.find(replayed_ - 1);
   if (read != past().read.end()) {

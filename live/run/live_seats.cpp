@@ -36,9 +36,8 @@ std::string LiveBackend::refusal(const Decision& decision) const {
 }
 
 void LiveBackend::happen(Event event) {
-  world_.apply(event, now());
   desk_.happened(event, now());
-  arriving_.push_back(std::move(event));
+  observations_.happen(std::move(event));
 }
 
 void LiveBackend::carry_out(const Decision& decision) {
@@ -52,9 +51,7 @@ void LiveBackend::apply(const DecisionList& decisions) {
   ticks_.rest(decisions.at_rest());
   world_.begin_batch();
   if (in_replay_) return replay_decisions(decisions);
-  JournalRecord record;
-  *record.mutable_read() = samples_.take();
-  if (record.read().read_size() > 0) write_down(record);
+  observations_.answered();
   gate_.take(decisions, now());
   if (stage_ != Stage::training) return;
   propose();
@@ -148,7 +145,7 @@ void LiveBackend::tell_losses() {
 /// It stands still and nobody will assign it.
 bool LiveBackend::waits_in_vain() const {
   if (held_since_ == kNever || job().next) return false;
-  if (!needs_.actions.has<Assign>()) return arriving_.empty();
+  if (!needs_.actions.has<Assign>()) return !observations_.waiting();
   return now() - held_since_ > scenario_.survival().hold_limit();
 }
 
