@@ -53,7 +53,7 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       supervision_(supervision),
       journal_(supervision.start().folder() + "/journal", scenario_hash(scenario_),
                static_cast<std::size_t>(scenario_.live().journal_tail())),
-      reader_(cluster),
+      replay_(cluster, past()),
       gate_(world_, capabilities(), *this, true),
       account_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
@@ -141,8 +141,8 @@ Observation LiveBackend::submit() {
 }
 
 std::optional<Observation> LiveBackend::next() {
-  if (replaying()) return replay(past().seen[replayed_++]);
-  if (std::exchange(in_replay_, false)) resume();
+  if (replay_.more()) return replay();
+  if (replay_.finish()) resume();
   begin_journal_anew();
   if (stage_ == Stage::idle) return submit();
   if (stage_ == Stage::waiting_for_start) start_training();

@@ -20,7 +20,7 @@
 #include "live/run/crew.hpp"
 #include "live/run/failure_records.hpp"
 #include "live/run/fault_schedule.hpp"
-#include "live/run/journal.hpp"
+#include "live/run/journal_replay.hpp"
 #include "live/run/kept_world.hpp"
 #include "live/run/observations.hpp"
 #include "live/run/operator_desk.hpp"
@@ -105,10 +105,8 @@ class LiveBackend : public RunBackend, private Carrier {
 
   /// What an earlier controller has left: see live_resume.cpp.
   const Past& past() const { return journal_.past(); }
-  bool replaying() const { return replayed_ < past().seen.size(); }
   void restore();
-  Observation replay(const ObservationRecord& record);
-  void replay_decisions(const DecisionList& decisions);
+  Observation replay();
   void resume();
   void restore(const JournalSnapshot& then);
   bool at_peace() const;
@@ -141,8 +139,8 @@ class LiveBackend : public RunBackend, private Carrier {
   const Text text_;
   Supervision& supervision_;
   Journal journal_;
-  ObservationReader reader_;  ///< of observations that an earlier controller made
-  World& world_ = reader_.world();
+  JournalReplay replay_;
+  World& world_ = replay_.world();
   Placement placement_{world_, ranks_};
   DecisionGate gate_;
   RunAccount account_;
@@ -157,7 +155,6 @@ class LiveBackend : public RunBackend, private Carrier {
   PolicyTicks ticks_;
   Needs needs_;
   Observations observations_{world_, placement_, clock_, telemetry_, journal_};
-  SamplesBook replayed_samples_;
   std::map<std::uint64_t, std::vector<Decision>> proposed_;  ///< to the ranks, by proposal
   std::uint64_t proposals_ = 0;
 
@@ -173,11 +170,7 @@ class LiveBackend : public RunBackend, private Carrier {
   Nanos held_since_ = kNever;
   /// By rank: life, epoch and step of the newest report; it may come twice.
   std::map<std::uint32_t, std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> reported_;
-  std::size_t replayed_ = 0;  ///< observations of an earlier controller that were shown again
-  bool in_replay_ = false;    ///< the newest observation was one of them
-  std::map<DecisionId, Decision> open_;  ///< of the replay: without an outcome
-  std::size_t done_seen_ = 0;            ///< of the replay: steps whose end was seen
-  std::optional<bool> halted_;           ///< newest answer
+  std::optional<bool> halted_;  ///< newest answer
   ProgressWatch watch_;
   Nanos watched_at_ = 0;
   OperatorDesk desk_;

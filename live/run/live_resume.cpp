@@ -35,8 +35,8 @@ void LiveBackend::journal_is_gone(const std::string& why) {
 /// Nothing is open that a snapshot would not tell. A step may be under way: it is done again, as
 /// after any death.
 bool LiveBackend::at_peace() const {
-  return stage_ == Stage::training && !replaying() && !observations_.waiting() && untold_.empty() &&
-         proposed_.empty() && !gate_.has_unagreed();
+  return stage_ == Stage::training && !replay_.more() && !observations_.waiting() &&
+         untold_.empty() && proposed_.empty() && !gate_.has_unagreed();
 }
 
 void LiveBackend::begin_journal_anew() {
@@ -72,7 +72,6 @@ void LiveBackend::restore(const JournalSnapshot& then) {
   for (const std::uint32_t rank : then.suspected()) suspected_.push_back({rank});
   ensure(memory_.load != nullptr, "a journal begins anew only where policies are remembered");
   memory_.load(then.memory());
-  in_replay_ = true;  // as if the last of what was shown before had been shown again
 }
 
 void LiveBackend::write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch,
@@ -105,17 +104,10 @@ void LiveBackend::restore() {
   if (past().started) clock_.restore(*past().started);
 }
 
-Observation LiveBackend::replay(const ObservationRecord& record) {
-  in_replay_ = true;
-  observations_.go_on_at(record.sequence() + 1);
-  replayed_samples_.clear();
-  const auto read = past().read.find(replayed_ - 1);
-  if (read != past().read.end()) {
-    for (const SamplesRead& each : read->second.read()) replayed_samples_.add(each);
-  }
-  const Observation seen = reader_.read(record, replayed_samples_);
+Observation LiveBackend::replay() {
+  const Observation seen = replay_.next();
+  observations_.go_on_at(seen.sequence + 1);
   for (const Event& event : seen.events) {
-    if (std::holds_alternative<StepsDone>(event)) ++done_seen_;
     if (std::holds_alternative<JobDone>(event)) {
       stage_ = Stage::ended;
       clock_.go_on();
@@ -123,19 +115,8 @@ Observation LiveBackend::replay(const ObservationRecord& record) {
     if (std::holds_alternative<JobHeld>(event)) held_since_ = seen.now;
     if (std::holds_alternative<JobStarted>(event)) held_since_ = kNever;
     if (const auto* suspected = std::get_if<RanksSuspected>(&event)) suspected_ = suspected->ranks;
-    if (const auto* outcome = std::get_if<Decided>(&event)) open_.erase(outcome->decision);
   }
   return seen;
-}
-
-/// What they decide once more has been decided, and told, by an earlier controller's time; only
-/// what had no outcome yet is taken up.
-void LiveBackend::replay_decisions(const DecisionList& decisions) {
-  for (const Decision& decision : decisions.items()) {
-    world_.announce(decision);
-    open_[decision.id] = decision;
-  }
-  for (const Nanos at : decisions.wakes()) gate_.wake(at);
 }
 
 void LiveBackend::resume() {
@@ -149,23 +130,15 @@ void LiveBackend::resume() {
   ticks_.begin(needs_.tick, now());
   const CheckpointPlan& plan = job().now.get<CheckpointPlan>();
   if (checkpoints_.kept()) checkpoints_.set_every(plan.every_steps);
-  const std::vector<JournalCommit>& commits = past().commits;
-  for (std::size_t i = done_seen_; i < commits.size(); ++i) {
-    const Nanos first = past().snapshot ? past().snapshot->statistics().last_commit() : 0;
-    const Nanos before = i > 0 ? commits[i - 1].at() : first;
-    happen(StepsDone{.job = kLiveJob,
-                     .last = commits[i].step(),
-                     .count = 1,
-                     .duration = commits[i].at() - before});
+  for (const StepsDone& done : replay_.unseen_steps()) {
+    happen(done);
     gate_.step_ended(kLiveJob, now());
   }
   for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
     if (placement_.wanted(seat) && !crew_->running(seat)) crew_->replace(seat);
     if (placement_.to_leave(seat) && placement_.works(seat)) crew_->signal(seat, SIGKILL);
   }
-  std::vector<Decision> unanswered;
-  for (auto& [id, decision] : std::exchange(open_, {})) unanswered.push_back(std::move(decision));
-  gate_.resume(unanswered, now());
+  gate_.resume(replay_.take_open(), now());
   for (const JournalStrike& strike : past().strikes) {
     if (faults_.unnoticed(strike.rank())) crew_->signal(strike.rank(), SIGKILL);
   }
@@ -173,9 +146,8 @@ void LiveBackend::resume() {
 }
 
 bool LiveBackend::halted(bool now) {
-  if (in_replay_) {
-    const auto after = past().halted.upper_bound(replayed_);
-    halted_ = after != past().halted.begin() && std::prev(after)->second;
+  if (replay_.under_way()) {
+    halted_ = replay_.halted();
     return *halted_;
   }
   if (halted_.value_or(false) != now) {

@@ -50,7 +50,11 @@ void LiveBackend::carry_out(const Decision& decision) {
 void LiveBackend::apply(const DecisionList& decisions) {
   ticks_.rest(decisions.at_rest());
   world_.begin_batch();
-  if (in_replay_) return replay_decisions(decisions);
+  if (replay_.under_way()) {
+    replay_.answered(decisions);
+    for (const Nanos at : decisions.wakes()) gate_.wake(at);
+    return;
+  }
   observations_.answered();
   gate_.take(decisions, now());
   if (stage_ != Stage::training) return;
