@@ -14,6 +14,7 @@
 
 #include "live/run/agent_group.hpp"
 #include "live/run/journal.hpp"
+#include "live/run/rank_control.hpp"
 #include "policies/membership/coordinator.hpp"
 
 namespace orrery::live {
@@ -37,7 +38,7 @@ using CrewEvent = std::variant<Incoming, RankDied, membership::Revoked, membersh
                                membership::Formed, membership::Committed, membership::Decided,
                                membership::Aborted, membership::Stuck, GivenUp, StateGone>;
 
-class Crew {
+class Crew : public RankControl {
  public:
   /// Starts the agents and waits until they are linked up; those that die meanwhile are started
   /// again. Throws an environment Error if one of them cannot start. With the journal of a run
@@ -58,11 +59,11 @@ class Crew {
   void keep(JournalSnapshot& now) const;
 
   bool ready() const { return coordinator_.ready(); }
-  bool running() const { return coordinator_.running(); }
+  bool running() const override { return coordinator_.running(); }
   bool settled() const { return coordinator_.settled(); }
   std::uint64_t epoch() const { return coordinator_.epoch(); }
-  /// Ranks of the epoch, ascending; a plan's shares are in this order.
-  std::vector<std::uint32_t> members() const;
+  /// A plan's shares are in this order.
+  std::vector<std::uint32_t> members() const override;
   /// Lets the members work on the next step; `plan` gives each rank its own. Only while ready().
   void work(const std::function<StepPlan(std::uint32_t rank)>& plan);
   /// What the rank's processes are told of their hardware with the next directives, and every later
@@ -75,26 +76,20 @@ class Crew {
   /// settled(), and before the next step.
   void save(Step step, std::uint64_t attempt);
 
-  /// A replacement for a lost rank will be started. Where those die before they join, the next
-  /// ones are started later and later, for about a minute in all.
-  void replace(std::uint32_t rank);
-  /// See Coordinator.
-  void renew() { coordinator_.renew(); }
+  void replace(std::uint32_t rank) override;
+  void renew() override { coordinator_.renew(); }
   /// All connections are opened anew, with the certificates of now: between two steps that costs
   /// none. Only while ready().
   void open_anew();
-  bool all_silent() const { return coordinator_.all_silent(); }
-  /// Ranks that are heard of, members or not.
-  std::vector<std::uint32_t> peers() const { return coordinator_.peers(); }
-  /// Kills the process of that rank; `cause` is what is told of it.
-  void end(std::uint32_t rank, const std::string& cause);
-  /// To the process of that rank.
-  void signal(std::uint32_t rank, int number) { agents_.signal(rank, number); }
-  /// Members that have said nothing for that long.
-  std::vector<std::uint32_t> silent(Nanos span) const { return coordinator_.silent(span, now()); }
-  std::int64_t pid(std::uint32_t rank) const { return agents_.pid(rank); }
-  /// Whether the newest process of that rank is there.
-  bool running(std::uint32_t rank) const { return agents_.running(rank); }
+  bool all_silent() const override { return coordinator_.all_silent(); }
+  std::vector<std::uint32_t> peers() const override { return coordinator_.peers(); }
+  void end(std::uint32_t rank, const std::string& cause) override;
+  void signal(std::uint32_t rank, int number) override { agents_.signal(rank, number); }
+  std::vector<std::uint32_t> silent(Nanos span) const override {
+    return coordinator_.silent(span, now());
+  }
+  std::int64_t pid(std::uint32_t rank) const override { return agents_.pid(rank); }
+  bool running(std::uint32_t rank) const override { return agents_.running(rank); }
 
   /// Ends the run after `steps` committed steps and collects the hash of the parameters of every
   /// rank that holds them, by rank; also who died meanwhile.

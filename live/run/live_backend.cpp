@@ -58,7 +58,6 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       account_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
       checkpoints_(request_, text_, past()),
-      faults_(scenario_, cluster, ranks_, checkpoints_.first_step()),
       step_(checkpoints_.first_step()),
       reports_(ranks_),
       desk_(supervision.start().folder(), scenario_.live().metrics(),
@@ -100,6 +99,7 @@ void LiveBackend::begin(const Needs& needs) {
   if (assignment.has_resume()) resumed_ = assignment.resume();
   if (on_gpus()) assignment.set_gpus(probe_cuda().devices);
   crew_ = std::make_unique<Crew>(supervision_, supervision_.start(), assignment, ranks_, journal_);
+  faults_.emplace(scenario_, cluster_, ranks_, checkpoints_.first_step(), *crew_, journal_);
   restore();
 }
 
@@ -177,7 +177,7 @@ std::optional<Observation> LiveBackend::finish() {
 Clock::time_point LiveBackend::next_instant() const {
   Nanos at = std::min(ticks_.next(), now() + kWatch / std::chrono::nanoseconds(1));
   at = std::min(at, gate_.next_wake());
-  at = std::min(at, faults_.next_instant(now()));
+  at = std::min(at, faults_->next_instant(now()));
   return clock_.moment(at);
 }
 
@@ -302,7 +302,7 @@ void LiveBackend::take_in(const membership::Committed& committed) {
 void LiveBackend::set_hardware() {
   const Nanos instant = now();
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    crew_->set_hardware(rank, faults_.hardware(rank, step_, instant));
+    crew_->set_hardware(rank, faults_->hardware(rank, step_, instant));
   }
 }
 
@@ -344,16 +344,7 @@ void LiveBackend::go_on() {
 
 void LiveBackend::inject_faults() {
   tell_parts();
-  const Nanos instant = now();
-  for (const auto& strike : faults_.due(step_, instant, crew_->members(), placement_.awaited())) {
-    JournalRecord record;
-    record.mutable_strike()->set_fault(strike.fault);
-    record.mutable_strike()->set_rank(strike.rank);
-    record.mutable_strike()->set_at(instant);
-    write_down(record);
-    strikes_.push_back(record.strike());
-    crew_->signal(strike.rank, strike.stop ? SIGSTOP : SIGKILL);
-  }
+  faults_->strike(step_, now(), placement_.awaited());
 }
 
 // ---- losses -------------------------------------------------------------------------------
@@ -495,15 +486,7 @@ void LiveBackend::fill(Report& report) {
   if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
   if (std::string why = unfinished(); !why.empty()) report.set_unfinished(std::move(why));
   report.set_control_cpu_s(to_seconds(process_cpu()));
-  report.set_faults_injected(faults_.injected());
-  std::vector<double> speeds;
-  const Step last = step_ > 0 ? step_ - 1 : 0;
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    speeds.push_back(faults_.hardware(rank, last, account_.elapsed()).speed());
-  }
-  const Job& job = scenario_.job();
-  report.set_ideal_step_time_s(
-      ideal_makespan(speeds, micro_batches_of(job), to_seconds(job.pace().micro_batch())));
+  faults_->fill(report, step_ > 0 ? step_ - 1 : 0, account_.elapsed());
 }
 
 std::unique_ptr<RunBackend> make_live_backend(const RunRequest& request, const Cluster& cluster,

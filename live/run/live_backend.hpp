@@ -19,7 +19,7 @@
 
 #include "live/run/crew.hpp"
 #include "live/run/failure_records.hpp"
-#include "live/run/fault_schedule.hpp"
+#include "live/run/fault_injector.hpp"
 #include "live/run/journal_replay.hpp"
 #include "live/run/kept_world.hpp"
 #include "live/run/observations.hpp"
@@ -146,9 +146,9 @@ class LiveBackend : public RunBackend, private Carrier {
   RunAccount account_;
   Telemetry telemetry_;
   RunCheckpoints checkpoints_;
-  FaultSchedule faults_;
   FailureRecords failures_;
   std::unique_ptr<Crew> crew_;
+  std::optional<FaultInjector> faults_;
 
   Stage stage_ = Stage::idle;
   PolicyClock clock_;
@@ -179,8 +179,7 @@ class LiveBackend : public RunBackend, private Carrier {
   std::string stop_reason_;      ///< of the operator; empty: none
   std::string state_gone_;       ///< which part of the training state; empty: none
   Memory memory_;
-  std::vector<JournalStrike> strikes_;  ///< so far
-  std::optional<Resumption> resumed_;   ///< the checkpoint that the run goes on from
+  std::optional<Resumption> resumed_;  ///< the checkpoint that the run goes on from
   std::string parameters_sha256_;
 };
 

@@ -51,7 +51,7 @@ void LiveBackend::begin_journal_anew() {
   now.set_started(clock_.started());
   if (resumed_) *now.mutable_resumed() = *resumed_;
   for (const JournalLoss& loss : failures_.all()) *now.add_losses() = loss;
-  now.mutable_strikes()->Add(strikes_.begin(), strikes_.end());
+  faults_->keep(now);
   now.set_halted(halted_.value_or(false));
   account_.keep(now);
   checkpoints_.keep(*now.mutable_checkpoints());
@@ -92,14 +92,7 @@ void LiveBackend::restore() {
   if (past().snapshot) restore(*past().snapshot);
   if (!past().commits.empty()) step_ = past().commits.back().step() + 1;
   failures_.restore(past().losses);
-  strikes_ = past().strikes;
   if (past().resumed) resumed_ = past().resumed;
-  for (const JournalStrike& strike : past().strikes) {
-    const bool noticed = std::ranges::any_of(past().losses, [&](const JournalLoss& loss) {
-      return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
-    });
-    faults_.restore(strike.fault(), strike.rank(), strike.at(), noticed);
-  }
   proposals_ = past().core.decided;
   if (past().started) clock_.restore(*past().started);
 }
@@ -139,9 +132,7 @@ void LiveBackend::resume() {
     if (placement_.to_leave(seat) && placement_.works(seat)) crew_->signal(seat, SIGKILL);
   }
   gate_.resume(replay_.take_open(), now());
-  for (const JournalStrike& strike : past().strikes) {
-    if (faults_.unnoticed(strike.rank())) crew_->signal(strike.rank(), SIGKILL);
-  }
+  faults_->strike_again();
   happen(Tick{});  // a wake may have been missed
 }
 

@@ -120,7 +120,7 @@ void LiveBackend::take_in(const RankDied& died) {
     return;
   }
   const Nanos noticed = now();
-  failures_.lost(seat, faults_.noticed(seat).value_or(noticed), noticed, died.death.cause);
+  failures_.lost(seat, faults_->struck(seat).value_or(noticed), noticed, died.death.cause);
   checkpoints_.lost(seat);
   untold_.push_back(seat);
   if (untold_.size() == placement_.counted()) tell_losses();  // nobody is left
@@ -153,17 +153,8 @@ bool LiveBackend::waits_in_vain() const {
   return now() - held_since_ > scenario_.survival().hold_limit();
 }
 
-/// What a cluster's own monitoring would say: parts that are gone, and those that are back.
 void LiveBackend::tell_parts() {
-  const std::set<Part> lost = faults_.lost_parts(step_, now());
-  std::vector<PartChanged> changes;
-  for (const Part part : lost) {
-    if (!world_.state().lost(part)) changes.push_back({part, {.health = Health::lost, .rate = 0}});
-  }
-  for (const auto& [part, state] : world_.state().parts) {
-    if (!lost.contains(part)) changes.push_back({part, {}});
-  }
-  for (const PartChanged& change : changes) happen(change);
+  for (const PartChanged& change : faults_->changes(world_.state(), step_, now())) happen(change);
 }
 
 void LiveBackend::end_standing(std::uint32_t rank, Nanos limit) {
@@ -188,7 +179,7 @@ void LiveBackend::watch_progress() {
   const bool working = under_way_ || !crew_->running();
   // Whoever was away itself, on a suspended machine, has not watched.
   const bool away = instant - std::exchange(watched_at_, instant) > kLongestLook;
-  if (!working || away || all_silent_ || !faults_.lost_parts(step_, instant).empty()) {
+  if (!working || away || all_silent_ || faults_->parts_lost(step_, instant)) {
     return watch_.forgive(instant);
   }
   const Nanos least = scenario_.live().progress_timeout();
@@ -198,7 +189,7 @@ void LiveBackend::watch_progress() {
   double slowest = 1;
   for (const std::uint32_t member : members) {
     shares.push_back(placement_.share(member));
-    slowest = std::min(slowest, faults_.hardware(member, step_, instant).speed());
+    slowest = std::min(slowest, faults_->hardware(member, step_, instant).speed());
   }
   const double pace = static_cast<double>(scenario_.job().pace().micro_batch()) / slowest;
   const Nanos limit = watch_.limit(least, static_cast<Nanos>(pace));
