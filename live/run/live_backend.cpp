@@ -27,7 +27,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kWatch{50};        // how often processes are looked at
 constexpr Nanos kOpenAnewAfter = 3 * kNanosPerSecond;  // servers have read them by then
-constexpr Nanos kRestBand = 4;  // rest ends in a step that takes a quarter longer than the last
 
 /// Memory traffic of a rank of nominal speed while it computes.
 double nominal_traffic(const Job& job) {
@@ -58,8 +57,7 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       account_(scenario_),
       telemetry_(ranks_, nominal_traffic(scenario_.job())),
       checkpoints_(request_, text_, past()),
-      step_(checkpoints_.first_step()),
-      reports_(ranks_),
+      step_(checkpoints_.first_step(), ranks_),
       desk_(supervision.start().folder(), scenario_.live().metrics(),
             {.objection = [this](const ParameterSet& set) { return objection(set); },
              .happen = [this](Event event) { happen(std::move(event)); }}) {
@@ -166,7 +164,7 @@ std::optional<Observation> LiveBackend::finish() {
   if (stage_ == Stage::ended) return std::nullopt;
   stage_ = Stage::ended;
   desk_.show_last(status());
-  if (step_ < scenario_.run().steps() || !state_gone_.empty()) return std::nullopt;
+  if (step_.number() < scenario_.run().steps() || !state_gone_.empty()) return std::nullopt;
   gather_parameters();
   check_cores(account_.busy_cores());
   happen(JobDone{kLiveJob});
@@ -195,20 +193,14 @@ void LiveBackend::wait_for_something() {
   set_hardware();
   crew_->send_directives();
   if (stage_ != Stage::training) return;
-  if (under_way_) inject_faults();
-  if (disturbed_) tell_parts();
+  if (step_.under_way()) inject_faults();
+  if (step_.disturbed()) tell_parts();
   const Nanos instant = now();
   tell_suspected();
   watch_progress();
   if (waits_in_vain()) return give_up();
-  const bool ticks = ticks_.due(instant, !under_way_, as_before(instant));
+  const bool ticks = ticks_.due(instant, !step_.under_way(), step_.as_before(instant));
   if (gate_.wake_due(instant) || ticks) happen(Tick{});
-}
-
-/// The step under way is none that lasts. Every step that is done is shown to policies in any case,
-/// whether they rest or not.
-bool LiveBackend::as_before(Nanos instant) const {
-  return took_ > 0 && instant - began_at_ <= took_ + took_ / kRestBand;
 }
 
 void LiveBackend::take_in(const Incoming& incoming) {
@@ -223,11 +215,7 @@ void LiveBackend::take_in(const Incoming& incoming) {
   } else if (incoming.message->has_step_report()) {
     const StepReport& report = incoming.message->step_report();
     account_.sent(rank, incoming.life, report.bytes_sent());
-    const auto which = std::tuple(incoming.life, report.epoch(), report.step());
-    const auto before = reported_.find(rank);
-    if (before != reported_.end() && before->second == which) return;
-    reported_[rank] = which;
-    take_report(rank, report);
+    if (step_.take(rank, incoming.life, report, crew_->epoch())) account_.executed(report);
   } else if (incoming.message->has_shard()) {
     checkpoints_.take(incoming.message->shard());
   }
@@ -249,13 +237,13 @@ void LiveBackend::note_checkpoints() {
 /// Every step is done, and what follows from the last one, too.
 bool LiveBackend::complete() {
   const bool to_stop = !stop_reason_.empty() && !checkpoints_.asked();
-  if (step_ < scenario_.run().steps() && !to_stop) return false;
+  if (step_.number() < scenario_.run().steps() && !to_stop) return false;
   if (!crew_->ready() || !checkpoints_.at_rest()) return false;
   if (!checkpoints_.missing().empty()) {
     if (!crew_->settled()) return false;
-    const std::uint64_t attempt = checkpoints_.once_more(step_, crew_->members());
+    const std::uint64_t attempt = checkpoints_.once_more(step_.number(), crew_->members());
     if (attempt != 0) {
-      crew_->save(step_, attempt);
+      crew_->save(step_.number(), attempt);
       return false;
     }
   }
@@ -265,33 +253,20 @@ bool LiveBackend::complete() {
 
 // ---- steps --------------------------------------------------------------------------------
 
-void LiveBackend::take_report(std::uint32_t rank, const StepReport& report) {
-  account_.executed(report);
-  const bool counts = report.epoch() == crew_->epoch() && report.step() == step_;
-  if (!report.abandoned() && counts) reports_[rank] = report;
-}
-
 void LiveBackend::take_in(const membership::Committed& committed) {
-  ensure(under_way_ && committed.step == step_, "the step under way is committed");
+  const Step done = step_.number();
+  ensure(step_.under_way() && committed.step == done, "the step under way is committed");
   const Nanos instant = now();
-  std::vector<StepReport> reports;  // one that is lost has an empty one
-  for (std::optional<StepReport>& report : reports_) {
-    reports.push_back(std::exchange(report, {}).value_or(StepReport{}));
-  }
-  const Nanos before = account_.elapsed();
-  account_.committed(step_, reports, job().now.get<CodecRules>(),
+  const std::vector<StepReport> reports = step_.commit(instant, account_.elapsed());
+  account_.committed(done, reports, job().now.get<CodecRules>(),
                      static_cast<std::uint32_t>(crew_->members().size()), instant);
-  telemetry_.step_done(step_, sizeof(float) * parameter_count(scenario_.job().model()), reports,
+  telemetry_.step_done(done, sizeof(float) * parameter_count(scenario_.job().model()), reports,
                        instant);
-  write_down_commit(reports, committed.epoch, instant);
+  write_down_commit(done, reports, committed.epoch, instant);
   failures_.resumed(instant);
-  const bool undisturbed = !std::exchange(disturbed_, false);
-  took_ = instant - (undisturbed ? before : began_at_);
-  watch_.step_done(took_);
-  happen(StepsDone{.job = kLiveJob, .last = step_, .count = 1, .duration = took_});
-  under_way_ = false;
-  ++step_;
-  if (checkpoints_.planned() > 0) saving_[step_] = instant;
+  watch_.step_done(step_.took());
+  happen(StepsDone{.job = kLiveJob, .last = done, .count = 1, .duration = step_.took()});
+  if (checkpoints_.planned() > 0) saving_[step_.number()] = instant;
   checkpoints_.committed();
   gate_.step_ended(kLiveJob, instant);
   if (complete()) end_run();
@@ -302,15 +277,16 @@ void LiveBackend::take_in(const membership::Committed& committed) {
 void LiveBackend::set_hardware() {
   const Nanos instant = now();
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    crew_->set_hardware(rank, faults_->hardware(rank, step_, instant));
+    crew_->set_hardware(rank, faults_->hardware(rank, step_.number(), instant));
   }
 }
 
 /// Begins the next step once the ranks are ready for it and the policy has seen what has happened.
 void LiveBackend::go_on() {
   if (!stop_reason_.empty() && !checkpoints_.asked()) return;  // the run is to end here
-  if (stage_ != Stage::training || under_way_ || !crew_->ready() || observations_.waiting()) return;
-  if (step_ == scenario_.run().steps() || job().phase != JobPhase::running) return;
+  if (stage_ != Stage::training || step_.under_way()) return;
+  if (!crew_->ready() || observations_.waiting()) return;
+  if (step_.number() == scenario_.run().steps() || job().phase != JobPhase::running) return;
   const std::vector<std::uint32_t> members = crew_->members();
   if (now() >= open_anew_at_) {
     open_anew_at_ = kNever;
@@ -319,9 +295,9 @@ void LiveBackend::go_on() {
   }
   if (!placement_.complete(members)) return;
   StepPlan plan;
-  plan.set_step(step_);
+  plan.set_step(step_.number());
   plan.set_epoch(crew_->epoch());
-  plan.set_checkpoint(checkpoints_.plan(step_, members));
+  plan.set_checkpoint(checkpoints_.plan(step_.number(), members));
   encode(job().now.get<CollectiveTable>(), *plan.mutable_collectives());
   std::uint64_t first = 0;
   for (const std::uint32_t seat : members) {
@@ -332,11 +308,10 @@ void LiveBackend::go_on() {
   }
   ensure(first == job().spec.micro_batches, "the members do every micro-batch of the step");
   set_codecs(job().now.get<CodecRules>(), plan);
-  under_way_ = true;
   set_hardware();
   crew_->work([&](std::uint32_t) { return plan; });
   const Nanos instant = now();
-  began_at_ = instant;
+  step_.begin(instant);
   failures_.working(instant);
   for (const std::uint32_t seat : members) failures_.replaced(seat, instant);
   inject_faults();
@@ -344,14 +319,13 @@ void LiveBackend::go_on() {
 
 void LiveBackend::inject_faults() {
   tell_parts();
-  faults_->strike(step_, now(), placement_.awaited());
+  faults_->strike(step_.number(), now(), placement_.awaited());
 }
 
 // ---- losses -------------------------------------------------------------------------------
 
 void LiveBackend::take_in(const membership::Revoked&) {
-  under_way_ = false;
-  disturbed_ = true;
+  step_.revoke();
   gate_.membership_changed(kLiveJob);
 }
 
@@ -363,8 +337,8 @@ void LiveBackend::take_in(const membership::Agreed&) {
 /// What was done of the step is thrown away: all have said what they had done before they left
 /// the old epoch.
 void LiveBackend::take_in(const membership::Formed& formed) {
-  account_.discarded(step_);
-  reports_.assign(ranks_, std::nullopt);
+  account_.discarded(step_.number());
+  step_.discard();
   if (stage_ != Stage::training) return;
   std::vector<std::uint32_t> there;
   for (const membership::Seat& member : formed.members) there.push_back(member.rank);
@@ -404,13 +378,13 @@ void LiveBackend::take_in(const StateGone& gone) {
 
 /// Every step is done, or the operator has asked for the end.
 void LiveBackend::end_run() {
-  if (step_ < scenario_.run().steps()) return give_up();
+  if (step_.number() < scenario_.run().steps()) return give_up();
   stage_ = Stage::over;
 }
 
 /// Nobody is left who could go on.
 void LiveBackend::give_up() {
-  account_.discarded(step_);
+  account_.discarded(step_.number());
   tell_losses();
   for (const auto& [number, decisions] : std::exchange(proposed_, {})) {
     for (const Decision& decision : decisions) {
@@ -437,7 +411,7 @@ void LiveBackend::gather_parameters() {
     parameters_sha256_ = past().parameters_sha256;
     return;
   }
-  const Crew::Parting parting = crew_->finish(step_);
+  const Crew::Parting parting = crew_->finish(step_.number());
   for (const RankDeath& death : parting.deaths) {
     failures_.lost(death.rank, now(), now(), death.cause);
   }
@@ -455,12 +429,13 @@ void LiveBackend::gather_parameters() {
 
 /// Why this is not the run that was asked for; empty: it is.
 std::string LiveBackend::unfinished() const {
-  if (step_ < scenario_.run().steps() || !state_gone_.empty()) {
+  if (step_.number() < scenario_.run().steps() || !state_gone_.empty()) {
     const std::string why = !state_gone_.empty()    ? state_gone_
                             : !stop_reason_.empty() ? stop_reason_
                             : !failures_.empty()    ? failures_.cause()
                                                     : "nobody is left who could go on";
-    return fmt::format("ended after step {} of {}: {}", step_, scenario_.run().steps(), why);
+    return fmt::format("ended after step {} of {}: {}", step_.number(), scenario_.run().steps(),
+                       why);
   }
   if (parameters_sha256_.empty()) return "no rank has handed in its parameters";
   return checkpoints_.missing();
@@ -486,7 +461,7 @@ void LiveBackend::fill(Report& report) {
   if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
   if (std::string why = unfinished(); !why.empty()) report.set_unfinished(std::move(why));
   report.set_control_cpu_s(to_seconds(process_cpu()));
-  faults_->fill(report, step_ > 0 ? step_ - 1 : 0, account_.elapsed());
+  faults_->fill(report, step_.number() > 0 ? step_.number() - 1 : 0, account_.elapsed());
 }
 
 std::unique_ptr<RunBackend> make_live_backend(const RunRequest& request, const Cluster& cluster,

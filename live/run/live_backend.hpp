@@ -13,7 +13,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,7 @@
 #include "live/run/journal_replay.hpp"
 #include "live/run/kept_world.hpp"
 #include "live/run/observations.hpp"
+#include "live/run/open_step.hpp"
 #include "live/run/operator_desk.hpp"
 #include "live/run/placement.hpp"
 #include "live/run/policy_clock.hpp"
@@ -85,7 +85,6 @@ class LiveBackend : public RunBackend, private Carrier {
   void take_in(const membership::Stuck& stuck);
   void take_in(const GivenUp& given_up);
   void take_in(const StateGone& gone);
-  void take_report(std::uint32_t rank, const StepReport& report);
   void go_on();
   bool on_gpus() const { return request_.fabric() == "nccl"; }
   void inject_faults();
@@ -114,11 +113,12 @@ class LiveBackend : public RunBackend, private Carrier {
   void journal_is_gone(const std::string& why);
   void warn(const std::string& what) { desk_.warn(now(), what); }
   void write_down(const JournalRecord& record) { journal_.append(record); }
-  void write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch, Nanos at);
+  void write_down_commit(Step step, std::span<const StepReport> reports, std::uint64_t epoch,
+                         Nanos at);
 
   // What policies decide, and where the job stands: see live_seats.cpp.
   std::string refusal(const Decision& decision) const override;
-  bool step_open(JobId) const override { return under_way_; }
+  bool step_open(JobId) const override { return step_.under_way(); }
   void happen(Event event) override;
   void carry_out(const Decision& decision) override;
   void assign(const Assign& assign);
@@ -128,7 +128,6 @@ class LiveBackend : public RunBackend, private Carrier {
   void tell_parts();
   void come_true(const std::vector<std::uint32_t>& members);
   const JobInfo& job() const { return placement_.job(); }
-  bool as_before(Nanos instant) const;
   bool waits_in_vain() const;
 
   const RunRequest request_;
@@ -158,18 +157,11 @@ class LiveBackend : public RunBackend, private Carrier {
   std::map<std::uint64_t, std::vector<Decision>> proposed_;  ///< to the ranks, by proposal
   std::uint64_t proposals_ = 0;
 
-  Step step_;  ///< under way, or next to be planned
-  bool under_way_ = false;
-  Nanos began_at_ = 0;      ///< the step under way, in the present epoch
-  Nanos took_ = 0;          ///< the newest step; 0: none yet
-  bool disturbed_ = false;  ///< the membership has changed since the last commit
-  std::vector<std::optional<StepReport>> reports_;  ///< of the step under way, by seat
+  OpenStep step_;
   std::vector<std::uint32_t> untold_;  ///< seats whose loss the policies have not been told of
   std::vector<RankId> suspected_;      ///< as told
   std::map<Step, Nanos> saving_;       ///< since when, by the step that goes on from it
   Nanos held_since_ = kNever;
-  /// By rank: life, epoch and step of the newest report; it may come twice.
-  std::map<std::uint32_t, std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> reported_;
   std::optional<bool> halted_;  ///< newest answer
   ProgressWatch watch_;
   Nanos watched_at_ = 0;

@@ -16,12 +16,12 @@ RunStatus LiveBackend::status() const {
                  : held_since_ != kNever   ? "held"
                                            : "training";
   if (stage_ == Stage::over || stage_ == Stage::ended) status.phase = "over";
-  status.step = step_;
+  status.step = step_.number();
   status.steps = scenario_.run().steps();
   for (const PolicySpec& policy : scenario_.policies()) status.policies.push_back(policy.name());
   desk_.fill(status);
   status.elapsed_s = to_seconds(account_.elapsed());
-  status.step_time_s = to_seconds(took_);
+  status.step_time_s = to_seconds(step_.took());
   status.loss = account_.newest_loss();
   status.losses = failures_.all().size();
   status.controller_restarts = supervision_.start().restarts();

@@ -47,7 +47,7 @@ void LiveBackend::begin_journal_anew() {
   if (!memory) return;
   now.set_memory(std::move(*memory));
   crew_->keep(now);
-  now.set_step(step_);
+  now.set_step(step_.number());
   now.set_started(clock_.started());
   if (resumed_) *now.mutable_resumed() = *resumed_;
   for (const JournalLoss& loss : failures_.all()) *now.add_losses() = loss;
@@ -63,7 +63,7 @@ void LiveBackend::begin_journal_anew() {
 }
 
 void LiveBackend::restore(const JournalSnapshot& then) {
-  step_ = then.step();
+  step_.restore(then.step());
   observations_.go_on_at(then.sequence());
   orrery::live::restore(then.world(), world_);
   for (const Nanos at : then.wakes()) gate_.wake(at);
@@ -74,11 +74,11 @@ void LiveBackend::restore(const JournalSnapshot& then) {
   memory_.load(then.memory());
 }
 
-void LiveBackend::write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch,
-                                    Nanos at) {
+void LiveBackend::write_down_commit(Step step, std::span<const StepReport> reports,
+                                    std::uint64_t epoch, Nanos at) {
   JournalRecord record;
   JournalCommit& commit = *record.mutable_commit();
-  commit.set_step(step_);
+  commit.set_step(step);
   commit.set_epoch(epoch);
   commit.set_at(at);
   for (const StepReport& report : reports) *commit.add_reports() = report;
@@ -90,7 +90,7 @@ void LiveBackend::write_down_commit(std::span<const StepReport> reports, std::ui
 void LiveBackend::restore() {
   account_.restore(past());
   if (past().snapshot) restore(*past().snapshot);
-  if (!past().commits.empty()) step_ = past().commits.back().step() + 1;
+  if (!past().commits.empty()) step_.restore(past().commits.back().step() + 1);
   failures_.restore(past().losses);
   if (past().resumed) resumed_ = past().resumed;
   proposals_ = past().core.decided;

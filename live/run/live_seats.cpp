@@ -104,8 +104,8 @@ void LiveBackend::come_true(const std::vector<std::uint32_t>& members) {
     if (placement_.to_leave(seat)) crew_->signal(seat, SIGKILL);
   }
   if (members.size() != where.gpus.size()) return;
-  happen(
-      JobStarted{.job = kLiveJob, .epoch = {job().epoch.value + 1}, .from = step_, .where = where});
+  happen(JobStarted{
+      .job = kLiveJob, .epoch = {job().epoch.value + 1}, .from = step_.number(), .where = where});
   gate_.membership_changed(kLiveJob);
   held_since_ = kNever;
 }
@@ -154,7 +154,9 @@ bool LiveBackend::waits_in_vain() const {
 }
 
 void LiveBackend::tell_parts() {
-  for (const PartChanged& change : faults_->changes(world_.state(), step_, now())) happen(change);
+  for (const PartChanged& part : faults_->changes(world_.state(), step_.number(), now())) {
+    happen(part);
+  }
 }
 
 void LiveBackend::end_standing(std::uint32_t rank, Nanos limit) {
@@ -176,10 +178,10 @@ void LiveBackend::watch_progress() {
                   "and they are waited for"
                 : "ranks are heard of again");
   }
-  const bool working = under_way_ || !crew_->running();
+  const bool working = step_.under_way() || !crew_->running();
   // Whoever was away itself, on a suspended machine, has not watched.
   const bool away = instant - std::exchange(watched_at_, instant) > kLongestLook;
-  if (!working || away || all_silent_ || faults_->parts_lost(step_, instant)) {
+  if (!working || away || all_silent_ || faults_->parts_lost(step_.number(), instant)) {
     return watch_.forgive(instant);
   }
   const Nanos least = scenario_.live().progress_timeout();
@@ -189,7 +191,7 @@ void LiveBackend::watch_progress() {
   double slowest = 1;
   for (const std::uint32_t member : members) {
     shares.push_back(placement_.share(member));
-    slowest = std::min(slowest, faults_->hardware(member, step_, instant).speed());
+    slowest = std::min(slowest, faults_->hardware(member, step_.number(), instant).speed());
   }
   const double pace = static_cast<double>(scenario_.job().pace().micro_batch()) / slowest;
   const Nanos limit = watch_.limit(least, static_cast<Nanos>(pace));
@@ -201,7 +203,7 @@ void LiveBackend::watch_progress() {
     return;
   }
   warn(fmt::format("no rank has got on for {:.1f} s, in the exchange of step {}: they link up anew",
-                   to_seconds(limit), step_));
+                   to_seconds(limit), step_.number()));
   crew_->renew();
 }
 
