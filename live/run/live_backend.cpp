@@ -98,6 +98,8 @@ void LiveBackend::begin(const Needs& needs) {
   if (on_gpus()) assignment.set_gpus(probe_cuda().devices);
   crew_ = std::make_unique<Crew>(supervision_, supervision_.start(), assignment, ranks_, journal_);
   faults_.emplace(scenario_, cluster_, ranks_, checkpoints_.first_step(), *crew_, journal_);
+  detector_.emplace(scenario_, !request_.has_rendezvous(), placement_, *faults_, *crew_,
+                    [this](const std::string& what) { warn(what); });
   restore();
 }
 
@@ -196,8 +198,8 @@ void LiveBackend::wait_for_something() {
   if (step_.under_way()) inject_faults();
   if (step_.disturbed()) tell_parts();
   const Nanos instant = now();
-  tell_suspected();
-  watch_progress();
+  if (const auto suspected = detector_->suspect()) happen(*suspected);
+  detector_->look(step_.number(), step_.under_way(), instant);
   if (waits_in_vain()) return give_up();
   const bool ticks = ticks_.due(instant, !step_.under_way(), step_.as_before(instant));
   if (gate_.wake_due(instant) || ticks) happen(Tick{});
@@ -210,7 +212,7 @@ void LiveBackend::take_in(const Incoming& incoming) {
   } else if (incoming.message->has_heartbeat()) {
     const ProgressSample& sample = incoming.message->heartbeat().progress();
     account_.heard(rank, incoming.life, sample);
-    watch_.note(rank, incoming.life, incoming.message->heartbeat(), now());
+    detector_->note(rank, incoming.life, incoming.message->heartbeat(), now());
     telemetry_.progress(rank, sample, clock_.at(incoming.at));
   } else if (incoming.message->has_step_report()) {
     const StepReport& report = incoming.message->step_report();
@@ -264,7 +266,7 @@ void LiveBackend::take_in(const membership::Committed& committed) {
                        instant);
   write_down_commit(done, reports, committed.epoch, instant);
   failures_.resumed(instant);
-  watch_.step_done(step_.took());
+  detector_->step_done(step_.took());
   happen(StepsDone{.job = kLiveJob, .last = done, .count = 1, .duration = step_.took()});
   if (checkpoints_.planned() > 0) saving_[step_.number()] = instant;
   checkpoints_.committed();

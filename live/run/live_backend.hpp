@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "live/run/crew.hpp"
+#include "live/run/failure_detector.hpp"
 #include "live/run/failure_records.hpp"
 #include "live/run/fault_injector.hpp"
 #include "live/run/journal_replay.hpp"
@@ -27,7 +28,6 @@
 #include "live/run/placement.hpp"
 #include "live/run/policy_clock.hpp"
 #include "live/run/policy_ticks.hpp"
-#include "live/run/progress_watch.hpp"
 #include "live/run/run_account.hpp"
 #include "live/run/run_checkpoints.hpp"
 #include "live/run/supervision.hpp"
@@ -94,8 +94,6 @@ class LiveBackend : public RunBackend, private Carrier {
   std::string objection(const ParameterSet& set) const;
   void stop_after_step(const StopRun& order);
   RunStatus status() const;
-  void watch_progress();
-  void end_standing(std::uint32_t rank, Nanos limit);
   std::string unfinished() const;
   void set_hardware();
   void notify_progress();
@@ -124,7 +122,6 @@ class LiveBackend : public RunBackend, private Carrier {
   void assign(const Assign& assign);
   void propose();
   void tell_losses();
-  void tell_suspected();
   void tell_parts();
   void come_true(const std::vector<std::uint32_t>& members);
   const JobInfo& job() const { return placement_.job(); }
@@ -148,6 +145,7 @@ class LiveBackend : public RunBackend, private Carrier {
   FailureRecords failures_;
   std::unique_ptr<Crew> crew_;
   std::optional<FaultInjector> faults_;
+  std::optional<FailureDetector> detector_;
 
   Stage stage_ = Stage::idle;
   PolicyClock clock_;
@@ -159,14 +157,10 @@ class LiveBackend : public RunBackend, private Carrier {
 
   OpenStep step_;
   std::vector<std::uint32_t> untold_;  ///< seats whose loss the policies have not been told of
-  std::vector<RankId> suspected_;      ///< as told
   std::map<Step, Nanos> saving_;       ///< since when, by the step that goes on from it
   Nanos held_since_ = kNever;
   std::optional<bool> halted_;  ///< newest answer
-  ProgressWatch watch_;
-  Nanos watched_at_ = 0;
   OperatorDesk desk_;
-  bool all_silent_ = false;      ///< as told
   Nanos open_anew_at_ = kNever;  ///< connections, with renewed certificates
   std::string stop_reason_;      ///< of the operator; empty: none
   std::string state_gone_;       ///< which part of the training state; empty: none

@@ -34,7 +34,7 @@ RunStatus LiveBackend::status() const {
   for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
     const bool member = std::find(members.begin(), members.end(), seat) != members.end();
     const bool there = crew_->running(seat);
-    const auto [step, micro_batches] = watch_.at(seat);
+    const auto [step, micro_batches] = detector_->at(seat);
     status.ranks.push_back({.rank = seat,
                             .state = member  ? "working"
                                      : there ? "joining"

@@ -58,7 +58,7 @@ void LiveBackend::begin_journal_anew() {
   now.set_sequence(observations_.sequence());
   now.mutable_wakes()->Add(gate_.wakes().begin(), gate_.wakes().end());
   now.set_held_since(held_since_);
-  for (const RankId rank : suspected_) now.add_suspected(rank.value);
+  detector_->keep(now);
   journal_.begin_anew(now);
 }
 
@@ -69,7 +69,7 @@ void LiveBackend::restore(const JournalSnapshot& then) {
   for (const Nanos at : then.wakes()) gate_.wake(at);
   held_since_ = then.held_since();
   halted_ = then.halted();
-  for (const std::uint32_t rank : then.suspected()) suspected_.push_back({rank});
+  detector_->restore(then);
   ensure(memory_.load != nullptr, "a journal begins anew only where policies are remembered");
   memory_.load(then.memory());
 }
@@ -107,7 +107,7 @@ Observation LiveBackend::replay() {
     }
     if (std::holds_alternative<JobHeld>(event)) held_since_ = seen.now;
     if (std::holds_alternative<JobStarted>(event)) held_since_ = kNever;
-    if (const auto* suspected = std::get_if<RanksSuspected>(&event)) suspected_ = suspected->ranks;
+    if (const auto* suspected = std::get_if<RanksSuspected>(&event)) detector_->told(*suspected);
   }
   return seen;
 }

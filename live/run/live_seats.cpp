@@ -3,7 +3,6 @@
 // lost are told once the others have agreed on that.
 #include <algorithm>
 #include <csignal>
-#include <fstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -12,18 +11,6 @@
 #include "policies/seam/fabric_rules.hpp"
 
 namespace orrery::live {
-namespace {
-
-constexpr Nanos kLongestLook = 5 * kNanosPerSecond;  // between two of what is done every 50 ms
-
-/// Where the thread that trains stands, as far as the kernel tells.
-std::string waits_in(std::int64_t pid) {
-  std::string where;
-  std::ifstream(fmt::format("/proc/{}/wchan", pid)) >> where;
-  return where.empty() || where == "0" ? std::string() : ", its thread waits in " + where;
-}
-
-}  // namespace
 
 // ---- decisions ------------------------------------------------------------------------------
 
@@ -157,66 +144,6 @@ void LiveBackend::tell_parts() {
   for (const PartChanged& part : faults_->changes(world_.state(), step_.number(), now())) {
     happen(part);
   }
-}
-
-void LiveBackend::end_standing(std::uint32_t rank, Nanos limit) {
-  const bool here = !request_.has_rendezvous();
-  const std::string cause =
-      fmt::format("sends heartbeats and has done nothing for {:.1f} s: {}{}", to_seconds(limit),
-                  watch_.where(rank), here ? waits_in(crew_->pid(rank)) : std::string());
-  warn(fmt::format("rank {} {}; it is ended", rank, cause));
-  crew_->end(rank, cause);
-}
-
-/// A step that nobody gets on with: whoever is behind is ended, and replaced as after any loss;
-/// where nobody is, the links between them are made anew, and whoever does not come along is behind
-/// then.
-void LiveBackend::watch_progress() {
-  const Nanos instant = now();
-  if (const bool silent = crew_->all_silent(); silent != std::exchange(all_silent_, silent)) {
-    warn(silent ? "no rank is heard of: this machine's clock, or the way to them, is suspected, "
-                  "and they are waited for"
-                : "ranks are heard of again");
-  }
-  const bool working = step_.under_way() || !crew_->running();
-  // Whoever was away itself, on a suspended machine, has not watched.
-  const bool away = instant - std::exchange(watched_at_, instant) > kLongestLook;
-  if (!working || away || all_silent_ || faults_->parts_lost(step_.number(), instant)) {
-    return watch_.forgive(instant);
-  }
-  const Nanos least = scenario_.live().progress_timeout();
-  if (least == 0) return;
-  const std::vector<std::uint32_t> members = crew_->peers();
-  std::vector<std::uint64_t> shares;
-  double slowest = 1;
-  for (const std::uint32_t member : members) {
-    shares.push_back(placement_.share(member));
-    slowest = std::min(slowest, faults_->hardware(member, step_.number(), instant).speed());
-  }
-  const double pace = static_cast<double>(scenario_.job().pace().micro_batch()) / slowest;
-  const Nanos limit = watch_.limit(least, static_cast<Nanos>(pace));
-  const std::vector<std::uint32_t> behind = watch_.standing(members, shares, limit, instant);
-  if (behind.empty()) return;
-  watch_.forgive(instant);
-  if (behind.size() < members.size() || members.size() == 1) {
-    for (const std::uint32_t rank : behind) end_standing(rank, limit);
-    return;
-  }
-  warn(fmt::format("no rank has got on for {:.1f} s, in the exchange of step {}: they link up anew",
-                   to_seconds(limit), step_.number()));
-  crew_->renew();
-}
-
-/// Who has been silent for half of the time after which a rank counts as lost.
-void LiveBackend::tell_suspected() {
-  std::vector<RankId> silent;
-  for (const std::uint32_t seat : crew_->silent(scenario_.survival().heartbeat_timeout() / 2)) {
-    if (const auto rank = placement_.rank_in(seat)) silent.push_back(*rank);
-  }
-  std::sort(silent.begin(), silent.end());
-  if (silent == suspected_) return;
-  suspected_ = silent;
-  happen(RanksSuspected{kLiveJob, std::move(silent)});
 }
 
 }  // namespace orrery::live
