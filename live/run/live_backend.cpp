@@ -100,6 +100,7 @@ void LiveBackend::begin(const Needs& needs) {
   faults_.emplace(scenario_, cluster_, ranks_, checkpoints_.first_step(), *crew_, journal_);
   detector_.emplace(scenario_, !request_.has_rendezvous(), placement_, *faults_, *crew_,
                     [this](const std::string& what) { warn(what); });
+  recovery_.emplace(placement_, *crew_, static_cast<Carrier&>(*this), gate_, clock_);
   restore();
 }
 
@@ -333,7 +334,7 @@ void LiveBackend::take_in(const membership::Revoked&) {
 
 void LiveBackend::take_in(const membership::Agreed&) {
   failures_.known(now());
-  if (stage_ == Stage::training) tell_losses();
+  if (stage_ == Stage::training) recovery_->tell_losses();
 }
 
 /// What was done of the step is thrown away: all have said what they had done before they left
@@ -344,15 +345,12 @@ void LiveBackend::take_in(const membership::Formed& formed) {
   if (stage_ != Stage::training) return;
   std::vector<std::uint32_t> there;
   for (const membership::Seat& member : formed.members) there.push_back(member.rank);
-  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {  // of an earlier controller's members
-    const bool back = std::find(there.begin(), there.end(), seat) != there.end();
-    if (back || !placement_.works(seat) || placement_.to_leave(seat)) continue;
-    crew_->signal(seat, SIGKILL);
+  for (const std::uint32_t seat : recovery_->end_missing(there)) {
     take_in(RankDied{.death = {.rank = seat, .cause = "has not come back to the new controller"},
                      .was_member = true});
   }
-  tell_losses();
-  come_true(there);
+  recovery_->tell_losses();
+  recovery_->come_true(there, step_.number());
 }
 
 void LiveBackend::take_in(const membership::Stuck&) {
@@ -362,13 +360,9 @@ void LiveBackend::take_in(const membership::Stuck&) {
 void LiveBackend::take_in(const GivenUp& given_up) {
   warn(fmt::format("rank {} is started no more, its processes die before they join: {}",
                    given_up.rank, given_up.cause));
-  placement_.give_up(given_up.rank);
   if (stage_ != Stage::training) return;
-  if (crew_->running()) come_true(crew_->members());
-  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
-    if (crew_->running(seat) || placement_.wanted(seat)) return;
-  }
-  give_up();  // nobody is there, and nobody will come
+  recovery_->give_up(given_up.rank, step_.number());
+  if (recovery_->deserted()) give_up();
 }
 
 void LiveBackend::take_in(const StateGone& gone) {
@@ -387,7 +381,7 @@ void LiveBackend::end_run() {
 /// Nobody is left who could go on.
 void LiveBackend::give_up() {
   account_.discarded(step_.number());
-  tell_losses();
+  recovery_->tell_losses();
   for (const auto& [number, decisions] : std::exchange(proposed_, {})) {
     for (const Decision& decision : decisions) {
       happen(Decided{decision.id, Outcome::rejected, "the run has ended"});

@@ -28,6 +28,7 @@
 #include "live/run/placement.hpp"
 #include "live/run/policy_clock.hpp"
 #include "live/run/policy_ticks.hpp"
+#include "live/run/recovery.hpp"
 #include "live/run/run_account.hpp"
 #include "live/run/run_checkpoints.hpp"
 #include "live/run/supervision.hpp"
@@ -119,11 +120,8 @@ class LiveBackend : public RunBackend, private Carrier {
   bool step_open(JobId) const override { return step_.under_way(); }
   void happen(Event event) override;
   void carry_out(const Decision& decision) override;
-  void assign(const Assign& assign);
   void propose();
-  void tell_losses();
   void tell_parts();
-  void come_true(const std::vector<std::uint32_t>& members);
   const JobInfo& job() const { return placement_.job(); }
   bool waits_in_vain() const;
 
@@ -146,6 +144,7 @@ class LiveBackend : public RunBackend, private Carrier {
   std::unique_ptr<Crew> crew_;
   std::optional<FaultInjector> faults_;
   std::optional<FailureDetector> detector_;
+  std::optional<Recovery> recovery_;
 
   Stage stage_ = Stage::idle;
   PolicyClock clock_;
@@ -156,10 +155,8 @@ class LiveBackend : public RunBackend, private Carrier {
   std::uint64_t proposals_ = 0;
 
   OpenStep step_;
-  std::vector<std::uint32_t> untold_;  ///< seats whose loss the policies have not been told of
-  std::map<Step, Nanos> saving_;       ///< since when, by the step that goes on from it
-  Nanos held_since_ = kNever;
-  std::optional<bool> halted_;  ///< newest answer
+  std::map<Step, Nanos> saving_;  ///< since when, by the step that goes on from it
+  std::optional<bool> halted_;    ///< newest answer
   OperatorDesk desk_;
   Nanos open_anew_at_ = kNever;  ///< connections, with renewed certificates
   std::string stop_reason_;      ///< of the operator; empty: none

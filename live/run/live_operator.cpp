@@ -13,7 +13,7 @@ RunStatus LiveBackend::status() const {
   status.mode = request_.mode();
   status.phase = stage_ != Stage::training ? "starting"
                  : !stop_reason_.empty()   ? "stopping"
-                 : held_since_ != kNever   ? "held"
+                 : recovery_->held()       ? "held"
                                            : "training";
   if (stage_ == Stage::over || stage_ == Stage::ended) status.phase = "over";
   status.step = step_.number();

@@ -36,7 +36,7 @@ void LiveBackend::journal_is_gone(const std::string& why) {
 /// after any death.
 bool LiveBackend::at_peace() const {
   return stage_ == Stage::training && !replay_.more() && !observations_.waiting() &&
-         untold_.empty() && proposed_.empty() && !gate_.has_unagreed();
+         !recovery_->untold() && proposed_.empty() && !gate_.has_unagreed();
 }
 
 void LiveBackend::begin_journal_anew() {
@@ -57,7 +57,7 @@ void LiveBackend::begin_journal_anew() {
   checkpoints_.keep(*now.mutable_checkpoints());
   now.set_sequence(observations_.sequence());
   now.mutable_wakes()->Add(gate_.wakes().begin(), gate_.wakes().end());
-  now.set_held_since(held_since_);
+  recovery_->keep(now);
   detector_->keep(now);
   journal_.begin_anew(now);
 }
@@ -67,7 +67,7 @@ void LiveBackend::restore(const JournalSnapshot& then) {
   observations_.go_on_at(then.sequence());
   orrery::live::restore(then.world(), world_);
   for (const Nanos at : then.wakes()) gate_.wake(at);
-  held_since_ = then.held_since();
+  recovery_->restore(then);
   halted_ = then.halted();
   detector_->restore(then);
   ensure(memory_.load != nullptr, "a journal begins anew only where policies are remembered");
@@ -105,8 +105,7 @@ Observation LiveBackend::replay() {
       stage_ = Stage::ended;
       clock_.go_on();
     }
-    if (std::holds_alternative<JobHeld>(event)) held_since_ = seen.now;
-    if (std::holds_alternative<JobStarted>(event)) held_since_ = kNever;
+    recovery_->told(event, seen.now);
     if (const auto* suspected = std::get_if<RanksSuspected>(&event)) detector_->told(*suspected);
   }
   return seen;
@@ -127,10 +126,7 @@ void LiveBackend::resume() {
     happen(done);
     gate_.step_ended(kLiveJob, now());
   }
-  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
-    if (placement_.wanted(seat) && !crew_->running(seat)) crew_->replace(seat);
-    if (placement_.to_leave(seat) && placement_.works(seat)) crew_->signal(seat, SIGKILL);
-  }
+  recovery_->resume();
   gate_.resume(replay_.take_open(), now());
   faults_->strike_again();
   happen(Tick{});  // a wake may have been missed

@@ -28,7 +28,9 @@ void LiveBackend::happen(Event event) {
 }
 
 void LiveBackend::carry_out(const Decision& decision) {
-  if (const auto* what = std::get_if<Assign>(&decision.what)) return assign(*what);
+  if (const auto* what = std::get_if<Assign>(&decision.what)) {
+    return recovery_->assign(*what, step_.number());
+  }
   if (std::holds_alternative<Save>(decision.what)) return checkpoints_.ask();
   const auto* plan = std::get_if<CheckpointPlan>(&std::get<Configure>(decision.what).what);
   if (plan != nullptr) checkpoints_.set_every(plan->every_steps);
@@ -71,73 +73,22 @@ void LiveBackend::take_in(const membership::Aborted& aborted) {
   }
 }
 
-// ---- seats ----------------------------------------------------------------------------------
-
-/// Processes are started where they are missing; until they are there the others go on as before.
-void LiveBackend::assign(const Assign& assign) {
-  for (const GpuId gpu : assign.gpus) {
-    placement_.try_again(gpu.value);
-    if (!placement_.works(gpu.value)) crew_->replace(gpu.value);
-  }
-  if (crew_->running()) come_true(crew_->members());
-}
-
-/// Those that are not wanted any more end now, not before: nobody else may have had the state. A
-/// step under way is done again by the others.
-void LiveBackend::come_true(const std::vector<std::uint32_t>& members) {
-  if (!untold_.empty() || !placement_.assembled(members)) return;
-  const Standing where = placement_.coming();
-  for (const std::uint32_t seat : members) {
-    if (placement_.to_leave(seat)) crew_->signal(seat, SIGKILL);
-  }
-  if (members.size() != where.gpus.size()) return;
-  happen(JobStarted{
-      .job = kLiveJob, .epoch = {job().epoch.value + 1}, .from = step_.number(), .where = where});
-  gate_.membership_changed(kLiveJob);
-  held_since_ = kNever;
-}
+// ---- losses ---------------------------------------------------------------------------------
 
 void LiveBackend::take_in(const RankDied& died) {
   const std::uint32_t seat = died.death.rank;
-  if (stage_ != Stage::training || placement_.to_leave(seat)) return;
-  const bool told = std::find(untold_.begin(), untold_.end(), seat) != untold_.end();
-  if (!died.was_member || told || !placement_.works(seat)) {
-    // A replacement that never joined, or one whose loss an earlier controller had told.
-    if (placement_.wanted(seat)) crew_->replace(seat);
-    return;
-  }
+  if (stage_ != Stage::training || !recovery_->died(seat, died.was_member)) return;
   const Nanos noticed = now();
   failures_.lost(seat, faults_->struck(seat).value_or(noticed), noticed, died.death.cause);
   checkpoints_.lost(seat);
-  untold_.push_back(seat);
-  if (untold_.size() == placement_.counted()) tell_losses();  // nobody is left
-}
-
-/// Once those that are left have given up what was before: whoever was lost with others is known
-/// by then.
-void LiveBackend::tell_losses() {
-  if (untold_.empty()) return;
-  RanksLost lost{.job = kLiveJob, .ranks = {}, .epoch = {job().epoch.value + 1}};
-  for (const std::uint32_t seat : std::exchange(untold_, {})) {
-    lost.ranks.push_back(*placement_.rank_in(seat));
-  }
-  std::sort(lost.ranks.begin(), lost.ranks.end());
-  happen(lost);
-  gate_.membership_changed(kLiveJob);
-  if (job().next) {
-    for (const RankId rank : job().lost) crew_->replace(job().gpus[rank.value].value);
-  }
-  const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
-  if (!holds && can_go_on(job())) return;
-  happen(JobHeld{kLiveJob});
-  held_since_ = now();
+  if (recovery_->nobody_left()) recovery_->tell_losses();
 }
 
 /// It stands still and nobody will assign it.
 bool LiveBackend::waits_in_vain() const {
-  if (held_since_ == kNever || job().next) return false;
+  if (!recovery_->held() || job().next) return false;
   if (!needs_.actions.has<Assign>()) return !observations_.waiting();
-  return now() - held_since_ > scenario_.survival().hold_limit();
+  return recovery_->held_for(scenario_.survival().hold_limit());
 }
 
 void LiveBackend::tell_parts() {
