@@ -382,11 +382,7 @@ void LiveBackend::end_run() {
 void LiveBackend::give_up() {
   account_.discarded(step_.number());
   recovery_->tell_losses();
-  for (const auto& [number, decisions] : std::exchange(proposed_, {})) {
-    for (const Decision& decision : decisions) {
-      happen(Decided{decision.id, Outcome::rejected, "the run has ended"});
-    }
-  }
+  proposals_.reject(*this, "the run has ended");
   gate_.close("the run has ended");
   stage_ = Stage::over;
 }

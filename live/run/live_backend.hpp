@@ -28,6 +28,7 @@
 #include "live/run/placement.hpp"
 #include "live/run/policy_clock.hpp"
 #include "live/run/policy_ticks.hpp"
+#include "live/run/proposals.hpp"
 #include "live/run/recovery.hpp"
 #include "live/run/run_account.hpp"
 #include "live/run/run_checkpoints.hpp"
@@ -151,8 +152,7 @@ class LiveBackend : public RunBackend, private Carrier {
   PolicyTicks ticks_;
   Needs needs_;
   Observations observations_{world_, placement_, clock_, telemetry_, journal_};
-  std::map<std::uint64_t, std::vector<Decision>> proposed_;  ///< to the ranks, by proposal
-  std::uint64_t proposals_ = 0;
+  Proposals proposals_{gate_, clock_, [this](std::uint64_t number) { crew_->propose(number); }};
 
   OpenStep step_;
   std::map<Step, Nanos> saving_;  ///< since when, by the step that goes on from it

@@ -36,7 +36,7 @@ void LiveBackend::journal_is_gone(const std::string& why) {
 /// after any death.
 bool LiveBackend::at_peace() const {
   return stage_ == Stage::training && !replay_.more() && !observations_.waiting() &&
-         !recovery_->untold() && proposed_.empty() && !gate_.has_unagreed();
+         !recovery_->untold() && !proposals_.open() && !gate_.has_unagreed();
 }
 
 void LiveBackend::begin_journal_anew() {
@@ -93,7 +93,7 @@ void LiveBackend::restore() {
   if (!past().commits.empty()) step_.restore(past().commits.back().step() + 1);
   failures_.restore(past().losses);
   if (past().resumed) resumed_ = past().resumed;
-  proposals_ = past().core.decided;
+  proposals_.go_on_after(past().core.decided);
   if (past().started) clock_.restore(*past().started);
 }
 

@@ -54,23 +54,13 @@ void LiveBackend::apply(const DecisionList& decisions) {
 
 /// What all ranks must follow is put to them first.
 void LiveBackend::propose() {
-  if (!gate_.has_unagreed() || !crew_->running()) return;
-  proposed_[++proposals_] = gate_.take_unagreed();
-  crew_->propose(proposals_);
+  if (crew_->running()) proposals_.put();
 }
 
-void LiveBackend::take_in(const membership::Decided& decided) {
-  while (!proposed_.empty() && proposed_.begin()->first <= decided.number) {
-    const auto agreed = proposed_.extract(proposed_.begin());
-    for (const Decision& decision : agreed.mapped()) gate_.agreed(decision, now());
-  }
-}
+void LiveBackend::take_in(const membership::Decided& decided) { proposals_.agreed(decided.number); }
 
 void LiveBackend::take_in(const membership::Aborted& aborted) {
-  while (!proposed_.empty() && proposed_.begin()->first <= aborted.number) {
-    const auto dropped = proposed_.extract(proposed_.begin());
-    for (const Decision& decision : dropped.mapped()) gate_.not_agreed(decision);
-  }
+  proposals_.dropped(aborted.number);
 }
 
 // ---- losses ---------------------------------------------------------------------------------
