@@ -167,8 +167,8 @@ std::optional<Observation> LiveBackend::finish() {
   if (stage_ == Stage::ended) return std::nullopt;
   stage_ = Stage::ended;
   desk_.show_last(status());
-  if (step_.number() < scenario_.run().steps() || !state_gone_.empty()) return std::nullopt;
-  gather_parameters();
+  if (!end_.whole(step_.number())) return std::nullopt;
+  end_.gather(*crew_, step_.number(), failures_, journal_, clock_);
   check_cores(account_.busy_cores());
   happen(JobDone{kLiveJob});
   gate_.job_gone(kLiveJob, now());
@@ -239,8 +239,8 @@ void LiveBackend::note_checkpoints() {
 
 /// Every step is done, and what follows from the last one, too.
 bool LiveBackend::complete() {
-  const bool to_stop = !stop_reason_.empty() && !checkpoints_.asked();
-  if (step_.number() < scenario_.run().steps() && !to_stop) return false;
+  const bool to_stop = end_.stopping() && !checkpoints_.asked();
+  if (!end_.steps_done(step_.number()) && !to_stop) return false;
   if (!crew_->ready() || !checkpoints_.at_rest()) return false;
   if (!checkpoints_.missing().empty()) {
     if (!crew_->settled()) return false;
@@ -286,10 +286,10 @@ void LiveBackend::set_hardware() {
 
 /// Begins the next step once the ranks are ready for it and the policy has seen what has happened.
 void LiveBackend::go_on() {
-  if (!stop_reason_.empty() && !checkpoints_.asked()) return;  // the run is to end here
+  if (end_.stopping() && !checkpoints_.asked()) return;  // the run is to end here
   if (stage_ != Stage::training || step_.under_way()) return;
   if (!crew_->ready() || observations_.waiting()) return;
-  if (step_.number() == scenario_.run().steps() || job().phase != JobPhase::running) return;
+  if (end_.steps_done(step_.number()) || job().phase != JobPhase::running) return;
   const std::vector<std::uint32_t> members = crew_->members();
   if (now() >= open_anew_at_) {
     open_anew_at_ = kNever;
@@ -366,15 +366,14 @@ void LiveBackend::take_in(const GivenUp& given_up) {
 }
 
 void LiveBackend::take_in(const StateGone& gone) {
-  if (stage_ != Stage::training || !state_gone_.empty()) return;  // every rank says so
-  state_gone_ = fmt::format("{}: it {}", gone.what, kStateGone);
-  desk_.note(now(), state_gone_);
+  if (stage_ != Stage::training || end_.state_gone()) return;
+  desk_.note(now(), end_.state_gone(gone.what));
   give_up();
 }
 
 /// Every step is done, or the operator has asked for the end.
 void LiveBackend::end_run() {
-  if (step_.number() < scenario_.run().steps()) return give_up();
+  if (!end_.steps_done(step_.number())) return give_up();
   stage_ = Stage::over;
 }
 
@@ -398,41 +397,6 @@ void LiveBackend::notify_progress() {
 
 // ---- the end ------------------------------------------------------------------------------
 
-void LiveBackend::gather_parameters() {
-  if (!past().parameters_sha256.empty()) {
-    parameters_sha256_ = past().parameters_sha256;
-    return;
-  }
-  const Crew::Parting parting = crew_->finish(step_.number());
-  for (const RankDeath& death : parting.deaths) {
-    failures_.lost(death.rank, now(), now(), death.cause);
-  }
-  for (const auto& [rank, hash] : parting.hashes) {
-    ensure(hash == parting.hashes.begin()->second,
-           "all ranks end with the same parameters, bit for bit");
-    parameters_sha256_ = hash;
-  }
-  if (parameters_sha256_.empty()) return;
-  failures_.resumed(now());  // whoever was lost after the last step held nobody up
-  JournalRecord record;
-  record.set_parameters_sha256(parameters_sha256_);
-  write_down(record);
-}
-
-/// Why this is not the run that was asked for; empty: it is.
-std::string LiveBackend::unfinished() const {
-  if (step_.number() < scenario_.run().steps() || !state_gone_.empty()) {
-    const std::string why = !state_gone_.empty()    ? state_gone_
-                            : !stop_reason_.empty() ? stop_reason_
-                            : !failures_.empty()    ? failures_.cause()
-                                                    : "nobody is left who could go on";
-    return fmt::format("ended after step {} of {}: {}", step_.number(), scenario_.run().steps(),
-                       why);
-  }
-  if (parameters_sha256_.empty()) return "no rank has handed in its parameters";
-  return checkpoints_.missing();
-}
-
 void LiveBackend::check_cores(double cores) const {
   const double allowed = 0.5 * std::max(1u, std::thread::hardware_concurrency());
   if (cores <= allowed || request_.has_rendezvous()) return;  // ranks have machines of their own
@@ -450,8 +414,9 @@ void LiveBackend::fill(Report& report) {
   desk_.fill(report);
   report.set_controller_restarts(supervision_.start().restarts());
   report.set_unigram_entropy(text_.unigram_entropy());
-  if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
-  if (std::string why = unfinished(); !why.empty()) report.set_unfinished(std::move(why));
+  end_.fill(report);
+  std::string why = end_.unfinished(step_.number(), failures_, checkpoints_.missing());
+  if (!why.empty()) report.set_unfinished(std::move(why));
   report.set_control_cpu_s(to_seconds(process_cpu()));
   faults_->fill(report, step_.number() > 0 ? step_.number() - 1 : 0, account_.elapsed());
 }

@@ -32,6 +32,7 @@
 #include "live/run/recovery.hpp"
 #include "live/run/run_account.hpp"
 #include "live/run/run_checkpoints.hpp"
+#include "live/run/run_end.hpp"
 #include "live/run/supervision.hpp"
 #include "live/run/telemetry.hpp"
 #include "policies/record/encoding.hpp"
@@ -96,11 +97,9 @@ class LiveBackend : public RunBackend, private Carrier {
   std::string objection(const ParameterSet& set) const;
   void stop_after_step(const StopRun& order);
   RunStatus status() const;
-  std::string unfinished() const;
   void set_hardware();
   void notify_progress();
   void check_cores(double cores) const;
-  void gather_parameters();
 
   /// What an earlier controller has left: see live_resume.cpp.
   const Past& past() const { return journal_.past(); }
@@ -159,11 +158,9 @@ class LiveBackend : public RunBackend, private Carrier {
   std::optional<bool> halted_;    ///< newest answer
   OperatorDesk desk_;
   Nanos open_anew_at_ = kNever;  ///< connections, with renewed certificates
-  std::string stop_reason_;      ///< of the operator; empty: none
-  std::string state_gone_;       ///< which part of the training state; empty: none
+  RunEnd end_{scenario_.run().steps()};
   Memory memory_;
   std::optional<Resumption> resumed_;  ///< the checkpoint that the run goes on from
-  std::string parameters_sha256_;
 };
 
 /// Maker for serve_run("live", ...).

@@ -12,7 +12,7 @@ RunStatus LiveBackend::status() const {
   status.scenario = scenario_.name();
   status.mode = request_.mode();
   status.phase = stage_ != Stage::training ? "starting"
-                 : !stop_reason_.empty()   ? "stopping"
+                 : end_.stopping()         ? "stopping"
                  : recovery_->held()       ? "held"
                                            : "training";
   if (stage_ == Stage::over || stage_ == Stage::ended) status.phase = "over";
@@ -49,9 +49,9 @@ RunStatus LiveBackend::status() const {
 
 /// The step under way is still carried through, and one more if a checkpoint is to follow it.
 void LiveBackend::stop_after_step(const StopRun& order) {
-  if (stage_ != Stage::training || !stop_reason_.empty()) return;
-  stop_reason_ = order.reason();
-  desk_.note(now(), "the run is to end: " + stop_reason_);
+  if (stage_ != Stage::training || end_.stopping()) return;
+  end_.stop(order.reason());
+  desk_.note(now(), "the run is to end: " + order.reason());
   if (order.checkpoint() && checkpoints_.kept()) checkpoints_.ask();
 }
 

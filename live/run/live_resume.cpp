@@ -112,7 +112,9 @@ Observation LiveBackend::replay() {
 }
 
 void LiveBackend::resume() {
-  if (stage_ == Stage::ended) return gather_parameters();
+  if (stage_ == Stage::ended) {
+    return end_.gather(*crew_, step_.number(), failures_, journal_, clock_);
+  }
   if (!past().started) {
     stage_ = Stage::waiting_for_start;
     return;
