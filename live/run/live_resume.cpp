@@ -4,23 +4,24 @@
 // the recorder to the same log), and makes up for what was not yet seen when its predecessor died:
 // committed steps, decisions without an outcome, ranks that are gone. The step under way is done
 // again in a new epoch.
-#include <algorithm>
-#include <csignal>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "live/run/kept_world.hpp"
 #include "live/run/live_backend.hpp"
 #include "live/run/unhurried_log.hpp"
 
 namespace orrery::live {
+
 std::unique_ptr<LogFile> LiveBackend::log_file(std::unique_ptr<LogFile> plain) {
   return std::make_unique<UnhurriedLog>(std::move(plain), UnhurriedLog::Patience{});
 }
 
 bool LiveBackend::goes_on_without_log(const std::string& why) {
-  warn(fmt::format("the log is given up, the run goes on: {}", why));
+  desk_.warn(clock_.now(), fmt::format("the log is given up, the run goes on: {}", why));
   return true;
 }
 
@@ -29,123 +30,77 @@ bool LiveBackend::goes_on_without_log(const std::string& why) {
 void LiveBackend::journal_is_gone(const std::string& why) {
   const std::string what = fmt::format("its journal could not be written: {}", why);
   supervision_.cannot_go_on_elsewhere(what);
-  warn(fmt::format("the run goes on, but a death of its controller would end it: {}", what));
-}
-
-/// Nothing is open that a snapshot would not tell. A step may be under way: it is done again, as
-/// after any death.
-bool LiveBackend::at_peace() const {
-  return stage_ == Stage::training && !replay_.more() && !observations_.waiting() &&
-         !recovery_->untold() && !proposals_.open() && !gate_.has_unagreed();
+  desk_.warn(clock_.now(),
+             fmt::format("the run goes on, but a death of its controller would end it: {}", what));
 }
 
 void LiveBackend::begin_journal_anew() {
-  if (!journal_.due() || !memory_.save || !at_peace()) return;
+  if (!journal_.due() || !memory_.save) return;
+  if (!trains() || observations_.waiting() || !driver_->at_peace()) return;
   JournalSnapshot now;
-  if (!keep(world_, *now.mutable_world())) return;
+  if (!keep(replay_.world(), *now.mutable_world())) return;
   std::optional<std::string> memory = memory_.save();
   if (!memory) return;
   now.set_memory(std::move(*memory));
-  crew_->keep(now);
-  now.set_step(step_.number());
+  driver_->keep(now);
   now.set_started(clock_.started());
-  if (resumed_) *now.mutable_resumed() = *resumed_;
   for (const JournalLoss& loss : failures_.all()) *now.add_losses() = loss;
-  faults_->keep(now);
-  now.set_halted(halted_.value_or(false));
+  now.set_halted(halted_);
   account_.keep(now);
-  checkpoints_.keep(*now.mutable_checkpoints());
+  checkpoints_.keep(now);
   now.set_sequence(observations_.sequence());
-  now.mutable_wakes()->Add(gate_.wakes().begin(), gate_.wakes().end());
-  recovery_->keep(now);
-  detector_->keep(now);
   journal_.begin_anew(now);
 }
 
-void LiveBackend::restore(const JournalSnapshot& then) {
-  step_.restore(then.step());
+void LiveBackend::restore() {
+  const Past& past = journal_.past();
+  account_.restore(past);
+  failures_.restore(past.losses);
+  if (past.started) clock_.restore(*past.started);
+  if (!past.snapshot) return;
+  const JournalSnapshot& then = *past.snapshot;
   observations_.go_on_at(then.sequence());
-  orrery::live::restore(then.world(), world_);
-  for (const Nanos at : then.wakes()) gate_.wake(at);
-  recovery_->restore(then);
+  orrery::live::restore(then.world(), replay_.world());
   halted_ = then.halted();
-  detector_->restore(then);
   ensure(memory_.load != nullptr, "a journal begins anew only where policies are remembered");
   memory_.load(then.memory());
-}
-
-void LiveBackend::write_down_commit(Step step, std::span<const StepReport> reports,
-                                    std::uint64_t epoch, Nanos at) {
-  JournalRecord record;
-  JournalCommit& commit = *record.mutable_commit();
-  commit.set_step(step);
-  commit.set_epoch(epoch);
-  commit.set_at(at);
-  for (const StepReport& report : reports) *commit.add_reports() = report;
-  account_.keep(commit);
-  commit.set_checkpoint(checkpoints_.planned());
-  write_down(record);
-}
-
-void LiveBackend::restore() {
-  account_.restore(past());
-  if (past().snapshot) restore(*past().snapshot);
-  if (!past().commits.empty()) step_.restore(past().commits.back().step() + 1);
-  failures_.restore(past().losses);
-  if (past().resumed) resumed_ = past().resumed;
-  proposals_.go_on_after(past().core.decided);
-  if (past().started) clock_.restore(*past().started);
 }
 
 Observation LiveBackend::replay() {
   const Observation seen = replay_.next();
   observations_.go_on_at(seen.sequence + 1);
   for (const Event& event : seen.events) {
-    if (std::holds_alternative<JobDone>(event)) {
-      stage_ = Stage::ended;
-      clock_.go_on();
-    }
-    recovery_->told(event, seen.now);
-    if (const auto* suspected = std::get_if<RanksSuspected>(&event)) detector_->told(*suspected);
+    driver_->told(event, seen.now);
+    if (!std::holds_alternative<JobDone>(event)) continue;
+    stage_ = Stage::ended;
+    clock_.go_on();
   }
   return seen;
 }
 
 void LiveBackend::resume() {
   if (stage_ == Stage::ended) {
-    return end_.gather(*crew_, step_.number(), failures_, journal_, clock_);
+    driver_->finish();
+    return;
   }
-  if (!past().started) {
+  if (!journal_.past().started) {
     stage_ = Stage::waiting_for_start;
     return;
   }
   stage_ = Stage::training;
   clock_.go_on();
-  ticks_.begin(needs_.tick, now());
-  const CheckpointPlan& plan = job().now.get<CheckpointPlan>();
-  if (checkpoints_.kept()) checkpoints_.set_every(plan.every_steps);
-  for (const StepsDone& done : replay_.unseen_steps()) {
-    happen(done);
-    gate_.step_ended(kLiveJob, now());
-  }
-  recovery_->resume();
-  gate_.resume(replay_.take_open(), now());
-  faults_->strike_again();
-  happen(Tick{});  // a wake may have been missed
+  ticks_.begin(needs_.tick, clock_.now());
+  driver_->resume(replay_.unseen_steps(), replay_.take_open());
 }
 
 bool LiveBackend::halted(bool now) {
-  if (replay_.under_way()) {
-    halted_ = replay_.halted();
-    return *halted_;
-  }
-  if (halted_.value_or(false) != now) {
+  if (replay_.under_way()) return halted_ = replay_.halted();
+  if (halted_ != now) {
     JournalRecord record;
     record.set_halted(now);
-    write_down(record);
+    journal_.append(record);
   }
-  halted_ = now;
-  return now;
+  return halted_ = now;
 }
 
 }  // namespace orrery::live

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "live/run/journal.hpp"
@@ -15,10 +16,16 @@ namespace orrery::live {
 
 class Observations {
  public:
-  /// All outlive this.
+  /// All but `telemetry` outlive this.
   Observations(World& world, const Placement& placement, const PolicyClock& clock,
-               Telemetry& telemetry, Journal& journal)
-      : world_(world), clock_(clock), journal_(journal), samples_(telemetry, placement, clock) {}
+               Telemetry telemetry, Journal& journal)
+      : world_(world),
+        clock_(clock),
+        journal_(journal),
+        telemetry_(std::move(telemetry)),
+        samples_(telemetry_, placement, clock) {}
+  Observations(const Observations&) = delete;
+  Observations& operator=(const Observations&) = delete;
 
   /// Now: it holds in the world, and is shown with the next observation.
   void happen(Event event);
@@ -28,6 +35,11 @@ class Observations {
   Observation make(const std::vector<JournalLoss>& losses);
   /// The policies have answered the newest one.
   void answered();
+
+  const World& world() const { return world_; }
+  /// What the ranks report, which policies may read.
+  Telemetry& telemetry() { return telemetry_; }
+  const Telemetry& telemetry() const { return telemetry_; }
 
   /// Of the next one, counted from 0 over the whole run.
   std::uint64_t sequence() const { return sequence_; }
@@ -40,6 +52,7 @@ class Observations {
   std::uint64_t sequence_ = 0;
   std::vector<Event> arriving_;  ///< of the next one
   std::vector<Event> events_;    ///< of the newest one
+  Telemetry telemetry_;
   RankSamples samples_;
 };
 

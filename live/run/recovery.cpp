@@ -89,6 +89,11 @@ void Recovery::resume() {
   }
 }
 
+bool Recovery::waits_in_vain(bool shown) const {
+  if (!held() || job().next) return false;
+  return hold_limit_ ? clock_.now() - held_since_ > *hold_limit_ : shown;
+}
+
 void Recovery::told(const Event& event, Nanos at) {
   if (std::holds_alternative<JobHeld>(event)) held_since_ = at;
   if (std::holds_alternative<JobStarted>(event)) held_since_ = kNever;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "live/run/placement.hpp"
@@ -19,9 +20,15 @@ namespace orrery::live {
 class Recovery {
  public:
   /// All outlive this. Tells the events by `carrier`, and the gate that the membership is another.
+  /// A job that is held waits so long to be assigned, `hold_limit`; nothing: nobody assigns it.
   Recovery(Placement& placement, RankControl& control, Carrier& carrier, DecisionGate& gate,
-           const PolicyClock& clock)
-      : placement_(placement), control_(control), carrier_(carrier), gate_(gate), clock_(clock) {}
+           const PolicyClock& clock, std::optional<Nanos> hold_limit)
+      : placement_(placement),
+        control_(control),
+        carrier_(carrier),
+        gate_(gate),
+        clock_(clock),
+        hold_limit_(hold_limit) {}
 
   /// The process in this seat has ended. True: the job counted on it, and its loss is to be told;
   /// else a replacement that never joined, or one whose loss an earlier controller had told.
@@ -49,8 +56,8 @@ class Recovery {
 
   /// The job stands still until it is assigned anew.
   bool held() const { return held_since_ != kNever; }
-  /// It has done so for so long.
-  bool held_for(Nanos span) const { return held() && clock_.now() - held_since_ > span; }
+  /// And nobody will assign it. `shown`: whoever might has seen all that has happened.
+  bool waits_in_vain(bool shown) const;
 
   /// For another controller, and by what an earlier one has told at that instant.
   void keep(JournalSnapshot& now) const { now.set_held_since(held_since_); }
@@ -65,6 +72,7 @@ class Recovery {
   Carrier& carrier_;
   DecisionGate& gate_;
   const PolicyClock& clock_;
+  const std::optional<Nanos> hold_limit_;
   std::vector<std::uint32_t> untold_;  ///< seats
   Nanos held_since_ = kNever;
 };

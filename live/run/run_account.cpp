@@ -1,6 +1,7 @@
 #include "live/run/run_account.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace orrery::live {
 
@@ -9,8 +10,10 @@ std::uint32_t micro_batches_of(const Job& job) {
 }
 
 // In whole numbers gradients travel in no code, and in twice the bytes.
-RunAccount::RunAccount(const Scenario& scenario)
-    : coded_(!scenario.live().reproducible()),
+RunAccount::RunAccount(const Scenario& scenario, std::function<void(const Progress&)> progress)
+    : steps_(scenario.run().steps()),
+      progress_(std::move(progress)),
+      coded_(!scenario.live().reproducible()),
       ledger_(micro_batches_of(scenario.job())),
       statistics_(scenario),
       wire_(scenario.job().model()),
@@ -32,6 +35,15 @@ void RunAccount::committed(Step step, std::span<const StepReport> reports,
   statistics_.commit(reports, now);
   ledger_.committed(step);
   if (coded_) wire_.exchanged(rules, ranks);
+}
+
+void RunAccount::tell_progress() const {
+  if (!progress_) return;
+  Progress progress;
+  progress.set_steps_done(steps());
+  progress.set_steps(steps_);
+  progress.set_elapsed_s(to_seconds(elapsed()));
+  progress_(progress);
 }
 
 double RunAccount::busy_cores() const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "live/run/run_statistics.hpp"
 #include "live/training/wire_count.hpp"
 #include "traces/report.pb.h"
+#include "traces/run.pb.h"
 #include "traces/scenario.pb.h"
 
 namespace orrery::live {
@@ -23,8 +25,8 @@ std::uint32_t micro_batches_of(const Job& job);
 
 class RunAccount {
  public:
-  /// `scenario` outlives this.
-  explicit RunAccount(const Scenario& scenario);
+  /// `scenario` outlives this. `progress` is told how far the run is; may be empty.
+  explicit RunAccount(const Scenario& scenario, std::function<void(const Progress&)> progress = {});
 
   void hello(std::uint32_t rank, std::uint32_t life) { cpu_.hello(rank, life); }
   void heard(std::uint32_t rank, std::uint32_t life, const ProgressSample& sample);
@@ -37,6 +39,7 @@ class RunAccount {
   /// Reports of all ranks, by rank; `ranks` of them had a gradient in codes by these rules.
   void committed(Step step, std::span<const StepReport> reports, std::span<const CodecRule> rules,
                  std::uint32_t ranks, Nanos now);
+  void tell_progress() const;
   /// What was done of that step is thrown away.
   void discarded(Step step) { ledger_.discarded(step); }
 
@@ -54,6 +57,8 @@ class RunAccount {
   void restore(const Past& past);
 
  private:
+  const Step steps_;  ///< of the whole run
+  const std::function<void(const Progress&)> progress_;
   const bool coded_;  ///< gradients may travel in codes
   Ledger ledger_;
   RunStatistics statistics_;

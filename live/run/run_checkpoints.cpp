@@ -106,7 +106,9 @@ void RunCheckpoints::note_outcome(Step step, bool whole) {
   });
 }
 
-void RunCheckpoints::keep(KeptCheckpoints& kept) const {
+void RunCheckpoints::keep(JournalSnapshot& now) const {
+  if (resumed_) *now.mutable_resumed() = resumption();
+  KeptCheckpoints& kept = *now.mutable_checkpoints();
   kept.mutable_begun()->Add(kept_.begin(), kept_.end());
   kept.set_written(written_);
   kept.set_failed(failed_);
@@ -135,10 +137,15 @@ void RunCheckpoints::find(const std::string& folder) {
 
 void RunCheckpoints::fill(Assignment& assignment) const {
   assignment.set_training(training_);
-  if (!resumed_) return;
-  assignment.mutable_resume()->set_folder(request_.resume_from());
-  assignment.mutable_resume()->set_step(resumed_->step);
-  assignment.mutable_resume()->set_attempt(resumed_->attempt);
+  if (resumed_) *assignment.mutable_resume() = resumption();
+}
+
+Resumption RunCheckpoints::resumption() const {
+  Resumption from;
+  from.set_folder(request_.resume_from());
+  from.set_step(resumed_->step);
+  from.set_attempt(resumed_->attempt);
+  return from;
 }
 
 void RunCheckpoints::open() {

@@ -70,12 +70,13 @@ class RunCheckpoints {
   const std::string& missing() const { return missing_; }
 
   /// To go on with in another process; what this run has begun and not removed.
-  void keep(KeptCheckpoints& kept) const;
+  void keep(JournalSnapshot& now) const;
 
   void fill(Report& report) const;
 
  private:
   void find(const std::string& folder);
+  Resumption resumption() const;
   void take_over(const Past& past);
   void note_begun(Step step, std::uint64_t attempt);
   void note_outcome(Step step, bool whole);

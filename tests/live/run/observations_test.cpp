@@ -19,9 +19,9 @@ class ObservationsTest : public ::testing::Test {
   const std::string path_ = ::testing::TempDir() + "observations_test.journal";
   OneJob run_;
   PolicyClock clock_;
-  Telemetry telemetry_{4, 1e9};
   Journal journal_{path_, "hash"};
-  Observations observations_{run_.world, run_.placement, clock_, telemetry_, journal_};
+  Observations observations_{run_.world, run_.placement, clock_, Telemetry(4, 1e9), journal_};
+  Telemetry& telemetry_ = observations_.telemetry();
 };
 
 TEST_F(ObservationsTest, WhatHappensHoldsAtOnceAndIsShownOnce) {

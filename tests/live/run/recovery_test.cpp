@@ -1,6 +1,7 @@
 #include "live/run/recovery.hpp"
 
 #include <csignal>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,7 @@ struct Regrouping : Carrier {
   FakeRanks ranks;
   PolicyClock clock;
   DecisionGate gate{run.world, {}, *this, true};
-  Recovery recovery{run.placement, ranks, *this, gate, clock};
+  Recovery recovery{run.placement, ranks, *this, gate, clock, std::nullopt};
   std::vector<Event> happened;
 };
 
@@ -66,6 +67,8 @@ TEST(Recovery, AJobThatIsToHoldStandsStillUntilItIsAssigned) {
   EXPECT_TRUE(job.recovery.held());
   JournalSnapshot kept;
   job.recovery.keep(kept);
+  EXPECT_FALSE(job.recovery.waits_in_vain(false));
+  EXPECT_TRUE(job.recovery.waits_in_vain(true));
   job.ranks.there = {0, 1, 2};
   job.recovery.assign(job.run.assign({0, 1, 2}), 7);
   const auto started = job.all<JobStarted>();
