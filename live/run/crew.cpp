@@ -16,9 +16,7 @@ namespace {
 constexpr std::chrono::seconds kFormPatience{30};
 constexpr std::chrono::seconds kFinishPatience{10};
 constexpr std::chrono::milliseconds kPoll{20};
-constexpr int kMostAttempts = 8;
-constexpr Nanos kFirstPause = kNanosPerSecond / 2;  // before the third attempt; then twice as long
-constexpr std::uint32_t kMostFailures = 3;          // of each rank on average, without a step done
+constexpr std::uint32_t kMostFailures = 3;  // of each rank on average, without a step done
 constexpr int kMostFutile = 30;
 
 }  // namespace
@@ -135,8 +133,7 @@ void Crew::note_happenings(std::vector<CrewEvent>& events) {
     if (std::holds_alternative<membership::Committed>(happening)) futile_ = failures_ = 0;
     if (const auto* formed = std::get_if<membership::Formed>(&happening)) {
       for (const Seat& member : formed->members) {
-        attempts_.erase(member.rank);
-        wanted_.erase(member.rank);
+        replacements_.joined(member.rank);
         if (!were_members_.insert(member).second) continue;
         JournalRecord record;
         record.mutable_joined()->set_rank(member.rank);
@@ -266,24 +263,13 @@ void Crew::end(std::uint32_t rank, const std::string& cause) {
   agents_.signal(rank, SIGKILL);
 }
 
-void Crew::replace(std::uint32_t rank) {
-  const int attempt = ++attempts_[rank];
-  if (attempt > kMostAttempts + 1) return;
-  const Nanos pause = attempt < 3 ? 0 : kFirstPause << (attempt - 3);
-  wanted_.emplace(rank, now() + pause);
-}
+void Crew::replace(std::uint32_t rank) { replacements_.want(rank, now()); }
 
 void Crew::start_replacements(std::vector<CrewEvent>& events) {
-  std::erase_if(wanted_, [&](const auto& each) {
-    const auto [rank, at] = each;
-    if (attempts_[rank] > kMostAttempts) {
-      std::string cause = causes_[{rank, agents_.life(rank)}];
-      events.emplace_back(GivenUp{rank, std::move(cause)});
-      attempts_.erase(rank);  // whoever asks for it again means it
-      return true;
-    }
-    return now() >= at && agents_.restart(rank);
-  });
+  const auto start = [this](std::uint32_t rank) { return agents_.restart(rank); };
+  for (const std::uint32_t rank : replacements_.start(now(), start)) {
+    events.emplace_back(GivenUp{rank, causes_[{rank, agents_.life(rank)}]});
+  }
 }
 
 Crew::Parting Crew::finish(Step steps) {

@@ -15,6 +15,7 @@
 #include "live/run/agent_group.hpp"
 #include "live/run/journal.hpp"
 #include "live/run/rank_control.hpp"
+#include "live/run/replacements.hpp"
 #include "policies/membership/coordinator.hpp"
 
 namespace orrery::live {
@@ -130,11 +131,10 @@ class Crew : public RankControl {
   std::map<std::uint32_t, Hardware> hardware_;
   std::map<std::uint32_t, std::string> told_;  ///< hardware, as it was sent
   std::set<Seat> dead_;                        ///< what else comes from them is too late
-  std::map<std::uint32_t, Nanos> wanted_;      ///< ranks to be replaced, and not before when
-  std::map<std::uint32_t, int> attempts_;      ///< replacements started since it last joined
-  int futile_ = 0;                             ///< epochs since the last commit or loss
-  std::uint32_t failures_ = 0;                 ///< errors of ranks since the last commit
-  bool formed_ = false;                        ///< all have been linked up once
+  Replacements replacements_;
+  int futile_ = 0;              ///< epochs since the last commit or loss
+  std::uint32_t failures_ = 0;  ///< errors of ranks since the last commit
+  bool formed_ = false;         ///< all have been linked up once
 };
 
 }  // namespace orrery::live
