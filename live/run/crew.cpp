@@ -78,10 +78,7 @@ void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
   if (dead_.contains(from)) return;
   if (incoming.ended) return note_end(from, events);
   if (!incoming.message) return;  // it may come back; if not, its process or its silence tells
-  if (incoming.message->has_hello()) {
-    sent_.erase(rank);
-    told_.erase(rank);
-  }
+  if (incoming.message->has_hello()) briefing_.greeted(rank);
   if (incoming.message->has_failed()) {
     return fail(from, incoming.message->failed(), events);
   }
@@ -104,12 +101,7 @@ void Crew::fail(const Seat& seat, const Failed& failed, std::vector<CrewEvent>& 
 }
 
 void Crew::hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events) {
-  // Two threads of an agent send statuses: an older one may come after a newer one.
-  const std::pair said(from.life, status.beat());
-  if (auto& newest = heard_[from.rank]; said > newest) {
-    newest = said;
-    addresses_[from.rank] = status.address();
-  }
+  briefing_.hear(from, status);
   coordinator_.hear(from_wire(status), now());
   note_happenings(events);
 }
@@ -176,8 +168,9 @@ std::vector<std::uint32_t> Crew::members() const {
 }
 
 void Crew::work(const std::function<StepPlan(std::uint32_t rank)>& plan) {
-  plans_.clear();
-  for (const std::uint32_t rank : members()) plans_[rank] = plan(rank);
+  std::map<std::uint32_t, StepPlan> plans;
+  for (const std::uint32_t rank : members()) plans[rank] = plan(rank);
+  briefing_.set_plans(std::move(plans));
   coordinator_.work();
   send_directives();
 }
@@ -230,32 +223,10 @@ void Crew::keep(JournalSnapshot& now) const {
 void Crew::send_directives() {
   remember();
   for (const std::uint32_t rank : coordinator_.peers()) {
-    send_hardware(rank);
-    const auto directive = coordinator_.directive(rank);
-    if (!directive) continue;
-    const auto newest = std::tuple(directive->to, directive->epoch, directive->number);
-    if (const auto before = sent_.find(rank); before != sent_.end() && before->second == newest) {
-      continue;
+    for (const ControllerMessage& message : briefing_.take(rank, coordinator_.directive(rank))) {
+      agents_.send(rank, message);
     }
-    sent_[rank] = newest;
-    ControllerMessage message;
-    MemberDirective& wire = *message.mutable_directive();
-    wire = to_wire(*directive);
-    for (const Seat& member : directive->members) wire.add_addresses(addresses_[member.rank]);
-    if (directive->work) *wire.mutable_plan() = plans_[rank];
-    agents_.send(rank, message);
   }
-}
-
-void Crew::send_hardware(std::uint32_t rank) {
-  const auto found = hardware_.find(rank);
-  if (found == hardware_.end()) return;
-  std::string said = found->second.SerializeAsString();
-  if (const auto told = told_.find(rank); told != told_.end() && told->second == said) return;
-  told_[rank] = std::move(said);
-  ControllerMessage message;
-  *message.mutable_hardware() = found->second;
-  agents_.send(rank, message);
 }
 
 void Crew::end(std::uint32_t rank, const std::string& cause) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "live/run/agent_group.hpp"
+#include "live/run/briefing.hpp"
 #include "live/run/journal.hpp"
 #include "live/run/rank_control.hpp"
 #include "live/run/replacements.hpp"
@@ -69,7 +70,9 @@ class Crew : public RankControl {
   void work(const std::function<StepPlan(std::uint32_t rank)>& plan);
   /// What the rank's processes are told of their hardware with the next directives, and every later
   /// one of them.
-  void set_hardware(std::uint32_t rank, const Hardware& hardware) { hardware_[rank] = hardware; }
+  void set_hardware(std::uint32_t rank, const Hardware& hardware) {
+    briefing_.set_hardware(rank, hardware);
+  }
   /// See Coordinator.
   void propose(std::uint64_t number);
 
@@ -110,7 +113,6 @@ class Crew : public RankControl {
   void hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events);
   void note_end(const Seat& seat, std::vector<CrewEvent>& events);
   void remember();
-  void send_hardware(std::uint32_t rank);
   void start_replacements(std::vector<CrewEvent>& events);
   Nanos now() const { return since(born_); }
 
@@ -123,14 +125,8 @@ class Crew : public RankControl {
   std::set<Seat> were_members_;            ///< of any epoch
   std::map<Seat, std::string> causes_;     ///< of processes that have ended
   std::map<Seat, std::string> sentences_;  ///< why we ended them
-  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint64_t>> heard_;  ///< life and beat
-  std::map<std::uint32_t, std::string> addresses_;  ///< by rank, of the newest epoch entered
-  std::map<std::uint32_t, StepPlan> plans_;         ///< of the step under way
-  /// Newest directive sent: seat, epoch, number.
-  std::map<std::uint32_t, std::tuple<Seat, std::uint64_t, std::uint64_t>> sent_;
-  std::map<std::uint32_t, Hardware> hardware_;
-  std::map<std::uint32_t, std::string> told_;  ///< hardware, as it was sent
-  std::set<Seat> dead_;                        ///< what else comes from them is too late
+  Briefing briefing_;
+  std::set<Seat> dead_;  ///< what else comes from them is too late
   Replacements replacements_;
   int futile_ = 0;              ///< epochs since the last commit or loss
   std::uint32_t failures_ = 0;  ///< errors of ranks since the last commit
