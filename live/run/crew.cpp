@@ -16,9 +16,7 @@ namespace {
 constexpr std::chrono::seconds kFormPatience{30};
 constexpr std::chrono::seconds kFinishPatience{10};
 constexpr std::chrono::milliseconds kPoll{20};
-constexpr int kMostAttempts = 8;
-constexpr Nanos kFirstPause = kNanosPerSecond / 2;  // before the third attempt; then twice as long
-constexpr std::uint32_t kMostFailures = 3;          // of each rank on average, without a step done
+constexpr std::uint32_t kMostFailures = 3;  // of each rank on average, without a step done
 constexpr int kMostFutile = 30;
 
 }  // namespace
@@ -80,10 +78,7 @@ void Crew::take(const Incoming& incoming, std::vector<CrewEvent>& events) {
   if (dead_.contains(from)) return;
   if (incoming.ended) return note_end(from, events);
   if (!incoming.message) return;  // it may come back; if not, its process or its silence tells
-  if (incoming.message->has_hello()) {
-    sent_.erase(rank);
-    told_.erase(rank);
-  }
+  if (incoming.message->has_hello()) briefing_.greeted(rank);
   if (incoming.message->has_failed()) {
     return fail(from, incoming.message->failed(), events);
   }
@@ -106,12 +101,7 @@ void Crew::fail(const Seat& seat, const Failed& failed, std::vector<CrewEvent>& 
 }
 
 void Crew::hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events) {
-  // Two threads of an agent send statuses: an older one may come after a newer one.
-  const std::pair said(from.life, status.beat());
-  if (auto& newest = heard_[from.rank]; said > newest) {
-    newest = said;
-    addresses_[from.rank] = status.address();
-  }
+  briefing_.hear(from, status);
   coordinator_.hear(from_wire(status), now());
   note_happenings(events);
 }
@@ -135,8 +125,7 @@ void Crew::note_happenings(std::vector<CrewEvent>& events) {
     if (std::holds_alternative<membership::Committed>(happening)) futile_ = failures_ = 0;
     if (const auto* formed = std::get_if<membership::Formed>(&happening)) {
       for (const Seat& member : formed->members) {
-        attempts_.erase(member.rank);
-        wanted_.erase(member.rank);
+        replacements_.joined(member.rank);
         if (!were_members_.insert(member).second) continue;
         JournalRecord record;
         record.mutable_joined()->set_rank(member.rank);
@@ -179,8 +168,9 @@ std::vector<std::uint32_t> Crew::members() const {
 }
 
 void Crew::work(const std::function<StepPlan(std::uint32_t rank)>& plan) {
-  plans_.clear();
-  for (const std::uint32_t rank : members()) plans_[rank] = plan(rank);
+  std::map<std::uint32_t, StepPlan> plans;
+  for (const std::uint32_t rank : members()) plans[rank] = plan(rank);
+  briefing_.set_plans(std::move(plans));
   coordinator_.work();
   send_directives();
 }
@@ -233,32 +223,10 @@ void Crew::keep(JournalSnapshot& now) const {
 void Crew::send_directives() {
   remember();
   for (const std::uint32_t rank : coordinator_.peers()) {
-    send_hardware(rank);
-    const auto directive = coordinator_.directive(rank);
-    if (!directive) continue;
-    const auto newest = std::tuple(directive->to, directive->epoch, directive->number);
-    if (const auto before = sent_.find(rank); before != sent_.end() && before->second == newest) {
-      continue;
+    for (const ControllerMessage& message : briefing_.take(rank, coordinator_.directive(rank))) {
+      agents_.send(rank, message);
     }
-    sent_[rank] = newest;
-    ControllerMessage message;
-    MemberDirective& wire = *message.mutable_directive();
-    wire = to_wire(*directive);
-    for (const Seat& member : directive->members) wire.add_addresses(addresses_[member.rank]);
-    if (directive->work) *wire.mutable_plan() = plans_[rank];
-    agents_.send(rank, message);
   }
-}
-
-void Crew::send_hardware(std::uint32_t rank) {
-  const auto found = hardware_.find(rank);
-  if (found == hardware_.end()) return;
-  std::string said = found->second.SerializeAsString();
-  if (const auto told = told_.find(rank); told != told_.end() && told->second == said) return;
-  told_[rank] = std::move(said);
-  ControllerMessage message;
-  *message.mutable_hardware() = found->second;
-  agents_.send(rank, message);
 }
 
 void Crew::end(std::uint32_t rank, const std::string& cause) {
@@ -266,24 +234,13 @@ void Crew::end(std::uint32_t rank, const std::string& cause) {
   agents_.signal(rank, SIGKILL);
 }
 
-void Crew::replace(std::uint32_t rank) {
-  const int attempt = ++attempts_[rank];
-  if (attempt > kMostAttempts + 1) return;
-  const Nanos pause = attempt < 3 ? 0 : kFirstPause << (attempt - 3);
-  wanted_.emplace(rank, now() + pause);
-}
+void Crew::replace(std::uint32_t rank) { replacements_.want(rank, now()); }
 
 void Crew::start_replacements(std::vector<CrewEvent>& events) {
-  std::erase_if(wanted_, [&](const auto& each) {
-    const auto [rank, at] = each;
-    if (attempts_[rank] > kMostAttempts) {
-      std::string cause = causes_[{rank, agents_.life(rank)}];
-      events.emplace_back(GivenUp{rank, std::move(cause)});
-      attempts_.erase(rank);  // whoever asks for it again means it
-      return true;
-    }
-    return now() >= at && agents_.restart(rank);
-  });
+  const auto start = [this](std::uint32_t rank) { return agents_.restart(rank); };
+  for (const std::uint32_t rank : replacements_.start(now(), start)) {
+    events.emplace_back(GivenUp{rank, causes_[{rank, agents_.life(rank)}]});
+  }
 }
 
 Crew::Parting Crew::finish(Step steps) {

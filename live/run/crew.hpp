@@ -13,7 +13,10 @@
 #include <vector>
 
 #include "live/run/agent_group.hpp"
+#include "live/run/briefing.hpp"
 #include "live/run/journal.hpp"
+#include "live/run/rank_control.hpp"
+#include "live/run/replacements.hpp"
 #include "policies/membership/coordinator.hpp"
 
 namespace orrery::live {
@@ -37,7 +40,7 @@ using CrewEvent = std::variant<Incoming, RankDied, membership::Revoked, membersh
                                membership::Formed, membership::Committed, membership::Decided,
                                membership::Aborted, membership::Stuck, GivenUp, StateGone>;
 
-class Crew {
+class Crew : public RankControl {
  public:
   /// Starts the agents and waits until they are linked up; those that die meanwhile are started
   /// again. Throws an environment Error if one of them cannot start. With the journal of a run
@@ -58,16 +61,18 @@ class Crew {
   void keep(JournalSnapshot& now) const;
 
   bool ready() const { return coordinator_.ready(); }
-  bool running() const { return coordinator_.running(); }
+  bool running() const override { return coordinator_.running(); }
   bool settled() const { return coordinator_.settled(); }
   std::uint64_t epoch() const { return coordinator_.epoch(); }
-  /// Ranks of the epoch, ascending; a plan's shares are in this order.
-  std::vector<std::uint32_t> members() const;
+  /// A plan's shares are in this order.
+  std::vector<std::uint32_t> members() const override;
   /// Lets the members work on the next step; `plan` gives each rank its own. Only while ready().
   void work(const std::function<StepPlan(std::uint32_t rank)>& plan);
   /// What the rank's processes are told of their hardware with the next directives, and every later
   /// one of them.
-  void set_hardware(std::uint32_t rank, const Hardware& hardware) { hardware_[rank] = hardware; }
+  void set_hardware(std::uint32_t rank, const Hardware& hardware) {
+    briefing_.set_hardware(rank, hardware);
+  }
   /// See Coordinator.
   void propose(std::uint64_t number);
 
@@ -75,26 +80,20 @@ class Crew {
   /// settled(), and before the next step.
   void save(Step step, std::uint64_t attempt);
 
-  /// A replacement for a lost rank will be started. Where those die before they join, the next
-  /// ones are started later and later, for about a minute in all.
-  void replace(std::uint32_t rank);
-  /// See Coordinator.
-  void renew() { coordinator_.renew(); }
+  void replace(std::uint32_t rank) override;
+  void renew() override { coordinator_.renew(); }
   /// All connections are opened anew, with the certificates of now: between two steps that costs
   /// none. Only while ready().
   void open_anew();
-  bool all_silent() const { return coordinator_.all_silent(); }
-  /// Ranks that are heard of, members or not.
-  std::vector<std::uint32_t> peers() const { return coordinator_.peers(); }
-  /// Kills the process of that rank; `cause` is what is told of it.
-  void end(std::uint32_t rank, const std::string& cause);
-  /// To the process of that rank.
-  void signal(std::uint32_t rank, int number) { agents_.signal(rank, number); }
-  /// Members that have said nothing for that long.
-  std::vector<std::uint32_t> silent(Nanos span) const { return coordinator_.silent(span, now()); }
-  std::int64_t pid(std::uint32_t rank) const { return agents_.pid(rank); }
-  /// Whether the newest process of that rank is there.
-  bool running(std::uint32_t rank) const { return agents_.running(rank); }
+  bool all_silent() const override { return coordinator_.all_silent(); }
+  std::vector<std::uint32_t> peers() const override { return coordinator_.peers(); }
+  void end(std::uint32_t rank, const std::string& cause) override;
+  void signal(std::uint32_t rank, int number) override { agents_.signal(rank, number); }
+  std::vector<std::uint32_t> silent(Nanos span) const override {
+    return coordinator_.silent(span, now());
+  }
+  std::int64_t pid(std::uint32_t rank) const override { return agents_.pid(rank); }
+  bool running(std::uint32_t rank) const override { return agents_.running(rank); }
 
   /// Ends the run after `steps` committed steps and collects the hash of the parameters of every
   /// rank that holds them, by rank; also who died meanwhile.
@@ -114,7 +113,6 @@ class Crew {
   void hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events);
   void note_end(const Seat& seat, std::vector<CrewEvent>& events);
   void remember();
-  void send_hardware(std::uint32_t rank);
   void start_replacements(std::vector<CrewEvent>& events);
   Nanos now() const { return since(born_); }
 
@@ -127,19 +125,12 @@ class Crew {
   std::set<Seat> were_members_;            ///< of any epoch
   std::map<Seat, std::string> causes_;     ///< of processes that have ended
   std::map<Seat, std::string> sentences_;  ///< why we ended them
-  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint64_t>> heard_;  ///< life and beat
-  std::map<std::uint32_t, std::string> addresses_;  ///< by rank, of the newest epoch entered
-  std::map<std::uint32_t, StepPlan> plans_;         ///< of the step under way
-  /// Newest directive sent: seat, epoch, number.
-  std::map<std::uint32_t, std::tuple<Seat, std::uint64_t, std::uint64_t>> sent_;
-  std::map<std::uint32_t, Hardware> hardware_;
-  std::map<std::uint32_t, std::string> told_;  ///< hardware, as it was sent
-  std::set<Seat> dead_;                        ///< what else comes from them is too late
-  std::map<std::uint32_t, Nanos> wanted_;      ///< ranks to be replaced, and not before when
-  std::map<std::uint32_t, int> attempts_;      ///< replacements started since it last joined
-  int futile_ = 0;                             ///< epochs since the last commit or loss
-  std::uint32_t failures_ = 0;                 ///< errors of ranks since the last commit
-  bool formed_ = false;                        ///< all have been linked up once
+  Briefing briefing_;
+  std::set<Seat> dead_;  ///< what else comes from them is too late
+  Replacements replacements_;
+  int futile_ = 0;              ///< epochs since the last commit or loss
+  std::uint32_t failures_ = 0;  ///< errors of ranks since the last commit
+  bool formed_ = false;         ///< all have been linked up once
 };
 
 }  // namespace orrery::live

@@ -2,21 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <thread>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "core/process.hpp"
 #include "live/machine/cuda_module.hpp"
 #include "live/run/requirements.hpp"
-#include "live/run/run_files.hpp"
 #include "live/training/model.hpp"
-#include "live/training/plan_codecs.hpp"
 #include "live/training/text.hpp"
-#include "policies/record/encoding.hpp"
+#include "policies/run/registry.hpp"
 #include "policies/seam/fabric_rules.hpp"
 #include "topologies/failure_domain.hpp"
 #include "traces/scenario/scenario.hpp"
@@ -25,14 +21,8 @@
 namespace orrery::live {
 namespace {
 
-constexpr JobId kJob{0};
 constexpr std::chrono::milliseconds kWatch{50};        // how often processes are looked at
 constexpr Nanos kOpenAnewAfter = 3 * kNanosPerSecond;  // servers have read them by then
-constexpr Nanos kRestBand = 4;  // rest ends in a step that takes a quarter longer than the last
-
-std::uint32_t micro_batches_of(const Job& job) {
-  return job.global_batch() / std::max(job.micro_batch(), 1u);
-}
 
 /// Memory traffic of a rank of nominal speed while it computes.
 double nominal_traffic(const Job& job) {
@@ -45,39 +35,74 @@ const RunRequest& checked(const RunRequest& request) {
   return request;
 }
 
+/// Why an operator cannot set that parameter; empty: he can.
+std::string objection(const RunRequest& request, const Cluster& cluster, const ParameterSet& set) {
+  if (request.policy_outside()) return "the policies of this run decide in another process";
+  try {
+    check_parameter(request.scenario(), set, cluster);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return {};
+}
+
+JobSpec job_spec(const RunRequest& request, const Needs& needs) {
+  const Scenario& scenario = request.scenario();
+  const Job& said = scenario.job();
+  const std::uint32_t ranks = said.layout().data();
+  JobSpec spec;
+  spec.id = kLiveJob;
+  spec.name = scenario.name();
+  spec.gpus = ranks;
+  spec.layout.data = ranks;
+  spec.least_gpus = 1;
+  spec.most_gpus = ranks;
+  spec.micro_batches = micro_batches_of(said);
+  spec.max_micro_batches =
+      static_cast<std::uint32_t>(std::floor(said.max_share() * spec.micro_batches / ranks));
+  spec.steps = scenario.run().steps();
+  spec.nominal_micro_batch_time = said.pace().micro_batch();
+  spec.can = settable(scenario);
+  spec.settings = {loss_response(scenario, needs, request.mode() != "shadow")};
+  return spec;
+}
+
+void check_cores(double cores) {
+  const double allowed = 0.5 * std::max(1u, std::thread::hardware_concurrency());
+  if (cores <= allowed) return;
+  throw Error(ErrorKind::environment,
+              fmt::format("the ranks kept {:.2f} cores busy; on this machine paced ranks may use "
+                          "{:.1f}: raise job.pace.micro_batch or use fewer ranks",
+                          cores, allowed));
+}
+
 }  // namespace
 
 LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress,
                          Supervision& supervision)
     : request_(checked(request)),  // before any member relies on what it says
-      scenario_(request_.scenario()),
       cluster_(cluster),
-      progress_(std::move(progress)),
-      ranks_(scenario_.job().layout().data()),
-      text_(Text::load(scenario_.live().text())),
+      text_(Text::load(request_.scenario().live().text())),
       supervision_(supervision),
-      journal_(supervision.start().folder() + "/journal", scenario_hash(scenario_),
-               static_cast<std::size_t>(scenario_.live().journal_tail())),
-      reader_(cluster),
-      gate_(world_, capabilities(), *this, true),
-      ledger_(micro_batches_of(scenario_.job())),
-      statistics_(scenario_),
-      telemetry_(ranks_, nominal_traffic(scenario_.job())),
-      wire_(scenario_.job().model()),
-      checkpoints_(request_, text_, past()),
-      faults_(scenario_, cluster, ranks_, checkpoints_.first_step()),
-      step_(checkpoints_.first_step()),
-      reports_(ranks_),
-      cpu_at_start_(ranks_, -1),
-      cpu_now_(ranks_, 0),
-      cpu_before_(ranks_, 0),
-      board_(supervision.start().folder(), scenario_.live().metrics()) {
+      journal_(supervision.start().folder() + "/journal", scenario_hash(request_.scenario()),
+               static_cast<std::size_t>(request_.scenario().live().journal_tail())),
+      replay_(cluster, journal_.past()),
+      placement_(replay_.world(), request_.scenario().job().layout().data()),
+      account_(request_.scenario(), std::move(progress)),
+      checkpoints_(request_, text_, journal_.past()),
+      observations_(replay_.world(), placement_, clock_,
+                    Telemetry(placement_.seats(), nominal_traffic(request_.scenario().job())),
+                    journal_),
+      desk_(supervision.start().folder(), request_.scenario().live().metrics(),
+            {.objection =
+                 [this](const ParameterSet& set) { return objection(request_, cluster_, set); },
+             .happen = [this](Event event) { driver_->happen(std::move(event)); }}) {
   // What was decided or approved elsewhere cannot be had again: nobody would go on from it.
   if (request_.policy_outside() || request_.mode() == "approve") journal_.stop();
   journal_.on_failure([this](const std::string& why) { journal_is_gone(why); });
-  if (cluster.gpus() < ranks_) {
-    throw Error(ErrorKind::bad_input,
-                fmt::format("the job has {} ranks, the cluster {} GPUs", ranks_, cluster.gpus()));
+  if (cluster.gpus() < placement_.seats()) {
+    throw Error(ErrorKind::bad_input, fmt::format("the job has {} ranks, the cluster {} GPUs",
+                                                  placement_.seats(), cluster.gpus()));
   }
 }
 
@@ -87,535 +112,164 @@ Capabilities LiveBackend::capabilities() const {
   return {.actions = Kinds<Action>::all(), .settings = Kinds<Setting>::all()};
 }
 
+// ---- beginning ----------------------------------------------------------------------------
+
 void LiveBackend::begin(const Needs& needs) {
   needs_ = needs;
   checkpoints_.open();
-  board_.show(status());
+  desk_.show(status());
+  const Assignment work = assignment();
+  if (work.has_resume() && !journal_.past().resumed) {
+    JournalRecord record;
+    *record.mutable_resumed() = work.resume();
+    journal_.append(record);
+  }
+  driver_ = std::make_unique<StepDriver>(StepDriver::Run{.request = request_,
+                                                         .world = replay_.world(),
+                                                         .placement = placement_,
+                                                         .clock = clock_,
+                                                         .observations = observations_,
+                                                         .desk = desk_,
+                                                         .account = account_,
+                                                         .checkpoints = checkpoints_,
+                                                         .failures = failures_,
+                                                         .journal = journal_},
+                                         supervision_, supervision_.start(), work, capabilities(),
+                                         needs_);
+  restore();
+}
+
+/// What every rank is told at its start.
+Assignment LiveBackend::assignment() const {
   Assignment assignment;
-  *assignment.mutable_scenario() = scenario_;
+  *assignment.mutable_scenario() = request_.scenario();
   checkpoints_.fill(assignment);
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+  for (std::uint32_t rank = 0; rank < placement_.seats(); ++rank) {
     const FailureDomain domain = failure_domain(cluster_, {rank});
     Domain& said = *assignment.add_domains();
     said.set_rack(domain.rack);
     said.set_node(domain.node);
   }
-  if (assignment.has_resume() && !past().resumed) {
-    JournalRecord record;
-    *record.mutable_resumed() = assignment.resume();
-    write_down(record);
-  }
-  if (assignment.has_resume()) resumed_ = assignment.resume();
-  if (on_gpus()) assignment.set_gpus(probe_cuda().devices);
-  crew_ = std::make_unique<Crew>(supervision_, supervision_.start(), assignment, ranks_, journal_);
-  restore();
+  if (request_.fabric() == "nccl") assignment.set_gpus(probe_cuda().devices);
+  return assignment;
 }
 
-Nanos LiveBackend::now() const {
-  return stage_ == Stage::idle || stage_ == Stage::waiting_for_start ? 0 : since(start_);
-}
-
-// ---- observations -------------------------------------------------------------------------
-
-JobSpec LiveBackend::job_spec() const {
-  const Job& said = scenario_.job();
-  const std::uint32_t total = micro_batches_of(said);
-  JobSpec spec;
-  spec.id = kJob;
-  spec.name = scenario_.name();
-  spec.gpus = ranks_;
-  spec.layout.data = ranks_;
-  spec.least_gpus = 1;
-  spec.most_gpus = ranks_;
-  spec.micro_batches = total;
-  spec.max_micro_batches =
-      static_cast<std::uint32_t>(std::floor(said.max_share() * total / ranks_));
-  spec.steps = scenario_.run().steps();
-  spec.nominal_micro_batch_time = said.pace().micro_batch();
-  spec.can = settable(scenario_);
-  spec.settings = {loss_response(scenario_, needs_, request_.mode() != "shadow")};
-  if (checkpoints_.kept()) {
-    spec.settings.push_back(
-        CheckpointPlan{scenario_.live().checkpoints().every(), Tier::local_disk});
-  }
-  return spec;
-}
-
-Observation LiveBackend::observe(std::vector<Event> events) {
-  events_ = std::move(events);
-  samples_.begin();
-  Observation seen = {.now = now(),
-                      .sequence = sequence_++,
-                      .events = events_,
-                      .cluster = cluster_,
-                      .state = world_.state(),
-                      .jobs = world_.jobs(),
-                      .samples = samples_};
-  JournalRecord record;
-  encode(seen, *record.mutable_seen()->mutable_observation());
-  for (JournalLoss& loss : failures_.take_changed()) {
-    *record.mutable_seen()->add_losses() = std::move(loss);
-  }
-  write_down(record);
-  return seen;
-}
-
-Observation LiveBackend::submit() {
-  const JobSpec spec = job_spec();
-  happen(JobSubmitted{spec});
-  happen(JobStarted{.job = kJob,
-                    .epoch = {1},
-                    .from = checkpoints_.first_step(),
-                    .where = {GpuRuns::range({0}, ranks_), spec.layout}});
-  stage_ = Stage::waiting_for_start;
-  return observe(std::exchange(arriving_, {}));
-}
+// ---- observations and decisions -----------------------------------------------------------
 
 std::optional<Observation> LiveBackend::next() {
-  if (replaying()) return replay(past().seen[replayed_++]);
-  if (std::exchange(in_replay_, false)) resume();
+  if (replay_.more()) return replay();
+  if (replay_.finish()) resume();
   begin_journal_anew();
   if (stage_ == Stage::idle) return submit();
   if (stage_ == Stage::waiting_for_start) start_training();
-  while (stage_ == Stage::training && arriving_.empty()) wait_for_something();
-  if (!arriving_.empty()) return observe(std::exchange(arriving_, {}));
+  while (trains() && !observations_.waiting()) wait_for_something();
+  if (observations_.waiting()) return observe();
   return finish();
+}
+
+Observation LiveBackend::submit() {
+  JobSpec spec = job_spec(request_, needs_);
+  if (checkpoints_.kept()) {
+    const std::uint64_t every = request_.scenario().live().checkpoints().every();
+    spec.settings.push_back(CheckpointPlan{every, Tier::local_disk});
+  }
+  driver_->happen(JobSubmitted{spec});
+  driver_->happen(JobStarted{.job = kLiveJob,
+                             .epoch = {1},
+                             .from = checkpoints_.first_step(),
+                             .where = {GpuRuns::range({0}, placement_.seats()), spec.layout}});
+  stage_ = Stage::waiting_for_start;
+  return observe();
 }
 
 void LiveBackend::start_training() {
   stage_ = Stage::training;
-  start_ = Clock::now();
-  next_tick_ = needs_.tick > 0 ? needs_.tick : kNever;
+  clock_.start();
+  ticks_.begin(needs_.tick, 0);
   JournalRecord record;
-  record.set_started(start_.time_since_epoch() / std::chrono::nanoseconds(1));
-  write_down(record);
-  propose();  // what was decided before the run holds from its first step on
-  go_on();
-}
-
-std::optional<Observation> LiveBackend::finish() {
-  if (stage_ == Stage::ended) return std::nullopt;
-  stage_ = Stage::ended;
-  board_.show_last(status());
-  if (step_ < scenario_.run().steps() || !state_gone_.empty()) return std::nullopt;
-  gather_parameters();
-  check_cores(busy_cores());
-  happen(JobDone{kJob});
-  gate_.job_gone(kJob, now());
-  return observe(std::exchange(arriving_, {}));
-}
-
-Clock::time_point LiveBackend::next_instant() const {
-  Nanos at = std::min(next_tick_, now() + kWatch / std::chrono::nanoseconds(1));
-  at = std::min(at, gate_.next_wake());
-  at = std::min(at, faults_.next_instant(now()));
-  return start_ + std::chrono::nanoseconds(at);
+  record.set_started(clock_.started());
+  journal_.append(record);
+  driver_->go_on();
 }
 
 void LiveBackend::wait_for_something() {
-  for (const CrewEvent& event : crew_->wait(next_instant())) {
-    std::visit([this](const auto& each) { take_in(each); }, event);
-  }
-  note_checkpoints();
+  const Nanos look = clock_.now() + kWatch / std::chrono::nanoseconds(1);
+  driver_->hear(clock_.moment(std::min({look, ticks_.next(), driver_->next_instant()})));
   hear_operator();
-  if (supervision_.take_renewed()) open_anew_at_ = now() + kOpenAnewAfter;
-  if (board_.due()) board_.show(status());
-  if (stage_ == Stage::training && complete()) end_run();
-  propose();
-  go_on();
-  set_hardware();
-  crew_->send_directives();
-  if (stage_ != Stage::training) return;
-  if (under_way_) inject_faults();
-  if (disturbed_) tell_parts();
-  const Nanos instant = now();
-  tell_suspected();
-  watch_progress();
-  if (waits_in_vain()) return give_up();
-  // Nobody is asked while all stand still.
-  const bool ticks = instant >= next_tick_ && under_way_ && !resting(instant);
-  while (instant >= next_tick_) next_tick_ += needs_.tick;
-  if (gate_.wake_due(instant) || ticks) happen(Tick{});
+  if (supervision_.take_renewed()) driver_->open_anew_at(clock_.now() + kOpenAnewAfter);
+  if (desk_.due()) desk_.show(status());
+  driver_->act();
+  if (driver_->over()) return;
+  const Nanos now = clock_.now();
+  const OpenStep& step = driver_->step();
+  const bool ticks = ticks_.due(now, !step.under_way(), step.as_before(now));
+  if (driver_->wake_due(now) || ticks) driver_->happen(Tick{});
 }
 
-/// The policies asked not to be asked, and the step under way is none that lasts. Every step that
-/// is done is shown to them in any case.
-bool LiveBackend::resting(Nanos instant) const {
-  return at_rest_ && took_ > 0 && instant - began_at_ <= took_ + took_ / kRestBand;
+void LiveBackend::hear_operator() {
+  if (const auto order = supervision_.take_stop()) driver_->stop(*order);
+  const auto order = desk_.hear(clock_.now(), trains(), !observations_.waiting());
+  if (order) driver_->stop(*order);
 }
 
-void LiveBackend::take_in(const Incoming& incoming) {
-  const std::uint32_t rank = incoming.rank;
-  if (incoming.message->has_hello()) {
-    const auto [known, first] = heard_lives_.emplace(rank, incoming.life);
-    if (!first && known->second == incoming.life) return;  // the same process on a new stream
-    known->second = incoming.life;
-    cpu_before_[rank] += cpu_at_start_[rank] < 0 ? 0 : cpu_now_[rank] - cpu_at_start_[rank];
-    cpu_at_start_[rank] = -1;
-  } else if (incoming.message->has_heartbeat()) {
-    const ProgressSample& sample = incoming.message->heartbeat().progress();
-    if (cpu_at_start_[rank] < 0) cpu_at_start_[rank] = sample.cpu();
-    cpu_now_[rank] = sample.cpu();
-    wire_.sent(rank, incoming.life, sample.bytes_sent());
-    if (sample.has_device()) devices_[rank] = sample.device();
-    watch_.note(rank, incoming.life, incoming.message->heartbeat(), now());
-    telemetry_.progress(rank, sample, (incoming.at - start_) / std::chrono::nanoseconds(1));
-  } else if (incoming.message->has_step_report()) {
-    const StepReport& report = incoming.message->step_report();
-    wire_.sent(rank, incoming.life, report.bytes_sent());
-    const auto which = std::tuple(incoming.life, report.epoch(), report.step());
-    const auto before = reported_.find(rank);
-    if (before != reported_.end() && before->second == which) return;
-    reported_[rank] = which;
-    take_report(rank, report);
-  } else if (incoming.message->has_shard()) {
-    checkpoints_.take(incoming.message->shard());
+void LiveBackend::apply(const DecisionList& decisions) {
+  ticks_.rest(decisions.at_rest());
+  replay_.world().begin_batch();
+  if (replay_.under_way()) {
+    replay_.answered(decisions);
+    for (const Nanos at : decisions.wakes()) driver_->wake(at);
+    return;
   }
-}
-
-void LiveBackend::note_checkpoints() {
-  for (const RunCheckpoints::Durable& done : checkpoints_.durable()) {
-    const auto since = saving_.find(done.step);
-    happen(SaveDone{.job = kJob,
-                    .step = done.step,
-                    .tier = Tier::local_disk,
-                    .stalled = 0,
-                    .took = since == saving_.end() ? 0 : now() - since->second,
-                    .durable = done.whole});
-    if (since != saving_.end()) saving_.erase(since);
-  }
-}
-
-/// Every step is done, and what follows from the last one, too.
-bool LiveBackend::complete() {
-  const bool to_stop = !stop_reason_.empty() && !checkpoints_.asked();
-  if (step_ < scenario_.run().steps() && !to_stop) return false;
-  if (!crew_->ready() || !checkpoints_.at_rest()) return false;
-  if (!checkpoints_.missing().empty()) {
-    if (!crew_->settled()) return false;
-    const std::uint64_t attempt = checkpoints_.once_more(step_, crew_->members());
-    if (attempt != 0) {
-      crew_->save(step_, attempt);
-      return false;
-    }
-  }
-  // The ranks exchange what a sharded update has changed: a loss still takes a new epoch.
-  return scenario_.job().layout().shard() != "optimizer" || crew_->settled();
-}
-
-// ---- telemetry ------------------------------------------------------------------------------
-
-/// Numbered as the job numbers its ranks; only of those that it counts on.
-class LiveBackend::ReadSamples::Source : public Samples {
- public:
-  Source(const Telemetry& telemetry, const LiveBackend& of) : telemetry_(telemetry), of_(of) {}
-  RankSummary summary(JobId id, std::uint32_t latest) override {
-    return summarize(ranks(id), latest, slowest_);
-  }
-  std::span<const RankSample> ranks(JobId id) override {
-    ranks_.clear();
-    for (RankSample sample : telemetry_.ranks()) {
-      const auto rank = id == kJob ? of_.rank_in(sample.rank.value) : std::nullopt;
-      if (!rank) continue;
-      sample.rank = *rank;
-      ranks_.push_back(sample);
-    }
-    return ranks_;
-  }
-  std::span<const DeviceSample> devices(JobId) override { return telemetry_.devices(); }
-  std::span<const LinkSample> links(JobId) override { return telemetry_.links(); }
-  std::span<const CollectiveSample> collectives(JobId) override { return telemetry_.collectives(); }
-
- private:
-  const Telemetry& telemetry_;
-  const LiveBackend& of_;
-  std::vector<RankSample> ranks_, slowest_;
-};
-
-void LiveBackend::ReadSamples::begin() {
-  clear();
-  taken_ = false;
-}
-
-void LiveBackend::ReadSamples::fetch(const SamplesRead& wish) {
-  if (!std::exchange(taken_, true)) source_.take(of_.now());
-  Source source(source_, of_);
-  SamplesRead& read = *noted_.add_read();
-  read = read_samples(source, wish);
-  add(read);
-}
-
-// ---- steps --------------------------------------------------------------------------------
-
-void LiveBackend::take_report(std::uint32_t rank, const StepReport& report) {
-  for (const OpDone& op : report.ops()) {
-    if (op.phase() == COMPUTE) ledger_.executed(report.step(), op.micro_batch());
-  }
-  const bool counts = report.epoch() == crew_->epoch() && report.step() == step_;
-  if (!report.abandoned() && counts) reports_[rank] = report;
-}
-
-void LiveBackend::take_in(const membership::Committed& committed) {
-  ensure(under_way_ && committed.step == step_, "the step under way is committed");
-  const Nanos instant = now();
-  std::vector<StepReport> reports;  // one that is lost has an empty one
-  for (std::optional<StepReport>& report : reports_) {
-    reports.push_back(std::exchange(report, {}).value_or(StepReport{}));
-  }
-  const Nanos before = statistics_.elapsed();
-  statistics_.commit(reports, instant);
-  telemetry_.step_done(step_, sizeof(float) * parameter_count(scenario_.job().model()), reports,
-                       instant);
-  ledger_.committed(step_);
-  // In whole numbers they travel in no code, and in twice the bytes.
-  if (!scenario_.live().reproducible()) {
-    wire_.exchanged(job().now.get<CodecRules>(),
-                    static_cast<std::uint32_t>(crew_->members().size()));
-  }
-  write_down_commit(reports, committed.epoch, instant);
-  failures_.resumed(instant);
-  const bool undisturbed = !std::exchange(disturbed_, false);
-  took_ = instant - (undisturbed ? before : began_at_);
-  watch_.step_done(took_);
-  happen(StepsDone{.job = kJob, .last = step_, .count = 1, .duration = took_});
-  under_way_ = false;
-  ++step_;
-  if (checkpoints_.planned() > 0) saving_[step_] = instant;
-  checkpoints_.committed();
-  gate_.step_ended(kJob, instant);
-  if (complete()) end_run();
-  notify_progress();
-}
-
-/// How the ranks' hardware stands now; they are told with the next directives.
-void LiveBackend::set_hardware() {
-  const Nanos instant = now();
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    crew_->set_hardware(rank, faults_.hardware(rank, step_, instant));
-  }
-}
-
-/// Begins the next step once the ranks are ready for it and the policy has seen what has happened.
-void LiveBackend::go_on() {
-  if (!stop_reason_.empty() && !checkpoints_.asked()) return;  // the run is to end here
-  if (stage_ != Stage::training || under_way_ || !crew_->ready() || !arriving_.empty()) return;
-  if (step_ == scenario_.run().steps() || job().phase != JobPhase::running) return;
-  const std::vector<std::uint32_t> members = crew_->members();
-  const bool ours =
-      !assembled(members) && std::all_of(members.begin(), members.end(),
-                                         [this](std::uint32_t seat) { return works(seat); });
-  if (now() >= open_anew_at_) {
-    open_anew_at_ = kNever;
-    board_.note(now(), "certificates are renewed, all connections are opened anew");
-    return crew_->open_anew();
-  }
-  // Somebody has joined whom the job does not count on yet, or is leaving; or those that are to
-  // take the place of some that have left are not there yet.
-  if (!ours || members.size() != job().gpus.size() - job().lost.size()) return;
-  StepPlan plan;
-  plan.set_step(step_);
-  plan.set_epoch(crew_->epoch());
-  plan.set_checkpoint(checkpoints_.plan(step_, members));
-  encode(job().now.get<CollectiveTable>(), *plan.mutable_collectives());
-  std::uint64_t first = 0;
-  for (const std::uint32_t seat : members) {
-    Share& share = *plan.add_shares();
-    share.set_first(first);
-    share.set_count(job().shares()[job().layout.replica_of(*rank_in(seat))]);
-    first += share.count();
-  }
-  ensure(first == job().spec.micro_batches, "the members do every micro-batch of the step");
-  set_codecs(job().now.get<CodecRules>(), plan);
-  under_way_ = true;
-  set_hardware();
-  crew_->work([&](std::uint32_t) { return plan; });
-  const Nanos instant = now();
-  began_at_ = instant;
-  failures_.working(instant);
-  for (const std::uint32_t seat : members) failures_.replaced(seat, instant);
-  inject_faults();
-}
-
-void LiveBackend::inject_faults() {
-  tell_parts();
-  const Nanos instant = now();
-  std::vector<std::uint32_t> awaited;
-  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
-    if (works(seat) || wanted(seat)) awaited.push_back(seat);
-  }
-  for (const auto& strike : faults_.due(step_, instant, crew_->members(), awaited)) {
-    JournalRecord record;
-    record.mutable_strike()->set_fault(strike.fault);
-    record.mutable_strike()->set_rank(strike.rank);
-    record.mutable_strike()->set_at(instant);
-    write_down(record);
-    strikes_.push_back(record.strike());
-    crew_->signal(strike.rank, strike.stop ? SIGSTOP : SIGKILL);
-  }
-}
-
-// ---- losses -------------------------------------------------------------------------------
-
-void LiveBackend::take_in(const membership::Revoked&) {
-  under_way_ = false;
-  disturbed_ = true;
-  gate_.membership_changed(kJob);
-}
-
-void LiveBackend::take_in(const membership::Agreed&) {
-  failures_.known(now());
-  if (stage_ == Stage::training) tell_losses();
-}
-
-/// What was done of the step is thrown away: all have said what they had done before they left
-/// the old epoch.
-void LiveBackend::take_in(const membership::Formed& formed) {
-  ledger_.discarded(step_);
-  reports_.assign(ranks_, std::nullopt);
-  if (stage_ != Stage::training) return;
-  std::vector<std::uint32_t> there;
-  for (const membership::Seat& member : formed.members) there.push_back(member.rank);
-  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {  // of an earlier controller's members
-    if (std::find(there.begin(), there.end(), seat) != there.end() || !works(seat)) continue;
-    if (to_leave(seat)) continue;
-    crew_->signal(seat, SIGKILL);
-    take_in(RankDied{.death = {.rank = seat, .cause = "has not come back to the new controller"},
-                     .was_member = true});
-  }
-  tell_losses();
-  come_true(there);
-}
-
-void LiveBackend::take_in(const membership::Stuck&) {
-  if (stage_ == Stage::training) give_up();
-}
-
-void LiveBackend::take_in(const GivenUp& given_up) {
-  warn(fmt::format("rank {} is started no more, its processes die before they join: {}",
-                   given_up.rank, given_up.cause));
-  given_up_.insert(given_up.rank);
-  if (stage_ != Stage::training) return;
-  if (crew_->running()) come_true(crew_->members());
-  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
-    if (crew_->running(seat) || wanted(seat)) return;
-  }
-  give_up();  // nobody is there, and nobody will come
-}
-
-void LiveBackend::take_in(const StateGone& gone) {
-  if (stage_ != Stage::training || !state_gone_.empty()) return;  // every rank says so
-  state_gone_ = fmt::format("{}: it {}", gone.what, kStateGone);
-  board_.note(now(), state_gone_);
-  give_up();
-}
-
-/// Every step is done, or the operator has asked for the end.
-void LiveBackend::end_run() {
-  if (step_ < scenario_.run().steps()) return give_up();
-  stage_ = Stage::over;
-}
-
-/// Nobody is left who could go on.
-void LiveBackend::give_up() {
-  ledger_.discarded(step_);
-  tell_losses();
-  for (const auto& [number, decisions] : std::exchange(proposed_, {})) {
-    for (const Decision& decision : decisions) {
-      happen(Decided{decision.id, Outcome::rejected, "the run has ended"});
-    }
-  }
-  gate_.close("the run has ended");
-  stage_ = Stage::over;
-}
-
-void LiveBackend::notify_progress() {
-  if (!progress_) return;
-  Progress progress;
-  progress.set_steps_done(statistics_.steps());
-  progress.set_steps(scenario_.run().steps());
-  progress.set_elapsed_s(to_seconds(statistics_.elapsed()));
-  progress_(progress);
+  observations_.answered();
+  driver_->decided(decisions, trains());
 }
 
 // ---- the end ------------------------------------------------------------------------------
 
-void LiveBackend::gather_parameters() {
-  if (!past().parameters_sha256.empty()) {
-    parameters_sha256_ = past().parameters_sha256;
-    return;
-  }
-  const Crew::Parting parting = crew_->finish(step_);
-  for (const RankDeath& death : parting.deaths) {
-    failures_.lost(death.rank, now(), now(), death.cause);
-  }
-  for (const auto& [rank, hash] : parting.hashes) {
-    ensure(hash == parting.hashes.begin()->second,
-           "all ranks end with the same parameters, bit for bit");
-    parameters_sha256_ = hash;
-  }
-  if (parameters_sha256_.empty()) return;
-  failures_.resumed(now());  // whoever was lost after the last step held nobody up
-  JournalRecord record;
-  record.set_parameters_sha256(parameters_sha256_);
-  write_down(record);
-}
-
-/// Why this is not the run that was asked for; empty: it is.
-std::string LiveBackend::unfinished() const {
-  if (step_ < scenario_.run().steps() || !state_gone_.empty()) {
-    const std::string why = !state_gone_.empty()    ? state_gone_
-                            : !stop_reason_.empty() ? stop_reason_
-                            : !failures_.empty()    ? failures_.cause()
-                                                    : "nobody is left who could go on";
-    return fmt::format("ended after step {} of {}: {}", step_, scenario_.run().steps(), why);
-  }
-  if (parameters_sha256_.empty()) return "no rank has handed in its parameters";
-  return checkpoints_.missing();
-}
-
-double LiveBackend::busy_cores() const {
-  Nanos cpu = 0;
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    cpu += cpu_before_[rank];
-    if (cpu_at_start_[rank] >= 0) cpu += cpu_now_[rank] - cpu_at_start_[rank];
-  }
-  return static_cast<double>(cpu) / static_cast<double>(std::max<Nanos>(statistics_.elapsed(), 1));
-}
-
-void LiveBackend::check_cores(double cores) const {
-  const double allowed = 0.5 * std::max(1u, std::thread::hardware_concurrency());
-  if (cores <= allowed || request_.has_rendezvous()) return;  // ranks have machines of their own
-  throw Error(ErrorKind::environment,
-              fmt::format("the ranks kept {:.2f} cores busy; on this machine paced ranks may use "
-                          "{:.1f}: raise job.pace.micro_batch or use fewer ranks",
-                          cores, allowed));
+std::optional<Observation> LiveBackend::finish() {
+  if (stage_ == Stage::ended) return std::nullopt;
+  stage_ = Stage::ended;
+  desk_.show_last(status());
+  if (!driver_->finish()) return std::nullopt;
+  // Ranks that come from elsewhere have machines of their own.
+  if (!request_.has_rendezvous()) check_cores(account_.busy_cores());
+  driver_->tell_done();
+  return observe();
 }
 
 void LiveBackend::fill(Report& report) {
-  statistics_.fill(report);
-  wire_.fill(report);
-  report.set_ranks(ranks_);
-  report.set_micro_batches_lost(ledger_.lost());
-  report.set_micro_batches_repeated(ledger_.repeated());
-  report.set_micro_batches_recomputed(ledger_.recomputed());
+  account_.fill(report);
+  report.set_ranks(placement_.seats());
   failures_.fill(report);
   checkpoints_.fill(report);
-  for (const std::string& warning : warnings_) report.add_warnings(warning);
+  desk_.fill(report);
   report.set_controller_restarts(supervision_.start().restarts());
   report.set_unigram_entropy(text_.unigram_entropy());
-  if (!parameters_sha256_.empty()) report.set_parameters_sha256(parameters_sha256_);
-  if (std::string why = unfinished(); !why.empty()) report.set_unfinished(std::move(why));
-  report.set_real_cpu_cores(busy_cores());
   report.set_control_cpu_s(to_seconds(process_cpu()));
-  report.set_faults_injected(faults_.injected());
-  std::vector<double> speeds;
-  const Step last = step_ > 0 ? step_ - 1 : 0;
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    speeds.push_back(faults_.hardware(rank, last, statistics_.elapsed()).speed());
-  }
-  const Job& job = scenario_.job();
-  report.set_ideal_step_time_s(
-      ideal_makespan(speeds, micro_batches_of(job), to_seconds(job.pace().micro_batch())));
+  driver_->fill(report);
+}
+
+/// What its operator sees of it.
+RunStatus LiveBackend::status() const {
+  const Scenario& scenario = request_.scenario();
+  RunStatus status;
+  status.scenario = scenario.name();
+  status.mode = request_.mode();
+  status.phase = stage_ == Stage::ended      ? "over"
+                 : stage_ == Stage::training ? "training"
+                                             : "starting";
+  status.step = checkpoints_.first_step();
+  status.steps = scenario.run().steps();
+  for (const PolicySpec& policy : scenario.policies()) status.policies.push_back(policy.name());
+  status.elapsed_s = to_seconds(account_.elapsed());
+  status.loss = account_.newest_loss();
+  status.losses = failures_.all().size();
+  status.controller_restarts = supervision_.start().restarts();
+  status.checkpoints_written = checkpoints_.written();
+  status.checkpoints_failed = checkpoints_.failed();
+  desk_.fill(status);
+  if (driver_) driver_->fill(status);
+  return status;
 }
 
 std::unique_ptr<RunBackend> make_live_backend(const RunRequest& request, const Cluster& cluster,

@@ -1,43 +1,32 @@
-// Real processes behind the seam: one controller (this), one agent a rank. Every step is planned,
-// sent, reported by all ranks and committed; what policies set for all ranks is put to them first
-// and holds from the next plan on. A process has a seat, the number of its GPU; the job's rank
-// r is whoever sits on the r-th GPU on which the job stands. A rank that dies costs the step under
-// way, which the others do again. So does the controller: another one shows the policies once more
-// what they have seen, and goes on. Called by the thread that runs drive(). The policy clock starts
-// with the first step.
+// Real processes behind the seam: one controller (this), one agent a rank. What has happened is
+// shown to the policies as observations, what they decide goes to the step driver, which takes the
+// ranks from step to step. So that the run outlives its controller, whatever matters is in a
+// journal first: another one shows the policies once more what they have seen, and goes on. Called
+// by the thread that runs drive(). The policy clock starts with the first step.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "live/run/crew.hpp"
-#include "live/run/failure_records.hpp"
-#include "live/run/fault_schedule.hpp"
-#include "live/run/journal.hpp"
-#include "live/run/kept_world.hpp"
-#include "live/run/ledger.hpp"
-#include "live/run/orders.hpp"
-#include "live/run/progress_watch.hpp"
+#include "live/run/journal_replay.hpp"
+#include "live/run/observations.hpp"
+#include "live/run/operator_desk.hpp"
+#include "live/run/placement.hpp"
+#include "live/run/policy_clock.hpp"
+#include "live/run/policy_ticks.hpp"
+#include "live/run/run_account.hpp"
 #include "live/run/run_checkpoints.hpp"
-#include "live/run/run_statistics.hpp"
-#include "live/run/status_board.hpp"
+#include "live/run/step_driver.hpp"
 #include "live/run/supervision.hpp"
-#include "live/run/telemetry.hpp"
-#include "live/training/wire_count.hpp"
-#include "policies/record/encoding.hpp"
 #include "policies/run/worker.hpp"
-#include "policies/seam/gate.hpp"
 
 namespace orrery::live {
 
-class LiveBackend : public RunBackend, private Carrier {
+class LiveBackend : public RunBackend {
  public:
   /// `request.scenario` is resolved. Starts nothing yet. Throws bad_input for what live mode
   /// cannot run (another model than the built-in one, a layout other than data parallel, faults
@@ -56,176 +45,49 @@ class LiveBackend : public RunBackend, private Carrier {
   bool halted(bool now) override;
   bool goes_on_without_log(const std::string& why) override;
   std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) override;
-  void asked(const Decision& decision) override;
-  std::vector<Verdict> verdicts() override { return std::exchange(verdicts_, {}); }
+  void asked(const Decision& decision) override { desk_.asked(decision, clock_.now()); }
+  std::vector<Verdict> verdicts() override { return desk_.take_verdicts(); }
   void remember_by(Memory memory) override { memory_ = std::move(memory); }
 
  private:
-  /// Telemetry as the policies read it, noted for the journal; ranks by their number in the job.
-  class ReadSamples : public SamplesBook {
-   public:
-    ReadSamples(Telemetry& source, LiveBackend& of) : source_(source), of_(of) {}
-    void begin();
-    JournalRead take() { return std::exchange(noted_, {}); }
+  enum class Stage : std::uint8_t { idle, waiting_for_start, training, ended };
 
-   private:
-    class Source;
-    void fetch(const SamplesRead& wish) override;
-    Telemetry& source_;
-    LiveBackend& of_;
-    JournalRead noted_;
-    bool taken_ = false;
-  };
-
-  enum class Stage : std::uint8_t { idle, waiting_for_start, training, over, ended };
-
-  Nanos now() const;
-  JobSpec job_spec() const;
+  Assignment assignment() const;
   Observation submit();
-  Observation observe(std::vector<Event> events);
+  Observation observe() { return observations_.make(failures_.take_changed()); }
   void start_training();
-  std::optional<Observation> finish();
+  bool trains() const { return stage_ == Stage::training && !driver_->over(); }
   void wait_for_something();
-  Clock::time_point next_instant() const;
-  void note_checkpoints();
-  bool complete();
-  void take_in(const Incoming& incoming);
-  void take_in(const RankDied& died);
-  void take_in(const membership::Revoked& revoked);
-  void take_in(const membership::Agreed& agreed);
-  void take_in(const membership::Formed& formed);
-  void take_in(const membership::Committed& committed);
-  void take_in(const membership::Decided& decided);
-  void take_in(const membership::Aborted& aborted);
-  void take_in(const membership::Stuck& stuck);
-  void take_in(const GivenUp& given_up);
-  void take_in(const StateGone& gone);
-  void take_report(std::uint32_t rank, const StepReport& report);
-  void go_on();
-  bool on_gpus() const { return request_.fabric() == "nccl"; }
-  void inject_faults();
-  void give_up();
-  void end_run();
   void hear_operator();
-  void carry_out(const Order& order);
-  void stop_after_step(const std::string& reason, bool with_checkpoint);
   RunStatus status() const;
-  void watch_progress();
-  void end_standing(std::uint32_t rank, Nanos limit);
-  std::string unfinished() const;
-  void set_hardware();
-  void notify_progress();
-  void check_cores(double cores) const;
-  double busy_cores() const;
-  void gather_parameters();
+  std::optional<Observation> finish();
 
-  /// What an earlier controller has left: see live_resume.cpp.
-  const Past& past() const { return journal_.past(); }
-  bool replaying() const { return replayed_ < past().seen.size(); }
+  /// What an earlier controller has left, and what is left to another one: see live_resume.cpp.
   void restore();
-  Observation replay(const ObservationRecord& record);
-  void replay_decisions(const DecisionList& decisions);
+  Observation replay();
   void resume();
-  void restore(const JournalSnapshot& then);
-  std::vector<Nanos> cpu_so_far() const;
-  bool at_peace() const;
   void begin_journal_anew();
   void journal_is_gone(const std::string& why);
-  void warn(const std::string& what);
-  void write_down(const JournalRecord& record) { journal_.append(record); }
-  void write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch, Nanos at);
-
-  // What policies decide, and where the job stands: see live_seats.cpp.
-  std::string refusal(const Decision& decision) const override;
-  bool step_open(JobId) const override { return under_way_; }
-  void happen(Event event) override;
-  void carry_out(const Decision& decision) override;
-  void assign(const Assign& assign);
-  void propose();
-  void tell_losses();
-  void tell_suspected();
-  void tell_parts();
-  Standing coming() const;
-  bool assembled(const std::vector<std::uint32_t>& members) const;
-  void come_true(const std::vector<std::uint32_t>& members);
-  bool works(std::uint32_t seat) const;
-  bool wanted(std::uint32_t seat) const;
-  bool to_leave(std::uint32_t seat) const;
-  const JobInfo& job() const { return world_.jobs()[JobId{0}]; }
-  std::optional<RankId> rank_in(std::uint32_t seat) const;
-  bool resting(Nanos instant) const;
-  bool waits_in_vain() const;
 
   const RunRequest request_;
-  const Scenario& scenario_;
   const Cluster& cluster_;
-  const ProgressSink progress_;
-  const std::uint32_t ranks_;
   const Text text_;
   Supervision& supervision_;
   Journal journal_;
-  ObservationReader reader_;  ///< of observations that an earlier controller made
-  World& world_ = reader_.world();
-  DecisionGate gate_;
-  Ledger ledger_;
-  RunStatistics statistics_;
-  Telemetry telemetry_;
-  WireCount wire_;
+  JournalReplay replay_;
+  Placement placement_;
+  PolicyClock clock_;
+  PolicyTicks ticks_;
+  RunAccount account_;
   RunCheckpoints checkpoints_;
-  FaultSchedule faults_;
   FailureRecords failures_;
-  std::unique_ptr<Crew> crew_;
-
+  Observations observations_;
+  OperatorDesk desk_;
   Stage stage_ = Stage::idle;
-  Clock::time_point start_;
   Needs needs_;
-  Nanos next_tick_ = kNever;
-  bool at_rest_ = false;  ///< the policies' last word
-  std::uint64_t sequence_ = 0;
-  std::vector<Event> events_, arriving_;  ///< of the observation; for the next one
-  ReadSamples samples_{telemetry_, *this};
-  SamplesBook replayed_samples_;
-  std::map<std::uint64_t, std::vector<Decision>> proposed_;  ///< to the ranks, by proposal
-  std::uint64_t proposals_ = 0;
-
-  Step step_;  ///< under way, or next to be planned
-  bool under_way_ = false;
-  Nanos began_at_ = 0;      ///< the step under way, in the present epoch
-  Nanos took_ = 0;          ///< the newest step; 0: none yet
-  bool disturbed_ = false;  ///< the membership has changed since the last commit
-  std::vector<std::optional<StepReport>> reports_;  ///< of the step under way, by seat
-  std::vector<std::uint32_t> untold_;  ///< seats whose loss the policies have not been told of
-  std::vector<RankId> suspected_;      ///< as told
-  std::map<Step, Nanos> saving_;       ///< since when, by the step that goes on from it
-  Nanos held_since_ = kNever;
-  std::vector<Nanos> cpu_at_start_, cpu_now_, cpu_before_;  ///< before: of earlier processes
-  std::map<std::uint32_t, std::uint32_t> heard_lives_;      ///< by rank, of the newest hello
-  /// By rank: life, epoch and step of the newest report; it may come twice.
-  std::map<std::uint32_t, std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> reported_;
-  std::size_t replayed_ = 0;  ///< observations of an earlier controller that were shown again
-  bool in_replay_ = false;    ///< the newest observation was one of them
-  std::map<DecisionId, Decision> open_;  ///< of the replay: without an outcome
-  std::size_t done_seen_ = 0;            ///< of the replay: steps whose end was seen
-  std::optional<bool> halted_;           ///< newest answer
-  ProgressWatch watch_;
-  Nanos watched_at_ = 0;
-  StatusBoard board_;
-  std::uint64_t outcomes_ = 0;  ///< of decisions, so far
-  Clock::time_point looked_for_orders_;
-  bool all_silent_ = false;                         ///< as told
-  Nanos open_anew_at_ = kNever;                     ///< connections, with renewed certificates
-  std::set<std::uint32_t> given_up_;                ///< seats for which nobody is started any more
-  std::map<std::uint32_t, DeviceReading> devices_;  ///< newest, by rank
-  std::set<std::string> orders_done_;               ///< files of orders, as long as they are there
-  std::vector<RunStatus::Question> questions_;
-  std::vector<Verdict> verdicts_;
-  std::string stop_reason_;  ///< of the operator; empty: none
-  std::string state_gone_;   ///< which part of the training state; empty: none
+  bool halted_ = false;  ///< the newest answer
   Memory memory_;
-  std::vector<JournalStrike> strikes_;  ///< so far
-  std::optional<Resumption> resumed_;   ///< the checkpoint that the run goes on from
-  std::vector<std::string> warnings_;
-  std::string parameters_sha256_;
+  std::unique_ptr<StepDriver> driver_;  ///< from begin() on
 };
 
 /// Maker for serve_run("live", ...).

@@ -4,37 +4,24 @@
 // the recorder to the same log), and makes up for what was not yet seen when its predecessor died:
 // committed steps, decisions without an outcome, ranks that are gone. The step under way is done
 // again in a new epoch.
-#include <algorithm>
-#include <csignal>
-#include <cstdio>
 #include <utility>
+#include <variant>
 
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "live/run/kept_world.hpp"
 #include "live/run/live_backend.hpp"
 #include "live/run/unhurried_log.hpp"
 
 namespace orrery::live {
-namespace {
-
-constexpr JobId kJob{0};
-
-}  // namespace
-
-/// Said at once, and once more at the end: an operator looks at what runs.
-void LiveBackend::warn(const std::string& what) {
-  fmt::print(stderr, "orrery-live: warning: {}\n", what);
-  warnings_.push_back(what);
-  board_.note(now(), "warning: " + what);
-}
 
 std::unique_ptr<LogFile> LiveBackend::log_file(std::unique_ptr<LogFile> plain) {
   return std::make_unique<UnhurriedLog>(std::move(plain), UnhurriedLog::Patience{});
 }
 
 bool LiveBackend::goes_on_without_log(const std::string& why) {
-  warn(fmt::format("the log is given up, the run goes on: {}", why));
+  desk_.warn(clock_.now(), fmt::format("the log is given up, the run goes on: {}", why));
   return true;
 }
 
@@ -43,184 +30,77 @@ bool LiveBackend::goes_on_without_log(const std::string& why) {
 void LiveBackend::journal_is_gone(const std::string& why) {
   const std::string what = fmt::format("its journal could not be written: {}", why);
   supervision_.cannot_go_on_elsewhere(what);
-  warn(fmt::format("the run goes on, but a death of its controller would end it: {}", what));
-}
-
-/// Nothing is open that a snapshot would not tell. A step may be under way: it is done again, as
-/// after any death.
-bool LiveBackend::at_peace() const {
-  return stage_ == Stage::training && !replaying() && arriving_.empty() && untold_.empty() &&
-         proposed_.empty() && !gate_.has_unagreed();
+  desk_.warn(clock_.now(),
+             fmt::format("the run goes on, but a death of its controller would end it: {}", what));
 }
 
 void LiveBackend::begin_journal_anew() {
-  if (!journal_.due() || !memory_.save || !at_peace()) return;
+  if (!journal_.due() || !memory_.save) return;
+  if (!trains() || observations_.waiting() || !driver_->at_peace()) return;
   JournalSnapshot now;
-  if (!keep(world_, *now.mutable_world())) return;
+  if (!keep(replay_.world(), *now.mutable_world())) return;
   std::optional<std::string> memory = memory_.save();
   if (!memory) return;
   now.set_memory(std::move(*memory));
-  crew_->keep(now);
-  now.set_step(step_);
-  now.set_started(start_.time_since_epoch() / std::chrono::nanoseconds(1));
-  if (resumed_) *now.mutable_resumed() = *resumed_;
+  driver_->keep(now);
+  now.set_started(clock_.started());
   for (const JournalLoss& loss : failures_.all()) *now.add_losses() = loss;
-  now.mutable_strikes()->Add(strikes_.begin(), strikes_.end());
-  now.set_halted(halted_.value_or(false));
-  for (const Nanos used : cpu_so_far()) now.add_cpu(used);
-  now.set_lost(ledger_.lost());
-  now.set_twice(ledger_.repeated());
-  now.set_recomputed(ledger_.recomputed());
-  statistics_.keep(*now.mutable_statistics());
-  checkpoints_.keep(*now.mutable_checkpoints());
-  now.set_sequence(sequence_);
-  now.mutable_wakes()->Add(gate_.wakes().begin(), gate_.wakes().end());
-  now.set_held_since(held_since_);
-  for (const RankId rank : suspected_) now.add_suspected(rank.value);
+  now.set_halted(halted_);
+  account_.keep(now);
+  checkpoints_.keep(now);
+  now.set_sequence(observations_.sequence());
   journal_.begin_anew(now);
 }
 
-void LiveBackend::restore(const JournalSnapshot& then) {
-  statistics_.restore(then.statistics());
-  ledger_.restore(then.lost(), then.twice(), then.recomputed());
-  cpu_before_.assign(then.cpu().begin(), then.cpu().end());
-  step_ = then.step();
-  sequence_ = then.sequence();
-  orrery::live::restore(then.world(), world_);
-  for (const Nanos at : then.wakes()) gate_.wake(at);
-  held_since_ = then.held_since();
+void LiveBackend::restore() {
+  const Past& past = journal_.past();
+  account_.restore(past);
+  failures_.restore(past.losses);
+  if (past.started) clock_.restore(*past.started);
+  if (!past.snapshot) return;
+  const JournalSnapshot& then = *past.snapshot;
+  observations_.go_on_at(then.sequence());
+  orrery::live::restore(then.world(), replay_.world());
   halted_ = then.halted();
-  for (const std::uint32_t rank : then.suspected()) suspected_.push_back({rank});
   ensure(memory_.load != nullptr, "a journal begins anew only where policies are remembered");
   memory_.load(then.memory());
-  in_replay_ = true;  // as if the last of what was shown before had been shown again
 }
 
-std::vector<Nanos> LiveBackend::cpu_so_far() const {
-  std::vector<Nanos> used;
-  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-    const Nanos now = cpu_at_start_[rank] < 0 ? 0 : cpu_now_[rank] - cpu_at_start_[rank];
-    used.push_back(cpu_before_[rank] + now);
-  }
-  return used;
-}
-
-void LiveBackend::write_down_commit(std::span<const StepReport> reports, std::uint64_t epoch,
-                                    Nanos at) {
-  JournalRecord record;
-  JournalCommit& commit = *record.mutable_commit();
-  commit.set_step(step_);
-  commit.set_epoch(epoch);
-  commit.set_at(at);
-  for (const StepReport& report : reports) *commit.add_reports() = report;
-  for (const Nanos used : cpu_so_far()) commit.add_cpu(used);
-  commit.set_lost(ledger_.lost());
-  commit.set_twice(ledger_.repeated());
-  commit.set_recomputed(ledger_.recomputed());
-  commit.set_checkpoint(checkpoints_.planned());
-  write_down(record);
-}
-
-void LiveBackend::restore() {
-  if (past().snapshot) restore(*past().snapshot);
-  for (const JournalCommit& commit : past().commits) {
-    const std::vector<StepReport> reports(commit.reports().begin(), commit.reports().end());
-    statistics_.commit(reports, commit.at());
-  }
-  if (!past().commits.empty()) {
-    const JournalCommit& last = past().commits.back();
-    ledger_.restore(last.lost(), last.twice(), last.recomputed());
-    cpu_before_.assign(last.cpu().begin(), last.cpu().end());
-    step_ = last.step() + 1;
-  }
-  failures_.restore(past().losses);
-  strikes_ = past().strikes;
-  if (past().resumed) resumed_ = past().resumed;
-  for (const JournalStrike& strike : past().strikes) {
-    const bool noticed = std::ranges::any_of(past().losses, [&](const JournalLoss& loss) {
-      return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
-    });
-    faults_.restore(strike.fault(), strike.rank(), strike.at(), noticed);
-  }
-  proposals_ = past().core.decided;
-  if (!past().started) return;
-  start_ = Clock::time_point(std::chrono::nanoseconds(*past().started));
-}
-
-Observation LiveBackend::replay(const ObservationRecord& record) {
-  in_replay_ = true;
-  sequence_ = record.sequence() + 1;
-  replayed_samples_.clear();
-  const auto read = past().read.find(replayed_ - 1);
-  if (read != past().read.end()) {
-    for (const SamplesRead& each : read->second.read()) replayed_samples_.add(each);
-  }
-  const Observation seen = reader_.read(record, replayed_samples_);
+Observation LiveBackend::replay() {
+  const Observation seen = replay_.next();
+  observations_.go_on_at(seen.sequence + 1);
   for (const Event& event : seen.events) {
-    if (std::holds_alternative<StepsDone>(event)) ++done_seen_;
-    if (std::holds_alternative<JobDone>(event)) stage_ = Stage::ended;
-    if (std::holds_alternative<JobHeld>(event)) held_since_ = seen.now;
-    if (std::holds_alternative<JobStarted>(event)) held_since_ = kNever;
-    if (const auto* suspected = std::get_if<RanksSuspected>(&event)) suspected_ = suspected->ranks;
-    if (const auto* outcome = std::get_if<Decided>(&event)) open_.erase(outcome->decision);
+    driver_->told(event, seen.now);
+    if (!std::holds_alternative<JobDone>(event)) continue;
+    stage_ = Stage::ended;
+    clock_.go_on();
   }
   return seen;
 }
 
-/// What they decide once more has been decided, and told, by an earlier controller's time; only
-/// what had no outcome yet is taken up.
-void LiveBackend::replay_decisions(const DecisionList& decisions) {
-  for (const Decision& decision : decisions.items()) {
-    world_.announce(decision);
-    open_[decision.id] = decision;
-  }
-  for (const Nanos at : decisions.wakes()) gate_.wake(at);
-}
-
 void LiveBackend::resume() {
-  if (stage_ == Stage::ended) return gather_parameters();
-  if (!past().started) {
+  if (stage_ == Stage::ended) {
+    driver_->finish();
+    return;
+  }
+  if (!journal_.past().started) {
     stage_ = Stage::waiting_for_start;
     return;
   }
   stage_ = Stage::training;
-  next_tick_ = needs_.tick > 0 ? (now() / needs_.tick + 1) * needs_.tick : kNever;
-  const CheckpointPlan& plan = job().now.get<CheckpointPlan>();
-  if (checkpoints_.kept()) checkpoints_.set_every(plan.every_steps);
-  const std::vector<JournalCommit>& commits = past().commits;
-  for (std::size_t i = done_seen_; i < commits.size(); ++i) {
-    const Nanos first = past().snapshot ? past().snapshot->statistics().last_commit() : 0;
-    const Nanos before = i > 0 ? commits[i - 1].at() : first;
-    happen(StepsDone{.job = kJob, .last = commits[i].step(), .count = 1,
-                     .duration = commits[i].at() - before});
-    gate_.step_ended(kJob, now());
-  }
-  for (std::uint32_t seat = 0; seat < ranks_; ++seat) {
-    if (wanted(seat) && !crew_->running(seat)) crew_->replace(seat);
-    if (to_leave(seat) && works(seat)) crew_->signal(seat, SIGKILL);
-  }
-  std::vector<Decision> unanswered;
-  for (auto& [id, decision] : std::exchange(open_, {})) unanswered.push_back(std::move(decision));
-  gate_.resume(unanswered, now());
-  for (const JournalStrike& strike : past().strikes) {
-    if (faults_.unnoticed(strike.rank())) crew_->signal(strike.rank(), SIGKILL);
-  }
-  happen(Tick{});  // a wake may have been missed
+  clock_.go_on();
+  ticks_.begin(needs_.tick, clock_.now());
+  driver_->resume(replay_.unseen_steps(), replay_.take_open());
 }
 
 bool LiveBackend::halted(bool now) {
-  if (in_replay_) {
-    const auto after = past().halted.upper_bound(replayed_);
-    halted_ = after != past().halted.begin() && std::prev(after)->second;
-    return *halted_;
-  }
-  if (halted_.value_or(false) != now) {
+  if (replay_.under_way()) return halted_ = replay_.halted();
+  if (halted_ != now) {
     JournalRecord record;
     record.set_halted(now);
-    write_down(record);
+    journal_.append(record);
   }
-  halted_ = now;
-  return now;
+  return halted_ = now;
 }
 
 }  // namespace orrery::live

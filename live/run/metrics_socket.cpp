@@ -18,7 +18,7 @@
 namespace orrery::live {
 namespace {
 
-constexpr int kLookMs = 100;
+constexpr int kAcceptMs = 100;
 constexpr timeval kPatience{1, 0};
 constexpr std::size_t kMostRequest = 8192;
 
@@ -92,10 +92,10 @@ void MetricsSocket::show(std::string text) {
 void MetricsSocket::serve(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     pollfd look{socket_, POLLIN, 0};
-    if (poll(&look, 1, kLookMs) != 1) continue;
+    if (poll(&look, 1, kAcceptMs) != 1) continue;
     const int connection = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
     if (connection < 0) {
-      poll(nullptr, 0, kLookMs);  // without descriptors, say
+      poll(nullptr, 0, kAcceptMs);  // without descriptors, say
       continue;
     }
     answer(connection);

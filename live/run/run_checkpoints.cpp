@@ -54,62 +54,18 @@ RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, cons
       training_(training_name(request.scenario(), text)),
       total_(parameters_of(request.scenario())),
       key_(read_checkpoint_key(settings_.key())),
-      every_(request.scenario().live().has_checkpoints() ? settings_.every() : 0) {
+      every_(request.scenario().live().has_checkpoints() ? settings_.every() : 0),
+      history_(training_, settings_.keep(), past) {
   if (past.resumed) {
     resumed_ = CheckpointId{training_, past.resumed->step(), past.resumed->attempt()};
   } else if (!request.resume_from().empty()) {
     find(request.resume_from());
   }
-  take_over(past);
 }
 
-void RunCheckpoints::take_over(const Past& past) {
-  if (past.snapshot) {
-    const KeptCheckpoints& then = past.snapshot->checkpoints();
-    kept_.assign(then.begun().begin(), then.begun().end());
-    written_ = then.written();
-    failed_ = then.failed();
-  }
-  for (const JournalCommit& commit : past.commits) {
-    if (commit.checkpoint() == 0) continue;
-    note_begun(commit.step() + 1, commit.checkpoint());
-  }
-  for (const KeptCheckpoint& kept : kept_) {
-    begun_.push_back({training_, kept.step(), kept.attempt()});
-    if (kept.told()) told_.insert(kept.step());
-  }
-  for (const ObservationRecord& seen : past.seen) {
-    for (const EventRecord& event : seen.events()) {
-      if (!event.save_done().durable()) continue;
-      note_outcome(event.save_done().step(), true);
-      if (told_.insert(event.save_done().step()).second) ++written_;
-    }
-  }
-}
-
-void RunCheckpoints::note_begun(Step step, std::uint64_t attempt) {
-  KeptCheckpoint& kept = kept_.emplace_back();
-  kept.set_step(step);
-  kept.set_attempt(attempt);
-}
-
-/// Of those that are whole the keeper leaves the newest.
-void RunCheckpoints::note_outcome(Step step, bool whole) {
-  std::erase_if(kept_, [&](const KeptCheckpoint& kept) { return kept.step() == step && !whole; });
-  for (KeptCheckpoint& kept : kept_) {
-    if (kept.step() == step) kept.set_told(true);
-  }
-  std::size_t told = 0;
-  for (const KeptCheckpoint& kept : kept_) told += kept.told() ? 1 : 0;
-  std::erase_if(kept_, [&](const KeptCheckpoint& kept) {
-    return kept.told() && told > settings_.keep() && told-- > 0;
-  });
-}
-
-void RunCheckpoints::keep(KeptCheckpoints& kept) const {
-  kept.mutable_begun()->Add(kept_.begin(), kept_.end());
-  kept.set_written(written_);
-  kept.set_failed(failed_);
+void RunCheckpoints::keep(JournalSnapshot& now) const {
+  if (resumed_) *now.mutable_resumed() = resumption();
+  history_.keep(*now.mutable_checkpoints());
 }
 
 void RunCheckpoints::find(const std::string& folder) {
@@ -135,10 +91,15 @@ void RunCheckpoints::find(const std::string& folder) {
 
 void RunCheckpoints::fill(Assignment& assignment) const {
   assignment.set_training(training_);
-  if (!resumed_) return;
-  assignment.mutable_resume()->set_folder(request_.resume_from());
-  assignment.mutable_resume()->set_step(resumed_->step);
-  assignment.mutable_resume()->set_attempt(resumed_->attempt);
+  if (resumed_) *assignment.mutable_resume() = resumption();
+}
+
+Resumption RunCheckpoints::resumption() const {
+  Resumption from;
+  from.set_folder(request_.resume_from());
+  from.set_step(resumed_->step);
+  from.set_attempt(resumed_->attempt);
+  return from;
 }
 
 void RunCheckpoints::open() {
@@ -151,7 +112,8 @@ void RunCheckpoints::open() {
                                 .first_attempt = random_attempt(),
                                 .key = key_});
   if (resumed_) keeper_->adopt(resumed_->step);
-  if (!begun_.empty()) keeper_->take_over(std::exchange(begun_, {}));
+  std::vector<CheckpointId> earlier = history_.take_earlier();
+  if (!earlier.empty()) keeper_->take_over(std::move(earlier));
 }
 
 std::uint64_t RunCheckpoints::plan(Step step, std::vector<std::uint32_t> members) {
@@ -167,7 +129,7 @@ void RunCheckpoints::committed() {
   if (!planned_) return;
   asked_ = false;
   writers_ = std::move(members_);
-  note_begun(*planned_, keeper_->next_attempt());
+  history_.begun(*planned_, keeper_->next_attempt());
   keeper_->begin(*std::exchange(planned_, {}), static_cast<std::uint32_t>(writers_.size()));
 }
 
@@ -176,7 +138,7 @@ std::uint64_t RunCheckpoints::once_more(Step step, std::vector<std::uint32_t> me
   ++retries_;
   writers_ = std::move(members);
   const std::uint64_t attempt = keeper_->next_attempt();
-  note_begun(step, attempt);
+  history_.begun(step, attempt);
   keeper_->begin(step, static_cast<std::uint32_t>(writers_.size()));
   return attempt;
 }
@@ -202,20 +164,14 @@ std::vector<RunCheckpoints::Durable> RunCheckpoints::durable() {
   std::vector<Durable> done;
   if (!keeper_) return done;
   for (const CheckpointKeeper::Outcome& outcome : keeper_->take()) {
-    if (outcome.failure.empty()) size_ = outcome.size;
-    note_outcome(outcome.step, outcome.failure.empty());
-    missing_ = outcome.failure.empty() ? std::string()
-                                       : fmt::format("the checkpoint of step {} failed: {}",
-                                                     outcome.step, outcome.failure);
-    if (told_.contains(outcome.step)) continue;  // and may have been removed since
-    if (outcome.failure.empty()) {
-      ++written_;
-      done.push_back({outcome.step});
-      continue;
-    }
-    ++failed_;
-    done.push_back({outcome.step, false});
-    if (warnings_.size() >= kMostWarnings) continue;
+    const bool whole = outcome.failure.empty();
+    if (whole) size_ = outcome.size;
+    missing_ =
+        whole ? std::string()
+              : fmt::format("the checkpoint of step {} failed: {}", outcome.step, outcome.failure);
+    if (!history_.ended(outcome.step, whole)) continue;
+    done.push_back({outcome.step, whole});
+    if (whole || warnings_.size() >= kMostWarnings) continue;
     warnings_.push_back(missing_);
     fmt::print(stderr, "orrery-live: warning: {}\n", missing_);  // not only when all is over
   }
@@ -225,8 +181,8 @@ std::vector<RunCheckpoints::Durable> RunCheckpoints::durable() {
 void RunCheckpoints::fill(Report& report) const {
   for (const std::string& warning : warnings_) report.add_warnings(warning);
   if (!keeper_) return;
-  report.set_checkpoints_written(written_);
-  report.set_checkpoints_failed(failed_);
+  report.set_checkpoints_written(written());
+  report.set_checkpoints_failed(failed());
   if (size_) report.set_checkpoint_bytes(static_cast<double>(*size_));
 }
 

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "live/checkpoint/keeper.hpp"
 #include "live/control.pb.h"
+#include "live/run/checkpoint_history.hpp"
 #include "live/run/journal.hpp"
 #include "live/training/text.hpp"
 #include "traces/report.pb.h"
@@ -64,21 +64,19 @@ class RunCheckpoints {
   /// The newest that was due is not there, and may be tried once more with the state after `step`
   /// steps, written by these ranks: its attempt; 0: not. For the end of a run, once at_rest().
   std::uint64_t once_more(Step step, std::vector<std::uint32_t> members);
-  std::uint64_t written() const { return written_; }
-  std::uint64_t failed() const { return failed_; }
+  std::uint64_t written() const { return history_.written(); }
+  std::uint64_t failed() const { return history_.failed(); }
   /// Why the newest that was due is not there; empty: it is, or none was due.
   const std::string& missing() const { return missing_; }
 
   /// To go on with in another process; what this run has begun and not removed.
-  void keep(KeptCheckpoints& kept) const;
+  void keep(JournalSnapshot& now) const;
 
   void fill(Report& report) const;
 
  private:
   void find(const std::string& folder);
-  void take_over(const Past& past);
-  void note_begun(Step step, std::uint64_t attempt);
-  void note_outcome(Step step, bool whole);
+  Resumption resumption() const;
 
   const RunRequest& request_;
   const Checkpoints& settings_;
@@ -90,11 +88,8 @@ class RunCheckpoints {
   std::optional<CheckpointId> resumed_;
   std::unique_ptr<CheckpointKeeper> keeper_;  ///< if checkpoints are to be written
   std::optional<Step> planned_;               ///< the checkpoint that follows the step under way
-  std::vector<CheckpointId> begun_;           ///< by an earlier controller
-  std::set<Step> told_;                       ///< the policies have heard of these from it
-  std::vector<KeptCheckpoint> kept_;  ///< begun, and neither failed nor removed, oldest first
+  CheckpointHistory history_;
   std::vector<std::uint32_t> members_, writers_;  ///< of that step; of the newest attempt, by shard
-  std::uint64_t written_ = 0, failed_ = 0;
   std::string missing_;
   int retries_ = 0;
   std::optional<std::uint64_t> size_;  ///< of the newest whole one, bytes

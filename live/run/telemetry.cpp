@@ -33,12 +33,12 @@ Telemetry::Telemetry(std::uint32_t ranks, double nominal_bytes_per_second)
 void Telemetry::progress(std::uint32_t rank, const ProgressSample& sample, Nanos now) {
   Source& source = sources_[rank];
   source.newest = sample;
+  if (sample.has_device()) source.device = sample.device();
   source.at = now;
   source.fresh = true;
 }
 
-void Telemetry::step_done(Step step, double bytes, std::span<const StepReport> reports,
-                          Nanos now) {
+void Telemetry::step_done(Step step, double bytes, std::span<const StepReport> reports, Nanos now) {
   const Nanos slowest = slowest_compute(reports);
   auto algorithm = CollectiveAlgorithm::automatic;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {
@@ -88,13 +88,13 @@ void Telemetry::take_device(std::uint32_t rank, const Source& source, Nanos age)
   const double seconds = to_seconds(window);
   const double busy = to_seconds(newest.busy() - before.busy()) / seconds;
   const double rate = (newest.bytes_moved() - before.bytes_moved()) / seconds;
-  DeviceSample device{.gpu = {rank},
-                      .utilization = known(std::clamp(busy, 0.0, 1.0), age),
-                      .memory_bandwidth = known(
-                          std::clamp(rate / nominal_bytes_per_second_, 0.0, 1.0), age,
-                          Origin::modelled),
-                      .memory_used = {},
-                      .power = {}};
+  DeviceSample device{
+      .gpu = {rank},
+      .utilization = known(std::clamp(busy, 0.0, 1.0), age),
+      .memory_bandwidth =
+          known(std::clamp(rate / nominal_bytes_per_second_, 0.0, 1.0), age, Origin::modelled),
+      .memory_used = {},
+      .power = {}};
   if (newest.memory() > 0) device.memory_used = known(static_cast<double>(newest.memory()), age);
   // What the driver of a GPU says is better than what follows from the rank's pace and process.
   const DeviceReading& gpu = newest.device();

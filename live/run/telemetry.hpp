@@ -29,6 +29,9 @@ class Telemetry {
   std::span<const RankSample> ranks() const { return ranks_out_; }
   std::span<const CollectiveSample> collectives() const { return collectives_; }
 
+  /// What the driver of that rank's GPU said last; empty: nothing ever.
+  const DeviceReading& device(std::uint32_t rank) const { return sources_[rank].device; }
+
  private:
   struct Source {
     ProgressSample newest, taken;  ///< taken: as of the last take()
@@ -40,6 +43,7 @@ class Telemetry {
     double bandwidth = 0;
     std::optional<double> variance;
     bool exchanged = false;  ///< since the last take()
+    DeviceReading device;    ///< the newest
   };
   void take_rank(std::uint32_t rank, Source& source, Nanos now);
   void take_device(std::uint32_t rank, const Source& source, Nanos age);

@@ -1,0 +1,41 @@
+// For tests: ranks that do nothing but remember what was done to them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "live/run/rank_control.hpp"
+
+namespace orrery::live {
+
+struct FakeRanks : RankControl {
+  void replace(std::uint32_t rank) override { replaced.push_back(rank); }
+  void signal(std::uint32_t rank, int number) override { signals.emplace_back(rank, number); }
+  void end(std::uint32_t rank, const std::string& cause) override {
+    ended.emplace_back(rank, cause);
+  }
+  void renew() override { ++renewed; }
+  bool running(std::uint32_t rank) const override {
+    for (const std::uint32_t each : there) {
+      if (each == rank) return true;
+    }
+    return false;
+  }
+  std::int64_t pid(std::uint32_t) const override { return 0; }
+  bool running() const override { return formed; }
+  std::vector<std::uint32_t> members() const override { return there; }
+  std::vector<std::uint32_t> peers() const override { return there; }
+  std::vector<std::uint32_t> silent(Nanos) const override { return quiet; }
+  bool all_silent() const override { return nobody_heard; }
+
+  std::vector<std::uint32_t> there{0, 1, 2, 3}, quiet;
+  bool formed = true, nobody_heard = false;
+  std::vector<std::uint32_t> replaced;
+  std::vector<std::pair<std::uint32_t, int>> signals;
+  std::vector<std::pair<std::uint32_t, std::string>> ended;
+  int renewed = 0;
+};
+
+}  // namespace orrery::live
