@@ -1,6 +1,6 @@
 // The one place that knows which SimGrid this is: 3.32 (Debian 12), 3.36 and 4.x differ in how a
 // platform is built, in which signal says that an activity has ended, and in the names of the
-// numerical options. Included by sim/engine/simgrid_engine.cpp only. One thread.
+// numerical options. Included by sim/engine/simgrid_engine and simgrid_platform only. One thread.
 #pragma once
 
 #include <functional>

@@ -1,19 +1,14 @@
 #include "sim/engine/simgrid_engine.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <csignal>
 #include <limits>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-#include <xbt/log.h>
-
 #include "core/error.hpp"
 #include "sim/engine/simgrid_compat.hpp"
+#include "sim/engine/simgrid_platform.hpp"
 #include "sim/estimates/engine/calendar.hpp"
 
 namespace orrery {
@@ -27,36 +22,6 @@ constexpr double kUnitsOfWork = 1e9;
 constexpr double kUnitsOfByte = 256;
 constexpr double kSameInstant = 1e-9;  // seconds: the precision given to SimGrid
 constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
-
-/// A zone whose every route is the set of links laid out for the flow about to start.
-class LaidOutZone : public simgrid::kernel::routing::NetZoneImpl {
- public:
-  explicit LaidOutZone(const std::string& name) : NetZoneImpl(name) {}
-
-  void get_local_route(const simgrid::kernel::routing::NetPoint*,
-                       const simgrid::kernel::routing::NetPoint*,
-                       simgrid::kernel::routing::Route* into, double*) override {
-    for (const s4u::Link* link : next_) into->link_list_.push_back(link->get_impl());
-  }
-  std::vector<s4u::Link*> next_;
-};
-
-/// SimGrid takes over signals that belong to the program around it.
-class SignalKeeper {
- public:
-  SignalKeeper() {
-    for (std::size_t i = 0; i < kKept.size(); ++i) sigaction(kKept[i], nullptr, &before_[i]);
-  }
-  ~SignalKeeper() {
-    for (std::size_t i = 0; i < kKept.size(); ++i) sigaction(kKept[i], &before_[i], nullptr);
-  }
-  SignalKeeper(const SignalKeeper&) = delete;
-  SignalKeeper& operator=(const SignalKeeper&) = delete;
-
- private:
-  static constexpr std::array<int, 3> kKept{SIGINT, SIGSEGV, SIGBUS};
-  std::array<struct sigaction, 3> before_{};
-};
 
 }  // namespace
 
@@ -81,7 +46,6 @@ struct SimGridEngine::State {
     std::uint32_t busy = kNobody;  ///< with the activity of this place
   };
   struct Link {
-    s4u::Link* simgrid = nullptr;
     double bandwidth = 0;  ///< units per second ...
     double told = 0;       ///< ... and as SimGrid has it
     bool up = true;
@@ -89,10 +53,7 @@ struct SimGridEngine::State {
     std::uint32_t alone = kNobody;  ///< the place of its only flow, which meets nobody elsewhere
   };
 
-  std::unique_ptr<s4u::Engine> simgrid;
-  LaidOutZone* zone = nullptr;
-  s4u::Host* source = nullptr;
-  s4u::Host* sink = nullptr;
+  SimGridPlatform platform;
   std::vector<Host> hosts;
   std::vector<Link> links;
 
@@ -100,16 +61,16 @@ struct SimGridEngine::State {
   std::vector<std::uint32_t> free_places;
   Calendar<std::function<void()>> timers;
   Calendar<End> ends;
-  std::vector<End> ready;               ///< what has ended at this instant
-  std::vector<End> batch;               ///< being told
-  std::vector<s4u::CommPtr> given_up;   ///< cancelled: SimGrid still looks at them
+  std::vector<End> ready;              ///< what has ended at this instant
+  std::vector<End> batch;              ///< being told
+  std::vector<s4u::CommPtr> given_up;  ///< cancelled: SimGrid still looks at them
   /// That SimGrid's clock makes for us, the earliest last; SimGrid frees those that have passed.
   std::vector<std::pair<double, Timer*>> stops;
   bool wake_due = false;
   std::uint64_t started = 0;
   std::uint64_t events = 0, shared_flows = 0;
 
-  void build(std::uint32_t host_count, std::uint32_t link_count);
+  State(std::uint32_t host_count, std::uint32_t link_count);
   double now() const { return s4u::Engine::get_clock(); }
 
   std::uint32_t place(Done done);
@@ -132,22 +93,8 @@ struct SimGridEngine::State {
   void forget(Activity& activity);
 };
 
-void SimGridEngine::State::build(std::uint32_t host_count, std::uint32_t link_count) {
-  const SignalKeeper keeper;
-  xbt_log_control_set("root.thresh:critical");
-  simgrid = std::make_unique<s4u::Engine>("orrery-sim");
-  simgrid_compat::configure();
-  zone = new LaidOutZone("cluster");  // SimGrid's to delete
-  simgrid_compat::attach(*simgrid, *zone);
-  s4u::NetZone& face = *zone->get_iface();
-  source = simgrid_compat::add_host(face, "source", 1);
-  sink = simgrid_compat::add_host(face, "sink", 1);
-  hosts.resize(host_count);
-  links.resize(link_count);
-  for (std::uint32_t i = 0; i < link_count; ++i) {
-    links[i].simgrid = simgrid_compat::add_link(face, fmt::format("l{}", i), kUnitsOfByte);
-  }
-  face.seal();
+SimGridEngine::State::State(std::uint32_t host_count, std::uint32_t link_count)
+    : platform(link_count, kUnitsOfByte), hosts(host_count), links(link_count) {
   simgrid_compat::on_completion([this](const s4u::Activity& activity) { ended(activity); });
   s4u::Engine::on_time_advance_cb([this](double) { time_passed(); });
 }
@@ -251,17 +198,15 @@ void SimGridEngine::State::share(std::uint32_t place) {
   const double left = activity.left - (now() - activity.since) * activity.rate;
   for (const std::uint32_t link : activity.links) links[link].alone = kNobody;
   if (left < 1) return;  // ends at this instant
-  zone->next_.clear();
   for (const std::uint32_t link : activity.links) {
     Link& at = links[link];
-    zone->next_.push_back(at.simgrid);
     if (std::exchange(at.told, at.bandwidth) != at.bandwidth) {
-      at.simgrid->set_bandwidth(at.bandwidth);
+      platform.link(link)->set_bandwidth(at.bandwidth);
     }
   }
   ++shared_flows;
   ++activity.turn;
-  activity.shared = s4u::Comm::sendto_init(source, sink);
+  activity.shared = platform.flow(activity.links);
   activity.shared->set_payload_size(static_cast<std::uint64_t>(left + 0.5));
   activity.shared->set_data(reinterpret_cast<void*>(std::uintptr_t{place} + 1));
   activity.shared->start();
@@ -283,8 +228,8 @@ void SimGridEngine::State::ended(const s4u::Activity& activity) {
   const auto place = static_cast<std::uint32_t>(number - 1);
   const Activity& ours = activities[place];
   if (ours.shared.get() != &activity) return;
-  ready.push_back({ours.number, place, ours.turn,
-                   activity.get_state() == s4u::Activity::State::FINISHED});
+  ready.push_back(
+      {ours.number, place, ours.turn, activity.get_state() == s4u::Activity::State::FINISHED});
   wake_now();
 }
 
@@ -350,10 +295,9 @@ bool SimGridEngine::State::tell() {
 
 // ---- the engine ---------------------------------------------------------------------------------
 
-SimGridEngine::SimGridEngine(std::uint32_t hosts, std::uint32_t links)
-    : state_(std::make_unique<State>()) {
+SimGridEngine::SimGridEngine(std::uint32_t hosts, std::uint32_t links) {
   ensure(!s4u::Engine::is_initialized(), "one simulation engine per process");
-  state_->build(hosts, links);
+  state_ = std::make_unique<State>(hosts, links);
 }
 
 SimGridEngine::~SimGridEngine() = default;
@@ -387,8 +331,7 @@ Engine::Handle SimGridEngine::compute(std::uint32_t host, double work, Done done
   return activity.number;
 }
 
-Engine::Handle SimGridEngine::flow(std::span<const std::uint32_t> links, double bytes,
-                                   Done done) {
+Engine::Handle SimGridEngine::flow(std::span<const std::uint32_t> links, double bytes, Done done) {
   State& state = *state_;
   const std::uint32_t place = state.place(std::move(done));
   State::Activity& activity = state.activities[place];
@@ -435,7 +378,7 @@ void SimGridEngine::set_bandwidth(std::uint32_t link, double bandwidth) {
   }
   if (at.alone == kNobody) {
     at.told = at.bandwidth;
-    at.simgrid->set_bandwidth(at.bandwidth);
+    state.platform.link(link)->set_bandwidth(at.bandwidth);
     return;
   }
   State::Activity& activity = state.activities[at.alone];
@@ -454,7 +397,7 @@ void SimGridEngine::set_link_up(std::uint32_t link, bool up) {
 }
 
 void SimGridEngine::run() {
-  state_->simgrid->run();
+  state_->platform.engine().run();
   state_->given_up.clear();
 }
 
