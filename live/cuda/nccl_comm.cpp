@@ -42,6 +42,16 @@ bool on_device(const void* memory) {
 
 std::size_t size_of(ncclDataType_t type) { return type == ncclInt64 ? 8 : 4; }
 
+ncclConfig_t config(int max_ctas) {
+  ncclConfig_t out = NCCL_CONFIG_INITIALIZER;
+  out.blocking = 0;
+  if (max_ctas > 0) {
+    out.minCTAs = 1;
+    out.maxCTAs = max_ctas;
+  }
+  return out;
+}
+
 }  // namespace
 
 NcclComm::NcclComm(const NcclLibrary& nccl, int device, int max_ctas)
@@ -80,16 +90,6 @@ void NcclComm::give_up() {
   drop_links();
   if (comm_) nccl_.abort(comm_);
   comm_ = nullptr;
-}
-
-ncclConfig_t NcclComm::config(int max_ctas) const {
-  ncclConfig_t out = NCCL_CONFIG_INITIALIZER;
-  out.blocking = 0;
-  if (max_ctas > 0) {
-    out.minCTAs = 1;
-    out.maxCTAs = max_ctas;
-  }
-  return out;
 }
 
 void NcclComm::check(cudaError_t status, const char* what) const {

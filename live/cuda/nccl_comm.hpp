@@ -56,7 +56,6 @@ class NcclComm {
     ncclComm_t out = nullptr, in = nullptr;
     cudaStream_t out_stream = nullptr, in_stream = nullptr;
   };
-  ncclConfig_t config(int max_ctas) const;
   template <class Action>
   void operate(const Action& action);
   void do_all_reduce(void* values, std::size_t count, ncclDataType_t type);

@@ -106,7 +106,15 @@ class TransformerStep {
   /// the summed loss.
   double accumulate(const u8* bytes, u64 sequences, u64 length) {
     make_room(sequences, length);
-    load_text(bytes);
+    // Inputs are all bytes of a sequence but the last, targets all but the first.
+    std::vector<u8> inputs(positions()), targets(positions());
+    for (u64 each = 0; each < sequences_; ++each) {
+      const u8* const from = bytes + each * (length_ + 1);
+      std::memcpy(inputs.data() + each * length_, from, length_);
+      std::memcpy(targets.data() + each * length_, from + 1, length_);
+    }
+    machine_.upload(inputs_, inputs.data(), inputs.size());
+    machine_.upload(targets_, targets.data(), targets.size());
     forward();
     backward();
     std::vector<double> losses(positions());
@@ -375,17 +383,17 @@ class TransformerStep {
     const auto mixed = [&](u64 each) { return delta_mixed + each * length_ * shape_.hidden; };
     for (u64 each = 0; each < sequences_; ++each) {
       mix(mixed(each), shape_.hidden, scores_of(kept.weights, each), true,
-          heads_of(delta_qkv_, kValues, each), lead);
+          heads_of(deltas_.qkv, kValues, each), lead);
       cross(heads_of(kept.qkv, kValues, each), lead, mixed(each), shape_.hidden,
-            scores_of(delta_scores_, each), 1.0f);
+            scores_of(deltas_.scores, each), 1.0f);
     }
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape_.head()));
-    causal_softmax_backward(kept.weights, delta_scores_, scale);
+    causal_softmax_backward(kept.weights, deltas_.scores, scale);
     for (u64 each = 0; each < sequences_; ++each) {
-      mix(heads_of(kept.qkv, kKeys, each), lead, scores_of(delta_scores_, each), false,
-          heads_of(delta_qkv_, kQueries, each), lead);
-      mix(heads_of(kept.qkv, kQueries, each), lead, scores_of(delta_scores_, each), true,
-          heads_of(delta_qkv_, kKeys, each), lead);
+      mix(heads_of(kept.qkv, kKeys, each), lead, scores_of(deltas_.scores, each), false,
+          heads_of(deltas_.qkv, kQueries, each), lead);
+      mix(heads_of(kept.qkv, kQueries, each), lead, scores_of(deltas_.scores, each), true,
+          heads_of(deltas_.qkv, kKeys, each), lead);
     }
   }
 
@@ -419,31 +427,19 @@ class TransformerStep {
     for (u64 layer = shape_.layers; layer-- > 0;) {
       const Places::Layer& at = places_.layers[layer];
       const Kept& kept = kept_[layer];
-      apply_backward(at.down, hidden, wide, kept.wide, delta_, delta_wide_);
-      gate_backward(kept.up, delta_wide_, delta_up_);
-      apply_backward(at.up, 2 * wide, hidden, kept.mlp_in.out, delta_up_, delta_out_);
+      apply_backward(at.down, hidden, wide, kept.wide, delta_, deltas_.wide);
+      gate_backward(kept.up, deltas_.wide, deltas_.up);
+      apply_backward(at.up, 2 * wide, hidden, kept.mlp_in.out, deltas_.up, delta_out_);
       normalise_backward(kept.mlp_in, parameters + at.mlp_norm, gradient + at.mlp_norm, delta_out_,
                          delta_);
       apply_backward(at.attention_out, hidden, hidden, kept.mixed, delta_, delta_out_);
       attend_backward(kept, delta_out_);
-      turn(delta_qkv_, -1);
-      apply_backward(at.qkv, 3 * hidden, hidden, kept.attention_in.out, delta_qkv_, delta_out_);
+      turn(deltas_.qkv, -1);
+      apply_backward(at.qkv, 3 * hidden, hidden, kept.attention_in.out, deltas_.qkv, delta_out_);
       normalise_backward(kept.attention_in, parameters + at.attention_norm,
                          gradient + at.attention_norm, delta_out_, delta_);
     }
     embed_backward();
-  }
-
-  /// Inputs are all bytes of a sequence but the last, targets all but the first.
-  void load_text(const u8* bytes) {
-    std::vector<u8> inputs(positions()), targets(positions());
-    for (u64 each = 0; each < sequences_; ++each) {
-      const u8* const from = bytes + each * (length_ + 1);
-      std::memcpy(inputs.data() + each * length_, from, length_);
-      std::memcpy(targets.data() + each * length_, from + 1, length_);
-    }
-    machine_.upload(inputs_, inputs.data(), inputs.size());
-    machine_.upload(targets_, targets.data(), targets.size());
   }
 
   /// Cuts the arena, or with none counts how large it has to be. Bytes; every piece at a multiple
@@ -473,10 +469,10 @@ class TransformerStep {
     }
     take_normed(last_);
     for (float** each : {&x_, &delta_, &delta_out_}) take(*each, hidden * columns);
-    take(delta_wide_, shape_.wide * columns);
-    take(delta_up_, 2 * shape_.wide * columns);
-    take(delta_qkv_, 3 * hidden * columns);
-    take(delta_scores_, scores);
+    take(deltas_.wide, shape_.wide * columns);
+    take(deltas_.up, 2 * shape_.wide * columns);
+    take(deltas_.qkv, 3 * hidden * columns);
+    take(deltas_.scores, scores);
     take(logits_, shape_.vocabulary * columns);
     take(partial_, kChunks * hidden);
     take(turns_, length_ * shape_.head());
@@ -519,7 +515,9 @@ class TransformerStep {
   void* arena_ = nullptr;
   std::vector<Kept> kept_;
   Normed last_{};
-  float *x_, *delta_, *delta_out_, *delta_wide_, *delta_up_, *delta_qkv_, *delta_scores_;
+  float *x_, *delta_, *delta_out_;
+  struct Deltas { float *wide, *up, *qkv, *scores; };
+  Deltas deltas_{};
   float *logits_, *partial_, *turns_;
   double* losses_;
   u8 *inputs_, *targets_;

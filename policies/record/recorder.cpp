@@ -246,14 +246,14 @@ void Recorder::apply(const DecisionList& decisions) {
 }
 
 std::uint64_t Recorder::digest() {
-  if (calls_ > 1 && !policy_.changed()) return state_digest_;
-  newest_.clear();
-  policy_.save(newest_);
-  if (calls_ == 1 || newest_ != state_) {
-    state_.swap(newest_);
-    state_digest_ = state_digest(state_);
+  if (calls_ > 1 && !policy_.changed()) return state_.digest;
+  state_.newest.clear();
+  policy_.save(state_.newest);
+  if (calls_ == 1 || state_.newest != state_.digested) {
+    state_.digested.swap(state_.newest);
+    state_.digest = state_digest(state_.digested);
   }
-  return state_digest_;
+  return state_.digest;
 }
 
 void Recorder::write(const LogRecord& record) {
@@ -287,7 +287,7 @@ std::string Recorder::save() {
   ByteWriter write(saved);
   write(calls_);
   write(events_);
-  write(state_digest_);
+  write(state_.digest);
   write(log_hash_.state());
   trace_.save(write);
   write(file_ != nullptr);
@@ -302,15 +302,15 @@ void Recorder::load(std::string_view saved) {
   std::uint64_t written = 0;
   read(calls_);
   read(events_);
-  read(state_digest_);
+  read(state_.digest);
   read(hash);
   log_hash_.restore(hash);
   trace_.load(read);
   read(had_file);
   read(written);
   loaded_ = true;
-  state_.clear();
-  policy_.save(state_);
+  state_.digested.clear();
+  policy_.save(state_.digested);
   if (!had_file) file_.reset();  // it was given up then
   written_ = written;
   with_file([written](LogFile& file) { file.begin_at(written); });

@@ -146,8 +146,11 @@ class Recorder : public Backend {
   LogRecord* call_ = nullptr;  ///< observation seen, decisions not yet
   ReadSamples samples_;
   std::optional<Observation> seen_;
-  Archive state_, newest_;        ///< the policy's: that the digest is of, and now
-  std::uint64_t state_digest_ = 0;
+  struct State {
+    Archive digested, newest;
+    std::uint64_t digest = 0;
+  };
+  State state_;  ///< the policy's
   Sha256 log_hash_;
   DecisionTrace trace_;
   std::string log_sha256_, trace_sha256_;

@@ -74,7 +74,7 @@ World::World(const Cluster& cluster) : cluster_(&cluster) {
   state_.free = cluster.gpus();
   state_.words_per_node = (cluster.shape().gpus_per_node + 63) / 64;
   state_.free_bits.assign(std::size_t{cluster.nodes()} * state_.words_per_node, 0);
-  for (std::uint32_t node = 0; node < cluster.nodes(); ++node) recount({node});
+  for (std::uint32_t node = 0; node < cluster.nodes(); ++node) owners().recount({node});
 }
 
 void World::announce(const Decision& decision) {
@@ -90,7 +90,7 @@ void World::account(JobInfo& job, Nanos now) {
 
 void World::leave(JobInfo& job, Nanos now) {
   account(job, now);
-  vacate(job, {});
+  owners().vacate(job, {});
   job.gpus.clear();
   job.next.reset();
   job.lost.clear();
@@ -128,8 +128,9 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   const bool resized = event.where.layout != job.layout;
   std::vector<std::uint32_t> shares = job.shares();
   const std::vector<bool> back = fresh || resized ? std::vector<bool>() : lost_replicas(job);
-  vacate(job, event.where.gpus);
-  if (!job.next || job.next->gpus != event.where.gpus) claim(event.where.gpus, job.spec.id);
+  owners().vacate(job, event.where.gpus);
+  const bool announced = job.next && job.next->gpus == event.where.gpus;
+  if (!announced) owners().claim(event.where.gpus, job.spec.id);
   job.gpus = event.where.gpus;
   job.layout = event.where.layout;
   job.next.reset();
@@ -166,8 +167,8 @@ void World::change_part(const PartChanged& event, Nanos now) {
   } else {
     state_.parts[event.part] = to;
   }
-  if (event.part.kind == PartKind::gpu) recount(cluster_->node_of({event.part.index}));
-  if (event.part.kind == PartKind::node) recount({event.part.index});
+  if (event.part.kind == PartKind::gpu) owners().recount(cluster_->node_of({event.part.index}));
+  if (event.part.kind == PartKind::node) owners().recount({event.part.index});
 }
 
 void World::begin_batch() {
@@ -180,6 +181,20 @@ void World::apply(const Event& event, Nanos now) {
   ensure(why.empty(), why);
   change(event, now);
   if (!std::holds_alternative<Tick>(event)) ++state_.version;
+}
+
+/// Every lost rank's GPU is well: it can be replaced where it stood.
+bool World::lost_stand_well(const JobInfo& job) const {
+  if (lost_hosts_ == 0) return true;
+  auto lost = job.lost.begin();
+  std::uint32_t rank = 0;
+  for (const GpuId gpu : job.gpus) {
+    if (lost == job.lost.end()) break;
+    if (rank++ != lost->value) continue;
+    if (!well(gpu)) return false;
+    ++lost;
+  }
+  return true;
 }
 
 }  // namespace orrery

@@ -3,7 +3,6 @@
 // One world, any number of jobs. Owned by a backend, read by policies; one thread.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -11,35 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "policies/seam/cluster_state.hpp"
 #include "policies/seam/decision.hpp"
 #include "policies/seam/event.hpp"
+#include "policies/seam/gpu_owners.hpp"
 #include "topologies/cluster.hpp"
 
 namespace orrery {
-
-struct ClusterState {
-  static constexpr JobId kNobody{~0u};
-
-  std::vector<JobId> owner;                  ///< by GPU: the job that has it or is to have it
-  std::vector<std::uint32_t> free_per_node;  ///< GPUs that are well and nobody's
-  std::uint32_t free = 0;
-  /// The same GPUs, a bit each: `words_per_node` words a node.
-  std::vector<std::uint64_t> free_bits;
-  std::uint32_t words_per_node = 1;
-  std::map<Part, PartState> parts;  ///< those that are not as on the data sheet
-  std::uint64_t version = 0;        ///< grows with every change
-  /// The nodes whose free GPUs have changed last, a ring buffer: change i stands at i modulo its
-  /// size. For whoever follows; not kept with the rest of the world.
-  std::array<std::uint32_t, 1024> changed_nodes{};
-  std::uint64_t changes = 0;  ///< so far
-
-  /// Neither it nor the node around it is lost.
-  bool well(GpuId gpu, NodeId node) const;
-  bool lost(Part part) const {
-    const auto found = parts.find(part);
-    return found != parts.end() && found->second.health == Health::lost;
-  }
-};
 
 class World {
  public:
@@ -81,15 +58,8 @@ class World {
                                  const Supposed& supposed) const;
   std::string gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& supposed) const;
   bool well(GpuId gpu) const { return state_.well(gpu, cluster_->node_of(gpu)); }
-  bool unclaimed(GpuRuns::Run run, JobId job) const;
   bool lost_stand_well(const JobInfo& job) const;
-  void own(GpuRuns::Run run, JobId owner);
-  void claim(const GpuRuns& gpus, JobId job);
-  void give_up(GpuRuns::Run run, JobId job);
-  void count_free(NodeId node);
-  void mark_free(NodeId node, GpuRuns::Run run, bool free);
-  void recount(NodeId node);
-  void vacate(const JobInfo& job, const GpuRuns& kept);
+  GpuOwners owners() { return {*cluster_, state_, lost_hosts_ > 0}; }
   void leave(JobInfo& job, Nanos now);
   void account(JobInfo& job, Nanos now);
   void lose(JobInfo& job, const RanksLost& event);

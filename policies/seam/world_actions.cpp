@@ -70,7 +70,7 @@ std::string World::gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& 
       return fmt::format("GPU {} is taken by job {}", gpu.value, other.value);
     }
   }
-  if (unclaimed({gpu.value, 1}, job.spec.id)) return {};
+  if (unclaimed(state_, {gpu.value, 1}, job.spec.id)) return {};
   const JobId owner = state_.owner[gpu.value];
   const bool given_up = std::any_of(supposed.begin(), supposed.end(), [&](const auto& each) {
     return each.first == owner;  // and it does not contain it, as seen above
@@ -93,7 +93,7 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
   }
   const bool simple = lost_hosts_ == 0 && supposed.empty();
   for (const GpuRuns::Run& run : where.gpus.runs()) {
-    if (simple && unclaimed(run, job.spec.id)) continue;
+    if (simple && unclaimed(state_, run, job.spec.id)) continue;
     for (std::uint32_t gpu = run.first; gpu < run.first + run.count; ++gpu) {
       if (std::string why = gpu_objection(job, {gpu}, supposed); !why.empty()) return why;
     }
@@ -214,9 +214,9 @@ struct World::Effect {
 
   void operator()(const Assign& assign) const {
     JobInfo& job = world.jobs_.at(assign.job);
-    if (job.next) world.vacate(job, job.gpus);  // it leaves before that has come true
+    if (job.next) world.owners().vacate(job, job.gpus);  // it leaves before that has come true
     job.next = Standing{assign.gpus, assign.layout};
-    world.claim(assign.gpus, assign.job);
+    world.owners().claim(assign.gpus, assign.job);
     if (job.phase == JobPhase::waiting) job.phase = JobPhase::starting;
   }
   void operator()(const Configure& configure) const {

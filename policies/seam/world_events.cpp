@@ -44,7 +44,7 @@ struct World::Check {
     // What it was assigned is its own already.
     if (!job->next || job->next->gpus != event.where.gpus) {
       for (const GpuRuns::Run& run : event.where.gpus.runs()) {
-        if (!world.unclaimed(run, event.job)) return taken(run, event.job);
+        if (!unclaimed(world.state_, run, event.job)) return taken(run, event.job);
       }
       if (std::string why = named_twice(event.where.gpus); !why.empty()) return why;
     }
@@ -56,7 +56,7 @@ struct World::Check {
   }
   std::string taken(GpuRuns::Run run, JobId job) const {
     std::uint32_t gpu = run.first;
-    while (gpu < world.state_.owner.size() && world.unclaimed({gpu, 1}, job)) ++gpu;
+    while (gpu < world.state_.owner.size() && unclaimed(world.state_, {gpu, 1}, job)) ++gpu;
     if (gpu >= world.state_.owner.size()) return no_such_gpu({gpu});
     return fmt::format("GPU {} is taken by job {}", gpu, world.state_.owner[gpu].value);
   }

@@ -64,3 +64,51 @@ def functions_of(text):
         elif not _SCOPE.search(head):
             position = _closing(code, match.start()) + 1  # an initializer
         head_start = position
+
+
+_CLASS = re.compile(r'\bclass\s+(?:\w+::)*(\w+)(?:\s+final)?(?:\s*:\s*[^{;]+)?\s*\{')
+_ACCESS = re.compile(r'\b(public|private|protected)\s*:(?!:)')
+_NO_MEMBER = re.compile(r'(?:using|friend|class|struct|enum|static constexpr|template)\b')
+
+
+def _outline(body):
+    """A class without what stands in braces: one statement a member."""
+    out, depth = [], 0
+    for char in body:
+        depth += char == '{'
+        if depth == 0:
+            out.append(char)
+        elif char == '}':
+            depth -= 1
+            if depth == 0:
+                out.append(';')
+    return ''.join(out)
+
+
+def _without_templates(statement):
+    """`std::map<int, void()> a_` without what stands in angle brackets."""
+    while (less := re.sub(r'<[^<>]*>', '', statement)) != statement:
+        statement = less
+    return statement
+
+
+def classes_of(text):
+    """Yields (line, name, private methods, data members) of each class; a nested one by itself."""
+    code = _DIRECTIVE.sub(_blank, code_of(text))
+    for match in _CLASS.finditer(code):
+        body = code[match.end():_closing(code, match.end() - 1)]
+        access, methods, members = 'private', 0, 0
+        for part in _ACCESS.split(_outline(body)):
+            if part in ('public', 'private', 'protected'):
+                access = part
+                continue
+            for statement in (each.strip() for each in part.split(';')):
+                if not statement or _NO_MEMBER.match(statement):
+                    continue
+                plain = _without_templates(statement)
+                if '(' in plain.split('=')[0]:
+                    methods += access == 'private'
+                else:
+                    names = re.findall(r'\w_\s*(?=,|$)', re.sub(r'=[^,]*', '', plain))
+                    members += len(names)
+        yield code.count('\n', 0, match.start()) + 1, match.group(1), methods, members

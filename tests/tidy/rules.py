@@ -83,6 +83,8 @@ MACHINE_PATH = re.compile(r'(?<![\w.$}~-])/(?:' + '|'.join(['wo' + 'rk', 'ho' + 
 
 MAX_COLUMNS = 100
 MAX_FUNCTION_LINES = 70
+MAX_PRIVATE_METHODS = 15  # of a class: beyond, it has more than one purpose
+MAX_MEMBERS = 20
 MAX_FILE_LINES = 800
 P90_FILE_LINES = 450
 MAX_CORE_FILES = 10

@@ -156,6 +156,19 @@ def check_functions(file):
                           f'at most {rules.MAX_FUNCTION_LINES}')
 
 
+def check_classes(file):
+    """A class has one purpose; models and oracles in tests stand in one piece."""
+    if not file.is_cxx or file.path.startswith('tests/'):
+        return
+    for line, name, methods, members in cxx.classes_of(file.text):
+        if methods > rules.MAX_PRIVATE_METHODS:
+            yield line, (f'class {name} has {methods} private methods, at most '
+                         f'{rules.MAX_PRIVATE_METHODS}: what goes together becomes a class')
+        if members > rules.MAX_MEMBERS:
+            yield line, (f'class {name} has {members} data members, at most {rules.MAX_MEMBERS}: '
+                         'what goes together becomes a class')
+
+
 def check_file_lengths(files):
     """No file over the limit, and nine of ten well below it."""
     code = sorted((f for f in files if f.is_code), key=lambda f: len(f.lines))
@@ -226,7 +239,8 @@ def check_claims(files):
                         yield path, number, f'{figure} is a number of claim {claim["row"]}'
 
 
-PER_FILE = [check_arrows, check_bans, check_text, check_headers, check_functions]
+PER_FILE = [check_arrows, check_bans, check_text, check_headers, check_functions,
+            check_classes]
 PER_PROJECT = [check_file_lengths, check_core_size, check_counterparts, check_claims]
 
 

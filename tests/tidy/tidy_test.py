@@ -164,6 +164,19 @@ void g() { fabric.assert (1); }
         self.assert_clean({'core/a.cpp': 'const std::array kA = {\n' + '  f(1),\n' * 90 + '};\n'
                                          'struct A {\n' + '  int f(int a);\n' * 90 + '};\n'})
 
+    def test_classes_of_more_than_one_purpose(self):
+        def of(methods, members):
+            return header('class A : public B {\n public:\n  A();\n  int f(int a) { return a_; }\n'
+                          ' private:\n  struct Inner { int x_; void g(); };\n'
+                          + '  void g(int a) const;\n' * methods
+                          + ''.join(f'  std::map<int, int> a{i}_;\n' for i in range(members - 2))
+                          + '  int b_ = 0, c_{};\n};\n')
+        most, members = rules.MAX_PRIVATE_METHODS, rules.MAX_MEMBERS
+        self.assert_clean({'core/a.hpp': of(most, members)})
+        self.assert_breach({'core/a.hpp': of(most + 1, 2)}, 'core/a.hpp', 3, f'{most + 1} private')
+        self.assert_breach({'core/a.hpp': of(0, members + 1)}, 'core/a.hpp', 3,
+                           f'{members + 1} data')
+
     def test_long_python_and_shell_functions(self):
         self.assert_breach({'python/a.py': 'def f():\n' + '    x = 1\n' * 70}, 'python/a.py', 1,
                            '71 lines')

@@ -1,9 +1,9 @@
-// Whose GPUs are, and how many are free: the part of World that counts. See world.hpp.
+#include "policies/seam/gpu_owners.hpp"
+
 #include <algorithm>
 #include <bit>
 
 #include "policies/seam/gpu_sets.hpp"
-#include "policies/seam/world.hpp"
 
 namespace orrery {
 
@@ -33,16 +33,15 @@ void set_free(ClusterState& state, NodeId node, std::uint32_t free) {
 
 }  // namespace
 
-/// All of them are there, and nobody's or its own.
-bool World::unclaimed(GpuRuns::Run run, JobId job) const {
-  if (std::uint64_t{run.first} + run.count > state_.owner.size()) return false;
-  const auto first = state_.owner.begin() + run.first;
+bool unclaimed(const ClusterState& state, GpuRuns::Run run, JobId job) {
+  if (std::uint64_t{run.first} + run.count > state.owner.size()) return false;
+  const auto first = state.owner.begin() + run.first;
   return std::all_of(first, first + run.count,
                      [job](JobId owner) { return owner == ClusterState::kNobody || owner == job; });
 }
 
 /// By its bits.
-void World::count_free(NodeId node) {
+void GpuOwners::count_free(NodeId node) {
   std::uint32_t free = 0;
   const std::size_t words = state_.words_per_node;
   for (std::size_t i = node.value * words; i < (node.value + 1) * words; ++i) {
@@ -52,9 +51,9 @@ void World::count_free(NodeId node) {
 }
 
 /// Of a run within the node. Here most of what a replay does to GPUs ends up.
-void World::mark_free(NodeId node, GpuRuns::Run run, bool free) {
+void GpuOwners::mark_free(NodeId node, GpuRuns::Run run, bool free) {
   std::uint64_t* const words = &state_.free_bits[node.value * std::size_t{state_.words_per_node}];
-  const std::uint32_t first = run.first - node.value * cluster_->shape().gpus_per_node;
+  const std::uint32_t first = run.first - node.value * cluster_.shape().gpus_per_node;
   std::uint32_t now = state_.free_per_node[node.value];
   const auto mark = [&now, free](std::uint64_t& word, std::uint64_t bits, std::uint32_t count) {
     const std::uint64_t were = word & bits;  // nearly always all of them, or none
@@ -70,13 +69,13 @@ void World::mark_free(NodeId node, GpuRuns::Run run, bool free) {
   set_free(state_, node, now);
 }
 
-void World::own(GpuRuns::Run run, JobId owner) {
-  const std::uint32_t size = cluster_->shape().gpus_per_node;
+void GpuOwners::own(GpuRuns::Run run, JobId owner) {
+  const std::uint32_t size = cluster_.shape().gpus_per_node;
   std::uint32_t node = run.first / size, end = (node + 1) * size;
   for (; run.count > 0; ++node, end += size) {
     const GpuRuns::Run here{run.first, std::min(run.count, end - run.first)};
     for (std::uint32_t i = 0; i < here.count; ++i) state_.owner[here.first + i] = owner;
-    if (lost_hosts_ > 0) {
+    if (some_lost_) {
       recount({node});
     } else {
       mark_free({node}, here, owner == ClusterState::kNobody);
@@ -85,25 +84,23 @@ void World::own(GpuRuns::Run run, JobId owner) {
   }
 }
 
-void World::claim(const GpuRuns& gpus, JobId job) {
+void GpuOwners::claim(const GpuRuns& gpus, JobId job) {
   for (const GpuRuns::Run& run : gpus.runs()) own(run, job);
 }
 
-/// By owners and health.
-void World::recount(NodeId node) {
-  const std::uint32_t size = cluster_->shape().gpus_per_node, first = node.value * size;
+void GpuOwners::recount(NodeId node) {
+  const std::uint32_t size = cluster_.shape().gpus_per_node, first = node.value * size;
   std::uint64_t* const words = &state_.free_bits[node.value * std::size_t{state_.words_per_node}];
   for (std::uint32_t at = 0; at < size; ++at) {
     const GpuId gpu{first + at};
-    const bool free = state_.owner[gpu.value] == ClusterState::kNobody && well(gpu);
+    const bool free = state_.owner[gpu.value] == ClusterState::kNobody && state_.well(gpu, node);
     const std::uint64_t bit = std::uint64_t{1} << at % 64;
     words[at / 64] = free ? words[at / 64] | bit : words[at / 64] & ~bit;
   }
   count_free(node);
 }
 
-/// Those that are still the job's are nobody's.
-void World::give_up(GpuRuns::Run run, JobId job) {
+void GpuOwners::give_up(GpuRuns::Run run, JobId job) {
   const auto first = state_.owner.begin() + run.first;
   const bool all = std::all_of(first, first + run.count, [job](JobId of) { return of == job; });
   if (all) return own(run, ClusterState::kNobody);
@@ -112,8 +109,7 @@ void World::give_up(GpuRuns::Run run, JobId job) {
   }
 }
 
-/// Its GPUs that are not among `kept` are nobody's, or whose they are to be.
-void World::vacate(const JobInfo& job, const GpuRuns& kept) {
+void GpuOwners::vacate(const JobInfo& job, const GpuRuns& kept) {
   const auto free = [&](const GpuRuns& gpus) {
     if (kept.empty()) {
       for (const GpuRuns::Run& run : gpus.runs()) give_up(run, job.spec.id);
@@ -123,20 +119,6 @@ void World::vacate(const JobInfo& job, const GpuRuns& kept) {
   };
   if (job.gpus != kept) free(job.gpus);
   if (job.next && job.next->gpus != kept) free(job.next->gpus);
-}
-
-/// Every lost rank's GPU is well: it can be replaced where it stood.
-bool World::lost_stand_well(const JobInfo& job) const {
-  if (lost_hosts_ == 0) return true;
-  auto lost = job.lost.begin();
-  std::uint32_t rank = 0;
-  for (const GpuId gpu : job.gpus) {
-    if (lost == job.lost.end()) break;
-    if (rank++ != lost->value) continue;
-    if (!well(gpu)) return false;
-    ++lost;
-  }
-  return true;
 }
 
 }  // namespace orrery
