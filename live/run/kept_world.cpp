@@ -115,7 +115,9 @@ void World::Kept::read(const KeptWorld& kept, World& world) {
   }
   state.version = kept.version();
   world.lost_hosts_ = kept.lost_hosts();
-  for (std::uint32_t node = 0; node < world.cluster().nodes(); ++node) world.owners().recount({node});
+  for (std::uint32_t node = 0; node < world.cluster().nodes(); ++node) {
+    world.owners().recount({node});
+  }
   for (const live::KeptSettings& ahead : kept.ahead()) {
     auto& settings = world.ahead_[{JobId{ahead.job()}, ahead.from_step()}];
     for (const SettingRecord& setting : ahead.settings()) settings.push_back(decode(setting));
