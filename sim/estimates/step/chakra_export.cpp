@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
+#include "sim/estimates/step/step_record.hpp"
 #include "sim/estimates/step/stepper.hpp"
 #include "traces/report/report.hpp"
 
@@ -37,17 +38,6 @@ void append(std::string& stream, const google::protobuf::Message& message) {
   for (; size >= 128; size >>= 7) stream.push_back(static_cast<char>((size & 127) | 128));
   stream.push_back(static_cast<char>(size));
   stream += bytes;
-}
-
-const char* phase_name(Phase phase) {
-  switch (phase) {
-    case Phase::forward: return "forward";
-    case Phase::backward: return "backward";
-    case Phase::gradient: return "gradient";
-    case Phase::optimizer: return "optimizer";
-    case Phase::parameters: return "parameters";
-  }
-  return "";
 }
 
 chakra::CollectiveCommType type_of(OpCollective collective) {

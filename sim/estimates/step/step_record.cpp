@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 namespace orrery {
-namespace {
 
 const char* phase_name(Phase phase) {
   switch (phase) {
@@ -18,6 +17,8 @@ const char* phase_name(Phase phase) {
   }
   return "";
 }
+
+namespace {
 
 std::string slice_name(const Op& op) {
   const char* phase = phase_name(op.phase);

@@ -30,7 +30,7 @@ class StepRecord {
   void micro_batch(std::uint32_t worker) { ++run_.workers[worker].micro_batches; }
   void event() { ++run_.events; }
 
-  /// It ends now; `short_of`: before all was done.
+  /// It ends now; `cut_short`: before all was done.
   void end(bool cut_short);
   void broken_by(LinkId link) { run_.broken = link; }
   bool broken() const { return run_.broken.has_value(); }
@@ -44,6 +44,8 @@ class StepRecord {
   IterationRun run_;
 };
 
+/// "forward", "backward" and so on.
+const char* phase_name(Phase phase);
 /// Whether it is forward or backward.
 inline bool is_pass(Phase phase) { return phase == Phase::forward || phase == Phase::backward; }
 
