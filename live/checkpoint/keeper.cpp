@@ -71,9 +71,8 @@ void CheckpointKeeper::writer_gone(std::uint32_t index) {
 
 void CheckpointKeeper::fail(const std::string& why) {
   post([this, id = attempt_->manifest.id, why] {
+    newest_ended_ = id.attempt;
     clean_up();
-    try_remove(id);
-    broken_.push_back(id);  // once more later: a rank may still be writing
     finished({.step = id.step, .failure = why});
   });
   attempt_.reset();
@@ -124,8 +123,8 @@ void CheckpointKeeper::commit(const Manifest& manifest) {
     whole_.push_back(manifest.id);
   } catch (const std::exception& error) {
     outcome.failure = error.what();
-    broken_.push_back(manifest.id);
   }
+  newest_ended_ = manifest.id.attempt;
   clean_up();
   finished(std::move(outcome));
 }
@@ -139,20 +138,42 @@ void CheckpointKeeper::look_at(const std::vector<CheckpointId>& begun) {
       whole_.push_back(id);
     } catch (const std::exception&) {
       outcome.failure = "it was not whole when its controller died";
+      begun_.push_back(id);
     }
     finished(std::move(outcome));
   }
-  for (const CheckpointId& id : archive.unfinished(options_.training)) {
-    if (std::find(begun.begin(), begun.end(), id) != begun.end()) try_remove(id);
-  }
   clean_up();
-  // Once more later: ranks may still be writing it.
-  if (whole_.empty() || whole_.back() != begun.back()) broken_.push_back(begun.back());
 }
 
 void CheckpointKeeper::clean_up() {
+  for (const CheckpointId& id : given_up()) try_remove(id);
   std::erase_if(broken_, [this](const CheckpointId& id) { return try_remove(id); });
   while (whole_.size() > options_.keep && try_remove(whole_.front())) whole_.pop_front();
+}
+
+/// An attempt of this keeper that has ended without being whole.
+bool CheckpointKeeper::gave_up(const CheckpointId& id) const {
+  return options_.first_attempt <= id.attempt && id.attempt <= newest_ended_ &&
+         std::find(whole_.begin(), whole_.end(), id) == whole_.end();
+}
+
+/// What is there of failed attempts. Looked for in the folder each time: a rank that was slow may
+/// have written its shard after all the others had given up.
+std::vector<CheckpointId> CheckpointKeeper::given_up() {
+  std::vector<CheckpointId> ids;
+  try {
+    CheckpointArchive archive(*store_, options_.key);
+    for (const CheckpointId& id : archive.unfinished(options_.training)) {
+      const bool before_us = std::find(begun_.begin(), begun_.end(), id) != begun_.end();
+      if (before_us || gave_up(id)) ids.push_back(id);
+    }
+    // Has its manifest, which could not be made durable.
+    for (const CheckpointId& id : archive.committed(options_.training)) {
+      if (gave_up(id)) ids.push_back(id);
+    }
+  } catch (const std::exception&) {  // next time
+  }
+  return ids;
 }
 
 bool CheckpointKeeper::try_remove(const CheckpointId& id) {

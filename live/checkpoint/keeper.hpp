@@ -74,6 +74,8 @@ class CheckpointKeeper {
   void commit(const Manifest& manifest);
   void look_at(const std::vector<CheckpointId>& begun);
   void clean_up();
+  bool gave_up(const CheckpointId& id) const;
+  std::vector<CheckpointId> given_up();
   bool try_remove(const CheckpointId& id);
   void finished(Outcome outcome);
 
@@ -84,7 +86,9 @@ class CheckpointKeeper {
 
   // Of the thread:
   std::deque<CheckpointId> whole_;    ///< oldest first
-  std::vector<CheckpointId> broken_;  ///< failed; a slow rank may still have left something
+  std::vector<CheckpointId> broken_;  ///< of earlier runs; not removed yet
+  std::vector<CheckpointId> begun_;   ///< by earlier controllers of this run, and never whole
+  std::uint64_t newest_ended_ = 0;    ///< attempt of ours that is whole or has failed; 0: none
 
   std::mutex mutex_;  // of everything below
   std::condition_variable changed_;

@@ -16,6 +16,7 @@ namespace {
 constexpr std::chrono::seconds kStartPatience{30};
 constexpr std::chrono::seconds kMeetPatience{120};  // engines start one machine after the other
 constexpr std::chrono::milliseconds kStopPatience{2000};
+constexpr std::chrono::milliseconds kDeathPatience{2000};  // of those that were killed
 constexpr std::chrono::milliseconds kPoll{20};
 constexpr int kMostDeaths = 3;  // of a rank, before it is ready
 
@@ -92,10 +93,15 @@ AgentGroup::~AgentGroup() {
     send_stop(rank, "the run is over", false);
     if (!connected(rank)) signal(rank, SIGKILL);  // it has not heard the order to stop
   }
-  const auto deadline = Clock::now() + kStopPatience;
-  while (any_running() && Clock::now() < deadline) receive(Clock::now() + kPoll);
+  wait_for_ends(kStopPatience);
   for (std::uint32_t rank = 0; rank < size_; ++rank) signal(rank, SIGKILL);
+  wait_for_ends(kDeathPatience);  // what they were writing to a slow disk can be removed then
   server_.reset();
+}
+
+void AgentGroup::wait_for_ends(std::chrono::milliseconds patience) {
+  const auto deadline = Clock::now() + patience;
+  while (any_running() && Clock::now() < deadline) receive(Clock::now() + kPoll);
 }
 
 bool AgentGroup::any_running() {

@@ -83,6 +83,7 @@ class AgentGroup {
   /// Waits until every rank has said that it is ready.
   void await_ready();
   void put(Incoming incoming);
+  void wait_for_ends(std::chrono::milliseconds patience);
   bool any_running();
 
   AgentProcesses& processes_;

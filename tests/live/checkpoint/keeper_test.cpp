@@ -135,6 +135,24 @@ TEST_F(CheckpointKeeperTest, WhatComesAfterAnAttemptHasFailedIsRemovedInTheEnd) 
   EXPECT_TRUE(store_->list().empty());
 }
 
+TEST_F(CheckpointKeeperTest, WhatComesWhenLaterAttemptsHaveFailedTooIsRemovedInTheEnd) {
+  {
+    const auto keep = keeper(1);
+    write_all(*keep, 10);
+    outcomes(*keep, 1);
+    const std::uint64_t first = keep->next_attempt();
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      const std::uint64_t number = keep->next_attempt();
+      keep->begin(20, kRanks);
+      keep->shard_failed(number, 1, "no space left on this device");
+      outcomes(*keep, 1);
+    }
+    write(first, 20, 0);  // by a rank that had heard of none of this
+  }
+  EXPECT_EQ(whole(), std::vector<Step>{10});
+  EXPECT_EQ(store_->list().size(), kRanks + 1);
+}
+
 TEST_F(CheckpointKeeperTest, AnAttemptThatTakesTooLongHasFailed) {
   const auto keep = keeper(1, kNoCall, std::chrono::milliseconds(1));
   keep->begin(10, kRanks);
@@ -157,6 +175,18 @@ TEST_F(CheckpointKeeperTest, WhicheverCallFailsTheOlderCheckpointStays) {
     EXPECT_EQ(newest->step, n < 4 ? 10u : 20u) << "call " << n;
     for (const std::string& name : store_->list()) store_->remove(name);
   }
+}
+
+TEST_F(CheckpointKeeperTest, OneWhoseManifestMayNotBeDurableHasFailedAndGoes) {
+  write_checkpoint(*store_, 10, kRanks);
+  {
+    const auto keep = std::make_unique<CheckpointKeeper>(
+        std::make_unique<FailingStore>(*store_, 4, false),  // the manifest's name alone
+        CheckpointKeeper::Options{.training = kTraining, .total = kParameters, .keep = 1});
+    write_all(*keep, 20);
+    EXPECT_NE(outcomes(*keep, 1)[0].failure, "");
+  }
+  EXPECT_EQ(whole(), std::vector<Step>{10});
 }
 
 TEST_F(CheckpointKeeperTest, ARunThatGoesOnTakesOverWhatTheEarlierOneHasLeft) {
