@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import queue
 import threading
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 import pandas as pd
@@ -218,11 +219,17 @@ def _run_all(
 
 
 def _wait_for(futures: "Sequence[Future[Any]]", progress: bool) -> None:
-    # Raises what the first failed run raised. Waits in short turns, so that Ctrl-C is seen.
-    pending = set(futures)
+    # Raises what the first failed run raised. Waits in short turns, so that Ctrl-C is seen, and for
+    # whichever is done next: concurrent.futures.wait() would look at all that are left each time.
+    finished: "queue.SimpleQueue[Future[Any]]" = queue.SimpleQueue()
+    for future in futures:
+        future.add_done_callback(finished.put)
     with tqdm(total=len(futures), unit="run", disable=not progress) as bar:
-        while pending:
-            done, pending = wait(pending, timeout=0.1, return_when=FIRST_COMPLETED)
-            bar.update(len(done))
-            for future in done:
-                future.result()
+        left = len(futures)
+        while left > 0:
+            try:
+                finished.get(timeout=0.1).result()
+            except queue.Empty:
+                continue
+            left -= 1
+            bar.update()
