@@ -1,4 +1,5 @@
-// orrery check: every problem of a scenario, or of a topology, with its place.
+// orrery check: every problem of a scenario, a topology or a replay, with its place.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -9,6 +10,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
+#include "cli/replay_options.hpp"
 #include "cli/run_options.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
@@ -56,16 +58,36 @@ std::vector<Error> check_topology(const std::string& text, const std::string& fi
   return problems;
 }
 
+std::vector<Error> check_replay(const std::string& text, const std::string& file) {
+  JobReplay replay;
+  std::vector<Error> problems = check_yaml(text, file, replay);
+  if (!problems.empty()) return problems;
+  try {
+    ReplayOptions asked;
+    asked.file = file;
+    replay = asked_for(asked);
+    const JobLog log = load_log(replay, asked);
+    fmt::print("{}: ok: replay of {} jobs in '{}'\n", file, log.jobs.size(), replay.trace());
+  } catch (const Error& problem) {
+    problems.push_back(problem);
+  }
+  return problems;
+}
+
 /// All problems of a file that is no good scenario: as the kind of file that it seems to be, a
-/// topology where it is nearer to one. Empty: it is a good topology.
+/// topology or a replay of a job trace where it is nearer to one. Empty: it is a good one of these.
 std::vector<Error> all_problems(const RunOptions& options, const Error& first) {
   const std::optional<std::string> text = text_of(options);
   if (!text) return {first};
   std::vector<Error> problems = check_scenario(*text, options.file);
   if (problems.empty()) return {first};  // a run showed it
   Topology topology;
-  if (check_yaml(*text, options.file, topology).size() >= problems.size()) return problems;
-  return check_topology(*text, options.file);
+  JobReplay replay;
+  const std::size_t as_topology = check_yaml(*text, options.file, topology).size();
+  const std::size_t as_replay = check_yaml(*text, options.file, replay).size();
+  if (problems.size() <= std::min(as_topology, as_replay)) return problems;
+  return as_topology <= as_replay ? check_topology(*text, options.file)
+                                  : check_replay(*text, options.file);
 }
 
 /// What only shows when a run begins: memory, policies that do not suit, files that are not there.
@@ -112,7 +134,7 @@ void add_check(CLI::App& app, Action& chosen) {
   CLI::App* command =
       app.add_subcommand("check",
                          "print every problem of a scenario, also those that only a run shows, "
-                         "or of a topology");
+                         "of a topology or of a replay of a job trace");
   options->add_file(*command);
   options->add_overrides(*command);
   add_examples(*command, {"orrery check train.yaml",

@@ -65,6 +65,30 @@ def test_a_topology_is_checked_as_one(tmp_path):
     assert "did you mean 'dgx-h100'?" in orrery("check", file).stderr
 
 
+def test_a_replay_is_checked_as_one(tmp_path):
+    text = (EXAMPLES / "replay-one-spine.yaml").read_text()
+    file, log = tmp_path / "replay.yaml", tmp_path / "one-spine-jobs.csv"
+    file.write_text(text)
+    result = orrery("check", file)
+    assert result.returncode == 3
+    assert f"{log}:1:1: error: cannot be read: No such file" in result.stderr
+    log.write_text((EXAMPLES / log.name).read_text())
+    result = orrery("check", file)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"{file}: ok: replay of 2 jobs in '{log}'\n"
+    file.write_text(text.replace("placement:", "placment:"))
+    result = orrery("check", file)
+    assert result.returncode == 3
+    assert "did you mean 'placement'?" in result.stderr and "1 problem\n" in result.stderr
+
+
+def test_a_replay_is_no_scenario():
+    for command in ("simulate", "live"):
+        result = orrery(command, EXAMPLES / "replay-one-spine.yaml")
+        assert result.returncode == 3
+        assert "got the replay of a job trace: those run under orrery jobs" in result.stderr
+
+
 def test_what_cannot_be_read_is_one_plain_problem(tmp_path):
     unreadable = {
         tmp_path: "directory",

@@ -350,7 +350,7 @@ EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 
 
 def test_jobs_that_share_a_spine(tmp_path):
-    example = EXAMPLES / "jobs-one-spine.yml"
+    example = EXAMPLES / "replay-one-spine.yaml"
     out = ("--out", tmp_path / "out")
     count = json.loads(orrery("jobs", example, "--json", *out).stdout)
     assert count["speed"] == "simulated"

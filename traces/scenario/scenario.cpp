@@ -277,11 +277,27 @@ LoadedScenario finish(LoadedScenario loaded, const std::vector<std::string>& ove
   return loaded;
 }
 
+bool describes_replay(const std::string& path) {
+  try {
+    JobReplay replay;
+    load_yaml_file(path, replay);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
   LoadedScenario loaded;
-  loaded.places = load_yaml_file(path, loaded.scenario);
+  try {
+    loaded.places = load_yaml_file(path, loaded.scenario);
+  } catch (const Error& error) {
+    if (!error.place() || !describes_replay(path)) throw;
+    throw Error(SourcePlace{.file = path, .line_text = ""},
+                "expected a scenario, got the replay of a job trace: those run under orrery jobs");
+  }
   return finish(std::move(loaded), overrides);
 }
 

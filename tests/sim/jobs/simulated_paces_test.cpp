@@ -26,7 +26,7 @@ class Replay {
  public:
   Replay(const std::string& placement, const std::string& rows) {
     const std::string folder = std::string(ORRERY_SOURCE_DIR) + "/examples/";
-    SourceMap places = load_yaml_file(folder + "jobs-one-spine.yml", asked_);
+    SourceMap places = load_yaml_file(folder + "replay-one-spine.yaml", asked_);
     resolve(*asked_.mutable_cluster(), places, "cluster");
     complete(*asked_.mutable_conditions(), places, "conditions.");
     const std::string path = folder_ / "jobs.csv";
