@@ -44,6 +44,16 @@ void build_topology(const std::string& text) {
   build_cluster(topology, places);
 }
 
+void build_replay(const std::string& text) {
+  JobReplay replay;
+  const SourceMap places = load_yaml(text, "mutated.yaml", replay);
+  if (!replay.has_cluster()) return;
+  resolve(*replay.mutable_cluster(), places, "cluster");
+  build_cluster(replay.cluster(), places, "cluster");
+}
+
+bool is_replay(const fs::path& file) { return file.filename().string().starts_with("replay-"); }
+
 /// What is wrong with the outcome of one text; "" if nothing.
 std::string fault_of(const std::function<void(const std::string&)>& load, const std::string& text,
                      int& refused) {
@@ -83,7 +93,9 @@ TEST(Mutation, EveryMutatedExampleLoadsOrIsRefusedWithItsPlace) {
   ASSERT_NE(PredictiveRebalanceParameters::descriptor(), nullptr);
   const auto files = yaml_files(ORRERY_SOURCE_DIR "/examples");
   ASSERT_FALSE(files.empty());
-  for (const fs::path& file : files) mutate_through(file, build_scenario);
+  for (const fs::path& file : files) {
+    mutate_through(file, is_replay(file) ? build_replay : build_scenario);
+  }
 }
 
 TEST(Mutation, EveryMutatedTopologyLoadsOrIsRefusedWithItsPlace) {
@@ -156,6 +168,7 @@ TEST(Mutation, TheProgramExitsWith0Or3AndAPlace) {
   if (!fs::exists(program)) GTEST_SKIP() << program << " is not built";
   const fs::path folder = testing::TempDir() + "orrery_mutation." + std::to_string(getpid());
   fs::create_directories(folder);
+  fs::copy(ORRERY_SOURCE_DIR "/examples/one-spine-jobs.csv", folder);  // a replay's log
   const fs::path mutated = folder / "mutated.yaml", errors = folder / "errors";
   for (const fs::path& file : yaml_files(ORRERY_SOURCE_DIR "/examples")) {
     const std::string original = read_text(file);
