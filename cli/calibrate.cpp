@@ -16,7 +16,7 @@
 namespace orrery::cli {
 namespace {
 
-struct Options {
+struct CalibrateOptions {
   std::string out;
   std::vector<std::uint32_t> ranks = {2, 4};
   bool quick = false;
@@ -41,7 +41,7 @@ std::string summary(const MachineProfile& machine) {
   return text;
 }
 
-int calibrate(const Options& options) {
+int calibrate(const CalibrateOptions& options) {
   OutputFile file(options.out);
   const MeasuredMachine measured =
       measure_machine(options.ranks, options.quick, options.tolerance);
@@ -60,7 +60,7 @@ int calibrate(const Options& options) {
 }  // namespace
 
 void add_calibrate(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CalibrateOptions>();
   CLI::App* command = app.add_subcommand(
       "calibrate", "measure this machine and write a profile for simulate and compare");
   command->add_option("-o,--output", options->out, "profile to write (YAML)")

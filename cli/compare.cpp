@@ -18,7 +18,7 @@
 namespace orrery::cli {
 namespace {
 
-struct Options : RunOptions {
+struct CompareOptions : RunOptions {
   std::vector<std::string> files;
   std::uint32_t ranks = 0;  // 0: each scenario's
   std::string machine;      // profile; empty: this machine is measured first
@@ -31,7 +31,7 @@ struct Candidate {
   std::uint32_t ranks = 0;
 };
 
-Candidate load(const Options& options, const std::string& file) {
+Candidate load(const CompareOptions& options, const std::string& file) {
   RunOptions one = options;
   one.file = file;
   Candidate candidate{.loaded = one.load()};
@@ -46,7 +46,7 @@ Candidate load(const Options& options, const std::string& file) {
 }
 
 /// For as many ranks as the scenarios have.
-MachineProfile machine_of(const Options& options, const std::vector<Candidate>& candidates) {
+MachineProfile machine_of(const CompareOptions& options, const std::vector<Candidate>& candidates) {
   if (!options.machine.empty()) return load_machine(options.machine);
   std::vector<std::uint32_t> ranks;
   for (const Candidate& each : candidates) ranks.push_back(std::max(2u, each.ranks));
@@ -77,7 +77,7 @@ Comparison run_both(const Candidate& candidate, const MachineProfile& machine) {
   throw Error(ErrorKind::goal_missed, out.name + ": nothing was committed, nothing to compare");
 }
 
-int compare(const Options& options) {
+int compare(const CompareOptions& options) {
   std::vector<Candidate> candidates;
   for (const std::string& file : options.files) candidates.push_back(load(options, file));
   const MachineProfile machine = machine_of(options, candidates);
@@ -101,7 +101,7 @@ int compare(const Options& options) {
 }  // namespace
 
 void add_compare(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<CompareOptions>();
   CLI::App* command = app.add_subcommand(
       "compare", "run in both worlds, predicted against measured; of several, their order too");
   command->add_option("FILE", options->files, "scenarios (YAML)")->required();

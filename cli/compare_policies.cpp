@@ -19,7 +19,7 @@
 namespace orrery::cli {
 namespace {
 
-struct Options : RunOptions {
+struct ComparePoliciesOptions : RunOptions {
   std::vector<std::string> policies = {"static", "predictive-rebalance"};
   std::string world = "sim";
   double within = 0;  // 0: no limit stated
@@ -37,14 +37,14 @@ struct Row {
   }
 };
 
-std::vector<std::string> worlds_of(const Options& options) {
+std::vector<std::string> worlds_of(const ComparePoliciesOptions& options) {
   if (options.world == "both") return {"sim", "live"};
   return {options.world};
 }
 
 /// `simulator`: where simulations are forked; null where there are none.
-Row run_one(const Options& options, const LoadedScenario& loaded, const std::string& world,
-            const std::string& policy, ForkServer* simulator) {
+Row run_one(const ComparePoliciesOptions& options, const LoadedScenario& loaded,
+            const std::string& world, const std::string& policy, ForkServer* simulator) {
   RunRequest request;
   *request.mutable_scenario() = loaded.scenario;
   choose_policy(*request.mutable_scenario(), policy);
@@ -100,7 +100,7 @@ std::string as_json(const std::vector<Row>& rows) {
 }
 
 /// Whether the last policy misses the stated limit in any world. An unknown ratio misses it.
-bool misses(const Options& options, const std::vector<Row>& rows) {
+bool misses(const ComparePoliciesOptions& options, const std::vector<Row>& rows) {
   bool missed = false;
   for (const Row& row : rows) {
     if (options.within <= 0 || row.policy != options.policies.back()) continue;
@@ -114,7 +114,7 @@ bool misses(const Options& options, const std::vector<Row>& rows) {
   return missed;
 }
 
-int compare_policies(const Options& options) {
+int compare_policies(const ComparePoliciesOptions& options) {
   const LoadedScenario loaded = options.load();
   std::vector<Row> rows;
   std::optional<ForkServer> simulator;
@@ -135,7 +135,7 @@ int compare_policies(const Options& options) {
 }  // namespace
 
 void add_compare_policies(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ComparePoliciesOptions>();
   CLI::App* command =
       app.add_subcommand("compare-policies",
                          "run a scenario under several policies, side by side");

@@ -15,11 +15,11 @@
 namespace orrery::cli {
 namespace {
 
-struct Options : RunOptions {
+struct ExportOptions : RunOptions {
   std::string out;
 };
 
-int export_step(const Options& options) {
+int export_step(const ExportOptions& options) {
   const LoadedScenario loaded = options.load();
   if (!loaded.scenario.has_job()) {
     throw problem_at(loaded.places, loaded.scenario.has_trace() ? "trace" : "collective",
@@ -42,7 +42,7 @@ int export_step(const Options& options) {
 void add_export(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand("export", "write a scenario in another tool's format");
   command->require_subcommand(1);
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ExportOptions>();
   CLI::App* chakra = command->add_subcommand("chakra", "one step, as a Chakra execution trace");
   options->add_file(*chakra);
   chakra->add_option("-o,--output", options->out, "PREFIX of PREFIX.0.et ... and PREFIX.json")

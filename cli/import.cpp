@@ -18,7 +18,7 @@
 namespace orrery::cli {
 namespace {
 
-struct Options {
+struct ImportOptions {
   ChakraInput input;
   std::string out, preset = "dgx-h100";
 };
@@ -30,7 +30,7 @@ struct JobOptions {
 };
 
 /// As it is written: the preset's own values stay in the catalogue.
-Scenario scenario_of(const Options& options, const ChakraTrace& trace) {
+Scenario scenario_of(const ImportOptions& options, const ChakraTrace& trace) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::absolute(options.out).parent_path();
   const auto beside = [&](const std::string& file) {
@@ -56,7 +56,7 @@ Scenario scenario_of(const Options& options, const ChakraTrace& trace) {
   return scenario;
 }
 
-int import_chakra(const Options& options) {
+int import_chakra(const ImportOptions& options) {
   OutputFile file(options.out);
   const ChakraTrace trace = read_chakra(options.input);
   for (const std::string& warning : trace.warnings) fmt::print(stderr, "warning: {}\n", warning);
@@ -126,7 +126,7 @@ void add_import(CLI::App& app, Action& chosen) {
   CLI::App* command = app.add_subcommand(
       "import", "check another tool's files, write a scenario or a job trace");
   command->require_subcommand(1);
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ImportOptions>();
   CLI::App* chakra = command->add_subcommand("chakra", "a Chakra execution trace");
   chakra->add_option("PATH", options->input.path, "PREFIX of PREFIX.0.et ..., or a tar archive")
       ->required();

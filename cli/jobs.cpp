@@ -20,7 +20,7 @@
 namespace orrery::cli {
 namespace {
 
-struct Options : ReplayOptions {
+struct JobsOptions : ReplayOptions {
   std::string out;
   std::vector<std::string> what_if;
   bool json = false, backtest = false;
@@ -50,7 +50,7 @@ struct Variant {
 };
 
 /// Every policy as things are, then as they might be.
-std::vector<Variant> variants_of(const Options& options) {
+std::vector<Variant> variants_of(const JobsOptions& options) {
   std::vector<Variant> variants;
   const auto add = [&](const std::string& change, const std::string& folder) {
     std::vector<std::string> changes;
@@ -83,7 +83,7 @@ JobsReport run_elsewhere(const JobReplay& replay, const std::string& record, Job
 /// With its backtest, if there is one.
 using Ran = std::pair<JobsReport, std::vector<BacktestRow>>;
 
-Ran run_one(const Options& options, const Variant& variant, std::vector<TraceJob> log,
+Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<TraceJob> log,
             bool several) {
   const HostMeter meter;
   JobTables tables;
@@ -117,7 +117,7 @@ int missed_goals(const std::vector<JobsReport>& reports) {
   return code;
 }
 
-void show(const Options& options, const std::vector<Variant>& variants,
+void show(const JobsOptions& options, const std::vector<Variant>& variants,
           const std::vector<JobsReport>& reports) {
   if (options.json) return print_json(reports);
   if (reports.size() == 1) return print_table(variants[0].replay, reports[0]);
@@ -131,7 +131,7 @@ void show_health(const JobReplay& replay) {
   if (health) print_node_health(*health, replay.nodes());
 }
 
-int jobs(const Options& options) {
+int jobs(const JobsOptions& options) {
   const HostMeter meter;
   const std::vector<Variant> variants = variants_of(options);
   JobLog log = load_log(variants[0].replay, options);
@@ -155,7 +155,7 @@ int jobs(const Options& options) {
   return missed_goals(reports);
 }
 
-void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
+void declare(CLI::App& command, const std::shared_ptr<JobsOptions>& options) {
   declare_replay(command, options);
   command.add_flag("--json", options->json, "print one JSON object instead of the table");
   command
@@ -180,7 +180,7 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
 }  // namespace
 
 void add_jobs(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<JobsOptions>();
   CLI::App* command = app.add_subcommand("jobs", "replay a production job trace");
   declare(*command, options);
   command->callback([options, &chosen] { chosen = [options] { return jobs(*options); }; });

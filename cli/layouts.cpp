@@ -21,7 +21,7 @@ namespace {
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr std::size_t kShown = 10;
 
-struct Options {
+struct LayoutsOptions {
   std::string file;
   LayoutQuestion question;
   RunOptions run;
@@ -36,7 +36,7 @@ bool asks_by_name(const LayoutQuestion& asked) {
 }
 
 /// The scenario's own layout need not suit what was changed: it is one of those asked for.
-LoadedScenario any_layout(const Options& options) {
+LoadedScenario any_layout(const LayoutsOptions& options) {
   std::vector<std::string> overrides = options.run.overrides;
   try {
     return load_scenario(options.file, overrides);
@@ -52,7 +52,7 @@ LoadedScenario any_layout(const Options& options) {
   }
 }
 
-AskedScenario asked_for(const Options& options) {
+AskedScenario asked_for(const LayoutsOptions& options) {
   if (options.file.empty()) return scenario_of(options.question, options.run.overrides);
   if (asks_by_name(options.question)) {
     throw Error(ErrorKind::usage,
@@ -106,7 +106,7 @@ void print_table(const LayoutSearch& search, std::size_t top) {
   }
 }
 
-int layouts(const Options& options) {
+int layouts(const LayoutsOptions& options) {
   const AskedScenario asked = asked_for(options);
   const Scenario& scenario = asked.loaded.scenario;
   if (!scenario.has_job() || !scenario.job().model().builtin().empty()) {
@@ -133,7 +133,7 @@ int layouts(const Options& options) {
   return static_cast<int>(ErrorKind::goal_missed);
 }
 
-void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
+void declare(CLI::App& command, const std::shared_ptr<LayoutsOptions>& options) {
   LayoutQuestion& asked = options->question;
   command.add_option("SCENARIO", options->file, "scenario (YAML); or say what follows")
       ->type_name("FILE.yaml");
@@ -173,7 +173,7 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
 }  // namespace
 
 void add_layouts(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<LayoutsOptions>();
   CLI::App* command = app.add_subcommand(
       "layouts", "which layout: all of a job's on a cluster, priced and ranked");
   declare(*command, options);

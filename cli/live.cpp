@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint32_t kRestartsOfLostState = 3;  // an hour
 
-struct Options : RunOptions {
+struct LiveOptions : RunOptions {
   std::uint32_t ranks = 0;  // 0: the scenario's
   std::string from;         // folder
   std::string rendezvous, listen;
@@ -39,7 +39,7 @@ int join(const RunRequest& request) {
 }
 
 /// Lets the environment say which rank this is, and how many there are.
-void meet(const Options& options, LoadedScenario& loaded, RunRequest& request) {
+void meet(const LiveOptions& options, LoadedScenario& loaded, RunRequest& request) {
   *request.mutable_rendezvous() = rendezvous_of_environment(options.rendezvous, options.listen);
   set_ranks(loaded, request.rendezvous().ranks());
 }
@@ -57,7 +57,7 @@ std::string quoted(const std::string& word) {
 }
 
 /// What an operator needs where a run has not done what was asked for: why, and what goes on.
-void explain(const Options& options, const Scenario& scenario, const Report& report) {
+void explain(const LiveOptions& options, const Scenario& scenario, const Report& report) {
   fmt::print(stderr, "orrery: the run is unfinished: {}\n", report.unfinished());
   const std::string folder =
       scenario.live().has_checkpoints() ? scenario.live().checkpoints().folder() : options.from;
@@ -121,7 +121,7 @@ bool may_pass(const Error& error) {
 }
 
 /// One run after the other, each from the newest checkpoint of those before it, until one is done.
-Report run_again(const Options& options, RunRequest& request, const SourceMap& places,
+Report run_again(const LiveOptions& options, RunRequest& request, const SourceMap& places,
                  Operator* operated) {
   Restarts restarts(options.restarts), of_lost_state(kRestartsOfLostState);
   const auto keeps = [&request] {
@@ -150,7 +150,7 @@ Report run_again(const Options& options, RunRequest& request, const SourceMap& p
   }
 }
 
-int live(const Options& options) {
+int live(const LiveOptions& options) {
   LoadedScenario loaded = options.load();
   if (options.ranks != 0) set_ranks(loaded, options.ranks);
   RunRequest request;
@@ -169,7 +169,7 @@ int live(const Options& options) {
   return was_interrupted() ? interrupted_code() : code;
 }
 
-void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
+void declare(CLI::App& command, const std::shared_ptr<LiveOptions>& options) {
   options->add_file(command);
   whole_number(*command.add_option("--ranks", options->ranks,
                                    "world size; only where the scenario is elastic"),
@@ -219,7 +219,7 @@ void declare(CLI::App& command, const std::shared_ptr<Options>& options) {
 }  // namespace
 
 void add_live(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<LiveOptions>();
   CLI::App* command = app.add_subcommand("live", "run the same scenario on real processes");
   declare(*command, options);
   const auto jobs = add_live_jobs(*command);

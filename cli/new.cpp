@@ -21,7 +21,7 @@ extern const std::string_view policy_py, policy_test_py, policy_hpp, policy_test
 namespace orrery::cli {
 namespace {
 
-struct Options {
+struct NewOptions {
   std::string name, folder = ".";
   bool cpp = false, python = true;
 };
@@ -75,7 +75,7 @@ void write_new(const std::filesystem::path& path, const std::string& text) {
   write_file(path.string(), text);
 }
 
-int new_policy(const Options& options) {
+int new_policy(const NewOptions& options) {
   const Words words = words_of(options.name);
   const std::filesystem::path folder(options.folder);
   const auto policy = folder / (words.file + (options.cpp ? ".hpp" : ".py"));
@@ -144,7 +144,7 @@ void add_new_jobs(CLI::App& command, Action& chosen) {
 }  // namespace
 
 void add_new(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<NewOptions>();
   CLI::App* command = app.add_subcommand("new", "write the beginning of something of your own");
   command->require_subcommand(1);
   CLI::App* policy = command->add_subcommand("policy", "a policy that decides, and its test");

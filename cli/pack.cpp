@@ -18,7 +18,7 @@
 namespace orrery::cli {
 namespace {
 
-struct Options {
+struct PackOptions {
   std::string pods, nodes, out;
   std::vector<std::string> policies = packer_names();
   std::uint32_t seeds = 10;
@@ -47,7 +47,7 @@ Row row_of(const std::vector<PackingRun>& runs, double demand) {
   return row;
 }
 
-void print_table(const Options& options, const std::vector<Row>& rows, std::size_t pods,
+void print_table(const PackOptions& options, const std::vector<Row>& rows, std::size_t pods,
                  const SharedCluster& cluster) {
   fmt::print("{} pods of {}, {} nodes with {} GPUs; {} seeds, until {:.0f}% have been asked "
              "for\n\n",
@@ -81,7 +81,7 @@ void append_curve(const PackingRun& run, std::string& csv) {
   }
 }
 
-int pack_pods(const Options& options) {
+int pack_pods(const PackOptions& options) {
   const std::vector<Pod> pods = load_pods(options.pods);
   const std::vector<NodeRecord> nodes = load_nodes(options.nodes);
   std::string curve = "policy,seed,demand_percent,allocated_percent\n";
@@ -106,7 +106,7 @@ int pack_pods(const Options& options) {
 }  // namespace
 
 void add_pack(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PackOptions>();
   CLI::App* command = app.add_subcommand(
       "pack", "how much of a cluster of shared GPUs of several kinds a packing gives away");
   command

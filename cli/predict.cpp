@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct PredictOptions {
   std::string cases, out, scenarios, stacks;
 };
 
@@ -50,7 +50,7 @@ std::string file_name(const TableRow& row) {
   return name.empty() ? fmt::format("line-{}", row.line) : name;
 }
 
-void write_scenario(const Options& options, const TableRow& row, const PublishedRun& run) {
+void write_scenario(const PredictOptions& options, const TableRow& row, const PublishedRun& run) {
   if (options.scenarios.empty() || !run.refusal.empty()) return;
   const std::string name = file_name(row);
   const std::string head =
@@ -69,7 +69,7 @@ void make_folder(const std::string& path) {
   }
 }
 
-int predict(const Options& options) {
+int predict(const PredictOptions& options) {
   const StackCatalog stacks = own_stacks(options.stacks);
   make_folder(options.scenarios);
   const std::string text = read_packed_text(options.cases);
@@ -96,7 +96,7 @@ int predict(const Options& options) {
 }  // namespace
 
 void add_predict(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<PredictOptions>();
   CLI::App* command = app.add_subcommand(
       "predict", "iteration time, intervals and memory of training runs in a table");
   command->add_option("CASES", options->cases, "table of runs, one a row (CSV, .gz too)")

@@ -12,7 +12,7 @@
 namespace orrery::cli {
 namespace {
 
-struct Options {
+struct ReplayLogOptions {
   std::string log;
   std::vector<std::string> overrides;
   bool json = false;
@@ -29,7 +29,7 @@ std::string as_json(const ReplayResult& result) {
   return out.dump(2);
 }
 
-int replay(const Options& options) {
+int replay(const ReplayLogOptions& options) {
   const ReplayResult result = replay_log(options.log, options.overrides);
   const bool identical = result.first_difference.empty();
   if (options.json) {
@@ -46,7 +46,7 @@ int replay(const Options& options) {
 }  // namespace
 
 void add_replay(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ReplayLogOptions>();
   CLI::App* command = app.add_subcommand("replay", "feed a recorded log to the same policies");
   command->add_option("LOG", options->log, "log that --record wrote")->required();
   command->add_flag("--json", options->json, "print one JSON object");

@@ -357,14 +357,14 @@ int stop(const std::string& name, bool checkpoint) {
   return 0;
 }
 
-struct Options {
+struct RunsOptions {
   std::string run, setting;
   Attachment how;
   bool json = false, watch = false, checkpoint = false;
 };
 
-std::shared_ptr<Options> options_of(CLI::App& command, bool required) {
-  const auto options = std::make_shared<Options>();
+std::shared_ptr<RunsOptions> options_of(CLI::App& command, bool required) {
+  const auto options = std::make_shared<RunsOptions>();
   CLI::Option* run = command.add_option(
       "RUN", options->run, "id of the run, the beginning of it, or the scenario's name");
   if (required) run->required();

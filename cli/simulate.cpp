@@ -17,7 +17,7 @@
 namespace orrery::cli {
 namespace {
 
-struct Options : RunOptions {
+struct SimulateOptions : RunOptions {
   std::string detail = "folded";
   std::string timeline;
   std::string machine;
@@ -30,7 +30,7 @@ struct Options : RunOptions {
   }
 };
 
-int simulate(const Options& options) {
+int simulate(const SimulateOptions& options) {
   RunRequest request;
   if (options.file.empty() && options.from.empty()) {
     throw Error(ErrorKind::usage, "FILE is required, or --from LOG, whose scenario is then run");
@@ -57,7 +57,7 @@ int simulate(const Options& options) {
 }  // namespace
 
 void add_simulate(CLI::App& app, Action& chosen) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<SimulateOptions>();
   CLI::App* command = app.add_subcommand("simulate", "run a scenario in the simulator");
   command->add_option("FILE", options->file, "scenario (YAML); with --from: the log's if absent");
   options->add_json(*command);
