@@ -20,7 +20,8 @@ ROOMS = {
 }
 
 # The inner rooms of a room, from the lowest up: each may include those before it. What stands in no
-# inner room is above them all, so that none of them may include it.
+# inner room is above them all, so that none of them may include it. An inner room may have inner
+# ones in turn: a file keeps to the order of each room that it stands in.
 INNER_ROOMS = {
     'traces': ['files', 'report', 'training', 'scenario', 'published', 'chakra', 'jobs'],
     'policies': ['seam', 'placement', 'packing', 'collectives', 'compression', 'membership',
