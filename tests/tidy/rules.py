@@ -30,6 +30,8 @@ INNER_ROOMS = {
     'sim': ['engine', 'world', 'jobs'],
     'live': ['jobs', 'codec', 'cuda', 'nccl', 'checkpoint', 'machine', 'transport', 'fabric',
              'training', 'control', 'run', 'rank'],
+    'live/run': ['files', 'processes', 'observations', 'account', 'checkpoints', 'losses',
+                 'operator'],
 }
 
 # Headers of a library that only some rooms may touch: everything else stays without it.
