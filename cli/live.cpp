@@ -16,7 +16,7 @@
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
 #include "core/process.hpp"
-#include "live/run/run_files.hpp"
+#include "live/run/files/run_files.hpp"
 
 namespace orrery::cli {
 namespace {

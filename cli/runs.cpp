@@ -29,7 +29,7 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "core/schema/yaml_loader.hpp"
-#include "live/run/run_files.hpp"
+#include "live/run/files/run_files.hpp"
 #include "policies/run/registry.hpp"
 
 namespace orrery::cli {

@@ -17,7 +17,7 @@
 #include "live/codec/codec.hpp"
 #include "live/fabric/grpc_fabric.hpp"
 #include "live/machine/host_clock.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 #include "live/training/device.hpp"
 #include "live/training/fixed_point.hpp"
 #include "live/training/network.hpp"

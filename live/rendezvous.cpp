@@ -15,8 +15,8 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "live/rank/agent.hpp"
+#include "live/run/files/run_folder.hpp"
 #include "live/run/requirements.hpp"
-#include "live/run/run_folder.hpp"
 #include "live/transport/credentials.hpp"
 #include "traces/scenario.pb.h"
 

@@ -24,9 +24,9 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "live/rendezvous.hpp"
-#include "live/run/agent_processes.hpp"
+#include "live/run/files/run_folder.hpp"
 #include "live/run/live_backend.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/processes/agent_processes.hpp"
 #include "live/transport/secrets.hpp"
 #include "policies/run/worker.hpp"
 

@@ -23,7 +23,7 @@
 #include "live/rank/heartbeat.hpp"
 #include "live/rank/rank_state.hpp"
 #include "live/rank/task_runner.hpp"
-#include "live/run/run_checkpoints.hpp"
+#include "live/run/checkpoints/run_checkpoints.hpp"
 #include "live/training/trainer.hpp"
 #include "topologies/failure_domain.hpp"
 

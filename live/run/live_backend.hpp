@@ -12,16 +12,16 @@
 #include <utility>
 #include <vector>
 
-#include "live/run/journal_replay.hpp"
-#include "live/run/observations.hpp"
-#include "live/run/operator_desk.hpp"
-#include "live/run/placement.hpp"
-#include "live/run/policy_clock.hpp"
-#include "live/run/policy_ticks.hpp"
-#include "live/run/run_account.hpp"
-#include "live/run/run_checkpoints.hpp"
+#include "live/run/account/run_account.hpp"
+#include "live/run/checkpoints/run_checkpoints.hpp"
+#include "live/run/observations/journal_replay.hpp"
+#include "live/run/observations/observations.hpp"
+#include "live/run/observations/policy_clock.hpp"
+#include "live/run/observations/policy_ticks.hpp"
+#include "live/run/operator/operator_desk.hpp"
+#include "live/run/processes/placement.hpp"
+#include "live/run/processes/supervision.hpp"
 #include "live/run/step_driver.hpp"
-#include "live/run/supervision.hpp"
 #include "policies/run/worker.hpp"
 
 namespace orrery::live {

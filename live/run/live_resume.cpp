@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "live/run/kept_world.hpp"
+#include "live/run/files/kept_world.hpp"
+#include "live/run/files/unhurried_log.hpp"
 #include "live/run/live_backend.hpp"
-#include "live/run/unhurried_log.hpp"
 
 namespace orrery::live {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "live/run/policy_clock.hpp"
+#include "live/run/observations/policy_clock.hpp"
 #include "policies/seam/gate.hpp"
 
 namespace orrery::live {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "live/run/run_files.hpp"
+#include "live/run/files/run_files.hpp"
 
 namespace orrery::live {
 

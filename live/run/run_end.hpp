@@ -5,10 +5,10 @@
 #include <string>
 
 #include "core/ids.hpp"
-#include "live/run/crew.hpp"
-#include "live/run/failure_records.hpp"
-#include "live/run/journal.hpp"
-#include "live/run/policy_clock.hpp"
+#include "live/run/files/journal.hpp"
+#include "live/run/losses/failure_records.hpp"
+#include "live/run/observations/policy_clock.hpp"
+#include "live/run/processes/crew.hpp"
 #include "traces/report.pb.h"
 
 namespace orrery::live {

@@ -42,7 +42,7 @@ class World {
   /// At an instant of the policy clock. Throws an internal Error where there is an objection.
   void apply(const Event& event, Nanos now);
 
-  struct Kept;  ///< writes all of it down and reads it again: live/run/kept_world
+  struct Kept;  ///< writes all of it down and reads it again: live/run/files/kept_world
 
  private:
   struct Check;    // visitor over events: may it happen?

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "live/fabric/grpc_fabric.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 #include "live/training/gradient_exchange.hpp"
 #include "live/training/model.hpp"
 #include "live/training/text.hpp"

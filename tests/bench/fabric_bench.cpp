@@ -22,7 +22,7 @@
 #include "core/process.hpp"
 #include "live/fabric/grpc_fabric.hpp"
 #include "live/machine/host_clock.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 #include "tests/bench/contender.hpp"
 
 namespace orrery::live {

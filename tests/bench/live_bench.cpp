@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "live/fabric/grpc_fabric.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 #include "live/training/fixed_point.hpp"
 
 namespace orrery::live {

@@ -16,7 +16,7 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "live/fabric/grpc_fabric.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 #include "live/training/device.hpp"
 #include "live/training/trainer.hpp"
 #include "live/transport/secrets.hpp"

@@ -8,8 +8,8 @@
 
 #include <benchmark/benchmark.h>
 
-#include "live/run/journal.hpp"
-#include "live/run/run_statistics.hpp"
+#include "live/run/account/run_statistics.hpp"
+#include "live/run/files/journal.hpp"
 
 namespace orrery::live {
 namespace {

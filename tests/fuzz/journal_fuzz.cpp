@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/error.hpp"
-#include "live/run/journal.hpp"
+#include "live/run/files/journal.hpp"
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "live/run/run_files.hpp"
+#include "live/run/files/run_files.hpp"
 #include "tests/live/live_run.hpp"
 
 namespace orrery::live {

@@ -14,7 +14,7 @@
 
 #include "core/error.hpp"
 #include "live/checkpoint/archive.hpp"
-#include "live/run/run_checkpoints.hpp"
+#include "live/run/checkpoints/run_checkpoints.hpp"
 #include "live/training/device.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/run/worker.hpp"

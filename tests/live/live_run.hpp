@@ -17,7 +17,7 @@
 
 #include <gtest/gtest.h>
 
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"

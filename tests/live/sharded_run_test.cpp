@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
-#include "live/run/run_files.hpp"
+#include "live/run/files/run_files.hpp"
 #include "policies/parameters.pb.h"
 #include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"

@@ -20,7 +20,8 @@ ROOMS = {
 }
 
 # The inner rooms of a room, from the lowest up: each may include those before it. What stands in no
-# inner room is above them all, so that none of them may include it.
+# inner room is above them all, so that none of them may include it. An inner room may have inner
+# ones in turn: a file keeps to the order of each room that it stands in.
 INNER_ROOMS = {
     'traces': ['files', 'report', 'training', 'scenario', 'published', 'chakra', 'jobs'],
     'policies': ['seam', 'placement', 'packing', 'collectives', 'compression', 'membership',
@@ -29,6 +30,8 @@ INNER_ROOMS = {
     'sim': ['engine', 'world', 'jobs'],
     'live': ['jobs', 'codec', 'cuda', 'nccl', 'checkpoint', 'machine', 'transport', 'fabric',
              'training', 'control', 'run', 'rank'],
+    'live/run': ['files', 'processes', 'observations', 'account', 'checkpoints', 'losses',
+                 'operator'],
 }
 
 # Headers of a library that only some rooms may touch: everything else stays without it.

@@ -61,12 +61,17 @@ def project_files(root):
 
 
 def inner_arrow(file, target):
-    """Whether a file may include another of its own room. Messages stand beside all."""
-    inner = rules.INNER_ROOMS.get(file.room, [])
-    here, there = (path[len(file.room) + 1:].split('/')[0] for path in (file.path, target))
-    if here not in inner or target.endswith('.pb.h') or target.endswith('.proto'):
+    """Whether a file may include another of its own room, in the order of every room round both
+    that has inner ones. Messages stand beside all."""
+    if target.endswith('.pb.h') or target.endswith('.proto'):
         return True
-    return there in inner and inner.index(there) <= inner.index(here)
+    for room, inner in rules.INNER_ROOMS.items():
+        if not all(path.startswith(f'{room}/') for path in (file.path, target)):
+            continue
+        here, there = (path[len(room) + 1:].split('/')[0] for path in (file.path, target))
+        if here in inner and not (there in inner and inner.index(there) <= inner.index(here)):
+            return False
+    return True
 
 
 def check_arrows(file):

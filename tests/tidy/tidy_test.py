@@ -4,6 +4,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import rules
@@ -62,6 +63,21 @@ class TidyTest(unittest.TestCase):
                                    f'{room}/{above}/y.hpp':
                                    header(f'#include "{room}/{below}/x.hpp"\n'),
                                    f'{room}/z.hpp': header(f'#include "{path}"\n')})
+
+    def test_rooms_within_inner_rooms_keep_the_order_round_them_too(self):
+        inner = {'live': ['control', 'run', 'rank'], 'live/run': ['files', 'losses']}
+        path = 'live/run/files/x.hpp'
+        with unittest.mock.patch.object(rules, 'INNER_ROOMS', inner):
+            for above in ['live/run/losses', 'live/run', 'live/rank', 'live']:
+                with self.subTest(above=above):
+                    self.assert_breach({path: header(f'#include "{above}/y.hpp"\n')}, path, 3,
+                                       'inner rooms')
+            self.assert_clean({path: header('#include "live/control/y.hpp"\n'),
+                               'live/run/y.hpp': header(f'#include "{path}"\n'),
+                               'live/rank/y.hpp': header(f'#include "{path}"\n'),
+                               'live/run/losses/y.hpp': header(f'#include "{path}"\n')})
+            self.assert_breach({'live/control/y.hpp': header(f'#include "{path}"\n')},
+                               'live/control/y.hpp', 3, 'inner rooms')
 
     def test_proto_imports_follow_the_arrows(self):
         self.assert_breach({'topologies/t.proto': 'syntax = "proto3";\n'

@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "live/control/control_client.hpp"
 #include "live/control/protocol.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 
 namespace orrery::live {
 namespace {

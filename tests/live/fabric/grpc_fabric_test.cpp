@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/random.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 
 namespace orrery::live {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "live/run/rank_control.hpp"
+#include "live/run/processes/rank_control.hpp"
 
 namespace orrery::live {
 

@@ -14,7 +14,7 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 #include "policies/run/replay.hpp"
 #include "tests/live/live_run.hpp"
 #include "tests/policies/toy_log.hpp"

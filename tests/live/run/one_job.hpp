@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "live/run/placement.hpp"
+#include "live/run/processes/placement.hpp"
 #include "policies/seam/world.hpp"
 #include "topologies/builder.hpp"
 #include "traces/scenario/scenario.hpp"

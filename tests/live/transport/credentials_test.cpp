@@ -28,7 +28,7 @@
 #include "live/control/protocol.hpp"
 #include "live/data.grpc.pb.h"
 #include "live/fabric/grpc_fabric.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 
 namespace orrery::live {
 namespace {

@@ -13,7 +13,7 @@
 #include <openssl/x509v3.h>
 
 #include "core/error.hpp"
-#include "live/run/run_folder.hpp"
+#include "live/run/files/run_folder.hpp"
 
 namespace orrery::live {
 namespace {

@@ -1,0 +1,38 @@
+#include "live/run/account/cpu_meter.hpp"
+
+#include <algorithm>
+
+namespace orrery::live {
+
+void CpuMeter::hello(std::uint32_t rank, std::uint32_t life) {
+  Rank& known = ranks_[rank];
+  if (known.life == life) return;
+  known.life = life;
+  known.before += known.own();
+  known.first = -1;
+}
+
+void CpuMeter::used(std::uint32_t rank, Nanos cpu) {
+  Rank& known = ranks_[rank];
+  if (known.first < 0) known.first = cpu;
+  known.newest = cpu;
+}
+
+std::vector<Nanos> CpuMeter::so_far() const {
+  std::vector<Nanos> used;
+  for (const Rank& rank : ranks_) used.push_back(rank.before + rank.own());
+  return used;
+}
+
+Nanos CpuMeter::total() const {
+  Nanos total = 0;
+  for (const Rank& rank : ranks_) total += rank.before + rank.own();
+  return total;
+}
+
+void CpuMeter::restore(const std::vector<Nanos>& so_far) {
+  const std::size_t known = std::min(so_far.size(), ranks_.size());
+  for (std::size_t rank = 0; rank < known; ++rank) ranks_[rank].before = so_far[rank];
+}
+
+}  // namespace orrery::live

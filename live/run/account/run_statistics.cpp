@@ -1,0 +1,157 @@
+#include "live/run/account/run_statistics.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "live/run/observations/telemetry.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::size_t kMostListed = 10000;
+
+}  // namespace
+
+void Sampled::add(double value) {
+  if (seen_++ % stride_ != 0) return;
+  if (values_.size() == kMost) {
+    for (std::size_t i = 0; i < kMost / 2; ++i) values_[i] = values_[2 * i];
+    values_.resize(kMost / 2);
+    stride_ *= 2;
+    if ((seen_ - 1) % stride_ != 0) return;
+  }
+  values_.push_back(value);
+}
+
+double Sampled::median() const {
+  if (values_.empty()) return 0;
+  std::vector<double> values = values_;
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+void Sampled::keep(KeptSample& kept) const {
+  kept.set_stride(stride_);
+  kept.set_seen(seen_);
+  kept.mutable_values()->Add(values_.begin(), values_.end());
+}
+
+void Sampled::restore(const KeptSample& kept) {
+  stride_ = std::max<std::uint64_t>(kept.stride(), 1);
+  seen_ = kept.seen();
+  values_.assign(kept.values().begin(), kept.values().end());
+}
+
+/// An interval begins with the update of the step before and ends with its own step's commit.
+void RunStatistics::add_phases(std::span<const StepReport> reports, double interval) {
+  Nanos update = 0, whole = 0;
+  for (const StepReport& report : reports) {
+    whole = std::max<Nanos>(whole, report.duration());
+    for (const OpDone& op : report.ops()) {
+      if (op.phase() == OPTIMIZER) update = std::max<Nanos>(update, op.duration());
+    }
+  }
+  const Nanos compute = slowest_compute(reports);
+  computes_.add(to_seconds(compute));
+  exchanges_.add(to_seconds(std::max<Nanos>(0, whole - compute)));
+  updates_.add(to_seconds(update));
+  rests_.add(std::max(0.0, interval - to_seconds(whole + update)));
+}
+
+void RunStatistics::commit(std::span<const StepReport> reports, Nanos now) {
+  const Nanos slowest = slowest_compute(reports);
+  double loss = 0, predictions = 0;
+  for (const StepReport& report : reports) {
+    loss += report.loss_sum();
+    predictions += static_cast<double>(report.predictions());
+    compute_ += to_seconds(report.compute());
+    waiting_ += to_seconds(slowest - report.compute());
+    gather_used_ += report.gather_used();
+    gather_read_ += report.gather_read();
+  }
+  const double mean = loss / predictions, interval = to_seconds(now - last_commit_);
+  last_losses_.push_back(mean);
+  if (last_losses_.size() > kFinalLossSteps) last_losses_.pop_front();
+  if (listed_losses_.size() < kMostListed) {
+    listed_losses_.push_back(mean);
+    listed_intervals_.push_back(interval);
+  }
+  intervals_.add(interval);
+  add_phases(reports, interval);
+  last_commit_ = now;
+  ++steps_;
+}
+
+double RunStatistics::final_loss() const {
+  return std::accumulate(last_losses_.begin(), last_losses_.end(), 0.0) /
+         static_cast<double>(last_losses_.size());
+}
+
+void RunStatistics::keep(KeptStatistics& kept) const {
+  kept.set_steps(steps_);
+  kept.set_last_commit(last_commit_);
+  kept.mutable_listed_intervals()->Add(listed_intervals_.begin(), listed_intervals_.end());
+  kept.mutable_listed_losses()->Add(listed_losses_.begin(), listed_losses_.end());
+  kept.mutable_last_losses()->Add(last_losses_.begin(), last_losses_.end());
+  intervals_.keep(*kept.mutable_intervals());
+  computes_.keep(*kept.mutable_computes());
+  exchanges_.keep(*kept.mutable_exchanges());
+  updates_.keep(*kept.mutable_updates());
+  rests_.keep(*kept.mutable_rests());
+  kept.set_compute(compute_);
+  kept.set_waiting(waiting_);
+  kept.set_gather_used(gather_used_);
+  kept.set_gather_read(gather_read_);
+}
+
+void RunStatistics::restore(const KeptStatistics& kept) {
+  steps_ = kept.steps();
+  last_commit_ = kept.last_commit();
+  listed_intervals_.assign(kept.listed_intervals().begin(), kept.listed_intervals().end());
+  listed_losses_.assign(kept.listed_losses().begin(), kept.listed_losses().end());
+  last_losses_.assign(kept.last_losses().begin(), kept.last_losses().end());
+  intervals_.restore(kept.intervals());
+  computes_.restore(kept.computes());
+  exchanges_.restore(kept.exchanges());
+  updates_.restore(kept.updates());
+  rests_.restore(kept.rests());
+  compute_ = kept.compute();
+  waiting_ = kept.waiting();
+  gather_used_ = kept.gather_used();
+  gather_read_ = kept.gather_read();
+}
+
+void RunStatistics::fill(Report& report) const {
+  report.set_steps_completed(steps_);
+  if (steps_ == 0) return;
+  const Job& job = scenario_.job();
+  const double elapsed = to_seconds(last_commit_);
+  report.set_elapsed_s(elapsed);
+  const double steps = static_cast<double>(steps_);
+  report.set_step_time_s(intervals_.median());
+  report.set_tokens_per_s(steps * job.global_batch() * job.sequence_length() / elapsed);
+  report.set_final_loss(final_loss());
+  for (const double interval : listed_intervals_) report.add_step_times_s(interval);
+  for (const double loss : listed_losses_) report.add_losses(loss);
+  Phases& phases = *report.mutable_phases();
+  phases.set_compute_s(computes_.median());
+  phases.set_exchange_s(exchanges_.median());
+  phases.set_update_s(updates_.median());
+  phases.set_rest_s(rests_.median());
+  const std::uint32_t ranks = job.layout().data();
+  const double capacity = elapsed * ranks;
+  Breakdown& parts = *report.mutable_breakdown();
+  parts.set_compute(compute_ / capacity);
+  parts.set_waiting(waiting_ / capacity);
+  parts.set_exposed_communication(std::max(0.0, 1 - parts.compute() - parts.waiting()));
+  report.set_gpu_utilization(parts.compute() + parts.exposed_communication());
+  const double share = static_cast<double>(job.global_batch()) / job.micro_batch() / ranks;
+  const double fault_free = std::ceil(share) * to_seconds(job.pace().micro_batch());
+  report.set_embedding_gather_bytes(gather_read_);
+  report.set_embedding_gather_saved_bytes(gather_used_ - gather_read_);
+  report.set_goodput(std::min(1.0, steps * fault_free / elapsed));
+}
+
+}  // namespace orrery::live

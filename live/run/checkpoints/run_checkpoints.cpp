@@ -1,0 +1,198 @@
+#include "live/run/checkpoints/run_checkpoints.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+#include "core/sha256.hpp"
+#include "live/checkpoint/archive.hpp"
+#include "live/checkpoint/key.hpp"
+#include "live/transport/token.hpp"
+#include "traces/training/model.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::size_t kMostWarnings = 10;
+constexpr int kMostRetries = 3;  // at the end of a run
+
+std::uint64_t parameters_of(const Scenario& scenario) {
+  const Job& job = scenario.job();
+  return static_cast<std::uint64_t>(
+      builtin_cost(job.model().builtin(), job.sequence_length()).parameters);
+}
+
+/// Two runs never write under one number.
+std::uint64_t random_attempt() {
+  std::uint64_t attempt = 0;
+  std::memcpy(&attempt, make_token().data(), sizeof attempt);
+  return attempt | 1;  // 0 is none
+}
+
+}  // namespace
+
+std::string training_name(const Scenario& scenario, const Text& text) {
+  const Job& job = scenario.job();
+  Sha256 hash;
+  hash.update(fmt::format("{} seed {} rate {:a} batch {} by {} sequence {} text ",
+                          job.model().builtin(), scenario.run().seed(),
+                          scenario.live().learning_rate(), job.global_batch(), job.micro_batch(),
+                          job.sequence_length()));
+  hash.update({reinterpret_cast<const char*>(text.bytes().data()), text.bytes().size()});
+  return hash.hex();
+}
+
+RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, const Past& past)
+    : request_(request),
+      settings_(request.scenario().live().checkpoints()),
+      training_(training_name(request.scenario(), text)),
+      total_(parameters_of(request.scenario())),
+      key_(read_checkpoint_key(settings_.key())),
+      every_(request.scenario().live().has_checkpoints() ? settings_.every() : 0),
+      history_(training_, settings_.keep(), past) {
+  if (past.resumed) {
+    resumed_ = CheckpointId{training_, past.resumed->step(), past.resumed->attempt()};
+  } else if (!request.resume_from().empty()) {
+    find(request.resume_from());
+  }
+}
+
+void RunCheckpoints::keep(JournalSnapshot& now) const {
+  if (resumed_) *now.mutable_resumed() = resumption();
+  history_.keep(*now.mutable_checkpoints());
+}
+
+void RunCheckpoints::find(const std::string& folder) {
+  const auto store = FolderStore::open(folder);
+  auto search = CheckpointArchive(*store, key_).search(training_, total_);
+  for (const std::string& damaged : search.passed_over) {
+    warnings_.push_back(fmt::format("checkpoint passed over: {}", damaged));
+  }
+  if (!search.newest) {
+    throw Error(ErrorKind::bad_input,
+                fmt::format("'{}' holds no whole checkpoint of this training {}{}{}", folder,
+                            training_.substr(0, 16), search.passed_over.empty() ? "" : ": ",
+                            fmt::join(search.passed_over, "; ")));
+  }
+  resumed_ = search.newest;
+  const std::uint64_t steps = request_.scenario().run().steps();
+  if (resumed_->step < steps) return;
+  throw Error(ErrorKind::bad_input,
+              fmt::format("the newest checkpoint in '{}' is that of step {}, and the run has {} "
+                          "steps: nothing is left to do",
+                          folder, resumed_->step, steps));
+}
+
+void RunCheckpoints::fill(Assignment& assignment) const {
+  assignment.set_training(training_);
+  if (resumed_) *assignment.mutable_resume() = resumption();
+}
+
+Resumption RunCheckpoints::resumption() const {
+  Resumption from;
+  from.set_folder(request_.resume_from());
+  from.set_step(resumed_->step);
+  from.set_attempt(resumed_->attempt);
+  return from;
+}
+
+void RunCheckpoints::open() {
+  if (!request_.scenario().live().has_checkpoints()) return;
+  keeper_ = std::make_unique<CheckpointKeeper>(
+      FolderStore::make(settings_.folder()),
+      CheckpointKeeper::Options{.training = training_,
+                                .total = total_,
+                                .keep = settings_.keep(),
+                                .first_attempt = random_attempt(),
+                                .key = key_});
+  if (resumed_) keeper_->adopt(resumed_->step);
+  std::vector<CheckpointId> earlier = history_.take_earlier();
+  if (!earlier.empty()) keeper_->take_over(std::move(earlier));
+}
+
+std::uint64_t RunCheckpoints::plan(Step step, std::vector<std::uint32_t> members) {
+  planned_.reset();
+  const bool due = asked_ || (every_ > 0 && (step + 1) % every_ == 0);
+  if (!keeper_ || !due) return 0;
+  planned_ = step + 1;
+  members_ = std::move(members);
+  return keeper_->next_attempt();
+}
+
+void RunCheckpoints::committed() {
+  if (!planned_) return;
+  asked_ = false;
+  writers_ = std::move(members_);
+  history_.begun(*planned_, keeper_->next_attempt());
+  keeper_->begin(*std::exchange(planned_, {}), static_cast<std::uint32_t>(writers_.size()));
+}
+
+std::uint64_t RunCheckpoints::once_more(Step step, std::vector<std::uint32_t> members) {
+  if (!keeper_ || missing_.empty() || retries_ >= kMostRetries) return 0;
+  ++retries_;
+  writers_ = std::move(members);
+  const std::uint64_t attempt = keeper_->next_attempt();
+  history_.begun(step, attempt);
+  keeper_->begin(step, static_cast<std::uint32_t>(writers_.size()));
+  return attempt;
+}
+
+void RunCheckpoints::take(const ShardWritten& said) {
+  if (!keeper_) return;
+  if (said.failure().empty()) {
+    keeper_->shard_durable(said.attempt(), said.index(), {said.size(), said.sha256()});
+  } else {
+    keeper_->shard_failed(said.attempt(), said.index(), said.failure());
+  }
+}
+
+void RunCheckpoints::lost(std::uint32_t rank) {
+  const auto found = std::find(writers_.begin(), writers_.end(), rank);
+  if (!keeper_ || found == writers_.end()) return;
+  keeper_->writer_gone(static_cast<std::uint32_t>(found - writers_.begin()));
+}
+
+bool RunCheckpoints::at_rest() { return !keeper_ || keeper_->at_rest(); }
+
+std::vector<RunCheckpoints::Durable> RunCheckpoints::durable() {
+  std::vector<Durable> done;
+  if (!keeper_) return done;
+  for (const CheckpointKeeper::Outcome& outcome : keeper_->take()) {
+    const bool whole = outcome.failure.empty();
+    if (whole) size_ = outcome.size;
+    missing_ =
+        whole ? std::string()
+              : fmt::format("the checkpoint of step {} failed: {}", outcome.step, outcome.failure);
+    if (!history_.ended(outcome.step, whole)) continue;
+    done.push_back({outcome.step, whole});
+    if (whole || warnings_.size() >= kMostWarnings) continue;
+    warnings_.push_back(missing_);
+    fmt::print(stderr, "orrery-live: warning: {}\n", missing_);  // not only when all is over
+  }
+  return done;
+}
+
+void RunCheckpoints::fill(Report& report) const {
+  for (const std::string& warning : warnings_) report.add_warnings(warning);
+  if (!keeper_) return;
+  report.set_checkpoints_written(written());
+  report.set_checkpoints_failed(failed());
+  if (size_) report.set_checkpoint_bytes(static_cast<double>(*size_));
+}
+
+TrainingState load_checkpoint(const Assignment& assignment) {
+  const Resumption& from = assignment.resume();
+  const auto store = FolderStore::open(from.folder());
+  const std::string key = read_checkpoint_key(assignment.scenario().live().checkpoints().key());
+  return CheckpointArchive(*store, key)
+      .load({assignment.training(), from.step(), from.attempt()},
+            parameters_of(assignment.scenario()));
+}
+
+}  // namespace orrery::live

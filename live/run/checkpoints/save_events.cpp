@@ -1,0 +1,26 @@
+#include "live/run/checkpoints/save_events.hpp"
+
+#include "live/run/processes/placement.hpp"
+
+namespace orrery::live {
+
+void SaveEvents::committed(Step next, Nanos now) {
+  if (checkpoints_.planned() > 0) since_[next] = now;
+  checkpoints_.committed();
+}
+
+std::vector<SaveDone> SaveEvents::take(Nanos now) {
+  std::vector<SaveDone> events;
+  for (const RunCheckpoints::Durable& done : checkpoints_.durable()) {
+    const auto since = since_.extract(done.step);
+    events.push_back({.job = kLiveJob,
+                      .step = done.step,
+                      .tier = Tier::local_disk,
+                      .stalled = 0,
+                      .took = since.empty() ? 0 : now - since.mapped(),
+                      .durable = done.whole});
+  }
+  return events;
+}
+
+}  // namespace orrery::live

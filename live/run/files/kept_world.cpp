@@ -1,0 +1,140 @@
+#include "live/run/files/kept_world.hpp"
+
+#include <tuple>
+#include <utility>
+#include <variant>
+
+#include "core/error.hpp"
+#include "policies/record/encoding.hpp"
+
+namespace orrery {
+namespace {
+
+using live::KeptJob;
+using live::KeptWorld;
+
+void encode_settings(const Settings& now, KeptJob& kept) {
+  const auto add = [&kept](const Setting& setting) { encode(setting, *kept.add_now()); };
+  add(now.get<Shares>());
+  add(now.get<CollectiveTable>());
+  add(now.get<CodecRules>());
+  add(now.get<CheckpointPlan>());
+  add(now.get<OnLoss>());
+  static_assert(std::variant_size_v<Setting> == 5, "a new setting is kept, too");
+}
+
+void encode_job(const JobInfo& job, KeptJob& kept) {
+  encode(job.spec, *kept.mutable_spec());
+  kept.set_phase(static_cast<std::uint32_t>(job.phase));
+  kept.set_epoch(job.epoch.value);
+  kept.set_step(job.step);
+  kept.set_saved(job.saved);
+  kept.set_saved_at(job.saved_at);
+  kept.set_started(job.started);
+  kept.set_gpu_seconds(job.gpu_seconds);
+  kept.set_standing_since(job.standing_since);
+  encode(Standing{job.gpus, job.layout}, *kept.mutable_where());
+  if (job.next) encode(*job.next, *kept.mutable_next());
+  encode_settings(job.now, kept);
+  for (const RankId rank : job.lost) kept.add_lost(rank.value);
+  for (const RankId rank : job.suspected) kept.add_suspected(rank.value);
+}
+
+void decode_job(const KeptJob& kept, JobInfo& job) {
+  if (kept.phase() > static_cast<std::uint32_t>(JobPhase::done)) {
+    throw Error(ErrorKind::bad_input, "a job in a phase that there is not");
+  }
+  job.phase = static_cast<JobPhase>(kept.phase());
+  job.epoch = {kept.epoch()};
+  job.step = kept.step();
+  job.saved = kept.saved();
+  job.saved_at = kept.saved_at();
+  job.started = kept.started();
+  job.gpu_seconds = kept.gpu_seconds();
+  job.standing_since = kept.standing_since();
+  Standing where = decode(kept.where());
+  job.gpus = std::move(where.gpus);
+  job.layout = where.layout;
+  if (kept.has_next()) job.next = decode(kept.next());
+  for (const SettingRecord& setting : kept.now()) job.now.set(decode(setting));
+  for (const std::uint32_t rank : kept.lost()) job.lost.push_back({rank});
+  for (const std::uint32_t rank : kept.suspected()) job.suspected.push_back({rank});
+}
+
+}  // namespace
+
+struct World::Kept {
+  static bool write(const World& world, KeptWorld& kept);
+  static void read(const KeptWorld& kept, World& world);
+};
+
+bool World::Kept::write(const World& world, KeptWorld& kept) {
+  if (!world.announced_.empty() || !world.over_.empty()) return false;
+  if (world.jobs_.size() != world.jobs_.submitted()) return false;  // one has left the table
+  for (const JobInfo& job : world.jobs_) encode_job(job, *kept.add_jobs());
+  for (const JobId owner : world.state_.owner) kept.add_owner(owner.value);
+  for (const std::uint32_t free : world.state_.free_per_node) kept.add_free_per_node(free);
+  kept.set_free(world.state_.free);
+  for (const auto& [part, state] : world.state_.parts) {
+    encode(Event{PartChanged{part, state}}, *kept.add_parts());
+    kept.add_parts_since(state.since);
+  }
+  kept.set_version(world.state_.version);
+  kept.set_lost_hosts(world.lost_hosts_);
+  for (const auto& [where, settings] : world.ahead_) {
+    live::KeptSettings& ahead = *kept.add_ahead();
+    ahead.set_job(where.first.value);
+    ahead.set_from_step(where.second);
+    for (const Setting& setting : settings) encode(setting, *ahead.add_settings());
+  }
+  return true;
+}
+
+void World::Kept::read(const KeptWorld& kept, World& world) {
+  ClusterState& state = world.state_;
+  const bool fits = world.jobs_.empty() &&
+                    static_cast<std::size_t>(kept.owner_size()) == state.owner.size() &&
+                    static_cast<std::size_t>(kept.free_per_node_size()) ==
+                        state.free_per_node.size();
+  if (!fits) throw Error(ErrorKind::bad_input, "a state of another cluster");
+  for (const KeptJob& job : kept.jobs()) decode_job(job, world.jobs_.add(decode(job.spec())));
+  for (std::size_t gpu = 0; gpu < state.owner.size(); ++gpu) {
+    state.owner[gpu] = {kept.owner(static_cast<int>(gpu))};
+  }
+  state.free_per_node.assign(kept.free_per_node().begin(), kept.free_per_node().end());
+  state.free = kept.free();
+  if (kept.parts_size() != kept.parts_since_size()) {
+    throw Error(ErrorKind::bad_input, "parts without an instant");
+  }
+  for (int i = 0; i < kept.parts_size(); ++i) {
+    const Event event = decode(kept.parts(i));
+    const auto* changed = std::get_if<PartChanged>(&event);
+    if (changed == nullptr) throw Error(ErrorKind::bad_input, "a part that is none");
+    state.parts[changed->part] = changed->to;
+    state.parts[changed->part].since = kept.parts_since(i);
+  }
+  state.version = kept.version();
+  world.lost_hosts_ = kept.lost_hosts();
+  for (std::uint32_t node = 0; node < world.cluster().nodes(); ++node) {
+    world.owners().recount({node});
+  }
+  for (const live::KeptSettings& ahead : kept.ahead()) {
+    auto& settings = world.ahead_[{JobId{ahead.job()}, ahead.from_step()}];
+    for (const SettingRecord& setting : ahead.settings()) settings.push_back(decode(setting));
+  }
+}
+
+namespace live {
+
+bool keep(const World& world, KeptWorld& kept) { return World::Kept::write(world, kept); }
+
+void restore(const KeptWorld& kept, World& world) {
+  try {
+    World::Kept::read(kept, world);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::environment, "the journal's snapshot: " + error.message());
+  }
+}
+
+}  // namespace live
+}  // namespace orrery

@@ -1,0 +1,102 @@
+#include "live/run/losses/failure_detector.hpp"
+
+#include <algorithm>
+#include <fstream>
+
+#include <fmt/format.h>
+
+namespace orrery::live {
+namespace {
+
+constexpr Nanos kLongestLook = 5 * kNanosPerSecond;  // between two of what is done every 50 ms
+
+/// Where the thread that trains stands, as far as the kernel tells.
+std::string waits_in(std::int64_t pid) {
+  std::string where;
+  std::ifstream(fmt::format("/proc/{}/wchan", pid)) >> where;
+  return where.empty() || where == "0" ? std::string() : ", its thread waits in " + where;
+}
+
+}  // namespace
+
+FailureDetector::FailureDetector(const Scenario& scenario, bool local, const Placement& placement,
+                                 const FaultInjector& faults, RankControl& control,
+                                 std::function<void(const std::string&)> warn)
+    : scenario_(scenario),
+      local_(local),
+      placement_(placement),
+      faults_(faults),
+      control_(control),
+      warn_(std::move(warn)) {}
+
+std::optional<RanksSuspected> FailureDetector::suspect() {
+  std::vector<RankId> silent;
+  for (const std::uint32_t seat : control_.silent(scenario_.survival().heartbeat_timeout() / 2)) {
+    if (const auto rank = placement_.rank_in(seat)) silent.push_back(*rank);
+  }
+  std::sort(silent.begin(), silent.end());
+  if (silent == suspected_) return {};
+  suspected_ = silent;
+  return RanksSuspected{kLiveJob, std::move(silent)};
+}
+
+/// There is a reason why nobody gets on, or nobody has watched them.
+bool FailureDetector::told_to_wait(Step step, bool under_way, Nanos now) {
+  if (const bool silent = control_.all_silent(); silent != std::exchange(all_silent_, silent)) {
+    warn_(silent ? "no rank is heard of: this machine's clock, or the way to them, is suspected, "
+                   "and they are waited for"
+                 : "ranks are heard of again");
+  }
+  const bool working = under_way || !control_.running();
+  // Whoever was away itself, on a suspended machine, has not watched.
+  const bool away = now - std::exchange(looked_at_, now) > kLongestLook;
+  return !working || away || all_silent_ || faults_.parts_lost(step, now);
+}
+
+Nanos FailureDetector::limit(const std::vector<std::uint32_t>& ranks, Step step, Nanos now) const {
+  double slowest = 1;
+  for (const std::uint32_t rank : ranks) {
+    slowest = std::min(slowest, faults_.hardware(rank, step, now).speed());
+  }
+  const double pace = static_cast<double>(scenario_.job().pace().micro_batch()) / slowest;
+  return watch_.limit(scenario_.live().progress_timeout(), static_cast<Nanos>(pace));
+}
+
+void FailureDetector::look(Step step, bool under_way, Nanos now) {
+  if (told_to_wait(step, under_way, now)) return watch_.forgive(now);
+  if (scenario_.live().progress_timeout() == 0) return;
+  const std::vector<std::uint32_t> ranks = control_.peers();
+  std::vector<std::uint64_t> shares;
+  for (const std::uint32_t rank : ranks) shares.push_back(placement_.share(rank));
+  const Nanos longest = limit(ranks, step, now);
+  const std::vector<std::uint32_t> behind = watch_.standing(ranks, shares, longest, now);
+  if (behind.empty()) return;
+  watch_.forgive(now);
+  if (behind.size() < ranks.size() || ranks.size() == 1) {
+    for (const std::uint32_t rank : behind) end(rank, longest);
+    return;
+  }
+  warn_(
+      fmt::format("no rank has got on for {:.1f} s, in the exchange of step {}: they link up anew",
+                  to_seconds(longest), step));
+  control_.renew();
+}
+
+void FailureDetector::end(std::uint32_t rank, Nanos limit) {
+  const std::string cause =
+      fmt::format("sends heartbeats and has done nothing for {:.1f} s: {}{}", to_seconds(limit),
+                  watch_.where(rank), local_ ? waits_in(control_.pid(rank)) : std::string());
+  warn_(fmt::format("rank {} {}; it is ended", rank, cause));
+  control_.end(rank, cause);
+}
+
+void FailureDetector::keep(JournalSnapshot& now) const {
+  for (const RankId rank : suspected_) now.add_suspected(rank.value);
+}
+
+void FailureDetector::restore(const JournalSnapshot& then) {
+  suspected_.clear();
+  for (const std::uint32_t rank : then.suspected()) suspected_.push_back({rank});
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,78 @@
+#include "live/run/losses/fault_injector.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <set>
+
+#include "live/run/account/run_account.hpp"
+#include "traces/scenario/scenario.hpp"
+
+namespace orrery::live {
+
+FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
+                             Step first, RankControl& control, Journal& journal)
+    : scenario_(scenario),
+      ranks_(ranks),
+      control_(control),
+      journal_(journal),
+      schedule_(scenario, cluster, ranks, first) {
+  restore(journal.past());
+}
+
+void FaultInjector::restore(const Past& past) {
+  strikes_ = past.strikes;
+  for (const JournalStrike& strike : past.strikes) {
+    const bool noticed = std::ranges::any_of(past.losses, [&](const JournalLoss& loss) {
+      return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
+    });
+    schedule_.restore(strike.fault(), strike.rank(), strike.at(), noticed);
+  }
+}
+
+void FaultInjector::strike(Step step, Nanos now, std::span<const std::uint32_t> awaited) {
+  for (const auto& strike : schedule_.due(step, now, control_.members(), awaited)) {
+    JournalRecord record;
+    record.mutable_strike()->set_fault(strike.fault);
+    record.mutable_strike()->set_rank(strike.rank);
+    record.mutable_strike()->set_at(now);
+    journal_.append(record);
+    strikes_.push_back(record.strike());
+    control_.signal(strike.rank, strike.stop ? SIGSTOP : SIGKILL);
+  }
+}
+
+void FaultInjector::strike_again() {
+  for (const JournalStrike& strike : strikes_) {
+    if (schedule_.unnoticed(strike.rank())) control_.signal(strike.rank(), SIGKILL);
+  }
+}
+
+std::vector<PartChanged> FaultInjector::changes(const ClusterState& known, Step step,
+                                                Nanos now) const {
+  const std::set<Part> lost = schedule_.lost_parts(step, now);
+  std::vector<PartChanged> changes;
+  for (const Part part : lost) {
+    if (!known.lost(part)) changes.push_back({part, {.health = Health::lost, .rate = 0}});
+  }
+  for (const auto& [part, state] : known.parts) {
+    if (!lost.contains(part)) changes.push_back({part, {}});
+  }
+  return changes;
+}
+
+void FaultInjector::keep(JournalSnapshot& now) const {
+  now.mutable_strikes()->Add(strikes_.begin(), strikes_.end());
+}
+
+void FaultInjector::fill(Report& report, Step last, Nanos elapsed) const {
+  report.set_faults_injected(schedule_.injected());
+  std::vector<double> speeds;
+  for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+    speeds.push_back(hardware(rank, last, elapsed).speed());
+  }
+  const Job& job = scenario_.job();
+  report.set_ideal_step_time_s(
+      ideal_makespan(speeds, micro_batches_of(job), to_seconds(job.pace().micro_batch())));
+}
+
+}  // namespace orrery::live

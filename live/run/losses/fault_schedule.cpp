@@ -1,0 +1,99 @@
+#include "live/run/losses/fault_schedule.hpp"
+
+#include <algorithm>
+
+#include "policies/seam/gpu_runs.hpp"
+
+namespace orrery::live {
+
+FaultSchedule::FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
+                             Step first)
+    : cluster_(cluster),
+      script_(scenario, cluster),
+      ranks_(ranks),
+      gpus_(GpuRuns::range({0}, ranks).to_vector()),
+      first_(first),
+      link_rate_(scenario.live().link_rate()) {}
+
+/// A fault that has begun: it waits for its ranks, or is only counted.
+void FaultSchedule::take_up(std::uint32_t fault) {
+  const auto begin = static_cast<Step>(script_.begin(fault));
+  const bool strikes = script_.ends_ranks(fault);
+  if (strikes && script_.at_step(fault) && begin < first_) return;
+  const std::size_t before = waiting_.size();
+  const auto strike = [&](std::uint32_t rank) {
+    if (rank >= ranks_ || restored_.contains({static_cast<int>(fault), rank})) return;
+    waiting_.push_back({.fault = static_cast<int>(fault), .rank = rank,
+                        .stop = script_.kind(fault) == Fault::kStop});
+  };
+  for (const FaultTarget& target : script_.targets(fault)) {
+    if (!strikes) break;
+    if (const auto* rank = std::get_if<RankId>(&target)) {
+      strike(rank->value);
+      continue;
+    }
+    for (const GpuId gpu : gpus_of(cluster_, std::get<Part>(target))) strike(gpu.value);
+  }
+  if (waiting_.size() == before) injected_.insert(static_cast<int>(fault));
+}
+
+std::vector<FaultSchedule::Strike> FaultSchedule::due(Step step, Nanos now,
+                                                      std::span<const std::uint32_t> members,
+                                                      std::span<const std::uint32_t> awaited) {
+  const Moment here{static_cast<std::int64_t>(step), now};
+  for (const FaultGroup& group : script_.due(seen_, here)) {
+    for (const std::uint32_t fault : group.faults) take_up(fault);
+  }
+  seen_ = here;
+  std::vector<Strike> strikes;
+  std::erase_if(waiting_, [&](const Strike& strike) {
+    const bool there = std::ranges::find(members, strike.rank) != members.end();
+    const bool to_come = std::ranges::find(awaited, strike.rank) != awaited.end();
+    if (struck_.contains(strike.rank) || (!there && to_come)) return false;
+    injected_.insert(strike.fault);
+    if (!there) return true;
+    struck_[strike.rank] = now;
+    strikes.push_back(strike);
+    return true;
+  });
+  return strikes;
+}
+
+Hardware FaultSchedule::hardware(std::uint32_t rank, Step step, Nanos now) const {
+  const Moment at{static_cast<std::int64_t>(step), now};
+  const GpuId gpu{rank};
+  const NodeId node = cluster_.node_of(gpu);
+  const Part nic{PartKind::nic, node.value * cluster_.rails() + cluster_.rail_of(gpu)};
+  const Condition own = script_.condition(RankId{rank}, at);
+  const Condition card = script_.condition(Part{PartKind::gpu, rank}, at);
+  const Condition host = script_.condition(Part{PartKind::node, node.value}, at);
+  const Condition port = script_.condition(nic, at);
+  Hardware hardware;
+  hardware.set_speed(1 / (own.slow * card.slow * host.slow));
+  hardware.set_link_down(own.link_down || port.down);
+  hardware.set_link_rate(link_rate_);
+  const double link_slow = own.link_slow * port.slow;
+  if (link_slow > 1) {
+    const double whole = cluster_.shape().nic_bandwidth.value;
+    hardware.set_link_rate((link_rate_ > 0 ? std::min(link_rate_, whole) : whole) / link_slow);
+  }
+  return hardware;
+}
+
+std::set<Part> FaultSchedule::lost_parts(Step step, Nanos now) const {
+  return ::orrery::lost_parts(script_, {static_cast<std::int64_t>(step), now}, cluster_, gpus_);
+}
+
+std::optional<Nanos> FaultSchedule::noticed(std::uint32_t rank) {
+  const auto struck = struck_.extract(rank);
+  if (struck.empty()) return std::nullopt;
+  return struck.mapped();
+}
+
+void FaultSchedule::restore(int fault, std::uint32_t rank, Nanos at, bool noticed) {
+  injected_.insert(fault);
+  restored_.insert({fault, rank});
+  if (!noticed) struck_[rank] = at;
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,96 @@
+#include "live/run/operator/operator_desk.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <variant>
+
+#include <fmt/format.h>
+
+#include "live/run/files/run_files.hpp"
+#include "policies/record/encoding.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::chrono::milliseconds kOrdersLook{200};
+constexpr double kAnswerPatience = 60;  // seconds; a question is a no after that (HandOverRules)
+
+}  // namespace
+
+OperatorDesk::OperatorDesk(const std::string& folder, const std::string& metrics, Run run)
+    : folder_(folder), run_(std::move(run)), board_(folder, metrics) {}
+
+void OperatorDesk::warn(Nanos now, const std::string& what) {
+  fmt::print(stderr, "orrery-live: warning: {}\n", what);
+  warnings_.push_back(what);
+  board_.note(now, "warning: " + what);
+}
+
+void OperatorDesk::happened(const Event& event, Nanos now) {
+  board_.note(now, describe(event));
+  if (const auto* outcome = std::get_if<Decided>(&event)) {
+    ++outcomes_;
+    forget_question(outcome->decision);
+  }
+}
+
+void OperatorDesk::asked(const Decision& decision, Nanos now) {
+  questions_.push_back({.decision = decision.id,
+                        .at_s = to_seconds(now),
+                        .what = trace_line(decision),
+                        .why = decision.why});
+  board_.note(now, fmt::format("decision {} asks: {}: {}", decision.id, trace_line(decision),
+                               decision.why));
+}
+
+void OperatorDesk::forget_question(std::uint64_t decision) {
+  std::erase_if(questions_,
+                [decision](const RunStatus::Question& open) { return open.decision == decision; });
+}
+
+std::optional<StopRun> OperatorDesk::hear(Nanos now, bool trains, bool shown) {
+  if (Clock::now() - looked_ < kOrdersLook) return {};
+  looked_ = Clock::now();
+  const double oldest = to_seconds(now) - kAnswerPatience;
+  std::erase_if(questions_, [&](const RunStatus::Question& open) { return open.at_s < oldest; });
+  if (!trains) return {};
+  // What an order has changed is in the journal once the policies have been shown it.
+  if (shown) {
+    for (const std::string& file : std::exchange(done_, {})) std::remove(file.c_str());
+  }
+  for (const Order& order : read_orders(folder_)) {
+    if (done_.insert(order.file).second) carry_out(order, now);
+  }
+  std::ifstream file(folder_ + "/" + kStopFile);
+  if (!file) return {};
+  std::string how;
+  file >> how;
+  StopRun stop;
+  stop.set_reason(std::string(kStoppedByOperator));
+  stop.set_checkpoint(how == "checkpoint");
+  return stop;
+}
+
+void OperatorDesk::carry_out(const Order& order, Nanos now) {
+  std::string fault = order.fault;
+  if (order.verdict) {
+    forget_question(order.verdict->decision);
+    verdicts_.push_back(*order.verdict);
+    run_.happen(Tick{});  // it is looked for with the next observation
+  } else if (order.set) {
+    fault = run_.objection(*order.set);
+    if (fault.empty()) run_.happen(*order.set);
+  }
+  if (!fault.empty()) board_.note(now, "an order is refused: " + fault);
+}
+
+void OperatorDesk::fill(RunStatus& status) const {
+  status.questions = questions_;
+  status.decisions = outcomes_;
+}
+
+void OperatorDesk::fill(Report& report) const {
+  for (const std::string& warning : warnings_) report.add_warnings(warning);
+}
+
+}  // namespace orrery::live

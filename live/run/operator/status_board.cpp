@@ -1,0 +1,268 @@
+#include "live/run/operator/status_board.hpp"
+
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "live/run/files/run_files.hpp"
+#include "policies/seam/decision.hpp"
+
+namespace orrery::live {
+namespace {
+
+constexpr std::size_t kMostNotes = 200;
+constexpr std::string_view kSocketPrefix = "unix:";
+constexpr std::chrono::milliseconds kInterval{1000};
+
+std::string names_of(const std::vector<RankId>& ranks) {
+  std::vector<std::uint32_t> numbers;
+  for (const RankId rank : ranks) numbers.push_back(rank.value);
+  return fmt::format("rank{} {}", numbers.size() == 1 ? "" : "s", fmt::join(numbers, ", "));
+}
+
+/// Events as lines.
+struct Line {
+  std::string operator()(const RanksLost& event) const {
+    return fmt::format("lost {}; membership {}", names_of(event.ranks), event.epoch.value);
+  }
+  std::string operator()(const RanksSuspected& event) const {
+    return event.ranks.empty() ? "all ranks are heard of again"
+                               : fmt::format("{} not heard of", names_of(event.ranks));
+  }
+  std::string operator()(const JobHeld&) const {
+    return "training stands still until it is assigned";
+  }
+  std::string operator()(const JobStarted& event) const {
+    return fmt::format("training with {} ranks from step {}; membership {}",
+                       event.where.gpus.size(), event.from, event.epoch.value);
+  }
+  std::string operator()(const SaveDone& event) const {
+    return fmt::format("checkpoint of step {} {}", event.step,
+                       event.durable ? "is durable" : "failed");
+  }
+  std::string operator()(const Decided& event) const {
+    constexpr const char* kOutcomes[] = {"applied", "rejected", "expired"};
+    return fmt::format("decision {} {}{}{}", event.decision,
+                       kOutcomes[static_cast<std::size_t>(event.status)],
+                       event.reason.empty() ? "" : ": ", event.reason);
+  }
+  std::string operator()(const JobDone&) const { return "training is done"; }
+  std::string operator()(const ParameterSet& event) const {
+    return fmt::format("the operator has set {}.{} = {}", event.policy, event.parameter,
+                       event.value);
+  }
+  template <class Other>
+  std::string operator()(const Other&) const {
+    return {};
+  }
+};
+
+/// Whole or as it was: written beside it and renamed; never through a link.
+bool replace_file(const std::string& path, const std::string& text) {
+  const std::string fresh = path + ".new";
+  std::remove(fresh.c_str());
+  // "x": it must not be there, so no link is followed.
+  std::FILE* const file = std::fopen(fresh.c_str(), "wxe");
+  if (file == nullptr) return false;
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) == 0 && written) return std::rename(fresh.c_str(), path.c_str()) == 0;
+  std::remove(fresh.c_str());
+  return false;
+}
+
+/// A label's value between quotes.
+std::string label(const std::string& text) {
+  std::string out;
+  for (const char letter : text) {
+    if (letter == '\n') {
+      out += "\\n";
+    } else {
+      if (letter == '"' || letter == '\\') out += '\\';
+      out += letter;
+    }
+  }
+  return out;
+}
+
+nlohmann::ordered_json json_of(const RunStatus& status) {
+  nlohmann::ordered_json out;
+  out["scenario"] = status.scenario;
+  out["mode"] = status.mode;
+  out["phase"] = status.phase;
+  out["step"] = status.step;
+  out["steps"] = status.steps;
+  out["elapsed_s"] = status.elapsed_s;
+  out["step_time_s"] = status.step_time_s;
+  out["loss"] = status.loss;
+  out["epoch"] = status.epoch;
+  out["losses"] = status.losses;
+  out["decisions"] = status.decisions;
+  out["controller_restarts"] = status.controller_restarts;
+  out["checkpoints_written"] = status.checkpoints_written;
+  out["checkpoints_failed"] = status.checkpoints_failed;
+  out["saved_step"] = nullptr;
+  if (status.saved) out["saved_step"] = *status.saved;
+  out["policies"] = status.policies;
+  out["questions"] = nlohmann::ordered_json::array();
+  for (const RunStatus::Question& open : status.questions) {
+    out["questions"].push_back(
+        {{"decision", open.decision}, {"at_s", open.at_s}, {"what", open.what}, {"why", open.why}});
+  }
+  out["ranks"] = nlohmann::ordered_json::array();
+  for (const RunStatus::Rank& rank : status.ranks) {
+    out["ranks"].push_back({{"rank", rank.rank},
+                            {"state", rank.state},
+                            {"pid", rank.pid},
+                            {"step", rank.step},
+                            {"micro_batches", rank.micro_batches}});
+  }
+  return out;
+}
+
+/// A figure of the ranks' GPUs under the name that DCGM's exporter gives it, so that its dashboards
+/// show this run. Nothing where no driver tells it.
+template <class Value>
+void add_device_metric(std::string& out, const RunStatus& status, const char* name,
+                       const char* help, const Value& value) {
+  std::string lines;
+  for (const RunStatus::Rank& rank : status.ranks) {
+    const std::optional<double> known = value(rank.device);
+    if (!known) continue;
+    lines += fmt::format("{}{{scenario=\"{}\",gpu=\"{}\"}} {}\n", name, label(status.scenario),
+                         rank.rank, *known);
+  }
+  if (lines.empty()) return;
+  out += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{2}", name, help, lines);
+}
+
+void add_device_metrics(std::string& out, const RunStatus& status) {
+  constexpr double kPercent = 100, kMiB = 1 << 20;
+  using Known = std::optional<double>;
+  add_device_metric(out, status, "DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).",
+                    [](const DeviceReading& of) {
+                      return of.has_utilization() ? Known(kPercent * of.utilization()) : Known();
+                    });
+  add_device_metric(out, status, "DCGM_FI_DEV_MEM_COPY_UTIL", "Memory utilization (in %).",
+                    [](const DeviceReading& of) {
+                      return of.has_memory_bandwidth() ? Known(kPercent * of.memory_bandwidth())
+                                                       : Known();
+                    });
+  add_device_metric(out, status, "DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).",
+                    [](const DeviceReading& of) {
+                      return of.has_memory_used() ? Known(of.memory_used() / kMiB) : Known();
+                    });
+  add_device_metric(
+      out, status, "DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).",
+      [](const DeviceReading& of) { return of.has_power() ? Known(of.power()) : Known(); });
+}
+
+}  // namespace
+
+std::string describe(const Event& event) { return std::visit(Line{}, event); }
+
+std::string prometheus_text(const RunStatus& status) {
+  std::string out;
+  const std::string run = fmt::format("{{scenario=\"{}\"}}", label(status.scenario));
+  const auto add = [&](const char* name, const char* kind, const char* help, double value) {
+    out += fmt::format("# HELP orrery_{0} {1}\n# TYPE orrery_{0} {2}\norrery_{0}{3} {4}\n", name,
+                       help, kind, run, value);
+  };
+  add("steps_total", "counter", "Committed steps.", static_cast<double>(status.step));
+  add("steps_planned", "gauge", "Steps that the run is to do.", static_cast<double>(status.steps));
+  add("elapsed_seconds", "gauge", "Since the first step began.", status.elapsed_s);
+  add("step_seconds", "gauge", "Duration of the newest step.", status.step_time_s);
+  add("loss", "gauge", "Mean training loss of the newest step, nats per token.", status.loss);
+  add("membership_epoch", "gauge", "Grows with every change of membership.",
+      static_cast<double>(status.epoch));
+  add("ranks_lost_total", "counter", "Ranks that were lost.", static_cast<double>(status.losses));
+  add("decisions_total", "counter", "Decisions that have an outcome.",
+      static_cast<double>(status.decisions));
+  add("controller_restarts_total", "counter", "Controllers that have died.",
+      static_cast<double>(status.controller_restarts));
+  add("checkpoints_written_total", "counter", "Checkpoints that became durable.",
+      static_cast<double>(status.checkpoints_written));
+  add("checkpoints_failed_total", "counter", "Checkpoints that failed.",
+      static_cast<double>(status.checkpoints_failed));
+  out +=
+      "# HELP orrery_rank_working Whether the rank works on the step under way.\n"
+      "# TYPE orrery_rank_working gauge\n";
+  for (const RunStatus::Rank& rank : status.ranks) {
+    out += fmt::format("orrery_rank_working{{scenario=\"{}\",rank=\"{}\"}} {}\n",
+                       label(status.scenario), rank.rank, rank.state == "working" ? 1 : 0);
+  }
+  add_device_metrics(out, status);
+  return out;
+}
+
+StatusBoard::StatusBoard(std::string folder, std::string metrics)
+    : folder_(std::move(folder)), metrics_(std::move(metrics)) {
+  if (metrics_.empty()) return;
+  if (metrics_.starts_with(kSocketPrefix)) {
+    socket_.emplace(metrics_.substr(kSocketPrefix.size()));
+    return;
+  }
+  writer_ = std::jthread([this](const std::stop_token& stop) { write_metrics(stop); });
+}
+
+StatusBoard::~StatusBoard() {
+  if (writer_.joinable()) writer_.request_stop();
+}
+
+void StatusBoard::note(Nanos at, std::string what) {
+  if (what.empty()) return;
+  notes_.push_back({++noted_, at, std::move(what)});
+  if (notes_.size() > kMostNotes) notes_.pop_front();
+}
+
+bool StatusBoard::due() const {
+  const auto passed = Clock::now() - shown_at_;
+  return passed > kInterval || (noted_ > shown_ && passed > kInterval / 10);
+}
+
+void StatusBoard::show(const RunStatus& status) {
+  shown_ = noted_;
+  shown_at_ = Clock::now();
+  nlohmann::ordered_json out = json_of(status);
+  out["updated"] = std::time(nullptr);
+  out["events"] = nlohmann::ordered_json::array();
+  for (const Note& note : notes_) {
+    out["events"].push_back(
+        {{"number", note.number}, {"at_s", to_seconds(note.at)}, {"what", note.what}});
+  }
+  const auto replace = nlohmann::ordered_json::error_handler_t::replace;
+  replace_file(folder_ + "/" + kStatusFile, out.dump(-1, ' ', false, replace) + "\n");
+  if (metrics_.empty()) return;
+  if (socket_) return socket_->show(prometheus_text(status));
+  const std::scoped_lock lock(mutex_);
+  text_ = prometheus_text(status);
+  changed_.notify_all();
+}
+
+void StatusBoard::show_last(const RunStatus& status) {
+  show(status);
+  constexpr std::chrono::milliseconds look{kLookMs};
+  std::error_code error;
+  const auto looked = std::filesystem::last_write_time(folder_ + "/" + kAttachedFile, error);
+  if (error || std::filesystem::file_time_type::clock::now() - looked > 4 * look) return;
+  std::this_thread::sleep_for(2 * look);
+}
+
+void StatusBoard::write_metrics(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return text_.has_value(); })) {
+    const std::string text = *std::exchange(text_, std::nullopt);
+    lock.unlock();
+    replace_file(metrics_, text);
+    lock.lock();
+  }
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,67 @@
+#include "live/run/processes/placement.hpp"
+
+#include <algorithm>
+
+namespace orrery::live {
+
+std::optional<RankId> Placement::rank_in(std::uint32_t seat) const {
+  std::uint32_t rank = 0;
+  for (const GpuRuns::Run& run : job().gpus.runs()) {
+    if (seat - run.first < run.count) {
+      const RankId found{rank + seat - run.first};
+      return job().is_lost(found) ? std::nullopt : std::optional(found);
+    }
+    rank += run.count;
+  }
+  return {};
+}
+
+bool Placement::wanted(std::uint32_t seat) const {
+  const bool named = job().next && job().next->gpus.contains({seat});
+  return named && !works(seat) && !given_up_.contains(seat);
+}
+
+bool Placement::to_leave(std::uint32_t seat) const {
+  return job().next && !job().next->gpus.contains({seat});
+}
+
+std::vector<std::uint32_t> Placement::awaited() const {
+  std::vector<std::uint32_t> awaited;
+  for (std::uint32_t seat = 0; seat < seats_; ++seat) {
+    if (works(seat) || wanted(seat)) awaited.push_back(seat);
+  }
+  return awaited;
+}
+
+std::uint32_t Placement::share(std::uint32_t seat) const {
+  const auto rank = rank_in(seat);
+  return rank ? job().shares()[job().layout.replica_of(*rank)] : 0;
+}
+
+Standing Placement::coming() const {
+  Standing where = *job().next;
+  if (given_up_.empty()) return where;
+  where.gpus = {};
+  for (const GpuId gpu : job().next->gpus) {
+    if (!given_up_.contains(gpu.value)) where.gpus.push_back(gpu);
+  }
+  where.layout.data = static_cast<std::uint32_t>(where.gpus.size());
+  return where;
+}
+
+bool Placement::assembled(const std::vector<std::uint32_t>& members) const {
+  if (!job().next) return false;
+  const Standing where = coming();
+  return where.gpus.size() > 0 &&
+         std::all_of(where.gpus.begin(), where.gpus.end(), [&members](GpuId gpu) {
+           return std::find(members.begin(), members.end(), gpu.value) != members.end();
+         });
+}
+
+bool Placement::complete(const std::vector<std::uint32_t>& members) const {
+  return !assembled(members) && members.size() == counted() &&
+         std::all_of(members.begin(), members.end(),
+                     [this](std::uint32_t seat) { return works(seat); });
+}
+
+}  // namespace orrery::live

@@ -1,0 +1,96 @@
+#include "live/run/account/run_account.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::live {
+namespace {
+
+Scenario two_ranks() {
+  Scenario out;
+  Job& job = *out.mutable_job();
+  job.set_sequence_length(10);
+  job.set_micro_batch(2);
+  job.set_global_batch(4);
+  job.mutable_layout()->set_data(2);
+  job.mutable_pace()->set_micro_batch(100'000'000);
+  job.mutable_model()->set_builtin("language-model");
+  out.mutable_live()->set_reproducible(true);
+  return out;
+}
+
+StepReport worked(Step step, std::uint64_t micro_batch) {
+  StepReport out;
+  out.set_step(step);
+  out.set_predictions(1);
+  OpDone& op = *out.add_ops();
+  op.set_phase(COMPUTE);
+  op.set_micro_batch(micro_batch);
+  return out;
+}
+
+void commit(RunAccount& account, Step step, Nanos now) {
+  const std::vector<StepReport> reports{worked(step, 0), worked(step, 1)};
+  for (const StepReport& each : reports) account.executed(each);
+  account.committed(step, reports, {}, 2, now);
+}
+
+Report told(const RunAccount& account) {
+  Report out;
+  account.fill(out);
+  return out;
+}
+
+TEST(RunAccount, CountsWhatIsDoneOnceMoreAndWhatIsMissing) {
+  const Scenario job = two_ranks();
+  RunAccount account(job);
+  account.executed(worked(0, 0));
+  account.discarded(0);
+  commit(account, 0, kNanosPerSecond);
+  account.executed(worked(1, 1));
+  account.committed(1, std::vector<StepReport>{{}, worked(1, 1)}, {}, 2, 2 * kNanosPerSecond);
+  const Report out = told(account);
+  EXPECT_EQ(out.steps_completed(), 2u);
+  EXPECT_EQ(out.micro_batches_recomputed(), 1u);
+  EXPECT_EQ(out.micro_batches_lost(), 1u);
+  EXPECT_EQ(out.micro_batches_repeated(), 0u);
+}
+
+TEST(RunAccount, BusyCoresAreCpuOverTheTimeOfCommittedSteps) {
+  const Scenario job = two_ranks();
+  RunAccount account(job);
+  ProgressSample sample;
+  for (const std::uint32_t rank : {0u, 1u}) {
+    account.hello(rank, 0);
+    sample.set_cpu(7);
+    account.heard(rank, 0, sample);
+    sample.set_cpu(7 + kNanosPerSecond);
+    account.heard(rank, 0, sample);
+  }
+  commit(account, 0, 4 * kNanosPerSecond);
+  EXPECT_DOUBLE_EQ(account.busy_cores(), 0.5);
+}
+
+TEST(RunAccount, AnotherControllerGoesOnFromSnapshotAndCommits) {
+  const Scenario job = two_ranks();
+  RunAccount first(job);
+  Past past;
+  commit(first, 0, kNanosPerSecond);
+  first.keep(past.snapshot.emplace());
+  first.executed(worked(1, 0));
+  first.discarded(1);
+  commit(first, 1, 2 * kNanosPerSecond);
+  JournalCommit& newest = past.commits.emplace_back();
+  newest.set_step(1);
+  newest.set_at(2 * kNanosPerSecond);
+  *newest.add_reports() = worked(1, 0);
+  *newest.add_reports() = worked(1, 1);
+  first.keep(newest);
+
+  RunAccount second(job);
+  second.restore(past);
+  EXPECT_EQ(told(second).SerializeAsString(), told(first).SerializeAsString());
+  EXPECT_EQ(told(second).micro_batches_recomputed(), 1u);
+}
+
+}  // namespace
+}  // namespace orrery::live

@@ -1,0 +1,241 @@
+#include "live/run/checkpoints/run_checkpoints.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "live/checkpoint/archive.hpp"
+#include "traces/training/model.hpp"
+
+namespace orrery::live {
+namespace {
+
+class RunCheckpointsTest : public testing::Test {
+ protected:
+  RunCheckpointsTest() {
+    Scenario& scenario = *request_.mutable_scenario();
+    Job& job = *scenario.mutable_job();
+    job.mutable_model()->set_builtin("language-model");
+    job.set_sequence_length(32);
+    job.set_micro_batch(1);
+    job.set_global_batch(4);
+    scenario.mutable_run()->set_steps(10);
+    scenario.mutable_run()->set_seed(1);
+    scenario.mutable_live()->set_learning_rate(0.003);
+    Checkpoints& checkpoints = *scenario.mutable_live()->mutable_checkpoints();
+    checkpoints.set_folder(path_);
+    checkpoints.set_every(4);
+    checkpoints.set_keep(2);
+    std::filesystem::remove_all(path_);
+  }
+  ~RunCheckpointsTest() override { std::filesystem::remove_all(path_); }
+
+  /// What the ranks say about a checkpoint that they have written.
+  void write(RunCheckpoints& checkpoints, Step step, std::uint64_t attempt) {
+    const auto store = FolderStore::open(path_);
+    for (std::uint32_t index = 0; index < 2; ++index) {
+      const ShardHeader header{.id = {training_name(request_.scenario(), text_), step, attempt},
+                               .index = index,
+                               .count = 2,
+                               .total = builtin_parameter_count()};
+      const std::vector<float> values(header.range().size(), static_cast<float>(step));
+      const TrainingState part{.optimizer_steps = step, .parameters = values, .mean = values,
+                               .square = values};
+      const Seal seal = CheckpointArchive(*store).write_shard(header, encode_shard(header, part));
+      ShardWritten said;
+      said.set_attempt(attempt);
+      said.set_index(index);
+      said.set_size(seal.size);
+      said.set_sha256(seal.sha256);
+      checkpoints.take(said);
+    }
+  }
+
+  static std::vector<Step> wait(RunCheckpoints& checkpoints) {
+    std::vector<Step> steps;
+    for (int i = 0; i < 1000 && !checkpoints.at_rest(); ++i) {
+      for (const auto& [step, whole] : checkpoints.durable()) {
+        if (whole) steps.push_back(step);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(checkpoints.at_rest());
+    return steps;
+  }
+
+  /// A checkpoint of step 4, as a run writes it.
+  void run_to_step_4() {
+    RunCheckpoints checkpoints(request_, text_);
+    checkpoints.open();
+    const std::uint64_t attempt = checkpoints.plan(3, {0, 1});
+    checkpoints.committed();
+    write(checkpoints, 4, attempt);
+    EXPECT_EQ(wait(checkpoints), std::vector<Step>{4});
+  }
+
+  void expect_refused(const std::string& expected) {
+    try {
+      const RunCheckpoints checkpoints(request_, text_);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::bad_input);
+      EXPECT_NE(error.message().find(expected), std::string::npos) << error.message();
+    }
+  }
+
+  const std::string path_ = testing::TempDir() + "orrery_run_checkpoints." +
+                            std::to_string(getpid());
+  const Text text_{std::vector<std::uint8_t>(2000, 'a')};
+  RunRequest request_;
+};
+
+TEST_F(RunCheckpointsTest, ATrainingIsItsModelDataAndSeedNotItsRanksOrLength) {
+  const std::string name = training_name(request_.scenario(), text_);
+  Scenario same = request_.scenario();
+  same.mutable_run()->set_steps(1000);
+  same.mutable_job()->mutable_layout()->set_data(7);
+  same.mutable_job()->mutable_pace()->set_micro_batch(1);
+  EXPECT_EQ(training_name(same, text_), name);
+  const std::vector<std::function<void(Scenario&)>> changes{
+      [](Scenario& other) { other.mutable_run()->set_seed(2); },
+      [](Scenario& other) { other.mutable_live()->set_learning_rate(0.004); },
+      [](Scenario& other) { other.mutable_job()->set_global_batch(8); },
+      [](Scenario& other) { other.mutable_job()->set_sequence_length(33); },
+      [](Scenario& other) { other.mutable_job()->mutable_model()->set_builtin("transformer"); }};
+  for (const auto& change : changes) {
+    Scenario other = request_.scenario();
+    change(other);
+    EXPECT_NE(training_name(other, text_), name);
+  }
+  EXPECT_NE(training_name(same, Text(std::vector<std::uint8_t>(2000, 'b'))), name);
+}
+
+TEST_F(RunCheckpointsTest, EveryFewStepsOneIsPlanned) {
+  RunCheckpoints checkpoints(request_, text_);
+  EXPECT_EQ(checkpoints.plan(3, {0, 1}), 0u) << "not before open()";
+  checkpoints.open();
+  for (Step step = 0; step < 12; ++step) {
+    EXPECT_EQ(checkpoints.plan(step, {0, 1}) != 0, step % 4 == 3) << step;
+  }
+}
+
+TEST_F(RunCheckpointsTest, ARunGoesOnFromTheNewestWholeOne) {
+  run_to_step_4();
+  request_.set_resume_from(path_);
+  const RunCheckpoints checkpoints(request_, text_);
+  EXPECT_EQ(checkpoints.first_step(), 4u);
+  Assignment assignment;
+  *assignment.mutable_scenario() = request_.scenario();
+  checkpoints.fill(assignment);
+  EXPECT_EQ(assignment.resume().step(), 4u);
+  const TrainingState state = load_checkpoint(assignment);
+  EXPECT_EQ(state.optimizer_steps, 4u);
+  EXPECT_EQ(state.square, std::vector<float>(builtin_parameter_count(), 4.0F));
+}
+
+TEST_F(RunCheckpointsTest, ARunThatCannotGoOnIsRefused) {
+  request_.set_resume_from(path_);
+  expect_refused("cannot open the folder");
+  std::filesystem::create_directory(path_);
+  expect_refused("no whole checkpoint");
+  request_.clear_resume_from();
+  run_to_step_4();
+  request_.set_resume_from(path_);
+  request_.mutable_scenario()->mutable_run()->set_steps(4);
+  expect_refused("nothing is left to do");
+  request_.mutable_scenario()->mutable_run()->set_seed(2);
+  expect_refused("no whole checkpoint");
+}
+
+TEST_F(RunCheckpointsTest, WhatFailsIsCountedAndSaid) {
+  RunCheckpoints checkpoints(request_, text_);
+  checkpoints.open();
+  std::uint64_t attempt = checkpoints.plan(3, {0, 1});
+  checkpoints.committed();
+  ShardWritten said;
+  said.set_attempt(attempt);
+  said.set_index(1);
+  said.set_failure("File too large");
+  checkpoints.take(said);
+  EXPECT_TRUE(wait(checkpoints).empty());
+  attempt = checkpoints.plan(7, {0, 2});
+  checkpoints.committed();
+  checkpoints.lost(1);  // it takes no part
+  EXPECT_FALSE(checkpoints.at_rest());
+  checkpoints.lost(2);
+  EXPECT_TRUE(wait(checkpoints).empty());
+  attempt = checkpoints.plan(11, {0, 2});
+  checkpoints.committed();
+  write(checkpoints, 12, attempt);
+  EXPECT_EQ(wait(checkpoints), std::vector<Step>{12});
+  Report report;
+  checkpoints.fill(report);
+  EXPECT_EQ(report.checkpoints_written(), 1u);
+  EXPECT_EQ(report.checkpoints_failed(), 2u);
+  EXPECT_GT(report.checkpoint_bytes(), 12.0 * builtin_parameter_count());
+  ASSERT_EQ(report.warnings_size(), 2);
+  EXPECT_NE(report.warnings(0).find("File too large"), std::string::npos);
+}
+
+TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) {
+  Past past;
+  {
+    RunCheckpoints checkpoints(request_, text_);
+    checkpoints.open();
+    for (const Step step : {3u, 7u, 11u}) {
+      JournalCommit& commit = past.commits.emplace_back();
+      const std::uint64_t attempt = checkpoints.plan(step, {0, 1});
+      commit.set_step(step);
+      commit.set_checkpoint(checkpoints.planned());
+      EXPECT_EQ(commit.checkpoint(), attempt);
+      checkpoints.committed();
+      EXPECT_EQ(checkpoints.planned(), 0u);
+      if (step == 11) continue;  // the controller dies
+      write(checkpoints, step + 1, attempt);
+      wait(checkpoints);
+    }
+    SaveDoneRecord& told = *past.seen.emplace_back().add_events()->mutable_save_done();
+    told.set_step(4);
+    told.set_durable(true);
+  }
+  RunCheckpoints checkpoints(request_, text_, past);
+  EXPECT_EQ(checkpoints.first_step(), 0u);
+  checkpoints.open();
+  EXPECT_EQ(wait(checkpoints), std::vector<Step>{8}) << "of step 4 the policies have heard";
+  const std::uint64_t attempt = checkpoints.plan(15, {0, 1});
+  checkpoints.committed();
+  write(checkpoints, 16, attempt);
+  EXPECT_EQ(wait(checkpoints), std::vector<Step>{16});
+  Report report;
+  checkpoints.fill(report);
+  EXPECT_EQ(report.checkpoints_written(), 3u);
+  EXPECT_EQ(report.checkpoints_failed(), 1u);
+  const auto store = FolderStore::open(path_);
+  std::vector<Step> kept;
+  CheckpointArchive archive(*store);
+  for (const CheckpointId& id : archive.committed(training_name(request_.scenario(), text_))) {
+    kept.push_back(id.step);
+  }
+  EXPECT_EQ(kept, (std::vector<Step>{8, 16})) << "two are kept";
+}
+
+TEST_F(RunCheckpointsTest, ANewControllerDoesNotLookForACheckpointAgain) {
+  request_.set_resume_from(path_);  // no such folder any more
+  Past past;
+  past.resumed.emplace().set_step(6);
+  past.resumed->set_attempt(77);
+  const RunCheckpoints checkpoints(request_, text_, past);
+  EXPECT_EQ(checkpoints.first_step(), 6u);
+  Assignment assignment;
+  checkpoints.fill(assignment);
+  EXPECT_EQ(assignment.resume().attempt(), 77u);
+}
+
+}  // namespace
+}  // namespace orrery::live

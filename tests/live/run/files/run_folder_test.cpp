@@ -1,0 +1,162 @@
+#include "live/run/files/run_folder.hpp"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace orrery::live {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(RunFolder, OnlyItsOwnerMayEnter) {
+  const RunFolder folder;
+  EXPECT_EQ(fs::status(folder.path()).permissions(), fs::perms::owner_all);
+}
+
+TEST(RunFolder, GoesAwayWithWhatIsInIt) {
+  std::string path;
+  {
+    const RunFolder folder;
+    path = folder.path();
+    std::ofstream(path + "/socket") << "x";
+    ASSERT_TRUE(fs::exists(path + "/socket"));
+  }
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST(RunFolder, MayBeRemovedEarlyAndTwice) {
+  RunFolder folder, other;
+  EXPECT_NE(folder.path(), other.path());
+  folder.remove();
+  EXPECT_FALSE(fs::exists(folder.path()));
+  folder.remove();
+  EXPECT_TRUE(fs::exists(other.path()));
+}
+
+/// The folder of a run that was killed: nobody locks it.
+std::string left_by_a_killed_run() {
+  const std::string told = ::testing::TempDir() + "/left-by-a-killed-run";
+  const pid_t run = fork();
+  if (run == 0) {
+    auto* const folder = new RunFolder;  // nothing of it is taken away
+    std::ofstream(folder->path() + "/key.pem") << "secret";
+    std::ofstream(told) << folder->path() << std::flush;
+    kill(getpid(), SIGKILL);
+  }
+  EXPECT_EQ(waitpid(run, nullptr, 0), run);
+  std::string path;
+  std::ifstream(told) >> path;
+  return path;
+}
+
+TEST(RunFolder, WhatAKilledRunHasLeftGoesWithTheNextAndNothingElse) {
+  const std::string stale = left_by_a_killed_run();
+  ASSERT_TRUE(fs::exists(stale + "/key.pem"));
+  const RunFolder living;
+  EXPECT_FALSE(fs::exists(stale));
+  const RunFolder next;
+  EXPECT_TRUE(fs::exists(living.path()));
+}
+
+TEST(RunFolder, WhatOnlyHasANameLikeItIsTheUsers) {
+  const std::string results = "/tmp/orrery-live-results";
+  const bool mine = fs::create_directory(results);
+  std::ofstream(results + "/loss.csv") << "1,2\n";
+  std::string empty = "/tmp/orrery-live-XXXXXX";
+  ASSERT_NE(mkdtemp(empty.data()), nullptr);
+  // With another's marker, or a link to ours, it is no run's either.
+  const fs::path linked = fs::path(::testing::TempDir()) / "marker";
+  {
+    const RunFolder folder;
+    fs::copy_file(folder.path() + "/.orrery-live-run", linked,
+                  fs::copy_options::overwrite_existing);
+  }
+  fs::create_symlink(linked, empty + "/.orrery-live-run");
+  for (int i = 0; i < 3; ++i) {
+    const RunFolder next;
+    EXPECT_TRUE(fs::exists(results + "/loss.csv"));
+    EXPECT_TRUE(fs::exists(empty));
+  }
+  fs::remove_all(empty);
+  fs::remove(linked);
+  if (mine) fs::remove_all(results);
+}
+
+TEST(RunFolder, GoesWithAProcessThatAnySignalFromOutsideEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // fork() alone leaves threads out
+  const std::string told = ::testing::TempDir() + "/ended-by-signals";
+  for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGALRM, SIGUSR2}) {
+    EXPECT_EXIT(
+        {
+          const RunFolder folder;
+          std::ofstream(told) << folder.path();
+          kill(getpid(), number);
+          for (;;) pause();
+        },
+        ::testing::KilledBySignal(number), "");
+    std::string path;
+    std::ifstream(told) >> path;
+    ASSERT_FALSE(path.empty());
+    EXPECT_FALSE(fs::exists(path)) << "signal " << number;
+  }
+}
+
+TEST(RunFolder, ACrashTakesTheSecretsAway) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string told = ::testing::TempDir() + "/crashed";
+  EXPECT_EXIT(
+      {
+        const RunFolder folder;
+        std::ofstream(told) << folder.path();
+        for (const char* name : {"/key.pem", "/token", "/kept"}) {
+          std::ofstream(folder.path() + name) << "x";
+        }
+        raise(SIGSEGV);
+      },
+      ::testing::KilledBySignal(SIGSEGV), "");
+  std::string path;
+  std::ifstream(told) >> path;
+  EXPECT_TRUE(fs::exists(path + "/kept"));
+  EXPECT_FALSE(fs::exists(path + "/key.pem"));
+  EXPECT_FALSE(fs::exists(path + "/token"));
+  const RunFolder next;
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST(RunFolder, GoesWithAProcessThatASignalEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // fork() alone leaves threads out
+  std::string path;
+  EXPECT_EXIT(
+      {
+        const RunFolder folder;
+        std::ofstream(::testing::TempDir() + "/ended-by-signal") << folder.path();
+        kill(getpid(), SIGTERM);
+        for (;;) pause();
+      },
+      ::testing::KilledBySignal(SIGTERM), "");
+  std::ifstream(::testing::TempDir() + "/ended-by-signal") >> path;
+  ASSERT_FALSE(path.empty());
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST(RunFolder, ALinkToAFolderOfOthersIsLeftAlone) {
+  const fs::path other = fs::path(::testing::TempDir()) / "not-ours";
+  fs::create_directories(other / "kept");
+  const fs::path link = "/tmp/orrery-live-link";
+  fs::remove(link);
+  fs::create_directory_symlink(other, link);
+  const RunFolder next;
+  EXPECT_TRUE(fs::exists(other / "kept"));
+  fs::remove(link);
+  fs::remove_all(other);
+}
+
+}  // namespace
+}  // namespace orrery::live

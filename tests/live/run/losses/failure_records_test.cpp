@@ -1,0 +1,39 @@
+#include "live/run/losses/failure_records.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::live {
+namespace {
+
+constexpr Nanos kSecond = kNanosPerSecond;
+
+TEST(FailureRecords, EachIsFollowedFromTheLossToTheReplacement) {
+  FailureRecords records;
+  EXPECT_TRUE(records.empty());
+  records.lost(2, 1 * kSecond, 2 * kSecond, "killed by signal 9 (Killed)");
+  EXPECT_EQ(records.cause(), "rank 2 killed by signal 9 (Killed)");
+  records.known(3 * kSecond);
+  records.working(4 * kSecond);
+  records.replaced(1, 4 * kSecond);  // another one
+  records.resumed(5 * kSecond);
+  records.lost(0, 6 * kSecond, 6 * kSecond, "exit code 1");
+  records.known(7 * kSecond);
+  records.replaced(2, 8 * kSecond);
+  Report report;
+  records.fill(report);
+  ASSERT_EQ(report.failures_size(), 2);
+  const FailureReport& first = report.failures(0);
+  EXPECT_EQ(first.time_s(), 1);
+  EXPECT_EQ(first.detected_s(), 2);
+  EXPECT_EQ(first.known_s(), 3);
+  EXPECT_EQ(first.working_s(), 4);
+  EXPECT_EQ(first.resumed_s(), 5);
+  EXPECT_EQ(first.replaced_s(), 8);
+  EXPECT_EQ(first.lost_steps(), 0u);
+  EXPECT_EQ(report.failures(1).known_s(), 7);
+  EXPECT_FALSE(report.failures(1).has_working_s());
+  EXPECT_FALSE(report.failures(1).has_replaced_s());
+}
+
+}  // namespace
+}  // namespace orrery::live

@@ -1,0 +1,110 @@
+#include "live/run/observations/journal_replay.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/live/run/one_job.hpp"
+
+namespace orrery::live {
+namespace {
+
+/// What a controller has left that died after two observations and three steps.
+Past some_past() {
+  Past past;
+  const OneJob run;
+  SamplesBook none;
+  const auto show = [&](std::uint64_t sequence, std::vector<Event> events) {
+    const Observation seen = {.now = Nanos(10 * sequence),
+                              .sequence = sequence,
+                              .events = events,
+                              .cluster = run.cluster,
+                              .state = run.world.state(),
+                              .jobs = run.world.jobs(),
+                              .samples = none};
+    encode(seen, past.seen.emplace_back());
+  };
+  const JobInfo& job = run.placement.job();
+  show(0, {JobSubmitted{job.spec},
+           JobStarted{.job = kLiveJob, .epoch = {1}, .from = 0, .where = {job.gpus, job.layout}}});
+  show(1, {StepsDone{.job = kLiveJob, .last = 0, .count = 1, .duration = 10}});
+  RankSample sample;
+  sample.rank = {3};
+  SamplesRead& read = *past.read[1].add_read();
+  read.set_what(SamplesRead::RANKS);
+  read.add_ranks()->set_rank(3);
+  past.halted[2] = true;
+  for (const Nanos at : {10, 25, 45}) {
+    JournalCommit& commit = past.commits.emplace_back();
+    commit.set_step(past.commits.size() - 1);
+    commit.set_at(at);
+  }
+  return past;
+}
+
+Decision save(DecisionId id) {
+  Decision decision;
+  decision.id = id;
+  decision.what = Save{kLiveJob};
+  return decision;
+}
+
+TEST(JournalReplay, WithoutAPastThereIsNothingToShow) {
+  const OneJob run;
+  const Past past;
+  JournalReplay replay(run.cluster, past);
+  EXPECT_FALSE(replay.more());
+  EXPECT_FALSE(replay.under_way());
+  EXPECT_FALSE(replay.finish());
+}
+
+TEST(JournalReplay, ShowsWhatWasShownWithWhatWasRead) {
+  const OneJob run;
+  const Past past = some_past();
+  JournalReplay replay(run.cluster, past);
+  EXPECT_EQ(replay.next().events.size(), 2u);
+  EXPECT_FALSE(replay.halted());
+  EXPECT_TRUE(replay.more());
+  const Observation second = replay.next();
+  EXPECT_EQ(second.now, 10);
+  ASSERT_EQ(second.samples.ranks(kLiveJob).size(), 1u);
+  EXPECT_EQ(second.samples.ranks(kLiveJob)[0].rank.value, 3u);
+  EXPECT_EQ(replay.world().jobs()[kLiveJob].step, 1u);
+  EXPECT_TRUE(replay.halted());
+  EXPECT_FALSE(replay.more());
+  EXPECT_TRUE(replay.finish());
+  EXPECT_FALSE(replay.under_way());
+}
+
+TEST(JournalReplay, StepsThatNobodySawTheEndOfAreMadeUpFor) {
+  const OneJob run;
+  Past past = some_past();
+  JournalReplay replay(run.cluster, past);
+  while (replay.more()) replay.next();
+  const std::vector<StepsDone> unseen = replay.unseen_steps();
+  ASSERT_EQ(unseen.size(), 2u);
+  EXPECT_EQ(unseen[0].last, 1u);
+  EXPECT_EQ(unseen[0].duration, 15);
+  EXPECT_EQ(unseen[1].duration, 20);
+}
+
+TEST(JournalReplay, ADecisionStaysOpenUntilItsOutcomeWasShown) {
+  const OneJob run;
+  Past past = some_past();
+  ObservationRecord& outcome = past.seen.emplace_back();
+  outcome.set_sequence(2);
+  encode(Event{Decided{0, Outcome::rejected, "no"}}, *outcome.add_events());
+  JournalReplay replay(run.cluster, past);
+  replay.next();
+  DecisionList decisions(0);
+  replay.next();
+  decisions.put(save(0));
+  decisions.put(save(1));
+  replay.answered(decisions);
+  replay.next();
+  const std::vector<Decision> open = replay.take_open();
+  ASSERT_EQ(open.size(), 1u);
+  EXPECT_EQ(open[0].id, 1u);
+  EXPECT_TRUE(replay.take_open().empty());
+}
+
+}  // namespace
+}  // namespace orrery::live

@@ -1,0 +1,74 @@
+#include "live/run/observations/observations.hpp"
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tests/live/run/one_job.hpp"
+
+namespace orrery::live {
+namespace {
+
+class ObservationsTest : public ::testing::Test {
+ protected:
+  ~ObservationsTest() override { std::filesystem::remove(path_); }
+
+  Past written() const { return Journal(path_, "hash").past(); }
+
+  const std::string path_ = ::testing::TempDir() + "observations_test.journal";
+  OneJob run_;
+  PolicyClock clock_;
+  Journal journal_{path_, "hash"};
+  Observations observations_{run_.world, run_.placement, clock_, Telemetry(4, 1e9), journal_};
+  Telemetry& telemetry_ = observations_.telemetry();
+};
+
+TEST_F(ObservationsTest, WhatHappensHoldsAtOnceAndIsShownOnce) {
+  EXPECT_FALSE(observations_.waiting());
+  observations_.happen(RanksLost{.job = kLiveJob, .ranks = {RankId{1}}, .epoch = {2}});
+  EXPECT_FALSE(run_.placement.works(1));
+  EXPECT_TRUE(observations_.waiting());
+  const Observation seen = observations_.make({});
+  EXPECT_EQ(seen.sequence, 0u);
+  ASSERT_EQ(seen.events.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<RanksLost>(seen.events[0]));
+  EXPECT_FALSE(observations_.waiting());
+  EXPECT_EQ(observations_.make({}).sequence, 1u);
+}
+
+TEST_F(ObservationsTest, AreInTheJournalWithLossesAndWithWhatWasReadOfTelemetry) {
+  observations_.happen(RanksLost{.job = kLiveJob, .ranks = {RankId{1}}, .epoch = {2}});
+  telemetry_.progress(1, {}, 0);
+  telemetry_.progress(2, {}, 0);
+  JournalLoss loss;
+  loss.set_rank(1);
+  const Observation seen = observations_.make({loss});
+  EXPECT_EQ(written().seen.size(), 1u);  // before any policy sees it
+  const auto ranks = seen.samples.ranks(kLiveJob);
+  ASSERT_EQ(ranks.size(), 1u);  // nobody counts on the one that is lost
+  EXPECT_EQ(ranks[0].rank.value, 2u);
+  observations_.answered();
+  observations_.make({});
+  observations_.answered();  // nothing was read
+
+  const Past past = written();
+  ASSERT_EQ(past.losses.size(), 1u);
+  EXPECT_EQ(past.losses[0].rank(), 1u);
+  ASSERT_EQ(past.read.size(), 1u);
+  EXPECT_EQ(past.read.at(0).read_size(), 1);
+}
+
+TEST_F(ObservationsTest, RanksHaveTheNumbersThatTheJobGivesThem) {
+  run_.lose(0);
+  run_.assign({3, 2});
+  run_.world.apply(
+      JobStarted{.job = kLiveJob, .epoch = {3}, .from = 0, .where = run_.placement.coming()}, 3);
+  telemetry_.progress(3, {}, 0);
+  const auto ranks = observations_.make({}).samples.ranks(kLiveJob);
+  ASSERT_EQ(ranks.size(), 1u);
+  EXPECT_EQ(ranks[0].rank, run_.placement.rank_in(3));
+}
+
+}  // namespace
+}  // namespace orrery::live
