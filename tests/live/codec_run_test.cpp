@@ -7,7 +7,6 @@
 
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "policies/parameters.pb.h"
 #include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
 #include "traces/scenario/scenario.hpp"
@@ -15,8 +14,6 @@
 namespace orrery::live {
 namespace {
 
-// The type of a policy's parameters is found by name: its library must be there.
-const google::protobuf::Descriptor* const kLinked = MemoryAwareParameters::descriptor();
 const std::string kProgram = ORRERY_BINARY_DIR "/bin/orrery-live";
 std::string int4_after(int steps) {
   return "policies=[{name: fixed-codec, parameters: {rules: [{codec: int4}, {bucket_class: "
@@ -26,7 +23,6 @@ const std::string kInt4 = int4_after(2);
 
 /// The shipped example with less to compute.
 RunRequest request(const std::vector<std::string>& overrides) {
-  ensure(kLinked != nullptr, "the parameters' types are linked in");
   std::vector<std::string> all = lighter({"job.pace.micro_batch=40 ms"});
   all.insert(all.end(), overrides.begin(), overrides.end());
   RunRequest out;

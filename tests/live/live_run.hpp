@@ -18,7 +18,6 @@
 #include <gtest/gtest.h>
 
 #include "live/run/files/run_folder.hpp"
-#include "policies/parameters.pb.h"
 #include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
 #include "traces/scenario/scenario.hpp"
@@ -32,7 +31,6 @@ inline RunRequest request(const std::vector<std::string>& overrides) {
   std::vector<std::string> all = lighter(
       {"job.global_batch=8", "run.steps=6", "faults=[]", "policies=[{name: static}]"});
   all.insert(all.end(), overrides.begin(), overrides.end());
-  EXPECT_NE(RecoverParameters::descriptor(), nullptr);  // the policies' parameters are linked in
   RunRequest out;
   *out.mutable_scenario() =
       load_scenario(ORRERY_SOURCE_DIR "/examples/straggler-4-ranks.yaml", all)

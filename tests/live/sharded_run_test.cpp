@@ -11,7 +11,6 @@
 
 #include "core/error.hpp"
 #include "live/run/files/run_files.hpp"
-#include "policies/parameters.pb.h"
 #include "policies/run/worker.hpp"
 #include "tests/live/lighter.hpp"
 #include "traces/scenario/scenario.hpp"
@@ -19,11 +18,8 @@
 namespace orrery::live {
 namespace {
 
-const google::protobuf::Descriptor* const kLinked = PredictiveRebalanceParameters::descriptor();
-
 /// Four ranks, eight micro-batches of 20 ms a step.
 RunRequest request(const std::vector<std::string>& overrides) {
-  EXPECT_NE(kLinked, nullptr);
   std::vector<std::string> all = lighter({"job.global_batch=8", brisk_pace(), "faults=[]",
                                           "policies=[{name: static}]", "run.steps=60"});
   all.insert(all.end(), overrides.begin(), overrides.end());

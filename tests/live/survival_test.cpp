@@ -23,7 +23,6 @@
 #include "core/error.hpp"
 #include "core/process.hpp"
 #include "core/random.hpp"
-#include "policies/parameters.pb.h"
 #include "tests/live/live_run.hpp"
 
 namespace orrery::live {
@@ -32,7 +31,6 @@ namespace {
 constexpr double kFirst = 0.3, kBetween = 0.35, kSpread = 0.3, kAfter = 1.0;  // seconds
 constexpr double kPatience = 3;  // kills come no faster than this times a replacement
 constexpr double kStep = 2e-3 * kBriskPaceMs;  // shortest
-const google::protobuf::Descriptor* const kLinked = RecoverParameters::descriptor();
 
 std::string fault(std::uint64_t rank, double at_s, const char* kind) {
   return fmt::format("{{rank: {}, at_time: {} ns, {}: true}}", rank,
@@ -41,7 +39,6 @@ std::string fault(std::uint64_t rank, double at_s, const char* kind) {
 
 /// Four ranks, two micro-batches each, with these faults.
 RunRequest four_ranks(const std::vector<std::string>& faults, int steps) {
-  ensure(kLinked != nullptr, "the scenario's parameters are linked in");
   RunRequest request;
   *request.mutable_scenario() =
       load_scenario(ORRERY_SOURCE_DIR "/examples/kill-one-rank.yaml",
