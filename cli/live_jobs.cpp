@@ -29,7 +29,7 @@ using What = StandingBook::Line::What;
 /// What happened to whom, and how the run went.
 struct Course {
   std::vector<StandingBook::Line> lines;
-  std::vector<LocalJobs::Outcome> outcomes;
+  std::vector<live::LocalJobs::Outcome> outcomes;
   std::uint64_t processes = 0;
   double most_behind_ms = 0;
 
@@ -76,7 +76,7 @@ Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
   const auto stack = make_stack(replay);
   StandingBook book(*stack);
   JobEstimates estimates(estimate_choice(replay, 1));
-  LocalJobs local(cluster_of(replay), jobs,
+  live::LocalJobs local(cluster_of(replay), jobs,
                   {[&](const TraceJob& job) { return estimates.at_submission(job); },
                    [&](const TraceJob& job, Nanos ran) { estimates.ended(job, ran); }},
                   {.speed = options.speed, .until = options.for_s * kNanosPerSecond});
