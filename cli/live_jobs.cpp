@@ -75,7 +75,7 @@ Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
                 const std::vector<TraceJob>& jobs, const std::string& record) {
   const auto stack = make_stack(replay);
   StandingBook book(*stack);
-  JobEstimates estimates(estimate_choice(replay, 1));
+  sim::JobEstimates estimates(sim::estimate_choice(replay, 1));
   live::LocalJobs local(cluster_of(replay), jobs,
                   {[&](const TraceJob& job) { return estimates.at_submission(job); },
                    [&](const TraceJob& job, Nanos ran) { estimates.ended(job, ran); }},
@@ -96,7 +96,7 @@ Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
 std::vector<StandingBook::Line> rehearse(const JobReplay& replay, std::vector<TraceJob> jobs) {
   const auto stack = make_stack(replay);
   StandingBook book(*stack);
-  replay_jobs(std::move(jobs), replay, book);
+  sim::replay_jobs(std::move(jobs), replay, book);
   return book.lines();
 }
 

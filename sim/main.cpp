@@ -11,7 +11,7 @@
 #include "topologies/builder.hpp"
 #include "traces/scenario/scenario.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr std::string_view kSmallScenario = R"(
@@ -37,13 +37,13 @@ void warm_up() {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim
 
 int main(int argc, char** argv) {
   const bool forked = argc > 1 && std::string_view(argv[1]) == orrery::kForkServerArgument;
   if (forked) {
-    orrery::warm_up();
+    orrery::sim::warm_up();
     orrery::serve_forks();
   }
-  return orrery::serve_run("sim", orrery::simulated_world, forked);
+  return orrery::serve_run("sim", orrery::sim::simulated_world, forked);
 }

@@ -20,7 +20,7 @@
 #include "traces/jobs/job_log.hpp"
 #include "traces/scenario/fault_script.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 Capabilities offered_in(const RunRequest& request) {
@@ -189,4 +189,4 @@ std::unique_ptr<RunBackend> simulated_world(const RunRequest& request, const Clu
   return WorldMaker(request, cluster, progress).make();
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -11,7 +11,7 @@
 #include "sim/engine/simgrid_platform.hpp"
 #include "sim/estimates/engine/calendar.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 namespace s4u = simgrid::s4u;
@@ -427,4 +427,4 @@ std::unique_ptr<Engine> simgrid_engine(std::uint32_t hosts, std::uint32_t links)
   return std::make_unique<SimGridEngine>(hosts, links);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

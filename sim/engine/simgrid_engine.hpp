@@ -13,7 +13,7 @@
 
 #include "sim/estimates/engine/engine.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class SimGridEngine : public Engine {
  public:
@@ -45,4 +45,4 @@ class SimGridEngine : public Engine {
 /// An EngineFactory.
 std::unique_ptr<Engine> simgrid_engine(std::uint32_t hosts, std::uint32_t links);
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -7,7 +7,7 @@
 
 #include "sim/estimates/prices/cost_model.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Every replica has done what it owns, and together that is all: as in nearly every step.
@@ -265,4 +265,4 @@ void Accounts::fill_time(Report& report) const {
   parts.set_lost(lost / total);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -13,7 +13,7 @@
 #include "traces/report.pb.h"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class Accounts {
  public:
@@ -75,4 +75,4 @@ class Accounts {
   std::vector<double> first_steps_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -7,7 +7,7 @@
 #include "core/units.hpp"
 #include "sim/estimates/step/side_by_side.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 bool meet(const std::vector<LinkId>& a, const std::vector<LinkId>& b) {
@@ -146,4 +146,4 @@ Contention::Steps Contention::simulate(const std::vector<JobId>& group, Nanos no
   return out;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -17,7 +17,7 @@
 #include "core/ids.hpp"
 #include "sim/estimates/step/stepper.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class Contention {
  public:
@@ -70,4 +70,4 @@ class Contention {
   std::uint64_t changes_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

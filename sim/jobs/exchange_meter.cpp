@@ -3,7 +3,7 @@
 #include "sim/estimates/step/played_step.hpp"
 #include "traces/training/model.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// The gradients in fp32, in whatever code they travel.
 void ExchangeMeter::note(JobId job, Step step, const SimulatedStep& what, Nanos duration,
@@ -29,4 +29,4 @@ void ExchangeMeter::read(std::vector<CollectiveSample>& out) const {
   if (newest_ && newest_->exposed > 0) out.push_back(*newest_);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -10,7 +10,7 @@
 #include "sim/estimates/step/stepper.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class ExchangeMeter {
  public:
@@ -24,4 +24,4 @@ class ExchangeMeter {
   std::optional<CollectiveSample> newest_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

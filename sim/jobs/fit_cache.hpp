@@ -12,7 +12,7 @@
 
 #include "sim/jobs/fitted_job.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class FitCache {
  public:
@@ -66,4 +66,4 @@ class FitCache {
   std::uint64_t most_classes_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -6,7 +6,7 @@
 #include "core/schema/yaml_loader.hpp"
 #include "traces/training/layout_check.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 Job with_replicas(Job job, std::uint32_t replicas) {
@@ -123,4 +123,4 @@ std::pair<Standing, std::vector<std::uint32_t>> working_part(const JobInfo& job)
   return {without_lost(job), std::move(ranks)};
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

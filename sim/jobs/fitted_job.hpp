@@ -18,7 +18,7 @@
 #include "traces/scenario.pb.h"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class FittedJob {
  public:
@@ -76,4 +76,4 @@ std::string replicas_objection(const Job& job, std::uint32_t replicas);
 /// Those that are left where a job stands, and their numbers in it.
 std::pair<Standing, std::vector<std::uint32_t>> working_part(const JobInfo& job);
 
-}  // namespace orrery
+}  // namespace orrery::sim

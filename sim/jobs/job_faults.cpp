@@ -7,7 +7,7 @@
 
 #include "core/random.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 JobFaults::JobFaults(const JobInWorld& here, const FitCache& fits, const Losses& losses)
     : here_(here),
@@ -106,4 +106,4 @@ void JobFaults::take_news(Nanos now, std::vector<Event>& out) {
   std::erase_if(news_, [now](const auto& each) { return each.first <= now; });
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -14,7 +14,7 @@
 #include "sim/jobs/job_in_world.hpp"
 #include "sim/jobs/losses.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class JobFaults {
  public:
@@ -55,4 +55,4 @@ class JobFaults {
   std::vector<std::pair<Nanos, PartChanged>> news_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "traces/scenario/scenario.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Some room is left before the policy clock overflows.
@@ -149,4 +149,4 @@ std::shared_ptr<const SimulatedStep> NextStep::with_changes(Step step, Nanos now
   return shortened;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -13,7 +13,7 @@
 #include "sim/jobs/job_faults.hpp"
 #include "sim/jobs/job_in_world.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class NextStep {
  public:
@@ -73,4 +73,4 @@ class NextStep {
 Nanos length_of(const SimulatedStep& what, Step step, Nanos now,
                 const std::vector<double>& stretch);
 
-}  // namespace orrery
+}  // namespace orrery::sim

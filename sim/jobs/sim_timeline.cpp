@@ -7,7 +7,7 @@
 
 #include "traces/report/timeline.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 SimTimeline::SimTimeline(const std::string& path) : file_(std::make_unique<Timeline>(path)) {}
 SimTimeline::~SimTimeline() = default;
@@ -37,4 +37,4 @@ void SimTimeline::instant(Nanos at, const std::string& what) {
   file_->instant(file_->track("run", "events"), what, at);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

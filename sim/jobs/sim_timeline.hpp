@@ -9,8 +9,10 @@
 #include "sim/estimates/step/stepper.hpp"
 
 namespace orrery {
-
 class Timeline;
+}
+
+namespace orrery::sim {
 
 class SimTimeline {
  public:
@@ -29,4 +31,4 @@ class SimTimeline {
   std::unique_ptr<Timeline> file_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

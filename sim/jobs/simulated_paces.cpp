@@ -9,7 +9,7 @@
 #include "traces/scenario/replay_conditions.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Places that are remembered, beside those where jobs stand now.
@@ -147,4 +147,4 @@ EngineRoom room_for_jobs(const ReplayConditions& conditions, const Cluster& clus
   return room;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

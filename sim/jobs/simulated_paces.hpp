@@ -20,7 +20,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/scenario.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 class SimulatedPaces : public JobPaces {
  public:
@@ -64,4 +64,4 @@ class SimulatedPaces : public JobPaces {
 EngineRoom room_for_jobs(const ReplayConditions& conditions, const Cluster& cluster,
                          const std::vector<TraceJob>& jobs);
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-namespace orrery {
+namespace orrery::sim {
 
 StepSequence::StepSequence(const Parts& parts, Owner& owner, bool full_detail)
     : parts_(parts), owner_(owner), full_detail_(full_detail) {}
@@ -214,4 +214,4 @@ void StepSequence::collectives(std::vector<CollectiveSample>& out) const {
   if (fit().graph().data() > 1) exchange_.read(out);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

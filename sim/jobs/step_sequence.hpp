@@ -21,7 +21,7 @@
 #include "sim/jobs/training_books.hpp"
 #include "sim/world/job_model.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class StepSequence {
  public:
@@ -135,4 +135,4 @@ class StepSequence {
   ExchangeMeter exchange_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

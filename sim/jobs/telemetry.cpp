@@ -6,7 +6,7 @@
 #include "core/random.hpp"
 #include "sim/estimates/plan/plan.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Fields of a sample, so that each has an error of its own.
@@ -184,4 +184,4 @@ std::vector<double> Telemetry::stretch(Step step, Nanos start, std::uint32_t rep
   return factors;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -14,7 +14,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class Telemetry {
  public:
@@ -75,4 +75,4 @@ class Telemetry {
   HardwareState edges_state_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

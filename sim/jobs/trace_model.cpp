@@ -16,7 +16,7 @@
 #include "sim/estimates/plan/trace_plan.hpp"
 #include "traces/chakra/chakra_reader.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Some room is left before the policy clock overflows.
@@ -210,4 +210,4 @@ void TraceModel::add_outcomes(Report& report) const {
   outcome.set_step_time_s(result_.duration);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -13,7 +13,7 @@
 #include "traces/chakra/trace_fold.hpp"
 #include "traces/run.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// One collective among ranks 0 to `ranks` - 1, as a trace of one node.
 ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks);
@@ -54,4 +54,4 @@ class TraceModel : public JobModel {
   bool submitted_ = false, over_ = false;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,7 +9,7 @@
 #include "traces/training/model.hpp"
 #include "traces/training/stacks.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 TrainingBooks::TrainingBooks(const JobInWorld& here, const FitCache& fits)
     : here_(here),
@@ -97,4 +97,4 @@ void TrainingBooks::fill(JobOutcome& outcome, bool failed, const std::string& ca
   outcome.set_step_time_alone_s(step_alone());
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

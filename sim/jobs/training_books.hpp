@@ -14,7 +14,7 @@
 #include "sim/jobs/job_in_world.hpp"
 #include "sim/jobs/next_step.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class TrainingBooks {
  public:
@@ -63,4 +63,4 @@ class TrainingBooks {
   Nanos last_commit_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

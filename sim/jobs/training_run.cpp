@@ -9,7 +9,7 @@
 #include "policies/seam/fabric_rules.hpp"
 #include "sim/jobs/job_fit.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Of the measured machine, if one is given. A built-in model's ranks are processes of live mode:
@@ -274,4 +274,4 @@ void TrainingRun::add_outcomes(Report& report) const {
   books_.fill(outcome, steps_.step() < scenario().run().steps(), losses_.newest_cause());
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

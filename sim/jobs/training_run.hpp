@@ -28,7 +28,7 @@
 #include "sim/world/job_model.hpp"
 #include "traces/run.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 class TrainingRun : public JobModel, private StepSequence::Owner {
  public:
@@ -120,4 +120,4 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   bool submitted_ = false;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Ranks that work now would not.
@@ -249,4 +249,4 @@ void TrainingStanding::come_true(const Transition& transition) {
   parts_.losses.replaced(resume_at_);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -17,7 +17,7 @@
 #include "sim/jobs/step_sequence.hpp"
 #include "sim/jobs/training_books.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class TrainingStanding {
  public:
@@ -87,4 +87,4 @@ class TrainingStanding {
   std::optional<Transition> transition_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

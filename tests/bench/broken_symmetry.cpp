@@ -71,7 +71,7 @@ void run(const Row& row) {
     state.slow[i * (graph.ranks() / row.different)] = 1.01 + 1e-5 * i;
   }
   const std::vector<std::uint32_t> shares(graph.data(), graph.micro_batches() / graph.data());
-  Stepper stepper(cluster, graph, placement, {}, row.shares ? simgrid_engine : free_engine);
+  Stepper stepper(cluster, graph, placement, {}, row.shares ? sim::simgrid_engine : free_engine);
   const auto step = stepper.step(state, shares);
   rusage used{};
   getrusage(RUSAGE_SELF, &used);

@@ -52,7 +52,7 @@ struct Bench {
         graph(loaded.scenario.job()),
         placement(graph.ranks()),
         even(data, 16),
-        stepper(cluster, graph, placed(), {.full_detail = full_detail}, simgrid_engine) {}
+        stepper(cluster, graph, placed(), {.full_detail = full_detail}, sim::simgrid_engine) {}
   const std::vector<GpuId>& placed() {
     for (std::uint32_t i = 0; i < placement.size(); ++i) placement[i] = {i};
     return placement;

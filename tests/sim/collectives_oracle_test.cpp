@@ -34,7 +34,7 @@ class Oracle : public ::testing::Test {
   }
 
   Cluster cluster_;
-  SimGridEngine engine_;
+  sim::SimGridEngine engine_;
   Wire wire_;
 };
 

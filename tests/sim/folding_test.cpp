@@ -10,7 +10,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::numbers_in_child;
@@ -137,4 +137,4 @@ TEST(FoldingDuringAStep, LinkThatSlowsDownSlowsBothAlike) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -28,7 +28,7 @@ class Probe : public ::testing::Test {
  protected:
   void on(FabricKind fabric, std::uint32_t gpus_per_node) {
     cluster_ = std::make_unique<Cluster>(probe_cluster(fabric, gpus_per_node));
-    if (engine_ == nullptr) engine_ = std::make_unique<SimGridEngine>(1, cluster_->links());
+    if (engine_ == nullptr) engine_ = std::make_unique<sim::SimGridEngine>(1, cluster_->links());
   }
   void two_levels() { on(FabricKind::flat, 8); }
 
@@ -39,7 +39,7 @@ class Probe : public ::testing::Test {
   }
 
   std::unique_ptr<Cluster> cluster_;
-  std::unique_ptr<SimGridEngine> engine_;
+  std::unique_ptr<sim::SimGridEngine> engine_;
 };
 
 TEST_F(Probe, SameNodeGoesOverNvlink) {

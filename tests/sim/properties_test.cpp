@@ -13,7 +13,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Rounding of the engine's clock and byte counts.
@@ -169,4 +169,4 @@ RC_GTEST_PROP(SimulatedStep, DoublingAllRatesHalvesAllTimes, ()) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,7 +9,7 @@
 
 #include "tests/sim/priced_by_hand.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::PricedByHand;
@@ -208,4 +208,4 @@ RC_GTEST_PROP(Schedules, EveryLayoutComesToItsEnd, ()) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

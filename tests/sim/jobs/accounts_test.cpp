@@ -6,7 +6,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 class AccountsTest : public ::testing::Test {
@@ -95,4 +95,4 @@ TEST_F(AccountsTest, NothingCommittedIsNothingKnown) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

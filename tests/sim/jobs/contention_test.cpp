@@ -11,7 +11,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::numbers_in_child;
@@ -116,4 +116,4 @@ TEST(Contention, WhereTheOthersStandInTheirStepsCounts) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,7 +9,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr Nanos kMs = 1'000'000;
@@ -137,4 +137,4 @@ TEST_F(TelemetryTest, ComputeNoiseHasItsSizeAndItsSeed) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

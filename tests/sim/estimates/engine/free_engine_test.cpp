@@ -31,7 +31,7 @@ void expect_equal(const Plot& plot, std::uint32_t hosts, std::uint32_t links) {
   FreeEngine free(hosts, links);
   const Seen ours = play(free, plot);
   const Seen shared = testing::numbers_in_child([&] {
-    SimGridEngine engine(hosts, links);
+    sim::SimGridEngine engine(hosts, links);
     return play(engine, plot);
   });
   ASSERT_EQ(ours.size(), shared.size());

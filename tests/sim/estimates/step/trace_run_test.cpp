@@ -207,7 +207,7 @@ double on_simgrid(const std::string& path, bool apart) {
            const FoldedTrace folded = fold_trace(trace, cluster, apart);
            const TracePlan plan =
                plan_trace(trace, folded, cluster, full_rates(), CollectiveAlgorithm::ring);
-           SimGridEngine engine(1, static_cast<std::uint32_t>(plan.links.links.size()));
+           sim::SimGridEngine engine(1, static_cast<std::uint32_t>(plan.links.links.size()));
            return std::vector<double>{run_on(engine, trace, folded, plan, cluster).duration,
                                       static_cast<double>(folded.classes.size())};
          })
