@@ -77,9 +77,9 @@ Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
   StandingBook book(*stack);
   sim::JobEstimates estimates(sim::estimate_choice(replay, 1));
   live::LocalJobs local(cluster_of(replay), jobs,
-                  {[&](const TraceJob& job) { return estimates.at_submission(job); },
-                   [&](const TraceJob& job, Nanos ran) { estimates.ended(job, ran); }},
-                  {.speed = options.speed, .until = options.for_s * kNanosPerSecond});
+                        {[&](const TraceJob& job) { return estimates.at_submission(job); },
+                         [&](const TraceJob& job, Nanos ran) { estimates.ended(job, ran); }},
+                        {.speed = options.speed, .until = options.for_s * kNanosPerSecond});
   LogHeader header;
   header.set_version(version());
   header.set_mode("jobs");

@@ -30,7 +30,7 @@ run: {steps: 1}
 /// messages, resolve names. An engine is none of it: each run has its own.
 void warm_up() {
   const Scenario scenario = parse_scenario(kSmallScenario, "small.yaml", {}).scenario;
-  estimate_step(scenario.job(), build_cluster(scenario.cluster(), SourceMap{}));
+  estimates::estimate_step(scenario.job(), build_cluster(scenario.cluster(), SourceMap{}));
   for (const std::string& name : policy_names()) make_policy(name, SourcePlace{});
   scenario_hash(scenario);
   RunRequest::descriptor();  // and all that it is made of

@@ -20,8 +20,8 @@ class FitCache {
   struct Ground {
     const Scenario& scenario;
     const Cluster& cluster;
-    Stepper::Options options;
-    EngineFactory engine;
+    estimates::Stepper::Options options;
+    estimates::EngineFactory engine;
     std::uint64_t seed = 0;  ///< of noise
   };
   /// `home`: by rank, where the job is going to begin.

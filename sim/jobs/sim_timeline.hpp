@@ -21,7 +21,7 @@ class SimTimeline {
   ~SimTimeline();
 
   /// The slices of a step that was simulated for `step`, which began at `start`.
-  void add(const SimulatedStep& simulated, Step step, Nanos start);
+  void add(const estimates::SimulatedStep& simulated, Step step, Nanos start);
   /// Writes what is left. Throws an environment Error if anything could not be written.
   void close();
   /// A fault or a decision.

@@ -34,6 +34,7 @@ INNER_ROOMS = {
 # The namespace of each room that has one of its own, inner rooms included. What stands in the other
 # rooms is the vocabulary that all speak, policies of users too: plain `orrery`.
 NAMESPACES = {
+    'sim/estimates': 'orrery::estimates',
     'sim': 'orrery::sim',
     'live': 'orrery::live',
     'cli': 'orrery::cli',

@@ -11,7 +11,7 @@
 #include "sim/engine/simgrid_engine.hpp"
 #include "tests/sim/run.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using Links = std::vector<std::uint32_t>;
@@ -129,4 +129,4 @@ TEST(FreeEngine, CancelAllForgetsAndRunsAgain) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -8,7 +8,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Everything needed to run an iteration by hand.
@@ -205,4 +205,4 @@ TEST(Iteration, RankThatSlowsMidwayIsExact) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

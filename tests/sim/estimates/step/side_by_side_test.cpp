@@ -15,7 +15,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using testing::numbers_in_child;
@@ -108,4 +108,4 @@ TEST(SideBySide, ALinkThatIsDownCutsTheStepShort) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 #include "topologies/builder.hpp"
 #include "traces/training/model.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 struct Ground {
@@ -195,4 +195,4 @@ TEST(Stepper, SlowerNicHasLessBandwidth) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -8,7 +8,7 @@
 #include "tests/sim/run.hpp"
 #include "tests/sim/trace_sample.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using namespace testing;
@@ -256,4 +256,4 @@ TEST(TraceRun, FoldedAndEveryRankAgreeOnTheTestData) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates
