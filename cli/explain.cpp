@@ -21,7 +21,7 @@ void print_time(const char* what, Nanos time, Nanos whole) {
              whole > 0 ? 100 * to_seconds(time) / to_seconds(whole) : 0.0, what);
 }
 
-void print_reasons(const WaitReasons& why, const std::string& policy) {
+void print_reasons(const sim::WaitReasons& why, const std::string& policy) {
   const auto instant = [](Nanos at) {
     return at < 0 ? std::string("never") : fmt::format("at {} s", at / kNanosPerSecond);
   };
@@ -46,8 +46,8 @@ int explain(const ReplayOptions& options, const std::string& job) {
   }
   JobLog log = load_log(replay, options);
   const auto stack = make_stack(replay);
-  WaitWatch watch(*stack, job, replay.placement());
-  const JobsReport report = replay_jobs(std::move(log.jobs), replay, watch, options.record);
+  sim::WaitWatch watch(*stack, job, replay.placement());
+  const JobsReport report = sim::replay_jobs(std::move(log.jobs), replay, watch, options.record);
   if (watch.reasons().found) {
     print_reasons(watch.reasons(), replay.policy());
     return 0;

@@ -27,11 +27,11 @@ int export_step(const ExportOptions& options) {
   }
   const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places, "cluster");
   StepGraph graph(loaded.scenario.job());
-  ChakraExport from(graph, cluster, even_split(graph.micro_batches(), graph.data()));
+  estimates::ChakraExport from(graph, cluster, even_split(graph.micro_batches(), graph.data()));
   const std::filesystem::path folder = std::filesystem::path(options.out).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  export_chakra(from, options.out);
+  estimates::export_chakra(from, options.out);
   fmt::print("{0}.0.et to {0}.{1}.et, {0}.json: one step of {2} ranks\n", options.out,
              from.ranks() - 1, from.ranks());
   return 0;

@@ -27,7 +27,7 @@ struct JobsOptions : ReplayOptions {
 };
 
 /// jobs.csv, series.csv and groups.csv; with several policies in a folder for each.
-void write_tables(const std::filesystem::path& folder, const JobTables& tables) {
+void write_tables(const std::filesystem::path& folder, const sim::JobTables& tables) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) {
@@ -38,7 +38,7 @@ void write_tables(const std::filesystem::path& folder, const JobTables& tables) 
   write_file((folder / "series.csv").string(), tables.series);
   write_file((folder / "groups.csv").string(), tables.groups);
   if (tables.backtest.empty()) return;
-  write_file((folder / "backtest.csv").string(), backtest_csv(tables.backtest));
+  write_file((folder / "backtest.csv").string(), sim::backtest_csv(tables.backtest));
 }
 
 /// One of the replays that are asked for.
@@ -76,27 +76,29 @@ bool is_elsewhere(const Variant& variant) {
 }
 
 /// Steps of jobs that meet are simulated, which needs a process of its own.
-JobsReport run_elsewhere(const JobReplay& replay, const std::string& record, JobTables* tables) {
-  return replay_report(replay, run("orrery-sim", replay_request(replay, record), {}), tables);
+JobsReport run_elsewhere(const JobReplay& replay, const std::string& record,
+                         sim::JobTables* tables) {
+  return sim::replay_report(replay, run("orrery-sim", sim::replay_request(replay, record), {}),
+                            tables);
 }
 
 /// With its backtest, if there is one.
-using Ran = std::pair<JobsReport, std::vector<BacktestRow>>;
+using Ran = std::pair<JobsReport, std::vector<sim::BacktestRow>>;
 
 Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<TraceJob> log,
             bool several) {
   const HostMeter meter;
-  JobTables tables;
+  sim::JobTables tables;
   const JobReplay& replay = variant.replay;
   const std::string record =
       several && !options.record.empty() ? options.record + "." + variant.folder : options.record;
-  JobTables* const wanted = !options.out.empty() || options.backtest ? &tables : nullptr;
+  sim::JobTables* const wanted = !options.out.empty() || options.backtest ? &tables : nullptr;
   const bool elsewhere = is_elsewhere(variant);
   if (elsewhere && options.backtest) {
     throw Error(ErrorKind::usage, "--backtest puts waits of recorded speed beside the log's");
   }
   JobsReport report = elsewhere ? run_elsewhere(replay, record, wanted)
-                                : replay_jobs(std::move(log), replay, record, wanted);
+                                : sim::replay_jobs(std::move(log), replay, record, wanted);
   if (!options.out.empty()) {
     const std::filesystem::path folder(options.out);
     write_tables(several ? folder / variant.folder : folder, tables);
@@ -136,7 +138,7 @@ int jobs(const JobsOptions& options) {
   const std::vector<Variant> variants = variants_of(options);
   JobLog log = load_log(variants[0].replay, options);
   std::vector<JobsReport> reports;
-  std::vector<std::vector<BacktestRow>> backtests;
+  std::vector<std::vector<sim::BacktestRow>> backtests;
   for (const Variant& variant : variants) {
     const bool last = reports.size() + 1 == variants.size();  // a million jobs are not copied
     auto [report, backtest] =

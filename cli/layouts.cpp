@@ -62,7 +62,7 @@ AskedScenario asked_for(const LayoutsOptions& options) {
   return {any_layout(options), {}};
 }
 
-void print_row(std::size_t rank, const PricedLayout& each, double tokens,
+void print_row(std::size_t rank, const estimates::PricedLayout& each, double tokens,
                std::size_t width) {
   const double step = each.estimate.step_s;
   fmt::print("{:>3}  {:<{}} {:>10} {:>21} {:>12} {:>6.1f} GiB\n", rank,
@@ -72,11 +72,11 @@ void print_row(std::size_t rank, const PricedLayout& each, double tokens,
              each.estimate.memory.total().value / kGiB);
 }
 
-void print_counts(const Job& job, const Cluster& cluster, const LayoutSearch& search) {
+void print_counts(const Job& job, const Cluster& cluster, const estimates::LayoutSearch& search) {
   const std::size_t all = search.layouts.size();
   std::size_t impossible = 0;
-  for (const PricedLayout& each : search.layouts) {
-    impossible += each.status == PricedLayout::Status::impossible;
+  for (const estimates::PricedLayout& each : search.layouts) {
+    impossible += each.status == estimates::PricedLayout::Status::impossible;
   }
   const std::string model = job.model().preset().empty() ? "a model" : job.model().preset();
   fmt::print("{} on {} {}: {} tokens a step, {} layouts\n", model, grouped(cluster.gpus()),
@@ -87,10 +87,10 @@ void print_counts(const Job& job, const Cluster& cluster, const LayoutSearch& se
              grouped(all - search.fitting - impossible), grouped(impossible));
 }
 
-void print_table(const LayoutSearch& search, std::size_t top) {
+void print_table(const estimates::LayoutSearch& search, std::size_t top) {
   if (search.fitting == 0) {
     if (search.layouts.empty()) return;
-    const PricedLayout& nearest = search.layouts.front();
+    const estimates::PricedLayout& nearest = search.layouts.front();
     fmt::print("nearest: {}: {}\n", words_of(nearest.choice), nearest.reason);
     return;
   }
@@ -116,12 +116,12 @@ int layouts(const LayoutsOptions& options) {
                             options.file));
   }
   const Cluster cluster = build_cluster(scenario.cluster(), asked.loaded.places, "cluster");
-  const LayoutSearch search = search_layouts(scenario.job(), cluster);
+  const estimates::LayoutSearch search = estimates::search_layouts(scenario.job(), cluster);
   const std::size_t whole = options.top < 0 ? 0 : static_cast<std::size_t>(options.top);
   if (options.run.json) {
-    fmt::print("{}\n", layouts_json(search, asked.assumed, whole));
+    fmt::print("{}\n", estimates::layouts_json(search, asked.assumed, whole));
   } else if (options.csv) {
-    fmt::print("{}", layouts_csv(search, whole));
+    fmt::print("{}", estimates::layouts_csv(search, whole));
   } else {
     print_counts(scenario.job(), cluster, search);
     print_table(search, options.top < 0 ? kShown : whole);

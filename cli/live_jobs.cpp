@@ -29,7 +29,7 @@ using What = StandingBook::Line::What;
 /// What happened to whom, and how the run went.
 struct Course {
   std::vector<StandingBook::Line> lines;
-  std::vector<LocalJobs::Outcome> outcomes;
+  std::vector<live::LocalJobs::Outcome> outcomes;
   std::uint64_t processes = 0;
   double most_behind_ms = 0;
 
@@ -75,11 +75,11 @@ Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
                 const std::vector<TraceJob>& jobs, const std::string& record) {
   const auto stack = make_stack(replay);
   StandingBook book(*stack);
-  JobEstimates estimates(estimate_choice(replay, 1));
-  LocalJobs local(cluster_of(replay), jobs,
-                  {[&](const TraceJob& job) { return estimates.at_submission(job); },
-                   [&](const TraceJob& job, Nanos ran) { estimates.ended(job, ran); }},
-                  {.speed = options.speed, .until = options.for_s * kNanosPerSecond});
+  sim::JobEstimates estimates(sim::estimate_choice(replay, 1));
+  live::LocalJobs local(cluster_of(replay), jobs,
+                        {[&](const TraceJob& job) { return estimates.at_submission(job); },
+                         [&](const TraceJob& job, Nanos ran) { estimates.ended(job, ran); }},
+                        {.speed = options.speed, .until = options.for_s * kNanosPerSecond});
   LogHeader header;
   header.set_version(version());
   header.set_mode("jobs");
@@ -96,7 +96,7 @@ Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
 std::vector<StandingBook::Line> rehearse(const JobReplay& replay, std::vector<TraceJob> jobs) {
   const auto stack = make_stack(replay);
   StandingBook book(*stack);
-  replay_jobs(std::move(jobs), replay, book);
+  sim::replay_jobs(std::move(jobs), replay, book);
   return book.lines();
 }
 

@@ -74,8 +74,8 @@ MeasuredMachine measure_machine(const std::vector<std::uint32_t>& ranks, bool qu
   MeasuredMachine best;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const MachineMeasurements measurements = ask_live(ranks, quick);
-    MachineProfile profile = fit_machine(measurements);
-    const double error = product_error(measurements, profile);
+    MachineProfile profile = estimates::fit_machine(measurements);
+    const double error = estimates::product_error(measurements, profile);
     if (attempt == 0 || error < best.product_error) best = {std::move(profile), error};
     if (best.product_error <= tolerance) break;
   }

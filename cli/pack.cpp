@@ -33,10 +33,10 @@ struct Row {
   double mean = 0, least = 1, most = 0, turned_away = 0, fragmented = 0;
 };
 
-Row row_of(const std::vector<PackingRun>& runs, double demand) {
+Row row_of(const std::vector<sim::PackingRun>& runs, double demand) {
   Row row{.policy = runs.front().policy};
   const auto count = static_cast<double>(runs.size());
-  for (const PackingRun& run : runs) {
+  for (const sim::PackingRun& run : runs) {
     const double here = run.at(demand);
     row.mean += here / count;
     row.least = std::min(row.least, here);
@@ -74,7 +74,7 @@ void print_json(const std::vector<Row>& rows) {
   fmt::print("{}\n", all.dump(2));
 }
 
-void append_curve(const PackingRun& run, std::string& csv) {
+void append_curve(const sim::PackingRun& run, std::string& csv) {
   for (std::size_t percent = 0; percent < run.allocated.size(); ++percent) {
     csv += fmt::format("{},{},{},{:.6g}\n", run.policy, run.seed, percent,
                        100 * run.allocated[percent]);
@@ -87,9 +87,9 @@ int pack_pods(const PackOptions& options) {
   std::string curve = "policy,seed,demand_percent,allocated_percent\n";
   std::vector<Row> rows;
   for (const std::string& policy : options.policies) {
-    std::vector<PackingRun> runs;
+    std::vector<sim::PackingRun> runs;
     for (std::uint64_t seed = 0; seed < options.seeds; ++seed) {
-      runs.push_back(pack(pods, nodes, policy, options.demand, options.first_seed + seed));
+      runs.push_back(sim::pack(pods, nodes, policy, options.demand, options.first_seed + seed));
       append_curve(runs.back(), curve);
     }
     rows.push_back(row_of(runs, options.demand));

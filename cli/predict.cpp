@@ -74,15 +74,15 @@ int predict(const PredictOptions& options) {
   make_folder(options.scenarios);
   const std::string text = read_packed_text(options.cases);
   PublishedTable table(options.cases, text);
-  std::string out = prediction_header();
+  std::string out = estimates::prediction_header();
   std::size_t rows = 0, supported = 0;
   for (TableRow row; table.next(row); ++rows) {
     PublishedRun run = published_run(row);
     take_stack(stacks, run);
     write_scenario(options, row, run);
-    const Prediction prediction = predict_run(row.id, run);
+    const estimates::Prediction prediction = estimates::predict_run(row.id, run);
     supported += prediction.supported;
-    out += prediction_row(prediction);
+    out += estimates::prediction_row(prediction);
   }
   if (options.out.empty()) {
     fmt::print("{}", out);

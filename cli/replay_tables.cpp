@@ -118,7 +118,7 @@ void print_comparison(const JobReplay& replay, const std::vector<std::string>& l
   }
 }
 
-void print_backtest(const std::string& policy, const std::vector<BacktestRow>& rows) {
+void print_backtest(const std::string& policy, const std::vector<sim::BacktestRow>& rows) {
   if (rows.empty()) {
     throw Error(ErrorKind::usage,
                 "--backtest: the log says of no job when it started (recorded_start_s)");
@@ -126,7 +126,7 @@ void print_backtest(const std::string& policy, const std::vector<BacktestRow>& r
   fmt::print("\n{:<14}{:>8}{:>14}{:>12}{:>11}{:>13}{:>15}{:>10}{:>10}{:>10}\n", policy, "jobs",
              "log's wait s", "replayed s", "off by s", "within 60 s", "longer in log", "full s",
              "quota s", "room s");
-  for (const BacktestRow& row : rows) {
+  for (const sim::BacktestRow& row : rows) {
     fmt::print(
         "{:<14}{:>8}{:>14.1f}{:>12.1f}{:>11.1f}{:>12.1f}%{:>14.1f}%{:>10.1f}{:>10.1f}"
         "{:>10.1f}\n",

@@ -19,7 +19,7 @@ void print_comparison(const JobReplay& replay, const std::vector<std::string>& l
                       const std::vector<JobsReport>& reports);
 
 /// Waits beside those of the log. Throws usage if that says of no job when it started.
-void print_backtest(const std::string& policy, const std::vector<BacktestRow>& rows);
+void print_backtest(const std::string& policy, const std::vector<sim::BacktestRow>& rows);
 
 /// How often nodes failed in the log.
 void print_node_health(const NodeHealth& health, std::uint32_t nodes);

@@ -11,7 +11,7 @@
 #include "topologies/builder.hpp"
 #include "traces/scenario/scenario.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr std::string_view kSmallScenario = R"(
@@ -30,20 +30,20 @@ run: {steps: 1}
 /// messages, resolve names. An engine is none of it: each run has its own.
 void warm_up() {
   const Scenario scenario = parse_scenario(kSmallScenario, "small.yaml", {}).scenario;
-  estimate_step(scenario.job(), build_cluster(scenario.cluster(), SourceMap{}));
+  estimates::estimate_step(scenario.job(), build_cluster(scenario.cluster(), SourceMap{}));
   for (const std::string& name : policy_names()) make_policy(name, SourcePlace{});
   scenario_hash(scenario);
   RunRequest::descriptor();  // and all that it is made of
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim
 
 int main(int argc, char** argv) {
   const bool forked = argc > 1 && std::string_view(argv[1]) == orrery::kForkServerArgument;
   if (forked) {
-    orrery::warm_up();
+    orrery::sim::warm_up();
     orrery::serve_forks();
   }
-  return orrery::serve_run("sim", orrery::simulated_world, forked);
+  return orrery::serve_run("sim", orrery::sim::simulated_world, forked);
 }

@@ -20,7 +20,7 @@
 #include "traces/jobs/job_log.hpp"
 #include "traces/scenario/fault_script.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 Capabilities offered_in(const RunRequest& request) {
@@ -35,10 +35,11 @@ Capabilities offered_in(const RunRequest& request) {
 
 /// The one engine that SimGrid allows a process, for whatever standing comes first and all that
 /// need no more.
-EngineFactory shared_engine(EngineRoom least) {
-  const auto made = std::make_shared<std::shared_ptr<Engine>>();  // all copies have the same
+estimates::EngineFactory shared_engine(estimates::EngineRoom least) {
+  // All copies have the same.
+  const auto made = std::make_shared<std::shared_ptr<estimates::Engine>>();
   return [least, made](std::uint32_t hosts, std::uint32_t links) {
-    std::shared_ptr<Engine>& engine = *made;
+    std::shared_ptr<estimates::Engine>& engine = *made;
     if (engine == nullptr) {
       engine = simgrid_engine(std::max(hosts, least.hosts), std::max(links, least.links));
     }
@@ -87,14 +88,14 @@ Log log_of(const RunRequest& request) {
 }
 
 /// For all jobs at once: where they meet they are simulated together.
-EngineRoom room_for(const RunRequest& request, const Cluster& cluster, const Log& log) {
-  EngineRoom room;
-  const auto add_room = [&room](const EngineRoom& one) {
+estimates::EngineRoom room_for(const RunRequest& request, const Cluster& cluster, const Log& log) {
+  estimates::EngineRoom room;
+  const auto add_room = [&room](const estimates::EngineRoom& one) {
     room.hosts += one.hosts;
     room.links += one.links;
   };
   const auto add = [&](const Job& job) {
-    add_room(engine_room(cluster, StepGraph(job), request.full_detail()));
+    add_room(estimates::engine_room(cluster, StepGraph(job), request.full_detail()));
   };
   if (log.simulated()) add_room(room_for_jobs(log.conditions, cluster, log.jobs));
   if (request.scenario().has_job()) add(request.scenario().job());
@@ -189,4 +190,4 @@ std::unique_ptr<RunBackend> simulated_world(const RunRequest& request, const Clu
   return WorldMaker(request, cluster, progress).make();
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -8,11 +8,11 @@
 #include "topologies/cluster.hpp"
 #include "traces/run.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// Throws bad_input where a job does not fit the cluster or the memory of its GPUs, or a trace
 /// cannot be read. `cluster` outlives the world.
 std::unique_ptr<RunBackend> simulated_world(const RunRequest& request, const Cluster& cluster,
                                             const ProgressSink& progress);
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -16,7 +16,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::live {
 namespace {
 
 /// What a job's process says.
@@ -129,4 +129,4 @@ void JobProcess::kill() {
   process_.wait();
 }
 
-}  // namespace orrery
+}  // namespace orrery::live

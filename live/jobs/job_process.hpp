@@ -11,7 +11,7 @@
 #include "live/jobs/trace_clock.hpp"
 #include "policies/seam/gpu_runs.hpp"
 
-namespace orrery {
+namespace orrery::live {
 
 /// A lock for every GPU, held by processes: the kernel frees what a process held, however it ends.
 /// The locks are bytes of a file without a name, so nothing is left behind.
@@ -72,4 +72,4 @@ class JobProcess {
   bool failed_ = false;
 };
 
-}  // namespace orrery
+}  // namespace orrery::live

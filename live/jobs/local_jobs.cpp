@@ -7,7 +7,7 @@
 #include "core/error.hpp"
 #include "policies/seam/recorded_job.hpp"
 
-namespace orrery {
+namespace orrery::live {
 namespace {
 
 /// Many processes that say often that they are alive would have no time for anything else.
@@ -161,4 +161,4 @@ void LocalJobs::submit_jobs() {
   }
 }
 
-}  // namespace orrery
+}  // namespace orrery::live

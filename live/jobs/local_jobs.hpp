@@ -26,7 +26,7 @@
 #include "policies/seam/gate.hpp"
 #include "traces/jobs/job_trace.hpp"
 
-namespace orrery {
+namespace orrery::live {
 
 class LocalJobs : public Backend, private Carrier {
  public:
@@ -103,4 +103,4 @@ class LocalJobs : public Backend, private Carrier {
   std::function<void(const JobProcess&)> started_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::live

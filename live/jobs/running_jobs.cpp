@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::live {
 
 Nanos RunningJobs::ran_before(std::uint32_t number) const {
   const auto found = ran_before_.find(number);
@@ -76,4 +76,4 @@ std::vector<RunningJobs::Ended> RunningJobs::reap(Nanos now) {
   return ended;
 }
 
-}  // namespace orrery
+}  // namespace orrery::live

@@ -13,7 +13,7 @@
 #include "live/jobs/trace_clock.hpp"
 #include "policies/seam/gpu_runs.hpp"
 
-namespace orrery {
+namespace orrery::live {
 
 class RunningJobs {
  public:
@@ -62,4 +62,4 @@ class RunningJobs {
   std::uint64_t started_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::live

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace orrery {
+namespace orrery::live {
 
 Submissions::Submissions(std::vector<TraceJob> jobs, std::uint32_t gpus)
     : jobs_(std::move(jobs)), gpus_(gpus) {
@@ -24,4 +24,4 @@ std::optional<std::uint32_t> Submissions::take(Nanos now) {
   return came_++;
 }
 
-}  // namespace orrery
+}  // namespace orrery::live

@@ -11,7 +11,7 @@
 #include "core/ids.hpp"
 #include "traces/jobs/job_trace.hpp"
 
-namespace orrery {
+namespace orrery::live {
 
 class Submissions {
  public:
@@ -40,4 +40,4 @@ class Submissions {
   std::uint32_t came_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::live

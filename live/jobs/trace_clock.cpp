@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::live {
 
 TraceClock::TraceClock(double speed, Nanos begin)
     : speed_(speed), begin_(begin), begun_(Real::now()) {
@@ -34,4 +34,4 @@ void TraceClock::sleep_until(Nanos at) const {
   std::this_thread::sleep_until(begun_ + real(at - begin_));
 }
 
-}  // namespace orrery
+}  // namespace orrery::live

@@ -6,7 +6,7 @@
 
 #include "core/ids.hpp"
 
-namespace orrery {
+namespace orrery::live {
 
 class TraceClock {
  public:
@@ -28,4 +28,4 @@ class TraceClock {
   Real::time_point begun_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::live

@@ -29,7 +29,7 @@ std::string ranked(const LoadedScenario& loaded, const std::vector<std::string>&
                                       "expected a key 'job' with a model by preset or by hand");
   }
   const Cluster cluster = build_cluster(scenario.cluster(), loaded.places, "cluster");
-  return layouts_json(search_layouts(scenario.job(), cluster), assumed, top);
+  return estimates::layouts_json(estimates::search_layouts(scenario.job(), cluster), assumed, top);
 }
 
 std::string layouts_asked(const Cells& said, std::uint32_t gpus, std::uint32_t sequence_length,
@@ -50,7 +50,7 @@ std::string layouts_asked(const Cells& said, std::uint32_t gpus, std::uint32_t s
   return ranked(scenario.loaded, scenario.assumed, top);
 }
 
-py::dict prediction_of(const Prediction& prediction) {
+py::dict prediction_of(const estimates::Prediction& prediction) {
   py::dict out;
   const auto put = [&](const char* key, double value) {
     out[key] = prediction.supported ? py::object(py::float_(value)) : py::none();
@@ -62,22 +62,22 @@ py::dict prediction_of(const Prediction& prediction) {
   put("p2_5_s", prediction.p2_5_s);
   put("p97_5_s", prediction.p97_5_s);
   put("memory_bytes", prediction.memory_bytes);
-  out["status"] = status_of(prediction);
+  out["status"] = estimates::status_of(prediction);
   out["reason"] = prediction.reason;
   return out;
 }
 
 py::list predict(const std::vector<Cells>& rows) {
-  std::vector<Prediction> predictions;
+  std::vector<estimates::Prediction> predictions;
   {
     const py::gil_scoped_release release;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const TableRow row = table_row(rows[i], static_cast<int>(i));
-      predictions.push_back(predict_run(row.id, published_run(row)));
+      predictions.push_back(estimates::predict_run(row.id, published_run(row)));
     }
   }
   py::list out;
-  for (const Prediction& each : predictions) out.append(prediction_of(each));
+  for (const estimates::Prediction& each : predictions) out.append(prediction_of(each));
   return out;
 }
 

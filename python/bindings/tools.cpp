@@ -93,22 +93,22 @@ using JobsResult = std::array<std::string, 5>;
 /// `policy`: null for the one that the replay names.
 JobsResult run_jobs(const JobReplay& replay, Policy* policy, const std::string& record) {
   JobLog log = load_job_log(replay.trace(), {.strict = replay.strict()});
-  JobTables tables;
+  sim::JobTables tables;
   JobsReport report;
   if (replay.conditions().speed() == "simulated") {
-    report = replay_report(
+    report = sim::replay_report(
         replay,
-        run_in_worker(sibling_program("orrery-sim"), replay_request(replay, record), policy),
+        run_in_worker(sibling_program("orrery-sim"), sim::replay_request(replay, record), policy),
         &tables);
   } else if (policy != nullptr) {
-    report = replay_jobs(std::move(log.jobs), replay, *policy, record, &tables);
+    report = sim::replay_jobs(std::move(log.jobs), replay, *policy, record, &tables);
   } else {
-    report = replay_jobs(std::move(log.jobs), replay, record, &tables);
+    report = sim::replay_jobs(std::move(log.jobs), replay, record, &tables);
   }
   report.clear_host();
   *report.mutable_quality() = std::move(log.quality);
   return {report_json(report, false), std::move(tables.jobs), std::move(tables.series),
-          std::move(tables.groups), backtest_csv(tables.backtest)};
+          std::move(tables.groups), sim::backtest_csv(tables.backtest)};
 }
 
 JobsResult jobs(const py::dict& asked, const std::string& record, const py::object& policy) {

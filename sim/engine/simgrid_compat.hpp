@@ -14,7 +14,7 @@
 
 static_assert(SIMGRID_VERSION >= 33200, "SimGrid 3.32 or newer is needed");
 
-namespace orrery::simgrid_compat {
+namespace orrery::sim::simgrid_compat {
 
 namespace s4u = simgrid::s4u;
 
@@ -67,4 +67,4 @@ inline void configure() {
 #endif
 }
 
-}  // namespace orrery::simgrid_compat
+}  // namespace orrery::sim::simgrid_compat

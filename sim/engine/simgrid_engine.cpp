@@ -11,7 +11,7 @@
 #include "sim/engine/simgrid_platform.hpp"
 #include "sim/estimates/engine/calendar.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 namespace s4u = simgrid::s4u;
@@ -59,8 +59,8 @@ struct SimGridEngine::State {
 
   std::vector<Activity> activities;
   std::vector<std::uint32_t> free_places;
-  Calendar<std::function<void()>> timers;
-  Calendar<End> ends;
+  estimates::Calendar<std::function<void()>> timers;
+  estimates::Calendar<End> ends;
   std::vector<End> ready;              ///< what has ended at this instant
   std::vector<End> batch;              ///< being told
   std::vector<s4u::CommPtr> given_up;  ///< cancelled: SimGrid still looks at them
@@ -318,7 +318,7 @@ void SimGridEngine::after(double delay, std::function<void()> what) {
   state_->stop_at(at);
 }
 
-Engine::Handle SimGridEngine::compute(std::uint32_t host, double work, Done done) {
+estimates::Engine::Handle SimGridEngine::compute(std::uint32_t host, double work, Done done) {
   State& state = *state_;
   ensure(state.hosts[host].busy == kNobody, "a host computes one thing at a time");
   const std::uint32_t place = state.place(std::move(done));
@@ -331,7 +331,8 @@ Engine::Handle SimGridEngine::compute(std::uint32_t host, double work, Done done
   return activity.number;
 }
 
-Engine::Handle SimGridEngine::flow(std::span<const std::uint32_t> links, double bytes, Done done) {
+estimates::Engine::Handle SimGridEngine::flow(std::span<const std::uint32_t> links, double bytes,
+                                              Done done) {
   State& state = *state_;
   const std::uint32_t place = state.place(std::move(done));
   State::Activity& activity = state.activities[place];
@@ -423,8 +424,8 @@ void SimGridEngine::cancel_all() {
   }
 }
 
-std::unique_ptr<Engine> simgrid_engine(std::uint32_t hosts, std::uint32_t links) {
+std::unique_ptr<estimates::Engine> simgrid_engine(std::uint32_t hosts, std::uint32_t links) {
   return std::make_unique<SimGridEngine>(hosts, links);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -13,9 +13,9 @@
 
 #include "sim/estimates/engine/engine.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
-class SimGridEngine : public Engine {
+class SimGridEngine : public estimates::Engine {
  public:
   /// Throws an internal Error if the process has one already.
   SimGridEngine(std::uint32_t hosts, std::uint32_t links);
@@ -43,6 +43,6 @@ class SimGridEngine : public Engine {
 };
 
 /// An EngineFactory.
-std::unique_ptr<Engine> simgrid_engine(std::uint32_t hosts, std::uint32_t links);
+std::unique_ptr<estimates::Engine> simgrid_engine(std::uint32_t hosts, std::uint32_t links);
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <xbt/log.h>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 namespace s4u = simgrid::s4u;
@@ -66,4 +66,4 @@ s4u::CommPtr SimGridPlatform::flow(const std::vector<std::uint32_t>& over) {
   return s4u::Comm::sendto_init(source_, sink_);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

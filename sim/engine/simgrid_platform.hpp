@@ -9,7 +9,7 @@
 
 #include "sim/engine/simgrid_compat.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class SimGridPlatform {
  public:
@@ -32,4 +32,4 @@ class SimGridPlatform {
   std::vector<Link*> links_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

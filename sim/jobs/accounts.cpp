@@ -7,7 +7,7 @@
 
 #include "sim/estimates/prices/cost_model.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Every replica has done what it owns, and together that is all: as in nearly every step.
@@ -44,7 +44,7 @@ Accounts::Accounts(const Cluster& cluster, const StepGraph& graph, double rest)
 namespace {
 
 /// As many micro-batches of a class's replicas are done as all of its stages have done.
-std::uint32_t done_by(const SimulatedStep& step, std::size_t of_class) {
+std::uint32_t done_by(const estimates::SimulatedStep& step, std::size_t of_class) {
   const std::size_t worker = of_class * step.plan.stages;
   std::uint32_t done = step.run.workers[worker].micro_batches;
   for (std::uint32_t stage = 1; stage < step.plan.stages; ++stage) {
@@ -55,13 +55,13 @@ std::uint32_t done_by(const SimulatedStep& step, std::size_t of_class) {
 
 }  // namespace
 
-void Accounts::discard(const SimulatedStep& step) {
+void Accounts::discard(const estimates::SimulatedStep& step) {
   for (std::size_t c = 0; c < step.plan.classes.size(); ++c) {
     recomputed_ += std::uint64_t{done_by(step, c)} * step.plan.classes[c].members.size();
   }
 }
 
-void Accounts::enter(const SimulatedStep& step, std::uint64_t count,
+void Accounts::enter(const estimates::SimulatedStep& step, std::uint64_t count,
                      const std::vector<std::uint32_t>& per_replica) {
   // Micro-batches of a step are numbered through; a replica owns a run of them, and has done some
   // from its front: fewer than it owns are lost, more are those of the next ones again.
@@ -82,7 +82,7 @@ void Accounts::enter(const SimulatedStep& step, std::uint64_t count,
   repeated_ += (entered - covered) * count;
 }
 
-void Accounts::commit(const SimulatedStep& step, Nanos duration, std::uint64_t count,
+void Accounts::commit(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
                       const std::vector<std::uint32_t>& per_replica,
                       const std::vector<double>& stretch) {
   enter(step, count, per_replica);
@@ -116,9 +116,9 @@ void Accounts::tell(Nanos duration, std::uint64_t count) {
   if (count > 0) note(duration / static_cast<Nanos>(count), count);
 }
 
-void Accounts::add_phases(const SimulatedStep& step, double whole, std::uint64_t count,
+void Accounts::add_phases(const estimates::SimulatedStep& step, double whole, std::uint64_t count,
                           const std::vector<double>& stretch) {
-  const StepParts of = parts_of(step, whole, stretch);
+  const estimates::StepParts of = estimates::parts_of(step, whole, stretch);
   const Parts parts{.compute = of.compute, .exchange = of.exchange,
                     .update = std::max(0.0, of.tail - rest_), .count = count};
   Parts* last = parts_.empty() ? nullptr : &parts_.back();
@@ -144,7 +144,7 @@ void Accounts::fill_phases(Report& report) const {
 }
 
 /// Replicas of a class differ only where noise stretches their passes.
-void Accounts::spend(const SimulatedStep& step, Nanos duration, std::uint64_t count,
+void Accounts::spend(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
                      const std::vector<double>& stretch) {
   struct Share {
     std::size_t of_class;
@@ -160,7 +160,7 @@ void Accounts::spend(const SimulatedStep& step, Nanos duration, std::uint64_t co
   const double whole = to_seconds(duration);
   std::array<double, kStepUses> spent{};
   for (std::uint32_t stage = 0; stage < step.plan.stages; ++stage) {
-    const auto run_of = [&](const Share& share) -> const WorkerRun& {
+    const auto run_of = [&](const Share& share) -> const estimates::WorkerRun& {
       return step.run.workers[share.of_class * step.plan.stages + stage];
     };
     double slowest = 0;
@@ -169,7 +169,7 @@ void Accounts::spend(const SimulatedStep& step, Nanos duration, std::uint64_t co
     }
     const double after = whole - slowest;
     for (const Share& share : shares) {
-      const WorkerRun& run = run_of(share);
+      const estimates::WorkerRun& run = run_of(share);
       const double kernels = run.compute - run.tail;  // of the passes
       spent[0] += share.replicas * (kernels * share.stretch + run.tail);
       spent[1] += share.replicas * ((run.passes - kernels + run.exposed) * share.stretch +
@@ -221,7 +221,7 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   if (graph_.data() > 1) report.set_bytes_on_wire(wire_bytes_);
   report.set_tokens_per_s(graph_.tokens() * steps / elapsed);
   const FlopPerSecond peak =
-      cluster_.gpu_model().peak(precision_named(graph_.job().precision()));
+      cluster_.gpu_model().peak(estimates::precision_named(graph_.job().precision()));
   report.set_mfu(graph_.model_flop().value * steps / (peak.value * gpus * elapsed));
   report.set_fault_free_step_time_s(fault_free);
   report.set_goodput(std::min(1.0, fault_free * steps / elapsed));
@@ -265,4 +265,4 @@ void Accounts::fill_time(Report& report) const {
   parts.set_lost(lost / total);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -13,7 +13,7 @@
 #include "traces/report.pb.h"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class Accounts {
  public:
@@ -22,7 +22,7 @@ class Accounts {
 
   /// `count` equal committed steps of `duration`; `per_replica` is what each replica was given,
   /// `stretch` how many times as long each computed (empty: 1).
-  void commit(const SimulatedStep& step, Nanos duration, std::uint64_t count,
+  void commit(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
               const std::vector<std::uint32_t>& per_replica,
               const std::vector<double>& stretch = {});
   /// `count` steps, `duration` together, of which only that is known, before began().
@@ -36,7 +36,7 @@ class Accounts {
   void roll_back(Step from, Step to);
 
   /// A step that was cut short and will be done again: so are the micro-batches it had done.
-  void discard(const SimulatedStep& step);
+  void discard(const estimates::SimulatedStep& step);
   void discard(std::uint64_t micro_batches) { recomputed_ += micro_batches; }
 
   std::uint64_t steps() const { return steps_; }
@@ -46,14 +46,14 @@ class Accounts {
   void fill(Report& report, Nanos elapsed, double fault_free) const;
 
  private:
-  void enter(const SimulatedStep& step, std::uint64_t count,
+  void enter(const estimates::SimulatedStep& step, std::uint64_t count,
              const std::vector<std::uint32_t>& per_replica);
   void note(Nanos duration, std::uint64_t count);
-  void spend(const SimulatedStep& step, Nanos duration, std::uint64_t count,
+  void spend(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
              const std::vector<double>& stretch);
   void fill_footprint(Report& report, double elapsed) const;
   void fill_time(Report& report) const;
-  void add_phases(const SimulatedStep& step, double whole, std::uint64_t count,
+  void add_phases(const estimates::SimulatedStep& step, double whole, std::uint64_t count,
                   const std::vector<double>& stretch);
   void fill_phases(Report& report) const;
   double energy(double elapsed, double utilization) const;
@@ -75,4 +75,4 @@ class Accounts {
   std::vector<double> first_steps_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

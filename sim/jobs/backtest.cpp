@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr double kNear_s = 60;
@@ -67,4 +67,4 @@ std::string backtest_csv(const std::vector<BacktestRow>& rows) {
   return text;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

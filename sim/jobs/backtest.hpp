@@ -11,7 +11,7 @@
 #include "sim/jobs/job_results.hpp"
 #include "sim/jobs/recorded_use.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// Jobs with something in common whose start was recorded.
 struct BacktestRow {
@@ -46,4 +46,4 @@ class Backtest {
 
 std::string backtest_csv(const std::vector<BacktestRow>& rows);
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace orrery {
+namespace orrery::sim {
 
 bool CheckpointWriter::due(Step step, std::uint64_t every) {
   const bool due = std::exchange(after_step_, false) || (every > 0 && step % every == 0);
@@ -39,4 +39,4 @@ std::optional<SaveDone> CheckpointWriter::give_up() {
   return failed;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

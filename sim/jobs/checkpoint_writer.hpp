@@ -9,7 +9,7 @@
 #include "policies/seam/event.hpp"
 #include "traces/scenario.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 class CheckpointWriter {
  public:
@@ -45,4 +45,4 @@ class CheckpointWriter {
   bool after_step_ = false;  ///< the one under way
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -7,7 +7,7 @@
 #include "core/units.hpp"
 #include "sim/estimates/step/side_by_side.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 bool meet(const std::vector<LinkId>& a, const std::vector<LinkId>& b) {
@@ -86,7 +86,7 @@ std::vector<JobId> Contention::group_of(JobId job) const {
   return {group.begin(), group.end()};
 }
 
-std::shared_ptr<const SimulatedStep> Contention::step(JobId job, Nanos now) {
+std::shared_ptr<const estimates::SimulatedStep> Contention::step(JobId job, Nanos now) {
   const auto found = entries_.find(job);
   if (found == entries_.end() || found->second.company == 0) return nullptr;
   if (!found->second.beside) take_steps(group_of(job), now);
@@ -96,7 +96,7 @@ std::shared_ptr<const SimulatedStep> Contention::step(JobId job, Nanos now) {
 /// Of a group as a whole, remembered where it is one of steady jobs.
 void Contention::take_steps(const std::vector<JobId>& group, Nanos now) {
   Known known;
-  std::vector<const Stepper*> key;
+  std::vector<const estimates::Stepper*> key;
   bool steady = true;
   for (const JobId job : group) {
     const Work& work = entries_.at(job).work;
@@ -119,11 +119,11 @@ Contention::Steps Contention::simulate(const std::vector<JobId>& group, Nanos no
   for (const JobId job : group) {
     for (const LinkId link : *entries_.at(job).links) ++users[link];
   }
-  std::vector<std::unique_ptr<SimulatedStep>> steps;
-  std::vector<JobBeside> jobs;
+  std::vector<std::unique_ptr<estimates::SimulatedStep>> steps;
+  std::vector<estimates::JobBeside> jobs;
   for (const JobId job : group) {
     const Entry& entry = entries_.at(job);
-    Stepper& stepper = *entry.work.stepper;
+    estimates::Stepper& stepper = *entry.work.stepper;
     std::vector<LinkId> shared;
     for (const LinkId link : *entry.links) {
       if (users.at(link) > 1) shared.push_back(link);
@@ -135,8 +135,8 @@ Contention::Steps Contention::simulate(const std::vector<JobId>& group, Nanos no
                     .state = entry.work.state,
                     .begins = to_seconds(std::max<Nanos>(0, entry.next - now))});
   }
-  Engine& engine = entries_.at(group.front()).work.stepper->engine();
-  std::vector<SteadyStep> steady = steady_steps(engine, jobs);
+  estimates::Engine& engine = entries_.at(group.front()).work.stepper->engine();
+  std::vector<estimates::SteadyStep> steady = estimates::steady_steps(engine, jobs);
   Steps out;
   for (std::size_t i = 0; i < group.size(); ++i) {
     steps[i]->run = std::move(steady[i].run);
@@ -146,4 +146,4 @@ Contention::Steps Contention::simulate(const std::vector<JobId>& group, Nanos no
   return out;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -17,14 +17,14 @@
 #include "core/ids.hpp"
 #include "sim/estimates/step/stepper.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class Contention {
  public:
   /// What a job's steps are like from now on.
   struct Work {
-    std::shared_ptr<Stepper> stepper;
-    HardwareState state;
+    std::shared_ptr<estimates::Stepper> stepper;
+    estimates::HardwareState state;
     std::vector<std::uint32_t> micro_batches;
     std::optional<std::vector<LinkId>> links = {};  ///< that its flows cross, where they are known
     /// Nothing of the stepper will ever be set, and nobody tells when its steps begin: what a
@@ -40,7 +40,7 @@ class Contention {
   /// Changes when those that it meets do, or what they do.
   std::uint64_t company(JobId job) const;
   /// Its step beside those that it meets, at `now`, when it begins one; null: it meets nobody.
-  std::shared_ptr<const SimulatedStep> step(JobId job, Nanos now);
+  std::shared_ptr<const estimates::SimulatedStep> step(JobId job, Nanos now);
 
  private:
   struct Entry {
@@ -48,16 +48,18 @@ class Contention {
     std::optional<std::vector<LinkId>> links;  ///< that its flows cross; found where it has others
     Nanos next = 0;
     std::uint64_t company = 0;
-    std::shared_ptr<const SimulatedStep> beside;  ///< of this company; null: not simulated yet
+    /// Of this company; null: not simulated yet.
+    std::shared_ptr<const estimates::SimulatedStep> beside;
   };
   /// Those that meet `job`, directly or through others, and itself; ascending.
   std::vector<JobId> group_of(JobId job) const;
   void find_links();
   void changed(const std::vector<JobId>& group);
-  using Steps = std::vector<std::shared_ptr<const SimulatedStep>>;  ///< of a group, in its order
+  /// Of a group, in its order.
+  using Steps = std::vector<std::shared_ptr<const estimates::SimulatedStep>>;
   /// By stepper, which the value keeps.
   struct Known {
-    std::vector<std::shared_ptr<Stepper>> steppers;
+    std::vector<std::shared_ptr<estimates::Stepper>> steppers;
     Steps steps;
   };
   static constexpr std::size_t kMostKnown = 1024;
@@ -66,8 +68,8 @@ class Contention {
   Steps simulate(const std::vector<JobId>& group, Nanos now) const;
 
   std::map<JobId, Entry> entries_;
-  std::map<std::vector<const Stepper*>, Known> known_;  ///< of steady jobs
+  std::map<std::vector<const estimates::Stepper*>, Known> known_;  ///< of steady jobs
   std::uint64_t changes_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

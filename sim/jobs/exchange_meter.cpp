@@ -3,23 +3,24 @@
 #include "sim/estimates/step/played_step.hpp"
 #include "traces/training/model.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// The gradients in fp32, in whatever code they travel.
-void ExchangeMeter::note(JobId job, Step step, const SimulatedStep& what, Nanos duration,
+void ExchangeMeter::note(JobId job, Step step, const estimates::SimulatedStep& what, Nanos duration,
                          const std::vector<double>& stretch, const StepGraph& graph) {
-  newest_ = CollectiveSample{.job = job,
-                             .step = step,
-                             .kind = CollectiveKind::all_reduce,
-                             .algorithm = CollectiveAlgorithm::ring,
-                             .bytes = sizeof(float) * parameter_count(graph.job().model()) /
-                                      graph.tensor() / graph.pipeline(),
-                             .ranks = graph.data(),
-                             .exposed = parts_of(what, to_seconds(duration), stretch).exchange};
+  newest_ = CollectiveSample{
+      .job = job,
+      .step = step,
+      .kind = CollectiveKind::all_reduce,
+      .algorithm = CollectiveAlgorithm::ring,
+      .bytes =
+          sizeof(float) * parameter_count(graph.job().model()) / graph.tensor() / graph.pipeline(),
+      .ranks = graph.data(),
+      .exposed = estimates::parts_of(what, to_seconds(duration), stretch).exchange};
   double most = -1;
-  for (const GroupPlan& group : what.plan.groups) {
+  for (const estimates::GroupPlan& group : what.plan.groups) {
     if (group.communicator != Communicator::gradient) continue;
-    for (const GroupPlan::Way& way : group.ways) {
+    for (const estimates::GroupPlan::Way& way : group.ways) {
       if (way.bytes > most) most = way.bytes, newest_->algorithm = way.algorithm;
     }
   }
@@ -29,4 +30,4 @@ void ExchangeMeter::read(std::vector<CollectiveSample>& out) const {
   if (newest_ && newest_->exposed > 0) out.push_back(*newest_);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

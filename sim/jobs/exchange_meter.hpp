@@ -10,12 +10,12 @@
 #include "sim/estimates/step/stepper.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class ExchangeMeter {
  public:
   /// `step` of `job` took `duration`; `graph`: as it stood. `stretch`: as of PlayedStep.
-  void note(JobId job, Step step, const SimulatedStep& what, Nanos duration,
+  void note(JobId job, Step step, const estimates::SimulatedStep& what, Nanos duration,
             const std::vector<double>& stretch, const StepGraph& graph);
   /// Adds what there is to be seen.
   void read(std::vector<CollectiveSample>& out) const;
@@ -24,4 +24,4 @@ class ExchangeMeter {
   std::optional<CollectiveSample> newest_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

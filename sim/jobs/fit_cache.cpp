@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Standings whose steps are remembered.
@@ -106,4 +106,4 @@ std::uint64_t FitCache::most_classes() const {
   return classes;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

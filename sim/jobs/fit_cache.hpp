@@ -12,7 +12,7 @@
 
 #include "sim/jobs/fitted_job.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class FitCache {
  public:
@@ -20,8 +20,8 @@ class FitCache {
   struct Ground {
     const Scenario& scenario;
     const Cluster& cluster;
-    Stepper::Options options;
-    EngineFactory engine;
+    estimates::Stepper::Options options;
+    estimates::EngineFactory engine;
     std::uint64_t seed = 0;  ///< of noise
   };
   /// `home`: by rank, where the job is going to begin.
@@ -66,4 +66,4 @@ class FitCache {
   std::uint64_t most_classes_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -6,7 +6,7 @@
 #include "core/schema/yaml_loader.hpp"
 #include "traces/training/layout_check.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 Job with_replicas(Job job, std::uint32_t replicas) {
@@ -64,12 +64,12 @@ bool FittedJob::stands_as_in(const FittedJob& whole, std::uint32_t replica,
 }
 
 /// The job as it began, if all replicas stand where they stood then, in the same order.
-Stepper::Whole FittedJob::whole() const {
+estimates::Stepper::Whole FittedJob::whole() const {
   if (!begun_) return {};
   ParallelLayout as_then = where_.layout;
   as_then.data = begun_->where_.layout.data;
   if (as_then != begun_->where_.layout || where_.layout.data >= as_then.data) return {};
-  Stepper::Whole whole{.stepper = &begun_->stepper_, .kept = {}};
+  estimates::Stepper::Whole whole{.stepper = &begun_->stepper_, .kept = {}};
   std::uint32_t there = 0;
   for (std::uint32_t replica = 0; replica < where_.layout.data; ++replica) {
     while (there < as_then.data && !stands_as_in(*begun_, replica, there)) ++there;
@@ -90,7 +90,7 @@ std::optional<std::uint32_t> FittedJob::rank_by_home(std::uint32_t home_rank) co
   return {};
 }
 
-HardwareState FittedJob::local(HardwareState state) {
+estimates::HardwareState FittedJob::local(estimates::HardwareState state) {
   std::map<std::uint32_t, double> slow;
   for (const auto& [rank, factor] : state.slow) {
     if (const auto here = rank_by_home(rank)) slow[*here] = factor;
@@ -123,4 +123,4 @@ std::pair<Standing, std::vector<std::uint32_t>> working_part(const JobInfo& job)
   return {without_lost(job), std::move(ranks)};
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

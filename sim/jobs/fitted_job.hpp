@@ -18,7 +18,7 @@
 #include "traces/scenario.pb.h"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class FittedJob {
  public:
@@ -27,8 +27,8 @@ class FittedJob {
     const Scenario& scenario;
     const Cluster& cluster;
     const std::vector<GpuId>& home;  ///< by rank as the job began; faults name ranks by it
-    const Stepper::Options& options;
-    const EngineFactory& engine;
+    const estimates::Stepper::Options& options;
+    const estimates::EngineFactory& engine;
     std::uint64_t seed = 0;  ///< of noise
   };
   /// `where`: the replicas that work; `ranks`: their numbers in the job, which may have more.
@@ -40,7 +40,7 @@ class FittedJob {
   const Standing& where() const { return where_; }
   StepGraph& graph() { return *graph_; }
   const StepGraph& graph() const { return *graph_; }
-  Stepper& stepper() { return stepper_; }
+  estimates::Stepper& stepper() { return stepper_; }
   Telemetry& telemetry() { return telemetry_; }
   /// The same GPUs under other numbers in the job.
   void renumber(std::vector<std::uint32_t> ranks) { ranks_ = std::move(ranks); }
@@ -48,12 +48,12 @@ class FittedJob {
   RankId rank_of_job(std::uint32_t rank) const { return {ranks_[rank]}; }
   /// Faults' ranks as this job's; those that do not work here are left out, and so are links that
   /// cannot bind it: of thousands of cables that flap in a fabric, hardly one makes a difference.
-  HardwareState local(HardwareState state);
+  estimates::HardwareState local(estimates::HardwareState state);
   std::vector<RankId> local(const std::vector<RankId>& ranks) const;
 
  private:
   std::shared_ptr<StepGraph> graph_of(const Scenario& scenario);
-  Stepper::Whole whole() const;
+  estimates::Stepper::Whole whole() const;
   bool stands_as_in(const FittedJob& whole, std::uint32_t replica, std::uint32_t there) const;
   std::optional<std::uint32_t> rank_by_home(std::uint32_t home_rank) const;
 
@@ -66,7 +66,7 @@ class FittedJob {
   const std::vector<GpuId>& home_;
   std::vector<GpuId> placement_;
   std::vector<std::uint32_t> ranks_;
-  Stepper stepper_;
+  estimates::Stepper stepper_;
   Telemetry telemetry_;
 };
 
@@ -76,4 +76,4 @@ std::string replicas_objection(const Job& job, std::uint32_t replicas);
 /// Those that are left where a job stands, and their numbers in it.
 std::pair<Standing, std::vector<std::uint32_t>> working_part(const JobInfo& job);
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace orrery {
+namespace orrery::sim {
 
 void JobCourse::start(Nanos now, Nanos delay) {
   since_ = mark_ = now;
@@ -48,4 +48,4 @@ Nanos JobCourse::due(Nanos duration) const {
   return mark_ + delay_ + takes;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

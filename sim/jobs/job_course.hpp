@@ -5,7 +5,7 @@
 
 #include "core/ids.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class JobCourse {
  public:
@@ -36,4 +36,4 @@ class JobCourse {
   double pace_ = 1;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr Nanos kFirstGuess = 3600 * kNanosPerSecond;
@@ -73,4 +73,4 @@ void JobEstimates::ended(const TraceJob& job, Nanos ran) {
   }
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

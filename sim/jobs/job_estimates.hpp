@@ -21,7 +21,7 @@
 #include "core/random.hpp"
 #include "traces/jobs/job_trace.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 struct EstimateChoice {
   std::string kind = "recorded";
@@ -64,4 +64,4 @@ class JobEstimates {
   std::map<std::string, Last> last_;  ///< by kind of job
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

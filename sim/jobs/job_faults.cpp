@@ -7,7 +7,7 @@
 
 #include "core/random.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 JobFaults::JobFaults(const JobInWorld& here, const FitCache& fits, const Losses& losses)
     : here_(here),
@@ -20,7 +20,7 @@ void JobFaults::go_on(Step step, Nanos now, const std::set<RankId>& lost_in_step
     if (state.health == Health::lost) lost_.insert(part);
   }
   // A rank that was lost in the step under way has been struck by what strikes at this step.
-  for (const FatalFault& fault : plan_.losses(step, now, now + 1)) {
+  for (const estimates::FatalFault& fault : plan_.losses(step, now, now + 1)) {
     const auto rank = rank_at_work(fault.rank.value);
     if (!rank || lost_in_step.contains(*rank)) plan_.spend(fault);
   }
@@ -40,10 +40,10 @@ std::optional<RankId> JobFaults::rank_at_work(std::uint32_t home_rank) const {
   return {};
 }
 
-std::vector<FatalFault> JobFaults::next_losses(std::optional<Step> step, Nanos from,
-                                               Nanos until) const {
+std::vector<estimates::FatalFault> JobFaults::next_losses(std::optional<Step> step, Nanos from,
+                                                          Nanos until) const {
   for (;;) {
-    std::vector<FatalFault> lost = plan_.losses(step, from, until);
+    std::vector<estimates::FatalFault> lost = plan_.losses(step, from, until);
     const auto absent = std::stable_partition(lost.begin(), lost.end(), [this](const auto& each) {
       return rank_at_work(each.rank.value).has_value();
     });
@@ -60,7 +60,7 @@ std::vector<FatalFault> JobFaults::next_losses(std::optional<Step> step, Nanos f
 Nanos JobFaults::stalled_by(Nanos instant) const {
   const Cluster::Shape& shape = here_.cluster().shape();
   if (!shape.reroute) return 0;
-  for (const FaultPlan::Thinned& each : plan_.thinned(instant)) {
+  for (const estimates::FaultPlan::Thinned& each : plan_.thinned(instant)) {
     const bool of_nic = each.by == PartKind::port;  // all of its connections have paths there
     const std::uint64_t flows = of_nic ? 1 : fits_.now()->stepper().flows_over(each.link);
     const bool sampled = shape.transport == Transport::spray && each.by == PartKind::cable;
@@ -106,4 +106,4 @@ void JobFaults::take_news(Nanos now, std::vector<Event>& out) {
   std::erase_if(news_, [now](const auto& each) { return each.first <= now; });
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

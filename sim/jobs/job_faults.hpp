@@ -14,15 +14,15 @@
 #include "sim/jobs/job_in_world.hpp"
 #include "sim/jobs/losses.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class JobFaults {
  public:
   /// All outlive this.
   JobFaults(const JobInWorld& here, const FitCache& fits, const Losses& losses);
 
-  const FaultPlan& plan() const { return plan_; }
-  FaultPlan& plan() { return plan_; }
+  const estimates::FaultPlan& plan() const { return plan_; }
+  estimates::FaultPlan& plan() { return plan_; }
   /// Its GPUs have got numbers.
   void numbered() { plan_.place(fits_.numbered()); }
 
@@ -34,7 +34,8 @@ class JobFaults {
   std::optional<RankId> rank_at_work(std::uint32_t home_rank) const;
   /// The ranks that are struck first, at one instant: at `step`, if one is given, which begins at
   /// `from`, or before `until`. Who is not at work then is struck neither then nor later.
-  std::vector<FatalFault> next_losses(std::optional<Step> step, Nanos from, Nanos until) const;
+  std::vector<estimates::FatalFault> next_losses(std::optional<Step> step, Nanos from,
+                                                 Nanos until) const;
   /// What of a step waits for packets that a fault at exactly `instant` has lost.
   Nanos stalled_by(Nanos instant) const;
 
@@ -50,9 +51,9 @@ class JobFaults {
   const JobInWorld& here_;
   const FitCache& fits_;
   const Losses& losses_;
-  mutable FaultPlan plan_;  ///< remembers what can strike nobody any more
+  mutable estimates::FaultPlan plan_;  ///< remembers what can strike nobody any more
   std::set<Part> lost_;     ///< that have been, or will be, told
   std::vector<std::pair<Nanos, PartChanged>> news_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

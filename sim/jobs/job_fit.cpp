@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr double kGiB = 1ull << 30;
@@ -67,4 +67,4 @@ void check_memory(const StepGraph& graph, const Cluster& cluster) {
   throw Error(ErrorKind::bad_input, lack + "\n  run.memory: warn simulates it all the same");
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

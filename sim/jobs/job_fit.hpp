@@ -10,7 +10,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// The GPU of each rank: the cluster's in order from `first` on. Throws bad_input if there are too
 /// few.
@@ -22,4 +22,4 @@ std::string memory_lack(const StepGraph& graph, const Cluster& cluster);
 /// Throws bad_input with that.
 void check_memory(const StepGraph& graph, const Cluster& cluster);
 
-}  // namespace orrery
+}  // namespace orrery::sim

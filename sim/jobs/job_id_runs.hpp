@@ -7,7 +7,7 @@
 
 #include "core/ids.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class JobIdRuns {
  public:
@@ -34,4 +34,4 @@ class JobIdRuns {
   std::vector<Run> runs_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -11,7 +11,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/scenario.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 class JobInWorld {
  public:
@@ -43,4 +43,4 @@ class JobInWorld {
   JobId id_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

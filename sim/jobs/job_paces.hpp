@@ -8,7 +8,7 @@
 #include "policies/seam/gpu_runs.hpp"
 #include "traces/jobs/job_trace.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class JobPaces {
  public:
@@ -26,4 +26,4 @@ class JobPaces {
   virtual std::vector<Change> changes(Nanos now) = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

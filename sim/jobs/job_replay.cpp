@@ -12,7 +12,7 @@
 #include "sim/world/sim_backend.hpp"
 #include "traces/report/report.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 EstimateChoice estimates_of(const JobReplay& replay) {
@@ -132,4 +132,4 @@ JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
   return replay_jobs(std::move(jobs), replay, *make_stack(replay), record_path, tables);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

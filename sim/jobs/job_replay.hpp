@@ -14,7 +14,7 @@
 #include "traces/run.pb.h"
 #include "traces/scenario.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// The tables of a replay, as CSV.
 struct JobTables {
@@ -50,4 +50,4 @@ JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Policy& policy,
                        const std::string& record_path = {}, JobTables* tables = nullptr);
 
-}  // namespace orrery
+}  // namespace orrery::sim

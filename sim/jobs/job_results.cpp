@@ -10,7 +10,7 @@
 
 #include "traces/files/csv.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr std::size_t kMostClusters = 20, kMostRejected = 100;
@@ -250,4 +250,4 @@ std::string groups_csv(const JobsReport& report) {
   return text;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

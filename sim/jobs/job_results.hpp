@@ -15,7 +15,7 @@
 #include "traces/jobs/job_trace.hpp"
 #include "traces/report.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 struct JobRow {
   enum class State : std::uint8_t { unfinished, completed, rejected };
@@ -78,4 +78,4 @@ std::string jobs_csv(std::size_t count, const JobResults::RowAt& row);
 std::string series_csv(const LoadSeries& load, std::uint32_t gpus);
 std::string groups_csv(const JobsReport& report);
 
-}  // namespace orrery
+}  // namespace orrery::sim

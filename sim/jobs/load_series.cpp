@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace orrery {
+namespace orrery::sim {
 
 void LoadSeries::add(const Load& load, Nanos time) {
   while (current() >= kMostIntervals) {
@@ -64,4 +64,4 @@ LoadSeries::Interval LoadSeries::mean() const {
   return mean_of(all, now_ - begin_);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,7 +9,7 @@
 
 #include "core/ids.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class LoadSeries {
  public:
@@ -65,4 +65,4 @@ class LoadSeries {
   std::uint64_t most_waiting_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

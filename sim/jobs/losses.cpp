@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace orrery {
+namespace orrery::sim {
 
 Losses::Loss& Losses::add(const std::string& cause, Nanos now) {
   Loss& loss = losses_.emplace_back();
@@ -83,4 +83,4 @@ void Losses::fill(Report& report) const {
   for (const Loss& loss : losses_) *report.add_failures() = loss.report;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

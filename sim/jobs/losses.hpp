@@ -12,7 +12,7 @@
 #include "core/ids.hpp"
 #include "traces/report.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 class Losses {
  public:
@@ -57,4 +57,4 @@ class Losses {
   std::vector<std::pair<Nanos, std::size_t>> unnoticed_;  ///< until when, which loss
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

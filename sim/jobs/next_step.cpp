@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "traces/scenario/scenario.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Some room is left before the policy clock overflows.
@@ -27,9 +27,10 @@ std::vector<std::uint32_t> shares_of_working(const JobInfo& job) {
 
 }  // namespace
 
-Nanos length_of(const SimulatedStep& what, Step step, Nanos now,
+Nanos length_of(const estimates::SimulatedStep& what, Step step, Nanos now,
                 const std::vector<double>& stretch) {
-  const double seconds = what.run.cut_short ? what.run.duration : stretched_duration(what, stretch);
+  const double seconds =
+      what.run.cut_short ? what.run.duration : estimates::stretched_duration(what, stretch);
   if (seconds < to_seconds(kLongestRun - now)) return to_nanos(seconds);
   throw Error(
       ErrorKind::bad_input,
@@ -87,21 +88,22 @@ std::optional<double> NextStep::ideal_time() const {
 }
 
 /// Beside those of other jobs that it meets.
-std::shared_ptr<const SimulatedStep> NextStep::undisturbed(Nanos now) {
+std::shared_ptr<const estimates::SimulatedStep> NextStep::undisturbed(Nanos now) {
   if (auto beside = contention_->step(here_.id(), now)) return beside;
   return fit().stepper().step(now_->state, now_->shares);
 }
 
 /// What changes while a step of `duration` goes on. Nothing comes after a killed rank.
-std::vector<Stepper::Change> NextStep::changes_within(Step step, Nanos now, Nanos duration) const {
-  std::vector<Stepper::Change> changes;
-  const FaultPlan& plan = std::as_const(faults_).plan();
+std::vector<estimates::Stepper::Change> NextStep::changes_within(Step step, Nanos now,
+                                                                 Nanos duration) const {
+  std::vector<estimates::Stepper::Change> changes;
+  const estimates::FaultPlan& plan = std::as_const(faults_).plan();
   const auto lost = faults_.next_losses(step, now, now + duration);
   for (const Nanos instant :
        plan.instants(now - 1, lost.empty() ? now + duration : lost.front().at)) {
-    FaultPlan::Touched touched = plan.touched(instant);
-    HardwareState state = fit().local(plan.state(step, instant));
-    const HardwareState& before = changes.empty() ? now_->state : changes.back().state;
+    estimates::FaultPlan::Touched touched = plan.touched(instant);
+    estimates::HardwareState state = fit().local(plan.state(step, instant));
+    const estimates::HardwareState& before = changes.empty() ? now_->state : changes.back().state;
     if (touched.ranks.empty() && state == before && !full_detail_) continue;
     changes.push_back({.at = to_seconds(instant - now),
                        .state = std::move(state),
@@ -118,9 +120,9 @@ std::vector<Stepper::Change> NextStep::changes_within(Step step, Nanos now, Nano
 
 /// A step in which something changes is simulated alone: the others then hold it up for as long as
 /// they would have.
-std::shared_ptr<const SimulatedStep> NextStep::held_up(const SimulatedStep& what,
-                                                       const SimulatedStep& beside) {
-  auto longer = std::make_shared<SimulatedStep>(what);
+std::shared_ptr<const estimates::SimulatedStep> NextStep::held_up(
+    const estimates::SimulatedStep& what, const estimates::SimulatedStep& beside) {
+  auto longer = std::make_shared<estimates::SimulatedStep>(what);
   if (what.run.cut_short) return longer;
   const auto alone = fit().stepper().step(now_->state, now_->shares);
   longer->run.duration += std::max(0.0, beside.run.duration - alone->run.duration);
@@ -128,8 +130,8 @@ std::shared_ptr<const SimulatedStep> NextStep::held_up(const SimulatedStep& what
 }
 
 /// What happens may lengthen it, so that more happens.
-std::shared_ptr<const SimulatedStep> NextStep::with_changes(Step step, Nanos now,
-                                                            const std::vector<double>& stretch) {
+std::shared_ptr<const estimates::SimulatedStep> NextStep::with_changes(
+    Step step, Nanos now, const std::vector<double>& stretch) {
   auto what = undisturbed(now);
   const auto beside = what;
   std::size_t known = 0;
@@ -143,10 +145,10 @@ std::shared_ptr<const SimulatedStep> NextStep::with_changes(Step step, Nanos now
   // Noise is beyond the simulated step: a rank may be killed in what it adds.
   const auto lost = faults_.next_losses(step, now, now + length_of(*what, step, now, stretch));
   if (lost.empty() || what->run.cut_short) return what;
-  auto shortened = std::make_shared<SimulatedStep>(*what);
+  auto shortened = std::make_shared<estimates::SimulatedStep>(*what);
   shortened->run.cut_short = true;
   shortened->run.duration = to_seconds(lost.front().at - now);
   return shortened;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

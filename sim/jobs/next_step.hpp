@@ -13,13 +13,13 @@
 #include "sim/jobs/job_faults.hpp"
 #include "sim/jobs/job_in_world.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class NextStep {
  public:
   /// What decides how a step goes, apart from noise.
   struct Circumstances {
-    HardwareState state;
+    estimates::HardwareState state;
     std::vector<std::uint32_t> shares;  ///< of the replicas that work
     CollectiveTable collectives;
     CodecRules codecs;
@@ -47,18 +47,19 @@ class NextStep {
 
   // Once it has entered.
   /// The step at `now` if nothing happens in it.
-  std::shared_ptr<const SimulatedStep> undisturbed(Nanos now);
+  std::shared_ptr<const estimates::SimulatedStep> undisturbed(Nanos now);
   /// The step at `now` with what happens during it; `stretch`: as of PlayedStep.
-  std::shared_ptr<const SimulatedStep> with_changes(Step step, Nanos now,
-                                                    const std::vector<double>& stretch);
+  std::shared_ptr<const estimates::SimulatedStep> with_changes(Step step, Nanos now,
+                                                               const std::vector<double>& stretch);
   /// What the fastest sharing of micro-batches would take at the speeds of now, seconds; nothing:
   /// it has not entered, or it is not known what a micro-batch takes.
   std::optional<double> ideal_time() const;
 
  private:
-  std::vector<Stepper::Change> changes_within(Step step, Nanos now, Nanos duration) const;
-  std::shared_ptr<const SimulatedStep> held_up(const SimulatedStep& what,
-                                               const SimulatedStep& beside);
+  std::vector<estimates::Stepper::Change> changes_within(Step step, Nanos now,
+                                                         Nanos duration) const;
+  std::shared_ptr<const estimates::SimulatedStep> held_up(const estimates::SimulatedStep& what,
+                                                          const estimates::SimulatedStep& beside);
   FittedJob& fit() const { return *fits_.now(); }
 
   const JobInWorld& here_;
@@ -70,7 +71,7 @@ class NextStep {
 };
 
 /// How long `step` takes from `now` on. Throws bad_input where the policy clock would run out.
-Nanos length_of(const SimulatedStep& what, Step step, Nanos now,
+Nanos length_of(const estimates::SimulatedStep& what, Step step, Nanos now,
                 const std::vector<double>& stretch);
 
-}  // namespace orrery
+}  // namespace orrery::sim

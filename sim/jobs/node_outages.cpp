@@ -5,7 +5,7 @@
 
 #include "core/units.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 NodeOutages::NodeOutages(const std::vector<Outage>& given, const Failures& failures,
                          std::uint32_t nodes)
@@ -60,4 +60,4 @@ std::vector<NodeOutages::Change> NodeOutages::pass(Nanos now) {
   return changes;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

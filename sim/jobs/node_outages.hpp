@@ -11,7 +11,7 @@
 #include "core/random.hpp"
 #include "traces/jobs/outage_list.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class NodeOutages {
  public:
@@ -58,4 +58,4 @@ class NodeOutages {
   std::uint64_t outages_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 bool submitted_before(const TraceJob& a, const TraceJob& b) { return a.submit_s < b.submit_s; }
@@ -32,4 +32,4 @@ std::string NumberedTrace::misfit(const TraceJob& job) const {
   return job.gpus <= gpus_ ? "" : fmt::format("needs {} GPUs, there are {}", job.gpus, gpus_);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

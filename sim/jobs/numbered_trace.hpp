@@ -12,7 +12,7 @@
 #include "core/ids.hpp"
 #include "traces/jobs/job_trace.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class NumberedTrace {
  public:
@@ -46,4 +46,4 @@ class NumberedTrace {
   std::vector<std::uint32_t> order_, number_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -10,7 +10,7 @@
 #include "policies/packing/fragmentation.hpp"
 #include "policies/packing/packer.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// The order of arrival: a permutation, then whatever is drawn.
@@ -75,4 +75,4 @@ PackingRun pack(const std::vector<Pod>& pods, const std::vector<NodeRecord>& nod
   return run;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

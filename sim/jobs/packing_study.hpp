@@ -11,7 +11,7 @@
 
 #include "traces/jobs/pod_list.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// One run, in shares of the cluster's GPUs.
 struct PackingRun {
@@ -29,4 +29,4 @@ struct PackingRun {
 PackingRun pack(const std::vector<Pod>& pods, const std::vector<NodeRecord>& nodes,
                 const std::string& policy, double demand, std::uint64_t seed);
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -6,7 +6,7 @@
 
 #include "core/random.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr double kLeastFactor = 0.1;
@@ -96,4 +96,4 @@ double RankNoise::of_rank(Step step, std::uint32_t replica, std::uint32_t rank) 
   return factor(normal_quantile(share_below(step, replica) * open_uniform(own)));
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,7 +9,7 @@
 
 #include "core/ids.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class RankNoise {
  public:
@@ -40,4 +40,4 @@ double normal_quantile(double p);
 /// A standard normal number that depends on the three alone.
 double normal_at(std::uint64_t seed, std::uint64_t a, std::uint64_t b);
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -5,7 +5,7 @@
 
 #include "policies/seam/recorded_job.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 std::uint32_t nodes_of(const GpuRuns& gpus, const Cluster& cluster) {
@@ -223,4 +223,4 @@ void RecordedJobs::add_outcomes(Report& report) const {
   }
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

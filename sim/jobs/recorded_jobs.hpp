@@ -27,7 +27,7 @@
 #include "sim/world/job_model.hpp"
 #include "traces/jobs/job_trace.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// How recorded jobs run, beside what their log says.
 struct RunConditions {
@@ -89,4 +89,4 @@ class RecordedJobs : public JobModel {
   std::uint64_t preemptions_ = 0, struck_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -1,6 +1,6 @@
 #include "sim/jobs/recorded_runs.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 RecordedRuns::RecordedRuns(const NumberedTrace& trace, Nanos restart_cost, bool paced)
     : trace_(trace), restart_cost_(restart_cost), paced_(paced), jobs_(trace.size()) {}
@@ -55,4 +55,4 @@ std::uint32_t RecordedRuns::end_one(Nanos now) {
   return kNone;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -14,7 +14,7 @@
 #include "sim/jobs/job_course.hpp"
 #include "sim/jobs/numbered_trace.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class RecordedRuns {
  public:
@@ -101,4 +101,4 @@ class RecordedRuns {
   mutable std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  ///< or void
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace orrery {
+namespace orrery::sim {
 
 void RecordedUse::add(const TraceJob& job) {
   if (job.recorded_start_s < 0) return;
@@ -57,4 +57,4 @@ RecordedUse::Reasons RecordedUse::reasons(const TraceJob& job, std::int64_t begi
   return out;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

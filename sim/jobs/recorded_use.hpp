@@ -11,7 +11,7 @@
 
 #include "traces/jobs/job_trace.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class RecordedUse {
  public:
@@ -47,4 +47,4 @@ class RecordedUse {
   mutable std::map<std::string, Use> by_vc_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -10,7 +10,7 @@
 #include "sim/jobs/load_series.hpp"
 #include "traces/report.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 class ReplayLoad {
  public:
@@ -54,4 +54,4 @@ class ReplayLoad {
   LoadSeries::Load waiting_;  ///< now; its busy GPUs are the world's
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -7,26 +7,27 @@
 
 #include "traces/report/timeline.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 SimTimeline::SimTimeline(const std::string& path) : file_(std::make_unique<Timeline>(path)) {}
 SimTimeline::~SimTimeline() = default;
 
 void SimTimeline::close() { file_->close(); }
 
-void SimTimeline::add(const SimulatedStep& simulated, Step step, Nanos start) {
-  const Plan& plan = simulated.plan;
+void SimTimeline::add(const estimates::SimulatedStep& simulated, Step step, Nanos start) {
+  const estimates::Plan& plan = simulated.plan;
   for (std::uint32_t worker = 0; worker < plan.workers(); ++worker) {
-    const ReplicaClass& of_class = plan.classes[worker / plan.stages];
+    const estimates::ReplicaClass& of_class = plan.classes[worker / plan.stages];
     const std::string process = fmt::format("replica {} x{}, stage {}", of_class.members.front(),
                                             of_class.members.size(), worker % plan.stages);
     const auto compute = file_->track(process, "compute");
     const auto communication = file_->track(process, "communication");
-    std::vector<Slice> slices = simulated.run.workers[worker].slices;
-    std::stable_sort(slices.begin(), slices.end(),
-                     [](const Slice& a, const Slice& b) { return a.begin < b.begin; });
-    for (const Slice& slice : slices) {
-      const auto track = slice.track == Slice::Track::compute ? compute : communication;
+    std::vector<estimates::Slice> slices = simulated.run.workers[worker].slices;
+    std::stable_sort(
+        slices.begin(), slices.end(),
+        [](const estimates::Slice& a, const estimates::Slice& b) { return a.begin < b.begin; });
+    for (const estimates::Slice& slice : slices) {
+      const auto track = slice.track == estimates::Slice::Track::compute ? compute : communication;
       file_->slice(track, slice.name, start + to_nanos(slice.begin), start + to_nanos(slice.end));
     }
   }
@@ -37,4 +38,4 @@ void SimTimeline::instant(Nanos at, const std::string& what) {
   file_->instant(file_->track("run", "events"), what, at);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,8 +9,10 @@
 #include "sim/estimates/step/stepper.hpp"
 
 namespace orrery {
-
 class Timeline;
+}
+
+namespace orrery::sim {
 
 class SimTimeline {
  public:
@@ -19,7 +21,7 @@ class SimTimeline {
   ~SimTimeline();
 
   /// The slices of a step that was simulated for `step`, which began at `start`.
-  void add(const SimulatedStep& simulated, Step step, Nanos start);
+  void add(const estimates::SimulatedStep& simulated, Step step, Nanos start);
   /// Writes what is left. Throws an environment Error if anything could not be written.
   void close();
   /// A fault or a decision.
@@ -29,4 +31,4 @@ class SimTimeline {
   std::unique_ptr<Timeline> file_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,7 +9,7 @@
 #include "traces/scenario/replay_conditions.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Places that are remembered, beside those where jobs stand now.
@@ -25,7 +25,8 @@ std::uint32_t times(std::uint32_t each, double jobs) {
 }  // namespace
 
 struct SimulatedPaces::Fit {
-  Fit(const Job& job, std::vector<GpuId> gpus, const Cluster& cluster, const EngineFactory& engine)
+  Fit(const Job& job, std::vector<GpuId> gpus, const Cluster& cluster,
+      const estimates::EngineFactory& engine)
       : graph(job),
         placement(std::move(gpus)),
         micro_batches(even_split(graph.micro_batches(), graph.data())),
@@ -34,12 +35,13 @@ struct SimulatedPaces::Fit {
   StepGraph graph;
   const std::vector<GpuId> placement;
   const std::vector<std::uint32_t> micro_batches;
-  Stepper stepper;
+  estimates::Stepper stepper;
   std::optional<std::vector<LinkId>> links;  ///< that its flows cross, once asked for
 };
 
 SimulatedPaces::SimulatedPaces(ReplayConditions conditions, const Cluster& cluster,
-                               EngineFactory engine, std::shared_ptr<Contention> contention)
+                               estimates::EngineFactory engine,
+                               std::shared_ptr<Contention> contention)
     : conditions_(std::move(conditions)),
       cluster_(cluster),
       engine_(std::move(engine)),
@@ -129,17 +131,17 @@ std::vector<JobPaces::Change> SimulatedPaces::changes(Nanos now) {
 }
 
 /// Jobs at once have no more GPUs than there are: whoever needs most for each of its GPUs sets it.
-EngineRoom room_for_jobs(const ReplayConditions& conditions, const Cluster& cluster,
-                         const std::vector<TraceJob>& jobs) {
+estimates::EngineRoom room_for_jobs(const ReplayConditions& conditions, const Cluster& cluster,
+                                    const std::vector<TraceJob>& jobs) {
   std::set<std::pair<std::size_t, std::uint32_t>> shapes;
   for (const TraceJob& job : jobs) {
     const auto kind = kind_of(conditions, job.name.str(), job.gpus);
     if (kind && job.gpus <= cluster.gpus()) shapes.emplace(*kind, job.gpus);
   }
-  EngineRoom room;
+  estimates::EngineRoom room;
   for (const auto& [kind, gpus] : shapes) {
     const StepGraph graph(job_on(conditions.kinds(static_cast<int>(kind)), gpus));
-    const EngineRoom one = engine_room(cluster, graph, false);
+    const estimates::EngineRoom one = estimates::engine_room(cluster, graph, false);
     const double at_once = static_cast<double>(cluster.gpus()) / gpus;
     room.hosts = std::max(room.hosts, times(one.hosts, at_once));
     room.links = std::max(room.links, times(one.links, at_once));
@@ -147,4 +149,4 @@ EngineRoom room_for_jobs(const ReplayConditions& conditions, const Cluster& clus
   return room;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

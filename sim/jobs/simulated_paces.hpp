@@ -20,13 +20,13 @@
 #include "topologies/cluster.hpp"
 #include "traces/scenario.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 class SimulatedPaces : public JobPaces {
  public:
   /// `conditions` are complete. `contention`: with the other jobs of the world.
-  SimulatedPaces(ReplayConditions conditions, const Cluster& cluster, EngineFactory engine,
-                 std::shared_ptr<Contention> contention);
+  SimulatedPaces(ReplayConditions conditions, const Cluster& cluster,
+                 estimates::EngineFactory engine, std::shared_ptr<Contention> contention);
   ~SimulatedPaces() override;
 
   void enter(JobId id, const TraceJob& job, const GpuRuns& gpus) override;
@@ -53,7 +53,7 @@ class SimulatedPaces : public JobPaces {
 
   const ReplayConditions conditions_;
   const Cluster& cluster_;
-  const EngineFactory engine_;
+  const estimates::EngineFactory engine_;
   const std::shared_ptr<Contention> contention_;
   std::map<Place, std::shared_ptr<Fit>> fits_;
   std::map<Shape, double> references_;
@@ -61,7 +61,7 @@ class SimulatedPaces : public JobPaces {
 };
 
 /// What a world needs of an engine for jobs of these sizes, however many there are at once.
-EngineRoom room_for_jobs(const ReplayConditions& conditions, const Cluster& cluster,
-                         const std::vector<TraceJob>& jobs);
+estimates::EngineRoom room_for_jobs(const ReplayConditions& conditions, const Cluster& cluster,
+                                    const std::vector<TraceJob>& jobs);
 
-}  // namespace orrery
+}  // namespace orrery::sim

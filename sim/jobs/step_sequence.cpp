@@ -3,7 +3,7 @@
 #include <cmath>
 #include <utility>
 
-namespace orrery {
+namespace orrery::sim {
 
 StepSequence::StepSequence(const Parts& parts, Owner& owner, bool full_detail)
     : parts_(parts), owner_(owner), full_detail_(full_detail) {}
@@ -42,7 +42,7 @@ void StepSequence::begin(const Watch& watch) {
   open_next();
 }
 
-void StepSequence::commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
+void StepSequence::commit(const estimates::SimulatedStep& each, Nanos duration, std::uint64_t count,
                           const std::vector<double>& stretch) {
   parts_.books.commit(each, duration, count, *parts_.next.circumstances(), stretch);
 }
@@ -72,7 +72,7 @@ bool StepSequence::skip_ahead(const Watch& watch) {
 }
 
 /// They are told at the instant that has come.
-bool StepSequence::skip_noisy(const std::shared_ptr<const SimulatedStep>& each,
+bool StepSequence::skip_noisy(const std::shared_ptr<const estimates::SimulatedStep>& each,
                               const Watch& watch) {
   const Step boundary = owner_.next_boundary(step_);
   Nanos limit = next_interruption(watch);
@@ -97,13 +97,13 @@ bool StepSequence::skip_noisy(const std::shared_ptr<const SimulatedStep>& each,
 }
 
 /// `count` steps have ended at `now_`, the last one after `last`; they are committed.
-void StepSequence::gone(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count,
-                        Nanos took, Nanos last, bool tell) {
+void StepSequence::gone(const std::shared_ptr<const estimates::SimulatedStep>& each,
+                        std::uint64_t count, Nanos took, Nanos last, bool tell) {
   const Step newest = step_ + count - 1;
   const StepGraph& graph = fit().graph();
   const std::vector<double> stretch = fit().telemetry().stretch(newest, now_ - last, graph.data());
   exchange_.note(parts_.here.id(), newest, *each, last, stretch, graph);
-  fit().telemetry().begin_step(PlayedStep(newest, now_ - last, each, stretch));
+  fit().telemetry().begin_step(estimates::PlayedStep(newest, now_ - last, each, stretch));
   done(count, took, tell);
 }
 
@@ -133,7 +133,7 @@ void StepSequence::open_next() {
   }
   parts_.saving.step_begins();
   open(std::move(what), std::move(stretch));
-  FaultPlan& plan = parts_.faults.plan();
+  estimates::FaultPlan& plan = parts_.faults.plan();
   plan.feel(step_, now_);
   for (const Nanos instant : plan.instants(now_, open_->end())) {
     parts_.faults.note_parts(step_, instant);
@@ -142,7 +142,8 @@ void StepSequence::open_next() {
   }
 }
 
-void StepSequence::open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch) {
+void StepSequence::open(std::shared_ptr<const estimates::SimulatedStep> what,
+                        std::vector<double> stretch) {
   open_.emplace(step_, now_, std::move(what), std::move(stretch));
   parts_.next.begins_at(open_->end());
   fit().telemetry().begin_step(*open_);
@@ -159,7 +160,7 @@ void StepSequence::reopen(Nanos began) {
 }
 
 void StepSequence::close(const Watch& watch) {
-  const PlayedStep played = std::move(*open_);
+  const estimates::PlayedStep played = std::move(*open_);
   open_.reset();
   const StepGraph& graph = fit().graph();
   if (played.what().run.cut_short) {
@@ -214,4 +215,4 @@ void StepSequence::collectives(std::vector<CollectiveSample>& out) const {
   if (fit().graph().data() > 1) exchange_.read(out);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

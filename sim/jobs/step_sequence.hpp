@@ -21,7 +21,7 @@
 #include "sim/jobs/training_books.hpp"
 #include "sim/world/job_model.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class StepSequence {
  public:
@@ -40,7 +40,7 @@ class StepSequence {
     /// A step has been committed, and the job waits so long for packets that got lost in it.
     virtual void stalled(Nanos by) = 0;
     /// A step has ended that will not be committed.
-    virtual void cut(const PlayedStep& played) = 0;
+    virtual void cut(const estimates::PlayedStep& played) = 0;
   };
   /// What a step needs and tells; all outlive this.
   struct Parts {
@@ -95,7 +95,7 @@ class StepSequence {
  private:
   /// Equal steps that go by without being looked at, as many as nothing interrupts.
   struct Stretch {
-    std::shared_ptr<const SimulatedStep> each;
+    std::shared_ptr<const estimates::SimulatedStep> each;
     Nanos began = 0, length = 0;  ///< of one step
     std::uint64_t count = 0;
     Nanos end() const { return began + length * static_cast<Nanos>(count); }
@@ -112,12 +112,12 @@ class StepSequence {
   FittedJob& fit() const { return *parts_.fits.now(); }
   Nanos next_interruption(const Watch& watch) const;
   bool skip_ahead(const Watch& watch);
-  bool skip_noisy(const std::shared_ptr<const SimulatedStep>& each, const Watch& watch);
-  void gone(const std::shared_ptr<const SimulatedStep>& each, std::uint64_t count, Nanos took,
-            Nanos last, bool tell);
+  bool skip_noisy(const std::shared_ptr<const estimates::SimulatedStep>& each, const Watch& watch);
+  void gone(const std::shared_ptr<const estimates::SimulatedStep>& each, std::uint64_t count,
+            Nanos took, Nanos last, bool tell);
   void open_next();
-  void open(std::shared_ptr<const SimulatedStep> what, std::vector<double> stretch);
-  void commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
+  void open(std::shared_ptr<const estimates::SimulatedStep> what, std::vector<double> stretch);
+  void commit(const estimates::SimulatedStep& each, Nanos duration, std::uint64_t count,
               const std::vector<double>& stretch);
   void done(std::uint64_t count, Nanos duration, bool tell);
 
@@ -128,11 +128,11 @@ class StepSequence {
   Nanos now_ = 0;
   Step step_ = 0;
   bool watched_ = false;  ///< a whole step has been shown under these circumstances
-  std::optional<PlayedStep> open_;
+  std::optional<estimates::PlayedStep> open_;
   std::optional<Stretch> stretch_;
   Untold untold_;
   Nanos stalled_ = 0;  ///< what of the step under way waits for packets that got lost
   ExchangeMeter exchange_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

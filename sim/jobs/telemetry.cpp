@@ -6,7 +6,7 @@
 #include "core/random.hpp"
 #include "sim/estimates/plan/plan.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Fields of a sample, so that each has an error of its own.
@@ -43,14 +43,15 @@ void Telemetry::reseed(Nanos from, std::uint64_t seed) {
   reseeded_ = from;
 }
 
-void Telemetry::begin_step(PlayedStep played) {
+void Telemetry::begin_step(estimates::PlayedStep played) {
   steps_.push_back(std::move(played));
   // From now on nothing older is looked at than this, and the step before it.
   const Nanos oldest = steps_.back().start() - staleness_;
   while (steps_.size() > 2 && steps_[2].start() <= oldest) steps_.pop_front();
 }
 
-const PlayedStep* Telemetry::at(Nanos instant, const PlayedStep** before) const {
+const estimates::PlayedStep* Telemetry::at(Nanos instant,
+                                           const estimates::PlayedStep** before) const {
   *before = nullptr;
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
     if (instant < step->start()) continue;
@@ -69,7 +70,8 @@ Sample<double> Telemetry::sample(double value, Nanos now, std::uint64_t place) c
 }
 
 /// Of the slowest rank's time, which is the replica's.
-double Telemetry::rank_stretch(const PlayedStep& step, const StepGraph::Position& at) const {
+double Telemetry::rank_stretch(const estimates::PlayedStep& step,
+                               const StepGraph::Position& at) const {
   if (step.stretch().empty()) return 1;
   const std::uint32_t rank = at.stage * graph_.members() + at.member;
   const RankNoise& noise = source(step.start()).compute;
@@ -79,7 +81,7 @@ double Telemetry::rank_stretch(const PlayedStep& step, const StepGraph::Position
 RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank, Look& look) const {
   RankSample out{.job = {0}, .rank = {rank}, .step = 0, .micro_batches_done = {},
                  .micro_batch_time = {}, .wait_time = {}, .gradient_variance = {}};
-  const PlayedStep *const step = look.step, *const before = look.before;
+  const estimates::PlayedStep *const step = look.step, *const before = look.before;
   if (step == nullptr) return out;
   const auto [replica, stage, member] = graph_.position({rank});
   if (replica != look.replica || stage != look.stage) {
@@ -93,7 +95,7 @@ RankSample Telemetry::rank_sample(Nanos now, std::uint32_t rank, Look& look) con
   const double exact = look.done;
   out.micro_batches_done = sample(exact, now, place + done);
   out.micro_batches_done.value = std::clamp(out.micro_batches_done.value, 0.0, count);
-  const PlayedStep* timed = exact >= 1 ? step : before;
+  const estimates::PlayedStep* timed = exact >= 1 ? step : before;
   if (timed != nullptr && timed->micro_batches(replica) > 0) {
     const double own = rank_stretch(*timed, {replica, stage, member});
     out.micro_batch_time =
@@ -118,8 +120,8 @@ void Telemetry::ranks(Nanos now, std::vector<RankSample>& out) const {
 }
 
 void Telemetry::devices(Nanos now, std::vector<DeviceSample>& out) const {
-  const PlayedStep* before = nullptr;
-  const PlayedStep* step = at(now - staleness_, &before);
+  const estimates::PlayedStep* before = nullptr;
+  const estimates::PlayedStep* step = at(now - staleness_, &before);
   const GpuModel& gpu = cluster_.gpu_model();
   for (std::uint32_t rank = 0; rank < graph_.ranks(); ++rank) {
     DeviceSample& device = out.emplace_back();
@@ -138,8 +140,8 @@ void Telemetry::devices(Nanos now, std::vector<DeviceSample>& out) const {
   }
 }
 
-void Telemetry::links(Nanos now, const Stepper& stepper, const HardwareState& state,
-                      std::vector<LinkSample>& out) {
+void Telemetry::links(Nanos now, const estimates::Stepper& stepper,
+                      const estimates::HardwareState& state, std::vector<LinkSample>& out) {
   if (graph_.data() < 2) return;
   if (edges_.empty() || edges_state_ != state) {
     edges_.clear();
@@ -150,7 +152,7 @@ void Telemetry::links(Nanos now, const Stepper& stepper, const HardwareState& st
       for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
         members.push_back(placement_[graph_.rank(replica, stage, 0).value]);
       }
-      const std::vector<GpuId> ring = ring_channels(cluster_, members).front();
+      const std::vector<GpuId> ring = estimates::ring_channels(cluster_, members).front();
       for (std::size_t i = 0; i < ring.size(); ++i) {
         Edge edge{.from = ring[i], .to = ring[(i + 1) % ring.size()]};
         edge.latency = cluster_.latency(edge.from, edge.to).value;
@@ -184,4 +186,4 @@ std::vector<double> Telemetry::stretch(Step step, Nanos start, std::uint32_t rep
   return factors;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -14,7 +14,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class Telemetry {
  public:
@@ -22,15 +22,15 @@ class Telemetry {
             const Noise& noise, std::uint64_t seed);
 
   /// Steps are told as they begin; the last few are kept.
-  void begin_step(PlayedStep played);
+  void begin_step(estimates::PlayedStep played);
   /// What was played on other GPUs tells nothing of these.
   void forget() { steps_.clear(); }
-  const PlayedStep* current() const { return steps_.empty() ? nullptr : &steps_.back(); }
+  const estimates::PlayedStep* current() const { return steps_.empty() ? nullptr : &steps_.back(); }
 
   void ranks(Nanos now, std::vector<RankSample>& out) const;
   void devices(Nanos now, std::vector<DeviceSample>& out) const;
   /// Between neighbours of the data-parallel rings of tensor rank 0.
-  void links(Nanos now, const Stepper& stepper, const HardwareState& state,
+  void links(Nanos now, const estimates::Stepper& stepper, const estimates::HardwareState& state,
              std::vector<LinkSample>& out);
 
   /// How many times as long as nominal the slowest rank of each replica computes in a step that
@@ -51,12 +51,12 @@ class Telemetry {
   };
   Source source_of(std::uint64_t seed) const;
   const Source& source(Nanos at) const { return at < reseeded_ ? source_ : later_; }
-  const PlayedStep* at(Nanos instant, const PlayedStep** before) const;
+  const estimates::PlayedStep* at(Nanos instant, const estimates::PlayedStep** before) const;
   Sample<double> sample(double value, Nanos now, std::uint64_t place) const;
-  double rank_stretch(const PlayedStep& step, const StepGraph::Position& at) const;
+  double rank_stretch(const estimates::PlayedStep& step, const StepGraph::Position& at) const;
   /// What ranks are looked at with; those of one stage of a replica have done as much.
   struct Look {
-    const PlayedStep *step = nullptr, *before = nullptr;
+    const estimates::PlayedStep *step = nullptr, *before = nullptr;
     std::uint32_t replica = ~0u, stage = ~0u;
     double done = 0;
   };
@@ -69,10 +69,10 @@ class Telemetry {
   Nanos staleness_;
   Source source_, later_;
   Nanos reseeded_ = kNever;
-  std::deque<PlayedStep> steps_;
+  std::deque<estimates::PlayedStep> steps_;
   std::vector<double> memory_;  ///< bytes in use, by stage
   std::vector<Edge> edges_;
-  HardwareState edges_state_;
+  estimates::HardwareState edges_state_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 void TimeLedger::book(Nanos until, GpuUse use) {
   if (until <= cursor_) return;
@@ -108,4 +108,4 @@ void TimeLedger::fill(GpuTime& report) const {
   report.set_total(static_cast<double>(total()) * 1e-9);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -13,7 +13,7 @@
 #include "core/units.hpp"
 #include "traces/report.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// In the order of GpuTime (report.proto). Those of steps come first.
 enum class GpuUse : std::uint8_t {
@@ -73,4 +73,4 @@ class TimeLedger {
   std::map<Step, StepTime> marks_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -16,7 +16,7 @@
 #include "sim/estimates/plan/trace_plan.hpp"
 #include "traces/chakra/chakra_reader.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Some room is left before the policy clock overflows.
@@ -88,8 +88,8 @@ ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks) 
   return trace;
 }
 
-TraceModel::TraceModel(const RunRequest& request, const World& world, EngineFactory engine,
-                       Happen happen)
+TraceModel::TraceModel(const RunRequest& request, const World& world,
+                       estimates::EngineFactory engine, Happen happen)
     : request_(request),
       world_(world),
       engine_(std::move(engine)),
@@ -125,17 +125,18 @@ void TraceModel::execute() {
   const std::string& algorithm =
       scenario.has_trace() ? scenario.trace().algorithm() : scenario.collective().algorithm();
   const GpuModel& gpu = cluster.gpu_model();
-  const TracePlan plan = plan_trace(trace_, folded_, cluster,
-                                    over_links(cost_profile(gpu), cluster),
-                                    algorithm_named(algorithm));
+  const estimates::TracePlan plan = estimates::plan_trace(
+      trace_, folded_, cluster, estimates::over_links(estimates::cost_profile(gpu), cluster),
+      algorithm_named(algorithm));
   // Where there is only one communication, there is nobody to share links with.
   const bool alone = folded_.collectives.size() + folded_.sends.size() <= 1;
   const auto slots = static_cast<std::uint32_t>(plan.links.links.size());
-  const std::shared_ptr<Engine> engine = alone ? free_engine(1, slots) : engine_(1, slots);
+  const std::shared_ptr<estimates::Engine> engine =
+      alone ? estimates::free_engine(1, slots) : engine_(1, slots);
   const FlopPerSecond peak = gpu.peak(peak_named(scenario.trace().precision()));
   const std::uint64_t before = engine->events();
-  result_ = run_trace(*engine, trace_, folded_, plan, gpu, peak);
-  bounds_ = bounds(trace_, folded_, plan, gpu, peak);
+  result_ = estimates::run_trace(*engine, trace_, folded_, plan, gpu, peak);
+  bounds_ = estimates::bounds(trace_, folded_, plan, gpu, peak);
   engine_events_ = engine->events() - before;
   if (result_.duration * static_cast<double>(steps()) > kLongestRun) {
     throw Error(ErrorKind::bad_input, "run.steps: the run would take longer than 285 years");
@@ -210,4 +211,4 @@ void TraceModel::add_outcomes(Report& report) const {
   outcome.set_step_time_s(result_.duration);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

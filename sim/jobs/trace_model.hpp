@@ -13,7 +13,7 @@
 #include "traces/chakra/trace_fold.hpp"
 #include "traces/run.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// One collective among ranks 0 to `ranks` - 1, as a trace of one node.
 ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks);
@@ -22,7 +22,8 @@ class TraceModel : public JobModel {
  public:
   /// Reads the trace. Throws bad_input if it cannot be read or does not fit the cluster. The
   /// cluster and the world outlive this. `engine`: as EngineFactory, where flows share links.
-  TraceModel(const RunRequest& request, const World& world, EngineFactory engine, Happen happen);
+  TraceModel(const RunRequest& request, const World& world, estimates::EngineFactory engine,
+             Happen happen);
 
   /// Throws bad_input: each pass is as the one before, and nothing is decided.
   void heed(Milestones&) override;
@@ -42,16 +43,16 @@ class TraceModel : public JobModel {
 
   const RunRequest request_;
   const World& world_;
-  EngineFactory engine_;
+  estimates::EngineFactory engine_;
   Happen happen_;
   const ChakraTrace trace_;
   const FoldedTrace folded_;
   JobId id_;
-  TraceRunResult result_;
-  TraceBounds bounds_;
+  estimates::TraceRunResult result_;
+  estimates::TraceBounds bounds_;
   std::uint64_t engine_events_ = 0;
   Nanos began_ = 0, ends_ = kNever;
   bool submitted_ = false, over_ = false;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,7 +9,7 @@
 #include "traces/training/model.hpp"
 #include "traces/training/stacks.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 TrainingBooks::TrainingBooks(const JobInWorld& here, const FitCache& fits)
     : here_(here),
@@ -17,7 +17,7 @@ TrainingBooks::TrainingBooks(const JobInWorld& here, const FitCache& fits)
       accounts_(std::in_place, here.cluster(), fits.begun()->graph(),
                 fits.begun()->stepper().rest()),
       codes_(gradient_parts(here.scenario().job().model()),
-             gradient_value_bytes(here.scenario().job())) {}
+             estimates::gradient_value_bytes(here.scenario().job())) {}
 
 void TrainingBooks::begin(Nanos now) {
   FittedJob& begun = *fits_.begun();
@@ -39,8 +39,8 @@ void TrainingBooks::end(Nanos now) {
   ended_ = now;
 }
 
-void TrainingBooks::commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
-                           const NextStep::Circumstances& circumstances,
+void TrainingBooks::commit(const estimates::SimulatedStep& each, Nanos duration,
+                           std::uint64_t count, const NextStep::Circumstances& circumstances,
                            const std::vector<double>& stretch) {
   accounts_->commit(each, duration, count, circumstances.shares, stretch);
   if (reproducible_sums(here_.scenario())) return;  // in no code, as in live mode
@@ -51,7 +51,7 @@ void TrainingBooks::commit(const SimulatedStep& each, Nanos duration, std::uint6
 double TrainingBooks::step_alone() const {
   FittedJob& begun = *fits_.begun();
   const auto even = even_split(begun.graph().micro_batches(), begun.graph().data());
-  return to_seconds(to_nanos(begun.stepper().step(HardwareState{}, even)->run.duration));
+  return to_seconds(to_nanos(begun.stepper().step(estimates::HardwareState{}, even)->run.duration));
 }
 
 void TrainingBooks::fill(Report& report) const {
@@ -80,7 +80,7 @@ void TrainingBooks::fill_memory(Report& report) const {
   report.set_memory_per_gpu_bytes(memory);
 }
 
-void TrainingBooks::fill_faults(const FaultPlan& faults, Step step, Nanos now,
+void TrainingBooks::fill_faults(const estimates::FaultPlan& faults, Step step, Nanos now,
                                 Report& report) const {
   report.set_faults_injected(faults.begun(step, now));
   faults.count(step, started_.value_or(0), now, report);
@@ -97,4 +97,4 @@ void TrainingBooks::fill(JobOutcome& outcome, bool failed, const std::string& ca
   outcome.set_step_time_alone_s(step_alone());
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

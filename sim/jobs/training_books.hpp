@@ -14,7 +14,7 @@
 #include "sim/jobs/job_in_world.hpp"
 #include "sim/jobs/next_step.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class TrainingBooks {
  public:
@@ -31,7 +31,7 @@ class TrainingBooks {
   bool over() const { return ended_.has_value(); }
 
   /// `count` steps of `duration` each, under `circumstances`; `stretch`: as of PlayedStep.
-  void commit(const SimulatedStep& each, Nanos duration, std::uint64_t count,
+  void commit(const estimates::SimulatedStep& each, Nanos duration, std::uint64_t count,
               const NextStep::Circumstances& circumstances, const std::vector<double>& stretch);
   /// All that has been committed was by `now`.
   void committed_by(Nanos now) { last_commit_ = now; }
@@ -39,7 +39,7 @@ class TrainingBooks {
   /// The job goes on from `to`; `from` would have been its next step.
   void roll_back(Step from, Step to) { accounts_->roll_back(from, to); }
   /// The step `what`, or so many micro-batches, will be done again.
-  void discard(const SimulatedStep& what) { accounts_->discard(what); }
+  void discard(const estimates::SimulatedStep& what) { accounts_->discard(what); }
   void discard(std::uint64_t micro_batches) { accounts_->discard(micro_batches); }
   std::uint64_t steps() const { return accounts_->steps(); }
   /// Where the time between committed steps goes is told there.
@@ -47,7 +47,7 @@ class TrainingBooks {
 
   void fill(Report& report) const;
   /// Faults by cause, up to `step` at `now`.
-  void fill_faults(const FaultPlan& faults, Step step, Nanos now, Report& report) const;
+  void fill_faults(const estimates::FaultPlan& faults, Step step, Nanos now, Report& report) const;
   /// When it began and ended, and what its steps took; `failed`: of what, if it did not do all.
   void fill(JobOutcome& outcome, bool failed, const std::string& cause) const;
 
@@ -63,4 +63,4 @@ class TrainingBooks {
   Nanos last_commit_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,14 +9,15 @@
 #include "policies/seam/fabric_rules.hpp"
 #include "sim/jobs/job_fit.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Of the measured machine, if one is given. A built-in model's ranks are processes of live mode:
 /// their gradients travel in its whole numbers, over links as slow as the scenario makes them.
-MachineCosts costs_of(const RunRequest& request) {
+estimates::MachineCosts costs_of(const RunRequest& request) {
   const Scenario& scenario = request.scenario();
-  MachineCosts costs = machine_costs(request.machine(), scenario.job().layout().data());
+  estimates::MachineCosts costs =
+      estimates::machine_costs(request.machine(), scenario.job().layout().data());
   if (scenario.job().model().builtin().empty()) return costs;
   costs.link_limit = scenario.live().link_rate();
   if (reproducible_sums(scenario)) costs.plain_bytes = sizeof(std::int64_t);
@@ -189,7 +190,7 @@ void TrainingRun::end(Ending how) {
   here_.gate().job_gone(here_.id(), steps_.now());
 }
 
-void TrainingRun::cut(const PlayedStep& played) {
+void TrainingRun::cut(const estimates::PlayedStep& played) {
   if (!standing_.cut(played)) end(Ending::failed);
 }
 
@@ -274,4 +275,4 @@ void TrainingRun::add_outcomes(Report& report) const {
   books_.fill(outcome, steps_.step() < scenario().run().steps(), losses_.newest_cause());
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -28,7 +28,7 @@
 #include "sim/world/job_model.hpp"
 #include "traces/run.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 class TrainingRun : public JobModel, private StepSequence::Owner {
  public:
@@ -44,7 +44,7 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
     const Cluster& cluster;
     const World& world;
     DecisionGate& gate;
-    EngineFactory engine;                    ///< the process's one, with room for all
+    estimates::EngineFactory engine;         ///< the process's one, with room for all
     std::shared_ptr<Contention> contention;  ///< among the training jobs
   };
 
@@ -101,7 +101,7 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   Nanos next_interruption(const Watch& watch) const override;
   void committed(bool tell) override;
   void stalled(Nanos by) override { standing_.stall(by); }
-  void cut(const PlayedStep& played) override;
+  void cut(const estimates::PlayedStep& played) override;
 
   const RunRequest request_;
   const Arrival arrival_;
@@ -120,4 +120,4 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   bool submitted_ = false;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Ranks that work now would not.
@@ -102,7 +102,7 @@ void TrainingStanding::strike_at_rest() {
 
 /// Without its network the job waits for it, or ends here if that does not come back; without some
 /// of its ranks it may go on.
-bool TrainingStanding::cut(const PlayedStep& played) {
+bool TrainingStanding::cut(const estimates::PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
   const Step step = parts_.steps.step();
   if (!broken) {
@@ -116,14 +116,14 @@ bool TrainingStanding::cut(const PlayedStep& played) {
     stand_still_until(*up, GpuUse::recovery);
     return true;
   }
-  const FatalFault fatal = parts_.faults.plan().cause_of(*broken, step, now());
+  const estimates::FatalFault fatal = parts_.faults.plan().cause_of(*broken, step, now());
   parts_.losses.end(fatal.cause, now());
   if (parts_.timeline != nullptr) parts_.timeline->instant(now(), fatal.cause);
   return false;
 }
 
 /// Who is left notices those that fell silent later than those that died.
-void TrainingStanding::lose(const std::vector<FatalFault>& lost) {
+void TrainingStanding::lose(const std::vector<estimates::FatalFault>& lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
   TimeLedger& time = parts_.books.time();
   time.interrupt(now());
@@ -131,7 +131,7 @@ void TrainingStanding::lose(const std::vector<FatalFault>& lost) {
   parts_.next.stand_still();
   parts_.faults.note_parts(parts_.steps.step(), now());
   for (const bool silent : {false, true}) {
-    for (const FatalFault& each : lost) {
+    for (const estimates::FatalFault& each : lost) {
       if (each.silent != silent) continue;
       parts_.faults.plan().spend(each);
       const std::optional<RankId> rank = parts_.faults.rank_at_work(each.rank.value);
@@ -249,4 +249,4 @@ void TrainingStanding::come_true(const Transition& transition) {
   parts_.losses.replaced(resume_at_);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

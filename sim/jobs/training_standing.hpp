@@ -17,7 +17,7 @@
 #include "sim/jobs/step_sequence.hpp"
 #include "sim/jobs/training_books.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class TrainingStanding {
  public:
@@ -57,7 +57,7 @@ class TrainingStanding {
   /// Losses that are noticed now.
   void notice();
   /// The step under way will not be committed. False: the job ends here.
-  bool cut(const PlayedStep& played);
+  bool cut(const estimates::PlayedStep& played);
 
   void assign(const Assign& assign);
   void leave();
@@ -75,7 +75,7 @@ class TrainingStanding {
   const Survival& survival() const { return parts_.here.scenario().survival(); }
   bool at_rest() const;
   std::optional<Nanos> next_at_rest() const;
-  void lose(const std::vector<FatalFault>& lost);
+  void lose(const std::vector<estimates::FatalFault>& lost);
   void hold();
   void fail_saving();
   Nanos ready_for(const Assign& assign) const;
@@ -87,4 +87,4 @@ class TrainingStanding {
   std::optional<Transition> transition_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -1,6 +1,6 @@
 #include "sim/jobs/wait_watch.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 WaitWatch::WaitWatch(Policy& inner, const std::string& job, const std::string& placement)
     : inner_(inner), placer_(make_placer(placement)) {
@@ -72,4 +72,4 @@ Nanos& WaitWatch::obstacle(const Observation& seen) {
   return fits ? reasons_.order : reasons_.scattered;
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -10,7 +10,7 @@
 #include "policies/placement/placer.hpp"
 #include "policies/seam/policy.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 /// What stood in a waiting job's way, by time.
 struct WaitReasons {
@@ -61,4 +61,4 @@ class WaitWatch : public Policy {
   Nanos* stands_ = nullptr;  ///< what stands in its way since then
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -15,7 +15,7 @@
 #include "sim/world/milestones.hpp"
 #include "traces/report.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 
 class JobModel {
  public:
@@ -82,4 +82,4 @@ class JobModel {
   virtual void add_outcomes(Report& report) const = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,7 +9,7 @@
 
 #include "core/units.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class Milestones {
  public:
@@ -32,4 +32,4 @@ class Milestones {
   std::multimap<Nanos, std::function<void()>> ahead_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 SimBackend::SimBackend(const Cluster& cluster, Capabilities offered)
     : world_(cluster), offered_(offered), gate_(world_, offered, *this) {}
@@ -285,4 +285,4 @@ RankSummary SimBackend::Instruments::summary(JobId job, std::uint32_t latest) {
   return summarize(all, latest, drawn_[job].slowest);
 }
 
-}  // namespace orrery
+}  // namespace orrery::sim

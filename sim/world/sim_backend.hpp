@@ -15,7 +15,7 @@
 #include "policies/seam/gate.hpp"
 #include "sim/world/job_model.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 class SimBackend : public RunBackend, private Carrier {
  public:
@@ -108,4 +108,4 @@ class SimBackend : public RunBackend, private Carrier {
   std::vector<Event> shown_;   ///< with it
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -66,12 +66,13 @@ void run(const Row& row) {
   StepGraph graph(loaded.scenario.job());
   std::vector<GpuId> placement(graph.ranks());
   for (std::uint32_t i = 0; i < placement.size(); ++i) placement[i] = {i};
-  HardwareState state;
+  estimates::HardwareState state;
   for (std::uint32_t i = 0; i < row.different; ++i) {
     state.slow[i * (graph.ranks() / row.different)] = 1.01 + 1e-5 * i;
   }
   const std::vector<std::uint32_t> shares(graph.data(), graph.micro_batches() / graph.data());
-  Stepper stepper(cluster, graph, placement, {}, row.shares ? simgrid_engine : free_engine);
+  estimates::Stepper stepper(cluster, graph, placement, {},
+                             row.shares ? sim::simgrid_engine : estimates::free_engine);
   const auto step = stepper.step(state, shares);
   rusage used{};
   getrusage(RUSAGE_SELF, &used);

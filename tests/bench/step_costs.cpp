@@ -52,7 +52,7 @@ struct Bench {
         graph(loaded.scenario.job()),
         placement(graph.ranks()),
         even(data, 16),
-        stepper(cluster, graph, placed(), {.full_detail = full_detail}, simgrid_engine) {}
+        stepper(cluster, graph, placed(), {.full_detail = full_detail}, sim::simgrid_engine) {}
   const std::vector<GpuId>& placed() {
     for (std::uint32_t i = 0; i < placement.size(); ++i) placement[i] = {i};
     return placement;
@@ -63,7 +63,7 @@ struct Bench {
   StepGraph graph;
   std::vector<GpuId> placement;
   std::vector<std::uint32_t> even;
-  Stepper stepper;
+  estimates::Stepper stepper;
 };
 
 constexpr int kTimes = 20;
@@ -80,7 +80,7 @@ std::uint32_t victim(const Bench& bench, std::uint32_t n) {
 }
 
 void straggle(Bench& bench, std::uint32_t n) {
-  HardwareState state;
+  estimates::HardwareState state;
   state.slow[victim(bench, n)] = 1.5;
   bench.stepper.step(state, bench.even);
 }

@@ -28,7 +28,7 @@ void decide(Policy& policy, const std::string& file, const std::vector<std::stri
     JobReplay replay;
     replay.set_nodes(static_cast<std::uint32_t>(std::stoul(more.at(0))));
     replay.set_gpus_per_node(static_cast<std::uint32_t>(std::stoul(more.at(1))));
-    const JobsReport report = replay_jobs(load_job_trace(file), replay, policy, more.at(2));
+    const JobsReport report = sim::replay_jobs(load_job_trace(file), replay, policy, more.at(2));
     return print(report.decisions(), report.decision_trace_sha256());
   }
   RunRequest request;

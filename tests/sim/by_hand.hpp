@@ -8,13 +8,13 @@
 
 namespace orrery::testing {
 
-inline std::shared_ptr<const SimulatedStep> step_by_hand() {
-  auto step = std::make_shared<SimulatedStep>();
+inline std::shared_ptr<const estimates::SimulatedStep> step_by_hand() {
+  auto step = std::make_shared<estimates::SimulatedStep>();
   step->plan.classes = {{.members = {0}, .micro_batches = 4},
                         {.members = {1}, .micro_batches = 4}};
   step->plan.class_of = {0, 1};
   for (const double length : {0.1, 0.2}) {
-    WorkerRun& run = step->run.workers.emplace_back();
+    estimates::WorkerRun& run = step->run.workers.emplace_back();
     run.compute = run.passes = run.passes_end = 4 * length;
     run.micro_batches = 4;
     run.moved = 8e9;

@@ -23,9 +23,10 @@ class Oracle : public ::testing::Test {
   explicit Oracle(const SmallCluster& what = {.nodes = 8, .gpus_per_node = 1})
       : cluster_(small_cluster(what)), engine_(1, cluster_.links()), wire_(engine_, cluster_) {}
 
-  double fluid(Kind kind, Algorithm algorithm, const std::vector<GpuGroup>& groups,
+  double fluid(Kind kind, Algorithm algorithm, const std::vector<estimates::GpuGroup>& groups,
                double size = kSize) {
-    const CollectiveSchedule schedule = collective_schedule(cluster_, kind, algorithm, groups);
+    const estimates::CollectiveSchedule schedule =
+        estimates::collective_schedule(cluster_, kind, algorithm, groups);
     EXPECT_EQ(schedule.algorithm, algorithm);
     return wire_.run(schedule, size);
   }
@@ -34,7 +35,7 @@ class Oracle : public ::testing::Test {
   }
 
   Cluster cluster_;
-  SimGridEngine engine_;
+  sim::SimGridEngine engine_;
   Wire wire_;
 };
 
@@ -50,8 +51,8 @@ TEST_F(Oracle, RingBesideAnotherFlow) {
     const double alone = fluid(Kind::all_reduce, Algorithm::ring, {gpus(8)});
     Wire both(engine_, cluster_);
     both.beside({2}, {3}, share * alone * 50e9 / 2);
-    const CollectiveSchedule schedule =
-        collective_schedule(cluster_, Kind::all_reduce, Algorithm::ring, {gpus(8)});
+    const estimates::CollectiveSchedule schedule =
+        estimates::collective_schedule(cluster_, Kind::all_reduce, Algorithm::ring, {gpus(8)});
     const double wide = both.run(schedule, kSize);
     EXPECT_GT(wide, alone * (1 + share / 3)) << "the other flow counts";
     expect_close(wide, both.run(ring_messages(cluster_, gpus(8), kSize, 2)), 0.01);
@@ -78,10 +79,10 @@ TEST_F(Oracle, Direct) {
 class NodesOracle : public Oracle {
  protected:
   NodesOracle() : Oracle({.nodes = 4, .gpus_per_node = 4, .nodes_per_unit = 2}) {}
-  GpuGroup node(std::uint32_t of) const {
+  estimates::GpuGroup node(std::uint32_t of) const {
     return {{4 * of}, {4 * of + 1}, {4 * of + 2}, {4 * of + 3}};
   }
-  GpuGroup rail(std::uint32_t of) const { return {{of}, {4 + of}, {8 + of}, {12 + of}}; }
+  estimates::GpuGroup rail(std::uint32_t of) const { return {{of}, {4 + of}, {8 + of}, {12 + of}}; }
 };
 
 TEST_F(NodesOracle, RingOnEveryRail) {
@@ -92,7 +93,7 @@ TEST_F(NodesOracle, RingOnEveryRail) {
 TEST_F(NodesOracle, GroupsBesideOneAnother) {
   Messages all;
   std::vector<Messages> rails;
-  std::vector<GpuGroup> groups;
+  std::vector<estimates::GpuGroup> groups;
   for (std::uint32_t of = 0; of < 4; ++of) {
     groups.push_back(rail(of));
     rails.push_back(ring_messages(cluster_, rail(of), kSize, 2));

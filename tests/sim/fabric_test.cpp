@@ -5,7 +5,7 @@
 
 #include "tests/sim/run.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::simulate;
@@ -94,4 +94,4 @@ TEST(Fabric, FoldedAndFullAgreeUnderFlaps) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

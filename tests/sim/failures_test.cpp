@@ -18,7 +18,7 @@
 #include "tests/policies/temp_dir.hpp"
 #include "tests/sim/run.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::simulate;
@@ -391,4 +391,4 @@ TEST(Failures, InASwarmOfScenariosNothingIsLostAndEveryJobEnds) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

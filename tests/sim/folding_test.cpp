@@ -10,7 +10,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::numbers_in_child;
@@ -35,14 +35,15 @@ std::vector<double> step_of(const Case& of, bool full_detail) {
     StepGraph graph(loaded.scenario.job());
     std::vector<GpuId> placement;
     for (std::uint32_t i = 0; i < graph.ranks(); ++i) placement.push_back({i});
-    HardwareState state;
+    estimates::HardwareState state;
     if (of.slow != 1) state.slow[5] = of.slow;
     if (of.link_slow != 1) {
       const NodeId node = cluster.node_of({5});
       state.link_slow[cluster.nic_out(node, 5).value] = of.link_slow;
       state.link_slow[cluster.nic_in(node, 5).value] = of.link_slow;
     }
-    Stepper stepper(cluster, graph, placement, {.full_detail = full_detail}, simgrid_engine);
+    estimates::Stepper stepper(cluster, graph, placement, {.full_detail = full_detail},
+                               simgrid_engine);
     const std::vector<std::uint32_t> shares(graph.data(), graph.micro_batches() / graph.data());
     const auto step = stepper.step(state, shares);
     return std::vector<double>{step->run.duration, double(step->plan.classes.size())};
@@ -93,30 +94,43 @@ std::vector<double> disturbed(bool full_detail, bool background) {
     const LoadedScenario loaded = small_scenario(8, 2, 8, {}, {});
     const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
     StepGraph graph(loaded.scenario.job());
-    const CostProfile profile = cost_profile("H100");
+    const estimates::CostProfile profile = estimates::cost_profile("H100");
     std::vector<GpuId> placement;
     for (std::uint32_t i = 0; i < graph.ranks(); ++i) placement.push_back({i});
     const std::vector<std::uint32_t> shares(graph.data(), 8);
-    const BlockGroups groups = block_groups(graph, cluster, placement);
-    std::vector<BlockPrice> prices;
+    const estimates::BlockGroups groups = estimates::block_groups(graph, cluster, placement);
+    std::vector<estimates::BlockPrice> prices;
     for (const Block& block : graph.blocks()) {
-      prices.push_back(price(block, cluster.gpu_model(), Precision::bf16, groups, profile));
+      prices.push_back(
+          estimates::price(block, cluster.gpu_model(), Precision::bf16, groups, profile));
     }
-    const HardwareState state;
+    const estimates::HardwareState state;
     const LinkId nic = cluster.nic_out({0}, 5);
-    const Plan plan = make_plan({.cluster = cluster, .graph = graph, .profile = profile,
-                                 .placement = placement, .state = state, .micro_batches = shares,
-                                 .full_detail = full_detail, .apart = {{5}}, .pinned = {nic}});
-    SimGridEngine engine(hosts_needed(graph, true), 4096);
-    const auto run = [&](std::vector<TimedChange> changes, std::vector<Background> others) {
-      return run_iteration({.engine = engine, .graph = graph, .plan = plan, .prices = prices,
-                            .state = state, .changes = std::move(changes),
-                            .background = std::move(others)}).duration;
+    const estimates::Plan plan = estimates::make_plan({.cluster = cluster,
+                                                       .graph = graph,
+                                                       .profile = profile,
+                                                       .placement = placement,
+                                                       .state = state,
+                                                       .micro_batches = shares,
+                                                       .full_detail = full_detail,
+                                                       .apart = {{5}},
+                                                       .pinned = {nic}});
+    SimGridEngine engine(estimates::hosts_needed(graph, true), 4096);
+    const auto run = [&](std::vector<estimates::TimedChange> changes,
+                         std::vector<estimates::Background> others) {
+      return estimates::run_iteration({.engine = engine,
+                                       .graph = graph,
+                                       .plan = plan,
+                                       .prices = prices,
+                                       .state = state,
+                                       .changes = std::move(changes),
+                                       .background = std::move(others)})
+          .duration;
     };
     const double calm = run({}, {});
-    TimedChange change;
+    estimates::TimedChange change;
     change.at = 0.9 * calm;
-    change.bandwidth = {{nic, link_rate(cluster, profile, nic) / 5}};
+    change.bandwidth = {{nic, estimates::link_rate(cluster, profile, nic) / 5}};
     const double hit = background ? run({}, {{nic, 0.8 * calm, 2e8}}) : run({change}, {});
     return std::vector<double>{calm, hit, double(plan.classes.size())};
   });
@@ -137,4 +151,4 @@ TEST(FoldingDuringAStep, LinkThatSlowsDownSlowsBothAlike) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -12,7 +12,7 @@
 #include "tests/policies/temp_dir.hpp"
 #include "traces/scenario/scenario.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 const std::string kSim = ORRERY_BINARY_DIR "/bin/orrery-sim";
@@ -169,4 +169,4 @@ TEST_F(FromLog, ALogThatIsCutOffIsGoneOnWithWhereItEnds) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -10,7 +10,7 @@
 #include "tests/policies/temp_dir.hpp"
 #include "traces/scenario/scenario.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 const std::string kSim = ORRERY_BINARY_DIR "/bin/orrery-sim";
@@ -183,4 +183,4 @@ TEST(SimFutures, ATraceHasNone) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

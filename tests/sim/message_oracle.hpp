@@ -28,7 +28,7 @@ using Messages = std::vector<Message>;
 /// Carries out messages, or wide flows, over all links of a cluster; each link has its full rate.
 class Wire {
  public:
-  Wire(Engine& engine, const Cluster& cluster) : engine_(engine), cluster_(cluster) {}
+  Wire(estimates::Engine& engine, const Cluster& cluster) : engine_(engine), cluster_(cluster) {}
 
   double run(const Messages& messages) {
     return timed([&] {
@@ -47,7 +47,7 @@ class Wire {
   }
 
   /// The schedule as the simulator carries it out.
-  double run(const CollectiveSchedule& schedule, double size) {
+  double run(const estimates::CollectiveSchedule& schedule, double size) {
     return timed([&] { phase(schedule, size, 0); });
   }
 
@@ -99,19 +99,21 @@ class Wire {
     if (--missing_[number] == 0) send(messages, number);
   }
 
-  void phase(const CollectiveSchedule& schedule, double size, std::size_t number) {
+  void phase(const estimates::CollectiveSchedule& schedule, double size, std::size_t number) {
     ended_ = engine_.now();
     if (number == schedule.phases.size()) return;
-    const CollectivePhase& due = schedule.phases[number];
+    const estimates::CollectivePhase& due = schedule.phases[number];
     std::vector<std::uint32_t> slots;
-    for (const LinkLoad& load : due.links) slots.insert(slots.end(), load.flows, load.link.value);
+    for (const estimates::LinkLoad& load : due.links) {
+      slots.insert(slots.end(), load.flows, load.link.value);
+    }
     engine_.flow(slots, size * due.share, [this, &schedule, size, number](bool) {
       engine_.after(schedule.phases[number].latency.value,
                     [this, &schedule, size, number] { phase(schedule, size, number + 1); });
     });
   }
 
-  Engine& engine_;
+  estimates::Engine& engine_;
   const Cluster& cluster_;
   std::vector<std::vector<std::uint32_t>> dependents_;
   std::vector<std::size_t> missing_;
@@ -121,7 +123,8 @@ class Wire {
 };
 
 /// Steps of a ring: each part goes on when it has come.
-inline void add_ring(Messages& out, const GpuGroup& ring, std::uint32_t steps, double bytes) {
+inline void add_ring(Messages& out, const estimates::GpuGroup& ring, std::uint32_t steps,
+                     double bytes) {
   const auto n = static_cast<std::uint32_t>(ring.size());
   const auto base = static_cast<std::uint32_t>(out.size());
   for (std::uint32_t step = 0; step < steps; ++step) {
@@ -135,12 +138,12 @@ inline void add_ring(Messages& out, const GpuGroup& ring, std::uint32_t steps, d
   }
 }
 
-inline Messages ring_messages(const Cluster& cluster, const GpuGroup& group, double size,
+inline Messages ring_messages(const Cluster& cluster, const estimates::GpuGroup& group, double size,
                               std::uint32_t passes) {
   Messages out;
   const auto n = static_cast<std::uint32_t>(group.size());
-  const std::vector<GpuGroup> channels = ring_channels(cluster, group);
-  for (const GpuGroup& channel : channels) {
+  const std::vector<estimates::GpuGroup> channels = estimates::ring_channels(cluster, group);
+  for (const estimates::GpuGroup& channel : channels) {
     add_ring(out, channel, passes * (n - 1), size / n / static_cast<double>(channels.size()));
   }
   return out;
@@ -149,12 +152,16 @@ inline Messages ring_messages(const Cluster& cluster, const GpuGroup& group, dou
 /// All-reduce in `pieces` along one tree of two: up when the children's have come, then down.
 class TreeMessages {
  public:
-  TreeMessages(Messages& out, const GpuGroup& group, bool second, double bytes)
-      : out_(out), group_(group), bytes_(bytes), children_(group.size()),
-        up_(group.size(), kNoMessage), down_(group.size(), kNoMessage) {
+  TreeMessages(Messages& out, const estimates::GpuGroup& group, bool second, double bytes)
+      : out_(out),
+        group_(group),
+        bytes_(bytes),
+        children_(group.size()),
+        up_(group.size(), kNoMessage),
+        down_(group.size(), kNoMessage) {
     const auto n = static_cast<std::uint32_t>(group.size());
     for (std::uint32_t rank = 0; rank < n; ++rank) {
-      parent_.push_back(tree_parent(n, rank, second));
+      parent_.push_back(estimates::tree_parent(n, rank, second));
       if (parent_[rank] < 0) root_ = rank;
       if (parent_[rank] >= 0) children_[static_cast<std::size_t>(parent_[rank])].push_back(rank);
     }
@@ -191,7 +198,7 @@ class TreeMessages {
   }
 
   Messages& out_;
-  const GpuGroup& group_;
+  const estimates::GpuGroup& group_;
   const double bytes_;
   std::vector<std::int64_t> parent_;
   std::vector<std::vector<std::uint32_t>> children_;
@@ -199,7 +206,7 @@ class TreeMessages {
   std::vector<std::uint32_t> up_, down_;  ///< last message between a rank and its parent
 };
 
-inline Messages tree_messages(const GpuGroup& group, double size, std::uint32_t pieces) {
+inline Messages tree_messages(const estimates::GpuGroup& group, double size, std::uint32_t pieces) {
   Messages out;
   TreeMessages first(out, group, false, size / 2 / pieces);
   TreeMessages second(out, group, true, size / 2 / pieces);
@@ -211,7 +218,7 @@ inline Messages tree_messages(const GpuGroup& group, double size, std::uint32_t 
 }
 
 /// All-reduce by vector halving and doubling among a power of two of ranks.
-inline Messages halving_doubling_messages(const GpuGroup& group, double size) {
+inline Messages halving_doubling_messages(const estimates::GpuGroup& group, double size) {
   Messages out;
   const auto n = static_cast<std::uint32_t>(group.size());
   std::vector<std::uint32_t> distances;
@@ -231,7 +238,8 @@ inline Messages halving_doubling_messages(const GpuGroup& group, double size) {
 }
 
 /// Everybody to everybody, `rounds` times; a round waits for all that came in the one before.
-inline Messages direct_messages(const GpuGroup& group, double bytes, std::uint32_t rounds) {
+inline Messages direct_messages(const estimates::GpuGroup& group, double bytes,
+                                std::uint32_t rounds) {
   Messages out;
   std::vector<std::vector<std::uint32_t>> came(group.size());
   for (std::uint32_t round = 0; round < rounds; ++round) {

@@ -13,7 +13,7 @@
 
 #include "traces/jobs/job_trace.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 
 struct NaiveQueue {
   std::vector<TraceJob> jobs;
@@ -378,4 +378,4 @@ struct NaiveQueue {
   }
 };
 
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -29,29 +29,35 @@ struct PricedByHand {
       }
     }
   }
-  Plan plan(const HardwareState& state = {}, bool full_detail = false) {
-    return make_plan({.cluster = cluster, .graph = graph, .profile = profile,
-                      .placement = placement, .state = state, .micro_batches = shares,
-                      .full_detail = full_detail});
+  estimates::Plan plan(const estimates::HardwareState& state = {}, bool full_detail = false) {
+    return estimates::make_plan({.cluster = cluster,
+                                 .graph = graph,
+                                 .profile = profile,
+                                 .placement = placement,
+                                 .state = state,
+                                 .micro_batches = shares,
+                                 .full_detail = full_detail});
   }
   /// Without the time of any communication.
-  Plan silent_plan() {
-    Plan plan = this->plan();
-    for (CommPlan& comm : plan.comms) comm = {};
+  estimates::Plan silent_plan() {
+    estimates::Plan plan = this->plan();
+    for (estimates::CommPlan& comm : plan.comms) comm = {};
     return plan;
   }
-  IterationRun run(const Plan& plan, const HardwareState& state = {}) {
-    FreeEngine engine(hosts_needed(graph, true), static_cast<std::uint32_t>(plan.slots.size()));
-    return run_iteration({.engine = engine, .graph = graph, .plan = plan, .prices = prices,
-                          .state = state});
+  estimates::IterationRun run(const estimates::Plan& plan,
+                              const estimates::HardwareState& state = {}) {
+    estimates::FreeEngine engine(estimates::hosts_needed(graph, true),
+                                 static_cast<std::uint32_t>(plan.slots.size()));
+    return estimates::run_iteration(
+        {.engine = engine, .graph = graph, .plan = plan, .prices = prices, .state = state});
   }
 
-  const CostProfile profile = cost_profile("H100");
+  const estimates::CostProfile profile = estimates::cost_profile("H100");
   Cluster cluster;
   StepGraph graph;
   std::vector<GpuId> placement;
   std::vector<std::uint32_t> shares;
-  std::vector<BlockPrice> prices;
+  std::vector<estimates::BlockPrice> prices;
 };
 
 }  // namespace orrery::testing

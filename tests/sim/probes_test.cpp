@@ -28,7 +28,7 @@ class Probe : public ::testing::Test {
  protected:
   void on(FabricKind fabric, std::uint32_t gpus_per_node) {
     cluster_ = std::make_unique<Cluster>(probe_cluster(fabric, gpus_per_node));
-    if (engine_ == nullptr) engine_ = std::make_unique<SimGridEngine>(1, cluster_->links());
+    if (engine_ == nullptr) engine_ = std::make_unique<sim::SimGridEngine>(1, cluster_->links());
   }
   void two_levels() { on(FabricKind::flat, 8); }
 
@@ -39,7 +39,7 @@ class Probe : public ::testing::Test {
   }
 
   std::unique_ptr<Cluster> cluster_;
-  std::unique_ptr<SimGridEngine> engine_;
+  std::unique_ptr<sim::SimGridEngine> engine_;
 };
 
 TEST_F(Probe, SameNodeGoesOverNvlink) {
@@ -80,7 +80,7 @@ TEST_F(Probe, RingIsCutThroughAndShared) {
 // Cut into chunks that are sent at once or one after another: never beyond the bandwidth bound.
 TEST_F(Probe, ChunksAreNoFasterThanTheBandwidthBound) {
   on(FabricKind::flat, 1);
-  GpuGroup all;
+  estimates::GpuGroup all;
   for (std::uint32_t gpu = 0; gpu < 64; ++gpu) all.push_back({gpu});
   const double bound = 2.0 * 63 / 64 * kFar;
   for (const int chunks : {1, 2, 4}) {
@@ -104,15 +104,17 @@ TEST_F(Probe, TwoJobsOnOneSpineGetHalfEach) {
 // Groups of one GPU per node: the NICs bind them, not NVLink, and eight groups use eight NICs.
 TEST_F(Probe, StridedGroupsLeaveTheNode) {
   two_levels();
-  std::vector<GpuGroup> strided(8);
+  std::vector<estimates::GpuGroup> strided(8);
   for (std::uint32_t gpu = 0; gpu < 64; ++gpu) strided[gpu % 8].push_back({gpu});
   const double bound = 2.0 * 7 / 8 * kFar;
   std::vector<Messages> rings;
-  for (const GpuGroup& group : strided) rings.push_back(ring_messages(*cluster_, group, kGib, 2));
+  for (const estimates::GpuGroup& group : strided) {
+    rings.push_back(ring_messages(*cluster_, group, kGib, 2));
+  }
   Messages all;
   follow(all, rings);
   expect_time(time(all), bound);
-  const CollectiveSchedule wide = collective_schedule(
+  const estimates::CollectiveSchedule wide = estimates::collective_schedule(
       *cluster_, CollectiveKind::all_reduce, CollectiveAlgorithm::ring, strided);
   expect_time(Wire(*engine_, *cluster_).run(wide, kGib), bound);
 }

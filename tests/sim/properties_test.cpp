@@ -13,7 +13,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// Rounding of the engine's clock and byte counts.
@@ -21,7 +21,7 @@ constexpr double kRounding = 1e-6;
 constexpr std::uint32_t kHosts = 64, kLinks = 2048;
 
 /// The process's one SimGrid engine, lent to one step after another.
-class LentEngine : public Engine {
+class LentEngine : public estimates::Engine {
  public:
   double now() const override { return one().now(); }
   std::uint32_t hosts() const override { return kHosts; }
@@ -55,7 +55,7 @@ struct Case {
   CollectiveAlgorithm algorithm = *rc::gen::element(
       CollectiveAlgorithm::ring, CollectiveAlgorithm::tree, CollectiveAlgorithm::hierarchical,
       CollectiveAlgorithm::halving_doubling, CollectiveAlgorithm::direct);
-  HardwareState state = {};
+  estimates::HardwareState state = {};
   std::vector<std::uint32_t> nodes = {};  ///< on which the job's nodes stand; empty: in order
 
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(tensor * pipeline * data); }
@@ -81,23 +81,28 @@ double duration(const Case& of, const LoadedScenario& loaded, double faster = 1)
     const std::uint32_t node = of.nodes.empty() ? rank / 8 : of.nodes[rank / 8];
     placement.push_back({8 * node + rank % 8});
   }
-  const CostProfile profile = cost_profile("H100");
-  BlockGroups groups = block_groups(graph, cluster, placement);
+  const estimates::CostProfile profile = estimates::cost_profile("H100");
+  estimates::BlockGroups groups = estimates::block_groups(graph, cluster, placement);
   groups.tensor = {};  // collectives inside blocks have starts of their own
-  std::vector<BlockPrice> prices;
+  std::vector<estimates::BlockPrice> prices;
   for (const Block& block : graph.blocks()) {
-    BlockPrice paid = price(block, cluster.gpu_model(), Precision::bf16, groups, profile);
+    estimates::BlockPrice paid =
+        estimates::price(block, cluster.gpu_model(), Precision::bf16, groups, profile);
     paid.compute = paid.compute / faster;
     paid.tensor = paid.tensor / faster;
     prices.push_back(paid);
   }
   const std::vector<std::uint32_t> shares(graph.data(), graph.micro_batches() / graph.data());
-  const Plan plan = make_plan({.cluster = cluster, .graph = graph, .profile = profile,
-                               .placement = placement, .state = of.state,
-                               .micro_batches = shares, .algorithm = of.algorithm});
+  const estimates::Plan plan = estimates::make_plan({.cluster = cluster,
+                                                     .graph = graph,
+                                                     .profile = profile,
+                                                     .placement = placement,
+                                                     .state = of.state,
+                                                     .micro_batches = shares,
+                                                     .algorithm = of.algorithm});
   LentEngine engine;
-  return run_iteration({.engine = engine, .graph = graph, .plan = plan, .prices = prices,
-                        .state = of.state})
+  return estimates::run_iteration(
+             {.engine = engine, .graph = graph, .plan = plan, .prices = prices, .state = of.state})
       .duration;
 }
 
@@ -169,4 +174,4 @@ RC_GTEST_PROP(SimulatedStep, DoublingAllRatesHalvesAllTimes, ()) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

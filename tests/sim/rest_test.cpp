@@ -11,7 +11,7 @@
 #include "tests/policies/temp_dir.hpp"
 #include "tests/sim/run.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::load_example;
@@ -125,4 +125,4 @@ TEST(Rest, ChangesNoDecisionOfScenariosDrawnAtRandom) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

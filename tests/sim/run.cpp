@@ -32,7 +32,7 @@ Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
   const auto stack = make_stack(loaded.scenario, loaded.places);
   *request.mutable_scenario() = with_drawn_faults(loaded.scenario, cluster, request.folder());
-  const std::unique_ptr<RunBackend> backend = simulated_world(request, cluster, {});
+  const std::unique_ptr<RunBackend> backend = sim::simulated_world(request, cluster, {});
   LogHeader header;
   header.set_format(kLogFormat);
   header.set_mode("sim");

@@ -9,7 +9,7 @@
 
 #include "tests/sim/priced_by_hand.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::PricedByHand;
@@ -33,7 +33,7 @@ double by_layers(const Op& op, const Block& block) {
 double passes_end(const std::vector<std::string>& overrides, int pipeline, int data = 1) {
   PricedByHand bench(small_scenario(1, pipeline, data, {}, overrides));
   bench.price_ops(by_layers);
-  const IterationRun run = bench.run(bench.silent_plan());
+  const estimates::IterationRun run = bench.run(bench.silent_plan());
   return run.duration;
 }
 
@@ -87,7 +87,8 @@ struct Fsdp {
     for (const Op& op : bench.graph.program(0, bench.shares.front()).ops) {
       if (op.kind != OpKind::collective || op.micro_batch > 0) continue;
       // A ring over the eight GPUs of a node.
-      const double rate = link_rate(bench.cluster, bench.profile, bench.cluster.nvlink_out({0}));
+      const double rate =
+          estimates::link_rate(bench.cluster, bench.profile, bench.cluster.nvlink_out({0}));
       const double t = 7 * bench.cluster.latency({0}, {1}).value + op.bytes.value * 7 / 8 / rate;
       if (op.phase == Phase::forward) gather.push_back(t);
       if (op.phase == Phase::gradient) reduce.push_back(t);
@@ -200,12 +201,12 @@ RC_GTEST_PROP(Schedules, EveryLayoutComesToItsEnd, ()) {
   PricedByHand bench(
       small_scenario(*rc::gen::element(1, 2), pipeline, data, {}, overrides));
   bench.price_ops(by_layers);
-  const IterationRun folded = bench.run(bench.plan());
-  const IterationRun full = bench.run(bench.plan({}, true));
+  const estimates::IterationRun folded = bench.run(bench.plan());
+  const estimates::IterationRun full = bench.run(bench.plan({}, true));
   RC_ASSERT(!folded.cut_short && !full.cut_short);
   RC_ASSERT(folded.workers.size() <= full.workers.size());
   RC_ASSERT(full.workers.size() == bench.graph.data() * bench.graph.pipeline());
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -33,14 +33,14 @@ inline Cluster small_cluster(const SmallCluster& what) {
 }
 
 /// Links that reach what their data sheet says.
-inline CostProfile ideal() {
-  CostProfile profile;
+inline estimates::CostProfile ideal() {
+  estimates::CostProfile profile;
   profile.nvlink = profile.network = 1;
   return profile;
 }
 
-inline GpuGroup gpus(std::uint32_t count, std::uint32_t stride = 1) {
-  GpuGroup group;
+inline estimates::GpuGroup gpus(std::uint32_t count, std::uint32_t stride = 1) {
+  estimates::GpuGroup group;
   for (std::uint32_t i = 0; i < count; ++i) group.push_back({i * stride});
   return group;
 }

@@ -24,24 +24,27 @@ inline ChakraTrace trace_of(const std::vector<std::string>& files, const std::st
 }
 
 /// Links reach their full rate.
-inline CostProfile full_rates() {
-  CostProfile profile;
+inline estimates::CostProfile full_rates() {
+  estimates::CostProfile profile;
   profile.nvlink = profile.network = 1;
   return profile;
 }
 
-inline TraceRunResult run_on(Engine& engine, const ChakraTrace& trace, const FoldedTrace& folded,
-                             const TracePlan& plan, const Cluster& cluster) {
-  return run_trace(engine, trace, folded, plan, cluster.gpu_model(), cluster.gpu_model().bf16);
+inline estimates::TraceRunResult run_on(estimates::Engine& engine, const ChakraTrace& trace,
+                                        const FoldedTrace& folded, const estimates::TracePlan& plan,
+                                        const Cluster& cluster) {
+  return estimates::run_trace(engine, trace, folded, plan, cluster.gpu_model(),
+                              cluster.gpu_model().bf16);
 }
 
 /// Without contention.
-inline TraceRunResult run_free(const ChakraTrace& trace, const Cluster& cluster,
-                               CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring,
-                               bool apart = false) {
+inline estimates::TraceRunResult run_free(const ChakraTrace& trace, const Cluster& cluster,
+                                          CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring,
+                                          bool apart = false) {
   const FoldedTrace folded = fold_trace(trace, cluster, apart);
-  const TracePlan plan = plan_trace(trace, folded, cluster, full_rates(), algorithm);
-  FreeEngine engine(1, static_cast<std::uint32_t>(plan.links.links.size()));
+  const estimates::TracePlan plan =
+      estimates::plan_trace(trace, folded, cluster, full_rates(), algorithm);
+  estimates::FreeEngine engine(1, static_cast<std::uint32_t>(plan.links.links.size()));
   return run_on(engine, trace, folded, plan, cluster);
 }
 

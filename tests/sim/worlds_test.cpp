@@ -14,7 +14,7 @@
 #include "core/error.hpp"
 #include "tests/sim/run.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::simulate;
@@ -272,4 +272,4 @@ TEST(Worlds, OthersThatCannotRunAreRefusedWithTheirPlace) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -1,5 +1,5 @@
 """A reading of C++ that is just deep enough for the tidy rules: text without comments and
-literals (line numbers kept), and the functions with their extent."""
+literals (line numbers kept), the functions with their extent, the classes and the namespaces."""
 import re
 
 _TOKEN = re.compile(
@@ -112,3 +112,21 @@ def classes_of(text):
                     names = re.findall(r'\w_\s*(?=,|$)', re.sub(r'=[^,]*', '', plain))
                     members += len(names)
         yield code.count('\n', 0, match.start()) + 1, match.group(1), methods, members
+
+
+_NAMESPACE = re.compile(r'\bnamespace\s*([\w:]*)\s*\{')
+_ANNOUNCES = re.compile(r'(?:\s*(?:class|struct|enum class)\s+\w+(?:\s*:\s*[\w:]+)?\s*;)+\s*')
+
+
+def namespaces_of(text):
+    """Yields (line, full name, whether it only announces types) of each namespace with a name."""
+    code = _DIRECTIVE.sub(_blank, code_of(text))
+    around = []
+    for match in _NAMESPACE.finditer(code):
+        closing = _closing(code, match.end() - 1)
+        around = [(end, name) for end, name in around if end > match.start()]
+        around.append((closing, match.group(1)))
+        if match.group(1):
+            yield (code.count('\n', 0, match.start()) + 1,
+                   '::'.join(name for _, name in around if name),
+                   _ANNOUNCES.fullmatch(code, match.end(), closing) is not None)

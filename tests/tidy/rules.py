@@ -34,6 +34,16 @@ INNER_ROOMS = {
                  'operator'],
 }
 
+# The namespace of each room that has one of its own, inner rooms included. What stands in the other
+# rooms is the vocabulary that all speak, policies of users too: plain `orrery`.
+NAMESPACES = {
+    'sim/estimates': 'orrery::estimates',
+    'sim': 'orrery::sim',
+    'live': 'orrery::live',
+    'cli': 'orrery::cli',
+    'python': 'orrery::python',
+}
+
 # Headers of a library that only some rooms may touch: everything else stays without it.
 LIBRARIES = [
     (re.compile(r'<(simgrid|xbt)/'), ['sim'], 'SimGrid belongs to sim/'),

@@ -96,6 +96,30 @@ def check_arrows(file):
                 yield number, advice
 
 
+def namespace_of(room):
+    return rules.NAMESPACES.get(room, 'orrery')
+
+
+def check_namespaces(file):
+    """Names stand in their room's namespace. Another's, if the arrows allow it, only announces
+    types; beside its own a source file may define members of a type of the vocabulary."""
+    if file.room is None or not file.is_cxx:
+        return
+    mine = namespace_of(file.room)
+    below = {namespace_of(room) for room in rules.ROOMS[file.room]}
+    opened = []
+    for line, name, announces in cxx.namespaces_of(file.text):
+        if name.split('::')[0] == 'orrery':
+            start = '::'.join(name.split('::')[:2])
+            home = start if start in rules.NAMESPACES.values() else 'orrery'
+            opened.append((line, home, announces))
+    is_home = any(home == mine for _, home, _ in opened)
+    for line, home, announces in opened:
+        member = home == 'orrery' and is_home and file.path.endswith('.cpp')
+        if home != mine and not member and not (announces and home in below):
+            yield line, f'names of {file.room}/ stand in namespace {mine}, not in {home}'
+
+
 def check_bans(file):
     """The ban list, each with what to write instead."""
     table = rules.BANNED if file.is_cxx else rules.BANNED_PYTHON if file.is_python else []
@@ -244,8 +268,8 @@ def check_claims(files):
                         yield path, number, f'{figure} is a number of claim {claim["row"]}'
 
 
-PER_FILE = [check_arrows, check_bans, check_text, check_headers, check_functions,
-            check_classes]
+PER_FILE = [check_arrows, check_namespaces, check_bans, check_text, check_headers,
+            check_functions, check_classes]
 PER_PROJECT = [check_file_lengths, check_core_size, check_counterparts, check_claims]
 
 

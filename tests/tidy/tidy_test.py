@@ -94,6 +94,33 @@ class TidyTest(unittest.TestCase):
                 self.assert_breach({'policies/a.hpp': header(f'#include <{library}>\n')},
                                    'policies/a.hpp', 3, ' ')
 
+    def test_names_stand_in_their_rooms_namespace(self):
+        homes = {'orrery', *rules.NAMESPACES.values()}
+        for room in rules.ROOMS:
+            mine = rules.NAMESPACES.get(room, 'orrery')
+            for other in homes:
+                text = header(f'namespace {other}::inner {{\nint a;\n}}\n')
+                with self.subTest(room=room, other=other):
+                    if other == mine:
+                        self.assert_clean({f'{room}/a.hpp': text})
+                    else:
+                        self.assert_breach({f'{room}/a.hpp': text}, f'{room}/a.hpp', 3, mine)
+
+    def test_nested_namespaces_are_read_with_what_is_around_them(self):
+        nested = ('namespace std {\nstruct hash;\n}\nnamespace orrery {\nstruct A::B {};\n'
+                  'namespace {\nint a;\n}\nnamespace live {\nint b;\n}\n}\n')
+        self.assert_clean({'live/a.cpp': nested})
+        self.assert_breach({'live/a.hpp': header(nested)}, 'live/a.hpp', 6, 'not in orrery')
+        self.assert_breach({'policies/a.cpp': nested}, 'policies/a.cpp', 9, 'not in orrery::live')
+
+    def test_a_type_of_a_room_below_may_be_announced(self):
+        def announces(room):
+            return header(f'namespace {room} {{\nclass A;\nenum class B : int;\n}}\n')
+        self.assert_clean({'sim/a.hpp': announces('orrery'), 'cli/a.hpp': announces('orrery::sim')})
+        for room in ['policies', 'live']:
+            self.assert_breach({f'{room}/a.hpp': announces('orrery::sim')}, f'{room}/a.hpp', 3,
+                               'not in orrery::sim')
+
     def test_every_ban_fails_in_policies(self):
         for code in ['int x = rand();', 'srand(1);', 'std::mt19937 g;', 'drand48();',
                      'std::random_device d;', 'auto v = std::getenv("A");', 'secure_getenv("A");',

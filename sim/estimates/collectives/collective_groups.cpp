@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace orrery {
+namespace orrery::estimates {
 
 std::vector<GpuGroup> by_domain(const Cluster& cluster, const GpuGroup& members) {
   std::vector<GpuGroup> domains;
@@ -43,4 +43,4 @@ GpuGroup CollectiveGroups::rail(const std::vector<GpuGroup>& domains, std::uint3
   return members;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

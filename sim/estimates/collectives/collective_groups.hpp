@@ -9,7 +9,7 @@
 #include "sim/estimates/collectives/collectives.hpp"
 #include "topologies/cluster.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// Members by NVLink domain, in the order of each domain's first member.
 std::vector<GpuGroup> by_domain(const Cluster& cluster, const GpuGroup& members);
@@ -40,4 +40,4 @@ class CollectiveGroups {
   std::uint32_t each_ = 0, spans_ = 1;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -8,7 +8,7 @@
 #include "sim/estimates/collectives/nvls_schedule.hpp"
 #include "sim/estimates/collectives/tree_schedule.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 CollectiveScheduler::CollectiveScheduler(const Cluster& cluster, CollectiveKind kind,
                                          const std::vector<GpuGroup>& groups)
@@ -86,4 +86,4 @@ bool CollectiveScheduler::direct() {
   return true;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

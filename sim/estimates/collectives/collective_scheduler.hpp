@@ -10,7 +10,7 @@
 #include "sim/estimates/collectives/phase_builder.hpp"
 #include "topologies/cluster.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class CollectiveScheduler {
  public:
@@ -32,4 +32,4 @@ class CollectiveScheduler {
   PhaseBuilder phases_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

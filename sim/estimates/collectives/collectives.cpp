@@ -10,7 +10,7 @@
 #include "sim/estimates/collectives/collective_scheduler.hpp"
 #include "sim/estimates/collectives/protocols.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 void check_groups(const Cluster& cluster, const std::vector<GpuGroup>& groups) {
@@ -96,4 +96,4 @@ std::vector<GpuGroup> ring_channels(const Cluster& cluster, const GpuGroup& memb
   return channels;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -16,7 +16,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/training/collective.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// A link and how many of a phase's equal flows cross it at once.
 struct LinkLoad {
@@ -70,4 +70,4 @@ double link_rate(const Cluster& cluster, const CostProfile& profile, LinkId link
 /// its part, and stay on their rails where the domains are even in number.
 std::vector<GpuGroup> ring_channels(const Cluster& cluster, const GpuGroup& members);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

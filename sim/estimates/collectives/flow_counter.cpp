@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Members of a group, counted by where they are.
@@ -125,4 +125,4 @@ void FlowCounter::add_all_pairs(const GpuGroup& members) {
   }
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

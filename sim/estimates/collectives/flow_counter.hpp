@@ -8,7 +8,7 @@
 #include "sim/estimates/collectives/collectives.hpp"
 #include "topologies/cluster.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class FlowCounter {
  public:
@@ -33,4 +33,4 @@ class FlowCounter {
   std::vector<LinkId> route_;           ///< scratch
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-namespace orrery {
+namespace orrery::estimates {
 
 void HalvingDoubling::exchange(std::uint32_t distance, std::uint32_t ranks, double share) {
   MessageWay all;
@@ -55,4 +55,4 @@ bool HalvingDoubling::lay_out(CollectiveKind kind) {
   return true;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

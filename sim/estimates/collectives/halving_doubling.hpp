@@ -8,7 +8,7 @@
 #include "sim/estimates/collectives/collective_groups.hpp"
 #include "sim/estimates/collectives/phase_builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class HalvingDoubling {
  public:
@@ -26,4 +26,4 @@ class HalvingDoubling {
   PhaseBuilder& phases_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

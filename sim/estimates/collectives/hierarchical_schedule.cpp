@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// Rings inside all domains; `passes` as ring_passes(). What their rounds take is added to `all`.
 void HierarchicalSchedule::inner_rings(double passes, std::uint32_t times, MessageWay& all) {
@@ -94,4 +94,4 @@ void HierarchicalSchedule::all_to_all() {
   phases_.close(1.0 / who_.spans(), 1, all);
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

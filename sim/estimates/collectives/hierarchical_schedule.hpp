@@ -7,7 +7,7 @@
 #include "sim/estimates/collectives/collective_groups.hpp"
 #include "sim/estimates/collectives/phase_builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class HierarchicalSchedule {
  public:
@@ -29,4 +29,4 @@ class HierarchicalSchedule {
   PhaseBuilder& phases_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

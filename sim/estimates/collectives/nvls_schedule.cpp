@@ -5,7 +5,7 @@
 
 #include "sim/estimates/collectives/tree_schedule.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// NVLink's switches reduce what all GPUs of a domain hold into one of them each, and multiply
 /// what one sends; between domains a double binary tree per rail, or the fabric's switches. All
@@ -67,4 +67,4 @@ MessageWay NvlsSchedule::add_switch_tree(const GpuGroup& rail) {
   return {1, phases_.worst_way(rail).latency / 2};  // to the switch in the middle
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -6,7 +6,7 @@
 #include "sim/estimates/collectives/collective_groups.hpp"
 #include "sim/estimates/collectives/phase_builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class NvlsSchedule {
  public:
@@ -23,4 +23,4 @@ class NvlsSchedule {
   PhaseBuilder& phases_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -1,6 +1,6 @@
 #include "sim/estimates/collectives/phase_builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 void PhaseBuilder::close(double share, double rounds, Way all) {
   phases_.push_back({flows_.take(), share, rounds, all.far, {all.latency}});
@@ -27,4 +27,4 @@ PhaseBuilder::Way PhaseBuilder::add_ring(const GpuGroup& ring, bool closed, std:
   return around.mean();
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

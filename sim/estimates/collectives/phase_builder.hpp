@@ -12,7 +12,7 @@
 #include "sim/estimates/collectives/ring_edges.hpp"
 #include "topologies/cluster.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class PhaseBuilder {
  public:
@@ -43,4 +43,4 @@ inline void keep_longer(MessageWay& longest, const MessageWay& other, double tim
   longest.latency = std::max(longest.latency, other.latency * times);
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

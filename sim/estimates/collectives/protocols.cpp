@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Seconds that a round takes longer than one of LL, inside a domain and between two: differences
@@ -119,4 +119,4 @@ PricedSchedule price_protocols(const Cluster& cluster, const CostProfile& profil
   return best;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -12,7 +12,7 @@
 #include "sim/estimates/prices/cost_model.hpp"
 #include "topologies/cluster.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 enum class Protocol : std::uint8_t { ll, ll128, simple };
 
@@ -27,4 +27,4 @@ struct PricedSchedule {
 PricedSchedule price_protocols(const Cluster& cluster, const CostProfile& profile,
                                CollectiveKind kind, CollectiveSchedule schedule, Bytes size);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

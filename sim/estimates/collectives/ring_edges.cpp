@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace orrery {
+namespace orrery::estimates {
 
 void RingEdges::add(MessageWay edge, std::int64_t count) {
   count_ += count;
@@ -27,4 +27,4 @@ MessageWay RingEdges::mean() const {
 
 double ring_passes(CollectiveKind kind) { return kind == CollectiveKind::all_reduce ? 2 : 1; }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -10,7 +10,7 @@
 #include "sim/estimates/collectives/collectives.hpp"
 #include "topologies/cluster.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// Rounds of one way, and what they take.
 struct MessageWay {
@@ -37,4 +37,4 @@ class RingEdges {
 /// How often all of a buffer but one part goes round a closed ring.
 double ring_passes(CollectiveKind kind);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

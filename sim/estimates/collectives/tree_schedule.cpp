@@ -2,7 +2,7 @@
 
 #include <bit>
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// In-order numbering of a binary tree whose root 0 has one child.
@@ -105,4 +105,4 @@ MessageWay TreeSchedule::add_chained_trees(const std::vector<GpuGroup>& domains,
   return all;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -9,7 +9,7 @@
 #include "sim/estimates/collectives/collective_groups.hpp"
 #include "sim/estimates/collectives/phase_builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// Parent of `rank` in one of the two trees over `n`, numbered as NCCL does; -1: the root.
 std::int64_t tree_parent(std::uint32_t n, std::uint32_t rank, bool second);
@@ -31,4 +31,4 @@ class TreeSchedule {
   PhaseBuilder& phases_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

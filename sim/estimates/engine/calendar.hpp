@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace orrery {
+namespace orrery::estimates {
 
 template <typename What>
 class Calendar {
@@ -45,4 +45,4 @@ class Calendar {
   std::uint64_t next_number_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

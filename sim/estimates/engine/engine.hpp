@@ -12,7 +12,7 @@
 #include <memory>
 #include <span>
 
-namespace orrery {
+namespace orrery::estimates {
 
 class Engine {
  public:
@@ -65,4 +65,4 @@ struct EngineRoom {
 using EngineFactory =
     std::function<std::shared_ptr<Engine>(std::uint32_t hosts, std::uint32_t links)>;
 
-}  // namespace orrery
+}  // namespace orrery::estimates

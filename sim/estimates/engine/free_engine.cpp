@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 std::uint32_t FreeEngine::place(Done done) {
   if (free_activities_.empty()) {
@@ -155,4 +155,4 @@ std::unique_ptr<Engine> free_engine(std::uint32_t hosts, std::uint32_t links) {
   return std::make_unique<FreeEngine>(hosts, links);
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -15,7 +15,7 @@
 #include "sim/estimates/engine/calendar.hpp"
 #include "sim/estimates/engine/engine.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class FreeEngine : public Engine {
  public:
@@ -74,4 +74,4 @@ class FreeEngine : public Engine {
 /// An EngineFactory.
 std::unique_ptr<Engine> free_engine(std::uint32_t hosts, std::uint32_t links);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Flows by number, with how often each counts on a link.
@@ -303,4 +303,4 @@ BindingLinks KnownFlows::bind(const Request& request) const {
   return binder.make();
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

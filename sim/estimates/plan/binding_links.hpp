@@ -14,7 +14,7 @@
 
 #include "sim/estimates/collectives/collectives.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 struct BindingLinks {
   struct Link {
@@ -98,4 +98,4 @@ class KnownFlows {
   std::vector<Alike> alike_;          ///< links that the same flows cross as often, equally fast
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

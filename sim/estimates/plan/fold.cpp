@@ -7,7 +7,7 @@
 
 #include "sim/estimates/plan/plan_base.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// What makes two replicas different by themselves: compared whole.
@@ -186,4 +186,4 @@ double slowest_beside(const StepGraph& graph, const HardwareState& state, RankId
   return slowest;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -13,7 +13,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class PlanBase;
 
@@ -52,4 +52,4 @@ Folding fold_replicas(const PlanRequest& request);
 /// group.
 double slowest_beside(const StepGraph& graph, const HardwareState& state, RankId rank);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 double HardwareState::slow_of(RankId rank) const {
   const auto found = slow.find(rank.value);
@@ -285,4 +285,4 @@ FaultPlan::Touched FaultPlan::touched(Nanos instant) const {
   return result;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

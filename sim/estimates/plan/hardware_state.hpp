@@ -16,7 +16,7 @@
 #include "traces/report.pb.h"
 #include "traces/scenario/fault_script.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// Only deviations are held: no entry means nominal.
 struct HardwareState {
@@ -118,4 +118,4 @@ class FaultPlan {
   std::optional<Nanos> last_struck_;  ///< instant of the newest loss; others may be due since then
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -12,7 +12,7 @@
 #include "sim/estimates/collectives/flow_counter.hpp"
 #include "sim/estimates/plan/plan_base.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// More than any job has: nothing repeats.
@@ -292,4 +292,4 @@ InOrder::Rings InOrder::rings(const CostProfile& profile, std::uint32_t stage,
   return rings;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

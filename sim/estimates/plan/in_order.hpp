@@ -16,7 +16,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class InOrder {
  public:
@@ -83,4 +83,4 @@ class InOrder {
   std::map<std::pair<std::uint32_t, Communicator>, Rings> rings_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

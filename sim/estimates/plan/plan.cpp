@@ -12,7 +12,7 @@
 #include "sim/estimates/plan/plan_base.hpp"
 #include "sim/estimates/plan/plan_flows.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// What a stage's programs ask of a communicator.
@@ -331,4 +331,4 @@ std::map<std::uint32_t, LinkNeed> link_needs(const PlanRequest& request) {
   return Planner(request).needs();
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -13,7 +13,7 @@
 #include "sim/estimates/plan/fold.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// One engine activity: `links` are slots of the plan, each as often as flows cross it.
 struct WideFlow {
@@ -92,4 +92,4 @@ struct LinkNeed {
 };
 std::map<std::uint32_t, LinkNeed> link_needs(const PlanRequest& request);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -6,7 +6,7 @@
 
 #include "sim/estimates/collectives/collective_groups.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// A policy that tries many tables of collectives makes many; old ones hardly come back.
@@ -345,4 +345,4 @@ CollectiveAlgorithm PlanBase::fastest(std::uint32_t stage, Communicator which, C
   return entry->second;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

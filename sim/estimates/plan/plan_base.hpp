@@ -23,7 +23,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class PlanBase;
 
@@ -139,4 +139,4 @@ std::uint8_t crossing(const Cluster& cluster, GpuId from, GpuId to);
 std::vector<std::uint32_t> replica_shapes(const Cluster& cluster, const StepGraph& graph,
                                           const std::vector<GpuId>& placement);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -5,7 +5,7 @@
 #include "core/error.hpp"
 #include "sim/estimates/plan/binding_links.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 PlanFlows::PlanFlows(const PlanRequest& request, PlanBase* base) : in_(request), base_(base) {
   if (base == nullptr) own_counter_.emplace(request.cluster);
@@ -70,4 +70,4 @@ void PlanFlows::bind(Plan& plan) const {
   ensure(flow == bound.of_flow.size(), "every flow of a plan gets its links");
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

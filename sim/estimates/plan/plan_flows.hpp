@@ -14,7 +14,7 @@
 #include "sim/estimates/plan/plan.hpp"
 #include "sim/estimates/plan/plan_base.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class PlanFlows {
  public:
@@ -54,4 +54,4 @@ class PlanFlows {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> parts_of_;  ///< (flow, known one)
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -8,7 +8,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Chakra's comm_size is what one rank puts in; the buffer of an all-gather is all of them.
@@ -196,4 +196,4 @@ TracePlan plan_trace(const ChakraTrace& trace, const FoldedTrace& folded, const 
   return Planner(trace, folded, cluster, profile, algorithm).plan();
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -13,7 +13,7 @@
 #include "traces/chakra/trace_fold.hpp"
 #include "traces/training/collective.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// Ends before the next one begins.
 struct TracePhase {
@@ -51,4 +51,4 @@ TraceBounds bounds(const ChakraTrace& trace, const FoldedTrace& folded, const Tr
 TracePlan plan_trace(const ChakraTrace& trace, const FoldedTrace& folded, const Cluster& cluster,
                      const CostProfile& profile, CollectiveAlgorithm algorithm);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

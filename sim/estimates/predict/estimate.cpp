@@ -8,7 +8,7 @@
 #include "sim/estimates/step/free_step.hpp"
 #include "sim/estimates/step/stepper.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// In one walk, over links that a few ranks show.
@@ -89,4 +89,4 @@ StepEstimate estimate_step(const Job& job, const Cluster& cluster) {
   return estimate;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

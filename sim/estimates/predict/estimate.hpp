@@ -10,7 +10,7 @@
 #include "traces/scenario.pb.h"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 struct StepEstimate {
   double step_s = 0;
@@ -30,4 +30,4 @@ StepEstimate estimate_step(const Job& job, const Cluster& cluster);
 void take_memory(const StepGraph& graph, StepEstimate& estimate);
 void take_time(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

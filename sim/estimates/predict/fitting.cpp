@@ -10,7 +10,7 @@
 #include "traces/training/layout_check.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 bool fits_in(const Job& job, const Cluster& cluster) {
   if (!job_problems(job).empty()) return false;
@@ -46,4 +46,4 @@ std::string remedy(const Job& job, const Cluster& cluster) {
   return "more GPUs for each copy of the model";
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -7,11 +7,11 @@
 #include "topologies/cluster.hpp"
 #include "traces/scenario.pb.h"
 
-namespace orrery {
+namespace orrery::estimates {
 
 bool fits_in(const Job& job, const Cluster& cluster);
 
 /// The first of the usual remedies, from the cheapest to the dearest, that makes the job fit.
 std::string remedy(const Job& job, const Cluster& cluster);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -6,7 +6,7 @@
 
 #include "traces/training/stacks.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Quantiles of the normal distribution: 90% and 97.5%.
@@ -55,4 +55,4 @@ Interval interval_of(double step_s, const Job& job, bool complete, const GpuMode
   return between(kP90 * sd, kP90 * sd, kP97_5 * sd, kP97_5 * sd);
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -10,7 +10,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/scenario.pb.h"
 
-namespace orrery {
+namespace orrery::estimates {
 
 struct Interval {
   std::string distance;  ///< class of what it rests on: "fitted complete dense measured"
@@ -20,4 +20,4 @@ struct Interval {
 /// `complete`: nothing that a time depends on had to be assumed.
 Interval interval_of(double step_s, const Job& job, bool complete, const GpuModel& gpu);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

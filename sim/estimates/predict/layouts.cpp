@@ -12,7 +12,7 @@
 #include "sim/estimates/predict/fitting.hpp"
 #include "traces/files/csv.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using Status = PricedLayout::Status;
@@ -197,4 +197,4 @@ std::string layouts_csv(const LayoutSearch& search, std::size_t top) {
   return out;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -13,7 +13,7 @@
 #include "traces/scenario.pb.h"
 #include "traces/training/layout_choices.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 struct PricedLayout {
   enum class Status { ok, out_of_memory, impossible } status{};
@@ -39,4 +39,4 @@ std::string layouts_json(const LayoutSearch& search, const std::vector<std::stri
                          std::size_t top);
 std::string layouts_csv(const LayoutSearch& search, std::size_t top);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

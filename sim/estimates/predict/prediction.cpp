@@ -13,7 +13,7 @@
 #include "traces/files/csv.hpp"
 #include "traces/training/stacks.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
@@ -124,4 +124,4 @@ std::string prediction_row(const Prediction& p) {
                      status_of(p), reason);
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -7,7 +7,7 @@
 
 #include "traces/published/published_run.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// What the table's row becomes.
 struct Prediction {
@@ -31,4 +31,4 @@ const char* status_of(const Prediction& prediction);
 std::string prediction_header();
 std::string prediction_row(const Prediction& prediction);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

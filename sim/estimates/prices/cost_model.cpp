@@ -10,7 +10,7 @@
 #include "topologies/catalog.hpp"
 #include "traces/training/stacks.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Rises from 0 to 1 with `size`, one half at `half`.
@@ -404,4 +404,4 @@ Precision precision_named(const std::string& name) {
   return Precision::bf16;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

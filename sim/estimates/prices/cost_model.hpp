@@ -12,7 +12,7 @@
 #include "topologies/topology.pb.h"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// What kernels and links of a GPU family reach: shares of the data sheet's rates. Fields and
 /// ranges: KernelProfile in topologies/topology.proto; values: topologies/catalog/kernels.yaml.
@@ -124,4 +124,4 @@ RingCost ring_half(std::uint32_t n);  ///< reduce-scatter, all-gather
 /// Precision by its name in a scenario ("bf16"). Throws an internal Error on another one.
 Precision precision_named(const std::string& name);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -7,7 +7,7 @@
 
 #include "traces/training/model.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using Counts = std::array<double, kBucketClasses>;
@@ -82,4 +82,4 @@ Travel GradientCodes::travel(double bytes, std::uint32_t ranks) const {
   return travel;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

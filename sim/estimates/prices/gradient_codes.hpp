@@ -12,7 +12,7 @@
 #include "traces/scenario.pb.h"
 #include "traces/training/gradient_codec.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// An all-reduce as it is carried out.
 struct Travel {
@@ -51,4 +51,4 @@ class GradientCodes {
   std::vector<CodecRule> rules_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -6,7 +6,7 @@
 #include "core/error.hpp"
 #include "topologies/machine.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Codecs are written with hyphens or underscores.
@@ -42,4 +42,4 @@ MachineCosts machine_costs(const MachineProfile& machine, std::uint32_t ranks) {
   return costs;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 #include "sim/estimates/prices/gradient_codes.hpp"
 #include "topologies/machine.pb.h"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// Absent values: the catalogue's.
 struct MachineCosts {
@@ -26,4 +26,4 @@ struct MachineCosts {
 /// Of `ranks` ranks there; nothing for an empty profile.
 MachineCosts machine_costs(const MachineProfile& machine, std::uint32_t ranks);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 #include "sim/estimates/prices/cost_model.hpp"
 #include "topologies/machine.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using Product = MachineMeasurements::Product;
@@ -160,4 +160,4 @@ double product_error(const MachineMeasurements& measured, const MachineProfile& 
   return error_of(measured, fitted.processor(), fitted.kernels());
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -9,7 +9,7 @@
 
 #include "topologies/machine.pb.h"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// Everything but what a run has to tell (RankLinks.control, and the latency inside a step).
 MachineProfile fit_machine(const MachineMeasurements& measured);
@@ -20,4 +20,4 @@ double product_error(const MachineMeasurements& measured, const MachineProfile& 
 /// A ring's round and bandwidth from sums of some sizes among `ranks`.
 RankLinks fit_links(std::uint32_t ranks, std::span<const MachineMeasurements::Sum> sums);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

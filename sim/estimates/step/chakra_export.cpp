@@ -14,7 +14,7 @@
 #include "sim/estimates/step/stepper.hpp"
 #include "traces/report/report.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 namespace chakra = ChakraProtoMsg;
@@ -183,4 +183,4 @@ void export_chakra(ChakraExport& from, const std::string& prefix) {
   write(prefix + ".json", from.groups_file());
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

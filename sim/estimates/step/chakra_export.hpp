@@ -13,7 +13,7 @@
 #include "traces/chakra.pb.h"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class ChakraExport {
  public:
@@ -43,4 +43,4 @@ class ChakraExport {
 /// cannot be written.
 void export_chakra(ChakraExport& from, const std::string& prefix);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace orrery {
+namespace orrery::estimates {
 
 CollectiveQueues::CollectiveQueues(const Plan& plan, const StepPrograms& programs, Flights& flights,
                                    StepRecord& record, OpListener& listener)
@@ -92,4 +92,4 @@ void CollectiveQueues::ended(std::uint32_t number, double from) {
   next(number);
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

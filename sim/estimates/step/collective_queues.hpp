@@ -13,7 +13,7 @@
 #include "sim/estimates/step/step_programs.hpp"
 #include "sim/estimates/step/step_record.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class CollectiveQueues {
  public:
@@ -52,4 +52,4 @@ class CollectiveQueues {
   std::map<WorkerOp, std::uint32_t> shared_;  ///< of those in several: groups still to end
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

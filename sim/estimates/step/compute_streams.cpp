@@ -1,6 +1,6 @@
 #include "sim/estimates/step/compute_streams.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 ComputeStreams::ComputeStreams(const IterationRequest& request, const StepPrograms& programs,
                                const StepHardware& hardware, StepRecord& record,
@@ -63,4 +63,4 @@ void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
   if (!listener_.over()) next(worker);
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 #include "sim/estimates/step/step_programs.hpp"
 #include "sim/estimates/step/step_record.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class ComputeStreams {
  public:
@@ -45,4 +45,4 @@ class ComputeStreams {
   std::vector<Stream> streams_;  ///< by worker
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace orrery {
+namespace orrery::estimates {
 
 void Flights::start(const CommPlan& plan, double bytes, Seconds coding,
                     std::function<void()> landed) {
@@ -44,4 +44,4 @@ void Flights::part_ended(std::uint32_t number, bool ok) {
   engine_.after(phase.latency.value, [this, number] { next_phase(number); });
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

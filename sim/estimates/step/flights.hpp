@@ -12,7 +12,7 @@
 #include "sim/estimates/engine/engine.hpp"
 #include "sim/estimates/plan/plan.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class Flights {
  public:
@@ -42,4 +42,4 @@ class Flights {
   bool over_ = false;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 constexpr double kNotYet = -1;
@@ -182,4 +182,4 @@ void Walk::collective(std::uint32_t number, const Op& op, std::size_t at) {
 
 FreeStep free_step(const FreeStepRequest& request) { return Walk(request).run(); }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 #include "sim/estimates/prices/cost_model.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// What a communication takes, alone: bytes at a rate, then what its messages' latencies add.
 struct FreeTime {
@@ -44,4 +44,4 @@ struct FreeStep {
 
 FreeStep free_step(const FreeStepRequest& request);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

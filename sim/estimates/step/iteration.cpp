@@ -12,7 +12,7 @@
 #include "sim/estimates/step/step_programs.hpp"
 #include "sim/estimates/step/step_record.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Hands each operation of a step to who carries it out once nobody has to end before it.
@@ -161,4 +161,4 @@ StepUnderWay::StepUnderWay(const IterationRequest& request, std::function<void()
 StepUnderWay::~StepUnderWay() = default;
 IterationRun StepUnderWay::take() { return body_->take(); }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -16,7 +16,7 @@
 #include "sim/estimates/prices/cost_model.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// A piece of a worker's time, for the timeline.
 struct Slice {
@@ -95,4 +95,4 @@ class StepUnderWay {
   std::unique_ptr<Body> body_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

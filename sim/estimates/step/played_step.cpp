@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// When a class had ended the passes of all its stages.
@@ -115,4 +115,4 @@ double PlayedStep::memory_rate(std::uint32_t replica, std::uint32_t stage) const
   return whole > 0 ? worker(replica, stage).moved / whole : 0;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

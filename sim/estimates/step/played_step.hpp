@@ -10,7 +10,7 @@
 #include "core/ids.hpp"
 #include "sim/estimates/step/stepper.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class PlayedStep {
  public:
@@ -62,4 +62,4 @@ StepParts parts_of(const SimulatedStep& step, double whole, const std::vector<do
 /// Length of a step whose replicas' compute is stretched: the slowest replica, then what follows.
 double stretched_duration(const SimulatedStep& step, const std::vector<double>& stretch);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -1,6 +1,6 @@
 #include "sim/estimates/step/program_index.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 ProgramIndex::ProgramIndex(const Program& program, std::uint32_t chunks)
     : program_(&program), chunks_(chunks) {
@@ -48,4 +48,4 @@ const std::vector<std::uint32_t>& ProgramIndex::collectives(Communicator which) 
   return found == collectives_.end() ? kNothing : found->second;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class ProgramIndex {
  public:
@@ -62,4 +62,4 @@ class ProgramIndex {
   std::map<Communicator, std::vector<std::uint32_t>> collectives_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -12,7 +12,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 constexpr std::uint32_t kNoLink = ~0u;
@@ -245,4 +245,4 @@ std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside
   return out;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -8,7 +8,7 @@
 
 #include "sim/estimates/step/iteration.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// A job among those that meet. All outlive the call.
 struct JobBeside {
@@ -29,4 +29,4 @@ struct SteadyStep {
 };
 std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -2,7 +2,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 StageTransfers::StageTransfers(const Plan& plan, const StepPrograms& programs, Flights& flights,
                                StepRecord& record, OpListener& listener)
@@ -46,4 +46,4 @@ void StageTransfers::receive(std::uint32_t worker, std::uint32_t op) {
   here_[worker][op] = true;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 #include "sim/estimates/step/step_programs.hpp"
 #include "sim/estimates/step/step_record.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class StageTransfers {
  public:
@@ -34,4 +34,4 @@ class StageTransfers {
   std::vector<std::vector<bool>> here_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

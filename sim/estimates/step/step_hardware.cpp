@@ -4,7 +4,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 StepHardware::StepHardware(const IterationRequest& request, const StepPrograms& programs)
     : request_(request), programs_(programs), state_(request.state) {
@@ -73,4 +73,4 @@ std::optional<LinkId> StepHardware::broken(const CommPhase& phase) const {
   return broken;
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 #include "sim/estimates/step/iteration.hpp"
 #include "sim/estimates/step/step_programs.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class StepHardware {
  public:
@@ -39,4 +39,4 @@ class StepHardware {
   HardwareState state_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -1,6 +1,6 @@
 #include "sim/estimates/step/step_programs.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 StepPrograms::StepPrograms(StepGraph& graph, const Plan& plan) : stages_(plan.stages) {
   workers_.reserve(plan.workers());
@@ -15,4 +15,4 @@ StepPrograms::StepPrograms(StepGraph& graph, const Plan& plan) : stages_(plan.st
   }
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 #include "sim/estimates/step/program_index.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class StepPrograms {
  public:
@@ -62,4 +62,4 @@ class OpListener {
   virtual bool over() const = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-namespace orrery {
+namespace orrery::estimates {
 
 const char* phase_name(Phase phase) {
   switch (phase) {
@@ -80,4 +80,4 @@ IterationRun StepRecord::take(std::uint32_t stages) {
   return std::move(run_);
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

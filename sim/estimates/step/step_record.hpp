@@ -9,7 +9,7 @@
 #include "sim/estimates/step/iteration.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class StepRecord {
  public:
@@ -49,4 +49,4 @@ const char* phase_name(Phase phase);
 /// Whether it is forward or backward.
 inline bool is_pass(Phase phase) { return phase == Phase::forward || phase == Phase::backward; }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -10,7 +10,7 @@
 #include "traces/training/model.hpp"
 #include "traces/training/stacks.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Folded plans share links; only thousands of different faults at once would need more.
@@ -151,8 +151,8 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
       codes_(codes_on(options.machine, graph.job(), cluster)),
       plan_base_(cluster, graph, profile_, placement,
                  whole.stepper == nullptr
-                     ? orrery::Whole{}
-                     : orrery::Whole{&whole.stepper->plan_base_, std::move(whole.kept)}),
+                     ? estimates::Whole{}
+                     : estimates::Whole{&whole.stepper->plan_base_, std::move(whole.kept)}),
       engine_(make(engine, engine_room(cluster, graph, options.full_detail))) {}
 
 void Stepper::set_collectives(const CollectiveTable& table) {
@@ -310,4 +310,4 @@ double Stepper::effective_bandwidth(LinkId link, const HardwareState& state) con
   return link_rate(cluster_, profile_, link) / state.link_slow_of(link);
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

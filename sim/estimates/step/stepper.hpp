@@ -18,7 +18,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/training/step_graph.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// The profile of a GPU with the factors of the software that the job runs on.
 CostProfile job_profile(const Job& job, const Cluster& cluster);
@@ -135,4 +135,4 @@ class Stepper {
   std::uint64_t most_classes_ = 0;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

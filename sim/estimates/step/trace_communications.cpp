@@ -4,7 +4,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 TraceCommunications::TraceCommunications(Engine& engine, const ChakraTrace& trace,
                                          const FoldedTrace& folded, const TracePlan& plan,
@@ -120,4 +120,4 @@ std::optional<std::pair<ClassOp, ClassOp>> TraceCommunications::stuck() const {
   return {};
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -15,7 +15,7 @@
 #include "sim/estimates/plan/trace_plan.hpp"
 #include "traces/chakra/trace_fold.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 class TraceCommunications {
  public:
@@ -84,4 +84,4 @@ class TraceCommunications {
   std::vector<Communication> all_;
 };
 
-}  // namespace orrery
+}  // namespace orrery::estimates

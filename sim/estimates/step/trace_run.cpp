@@ -12,7 +12,7 @@
 #include "core/error.hpp"
 #include "sim/estimates/step/trace_communications.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Successors of every op, one array per program.
@@ -241,4 +241,4 @@ TraceRunResult run_trace(Engine& engine, const ChakraTrace& trace, const FoldedT
   return TraceRun(engine, trace, folded, plan, gpu, peak).run();
 }
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -13,7 +13,7 @@
 #include "topologies/cluster.hpp"
 #include "traces/chakra/trace_fold.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 
 /// What one class did.
 struct TraceClassRun {
@@ -31,4 +31,4 @@ struct TraceRunResult {
 TraceRunResult run_trace(Engine& engine, const ChakraTrace& trace, const FoldedTrace& folded,
                          const TracePlan& plan, const GpuModel& gpu, FlopPerSecond peak);
 
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::live {
 namespace {
 
 constexpr Nanos kSecond = kNanosPerSecond;
@@ -83,4 +83,4 @@ TEST(JobProcess, OneThatSomebodyElseKillsHasFailed) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::live

@@ -14,7 +14,7 @@
 #include "policies/seam/drive.hpp"
 #include "tests/sim/logged_job.hpp"
 
-namespace orrery {
+namespace orrery::live {
 namespace {
 
 using test::logged_job;
@@ -130,4 +130,4 @@ TEST(LocalJobs, WhatIsTooLargeNeverComesAndARunMayBeCut) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::live

@@ -4,7 +4,7 @@
 
 #include "tests/sim/logged_job.hpp"
 
-namespace orrery {
+namespace orrery::live {
 namespace {
 
 using test::logged_job;
@@ -30,4 +30,4 @@ TEST(Submissions, ComeInTheirOrderAndAtTheirTime) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::live

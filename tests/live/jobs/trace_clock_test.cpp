@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::live {
 namespace {
 
 TEST(TraceClock, GoesAsFastAsItIsTold) {
@@ -23,4 +23,4 @@ TEST(TraceClock, ACenturyIsNoOverflow) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::live

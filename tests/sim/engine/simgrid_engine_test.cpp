@@ -6,7 +6,7 @@
 
 #include "tests/sim/run.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::numbers_in_child;
@@ -294,4 +294,4 @@ TEST(SimGridEngine, ThereIsOneInAProcess) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -6,7 +6,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 class AccountsTest : public ::testing::Test {
@@ -39,8 +39,8 @@ TEST_F(AccountsTest, TimeIsWhatItWentInto) {
 
 TEST_F(AccountsTest, PhasesArePartsOfTheStep) {
   Accounts accounts(cluster_, graph_, 0.01);
-  auto step = std::make_shared<SimulatedStep>(*testing::step_by_hand());
-  for (WorkerRun& worker : step->run.workers) worker.tail = 0.03;
+  auto step = std::make_shared<estimates::SimulatedStep>(*testing::step_by_hand());
+  for (estimates::WorkerRun& worker : step->run.workers) worker.tail = 0.03;
   step->wire_bytes = 1000;
   accounts.commit(*step, to_nanos(0.85), 10, {4, 4});
   Report report;
@@ -95,4 +95,4 @@ TEST_F(AccountsTest, NothingCommittedIsNothingKnown) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

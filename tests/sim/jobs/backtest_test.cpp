@@ -4,7 +4,7 @@
 
 #include "sim/jobs/job_replay.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 JobReplay two_gpus(const std::string& policy) {
@@ -75,4 +75,4 @@ TEST(Backtest, TheStandInThatWroteTheLogIsFound) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

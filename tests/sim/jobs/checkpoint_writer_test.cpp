@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 Checkpoints costs() {
@@ -58,4 +58,4 @@ TEST(CheckpointWriter, WithoutStorageOrWithALostPartItIsNotDurable) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -11,7 +11,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::numbers_in_child;
@@ -21,7 +21,8 @@ using testing::numbers_in_child;
 class Bench {
  public:
   Bench() {
-    const EngineRoom room = engine_room(cluster, StepGraph(loaded.scenario.job()), false);
+    const estimates::EngineRoom room =
+        estimates::engine_room(cluster, StepGraph(loaded.scenario.job()), false);
     engine = simgrid_engine(3 * room.hosts, 3 * room.links);
   }
 
@@ -38,16 +39,16 @@ class Bench {
       {"cluster.nodes=16", "cluster.fabric.nodes_per_unit=3", "cluster.fabric.spines=1",
        "cluster.fabric.spine_link_bandwidth=50 Gbps", "job.overlap=false"});
   Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
-  std::shared_ptr<Engine> engine;
+  std::shared_ptr<estimates::Engine> engine;
   struct One {
     One(Bench& of, std::uint32_t first_gpu) : graph(of.loaded.scenario.job()) {
       for (std::uint32_t rank = 0; rank < graph.ranks(); ++rank) gpus.push_back({first_gpu + rank});
-      stepper.emplace(of.cluster, graph, gpus, Stepper::Options{},
+      stepper.emplace(of.cluster, graph, gpus, estimates::Stepper::Options{},
                       [&of](std::uint32_t, std::uint32_t) { return of.engine; });
     }
     StepGraph graph;
     std::vector<GpuId> gpus;
-    std::optional<Stepper> stepper;
+    std::optional<estimates::Stepper> stepper;
   };
   std::vector<std::unique_ptr<One>> jobs;
 };
@@ -116,4 +117,4 @@ TEST(Contention, WhereTheOthersStandInTheirStepsCounts) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -13,7 +13,7 @@
 #include "sim/jobs/job_replay.hpp"
 #include "tests/sim/logged_job.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using test::logged_job;
@@ -107,4 +107,4 @@ TEST(Drf, TheSmallestShareGoesNextAndNobodyLosesGpus) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

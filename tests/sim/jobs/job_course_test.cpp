@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 TEST(JobCourse, AtItsRecordedPaceAJobTakesItsDuration) {
@@ -55,4 +55,4 @@ TEST(JobCourse, WorkThatIsDoneAgainIsLost) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr Nanos seconds(std::int64_t count) { return count * kNanosPerSecond; }
@@ -70,4 +70,4 @@ TEST(JobEstimates, TheTruthOnlyWhereItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

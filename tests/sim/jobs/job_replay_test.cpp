@@ -21,7 +21,7 @@
 #include "tests/sim/naive_queue.hpp"
 #include "traces/report/report.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using test::logged_job;
@@ -330,4 +330,4 @@ TEST(JobReplay, EqualRunsGiveEqualBytes) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr Nanos seconds(std::int64_t count) { return count * kNanosPerSecond; }
@@ -39,4 +39,4 @@ TEST(LoadSeries, AYearFitsAndItsMeanIsExact) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

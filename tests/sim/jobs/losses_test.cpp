@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 TEST(Losses, WhoHasDiedIsKnownToNobodyUntilItIsNoticed) {
@@ -59,4 +59,4 @@ TEST(Losses, TheReportSaysWhatBecameOfEach) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr Nanos s(std::int64_t count) { return count * kNanosPerSecond; }
@@ -53,4 +53,4 @@ TEST(NodeOutages, WithoutAnyNothingHappens) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

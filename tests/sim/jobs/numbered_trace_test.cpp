@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 TraceJob job(std::int64_t submit_s, std::uint32_t gpus) {
@@ -40,4 +40,4 @@ TEST(NumberedTrace, NothingMayFit) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

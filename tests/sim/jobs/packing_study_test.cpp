@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 std::string shared(const std::string& name) {
@@ -77,4 +77,4 @@ TEST(PackingStudy, PodsThatNeedNoGpuCanNeverAskForAnyOfThem) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

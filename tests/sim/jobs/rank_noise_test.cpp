@@ -8,7 +8,7 @@
 
 #include "core/random.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr std::uint32_t kSteps = 4000;
@@ -96,4 +96,4 @@ TEST(RankNoise, NobodyIsFasterThanATenthOfTheTime) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

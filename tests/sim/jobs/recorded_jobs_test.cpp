@@ -10,7 +10,7 @@
 #include "policies/run/registry.hpp"
 #include "tests/sim/logged_job.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using test::logged_job;
@@ -112,4 +112,4 @@ TEST(RecordedJobs, WhatTheyCannotDoIsRefused) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr Nanos kSecond = kNanosPerSecond;
@@ -68,4 +68,4 @@ TEST(RecordedRuns, APaceMovesTheEnd) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -4,7 +4,7 @@
 
 #include "tests/sim/logged_job.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using test::logged_job;
@@ -37,4 +37,4 @@ TEST(RecordedUse, SaysWhatAWaitLookedLike) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

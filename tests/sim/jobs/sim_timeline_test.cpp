@@ -11,7 +11,7 @@
 #include "tests/sim/run.hpp"
 #include "traces/perfetto.pb.h"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 TEST(SimTimeline, ShowsClassesStagesAndWhatTheyDid) {
@@ -47,4 +47,4 @@ TEST(SimTimeline, RefusesAFileItCannotWrite) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

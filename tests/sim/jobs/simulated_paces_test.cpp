@@ -18,7 +18,7 @@
 #include "topologies/builder.hpp"
 #include "traces/scenario/replay_conditions.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 /// The example with another log and placement.
@@ -137,4 +137,4 @@ TEST(SimulatedPaces, WithoutAFabricTheyAreRefused) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -9,7 +9,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr Nanos kMs = 1'000'000;
@@ -36,7 +36,7 @@ class TelemetryTest : public ::testing::Test {
 
 TEST_F(TelemetryTest, SamplesShowThePast) {
   Telemetry telemetry = make(0, 0, 10 * kMs);
-  telemetry.begin_step(PlayedStep(0, 0, testing::step_by_hand(), {}));
+  telemetry.begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
   EXPECT_FALSE(ranks(telemetry, 5 * kMs)[0].micro_batches_done.known());
   const auto seen = ranks(telemetry, 160 * kMs);
   EXPECT_NEAR(seen[0].micro_batches_done.value, 1.5, 1e-9);
@@ -46,7 +46,7 @@ TEST_F(TelemetryTest, SamplesShowThePast) {
   EXPECT_FALSE(seen[0].wait_time.known());
   EXPECT_FALSE(seen[0].gradient_variance.known());
 
-  telemetry.begin_step(PlayedStep(1, 850 * kMs, testing::step_by_hand(), {}));
+  telemetry.begin_step(estimates::PlayedStep(1, 850 * kMs, testing::step_by_hand(), {}));
   EXPECT_EQ(ranks(telemetry, 855 * kMs)[0].step, 0u);
   const auto next = ranks(telemetry, 870 * kMs);
   EXPECT_EQ(next[0].step, 1u);
@@ -58,7 +58,7 @@ TEST_F(TelemetryTest, SamplesOlderThanSeveralStepsAreNotMissing) {
   Telemetry telemetry = make(0, 0, 5000 * kMs);
   for (int step = 0; step < 20; ++step) {
     telemetry.begin_step(
-        PlayedStep(Step(step), step * 850 * kMs, testing::step_by_hand(), {}));
+        estimates::PlayedStep(Step(step), step * 850 * kMs, testing::step_by_hand(), {}));
   }
   const auto seen = ranks(telemetry, 19 * 850 * kMs);  // 13.1 steps had passed then
   EXPECT_EQ(seen[0].step, 13u);
@@ -70,7 +70,7 @@ TEST_F(TelemetryTest, NoiseDependsOnSeedInstantAndPlaceAlone) {
   Telemetry two = make(0, 0.01, 0);
   Telemetry other = make(0, 0.01, 0, 2);
   for (Telemetry* each : {&one, &two, &other}) {
-    each->begin_step(PlayedStep(0, 0, testing::step_by_hand(), {}));
+    each->begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
   }
   ranks(one, 100 * kMs);  // reading more changes nothing
   std::vector<DeviceSample> devices;
@@ -84,7 +84,7 @@ TEST_F(TelemetryTest, NoiseDependsOnSeedInstantAndPlaceAlone) {
 
 TEST_F(TelemetryTest, DevicesShowLoadMemoryAndPower) {
   Telemetry telemetry = make(0, 0, 0);
-  telemetry.begin_step(PlayedStep(0, 0, testing::step_by_hand(), {}));
+  telemetry.begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
   std::vector<DeviceSample> devices;
   telemetry.devices(100 * kMs, devices);
   ASSERT_EQ(devices.size(), 2u);
@@ -107,7 +107,7 @@ TEST_F(TelemetryTest, EachRankShowsItsOwnComputeTimeAndTheSlowestItsReplicas) {
   noise.set_staleness(0);
   Telemetry telemetry(cluster_, graph, placement, noise, 1);
   const std::vector<double> stretch = telemetry.stretch(3, 0, 2);
-  telemetry.begin_step(PlayedStep(3, 0, testing::step_by_hand(), stretch));
+  telemetry.begin_step(estimates::PlayedStep(3, 0, testing::step_by_hand(), stretch));
   const auto seen = ranks(telemetry, 800 * kMs);
   ASSERT_EQ(seen.size(), 8u);
   for (std::uint32_t replica = 0; replica < 2; ++replica) {
@@ -137,4 +137,4 @@ TEST_F(TelemetryTest, ComputeNoiseHasItsSizeAndItsSeed) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

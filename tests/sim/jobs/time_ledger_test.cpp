@@ -5,7 +5,7 @@
 
 #include "core/random.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 constexpr std::array<double, kStepUses> kHalf{0.5, 0.25, 0.125, 0.125};
@@ -89,4 +89,4 @@ TEST(TimeLedger, WhateverIsToldThePartsAreTheClockTimesTheGpus) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -4,7 +4,7 @@
 
 #include "tests/sim/run.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using namespace testing;
@@ -44,4 +44,4 @@ TEST(TraceModel, WhatSharesASizeWithARankCountIsWhatOneRankPutsIn) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -13,7 +13,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using ::testing::ElementsAre;
@@ -292,4 +292,4 @@ TEST(Standing, NonsenseIsRefusedWithItsReason) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

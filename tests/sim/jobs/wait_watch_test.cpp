@@ -8,7 +8,7 @@
 #include "sim/jobs/job_replay.hpp"
 #include "tests/sim/logged_job.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using test::logged_job;
@@ -61,4 +61,4 @@ TEST(WaitWatch, TimeAfterItWasTakenOffCountsToo) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -17,7 +17,7 @@
 #include "traces/training/gradient_codec.hpp"
 #include "traces/training/model.hpp"
 
-namespace orrery {
+namespace orrery::sim {
 namespace {
 
 using testing::numbers_in_child;
@@ -464,4 +464,4 @@ TEST(SimBackend, MemoryAwareKeepsACodeOnASlowLinkAndTakesItBackOnAFastOne) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::sim

@@ -7,7 +7,7 @@
 #include "core/error.hpp"
 #include "tests/sim/small_cluster.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using testing::gpus;
@@ -35,7 +35,7 @@ class Textbook : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   double time(Kind kind, Algorithm algorithm) const {
     const Cluster cluster = small_cluster({.nodes = 64, .gpus_per_node = 1, .flat = true});
-    return orrery::time(cluster, kind, algorithm, {gpus(GetParam())}, kSize);
+    return estimates::time(cluster, kind, algorithm, {gpus(GetParam())}, kSize);
   }
   static constexpr double kSize = 1 << 30;
   const double n_ = GetParam();
@@ -208,4 +208,4 @@ TEST(Collectives, RefusesGroupsItCannotServe) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -5,7 +5,7 @@
 
 #include "tests/sim/small_cluster.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 std::vector<LinkLoad> one_by_one(const Cluster& cluster, const GpuGroup& group) {
@@ -48,4 +48,4 @@ RC_GTEST_PROP(FlowCounter, AllPairsAreEveryPair, ()) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -6,7 +6,7 @@
 
 #include "tests/sim/small_cluster.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using testing::gpus;
@@ -83,4 +83,4 @@ TEST(Protocols, LargeAllReducesReachWhatIsPublished) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 #include "sim/engine/simgrid_engine.hpp"
 #include "tests/sim/run.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using Links = std::vector<std::uint32_t>;
@@ -31,7 +31,7 @@ void expect_equal(const Plot& plot, std::uint32_t hosts, std::uint32_t links) {
   FreeEngine free(hosts, links);
   const Seen ours = play(free, plot);
   const Seen shared = testing::numbers_in_child([&] {
-    SimGridEngine engine(hosts, links);
+    sim::SimGridEngine engine(hosts, links);
     return play(engine, plot);
   });
   ASSERT_EQ(ours.size(), shared.size());
@@ -129,4 +129,4 @@ TEST(FreeEngine, CancelAllForgetsAndRunsAgain) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

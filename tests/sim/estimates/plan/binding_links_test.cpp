@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using Flows = std::vector<std::vector<LinkLoad>>;
@@ -83,4 +83,4 @@ TEST(BindingLinks, FlowWithoutLinksHasNone) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -5,7 +5,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 struct Ground {
@@ -62,4 +62,4 @@ TEST(Fold, LayersGoAtThePaceOfTheSlowestMember) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -6,7 +6,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 class HardwareStateTest : public ::testing::Test {
@@ -165,4 +165,4 @@ TEST_F(HardwareStateTest, ADownedNicStaysDownUntilItsEnd) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

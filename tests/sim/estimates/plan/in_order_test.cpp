@@ -12,7 +12,7 @@
 #include "tests/traces/small_job.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Every rank looked at, every event carried out.
@@ -118,4 +118,4 @@ TEST(InOrder, GroupsOfBlocksAreThoseOfAllRanks) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

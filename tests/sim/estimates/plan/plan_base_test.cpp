@@ -11,7 +11,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 struct Layout {
@@ -181,4 +181,4 @@ TEST(PlanBase, IsOfNoUseInFullDetail) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

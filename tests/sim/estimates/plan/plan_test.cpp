@@ -7,7 +7,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 class PlanTest : public ::testing::Test {
@@ -103,4 +103,4 @@ TEST_F(PlanTest, OneRingPerRailWhereNodesHoldSeveralMembers) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

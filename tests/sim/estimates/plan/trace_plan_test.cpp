@@ -4,7 +4,7 @@
 
 #include "tests/sim/trace_sample.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using namespace testing;
@@ -64,4 +64,4 @@ TEST(TracePlan, AloneThereIsNobodyToTalkTo) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

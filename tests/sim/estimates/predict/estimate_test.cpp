@@ -6,7 +6,7 @@
 #include "tests/traces/small_job.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 Cluster cluster(std::uint32_t nodes) {
@@ -47,4 +47,4 @@ TEST(Estimate, AJobThatHasNoRoomIsRefused) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

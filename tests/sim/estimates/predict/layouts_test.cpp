@@ -8,7 +8,7 @@
 #include "tests/traces/small_job.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 Cluster h100(std::uint32_t nodes, double memory = 0) {
@@ -80,4 +80,4 @@ TEST(Layouts, TablesHaveARowForEach) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

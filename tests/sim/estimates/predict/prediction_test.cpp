@@ -13,7 +13,7 @@
 #include "tests/traces/published_row.hpp"
 #include "traces/training/stacks.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 TEST(Prediction, ATimeWithItsIntervalsAndMemory) {
@@ -257,4 +257,4 @@ TEST(Prediction, WhatDoesNotFitHasItsStatusAndARemedy) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -14,7 +14,7 @@
 #include "topologies/builder.hpp"
 #include "topologies/catalog.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 GpuModel h100() {
@@ -438,4 +438,4 @@ TEST_P(Measured, AllReducesAreAsFarOffAsStated) {
 INSTANTIATE_TEST_SUITE_P(Gpus, Measured, ::testing::Values("A100", "H100"));
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -4,7 +4,7 @@
 
 #include "traces/training/model.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 Job builtin() {
@@ -69,4 +69,4 @@ TEST(GradientCodes, AJobInSixteenBitsSendsItsOwnSize) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

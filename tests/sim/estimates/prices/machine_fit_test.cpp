@@ -7,7 +7,7 @@
 #include "sim/estimates/prices/machine_costs.hpp"
 #include "topologies/machine.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Links of 200 us a round and 400 MB/s; products at 20 GFLOP/s that take 1 us to begin.
@@ -78,4 +78,4 @@ TEST(MachineCosts, AreThoseOfTheProfileForItsRanks) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -6,7 +6,7 @@
 #include "tests/sim/trace_sample.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using namespace testing;
@@ -51,4 +51,4 @@ TEST(ChakraExport, AStepThatIsRunAsATraceTakesItsTime) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

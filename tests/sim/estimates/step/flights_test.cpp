@@ -8,7 +8,7 @@
 
 #include "sim/estimates/engine/free_engine.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 class FlightsTest : public testing::Test {
@@ -92,4 +92,4 @@ TEST_F(FlightsTest, AfterTheEndNothingLandsOrFails) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -6,7 +6,7 @@
 
 #include "tests/traces/small_job.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 std::vector<BlockPrice> a_second_each(const StepGraph& graph) {
@@ -67,4 +67,4 @@ TEST(FreeStep, ACollectiveWaitsForTheSlowestClass) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -8,7 +8,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 /// Everything needed to run an iteration by hand.
@@ -88,7 +88,8 @@ std::vector<double> by_messages_and_fluid(double bytes, double background) {
     Bench bench(testing::small_scenario(8, 1, 8));
     const Plan plan = bench.plan();
     const CommPhase& phase = plan.comms[plan.groups[0].ways[0].plan].phases[0];
-    SimGridEngine engine(1, bench.cluster.links() + static_cast<std::uint32_t>(plan.slots.size()));
+    sim::SimGridEngine engine(1, bench.cluster.links() +
+                                     static_cast<std::uint32_t>(plan.slots.size()));
     std::vector<GpuId> ring;
     for (std::uint32_t node = 0; node < 8; ++node) ring.push_back({node * 8});
     RingByMessages oracle(engine, bench, ring, bytes);
@@ -143,7 +144,7 @@ TEST(Iteration, RingAllReduceIsItsFormula) {
   const auto t = testing::numbers_in_child([] {
     Bench work(testing::small_scenario(8, 1, 4, {}, {"job.overlap=false"}));
     const Plan plan = work.plan();
-    SimGridEngine engine(hosts_needed(work.graph, false), 64);
+    sim::SimGridEngine engine(hosts_needed(work.graph, false), 64);
     const HardwareState state;
     const IterationRun run = run_iteration({.engine = engine, .graph = work.graph, .plan = plan,
                                             .prices = work.prices, .state = state});
@@ -165,7 +166,7 @@ TEST(Iteration, PipelineWithoutCommunicationCostIsItsFormula) {
     for (BlockPrice& price : bench.prices) price = {{0.003}, {0}, {0}};
     Plan plan = bench.plan();
     for (CommPlan& comm : plan.comms) comm = {};
-    SimGridEngine engine(hosts_needed(bench.graph, false), 64);
+    sim::SimGridEngine engine(hosts_needed(bench.graph, false), 64);
     const HardwareState state;
     const IterationRun run = run_iteration({.engine = engine, .graph = bench.graph, .plan = plan,
                                             .prices = bench.prices, .state = state});
@@ -179,7 +180,7 @@ TEST(Iteration, PipelineWithoutCommunicationCostIsItsFormula) {
 TEST(Iteration, RankThatSlowsMidwayIsExact) {
   const auto t = testing::numbers_in_child([] {
     Bench bench(testing::small_scenario(1, 1, 8));
-    SimGridEngine engine(hosts_needed(bench.graph, false), 64);
+    sim::SimGridEngine engine(hosts_needed(bench.graph, false), 64);
     const HardwareState state;
     const Plan plan = bench.plan();
     const IterationRun calm = run_iteration({.engine = engine, .graph = bench.graph, .plan = plan,
@@ -204,4 +205,4 @@ TEST(Iteration, RankThatSlowsMidwayIsExact) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -4,7 +4,7 @@
 
 #include "tests/sim/by_hand.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 constexpr Nanos kMs = 1'000'000;
@@ -38,4 +38,4 @@ TEST(PlayedStep, NoiseStretchesComputeButNotWhatFollows) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 Program by_hand() {
@@ -50,4 +50,4 @@ TEST(ProgramIndex, CountsCollectivesByCommunicator) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

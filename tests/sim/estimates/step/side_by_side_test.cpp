@@ -15,7 +15,7 @@
 #include "tests/sim/run.hpp"
 #include "topologies/builder.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using testing::numbers_in_child;
@@ -24,7 +24,7 @@ class Bench {
  public:
   explicit Bench(bool full_detail) {
     const EngineRoom room = engine_room(cluster, graph, full_detail);
-    engine = simgrid_engine(2 * room.hosts, 2 * room.links);
+    engine = sim::simgrid_engine(2 * room.hosts, 2 * room.links);
     for (std::uint32_t job = 0; job < 2; ++job) {
       for (std::uint32_t rank = 0; rank < graph.ranks(); ++rank) {
         gpus[job].push_back({job * graph.ranks() + rank});
@@ -108,4 +108,4 @@ TEST(SideBySide, ALinkThatIsDownCutsTheStepShort) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

@@ -11,7 +11,7 @@
 #include "topologies/builder.hpp"
 #include "traces/training/model.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 struct Ground {
@@ -28,7 +28,7 @@ struct Ground {
 TEST(Stepper, EqualStatesAreSimulatedOnce) {
   const auto n = testing::numbers_in_child([] {
     Ground ground(testing::small_scenario(1, 1, 8));
-    Stepper stepper(ground.cluster, ground.graph, ground.placement, {}, simgrid_engine);
+    Stepper stepper(ground.cluster, ground.graph, ground.placement, {}, sim::simgrid_engine);
     const std::vector<std::uint32_t> even(8, 8);
     HardwareState slow;
     slow.slow[2] = 2;
@@ -51,7 +51,7 @@ std::vector<double> free_and_shared(const LoadedScenario& loaded) {
     const std::vector<std::uint32_t> even(ground.graph.data(),
                                           ground.graph.micro_batches() / ground.graph.data());
     Stepper free(ground.cluster, ground.graph, ground.placement, {}, free_engine);
-    Stepper shared(ground.cluster, ground.graph, ground.placement, {}, simgrid_engine);
+    Stepper shared(ground.cluster, ground.graph, ground.placement, {}, sim::simgrid_engine);
     return std::vector<double>{free.step({}, even)->run.duration,
                                shared.step({}, even)->run.duration};
   });
@@ -75,7 +75,7 @@ TEST(Stepper, FullDetailSimulatesEveryStep) {
   const auto n = testing::numbers_in_child([] {
     Ground ground(testing::small_scenario(1, 1, 8));
     Stepper stepper(ground.cluster, ground.graph, ground.placement, {.full_detail = true},
-                    simgrid_engine);
+                    sim::simgrid_engine);
     const std::vector<std::uint32_t> even(8, 8);
     const double first = stepper.step({}, even)->run.duration;
     const double second = stepper.step({}, even)->run.duration;
@@ -88,7 +88,7 @@ TEST(Stepper, FullDetailSimulatesEveryStep) {
 TEST(Stepper, MovedMicroBatchesMoveTime) {
   const auto n = testing::numbers_in_child([] {
     Ground ground(testing::small_scenario(1, 1, 8));
-    Stepper stepper(ground.cluster, ground.graph, ground.placement, {}, simgrid_engine);
+    Stepper stepper(ground.cluster, ground.graph, ground.placement, {}, sim::simgrid_engine);
     std::vector<std::uint32_t> uneven(8, 8);
     uneven[0] = 4;
     uneven[1] = 12;
@@ -111,7 +111,8 @@ Exchange exchange(const std::vector<CodecRule>& rules, double rate, bool full_de
     Ground ground(load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml",
                                 {}));
     Stepper stepper(ground.cluster, ground.graph, ground.placement,
-                    {.full_detail = full_detail, .machine = {.link_limit = rate}}, simgrid_engine);
+                    {.full_detail = full_detail, .machine = {.link_limit = rate}},
+                    sim::simgrid_engine);
     stepper.set_codecs(rules);
     const auto step = stepper.step({}, {10, 10, 10, 10});
     return std::vector<double>{step->run.duration, step->wire_bytes};
@@ -146,7 +147,7 @@ TEST(Stepper, StepsUnderOtherCodesAreNotMixedUp) {
     Ground ground(load_scenario(std::string(ORRERY_SOURCE_DIR) + "/examples/straggler-4-ranks.yaml",
                                 {}));
     Stepper stepper(ground.cluster, ground.graph, ground.placement,
-                    {.machine = {.link_limit = 1e7}}, simgrid_engine);
+                    {.machine = {.link_limit = 1e7}}, sim::simgrid_engine);
     std::vector<double> times;
     for (const std::vector<CodecRule>& rules :
          {std::vector<CodecRule>{}, {{.codec = Codec::int4}}, {}}) {
@@ -168,7 +169,7 @@ TEST(Stepper, AMeasuredMachineSaysWhatUpdateAndControlTake) {
     MachineCosts machine{.kernels = cost_profile("H100"), .update = Seconds{1e-8},
                          .control = Seconds{2e-3}};
     Stepper stepper(ground.cluster, ground.graph, ground.placement, {.machine = machine},
-                    simgrid_engine);
+                    sim::simgrid_engine);
     HardwareState slow;
     slow.slow[2] = 3;
     return std::vector<double>{stepper.step({}, {10, 10, 10, 10})->run.workers[0].tail,
@@ -183,7 +184,7 @@ TEST(Stepper, AMeasuredMachineSaysWhatUpdateAndControlTake) {
 TEST(Stepper, SlowerNicHasLessBandwidth) {
   const auto n = testing::numbers_in_child([] {
     Ground ground(testing::small_scenario(1, 1, 8));
-    const Stepper stepper(ground.cluster, ground.graph, ground.placement, {}, simgrid_engine);
+    const Stepper stepper(ground.cluster, ground.graph, ground.placement, {}, sim::simgrid_engine);
     const LinkId nic = ground.cluster.nic_out({0}, 3);
     HardwareState state;
     state.link_slow[nic.value] = 4;
@@ -194,4 +195,4 @@ TEST(Stepper, SlowerNicHasLessBandwidth) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates

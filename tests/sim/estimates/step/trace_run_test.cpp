@@ -8,7 +8,7 @@
 #include "tests/sim/run.hpp"
 #include "tests/sim/trace_sample.hpp"
 
-namespace orrery {
+namespace orrery::estimates {
 namespace {
 
 using namespace testing;
@@ -207,7 +207,7 @@ double on_simgrid(const std::string& path, bool apart) {
            const FoldedTrace folded = fold_trace(trace, cluster, apart);
            const TracePlan plan =
                plan_trace(trace, folded, cluster, full_rates(), CollectiveAlgorithm::ring);
-           SimGridEngine engine(1, static_cast<std::uint32_t>(plan.links.links.size()));
+           sim::SimGridEngine engine(1, static_cast<std::uint32_t>(plan.links.links.size()));
            return std::vector<double>{run_on(engine, trace, folded, plan, cluster).duration,
                                       static_cast<double>(folded.classes.size())};
          })
@@ -256,4 +256,4 @@ TEST(TraceRun, FoldedAndEveryRankAgreeOnTheTestData) {
 }
 
 }  // namespace
-}  // namespace orrery
+}  // namespace orrery::estimates
