@@ -9,9 +9,12 @@ namespace {
 
 constexpr double kTypicalShare = 0.95;
 
-/// Falls with what becomes useless, from 100 to 0; 50 if nothing changes.
+/// Falls with what becomes useless, from 100 to 0; 50 if nothing changes. The order in which shares
+/// were added up must not tell 49 from 50.
 int score_of(double before, double after) {
-  return static_cast<int>(100 / (1 + std::exp((after - before) / kWholeGpu)));
+  constexpr double kStepsOfOne = 1e6;
+  const double more = std::round((after - before) * kStepsOfOne) / kStepsOfOne;
+  return static_cast<int>(100 / (1 + std::exp(more / kWholeGpu)));
 }
 
 }  // namespace

@@ -109,7 +109,8 @@ struct NaivePacking {
     if (policy == "best-fit") {
       return int(100 * (1 - ((cpu - asked_cpu) / 128000 + (gpu - asked_gpu) / 8000) / 2));
     }
-    const double more = fragmented(with(pod, node, gpus)) - fragmented(node);
+    const double more =  // to a millionth: the sums are rounded
+        std::round((fragmented(with(pod, node, gpus)) - fragmented(node)) * 1e6) / 1e6;
     return int(100 / (1 + std::exp(more / 1000)));
   }
   std::optional<Pick> pick(const Pod& pod, const std::vector<Node>& nodes) const {
