@@ -9,13 +9,13 @@
 #include "core/error.hpp"
 #include "sim/engine/simgrid_compat.hpp"
 #include "sim/engine/simgrid_platform.hpp"
+#include "sim/engine/simgrid_stops.hpp"
 #include "sim/estimates/engine/calendar.hpp"
 
 namespace orrery::sim {
 namespace {
 
 namespace s4u = simgrid::s4u;
-using simgrid::kernel::timer::Timer;
 
 // SimGrid rounds small numbers away; nanoseconds of work and parts of a byte keep clear of that.
 constexpr double kUnitsOfWork = 1e9;
@@ -64,14 +64,11 @@ struct SimGridEngine::State {
   std::vector<End> ready;              ///< what has ended at this instant
   std::vector<End> batch;              ///< being told
   std::vector<s4u::CommPtr> given_up;  ///< cancelled: SimGrid still looks at them
-  /// That SimGrid's clock makes for us, the earliest last; SimGrid frees those that have passed.
-  std::vector<std::pair<double, Timer*>> stops;
-  bool wake_due = false;
+  SimGridStops stops{[this] { wake(); }};
   std::uint64_t started = 0;
   std::uint64_t events = 0, shared_flows = 0;
 
   State(std::uint32_t host_count, std::uint32_t link_count);
-  double now() const { return s4u::Engine::get_clock(); }
 
   std::uint32_t place(Done done);
   void schedule(std::uint32_t place);
@@ -83,9 +80,7 @@ struct SimGridEngine::State {
   std::vector<std::uint32_t> flows_over(std::uint32_t link) const;
 
   void ended(const s4u::Activity& activity);
-  void stop_at(double date);
   void time_passed();
-  void wake_now();
   void wake();
   bool tell();
   bool under_way(const End& end) const;
@@ -111,23 +106,23 @@ std::uint32_t SimGridEngine::State::place(Done done) {
   Activity& activity = activities[place];
   activity.done = std::move(done);
   activity.number = ++started;
-  activity.since = now();
+  activity.since = stops.now();
   return place;
 }
 
 /// Its end at its present rate, if nothing comes in between.
 void SimGridEngine::State::schedule(std::uint32_t place) {
   Activity& activity = activities[place];
-  const double at = activity.left > 0 ? now() + activity.left / activity.rate : now();
+  const double at = activity.left > 0 ? stops.now() + activity.left / activity.rate : stops.now();
   ends.put(at, {activity.number, place, ++activity.turn, true});
-  stop_at(at);
+  stops.at(at);
 }
 
 void SimGridEngine::State::fail(std::uint32_t place) {
   Activity& activity = activities[place];
   give_up(activity);
-  ends.put(now(), {activity.number, place, ++activity.turn, false});
-  wake_now();
+  ends.put(stops.now(), {activity.number, place, ++activity.turn, false});
+  stops.wake_now();
 }
 
 bool SimGridEngine::State::under_way(const End& end) const {
@@ -195,7 +190,7 @@ void SimGridEngine::State::leave(const Activity& activity) {
 /// Hands a flow to SimGrid, which knows of those that meet others alone.
 void SimGridEngine::State::share(std::uint32_t place) {
   Activity& activity = activities[place];
-  const double left = activity.left - (now() - activity.since) * activity.rate;
+  const double left = activity.left - (stops.now() - activity.since) * activity.rate;
   for (const std::uint32_t link : activity.links) links[link].alone = kNobody;
   if (left < 1) return;  // ends at this instant
   for (const std::uint32_t link : activity.links) {
@@ -230,51 +225,36 @@ void SimGridEngine::State::ended(const s4u::Activity& activity) {
   if (ours.shared.get() != &activity) return;
   ready.push_back(
       {ours.number, place, ours.turn, activity.get_state() == s4u::Activity::State::FINISHED});
-  wake_now();
+  stops.wake_now();
 }
 
 // ---- time -------------------------------------------------------------------------------------
 
-/// SimGrid's clock runs from event to event; a timer that does nothing makes it stop on its way.
-void SimGridEngine::State::stop_at(double date) {
-  while (!stops.empty() && stops.back().first <= now()) stops.pop_back();
-  if (!stops.empty() && date >= stops.back().first) return;
-  stops.emplace_back(date, Timer::set(date, [] {}));
-}
-
 /// As SimGrid's models do, ends what is due within its precision; what starts only now has an
 /// instant of its own.
 void SimGridEngine::State::time_passed() {
-  while (ends.next() - now() < kSameInstant) ready.push_back(ends.take());
-  if (timers.next() <= now() || !ready.empty()) wake_now();
-}
-
-void SimGridEngine::State::wake_now() {
-  if (std::exchange(wake_due, true)) return;
-  Timer::set(now(), [this] { wake(); });
+  while (ends.next() - stops.now() < kSameInstant) ready.push_back(ends.take());
+  if (timers.next() <= stops.now() || !ready.empty()) stops.wake_now();
 }
 
 /// At each instant: first what a delay has led to, then what has ended, both in the order of
 /// starting, until nothing more happens.
 void SimGridEngine::State::wake() {
-  wake_due = false;
-  for (; !stops.empty() && stops.back().first - now() < kSameInstant; stops.pop_back()) {
-    if (stops.back().first > now()) stops.back().second->remove();
-  }
+  stops.pass(kSameInstant);
   do {
-    while (timers.next() <= now()) {
+    while (timers.next() <= stops.now()) {
       ++events;
       timers.take()();
     }
   } while (tell());
   const double next = std::min(timers.next(), ends.next());
-  if (std::isfinite(next)) stop_at(next);
+  if (std::isfinite(next)) stops.at(next);
 }
 
 /// False if nothing has ended.
 bool SimGridEngine::State::tell() {
   batch.swap(ready);
-  while (ends.next() <= now()) batch.push_back(ends.take());
+  while (ends.next() <= stops.now()) batch.push_back(ends.take());
   if (batch.empty()) return false;
   std::sort(batch.begin(), batch.end(),
             [](const End& a, const End& b) { return a.number < b.number; });
@@ -302,7 +282,7 @@ SimGridEngine::SimGridEngine(std::uint32_t hosts, std::uint32_t links) {
 
 SimGridEngine::~SimGridEngine() = default;
 
-double SimGridEngine::now() const { return state_->now(); }
+double SimGridEngine::now() const { return SimGridStops::now(); }
 std::uint32_t SimGridEngine::hosts() const {
   return static_cast<std::uint32_t>(state_->hosts.size());
 }
@@ -315,7 +295,7 @@ std::uint64_t SimGridEngine::shared_flows() const { return state_->shared_flows;
 void SimGridEngine::after(double delay, std::function<void()> what) {
   const double at = now() + delay;
   state_->timers.put(at, std::move(what));
-  state_->stop_at(at);
+  state_->stops.at(at);
 }
 
 estimates::Engine::Handle SimGridEngine::compute(std::uint32_t host, double work, Done done) {
@@ -404,9 +384,7 @@ void SimGridEngine::run() {
 
 void SimGridEngine::cancel_all() {
   State& state = *state_;
-  for (const auto& [date, stop] : std::exchange(state.stops, {})) {
-    if (date > now()) stop->remove();
-  }
+  state.stops.clear();
   state.timers.clear();
   state.ends.clear();
   state.ready.clear();

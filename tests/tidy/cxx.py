@@ -66,7 +66,9 @@ def functions_of(text):
         head_start = position
 
 
-_CLASS = re.compile(r'\bclass\s+(?:\w+::)*(\w+)(?:\s+final)?(?:\s*:\s*[^{;]+)?\s*\{')
+# Also the hidden part of a class, `struct A::State {`: all of it is private to A.
+_CLASS = re.compile(r'\b(?:class\s+(?:\w+::)*|(?P<hidden>struct)\s+(?:\w+::)+)(?P<name>\w+)'
+                    r'(?:\s+final)?(?:\s*:\s*[^{;]+)?\s*\{')
 _ACCESS = re.compile(r'\b(public|private|protected)\s*:(?!:)')
 _NO_MEMBER = re.compile(r'(?:using|friend|class|struct|enum|static constexpr|template)\b')
 
@@ -106,12 +108,15 @@ def classes_of(text):
                 if not statement or _NO_MEMBER.match(statement):
                     continue
                 plain = _without_templates(statement)
+                if '(*' in plain:  # a pointer in a table of a library's functions
+                    continue
                 if '(' in plain.split('=')[0]:
-                    methods += access == 'private'
+                    made = re.match(rf'(?:explicit\s+)?~?{match["name"]}\s*\(', plain)
+                    methods += access == 'private' and not made
                 else:
-                    names = re.findall(r'\w_\s*(?=,|$)', re.sub(r'=[^,]*', '', plain))
-                    members += len(names)
-        yield code.count('\n', 0, match.start()) + 1, match.group(1), methods, members
+                    ends = r'\w\s*(?=,|$)' if match['hidden'] else r'\w_\s*(?=,|$)'
+                    members += len(re.findall(ends, re.sub(r'=[^,]*', '', plain)))
+        yield code.count('\n', 0, match.start()) + 1, match['name'], methods, members
 
 
 _NAMESPACE = re.compile(r'\bnamespace\s*([\w:]*)\s*\{')

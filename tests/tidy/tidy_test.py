@@ -220,6 +220,20 @@ void g() { fabric.assert (1); }
         self.assert_breach({'core/a.hpp': of(0, members + 1)}, 'core/a.hpp', 3,
                            f'{members + 1} data')
 
+    def test_what_a_class_hides_counts_as_well(self):
+        def of(methods, members):
+            return ('#include "core/a.hpp"\nstruct A::State {\n  State(int a);\n'
+                    + '  bool g(int a) const;\n' * methods
+                    + ''.join(f'  std::map<int, int> a{i};\n' for i in range(members - 2))
+                    + '  int b = 0, c{};\n};\n')
+        most, members = rules.MAX_PRIVATE_METHODS, rules.MAX_MEMBERS
+        beside = {'core/a.hpp': header()}
+        self.assert_clean(beside | {'core/a.cpp': of(most, members)})
+        self.assert_breach(beside | {'core/a.cpp': of(most + 1, 2)}, 'core/a.cpp', 2,
+                           f'{most + 1} private')
+        self.assert_breach(beside | {'core/a.cpp': of(0, members + 1)}, 'core/a.cpp', 2,
+                           f'{members + 1} data')
+
     def test_long_python_and_shell_functions(self):
         self.assert_breach({'python/a.py': 'def f():\n' + '    x = 1\n' * 70}, 'python/a.py', 1,
                            '71 lines')
