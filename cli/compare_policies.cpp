@@ -63,7 +63,7 @@ std::string seconds(bool known, double value) {
   return known ? fmt::format("{:.4f} s", value) : "unknown";
 }
 
-void print_table(const std::vector<Row>& rows) {
+void print_rows(const std::vector<Row>& rows) {
   fmt::print("{:<6}{:<24}{:>14}{:>14}{:>9}{:>12}{:>11}\n", "world", "policy", "median step",
              "ideal step", "ratio", "tokens/s", "decisions");
   for (const Row& row : rows) {
@@ -127,7 +127,7 @@ int compare_policies(const ComparePoliciesOptions& options) {
   if (options.json) {
     fmt::print("{}\n", as_json(rows));
   } else {
-    print_table(rows);
+    print_rows(rows);
   }
   return misses(options, rows) ? static_cast<int>(ErrorKind::goal_missed) : 0;
 }

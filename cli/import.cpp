@@ -68,7 +68,7 @@ int import_chakra(const ImportOptions& options) {
 }
 
 /// Rows in, jobs out, and what became of the others.
-void print_quality(const TraceQuality& quality) {
+void tell_quality(const TraceQuality& quality) {
   fmt::print(stderr, "{}: {} rows = {} jobs + {} passed over + {} rejected\n", quality.format(),
              quality.rows(), quality.jobs(), quality.passed_over(), quality.rejected());
   for (const std::string& note : quality.notes()) fmt::print(stderr, "note: {}\n", note);
@@ -89,7 +89,7 @@ int import_jobs(const JobOptions& options) {
   if (options.json) {
     fmt::print("{}\n", to_json(log.quality).dump(2));
   } else {
-    print_quality(log.quality);
+    tell_quality(log.quality);
   }
   return 0;
 }

@@ -121,7 +121,7 @@ void print_summary(const LiveJobsOptions& options, const Course& course, std::si
                                     : "not equal. Here and there: " + difference);
 }
 
-void print_json(const Course& course, std::size_t jobs, const std::string& difference) {
+void print_course(const Course& course, std::size_t jobs, const std::string& difference) {
   nlohmann::ordered_json out{{"jobs", jobs},
                              {"starts", course.count(What::started)},
                              {"kills", course.count(What::stopped)},
@@ -145,7 +145,7 @@ int live_jobs(const LiveJobsOptions& options, const std::string& record, bool js
   const std::string difference =
       first_difference(course.lines, rehearsed, options.for_s * kNanosPerSecond);
   if (json) {
-    print_json(course, jobs.size(), difference);
+    print_course(course, jobs.size(), difference);
   } else {
     print_summary(options, course, jobs.size(), difference);
   }

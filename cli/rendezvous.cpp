@@ -18,7 +18,7 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::optional<std::uint32_t> number(const char* name) {
+std::optional<std::uint32_t> number_in(const char* name) {
   const std::string text = environment(name);
   if (text.empty()) return std::nullopt;
   std::uint32_t value = 0;
@@ -28,7 +28,7 @@ std::optional<std::uint32_t> number(const char* name) {
 }
 
 bool set_place(Rendezvous& out, const char* rank_name, const char* ranks_name) {
-  const auto rank = number(rank_name), ranks = number(ranks_name);
+  const auto rank = number_in(rank_name), ranks = number_in(ranks_name);
   if (!rank || !ranks) return false;
   if (*rank >= *ranks) {
     throw Error(ErrorKind::usage, fmt::format("{}={} is not one of {}={} ranks", rank_name, *rank,

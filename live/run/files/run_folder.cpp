@@ -104,10 +104,10 @@ constexpr int kEnds[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGALRM,
 /// Those that come of a defect: a handler may do next to nothing, so it removes the secrets only.
 constexpr int kCrashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP};
 constexpr const char* kSecrets[] = {"token", "key.pem", "certificate.pem", "ca.pem"};
-char secrets[std::size(kSecrets)][256];  // of the newest folder
+char secret_paths[std::size(kSecrets)][256];  // of the newest folder
 
 void remove_secrets(int number) {
-  for (const char* secret : secrets) unlink(secret);
+  for (const char* secret : secret_paths) unlink(secret);
   raise(number);  // once more, for what it does by itself
 }
 
@@ -125,7 +125,7 @@ class Caretaker {
     const std::scoped_lock lock(mutex_);
     paths_.insert(path);
     for (std::size_t i = 0; i < std::size(kSecrets); ++i) {
-      fmt::format_to_n(secrets[i], sizeof secrets[i] - 1, "{}/{}", path, kSecrets[i]);
+      fmt::format_to_n(secret_paths[i], sizeof secret_paths[i] - 1, "{}/{}", path, kSecrets[i]);
     }
   }
   void drop(const std::string& path) {
