@@ -1,10 +1,10 @@
 // orrery check: every problem of a scenario, a topology or a replay, with its place.
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -14,18 +14,31 @@
 #include "cli/run_options.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
+#include "policies/placement/placer.hpp"
+#include "policies/run/registry.hpp"
 #include "topologies/builder.hpp"
 
 namespace orrery::cli {
 namespace {
 
-/// Nothing where the text alone does not tell: with overrides, or if it cannot be read whole, which
-/// loading reports better.
-std::optional<std::string> text_of(const RunOptions& options) {
-  if (!options.overrides.empty() || !std::filesystem::is_regular_file(options.file)) return {};
-  std::ifstream in(options.file, std::ios::binary);
+/// Nothing if it cannot be read whole, which loading reports better.
+std::optional<std::string> text_of(const std::string& file) {
+  if (!std::filesystem::is_regular_file(file)) return {};
+  std::ifstream in(file, std::ios::binary);
   if (!in) return {};
   return std::string{std::istreambuf_iterator<char>(in), {}};
+}
+
+/// A replay names its log in one line, `trace: log.csv`; the trace of a scenario is a map.
+bool is_replay(const std::string& text) {
+  std::istringstream lines(text);
+  const std::string key = "trace:";
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t value = line.find_first_not_of(" \t\r", key.size());
+    return value != std::string::npos && line[value] != '{' && line[value] != '#';
+  }
+  return false;
 }
 
 /// Where NICs have ports in several planes: what that takes, and what three tiers would take of
@@ -58,16 +71,21 @@ std::vector<Error> check_topology(const std::string& text, const std::string& fi
   return problems;
 }
 
-std::vector<Error> check_replay(const std::string& text, const std::string& file) {
+/// As far as a replay can be looked at without being run.
+std::vector<Error> check_replay(const std::string& text, const RunOptions& options) {
   JobReplay replay;
-  std::vector<Error> problems = check_yaml(text, file, replay);
+  std::vector<Error> problems = check_yaml(text, options.file, replay);
   if (!problems.empty()) return problems;
   try {
     ReplayOptions asked;
-    asked.file = file;
-    replay = asked_for(asked);
+    asked.file = options.file;
+    replay = asked_for(asked, options.overrides);
+    make_stack(replay);
+    make_placer(replay.placement());
+    cluster_of(replay);
     const JobLog log = load_log(replay, asked);
-    fmt::print("{}: ok: replay of {} jobs in '{}'\n", file, log.jobs.size(), replay.trace());
+    fmt::print("{}: ok: replay of {} jobs in '{}'\n", options.file, log.jobs.size(),
+               replay.trace());
   } catch (const Error& problem) {
     problems.push_back(problem);
   }
@@ -75,19 +93,17 @@ std::vector<Error> check_replay(const std::string& text, const std::string& file
 }
 
 /// All problems of a file that is no good scenario: as the kind of file that it seems to be, a
-/// topology or a replay of a job trace where it is nearer to one. Empty: it is a good one of these.
+/// topology where it is nearer to one. Empty: it is a good one. With overrides the text alone does
+/// not tell.
 std::vector<Error> all_problems(const RunOptions& options, const Error& first) {
-  const std::optional<std::string> text = text_of(options);
-  if (!text) return {first};
+  const std::optional<std::string> text = text_of(options.file);
+  if (text && is_replay(*text)) return check_replay(*text, options);
+  if (!text || !options.overrides.empty()) return {first};
   std::vector<Error> problems = check_scenario(*text, options.file);
   if (problems.empty()) return {first};  // a run showed it
   Topology topology;
-  JobReplay replay;
-  const std::size_t as_topology = check_yaml(*text, options.file, topology).size();
-  const std::size_t as_replay = check_yaml(*text, options.file, replay).size();
-  if (problems.size() <= std::min(as_topology, as_replay)) return problems;
-  return as_topology <= as_replay ? check_topology(*text, options.file)
-                                  : check_replay(*text, options.file);
+  if (check_yaml(*text, options.file, topology).size() >= problems.size()) return problems;
+  return check_topology(*text, options.file);
 }
 
 /// What only shows when a run begins: memory, policies that do not suit, files that are not there.

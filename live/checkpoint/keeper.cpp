@@ -17,6 +17,7 @@ CheckpointKeeper::CheckpointKeeper(std::unique_ptr<Store> store, Options options
       thread_([this] { run(); }) {}
 
 CheckpointKeeper::~CheckpointKeeper() {
+  if (attempt_) fail("the run has ended");  // and its shards go
   const std::scoped_lock lock(mutex_);
   over_ = true;
   changed_.notify_all();

@@ -40,7 +40,7 @@ class CheckpointKeeper {
   void adopt(Step newest);
 
   /// Takes over what an earlier controller of this run has begun, oldest first: take() says what
-  /// has come of each, and what is not whole goes. To be called before anything but adopt().
+  /// has come of each, and what has no manifest goes. To be called before anything but adopt().
   void take_over(std::vector<CheckpointId> begun);
 
   /// The number under which the next attempt's shards are to be written.

@@ -118,7 +118,10 @@ class Session {
     const auto began = std::chrono::steady_clock::now();
     while (true) {
       WorkerMessage message = next_message();
-      if (message.has_failure()) rethrow(message.failure());
+      if (message.has_failure()) {
+        child_.wait_for(kEndGrace);  // it tidies up first
+        rethrow(message.failure());
+      }
       if (message.has_progress() && progress_) progress_(message.progress());
       if (message.has_ask()) answer(message.ask());
       if (message.has_approval()) put(message.approval());

@@ -228,8 +228,9 @@ def _wait_for(futures: "Sequence[Future[Any]]", progress: bool) -> None:
         left = len(futures)
         while left > 0:
             try:
-                finished.get(timeout=0.1).result()
+                done = finished.get(timeout=0.1)
             except queue.Empty:
                 continue
+            done.result()
             left -= 1
             bar.update()

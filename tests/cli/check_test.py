@@ -80,6 +80,13 @@ def test_a_replay_is_checked_as_one(tmp_path):
     result = orrery("check", file)
     assert result.returncode == 3
     assert "did you mean 'placement'?" in result.stderr and "1 problem\n" in result.stderr
+    file.write_text(text.replace("placement:", "placment:").replace("policy:", "polcy:"))
+    assert "did you mean 'policy'?" in orrery("check", file).stderr
+    file.write_text(text.replace("policy: fifo", "policy: fifoo"))
+    assert "did you mean 'fifo'?" in orrery("check", file).stderr
+    file.write_text(text)
+    result = orrery("check", file, "--set", "policy=easy", "--set", "placement=cuont")
+    assert result.returncode == 3 and "did you mean 'count'?" in result.stderr
 
 
 def test_a_replay_is_no_scenario():

@@ -1,5 +1,7 @@
 """Sweeps: grid order, the same for any number of workers, errors before anything runs."""
 
+import queue
+
 import pandas as pd
 import pytest
 from conftest import EXAMPLES, STRAGGLER
@@ -110,6 +112,16 @@ def test_every_point_has_a_policy_of_its_own():
 def test_a_failing_run_ends_the_sweep():
     with pytest.raises(orrery.UsageError, match="statik"):
         orrery.sweep(STRAGGLER, {"policy": ["static", "statik"]}, progress=False)
+
+
+class RunsOut(orrery.Policy):
+    def observe(self, seen, decisions):
+        raise queue.Empty("nothing left")
+
+
+def test_whatever_a_policy_raises_ends_the_sweep():
+    with pytest.raises(queue.Empty, match="nothing left"):
+        orrery.sweep(STRAGGLER, {"policy": [RunsOut], "run.steps": [1]}, progress=False)
 
 
 @pytest.mark.parametrize("values", ["static", 1])

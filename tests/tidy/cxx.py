@@ -108,13 +108,13 @@ def classes_of(text):
                 if not statement or _NO_MEMBER.match(statement):
                     continue
                 plain = _without_templates(statement)
-                if '(*' in plain:  # a pointer in a table of a library's functions
-                    continue
+                if match['hidden'] and plain.partition('(')[2].startswith('*'):
+                    continue  # a pointer in a table of a library's functions
                 if '(' in plain.split('=')[0]:
                     made = re.match(rf'(?:explicit\s+)?~?{match["name"]}\s*\(', plain)
                     methods += access == 'private' and not made
                 else:
-                    ends = r'\w\s*(?=,|$)' if match['hidden'] else r'\w_\s*(?=,|$)'
+                    ends = r'[\w\]]\s*(?=,|$)' if match['hidden'] else r'\w_\s*(?=,|$)'
                     members += len(re.findall(ends, re.sub(r'=[^,]*', '', plain)))
         yield code.count('\n', 0, match.start()) + 1, match['name'], methods, members
 

@@ -132,6 +132,14 @@ class Caretaker {
     const std::scoped_lock lock(mutex_);
     paths_.erase(path);
   }
+  /// A signal meanwhile ends the process when it is done: two who remove one folder stop each other
+  /// at what the other has just taken away.
+  void remove(const std::string& path) {
+    const std::scoped_lock lock(mutex_);
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+    paths_.erase(path);
+  }
 
  private:
   Caretaker() {
@@ -228,9 +236,7 @@ void RunFolder::release() noexcept {
 }
 
 void RunFolder::remove() noexcept {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-  keep_on_signal(path_);
+  Caretaker::instance().remove(path_);
 }
 
 }  // namespace orrery::live

@@ -153,6 +153,18 @@ TEST_F(CheckpointKeeperTest, WhatComesWhenLaterAttemptsHaveFailedTooIsRemovedInT
   EXPECT_EQ(store_->list().size(), kRanks + 1);
 }
 
+TEST_F(CheckpointKeeperTest, WhatIsUnderWayWhenTheRunEndsGoes) {
+  {
+    const auto keep = keeper(1);
+    write_all(*keep, 10);
+    outcomes(*keep, 1);
+    write(keep->next_attempt(), 20, 0);
+    keep->begin(20, kRanks);
+  }
+  EXPECT_EQ(whole(), std::vector<Step>{10});
+  EXPECT_EQ(store_->list().size(), kRanks + 1);
+}
+
 TEST_F(CheckpointKeeperTest, AnAttemptThatTakesTooLongHasFailed) {
   const auto keep = keeper(1, kNoCall, std::chrono::milliseconds(1));
   keep->begin(10, kRanks);

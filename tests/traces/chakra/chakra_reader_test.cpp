@@ -26,7 +26,7 @@ ChakraTrace fold_all(const std::vector<std::string>& files, const std::string& g
   return folder.finish();
 }
 
-std::string refusal(const std::vector<std::string>& files, const std::string& groups = {}) {
+std::string refused(const std::vector<std::string>& files, const std::string& groups = {}) {
   try {
     fold_all(files, groups);
   } catch (const Error& error) {
@@ -80,12 +80,12 @@ TEST(ChakraReader, ControlDependenciesGiveWayToTheData) {
 }
 
 TEST(ChakraReader, DamagedGraphsAreRefusedByNode) {
-  EXPECT_NE(refusal({file_of({compute(5, 1, {6}), compute(6, 1, {7}), compute(7, 1, {6})})})
+  EXPECT_NE(refused({file_of({compute(5, 1, {6}), compute(6, 1, {7}), compute(7, 1, {6})})})
                 .find("waits for itself"), std::string::npos);
-  EXPECT_NE(refusal({file_of({compute(5, 1), compute(5, 1)})}).find("node 5 is there twice"),
+  EXPECT_NE(refused({file_of({compute(5, 1), compute(5, 1)})}).find("node 5 is there twice"),
             std::string::npos);
-  EXPECT_NE(refusal({file_of({message(1, true, 3, 8)})}).find("no rank 3"), std::string::npos);
-  EXPECT_NE(refusal({file_of({message(1, true, 0, 8)})}).find("sends to itself"),
+  EXPECT_NE(refused({file_of({message(1, true, 3, 8)})}).find("no rank 3"), std::string::npos);
+  EXPECT_NE(refused({file_of({message(1, true, 0, 8)})}).find("sends to itself"),
             std::string::npos);
 }
 
@@ -98,11 +98,11 @@ TEST(ChakraReader, CommunicatorsComeFromTheSideFileOrMetadataOrMeanAll) {
   EXPECT_EQ(fold_all({own, own}).groups, (std::vector<std::vector<std::uint32_t>>{{1, 0}}));
 
   const std::string named = file_of({collective(1, chakra::ALL_REDUCE, 8, "7")});
-  EXPECT_NE(refusal({named, named}).find("'7' is used but defined nowhere"), std::string::npos);
-  EXPECT_NE(refusal({named, named}, R"({"7": [1]})").find("rank 0 uses communicator '7' without"),
+  EXPECT_NE(refused({named, named}).find("'7' is used but defined nowhere"), std::string::npos);
+  EXPECT_NE(refused({named, named}, R"({"7": [1]})").find("rank 0 uses communicator '7' without"),
             std::string::npos);
-  EXPECT_NE(refusal({named, named}, R"({"7": [0, 5]})").find("has rank 5"), std::string::npos);
-  EXPECT_NE(refusal({named, named}, R"({"7": [0, 0]})").find("a rank twice"), std::string::npos);
+  EXPECT_NE(refused({named, named}, R"({"7": [0, 5]})").find("has rank 5"), std::string::npos);
+  EXPECT_NE(refused({named, named}, R"({"7": [0, 0]})").find("a rank twice"), std::string::npos);
 }
 
 TEST(ChakraReader, OneFileServesManyRanksUnlessItNamesOne) {

@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -144,6 +147,31 @@ TEST(RunFolder, GoesWithAProcessThatASignalEnds) {
   std::ifstream(::testing::TempDir() + "/ended-by-signal") >> path;
   ASSERT_FALSE(path.empty());
   EXPECT_FALSE(fs::exists(path));
+}
+
+TEST(RunFolder, GoesWhereTheSignalComesWhileItIsRemoved) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string told = ::testing::TempDir() + "/ended-while-removed";
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EXIT(
+        {
+          RunFolder folder;
+          std::ofstream(told) << folder.path();
+          for (int file = 0; file < 2000; ++file) {
+            std::ofstream(folder.path() + "/" + std::to_string(file)) << "x";
+          }
+          const std::jthread owner([&folder] { folder.remove(); });
+          std::this_thread::sleep_for(std::chrono::microseconds(500 * i));
+          kill(getpid(), SIGTERM);
+          for (;;) pause();
+        },
+        ::testing::KilledBySignal(SIGTERM), "");
+    std::string path;
+    std::ifstream(told) >> path;
+    ASSERT_FALSE(path.empty());
+    EXPECT_FALSE(fs::exists(path)) << i;
+    fs::remove_all(path);
+  }
 }
 
 TEST(RunFolder, ALinkToAFolderOfOthersIsLeftAlone) {
