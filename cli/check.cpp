@@ -4,7 +4,6 @@
 #include <iterator>
 #include <memory>
 #include <optional>
-#include <sstream>
 
 #include <fmt/format.h>
 
@@ -17,6 +16,7 @@
 #include "policies/placement/placer.hpp"
 #include "policies/run/registry.hpp"
 #include "topologies/builder.hpp"
+#include "traces/scenario/replay_conditions.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -27,18 +27,6 @@ std::optional<std::string> text_of(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return {};
   return std::string{std::istreambuf_iterator<char>(in), {}};
-}
-
-/// A replay names its log in one line, `trace: log.csv`; the trace of a scenario is a map.
-bool is_replay(const std::string& text) {
-  std::istringstream lines(text);
-  const std::string key = "trace:";
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(key)) continue;
-    const std::size_t value = line.find_first_not_of(" \t\r", key.size());
-    return value != std::string::npos && line[value] != '{' && line[value] != '#';
-  }
-  return false;
 }
 
 /// Where NICs have ports in several planes: what that takes, and what three tiers would take of
@@ -97,7 +85,7 @@ std::vector<Error> check_replay(const std::string& text, const RunOptions& optio
 /// not tell.
 std::vector<Error> all_problems(const RunOptions& options, const Error& first) {
   const std::optional<std::string> text = text_of(options.file);
-  if (text && is_replay(*text)) return check_replay(*text, options);
+  if (text && describes_replay(options.file)) return check_replay(*text, options);
   if (!text || !options.overrides.empty()) return {first};
   std::vector<Error> problems = check_scenario(*text, options.file);
   if (problems.empty()) return {first};  // a run showed it

@@ -1,8 +1,13 @@
 #include "traces/scenario/replay_conditions.hpp"
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "core/schema/yaml_tree.hpp"
 #include "traces/training/layout_check.hpp"
 #include "traces/training/model.hpp"
 
@@ -14,6 +19,22 @@ std::uint32_t ranks_of_replica(const Layout& layout) {
 }
 
 }  // namespace
+
+bool describes_replay(const std::string& path) {
+  std::error_code gone;
+  const std::uintmax_t size = std::filesystem::file_size(path, gone);  // of regular files alone
+  if (gone || size > kMaxYamlBytes) return false;
+  std::ifstream in(path, std::ios::binary);
+  try {
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const YamlNode root = parse_yaml_tree(text, path);
+    for (std::size_t i = 0; i < root.keys.size(); ++i) {
+      if (root.keys[i].name == "trace") return root.items[i].kind == YamlNode::Kind::scalar;
+    }
+  } catch (const Error&) {  // no YAML
+  }
+  return false;
+}
 
 void complete(ReplayConditions& conditions, const SourceMap& places, const std::string& prefix) {
   for (int i = 0; i < conditions.kinds_size(); ++i) {

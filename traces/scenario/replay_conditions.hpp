@@ -1,5 +1,6 @@
-// What recorded jobs compute where their speed is simulated: kinds of jobs as a replay's conditions
-// describe them. Called by the loaders of scenarios and replays and by the simulator. Thread-safe.
+// Replays of job traces as files describe them: which files do, and what recorded jobs compute
+// where their speed is simulated. Called by the loaders of scenarios and replays, by the simulator
+// and the command line. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,10 @@
 #include "traces/scenario.pb.h"
 
 namespace orrery {
+
+/// Whether that file is YAML which names a log, `trace: log.csv`; the trace of a scenario is a map.
+/// Mistakes elsewhere in it do not matter. False for what cannot be read.
+bool describes_replay(const std::string& path);
 
 /// Names resolved, defaults filled in, kinds checked. `prefix` is where the conditions stand in the
 /// file, as "recorded.conditions." is. Throws bad_input with the place.

@@ -277,16 +277,6 @@ LoadedScenario finish(LoadedScenario loaded, const std::vector<std::string>& ove
   return loaded;
 }
 
-bool describes_replay(const std::string& path) {
-  try {
-    JobReplay replay;
-    load_yaml_file(path, replay);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides) {

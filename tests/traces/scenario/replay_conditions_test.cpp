@@ -1,5 +1,8 @@
 #include "traces/scenario/replay_conditions.hpp"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,6 +28,24 @@ ReplayConditions conditions_of(const std::string& text) {
   const SourceMap places = load_yaml(text, "c.yaml", conditions);
   complete(conditions, places, "");
   return conditions;
+}
+
+TEST(DescribesReplay, WhatNamesALogWhateverElseIsWrong) {
+  const std::string file = ::testing::TempDir() + "describes-replay.yaml";
+  const auto described = [&file](const char* text) {
+    std::ofstream(file) << text;
+    return describes_replay(file);
+  };
+  EXPECT_TRUE(described("trace: jobs.csv\npolcy: fifo\n"));
+  EXPECT_TRUE(described("{nodes: 4, trace: jobs.csv}"));
+  EXPECT_FALSE(described("name: a\ntrace: {chakra: folder}\n"));
+  EXPECT_FALSE(described("name: a\njob: {trace: jobs.csv}\n"));
+  EXPECT_FALSE(described("trace: [\n"));
+  EXPECT_FALSE(described(""));
+  EXPECT_FALSE(describes_replay("/dev/zero"));
+  EXPECT_FALSE(describes_replay(::testing::TempDir()));
+  std::filesystem::remove(file);
+  EXPECT_FALSE(describes_replay(file));
 }
 
 TEST(ReplayConditions, AKindIsBySizeAndNameAndWholeReplicas) {
