@@ -1,0 +1,21 @@
+# Packaging without compiling: -DORRERY_PREBUILT=FOLDER names a build folder of this checkout, and the
+# wheel takes its programs and its extension module. The tests use this, because the objects are the
+# same; ./dev fresh also compiles the wheel as `pip install` does.
+set(programs orrery orrery-sim orrery-live)
+file(GLOB module ${ORRERY_PREBUILT}/python/orrery/_core*.so)
+list(TRANSFORM programs PREPEND ${ORRERY_PREBUILT}/bin/ OUTPUT_VARIABLE prebuilt)
+foreach(file ${prebuilt})
+  if(NOT EXISTS ${file})
+    message(FATAL_ERROR "ORRERY_PREBUILT: expected ${file}; run ./dev build first")
+  endif()
+endforeach()
+if(NOT module)
+  message(FATAL_ERROR
+    "ORRERY_PREBUILT: expected ${ORRERY_PREBUILT}/python/orrery/_core*.so; run ./dev build first")
+endif()
+foreach(target _core ${programs})  # the names that pyproject.toml builds
+  add_custom_target(${target})
+endforeach()
+install(PROGRAMS ${prebuilt} DESTINATION orrery/bin COMPONENT python)
+install(PROGRAMS ${module} DESTINATION orrery COMPONENT python)
+include(${CMAKE_CURRENT_LIST_DIR}/examples.cmake)
