@@ -1,5 +1,5 @@
-# The examples of the Python package: orrery.example() finds these files by name. Left out: scenarios
-# that read a trace from outside the repository.
+# Examples of the Python package: orrery.example() finds these files by name. Scenarios that read a
+# trace from outside the repository are left out.
 set(package ${CMAKE_BINARY_DIR}/python/orrery)
 set(outside chakra-gpt64.yaml)
 file(GLOB examples CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*.yaml

@@ -1,5 +1,5 @@
-# Packaging without compiling: -DORRERY_PREBUILT=FOLDER names a build folder of this checkout, and the
-# wheel takes its programs and its extension module. The tests use this, because the objects are the
+# Packaging without compiling: -DORRERY_PREBUILT=FOLDER names a build folder of this checkout, whose
+# programs and extension module go into the wheel. The tests use this, because the objects are the
 # same; ./dev fresh also compiles the wheel as `pip install` does.
 set(programs orrery orrery-sim orrery-live)
 file(GLOB module ${ORRERY_PREBUILT}/python/orrery/_core*.so)
