@@ -51,7 +51,7 @@ int calibrate(const CalibrateOptions& options) {
                             "Something else keeps this machine busy; try again when it is quiet",
                             describe_error(measured), 100 * options.tolerance));
   }
-  file.finish("# This machine as `orrery calibrate` measured it; for `--machine`.\n" +
+  file.write_and_rename("# This machine as `orrery calibrate` measured it; for `--machine`.\n" +
               to_yaml(measured.profile));
   fmt::print("{}", summary(measured.profile));
   return 0;
@@ -75,8 +75,8 @@ void add_calibrate(CLI::App& app, Action& chosen) {
       ->default_str("2,4");
   command->add_flag("--quick", options->quick, "fewer sizes and repetitions");
   number(*command->add_option("--tolerance", options->tolerance,
-                              "exit 1, and write nothing, where the fitted prices of products are "
-                              "off by more than this share of the measured ones on average"),
+                              "exit 1, and write nothing, if the mean error of the fitted prices "
+                              "of products exceeds this share"),
          0, 100)
       .type_name("SHARE")
       ->capture_default_str();

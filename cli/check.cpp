@@ -1,4 +1,4 @@
-// orrery check: every problem of a scenario, a topology or a replay, with its place.
+// orrery check: prints every problem of a scenario, a topology or a replay, with its place.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -21,7 +21,7 @@
 namespace orrery::cli {
 namespace {
 
-/// Nothing if it cannot be read whole, which loading reports better.
+/// Returns the text of a file; nothing if the file cannot be read, which loading reports better.
 std::optional<std::string> text_of(const std::string& file) {
   if (!std::filesystem::is_regular_file(file)) return {};
   std::ifstream in(file, std::ios::binary);
@@ -29,8 +29,9 @@ std::optional<std::string> text_of(const std::string& file) {
   return std::string{std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Where NICs have ports in several planes: what that takes, and what three tiers would take of
-/// switches that carry as much, with ports as fast as a NIC.
+/// Returns a text with the number of switches of a cluster whose NICs have ports in several planes,
+/// and the number in three tiers of equally large switches with ports as fast as a NIC. Empty for a
+/// cluster of one plane.
 std::string switches_of(const Cluster& cluster) {
   const Cluster::Switches switches = cluster.switches();
   const std::uint32_t planes = cluster.shape().planes;
@@ -59,7 +60,7 @@ std::vector<Error> check_topology(const std::string& text, const std::string& fi
   return problems;
 }
 
-/// As far as a replay can be looked at without being run.
+/// Returns the problems of a replay that can be found without running it.
 std::vector<Error> check_replay(const std::string& text, const RunOptions& options) {
   JobReplay replay;
   std::vector<Error> problems = check_yaml(text, options.file, replay);
@@ -80,22 +81,22 @@ std::vector<Error> check_replay(const std::string& text, const RunOptions& optio
   return problems;
 }
 
-/// All problems of a file that is no good scenario: as the kind of file that it seems to be, a
-/// topology where it is nearer to one. Empty: it is a good one. With overrides the text alone does
-/// not tell.
+/// Returns all problems of a file that is not a valid scenario, as the kind of file that fits best:
+/// a replay, a scenario, or a topology if that has fewer problems. Empty if the file is a valid
+/// replay or topology. Returns only `first` for a scenario with overrides, which the text lacks.
 std::vector<Error> all_problems(const RunOptions& options, const Error& first) {
   const std::optional<std::string> text = text_of(options.file);
   if (text && describes_replay(options.file)) return check_replay(*text, options);
   if (!text || !options.overrides.empty()) return {first};
   std::vector<Error> problems = check_scenario(*text, options.file);
-  if (problems.empty()) return {first};  // a run showed it
+  if (problems.empty()) return {first};  // found only by a run
   Topology topology;
   if (check_yaml(*text, options.file, topology).size() >= problems.size()) return problems;
   return check_topology(*text, options.file);
 }
 
-/// What only shows when a run begins: memory, policies that do not suit, files that are not there.
-/// A run in the simulator is begun, and ended as soon as it gets anywhere.
+/// Begins a run in the simulator and ends it as soon as it makes progress, to find problems that
+/// only a run finds: memory, unsuitable policies, missing files.
 void begin_run(const RunOptions& options, const LoadedScenario& loaded) {
   RunRequest request;
   *request.mutable_scenario() = loaded.scenario;
@@ -137,8 +138,8 @@ void add_check(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<RunOptions>();
   CLI::App* command =
       app.add_subcommand("check",
-                         "print every problem of a scenario, also those that only a run shows, "
-                         "of a topology or of a replay of a job trace");
+                         "print every problem of a scenario (also those found only by a run), a "
+                         "topology, or a replay of a job trace");
   options->add_file(*command);
   options->add_overrides(*command);
   add_examples(*command, {"orrery check train.yaml",

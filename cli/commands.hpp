@@ -1,5 +1,6 @@
-// The subcommands of `orrery`, one file each. Every add_*() declares its options and leaves behind
-// what is to be done when it was asked for. Called by main() only, on one thread.
+// Subcommands of `orrery`, one file each. Every add_*() declares a subcommand with its options; the
+// parser stores the action of the subcommand that the user chose. Called by main() only, on one
+// thread.
 #pragma once
 
 #include <functional>
@@ -8,7 +9,7 @@
 
 namespace orrery::cli {
 
-/// What the chosen subcommand does; returns the exit code, throws orrery::Error.
+/// Action of the chosen subcommand; returns the exit code, throws orrery::Error.
 using Action = std::function<int()>;
 
 void add_simulate(CLI::App& app, Action& chosen);
@@ -29,6 +30,6 @@ void add_calibrate(CLI::App& app, Action& chosen);
 void add_compare(CLI::App& app, Action& chosen);
 void add_doctor(CLI::App& app, Action& chosen);
 void add_new(CLI::App& app, Action& chosen);
-void add_runs(CLI::App& app, Action& chosen);  // runs, status, attach, stop
+void add_runs(CLI::App& app, Action& chosen);  // runs, status, attach, set, stop
 
 }  // namespace orrery::cli

@@ -25,7 +25,7 @@ struct CompareOptions : RunOptions {
   double tolerance = 0.1;
 };
 
-/// What is compared: loaded before anything is measured, so that bad input is told at once.
+/// Compared scenario, loaded before any measurement so that bad input is reported at once.
 struct Candidate {
   LoadedScenario loaded;
   std::uint32_t ranks = 0;
@@ -45,7 +45,7 @@ Candidate load(const CompareOptions& options, const std::string& file) {
   return candidate;
 }
 
-/// For as many ranks as the scenarios have.
+/// Returns a machine measured for as many ranks as the scenarios have.
 MachineProfile machine_of(const CompareOptions& options, const std::vector<Candidate>& candidates) {
   if (!options.machine.empty()) return load_machine(options.machine);
   std::vector<std::uint32_t> ranks;
@@ -89,7 +89,7 @@ int compare(const CompareOptions& options) {
   }
   if (options.json) fmt::print("{}\n", comparison_json(runs, options.tolerance));
   bool good = std::all_of(runs.begin(), runs.end(), [&](const Comparison& run) {
-    return run.within(options.tolerance);
+    return run.is_within(options.tolerance);
   });
   if (runs.size() > 1) {
     if (!options.json) fmt::print("{}", order_text(runs));
@@ -103,10 +103,11 @@ int compare(const CompareOptions& options) {
 void add_compare(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<CompareOptions>();
   CLI::App* command = app.add_subcommand(
-      "compare", "run in both worlds, predicted against measured; of several, their order too");
+      "compare", "run scenarios in both worlds and compare predicted with measured times, and "
+                 "the order of several scenarios");
   command->add_option("FILE", options->files, "scenarios (YAML)")->required();
   whole_number(*command->add_option("--ranks", options->ranks,
-                                    "world size; only where the scenario is elastic"),
+                                    "world size; only for a scenario with elastic: true"),
                1, 131072)
       .type_name("N");
   command
@@ -114,7 +115,7 @@ void add_compare(CLI::App& app, Action& chosen) {
                    "profile of `orrery calibrate`; without one this machine is measured first")
       ->type_name("PROFILE.yaml");
   number(*command->add_option("--tolerance", options->tolerance,
-                              "exit 1 where the step time is off by more than this share"),
+                              "exit 1 if the error of the step time exceeds this share"),
          0, 10)
       .type_name("SHARE")
       ->capture_default_str();

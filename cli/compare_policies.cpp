@@ -141,7 +141,7 @@ void add_compare_policies(CLI::App& app, Action& chosen) {
                          "run a scenario under several policies, side by side");
   command->alias("versus");  // its name until 0.1
   options->add_file(*command);
-  command->add_option("--policies", options->policies, "which, in the order of the table")
+  command->add_option("--policies", options->policies, "policies, in the table's order")
       ->type_name("A,B,...")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -150,7 +150,7 @@ void add_compare_policies(CLI::App& app, Action& chosen) {
       .capture_default_str();
   number(*command->add_option(
              "--within", options->within,
-             "exit 1 unless the last policy's median step is at most X times the ideal"),
+             "exit 1 if the last policy's median step takes more than X times the ideal"),
          1e-6, 1e6)
       .type_name("X");
   options->add_json(*command);

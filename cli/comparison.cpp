@@ -61,7 +61,7 @@ double Comparison::quantile(double share) const {
   return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1) + 0.5)];
 }
 
-bool Comparison::within(double tolerance) const { return std::abs(error()) <= tolerance; }
+bool Comparison::is_within(double tolerance) const { return std::abs(error()) <= tolerance; }
 
 std::vector<std::size_t> predicted_order(const std::vector<Comparison>& runs) {
   return order_by(runs.size(), [&](std::size_t i) { return runs[i].predicted.step_time_s(); });
@@ -91,7 +91,7 @@ std::string comparison_text(const Comparison& run, double tolerance) {
   text += line("step", run.predicted.step_time_s(), run.measured.step_time_s());
   return text + fmt::format("  the median step is predicted {:+.1f}% off ({} {:.0f}%); live "
                             "steps: p10 {}, p90 {}\n",
-                            100 * run.error(), run.within(tolerance) ? "within" : "beyond",
+                            100 * run.error(), run.is_within(tolerance) ? "within" : "beyond",
                             100 * tolerance, milliseconds(run.quantile(0.1)),
                             milliseconds(run.quantile(0.9)));
 }
@@ -125,7 +125,7 @@ std::string comparison_json(const std::vector<Comparison>& runs, double toleranc
                            {"predicted", world_json(run.predicted)},
                            {"measured", std::move(measured)},
                            {"error", run.error()},
-                           {"within", run.within(tolerance)}});
+                           {"within", run.is_within(tolerance)}});
   }
   if (runs.size() < 2) return out.dump(2);
   const auto names = [&](const std::vector<std::size_t>& order) {

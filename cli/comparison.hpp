@@ -1,5 +1,5 @@
-// What `orrery compare` says of a scenario that ran in both worlds, and of several: predicted
-// against measured, and whether their order was predicted. Pure; seconds.
+// Results of `orrery compare`: predicted against measured values of scenarios that ran in both
+// worlds, and the predicted against the measured order of several scenarios. Pure; seconds.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,33 @@
 
 namespace orrery::cli {
 
+/// Predicted and measured values of one scenario.
 struct Comparison {
   std::string name;
   Report predicted = {}, measured = {};
 
-  /// Predicted over measured median step time, less 1.
+  /// Returns the relative error of the predicted median step time: predicted / measured - 1. For
+  /// example, 0.05 means that the prediction is 5% too long.
   double error() const;
-  /// Of the live run's steps; share 0.1, 0.5, 0.9, ...
+  /// Returns a quantile of the live run's step times; 0 if it has none. `share`: 0.1, 0.5, 0.9, ...
   double quantile(double share) const;
-  bool within(double tolerance) const;
+  /// Returns true if the absolute error is at most `tolerance`.
+  bool is_within(double tolerance) const;
 };
 
-/// Indices from the fastest to the slowest.
+/// Returns the indices of `runs` from the fastest to the slowest, by predicted step time.
 std::vector<std::size_t> predicted_order(const std::vector<Comparison>& runs);
+/// Returns the indices of `runs` from the fastest to the slowest, by measured step time.
 std::vector<std::size_t> measured_order(const std::vector<Comparison>& runs);
-/// Neighbours of the measured order whose steps overlap (p90 of the faster at or above p10 of the
-/// slower): their order is noise.
+/// Returns the neighbours in the measured order whose step times overlap (p90 of the faster run is
+/// at or above p10 of the slower run), so that their order is noise. A pair is (faster, slower).
 std::vector<std::pair<std::size_t, std::size_t>> too_close(const std::vector<Comparison>& runs);
 
+/// Returns one scenario's phases and step, predicted and measured, as a table for people.
 std::string comparison_text(const Comparison& run, double tolerance);
+/// Returns both orders and the pairs that are too close, as text for people.
 std::string order_text(const std::vector<Comparison>& runs);
+/// Returns all comparisons, and the orders if there are several, as one JSON object.
 std::string comparison_json(const std::vector<Comparison>& runs, double tolerance);
 
 }  // namespace orrery::cli

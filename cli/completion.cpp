@@ -26,13 +26,13 @@ Words option_words(const CLI::App& command) {
   return words;
 }
 
-/// What an option or a positional takes where that is one of a few words; else none.
+/// Returns the valid values of an option or a positional; empty if it takes any value.
 Words values_of(const CLI::Option& option) {
   if (option.check_lname("policy") || option.check_lname("policies")) return policy_names();
   return choices_of(option);
 }
 
-/// The first words of a command: kinds, or the values of its first positional.
+/// Returns the words that can follow a command: its kinds, and the values of its first positional.
 Words first_words(const CLI::App& command) {
   Words words;
   for (const CLI::App* kind : commands_of(command)) words.push_back(kind->get_name());
@@ -44,7 +44,7 @@ Words first_words(const CLI::App& command) {
   return words;
 }
 
-/// The command with the options of its kinds.
+/// Returns the options of a command and of its kinds.
 Words all_options(const CLI::App& command) {
   Words words = option_words(command);
   for (const CLI::App* kind : commands_of(command)) {
@@ -142,7 +142,8 @@ std::string completion_script(const CLI::App& app, const std::string& shell) {
 void add_completion(CLI::App& app, std::function<int()>& chosen) {
   const auto shell = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand(
-      "completion", "print what makes a shell complete commands, options and their values");
+      "completion", "print the script with which a shell completes commands, options and their "
+                    "values");
   one_of(*command->add_option("SHELL", *shell, "bash, zsh or fish")->required(),
          {"bash", "zsh", "fish"});
   add_examples(*command, {"source <(orrery completion bash)"});

@@ -1,5 +1,5 @@
-// What a shell is told so that Tab completes commands, options and the values of options. Made
-// from the declared command line itself, so it cannot lag behind. Called by main() only.
+// Completion of commands, options and their values by a shell's Tab key. Generated from the
+// declared command line, so that the completion is always up to date. Called by main() only.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,10 @@
 
 namespace orrery::cli {
 
-/// `shell`: bash, zsh or fish.
+/// Returns the script that makes a shell complete the command line. `shell`: bash, zsh or fish.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 
-/// To be called after all others: it completes what was declared.
+/// Adds the subcommand `completion`. Call after all other add_*() functions.
 void add_completion(CLI::App& app, std::function<int()>& chosen);
 
 }  // namespace orrery::cli

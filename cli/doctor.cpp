@@ -1,4 +1,5 @@
-// `orrery doctor`: the live program looks, since it may load CUDA; its exit code is ours.
+// orrery doctor: lists the parts of this machine that work. The live program checks them, because
+// it may load CUDA; its exit code becomes the exit code of the command.
 #include <memory>
 
 #include "cli/commands.hpp"
@@ -10,7 +11,8 @@ namespace orrery::cli {
 void add_doctor(CLI::App& app, Action& chosen) {
   const auto json = std::make_shared<bool>(false);
   CLI::App* command = app.add_subcommand(
-      "doctor", "what this machine can do, what is missing and why; exit code 4 if anything is");
+      "doctor", "list the parts of this machine that work or are missing, with reasons; exit "
+                "code 4 if a part is missing");
   command->add_flag("--json", *json, "print one JSON object");
   add_examples(*command, {"orrery doctor --json"});
   command->callback([json, &chosen] {

@@ -29,7 +29,7 @@ void print_reasons(const sim::WaitReasons& why, const std::string& policy) {
              why.submitted / kNanosPerSecond, instant(why.started), instant(why.ended));
   fmt::print("when it came {} GPUs were free, {} jobs waited before it for {} GPUs\n",
              why.free_gpus, why.ahead_jobs, why.ahead_gpus);
-  if (why.taken_off > 0) fmt::print("it was taken off its GPUs {} times\n", why.taken_off);
+  if (why.taken_off > 0) fmt::print("it was preempted {} times\n", why.taken_off);
   fmt::print("it waited {} s:\n", why.waited() / kNanosPerSecond);
   print_time("fewer GPUs were free than it needs", why.too_few, why.waited());
   print_time("enough were free, but not where it could be placed", why.scattered, why.waited());
@@ -65,7 +65,7 @@ int explain(const ReplayOptions& options, const std::string& job) {
 void add_explain(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<ReplayOptions>();
   const auto job = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("explain", "why a job of a job trace waited");
+  CLI::App* command = app.add_subcommand("explain", "explain the wait of a job of a job trace");
   declare_replay(*command, options);
   command->add_option("--job", *job, "its id")->type_name("ID")->required();
   add_examples(*command, {"orrery explain trace.csv --job 1317 --nodes 16 --gpus-per-node 8 "

@@ -1,4 +1,4 @@
-// orrery export: what this program knows, in other tools' files.
+// orrery export: writes the steps of a job in the formats of other tools.
 #include <filesystem>
 #include <memory>
 

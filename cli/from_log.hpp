@@ -1,4 +1,4 @@
-// LOG[@TIME] of `--from`: a recorded run that another one goes on from. One thread.
+// LOG[@TIME] of `--from`: a recorded run from which another run continues. One thread.
 #pragma once
 
 #include <string>
@@ -10,16 +10,18 @@
 
 namespace orrery::cli {
 
+/// Log from which a run continues, up to an instant.
 struct FromLog {
   LogOrder order;
-  Nanos at = 0;  ///< the instant up to which the log is told
+  Nanos at = 0;  ///< instant up to which the log is read, at most the log's end
 
-  /// The log's scenario with `overrides` ("path=value").
+  /// Returns the log's scenario with `overrides` ("path=value"). Throws bad_input for an override
+  /// that is not valid.
   LoadedScenario load(const std::vector<std::string>& overrides) const;
 };
 
-/// Throws bad_input on what is no log of a scenario. A name that ends in @ and a time is the log
-/// up to that time.
+/// Returns the log to continue from. `written`: a file name, or a file name with @ and a time, for
+/// example "train.log@90s". Throws bad_input if the file is not the log of a scenario.
 FromLog from_log(const std::string& written);
 
 }  // namespace orrery::cli

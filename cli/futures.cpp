@@ -29,7 +29,7 @@ Nanos time_of(const std::string& option, const std::string& text) {
               fmt::format("{} takes a time such as '1 h' or '90 s', not '{}'", option, text));
 }
 
-/// What is told of every future, and how.
+/// Figure of a future, and its format.
 struct Figure {
   const char* key;
   const char* name;
@@ -70,7 +70,7 @@ const std::vector<Figure>& figures() {
 
 constexpr double kQuantiles[] = {0.05, 0.25, 0.5, 0.75, 0.95};
 
-/// Of those that are known, ascending: the least that a share `q` of them does not exceed.
+/// Returns the smallest of the known values, ascending, that is not below a fraction `q` of them.
 double quantile(const std::vector<double>& sorted, double q) {
   const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(sorted.size())));
   return sorted[std::max<std::size_t>(rank, 1) - 1];
@@ -149,7 +149,7 @@ nlohmann::ordered_json quantiles_of(const FuturesReport& all, std::uint32_t choi
   return out;
 }
 
-/// Without the lists of single steps.
+/// Returns a future as JSON, without the lists of single steps.
 nlohmann::ordered_json as_json(const FutureEnd& future, const std::vector<std::string>& names) {
   nlohmann::ordered_json out;
   out["future"] = future.future();
@@ -189,27 +189,32 @@ void print_json(const FuturesOptions& options, const FuturesReport& all) {
 
 void FuturesOptions::add(CLI::App& command) {
   whole_number(*command.add_option("--futures", count,
-                                   "go on from --at in so many ways: what is random differs"),
+                                   "continue from --at in N futures, which differ in their "
+                                   "randomness"),
                1, kMostFutures)
       .type_name("N");
-  command.add_option("--at", at, "the instant of the run's clock at which futures begin")
+  command.add_option("--at", at, "instant of the run's clock at which the futures begin")
       ->type_name("TIME");
-  command.add_option("--for", ahead, "end each future so long after --at; else when it is done")
+  command.add_option("--for", ahead, "end each future this long after --at (default: when it is "
+                                     "done)")
       ->type_name("TIME");
   command
       .add_option("--policies", policies,
-                  "each future once under each of these, instead of the run's own")
+                  "run each future once under each of these policies, instead of the run's own")
       ->type_name("A,B,...")
       ->delimiter(',')
       ->allow_extra_args(false);
 }
 
 void FuturesOptions::fill(RunRequest& request, std::optional<Nanos> begun) const {
-  if (!wanted()) {
+  if (!has_futures()) {
     if (at.empty() && ahead.empty() && policies.empty()) return;
-    throw Error(ErrorKind::usage, "--at, --for and --policies say how --futures N go: add it");
+    throw Error(ErrorKind::usage, "expected --futures N with --at, --for or --policies, got "
+                                  "none: add it");
   }
-  if (at.empty() && !begun) throw Error(ErrorKind::usage, "--futures needs --at: when they begin");
+  if (at.empty() && !begun) throw Error(ErrorKind::usage, "expected --at with --futures, got "
+                                                          "none: give the instant at which the "
+                                                          "futures begin");
   FuturesOrder& order = *request.mutable_futures();
   order.set_count(count);
   order.set_at(at.empty() ? *begun : time_of("--at", at));

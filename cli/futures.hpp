@@ -1,5 +1,4 @@
-// The futures of a simulated run: options of `orrery simulate`, and what is shown of them. One
-// thread.
+// Futures of a simulated run: options of `orrery simulate`, and the printed results. One thread.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +13,23 @@
 
 namespace orrery::cli {
 
+/// Options of the futures of a run: --futures, --at, --for and --policies.
 struct FuturesOptions {
-  std::uint32_t count = 0;  ///< 0: none
-  std::string at, ahead;    ///< written quantities, or empty
-  std::vector<std::string> policies;
+  std::uint32_t count = 0;  ///< number of futures; 0: none
+  std::string at, ahead;    ///< written quantities such as "90 s", or empty
+  std::vector<std::string> policies;  ///< policies of each future; empty: the run's own
 
+  /// Declares the options; this object must outlive the parsing of the command line.
   void add(CLI::App& command);
-  bool wanted() const { return count > 0; }
-  /// `begun`: where a log ends that the run goes on from; futures begin there unless --at says
-  /// otherwise. Throws usage where options do not go together or are no times.
+  bool has_futures() const { return count > 0; }
+  /// Writes the options into the request of a run. `begun`: end of the log from which the run
+  /// continues; futures begin there if --at is absent. Throws a usage error if the options do not
+  /// fit together, a time is not valid, or a policy is unknown.
   void fill(RunRequest& request, std::optional<Nanos> begun = {}) const;
 };
 
-/// Runs them and prints quantiles, or one JSON object. Returns the exit code.
+/// Runs the futures of `request` and prints quantiles, or one JSON object. Returns the exit code:
+/// goal_missed if a future failed, else 0. Throws errors of run_futures().
 int show_futures(const FuturesOptions& options, const RunRequest& request, const SourceMap& places,
                  bool json);
 

@@ -18,10 +18,10 @@
 namespace orrery::cli {
 namespace {
 
-constexpr std::size_t kNameColumn = 28;  // where sentences begin
+constexpr std::size_t kNameColumn = 28;  // column of the sentences
 constexpr std::size_t kNarrowest = 40, kWidest = 100;
 
-/// `text` in lines of at most `width` columns, all but the first indented by `indent`.
+/// Returns `text` in lines of at most `width` columns, all lines after the first with `indent`.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
   std::istringstream words(text);
   std::string out;
@@ -40,7 +40,7 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
   return out;
 }
 
-/// A name, and what it means in the column beside it, or below if the name is too long.
+/// Returns a name with its meaning in the next column, or below if the name is too long.
 std::string entry(const std::string& name, const std::string& meaning, std::size_t width) {
   const std::size_t indent = std::min(kNameColumn, width / 3);
   std::string out = "  " + name;
@@ -52,6 +52,7 @@ std::string entry(const std::string& name, const std::string& meaning, std::size
   return out + wrapped(meaning, indent, width) + '\n';
 }
 
+/// Formatter of help texts: a column of names and a column of descriptions.
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(std::size_t width) : width_(width) {}
@@ -114,8 +115,8 @@ void add_examples(CLI::App& command, std::initializer_list<const char*> lines) {
 
 void add_help(CLI::App& app, std::function<int()>& chosen) {
   const auto name = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("help", "print what a command does and its options");
-  command->add_option("COMMAND", *name, "the command; without one: all of them");
+  CLI::App* command = app.add_subcommand("help", "print the help of a command");
+  command->add_option("COMMAND", *name, "command (default: all commands)");
   command->callback([name, &app, &chosen] {
     chosen = [name, &app] {
       const CLI::App* about = &app;
@@ -125,7 +126,7 @@ void add_help(CLI::App& app, std::function<int()>& chosen) {
       }
       std::string called = app.get_name();
       if (about != &app) called += ' ' + about->get_name();
-      // Not help(): that of the program would be the help of this command.
+      // help() of the program would print the help of this subcommand, because it was parsed.
       fmt::print("{}", app.get_formatter()->make_help(about, called, CLI::AppFormatMode::Normal));
       return 0;
     };

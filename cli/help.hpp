@@ -1,5 +1,5 @@
-// How help looks: the terminal's width, one column of names and one of sentences, defaults, and
-// examples that can be pasted. Called while the command line is declared, on one thread.
+// Layout of help texts: the terminal's width, one column of names and one of sentences, defaults,
+// and examples to paste. Called while the command line is declared, on one thread.
 #pragma once
 
 #include <initializer_list>
@@ -11,17 +11,17 @@
 
 namespace orrery::cli {
 
-/// Columns to write help in: COLUMNS, else those of the terminal, else 100; at least 40, at most
-/// 100.
+/// Returns the number of columns for help texts: COLUMNS, else the terminal's width, else 100; at
+/// least 40 and at most 100.
 std::size_t help_width();
 
-/// Wraps at words; `width` counts columns.
+/// Returns the formatter of help texts, which wraps at words. `width`: columns of a line.
 std::shared_ptr<CLI::FormatterBase> help_formatter(std::size_t width);
 
-/// Puts command lines to try above what the help of `command` ends with.
+/// Adds example command lines to the end of the help of `command`, before its footer.
 void add_examples(CLI::App& command, std::initializer_list<const char*> lines);
 
-/// `orrery help [COMMAND]`: the same as --help.
+/// Adds the subcommand `help`: `orrery help COMMAND` prints the help of a command, like --help.
 void add_help(CLI::App& app, std::function<int()>& chosen);
 
 }  // namespace orrery::cli

@@ -29,7 +29,7 @@ struct JobOptions {
   bool anonymize = false, json = false;
 };
 
-/// As it is written: the preset's own values stay in the catalogue.
+/// Returns the scenario without the preset's own values, which stay in the catalogue.
 Scenario scenario_of(const ImportOptions& options, const ChakraTrace& trace) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::absolute(options.out).parent_path();
@@ -60,14 +60,14 @@ int import_chakra(const ImportOptions& options) {
   OutputFile file(options.out);
   const ChakraTrace trace = read_chakra(options.input);
   for (const std::string& warning : trace.warnings) fmt::print(stderr, "warning: {}\n", warning);
-  file.finish("# Written by orrery import; file names are relative to this file.\n" +
+  file.write_and_rename("# Written by orrery import; file names are relative to this file.\n" +
               to_yaml(scenario_of(options, trace)));
   fmt::print("{}: {} ranks with {} different programs, {} nodes, {} communicators\n", options.out,
              trace.ranks.size(), trace.programs.size(), trace.nodes, trace.groups.size());
   return 0;
 }
 
-/// Rows in, jobs out, and what became of the others.
+/// Prints the numbers of rows and jobs, and of the rows left out.
 void tell_quality(const TraceQuality& quality) {
   fmt::print(stderr, "{}: {} rows = {} jobs + {} passed over + {} rejected\n", quality.format(),
              quality.rows(), quality.jobs(), quality.passed_over(), quality.rejected());
@@ -85,7 +85,7 @@ int import_jobs(const JobOptions& options) {
   OutputFile file(options.out);
   JobLog log = load_job_log(options.file, options.log);
   if (options.anonymize) anonymize(log.jobs);
-  file.finish(job_trace_csv(log.jobs));
+  file.write_and_rename(job_trace_csv(log.jobs));
   if (options.json) {
     fmt::print("{}\n", to_json(log.quality).dump(2));
   } else {
@@ -106,7 +106,7 @@ void add_import_jobs(CLI::App& command, Action& chosen) {
       ->required();
   jobs->add_flag("--strict", options->log.strict, "refuse broken rows instead of counting them");
   jobs->add_flag("--anonymize", options->anonymize,
-                 "numbers in place of the names of users, virtual clusters, jobs and ids");
+                 "replace the names of users, virtual clusters, jobs and ids by numbers");
   jobs->add_option("--throughputs", options->log.throughputs,
                    "steps per second of Gavel's jobs (simulation_throughputs.json)")
       ->type_name("FILE");
@@ -133,10 +133,10 @@ void add_import(CLI::App& app, Action& chosen) {
   chakra->add_option("--groups", options->input.groups, "communicators, if not PREFIX.json")
       ->type_name("FILE");
   whole_number(*chakra->add_option("--ranks", options->input.ranks,
-                                   "ranks that run the one file there is"),
+                                   "number of ranks that run a single file"),
                1, 131072)
       .type_name("N");
-  chakra->add_option("--preset", options->preset, "cluster preset whose nodes the ranks stand on")
+  chakra->add_option("--preset", options->preset, "cluster preset of the ranks' nodes")
       ->type_name("NAME")
       ->capture_default_str();
   chakra->add_option("-o,--output", options->out, "scenario to write")

@@ -46,7 +46,7 @@ struct Variant {
   JobReplay replay;
   std::string what_if;  ///< the change; empty: none
   std::string label;    ///< its policy, and the change
-  std::string folder;   ///< of its files, where there are several
+  std::string folder;   ///< folder of its files, if it has several
 };
 
 /// Every policy as things are, then as they might be.
@@ -82,7 +82,7 @@ JobsReport run_elsewhere(const JobReplay& replay, const std::string& record,
                             tables);
 }
 
-/// With its backtest, if there is one.
+/// Report with its backtest, if there is one.
 using Ran = std::pair<JobsReport, std::vector<sim::BacktestRow>>;
 
 Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<TraceJob> log,
@@ -147,7 +147,7 @@ int jobs(const JobsOptions& options) {
     reports.push_back(std::move(report));
     backtests.push_back(std::move(backtest));
   }
-  // Reading the log included; one that ran elsewhere has said itself what it took.
+  // The time includes reading the log; a run elsewhere has reported its own time.
   if (reports.size() == 1 && !is_elsewhere(variants[0])) meter.fill(*reports[0].mutable_host());
   show(options, variants, reports);
   for (std::size_t i = 0; options.backtest && i < reports.size(); ++i) {
@@ -162,14 +162,14 @@ void declare(CLI::App& command, const std::shared_ptr<JobsOptions>& options) {
   command.add_flag("--json", options->json, "print one JSON object instead of the table");
   command
       .add_flag("--backtest", options->backtest,
-                "how far waits are from those of the log, by size and hour of the day")
+                "compare waits with those of the log, by size and hour of the day")
       ->excludes("--json");
   command.add_option("--out", options->out, "write tables: jobs.csv, series.csv, groups.csv")
       ->type_name("DIR");
   command
       .add_option("--what-if", options->what_if,
-                  "replay it once more with this change, side by side: nodes=72, or another as "
-                  "--set takes it")
+                  "replay once more with this change, side by side: nodes=72, or another change "
+                  "in the form of --set")
       ->type_name("CHANGE")
       ->allow_extra_args(false);
   add_examples(command, {"orrery jobs trace.csv --nodes 16 --gpus-per-node 8 --policy fifo",

@@ -35,7 +35,7 @@ bool asks_by_name(const LayoutQuestion& asked) {
          !asked.stack.empty() || !asked.precision.empty();
 }
 
-/// The scenario's own layout need not suit what was changed: it is one of those asked for.
+/// The scenario's own layout need not fit the changed values: it is only one of the candidates.
 LoadedScenario any_layout(const LayoutsOptions& options) {
   std::vector<std::string> overrides = options.run.overrides;
   try {
@@ -56,8 +56,9 @@ AskedScenario asked_for(const LayoutsOptions& options) {
   if (options.file.empty()) return scenario_of(options.question, options.run.overrides);
   if (asks_by_name(options.question)) {
     throw Error(ErrorKind::usage,
-                "error: a scenario says model, cluster and batch itself: change it with --set, as "
-                "in --set cluster.nodes=64, or leave the file out");
+                "error: expected either a scenario or options for model, cluster and batch, got "
+                "both: change the scenario with --set, for example --set cluster.nodes=64, or "
+                "leave the file out");
   }
   return {any_layout(options), {}};
 }
@@ -82,7 +83,7 @@ void print_counts(const Job& job, const Cluster& cluster, const estimates::Layou
   fmt::print("{} on {} {}: {} tokens a step, {} layouts\n", model, grouped(cluster.gpus()),
              cluster.gpu_model().name, grouped(static_cast<std::uint64_t>(search.tokens)),
              grouped(all));
-  fmt::print("{} fit into {:.1f} GiB, {} do not, {} cannot be\n\n", grouped(search.fitting),
+  fmt::print("{} fit into {:.1f} GiB, {} do not, {} are impossible\n\n", grouped(search.fitting),
              cluster.gpu_model().memory.value / kGiB,
              grouped(all - search.fitting - impossible), grouped(impossible));
 }
@@ -135,7 +136,7 @@ int layouts(const LayoutsOptions& options) {
 
 void declare(CLI::App& command, const std::shared_ptr<LayoutsOptions>& options) {
   LayoutQuestion& asked = options->question;
-  command.add_option("SCENARIO", options->file, "scenario (YAML); or say what follows")
+  command.add_option("SCENARIO", options->file, "scenario (YAML); or use the options below")
       ->type_name("FILE.yaml");
   command.add_option("--model", asked.model, "model preset (orrery list models)")
       ->type_name("NAME");
@@ -156,10 +157,12 @@ void declare(CLI::App& command, const std::shared_ptr<LayoutsOptions>& options) 
       .type_name("N");
   command.add_option("--stack", asked.stack, "software stack (orrery list stacks; default: nemo)")
       ->type_name("NAME");
-  command.add_option("--precision", asked.precision, "of the matrix products (default: bf16)")
+  command.add_option("--precision", asked.precision, "precision of the matrix products (default: "
+                                                     "bf16)")
       ->type_name("NAME");
   whole_number(*command.add_option("--top", options->top,
-                                   "how many to show; 0: all (default: 10, all in JSON and CSV)"),
+                                   "number of layouts to show; 0: all (default: 10, all in JSON "
+                                   "and CSV)"),
                0, 1'000'000)
       .type_name("N");
   options->run.add_json(command);
@@ -175,7 +178,7 @@ void declare(CLI::App& command, const std::shared_ptr<LayoutsOptions>& options) 
 void add_layouts(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<LayoutsOptions>();
   CLI::App* command = app.add_subcommand(
-      "layouts", "which layout: all of a job's on a cluster, priced and ranked");
+      "layouts", "price and rank all layouts of a job on a cluster");
   declare(*command, options);
   command->callback([options, &chosen] { chosen = [options] { return layouts(*options); }; });
 }

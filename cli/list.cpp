@@ -1,4 +1,4 @@
-// orrery list: what can be named in a scenario or on the command line.
+// orrery list: names that a scenario or the command line can use.
 #include <algorithm>
 #include <memory>
 

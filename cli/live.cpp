@@ -1,4 +1,4 @@
-// orrery live: the same scenario on real processes.
+// orrery live: runs a scenario on real processes.
 #include <cstdio>
 #include <deque>
 #include <filesystem>
@@ -21,30 +21,30 @@
 namespace orrery::cli {
 namespace {
 
-constexpr std::uint32_t kRestartsOfLostState = 3;  // an hour
+constexpr std::uint32_t kRestartsOfLostState = 3;  // limit within an hour
 
 struct LiveOptions : RunOptions {
-  std::uint32_t ranks = 0;  // 0: the scenario's
-  std::string from;         // folder
+  std::uint32_t ranks = 0;  // world size; 0: as the scenario says
+  std::string from;         // folder of checkpoints, or empty
   std::string rendezvous, listen;
-  std::uint32_t restarts = 0;  // an hour
+  std::uint32_t restarts = 0;  // limit within an hour
   OperatorOptions operation;
 };
 
-/// One rank of a run whose controller is another process. Returns its exit code.
+/// Runs one rank of a run whose controller is another process. Returns the rank's exit code.
 int join(const RunRequest& request) {
   ChildProcess agent(sibling_program("orrery-live"), {"join"});
-  write_message(agent.channel(), request.SerializeAsString());  // if it is gone, wait() says so
+  write_message(agent.channel(), request.SerializeAsString());  // wait() reports a lost agent
   return agent.wait().code;
 }
 
-/// Lets the environment say which rank this is, and how many there are.
+/// Sets the rank and the number of ranks from the environment.
 void meet(const LiveOptions& options, LoadedScenario& loaded, RunRequest& request) {
   *request.mutable_rendezvous() = rendezvous_of_environment(options.rendezvous, options.listen);
   set_ranks(loaded, request.rendezvous().ranks());
 }
 
-/// As a shell reads it.
+/// Returns a word quoted for a shell.
 std::string quoted(const std::string& word) {
   constexpr const char* kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
@@ -56,27 +56,29 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
-/// What an operator needs where a run has not done what was asked for: why, and what goes on.
+/// Prints the reason why a run did not succeed, and the commands that continue it.
 void explain(const LiveOptions& options, const Scenario& scenario, const Report& report) {
   fmt::print(stderr, "orrery: the run is unfinished: {}\n", report.unfinished());
   const std::string folder =
       scenario.live().has_checkpoints() ? scenario.live().checkpoints().folder() : options.from;
   if (folder.empty()) {
-    fmt::print(stderr, "  nothing goes on from here: it kept no checkpoints (live.checkpoints)\n");
+    fmt::print(stderr, "  the run cannot be continued: it kept no checkpoints (set "
+                       "live.checkpoints)\n");
     return;
   }
   std::string command = "orrery live " + quoted(options.file);
   for (const std::string& setting : options.all_overrides()) {
     command += " --set " + quoted(setting);
   }
-  fmt::print(stderr, "  to go on from its newest whole checkpoint: {} --from {}\n", command,
+  fmt::print(stderr, "  to continue from its newest complete checkpoint: {} --from {}\n", command,
              quoted(folder));
 }
 
-/// Attempts that may still be made, so many within an hour.
+/// Limit of restarts within an hour.
 class Restarts {
  public:
   explicit Restarts(std::uint32_t per_hour) : per_hour_(per_hour) {}
+  /// Counts a restart and returns true, if the limit allows the restart now.
   bool take() {
     HostUse use;
     meter_.fill(use);
@@ -92,19 +94,20 @@ class Restarts {
   std::deque<double> taken_;
 };
 
-/// Whether somebody has ended the run on purpose.
+/// Returns true if an interrupt or an operator ended the run on purpose.
 bool was_stopped(const Report& report) {
   return was_interrupted() ||
          report.unfinished().find(orrery::live::kStoppedByOperator) != std::string::npos;
 }
 
-/// Whether ranks were lost together with those that kept their copies: the newest checkpoint is
-/// what is left, and nobody has to decide that.
+/// Returns true if ranks were lost together with the holders of their copies: only the newest
+/// checkpoint is left, so no decision is needed.
 bool has_lost_state(const Report& report) {
   return report.unfinished().find(orrery::live::kStateGone) != std::string::npos;
 }
 
-/// A folder that holds a checkpoint: which of them is whole the run finds out.
+/// Returns true if the folder has a manifest of a checkpoint. The run itself finds out which
+/// checkpoints are complete.
 bool holds_checkpoint(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code failure;
@@ -115,12 +118,13 @@ bool holds_checkpoint(const std::string& folder) {
   return false;
 }
 
-/// Nothing that another attempt would find as it was: the machine, a process, whoever was lost.
+/// Returns true if another attempt may succeed: the machine or a process failed, not the input.
 bool may_pass(const Error& error) {
   return error.kind() == ErrorKind::environment || error.kind() == ErrorKind::internal;
 }
 
-/// One run after the other, each from the newest checkpoint of those before it, until one is done.
+/// Runs the request, and again from the newest checkpoint after each early end, until a run is
+/// complete or the limit of restarts is reached. Returns the last report.
 Report run_again(const LiveOptions& options, RunRequest& request, const SourceMap& places,
                  Operator* operated) {
   Restarts restarts(options.restarts), of_lost_state(kRestartsOfLostState);
@@ -145,8 +149,8 @@ Report run_again(const LiveOptions& options, RunRequest& request, const SourceMa
     const std::string& folder = request.scenario().live().checkpoints().folder();
     const bool saved = keeps();
     if (saved) request.set_resume_from(folder);
-    fmt::print(stderr, "orrery: the run is unfinished: {}\n  it goes on by itself from {}\n", why,
-               saved ? "the newest whole checkpoint in " + quoted(folder) : "its beginning");
+    fmt::print(stderr, "orrery: the run is unfinished: {}\n  it continues by itself from {}\n", why,
+               saved ? "the newest complete checkpoint in " + quoted(folder) : "its beginning");
   }
 }
 
@@ -161,7 +165,7 @@ int live(const LiveOptions& options) {
   request.set_fabric(request.scenario().live().fabric());
   request.set_resume_from(options.from);
   if (request.rendezvous().rank() != 0) return join(request);
-  const auto operated = options.operation.make();
+  const auto operated = options.operation.make_operator();
   const Report report = run_again(options, request, loaded.places, operated.get());
   const int code = print_report(report, options.json);
   if (!report.has_unfinished()) return code;
@@ -172,33 +176,35 @@ int live(const LiveOptions& options) {
 void declare(CLI::App& command, const std::shared_ptr<LiveOptions>& options) {
   options->add_file(command);
   whole_number(*command.add_option("--ranks", options->ranks,
-                                   "world size; only where the scenario is elastic"),
+                                   "world size; only for a scenario with elastic: true"),
                1, 131072)
       .type_name("N");
   const auto take_fabric = [options](const std::string& fabric) {
     options->own.push_back("live.fabric=" + fabric);
   };
   one_of(*command.add_option_function<std::string>(
-             "--fabric", take_fabric, "data plane; as live.fabric says if this is not given"),
+             "--fabric", take_fabric, "data plane (default: live.fabric of the scenario)"),
          {"grpc", "nccl"});
   command
       .add_option("--rendezvous", options->rendezvous,
-                  "be one rank of a run that srun or a launcher starts; the processes meet here")
+                  "folder where the processes of a run meet that srun or a launcher starts; this "
+                  "process is one rank")
       ->type_name("FOLDER");
   command.add_option("--listen", options->listen, "address of this machine, with --rendezvous")
       ->type_name("ADDRESS")
       ->needs("--rendezvous");
   options->operation.add(command, "static");
   command
-      .add_option("--from", options->from, "go on from the newest whole checkpoint in this folder")
+      .add_option("--from", options->from, "continue from the newest complete checkpoint in this "
+                                           "folder")
       ->type_name("FOLDER");
   whole_number(*command.add_option("--restart", options->restarts,
-                                   "go on from the newest checkpoint where a run ends early, so "
-                                   "often within an hour"),
+                                   "restart a run that ends early from its newest checkpoint, at "
+                                   "most this often within an hour"),
                1, 1000)
       .type_name("N");
   command.add_flag("--attended", options->operation.attended,
-                   "approve: `orrery attach` answers, no terminal is asked");
+                   "approve: `orrery attach` answers instead of this terminal");
   const auto take_text = [options](const std::string& path) {
     options->own.push_back("live.text=" + path);
   };

@@ -26,7 +26,7 @@ namespace {
 
 using What = StandingBook::Line::What;
 
-/// What happened to whom, and how the run went.
+/// Events of the jobs, and the course of the run.
 struct Course {
   std::vector<StandingBook::Line> lines;
   std::vector<live::LocalJobs::Outcome> outcomes;
@@ -45,7 +45,8 @@ struct Course {
 
 JobReplay replay_of(const LiveJobsOptions& options) {
   if (options.nodes == 0 || options.gpus_per_node == 0) {
-    throw Error(ErrorKind::usage, "a log needs a cluster: --nodes N --gpus-per-node G");
+    throw Error(ErrorKind::usage, "expected a cluster for the log, got none: give --nodes N "
+                                  "--gpus-per-node G");
   }
   JobReplay replay;
   replay.set_trace(options.log);
@@ -78,7 +79,7 @@ Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
   sim::JobEstimates estimates(sim::estimate_choice(replay, 1));
   live::LocalJobs local(cluster_of(replay), jobs,
                         {[&](const TraceJob& job) { return estimates.at_submission(job); },
-                         [&](const TraceJob& job, Nanos ran) { estimates.ended(job, ran); }},
+                         [&](const TraceJob& job, Nanos ran) { estimates.record_end(job, ran); }},
                         {.speed = options.speed, .until = options.for_s * kNanosPerSecond});
   LogHeader header;
   header.set_version(version());
@@ -88,7 +89,7 @@ Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
   Rng rng = policy_rng(0);
   Context context{rng, {}};
   drive(book, recorder, context);
-  recorder.finish();
+  recorder.finish_log();
   const std::chrono::duration<double, std::milli> behind = local.most_behind();
   return {book.lines(), local.outcomes(), local.processes(), behind.count()};
 }
@@ -157,7 +158,8 @@ std::shared_ptr<LiveJobsOptions> add_live_jobs(CLI::App& live) {
   const auto options = std::make_shared<LiveJobsOptions>();
   const char* const group = "Jobs of a log";
   CLI::Option* jobs = live.add_option("--jobs", options->log,
-                                      "instead of a scenario: the jobs of a log, each a process");
+                                      "run the jobs of a log, each as a process, instead of a "
+                                      "scenario");
   jobs->type_name("LOG")->group(group);
   const auto declared = [&](CLI::Option* option) -> CLI::Option& {
     option->needs(jobs)->group(group);
@@ -173,13 +175,14 @@ std::shared_ptr<LiveJobsOptions> add_live_jobs(CLI::App& live) {
          policy_names())
       .type_name("P")
       ->capture_default_str();
-  one_of(declared(live.add_option("--placement", options->placement, "which GPUs a job gets")),
+  one_of(declared(live.add_option("--placement", options->placement, "placement of the jobs")),
          placer_names())
       .capture_default_str();
   one_of(declared(live.add_option("--estimates", options->estimates, "as in orrery jobs")),
          {"recorded", "requested", "learned", "disturbed"})
       .capture_default_str();
-  number(declared(live.add_option("--speed", options->speed, "seconds of the log in one of ours")),
+  number(declared(live.add_option("--speed", options->speed, "seconds of the log in one real "
+                                                             "second")),
          0.01, 1e6)
       .type_name("X")
       ->capture_default_str();

@@ -1,5 +1,5 @@
-// orrery live --jobs: the jobs of a log as processes of this machine, and the replay of the same
-// jobs beside it. Used by the subcommand `live` only; one thread.
+// orrery live --jobs: the jobs of a log as processes of this machine, compared with a replay of the
+// same jobs. Used by the subcommand `live` only; one thread.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,21 @@
 
 namespace orrery::cli {
 
+/// Options of `orrery live --jobs`.
 struct LiveJobsOptions {
-  std::string log;  ///< empty: the run is a scenario's
+  std::string log;  ///< job log; empty: a scenario runs instead
   std::string policy = "fifo", placement = "count", estimates = "recorded";
   std::uint32_t nodes = 0, gpus_per_node = 0;
-  double speed = 1000;
-  std::int64_t begin_s = 0, for_s = 7200;
+  double speed = 1000;  ///< seconds of the log in one real second
+  std::int64_t begin_s = 0, for_s = 7200;  ///< excerpt: its begin in the log, and its length
 };
 
+/// Declares the options of `orrery live --jobs` for the subcommand `live` and returns their values.
 std::shared_ptr<LiveJobsOptions> add_live_jobs(CLI::App& live);
 
-/// Returns the exit code; `record`: log to write, or empty.
+/// Runs the excerpt of the log in both worlds and prints the comparison. `record`: log to write, or
+/// empty. Returns the exit code: goal_missed if the worlds differ or a process failed, else 0.
+/// Throws a usage error if the options lack a cluster or the excerpt has no job.
 int live_jobs(const LiveJobsOptions& options, const std::string& record, bool json);
 
 }  // namespace orrery::cli

@@ -17,7 +17,8 @@
 namespace orrery::cli {
 namespace {
 
-/// What a step takes beside computation, with real processes that do little else.
+/// Scenario that measures the time of a step besides computation, with real processes that do
+/// little else.
 constexpr const char* kProbe = R"(
 name: probe
 cluster:
@@ -43,7 +44,7 @@ MachineMeasurements ask_live(const std::vector<std::uint32_t>& ranks, bool quick
   const ExitStatus status = child.wait();
   throw Error(ErrorKind::environment,
               fmt::format("this machine could not be measured: orrery-live ended with {}",
-                          status.describe()));
+                          status.description()));
 }
 
 /// Control, and the latency that ranks who wake up from their pace have, from a run's phases.

@@ -1,6 +1,6 @@
-// A measured machine for the commands that take one: measured now, or read from a profile. The
-// live program measures, sim/estimates/prices/machine_fit fits, and short runs with real processes
-// say what a step costs beside. One thread; starts worker processes.
+// Measurement of this machine for `orrery calibrate` and `orrery compare`, and the use of a
+// machine's profile in a simulated run. The live program measures, sim/estimates/prices/machine_fit
+// fits, and short live runs give the control time of a step. One thread; starts worker processes.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,29 @@
 
 namespace orrery::cli {
 
-/// Of a quiet machine it is a few hundredths.
+/// Default limit of the relative error of the fit; on an idle machine the error is a few
+/// hundredths.
 inline constexpr double kMostProductError = 0.15;
 
+/// Profile of a measured machine, and the quality of its fit.
 struct MeasuredMachine {
   MachineProfile profile;
-  double product_error = 0;  ///< as in sim/estimates/prices/machine_fit
+  double product_error = 0;  ///< mean relative error, see machine_fit.hpp
 };
 
-/// `ranks`: the numbers of ranks whose links are measured, each at least 2. Measures again, twice
-/// at most, while the fit is off by more than `tolerance`; if it stays so, without links. Throws
-/// what the live program and the runs throw.
+/// Returns the measured machine. `ranks`: the numbers of ranks whose links are measured, each at
+/// least 2. Measures again, twice at most, while the error of the fit exceeds `tolerance`, and
+/// returns the best fit. If its error still exceeds `tolerance`, the latency and control time of
+/// its links have not been corrected by live runs. Throws errors of the live program and the runs.
 MeasuredMachine measure_machine(const std::vector<std::uint32_t>& ranks, bool quick,
                                 double tolerance = kMostProductError);
 
-/// "the fitted prices of products are off by 43% on average"
+/// Returns the error of the fit for messages: "the fitted prices of products are off by 43% on
+/// average".
 std::string describe_error(const MeasuredMachine& measured);
 
-/// Puts a job's ranks on the machine in place of the scenario's cluster, and its prices in place of
-/// the catalogue's. Throws bad_input for a scenario without a job.
+/// Replaces the cluster of the request's scenario by the machine, with one GPU for each rank of the
+/// job, and the catalogue's prices by the machine's. Throws bad_input for a scenario without a job.
 void use_machine(RunRequest& request, const MachineProfile& machine);
 
 }  // namespace orrery::cli

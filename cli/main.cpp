@@ -1,5 +1,5 @@
-// The command line. Parses, hands over to one subcommand, and turns every way to fail into an
-// exit code: 1 a goal was missed, 2 usage, 3 bad input, 4 environment, 5 internal.
+// Main program `orrery`: parses the command line, runs one subcommand, and turns every error into
+// an exit code: 1 a goal was missed, 2 usage, 3 bad input, 4 environment, 5 internal.
 #include <cstdio>
 #include <exception>
 #include <string>

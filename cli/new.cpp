@@ -108,7 +108,7 @@ struct JobOptions {
 int new_jobs(const JobOptions& options) {
   OutputFile file(options.out);
   const std::vector<TraceJob> jobs = draw_jobs(job_mix(options.like), options.draw);
-  file.finish(job_trace_csv(jobs));
+  file.write_and_rename(job_trace_csv(jobs));
   fmt::print(stderr, "{}: {} jobs like those of {} in {:.1f} days, {:.0f}% of {} GPUs\n",
              options.out, jobs.size(), options.like,
              static_cast<double>(jobs.back().submit_s) / 86400, 100 * options.draw.load,
@@ -120,7 +120,7 @@ void add_new_jobs(CLI::App& command, Action& chosen) {
   const auto options = std::make_shared<JobOptions>();
   CLI::App* jobs = command.add_subcommand("jobs", "a synthetic job log, for orrery jobs");
   jobs->add_option("-o,--output", options->out, "CSV to write")->type_name("OUT.csv")->required();
-  one_of(*jobs->add_option("--like", options->like, "whose published means the jobs have"),
+  one_of(*jobs->add_option("--like", options->like, "cluster whose published means the jobs have"),
          job_mix_names())
       .capture_default_str();
   whole_number(*jobs->add_option("--jobs", options->draw.jobs, "how many"), 2, 20'000'000)
@@ -129,11 +129,12 @@ void add_new_jobs(CLI::App& command, Action& chosen) {
   whole_number(*jobs->add_option("--gpus", options->draw.gpus, "of the cluster"), 1, 1'048'576)
       .type_name("N")
       ->capture_default_str();
-  number(*jobs->add_option("--load", options->draw.load, "of these that the jobs ask for"), 0.01,
+  number(*jobs->add_option("--load", options->draw.load, "share of these GPUs that the jobs "
+                                                         "request"), 0.01,
          10)
       .type_name("SHARE")
       ->capture_default_str();
-  jobs->add_option("--seed", options->draw.seed, "other jobs for each")
+  jobs->add_option("--seed", options->draw.seed, "seed: each value gives other jobs")
       ->type_name("N")
       ->capture_default_str();
   add_examples(*jobs, {"orrery new jobs --like philly --jobs 5000 --gpus 64 -o jobs.csv",
@@ -145,10 +146,10 @@ void add_new_jobs(CLI::App& command, Action& chosen) {
 
 void add_new(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<NewOptions>();
-  CLI::App* command = app.add_subcommand("new", "write the beginning of something of your own");
+  CLI::App* command = app.add_subcommand("new", "write the begin of your own policy or job log");
   command->require_subcommand(1);
-  CLI::App* policy = command->add_subcommand("policy", "a policy that decides, and its test");
-  policy->add_option("NAME", options->name, "what it is called in scenarios: lost-ranks")
+  CLI::App* policy = command->add_subcommand("policy", "a policy and its test");
+  policy->add_option("NAME", options->name, "name in scenarios, for example lost-ranks")
       ->required();
   CLI::Option* cpp = policy->add_flag("--cpp", options->cpp, "in C++, for a build of the project");
   policy->add_flag("--python", options->python, "in Python (as without either)")->excludes(cpp);

@@ -37,9 +37,11 @@ class Console : public Operator {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
-  void ask(const ApprovalAsk&) override { throw Error(ErrorKind::internal, "nobody to ask"); }
+  void request_approval(const ApprovalAsk&) override {
+    throw Error(ErrorKind::internal, "nobody to ask");
+  }
   std::vector<ApprovalVerdict> verdicts() override { return {}; }
-  bool halted() override { return halt_seen != 0; }
+  bool is_halted() override { return halt_seen != 0; }
 
  private:
   struct sigaction before_ {};
@@ -53,7 +55,7 @@ ApprovalVerdict answer(std::uint64_t decision, bool accepted, std::string reason
   return verdict;
 }
 
-/// What a hook gets as its argument.
+/// Returns the JSON argument of a hook.
 std::string as_json(const ApprovalAsk& question) {
   nlohmann::ordered_json out;
   out["decision"] = question.decision();
@@ -67,16 +69,16 @@ std::string as_json(const ApprovalAsk& question) {
 /// Questions wait for `orrery attach`, which reaches the run by its folder.
 class Attended : public Console {
  public:
-  void ask(const ApprovalAsk&) override {}
+  void request_approval(const ApprovalAsk&) override {}
 };
 
-/// Runs a command for every question, with the question as JSON for its last argument: exit code 0
-/// is a yes. What it prints goes to standard error.
+/// Operator that runs a command for every question, with the question as JSON as its last argument:
+/// exit code 0 is a yes. Its output goes to standard error.
 class Hook : public Console {
  public:
   explicit Hook(const std::string& command) : script_("exec 1>&2\n" + command + " \"$@\"") {}
 
-  void ask(const ApprovalAsk& question) override {
+  void request_approval(const ApprovalAsk& question) override {
     running_.emplace_back(question.decision(),
                           ChildProcess("/bin/sh", {"-c", script_, "hook", as_json(question)}));
   }
@@ -84,9 +86,10 @@ class Hook : public Console {
   std::vector<ApprovalVerdict> verdicts() override {
     std::vector<ApprovalVerdict> out;
     std::erase_if(running_, [&out](auto& each) {
-      const auto status = each.second.poll();
+      const auto status = each.second.exit_status();
       if (!status) return false;
-      out.push_back(answer(each.first, status->code == 0, "the hook said " + status->describe()));
+      out.push_back(
+          answer(each.first, status->code == 0, "the hook said " + status->description()));
       return true;
     });
     return out;
@@ -100,7 +103,7 @@ class Hook : public Console {
 /// Asks whoever sits at standard input, one question after the other.
 class Terminal : public Console {
  public:
-  void ask(const ApprovalAsk& question) override {
+  void request_approval(const ApprovalAsk& question) override {
     waiting_.push_back(question);
     if (waiting_.size() == 1) put();
   }
@@ -150,7 +153,7 @@ bool shell_agrees(const std::string& script, const std::string& argument) {
              .wait().code == 0;
 }
 
-/// The first word of a command; empty where only a shell can tell what it is.
+/// Returns the first word of a command; empty if only a shell can determine it.
 std::string plain_word(const std::string& command) {
   const std::size_t begin = command.find_first_not_of(" \t\n");
   if (begin == std::string::npos) return {};
@@ -207,19 +210,22 @@ void check_kill_switch(const std::string& file) {
 void OperatorOptions::add(CLI::App& command, const std::string& default_on_policy_error) {
   on_policy_error = default_on_policy_error;
   one_of(*command.add_option("--mode", mode,
-                             "what decisions do: applied, only watched, or asked about"),
+                             "mode of the decisions: applied, only observed, or approved"),
          {"drive", "shadow", "approve"})
       .capture_default_str();
-  command.add_option("--hook", hook, "approve: exit code 0 is a yes; the decision is its argument")
+  command.add_option("--hook", hook, "approve: command with the decision as its argument; exit "
+                                     "code 0 is a yes")
       ->type_name("COMMAND");
-  whole_number(*command.add_option("--decisions-per-hour", per_hour, "apply at most so many"), 1,
+  whole_number(*command.add_option("--decisions-per-hour", per_hour, "limit of the applied "
+                                                                     "decisions"), 1,
                1'000'000)
       .type_name("N");
   command.add_option("--kill-switch", kill_switch,
-                     "while this file is there nothing is applied; SIGUSR1 does the same for good")
+                     "no decision is applied while this file exists; SIGUSR1 does the same for "
+                     "the rest of the run")
       ->type_name("FILE");
   one_of(*command.add_option("--on-policy-error", on_policy_error,
-                             "static: go on without the policies; stop: end the run"),
+                             "static: continue without the policies; stop: end the run"),
          {"static", "stop"})
       .capture_default_str();
 }
@@ -248,7 +254,7 @@ void OperatorOptions::fill(RunRequest& request, bool waits) const {
   order.set_fall_back(falls_back);
 }
 
-std::unique_ptr<Operator> OperatorOptions::make() const {
+std::unique_ptr<Operator> OperatorOptions::make_operator() const {
   if (mode != "approve") return std::make_unique<Console>();
   if (attended) return std::make_unique<Attended>();
   if (hook.empty()) return std::make_unique<Terminal>();

@@ -1,6 +1,6 @@
-// Who answers for a run from the command line: options of the commands that hand control over, and
-// the person at the terminal or the command that says yes or no to decisions. SIGUSR1 is the kill
-// switch while an operator lives. One thread.
+// Operators of a run from the command line: the options of simulate and live about the mode of
+// decisions, and the user at the terminal or the shell command that approves decisions. SIGUSR1 is
+// the kill switch while an operator exists. One thread.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,24 @@
 
 namespace orrery::cli {
 
+/// Options about the mode of decisions: --mode, --hook, --kill-switch and others.
 struct OperatorOptions {
-  std::string mode = "drive";
-  std::string hook;             ///< shell command; empty: the terminal is asked
-  bool attended = false;        ///< `orrery attach` answers; no terminal is asked
+  std::string mode = "drive";   ///< "drive", "shadow" or "approve"
+  std::string hook;             ///< shell command; empty: the user at the terminal answers
+  bool attended = false;        ///< true: `orrery attach` answers, not the terminal
   std::string kill_switch;      ///< file, or empty
   std::string on_policy_error;  ///< "static" or "stop"
-  std::uint32_t per_hour = 0;   ///< 0: no limit
+  std::uint32_t per_hour = 0;   ///< limit of applied decisions; 0: no limit
 
+  /// Declares the options; this object must outlive the parsing of the command line.
   void add(CLI::App& command, const std::string& default_on_policy_error);
-  /// Mode and order of a run. `waits`: it stands still until a question is answered. Throws usage
-  /// where --hook has nothing to approve, or approving nobody to ask.
+  /// Writes the options into the request of a run. `waits`: the run stalls until a question is
+  /// answered. Throws a usage error if --hook is given in a mode without approval, if the hook or
+  /// the kill switch cannot work, or if the mode needs approval and no terminal, hook or
+  /// --attended gives answers.
   void fill(RunRequest& request, bool waits) const;
-  /// Whom to ask; lives as long as the run.
-  std::unique_ptr<Operator> make() const;
+  /// Returns the operator that the options describe; the caller keeps it until the run has ended.
+  std::unique_ptr<Operator> make_operator() const;
 };
 
 }  // namespace orrery::cli

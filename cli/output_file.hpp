@@ -1,30 +1,33 @@
-// A text file that a command writes whole or not at all: beside its name first, then renamed onto
-// it, so that what was there stays until the new is complete. What is no ordinary file (a
-// terminal, /dev/stdout) is written in place. One thread.
+// Text file that a command writes completely or not at all: the file is written under a temporary
+// name and then renamed, so that an existing file stays until the new file is complete. A symbolic
+// link and a path that is not a regular file (a terminal, /dev/stdout) are written in place. One
+// thread.
 #pragma once
 
 #include <string>
 
 namespace orrery::cli {
 
+/// Text file that appears under its name only when it is complete.
 class OutputFile {
  public:
-  /// Throws an environment Error if nothing can be written there: before the work, not after it.
+  /// Creates the temporary file, so that an error comes before the command's work. Throws an
+  /// environment Error if `path` cannot be written.
   explicit OutputFile(std::string path);
-  ~OutputFile();  ///< takes away what was not finished
+  ~OutputFile();  ///< deletes an unfinished file
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Once. Throws an environment Error.
-  void finish(const std::string& text);
+  /// Writes the text and gives the file its name. Call once. Throws an environment Error.
+  void write_and_rename(const std::string& text);
 
  private:
-  [[noreturn]] void fail() const;
+  [[noreturn]] void fail_writing() const;
 
   std::string path_, beside_;
 };
 
-/// The same at once.
+/// Writes a text file completely or not at all. Throws an environment Error.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace orrery::cli

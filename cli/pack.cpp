@@ -108,7 +108,7 @@ int pack_pods(const PackOptions& options) {
 void add_pack(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<PackOptions>();
   CLI::App* command = app.add_subcommand(
-      "pack", "how much of a cluster of shared GPUs of several kinds a packing gives away");
+      "pack", "compare packings of pods on a cluster of shared GPUs of several kinds");
   command
       ->add_option("PODS", options->pods,
                    "CSV with name, cpu_milli, memory_mib, num_gpu, gpu_milli, gpu_spec (.gz too)")
@@ -117,7 +117,7 @@ void add_pack(CLI::App& app, Action& chosen) {
   command->add_option("--nodes", options->nodes, "CSV with sn, cpu_milli, memory_mib, gpu, model")
       ->type_name("NODES.csv")
       ->required();
-  one_of(*command->add_option("--policy", options->policies, "which packings; all of them if not"),
+  one_of(*command->add_option("--policy", options->policies, "packings to compare (default: all)"),
          packer_names())
       .delimiter(',');
   whole_number(*command->add_option("--seeds", options->seeds, "orders of arrival"), 1, 1000)
@@ -127,12 +127,13 @@ void add_pack(CLI::App& app, Action& chosen) {
       ->type_name("N")
       ->capture_default_str();
   number(*command->add_option("--demand", options->demand,
-                              "share of the cluster's GPUs that has been asked for in the end"),
+                              "share of the cluster's GPUs that is requested at the end"),
          0.01, 10)
       .type_name("SHARE")
       ->capture_default_str();
   command->add_flag("--json", options->json, "print JSON instead of the table");
-  command->add_option("--out", options->out, "write what was given away at every percent asked for")
+  command->add_option("--out", options->out, "write the allocated share at every requested "
+                                             "percent")
       ->type_name("CURVE.csv");
   add_examples(*command, {"orrery pack openb_pod_list_default.csv.gz --nodes "
                           "openb_node_list_gpu_node.csv.gz",

@@ -102,13 +102,13 @@ void add_predict(CLI::App& app, Action& chosen) {
   command->add_option("CASES", options->cases, "table of runs, one a row (CSV, .gz too)")
       ->type_name("CASES.csv")
       ->required();
-  command->add_option("-o,--out", options->out, "where to write the predictions (default: print)")
+  command->add_option("-o,--out", options->out, "file for the predictions (default: print)")
       ->type_name("OUT.csv");
   command->add_option("--scenarios", options->scenarios,
                       "also write each run as a scenario for orrery simulate")
       ->type_name("DIR");
   command->add_option("--stacks", options->stacks,
-                      "software stacks to use instead of the shipped ones of the same name")
+                      "software stacks that replace the shipped ones of the same name")
       ->type_name("STACKS.yaml");
   add_examples(*command, {"orrery predict runs.csv -o predicted.csv"});
   command->callback([options, &chosen] { chosen = [options] { return predict(*options); }; });

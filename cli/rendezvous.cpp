@@ -66,7 +66,7 @@ Rendezvous rendezvous_of_environment(const std::string& folder, const std::strin
   out.set_listen(!master.empty() ? master : environment("SLURM_LAUNCH_NODE_IPADDR"));
   if (out.listen().empty()) {
     throw Error(ErrorKind::usage,
-                "--rendezvous: say at which address of its machine rank 0 listens: --listen, or "
+                "--rendezvous: expected the address of rank 0, got none: give --listen, or "
                 "MASTER_ADDR and MASTER_PORT");
   }
   return out;

@@ -1,5 +1,5 @@
-// Which rank this process is, as the engine that started it (Slurm, or a launcher in the manner of
-// torchrun) says in the environment.
+// Rank of this process, from the environment variables of the program that started it (Slurm, or a
+// launcher like torchrun). One thread.
 #pragma once
 
 #include <string>
@@ -8,10 +8,12 @@
 
 namespace orrery::cli {
 
-/// RANK and WORLD_SIZE, else SLURM_PROCID and SLURM_NTASKS; the controller at MASTER_ADDR and
-/// MASTER_PORT if they are set, else through `folder`, in which each step of a Slurm job has one
-/// of its own. `listen`: address of this machine; empty: the one that leads to the others. Throws a
-/// usage Error if the environment does not say which rank this is.
+/// Returns the rank and the number of ranks from RANK and WORLD_SIZE, else from SLURM_PROCID and
+/// SLURM_NTASKS. The controller is at MASTER_ADDR and MASTER_PORT if both are set; otherwise the
+/// ranks find it by `folder`, in which each step of a Slurm job has a folder of its own (unless
+/// `folder` has the user's token). `listen`: address of this machine; empty: for rank 0 MASTER_ADDR
+/// or SLURM_LAUNCH_NODE_IPADDR. Throws a usage Error if the environment has no rank, or no address
+/// for rank 0.
 Rendezvous rendezvous_of_environment(const std::string& folder, const std::string& listen);
 
 }  // namespace orrery::cli

@@ -1,4 +1,4 @@
-// orrery replay: a recorded log through the same policies.
+// orrery replay: feeds a recorded log to the same policies and compares their decisions.
 #include <memory>
 
 #include <fmt/format.h>

@@ -25,7 +25,7 @@ bool is_yaml(const std::filesystem::path& path) {
   return path.extension() == ".yaml" || path.extension() == ".yml";
 }
 
-/// Where the conditions of a replay come from.
+/// Source of the conditions of a replay.
 struct Origin {
   SourceMap places;
   std::string prefix = "conditions.";
@@ -44,7 +44,7 @@ SourceMap load_description(const std::string& file, JobReplay& replay) {
         return false;
       }
     };
-    if (!error.place() || !is_scenario()) throw;
+    if (!error.source_place() || !is_scenario()) throw;
     throw Error(SourcePlace{.file = file, .line_text = ""},
                 "expected a job trace (CSV), or YAML that names one with the key 'trace', got a "
                 "scenario: those run under orrery simulate and orrery live");
@@ -88,7 +88,7 @@ void take_conditions(JobReplay& replay, const ReplayOptions& options, Origin& or
   if (!options.speed.empty()) replay.mutable_conditions()->set_speed(options.speed);
 }
 
-/// Of a policy that takes part, or a key of the replay.
+/// Changes a parameter of a participating policy, or a key of the replay.
 void change(JobReplay& replay, const std::string& text, const ReplayOptions& options) {
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
@@ -99,7 +99,7 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
     if (first != replay.policy() && std::find(asked.begin(), asked.end(), first) == asked.end()) {
       throw usage(fmt::format("'{}' is of a policy that is not replayed", text));
     }
-    parameter_set(text);  // or a usage error
+    parameter_set(text);  // throws a usage error
     return replay.add_set(text);
   }
   if (equals == std::string::npos) {
@@ -108,9 +108,9 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
   set_field(replay, key, text.substr(equals + 1), "--set");
 }
 
-/// What an operator has of his cluster: its nodes with GPUs, which have to be alike.
+/// Takes the cluster from the operator's node list: its nodes with GPUs, which must be equal.
 void take_nodes(JobReplay& replay, const std::string& file) {
-  std::map<std::uint32_t, std::uint32_t> nodes;  // by GPUs
+  std::map<std::uint32_t, std::uint32_t> nodes;  // keyed by GPUs
   for (const NodeRecord& node : load_cluster_log(file)) nodes[node.gpus] += node.gpus > 0 ? 1 : 0;
   nodes.erase(0);
   if (nodes.size() > 1) {
@@ -119,7 +119,7 @@ void take_nodes(JobReplay& replay, const std::string& file) {
       kinds.push_back(fmt::format("{} nodes of {} GPUs", count, gpus));
     }
     throw Error(SourcePlace{.file = file, .line_text = ""},
-                fmt::format("has {}; a replay needs nodes that are alike: choose with --nodes and "
+                fmt::format("expected equal nodes, got {}: choose with --nodes and "
                             "--gpus-per-node",
                             fmt::join(kinds, ", ")));
   }
@@ -163,12 +163,12 @@ void declare_log(CLI::App& command, const std::shared_ptr<ReplayOptions>& option
 
 void declare_estimates(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {
   one_of(*command.add_option("--estimates", options->estimates,
-                             "what policies are told of how long jobs will run: the truth, what "
-                             "users asked for, what jobs like them took before, the truth with an "
-                             "error"),
+                             "estimated durations that policies see: the recorded ones, the "
+                             "users' requests, those of similar earlier jobs, the recorded ones "
+                             "with an error"),
          {"recorded", "requested", "learned", "disturbed"});
   number(*command.add_option("--estimate-error", options->estimate_error,
-                             "of disturbed ones: standard deviation of the factor's logarithm"),
+                             "disturbed estimates: standard deviation of the factor's logarithm"),
          0, 5)
       .type_name("E");
   command.add_option("--seed", options->seed, "of what is drawn")->type_name("N");
@@ -189,9 +189,11 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
   for (const std::string& each : options.changes) change(replay, each, options);
   for (const std::string& each : changes) change(replay, each, options);
   if (replay.nodes() == 0 || replay.gpus_per_node() == 0) {
-    throw usage("a trace needs a cluster: --nodes N --gpus-per-node G, or --cluster C.yaml");
+    throw usage("expected a cluster for the trace, got none: give --nodes N --gpus-per-node G, "
+                "or --cluster C.yaml");
   }
-  if (replay.policy().empty()) throw usage("a trace needs a policy: --policy fifo, or another");
+  if (replay.policy().empty()) throw usage("expected a policy for the trace, got none: give "
+                                           "--policy fifo, or another");
   if (replay.has_cluster()) {
     if (replay.gpus_per_node() != replay.cluster().node().gpus_per_node()) {
       throw usage("--gpus-per-node is another than that of the cluster's description");
@@ -223,31 +225,31 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
       .type_name("G");
   command
       .add_option("--cluster", options->cluster,
-                  "instead of the two: a cluster description (YAML), slurm.conf, or what kubectl "
-                  "get nodes -o json prints")
+                  "alternative to the two: a cluster description (YAML), slurm.conf, or the "
+                  "output of kubectl get nodes -o json")
       ->type_name("C.yaml|FILE");
   command
       .add_option(
           "--policy", options->policies,
-          "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, "
-          "las, priority, gittins, finish-time-fairness, drf, max-min; several are put side by "
-          "side")
+          "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, las, "
+          "priority, gittins, finish-time-fairness, drf, max-min; several are compared")
       ->type_name("P")
       ->delimiter(',');
   one_of(*command.add_option("--placement", options->placement,
-                             "which GPUs a job gets: any that are free, those of as few nodes as "
-                             "possible, gangs also within as few scalable units as possible"),
+                             "placement: any free GPUs, those of as few nodes as possible, gangs "
+                             "also within as few scalable units as possible"),
          placer_names());
   command.add_option("--record", options->record, "write the observation and decision log")
       ->type_name("LOG");
   one_of(*command.add_option("--speed", options->speed,
-                             "how long jobs run: as recorded, or by their steps where they stand, "
-                             "beside the others (needs --cluster C.yaml and what they compute: "
-                             "--conditions, or the file)"),
+                             "duration of jobs: as recorded, or simulated by their steps at "
+                             "their places, beside the others (needs --cluster C.yaml and the "
+                             "jobs' work: --conditions, or the file)"),
          {"recorded", "simulated"});
   command
       .add_option("--conditions", options->conditions,
-                  "what jobs compute, restarts cost, nodes fail (YAML, as the key 'conditions')")
+                  "work of the jobs, cost of restarts, node failures (YAML, as the key "
+                  "'conditions')")
       ->type_name("C.yaml");
   command
       .add_option("--set", options->changes,

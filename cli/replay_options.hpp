@@ -1,5 +1,5 @@
-// What the commands that replay a job log (jobs, explain) have in common: their options, and the
-// replay that those ask for. One thread.
+// Common options of the commands that replay a job log (jobs, explain), and the resulting replay.
+// One thread.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,28 @@
 
 namespace orrery::cli {
 
-/// What the commands that replay a log have in common.
+/// Options of the commands that replay a log.
 struct ReplayOptions {
+  /// `file`: job log, or the YAML file of a replay. Empty texts: as the file says.
   std::string file, cluster, placement, record, estimates, speed, conditions;
   std::vector<std::string> policies;
-  std::vector<std::string> changes;  ///< of --set
+  std::vector<std::string> changes;  ///< values of --set
   JobLogOptions log;
-  std::uint32_t nodes = 0, gpus_per_node = 0;
+  std::uint32_t nodes = 0, gpus_per_node = 0;  ///< 0: as the file says
   std::optional<double> estimate_error;
   std::optional<std::uint64_t> seed;
 };
 
-/// Declares them; `options` outlives the command.
+/// Declares the options of a replay; `options` must outlive the parsing of the command line.
 void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& options);
 
-/// Of the file and the options; what options say wins, and `changes` behind them: KEY=VALUE of a
-/// replay's file, or POLICY.PARAMETER=VALUE. Throws usage where something is missing.
+/// Returns the replay that the file describes, changed by the options and then by `changes`
+/// (KEY=VALUE of a replay's file, or POLICY.PARAMETER=VALUE). Throws a usage error if the cluster
+/// or the policy is missing or an option is not valid, and bad_input for an invalid file.
 JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>& changes = {});
 
-/// The log that it names, as the options have it read.
+/// Returns the job log of the replay, read with the options' --throughputs, --gpu and --strict.
+/// Throws errors of load_job_log().
 JobLog load_log(const JobReplay& replay, const ReplayOptions& options);
 
 }  // namespace orrery::cli

@@ -53,7 +53,7 @@ void print_groups(std::string_view what, const auto& groups) {
   }
 }
 
-/// Where jobs do not just run for as long as they did.
+/// Prints the conditions under which jobs do not just run for their recorded duration.
 void print_conditions(const JobsReport& report) {
   print_line("speed", fmt::format("{}; with GPUs for {:.3f} times as long as recorded (mean), at "
                                   "most {:.3f}",

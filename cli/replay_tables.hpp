@@ -1,5 +1,5 @@
-// What `orrery jobs` prints: one replay as a table, several side by side, waits beside those of the
-// log. One thread.
+// Tables of `orrery jobs`: one replay, several replays side by side, and replayed waits beside the
+// waits of the log. Printed to standard output. One thread.
 #pragma once
 
 #include <string>
@@ -12,19 +12,21 @@
 
 namespace orrery::cli {
 
+/// Prints the report of one replay.
 void print_table(const JobReplay& replay, const JobsReport& report);
 
-/// One row each, with its label; `replay` is the first one.
+/// Prints one row for each report, with its label. `replay`: the first replay.
 void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
                       const std::vector<JobsReport>& reports);
 
-/// Waits beside those of the log. Throws usage if that says of no job when it started.
+/// Prints replayed waits beside the waits of the log. Throws a usage error if `rows` is empty,
+/// because the log has no start of any job.
 void print_backtest(const std::string& policy, const std::vector<sim::BacktestRow>& rows);
 
-/// How often nodes failed in the log.
+/// Prints the failures of nodes in the log. `nodes`: number of nodes of the replayed cluster.
 void print_node_health(const NodeHealth& health, std::uint32_t nodes);
 
-/// One object, or a list of several.
+/// Prints one report as a JSON object, several reports as a list of objects.
 void print_json(const std::vector<JobsReport>& reports);
 
 }  // namespace orrery::cli

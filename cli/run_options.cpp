@@ -22,7 +22,7 @@
 namespace orrery::cli {
 namespace {
 
-constexpr std::int64_t kLargestSeed = 1'000'000'000'000'000'000;  // as in scenario.proto
+constexpr std::int64_t kLargestSeed = 1'000'000'000'000'000'000;  // limit in scenario.proto
 
 volatile std::sig_atomic_t interrupt_seen = 0, interrupts = 0;
 
@@ -33,8 +33,8 @@ void on_interrupt(int number) {
 
 constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};
 
-/// SIGINT, SIGTERM and SIGHUP set a flag for as long as this lives: the run takes what is
-/// unfinished away.
+/// Guard: SIGINT, SIGTERM and SIGHUP set a flag during its lifetime, so that a run deletes its
+/// unfinished files.
 class InterruptGuard {
  public:
   InterruptGuard() {
@@ -62,20 +62,20 @@ class Farewell : public Operator {
  public:
   explicit Farewell(Operator* inner) : inner_(inner) {}
 
-  void ask(const ApprovalAsk& question) override {
+  void request_approval(const ApprovalAsk& question) override {
     ensure(inner_ != nullptr, "there is somebody to ask");
-    inner_->ask(question);
+    inner_->request_approval(question);
   }
   std::vector<ApprovalVerdict> verdicts() override {
     return inner_ == nullptr ? std::vector<ApprovalVerdict>{} : inner_->verdicts();
   }
-  bool halted() override { return inner_ != nullptr && inner_->halted(); }
+  bool is_halted() override { return inner_ != nullptr && inner_->is_halted(); }
   int signal() override {
     if (interrupt_seen == 0 || passed_on_) return 0;
     passed_on_ = true;
     counted_ = interrupts;
-    fmt::print(stderr, "\nthe run ends after the step under way, with a checkpoint; "
-                       "interrupt once more to end it now\n");
+    fmt::print(stderr, "\nthe run ends after the current step, with a checkpoint; interrupt "
+                       "again to end it now\n");
     return SIGTERM;
   }
   /// Polled about ten times a second, which tells it the time.
@@ -229,7 +229,7 @@ int print_report(const Report& report, bool json) {
   }
   fmt::print("{}", json ? report_json(report) + "\n" : report_summary(report));
   if (!report.hand_over().policy_failure().empty()) {
-    fmt::print(stderr, "warning: the policies were put aside at {:.1f} s: {}\n",
+    fmt::print(stderr, "warning: the policies failed and were disabled at {:.1f} s: {}\n",
                report.hand_over().policy_failure_s(), report.hand_over().policy_failure());
   }
   const auto ended_run = [](const FailureReport& failure) { return !failure.has_resumed_s(); };

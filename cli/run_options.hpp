@@ -1,5 +1,5 @@
-// What the commands that run a scenario share: their options, the scenario they make of them, and
-// a run with a progress line that Ctrl-C ends. One thread.
+// Common parts of the commands that run a scenario: their options, the resulting scenario, and a
+// run with a progress line that Ctrl-C ends. One thread.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +15,42 @@
 
 namespace orrery::cli {
 
-/// The exit code that shells give to a program that the last signal ended: 130 after SIGINT, 143
-/// after SIGTERM.
+/// Returns the exit code for the last signal, as shells give it: 130 after SIGINT, 143 after
+/// SIGTERM.
 int interrupted_code();
-/// A signal has come during the last run().
+/// Returns true if SIGINT, SIGTERM or SIGHUP came during the last run() or run_futures().
 bool was_interrupted();
 
+/// Options of the commands that run a scenario.
 struct RunOptions {
   std::string file;
   std::vector<std::string> overrides;  ///< "path=value", of --set
-  std::vector<std::string> own;        ///< the same, of options with a name; they win
+  std::vector<std::string> own;        ///< "path=value", of options such as --seed; these win
   std::string record;                  ///< log to write, or empty
   bool json = false;
 
+  // Declarations of options; this object must outlive the parsing of the command line.
   void add_file(CLI::App& command);
   void add_overrides(CLI::App& command);
   void add_seed(CLI::App& command);  ///< becomes the override "run.seed=N"
   void add_record(CLI::App& command);
   void add_json(CLI::App& command);
-  /// Throws bad_input, as load_scenario() does.
+  /// Returns the scenario with all overrides. Throws bad_input, as load_scenario() does.
   LoadedScenario load() const;
+  /// Returns `overrides`, then `own`.
   std::vector<std::string> all_overrides() const;
 };
 
-/// Runs `request` in a worker process ("orrery-sim", "orrery-live"). Shows a progress line on a
-/// terminal once the run has taken about a second. Throws what run_in_worker() throws, bad input
-/// with its place of `places`: Interrupted after SIGINT, SIGTERM or SIGHUP; a live run that keeps
-/// checkpoints ends in order instead, and reports. `operated`: who answers for it.
-/// `server`: of the worker's program, which then need not be started.
+/// Runs `request` in a worker process ("orrery-sim", "orrery-live") and returns its report. Shows a
+/// progress line on a terminal after about a second. After SIGINT, SIGTERM or SIGHUP, throws
+/// Interrupted; a live run with checkpoints instead writes a checkpoint and returns its report.
+/// Throws errors of run_in_worker(), bad input with its place in `places`. `operated`: operator of
+/// the run, or null. `server`: fork server that forks the worker, or null: the worker is started.
 Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
            Operator* operated = nullptr, ForkServer* server = nullptr);
 
-/// The same for a request with futures.
+/// Runs a `request` with futures in worker processes, like run(), and returns the report of all
+/// futures.
 FuturesReport run_futures(const std::string& worker, const RunRequest& request,
                           const SourceMap& places);
 

@@ -1,5 +1,5 @@
-// orrery runs, status, attach, set, stop: live runs of this user as seen from another terminal.
-// Each run shows what it stands at in a folder of its own, and looks there for orders.
+// orrery runs, status, attach, set, stop: live runs of this user, seen from another terminal. Each
+// run publishes its status in a folder of its own, and looks there for orders.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -42,7 +42,7 @@ constexpr std::chrono::seconds kCommandPatience{10};
 constexpr int kMostOrders = 10000;
 
 struct LiveRun {
-  std::string id;  ///< what the name of its folder ends with
+  std::string id;  ///< end of its folder's name
   std::string folder;
   ordered_json status;  ///< null: it has not shown any yet
   std::string text(const char* key) const {
@@ -89,7 +89,8 @@ std::vector<LiveRun> find_runs() {
   return runs;
 }
 
-/// By its id, the beginning of it, or the scenario's name; the only one there is if none is named.
+/// Returns the run with this id, prefix of an id, or scenario name; the only run if no name is
+/// given.
 LiveRun find_run(const std::string& name) {
   std::vector<LiveRun> runs = find_runs();
   std::vector<LiveRun> fitting;
@@ -107,7 +108,7 @@ LiveRun find_run(const std::string& name) {
   throw Error(ErrorKind::usage,
               fmt::format("expected a live run of this user, by its id or its scenario's name, got "
                           "'{}'{}; there are:{}", name,
-                          fitting.size() > 1 ? ", which could be several" : "", known));
+                          fitting.size() > 1 ? ", which matches several" : "", known));
 }
 
 std::string saved(const LiveRun& run) {
@@ -210,8 +211,8 @@ void leave_order(const LiveRun& run, const ordered_json& order) {
   throw Error(ErrorKind::environment, "the run does not read its orders");
 }
 
-/// `policy.parameter=value`, as in the scenario. What could be no parameter of that policy is
-/// refused here; what the run cannot go on with, by the run.
+/// Sends `policy.parameter=value`, as in the scenario. Refuses a text that cannot be a parameter of
+/// that policy; the run itself refuses a value with which it cannot continue.
 int set_parameter(const std::string& name, const std::string& setting) {
   const std::size_t dot = setting.find('.'), equals = setting.find('=');
   if (dot == std::string::npos || equals == std::string::npos || dot > equals) {
@@ -231,11 +232,12 @@ int set_parameter(const std::string& name, const std::string& setting) {
                                               policy, policies.dump()));
   }
   leave_order(run, {{"set", {{"policy", policy}, {"parameter", parameter}, {"value", value}}}});
-  fmt::print("run {} goes on with {}.{} = {}\n", run.id, policy, parameter, value);
+  fmt::print("run {} continues with {}.{} = {}\n", run.id, policy, parameter, value);
   return 0;
 }
 
-/// What somebody types who is attached: a yes or a no to the oldest question, or to one by number.
+/// Handles a line that an attached user typed: a yes or a no to the oldest question, or to one by
+/// number.
 void answer(const LiveRun& run, const std::string& line) {
   std::istringstream words(line);
   std::string verdict;
@@ -286,7 +288,7 @@ void run_command(const std::string& command, const std::string& event) {
   ChildProcess child("/bin/sh", {"-c", command + " \"$@\"", "event", event});
   if (!child.wait_for(kCommandPatience)) child.signal(SIGKILL);
   const ExitStatus status = child.wait();
-  if (status.code != 0) fmt::print(stderr, "orrery: --exec: {}\n", status.describe());
+  if (status.code != 0) fmt::print(stderr, "orrery: --exec: {}\n", status.description());
 }
 
 struct Attachment {
@@ -308,7 +310,7 @@ void show(const LiveRun& run, const ordered_json& event, const Attachment& how) 
   if (!how.command.empty()) run_command(how.command, text);
 }
 
-/// So that the run waits a little at its end. Nothing is lost where that fails.
+/// Announces the attachment, so that the run waits a little at its end. A failure loses nothing.
 void say_attached(const LiveRun& run) {
   const std::string path = run.folder + "/" + live::kAttachedFile;
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -317,7 +319,7 @@ void say_attached(const LiveRun& run) {
   close(file);
 }
 
-/// What happens from now on, and what has happened lately, until the run has ended.
+/// Prints the newest past events and all later ones until the run has ended.
 int attach(const std::string& name, const Attachment& how) {
   LiveRun run = find_run(name);
   std::uint64_t shown = 0;
@@ -344,7 +346,7 @@ int stop(const std::string& name, bool checkpoint) {
   const std::string path = run.folder + "/" + live::kStopFile;
   const int file = make_file(path);
   if (file < 0 && errno == EEXIST) {
-    fmt::print("run {} has been asked to stop before\n", run.id);
+    fmt::print("run {} has already been asked to stop\n", run.id);
     return 0;
   }
   const std::string how = checkpoint ? "checkpoint\n" : "now\n";
@@ -352,7 +354,7 @@ int stop(const std::string& name, bool checkpoint) {
       file >= 0 && write(file, how.data(), how.size()) == static_cast<ssize_t>(how.size());
   if (file >= 0) close(file);
   if (!written) fail_to_leave(path);
-  fmt::print("run {} ends after the step under way{}\n", run.id,
+  fmt::print("run {} ends after the current step{}\n", run.id,
              checkpoint ? ", with a checkpoint" : "");
   return 0;
 }
@@ -366,7 +368,7 @@ struct RunsOptions {
 std::shared_ptr<RunsOptions> options_of(CLI::App& command, bool required) {
   const auto options = std::make_shared<RunsOptions>();
   CLI::Option* run = command.add_option(
-      "RUN", options->run, "id of the run, the beginning of it, or the scenario's name");
+      "RUN", options->run, "id of the run, its first characters, or the scenario's name");
   if (required) run->required();
   return options;
 }
@@ -380,18 +382,18 @@ void add_runs(CLI::App& app, Action& chosen) {
   add_examples(*list, {"orrery runs"});
   list->callback([json, &chosen] { chosen = [json] { return list_runs(*json); }; });
 
-  CLI::App* look = app.add_subcommand("status", "what a live run stands at");
+  CLI::App* look = app.add_subcommand("status", "status of a live run");
   const auto looked = options_of(*look, false);
   look->add_flag("--json", looked->json, "print JSON; with --watch a line a second");
-  look->add_flag("--watch", looked->watch, "again every second until the run has ended");
+  look->add_flag("--watch", looked->watch, "repeat every second until the run has ended");
   add_examples(*look, {"orrery status", "orrery status a1B2c3 --watch"});
   look->callback([looked, &chosen] {
     chosen = [looked] { return show_status(looked->run, looked->json, looked->watch); };
   });
 
   CLI::App* follow = app.add_subcommand(
-      "attach", "losses, recoveries, decisions and checkpoints of a live run; `approve` and "
-                "`refuse`, typed, answer what its policies ask");
+      "attach", "show losses, recoveries, decisions and checkpoints of a live run; type "
+                "`approve` or `refuse` to answer its policies");
   const auto followed = options_of(*follow, false);
   follow->add_flag("--json", followed->how.json, "print a line of JSON for each event");
   follow->add_option("--exec", followed->how.command,
@@ -411,9 +413,10 @@ void add_runs(CLI::App& app, Action& chosen) {
     chosen = [changed] { return set_parameter(changed->run, changed->setting); };
   });
 
-  CLI::App* end = app.add_subcommand("stop", "end a live run after the step under way");
+  CLI::App* end = app.add_subcommand("stop", "end a live run after the current step");
   const auto ended = options_of(*end, true);
-  end->add_flag("--checkpoint", ended->checkpoint, "with a checkpoint, where the run keeps any");
+  end->add_flag("--checkpoint", ended->checkpoint, "with a checkpoint, if the run keeps "
+                                                   "checkpoints");
   add_examples(*end, {"orrery stop a1B2c3 --checkpoint"});
   end->callback([ended, &chosen] {
     chosen = [ended] { return stop(ended->run, ended->checkpoint); };

@@ -1,4 +1,4 @@
-// orrery schema: JSON Schemas for editors.
+// orrery schema: prints the JSON Schema of a kind of file, for editors.
 #include <memory>
 #include <string_view>
 
@@ -31,7 +31,7 @@ const google::protobuf::Descriptor& descriptor_of(const std::string& kind) {
   return *Scenario::descriptor();
 }
 
-/// Names that the catalogues and the policies know.
+/// Returns the comments of the .proto files, and the names of catalogues and policies.
 SchemaNotes notes() {
   SchemaNotes notes{.comments = SchemaComments(embedded::schema_descriptors)};
   notes.known["orrery.Topology.preset"] = preset_names();

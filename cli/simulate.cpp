@@ -47,10 +47,10 @@ int simulate(const SimulateOptions& options) {
   if (!options.machine.empty()) use_machine(request, load_machine(options.machine));
   options.operation.fill(request, true);
   options.futures.fill(request, log ? std::optional(log->at) : std::nullopt);
-  if (options.futures.wanted()) {
+  if (options.futures.has_futures()) {
     return show_futures(options.futures, request, loaded.places, options.json);
   }
-  const auto operated = options.operation.make();
+  const auto operated = options.operation.make_operator();
   return print_report(run("orrery-sim", request, loaded.places, operated.get()), options.json);
 }
 
@@ -59,11 +59,13 @@ int simulate(const SimulateOptions& options) {
 void add_simulate(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<SimulateOptions>();
   CLI::App* command = app.add_subcommand("simulate", "run a scenario in the simulator");
-  command->add_option("FILE", options->file, "scenario (YAML); with --from: the log's if absent");
+  command->add_option("FILE", options->file, "scenario (YAML); with --from the default is the "
+                                             "log's");
   options->add_json(*command);
   options->add_seed(*command);
   one_of(*command->add_option("--detail", options->detail,
-                              "full: every rank and every iteration; folded: equal ones once"),
+                              "full: simulate every rank and every step; folded: simulate equal "
+                              "ones once"),
          {"folded", "full"})
       .capture_default_str();
   command
@@ -77,7 +79,7 @@ void add_simulate(CLI::App& app, Action& chosen) {
   options->operation.add(*command, "stop");
   command
       ->add_option("--from", options->from,
-                   "go on from what a log of --record tells, up to a time of it")
+                   "continue from a log of --record, up to an instant of it")
       ->type_name("LOG[@TIME]");
   options->futures.add(*command);
   options->add_record(*command);

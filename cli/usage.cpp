@@ -31,7 +31,7 @@ std::optional<Number> parsed(const std::string& text) {
   return value;
 }
 
-/// What a number of `kind` may be; NaN is below every range.
+/// Returns the range of a number of `kind`; NaN is below every range.
 template <class Number>
 CLI::Option& in_range(CLI::Option& option, const char* kind, Number least, Number most) {
   return *option.check(CLI::Validator(

@@ -1,5 +1,5 @@
-// What to say when the command line makes no sense: one plain sentence of what was expected and
-// what came, with the option or the subcommand that was probably meant. Thread-safe.
+// Messages about an invalid command line: one plain sentence with the expected and the found text,
+// and the nearest option or subcommand. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,26 @@
 
 namespace orrery::cli {
 
-/// `arguments` without the program's name; `error` is what the parser made of them.
+/// Returns the message. `arguments` without the program's name; `error`: the parser's error.
 std::string explain_usage(const CLI::App& app, const std::vector<std::string>& arguments,
                           const CLI::ParseError& error);
 
-/// The command of that name, also of the one it had before; null if there is none.
+/// Returns the command with this name or this former name; null if none exists.
 const CLI::App* find_command(const CLI::App& app, const std::string& name);
 
-/// "unknown command 'x'; did you mean 'y'? ..."
+/// Returns the message for an unknown command: "unknown command 'x'; did you mean 'y'? ...".
 std::string unknown_command(const CLI::App& app, const std::string& name);
 
-/// Declares an option that takes one of `words`; help shows them, and so does a wrong one.
+/// Restricts the values of an option to `words`, which the help and the message about another value
+/// show. Returns the option.
 CLI::Option& one_of(CLI::Option& option, const std::vector<std::string>& words);
-/// What one_of() was given; empty for another option.
+/// Returns the choices given to one_of(); empty for another option.
 std::vector<std::string> choices_of(const CLI::Option& option);
 
-/// Declares an option that takes a whole number, or any number, of a range; both ends allowed.
+/// Restricts the values of an option to the whole numbers from `least` to `most`. Returns the
+/// option.
 CLI::Option& whole_number(CLI::Option& option, std::int64_t least, std::int64_t most);
+/// Restricts the values of an option to the numbers from `least` to `most`. Returns the option.
 CLI::Option& number(CLI::Option& option, double least, double most);
 
 }  // namespace orrery::cli

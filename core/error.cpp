@@ -8,7 +8,7 @@
 namespace orrery {
 namespace {
 
-/// A control character in a quoted line would be obeyed by the terminal.
+/// Returns `text` with '?' for each control character: the terminal would obey such characters.
 std::string printable(std::string text) {
   const auto obeyed = [](char c) {
     return c != '\t' && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f);
@@ -22,7 +22,7 @@ std::string render(const std::optional<SourcePlace>& place, const std::string& m
   std::string head =
       fmt::format("{}:{}:{}: error: {}", place->file, place->line, place->column, message);
   if (place->line_text.empty()) return head;
-  // Tabs stay tabs in the caret line, so that the caret stands under its column.
+  // Tabs stay tabs in the caret line, so that the caret is printed under its column.
   std::string indent;
   const auto column = static_cast<std::size_t>(std::max(place->column, 1) - 1);
   for (std::size_t i = 0; i < column; ++i) {

@@ -1,6 +1,6 @@
-// The one error type. An Error says what is wrong, where (file:line:column with the line itself
-// and a caret) and what was probably meant; its kind decides the exit code. Thrown, never
-// returned; main() of each executable prints it and exits.
+// Errors of all programs. An Error contains the problem, its place (file:line:column with the line
+// itself and a caret) and a suggestion; its kind decides the exit code. Errors are thrown, never
+// returned; main() of each executable prints them and exits.
 #pragma once
 
 #include <exception>
@@ -11,16 +11,16 @@
 
 namespace orrery {
 
-/// The value is the exit code that scripts rely on.
+/// Kinds of errors; the value is the exit code on which scripts rely.
 enum class ErrorKind {
-  goal_missed = 1,  ///< it ran, but a stated goal or comparison failed
-  usage = 2,        ///< the command line makes no sense
-  bad_input = 3,    ///< a file does not say what it should
-  environment = 4,  ///< this machine lacks something (GPU, library, port, memory)
-  internal = 5,     ///< a defect of ours
+  goal_missed = 1,  ///< the run completed, but a stated goal or comparison failed
+  usage = 2,        ///< the command line is invalid
+  bad_input = 3,    ///< a file is invalid
+  environment = 4,  ///< the machine lacks a resource (GPU, library, port, memory)
+  internal = 5,     ///< a defect of Orrery
 };
 
-/// Where in a text something stands. Lines and columns count from 1; columns count bytes.
+/// Place in a text. Lines and columns count from 1; columns count bytes.
 struct SourcePlace {
   std::string file;
   int line = 1;
@@ -28,6 +28,7 @@ struct SourcePlace {
   std::string line_text;  ///< the line itself, without its end
 };
 
+/// Exception of all programs, with kind, message and place.
 class Error : public std::exception {
  public:
   Error(ErrorKind kind, std::string message);
@@ -36,7 +37,7 @@ class Error : public std::exception {
   const char* what() const noexcept override { return rendered_.c_str(); }
   ErrorKind kind() const { return kind_; }
   const std::string& message() const { return message_; }
-  const std::optional<SourcePlace>& place() const { return place_; }
+  const std::optional<SourcePlace>& source_place() const { return place_; }
 
  private:
   ErrorKind kind_;
@@ -45,17 +46,20 @@ class Error : public std::exception {
   std::string rendered_;  ///< "file:3:7: error: ...\n  line\n  ^"
 };
 
-/// The candidate nearest to `name` by edit distance, if any is near enough to be a slip
-/// (at most a third of its letters, and at most 3); otherwise empty.
+/// Returns the candidate nearest to `name` by edit distance, if it is near enough to be a typing
+/// error (at most a third of its letters, rounded up, and at most 3); otherwise empty. A `name` of
+/// more than 100 bytes has no nearest candidate.
 std::string_view nearest_name(std::string_view name, std::span<const std::string> candidates);
 
-/// "; did you mean 'x'?" or "", for the end of a message.
+/// Returns "; did you mean 'x'?" or "", for the end of a message.
 std::string did_you_mean(std::string_view name, std::span<const std::string> candidates);
 
-/// Line `line` (from 1) of `text`, for SourcePlace::line_text; at most 200 bytes of it.
+/// Returns line `line` (from 1) of `text` for SourcePlace::line_text, at most its first 200 bytes;
+/// empty if `text` has fewer lines.
 std::string line_of(std::string_view text, int line);
 
-/// Checks an invariant in every build; throws an internal Error that names it.
+/// Checks an invariant in every build. Throws an internal Error that names `invariant` if
+/// `condition` is false.
 void ensure(bool condition, std::string_view invariant);
 
 }  // namespace orrery

@@ -1,5 +1,5 @@
-// Names of things and of instants. Every id is a type of its own, so that a rank is never taken
-// for a GPU. Header only; safe from any thread.
+// Ids of objects and the type of instants. Every id is a type of its own, so that a rank is never
+// used as a GPU. Header only; thread-safe.
 #pragma once
 
 #include <compare>
@@ -9,19 +9,20 @@
 
 namespace orrery {
 
-/// An instant or a span of the policy clock, in whole nanoseconds. Signed, so that differences
-/// are safe; 292 years fit.
+/// Instant or span of the policy clock, in whole nanoseconds. Signed, so that differences are safe;
+/// 292 years fit.
 using Nanos = std::int64_t;
 inline constexpr Nanos kNanosPerSecond = 1'000'000'000;
 inline constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
 
+/// Returns a time of `t` nanoseconds in seconds.
 constexpr double to_seconds(Nanos t) { return static_cast<double>(t) / 1e9; }
-/// Rounds to the nearest nanosecond, away from zero at one half.
+/// Returns a time of `seconds`, rounded to the nearest nanosecond (half a nanosecond: away from 0).
 constexpr Nanos to_nanos(double seconds) {
   return static_cast<Nanos>(seconds * 1e9 + (seconds < 0 ? -0.5 : 0.5));
 }
 
-/// A dense index of one kind of thing; `value` starts at 0.
+/// Dense index of one kind of objects; `value` starts at 0.
 template <class Tag, class Rep = std::uint32_t>
 struct Id {
   Rep value = 0;
@@ -38,6 +39,7 @@ using Step = std::uint64_t;                        ///< optimizer step, the firs
 
 }  // namespace orrery
 
+/// Hash of an id.
 template <class Tag, class Rep>
 struct std::hash<orrery::Id<Tag, Rep>> {
   std::size_t operator()(const orrery::Id<Tag, Rep>& id) const noexcept {

@@ -59,8 +59,8 @@ void become_child(int channel, pid_t parent) {
   _exit(127);
 }
 
-/// Of a child that is to be started. Who forks for others finds all functions of its libraries
-/// before: else each of the others would.
+/// Returns the environment of a new child. A fork server binds all functions of its libraries
+/// early: otherwise each of its children would bind them.
 std::vector<char*> environment_for(const std::vector<std::string>& arguments) {
   static char bind_now[] = "LD_BIND_NOW=1";
   std::vector<char*> all;
@@ -153,7 +153,7 @@ bool read_fully(int descriptor, char* to, std::size_t count, bool& at_start) {
 
 }  // namespace
 
-std::string ExitStatus::describe() const {
+std::string ExitStatus::description() const {
   if (signal != 0) return fmt::format("killed by signal {} ({})", signal, strsignal(signal));
   return fmt::format("exit code {}", code);
 }
@@ -264,7 +264,7 @@ ExitStatus ChildProcess::wait() {
   return *status_;
 }
 
-std::optional<ExitStatus> ChildProcess::poll() {
+std::optional<ExitStatus> ChildProcess::exit_status() {
   if (status_) return status_;
   int raw = 0;
   rusage usage{};
@@ -277,11 +277,11 @@ std::optional<ExitStatus> ChildProcess::wait_for(std::chrono::milliseconds timeo
   constexpr std::chrono::microseconds kLongest{5000};
   std::chrono::microseconds waited{0}, pause{50};
   for (; waited < timeout; waited += pause, pause = std::min(2 * pause, kLongest)) {
-    if (poll()) return status_;
+    if (exit_status()) return status_;
     const timespec span{0, pause.count() * 1000};
     nanosleep(&span, nullptr);
   }
-  return poll();
+  return exit_status();
 }
 
 ForkServer::ForkServer(std::string program)

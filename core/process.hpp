@@ -1,7 +1,7 @@
-// Starting and reaping child processes: the one place that forks. A child is a program started
-// anew, a fork of a program that waits for that (ForkServer), or a fork of this process where it
-// stands. It dies with its parent (also when the parent is killed with -9), and is reaped when its
-// handle goes away. Parent and child talk over one socket pair that the child has as descriptor 3.
+// Child processes: the only code that forks. A child is a newly started program, a fork of a
+// waiting program (ForkServer), or a fork of this process at its current position. It dies with its
+// parent (also when the parent is killed with -9), and is reaped when its handle is destroyed.
+// Parent and child communicate over one socket pair, descriptor 3 in the child.
 #pragma once
 
 #include <sys/types.h>
@@ -15,32 +15,35 @@
 
 namespace orrery {
 
-/// How a child ended: exit code, or the signal that killed it.
+/// Result of a child that has ended: exit code, or the signal that killed it. Seconds and bytes.
 struct ExitStatus {
   int code = 0;    ///< exit code; 128 + signal when killed
-  int signal = 0;  ///< 0 when it exited by itself
-  double cpu_s = 0;
-  long peak_rss_bytes = 0;
-  std::string describe() const;  ///< "exit code 3", "killed by signal 9 (Killed)"
+  int signal = 0;  ///< signal that killed the child; 0: the child exited by itself
+  double cpu_s = 0;         ///< processor time in user and kernel mode
+  long peak_rss_bytes = 0;  ///< largest resident memory
+  /// Returns a text for people, for example "exit code 3" or "killed by signal 9 (Killed)".
+  std::string description() const;
 };
 
+/// Descriptor of the socket pair in the child.
 inline constexpr int kChildDescriptor = 3;
 
 class ForkServer;
 
+/// Handle of a child process with its socket.
 class ChildProcess {
  public:
   /// Starts `program` with `arguments` (without argv[0]). Throws an environment Error if the
   /// program cannot be executed.
   ChildProcess(const std::string& program, const std::vector<std::string>& arguments);
-  /// A fork of the server's program. It dies with the thread that started the server. Throws an
+  /// Forks the server's program. The child dies with the thread that started the server. Throws an
   /// environment Error if the server is gone.
   explicit ChildProcess(ForkServer& server);
-  /// Forks this process, which has one thread, where it stands. Nothing is returned in the child.
-  /// Throws an environment Error if there can be no more processes.
+  /// Forks this process, which must have one thread, at its current position. Returns nothing in
+  /// the child. Throws an environment Error if no more processes can be created.
   static std::optional<ChildProcess> fork_here();
-  /// Kills (SIGTERM, after 2 s SIGKILL) and reaps if still running; in a fork of the process that
-  /// started it, does neither.
+  /// Kills a running child (SIGTERM, after 2 s SIGKILL) and reaps it; does nothing in a fork of the
+  /// process that started it.
   ~ChildProcess();
   ChildProcess(ChildProcess&&) noexcept;
   ChildProcess& operator=(ChildProcess&&) noexcept;
@@ -48,11 +51,15 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  int channel() const { return channel_; }  ///< our end of the socket pair
+  int channel() const { return channel_; }  ///< this process's end of the socket pair; -1: closed
   void close_channel();
+  /// Sends signal `number`; does nothing if the child has been reaped.
   void signal(int number);
-  ExitStatus wait();                       ///< blocks; idempotent
-  std::optional<ExitStatus> poll();        ///< does not block
+  /// Blocks until the child ends, and reaps it. Later calls return the same status.
+  ExitStatus wait();
+  /// Returns the status without blocking; nothing while the child runs.
+  std::optional<ExitStatus> exit_status();
+  /// Blocks until the child ends, for at most `timeout`. Returns nothing if the child still runs.
   std::optional<ExitStatus> wait_for(std::chrono::milliseconds timeout);
 
  private:
@@ -64,13 +71,13 @@ class ChildProcess {
   std::optional<ExitStatus> status_;
 };
 
-/// A program that has been started once and forks for every child, which so begins with all its
-/// libraries loaded. The children are this process's, as if it had started them; the end of the
-/// server is not theirs. Any thread may ask it for a child.
+/// Program that is started once and forks for every child, so that each child begins with all
+/// libraries loaded. The children belong to this process, as if it had started them, and survive
+/// the end of the server. Any thread may request a child.
 class ForkServer {
  public:
-  /// Throws an environment Error if `program` cannot be executed. Its main() calls serve_forks()
-  /// where its first argument is kForkServerArgument.
+  /// Starts `program`, whose main() calls serve_forks() if its first argument is
+  /// kForkServerArgument. Throws an environment Error if it cannot be executed.
   explicit ForkServer(std::string program);
 
   const std::string& program() const { return program_; }
@@ -84,23 +91,24 @@ class ForkServer {
   ChildProcess process_;
 };
 
+/// First argument of a program that ForkServer starts.
 inline constexpr const char* kForkServerArgument = "--fork-server";
-/// Returns in each child that is forked, which then has a channel of its own; ends the process
-/// when whoever asked for children is gone. Before any thread has been started.
+/// Serves requests for children until the client is gone, then ends the process. Returns only in
+/// the forked children, each of which has a channel of its own. Call before any thread is started.
 void serve_forks();
 
-/// How many processors this process may use.
+/// Returns the number of processors that this process may use; 1 if the system does not say.
 std::size_t usable_cpus();
 
-/// Directory of the running executable, or of the shared object that holds this code when
-/// `ORRERY` is loaded into another program: where the sibling executables stand.
+/// Returns the path of an executable beside the running one, or beside the shared object with this
+/// code if Orrery is loaded into another program.
 std::string sibling_program(const std::string& name);
 
-/// Writes one length-prefixed message (4 bytes little endian, then the bytes) to a descriptor;
-/// false when the peer is gone. Never raises SIGPIPE.
+/// Writes one length-prefixed message (4 bytes little endian, then the bytes) to a descriptor.
+/// Returns false if the peer is gone. Never raises SIGPIPE.
 bool write_message(int descriptor, const std::string& bytes);
-/// Reads one message; nothing when the peer closed. Throws an internal Error on a torn message
-/// and on one above 256 MiB.
+/// Blocks until a message arrives and returns it; returns nothing if the peer closed. Throws an
+/// internal Error if a message is torn or has more than 256 MiB.
 std::optional<std::string> read_message(int descriptor);
 
 }  // namespace orrery

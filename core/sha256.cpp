@@ -29,7 +29,7 @@ std::string Sha256::state() const {
   return {reinterpret_cast<const char*>(&state_->context), sizeof state_->context};
 }
 
-void Sha256::restore(std::string_view state) {
+void Sha256::restore_state(std::string_view state) {
   ensure(state.size() == sizeof state_->context, "the state of a hash is of this build");
   std::memcpy(&state_->context, state.data(), state.size());
   ensure(state_->context.num < SHA256_CBLOCK, "the state of a hash is one");

@@ -1,4 +1,4 @@
-// SHA-256 for report hashes and log digests (OpenSSL does the work). Not thread-safe per object.
+// SHA-256 for report hashes and log digests, computed by OpenSSL. Not thread-safe per object.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 
 namespace orrery {
 
+/// Incremental SHA-256.
 class Sha256 {
  public:
   Sha256();
@@ -14,18 +15,21 @@ class Sha256 {
   Sha256(Sha256&&) noexcept;
   Sha256& operator=(Sha256&&) noexcept;
 
+  /// Appends bytes to the hashed text.
   void update(std::string_view bytes);
-  /// The 64 lower-case hex digits of everything so far; update() may go on afterwards.
+  /// Returns the 64 lower-case hex digits of all bytes so far; update() may continue afterwards.
   std::string hex() const;
-  /// Where it stands, as bytes for restore() of the same build, in another process.
+  /// Returns the state as bytes for restore_state() of the same build, in another process.
   std::string state() const;
-  void restore(std::string_view state);
+  /// Replaces the state. Throws an internal Error if `state` does not come from state().
+  void restore_state(std::string_view state);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
+/// Returns the SHA-256 of `bytes` as 64 lower-case hex digits.
 std::string sha256_hex(std::string_view bytes);
 
 }  // namespace orrery

@@ -12,10 +12,10 @@ namespace {
 struct Unit {
   std::string_view name;
   Dimension dimension;
-  double factor;  ///< SI base units in one of it
+  double factor;  ///< SI base units in this unit
 };
 
-// Sorted by dimension, then size: format_quantity takes the largest `shown` unit that fits.
+// Sorted by dimension, then size: format_quantity() uses the largest `shown` unit that fits.
 constexpr double kKi = 1024.0;
 constexpr std::array kUnits = {
     Unit{"ns", Dimension::time, 1e-9}, Unit{"us", Dimension::time, 1e-6},

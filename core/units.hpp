@@ -10,7 +10,8 @@
 
 namespace orrery {
 
-/// A number of seconds^S bytes^B flop^F joule^J dollar^D.
+/// Physical quantity of dimension seconds^S bytes^B flop^F joule^J dollar^D. For example, Bytes
+/// divided by Seconds is a BytesPerSecond.
 template <int S, int B, int F, int J, int D>
 struct Quantity {
   double value = 0;
@@ -43,19 +44,19 @@ using FlopPerSecond = Quantity<-1, 0, 1, 0, 0>;
 using Watts = Quantity<-1, 0, 0, 1, 0>;
 using DollarsPerSecond = Quantity<-1, 0, 0, 0, 1>;
 
-/// The dimensions a configuration value can be written in.
+/// Dimensions of configuration values.
 enum class Dimension { none, time, data, data_rate, flop_rate, power, money, money_rate, share };
 
-/// Value of `text` ("50 ms") in SI base units; nothing if the number or the unit is not of
-/// `dimension`. Bits become bytes; k, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024.
-/// A unit is required: "50" alone is not a time.
+/// Returns the value of `text` ("50 ms") in SI base units; nothing if the number or the unit is not
+/// of `dimension`. Bits become bytes; k, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024. A unit
+/// is required ("50" alone is not a time), except for Dimension::none, which has no unit.
 std::optional<double> parse_quantity(std::string_view text, Dimension dimension);
 
-/// Example spelling for error messages: "50 ms" for time, "400 Gbps" for data_rate.
+/// Returns a valid text for error messages: "50 ms" for time, "400 Gbps" for data_rate.
 std::string_view example_of(Dimension dimension);
 
-/// A quantity for people, with three significant digits: format_quantity(5e10, data_rate) is
-/// "50.0 GB/s".
+/// Returns a quantity in SI base units as a text for people, with three significant digits. For
+/// example, format_quantity(5e10, Dimension::data_rate) returns "50.0 GB/s".
 std::string format_quantity(double value, Dimension dimension);
 
 }  // namespace orrery

@@ -131,12 +131,14 @@ void Bench::codecs() {
     CodecRate& rate = *out_.add_codecs();
     rate.set_codec(std::string(codec_name(codec->rule().codec)));
     rate.set_encode(bytes /
-                    time_of([&] { codec->encode(values, state, code); }, samples_, least_));
-    rate.set_decode(bytes / time_of([&] { codec->decode(code, decoded); }, samples_, least_));
+                    time_of([&] { codec->encode_values(values, state, code); }, samples_, least_));
+    rate.set_decode(bytes /
+                    time_of([&] { codec->decode_values(code, decoded); }, samples_, least_));
   }
 }
 
-/// As in a training step: everybody arrives, sums, and takes the sum back; then there is a pause.
+/// Times exchanges as in a training step: all ranks arrive, sum, and receive the sum; then follows
+/// a pause.
 std::vector<double> Bench::exchange_times(Fabric& fabric, std::barrier<>& together,
                                           std::size_t values) {
   std::vector<float> gradient(values, 0.01F);
@@ -156,14 +158,14 @@ std::vector<double> Bench::exchange_times(Fabric& fabric, std::barrier<>& togeth
 
 void Bench::sums(std::uint32_t ranks) {
   const RunFolder folder;
-  const Secrets secrets = make_secrets(true);  // as live mode by default
+  const Secrets secrets = make_secrets(true);  // live mode's default
   std::vector<std::string> addresses;
   std::vector<std::unique_ptr<GrpcFabric>> fabrics;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
     addresses.push_back(fmt::format("unix:{}/{}", folder.path(), rank));
     fabrics.push_back(std::make_unique<GrpcFabric>(rank, ranks, addresses.back(), secrets));
   }
-  for (auto& fabric : fabrics) fabric->connect(addresses);
+  for (auto& fabric : fabrics) fabric->connect_next(addresses);
   std::vector<std::size_t> sizes{1 << 9, 1 << 14, kGradientValues};
   if (!options_.quick) sizes.insert(sizes.end(), {1 << 16, 1 << 18, 1 << 20});
   for (const std::size_t values : sizes) {

@@ -1,7 +1,7 @@
-// What this machine can do, measured for `orrery calibrate` the way live mode uses it: matrix
-// products and codecs on one thread, the optimizer's update, sums of gradients over the fabric.
-// Called by `orrery-live calibrate`, which fits nothing: see sim/estimates/prices/machine_fit.
-// Starts threads of its own; seconds to a minute.
+// Measurements of this machine for `orrery calibrate`, in the way in which live mode uses it:
+// matrix products and codecs on one thread, the optimizer's update, sums of gradients over the
+// fabric. Called by `orrery-live calibrate`; the fit is in sim/estimates/prices/machine_fit. Starts
+// threads of its own; takes seconds to a minute.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace orrery::live {
 
+/// Options of a measurement.
 struct MeasureOptions {
   bool quick = false;                    ///< fewer sizes and repetitions
-  std::vector<std::uint32_t> ranks = {2, 4};  ///< of the sums
+  std::vector<std::uint32_t> ranks = {2, 4};  ///< numbers of ranks in the sums
 };
 
-/// Throws an environment Error where the fabric cannot be set up.
+/// Measures this machine. Throws an environment Error if the fabric cannot be set up.
 MachineMeasurements measure_machine(const MeasureOptions& options);
 
 }  // namespace orrery::live

@@ -1,9 +1,9 @@
-// orrery-live: without arguments the supervisor of one run, asked over the inherited socket;
-// `orrery-live controller DESCRIPTOR` its controller;
-// `orrery-live agent --rank R` one rank of it; `orrery-live join` one that an engine has started;
-// `orrery-live probe` what of CUDA this machine has;
-// `orrery-live doctor [--json]` what else is there or missing; `orrery-live calibrate RANKS,...
-// [--quick]` measures the machine for whoever holds the other end of the inherited socket.
+// orrery-live: without arguments the supervisor of one run, which receives its request over the
+// inherited socket; `orrery-live controller DESCRIPTOR`: its controller; `orrery-live agent --rank
+// R`: one rank; `orrery-live join`: a rank that an engine has started; `orrery-live probe`: CUDA
+// parts of this machine; `orrery-live doctor [--json]`: other parts, present or missing;
+// `orrery-live calibrate RANKS,... [--quick]`: measures the machine for the client at the other end
+// of the inherited socket.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -44,7 +44,7 @@ int run_doctor(bool json) {
   const std::string own = sibling_program("orrery-live");
   const Diagnosis found = diagnose(own.substr(0, own.rfind('/')), "/sys");
   fmt::print("{}", json ? print_json(found) : print_text(found));
-  return found.complete() ? 0 : static_cast<int>(ErrorKind::environment);
+  return found.is_complete() ? 0 : static_cast<int>(ErrorKind::environment);
 }
 
 /// "2,4" as numbers.
@@ -87,12 +87,12 @@ int run(const std::vector<std::string>& arguments) {
 int main(int count, char** values) {
   const std::string role = count > 1 ? values[1] : "";
   if (role == "controller" || role == "agent") {
-    // Controller and agents end with their supervisor, which hears what a whole group is sent.
+    // Controller and agents end with their supervisor, which receives signals to the whole group.
     std::signal(SIGINT, SIG_IGN);
     std::signal(SIGTERM, SIG_IGN);
   }
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of write(), no more
-  google::protobuf::SetLogHandler(nullptr);  // what is refused is said once, where it is
+  google::protobuf::SetLogHandler(nullptr);  // each refusal is reported once, at its place
   try {
     return orrery::live::run({values + 1, values + count});
   } catch (const orrery::Error& error) {

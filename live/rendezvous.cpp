@@ -62,7 +62,7 @@ std::string source_towards(const addrinfo& target) {
   return target.ai_family == AF_INET6 ? fmt::format("[{}]", name) : name;
 }
 
-/// What a killed run has left is one line with a port at its end; anything else is the user's.
+/// The rest of a killed run is one line with a port at its end; any other content is the user's.
 void check_address_file(const std::string& path) {
   std::error_code absent;
   const auto status = fs::symlink_status(path, absent);
@@ -108,15 +108,15 @@ MeetingPoint::MeetingPoint(const Rendezvous& rendezvous, bool encrypted)
     fs::permissions(folder_, fs::perms::owner_all, problem);
     remove_on_signal(folder_);
   }
-  check_private(folder_);  // before anything is written that others might read
+  check_private(folder_);  // checks before any file is written that others might read
   check_address_file(folder_ + "/" + kAddressFile);
-  if (fs::exists(folder_ + "/" + kMark, problem)) {  // of a run that was killed
+  if (fs::exists(folder_ + "/" + kMark, problem)) {  // left by a killed run
     for (const char* file : kFiles) fs::remove(folder_ + "/" + file, problem);
   }
   made_secrets_ = !fs::exists(folder_ + "/token", problem);
   if (made_secrets_) {
     authority_.emplace(encrypted);
-    write_secrets(authority_->issue(), folder_);
+    write_secrets(authority_->issue_secrets(), folder_);
     write_private(folder_ + "/" + kMark, "\n");
   }
   secrets_ = read_secrets(folder_, encrypted);
@@ -135,7 +135,7 @@ MeetingPoint::~MeetingPoint() {
   keep_on_signal(folder_);
 }
 
-void MeetingPoint::announce(const std::string& address) {
+void MeetingPoint::announce_address(const std::string& address) {
   const std::string path = folder_ + "/" + kAddressFile;
   std::error_code problem;
   fs::remove(path + ".new", problem);
@@ -149,13 +149,13 @@ AgentStart await_controller(const Rendezvous& rendezvous, bool encrypted,
                             std::chrono::milliseconds patience) {
   const std::string& folder = rendezvous.secrets();
   const auto deadline = std::chrono::steady_clock::now() + patience;
-  std::string why = "nobody has left an address in the folder";
+  std::string why = "the folder contains no address of a controller";
   do {
     const std::string& given = rendezvous.controller();
     const std::string address = given.empty() ? read_address(folder) : given;
     try {
       if (!address.empty()) {
-        why = fmt::format("nobody of this run answers at {}", address);
+        why = fmt::format("no process of this run answers at {}", address);
         if (can_connect(address, read_secrets(folder, encrypted), kAttempt)) {
           const std::string& listen = rendezvous.listen();
           AgentStart start;
@@ -186,7 +186,7 @@ int run_join() {
   if (!bytes || !request.ParseFromString(*bytes)) {
     throw Error(ErrorKind::usage, "`orrery-live join` is started by `orrery live --rendezvous`");
   }
-  check_request(request);  // as rank 0 does
+  check_request(request);  // same check as rank 0
   const Rendezvous& rendezvous = request.rendezvous();
   const AgentStart start =
       await_controller(rendezvous, request.scenario().live().tls(), kPatience);

@@ -35,7 +35,7 @@ namespace {
 
 constexpr int kPollMs = 50;
 constexpr std::chrono::milliseconds kEndPatience{5000};
-constexpr std::chrono::milliseconds kStartPatience{8000};  // of another controller
+constexpr std::chrono::milliseconds kStartPatience{8000};  // start time of another controller
 
 volatile std::sig_atomic_t halt_asked = 0;
 
@@ -53,7 +53,7 @@ std::optional<std::string> read_if_whole(int descriptor) {
   }
 }
 
-/// To whoever asked. Returns the exit code.
+/// Reports an error to the client. Returns the exit code.
 int report_failure(const Error& error) {
   WorkerMessage message;
   message.mutable_failure()->set_kind(static_cast<std::uint32_t>(error.kind()));
@@ -115,7 +115,7 @@ class Supervisor {
       address_ = meeting_->controller_address();
     } else {
       authority_.emplace(encrypted);
-      write_secrets(authority_->issue(), folder_.path());
+      write_secrets(authority_->issue_secrets(), folder_.path());
     }
   }
 
@@ -124,18 +124,18 @@ class Supervisor {
     while (true) {
       wait();
       if (readable(kChildDescriptor) && !pass_on_request()) {
-        return static_cast<int>(ErrorKind::environment);  // whoever asked is gone
+        return static_cast<int>(ErrorKind::environment);  // the client is gone
       }
       while (readable(controller_->line()) && take_order()) {
       }
-      for (const AgentState& state : agents_.take_ended()) tell(state);
+      for (const AgentState& state : agents_.drain_exited()) tell(state);
       renew_if_due();
       halt_if_asked();
       stop_if_asked();
       if (!readable(controller_->channel()) || pass_on_answer()) continue;
       const ExitStatus status = controller_->end();
       if (has_reported_) return status.code;
-      while (take_order()) {  // what it had said before
+      while (take_order()) {  // orders sent before
       }
       if (!may_restart()) return fail(status);
       ++restarts_;
@@ -212,7 +212,7 @@ class Supervisor {
     speaks_ = true;
     if (order.has_start()) {
       address_ = order.start().start().controller_address();
-      if (meeting_) meeting_->announce(address_);
+      if (meeting_) meeting_->announce_address(address_);
       agents_.start(order.start().rank(), order.start().start());
     }
     if (order.has_signal()) {
@@ -228,11 +228,11 @@ class Supervisor {
     write_message(controller_->line(), message.SerializeAsString());
   }
 
-  /// Whoever opens a connection reads them anew. What cannot be written is tried again.
+  /// Renews the certificate if it is due. New connections read it. A failed write is repeated.
   void renew_if_due() {
     Authority* const authority = meeting_ ? meeting_->authority() : &*authority_;
     if (authority == nullptr) return;
-    if (authority->due()) unwritten_ = authority->issue();
+    if (authority->is_renewal_due()) unwritten_ = authority->issue_secrets();
     if (!unwritten_ || !renew_secrets(*unwritten_, secrets_folder())) return;
     unwritten_.reset();
     SupervisorMessage message;
@@ -268,17 +268,17 @@ class Supervisor {
         !final_.empty() ? final_ : fmt::format("it had been restarted {} times", restarts_);
     return report_failure(
         Error(ErrorKind::internal,
-              fmt::format("the controller of the run died: {}; {}", status.describe(), why)));
+              fmt::format("the controller of the run died: {}; {}", status.description(), why)));
   }
 
   const std::string request_, program_;
   const RunFolder folder_;
   std::optional<MeetingPoint> meeting_;
-  std::optional<Authority> authority_;  ///< of a run without a meeting point
+  std::optional<Authority> authority_;  ///< set in runs without a meeting point
   std::optional<Secrets> unwritten_;
   OwnedProcesses agents_;
   std::optional<Controller> controller_;
-  std::string address_;  ///< of the controllers
+  std::string address_;  ///< address of the controllers
   unsigned restarts_ = 0;
   std::string final_;  ///< why it must not be restarted
   bool has_reported_ = false, halted_ = false, speaks_ = false, stop_told_ = false;
@@ -288,7 +288,7 @@ class Supervisor {
 
 int run_supervisor() {
   std::signal(SIGUSR1, [](int) { halt_asked = 1; });
-  // Whoever asked may be killed: there is time to take secrets away then.
+  // The client may be killed: SIGTERM leaves time to delete the secrets.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   const auto request = read_message(kChildDescriptor);
   if (!request) {
@@ -302,7 +302,8 @@ int run_supervisor() {
 }
 
 int run_controller(int descriptor) {
-  // Without memory it ends as if it had been killed: another one goes on from the journal.
+  // An allocation failure ends the process as if killed: another controller continues from the
+  // journal.
   std::set_new_handler([] {
     constexpr std::string_view kWords = "orrery-live: the controller is out of memory\n";
     [[maybe_unused]] const auto written = write(STDERR_FILENO, kWords.data(), kWords.size());
@@ -314,7 +315,8 @@ int run_controller(int descriptor) {
                                           const ProgressSink& progress) {
     if (supervision.start().halted()) std::raise(SIGUSR1);
     if (request.policy_outside() || request.mode() == "approve") {
-      supervision.cannot_go_on_elsewhere("what is decided or approved outside cannot be had again");
+      supervision.forbid_restart("decisions and approvals from outside the process cannot be "
+                                 "repeated");
     }
     return make_live_backend(request, cluster, progress, supervision);
   });

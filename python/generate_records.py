@@ -2,13 +2,13 @@
 """Writes the classes of events, actions and settings of the Python package from traces/trace.proto.
 
     python3 python/generate_records.py          # after a change of the schema
-    python3 python/generate_records.py --check  # exit code 1 if a file is not what would be written
+    python3 python/generate_records.py --check  # exit code 1 if a file is out of date
 
 A message XRecord is the dataclass X, its comment the docstring, a field `x_ns` the field `x` in
 seconds, an enumerator HEALTH_LOST the string "lost", runs of GPUs a list of GPUs, and a message
-that is nothing but a choice stands for what was chosen. The compiled part converts by the same
+that is only a choice stands for the chosen one. The compiled part converts by the same
 rules
-(python/bindings/records.cpp). "by default: X" in a field's comment is its default in Python.
+(python/bindings/records.cpp). "Default: X" in a field's comment is its default in Python.
 """
 
 import keyword
@@ -24,9 +24,9 @@ PACKAGE = ROOT / "python" / "orrery"
 NAMES = {"JobRecord": "JobSpec"}
 #: Written by hand beside the generated fields (python/orrery/_layout.py).
 BASES = {"LayoutRecord": "LayoutMath"}
-#: What the compiled part does not take from the field's type alone.
+#: Fields whose Python type does not follow from the field's type alone.
 KIND_SETS = {("JobRecord", "can")}
-#: Of a job, these say where it stands and not what was submitted (python/orrery/_seen.py).
+#: Fields of a job about its placement, not its submission (python/orrery/_seen.py).
 STANDS = ("id", "gpus", "layout", "settings")
 NUMBERS = {"uint32": "int", "uint64": "int", "int32": "int", "int64": "int", "double": "float",
            "bool": "bool", "bytes": "str", "string": "str"}  # fmt: skip
@@ -55,7 +55,7 @@ class Message:
     name: str
     comment: str
     fields: list = field(default_factory=list)
-    choice: list = field(default_factory=list)  # of its oneof
+    choice: list = field(default_factory=list)  # alternatives of its oneof
 
     @property
     def python_name(self):
@@ -118,7 +118,7 @@ class Schema:
         return out
 
 
-# ---- what is written -----------------------------------------------------------------------------
+# ---- output --------------------------------------------------------------------------------------
 
 
 def sentences(text):
@@ -172,7 +172,7 @@ class Writer:
         return f"List[{inner}]" if each.label == "repeated" else inner
 
     def default_of(self, message, each, type_name):
-        given = re.search(r"by default: ([\w.-]+)", each.comment)
+        given = re.search(r"(?:by default|Default): ([\w.-]+)", each.comment)
         if each.label == "repeated":
             return "()" if each.type == "GpuRunRecord" else "field(default_factory=list)"
         if each.type in self.schema.enums:
@@ -185,7 +185,7 @@ class Writer:
         """(field, type, default or empty) of each field; the first one always has to be given."""
         for index, each in enumerate(message.fields):
             name = self.type_of(message, each, wide=defaults and message.name == "AssignRecord")
-            first = index == 0 and "by default" not in each.comment
+            first = index == 0 and "efault: " not in each.comment
             if not defaults or first or self.schema.is_choice(each.type):
                 yield each, name, ""
                 continue
@@ -193,7 +193,7 @@ class Writer:
             yield each, f"Optional[{name}]" if default == "None" else name, default
 
     def describe(self, each, message):
-        said = re.sub(r"\s*;?\s*by default: [\w.-]+", "", each.comment)
+        said = re.sub(r"\s*;?\s*(?:by default|Default): [\w.-]+", "", each.comment)
         said = [said[0].upper() + said[1:].rstrip(".") + "." if said else ""]
         if each.seconds:
             said.append("Seconds.")
@@ -290,7 +290,7 @@ def module_settings(writer, kinds, parts, values):
     choice = writer.schema.messages["SettingRecord"].choice
     body += [f"    {c.name}: {k.python_name}" for c, k in zip(choice, kinds)] + ["", ""]
     body += writer.listing("Setting", kinds)
-    doc = "What of a job can be set while it runs: ``decisions.configure(job, settings.X(...))``."
+    doc = "Settings of a running job: ``decisions.configure(job, settings.X(...))``."
     return writer.head(doc, body, ("values", values))
 
 
@@ -305,12 +305,12 @@ def module_kinds(writer, doc, base, kinds, *modules):
 def module_spec(writer, job, kinds, *modules):
     body = [""] + list(writer.write_class(job, ""))
     body += ["class JobAttributes:",
-             '    """What a job was submitted with and how it is set, as its attributes."""', "",
+             '    """Attributes of a job: the data of its submission, and its settings."""', "",
              "    @property", "    def spec(self) -> JobSpec:",
-             '        """What was known at submission."""',
+             '        """Data known at submission."""',
              "        raise NotImplementedError", "",
              "    @property", "    def now(self) -> Settings:",
-             '        """How it is set in the step being worked on."""',
+             '        """Settings of the current step."""',
              "        raise NotImplementedError", ""]  # fmt: skip
     for each in job.fields:
         if each.name in STANDS:
@@ -324,7 +324,7 @@ def module_spec(writer, job, kinds, *modules):
                  f"    def {choice.name}(self) -> {kind.python_name}:",
                  *docstring(sentences(kind.comment)[0]),
                  f"        return self.now.{choice.name}", ""]  # fmt: skip
-    return writer.head("What a job was submitted with, and how it is set.", body[:-1], *modules)
+    return writer.head("Submission and settings of a job.", body[:-1], *modules)
 
 
 def docstring(text):
@@ -353,9 +353,9 @@ def generate():
     settings = text_of(module_settings(writer, kinds, of_settings, values))
     below = ("settings", settings), ("values", values)
     spec = text_of(module_spec(writer, job, kinds, *below))
-    doc = 'What a policy can do: ``decisions.add(actions.X(...), why="...")``.'
+    doc = 'Actions of a policy: ``decisions.add(actions.X(...), why="...")``.'
     action_module = text_of(module_kinds(writer, doc, "Action", actions, *below))
-    doc = "What can happen in a run, as a policy sees it in ``seen.events``."
+    doc = "Events of a run, as a policy sees them in ``seen.events``."
     event_module = text_of(module_kinds(writer, doc, "Event", events, ("_spec", spec), *below))
     return {"values.py": values, "settings.py": settings, "_spec.py": spec,
             "actions.py": action_module, "events.py": event_module}  # fmt: skip
@@ -371,7 +371,7 @@ def main(arguments):
         else:
             path.write_text(text)
     for name in stale:
-        print(f"python/orrery/{name} is not what the schema says: run python3 {sys.argv[0]}")
+        print(f"python/orrery/{name} is out of date: run python3 {sys.argv[0]}")
     return 1 if stale else 0
 
 

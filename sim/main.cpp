@@ -26,14 +26,14 @@ job:
 run: {steps: 1}
 )";
 
-/// What every run would else do for the first time: read the catalogues, build the descriptors of
-/// messages, resolve names. An engine is none of it: each run has its own.
+/// Work that every run would otherwise do first: reading catalogues, building descriptors of
+/// messages, resolving names. Each run has an engine of its own.
 void warm_up() {
   const Scenario scenario = parse_scenario(kSmallScenario, "small.yaml", {}).scenario;
   estimates::estimate_step(scenario.job(), build_cluster(scenario.cluster(), SourceMap{}));
   for (const std::string& name : policy_names()) make_policy(name, SourcePlace{});
   scenario_hash(scenario);
-  RunRequest::descriptor();  // and all that it is made of
+  RunRequest::descriptor();  // with the messages in it
 }
 
 }  // namespace

@@ -33,8 +33,8 @@ Capabilities offered_in(const RunRequest& request) {
   return {};
 }
 
-/// The one engine that SimGrid allows a process, for whatever standing comes first and all that
-/// need no more.
+/// Returns a factory of the single engine that SimGrid allows in a process, large enough for the
+/// first placement and for all later ones that need no more.
 estimates::EngineFactory shared_engine(estimates::EngineRoom least) {
   // All copies have the same.
   const auto made = std::make_shared<std::shared_ptr<estimates::Engine>>();
@@ -87,7 +87,7 @@ Log log_of(const RunRequest& request) {
   return log;
 }
 
-/// For all jobs at once: where they meet they are simulated together.
+/// Returns the room for all jobs at once: jobs that share links are simulated together.
 estimates::EngineRoom room_for(const RunRequest& request, const Cluster& cluster, const Log& log) {
   estimates::EngineRoom room;
   const auto add_room = [&room](const estimates::EngineRoom& one) {
@@ -103,8 +103,8 @@ estimates::EngineRoom room_for(const RunRequest& request, const Cluster& cluster
   return room;
 }
 
-/// As if it were the only one: faults of ranks are the first job's, those of the cluster's parts
-/// strike all.
+/// Returns the request of one job as if it were the only one: faults of ranks are the first job's,
+/// faults of the cluster's parts affect all jobs.
 RunRequest request_of(const RunRequest& whole, int number) {
   const OtherJob& other = whole.scenario().jobs(number);
   RunRequest request = whole;
@@ -122,7 +122,7 @@ RunRequest request_of(const RunRequest& whole, int number) {
   return request;
 }
 
-/// Adds what a scenario names, in this order: the first model is what the report is about.
+/// Adds the models of a scenario, in this order: the report describes the first one.
 class WorldMaker {
  public:
   WorldMaker(const RunRequest& request, const Cluster& cluster, const ProgressSink& progress)

@@ -1,5 +1,5 @@
-// Simulated worlds as scenarios describe them: what runs in them, on one engine. Made by
-// orrery-sim, one per process; one thread.
+// Construction of simulated worlds from scenarios, with one engine. Called by orrery-sim, once for
+// each process; one thread.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace orrery::sim {
 
-/// Throws bad_input where a job does not fit the cluster or the memory of its GPUs, or a trace
-/// cannot be read. `cluster` outlives the world.
+/// Returns the world of a request. Throws bad_input if a job does not fit the cluster or the memory
+/// of its GPUs, or a trace cannot be read. `cluster` must outlive the world.
 std::unique_ptr<RunBackend> simulated_world(const RunRequest& request, const Cluster& cluster,
                                             const ProgressSink& progress);
 

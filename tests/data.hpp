@@ -1,4 +1,4 @@
-// Where the test data outside the repository are. For tests only.
+// Location of the test data outside the repository. For tests only.
 #pragma once
 
 #include <cstdlib>

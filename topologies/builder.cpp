@@ -110,7 +110,7 @@ const TopologyPreset& find_preset(const Topology& topology, const Site& site) {
   site.fail("preset", fmt::format("unknown preset '{}'{}", topology.preset(), hint));
 }
 
-// What is written by hand wins over the preset, value by value.
+// Values in the file override the preset, one by one.
 template <class Part>
 void merge(const Part& base, bool has_base, Part* written) {
   Part whole;
@@ -131,7 +131,7 @@ void take_preset(Topology& topology, const Site& site) {
   merge(preset.price(), preset.has_price(), topology.mutable_price());
 }
 
-// After this the model that the node names stands in topology.gpus.
+// Copies the node's GPU model to topology.gpus.
 void take_gpu(Topology& topology, const Site& site) {
   std::set<std::string> own;
   for (const GpuSpec& gpu : topology.gpus()) {
@@ -163,7 +163,7 @@ std::uint32_t rails_of(const NodeSpec& node) {
 
 /// Two tiers of switches, by hand or by the ports of the switches.
 struct Tiers {
-  std::uint32_t nodes_per_unit = 0, spines = 0;  ///< in one plane
+  std::uint32_t nodes_per_unit = 0, spines = 0;  ///< sizes within one plane
   std::uint32_t planes = 1;
   double cable_bandwidth = 0;
 };
@@ -280,7 +280,7 @@ GpuModel build_gpu(const GpuSpec& spec, const NodeSpec& node, const Site& site) 
           .family = family_of(spec)};
 }
 
-/// A switch or a sender that spreads traffic sees at once what does not come through.
+/// A switch or a sender that spreads traffic detects losses at once.
 std::optional<Seconds> reroute_of(const FabricSpec& fabric) {
   constexpr Seconds kSpreading{1e-3};
   if (fabric.has_reroute()) return Seconds{to_seconds(fabric.reroute())};

@@ -1,5 +1,5 @@
-// The shipped GPU models, kernel profiles and presets (catalog/*.yaml, embedded at build time),
-// loaded by the same strict loader as any file on first use. Thread-safe.
+// Shipped GPU models, kernel profiles and presets (catalog/*.yaml, embedded at build time), loaded
+// at the first use by the same strict loader as any file. Thread-safe.
 #pragma once
 
 #include <string>
@@ -9,12 +9,15 @@
 
 namespace orrery {
 
+/// Returns the shipped GPU models.
 const GpuCatalog& gpu_catalog();
+/// Returns the shipped kernel profiles.
 const KernelCatalog& kernel_catalog();
+/// Returns the shipped presets.
 const PresetCatalog& preset_catalog();
 
-/// The fitted profile of a GPU model: the one that lists it, else the one that stands in for it,
-/// else the catalogue's fallback.
+/// Returns the fitted profile of a GPU model: the one that lists the model, else the one that
+/// replaces it, else the catalogue's fallback.
 const KernelProfile& kernel_profile(const std::string& gpu);
 
 }  // namespace orrery

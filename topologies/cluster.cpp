@@ -108,7 +108,7 @@ Link Cluster::link(LinkId id) const {
   switch (kind) {
     case LinkKind::nvlink_out:
     case LinkKind::nvlink_in:
-      // Without NVLink the GPUs of a node talk over PCIe.
+      // PCIe connects the GPUs of a node without NVLink.
       return {kind, gpu_.nvlink.value > 0 ? gpu_.nvlink : gpu_.pcie};
     case LinkKind::nic_out:
     case LinkKind::nic_in: return {kind, shape_.nic_bandwidth};
@@ -158,12 +158,12 @@ std::string Cluster::fabric_link_name(LinkId id) const {
                      port % shape_.spines);
 }
 
-bool Cluster::relays(GpuId from, GpuId to) const {
+bool Cluster::is_relayed(GpuId from, GpuId to) const {
   return shape_.fabric != FabricKind::flat && rail_of(from) != rail_of(to);
 }
 
-/// As InfiniBand's fat-tree routing does, the destination decides: any shift of nodes by a constant
-/// uses every spine alike. ECMP takes what a hash says.
+/// The destination chooses the spine, as in InfiniBand's fat-tree routing: any shift of nodes by a
+/// constant uses every spine equally. ECMP uses a hash.
 std::uint32_t Cluster::spine_of(NodeId from, NodeId to, std::uint32_t rail) const {
   if (shape_.transport != Transport::ecmp) return to.value % shape_.spines;
   const std::uint64_t ends = (std::uint64_t{from.value} << 32 | to.value) * rails() + rail;
@@ -186,12 +186,12 @@ void Cluster::route(GpuId from, GpuId to, std::vector<LinkId>& out) const {
   }
   const NodeId source = node_of(from), destination = node_of(to);
   const std::uint32_t rail = rail_of(to);
-  if (relays(from, to)) {
+  if (is_relayed(from, to)) {
     const GpuId relay = {source.value * shape_.gpus_per_node + to.value % shape_.gpus_per_node};
     out.push_back(nvlink_out(from));
     out.push_back(nvlink_in(relay));
   }
-  out.push_back(nic_out(source, relays(from, to) ? rail : rail_of(from)));
+  out.push_back(nic_out(source, is_relayed(from, to) ? rail : rail_of(from)));
   if (unit_of(source) != unit_of(destination)) {
     const std::uint32_t spine = spine_of(source, destination, rail);
     out.push_back(leaf_up(unit_of(source), rail, spine));
@@ -213,8 +213,8 @@ Seconds Cluster::latency(GpuId from, GpuId to) const {
   if (domain_of(from) == domain_of(to)) return shape_.nvlink_latency;
   const NodeId source = node_of(from), destination = node_of(to);
   Seconds total = shape_.nic_latency;
-  if (relays(from, to)) total += shape_.nvlink_latency;
-  // Over the spine there are two switches more: the spine and the destination's leaf.
+  if (is_relayed(from, to)) total += shape_.nvlink_latency;
+  // A route over the spine has two more switches: the spine and the destination's leaf.
   if (unit_of(source) != unit_of(destination)) total += 2.0 * shape_.hop_latency;
   if (shape_.fabric == FabricKind::ring) {
     const auto hops = static_cast<double>(std::abs(ring_steps(source, destination)));

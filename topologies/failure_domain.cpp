@@ -7,7 +7,7 @@
 namespace orrery {
 namespace {
 
-/// How many members the largest domain has.
+/// Returns the number of members in the largest domain.
 template <class Name>
 std::uint32_t largest(std::span<const FailureDomain> members, const Name& name) {
   std::map<std::uint32_t, std::uint32_t> sizes;
@@ -24,8 +24,9 @@ FailureDomain failure_domain(const Cluster& cluster, GpuId gpu) {
   return {.rack = wide ? cluster.domain_of(gpu) : cluster.unit_of(node), .node = node.value};
 }
 
-/// In the order of their domains each keeps the copy of the one that stands half the members before
-/// it: whatever holds at most half of them lies between. What holds more is passed over whole.
+/// In the order of the domains, each member keeps the copy of the member half the list before it: a
+/// domain with at most half of the members lies between them. Larger domains are skipped as a
+/// whole.
 std::vector<std::uint32_t> copy_keepers(std::span<const FailureDomain> members) {
   const auto count = static_cast<std::uint32_t>(members.size());
   std::vector<std::uint32_t> order(count);

@@ -1,5 +1,5 @@
-// What fails together: a node, and the rack that it stands in. And who keeps the copy of whose
-// state, so that what fails together does not take both. Pure functions; safe from any thread.
+// Failure domains: a node, and its rack. Also the holders of state copies, chosen so that a failure
+// domain does not hold both copies. Pure functions; thread-safe.
 #pragma once
 
 #include <compare>
@@ -12,19 +12,21 @@
 
 namespace orrery {
 
+/// Rack and node of a GPU.
 struct FailureDomain {
   std::uint32_t rack = 0, node = 0;
   friend auto operator<=>(const FailureDomain&, const FailureDomain&) = default;
 };
 
-/// A rack is an NVLink domain of several nodes where there are such; else the nodes below one set
-/// of leaf switches.
+/// Returns the failure domain of a GPU. A rack is an NVLink domain of several nodes if the cluster
+/// has such domains; else the nodes below one set of leaf switches.
 FailureDomain failure_domain(const Cluster& cluster, GpuId gpu);
 
-/// By member: who keeps a copy of its part, each of them one. In another rack if no rack holds more
-/// than half of the members; else in another node if no node does; else in another node for as many
-/// as can be. Within that as far away as can be, so that neighbours lost together leave everything;
-/// with an even number of members they keep each other's.
+/// Returns, by member, the holder of the copy of its part; each member holds one copy. The holder
+/// is in another rack if no rack has more than half of the members; else in another node if no node
+/// has; else in another node for as many members as possible. Within these limits holders are as
+/// far away as possible, so that the loss of neighbours loses no state; with an even number of
+/// members, pairs hold each other's copies. For example, 4 members on 2 nodes give {2, 3, 0, 1}.
 std::vector<std::uint32_t> copy_keepers(std::span<const FailureDomain> members);
 
 }  // namespace orrery

@@ -13,8 +13,8 @@ MachineProfile load_machine(const std::string& path) {
   try {
     load_yaml_file(path, machine);
   } catch (const Error& error) {
-    if (!error.place()) throw;
-    throw Error(*error.place(),
+    if (!error.source_place()) throw;
+    throw Error(*error.source_place(),
                 error.message() + "; expected a profile that `orrery calibrate -o` wrote");
   }
   fill_defaults(machine);

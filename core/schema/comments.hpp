@@ -1,6 +1,6 @@
-// What the .proto files say of their messages and fields: compiled code has lost it, a descriptor
-// set written with --include_source_info has not. For the JSON Schema and the pages made from it.
-// Thread-safe after construction.
+// Comments of the .proto files about messages and fields: compiled code lacks them, a descriptor
+// set written with --include_source_info has them. For the JSON Schema and the pages generated from
+// it. Thread-safe after construction.
 #pragma once
 
 #include <map>
@@ -11,18 +11,20 @@
 
 namespace orrery {
 
+/// Comments of .proto files, by field and message.
 class SchemaComments {
  public:
-  SchemaComments() = default;  ///< nothing is said of anything
-  /// `descriptor_set`: a serialized FileDescriptorSet. Throws an internal Error if it is none.
+  SchemaComments() = default;  ///< no comments
+  /// Reads a serialized FileDescriptorSet. Throws an internal Error for any other bytes.
   explicit SchemaComments(std::string_view descriptor_set);
 
-  /// In one paragraph; empty where nothing is said. What stands above, then what stands beside.
+  /// Returns the comments above and beside a field in one paragraph; empty if it has none.
   std::string of(const google::protobuf::FieldDescriptor& field) const;
+  /// Returns the comments of a message in one paragraph; empty if it has none.
   std::string of(const google::protobuf::Descriptor& type) const;
 
  private:
-  std::map<std::string, std::string> by_name_;  ///< by the full name
+  std::map<std::string, std::string> by_name_;  ///< keyed by full name
 };
 
 }  // namespace orrery

@@ -22,7 +22,8 @@ std::vector<std::string> keys_of(const Descriptor& type) {
   return names;
 }
 
-// The one key that has `name` as a part but for a slip: bandwith is in nic_bandwidth.
+// Returns the only key with a part that is nearly `name`; "" if several keys have such a part. For
+// example, "bandwith" gives "nic_bandwidth".
 std::string key_with_part(std::string_view name, const std::vector<std::string>& keys) {
   std::string found;
   for (const std::string& key : keys) {
@@ -72,7 +73,7 @@ void Converter::report(int line, int column, const std::string& message) {
   problems_.add(Error(place_in(text_, file_, line, column), message));
 }
 
-bool Converter::expect(const YamlNode& node, YamlNode::Kind kind, const std::string& name) {
+bool Converter::expect_kind(const YamlNode& node, YamlNode::Kind kind, const std::string& name) {
   if (node.kind == kind) return true;
   if (node.kind == YamlNode::Kind::null) {
     report(node.line, node.column,
@@ -127,16 +128,16 @@ void Converter::check_choice(const YamlNode& node, const OneofDescriptor& choice
 
 void Converter::fill_message(const YamlNode& node, Message& message, const std::string& path,
                              bool partial) {
-  if (!expect(node, YamlNode::Kind::map, last_name(path))) return;
+  if (!expect_kind(node, YamlNode::Kind::map, last_name(path))) return;
   const Descriptor& type = *message.GetDescriptor();
   std::map<std::string_view, int> first_line;
-  std::vector<std::size_t> parameters;  // after the name that decides their type
+  std::vector<std::size_t> parameters;  // last, because the name determines their type
   for (std::size_t i = 0; i < node.items.size(); ++i) {
     const YamlKey& key = node.keys[i];
     const auto [first, fresh] = first_line.emplace(key.name, key.line);
     const FieldDescriptor* field = type.FindFieldByName(key.name);
     if (!fresh) {
-      report(key.line, key.column, fmt::format("duplicate key '{}': it stands on line {} already",
+      report(key.line, key.column, fmt::format("duplicate key '{}': it is on line {} already",
                                                shown(key.name), first->second));
     } else if (field == nullptr) {
       report_unknown(key, type, path);
@@ -170,7 +171,7 @@ void Converter::fill_field(const YamlNode& node, Message& message, const FieldDe
 
 void Converter::fill_list(const YamlNode& node, Message& message, const FieldDescriptor& field,
                           const std::string& path) {
-  if (!expect(node, YamlNode::Kind::sequence, last_name(path))) return;
+  if (!expect_kind(node, YamlNode::Kind::sequence, last_name(path))) return;
   const FieldRule& rules = rule_of(field);
   const std::size_t count = node.items.size();
   if (count < rules.min_items() || (rules.max_items() > 0 && count > rules.max_items())) {
@@ -196,7 +197,7 @@ void Converter::fill_item(const YamlNode& node, Message& message, const FieldDes
                                          : reflection.MutableMessage(&message, &field);
     return fill_message(node, *inner, path, rule_of(field).partial());
   }
-  if (!expect(node, YamlNode::Kind::scalar, last_name(path))) return;
+  if (!expect_kind(node, YamlNode::Kind::scalar, last_name(path))) return;
   const std::string problem = put_scalar(message, field, node.text, node.plain);
   if (!problem.empty()) report(node.line, node.column, problem);
 }
@@ -207,7 +208,7 @@ void Converter::fill_parameters(const YamlNode& node, Message& message,
   const FieldDescriptor* name_field = message.GetDescriptor()->FindFieldByName("name");
   ensure(name_field != nullptr, "a message with parameters has a name");
   const std::string name = message.GetReflection()->GetString(message, name_field);
-  if (name.empty()) return;  // missing or wrong, and reported as such
+  if (name.empty()) return;  // a missing or invalid name has been reported
   const Descriptor* type = parameters_type(message);
   if (type == nullptr) {
     return report(node.line, node.column,

@@ -1,4 +1,5 @@
-// A YAML tree into a message, by the schema. Used by load_yaml, check_yaml and set_field.
+// Conversion of a YAML tree to a message, by the schema. Used by load_yaml, check_yaml and
+// set_field. Thread-safe: no state between conversions.
 #pragma once
 
 #include <string>
@@ -12,12 +13,14 @@
 
 namespace orrery {
 
-/// Collects problems up to a limit; add() throws Full when it is reached.
+/// Collection of the problems of one text, up to a limit.
 class Problems {
  public:
+  /// Exception of add(): the collection has reached its limit.
   struct Full {};
   explicit Problems(std::size_t limit) : limit_(limit) {}
 
+  /// Appends a problem. Throws Full if the collection then has `limit` problems.
   void add(Error problem) {
     found_.push_back(std::move(problem));
     if (found_.size() >= limit_) throw Full{};
@@ -29,21 +32,24 @@ class Problems {
   std::vector<Error> found_;
 };
 
-/// Converts nodes of one text. Values that are wrong are reported and left out.
+/// Converter of the nodes of one text. It adds invalid values to `problems` and leaves them out of
+/// the message, and adds the place of every value to `places`. All references must outlive it.
 class Converter {
  public:
   Converter(std::string_view text, const std::string& file, Problems& problems, SourceMap& places)
       : text_(text), file_(file), problems_(problems), places_(places) {}
 
-  /// `partial`: required keys may be absent.
+  /// Sets the fields of `message` from a map. `path` is the place of the message in the whole text,
+  /// for example "job.layout"; "" is the root. `partial`: required keys may be absent.
   void fill_message(const YamlNode& node, google::protobuf::Message& message,
                     const std::string& path, bool partial);
+  /// Sets one field from its value; replaces no entries of a repeated field, but appends.
   void fill_field(const YamlNode& node, google::protobuf::Message& message,
                   const google::protobuf::FieldDescriptor& field, const std::string& path);
 
  private:
   void report(int line, int column, const std::string& message);
-  bool expect(const YamlNode& node, YamlNode::Kind kind, const std::string& name);
+  bool expect_kind(const YamlNode& node, YamlNode::Kind kind, const std::string& name);
   void fill_list(const YamlNode& node, google::protobuf::Message& message,
                  const google::protobuf::FieldDescriptor& field, const std::string& path);
   void fill_item(const YamlNode& node, google::protobuf::Message& message,
@@ -52,7 +58,7 @@ class Converter {
                        const google::protobuf::FieldDescriptor& field, const std::string& path);
   void report_unknown(const YamlKey& key, const google::protobuf::Descriptor& type,
                       const std::string& path);
-  /// Of the keys of a oneof one may be written; none only where it need not be.
+  /// Reports a oneof with several keys, or with none if one is required.
   void check_choice(const YamlNode& node, const google::protobuf::OneofDescriptor& choice_of,
                     const std::string& path, bool partial);
   void report_missing(const YamlNode& node, const google::protobuf::Descriptor& type,
@@ -64,10 +70,10 @@ class Converter {
   SourceMap& places_;
 };
 
-/// "job.layout" + "data" is "job.layout.data".
+/// Returns a joined path: "job.layout" + "data" is "job.layout.data".
 std::string join_path(const std::string& path, std::string_view name);
 
-/// "; did you mean 'x'?" for a key that `type` does not have, or the keys that it has.
+/// Returns "; did you mean 'x'?" for a key that `type` lacks, or a list of its keys.
 std::string key_hint(std::string_view name, const google::protobuf::Descriptor& type);
 
 }  // namespace orrery

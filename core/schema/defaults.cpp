@@ -1,4 +1,4 @@
-// What is filled in and checked after the text has been read: defaults and completeness.
+// Steps after the text has been read: defaults and completeness.
 #include <memory>
 
 #include <fmt/format.h>

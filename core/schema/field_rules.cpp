@@ -30,8 +30,9 @@ std::size_t skip_digits(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Length of the decimal number at the start of `text`; 0 if there is none or it has a form that
-// readers disagree about (leading zero or plus, no digit beside the point).
+// Returns the length of the decimal number at the start of `text`; 0 if `text` begins with no
+// number or with a form that readers disagree about (leading zero or plus, no digit beside the
+// point).
 std::size_t number_length(std::string_view text) {
   const std::size_t first = text.starts_with('-') ? 1 : 0;
   std::size_t end = skip_digits(text, first);
@@ -121,7 +122,8 @@ void store_whole(Message& message, const FieldDescriptor& field, std::int64_t nu
   }
 }
 
-/// "; did you mean 100 Gbps?" of 100 gbps: the case of a unit's letters matters (MW is not mW).
+/// Returns a hint if `text` is a quantity in wrong case: "; did you mean 100 Gbps?" for "100 gbps".
+/// Case matters, because MW is not mW.
 std::string case_hint(std::string_view text, Dimension dimension) {
   const std::size_t unit = text.find_first_not_of(' ', number_length(text));
   if (unit == 0 || unit == std::string_view::npos || text.size() > 40) return {};
@@ -273,8 +275,8 @@ std::string put_scalar(Message& message, const FieldDescriptor& field, std::stri
   const auto type = field.cpp_type();
   if (type == FieldDescriptor::CPPTYPE_STRING) return put_string(message, field, text);
   const FieldRule& rules = rule_of(field);
-  // Quantities are text with a unit and may stand in quotes; a bare number or a truth value in
-  // quotes is text, and text is not a number.
+  // Quantities are text with a unit and may have quotes. A number or a truth value in quotes is
+  // text, which is refused.
   if (rules.unit() != UNITLESS) return put_quantity(message, field, text);
   if (!plain) {
     return fmt::format("'{}' must be {}; \"{}\" in quotes is text", field.name(),

@@ -1,5 +1,5 @@
-// One field of a message by its rule (options.proto): what text it takes and what it means. Shared
-// by the loader, set_field, fill_defaults and the JSON Schema generator. Thread-safe.
+// Rules of a single field (options.proto): its accepted texts and their values. Shared by the
+// loader, set_field, fill_defaults and the JSON Schema generator. Thread-safe.
 #pragma once
 
 #include <string>
@@ -13,36 +13,44 @@
 
 namespace orrery {
 
+/// Returns the rule of a field; an empty rule if the field has no option.
 const FieldRule& rule_of(const google::protobuf::FieldDescriptor& field);
+/// Returns the dimension of a rule's unit.
 Dimension dimension_of(const FieldRule& rules);
 
-/// Whether one of the keys of a oneof must be written.
+/// Returns true if one of the keys of a oneof is required.
 bool is_required(const google::protobuf::OneofDescriptor& choice_of);
-/// "at_step and at_time", "slow, kill and stop".
+/// Returns the keys of a oneof for a message, for example "at_step and at_time" or "slow, kill and
+/// stop".
 std::string choices_of(const google::protobuf::OneofDescriptor& choice_of);
 
-/// Converts `text` and sets the field (appends, if it is repeated). `plain`: not in quotes.
-/// Returns what is wrong, or "".
+/// Converts `text` by the rule of `field` and sets the field (appends, if the field is repeated).
+/// `plain`: the text has no quotes. Returns the problem for a message to the user, or "".
 std::string put_scalar(google::protobuf::Message& message,
                        const google::protobuf::FieldDescriptor& field, std::string_view text,
                        bool plain);
 
-/// Lowest and highest allowed value of a number, in the unit it is stored in.
+/// Smallest and largest value of a number, in the unit of storage.
 struct Range {
   double low, high;
 };
+/// Returns the range of a number. The default minimum is 0; the default maximum is the largest
+/// value of the field's type.
 Range range_of(const google::protobuf::FieldDescriptor& field);
 
+/// Returns true if the field's type is google.protobuf.Any.
 bool is_any(const google::protobuf::FieldDescriptor& field);
 
-/// Type of the parameters beside the string field `name` of `holder`: "fifo-skip" has
-/// orrery.FifoSkipParameters. Null if there is none.
+/// Returns the type of the parameters beside the string field `name` of `holder`; null if none
+/// exists. For example, the parameters of "fifo-skip" have type orrery.FifoSkipParameters.
 const google::protobuf::Descriptor* parameters_type(const google::protobuf::Message& holder);
 
-/// An empty message of a generated type; null if it is not linked in.
+/// Returns an empty message of a generated type, which the caller owns; null if the type is not
+/// linked in.
 google::protobuf::Message* new_message(const google::protobuf::Descriptor& type);
 
-/// Whether something stands in the field: presence where the field has it, else not zero.
+/// Returns true if the field is present. A field without presence is present if its value is not
+/// zero, a repeated field if it has entries.
 bool is_present(const google::protobuf::Message& message,
                 const google::protobuf::FieldDescriptor& field);
 

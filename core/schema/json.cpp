@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-// The message inside an Any; null where it is empty or its type is not linked in.
+// Returns the message inside an Any; null if the Any is empty or its type is not linked in.
 Json any_json(const Message& message) {
   const auto* any = dynamic_cast<const google::protobuf::Any*>(&message);
   if (any == nullptr) return nullptr;

@@ -1,6 +1,6 @@
-// Messages as JSON for people's scripts: keys are field names, numbers are numbers (64-bit ones
-// too), an absent optional field or message is null, and the order is that of the field numbers,
-// so that equal messages give equal bytes. Thread-safe.
+// Messages as JSON for scripts. Keys are field names, all numbers (64-bit numbers too) are JSON
+// numbers, and an absent optional field or message is null. The keys have the order of the fields
+// in the .proto file, so that equal messages give equal bytes. Thread-safe.
 #pragma once
 
 #include <map>
@@ -15,23 +15,25 @@
 
 namespace orrery {
 
-/// Absent fields are null; of a choice (a oneof) only the key that was chosen is there.
+/// Returns the JSON of a message. Absent fields are null; a oneof has only its chosen key. Numbers
+/// that are not finite are null.
 nlohmann::ordered_json to_json(const google::protobuf::Message& message);
 
-/// What a JSON Schema says beside the rules of the fields.
+/// Additions to a JSON Schema that the rules of the fields do not contain.
 struct SchemaNotes {
-  SchemaComments comments = {};
-  /// By the full name of a string field: values that are known, where others may do as well.
+  SchemaComments comments = {};  ///< descriptions of fields and messages
+  /// Known values by the full name of a string field; other values may be valid too.
   std::map<std::string, std::vector<std::string>> known = {};
-  /// By the value of `name` beside a google.protobuf.Any: the type of that Any.
+  /// Type of a google.protobuf.Any by the value of `name` beside it.
   std::map<std::string, const google::protobuf::Descriptor*> parameters = {};
 };
 
-/// JSON Schema (draft 2020-12) of the YAML form of a message type, for editors.
+/// Returns the JSON Schema (draft 2020-12) of the YAML form of a message type, for editors.
 nlohmann::ordered_json json_schema(const google::protobuf::Descriptor& type,
                                    const SchemaNotes& notes = {});
 
-/// SHA-256 of the canonical form (sorted fields, after defaults) of a message.
+/// Returns the SHA-256, as 64 hex digits, of a message's canonical form: its JSON with all
+/// defaults.
 std::string canonical_hash(const google::protobuf::Message& message);
 
 }  // namespace orrery

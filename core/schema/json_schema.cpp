@@ -15,7 +15,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::OneofDescriptor;
 using Json = nlohmann::ordered_json;
-using Types = std::map<std::string, const Descriptor*>;  // by name
+using Types = std::map<std::string, const Descriptor*>;  // keyed by name
 
 Json number_schema(const FieldDescriptor& field) {
   const FieldRule& rules = rule_of(field);
@@ -55,12 +55,12 @@ Json choice_schema(const OneofDescriptor& choice_of, bool partial) {
   return schema;
 }
 
-/// The schemas of message types, with what is said of them.
+/// Builder of the schemas of message types, with their comments.
 class Schemas {
  public:
   explicit Schemas(const SchemaNotes& notes) : notes_(notes) {}
 
-  /// `partial`: what is required may be absent.
+  /// Returns the schema of a message. `partial`: required keys may be absent.
   Json object(const Descriptor& type, bool partial) {
     Json schema = {{"type", "object"},
                    {"additionalProperties", false},
@@ -131,7 +131,7 @@ class Schemas {
     return schema;
   }
 
-  /// What `name` says decides what the parameters are.
+  /// Adds a choice of parameters for each value of `name`.
   void add_parameters(Json& schema, const FieldDescriptor& field) {
     if (notes_.parameters.empty()) return;
     for (const auto& [value, type] : notes_.parameters) {
@@ -147,7 +147,7 @@ class Schemas {
   }
 
   const SchemaNotes& notes_;
-  Types used_;  ///< what references lead to
+  Types used_;  ///< types that references lead to
 };
 
 }  // namespace

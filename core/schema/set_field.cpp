@@ -1,4 +1,4 @@
-// One value by its path: what --set and keyword overrides do.
+// Change of one value by its path, for --set and keyword overrides.
 #include <charconv>
 #include <memory>
 
@@ -14,7 +14,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-/// One override "path=text"; its places are columns of that line.
+/// Override "path=text". The places in its errors are columns of this line.
 class Override {
  public:
   Override(std::string_view path, std::string_view text, const std::string& origin)
@@ -75,7 +75,7 @@ class Override {
     any->PackFrom(*parameters);
   }
 
-  // A single value is taken as it stands; a list or a map is YAML.
+  // The text of a single value is not YAML; the text of a list or a map is.
   void put(Message& message, const FieldDescriptor& field) {
     const std::size_t at = path_.size() + 1;
     const std::size_t bad = first_bad_byte(line_);

@@ -36,7 +36,7 @@ SourceMap load(std::string_view text, const std::string& file, google::protobuf:
   }
 }
 
-// At most one byte more than allowed is read, whatever the file pretends to be.
+// Reads at most one byte more than allowed, independently of the size that the file reports.
 std::string read_file(const std::string& path) {
   const auto fail = [&](const std::string& why) {
     return Error(SourcePlace{path, 1, 1, {}}, "cannot be read: " + why);
@@ -68,7 +68,7 @@ void SourceMap::add_override(std::string_view path, std::string_view value, std:
                                        static_cast<int>(path.size()) + 2));
 }
 
-SourcePlace SourceMap::place(std::string_view path) const {
+SourcePlace SourceMap::place_of(std::string_view path) const {
   while (true) {
     const auto overridden = overrides_.find(path);
     if (overridden != overrides_.end()) return overridden->second;
@@ -83,7 +83,7 @@ SourcePlace SourceMap::place(std::string_view path) const {
 }
 
 Error problem_at(const SourceMap& places, std::string_view path, const std::string& message) {
-  if (!places.empty()) return Error(places.place(path), message);
+  if (!places.empty()) return Error(places.place_of(path), message);
   return Error(ErrorKind::bad_input,
                path.empty() ? message : fmt::format("{}: {}", path, message));
 }
@@ -92,9 +92,9 @@ Error with_place(const Error& error, const SourceMap& places) {
   const std::string& message = error.message();
   const std::size_t end = message.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[]");
   const bool named = end != 0 && end != std::string::npos && message.substr(end, 2) == ": ";
-  const bool placeless = error.kind() == ErrorKind::bad_input && !error.place();
+  const bool placeless = error.kind() == ErrorKind::bad_input && !error.source_place();
   if (!named || !placeless || places.empty()) return error;
-  return Error(places.place(message.substr(0, end)), message);
+  return Error(places.place_of(message.substr(0, end)), message);
 }
 
 SourceMap load_yaml(std::string_view text, const std::string& file,

@@ -1,5 +1,5 @@
-// YAML in, message out, strictly: the message type is the schema, its field options (options.proto)
-// are the units, ranges and defaults. Refused with file:line:column, the line, a caret and the
+// Strict YAML loader: the message type is the schema, its field options (options.proto) are the
+// units, ranges and defaults. The loader refuses, with file:line:column, the line, a caret and the
 // nearest name: unknown and duplicate keys, wrong types and units, values out of range, missing
 // required keys, anchors, aliases, merge keys, tags, second documents, more than 16 MiB, 200 levels
 // or a million values. Scalars are converted by the schema from their text (NO stays a string, 010
@@ -18,18 +18,20 @@
 
 namespace orrery {
 
-/// Where each value of a loaded message stands. Paths are written "job.layout.data" and
+/// Places of the values of a loaded message. Paths are written "job.layout.data" and
 /// "faults[2].rank"; the root is "".
 class SourceMap {
  public:
   SourceMap() = default;
   SourceMap(std::string file, std::string text) : file_(std::move(file)), text_(std::move(text)) {}
 
+  /// Records the place of the value at `path`. Line and column count from 1.
   void add(std::string path, int line, int column);
-  /// What set_field() has put at `path`: its place is the override from now on, not the text.
+  /// Records that set_field() replaced the value at `path`: place_of() then returns a place in
+  /// "path=value" of `origin` (such as "--set") instead of a place in the text.
   void add_override(std::string_view path, std::string_view value, std::string origin);
-  /// The place of `path`, or of its nearest enclosing value that was written.
-  SourcePlace place(std::string_view path) const;
+  /// Returns the place of the value at `path`, or of the nearest value that encloses it.
+  SourcePlace place_of(std::string_view path) const;
   const std::string& text() const { return text_; }
   bool empty() const { return places_.empty(); }
   const std::string& file() const { return file_; }
@@ -47,34 +49,37 @@ class SourceMap {
 SourceMap load_yaml(std::string_view text, const std::string& file,
                     google::protobuf::Message& message);
 
-/// The same for a file on disk. A file that cannot be read is bad_input too (with the file's
-/// name as its place).
+/// Loads the file at `path` by the rules of load_yaml(). Throws bad_input too if the file cannot be
+/// read, with the file's name as the place.
 SourceMap load_yaml_file(const std::string& path, google::protobuf::Message& message);
 
-/// All problems, up to `limit`, instead of the first; empty if the text is good.
+/// Loads `text` into `message` and returns all problems, at most `limit`; empty if the text is
+/// valid.
 std::vector<Error> check_yaml(std::string_view text, const std::string& file,
                               google::protobuf::Message& message, std::size_t limit = 100);
 
 /// Sets one field by its path ("job.layout.data", "faults[0].slow",
 /// "policies[0].parameters.late_threshold") from its text, by the same rules as load_yaml.
-/// `origin` names the override in messages, such as "--set".
+/// `origin` names the override in messages, such as "--set". Throws bad_input if the path does not
+/// exist or the text is not a valid value.
 void set_field(google::protobuf::Message& message, std::string_view path, std::string_view text,
                const std::string& origin);
 
-/// Fills in the defaults of every field that has one and is absent, recursively; present
-/// sub-messages only, but sub-messages whose fields all have defaults are created.
+/// Sets every absent field that has a default to the default, recursively. Creates only those
+/// absent sub-messages whose fields all have defaults.
 void fill_defaults(google::protobuf::Message& message);
 
-/// A bad_input error at the place of `path`; without a place, but with the path in its message,
-/// when nothing was loaded from text.
+/// Returns a bad_input error at the place of `path`. If `places` is empty (the message was not
+/// loaded from text), the error has no place, and its message begins with `path`.
 Error problem_at(const SourceMap& places, std::string_view path, const std::string& message);
 
-/// A bad_input error without a place whose message begins with a path ("job.layout: ..."), with the
-/// place of that path; any other error as it is. For what is found out far from the text.
+/// Returns `error` with the place of the path at the start of its message ("job.layout: ..."). An
+/// error of another kind, without such a path or with a place is returned unchanged. Used by checks
+/// that run after the text has been loaded.
 Error with_place(const Error& error, const SourceMap& places);
 
-/// Throws bad_input at `path` if a required field of `message` is absent, recursively: for messages
-/// that the schema lets be partial, once they are completed.
+/// Throws bad_input at `path` if a required field of `message` is absent, recursively. Called for
+/// messages that may be partial in the text, after a preset has completed them.
 void check_whole(const google::protobuf::Message& message, const SourceMap& places,
                  const std::string& path);
 

@@ -1,4 +1,4 @@
-// What may stand in a YAML file, and how it is shown in messages.
+// Permitted bytes of a YAML file, and their display in messages.
 #include <algorithm>
 
 #include "core/schema/yaml_tree.hpp"
@@ -7,7 +7,7 @@ namespace orrery {
 namespace {
 
 struct Utf8Step {
-  std::size_t length;  ///< bytes taken; 0: broken
+  std::size_t length;  ///< bytes of the character; 0: not UTF-8
   char32_t code;
 };
 
@@ -28,8 +28,8 @@ Utf8Step decode(std::string_view text) {
   return {length, code};
 }
 
-// Control characters, and those that reverse the order of what is read (so that a file cannot
-// look like another one).
+// Returns true for control characters, and for characters that reverse the reading order (so that a
+// file cannot look like another one).
 bool acts_on_terminal(char32_t code) {
   return code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x202A && code <= 0x202E) ||
          (code >= 0x2066 && code <= 0x2069);

@@ -13,8 +13,8 @@ namespace {
 
 const std::string kNoAliases = "aliases (*name) are not allowed; write the value out";
 
-/// Builds the tree from yaml-cpp's events and refuses as early as it can: depth and number of
-/// values are bounded before yaml-cpp recurses further.
+/// Builder of the tree from yaml-cpp's events. It checks depth and number of values at every event,
+/// before yaml-cpp recurses further.
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(std::string_view text, const std::string& file) : text_(text), file_(file) {}
@@ -32,7 +32,7 @@ class TreeBuilder : public YAML::EventHandler {
     if (key_due()) fail(mark, "a key is missing before ':'");
     YamlNode& node = add(mark);
     if (open_.empty() || open_.back()->kind != YamlNode::Kind::map) return;
-    // Where a value is missing, its key is what can be shown.
+    // A missing value has no place, so the message shows its key.
     node.line = open_.back()->keys.back().line;
     node.column = open_.back()->keys.back().column;
   }
@@ -69,8 +69,8 @@ class TreeBuilder : public YAML::EventHandler {
     fail(mark, "anchors (&name) are not allowed; write the value out where it is needed");
   }
 
-  // "?" and "!" are what yaml-cpp reports for plain and quoted scalars without a tag; a bare "!"
-  // in the text is told from them by the character that stands there.
+  // yaml-cpp reports "?" and "!" for plain and quoted scalars without a tag; a bare "!" in the text
+  // is distinguished by the character at its place.
   void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) const {
     if (anchor != YAML::NullAnchor) refuse_anchor(mark);
     const auto at = static_cast<std::size_t>(std::max(mark.pos, 0));
@@ -109,7 +109,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
     YamlNode& node = add(mark);
     node.kind = kind;
-    // The parent does not grow while its child is open, so the pointer stays good.
+    // The parent does not grow while its child is open, so the pointer stays valid.
     open_.push_back(&node);
   }
 
@@ -135,8 +135,8 @@ void check_bytes(std::string_view text, const std::string& file) {
                           static_cast<unsigned char>(text[bad])));
 }
 
-// yaml-cpp reads ahead to the end of what an open bracket might begin, so unclosed brackets are
-// bounded before it starts. Quotes are not looked at: no text has that many stray brackets.
+// yaml-cpp reads ahead to the end of any bracket expression, so unclosed brackets are limited
+// before yaml-cpp starts. Quotes are ignored: no valid text has so many unclosed brackets.
 void check_brackets(std::string_view text, const std::string& file) {
   constexpr int kMostOpen = 10'000;
   int open = 0, line = 1, column = 0;

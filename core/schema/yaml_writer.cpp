@@ -15,7 +15,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using Json = nlohmann::ordered_json;
 
-/// In double quotes: the JSON escapes are YAML's too.
+/// Returns the text in double quotes: the JSON escapes are valid in YAML too.
 std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -33,8 +33,8 @@ std::string in_quotes(std::string_view text) {
   return out;
 }
 
-/// The unit in which a stored value is written; money rates are stored a second, written an hour,
-/// shares are stored of 1, written of 100.
+/// Unit in which a stored value is written. Money rates are stored per second and written per hour;
+/// shares are stored as fractions and written as percentages.
 std::string_view unit_of(Dimension dimension) {
   switch (dimension) {
     case Dimension::none: return "";
@@ -57,7 +57,8 @@ std::string number(double value, Dimension dimension) {
   return fmt::format("{}{}", written, unit_of(dimension));
 }
 
-/// Times are stored in nanoseconds: years of them are not a double's to keep, seconds are.
+/// Returns a whole number with its unit. Times, stored in nanoseconds, stay whole numbers, because
+/// a double cannot represent years of nanoseconds exactly.
 std::string number(std::int64_t value, Dimension dimension) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   if (dimension != Dimension::time) return fmt::format("{}{}", value, unit_of(dimension));
@@ -67,13 +68,13 @@ std::string number(std::int64_t value, Dimension dimension) {
 
 bool stands(const Message& message, const FieldDescriptor& field) {
   if (field.is_repeated()) return message.GetReflection()->FieldSize(message, &field) > 0;
-  // A required number may be 0, which reads as absent.
+  // A required number may be 0, which is_present() cannot tell from an absent one.
   const bool number = field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
                       field.cpp_type() != FieldDescriptor::CPPTYPE_STRING;
   return is_present(message, field) || (number && rule_of(field).required());
 }
 
-/// Entry `at` of a repeated field, or the field itself at -1.
+/// Returns entry `at` of a repeated field as text; with `at` = -1, the value of a single field.
 std::string scalar(const Message& message, const FieldDescriptor& field, int at) {
   const auto& r = *message.GetReflection();
   const Dimension unit = dimension_of(rule_of(field));
@@ -94,7 +95,7 @@ std::string scalar(const Message& message, const FieldDescriptor& field, int at)
       return fmt::format("{}", get(&R::GetUInt32, &R::GetRepeatedUInt32));
     case FieldDescriptor::CPPTYPE_STRING:
       return in_quotes(get(&R::GetString, &R::GetRepeatedString));
-    default: return "";  // no schema of ours has another
+    default: return "";  // no schema of Orrery has another type
   }
 }
 
@@ -163,7 +164,7 @@ Json json_value(const Message& message, const FieldDescriptor& field, int at) {
   return quantity ? Json(text) : Json::parse(text);
 }
 
-/// The parameters beside the field `name`; null where there are none or they are not known.
+/// Returns the parameters beside the field `name`; null if they are absent or of unknown type.
 Json parameters_json(const Message& holder, const FieldDescriptor& field) {
   const auto* type = parameters_type(holder);
   const auto* any = dynamic_cast<const google::protobuf::Any*>(

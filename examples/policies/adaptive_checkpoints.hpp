@@ -1,7 +1,7 @@
-// Checkpoints as often as failures and their cost ask for. The interval is Young's: sqrt(2 x cost
-// of a checkpoint x mean time between failures) (J. W. Young, "A first order approximation to the
-// optimum checkpoint interval", 1974). Both are observed: how long training stood still for the
-// last checkpoint, and how often it was thrown back. adaptive_checkpoints.py decides the same.
+// Checkpoint interval from the observed failures and costs, by Young's formula: interval = sqrt(2 *
+// cost of a checkpoint * mean time between failures) (J. W. Young, "A first order approximation to
+// the optimum checkpoint interval", 1974). Both are observed: the stall of the newest checkpoint,
+// and the rate of rollbacks. adaptive_checkpoints.py decides the same.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,10 @@
 
 namespace orrery::example {
 
+/// Policy that adapts the checkpoint interval to observed failures and costs.
 class AdaptiveCheckpoints : public Policy {
  public:
-  /// `mtbf_s` is believed at first, with the weight of one failure.
+  /// `mtbf_s`: assumed mean time between failures, with the weight of one observed failure.
   explicit AdaptiveCheckpoints(double mtbf_s) : mtbf_s_(mtbf_s) {}
 
   Needs needs() const override {

@@ -18,7 +18,7 @@ class AdaptiveCheckpoints(orrery.Policy):
     def __init__(self, mtbf_s, tier="local-disk", first_every=10, tolerance=0.2):
         self.mtbf_s = mtbf_s  # believed at first, with the weight of one failure
         self.tier = tier
-        self.first_every = first_every  # steps, until a checkpoint has shown what it costs
+        self.first_every = first_every  # steps, used until a checkpoint has shown its cost
         self.tolerance = tolerance  # an interval this close to the one in force is left alone
         self.failures = 0
         self.stall_s = None

@@ -1,7 +1,7 @@
-// Lost ranks: a spare, the same GPU again, or going on with fewer, whatever is cheapest. Each way
-// is priced in seconds of the whole job until it ends. A way that is refused is followed by the
-// next one: a policy knows the id of its decisions, and every decision is answered.
-// cheapest_recovery.py decides the same.
+// Cheapest recovery of lost ranks: a spare, the same GPU again, or a smaller job. Each way is
+// priced in seconds of the whole job until it ends. After a refused way the policy tries the next
+// one: it knows the ids of its decisions, and every decision gets an answer. cheapest_recovery.py
+// decides the same.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 
 namespace orrery::example {
 
+/// Policy that recovers lost ranks in the cheapest way.
 class CheapestRecovery : public Policy {
  public:
   /// `replacement_s`: from the decision until a new rank has joined.
@@ -30,12 +31,12 @@ class CheapestRecovery : public Policy {
         step_s_ = to_seconds(done->duration) / static_cast<double>(done->count);
       } else if (const auto* lost = std::get_if<RanksLost>(&event)) {
         const JobInfo& job = seen.jobs[lost->job];
-        decide(job, ways(seen, job), decisions);
+        decide_recovery(job, ways(seen, job), decisions);
       } else if (const auto* told = std::get_if<Decided>(&event)) {
         const auto second = second_.extract(told->decision);
         if (second.empty() || told->status != Outcome::rejected) continue;
         if (second.mapped().empty()) continue;
-        decide(seen.jobs[second.mapped().front().assign.job], second.mapped(), decisions);
+        decide_recovery(seen.jobs[second.mapped().front().assign.job], second.mapped(), decisions);
       }
     }
     decisions.rest();
@@ -96,10 +97,10 @@ class CheapestRecovery : public Policy {
   }
   static bool is_free(const Observation& seen, GpuId gpu) {
     return seen.state.owner[gpu.value] == ClusterState::kNobody &&
-           seen.state.well(gpu, seen.cluster.node_of(gpu));
+           seen.state.is_healthy(gpu, seen.cluster.node_of(gpu));
   }
 
-  void decide(const JobInfo& job, const Ways& ways, DecisionList& decisions) {
+  void decide_recovery(const JobInfo& job, const Ways& ways, DecisionList& decisions) {
     if (ways.empty()) return;
     std::string why = fmt::format("{}: {:.2f} s lost", ways[0].name, ways[0].loss_s);
     for (std::size_t i = 1; i < ways.size(); ++i) {

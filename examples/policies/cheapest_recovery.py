@@ -1,4 +1,4 @@
-"""Lost ranks: a spare, the same GPU again, or going on with fewer, whatever is cheapest.
+"""Cheapest recovery of lost ranks: a spare, the same GPU again, or a smaller job.
 
 Each way is priced in seconds of the whole job until it ends. A way that is refused is followed by
 the next one: a policy knows the id of its decisions, and every decision is answered.
@@ -15,7 +15,7 @@ from orrery import actions, events
 
 class CheapestRecovery(orrery.Policy):
     def __init__(self, replacement_s=1.0):
-        self.replacement_s = replacement_s  # from the decision until a new rank has joined
+        self.replacement_s = replacement_s  # seconds from the decision until a new rank has joined
         self.step_s = 0.0
         self.second = {}  # decision -> the ways that are left, by cost
 

@@ -1,5 +1,5 @@
-// Which algorithm sums the gradients fastest, by trying each for some steps. collective_tuner.py
-// decides the same.
+// Fastest algorithm for the sum of gradients, found by trying each for some steps.
+// collective_tuner.py decides the same.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 
 namespace orrery::example {
 
+/// Policy that tries each algorithm for some steps and keeps the fastest.
 class CollectiveTuner : public Policy {
  public:
   /// `steps`: that each of them is tried for.
@@ -31,11 +32,11 @@ class CollectiveTuner : public Policy {
   void observe(Context&, const Observation& seen, DecisionList& decisions) override {
     for (const Event& event : seen.events) {
       if (const auto* done = std::get_if<StepsDone>(&event)) {
-        look(seen, seen.jobs[done->job], decisions);
+        measure_job(seen, seen.jobs[done->job], decisions);
       } else if (const auto* started = std::get_if<JobStarted>(&event)) {
-        look(seen, seen.jobs[started->job], decisions);
+        measure_job(seen, seen.jobs[started->job], decisions);
       } else if (const auto* told = std::get_if<Decided>(&event)) {
-        answer(seen, *told, decisions);
+        record_outcome(seen, *told, decisions);
       } else if (const auto* over = std::get_if<JobDone>(&event)) {
         tried_.erase(over->job);
       }
@@ -59,23 +60,24 @@ class CollectiveTuner : public Policy {
   struct Tried {
     /// Seconds that computation did not hide.
     std::map<CollectiveAlgorithm, std::vector<double>> heard;
-    CollectiveAlgorithm asked = CollectiveAlgorithm::automatic;  ///< for last; automatic: none yet
+    /// newest request; automatic: none yet
+    CollectiveAlgorithm asked = CollectiveAlgorithm::automatic;
     bool settled = false;
   };
 
-  void answer(const Observation& seen, const Decided& told, DecisionList& decisions) {
+  void record_outcome(const Observation& seen, const Decided& told, DecisionList& decisions) {
     const auto question = open_.extract(told.decision);
     if (question.empty() || told.status != Outcome::rejected) return;
     const JobInfo* job = seen.jobs.find(question.mapped().first);
     if (job == nullptr) return;
     tried_[job->spec.id].heard[question.mapped().second] = {kNotHere};
-    look(seen, *job, decisions);
+    measure_job(seen, *job, decisions);
   }
 
-  void look(const Observation& seen, const JobInfo& job, DecisionList& decisions) {
+  void measure_job(const Observation& seen, const JobInfo& job, DecisionList& decisions) {
     Tried& tried = tried_[job.spec.id];
     for (const CollectiveSample& sample : seen.samples.collectives(job.spec.id)) {
-      // The sample says what was carried out in its step, whatever the table says by now.
+      // The sample names the algorithm that was used in its step; the table may have changed since.
       if (sample.kind != CollectiveKind::all_reduce || sample.step + 1 != job.step) continue;
       tried.heard[sample.algorithm].push_back(sample.exposed);
     }
@@ -88,12 +90,12 @@ class CollectiveTuner : public Policy {
     const auto next = std::ranges::find_if(algorithms_, [&tried](CollectiveAlgorithm each) {
       return !tried.heard.contains(each);
     });
-    if (next != algorithms_.end()) return use(job, *next, "not tried yet", decisions);
+    if (next != algorithms_.end()) return use_algorithm(job, *next, "not tried yet", decisions);
     tried.settled = true;
-    settle(job, tried, decisions);
+    choose_fastest(job, tried, decisions);
   }
 
-  void settle(const JobInfo& job, const Tried& tried, DecisionList& decisions) {
+  void choose_fastest(const JobInfo& job, const Tried& tried, DecisionList& decisions) {
     std::string why = "ms that were not hidden:";
     CollectiveAlgorithm best = algorithms_.front();
     const auto mean = [&tried](CollectiveAlgorithm each) {
@@ -105,10 +107,10 @@ class CollectiveTuner : public Policy {
       why += fmt::format(" {:.2f}", 1e3 * mean(each));
       if (mean(each) < mean(best)) best = each;
     }
-    use(job, best, std::move(why), decisions);
+    use_algorithm(job, best, std::move(why), decisions);
   }
 
-  void use(const JobInfo& job, CollectiveAlgorithm algorithm, std::string why,
+  void use_algorithm(const JobInfo& job, CollectiveAlgorithm algorithm, std::string why,
            DecisionList& decisions) {
     tried_[job.spec.id].asked = algorithm;
     const CollectiveTable table{{.kind = CollectiveKind::all_reduce, .algorithm = algorithm}};

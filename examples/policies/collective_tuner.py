@@ -1,4 +1,4 @@
-"""Which algorithm sums the gradients fastest, by trying each for some steps.
+"""Fastest algorithm for the sum of gradients, found by trying each for some steps.
 
     orrery.simulate(scenario, policy=CollectiveTuner(["ring", "tree", "halving-doubling"]))
 """
@@ -12,7 +12,7 @@ from orrery import events, settings
 class CollectiveTuner(orrery.Policy):
     def __init__(self, algorithms=("ring", "tree", "halving-doubling"), steps=4):
         self.algorithms = list(algorithms)
-        self.steps = steps  # that each of them is tried for
+        self.steps = steps  # steps of each trial
         self.heard = {}  # job -> {algorithm -> seconds that computation did not hide}
         self.asked = {}  # job -> the one that was asked for last
         self.open = {}  # decision -> job, algorithm
@@ -36,7 +36,8 @@ class CollectiveTuner(orrery.Policy):
     def look(self, seen, job, decisions):
         heard = self.heard.setdefault(job.id, {})
         for row in seen.samples.collectives(job):
-            # The sample says what was carried out in its step, whatever the table says by now.
+            # The sample names the algorithm that was used in its step; the table may have changed
+            # since.
             if row["kind"] == "all-reduce" and row["step"] + 1 == job.step:
                 heard.setdefault(str(row["algorithm"]), []).append(float(row["exposed"]))
         if job.id in self.settled or job.phase != "running":

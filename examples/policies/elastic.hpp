@@ -13,6 +13,7 @@
 
 namespace orrery::example {
 
+/// Policy that shrinks a job after a loss and grows it again.
 class Elastic : public Policy {
  public:
   /// `back_after_s`: from the loss until it asks for its old size.
@@ -24,7 +25,7 @@ class Elastic : public Policy {
   void observe(Context&, const Observation& seen, DecisionList& decisions) override {
     for (const Event& event : seen.events) {
       if (const auto* lost = std::get_if<RanksLost>(&event)) {
-        shrink(seen, seen.jobs[lost->job], decisions);
+        shrink_job(seen, seen.jobs[lost->job], decisions);
       } else if (const auto* done = std::get_if<JobDone>(&event)) {
         small_.erase(done->job);
       }
@@ -33,7 +34,7 @@ class Elastic : public Policy {
       const auto here = each++;
       const JobInfo* job = seen.jobs.find(here->first);
       if (job == nullptr || seen.now < here->second.at) continue;
-      if (grow(seen, *job, here->second, decisions)) small_.erase(here);
+      if (grow_job(seen, *job, here->second, decisions)) small_.erase(here);
     }
     decisions.rest();
   }
@@ -50,10 +51,10 @@ class Elastic : public Policy {
  private:
   struct Small {
     Nanos at = 0;  ///< the instant from which it may grow
-    GpuRuns gpus;  ///< that it had
+    GpuRuns gpus;  ///< GPUs of its old size
   };
 
-  void shrink(const Observation& seen, const JobInfo& job, DecisionList& decisions) {
+  void shrink_job(const Observation& seen, const JobInfo& job, DecisionList& decisions) {
     const Standing where = without_lost(job);
     if (where.gpus.empty()) return;
     const Nanos at = seen.now + back_after_;
@@ -64,7 +65,8 @@ class Elastic : public Policy {
   }
 
   /// Whether it has asked for its old size.
-  bool grow(const Observation& seen, const JobInfo& job, Small& small, DecisionList& decisions) {
+  bool grow_job(const Observation& seen, const JobInfo& job, Small& small,
+                DecisionList& decisions) {
     const bool ready = job.phase == JobPhase::running && !job.next && job.lost.empty();
     const bool well = std::none_of(small.gpus.begin(), small.gpus.end(), [&seen](GpuId gpu) {
       return seen.state.parts.contains({PartKind::gpu, gpu.value});

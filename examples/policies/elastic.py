@@ -11,7 +11,7 @@ from orrery import actions, events
 
 class Elastic(orrery.Policy):
     def __init__(self, back_after_s):
-        self.back_after_s = back_after_s  # from the loss until it asks for its old size
+        self.back_after_s = back_after_s  # seconds from the loss to the request for its old size
         self.small = {}  # job -> [the instant from which it may grow, GPUs that it had]
 
     def needs(self):

@@ -18,6 +18,7 @@
 
 namespace orrery::example {
 
+/// Queue policy with gangs and priorities.
 class GangScheduler : public Policy {
  public:
   /// `pools`: priority by pool, beside the job's own.
@@ -62,7 +63,7 @@ class GangScheduler : public Policy {
       std::size_t room = free.size();
       for (const JobInfo* victim : leaving) room += victim->gpus.size();
       if (room < job->spec.gpus) return;  // the head of the queue waits; nobody overtakes it
-      place(seen.cluster, *job, leaving, free, decisions);
+      place_job(seen.cluster, *job, leaving, free, decisions);
     }
   }
 
@@ -70,12 +71,13 @@ class GangScheduler : public Policy {
     Gpus free;
     for (std::uint32_t gpu = 0; gpu < seen.cluster.gpus(); ++gpu) {
       const bool nobodys = seen.state.owner[gpu] == ClusterState::kNobody;
-      if (nobodys && seen.state.well({gpu}, seen.cluster.node_of({gpu}))) free.insert({gpu});
+      if (nobodys && seen.state.is_healthy({gpu}, seen.cluster.node_of({gpu}))) free.insert({gpu});
     }
     return free;
   }
 
-  /// Who leaves so that it fits, taken off `running`: the lowest and newest first.
+  /// Returns the jobs that must leave so that this one fits, and removes them from `running`: the
+  /// lowest priority and newest first.
   Queue room_for(const JobInfo& job, std::size_t room, Queue& running) const {
     Queue leaving;
     while (preempts_ && room < job.spec.gpus && !running.empty() &&
@@ -87,23 +89,23 @@ class GangScheduler : public Policy {
     return leaving;
   }
 
-  static void place(const Cluster& cluster, const JobInfo& job, const Queue& leaving, Gpus& free,
-                    DecisionList& decisions) {
+  static void place_job(const Cluster& cluster, const JobInfo& job, const Queue& leaving,
+                        Gpus& free, DecisionList& decisions) {
     const std::uint32_t group = decisions.new_group();
     for (const JobInfo* victim : leaving) {
       free.insert(victim->gpus.begin(), victim->gpus.end());
       std::string why = fmt::format("makes room for job {}", job.spec.id.value);
       decisions.add(Assign{victim->spec.id}, std::move(why)).group = group;
     }
-    const GpuRuns gpus = together(cluster, job.spec.gpus, free);
+    const GpuRuns gpus = nearest_gpus(cluster, job.spec.gpus, free);
     for (const GpuId gpu : gpus) free.erase(gpu);
     decisions.add(Assign{job.spec.id, gpus, job.spec.layout},
                   fmt::format("{} GPUs at once", gpus.size()))
         .group = group;
   }
 
-  /// That many of `free`: from the fullest unit that has room, node by node.
-  static GpuRuns together(const Cluster& cluster, std::size_t count, const Gpus& free) {
+  /// Returns `count` of the free GPUs: from the fullest unit with enough of them, node by node.
+  static GpuRuns nearest_gpus(const Cluster& cluster, std::size_t count, const Gpus& free) {
     std::map<NodeId, std::vector<GpuId>> by_node;
     std::map<std::uint32_t, std::size_t> by_unit;
     for (const GpuId gpu : free) {

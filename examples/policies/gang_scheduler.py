@@ -52,7 +52,7 @@ class GangScheduler(orrery.Policy):
             decisions.add(action, group=group, why=f"{len(gpus)} GPUs at once")
 
     def together(self, count, free):
-        """That many of `free`: from the fullest unit that has room, node by node."""
+        """Returns that many of `free`: from the fullest unit with enough of them, node by node."""
         cluster = self.cluster
         by_node, by_unit = {}, {}
         for gpu in sorted(free):

@@ -17,7 +17,7 @@ constexpr std::size_t kShortName = 16;  // hex digits of a training in a file's 
 constexpr std::string_view kManifest = "manifest", kUnfinished = ".part";
 constexpr std::uint64_t kMostManifestBytes = std::uint64_t{16} << 20;
 
-/// What the names of all files of an attempt begin with.
+/// Returns the common begin of the names of all files of an attempt.
 std::string stem(const CheckpointId& id) {
   return fmt::format("step-{:012}.{}.{:016x}.", id.step,
                      std::string_view(id.training).substr(0, kShortName), id.attempt);
@@ -66,13 +66,13 @@ std::optional<CheckpointId> attempt_of(std::string_view name, const std::string&
 void CheckpointArchive::write_durably(const std::string& name, std::string_view bytes) {
   const std::string unfinished = name + std::string(kUnfinished);
   try {
-    const auto file = store_.create(unfinished);
+    const auto file = store_.create_file(unfinished);
     file->write(bytes);
     file->sync();
     store_.rename(unfinished, name);
   } catch (...) {
     try {
-      store_.remove(unfinished);  // it may fill a full disk
+      store_.remove_file(unfinished);  // it may fill a full disk
     } catch (const Error&) {      // the first cause counts
     }
     throw;
@@ -86,21 +86,22 @@ Seal CheckpointArchive::write_shard(const ShardHeader& header, std::string unsea
   return sealed;
 }
 
-void CheckpointArchive::commit(const Manifest& manifest) {
+void CheckpointArchive::commit_manifest(const Manifest& manifest) {
   std::string bytes = encode_manifest(manifest, !key_.empty());
   seal(bytes, key_);
   write_durably(manifest_name(manifest.id), bytes);
 }
 
-void CheckpointArchive::remove(const CheckpointId& id) {
+void CheckpointArchive::remove_attempt(const CheckpointId& id) {
   const std::vector<std::string> names = store_.list();
   const std::string manifest = manifest_name(id);
   if (std::find(names.begin(), names.end(), manifest) != names.end()) {
-    store_.remove(manifest);
-    store_.sync_names();  // before any shard goes: without a manifest there is no checkpoint
+    store_.remove_file(manifest);
+    // durable before any shard is deleted: without a manifest no checkpoint exists
+    store_.sync_names();
   }
   for (const std::string& name : names) {
-    if (name.starts_with(stem(id)) && name != manifest) store_.remove(name);
+    if (name.starts_with(stem(id)) && name != manifest) store_.remove_file(name);
   }
   store_.sync_names();
 }
@@ -119,7 +120,7 @@ std::vector<CheckpointId> CheckpointArchive::attempts(const std::string& trainin
   return ids;
 }
 
-std::vector<CheckpointId> CheckpointArchive::committed(const std::string& training) {
+std::vector<CheckpointId> CheckpointArchive::committed_attempts(const std::string& training) {
   return attempts(training, true);
 }
 
@@ -130,7 +131,7 @@ std::vector<CheckpointId> CheckpointArchive::unfinished(const std::string& train
 Manifest CheckpointArchive::manifest(const CheckpointId& id) {
   const std::string name = manifest_name(id);
   Manifest manifest = parse_manifest(store_.read(name, kMostManifestBytes), name, key_);
-  if (manifest.id != id) refuse(name, "is of another checkpoint than its name says");
+  if (manifest.id != id) refuse(name, "belongs to another checkpoint than its name");
   return manifest;
 }
 
@@ -160,18 +161,18 @@ void CheckpointArchive::visit(const CheckpointId& id, std::uint64_t total,
     if (!optimizer_steps) optimizer_steps = shard.part.optimizer_steps;
     const ShardHeader wanted{.id = id, .index = index, .count = count, .total = total};
     const bool fits = shard.header == wanted && shard.part.optimizer_steps == *optimizer_steps;
-    if (!fits) refuse(file, "is of another checkpoint than its name says");
+    if (!fits) refuse(file, "belongs to another checkpoint than its name");
     visitor(shard);
   }
 }
 
-void CheckpointArchive::check(const CheckpointId& id, std::uint64_t total) {
+void CheckpointArchive::check_whole(const CheckpointId& id, std::uint64_t total) {
   visit(id, total, [](const Shard&) {});
 }
 
 TrainingState CheckpointArchive::load(const CheckpointId& id, std::uint64_t total) {
   TrainingState state;
-  visit(id, total, [&](const Shard& shard) {  // by index: one part after the other
+  visit(id, total, [&](const Shard& shard) {  // shards come by index, one part after the other
     state.optimizer_steps = shard.part.optimizer_steps;
     const auto append = [](std::vector<float>& all, const std::vector<float>& part) {
       all.insert(all.end(), part.begin(), part.end());
@@ -183,13 +184,13 @@ TrainingState CheckpointArchive::load(const CheckpointId& id, std::uint64_t tota
   return state;
 }
 
-CheckpointArchive::Search CheckpointArchive::search(const std::string& training,
+CheckpointArchive::Search CheckpointArchive::search_newest(const std::string& training,
                                                     std::uint64_t total) {
   Search result;
-  std::vector<CheckpointId> ids = committed(training);
+  std::vector<CheckpointId> ids = committed_attempts(training);
   for (auto id = ids.rbegin(); id != ids.rend() && !result.newest; ++id) {
     try {
-      check(*id, total);
+      check_whole(*id, total);
       result.newest = *id;
     } catch (const Error& error) {  // also a shard that is missing or cannot be read
       result.passed_over.push_back(error.message());

@@ -1,7 +1,7 @@
-// The checkpoints in a folder: written so that each is whole or not there, whatever fails and
-// whenever, and found again. Ranks write shards; when all are durable somebody writes the manifest,
-// which makes them a checkpoint. The folder may hold other files and other trainings' checkpoints.
-// Several archives may work on one folder; two that write the same file may not.
+// Checkpoints in a folder: each is complete or absent, whatever fails and whenever, and can be
+// found again. Ranks write shards; when all are durable, the controller writes the manifest, which
+// makes them a checkpoint. The folder may contain other files and checkpoints of other trainings.
+// Several archives may use one folder; two of them must not write the same file.
 #pragma once
 
 #include <cstdint>
@@ -16,37 +16,42 @@
 
 namespace orrery::live {
 
+/// Reader and writer of the checkpoints of a folder.
 class CheckpointArchive {
  public:
-  /// The store outlives the archive. Whatever it throws is passed on. `key`: of its manifests.
+  /// Constructs an archive on `store`, which must outlive it; the store's errors are thrown on.
+  /// `key`: authenticates its manifests.
   explicit CheckpointArchive(Store& store, std::string key = {})
       : store_(store), key_(std::move(key)) {}
 
-  /// `unsealed` is what encode_shard() made. Durable when it returns; what fails leaves nothing
-  /// that would be taken for a shard.
+  /// Writes a shard, `unsealed` being the result of encode_shard(); durable on return. A failure
+  /// leaves no file that could be taken for a shard.
   Seal write_shard(const ShardHeader& header, std::string unsealed);
-  /// All shards are durable: from when this returns there is a checkpoint.
-  void commit(const Manifest& manifest);
-  /// Removes every file of that attempt, the manifest first.
-  void remove(const CheckpointId& id);
+  /// Writes the manifest after all shards are durable: on return the checkpoint exists.
+  void commit_manifest(const Manifest& manifest);
+  /// Deletes all files of an attempt, the manifest first.
+  void remove_attempt(const CheckpointId& id);
 
-  /// Attempts of this training that have a manifest, oldest first; the contents are not looked at.
-  std::vector<CheckpointId> committed(const std::string& training);
-  /// Those that have files but no manifest.
+  /// Returns the attempts of a training that have a manifest, oldest first; reads no contents.
+  std::vector<CheckpointId> committed_attempts(const std::string& training);
+  /// Returns the attempts of a training that have files but no manifest.
   std::vector<CheckpointId> unfinished(const std::string& training);
 
-  /// Of all shards, bytes, as its manifest says. Throws unless there is one.
+  /// Returns the bytes of all shards, as the manifest says. Throws if no manifest exists.
   std::uint64_t size(const CheckpointId& id);
-  /// Reads every byte. Throws bad_input, which names the file, unless the checkpoint is whole and
-  /// of `total` parameters.
-  void check(const CheckpointId& id, std::uint64_t total);
+  /// Reads every byte. Throws bad_input with the file name unless the checkpoint is complete and
+  /// has `total` parameters.
+  void check_whole(const CheckpointId& id, std::uint64_t total);
+  /// Returns the state of a checkpoint. Throws like check_whole().
   TrainingState load(const CheckpointId& id, std::uint64_t total);
 
+  /// Result of search_newest().
   struct Search {
-    std::optional<CheckpointId> newest;    ///< whole
-    std::vector<std::string> passed_over;  ///< newer ones, with what is wrong
+    std::optional<CheckpointId> newest;    ///< newest complete checkpoint
+    std::vector<std::string> passed_over;  ///< newer attempts with their defects
   };
-  Search search(const std::string& training, std::uint64_t total);
+  /// Returns the newest complete checkpoint of a training.
+  Search search_newest(const std::string& training, std::uint64_t total);
 
  private:
   void write_durably(const std::string& name, std::string_view bytes);

@@ -1,7 +1,8 @@
-// The two files of a checkpoint, byte for byte (docs/checkpoints.md): a shard holds one rank's part
-// of the training state, the manifest says which shards make it whole. Little endian, fixed widths,
-// a SHA-256 over all before it at the end of each; with a key the manifest's is an HMAC, and since
-// it states those of the shards, it speaks for them. Pure functions; nothing here reads a file.
+// Format of the two files of a checkpoint, byte for byte (docs/checkpoints.md): a shard contains
+// one rank's part of the training state, the manifest names the shards of a complete checkpoint.
+// Little endian, fixed widths, a SHA-256 of all previous bytes at the end of each file; with a key
+// the manifest's is an HMAC, which covers the shards' checksums in it. Pure functions without file
+// access.
 #pragma once
 
 #include <cstdint>
@@ -14,74 +15,81 @@
 namespace orrery::live {
 
 inline constexpr std::uint32_t kCheckpointVersion = 1;
-inline constexpr std::uint32_t kKeyedVersion = 2;  ///< of manifests that are authenticated
+inline constexpr std::uint32_t kKeyedVersion = 2;  ///< version of authenticated manifests
 inline constexpr std::uint32_t kMostShards = 131072;
 
-/// What the files of one checkpoint have in common.
+/// Identity of one checkpoint, common to all its files.
 struct CheckpointId {
-  std::string training;       ///< 64 hex digits: which model is trained, how, on what
+  std::string training;       ///< 64 hex digits: model, training method and data
   Step step = 0;              ///< the state holds the updates of the steps before this one
-  std::uint64_t attempt = 0;  ///< one try to write it: files of two are never taken together
+  std::uint64_t attempt = 0;  ///< number of the attempt; files of two attempts are never combined
   friend bool operator==(const CheckpointId&, const CheckpointId&) = default;
 };
 
-/// A part of a vector.
+/// Part of a vector.
 struct Range {
   std::size_t begin = 0, end = 0;
   std::size_t size() const { return end - begin; }
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// Part `index` of `count` parts of a vector of `total` elements, equal but for one element.
+/// Returns part `index` of `count` parts of a vector of `total` elements; sizes differ by at most
+/// one. For example, parts of 10 elements in 3 parts have 4, 3 and 3 elements.
 Range part_of(std::size_t total, std::uint32_t index, std::uint32_t count);
 
+/// Header of a shard.
 struct ShardHeader {
   CheckpointId id;
   std::uint32_t index = 0, count = 1;
   std::uint64_t total = 0;  ///< parameters of the whole model
+  /// Returns the range of the shard's parameters.
   Range range() const { return part_of(total, index, count); }
   friend bool operator==(const ShardHeader&, const ShardHeader&) = default;
 };
 
 /// Parameters and optimizer state of a model, or of a part of one, element by element.
 struct TrainingState {
-  std::uint64_t optimizer_steps = 0;  ///< updates that the moments hold
+  std::uint64_t optimizer_steps = 0;  ///< number of updates in the moments
   std::vector<float> parameters = {}, mean = {}, square = {};
   friend bool operator==(const TrainingState&, const TrainingState&) = default;
 };
 
+/// Decoded shard.
 struct Shard {
   ShardHeader header;
   TrainingState part;
 };
 
-/// A file's size and the SHA-256 that stands at its end, 64 hex digits.
+/// Size of a file and the SHA-256 at its end, 64 hex digits.
 struct Seal {
   std::uint64_t size = 0;
   std::string sha256;
   friend bool operator==(const Seal&, const Seal&) = default;
 };
 
+/// Decoded manifest.
 struct Manifest {
   CheckpointId id;
   std::uint64_t total = 0;
-  std::vector<Seal> shards;  ///< by index
+  std::vector<Seal> shards;  ///< indexed by shard
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-/// The shard's bytes without their checksum.
+/// Returns the bytes of a shard without their checksum.
 std::string encode_shard(const ShardHeader& header, const TrainingState& part);
-/// `keyed`: to be sealed with a key.
+/// Returns the bytes of a manifest without their checksum; `keyed`: to be sealed with a key.
 std::string encode_manifest(const Manifest& manifest, bool keyed = false);
-/// Appends the checksum that makes the bytes a file: with a key one that only its owner can make.
+/// Appends the checksum that completes a file; with a key only its owner can compute the checksum.
 Seal seal(std::string& bytes, std::string_view key = {});
 
-/// Size of a shard file, checksum included.
+/// Returns the size of a shard file, checksum included.
 std::uint64_t shard_size(const ShardHeader& header);
 
-/// Both throw bad_input, which begins with `name`, for anything that is not exactly such a file.
+/// Returns the shard in a file. Throws bad_input, beginning with `name`, for any bytes that are not
+/// exactly such a file.
 Shard parse_shard(std::string_view bytes, const std::string& name);
-/// With a key only a manifest that was sealed with it, without one only a manifest that was not.
+/// Returns the manifest in a file; throws like parse_shard(). With a key it accepts only manifests
+/// sealed with this key, without a key only manifests without one.
 Manifest parse_manifest(std::string_view bytes, const std::string& name, std::string_view key = {});
 
 }  // namespace orrery::live

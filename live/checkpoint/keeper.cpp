@@ -17,31 +17,31 @@ CheckpointKeeper::CheckpointKeeper(std::unique_ptr<Store> store, Options options
       thread_([this] { run(); }) {}
 
 CheckpointKeeper::~CheckpointKeeper() {
-  if (attempt_) fail("the run has ended");  // and its shards go
+  if (attempt_) fail_attempt("the run has ended");  // also deletes its shards
   const std::scoped_lock lock(mutex_);
   over_ = true;
   changed_.notify_all();
 }
 
-void CheckpointKeeper::adopt(Step newest) {
+void CheckpointKeeper::adopt_existing(Step newest) {
   CheckpointArchive archive(*store_, options_.key);
-  std::vector<CheckpointId> whole = archive.committed(options_.training);
+  std::vector<CheckpointId> whole = archive.committed_attempts(options_.training);
   std::erase_if(whole, [newest](const CheckpointId& id) { return id.step > newest; });
   // Looked for now, before anything of this run is there.
   const std::vector<CheckpointId> unfinished = archive.unfinished(options_.training);
-  post([this, whole, unfinished] {
+  post_job([this, whole, unfinished] {
     whole_.insert(whole_.begin(), whole.begin(), whole.end());
     broken_.insert(broken_.end(), unfinished.begin(), unfinished.end());
     clean_up();
   });
 }
 
-void CheckpointKeeper::take_over(std::vector<CheckpointId> begun) {
-  post([this, begun = std::move(begun)] { look_at(begun); });
+void CheckpointKeeper::continue_attempts(std::vector<CheckpointId> begun) {
+  post_job([this, begun = std::move(begun)] { resolve_attempts(begun); });
 }
 
 void CheckpointKeeper::begin(Step step, std::uint32_t shards) {
-  if (attempt_) fail("the next one was due before it was durable");
+  if (attempt_) fail_attempt("the next checkpoint was due before this one was durable");
   attempt_ = Attempt{.manifest = {.id = {options_.training, step, next_attempt_++},
                                   .total = options_.total,
                                   .shards = std::vector<Seal>(shards)},
@@ -55,46 +55,46 @@ void CheckpointKeeper::shard_durable(std::uint64_t attempt, std::uint32_t index,
   if (index >= shards.size() || shards[index].size != 0) return;
   shards[index] = seal;
   if (--attempt_->missing > 0) return;
-  post([this, manifest = std::move(attempt_->manifest)] { commit(manifest); });
+  post_job([this, manifest = std::move(attempt_->manifest)] { commit_manifest(manifest); });
   attempt_.reset();
 }
 
 void CheckpointKeeper::shard_failed(std::uint64_t attempt, std::uint32_t index,
                                     const std::string& why) {
   if (!attempt_ || attempt_->manifest.id.attempt != attempt) return;
-  fail(fmt::format("shard {}: {}", index, why));
+  fail_attempt(fmt::format("shard {}: {}", index, why));
 }
 
 void CheckpointKeeper::writer_gone(std::uint32_t index) {
   if (!attempt_ || index >= attempt_->manifest.shards.size()) return;
-  if (attempt_->manifest.shards[index].size == 0) fail("a rank was lost that was writing");
+  if (attempt_->manifest.shards[index].size == 0) fail_attempt("a rank was lost that was writing");
 }
 
-void CheckpointKeeper::fail(const std::string& why) {
-  post([this, id = attempt_->manifest.id, why] {
+void CheckpointKeeper::fail_attempt(const std::string& why) {
+  post_job([this, id = attempt_->manifest.id, why] {
     newest_ended_ = id.attempt;
     clean_up();
-    finished({.step = id.step, .failure = why});
+    add_outcome({.step = id.step, .failure = why});
   });
   attempt_.reset();
 }
 
-std::vector<CheckpointKeeper::Outcome> CheckpointKeeper::take() {
+std::vector<CheckpointKeeper::Outcome> CheckpointKeeper::drain_outcomes() {
   if (attempt_ && std::chrono::steady_clock::now() > attempt_->deadline) {
-    fail("not all ranks have written their shards in time");
+    fail_attempt("not all ranks have written their shards in time");
   }
   const std::scoped_lock lock(mutex_);
   return std::exchange(outcomes_, {});
 }
 
-bool CheckpointKeeper::at_rest() {
+bool CheckpointKeeper::is_idle() {
   const std::scoped_lock lock(mutex_);
   return !attempt_ && jobs_.empty() && outcomes_.empty();
 }
 
 // ---- the thread -----------------------------------------------------------------------------
 
-void CheckpointKeeper::post(std::function<void()> job) {
+void CheckpointKeeper::post_job(std::function<void()> job) {
   const std::scoped_lock lock(mutex_);
   jobs_.push_back(std::move(job));
   changed_.notify_all();
@@ -116,21 +116,21 @@ void CheckpointKeeper::run() {
   }
 }
 
-void CheckpointKeeper::commit(const Manifest& manifest) {
+void CheckpointKeeper::commit_manifest(const Manifest& manifest) {
   Outcome outcome{.step = manifest.id.step};
   for (const Seal& shard : manifest.shards) outcome.size += shard.size;
   try {
-    CheckpointArchive(*store_, options_.key).commit(manifest);
+    CheckpointArchive(*store_, options_.key).commit_manifest(manifest);
     whole_.push_back(manifest.id);
   } catch (const std::exception& error) {
     outcome.failure = error.what();
   }
   newest_ended_ = manifest.id.attempt;
   clean_up();
-  finished(std::move(outcome));
+  add_outcome(std::move(outcome));
 }
 
-void CheckpointKeeper::look_at(const std::vector<CheckpointId>& begun) {
+void CheckpointKeeper::resolve_attempts(const std::vector<CheckpointId>& begun) {
   CheckpointArchive archive(*store_, options_.key);
   for (const CheckpointId& id : begun) {
     Outcome outcome{.step = id.step};
@@ -138,10 +138,10 @@ void CheckpointKeeper::look_at(const std::vector<CheckpointId>& begun) {
       outcome.size = archive.size(id);
       whole_.push_back(id);
     } catch (const std::exception&) {
-      outcome.failure = "it was not whole when its controller died";
+      outcome.failure = "it was incomplete when its controller died";
       begun_.push_back(id);
     }
-    finished(std::move(outcome));
+    add_outcome(std::move(outcome));
   }
   clean_up();
 }
@@ -153,24 +153,24 @@ void CheckpointKeeper::clean_up() {
 }
 
 /// An attempt of this keeper that has ended without being whole.
-bool CheckpointKeeper::gave_up(const CheckpointId& id) const {
+bool CheckpointKeeper::has_given_up(const CheckpointId& id) const {
   return options_.first_attempt <= id.attempt && id.attempt <= newest_ended_ &&
          std::find(whole_.begin(), whole_.end(), id) == whole_.end();
 }
 
-/// What is there of failed attempts. Looked for in the folder each time: a rank that was slow may
-/// have written its shard after all the others had given up.
+/// Returns the failed attempts with files. Looks in the folder each time: a slow rank may have
+/// written its shard after all the others had given up.
 std::vector<CheckpointId> CheckpointKeeper::given_up() {
   std::vector<CheckpointId> ids;
   try {
     CheckpointArchive archive(*store_, options_.key);
     for (const CheckpointId& id : archive.unfinished(options_.training)) {
       const bool before_us = std::find(begun_.begin(), begun_.end(), id) != begun_.end();
-      if (before_us || gave_up(id)) ids.push_back(id);
+      if (before_us || has_given_up(id)) ids.push_back(id);
     }
     // Has its manifest, which could not be made durable.
-    for (const CheckpointId& id : archive.committed(options_.training)) {
-      if (gave_up(id)) ids.push_back(id);
+    for (const CheckpointId& id : archive.committed_attempts(options_.training)) {
+      if (has_given_up(id)) ids.push_back(id);
     }
   } catch (const std::exception&) {  // next time
   }
@@ -179,14 +179,14 @@ std::vector<CheckpointId> CheckpointKeeper::given_up() {
 
 bool CheckpointKeeper::try_remove(const CheckpointId& id) {
   try {
-    CheckpointArchive(*store_, options_.key).remove(id);
+    CheckpointArchive(*store_, options_.key).remove_attempt(id);
     return true;
   } catch (const std::exception&) {  // later, perhaps
     return false;
   }
 }
 
-void CheckpointKeeper::finished(Outcome outcome) {
+void CheckpointKeeper::add_outcome(Outcome outcome) {
   const std::scoped_lock lock(mutex_);
   outcomes_.push_back(std::move(outcome));
 }

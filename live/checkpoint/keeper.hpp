@@ -1,6 +1,6 @@
-// The controller's end of a run's checkpoints: collects what the ranks say about their shards,
-// commits the manifest when all are durable, and removes older checkpoints after that, on a thread
-// of its own. One thread calls it.
+// Controller's end of a run's checkpoints: collects the ranks' reports about their shards, commits
+// the manifest when all are durable, and then deletes older checkpoints, on a thread of its own.
+// Called by one thread.
 #pragma once
 
 #include <chrono>
@@ -20,47 +20,56 @@
 
 namespace orrery::live {
 
+/// State machine of the checkpoint attempts of one run. For example, after begin(step 100, 4
+/// shards) and four shard_durable() calls, drain_outcomes() returns the durable checkpoint of step
+/// 100.
 class CheckpointKeeper {
  public:
+  /// Options of a keeper.
   struct Options {
     std::string training;
     std::uint64_t total = 0;  ///< parameters of the model
     std::uint32_t keep = 1;
     std::uint64_t first_attempt = 1;
-    std::chrono::milliseconds patience{60'000};  ///< for all shards of an attempt
-    std::string key = {};                        ///< of the manifests
+    std::chrono::milliseconds patience{60'000};  ///< limit for all shards of an attempt
+    std::string key = {};                        ///< key of the manifests
   };
   CheckpointKeeper(std::unique_ptr<Store> store, Options options);
-  /// Waits for what is being written.
+  /// Waits for pending writes.
   ~CheckpointKeeper();
 
-  /// Takes over the checkpoints up to that of step `newest` which an earlier run of this training
-  /// has left, to be removed when there are enough newer ones; what it left unfinished goes now.
-  /// To be called before anything else.
-  void adopt(Step newest);
+  /// Registers the checkpoints of an earlier run, up to step `newest`, so that retention applies to
+  /// them. Deletes unfinished ones. Call before any other method.
+  void adopt_existing(Step newest);
 
-  /// Takes over what an earlier controller of this run has begun, oldest first: take() says what
-  /// has come of each, and what has no manifest goes. To be called before anything but adopt().
-  void take_over(std::vector<CheckpointId> begun);
+  /// Continues the attempts of an earlier controller of this run, oldest first: drain_outcomes()
+  /// reports the result of each, and attempts without a manifest are deleted. Call before any other
+  /// method except adopt_existing().
+  void continue_attempts(std::vector<CheckpointId> begun);
 
-  /// The number under which the next attempt's shards are to be written.
+  /// Returns the number under which the next attempt's shards must be written.
   std::uint64_t next_attempt() const { return next_attempt_; }
-  /// That attempt has begun: `shards` ranks are writing. One that is still under way has failed.
+  /// Records the begin of that attempt: `shards` ranks are writing. An attempt that is still in
+  /// flight has failed.
   void begin(Step step, std::uint32_t shards);
+  /// Records a durable shard.
   void shard_durable(std::uint64_t attempt, std::uint32_t index, const Seal& seal);
+  /// Records a failed shard.
   void shard_failed(std::uint64_t attempt, std::uint32_t index, const std::string& why);
-  /// Of the attempt under way, if that shard is not durable yet: its writer is gone.
+  /// Records that the writer of a shard of the current attempt is gone, unless the shard is
+  /// durable.
   void writer_gone(std::uint32_t index);
 
+  /// Result of one attempt.
   struct Outcome {
     Step step = 0;
     std::string failure = {};  ///< empty: the checkpoint is durable
-    std::uint64_t size = 0;    ///< of all shards, bytes
+    std::uint64_t size = 0;    ///< bytes of all shards
   };
-  /// What has come of attempts since the last call.
-  std::vector<Outcome> take();
-  /// Nothing is under way, and take() has nothing more to say.
-  bool at_rest();
+  /// Returns the outcomes of the attempts that finished since the last call, oldest first.
+  std::vector<Outcome> drain_outcomes();
+  /// Returns true if no attempt is in flight and no outcome is undrained.
+  bool is_idle();
 
  private:
   struct Attempt {
@@ -68,29 +77,30 @@ class CheckpointKeeper {
     std::uint32_t missing = 0;
     std::chrono::steady_clock::time_point deadline;
   };
-  void fail(const std::string& why);
-  void post(std::function<void()> job);
+  void fail_attempt(const std::string& why);
+  void post_job(std::function<void()> job);
   void run();
-  void commit(const Manifest& manifest);
-  void look_at(const std::vector<CheckpointId>& begun);
+  void commit_manifest(const Manifest& manifest);
+  void resolve_attempts(const std::vector<CheckpointId>& begun);
   void clean_up();
-  bool gave_up(const CheckpointId& id) const;
+  bool has_given_up(const CheckpointId& id) const;
   std::vector<CheckpointId> given_up();
   bool try_remove(const CheckpointId& id);
-  void finished(Outcome outcome);
+  void add_outcome(Outcome outcome);
 
   const std::unique_ptr<Store> store_;
   const Options options_;
   std::uint64_t next_attempt_;
-  std::optional<Attempt> attempt_;  ///< not all shards are there yet
+  std::optional<Attempt> attempt_;  ///< attempt whose shards are not all durable yet
 
-  // Of the thread:
+  // Members of the thread:
   std::deque<CheckpointId> whole_;    ///< oldest first
-  std::vector<CheckpointId> broken_;  ///< of earlier runs; not removed yet
-  std::vector<CheckpointId> begun_;   ///< by earlier controllers of this run, and never whole
-  std::uint64_t newest_ended_ = 0;    ///< attempt of ours that is whole or has failed; 0: none
+  std::vector<CheckpointId> broken_;  ///< attempts of earlier runs; not deleted yet
+  /// begun by earlier controllers of this run, and never complete
+  std::vector<CheckpointId> begun_;
+  std::uint64_t newest_ended_ = 0;  ///< newest own attempt that is complete or has failed; 0: none
 
-  std::mutex mutex_;  // of everything below
+  std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   std::vector<Outcome> outcomes_;

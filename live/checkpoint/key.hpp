@@ -1,6 +1,5 @@
-// The key of a run's checkpoints (live.checkpoints.key): who writes a manifest shows with it that
-// it is the run's own, so that who may write the folder cannot give a run other parameters.
-// Stateless.
+// Key of a run's checkpoints (live.checkpoints.key): it proves that a manifest is the run's own, so
+// that other writers of the folder cannot give a run other parameters. Stateless.
 #pragma once
 
 #include <string>
@@ -8,11 +7,11 @@
 
 namespace orrery::live {
 
-/// The contents of that file; empty if no path is given. Throws bad_input unless it is a regular
-/// file of 32 to 4,096 bytes that belongs to this user and that nobody else may read.
+/// Returns the contents of the key file; empty without a path. Throws bad_input unless it is a
+/// regular file of 32 to 4,096 bytes that belongs to this user and that no other user may read.
 std::string read_checkpoint_key(const std::string& path);
 
-/// HMAC with SHA-256 (RFC 2104), 64 hex digits.
+/// Returns the HMAC with SHA-256 (RFC 2104) as 64 hex digits.
 std::string hmac_sha256_hex(std::string_view key, std::string_view bytes);
 
 }  // namespace orrery::live

@@ -28,7 +28,7 @@ void ShardWriter::write(const ShardHeader& header, TrainingState part) {
   done_({.header = header, .seal = {}, .failure = "the checkpoint before is still being written"});
 }
 
-void ShardWriter::drain() {
+void ShardWriter::wait_until_idle() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !order_; });
 }

@@ -1,5 +1,5 @@
-// One rank's end of a checkpoint: writes shards on a thread of its own, so that the step loop waits
-// for no disk. Calls may come from any one thread; `done` is called by either.
+// Rank's end of a checkpoint: writes shards on a thread of its own, so that the step loop never
+// waits for a disk. Calls may come from any one thread; `done` is called by either thread.
 #pragma once
 
 #include <condition_variable>
@@ -15,26 +15,28 @@
 
 namespace orrery::live {
 
-/// How the writing of one shard ended.
+/// Result of writing one shard.
 struct ShardOutcome {
   ShardHeader header;
-  Seal seal;            ///< if it is durable
-  std::string failure;  ///< else
+  Seal seal;            ///< valid if the shard is durable
+  std::string failure;  ///< otherwise
 };
 
+/// Asynchronous writer of shards, one at a time.
 class ShardWriter {
  public:
   using OpenStore = std::function<std::unique_ptr<Store>()>;  ///< may throw Error
   using Done = std::function<void(const ShardOutcome&)>;
 
   ShardWriter(OpenStore open, Done done);
-  /// Waits for what is being written.
+  /// Waits for the pending shard.
   ~ShardWriter();
 
-  /// Says at once that it failed while the shard before is still being written.
+  /// Starts writing a shard. Reports a failure at once if the previous shard is still being
+  /// written.
   void write(const ShardHeader& header, TrainingState part);
-  /// Returns when nothing is being written.
-  void drain();
+  /// Blocks until no shard is being written.
+  void wait_until_idle();
 
  private:
   struct Order {
@@ -46,9 +48,9 @@ class ShardWriter {
 
   const OpenStore open_;
   const Done done_;
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // guards the two below
   std::condition_variable changed_;
-  std::optional<Order> order_;  ///< being written
+  std::optional<Order> order_;  ///< shard being written
   bool over_ = false;
   std::jthread thread_;
 };

@@ -70,7 +70,7 @@ class FolderFile : public Store::File {
 
 }  // namespace
 
-std::unique_ptr<FolderStore> FolderStore::make(const std::string& path) {
+std::unique_ptr<FolderStore> FolderStore::make_folder(const std::string& path) {
   make_folders(path);
   const int folder = open_folder(path);
   if (folder < 0) fail("open the folder", path);
@@ -88,7 +88,7 @@ std::unique_ptr<FolderStore> FolderStore::open(const std::string& path) {
 
 FolderStore::~FolderStore() { close(folder_); }
 
-std::unique_ptr<Store::File> FolderStore::create(const std::string& name) {
+std::unique_ptr<Store::File> FolderStore::create_file(const std::string& name) {
   const int file = openat(folder_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) fail("create", path_ + "/" + name);
   return std::make_unique<FolderFile>(path_ + "/" + name, file);
@@ -98,7 +98,7 @@ void FolderStore::rename(const std::string& from, const std::string& to) {
   if (renameat(folder_, from.c_str(), folder_, to.c_str()) != 0) fail("rename", path_ + "/" + from);
 }
 
-void FolderStore::remove(const std::string& name) {
+void FolderStore::remove_file(const std::string& name) {
   if (unlinkat(folder_, name.c_str(), 0) != 0) fail("remove", path_ + "/" + name);
 }
 

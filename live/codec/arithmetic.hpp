@@ -1,7 +1,8 @@
-// The arithmetic of the codecs, one source for CPU and GPU: a value's code is the same bits on
-// both, because every operation here is an integer operation or one correctly rounded fp32
-// operation that no compiler may fuse with its neighbour (the codecs are compiled with
-// -ffp-contract=off and --fmad=false). Thread-safe.
+// Arithmetic of the codecs, one source for CPU and GPU: a value's code has the same bits on both,
+// because every operation is an integer operation or one correctly rounded fp32 operation that no
+// compiler may fuse with its neighbour (the codecs are compiled with -ffp-contract=off and
+// --fmad=false). Thread-safe. For example, int8 codes of a block with largest magnitude 2 have the
+// scale 2/127, and the value 1 has the code 64.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,11 @@
 namespace orrery::live::arithmetic {
 
 constexpr std::uint32_t kMagnitude = 0x7FFFFFFFu;
-constexpr std::uint32_t kInfinity = 0x7F800000u;  ///< magnitudes from here on are not finite
+/// values with this magnitude or a larger one are not finite
+constexpr std::uint32_t kInfinity = 0x7F800000u;
 constexpr std::uint32_t kQuietNan = 0x7FC00000u;
-/// Blocks whose largest magnitude is below 2^-100 are coded as zeros: their scale would leave the
-/// range in which 1 / scale is finite. Error feedback keeps what is dropped.
+/// Magnitude below which (2^-100) a block is coded as zeros, because 1 / scale would not be finite.
+/// Error feedback keeps the dropped values.
 constexpr std::uint32_t kTiny = (127u - 100u) << 23;
 
 ORRERY_BOTH std::uint32_t bits_of(float value) {
@@ -34,7 +36,7 @@ ORRERY_BOTH float float_of(std::uint32_t bits) {
 }
 ORRERY_BOTH std::uint32_t magnitude(float value) { return bits_of(value) & kMagnitude; }
 
-/// To nearest, ties to even; NaN becomes the quiet NaN of its sign.
+/// Returns the nearest bf16, ties to even; NaN becomes the quiet NaN of its sign.
 ORRERY_BOTH std::uint16_t to_bf16(float value) {
   const std::uint32_t bits = bits_of(value);
   const std::uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
@@ -43,14 +45,15 @@ ORRERY_BOTH std::uint16_t to_bf16(float value) {
 }
 ORRERY_BOTH float from_bf16(std::uint16_t code) { return float_of(std::uint32_t{code} << 16); }
 
-/// To nearest, ties to even. Finite values beyond the range become the largest finite one (error
-/// feedback keeps the rest), infinities stay, NaN becomes the quiet NaN of its sign.
+/// Returns the nearest fp16, ties to even. Finite values beyond the range become the largest finite
+/// value (error feedback keeps the rest), infinities stay, NaN becomes the quiet NaN of its sign.
 ORRERY_BOTH std::uint16_t to_fp16(float value) {
   const std::uint32_t bits = bits_of(value), size = bits & kMagnitude;
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
-  // Normal: subtract the difference of the exponent biases, round the 13 surplus bits away.
+  // Normal numbers: subtract the difference of the exponent biases, round the 13 surplus bits away.
   const std::uint32_t normal = (size - 0x38000000u + 0xFFFu + ((size >> 13) & 1u)) >> 13;
-  // Subnormal: an addition that leaves the code in the low bits of the sum, correctly rounded.
+  // Subnormal numbers: an addition that leaves the code in the low bits of the sum, correctly
+  // rounded.
   const std::uint32_t subnormal = bits_of(float_of(size) + 0.5f) - 0x3F000000u;
   std::uint32_t code = size < 0x38800000u ? subnormal : normal;
   code = size >= 0x477FE000u ? 0x7BFFu : code;
@@ -67,31 +70,31 @@ ORRERY_BOTH float from_fp16(std::uint16_t code) {
   return float_of(sign | bits);
 }
 
-/// Scale of a block of signed codes up to `limit`, from the block's largest magnitude: rounded
-/// down where the largest code would overflow. A block that holds a NaN or an infinity has the
-/// scale NaN and decodes to NaN: an overflow shows.
+/// Returns the scale of a block of signed codes up to `limit`, from the block's largest magnitude:
+/// rounded down where the largest code would overflow. A block that contains a NaN or an infinity
+/// has the scale NaN and decodes to NaN, so an overflow is visible.
 ORRERY_BOTH float block_scale(std::uint32_t largest, float limit) {
   if (largest >= kInfinity) return float_of(kQuietNan);
   if (largest < kTiny) return 0.0f;
   const float scale = float_of(largest) / limit;
   return magnitude(scale * limit) < kInfinity ? scale : float_of(bits_of(scale) - 1u);
 }
-/// The same as bf16.
+/// Returns block_scale() as bf16.
 ORRERY_BOTH std::uint16_t short_block_scale(std::uint32_t largest, float limit) {
   const std::uint16_t scale = to_bf16(block_scale(largest, limit));
   const bool overflows =
       largest < kInfinity && magnitude(from_bf16(scale) * limit) >= kInfinity;
   return overflows ? static_cast<std::uint16_t>(scale - 1u) : scale;
 }
-/// What a value is multiplied with before it is rounded; 0 where all codes are 0.
+/// Returns the factor on a value before rounding; 0 if all codes are 0.
 ORRERY_BOTH float block_factor(float scale) {
   const std::uint32_t size = magnitude(scale);
   return size >= kInfinity || size == 0 ? 0.0f : 1.0f / scale;
 }
-/// round(value * factor) to nearest, ties to even, within +-limit. The addition of 1.5 x 2^23
-/// leaves the integer in the low bits of the sum.
+/// Returns round(value * factor) to nearest, ties to even, within +-limit. The addition of 1.5 x
+/// 2^23 leaves the integer in the low bits of the sum.
 ORRERY_BOTH std::int32_t quantise(float value, float factor, std::int32_t limit) {
-  // A block that is not finite has the factor 0, and its values could still be NaN: drop them.
+  // A block that is not finite has the factor 0, and its values could still be NaN.
   const float kept = factor == 0.0f ? 0.0f : value;
   const float scaled = kept * factor;
   const auto bits = static_cast<std::int32_t>(bits_of(scaled + 12582912.0f));
@@ -102,7 +105,8 @@ ORRERY_BOTH float dequantise(std::int32_t code, float scale) {
   return static_cast<float>(code) * scale;
 }
 
-/// What error feedback carries to the next step: nothing of a value that was not finite.
+/// Returns the part that error feedback carries to the next step; 0 for a value that was not
+/// finite.
 ORRERY_BOTH float residual_of(float wanted, float decoded) {
   const float rest = wanted - decoded;
   return magnitude(rest) >= kInfinity ? 0.0f : rest;

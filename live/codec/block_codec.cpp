@@ -37,7 +37,7 @@ std::size_t blocks_in(std::size_t count, double parameter) {
 constexpr std::size_t kAtOnce = 256;
 using Bytes = std::array<std::int8_t, kAtOnce>;
 
-/// At most kAtOnce values; an odd one out has no neighbour but 0.
+/// Encodes at most kAtOnce values; the neighbour of an odd last value is 0.
 void write_int4(const float* values, std::size_t count, float factor, std::byte* codes) {
   Bytes bytes;
   bytes[count - 1 + count % 2] = 0;

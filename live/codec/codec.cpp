@@ -10,14 +10,14 @@
 
 namespace orrery::live {
 
-void GradientCodec::encode(std::span<const float> values, CodecState& state,
+void GradientCodec::encode_values(std::span<const float> values, CodecState& state,
                            std::span<std::byte> code) const {
   ensure(code.size() == encoded_size(values.size()), "a code has its exact size");
   if (!rule().error_feedback || rule().codec == Codec::none) {
     return write(values, state.basis, code);
   }
   state.residual.resize(values.size(), 0.0F);
-  // The residual becomes what is to be sent, then what of it was not.
+  // The residual first becomes the values to send, then the values left out.
   for (std::size_t i = 0; i < values.size(); ++i) state.residual[i] += values[i];
   write(state.residual, state.basis, code);
   std::vector<float> decoded(values.size());
@@ -27,7 +27,7 @@ void GradientCodec::encode(std::span<const float> values, CodecState& state,
   }
 }
 
-void GradientCodec::decode(std::span<const std::byte> code, std::span<float> values) const {
+void GradientCodec::decode_values(std::span<const std::byte> code, std::span<float> values) const {
   const std::size_t size = encoded_size(values.size());
   if (code.size() != size) {
     throw Error(ErrorKind::bad_input,

@@ -1,7 +1,7 @@
-// Gradient codecs: fp32 values to few bytes and back, as pure functions. What error feedback has to
-// remember is the caller's (CodecState), so that a step that is not committed can be undone. Equal
-// inputs give equal bytes on every machine and on the GPU (live/cuda/codec_kernels.cu). Codecs are
-// immutable: any thread may use one; a state belongs to one thread.
+// Gradient codecs: fp32 values to few bytes and back, as pure functions. The caller owns the memory
+// of error feedback (CodecState), so a step that is not committed can be undone. Equal inputs give
+// equal bytes on every machine and on the GPU (live/cuda/codec_kernels.cu). Codecs are immutable
+// and may be used by any thread; a state belongs to one thread.
 #pragma once
 
 #include <cstddef>
@@ -14,35 +14,39 @@
 
 namespace orrery::live {
 
-/// What one sender remembers of one bucket from call to call.
+/// Memory of one sender for one bucket, from call to call.
 struct CodecState {
-  std::vector<float> residual;  ///< what earlier codes left out; empty: nothing yet
-  std::vector<float> basis;     ///< PowerSGD: the right factor of the last call
+  std::vector<float> residual;  ///< values left out by earlier codes; empty: none yet
+  std::vector<float> basis;     ///< PowerSGD: right factor of the previous call
   bool operator==(const CodecState&) const = default;
 };
 
+/// Encoder and decoder of one compression rule. For example, int8 encodes {0.5, -1} as the scale
+/// 1/127 and the codes 64, -127.
 class GradientCodec {
  public:
   virtual ~GradientCodec() = default;
   virtual const CodecRule& rule() const = 0;
-  /// Exact number of bytes of the code of `count` values.
+  /// Returns the exact number of bytes of the code of `count` values.
   std::size_t encoded_size(std::size_t count) const { return codec_bytes(rule(), count); }
 
-  /// Writes the code of `values` (+ the residual, where the rule asks for error feedback) to
-  /// `code`, which has encoded_size() bytes, and leaves in `state` what the code lacks.
-  void encode(std::span<const float> values, CodecState& state, std::span<std::byte> code) const;
-  /// Throws bad_input where `code` cannot come from encode(): wrong size, impossible contents.
-  void decode(std::span<const std::byte> code, std::span<float> values) const;
+  /// Encodes `values` (plus the residual, if the rule has error feedback) into `code`, which has
+  /// encoded_size() bytes, and stores the values left out in `state`.
+  void encode_values(std::span<const float> values, CodecState& state,
+                     std::span<std::byte> code) const;
+  /// Decodes `code` into `values`. Throws bad_input if encode_values() cannot have produced `code`:
+  /// wrong size, impossible contents.
+  void decode_values(std::span<const std::byte> code, std::span<float> values) const;
 
  private:
-  /// `basis` is CodecState's; only PowerSGD uses it.
+  /// Encodes values; `basis` is CodecState's and used by PowerSGD only.
   virtual void write(std::span<const float> values, std::vector<float>& basis,
                      std::span<std::byte> code) const = 0;
-  /// `code` has the right size. Returns whether its contents are possible.
+  /// Decodes `code`, which has the right size. Returns false if its contents are impossible.
   virtual bool read(std::span<const std::byte> code, std::span<float> values) const = 0;
 };
 
-/// Throws bad_input if there is no such codec (objection_to()).
+/// Returns the codec of a rule. Throws bad_input if none exists (objection_to()).
 std::unique_ptr<const GradientCodec> make_codec(const CodecRule& rule);
 
 }  // namespace orrery::live

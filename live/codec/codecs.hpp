@@ -1,10 +1,11 @@
-// The codecs one by one; callers use make_codec() of codec.hpp.
+// Implementations of the codecs; callers use make_codec() of codec.hpp.
 #pragma once
 
 #include "live/codec/codec.hpp"
 
 namespace orrery::live {
 
+/// Base of the codecs: holds the rule.
 class CodecOfRule : public GradientCodec {
  public:
   explicit CodecOfRule(const CodecRule& rule) : rule_(rule) {}
@@ -14,7 +15,7 @@ class CodecOfRule : public GradientCodec {
   const CodecRule rule_;
 };
 
-/// fp32 as it is.
+/// Codec without compression: fp32.
 class PlainCodec : public CodecOfRule {
   using CodecOfRule::CodecOfRule;
   void write(std::span<const float> values, std::vector<float>&,
@@ -22,7 +23,7 @@ class PlainCodec : public CodecOfRule {
   bool read(std::span<const std::byte> code, std::span<float> values) const override;
 };
 
-/// bf16 and fp16: two bytes a value, little-endian.
+/// Codec bf16 or fp16: two bytes a value, little-endian.
 class HalfCodec : public CodecOfRule {
   using CodecOfRule::CodecOfRule;
   void write(std::span<const float> values, std::vector<float>&,
@@ -30,7 +31,7 @@ class HalfCodec : public CodecOfRule {
   bool read(std::span<const std::byte> code, std::span<float> values) const override;
 };
 
-/// int8: all scales (fp32), then one signed byte a value.
+/// Codec int8: all scales (fp32), then one signed byte a value.
 class Int8Codec : public CodecOfRule {
   using CodecOfRule::CodecOfRule;
   void write(std::span<const float> values, std::vector<float>&,
@@ -38,7 +39,7 @@ class Int8Codec : public CodecOfRule {
   bool read(std::span<const std::byte> code, std::span<float> values) const override;
 };
 
-/// int4: all scales (bf16), then two values a byte, the first in the low half.
+/// Codec int4: all scales (bf16), then two values a byte, the first in the low half.
 class Int4Codec : public CodecOfRule {
   using CodecOfRule::CodecOfRule;
   void write(std::span<const float> values, std::vector<float>&,
@@ -46,8 +47,8 @@ class Int4Codec : public CodecOfRule {
   bool read(std::span<const std::byte> code, std::span<float> values) const override;
 };
 
-/// top_k: the indices (uint32, ascending), then the values (fp32) of the largest magnitudes; of
-/// equal ones the first. NaN counts as larger than infinity.
+/// Codec top_k: the indices (uint32, ascending), then the values (fp32) of the largest magnitudes;
+/// of equal ones the first. NaN counts as larger than infinity.
 class TopKCodec : public CodecOfRule {
   using CodecOfRule::CodecOfRule;
   void write(std::span<const float> values, std::vector<float>&,
@@ -55,7 +56,7 @@ class TopKCodec : public CodecOfRule {
   bool read(std::span<const std::byte> code, std::span<float> values) const override;
 };
 
-/// power_sgd: left factor, then right factor, both fp32 and row-major (power_sgd.hpp).
+/// Codec power_sgd: left factor, then right factor, both fp32 and row-major (power_sgd.hpp).
 class PowerSgdCodec : public CodecOfRule {
   using CodecOfRule::CodecOfRule;
   void write(std::span<const float> values, std::vector<float>& basis,

@@ -1,8 +1,8 @@
-// PowerSGD's arithmetic (arXiv 1905.13727): a matrix M as left x right^T of small rank, by one step
-// of subspace iteration from the last call's right factor. Sums run in 32 lanes that are then added
-// pairwise, the order in which a GPU's warp adds them, so that both give the same bits. Factors are
-// row-major. Pure functions; the codec and the exchange (which sums the factors over all ranks)
-// use them.
+// Arithmetic of PowerSGD (arXiv 1905.13727): a matrix M as left x right^T of small rank, by one
+// step of subspace iteration from the right factor of the previous call. Sums run in 32 lanes that
+// are then added pairwise, the order of a GPU's warp, so that both give the same bits. Factors are
+// row-major. Pure functions, used by the codec and by the exchange (which sums the factors over all
+// ranks).
 #pragma once
 
 #include <cstddef>
@@ -13,28 +13,28 @@
 
 namespace orrery::live {
 
-/// A bucket as a matrix, the last row filled up with zeros.
+/// Bucket as a matrix, the last row filled with zeros.
 struct FactorShape {
-  FactorShape(const CodecRule& rule, std::size_t count);  ///< of matrix_shape(count)
+  FactorShape(const CodecRule& rule, std::size_t count);  ///< matrix of matrix_shape(count)
   FactorShape(const CodecRule& rule, std::size_t rows, std::size_t columns);
   std::size_t rows, columns, rank, count;
   std::size_t left_size() const { return rows * rank; }
   std::size_t right_size() const { return columns * rank; }
 };
 
-/// Makes `basis` one to go on with: fixed pseudo-random values where there is none yet or where it
-/// is not finite, and in columns that are all 0 (they would stay 0 for ever).
+/// Makes `basis` usable: fixed pseudo-random values if it is empty or not finite, and in columns of
+/// zeros (which would stay 0 for ever).
 void refresh_basis(const FactorShape& shape, std::vector<float>& basis);
-/// left = M basis.
+/// Computes left = M basis.
 void project(const FactorShape& shape, std::span<const float> matrix, std::span<const float> basis,
              std::span<float> left);
-/// Makes the columns of `left` orthonormal (modified Gram-Schmidt, in order). A column that
-/// depends on the ones before it becomes 0.
+/// Makes the columns of `left` orthonormal (modified Gram-Schmidt, in order). A column that depends
+/// on the previous ones becomes 0.
 void orthonormalise(const FactorShape& shape, std::span<float> left);
-/// right = M^T left.
+/// Computes right = M^T left.
 void project_back(const FactorShape& shape, std::span<const float> matrix,
                   std::span<const float> left, std::span<float> right);
-/// M = left right^T, cut to `count` values.
+/// Computes M = left right^T, cut to `count` values.
 void multiply(const FactorShape& shape, std::span<const float> left, std::span<const float> right,
               std::span<float> values);
 

@@ -89,7 +89,7 @@ void orthonormalise(const FactorShape& shape, std::span<float> left) {
       }
     }
     const float square = dot(k, k);
-    // What is left of a dependent column is rounding errors, which must not be blown up.
+    // A dependent column leaves only rounding errors, which must not be scaled up.
     const bool independent = square > before * 1e-10F && square > 1e-30F;
     const float factor = independent ? 1.0F / std::sqrt(square) : 0.0F;
     for (std::size_t i = 0; i < shape.rows; ++i) {

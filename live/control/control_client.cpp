@@ -30,8 +30,7 @@ struct ControlClient::Impl {
   }
 };
 
-ControlClient::ControlClient(const std::string& address, const Secrets& secrets,
-                             const Hello& hello)
+ControlClient::ControlClient(const std::string& address, const Secrets& secrets, const Hello& hello)
     : impl_(std::make_unique<Impl>()) {
   impl_->address = address;
   impl_->secrets = secrets;
@@ -47,20 +46,20 @@ std::optional<ControllerMessage> ControlClient::read() {
   return message;
 }
 
-bool ControlClient::send(const AgentMessage& message) {
+bool ControlClient::send_message(const AgentMessage& message) {
   const std::scoped_lock lock(impl_->writing);
   return impl_->stream->Write(message);
 }
 
-void ControlClient::reopen(const std::function<std::vector<AgentMessage>()>& first) {
-  impl_->context->TryCancel();  // nobody is held up in a write any longer
+void ControlClient::reopen_stream(const std::function<std::vector<AgentMessage>()>& first) {
+  impl_->context->TryCancel();  // a blocked write of another thread returns
   const std::scoped_lock lock(impl_->writing);
   impl_->stream->Finish();
   impl_->open();
   for (const AgentMessage& message : first()) impl_->stream->Write(message);
 }
 
-void ControlClient::finish() {
+void ControlClient::finish_stream() {
   const std::scoped_lock lock(impl_->writing);
   impl_->stream->WritesDone();
 }

@@ -1,4 +1,4 @@
-// An agent's end of the control plane.
+// Agent's end of the control plane.
 #pragma once
 
 #include <functional>
@@ -12,21 +12,25 @@
 
 namespace orrery::live {
 
+/// Client end of the control stream between one agent and the controller. Owns the stream.
+/// send_message() may be called from any thread; all other methods belong to the thread that reads.
 class ControlClient {
  public:
-  /// Opens the stream and sends `hello`. Does not wait for an answer.
+  /// Opens the stream and sends `hello`. Returns without waiting for an answer.
   ControlClient(const std::string& address, const Secrets& secrets, const Hello& hello);
   ~ControlClient();
 
-  /// Blocks; nothing when the stream has ended. One thread reads.
+  /// Blocks until the next message of the controller arrives. Returns nothing if the stream has
+  /// ended.
   std::optional<ControllerMessage> read();
-  /// False when the stream has ended. From any thread.
-  bool send(const AgentMessage& message);
-  /// Opens the stream anew after it has ended: sends the hello and then, before anything else, what
-  /// `first` says. Whether the controller took it, the next read() tells. By the thread that reads.
-  void reopen(const std::function<std::vector<AgentMessage>()>& first);
-  /// Ends the stream, after what was sent has been delivered. No send() afterwards.
-  void finish();
+  /// Sends `message`. Returns false if the stream has ended. May be called from any thread.
+  bool send_message(const AgentMessage& message);
+  /// Opens the stream again after the old stream has ended: sends the hello and then, before any
+  /// other message, the messages that `first` returns. The next read() shows whether the controller
+  /// accepted the stream. Must be called by the thread that reads.
+  void reopen_stream(const std::function<std::vector<AgentMessage>()>& first);
+  /// Ends the stream after all sent messages are delivered. No send_message() may follow.
+  void finish_stream();
 
  private:
   struct Impl;

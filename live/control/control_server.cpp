@@ -41,7 +41,7 @@ struct ControlServer::Impl {
   struct Seat {
     std::mutex mutex;
     Stream* stream = nullptr;
-    Hello hello;  ///< of the stream
+    Hello hello;  ///< Hello that opened `stream`.
     grpc::ServerContext* context = nullptr;
   };
 
@@ -58,12 +58,14 @@ struct ControlServer::Impl {
   Listener listener;
 };
 
-/// Why who says this may not come in; nothing: it may.
+/// Returns the reason to refuse a stream whose first message is `first`; null if the stream is
+/// accepted.
 const char* ControlServer::Impl::objection(const AgentMessage& first) const {
-  if (!first.has_hello()) return "its first message is no greeting";
-  if (!same_token(first.hello().token(), token)) return "it does not know the run's token";
-  if (first.hello().protocol() != kProtocol) return "it speaks another version of the protocol";
-  return first.hello().rank() < seats.size() ? nullptr : "the run has no such rank";
+  if (!first.has_hello()) return "expected a hello as its first message, found another kind";
+  if (!same_token(first.hello().token(), token)) return "its token is not the token of this run";
+  if (first.hello().protocol() != kProtocol)
+    return "its protocol version is not the version of this controller";
+  return first.hello().rank() < seats.size() ? nullptr : "its rank is not a rank of this run";
 }
 
 grpc::Status ControlServer::Impl::session(grpc::ServerContext& context, Stream& stream) {
@@ -72,7 +74,7 @@ grpc::Status ControlServer::Impl::session(grpc::ServerContext& context, Stream& 
   if (read_at_the_door(context, stream, message, why)) {
     why = objection(message);
   } else if (!why) {
-    why = "it ended without a message";
+    why = "expected a hello, found the end of the stream";
   }
   if (why) {
     log_refusal(context.peer(), why);
@@ -84,13 +86,14 @@ grpc::Status ControlServer::Impl::session(grpc::ServerContext& context, Stream& 
   {
     const std::scoped_lock lock(seat.mutex);
     if (seat.stream) {
-      // The same process: its old stream is broken, but its end has not come through yet.
+      // The same process has reconnected: its old stream is broken, but the end of the old stream
+      // has not arrived yet.
       if (seat.hello.SerializeAsString() == message.hello().SerializeAsString()) {
         seat.context->TryCancel();
       } else {
-        log_refusal(context.peer(), fmt::format("rank {} has an agent", rank));
+        log_refusal(context.peer(), fmt::format("rank {} is already connected", rank));
       }
-      return {grpc::StatusCode::ALREADY_EXISTS, "this rank has an agent"};
+      return {grpc::StatusCode::ALREADY_EXISTS, "this rank is already connected"};
     }
     seat.stream = &stream;
     seat.hello = message.hello();
@@ -99,7 +102,7 @@ grpc::Status ControlServer::Impl::session(grpc::ServerContext& context, Stream& 
   do {
     handler(rank, &message);
   } while (read(stream, message, why) && !(why = fault_of(message, from)));
-  if (why) log_refusal(fmt::format("what rank {} says", rank), why);
+  if (why) log_refusal(fmt::format("a message of rank {}", rank), why);
   {
     const std::scoped_lock lock(seat.mutex);
     seat.stream = nullptr;
@@ -125,13 +128,13 @@ ControlServer::~ControlServer() {
 
 const std::string& ControlServer::address() const { return impl_->listener.address; }
 
-bool ControlServer::send(std::uint32_t rank, const ControllerMessage& message) {
+bool ControlServer::send_message(std::uint32_t rank, const ControllerMessage& message) {
   Impl::Seat& seat = impl_->seats.at(rank);
   const std::scoped_lock lock(seat.mutex);
   return seat.stream && seat.stream->Write(message);
 }
 
-void ControlServer::drop(std::uint32_t rank) {
+void ControlServer::drop_rank(std::uint32_t rank) {
   Impl::Seat& seat = impl_->seats.at(rank);
   const std::scoped_lock lock(seat.mutex);
   if (seat.context) seat.context->TryCancel();

@@ -1,5 +1,6 @@
-// The controller's end of the control plane: listens, lets the agents of this run in, hands their
-// messages on. Whoever does not know the token is turned away with a line in the log.
+// The controller's end of the control plane. Accepts the streams of this run's agents and hands
+// their messages to the controller. A stream without the run's token is refused, with a line on
+// standard error.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +13,26 @@
 
 namespace orrery::live {
 
+/// Server end of the control plane: one stream per rank. Owns the gRPC server. All methods are
+/// thread-safe.
 class ControlServer {
  public:
-  /// Called from the threads of the transport, for one rank never twice at once. Nothing instead
-  /// of a message: the stream of that rank ended.
+  /// Receives the messages of the ranks. Called from gRPC's threads, for one rank never twice at
+  /// once. A null `message` means that the stream of `rank` ended.
   using Handler = std::function<void(std::uint32_t rank, const AgentMessage* message)>;
 
-  /// Throws an environment Error if it cannot listen at `address`.
+  /// Starts the server. Throws an environment Error if the server cannot listen at `address`.
   ControlServer(const std::string& address, const Secrets& secrets, std::uint32_t ranks,
                 Handler handler);
-  ~ControlServer();  ///< ends all streams; no call of the handler afterwards
+  ~ControlServer();  ///< Ends all streams; the handler is not called afterwards.
 
-  /// Where it listens; port 0 has been replaced.
+  /// Returns the address at which the server listens; port 0 is replaced by the port in use.
   const std::string& address() const;
-  /// False if that rank has no stream now. From any thread.
-  bool send(std::uint32_t rank, const ControllerMessage& message);
-  /// Ends that rank's stream if it has one. From any thread.
-  void drop(std::uint32_t rank);
+  /// Sends `message` to `rank`. Returns false if the rank has no open stream. May be called from
+  /// any thread.
+  bool send_message(std::uint32_t rank, const ControllerMessage& message);
+  /// Ends the stream of `rank`, if the rank has one. May be called from any thread.
+  void drop_rank(std::uint32_t rank);
 
  private:
   struct Impl;

@@ -94,17 +94,17 @@ bool exists(const CollectiveRuleRecord& rule) {
 }
 
 const char* fault_of(const StepPlan& plan, const MemberDirective& said) {
-  if (plan.step() != said.committed()) return "a plan of another step";
+  if (plan.step() != said.committed()) return "expected a plan of the next step, found another";
   const bool fits = said.members_size() == 0 || plan.shares_size() == said.members_size();
-  if (!fits || plan.shares_size() == 0) return "a plan that does not fit the members";
+  if (!fits || plan.shares_size() == 0) return "expected one share per member in a plan";
   std::uint64_t total = 0;
   for (const Share& share : plan.shares()) total += share.count();
-  if (total > kMostMicroBatches) return "a plan of too many micro-batches";
+  if (total > kMostMicroBatches) return "expected at most 1000000000 micro-batches in a plan";
   const bool codes = std::all_of(plan.codecs().begin(), plan.codecs().end(), possible);
-  if (!codes) return "a plan in codes that there are not";
+  if (!codes) return "expected known gradient codecs in a plan";
   const auto& rules = plan.collectives().rules();
   const bool collectives = std::all_of(rules.begin(), rules.end(), exists);
-  return collectives ? nullptr : "a plan with collectives that there are not";
+  return collectives ? nullptr : "expected known collectives in a plan";
 }
 
 bool possible(const SaveShard& save, std::uint32_t ranks) {
@@ -117,12 +117,12 @@ bool possible(const Hardware& hardware) {
 }
 
 const char* fault_of(const MemberDirective& said, std::uint32_t rank, std::uint32_t ranks) {
-  if (said.to().rank() != rank) return "an order for another rank";
-  if (!ascending(said, ranks)) return "members that the run does not have";
-  if (said.addresses_size() != said.members_size()) return "members without addresses";
-  if (said.members_size() > 0 && !holds(said, rank)) return "members without this rank";
+  if (said.to().rank() != rank) return "expected a directive for this rank, found another";
+  if (!ascending(said, ranks)) return "expected members among the run's ranks, in order";
+  if (said.addresses_size() != said.members_size()) return "expected an address per member";
+  if (said.members_size() > 0 && !holds(said, rank)) return "expected this rank as a member";
   if (said.members_size() > 0 && !holds(said, said.source())) {
-    return "a state's source that is no member";
+    return "expected a member as the source of the state";
   }
   return said.work() ? fault_of(said.plan(), said) : nullptr;
 }
@@ -132,21 +132,22 @@ const char* fault_of(const MemberDirective& said, std::uint32_t rank, std::uint3
 const char* fault_of(const AgentMessage& message, const membership::Seat& from) {
   switch (message.kind_case()) {
     case AgentMessage::KIND_NOT_SET: return "a message of no kind";
-    case AgentMessage::kHello: return "a second greeting";
+    case AgentMessage::kHello: return "expected one hello per stream, found a second";
     case AgentMessage::kReady: return nullptr;
     case AgentMessage::kStepReport:
-      return fits(message.step_report()) ? nullptr : "a report of impossible amounts";
+      return fits(message.step_report()) ? nullptr : "expected finite amounts of at least 0";
     case AgentMessage::kHeartbeat:
-      return fits(message.heartbeat(), from) ? nullptr : "a heartbeat that cannot be this rank's";
+      return fits(message.heartbeat(), from) ? nullptr : "expected this rank's heartbeat";
     case AgentMessage::kFinished:
-      return message.finished().parameters_sha256().size() == kHashBytes ? nullptr
-                                                                         : "a hash of no length";
+      return message.finished().parameters_sha256().size() == kHashBytes
+                 ? nullptr
+                 : "expected a hash of 64 digits";
     case AgentMessage::kFailed:
-      return known(message.failed().kind()) ? nullptr : "a failure of no kind";
+      return known(message.failed().kind()) ? nullptr : "expected a known kind of failure";
     case AgentMessage::kStatus:
-      return fits(message.status(), from) ? nullptr : "a status of another seat";
+      return fits(message.status(), from) ? nullptr : "expected this process's status";
     case AgentMessage::kShard:
-      return fits(message.shard()) ? nullptr : "a shard without size or hash";
+      return fits(message.shard()) ? nullptr : "expected a shard's size and hash";
   }
   return "a message of no kind";
 }
@@ -158,9 +159,9 @@ const char* fault_of(const ControllerMessage& message, std::uint32_t rank, std::
     case ControllerMessage::kStop: return nullptr;
     case ControllerMessage::kDirective: return fault_of(message.directive(), rank, ranks);
     case ControllerMessage::kSave:
-      return possible(message.save(), ranks) ? nullptr : "a shard that there cannot be";
+      return possible(message.save(), ranks) ? nullptr : "expected a possible shard";
     case ControllerMessage::kHardware:
-      return possible(message.hardware()) ? nullptr : "hardware that there cannot be";
+      return possible(message.hardware()) ? nullptr : "expected a possible speed and rate";
   }
   return "a message of no kind";
 }

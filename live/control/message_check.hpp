@@ -1,6 +1,6 @@
-// What a message of the control plane must fulfil before anybody acts on it: both ends check here
-// what comes in, so that nothing behind the border meets a rank that does not exist or a plan that
-// does not fit its members. The greeting is the server's affair. Thread-safe.
+// Validation of the messages of the control plane. Both ends check each incoming message here, so
+// that no later code meets a rank that does not exist or a plan that does not fit its members. The
+// hello is checked by ControlServer. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,12 @@
 
 namespace orrery::live {
 
-/// What is wrong with what the process in this seat says, in words; nothing: it may be acted on.
+/// Returns the fault of a message that the process `from` sent, in words; null if the message is
+/// valid. For example, a status that names another rank than `from` is a fault.
 const char* fault_of(const AgentMessage& message, const membership::Seat& from);
 
-/// The same for what the controller of a run of `ranks` ranks says to `rank`.
+/// Returns the fault of a message that the controller of a run of `ranks` ranks sent to `rank`, in
+/// words; null if the message is valid.
 const char* fault_of(const ControllerMessage& message, std::uint32_t rank, std::uint32_t ranks);
 
 }  // namespace orrery::live

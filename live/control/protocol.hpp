@@ -1,14 +1,15 @@
-// The version of the control protocol (agents of another one are turned away), and how large its
-// messages may be.
+// Version and size limits of the control protocol.
 #pragma once
 
 #include <cstdint>
 
 namespace orrery::live {
 
+/// Version of the control protocol; the controller refuses agents of another version.
 inline constexpr std::uint32_t kProtocol = 5;
 
-/// A scenario with two hundred thousand faults has 8 MiB; nothing else comes near.
+/// Largest message of the control plane in bytes. For example, a scenario with two hundred thousand
+/// faults takes 8 MiB; no other message is nearly as large.
 inline constexpr int kMostControlBytes = 16 << 20;
 
 }  // namespace orrery::live

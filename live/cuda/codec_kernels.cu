@@ -315,7 +315,7 @@ class Buffer {
   void* memory_ = nullptr;
 };
 
-/// What the kernels of a codec need beside values and code.
+/// Device memory of the kernels of a codec besides values and code.
 struct Scratch {
   explicit Scratch(const OrreryCodec& codec)
       : decoded(4 * codec.count),
@@ -411,7 +411,7 @@ void run_decode(const OrreryCodec& codec, const void* code, float* values) {
   }
 }
 
-/// With error feedback `residual` becomes what is sent, then what of it was not.
+/// With error feedback `residual` becomes the values to send, then the values left out.
 void run_with_feedback(const OrreryCodec& codec, const float* values, float* residual, float* basis,
                        Scratch& scratch, void* code) {
   if (!codec.feedback || codec.codec == kNone) {

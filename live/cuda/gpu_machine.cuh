@@ -26,7 +26,7 @@ inline void check(cublasStatus_t status, const char* what) {
   throw std::runtime_error(std::string(what) + ": cuBLASLt error " + std::to_string(status));
 }
 
-/// The functions of libcublasLt that are used here.
+/// Functions of libcublasLt.
 struct CublasLt {
   CublasLt() {
     void* library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_LOCAL);
@@ -65,7 +65,8 @@ struct CublasLt {
 
 constexpr int kTeam = 32, kBlock = 256;
 
-/// A warp. What a lane wrote before a sum or maximum the others may read after it.
+/// Warp as a team: after a sum or maximum all lanes may read the values that a lane wrote before
+/// it.
 struct WarpTeam {
   __device__ u64 lane() const { return threadIdx.x % kTeam; }
   __device__ u64 lanes() const { return kTeam; }
@@ -93,7 +94,8 @@ __global__ void run_each(u64 count, Body body) {
   for (u64 i = u64{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) body(i);
 }
 
-/// All lanes of a warp have the same item, so none leaves a sum early.
+/// Runs a body for each item with one warp; all lanes of a warp have the same item, so none leaves
+/// a sum early.
 template <class Body>
 __global__ void run_teams(u64 count, Body body) {
   const u64 step = u64{gridDim.x} * blockDim.x / kTeam;
@@ -101,12 +103,13 @@ __global__ void run_teams(u64 count, Body body) {
   for (u64 i = first; i < count; i += step) body(i, WarpTeam{});
 }
 
+/// GPU as the machine of TransformerStep: memory, kernels and matrix products on one stream.
 class GpuMachine {
  public:
   using Team = WarpTeam;
 
   explicit GpuMachine(int device) : device_(device) {
-    use();
+    use_device();
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
     check(library_.create(&handle_), "cuBLASLt");
     check(cudaMalloc(&workspace_, kWorkspace), "memory for products");
@@ -121,11 +124,11 @@ class GpuMachine {
   GpuMachine(const GpuMachine&) = delete;
   GpuMachine& operator=(const GpuMachine&) = delete;
 
-  /// Every call from outside begins with it: the device is a thread's.
-  void use() const { check(cudaSetDevice(device_), "the GPU"); }
+  /// Selects the GPU for the calling thread; every external call begins with it.
+  void use_device() const { check(cudaSetDevice(device_), "the GPU"); }
 
   template <class Body>
-  void each(u64 count, const Body& body) {
+  void for_each(u64 count, const Body& body) {
     if (count == 0) return;
     run_each<<<blocks(count), kBlock, 0, stream>>>(count, body);
     check(cudaGetLastError(), "a kernel");
@@ -137,14 +140,14 @@ class GpuMachine {
     check(cudaGetLastError(), "a kernel");
   }
 
-  void multiply(const Product& p) {
+  void multiply_matrices(const Product& p) {
     const Plan& plan = plan_for(p);
     check(library_.matmul(handle_, plan.product, &p.alpha, p.a, plan.a, p.b, plan.b, &p.beta, p.c,
                           plan.c, p.c, plan.c, &plan.algorithm, workspace_, kWorkspace, stream),
           "a product");
   }
 
-  void* allocate(u64 bytes) {
+  void* allocate_bytes(u64 bytes) {
     void* memory = nullptr;
     check(cudaMalloc(&memory, bytes), "memory");
     return memory;
@@ -155,11 +158,11 @@ class GpuMachine {
   }
   void zero(void* memory, u64 bytes) { check(cudaMemsetAsync(memory, 0, bytes, stream), "zeros"); }
   /// `from` may go when this returns.
-  void upload(void* to, const void* from, u64 bytes) {
+  void upload_bytes(void* to, const void* from, u64 bytes) {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "a copy");
     check(cudaStreamSynchronize(stream), "a copy");
   }
-  void download(void* to, const void* from, u64 bytes) {
+  void download_bytes(void* to, const void* from, u64 bytes) {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream), "a copy");
     check(cudaStreamSynchronize(stream), "the GPU's work");
   }

@@ -83,7 +83,7 @@ int probe(char* json, size_t size) {
 
 const char* last_reason() { return orrery::live::gpu::why().c_str(); }
 
-/// Without a CUDA compiler the functions with kernels are null.
+/// Returns the table; without a CUDA compiler the functions with kernels are null.
 constexpr OrreryCudaTable make_table() {
   OrreryCudaTable table{};
   table.version = ORRERY_CUDA_VERSION;

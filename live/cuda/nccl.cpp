@@ -57,7 +57,7 @@ int orrery_nccl_connect(OrreryComm* comm, const uint8_t id[ORRERY_NCCL_ID_SIZE],
   return guarded([&] {
     ncclUniqueId given;
     std::memcpy(&given, id, sizeof given);
-    comm->comm->connect(given, rank, ranks);
+    comm->comm->connect_ranks(given, rank, ranks);
   });
 }
 
@@ -72,25 +72,26 @@ int orrery_nccl_all_reduce_integers(OrreryComm* comm, int64_t* values, uint64_t 
 }
 
 int orrery_nccl_send(OrreryComm* comm, int peer, const void* bytes, uint64_t size) {
-  return guarded([&] { comm->comm->send(peer, bytes, size); });
+  return guarded([&] { comm->comm->send_bytes(peer, bytes, size); });
 }
 
 int orrery_nccl_receive(OrreryComm* comm, int peer, void* bytes, uint64_t size) {
-  return guarded([&] { comm->comm->receive(peer, bytes, size); });
+  return guarded([&] { comm->comm->receive_bytes(peer, bytes, size); });
 }
 
 void orrery_nccl_abort(OrreryComm* comm, const char* reason) { comm->comm->abort(reason); }
 
 int orrery_nccl_revoke(OrreryComm* comm) {
   return guarded([&] {
-    if (!comm->comm->revoke()) throw std::runtime_error("this NCCL cannot revoke");
+    if (!comm->comm->revoke_operations()) throw std::runtime_error("this NCCL cannot revoke");
   });
 }
 
 int orrery_nccl_shrink(OrreryComm* comm, const int* excluded, uint32_t count,
                        OrreryComm** smaller) {
   return guarded([&] {
-    *smaller = new OrreryComm{comm->comm->shrink(std::vector<int>(excluded, excluded + count))};
+    *smaller =
+        new OrreryComm{comm->comm->shrink_without(std::vector<int>(excluded, excluded + count))};
   });
 }
 

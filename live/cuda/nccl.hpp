@@ -1,4 +1,4 @@
-// NcclComm behind the C functions of orrery_cuda.h, whose comments say what they do.
+// NcclComm behind the C functions of orrery_cuda.h, whose comments describe them.
 #pragma once
 
 #include "live/cuda/orrery_cuda.h"
@@ -20,7 +20,7 @@ int orrery_nccl_shrink(OrreryComm* comm, const int* excluded, uint32_t count,
 int orrery_nccl_place(const OrreryComm* comm, int* ranks);
 uint64_t orrery_nccl_bytes_sent(const OrreryComm* comm);
 
-/// Puts them into the table.
+/// Adds the functions to the table.
 constexpr void orrery_add_nccl(OrreryCudaTable& table) {
   table.nccl_load = orrery_nccl_load;
   table.nccl_make_id = orrery_nccl_make_id;

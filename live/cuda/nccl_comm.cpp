@@ -12,8 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long a wait is tried without sleeping: longer than collectives between GPUs of a node take,
-/// so that they are not slower than NCCL's own waiting.
+/// Duration of a wait without sleeping: longer than collectives between GPUs of a node, so that
+/// they are not slower than NCCL's own waiting.
 constexpr std::chrono::milliseconds kAwake{5};
 constexpr std::chrono::microseconds kNap{20};
 constexpr std::chrono::seconds kShrinkPatience{30};
@@ -56,9 +56,9 @@ ncclConfig_t config(int max_ctas) {
 
 NcclComm::NcclComm(const NcclLibrary& nccl, int device, int max_ctas)
     : nccl_(nccl), device_(device), max_ctas_(max_ctas) {
-  check(cudaSetDevice(device_), "the GPU");
-  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
-  check(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "an event");
+  check_status(cudaSetDevice(device_), "the GPU");
+  check_status(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "a stream");
+  check_status(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming), "an event");
 }
 
 NcclComm::~NcclComm() {
@@ -76,7 +76,7 @@ NcclComm::~NcclComm() {
   if (stream_) cudaStreamDestroy(stream_);
 }
 
-/// ncclCommAbort waits for what runs in the background and ends it, on the GPU too.
+/// ncclCommAbort waits for the background work and ends it, on the GPU too.
 void NcclComm::drop_links() {
   for (Link& link : links_) {
     for (ncclComm_t* comm : {&link.out, &link.in}) {
@@ -92,7 +92,7 @@ void NcclComm::give_up() {
   comm_ = nullptr;
 }
 
-void NcclComm::check(cudaError_t status, const char* what) const {
+void NcclComm::check_status(cudaError_t status, const char* what) const {
   if (status == cudaSuccess) return;
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
@@ -103,17 +103,17 @@ void NcclComm::throw_if_aborted() {
   throw std::runtime_error(reason_);
 }
 
-/// What a non-blocking call returned, and then what became of it.
-void NcclComm::check(ncclResult_t result, ncclComm_t comm, const char* what) {
+/// Checks the result of a non-blocking call, and then the state of the communicator.
+void NcclComm::check_status(ncclResult_t result, ncclComm_t comm, const char* what) {
   if (result != ncclSuccess && result != ncclInProgress) {
     const char* const detail = nccl_.last_error(comm);
     throw std::runtime_error(std::string(what) + ": " + nccl_.describe(result) +
                              (detail && *detail ? std::string(" (") + detail + ")" : ""));
   }
-  settle(comm, what);
+  wait_for_completion(comm, what);
 }
 
-void NcclComm::settle(ncclComm_t comm, const char* what) {
+void NcclComm::wait_for_completion(ncclComm_t comm, const char* what) {
   for (Pause pause;; pause.take()) {
     throw_if_aborted();
     ncclResult_t state = ncclSuccess;
@@ -127,11 +127,11 @@ void NcclComm::settle(ncclComm_t comm, const char* what) {
 
 /// Until everything on the stream so far is done, a rank is gone, or this one is told to stop.
 void NcclComm::wait(cudaStream_t stream, ncclComm_t comm, const char* what) {
-  check(cudaEventRecord(done_, stream), what);
+  check_status(cudaEventRecord(done_, stream), what);
   for (Pause pause;; pause.take()) {
     const cudaError_t status = cudaEventQuery(done_);
     if (status == cudaSuccess) return;
-    if (status != cudaErrorNotReady) check(status, what);
+    if (status != cudaErrorNotReady) check_status(status, what);
     throw_if_aborted();
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = nccl_.async_error(comm, &state);
@@ -142,14 +142,14 @@ void NcclComm::wait(cudaStream_t stream, ncclComm_t comm, const char* what) {
   }
 }
 
-void NcclComm::connect(const ncclUniqueId& id, int rank, int ranks) {
-  check(cudaSetDevice(device_), "the GPU");
+void NcclComm::connect_ranks(const ncclUniqueId& id, int rank, int ranks) {
+  check_status(cudaSetDevice(device_), "the GPU");
   rank_ = rank;
   ranks_ = ranks;
   ncclConfig_t how = config(max_ctas_);
   const ncclResult_t result = nccl_.join(&comm_, ranks, id, rank, &how);
-  if (!comm_) check(result == ncclSuccess ? ncclInternalError : result, comm_, "joining");
-  check(result, comm_, "joining");
+  if (!comm_) check_status(result == ncclSuccess ? ncclInternalError : result, comm_, "joining");
+  check_status(result, comm_, "joining");
 }
 
 /// Device memory that holds until the next call.
@@ -158,20 +158,20 @@ void* NcclComm::room(std::size_t size) {
     cudaFree(staging_);
     staging_ = nullptr;
     staging_size_ = 0;
-    check(cudaMalloc(&staging_, size), "memory");
+    check_status(cudaMalloc(&staging_, size), "memory");
     staging_size_ = size;
   }
   return staging_;
 }
 
-/// After a failure something may be stuck on the streams until it is aborted: nothing may be put
+/// After a failure an operation may block the streams until it is aborted: nothing may be queued
 /// behind it.
 template <class Action>
-void NcclComm::operate(const Action& action) {
+void NcclComm::run_operation(const Action& action) {
   throw_if_aborted();
   if (!failure_.empty()) throw std::runtime_error(failure_);
   try {
-    check(cudaSetDevice(device_), "the GPU");
+    check_status(cudaSetDevice(device_), "the GPU");
     action();
   } catch (const std::exception& problem) {
     failure_ = problem.what();
@@ -180,18 +180,18 @@ void NcclComm::operate(const Action& action) {
 }
 
 void NcclComm::all_reduce(void* values, std::size_t count, ncclDataType_t type) {
-  operate([&] { do_all_reduce(values, count, type); });
+  run_operation([&] { do_all_reduce(values, count, type); });
 }
 
-void NcclComm::send(int peer, const void* bytes, std::size_t size) {
-  operate([&] {
+void NcclComm::send_bytes(int peer, const void* bytes, std::size_t size) {
+  run_operation([&] {
     open_links();
     do_send(peer, bytes, size);
   });
 }
 
-void NcclComm::receive(int peer, void* bytes, std::size_t size) {
-  operate([&] {
+void NcclComm::receive_bytes(int peer, void* bytes, std::size_t size) {
+  run_operation([&] {
     open_links();
     do_receive(peer, bytes, size);
   });
@@ -203,15 +203,15 @@ void NcclComm::do_all_reduce(void* values, std::size_t count, ncclDataType_t typ
   const bool direct = on_device(values);
   void* const buffer = direct ? values : room(size);
   if (!direct) {
-    check(cudaMemcpyAsync(buffer, values, size, cudaMemcpyHostToDevice, stream_), "a copy");
+    check_status(cudaMemcpyAsync(buffer, values, size, cudaMemcpyHostToDevice, stream_), "a copy");
   }
-  check(nccl_.all_reduce(buffer, buffer, count, type, ncclSum, comm_, stream_), comm_,
+  check_status(nccl_.all_reduce(buffer, buffer, count, type, ncclSum, comm_, stream_), comm_,
         "an all-reduce");
-  // Before the copy back: copies to host memory cannot be woken.
+  // Waits before the copy back, because a copy to host memory cannot be interrupted.
   wait(stream_, comm_, "an all-reduce");
   if (!direct) {
-    check(cudaMemcpyAsync(values, buffer, size, cudaMemcpyDeviceToHost, stream_), "a copy");
-    check(cudaStreamSynchronize(stream_), "a copy");
+    check_status(cudaMemcpyAsync(values, buffer, size, cudaMemcpyDeviceToHost, stream_), "a copy");
+    check_status(cudaStreamSynchronize(stream_), "a copy");
   }
   sent_ += 2 * size * static_cast<std::size_t>(ranks_ - 1) / static_cast<std::size_t>(ranks_);
 }
@@ -226,26 +226,26 @@ void NcclComm::open_links() {
   }
 }
 
-/// From the lower rank of a pair to the higher (`upwards`), or back. `peer` -1: this rank has none
-/// in this round, but takes part in the call.
+/// Opens a link from the lower rank of a pair to the higher (`upwards`), or back. `peer` -1: this
+/// rank has none in this round, but takes part in the call.
 void NcclComm::open_link(int peer, bool upwards) {
   Link idle;
   Link& link = peer < 0 ? idle : links_[static_cast<std::size_t>(peer)];
   const bool sends = upwards == (rank_ < peer);
   ncclComm_t& comm = peer < 0 ? nobody_ : sends ? link.out : link.in;
   ncclConfig_t how = config(kLinkCtas);
-  check(nccl_.split(comm_, peer < 0 ? NCCL_SPLIT_NOCOLOR : std::min(rank_, peer), rank_, &comm,
-                    &how),
-        comm_, "opening a link");
+  check_status(
+      nccl_.split(comm_, peer < 0 ? NCCL_SPLIT_NOCOLOR : std::min(rank_, peer), rank_, &comm, &how),
+      comm_, "opening a link");
   if (peer < 0) return;
-  settle(comm, "opening a link");
+  wait_for_completion(comm, "opening a link");
   cudaStream_t& stream = sends ? link.out_stream : link.in_stream;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+  check_status(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
   // One byte, now that both ends are here: NCCL connects with the first message, and later ones
   // must not wait for the other end.
   const int other = rank_ < peer ? 1 : 0;
   void* const byte = room(1);
-  check(sends ? nccl_.send(byte, 1, ncclInt8, other, comm, stream)
+  check_status(sends ? nccl_.send(byte, 1, ncclInt8, other, comm, stream)
               : nccl_.receive(byte, 1, ncclInt8, other, comm, stream),
         comm, "opening a link");
   wait(stream, comm, "opening a link");
@@ -256,12 +256,12 @@ void NcclComm::do_send(int peer, const void* bytes, std::size_t size) {
   const Link& link = links_.at(static_cast<std::size_t>(peer));
   // Memory of its own, which goes once the message has left.
   void* buffer = nullptr;
-  check(cudaMallocAsync(&buffer, size, stream_), "memory");
-  check(cudaMemcpyAsync(buffer, bytes, size, cudaMemcpyDefault, stream_), "a copy");
-  check(cudaStreamSynchronize(stream_), "a copy");
-  check(nccl_.send(buffer, size, ncclInt8, rank_ < peer ? 1 : 0, link.out, link.out_stream),
+  check_status(cudaMallocAsync(&buffer, size, stream_), "memory");
+  check_status(cudaMemcpyAsync(buffer, bytes, size, cudaMemcpyDefault, stream_), "a copy");
+  check_status(cudaStreamSynchronize(stream_), "a copy");
+  check_status(nccl_.send(buffer, size, ncclInt8, rank_ < peer ? 1 : 0, link.out, link.out_stream),
         link.out, "sending");
-  check(cudaFreeAsync(buffer, link.out_stream), "memory");
+  check_status(cudaFreeAsync(buffer, link.out_stream), "memory");
   sent_ += size;
 }
 
@@ -270,12 +270,12 @@ void NcclComm::do_receive(int peer, void* bytes, std::size_t size) {
   const Link& link = links_.at(static_cast<std::size_t>(peer));
   const bool direct = on_device(bytes);
   void* const buffer = direct ? bytes : room(size);
-  check(nccl_.receive(buffer, size, ncclInt8, rank_ < peer ? 1 : 0, link.in, link.in_stream),
+  check_status(nccl_.receive(buffer, size, ncclInt8, rank_ < peer ? 1 : 0, link.in, link.in_stream),
         link.in, "receiving");
   wait(link.in_stream, link.in, "receiving");
   if (direct) return;
-  check(cudaMemcpyAsync(bytes, buffer, size, cudaMemcpyDeviceToHost, stream_), "a copy");
-  check(cudaStreamSynchronize(stream_), "a copy");
+  check_status(cudaMemcpyAsync(bytes, buffer, size, cudaMemcpyDeviceToHost, stream_), "a copy");
+  check_status(cudaStreamSynchronize(stream_), "a copy");
 }
 
 void NcclComm::abort(const std::string& reason) {
@@ -285,12 +285,12 @@ void NcclComm::abort(const std::string& reason) {
   aborted_.store(true, std::memory_order_release);
 }
 
-bool NcclComm::revoke() {
+bool NcclComm::revoke_operations() {
   if (!nccl_.revoke || !comm_) return false;
-  check(cudaSetDevice(device_), "the GPU");
+  check_status(cudaSetDevice(device_), "the GPU");
   const bool told = aborted_.exchange(false);  // waiting must be possible once more
   drop_links();
-  check(nccl_.revoke(comm_, 0), comm_, "revoking");
+  check_status(nccl_.revoke(comm_, 0), comm_, "revoking");
   aborted_ = told;
   return true;
 }
@@ -302,7 +302,7 @@ void NcclComm::await_smaller(NcclComm& smaller) {
   for (Pause pause;; pause.take()) {
     throw_if_aborted();
     if (__atomic_load_n(&smaller.comm_, __ATOMIC_ACQUIRE)) {
-      return smaller.settle(smaller.comm_, "shrinking");
+      return smaller.wait_for_completion(smaller.comm_, "shrinking");
     }
     ncclResult_t state = ncclSuccess;
     if (nccl_.async_error(comm_, &state) == ncclSuccess && state == ncclInProgress) continue;
@@ -311,7 +311,7 @@ void NcclComm::await_smaller(NcclComm& smaller) {
   }
 }
 
-std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> excluded) {
+std::unique_ptr<NcclComm> NcclComm::shrink_without(std::vector<int> excluded) {
   if (!nccl_.shrink) throw std::runtime_error("this NCCL cannot shrink (2.27 or newer can)");
   if (!comm_) throw std::runtime_error("a communicator that was given up cannot shrink");
   aborted_ = false;
@@ -326,7 +326,7 @@ std::unique_ptr<NcclComm> NcclComm::shrink(std::vector<int> excluded) {
     const ncclResult_t result =
         nccl_.shrink(comm_, excluded.data(), static_cast<int>(excluded.size()), &smaller->comm_,
                      &how, NCCL_SHRINK_ABORT);
-    if (result != ncclSuccess && result != ncclInProgress) check(result, comm_, "shrinking");
+    if (result != ncclSuccess && result != ncclInProgress) check_status(result, comm_, "shrinking");
     await_smaller(*smaller);
   } catch (...) {
     give_up();  // NCCL's own thread may still write where the smaller one's handle stands

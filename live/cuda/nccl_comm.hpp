@@ -1,8 +1,9 @@
-// One rank's NCCL communicator, so that it can be given up at any moment. Communicators are
-// non-blocking; whoever waits asks for NCCL's errors and for abort() in turn, so no call is ever
-// stuck where nobody can end it, and only one thread is ever inside NCCL (which ncclCommAbort asks
-// for). Operations come from one thread, abort() from any. Failures are thrown as
-// std::runtime_error; after one only revoke(), shrink() and the destructor make sense.
+// NCCL communicator of one rank, which can be given up at any moment. Communicators are
+// non-blocking; a waiting thread asks for NCCL's errors and for abort() in turn, so no call blocks
+// without a way to end it, and only one thread at a time is inside NCCL (which ncclCommAbort
+// requires). Operations come from one thread, abort() from any. Failures are thrown as
+// std::runtime_error; afterwards only revoke_operations(), shrink_without() and the destructor are
+// useful.
 #pragma once
 
 #include <atomic>
@@ -20,50 +21,54 @@
 
 namespace orrery::live::gpu {
 
+/// Communicator of one rank on one GPU.
 class NcclComm {
  public:
-  /// `max_ctas`: thread blocks that NCCL may take of the GPU; 0: as it likes.
+  /// Constructs an unconnected communicator. `max_ctas`: limit of NCCL's thread blocks on the GPU;
+  /// 0: NCCL's default.
   NcclComm(const NcclLibrary& nccl, int device, int max_ctas);
-  /// Aborts what still runs, on the GPU too, before its memory goes.
+  /// Aborts operations that still run, on the GPU too, before their memory is freed.
   ~NcclComm();
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
 
-  /// Joins the ranks that were given the same id. Returns when all have.
-  void connect(const ncclUniqueId& id, int rank, int ranks);
-  /// In place; `values` lie in device memory (no copy then) or in host memory.
+  /// Connects the ranks with the same id; returns when all have joined.
+  void connect_ranks(const ncclUniqueId& id, int rank, int ranks);
+  /// Sums in place; `values` are in device memory (without a copy) or in host memory.
   void all_reduce(void* values, std::size_t count, ncclDataType_t type);
-  /// Returns when the bytes may be overwritten, whether or not they are wanted yet.
-  void send(int peer, const void* bytes, std::size_t size);
-  void receive(int peer, void* bytes, std::size_t size);
+  /// Sends bytes; returns when they may be overwritten, whether or not the receiver wants them yet.
+  void send_bytes(int peer, const void* bytes, std::size_t size);
+  /// Receives `size` bytes.
+  void receive_bytes(int peer, void* bytes, std::size_t size);
 
-  /// Wakes the operation under way; it and all later ones throw.
+  /// Wakes the current operation; it and all later ones throw.
   void abort(const std::string& reason);
-  /// Stops what runs on the GPU, so that shrink() may follow. False: this NCCL cannot.
-  bool revoke();
-  /// A communicator of the ranks that are not in `excluded`, called by them alone; works also after
-  /// a failure. Throws if this NCCL cannot.
-  std::unique_ptr<NcclComm> shrink(std::vector<int> excluded);
+  /// Stops the operations on the GPU, so that shrink_without() may follow. Returns false if this
+  /// NCCL cannot.
+  bool revoke_operations();
+  /// Returns a communicator of the ranks that are not in `excluded`. Called by these ranks only,
+  /// also after a failure. Throws if this NCCL cannot.
+  std::unique_ptr<NcclComm> shrink_without(std::vector<int> excluded);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   std::uint64_t bytes_sent() const { return sent_; }
 
  private:
-  /// To and from one other rank: a communicator of two for each direction, so that a message that
-  /// nobody has taken yet holds up no other.
+  /// Links to and from one other rank: one communicator of two for each direction, so that an
+  /// unreceived message blocks no other message.
   struct Link {
     ncclComm_t out = nullptr, in = nullptr;
     cudaStream_t out_stream = nullptr, in_stream = nullptr;
   };
   template <class Action>
-  void operate(const Action& action);
+  void run_operation(const Action& action);
   void do_all_reduce(void* values, std::size_t count, ncclDataType_t type);
   void do_send(int peer, const void* bytes, std::size_t size);
   void do_receive(int peer, void* bytes, std::size_t size);
-  void check(cudaError_t status, const char* what) const;
-  void check(ncclResult_t result, ncclComm_t comm, const char* what);
-  void settle(ncclComm_t comm, const char* what);
+  void check_status(cudaError_t status, const char* what) const;
+  void check_status(ncclResult_t result, ncclComm_t comm, const char* what);
+  void wait_for_completion(ncclComm_t comm, const char* what);
   void wait(cudaStream_t stream, ncclComm_t comm, const char* what);
   void throw_if_aborted();
   void* room(std::size_t size);
@@ -77,16 +82,16 @@ class NcclComm {
   const int device_, max_ctas_;
   int rank_ = 0, ranks_ = 0;
   ncclComm_t comm_ = nullptr;
-  ncclComm_t nobody_ = nullptr;  ///< where NCCL writes that a rank is in no group
+  ncclComm_t nobody_ = nullptr;  ///< result of NCCL for a rank in no group
   cudaStream_t stream_ = nullptr;
   cudaEvent_t done_ = nullptr;
   void* staging_ = nullptr;
   std::size_t staging_size_ = 0;
-  std::vector<Link> links_;  ///< by peer; empty: not opened yet
+  std::vector<Link> links_;  ///< indexed by peer; empty: not opened yet
   std::uint64_t sent_ = 0;
-  std::string failure_;      ///< of the first operation that failed
+  std::string failure_;      ///< message of the first failed operation
   std::atomic<bool> aborted_{false};
-  std::mutex mutex_;  // of the reason
+  std::mutex mutex_;  // guards the reason
   std::string reason_;
 };
 

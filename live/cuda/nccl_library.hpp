@@ -1,5 +1,5 @@
-// NCCL's functions, bound at run time: types from nccl.h, addresses from dlopen. What some versions
-// lack is null. Loaded once and kept; immutable, thread-safe.
+// Functions of NCCL, bound at run time: types from nccl.h, addresses from dlopen. A function that
+// some versions lack is null. Loaded once and kept; immutable, thread-safe.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,23 +11,24 @@
 
 namespace orrery::live::gpu {
 
+/// Functions of NCCL, loaded at run time.
 struct NcclLibrary {
   /// Throws std::runtime_error with the reason.
   explicit NcclLibrary(const char* path) {
     void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) throw std::runtime_error(std::string("no NCCL: ") + dlerror());
-    need(library, "ncclGetVersion", get_version);
-    need(library, "ncclGetUniqueId", unique_id);
-    need(library, "ncclCommInitRankConfig", join);
-    need(library, "ncclCommGetAsyncError", async_error);
-    need(library, "ncclCommAbort", abort);
-    need(library, "ncclCommSplit", split);
-    need(library, "ncclAllReduce", all_reduce);
-    need(library, "ncclSend", send);
-    need(library, "ncclRecv", receive);
-    need(library, "ncclGetErrorString", describe);
-    need(library, "ncclGetLastError", last_error);
-    find(library, "ncclCommShrink", shrink);  // since 2.27
+    load_function(library, "ncclGetVersion", get_version);
+    load_function(library, "ncclGetUniqueId", unique_id);
+    load_function(library, "ncclCommInitRankConfig", join);
+    load_function(library, "ncclCommGetAsyncError", async_error);
+    load_function(library, "ncclCommAbort", abort);
+    load_function(library, "ncclCommSplit", split);
+    load_function(library, "ncclAllReduce", all_reduce);
+    load_function(library, "ncclSend", send);
+    load_function(library, "ncclRecv", receive);
+    load_function(library, "ncclGetErrorString", describe);
+    load_function(library, "ncclGetLastError", last_error);
+    find(library, "ncclCommShrink", shrink);  // exists since 2.27
     find(library, "ncclCommRevoke", revoke);  // 2.28
     if (get_version(&version) != ncclSuccess) throw std::runtime_error("NCCL has no version");
   }
@@ -53,7 +54,7 @@ struct NcclLibrary {
     function = reinterpret_cast<Function>(dlsym(library, name));
   }
   template <class Function>
-  static void need(void* library, const char* name, Function& function) {
+  static void load_function(void* library, const char* name, Function& function) {
     find(library, name, function);
     if (!function) throw std::runtime_error(std::string("this NCCL is too old: no ") + name);
   }

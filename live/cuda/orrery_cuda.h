@@ -1,7 +1,7 @@
-/* What liborrery_cuda.so offers, as a table of C functions found by one symbol. Thread-safe, except
+/* Table of the C functions of liborrery_cuda.so, found by one symbol. Thread-safe, except
    the codecs: one thread at a time; and a transformer or communicator: one thread at a time, but
    nccl_abort() comes from any. Functions that return int return 0, or not, and why() then says
-   what went wrong, unless they say otherwise. */
+   the error, unless they say otherwise. */
 #pragma once
 
 #include <stddef.h>
@@ -24,7 +24,7 @@ typedef struct {
 /* Bytes of fp32 values a second, in and out of device memory. */
 typedef struct {
   double encode, decode;
-  double copy; /* of a copy within device memory, bytes read + written */
+  double copy; /* Rate of a copy within device memory, bytes read + written. */
   double encode_moved, decode_moved; /* memory traffic, in the unit of `copy` */
 } OrreryCodecSpeed;
 
@@ -54,7 +54,7 @@ typedef struct {
   int (*codec_decode)(const OrreryCodec* codec, const void* code, float* values);
   int (*codec_speed)(const OrreryCodec* codec, OrreryCodecSpeed* speed);
 
-  /* What went wrong last in this thread; lives until the next call. */
+  /* Returns the last error of this thread; valid until the next call. */
   const char* (*why)(void);
 
   /* Null without a CUDA compiler. All values are 0 at first. */
@@ -76,13 +76,13 @@ typedef struct {
   /* Loads NCCL ("libnccl.so.2") before all other nccl_ functions; once, the first path stays.
      `version` becomes 22809 for 2.28.9. */
   int (*nccl_load)(const char* library, int* version);
-  /* What all ranks of a communicator are given; its rank 0 is in the process that made it. */
+  /* Identity of a communicator for all ranks; its rank 0 is in the process that made it. */
   int (*nccl_make_id)(uint8_t id[ORRERY_NCCL_ID_SIZE]);
   int (*nccl_open)(int device, int max_ctas, OrreryComm** comm);
   int (*nccl_connect)(OrreryComm* comm, const uint8_t id[ORRERY_NCCL_ID_SIZE], int rank,
                       int ranks);
   void (*nccl_close)(OrreryComm* comm);
-  /* In place; values in device or host memory. Sums. */
+  /* Sums in place; values in device or host memory. */
   int (*nccl_all_reduce)(OrreryComm* comm, float* values, uint64_t count);
   int (*nccl_all_reduce_integers)(OrreryComm* comm, int64_t* values, uint64_t count);
   int (*nccl_send)(OrreryComm* comm, int peer, const void* bytes, uint64_t size);

@@ -1,5 +1,6 @@
-// Who meets whom, so that all pairs of ranks meet once: in each round every rank has at most one
-// partner (the circle method of tournaments). Pure functions.
+// Rounds in which all pairs of ranks meet once: in each round every rank has at most one partner
+// (the circle method of tournaments). Pure functions. For example, 4 ranks meet as 03 12, 13 20, 23
+// 01.
 #pragma once
 
 namespace orrery::live::gpu {

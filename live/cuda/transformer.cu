@@ -23,22 +23,22 @@ struct OrreryTransformer {
 
 namespace {
 
-/// As guarded(), on the transformer's device.
+/// Calls guarded() on the transformer's device.
 template <class Action>
 int on(OrreryTransformer* model, const Action& action) {
   return guarded([&] {
-    model->machine.use();
+    model->machine.use_device();
     action();
   });
 }
 
 /// Seconds of one product of that shape, the mean of `times` after one to warm up.
 double time_product(GpuMachine& machine, u64 m, u64 n, u64 k, unsigned times) {
-  auto* const a = static_cast<float*>(machine.allocate(4 * (m * k + k * n + m * n)));
+  auto* const a = static_cast<float*>(machine.allocate_bytes(4 * (m * k + k * n + m * n)));
   float* const b = a + m * k;
   float* const c = b + k * n;
   machine.zero(a, 4 * (m * k + k * n + m * n));
-  machine.each(m * k + k * n, [=] __device__(u64 i) {
+  machine.for_each(m * k + k * n, [=] __device__(u64 i) {
     a[i] = static_cast<float>(i * 2654435761u % 1024) / 512.0f - 1.0f;
   });
   cudaEvent_t begin = nullptr, end = nullptr;
@@ -46,7 +46,7 @@ double time_product(GpuMachine& machine, u64 m, u64 n, u64 k, unsigned times) {
   check(cudaEventCreate(&end), "an event");
   for (unsigned i = 0; i <= times; ++i) {
     if (i == 1) check(cudaEventRecord(begin, machine.stream), "an event");
-    machine.multiply({m, n, k, a, m, false, b, k, false, c, m, 1, 0, 1, 0, 0, 0});
+    machine.multiply_matrices({m, n, k, a, m, false, b, k, false, c, m, 1, 0, 1, 0, 0, 0});
   }
   check(cudaEventRecord(end, machine.stream), "an event");
   check(cudaEventSynchronize(end), "a product");
@@ -70,13 +70,13 @@ uint64_t orrery_transformer_size(const OrreryTransformer* model) { return model-
 
 int orrery_transformer_write(OrreryTransformer* model, OrreryPart which, const float* values) {
   return on(model, [&] {
-    model->machine.upload(model->part(which), values, 4 * model->step.size());
+    model->machine.upload_bytes(model->part(which), values, 4 * model->step.size());
   });
 }
 
 int orrery_transformer_read(OrreryTransformer* model, OrreryPart which, float* values) {
   return on(model, [&] {
-    model->machine.download(values, model->part(which), 4 * model->step.size());
+    model->machine.download_bytes(values, model->part(which), 4 * model->step.size());
   });
 }
 
@@ -86,7 +86,7 @@ int orrery_transformer_zero_gradient(OrreryTransformer* model) {
 
 int orrery_transformer_accumulate(OrreryTransformer* model, const uint8_t* bytes,
                                   uint64_t sequences, uint64_t length, double* loss) {
-  return on(model, [&] { *loss = model->step.accumulate(bytes, sequences, length); });
+  return on(model, [&] { *loss = model->step.accumulate_gradient(bytes, sequences, length); });
 }
 
 int orrery_transformer_update(OrreryTransformer* model, float rate, float scale) {

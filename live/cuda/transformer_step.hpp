@@ -1,13 +1,11 @@
-// One training step of a decoder transformer as a device carries it out: what
-// live/training/transformer.cpp does on the CPU, in products that a library computes and loops over
-// positions, rows or values. The device is a template parameter: CUDA in the module
-// (gpu_machine.cuh), plain loops in the tests, which so check this arithmetic where there is no
-// GPU. Columns are positions, matrices are column-major, values fp32, losses nats. C++17, as CUDA's
-// compiler takes it. One thread.
-//
-// A Machine has: Team (lane(), lanes(), sum(x), max(x) over the lanes of one item), each(count,
-// body(i)), teams(count, body(i, team)), multiply(Product), allocate/release (bytes), zero,
-// upload, download. Work runs in the order of the calls; download() waits for it.
+// Training step of a decoder transformer on a device: the computation of
+// live/training/transformer.cpp, in matrix products of a library and loops over positions, rows or
+// values. The device is a template parameter: CUDA in the module (gpu_machine.cuh), plain loops in
+// the tests, which check this arithmetic where no GPU exists. Columns are positions, matrices are
+// column-major, values fp32, losses nats. C++17, for CUDA's compiler. One thread. A Machine has:
+// Team (lane(), lanes(), sum(x), max(x) over the lanes of one item), for_each(count, body(i)),
+// teams(count, body(i, team)), multiply_matrices(Product), allocate_bytes/release, zero,
+// upload_bytes, download_bytes. Work runs in the order of the calls; download_bytes() waits for it.
 #pragma once
 
 #include <cmath>
@@ -29,13 +27,14 @@ namespace orrery::live::gpu {
 using u8 = std::uint8_t;
 using u64 = std::uint64_t;
 
+/// Sizes of the transformer.
 struct Shape {
   u64 layers, hidden, heads, wide, vocabulary;
   u64 head() const { return hidden / heads; }
 };
 
-/// c = alpha a b + beta c, `many` times at the strides; a is m x k, b k x n once turned. Leading
-/// dimensions and strides count values.
+/// Matrix product c = alpha a b + beta c, `many` times at the strides; a is m x k, b k x n, after
+/// their transposition if any. Leading dimensions and strides count values.
 struct Product {
   u64 m, n, k;
   const float* a;
@@ -50,7 +49,7 @@ struct Product {
   u64 many, a_stride, b_stride, c_stride;
 };
 
-/// Where the tensors lie in the flat parameters: by name, as in live/training/transformer.cpp.
+/// Offsets of the tensors in the flat parameters: by name, as in live/training/transformer.cpp.
 struct Places {
   explicit Places(const Shape& shape) {
     const u64 square = shape.hidden * shape.hidden;
@@ -78,6 +77,7 @@ struct Places {
   std::vector<Layer> layers;
 };
 
+/// Training step of the transformer on a machine: forward, backward and update.
 template <class Machine>
 class TransformerStep {
   using Team = typename Machine::Team;
@@ -89,7 +89,7 @@ class TransformerStep {
       throw std::invalid_argument("heads of an even size make up the hidden values");
     }
     for (float** each : {&parameters, &gradient, &mean, &square}) {
-      *each = static_cast<float*>(machine_.allocate(4 * places_.total));
+      *each = static_cast<float*>(machine_.allocate_bytes(4 * places_.total));
       machine_.zero(*each, 4 * places_.total);
     }
   }
@@ -102,23 +102,23 @@ class TransformerStep {
 
   u64 size() const { return places_.total; }
 
-  /// Forward and backward of `sequences` of `length` + 1 bytes each; adds to the gradient, returns
-  /// the summed loss.
-  double accumulate(const u8* bytes, u64 sequences, u64 length) {
+  /// Runs forward and backward of `sequences` of `length` + 1 bytes each and adds to the gradient.
+  /// Returns the summed loss.
+  double accumulate_gradient(const u8* bytes, u64 sequences, u64 length) {
     make_room(sequences, length);
-    // Inputs are all bytes of a sequence but the last, targets all but the first.
+    // Inputs are all bytes of a sequence except the last, targets all except the first.
     std::vector<u8> inputs(positions()), targets(positions());
     for (u64 each = 0; each < sequences_; ++each) {
       const u8* const from = bytes + each * (length_ + 1);
       std::memcpy(inputs.data() + each * length_, from, length_);
       std::memcpy(targets.data() + each * length_, from + 1, length_);
     }
-    machine_.upload(inputs_, inputs.data(), inputs.size());
-    machine_.upload(targets_, targets.data(), targets.size());
+    machine_.upload_bytes(inputs_, inputs.data(), inputs.size());
+    machine_.upload_bytes(targets_, targets.data(), targets.size());
     forward();
     backward();
     std::vector<double> losses(positions());
-    machine_.download(losses.data(), losses_, 8 * positions());
+    machine_.download_bytes(losses.data(), losses_, 8 * positions());
     double sum = 0;
     for (const double each : losses) sum += each;
     return sum;
@@ -130,7 +130,7 @@ class TransformerStep {
     float* const first = mean;
     float* const second = square;
     const float* const slopes = gradient;
-    machine_.each(places_.total, [=] ORRERY_DEVICE(u64 i) {
+    machine_.for_each(places_.total, [=] ORRERY_DEVICE(u64 i) {
       const float slope = slopes[i] * scale;
       first[i] = 0.9f * first[i] + (1.0f - 0.9f) * slope;
       second[i] = 0.999f * second[i] + (1.0f - 0.999f) * slope * slope;
@@ -163,12 +163,12 @@ class TransformerStep {
     });
   }
 
-  /// Adds the gradient of the input to `delta`, that of the gain to `gain_slope`.
+  /// Adds the gradient of the input to `delta`, and that of the gain to `gain_slope`.
   void normalise_backward(const Normed& kept, const float* gain, float* gain_slope,
                           const float* delta_out, float* delta) {
     const u64 rows = shape_.hidden, columns = positions(), chunks = kChunks;
     float* const partial = partial_;
-    machine_.each(rows * chunks, [=] ORRERY_DEVICE(u64 i) {
+    machine_.for_each(rows * chunks, [=] ORRERY_DEVICE(u64 i) {
       const u64 row = i % rows, chunk = i / rows;
       float sum = 0;
       for (u64 at = columns * chunk / chunks; at < columns * (chunk + 1) / chunks; ++at) {
@@ -176,7 +176,7 @@ class TransformerStep {
       }
       partial[i] = sum;
     });
-    machine_.each(rows, [=] ORRERY_DEVICE(u64 row) {
+    machine_.for_each(rows, [=] ORRERY_DEVICE(u64 row) {
       float sum = 0;
       for (u64 chunk = 0; chunk < chunks; ++chunk) sum += partial[chunk * rows + row];
       gain_slope[row] += sum;
@@ -195,12 +195,12 @@ class TransformerStep {
     });
   }
 
-  /// Rotary positions of queries and keys; `sign` -1 turns back.
-  void turn(float* qkv, float sign) {
+  /// Rotates queries and keys by their positions; `sign` -1 rotates back.
+  void rotate_positions(float* qkv, float sign) {
     const u64 rows = 3 * shape_.hidden, pairs = shape_.hidden, half = shape_.head() / 2;
     const u64 length = length_;
     const float* const turns = turns_;
-    machine_.each(positions() * pairs, [=] ORRERY_DEVICE(u64 i) {
+    machine_.for_each(positions() * pairs, [=] ORRERY_DEVICE(u64 i) {
       const u64 at = i / pairs, pair = i % half, head = i % pairs / half;
       float* const one = qkv + at * rows + head * 2 * half + pair;
       const float* const angle = turns + 2 * (at % length * half + pair);
@@ -247,7 +247,7 @@ class TransformerStep {
 
   void gate(const float* up, float* wide) {
     const u64 rows = shape_.wide;
-    machine_.each(positions() * rows, [=] ORRERY_DEVICE(u64 i) {
+    machine_.for_each(positions() * rows, [=] ORRERY_DEVICE(u64 i) {
       const float* const in = up + i / rows * 2 * rows + i % rows;
       wide[i] = in[0] / (1.0f + expf(-in[0])) * in[rows];
     });
@@ -256,7 +256,7 @@ class TransformerStep {
   /// d(x sigmoid(x))/dx = s + x s (1 - s)
   void gate_backward(const float* up, const float* delta_wide, float* delta_up) {
     const u64 rows = shape_.wide;
-    machine_.each(positions() * rows, [=] ORRERY_DEVICE(u64 i) {
+    machine_.for_each(positions() * rows, [=] ORRERY_DEVICE(u64 i) {
       const u64 start = i / rows * 2 * rows + i % rows;
       const float x = up[start], other = up[start + rows];
       const float s = 1.0f / (1.0f + expf(-x));
@@ -270,18 +270,18 @@ class TransformerStep {
     const float* const table = parameters + places_.embedding;
     const u8* const tokens = inputs_;
     float* const x = x_;
-    machine_.each(positions() * rows, [=] ORRERY_DEVICE(u64 i) {
+    machine_.for_each(positions() * rows, [=] ORRERY_DEVICE(u64 i) {
       x[i] = table[tokens[i / rows] * rows + i % rows];
     });
   }
 
-  /// Each row of the table looks for its token, so that sums have one order.
+  /// Adds the gradients row by row of the table, so that sums have one order.
   void embed_backward() {
     const u64 rows = shape_.hidden, columns = positions();
     float* const table = gradient + places_.embedding;
     const u8* const tokens = inputs_;
     const float* const delta = delta_;
-    machine_.each(shape_.vocabulary * rows, [=] ORRERY_DEVICE(u64 i) {
+    machine_.for_each(shape_.vocabulary * rows, [=] ORRERY_DEVICE(u64 i) {
       const u64 token = i / rows;
       float sum = 0;
       for (u64 at = 0; at < columns; ++at) {
@@ -291,8 +291,8 @@ class TransformerStep {
     });
   }
 
-  /// Losses, and in place of the logits their gradient.
-  void predict() {
+  /// Computes losses, and replaces the logits by their gradient.
+  void compute_losses() {
     const u64 rows = shape_.vocabulary;
     float* const logits = logits_;
     const u8* const targets = targets_;
@@ -325,24 +325,26 @@ class TransformerStep {
   u64 positions() const { return sequences_ * length_; }
   u64 columns_of_scores() const { return sequences_ * shape_.heads * length_; }
 
-  /// c = alpha a b + beta c for whole tensors.
-  void multiply(u64 m, u64 n, u64 k, const float* a, bool a_turned, const float* b, bool b_turned,
-                float* c, float beta) {
-    machine_.multiply({m, n, k, a, a_turned ? k : m, a_turned, b, b_turned ? n : k, b_turned, c, m,
-                       1.0f, beta, 1, 0, 0, 0});
+  /// Computes c = alpha a b + beta c for whole tensors.
+  void multiply_matrices(u64 m, u64 n, u64 k, const float* a, bool a_turned, const float* b,
+                         bool b_turned, float* c, float beta) {
+    machine_.multiply_matrices({m, n, k, a, a_turned ? k : m, a_turned, b, b_turned ? n : k,
+                                b_turned, c, m, 1.0f, beta, 1, 0, 0, 0});
   }
-  /// out = weight x in (rows x columns of the weight; `beta` 1 adds).
+  /// Computes out = weight x in (rows x columns of the weight; `beta` 1 adds).
   void apply(u64 weight, u64 rows, u64 columns, const float* in, float* out, float beta) {
-    multiply(rows, positions(), columns, parameters + weight, false, in, false, out, beta);
+    multiply_matrices(rows, positions(), columns, parameters + weight, false, in, false, out, beta);
   }
-  /// The weight's gradient, and that of its input.
+  /// Computes the gradients of the weight and of its input.
   void apply_backward(u64 weight, u64 rows, u64 columns, const float* in, const float* delta_out,
                       float* delta_in) {
-    multiply(rows, columns, positions(), delta_out, false, in, true, gradient + weight, 1);
-    multiply(columns, positions(), rows, parameters + weight, true, delta_out, false, delta_in, 0);
+    multiply_matrices(rows, columns, positions(), delta_out, false, in, true, gradient + weight, 1);
+    multiply_matrices(columns, positions(), rows, parameters + weight, true, delta_out, false,
+                      delta_in, 0);
   }
 
-  /// Products of one sequence's heads. Blocks of queries, keys and values begin at rows 0, H, 2 H.
+  /// Parts of the blocks of queries, keys and values of one sequence's heads, which begin at rows
+  /// 0, H and 2 H.
   enum Part : u64 { kQueries, kKeys, kValues };
   float* heads_of(float* qkv, Part part, u64 sequence) const {
     return qkv + sequence * length_ * 3 * shape_.hidden + part * shape_.hidden;
@@ -350,25 +352,27 @@ class TransformerStep {
   float* scores_of(float* scores, u64 sequence) const {
     return scores + sequence * shape_.heads * length_ * length_;
   }
-  /// (length x length) = scale x rows_a^T rows_b
-  void cross(const float* a, u64 a_lead, const float* b, u64 b_lead, float* scores, float scale) {
+  /// Computes (length x length) = scale x rows_a^T rows_b.
+  void multiply_rows(const float* a, u64 a_lead, const float* b, u64 b_lead, float* scores,
+                     float scale) {
     const u64 head = shape_.head();
-    machine_.multiply({length_, length_, head, a, a_lead, true, b, b_lead, false, scores, length_,
-                       scale, 0.0f, shape_.heads, head, head, length_ * length_});
+    machine_.multiply_matrices({length_, length_, head, a, a_lead, true, b, b_lead, false, scores,
+                                length_, scale, 0.0f, shape_.heads, head, head, length_ * length_});
   }
-  /// (head x length) = rows x scores, or x scores^T
+  /// Computes (head x length) = rows x scores, or rows x scores^T.
   void mix(const float* rows, u64 rows_lead, const float* scores, bool turned, float* out,
            u64 out_lead) {
     const u64 head = shape_.head();
-    machine_.multiply({head, length_, length_, rows, rows_lead, false, scores, length_, turned, out,
-                       out_lead, 1.0f, 0.0f, shape_.heads, head, length_ * length_, head});
+    machine_.multiply_matrices({head, length_, length_, rows, rows_lead, false, scores, length_,
+                                turned, out, out_lead, 1.0f, 0.0f, shape_.heads, head,
+                                length_ * length_, head});
   }
 
-  void attend(const Kept& kept) {
+  void compute_attention(const Kept& kept) {
     const u64 lead = 3 * shape_.hidden;
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape_.head()));
     for (u64 each = 0; each < sequences_; ++each) {
-      cross(heads_of(kept.qkv, kKeys, each), lead, heads_of(kept.qkv, kQueries, each), lead,
+      multiply_rows(heads_of(kept.qkv, kKeys, each), lead, heads_of(kept.qkv, kQueries, each), lead,
             scores_of(kept.weights, each), scale);
     }
     causal_softmax(kept.weights);
@@ -384,7 +388,7 @@ class TransformerStep {
     for (u64 each = 0; each < sequences_; ++each) {
       mix(mixed(each), shape_.hidden, scores_of(kept.weights, each), true,
           heads_of(deltas_.qkv, kValues, each), lead);
-      cross(heads_of(kept.qkv, kValues, each), lead, mixed(each), shape_.hidden,
+      multiply_rows(heads_of(kept.qkv, kValues, each), lead, mixed(each), shape_.hidden,
             scores_of(deltas_.scores, each), 1.0f);
     }
     const float scale = 1.0f / std::sqrt(static_cast<float>(shape_.head()));
@@ -405,8 +409,8 @@ class TransformerStep {
       const Kept& kept = kept_[layer];
       normalise(x_, parameters + at.attention_norm, kept.attention_in);
       apply(at.qkv, 3 * hidden, hidden, kept.attention_in.out, kept.qkv, 0);
-      turn(kept.qkv, 1);
-      attend(kept);
+      rotate_positions(kept.qkv, 1);
+      compute_attention(kept);
       apply(at.attention_out, hidden, hidden, kept.mixed, x_, 1);
       normalise(x_, parameters + at.mlp_norm, kept.mlp_in);
       apply(at.up, 2 * wide, hidden, kept.mlp_in.out, kept.up, 0);
@@ -415,7 +419,7 @@ class TransformerStep {
     }
     normalise(x_, parameters + places_.norm, last_);
     apply(places_.output, shape_.vocabulary, hidden, last_.out, logits_, 0);
-    predict();
+    compute_losses();
   }
 
   void backward() {
@@ -434,7 +438,7 @@ class TransformerStep {
                          delta_);
       apply_backward(at.attention_out, hidden, hidden, kept.mixed, delta_, delta_out_);
       attend_backward(kept, delta_out_);
-      turn(deltas_.qkv, -1);
+      rotate_positions(deltas_.qkv, -1);
       apply_backward(at.qkv, 3 * hidden, hidden, kept.attention_in.out, deltas_.qkv, delta_out_);
       normalise_backward(kept.attention_in, parameters + at.attention_norm,
                          gradient + at.attention_norm, delta_out_, delta_);
@@ -442,9 +446,9 @@ class TransformerStep {
     embed_backward();
   }
 
-  /// Cuts the arena, or with none counts how large it has to be. Bytes; every piece at a multiple
-  /// of 256, as the library of products likes it.
-  u64 cut(u8* arena) {
+  /// Divides the arena among the tensors, or only counts its size if `arena` is null. Returns
+  /// bytes; every tensor begins at a multiple of 256, as cuBLASLt prefers.
+  u64 cut_arena(u8* arena) {
     u64 used = 0;
     const auto take = [&](auto*& piece, u64 count) {
       piece = reinterpret_cast<std::remove_reference_t<decltype(piece)>>(arena + used);
@@ -487,15 +491,16 @@ class TransformerStep {
     if (sequences == sequences_ && length == length_) return;
     sequences_ = sequences;
     length_ = length;
-    const u64 needed = cut(nullptr);
+    const u64 needed = cut_arena(nullptr);
     if (needed > arena_size_) {
       machine_.release(std::exchange(arena_, nullptr));
+      /// Valid if the allocation fails.
       arena_size_ = sequences_ = 0;  // should there be no memory
-      arena_ = machine_.allocate(needed);
+      arena_ = machine_.allocate_bytes(needed);
       arena_size_ = needed;
       sequences_ = sequences;
     }
-    cut(static_cast<u8*>(arena_));
+    cut_arena(static_cast<u8*>(arena_));
     const u64 half = shape_.head() / 2;
     std::vector<float> turns(2 * half * length);
     for (u64 at = 0; at < length; ++at) {
@@ -505,7 +510,7 @@ class TransformerStep {
         turns[2 * (at * half + pair) + 1] = static_cast<float>(std::sin(rate * double(at)));
       }
     }
-    machine_.upload(turns_, turns.data(), 4 * turns.size());
+    machine_.upload_bytes(turns_, turns.data(), 4 * turns.size());
   }
 
   Machine& machine_;

@@ -1,5 +1,5 @@
-// How the module's C functions report: they return 0, or 1 after they have kept what went wrong for
-// their thread. Nothing may be thrown through them.
+// Errors of the module's C functions: they return 0, or 1 after storing the message for their
+// thread. No exception may leave them.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,7 @@
 
 namespace orrery::live::gpu {
 
-/// What went wrong last in this thread.
+/// Newest error message of this thread.
 inline std::string& why() {
   thread_local std::string text;
   return text;

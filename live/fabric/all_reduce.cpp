@@ -14,7 +14,7 @@ namespace {
 
 /// Up to here halving-doubling is faster than the ring (docs/performance.md).
 constexpr double kSmallBytes = 128 * 1024;
-/// What goes up a tree as one: small enough that its levels work at the same time.
+/// Bytes that travel up a tree as one piece: small enough that its levels work at the same time.
 constexpr std::size_t kTreePiece = 128 * 1024;
 
 template <class T>
@@ -70,7 +70,8 @@ template <class T>
 void Sum<T>::ring() {
   const std::uint32_t next = (rank_ + 1) % ranks_, previous = (rank_ + ranks_ - 1) % ranks_;
   // After round k of the first loop this rank holds the sum of k + 2 ranks in one segment; after
-  // the last, segment (rank + 1) is whole, and the second loop passes the whole ones round.
+  // the last round segment (rank + 1) is complete, and the second loop passes the complete segments
+  // around.
   const auto back = [this](std::uint32_t by) {
     return segment((rank_ + 2 * ranks_ - by) % ranks_);
   };
@@ -131,12 +132,13 @@ template <class T>
 void Sum<T>::doubling(std::uint32_t among) {
   std::vector<T> own(values_.size());
   for (std::uint32_t step = 1; step < among; step *= 2) {
-    std::copy(values_.begin(), values_.end(), own.begin());  // what leaves must not change
+    std::copy(values_.begin(), values_.end(), own.begin());  // sent bytes must not change
     exchange(rank_ ^ step, own, rank_ ^ step, values_, add<T>);
   }
 }
 
-/// Each hop halves what a rank sums, until each has one part whole; then the same way back.
+/// Each hop halves the part that a rank sums, until each rank has one complete part; then the same
+/// way back.
 template <class T>
 void Sum<T>::halving(std::uint32_t among) {
   std::vector<std::pair<Part, Part>> halves;  // kept, given

@@ -25,7 +25,7 @@ Egress::Turn::Turn(Egress& egress, std::size_t bytes) : egress_(egress), bytes_(
   egress_.wait_for_turn(bytes);
 }
 
-void Egress::Turn::sent() {
+void Egress::Turn::mark_sent() {
   sent_ = true;
   egress_.bytes_ += bytes_;
 }

@@ -1,5 +1,5 @@
-// What leaves this rank: counted, and held back where its NIC is to be as slow as a fault says. A
-// slow NIC passes on what it is given one after the other. Thread-safe; bytes, nanoseconds.
+// Outgoing bytes of a rank: counted, and delayed if a fault slows the rank's NIC. A slow NIC sends
+// its input one piece after the other. Thread-safe; bytes, nanoseconds.
 #pragma once
 
 #include <atomic>
@@ -11,22 +11,24 @@
 
 namespace orrery::live {
 
+/// Meter and rate limiter of sent bytes. For example, at 1 MB/s a second piece of 0.5 MB waits
+/// until the first one would have left.
 class Egress {
  public:
-  /// Bytes a second; 0: as fast as it goes.
+  /// Sets the rate in bytes per second; 0: unlimited.
   void set_rate(double bytes_per_second) { rate_ = bytes_per_second; }
-  /// Nobody waits any longer.
+  /// Wakes all waiting threads; no call waits any longer.
   void close();
 
-  /// The turn of some bytes: waits until the ones before them would have left. Once they are sent()
-  /// they count, and until the turn is over its time does.
+  /// Turn of some bytes: its constructor waits until the previous bytes would have left. The bytes
+  /// count from mark_sent() on, the time until the end of the turn.
   class Turn {
    public:
     Turn(Egress& egress, std::size_t bytes);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    void sent();
+    void mark_sent();
 
    private:
     Egress& egress_;
@@ -43,10 +45,10 @@ class Egress {
 
   std::atomic<std::uint64_t> bytes_{0}, nanos_{0};
   std::atomic<double> rate_{0};
-  std::mutex mutex_;  // of everything below
+  std::mutex mutex_;  // guards everything below
   std::condition_variable closing_;
   bool closed_ = false;
-  Clock::time_point free_{};  ///< when the NIC has passed on what it was given
+  Clock::time_point free_{};  ///< instant at which the NIC has sent its input
 };
 
 }  // namespace orrery::live

@@ -1,6 +1,6 @@
-// What the algorithms of collectives (all_reduce.hpp) need of their transport, over a rank's links
-// and the memory that it shares with some of its peers: each pair of ranks goes the way on which
-// the two have agreed. The fabric's thread.
+// Transport of the collective algorithms (all_reduce.hpp) over a rank's streams and the memory that
+// it shares with some peers: each pair of ranks uses the way on which the two have agreed. Called
+// by the fabric's thread.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,19 @@
 
 namespace orrery::live {
 
+/// Links of one rank to its peers.
 class Exchange : public Links {
  public:
-  /// All arguments outlive it.
+  /// Constructs the transport; all arguments must outlive it.
   Exchange(const SharedFate& fate, Egress& egress, Peers& peers, OutLinks& out)
       : fate_(fate), egress_(egress), peers_(peers), out_(out) {}
 
-  /// Throws FabricBroken.
+  /// Sends and receives at the same time. Throws FabricBroken.
   void exchange(std::uint32_t to, std::span<const std::byte> out, std::uint32_t from,
                 Inflow in) override;
 
  private:
-  bool pull(std::uint32_t from, Inflow& in);
+  bool pull_bytes(std::uint32_t from, Inflow& in);
 
   const SharedFate& fate_;
   Egress& egress_;

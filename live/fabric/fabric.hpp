@@ -1,6 +1,6 @@
-// The data plane as a trainer sees it: collectives over the ranks of one job. Implemented over
-// gRPC streams and shared memory (grpc_fabric); the algorithms are all_reduce.hpp. Every rank calls
-// the same operations in the same order, one at a time, from one thread; abort() may come from any.
+// Data plane of a trainer: collectives over the ranks of one job. Implemented over gRPC streams and
+// shared memory (grpc_fabric); algorithms: all_reduce.hpp. Every rank calls the same operations in
+// the same order, one at a time, from one thread; abort() may come from any thread.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace orrery::live {
 
-/// An operation that cannot complete because a rank is gone or abort() was called.
+/// Error of an operation that cannot complete because a rank is gone or abort() was called.
 class FabricBroken : public std::exception {
  public:
   explicit FabricBroken(std::string reason) : reason_(std::move(reason)) {}
@@ -23,34 +23,37 @@ class FabricBroken : public std::exception {
   std::string reason_;
 };
 
+/// Collectives and messages between the ranks of a job.
 class Fabric {
  public:
   virtual ~Fabric() = default;
   virtual std::uint32_t rank() const = 0;
   virtual std::uint32_t ranks() const = 0;
-  /// Replaces every rank's `values` by their sum. The order of summation is fixed by the number
-  /// of ranks and values and the algorithm alone, and all ranks end with the same bits. Throws
+  /// Replaces every rank's `values` by their sum. The order of summation depends only on the
+  /// numbers of ranks and values and the algorithm, and all ranks end with the same bits. Throws
   /// FabricBroken.
   virtual void all_reduce(std::span<float> values) = 0;
-  /// The same for whole numbers. A fabric that cannot throws FabricBroken.
+  /// Replaces every rank's whole numbers by their sum. Throws FabricBroken if the fabric does not
+  /// support it.
   virtual void all_reduce_integers(std::span<std::int64_t> values);
-  /// What sums from now on are carried out with: the same table on all ranks, or none. Without a
-  /// rule the fabric chooses by itself, from the number of bytes and ranks alone.
+  /// Sets the table of algorithms for later sums; all ranks must set the same table. Without a rule
+  /// the fabric chooses by the numbers of bytes and ranks alone.
   virtual void use_collectives(const CollectiveTable&) {}
-  /// What sums so many bytes; automatic: the fabric does not say.
+  /// Returns the algorithm that sums `bytes`; automatic if the fabric does not know.
   virtual CollectiveAlgorithm algorithm(double bytes) const;
-  /// Point to point, between any two ranks: bytes of one pair arrive in the order in which they
-  /// were sent; send_to() does not wait for the receiver, receive_from() fills `bytes` whole. A
-  /// fabric without such links throws FabricBroken, as both do where the other rank is gone.
+  /// Sends bytes to another rank, without waiting for the receiver; bytes of one pair arrive in the
+  /// order of sending. Throws FabricBroken if the fabric has no such links or the other rank is
+  /// gone.
   virtual void send_to(std::uint32_t rank, std::span<const std::byte> bytes);
+  /// Receives bytes from another rank until `bytes` is full. Throws FabricBroken like send_to().
   virtual void receive_from(std::uint32_t rank, std::span<std::byte> bytes);
-  /// Everything this rank has sent so far, frames of the messages included, bytes.
+  /// Returns all bytes sent by this rank so far, including frames.
   virtual std::uint64_t bytes_sent() const { return 0; }
-  /// How long it took to get them out, seconds: what the card and the network make it wait.
+  /// Returns the seconds spent on sending: the wait for card and network.
   virtual double seconds_sending() const { return 0; }
-  /// Wakes a blocked operation at once and makes this and all later ones throw FabricBroken.
+  /// Wakes a blocked operation at once; this and all later operations throw FabricBroken.
   virtual void abort(const std::string& reason) = 0;
-  /// Round trip of the newest small message to the next rank and back, seconds; 0: none yet.
+  /// Returns the round trip of the newest small message to the next rank, in seconds; 0: none yet.
   virtual double round_trip() const = 0;
 };
 

@@ -28,7 +28,7 @@ struct GrpcFabric::Impl {
   Egress egress;
   std::unique_ptr<Peers> peers;  ///< null: this rank does not know its place yet
   LinkServer server;
-  std::unique_ptr<OutLinks> out;  ///< as the peers
+  std::unique_ptr<OutLinks> out;  ///< created with the peers
 };
 
 GrpcFabric::Impl::Impl(const std::string& address, const Secrets& known)
@@ -38,15 +38,15 @@ GrpcFabric::Impl::Impl(const std::string& address, const Secrets& known)
 
 void GrpcFabric::Impl::take_place(std::uint32_t rank, std::uint32_t ranks) {
   peers = std::make_unique<Peers>(rank, ranks);
-  if (streams_only) peers->boards().keep_apart();
+  if (streams_only) peers->boards().disable_shared_memory();
   fate.on_break([this](const std::string& why) { peers->close(why); });
   out = std::make_unique<OutLinks>(secrets, fate, egress, *peers);
-  server.admit(*peers);
+  server.admit_peers(*peers);
 }
 
 void GrpcFabric::Impl::keep_to_streams() {
   streams_only = true;
-  if (peers) peers->boards().keep_apart();
+  if (peers) peers->boards().disable_shared_memory();
 }
 
 template <class T>
@@ -71,19 +71,19 @@ GrpcFabric::GrpcFabric(const std::string& address, const Secrets& secrets)
 
 GrpcFabric::~GrpcFabric() = default;
 
-void GrpcFabric::connect(const std::vector<std::string>& addresses) {
+void GrpcFabric::connect_next(const std::vector<std::string>& addresses) {
   if (ranks() == 1) return;
   impl_->out->set_addresses(addresses);
   impl_->out->open((rank() + 1) % ranks());
 }
 
-void GrpcFabric::connect(std::uint32_t rank, const std::vector<std::string>& addresses) {
+void GrpcFabric::connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) {
   impl_->take_place(rank, static_cast<std::uint32_t>(addresses.size()));
-  connect(addresses);
+  connect_next(addresses);
 }
 
 const std::string& GrpcFabric::address() const { return impl_->server.address(); }
-void GrpcFabric::keep_to_streams() { impl_->keep_to_streams(); }
+void GrpcFabric::disable_shared_memory() { impl_->keep_to_streams(); }
 std::uint32_t GrpcFabric::rank() const { return impl_->peers ? impl_->peers->rank() : 0; }
 std::uint32_t GrpcFabric::ranks() const { return impl_->ranks(); }
 double GrpcFabric::round_trip() const { return impl_->out ? impl_->out->round_trip() : 0; }
@@ -110,7 +110,7 @@ void GrpcFabric::receive_from(std::uint32_t rank, std::span<std::byte> bytes) {
     PieceData piece = inbox.wait_for_direct();
     if (piece.size() > bytes.size()) throw FabricBroken("a neighbour sent more than was agreed");
     const std::size_t size = piece.size();
-    piece.take(bytes.first(size));
+    piece.take_bytes(bytes.first(size));
     bytes = bytes.subspan(size);
   }
 }

@@ -1,9 +1,9 @@
 // Fabric over gRPC streams: each rank listens at an address, and opens a stream to every rank to
-// which it sends. The transport never waits for a reader of send_to(); a stream that ends wakes
-// whoever waits, and closes the links of that rank too, so that a death runs through all ranks.
-// Collectives between ranks of one machine go through memory that both have mapped
-// (shared_memory.hpp), which the stream between them introduces and guards: it carries the token,
-// mutual TLS where that is on, and the news that a rank is gone.
+// which it sends. send_to() never waits for a reader; the end of a stream wakes all waiting
+// threads, and closes the links of that rank too, so that all ranks learn of a death. Collectives
+// between ranks of one machine use memory that both have mapped (shared_memory.hpp); the stream
+// between them announces and protects it: it carries the token, mutual TLS if enabled, and the news
+// of a lost rank.
 #pragma once
 
 #include <memory>
@@ -15,27 +15,29 @@
 
 namespace orrery::live {
 
+/// Fabric of live runs on CPUs.
 class GrpcFabric : public JoiningFabric {
  public:
-  /// Listens at `address` ("unix:/path" or "host:port"). Links of whoever does not know `secrets`
-  /// are refused. Throws an environment Error if it cannot listen.
+  /// Listens at `address` ("unix:/path" or "host:port"). Refuses links without knowledge of
+  /// `secrets`. Throws an environment Error if it cannot listen.
   GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::string& address,
              const Secrets& secrets);
-  /// The same for a rank that learns its place among the others later: see the other connect().
+  /// Listens for a rank that learns its number later, through connect_ranks().
   GrpcFabric(const std::string& address, const Secrets& secrets);
   ~GrpcFabric() override;
 
-  /// Where it listens; port 0 has been replaced.
+  /// Returns the listening address, with the real port instead of 0.
   const std::string& address() const override;
-  /// Sends everything through streams, as if every rank had a machine of its own. Before connect().
-  void keep_to_streams();
+  /// Sends everything through streams, as if every rank had its own machine. Call before
+  /// connect_next().
+  void disable_shared_memory();
 
-  /// Opens the link to the next rank, whose address is `addresses[rank + 1]`. Not before all
-  /// ranks listen.
-  void connect(const std::vector<std::string>& addresses);
-  /// The same, as rank `rank` of as many as there are addresses. Links that come before it wait.
-  void connect(std::uint32_t rank, const std::vector<std::string>& addresses) override;
-  /// Each piece waits until the ones before it would have left.
+  /// Opens the link to the next rank, whose address is `addresses[rank + 1]`. Call after all ranks
+  /// listen.
+  void connect_next(const std::vector<std::string>& addresses);
+  /// Connects as rank `rank` of `addresses.size()` ranks. Earlier incoming links wait.
+  void connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) override;
+  /// Limits the sending rate; each piece waits until the previous ones would have left.
   void set_link_rate(double bytes_per_second) override;
 
   std::uint32_t rank() const override;
@@ -46,7 +48,7 @@ class GrpcFabric : public JoiningFabric {
   CollectiveAlgorithm algorithm(double bytes) const override;
   void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override;
   void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override;
-  /// Messages of streams with their prefix, and bytes through shared memory.
+  /// Returns sent bytes: messages of streams with their prefix, and bytes through shared memory.
   std::uint64_t bytes_sent() const override;
   double seconds_sending() const override;
   void abort(const std::string& reason) override;

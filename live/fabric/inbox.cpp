@@ -6,7 +6,7 @@
 
 namespace orrery::live {
 
-void Inbox::put(PieceData piece, bool direct) {
+void Inbox::put_piece(PieceData piece, bool direct) {
   const std::scoped_lock lock(mutex_);
   (direct ? direct_ : collective_).push_back(std::move(piece));
   collective_waiting_ = collective_.size();

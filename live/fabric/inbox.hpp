@@ -1,6 +1,6 @@
-// What has arrived from one peer through its stream and has not been taken: bytes of collectives
-// and bytes that were sent to this rank directly, each in the order in which they were sent. The
-// thread that serves the peer's link puts, the fabric's takes; close() may be called by any.
+// Data that arrived from one peer through its stream and has not been taken: bytes of collectives
+// and directly sent bytes, each in the order of sending. The thread that serves the peer's link
+// puts, the fabric's thread takes; close() may be called by any thread.
 #pragma once
 
 #include <atomic>
@@ -14,24 +14,28 @@
 
 namespace orrery::live {
 
+/// Queue of arrived pieces. Thread-safe.
 class Inbox {
  public:
-  void put(PieceData piece, bool direct);
-  /// Nobody waits any longer.
+  /// Adds a piece; `direct`: not part of a collective.
+  void put_piece(PieceData piece, bool direct);
+  /// Wakes all waiting threads; later waits throw FabricBroken with `why`.
   void close(const std::string& why);
 
-  /// Whether a collective's are there: without a lock.
+  /// Returns true if a piece of a collective has arrived; takes no lock.
   bool has_collective() const { return collective_waiting_ > 0; }
+  /// Returns the next piece of a collective; nothing if none has arrived.
   std::optional<PieceData> take_collective();
-  /// Blocks; throws FabricBroken once it is closed.
+  /// Blocks until a direct piece arrives and returns it. Throws FabricBroken once the inbox is
+  /// closed.
   PieceData wait_for_direct();
 
  private:
-  std::mutex mutex_;  // of everything below, except where noted
+  std::mutex mutex_;  // guards everything below, except where noted
   std::condition_variable changed_;
-  std::optional<std::string> closed_;  ///< why; nothing while open
+  std::optional<std::string> closed_;  ///< reason; nothing while open
   std::deque<PieceData> direct_, collective_;
-  std::atomic<std::size_t> collective_waiting_ = 0;  ///< size of `collective_`; read by any
+  std::atomic<std::size_t> collective_waiting_ = 0;  ///< size of `collective_`; read by any thread
 };
 
 }  // namespace orrery::live

@@ -1,5 +1,5 @@
-// A fabric as an epoch of a live run makes it: every rank opens one, tells where it can be reached,
-// and learns its place among the others later. As Fabric: one thread, abort() from any.
+// Fabric of one epoch of a live run: every rank opens a fabric, reports its address, and learns its
+// rank number later. As Fabric: one thread, abort() from any.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace orrery::live {
 
+/// Fabric that is connected after its construction.
 class JoiningFabric : public Fabric {
  public:
-  /// What the other ranks need to reach this one.
+  /// Returns the address that the other ranks need.
   virtual const std::string& address() const = 0;
-  /// Joins as rank `rank` of as many as there are addresses, which are the ranks'. Throws
-  /// FabricBroken.
-  virtual void connect(std::uint32_t rank, const std::vector<std::string>& addresses) = 0;
-  /// From now on this rank sends at most so many bytes a second, as if its NIC were that slow; 0:
-  /// as fast as it goes. From any thread. What cannot be slowed is not asked to (requirements.hpp).
+  /// Connects as rank `rank` of `addresses.size()` ranks. Throws FabricBroken.
+  virtual void connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) = 0;
+  /// Limits the sending rate of this rank to `bytes_per_second`, as a slow NIC would; 0: unlimited.
+  /// May be called from any thread. requirements.hpp excludes fabrics that cannot be slowed.
   virtual void set_link_rate(double bytes_per_second) = 0;
 };
 

@@ -12,7 +12,7 @@
 namespace orrery::live {
 namespace {
 
-/// Of a message; a neighbour that sends more is none.
+/// Limit of a message; a real neighbour sends less.
 constexpr std::size_t kMostPieceBytes = 4 << 20;
 
 template <class Stream>
@@ -33,10 +33,11 @@ LinkServer::LinkServer(const std::string& address, const Secrets& secrets, Share
 
 LinkServer::~LinkServer() {
   listener_.server->Shutdown(std::chrono::system_clock::now());
-  const std::scoped_lock lock(mutex_);  // whoever served a link has let go of what goes away now
+  // waits until the threads that served links have released this object
+  const std::scoped_lock lock(mutex_);
 }
 
-void LinkServer::admit(Peers& peers) {
+void LinkServer::admit_peers(Peers& peers) {
   const std::scoped_lock lock(mutex_);
   linked_.resize(peers.ranks());
   peers_ = &peers;
@@ -53,7 +54,7 @@ void LinkServer::close(const std::string& why) {
 /// Why a link may not come in; nothing: it has. Each link once: a second one would mix its pieces
 /// in.
 const char* LinkServer::objection(const Piece& first) {
-  if (!first.has_hello()) return "its first message is no greeting";
+  if (!first.has_hello()) return "its first message is not a hello";
   const LinkHello& said = first.hello();
   if (!same_token(said.token(), secrets_.token)) return "it does not know the run's token";
   std::unique_lock lock(mutex_);
@@ -67,11 +68,11 @@ const char* LinkServer::objection(const Piece& first) {
   return nullptr;
 }
 
-/// Until the stream ends. Returns what was wrong with its last message, if that was it.
-const char* LinkServer::serve(Service::Stream& stream, const LinkHello& hello) {
+/// Serves the stream until it ends. Returns the objection to its last message, if that ended it.
+const char* LinkServer::serve_stream(Service::Stream& stream, const LinkHello& hello) {
   Bell& bell = peers_->boards().bell();
   Pong pong;
-  peers_->boards().hear_from(hello.rank(), hello.board(), *pong.mutable_welcome());
+  peers_->boards().connect_peer(hello.rank(), hello.board(), *pong.mutable_welcome());
   bell.ring();
   if (!stream.Write(pong)) return nullptr;
   Inbox& inbox = peers_->inbox(hello.rank());
@@ -83,7 +84,7 @@ const char* LinkServer::serve(Service::Stream& stream, const LinkHello& hello) {
       pong.set_ping(piece.ping());
       stream.Write(pong);
     } else if (piece.kind_case() == Piece::kData) {
-      inbox.put(std::move(data), piece.direct());
+      inbox.put_piece(std::move(data), piece.direct());
     }
     bell.ring();
   }
@@ -108,7 +109,7 @@ grpc::Status LinkServer::serve_link(grpc::ServerContext& link, Service::Stream& 
   } else if (!stranger) {
     stranger = "it ended without a message";
   }
-  if (!stranger) wrong = serve(stream, first.hello());
+  if (!stranger) wrong = serve_stream(stream, first.hello());
   bool over = false;
   {
     const std::scoped_lock lock(mutex_);

@@ -1,6 +1,7 @@
-// The receiving end of a rank's links: listens, lets in who greets with the run's token and is a
-// rank of the fabric, each once, and takes what they send. Links that come before this rank knows
-// its place wait. gRPC's threads serve, one a link; the fabric's thread makes it and admits.
+// Receiving end of a rank's links: listens, accepts peers that know the run's token and are ranks
+// of the fabric, each once, and stores the received data. Links that arrive before this rank knows
+// its number wait. gRPC's threads serve, one for each link; the fabric's thread constructs the
+// server and admits peers.
 #pragma once
 
 #include <condition_variable>
@@ -19,33 +20,34 @@
 
 namespace orrery::live {
 
+/// Server of the incoming links of one rank.
 class LinkServer {
  public:
-  /// Throws an environment Error if it cannot listen at `address`. The fate outlives it, and has
-  /// been broken before it goes.
+  /// Listens at `address`. Throws an environment Error if that fails. `fate` must outlive the
+  /// server and be broken before its destruction.
   LinkServer(const std::string& address, const Secrets& secrets, SharedFate& fate);
   ~LinkServer();
 
-  /// Where it listens; port 0 has been replaced.
+  /// Returns the listening address, with the real port instead of 0.
   const std::string& address() const { return listener_.address; }
-  /// From now on links of these peers come in, which outlive this.
-  void admit(Peers& peers);
+  /// Accepts links of these peers from now on; `peers` must outlive the server.
+  void admit_peers(Peers& peers);
 
  private:
   using Service = ByteService<Pong>;
   grpc::Status serve_link(grpc::ServerContext& link, Service::Stream& stream);
   const char* objection(const Piece& first);
-  const char* serve(Service::Stream& stream, const LinkHello& hello);
+  const char* serve_stream(Service::Stream& stream, const LinkHello& hello);
   void close(const std::string& why);
 
   const Secrets secrets_;
   SharedFate& fate_;
-  std::mutex mutex_;  // of everything down to `closed_`
+  std::mutex mutex_;  // guards everything down to `closed_`
   std::condition_variable changed_;
-  Peers* peers_ = nullptr;               ///< not known yet
-  std::vector<bool> linked_;             ///< by rank: its link is here
-  std::set<grpc::ServerContext*> open_;  ///< to be cancelled
-  std::optional<std::string> closed_;    ///< why; nothing while open
+  Peers* peers_ = nullptr;               ///< null: not known yet
+  std::vector<bool> linked_;             ///< indexed by rank: true if its link is open
+  std::set<grpc::ServerContext*> open_;  ///< links to cancel
+  std::optional<std::string> closed_;    ///< reason; nothing while open
   Service service_;
   Listener listener_;
 };

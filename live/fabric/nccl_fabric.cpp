@@ -106,33 +106,34 @@ NcclFabric::NcclFabric(const OrreryCudaTable& module, OrreryComm* comm)
 
 NcclFabric::~NcclFabric() { module_.nccl_close(comm_); }
 
-void NcclFabric::check(int status) const {
+void NcclFabric::check_status(int status) const {
   if (status != 0) throw FabricBroken(module_.why());
 }
 
-void NcclFabric::connect(std::uint32_t rank, const std::vector<std::string>& addresses) {
+void NcclFabric::connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) {
   rank_ = rank;
   ranks_ = static_cast<std::uint32_t>(addresses.size());
   const Id id = parse_id(addresses.at(0));
-  use_collectives({});  // until they are told: newcomers do not know what the others were told
+  use_collectives({});  // no table until the next decision: new ranks do not know the old one
   if (rank != 0) spare_id().give_back(parse_id(address_));
-  check(module_.nccl_connect(comm_, id.data(), static_cast<int>(rank), static_cast<int>(ranks_)));
+  check_status(
+      module_.nccl_connect(comm_, id.data(), static_cast<int>(rank), static_cast<int>(ranks_)));
 }
 
 void NcclFabric::all_reduce(std::span<float> values) {
-  check(module_.nccl_all_reduce(comm_, values.data(), values.size()));
+  check_status(module_.nccl_all_reduce(comm_, values.data(), values.size()));
 }
 
 void NcclFabric::all_reduce_integers(std::span<std::int64_t> values) {
-  check(module_.nccl_all_reduce_integers(comm_, values.data(), values.size()));
+  check_status(module_.nccl_all_reduce_integers(comm_, values.data(), values.size()));
 }
 
 void NcclFabric::send_to(std::uint32_t rank, std::span<const std::byte> bytes) {
-  check(module_.nccl_send(comm_, static_cast<int>(rank), bytes.data(), bytes.size()));
+  check_status(module_.nccl_send(comm_, static_cast<int>(rank), bytes.data(), bytes.size()));
 }
 
 void NcclFabric::receive_from(std::uint32_t rank, std::span<std::byte> bytes) {
-  check(module_.nccl_receive(comm_, static_cast<int>(rank), bytes.data(), bytes.size()));
+  check_status(module_.nccl_receive(comm_, static_cast<int>(rank), bytes.data(), bytes.size()));
 }
 
 void NcclFabric::use_collectives(const CollectiveTable& table) {
@@ -143,12 +144,13 @@ std::uint64_t NcclFabric::bytes_sent() const { return module_.nccl_bytes_sent(co
 
 void NcclFabric::abort(const std::string& reason) { module_.nccl_abort(comm_, reason.c_str()); }
 
-bool NcclFabric::revoke() { return module_.nccl_revoke(comm_) == 0; }
+bool NcclFabric::revoke_operations() { return module_.nccl_revoke(comm_) == 0; }
 
-std::unique_ptr<NcclFabric> NcclFabric::shrink(const std::vector<std::uint32_t>& excluded) {
+std::unique_ptr<NcclFabric> NcclFabric::shrink_without(const std::vector<std::uint32_t>& excluded) {
   const std::vector<int> gone(excluded.begin(), excluded.end());
   OrreryComm* smaller = nullptr;
-  check(module_.nccl_shrink(comm_, gone.data(), static_cast<std::uint32_t>(gone.size()), &smaller));
+  check_status(
+      module_.nccl_shrink(comm_, gone.data(), static_cast<std::uint32_t>(gone.size()), &smaller));
   return std::unique_ptr<NcclFabric>(new NcclFabric(module_, smaller));
 }
 

@@ -1,7 +1,7 @@
 // Fabric over NCCL, through the optional CUDA module: all-reduce and point to point between GPUs.
-// Values may lie in device memory (no copy is made then) or in host memory. A rank that is gone, an
-// error of NCCL's and abort() all end an operation as FabricBroken. The id that NCCL's ranks need
-// in common travels as rank 0's address. As Fabric: one thread, abort() from any.
+// Values may be in device memory (without a copy) or in host memory. A lost rank, an error of NCCL
+// and abort() end an operation with FabricBroken. NCCL's common id travels as rank 0's address. As
+// Fabric: one thread, abort() from any.
 #pragma once
 
 #include <memory>
@@ -14,28 +14,30 @@
 
 namespace orrery::live {
 
+/// Options of a fabric over NCCL.
 struct NcclOptions {
   int device = 0;
-  int max_ctas = 0;  ///< thread blocks NCCL may take of the GPU; 0: as it likes
-  /// What this process's NCCL_TUNER_PLUGIN reads (live/nccl/tuner.cpp); empty: there is none.
+  int max_ctas = 0;  ///< limit of NCCL's thread blocks on the GPU; 0: NCCL's default
+  /// File that this process's NCCL_TUNER_PLUGIN reads (live/nccl/tuner.cpp); empty: no plugin.
   std::string table_file = {};
 };
 
-/// The module's functions with NCCL loaded; null, with the reason: no module, no driver, no device,
-/// no NCCL, or one that is too old.
+/// Returns the module's functions with NCCL loaded; null, with the reason, if the module, driver,
+/// device or NCCL is missing or too old.
 const OrreryCudaTable* find_nccl(const std::string& module_path, std::string& reason,
                                  const std::string& library = "libnccl.so.2");
 
+/// Fabric of live runs on GPUs.
 class NcclFabric : public JoiningFabric {
  public:
-  /// Throws an environment Error where the device or NCCL fails.
+  /// Opens the device. Throws an environment Error if the device or NCCL fails.
   NcclFabric(const OrreryCudaTable& module, const NcclOptions& options);
   ~NcclFabric() override;
 
-  /// What the others need to reach this rank, should it be rank 0: "nccl:" and the id.
+  /// Returns "nccl:" and the id, which the other ranks need if this rank is rank 0.
   const std::string& address() const override { return address_; }
-  /// Joins as rank `rank` of as many as there are addresses; returns when all have joined.
-  void connect(std::uint32_t rank, const std::vector<std::string>& addresses) override;
+  /// Connects as rank `rank` of `addresses.size()` ranks; returns when all have joined.
+  void connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) override;
 
   void set_link_rate(double) override {}
 
@@ -49,20 +51,21 @@ class NcclFabric : public JoiningFabric {
   void abort(const std::string& reason) override;
   double round_trip() const override { return 0; }
 
-  /// What collectives from now on are carried out with, through the tuner plugin: between two
-  /// steps, the same table on all ranks; none after connect(). What NCCL has no algorithm for it
-  /// chooses itself.
+  /// Sets the table of later collectives, through the tuner plugin. Call between two steps, with
+  /// the same table on all ranks; a new connection has no table. NCCL chooses where it lacks an
+  /// algorithm.
   void use_collectives(const CollectiveTable& table) override;
 
-  /// Stops what still runs on the GPU after a failure. False: this NCCL cannot.
-  bool revoke();
-  /// The ranks that are left, without new ids: called by them alone, after a failure too. Throws
-  /// FabricBroken.
-  std::unique_ptr<NcclFabric> shrink(const std::vector<std::uint32_t>& excluded);
+  /// Stops the operations that still run on the GPU after a failure. Returns false if this NCCL
+  /// cannot.
+  bool revoke_operations();
+  /// Returns a fabric of the remaining ranks, without new ids. Called by these ranks only, also
+  /// after a failure. Throws FabricBroken.
+  std::unique_ptr<NcclFabric> shrink_without(const std::vector<std::uint32_t>& excluded);
 
  private:
   NcclFabric(const OrreryCudaTable& module, OrreryComm* comm);
-  void check(int status) const;
+  void check_status(int status) const;
 
   const OrreryCudaTable& module_;
   OrreryComm* comm_ = nullptr;

@@ -20,7 +20,7 @@ constexpr std::size_t kStreamPiece = 256 * 1024;
 constexpr int kMostAnswerBytes = 64 << 10;
 /// gRPC's own prefix of a message; the frames of HTTP/2 below it are under 0.1%.
 constexpr std::size_t kMessagePrefix = 5;
-/// Between two measurements of a link's round trip.
+/// Interval of the measurements of a link's round trip.
 constexpr std::uint64_t kPingNanos = 20'000'000;
 
 // Pieces stay bytes on both sides (piece_wire.hpp).
@@ -37,7 +37,7 @@ struct OutLinks::Link {
   grpc::ClientContext call;
   std::unique_ptr<Stream> stream;
   bool welcome = false;  ///< the other end has answered
-  Bell* bell = nullptr;  ///< of the other end, if we share memory
+  Bell* bell = nullptr;  ///< bell of the other end, if memory is shared
   std::jthread reader;
 };
 
@@ -68,7 +68,7 @@ Piece OutLinks::hello() const {
   LinkHello& said = *piece.mutable_hello();
   said.set_rank(peers_.rank());
   said.set_token(secrets_.token);
-  peers_.boards().introduce(said);
+  peers_.boards().write_hello(said);
   return piece;
 }
 
@@ -93,7 +93,7 @@ OutLinks::Link& OutLinks::link_to(std::uint32_t to) {
   return link;
 }
 
-Bell* OutLinks::welcome(std::uint32_t to) {
+Bell* OutLinks::await_welcome(std::uint32_t to) {
   Link& link = link_to(to);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return link.welcome || closed_.has_value(); });
@@ -122,7 +122,7 @@ void OutLinks::write(Link& link, const grpc::ByteBuffer& piece, std::uint32_t to
   {
     Egress::Turn turn(egress_, piece.Length() + kMessagePrefix);
     fate_.throw_if_broken();
-    turn.sent();
+    turn.mark_sent();
     if (link.stream->Write(piece)) return;
   }
   fate_.break_all(fmt::format("the link to rank {} is closed", to));

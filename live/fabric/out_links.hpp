@@ -1,6 +1,6 @@
-// The sending end of a rank's links: opens a stream to each rank to which something is sent,
-// greets, writes pieces, and hears the answers: who shares memory with us, and the round trip. The
-// fabric's thread calls; each link has a thread of its own that reads.
+// Sending end of a rank's links: opens a stream to each rank that receives from this one, sends the
+// hello and the pieces, and reads the answers: shared memory and round trips. Called by the
+// fabric's thread; each link has its own reading thread.
 #pragma once
 
 #include <atomic>
@@ -24,26 +24,28 @@
 
 namespace orrery::live {
 
+/// Outgoing links of one rank.
 class OutLinks {
  public:
-  /// All arguments outlive this; the fate has been broken before it goes.
+  /// Constructs the links; all arguments must outlive them, and `fate` must be broken before the
+  /// destruction.
   OutLinks(const Secrets& secrets, SharedFate& fate, Egress& egress, Peers& peers);
   ~OutLinks();
 
-  /// Where the ranks listen.
+  /// Sets the addresses of the ranks.
   void set_addresses(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
-  /// Opens the link to a rank, which listens, unless it is there. Throws FabricBroken, as do the
-  /// next three.
+  /// Opens the link to a listening rank, unless it is open. Throws FabricBroken, as the next three
+  /// functions.
   void open(std::uint32_t to) { link_to(to); }
-  /// Waits for its answer, since only that says which way collectives go: the bell of the other end
-  /// if memory is shared with it, or null.
-  Bell* welcome(std::uint32_t to);
-  /// Sends the first of `bytes`, as much as a piece holds, and takes it off; `direct`: no
-  /// collective's.
+  /// Waits for the peer's answer, which decides the way of collectives. Returns the bell of the
+  /// peer if memory is shared with it, or null.
+  Bell* await_welcome(std::uint32_t to);
+  /// Sends the first of `bytes`, as many as a piece holds, and removes them from the span;
+  /// `direct`: not part of a collective.
   void send_piece(std::uint32_t to, std::span<const std::byte>& bytes, bool direct);
-  /// Now and then: a small message to the next rank, and back.
+  /// Sends a small message to the next rank from time to time, which the rank returns.
   void ping();
-  /// Of the newest ping, seconds; 0: none has come back yet.
+  /// Returns the round trip of the newest ping in seconds; 0: no answer yet.
   double round_trip() const { return round_trip_s_; }
 
  private:
@@ -61,10 +63,10 @@ class OutLinks {
   std::vector<std::string> addresses_;
   std::uint64_t pinged_ = 0;
   std::atomic<double> round_trip_s_{0};
-  std::mutex mutex_;  // of everything below
+  std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
-  std::vector<std::unique_ptr<Link>> links_;  ///< by rank
-  std::optional<std::string> closed_;         ///< why; nothing while open
+  std::vector<std::unique_ptr<Link>> links_;  ///< indexed by rank
+  std::optional<std::string> closed_;         ///< reason; nothing while open
 };
 
 }  // namespace orrery::live

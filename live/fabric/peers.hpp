@@ -1,5 +1,5 @@
-// A rank's place among the ranks of its fabric, and what it hears from each of them: by stream
-// (inbox.hpp) or through memory (shared_boards.hpp). Both ends of links and the fabric use it;
+// A rank's number among the ranks of its fabric, and its receivers for each peer: by stream
+// (inbox.hpp) or through memory (shared_boards.hpp). Used by both ends of links and by the fabric;
 // thread-safe as those are.
 #pragma once
 
@@ -12,19 +12,20 @@
 
 namespace orrery::live {
 
+/// Receivers of one rank.
 class Peers {
  public:
-  /// Throws an environment Error if there is no memory.
+  /// Allocates the receivers. Throws an environment Error if no memory is available.
   Peers(std::uint32_t rank, std::uint32_t ranks)
       : rank_(rank), ranks_(ranks), boards_(rank, ranks), inboxes_(ranks) {}
 
   std::uint32_t rank() const { return rank_; }
   std::uint32_t ranks() const { return ranks_; }
   SharedBoards& boards() { return boards_; }
-  /// What has come from rank `from`.
+  /// Returns the inbox of rank `from`.
   Inbox& inbox(std::uint32_t from) { return inboxes_.at(from); }
 
-  /// Nobody waits any longer for what may come.
+  /// Wakes all threads that wait for data.
   void close(const std::string& why) {
     for (Inbox& inbox : inboxes_) inbox.close(why);
     boards_.bell().ring();
@@ -33,7 +34,7 @@ class Peers {
  private:
   const std::uint32_t rank_, ranks_;
   SharedBoards boards_;
-  std::vector<Inbox> inboxes_;  ///< by rank
+  std::vector<Inbox> inboxes_;  ///< indexed by rank
 };
 
 }  // namespace orrery::live

@@ -44,12 +44,12 @@ std::size_t next_size(const Next& next) {
     size |= static_cast<std::size_t>(byte & 0x7f) << shift;
     if (byte < 0x80) return size;
   }
-  return SIZE_MAX;  // of nothing
+  return SIZE_MAX;  // no bytes
 }
 
 }  // namespace
 
-void PieceData::take(std::span<std::byte> out) {
+void PieceData::take_bytes(std::span<std::byte> out) {
   size_ -= out.size();
   while (!out.empty()) {
     const grpc::Slice& slice = slices_[slice_];
@@ -58,7 +58,7 @@ void PieceData::take(std::span<std::byte> out) {
     out = out.subspan(bytes);
     offset_ += bytes;
     if (offset_ < slice.size()) continue;
-    slices_[slice_++] = grpc::Slice();  // its memory is free for what comes next
+    slices_[slice_++] = grpc::Slice();  // frees the slice's memory
     offset_ = 0;
   }
 }
@@ -99,7 +99,7 @@ bool read_piece(grpc::ByteBuffer& wire, Piece& piece, PieceData& data) {
   }
   if (tag == kDataTag) {
     piece.set_data("");
-    wire.Clear();  // what is taken is free at once
+    wire.Clear();  // frees the buffer at once
     return next_size(next) == data.size();
   }
   data = {};

@@ -6,7 +6,7 @@
 namespace orrery::live {
 namespace {
 
-/// What is copied before the reader hears of it.
+/// Bytes copied before the reader is woken.
 constexpr std::size_t kSharedPiece = 64 * 1024;
 
 void encode(const BoardPlace& place, SharedBoard& out) {
@@ -28,8 +28,8 @@ BoardPlace decode(const SharedBoard& in) {
 SharedBoards::SharedBoards(std::uint32_t rank, std::uint32_t ranks)
     : rank_(rank), ranks_(ranks), own_(ranks), theirs_(ranks), rings_(ranks) {}
 
-void SharedBoards::introduce(LinkHello& hello) const {
-  if (!apart_) encode(own_.place(), *hello.mutable_board());
+void SharedBoards::write_hello(LinkHello& hello) const {
+  if (!apart_) encode(own_.board_place(), *hello.mutable_board());
 }
 
 /// A peer's board, if we see it. Under the lock.
@@ -38,12 +38,12 @@ Board* SharedBoards::open(std::uint32_t peer, const SharedBoard& said) {
   return theirs_[peer].get();
 }
 
-void SharedBoards::hear_from(std::uint32_t peer, const SharedBoard& said, Welcome& welcome) {
+void SharedBoards::connect_peer(std::uint32_t peer, const SharedBoard& said, Welcome& welcome) {
   const std::scoped_lock lock(mutex_);
   Board* const theirs = open(peer, said);
   if (theirs == nullptr) return;
   rings_[peer] = &theirs->ring_to(rank_);
-  encode(own_.place(), *welcome.mutable_board());
+  encode(own_.board_place(), *welcome.mutable_board());
 }
 
 Bell* SharedBoards::speak_to(std::uint32_t peer, const Welcome& welcome) {
@@ -53,7 +53,7 @@ Bell* SharedBoards::speak_to(std::uint32_t peer, const Welcome& welcome) {
   return theirs == nullptr ? nullptr : &theirs->bell();
 }
 
-bool SharedBoards::push(std::uint32_t to, Bell& bell, std::span<const std::byte>& out,
+bool SharedBoards::push_bytes(std::uint32_t to, Bell& bell, std::span<const std::byte>& out,
                         Egress& egress) {
   ByteRing& ring = own_.ring_to(to);
   const std::span<std::byte> room = ring.free_stretch();
@@ -62,15 +62,15 @@ bool SharedBoards::push(std::uint32_t to, Bell& bell, std::span<const std::byte>
   {
     Egress::Turn turn(egress, bytes);
     std::memcpy(room.data(), out.data(), bytes);
-    turn.sent();
+    turn.mark_sent();
   }
   out = out.subspan(bytes);
-  ring.filled(bytes, out.empty());
+  ring.mark_filled(bytes, out.empty());
   bell.ring();
   return true;
 }
 
-bool SharedBoards::pull(std::uint32_t from, Inflow& in) {
+bool SharedBoards::pull_bytes(std::uint32_t from, Inflow& in) {
   ByteRing& ring = *rings_[from];
   const std::span<const std::byte> there = ring.filled_stretch();
   std::size_t bytes = std::min({in.bytes.size(), there.size(), kSharedPiece});
@@ -78,7 +78,7 @@ bool SharedBoards::pull(std::uint32_t from, Inflow& in) {
   if (bytes == 0) return false;
   in.take(in.bytes.data(), there.data(), bytes);
   in.bytes = in.bytes.subspan(bytes);
-  ring.emptied(bytes, in.bytes.empty());
+  ring.mark_emptied(bytes, in.bytes.empty());
   theirs_[from]->bell().ring();
   return true;
 }

@@ -1,7 +1,8 @@
-// The boards (shared_memory.hpp) through which a rank and its peers on the same machine reach each
-// other: its own, and those of others, as the greetings on the streams introduce them. Whoever is
-// elsewhere has none. hear_from() is for the threads that serve links, speak_to() for those that
-// read answers, push() and pull() for the fabric's own; the others may be called by any.
+// Boards (shared_memory.hpp) through which a rank and its peers on the same machine exchange bytes:
+// its own board, and those of the peers, which the hellos on the streams announce. A peer on
+// another machine has none. connect_peer() is for the threads that serve links, speak_to() for
+// those that read answers, push_bytes() and pull_bytes() for the fabric's thread; the others may be
+// called by any thread.
 #pragma once
 
 #include <atomic>
@@ -18,41 +19,44 @@
 
 namespace orrery::live {
 
+/// Shared memory between a rank and its peers.
 class SharedBoards {
  public:
-  /// As rank `rank` of `ranks`. Throws an environment Error if there is no memory.
+  /// Allocates the board of rank `rank` of `ranks`. Throws an environment Error if no memory is
+  /// available.
   SharedBoards(std::uint32_t rank, std::uint32_t ranks);
 
-  /// From now on as if every peer were on a machine of its own.
-  void keep_apart() { apart_ = true; }
-  /// What a greeting says of this rank's board; nothing where peers are kept apart.
-  void introduce(LinkHello& hello) const;
-  /// This rank's bell, which wakes its fabric's thread.
+  /// Treats every peer as if it were on another machine.
+  void disable_shared_memory() { apart_ = true; }
+  /// Writes this rank's board into a hello; nothing if shared memory is disabled.
+  void write_hello(LinkHello& hello) const;
+  /// Returns this rank's bell, which wakes its fabric's thread.
   Bell& bell() { return own_.bell(); }
 
-  /// By what a peer's greeting, which opens its link to us, says of its board: from now on it can
-  /// be heard there, if it is on this machine; `welcome` then says so.
-  void hear_from(std::uint32_t peer, const SharedBoard& said, Welcome& welcome);
-  /// By what a peer's answer says of its board: the bell that wakes it, if it hears us there.
+  /// Opens the board that a peer's hello announces, if the peer is on this machine: from now on its
+  /// bytes arrive there, and `welcome` says so.
+  void connect_peer(std::uint32_t peer, const SharedBoard& said, Welcome& welcome);
+  /// Returns the bell of a peer that, by its answer, reads our board; null if it does not.
   Bell* speak_to(std::uint32_t peer, const Welcome& welcome);
 
-  /// This peer is heard through memory.
-  bool hears(std::uint32_t peer) const { return rings_[peer] != nullptr; }
-  /// Copies as many of `out` as there is room for, and rings the peer's bell, since its reader may
-  /// have waited for that. False: there is none.
-  bool push(std::uint32_t to, Bell& bell, std::span<const std::byte>& out, Egress& egress);
-  /// Takes what is there, straight from where it lies. False: nothing is.
-  bool pull(std::uint32_t from, Inflow& in);
+  /// Returns true if this peer's bytes arrive through memory.
+  bool is_connected_to(std::uint32_t peer) const { return rings_[peer] != nullptr; }
+  /// Copies as many bytes of `out` as fit, and rings the peer's bell. Returns false if no space is
+  /// free.
+  bool push_bytes(std::uint32_t to, Bell& bell, std::span<const std::byte>& out, Egress& egress);
+  /// Takes the available bytes directly from the shared memory. Returns false if none are
+  /// available.
+  bool pull_bytes(std::uint32_t from, Inflow& in);
 
  private:
   Board* open(std::uint32_t peer, const SharedBoard& said);
 
   const std::uint32_t rank_, ranks_;
   Board own_;
-  std::atomic<bool> apart_ = false;             ///< read by whoever serves a link
-  std::mutex mutex_;                            // of the next
-  std::vector<std::unique_ptr<Board>> theirs_;  ///< by rank
-  std::vector<std::atomic<ByteRing*>> rings_;   ///< by rank: from it to us
+  std::atomic<bool> apart_ = false;             ///< read by the threads that serve links
+  std::mutex mutex_;                            // guards the next
+  std::vector<std::unique_ptr<Board>> theirs_;  ///< indexed by rank
+  std::vector<std::atomic<ByteRing*>> rings_;   ///< indexed by rank: from the peer to this rank
 };
 
 }  // namespace orrery::live

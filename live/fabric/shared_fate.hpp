@@ -1,6 +1,6 @@
-// Fate-sharing: all links of a rank hold or break together, so that a death runs through all ranks
-// of an epoch. Whoever notices that one is gone says why; whoever has something to close then says
-// so beforehand. Nothing is mended: an epoch of its own has a fate of its own. Thread-safe.
+// Fate-sharing: all links of a rank work or break together, so that all ranks of an epoch learn of
+// a death. The thread that notices a failure reports the reason; objects with something to close
+// register beforehand. Nothing is repaired: another epoch has another fate. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -11,22 +11,24 @@
 
 namespace orrery::live {
 
+/// Common state of all links of a rank: working or broken.
 class SharedFate {
  public:
-  /// Ends what is waiting, and lets nothing begin; calls nothing of this object.
+  /// Callback that ends waits and prevents later operations; must not call this object.
   using Close = std::function<void(const std::string& why)>;
-  /// To be called once, when the first link breaks: at once if one has. What it closes may only go
-  /// away after that.
+  /// Registers a callback that is called once, when the first link breaks, or at once if one has
+  /// broken. The object that it closes may be destroyed only after that.
   void on_break(Close close);
-  /// Returns when all is closed; only the first reason counts.
+  /// Breaks all links; returns when all callbacks have returned. Only the first reason counts.
   void break_all(const std::string& why);
 
-  bool broken() const { return broken_; }
-  /// FabricBroken, with the reason.
+  /// Returns true if a link has broken.
+  bool is_broken() const { return broken_; }
+  /// Throws FabricBroken with the reason if a link has broken.
   void throw_if_broken() const;
 
  private:
-  mutable std::mutex mutex_;  // of the next two
+  mutable std::mutex mutex_;  // guards the next two
   std::string why_;
   std::vector<Close> closes_;
   std::atomic<bool> broken_ = false;

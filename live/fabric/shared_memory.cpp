@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kUnit = 8;  // messages begin at multiples of it
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
-/// A wake-up that is lost for whatever reason costs no more than this.
+/// Longest wait, which bounds the cost of a lost wake-up.
 constexpr timespec kLongestWait{.tv_sec = 0, .tv_nsec = 100'000'000};
 
 std::uint64_t rounded_up(std::uint64_t position) { return (position + kUnit - 1) & ~(kUnit - 1); }
@@ -63,11 +63,11 @@ std::span<std::byte> ByteRing::free_stretch() {
   const std::uint64_t used = written - read_.load(std::memory_order_acquire);
   if (used > kCapacity) return {};
   const std::size_t begin = written % kCapacity;
-  const std::uint64_t room = kCapacity - rounded_up(used);  // also for what fills up the last unit
+  const std::uint64_t room = kCapacity - rounded_up(used);  // includes the padding of the last unit
   return {bytes_ + begin, std::min<std::size_t>(room, kCapacity - begin)};
 }
 
-void ByteRing::filled(std::size_t bytes, bool end_of_message) {
+void ByteRing::mark_filled(std::size_t bytes, bool end_of_message) {
   const std::uint64_t to = written_.load(std::memory_order_relaxed) + bytes;
   written_.store(end_of_message ? rounded_up(to) : to, std::memory_order_release);
 }
@@ -80,7 +80,7 @@ std::span<const std::byte> ByteRing::filled_stretch() const {
   return {bytes_ + begin, std::min<std::size_t>(there, kCapacity - begin)};
 }
 
-void ByteRing::emptied(std::size_t bytes, bool end_of_message) {
+void ByteRing::mark_emptied(std::size_t bytes, bool end_of_message) {
   const std::uint64_t to = read_.load(std::memory_order_relaxed) + bytes;
   read_.store(end_of_message ? rounded_up(to) : to, std::memory_order_release);
 }

@@ -19,7 +19,7 @@
 namespace orrery::live {
 namespace {
 
-/// What a job's process says.
+/// Message of a job's process.
 struct Beat {
   enum class Kind : std::uint8_t { alive, ended, slot_taken };
   Kind kind{};
@@ -59,7 +59,7 @@ GpuSlots::GpuSlots() {
 
 GpuSlots::~GpuSlots() { close(file_); }
 
-bool GpuSlots::hold(const GpuRuns& gpus) const {
+bool GpuSlots::lock_slots(const GpuRuns& gpus) const {
   // Locks belong to an open file, and a fork shares those that it finds: so open it anew.
   const int own = open(fmt::format("/proc/self/fd/{}", file_).c_str(), O_RDWR | O_CLOEXEC);
   if (own < 0) return false;
@@ -75,8 +75,8 @@ bool GpuSlots::hold(const GpuRuns& gpus) const {
 
 // ---- the process ----------------------------------------------------------------------------
 
-void JobProcess::work(const GpuSlots& slots, const TraceClock& clock, const Order& order) {
-  if (!slots.hold(order.gpus)) {
+void JobProcess::run_job(const GpuSlots& slots, const TraceClock& clock, const Order& order) {
+  if (!slots.lock_slots(order.gpus)) {
     say(Beat::Kind::slot_taken, order.since);
     _exit(1);
   }
@@ -94,7 +94,7 @@ void JobProcess::work(const GpuSlots& slots, const TraceClock& clock, const Orde
 ChildProcess JobProcess::start(const GpuSlots& slots, const TraceClock& clock,
                                const Order& order) {
   std::optional<ChildProcess> process = ChildProcess::fork_here();
-  if (!process) work(slots, clock, order);
+  if (!process) run_job(slots, clock, order);
   return std::move(*process);
 }
 
@@ -103,13 +103,13 @@ ChildProcess JobProcess::start(const GpuSlots& slots, const TraceClock& clock,
 JobProcess::JobProcess(const GpuSlots& slots, const TraceClock& clock, const Order& order)
     : process_(start(slots, clock, order)), alive_at_(order.since - 1) {}
 
-void JobProcess::hear() {
+void JobProcess::read_messages() {
   pollfd waiting{channel(), POLLIN, 0};
   while (!ended_ && poll(&waiting, 1, 0) == 1) {
     const std::optional<Beat> beat = listen(channel());
     heard_ = TraceClock::Real::now();
     if (!beat || beat->kind == Beat::Kind::slot_taken) {
-      give_up();
+      mark_failed();
     } else if (beat->kind == Beat::Kind::ended) {
       ended_ = whole_second(beat->at);
     } else {
@@ -118,13 +118,13 @@ void JobProcess::hear() {
   }
 }
 
-void JobProcess::give_up() {
-  kill();
+void JobProcess::mark_failed() {
+  kill_process();
   failed_ = true;
   ended_ = whole_second(alive_at_ + 1);
 }
 
-void JobProcess::kill() {
+void JobProcess::kill_process() {
   process_.signal(SIGKILL);
   process_.wait();
 }

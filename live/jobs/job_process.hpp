@@ -1,6 +1,6 @@
-// One job of a log as a process of this machine: it holds the slots of its GPUs, says that it is
-// alive many times a second, ends by itself when it has run for as long as it has to, and is killed
-// when it has to make room. Used by live/jobs/local_jobs. One thread; nanoseconds of the log.
+// Process for one job of a log on this machine: it locks the slots of its GPUs, reports that it is
+// alive many times a second, ends by itself after its duration, and is killed to make room. Used by
+// live/jobs/local_jobs. One thread; nanoseconds of the log.
 #pragma once
 
 #include <chrono>
@@ -13,55 +13,59 @@
 
 namespace orrery::live {
 
-/// A lock for every GPU, held by processes: the kernel frees what a process held, however it ends.
+/// Locks for all GPUs, held by processes: the kernel frees the locks of a process, however it ends.
 /// The locks are bytes of a file without a name, so nothing is left behind.
 class GpuSlots {
  public:
-  /// Throws an environment Error if this machine has no such files.
+  /// Creates the file. Throws an environment Error if this machine has no such files.
   GpuSlots();
   ~GpuSlots();
   GpuSlots(const GpuSlots&) = delete;
   GpuSlots& operator=(const GpuSlots&) = delete;
 
-  /// They are this process's until it ends. False if another process has one of them.
-  bool hold(const GpuRuns& gpus) const;
+  /// Locks the GPUs for this process until it ends. Returns false if another process has one of
+  /// them.
+  bool lock_slots(const GpuRuns& gpus) const;
 
  private:
   int file_ = -1;
 };
 
+/// Client's end of one job process.
 class JobProcess {
  public:
+  /// Order for a process.
   struct Order {
     GpuRuns gpus;
-    Nanos since = 0, left = 0;  ///< it began then, and ends once so much has passed
-    std::chrono::nanoseconds beat = std::chrono::milliseconds(20);  ///< between signs of life
+    Nanos since = 0, left = 0;  ///< begin of the job, and the time until its end
+    /// interval of the signs of life
+    std::chrono::nanoseconds beat = std::chrono::milliseconds(20);
   };
-  /// Forks this process, which has one thread.
+  /// Forks this process, which must have one thread.
   JobProcess(const GpuSlots& slots, const TraceClock& clock, const Order& order);
 
-  /// Where it speaks, for poll().
+  /// Returns the descriptor of its messages, for poll().
   int channel() const { return process_.channel(); }
   pid_t pid() const { return process_.pid(); }
-  /// Takes what it has said; does not block.
-  void hear();
-  /// The second in which it ended, by itself or by an accident; nothing as long as it is thought to
-  /// run.
-  std::optional<Nanos> ended() const { return ended_; }
-  /// It will end behind this instant, or has said when it ended.
+  /// Reads its messages; does not block.
+  void read_messages();
+  /// Returns the second in which it ended, by itself or by an accident; nothing as long as it
+  /// counts as running.
+  std::optional<Nanos> end_time() const { return ended_; }
+  /// Returns the instant up to which the process has confirmed that it runs, or its end.
   Nanos alive_at() const { return alive_at_; }
-  /// It has said nothing for so long.
+  /// Returns the time since its last message.
   std::chrono::nanoseconds silent() const { return TraceClock::Real::now() - heard_; }
-  /// It has not ended as it should: it found a slot taken, or was killed by somebody else.
-  bool failed() const { return failed_; }
-  /// Until it is gone and its slots are free.
-  void reap() { process_.wait(); }
-  void kill();
-  /// It counts as failed from now on.
-  void give_up();
+  /// Returns true if it ended abnormally: a slot was taken, or another process killed it.
+  bool has_failed() const { return failed_; }
+  /// Waits until the process is gone and its slots are free.
+  void wait_for_exit() { process_.wait(); }
+  void kill_process();
+  /// Marks the process as failed.
+  void mark_failed();
 
  private:
-  [[noreturn]] static void work(const GpuSlots& slots, const TraceClock& clock,
+  [[noreturn]] static void run_job(const GpuSlots& slots, const TraceClock& clock,
                                 const Order& order);
   static ChildProcess start(const GpuSlots& slots, const TraceClock& clock, const Order& order);
 

@@ -50,27 +50,27 @@ std::string LocalJobs::refusal(const Decision& decision) const {
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return "a recorded job has nothing to set and nothing to save";
   const JobInfo* info = world_.jobs().find(assign->job);
-  const bool moved = info != nullptr && info->placed() && !assign->leaves();
+  const bool moved = info != nullptr && info->is_placed() && !assign->is_release();
   return moved ? "a recorded job stays where it was started until it leaves" : "";
 }
 
-void LocalJobs::happen(Event event) {
+void LocalJobs::emit_event(Event event) {
   world_.apply(event, now_);
   events_.push_back(std::move(event));
 }
 
 void LocalJobs::apply(const DecisionList& decisions) {
   world_.begin_batch();
-  gate_.take(decisions, now_);
+  gate_.accept_decisions(decisions, now_);
 }
 
 void LocalJobs::carry_out(const Decision& decision) {
   const auto& assign = std::get<Assign>(decision.what);
   const std::uint32_t number = assign.job.value;
-  if (!assign.leaves()) return start(number, assign);
-  running_.kill(number, now_);
+  if (!assign.is_release()) return start(number, assign);
+  running_.kill_job(number, now_);
   ++outcome(number).kills;
-  happen(JobStopped{assign.job, 0});
+  emit_event(JobStopped{assign.job, 0});
 }
 
 void LocalJobs::start(std::uint32_t number, const Assign& assign) {
@@ -81,7 +81,7 @@ void LocalJobs::start(std::uint32_t number, const Assign& assign) {
   what.nodes = nodes_of(assign.gpus, cluster());
   if (started_) started_(process);
   const Epoch epoch{world_.jobs()[assign.job].epoch.value + 1};
-  happen(JobStarted{
+  emit_event(JobStarted{
       .job = assign.job, .epoch = epoch, .from = 0, .where = {assign.gpus, assign.layout}});
 }
 
@@ -89,7 +89,7 @@ void LocalJobs::start(std::uint32_t number, const Assign& assign) {
 
 std::optional<Observation> LocalJobs::next() {
   if (!clock_) clock_.emplace(options_.speed, submissions_.count() == 0 ? 0 : submissions_.next());
-  if (events_.empty() && !advance()) {
+  if (events_.empty() && !advance_clock()) {
     running_.kill_all();
     return {};
   }
@@ -103,10 +103,10 @@ std::optional<Observation> LocalJobs::next() {
                      .samples = samples_};
 }
 
-/// Until something has happened that is to be shown; false if nothing will.
-bool LocalJobs::advance() {
+/// Advances until an event must be shown; returns false if none will follow.
+bool LocalJobs::advance_clock() {
   while (events_.empty()) {
-    if (over()) return false;
+    if (is_over()) return false;
     const std::optional<Nanos> stop = wait_for_stop();
     if (!stop) {  // jobs wait, and nobody will ever decide
       gate_.close("the run has ended");
@@ -117,12 +117,12 @@ bool LocalJobs::advance() {
     now_ = *stop;
     end_jobs();
     submit_jobs();
-    if (gate_.wake_due(now_)) happen(Tick{});
+    if (gate_.pop_due_wakes(now_)) emit_event(Tick{});
   }
   return true;
 }
 
-/// By what is known so far.
+/// Returns the next stop by the knowledge so far.
 Nanos LocalJobs::next_stop() const {
   const Nanos stop =
       std::min({submissions_.next(), gate_.next_wake(), std::max(running_.first_end(), now_)});
@@ -137,27 +137,27 @@ std::optional<Nanos> LocalJobs::wait_for_stop() {
     if (stop != kNever && clock_->now() >= stop && running_.all_beyond(stop)) return stop;
     constexpr std::chrono::nanoseconds kPatient = std::chrono::seconds(1);
     const bool ahead = stop != kNever && clock_->now() < stop;
-    running_.listen(ahead ? std::min(clock_->until(stop), kPatient) : kPatient);
+    running_.read_messages(ahead ? std::min(clock_->until(stop), kPatient) : kPatient);
   }
 }
 
 void LocalJobs::end_jobs() {
-  for (const auto& [number, ran, failed] : running_.reap(now_)) {
+  for (const auto& [number, ran, failed] : running_.reap_ended(now_)) {
     Outcome& what = outcome(number);
     what.failed = failed;
     what.end = now_;
     what.ran = ran;
     ++ended_;
     if (estimates_.ended) estimates_.ended(submissions_.job(number), ran);
-    happen(JobDone{{number}, failed ? Ending::failed : Ending::completed});
+    emit_event(JobDone{{number}, failed ? Ending::failed : Ending::completed});
   }
 }
 
 void LocalJobs::submit_jobs() {
-  while (const std::optional<std::uint32_t> number = submissions_.take(now_)) {
+  while (const std::optional<std::uint32_t> number = submissions_.take_next(now_)) {
     const TraceJob& submitted = submissions_.job(*number);
     outcome(*number).estimate = estimates_.at_submission(submitted);
-    happen(JobSubmitted{recorded_job(submitted, {*number}, outcome(*number).estimate)});
+    emit_event(JobSubmitted{recorded_job(submitted, {*number}, outcome(*number).estimate)});
   }
 }
 

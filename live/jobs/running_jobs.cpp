@@ -22,10 +22,10 @@ const JobProcess& RunningJobs::start(std::uint32_t number, const GpuRuns& gpus,
   return entry->second.process;
 }
 
-void RunningJobs::kill(std::uint32_t number, Nanos now) {
+void RunningJobs::kill_job(std::uint32_t number, Nanos now) {
   const auto running = running_.find(number);
   ensure(running != running_.end(), "a job that leaves its GPUs has a process");
-  running->second.process.kill();
+  running->second.process.kill_process();
   ran_before_[number] += now - running->second.since;
   running_.erase(running);
 }
@@ -33,7 +33,7 @@ void RunningJobs::kill(std::uint32_t number, Nanos now) {
 Nanos RunningJobs::first_end() const {
   Nanos first = kNever;
   for (const auto& [number, job] : running_) {
-    if (const auto ended = job.process.ended()) first = std::min(first, *ended);
+    if (const auto ended = job.process.end_time()) first = std::min(first, *ended);
   }
   return first;
 }
@@ -41,36 +41,37 @@ Nanos RunningJobs::first_end() const {
 bool RunningJobs::all_beyond(Nanos at) const {
   return std::all_of(running_.begin(), running_.end(), [at](const auto& entry) {
     const JobProcess& process = entry.second.process;
-    return process.ended().has_value() || process.alive_at() >= at;
+    return process.end_time().has_value() || process.alive_at() >= at;
   });
 }
 
-void RunningJobs::listen(std::chrono::nanoseconds at_most) {
+void RunningJobs::read_messages(std::chrono::nanoseconds at_most) {
   std::vector<pollfd> channels;
   for (const auto& [number, job] : running_) {
-    if (!job.process.ended()) channels.push_back({job.process.channel(), POLLIN, 0});
+    if (!job.process.end_time()) channels.push_back({job.process.channel(), POLLIN, 0});
   }
   const timespec timeout{at_most.count() / 1'000'000'000, at_most.count() % 1'000'000'000};
   ppoll(channels.data(), channels.size(), &timeout, nullptr);
   for (auto& [number, job] : running_) {
-    if (job.process.ended()) continue;
-    job.process.hear();
-    const bool silent = !job.process.ended() && job.process.silent() > patience_;
-    if (silent) job.process.give_up();
+    if (job.process.end_time()) continue;
+    job.process.read_messages();
+    const bool silent = !job.process.end_time() && job.process.silent() > patience_;
+    if (silent) job.process.mark_failed();
   }
 }
 
-std::vector<RunningJobs::Ended> RunningJobs::reap(Nanos now) {
+std::vector<RunningJobs::Ended> RunningJobs::reap_ended(Nanos now) {
   std::vector<Ended> ended;
   for (auto entry = running_.begin(); entry != running_.end();) {
     auto& [number, running] = *entry;
-    const std::optional<Nanos> end = running.process.ended();
+    const std::optional<Nanos> end = running.process.end_time();
     if (!end || *end > now) {
       ++entry;
       continue;
     }
-    running.process.reap();
-    ended.push_back({number, ran_before(number) + now - running.since, running.process.failed()});
+    running.process.wait_for_exit();
+    ended.push_back(
+        {number, ran_before(number) + now - running.since, running.process.has_failed()});
     entry = running_.erase(entry);
   }
   return ended;

@@ -1,7 +1,6 @@
-// The processes of the jobs that run (live/jobs/job_process), by job: started, killed to make room,
-// heard, given up when they say nothing, and reaped when they have ended. Remembers how long a job
-// had run when it was last killed, so that it goes on where it was. Used by live/jobs/local_jobs.
-// One thread; nanoseconds of the log.
+// Processes of the running jobs (live/jobs/job_process): started, killed to make room, read, given
+// up after silence, and reaped after their end. Remembers the progress of killed jobs, which
+// continue from it. Used by live/jobs/local_jobs. One thread; nanoseconds of the log.
 #pragma once
 
 #include <chrono>
@@ -15,38 +14,41 @@
 
 namespace orrery::live {
 
+/// Job processes by job.
 class RunningJobs {
  public:
-  /// A process that says nothing for longer than `patience` is killed, and its job has failed.
-  /// `beat`: how often each of them says that it is alive.
+  /// Constructs an empty set. A process silent for longer than `patience` is killed, and its job
+  /// has failed. `beat`: interval of the signs of life.
   RunningJobs(std::chrono::nanoseconds patience, std::chrono::nanoseconds beat)
       : patience_(patience), beat_(beat) {}
 
-  /// Job `number` runs from `now` until it has run for `duration`, in all.
+  /// Starts job `number` at `now`; it ends after `duration` of total running time.
   const JobProcess& start(std::uint32_t number, const GpuRuns& gpus, const TraceClock& clock,
                           Nanos now, Nanos duration);
-  /// It goes on where it was when it is started again.
-  void kill(std::uint32_t number, Nanos now);
+  /// Kills the job's process; the job continues from its progress when it is started again.
+  void kill_job(std::uint32_t number, Nanos now);
   void kill_all() { running_.clear(); }
 
   bool none() const { return running_.empty(); }
-  /// Processes so far.
+  /// Returns the number of processes started so far.
   std::uint64_t started() const { return started_; }
-  /// The first end that a process has told of; kNever: none has.
+  /// Returns the first reported end; kNever if none was reported.
   Nanos first_end() const;
-  /// No process can still end at that instant, or before it, but those that have said so.
+  /// Returns true if no process can still end at `at` or before, except those that have reported
+  /// their end.
   bool all_beyond(Nanos at) const;
-  /// Takes what the processes say, and waits for that as long as is said: real time.
-  void listen(std::chrono::nanoseconds at_most);
+  /// Reads the messages of the processes, waiting for them at most `at_most` of real time.
+  void read_messages(std::chrono::nanoseconds at_most);
 
+  /// Ended job.
   struct Ended {
     std::uint32_t number = 0;
-    Nanos ran = 0;  ///< in all
+    Nanos ran = 0;  ///< total running time
     bool failed = false;
   };
-  /// Those that have ended by then, in the order of their numbers: they are gone, and what they
-  /// held is free.
-  std::vector<Ended> reap(Nanos now);
+  /// Returns the jobs that have ended by `now`, in order of their numbers; their processes are gone
+  /// and their slots free.
+  std::vector<Ended> reap_ended(Nanos now);
 
  private:
   struct Running {
@@ -58,7 +60,7 @@ class RunningJobs {
   const std::chrono::nanoseconds patience_, beat_;
   GpuSlots slots_;
   std::map<std::uint32_t, Running> running_;
-  std::map<std::uint32_t, Nanos> ran_before_;  ///< those that were killed
+  std::map<std::uint32_t, Nanos> ran_before_;  ///< progress of killed jobs
   std::uint64_t started_ = 0;
 };
 

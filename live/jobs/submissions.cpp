@@ -16,11 +16,11 @@ Submissions::Submissions(std::vector<TraceJob> jobs, std::uint32_t gpus)
 }
 
 Nanos Submissions::next() const {
-  return all_came() ? kNever : job(came_).submit_s * kNanosPerSecond;
+  return has_submitted_all() ? kNever : job(came_).submit_s * kNanosPerSecond;
 }
 
-std::optional<std::uint32_t> Submissions::take(Nanos now) {
-  if (all_came() || next() > now) return {};
+std::optional<std::uint32_t> Submissions::take_next(Nanos now) {
+  if (has_submitted_all() || next() > now) return {};
   return came_++;
 }
 

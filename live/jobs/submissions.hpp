@@ -1,5 +1,5 @@
-// The jobs of a recorded log in the order in which they were submitted, numbered so, and how far
-// the log has got. What would never fit the cluster has no number: it never comes. Used by
+// Jobs of a recorded log in order of submission, numbered in that order, and the position in the
+// log. A job larger than the cluster has no number and is never submitted. Used by
 // live/jobs/local_jobs. One thread; nanoseconds of the log.
 #pragma once
 
@@ -13,30 +13,33 @@
 
 namespace orrery::live {
 
+/// Numbered jobs of a log and the next submission.
 class Submissions {
  public:
-  /// `gpus`: of the cluster.
+  /// Numbers the jobs. `gpus`: of the cluster.
   Submissions(std::vector<TraceJob> jobs, std::uint32_t gpus);
 
-  /// In the order in which they were given, whether they fit or not.
+  /// Returns all jobs in the given order.
   const std::vector<TraceJob>& jobs() const { return jobs_; }
+  /// Returns true if the job is not larger than the cluster.
   bool fits(std::size_t index) const { return jobs_[index].gpus <= gpus_; }
-  /// Of job `number` in jobs().
+  /// Returns the index in jobs() of job `number`.
   std::size_t index(std::uint32_t number) const { return order_[number]; }
   const TraceJob& job(std::uint32_t number) const { return jobs_[order_[number]]; }
 
-  /// How many have a number.
+  /// Returns the number of numbered jobs.
   std::size_t count() const { return order_.size(); }
-  bool all_came() const { return came_ == order_.size(); }
-  /// When the next one comes; kNever: all have.
+  /// Returns true if all jobs have been submitted.
+  bool has_submitted_all() const { return came_ == order_.size(); }
+  /// Returns the instant of the next submission; kNever if none follows.
   Nanos next() const;
-  /// The next one, if it has come by then.
-  std::optional<std::uint32_t> take(Nanos now);
+  /// Returns the next job, if it is submitted by `now`, and moves on.
+  std::optional<std::uint32_t> take_next(Nanos now);
 
  private:
   const std::vector<TraceJob> jobs_;
   const std::uint32_t gpus_;
-  std::vector<std::size_t> order_;  ///< by number
+  std::vector<std::size_t> order_;  ///< indexed by number
   std::uint32_t came_ = 0;
 };
 

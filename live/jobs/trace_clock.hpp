@@ -1,5 +1,5 @@
-// The time of a log on this machine's clock: so many of its seconds in each of ours. Thread-safe;
-// nanoseconds of the log. Used by live/jobs.
+// Clock of a log on this machine: a constant number of log seconds for each real second.
+// Thread-safe; nanoseconds of the log. Used by live/jobs.
 #pragma once
 
 #include <chrono>
@@ -8,17 +8,18 @@
 
 namespace orrery::live {
 
+/// Clock that reads the log's time.
 class TraceClock {
  public:
   using Real = std::chrono::steady_clock;
 
-  /// It is `begin` now. `speed` is more than 0.
+  /// Starts the clock at `begin`. `speed` > 0.
   TraceClock(double speed, Nanos begin);
 
   Nanos now() const;
-  /// From now until it is `at`; 0 if it has been.
+  /// Returns the real time until the clock reads `at`; 0 if that has passed.
   std::chrono::nanoseconds until(Nanos at) const;
-  /// Of the log's time, in ours.
+  /// Returns the real duration of `span`.
   std::chrono::nanoseconds real(Nanos span) const;
   void sleep_until(Nanos at) const;
 

@@ -19,7 +19,8 @@ CudaProbe read_answer(const std::string& text) {
   CudaProbe probe;
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object()) {
-    probe.reason = "the CUDA module gave an answer that cannot be read";
+    probe.reason =
+        "expected a JSON object from the CUDA module, found another answer; rebuild the module";
     return probe;
   }
   probe.module_loaded = true;
@@ -50,13 +51,13 @@ std::string cuda_module_path() {
   namespace fs = std::filesystem;
   const fs::path programs = fs::path(sibling_program("orrery-live")).parent_path();
   const fs::path beside = programs / kModule;
-  return fs::exists(beside) ? beside.string()
-                            : (programs.parent_path() / "lib" / kModule).string();
+  return fs::exists(beside) ? beside.string() : (programs.parent_path() / "lib" / kModule).string();
 }
 
 const OrreryCudaTable* load_cuda_table(const std::string& module_path, std::string& reason) {
   if (!std::filesystem::exists(module_path)) {
-    reason = fmt::format("this build has no {} (it needs CUDA 13 or newer and nccl.h)", kModule);
+    reason =
+        fmt::format("this build has no {} (building needs CUDA 13 or newer and nccl.h)", kModule);
     return nullptr;
   }
   // The module stays loaded: the CUDA runtime keeps state of its own.
@@ -68,7 +69,8 @@ const OrreryCudaTable* load_cuda_table(const std::string& module_path, std::stri
   const auto table =
       reinterpret_cast<const OrreryCudaTable* (*)()>(dlsym(handle, ORRERY_CUDA_TABLE_NAME));
   if (table && table()->version == ORRERY_CUDA_VERSION) return table();
-  reason = fmt::format("{} is of another version of Orrery", kModule);
+  reason = fmt::format(
+      "expected {} of this version of Orrery, found another version; rebuild the module", kModule);
   return nullptr;
 }
 
@@ -80,7 +82,7 @@ CudaProbe probe_cuda(const std::string& module_path) {
   if (!table) return failure(reason);
   std::array<char, 65536> answer{};
   if (table->probe(answer.data(), answer.size()) != 0) {
-    return failure(fmt::format("{} could not look for devices", kModule));
+    return failure(fmt::format("{} could not search for devices", kModule));
   }
   return read_answer(answer.data());
 }

@@ -82,7 +82,7 @@ std::string card_text(const NetworkCard& card) {
 
 }  // namespace
 
-bool Diagnosis::complete() const {
+bool Diagnosis::is_complete() const {
   return std::all_of(findings.begin(), findings.end(),
                      [](const Finding& finding) { return finding.present; });
 }
@@ -162,7 +162,7 @@ std::string print_json(const Diagnosis& diagnosis) {
     sample["name"] = reading.name;
     for (const auto& [name, value] : dcgm_fields(reading)) sample[name] = value;
   }
-  const Json all = {{"complete", diagnosis.complete()},
+  const Json all = {{"complete", diagnosis.is_complete()},
                     {"findings", findings},
                     {"gpus", gpus},
                     {"nvlinks_up", diagnosis.nvlinks.active},

@@ -1,5 +1,5 @@
-// `orrery doctor`: what of Orrery works on this machine, what is missing and why, and the machine
-// as it was found. Reads only. One thread.
+// Body of `orrery doctor`: reports which features of Orrery work on this machine, which parts are
+// missing and why, and the hardware found. Reads only; single-threaded.
 #pragma once
 
 #include <string>
@@ -10,27 +10,32 @@
 
 namespace orrery::live {
 
-/// One thing that a feature needs.
+/// Presence of one component that a feature needs.
 struct Finding {
-  std::string name;    ///< "CUDA device"
+  std::string name;  ///< Name, for example "CUDA device".
   bool present = false;
-  std::string detail;  ///< what was found, or why it is not there
-  std::string needed;  ///< what does not work without it
+  /// Description of the component found, or the reason why the component is absent.
+  std::string detail;
+  std::string needed;  ///< Features that do not work without the component.
 };
+/// Result of one examination of this machine.
 struct Diagnosis {
   std::vector<Finding> findings;
   Machine machine;
   NvLinks nvlinks;
   CudaProbe cuda;
 
-  /// Nothing is missing.
-  bool complete() const;
+  /// Returns true if no component is missing.
+  bool is_complete() const;
 };
 
-/// `programs`: folder of the executables; `sys`: where the kernel's tree stands ("/sys").
+/// Examines this machine. `programs`: folder of the executables; `sys`: path of the kernel's tree
+/// ("/sys").
 Diagnosis diagnose(const std::string& programs, const std::string& sys);
 
+/// Returns the diagnosis as text for a terminal.
 std::string print_text(const Diagnosis& diagnosis);
+/// Returns the diagnosis as JSON.
 std::string print_json(const Diagnosis& diagnosis);
 
 }  // namespace orrery::live

@@ -1,4 +1,4 @@
-// The clocks of the host that live mode reads. Nanoseconds; thread-safe.
+// Clocks of the host that live mode reads. Times are nanoseconds; thread-safe.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,10 @@
 
 namespace orrery::live {
 
+/// Monotonic clock of this machine.
 using Clock = std::chrono::steady_clock;
 
+/// Returns the time since `start`, in nanoseconds.
 inline Nanos since(Clock::time_point start) {
   return (Clock::now() - start) / std::chrono::nanoseconds(1);
 }
@@ -22,9 +24,9 @@ inline Nanos read_clock(clockid_t id) {
 }
 }  // namespace detail
 
-/// CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 inline Nanos thread_cpu() { return detail::read_clock(CLOCK_THREAD_CPUTIME_ID); }
-/// CPU time of this process, all threads.
+/// Returns the CPU time of this process, all threads.
 inline Nanos process_cpu() { return detail::read_clock(CLOCK_PROCESS_CPUTIME_ID); }
 
 }  // namespace orrery::live

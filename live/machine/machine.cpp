@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first line of a file of /sys; nothing if it cannot be read.
+/// Returns the first line of a file of /sys; nothing if the file cannot be read.
 std::optional<std::string> line_of(const fs::path& file) {
   std::ifstream in(file);
   std::string line;
@@ -29,7 +29,7 @@ std::optional<Number> number_of(const fs::path& file) {
   return value;
 }
 
-/// Entries of a folder in the order of their names; none if there is no such folder.
+/// Returns the entries of `folder` in the order of their names; none if the folder does not exist.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code missing;
@@ -51,7 +51,7 @@ PciDevice read_pci(const fs::path& folder) {
 }
 
 std::optional<std::string> gpu_vendor(const fs::path& folder) {
-  // Class 03: display controllers; 0302 are those without a display, as in a data centre.
+  // Class 03 is display controllers; 0302 is a controller without a display, as in a data centre.
   const std::string kind = line_of(folder / "class").value_or("");
   if (!kind.starts_with("0x0302") && !kind.starts_with("0x0300") && !kind.starts_with("0x1200")) {
     return std::nullopt;
@@ -60,14 +60,14 @@ std::optional<std::string> gpu_vendor(const fs::path& folder) {
   if (vendor == "0x10de") return "NVIDIA";
   if (vendor == "0x1002") return "AMD";
   if (vendor == "0x8086" && !kind.starts_with("0x0300")) return "Intel";
-  return std::nullopt;  // the console of a server
+  return std::nullopt;  // The device is the console of a server.
 }
 
 NetworkCard read_ethernet(const fs::path& folder) {
   NetworkCard card;
   card.name = folder.filename().string();
   card.up = line_of(folder / "operstate") == "up";
-  const auto megabits = number_of<double>(folder / "speed");  // -1: not known
+  const auto megabits = number_of<double>(folder / "speed");  // -1: unknown.
   if (megabits && *megabits > 0) card.bits_per_second = *megabits * 1e6;
   if (fs::exists(folder / "device")) card.pci = read_pci(folder / "device");
   return card;

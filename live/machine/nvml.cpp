@@ -9,14 +9,18 @@
 namespace orrery::live {
 namespace {
 
-// From NVML's reference manual.
+// Constants of NVML's reference manual.
 constexpr unsigned kTemperatureOfGpu = 0, kSmClock = 1, kMemoryClock = 2;
 constexpr unsigned kUncorrected = 1, kVolatile = 0;
 constexpr unsigned long long kXidCriticalError = 8;
 constexpr unsigned kMostLinks = 36;
 
-struct Utilization { unsigned gpu, memory; };
-struct Memory { unsigned long long total, free, used; };
+struct Utilization {
+  unsigned gpu, memory;
+};
+struct Memory {
+  unsigned long long total, free, used;
+};
 struct EventData {
   void* device;
   unsigned long long type, data;
@@ -31,7 +35,7 @@ struct Nvml::Functions {
   int (*driver)(char*, unsigned);
   int (*count)(unsigned*);
   int (*device)(unsigned, void**);
-  // The rest may lack: drivers differ.
+  // Functions below may be null: drivers differ.
   int (*device_at)(const char*, void**);
   int (*index)(void*, unsigned*);
   int (*name)(void*, char*, unsigned);
@@ -50,8 +54,8 @@ struct Nvml::Functions {
 
   explicit Functions(void* library) {
     const auto find = [library](const char* symbol, auto& function) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-          dlsym(library, symbol));
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
     };
     find("nvmlInit_v2", open);
     find("nvmlShutdown", close);
@@ -80,7 +84,8 @@ struct Nvml::Functions {
 
 namespace {
 
-/// What a function answers, times `unit`; nothing if there is no such function or it does not know.
+/// Returns the answer of `function` times `unit`; nothing if the driver lacks the function or
+/// reports an error.
 template <class Value, class Function, class... Given>
 std::optional<double> ask(Function* function, double unit, void* device, Given... given) {
   Value value{};
@@ -93,7 +98,7 @@ std::optional<double> ask(Function* function, double unit, void* device, Given..
 std::unique_ptr<Nvml> Nvml::open(const std::string& library, std::string& reason) {
   void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
-    reason = fmt::format("{} is not here: there is no NVIDIA driver", library);
+    reason = fmt::format("{} was not found: the NVIDIA driver is not installed", library);
     return nullptr;
   }
   auto functions = std::make_unique<Functions>(handle);

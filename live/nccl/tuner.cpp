@@ -95,8 +95,8 @@ class Source {
 
   const std::string path_;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
-  Stamp seen_;                 // by whoever is busy
-  std::unique_ptr<Kept> all_;  // by whoever is busy
+  Stamp seen_;                 // used by the thread that holds busy_
+  std::unique_ptr<Kept> all_;  // used by the thread that holds busy_
   std::atomic<const TunerTable*> newest_{nullptr};
 };
 
@@ -123,7 +123,8 @@ int close_tuner(void* context) {
   return kSuccess;
 }
 
-/// What all versions ask. `costs` is declared as float** and is the first element of a matrix.
+/// Common part of all versions. `costs` is declared as float** and is the first element of a
+/// matrix.
 int choose(void* context, int collective, std::size_t bytes, float** costs, int algorithms,
            int protocols, int* channels) {
   Tuner& tuner = *static_cast<Tuner*>(context);

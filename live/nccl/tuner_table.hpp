@@ -1,17 +1,11 @@
-// The table that the NCCL tuner plugin serves: which algorithm a collective of a size and a number
-// of ranks gets. A policy decides it (CollectiveTable), an agent writes it to a file, the plugin
-// in the training process reads it. All ranks must choose alike (NCCL hangs otherwise), so a table
-// does not begin to hold when it is read, but with a call: every communicator counts its
-// collectives, which are the same on all of its ranks. Text, one entry a line:
-//
-//   orrery-collectives 1
-//   from 0
-//   all_reduce 0 2 ring
-//   all_reduce 1048576 8 tree ll128 4      algorithm, protocol, channels; the last two may lack
-//   from 5000
-//   ...
-//
-// Pure functions, thread-safe. Nothing here needs NCCL. Sizes in bytes.
+// Table of the NCCL tuner plugin: the algorithm for a collective of a size and a number of ranks. A
+// policy decides it (CollectiveTable), an agent writes it to a file, the plugin in the training
+// process reads it. All ranks must choose alike (NCCL hangs otherwise), so a table becomes valid
+// with a call, not when it is read: every communicator counts its collectives, which are the same
+// on all of its ranks. Text, one entry a line, for example "orrery-collectives 1", "from 0",
+// "all_reduce 0 2 ring", "all_reduce 1048576 8 tree ll128 4" (bytes, ranks, algorithm, protocol,
+// channels; the last two are optional), "from 5000". Pure functions, thread-safe. Needs no NCCL.
+// Sizes in bytes.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +18,15 @@
 
 namespace orrery::live {
 
-/// Numbers as NCCL has them (nccl_common.h, nccl_tuner.h).
+/// Numbers of NCCL (nccl_common.h, nccl_tuner.h).
 enum class NcclCollective : int { broadcast, reduce, all_gather, reduce_scatter, all_reduce };
 enum class NcclAlgorithm : int {
   tree, ring, collnet_direct, collnet_chain, nvls, nvls_tree, pat,
-  automatic = 1000  ///< not NCCL's: as it would choose without a table
+  automatic = 1000  ///< not NCCL's: NCCL's choice without a table
 };
 enum class NcclProtocol : int { ll, ll128, simple };
 
+/// Rule for one kind of collective.
 struct TunerRule {
   NcclCollective collective{};
   std::uint64_t from_bytes = 0;
@@ -41,7 +36,7 @@ struct TunerRule {
   std::uint32_t channels = 0;            ///< 0: NCCL's number
   bool operator==(const TunerRule&) const = default;
 };
-/// Rules that hold from call `from` of a communicator on, until the next section's.
+/// Rules that are valid from call `from` of a communicator on, until the next section.
 struct TunerSection {
   std::uint64_t from = 0;
   std::vector<TunerRule> rules;
@@ -49,19 +44,21 @@ struct TunerSection {
 };
 using TunerTable = std::vector<TunerSection>;
 
+/// Returns the text of a table.
 std::string print_tuner_table(const TunerTable& table);
-/// Throws bad_input "line N: ..." for anything else than what print_tuner_table() writes, comments
-/// ("# ...") and blanks: a table is whole or it is not taken.
+/// Returns the table of a text. Throws bad_input "line N: ..." for any text other than the output
+/// of print_tuner_table() with comments ("# ...") and blanks: a table is accepted completely or not
+/// at all.
 TunerTable parse_tuner_table(std::string_view text);
 
-/// The rule of a call; of those that it reaches, the one with the most ranks, then bytes. Nothing
-/// where no rule holds.
+/// Returns the rule for a call: of the applicable rules the one with the most ranks, then bytes;
+/// null if no rule applies.
 const TunerRule* find_tuner_rule(const TunerTable& table, std::uint64_t call,
                                  NcclCollective collective, std::uint64_t bytes,
                                  std::uint32_t ranks);
 
 /// Makes `rule` the cheapest entry of NCCL's cost table (row-major, algorithms by protocols), if
-/// NCCL can do it at all (entries below 0 it cannot). Returns whether it could.
+/// NCCL supports it (entries below 0 are unsupported). Returns true if it does.
 bool prefer(const TunerRule& rule, std::span<float> costs, int protocols);
 
 }  // namespace orrery::live

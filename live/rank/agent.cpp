@@ -35,7 +35,8 @@ AgentStart read_start() {
   const std::optional<std::string> bytes = orrery::read_message(kChildDescriptor);
   if (!bytes || !start.ParseFromString(*bytes)) {
     throw Error(ErrorKind::usage,
-                "`orrery-live agent` is started by a controller, which hands it its orders");
+                "expected the orders of a controller on the inherited socket, found none: "
+                "`orrery-live agent` is started by the controller; use `orrery live`");
   }
   return start;
 }
@@ -69,7 +70,8 @@ std::unique_ptr<Device> make_device(const Scenario& scenario, const GpuSeat* gpu
                          scenario.job().model().builtin());
 }
 
-/// A replacement gets its state from a peer, which is further on than any checkpoint.
+/// Returns the first step of this process. A replacement receives its state from a peer, whose
+/// state is newer than any checkpoint.
 Step first_step(const AgentStart& start, const Assignment& assignment) {
   return start.begins() ? assignment.resume().step() : 0;
 }
@@ -79,9 +81,9 @@ std::optional<std::string> checkpoint_folder(const Scenario& scenario) {
   return scenario.live().checkpoints().folder();
 }
 
-/// Everything between the assignment and the end. Three threads: the caller's does what the
-/// control core says, one hears the controller, one sends heartbeats. A control stream that ends is
-/// opened again: training goes on meanwhile.
+/// Agent of one rank from its assignment to the end of the run. Three threads: the caller's thread
+/// carries out the control core's tasks, one thread reads the controller's messages, one sends
+/// heartbeats. If the control stream ends, the agent opens a new stream while training continues.
 class Agent {
  public:
   Agent(ControlSession& session, const AgentStart& start, const Secrets& secrets,
@@ -95,33 +97,34 @@ class Agent {
         device_(make_device(scenario_, gpu_.get())),
         trainer_(scenario_, text_, *device_),
         state_({rank, start.life()}, first_step(start, assignment), scenario_.live().link_rate(),
-               {.interrupt = [this] { trainer_.interrupt(); },
-                .resume = [this] { trainer_.resume(); },
+               {.interrupt = [this] { trainer_.interrupt_step(); },
+                .resume = [this] { trainer_.resume_steps(); },
                 .tell = [this](const MemberStatus& status) { send(status); }}),
         fabrics_(start.data_address(), secrets, gpu_.get(), scenario_.live().has_link_rate()),
         shards_(assignment.training(), trainer_, device_->gradient().size(),
                 checkpoint_folder(scenario_),
-                [this](const AgentMessage& message) { session_.send(message); }),
+                [this](const AgentMessage& message) { session_.send_message(message); }),
         tasks_(rank, domains_of(assignment, start.ranks()),
                {.trainer = trainer_, .state = state_, .shards = shards_, .fabrics = fabrics_},
-               [this](const AgentMessage& message) { session_.send(message); }) {
-    if (state_.applied() > 0) trainer_.restore(load_checkpoint(assignment));
+               [this](const AgentMessage& message) { session_.send_message(message); }) {
+    if (state_.applied_steps() > 0) trainer_.restore_state(load_checkpoint(assignment));
   }
 
-  /// False if the controller was gone for good before it let this rank go.
+  /// Trains until the controller releases this rank. Returns false if the controller was gone for
+  /// good before the release.
   bool run() {
     AgentMessage ready;
     ready.mutable_ready();
-    session_.send(ready);
+    session_.send_message(ready);
     const std::jthread reader([this] { read_orders(); });
     const HeartbeatSender heartbeat(
         heartbeat_interval(ranks_, scenario_.survival().heartbeat_timeout()), [this] { beat(); });
     do {
       train();
-      hand_in();  // the controller has waited for shards as long as it wanted to
+      hand_in();  // The controller has already waited for shards as long as it needed to.
     } while (!state_.wait_for_release());
-    session_.finish();
-    return !state_.abandoned();
+    session_.finish_stream();
+    return !state_.is_abandoned();
   }
 
  private:
@@ -139,41 +142,43 @@ class Agent {
   }
 
   void fail(const AgentMessage& failure) {
-    state_.fail();
-    session_.send(failure);
+    state_.mark_failed();
+    session_.send_message(failure);
   }
 
-  /// The controller gathers what every rank has to say before it lets any of them go.
+  /// Sends the hash of the parameters, if requested: the controller collects the hashes of all
+  /// ranks before it releases any rank.
   void hand_in() {
     const std::optional<Step> applied = state_.parameters_wanted();
     if (!applied) return;
     AgentMessage finished;
     finished.mutable_finished()->set_applied(*applied);
     finished.mutable_finished()->set_parameters_sha256(device_->parameters_sha256());
-    session_.send(finished);
+    session_.send_message(finished);
   }
 
-  /// Until the stream ends. False after an order that cannot be.
+  /// Reads the controller's messages until the stream ends. Returns false after an invalid message.
   bool take_orders() {
     while (const std::optional<ControllerMessage> message = session_.read()) {
       if (const char* why = fault_of(*message, rank_, ranks_)) {
-        fail(make_failure(ErrorKind::internal,
-                          fmt::format("rank {} was told nonsense: {}", rank_, why)));
+        fail(make_failure(
+            ErrorKind::internal,
+            fmt::format("rank {} received an invalid message of its controller: {}", rank_, why)));
         return false;
       }
-      if (message->has_directive()) state_.hear(message->directive());
+      if (message->has_directive()) state_.on_directive(message->directive());
       if (message->has_hardware()) {
         trainer_.set_speed(message->hardware().speed());
-        state_.feel(message->hardware());
+        state_.on_hardware(message->hardware());
       }
-      if (message->has_save()) state_.note(message->save());
+      if (message->has_save()) state_.add_shard_order(message->save());
       if (message->has_stop()) state_.end(message->stop());
     }
     return true;
   }
 
   void read_orders() {
-    while (take_orders() && session_.reconnect([this] { return !state_.released(); })) {
+    while (take_orders() && session_.reconnect_stream([this] { return !state_.is_released(); })) {
       state_.begin_session();
     }
     state_.lose_controller();
@@ -185,7 +190,7 @@ class Agent {
   void send(const MemberStatus& status) {
     AgentMessage message;
     *message.mutable_status() = status;
-    session_.send(message);
+    session_.send_message(message);
   }
 
   void beat() {
@@ -194,14 +199,14 @@ class Agent {
     *beat.mutable_status() = state_.status();
     *beat.mutable_progress() = trainer_.snapshot();
     if (gpu_) *beat.mutable_progress()->mutable_device() = gpu_->read();
-    session_.send(message);
+    session_.send_message(message);
   }
 
   ControlSession& session_;
   const std::uint32_t rank_, ranks_;
   const Scenario scenario_;
   const Text text_;
-  const std::unique_ptr<GpuSeat> gpu_;  ///< null: on the CPU
+  const std::unique_ptr<GpuSeat> gpu_;  ///< GPU of this rank; null on the CPU.
   const std::unique_ptr<Device> device_;
   Trainer trainer_;
   RankState state_;
@@ -223,10 +228,10 @@ int run_agent(std::uint32_t rank, const AgentStart& start) {
   try {
     agent.emplace(session, start, secrets, rank, first->assignment());
   } catch (const Error& error) {
-    session.send(make_failure(error.kind(), error.message()));
-    session.finish();
-    while (session.read()) {  // until the controller has heard it
-    }
+    session.send_message(make_failure(error.kind(), error.message()));
+    session.finish_stream();
+    // Keep the stream open until the controller has received the failure.
+    while (session.read()) {}
     return static_cast<int>(error.kind());
   }
   return agent->run() ? 0 : static_cast<int>(ErrorKind::environment);

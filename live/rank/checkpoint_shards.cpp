@@ -8,7 +8,7 @@ CheckpointShards::CheckpointShards(std::string training, const Trainer& trainer,
                                    const std::optional<std::string>& folder, Send send)
     : training_(std::move(training)), trainer_(trainer), total_(total), send_(std::move(send)) {
   if (!folder) return;
-  writer_.emplace([path = *folder] { return FolderStore::make(path); },
+  writer_.emplace([path = *folder] { return FolderStore::make_folder(path); },
                   [this](const ShardOutcome& outcome) { report(outcome); });
 }
 
@@ -32,7 +32,9 @@ void CheckpointShards::save(const SaveShard& order, Step applied) {
   if (writer_ && applied == order.step()) {
     return writer_->write(header, trainer_.part(header.range()));
   }
-  report({.header = header, .seal = {}, .failure = "this rank stands at another step"});
+  report({.header = header,
+          .seal = {},
+          .failure = "expected the state of the ordered step, found the state of another step"});
 }
 
 void CheckpointShards::report(const ShardOutcome& outcome) const {

@@ -1,6 +1,6 @@
-// A rank's shards of checkpoints: which one it is to write and when. Such a one belongs to a step's
-// plan and is written once that step is final, or is ordered between two steps. Reports how each of
-// them ended. The step loop calls; `send` is called by it and by the writer's thread.
+// One rank's shards of the run's checkpoints. A shard either belongs to a step's plan and is
+// written once the step is final, or is ordered between two steps. The step loop calls all methods;
+// `send` is called by the step loop and by the writer's thread.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,37 @@
 
 namespace orrery::live {
 
+/// Writer of one rank's checkpoint shards; reports the outcome of each shard to the controller.
+/// Owns the writing thread.
 class CheckpointShards {
  public:
   using Send = std::function<void(const AgentMessage&)>;
 
-  /// `training`: see CheckpointId; `total`: parameters of the model. Without a folder every order
-  /// fails. The trainer outlives this.
+  /// Starts the writer. `training`: see CheckpointId; `total`: number of the model's parameters.
+  /// Without a folder every order fails. The trainer must outlive this object.
   CheckpointShards(std::string training, const Trainer& trainer, std::size_t total,
                    const std::optional<std::string>& folder, Send send);
 
-  /// Of the step whose sum this rank holds: member `index` of `count` writes its shard of the
-  /// checkpoint behind it; attempt 0: there is none.
+  /// Plans the shard of the checkpoint after `step`, whose gradient sum this rank holds: member
+  /// `index` of `count` members writes its shard of the checkpoint. Attempt 0 means that the step
+  /// has no checkpoint.
   void plan(Step step, std::uint64_t attempt, std::uint32_t index, std::uint32_t count);
-  /// The update of `step` has been made.
+  /// Writes the planned shard of `step`, if planned. Must be called after the update of `step` is
+  /// applied.
   void write_planned(Step step);
-  /// As ordered, by a rank that holds the updates of the steps before `applied`.
+  /// Writes the shard of `order`. `applied`: number of steps whose updates this rank holds; the
+  /// order fails if its step differs.
   void save(const SaveShard& order, Step applied);
 
  private:
+  /// Sends the outcome of a shard to the controller.
   void report(const ShardOutcome& outcome) const;
 
   const std::string training_;
   const Trainer& trainer_;
   const std::size_t total_;
   const Send send_;
-  ShardHeader planned_;  ///< to be written when the step whose sum is held is final
+  ShardHeader planned_;  ///< Shard to write once the current step is final.
   std::optional<ShardWriter> writer_;
 };
 

@@ -8,7 +8,7 @@
 namespace orrery::live {
 namespace {
 
-constexpr std::chrono::seconds kPatience{10};  // for a controller that is gone
+constexpr std::chrono::seconds kPatience{10};  // Time to wait for a controller that is gone.
 constexpr std::chrono::milliseconds kPause{50};
 
 }  // namespace
@@ -18,31 +18,31 @@ std::optional<ControllerMessage> ControlSession::join() {
   std::optional<ControllerMessage> first = client_.read();
   while (!first && Clock::now() < deadline) {
     std::this_thread::sleep_for(kPause);
-    client_.reopen([this] { return last_words(); });
+    client_.reopen_stream([this] { return last_words(); });
     first = client_.read();
   }
   return first;
 }
 
-void ControlSession::keep(const AgentMessage& message) {
+void ControlSession::keep_message(const AgentMessage& message) {
   const std::scoped_lock lock(mutex_);
   if (message.has_step_report()) report_ = message;
   if (message.has_shard()) shard_ = message;
   if (message.has_failed()) failure_ = message;
 }
 
-void ControlSession::send(const AgentMessage& message) {
-  keep(message);
-  client_.send(message);
+void ControlSession::send_message(const AgentMessage& message) {
+  keep_message(message);
+  client_.send_message(message);
 }
 
-bool ControlSession::reconnect(const std::function<bool()>& wanted) {
+bool ControlSession::reconnect_stream(const std::function<bool()>& wanted) {
   const auto deadline = Clock::now() + kPatience;
   while (Clock::now() < deadline && wanted()) {
-    client_.reopen([this] { return last_words(); });
+    client_.reopen_stream([this] { return last_words(); });
     const std::optional<ControllerMessage> welcome = client_.read();
     if (welcome && welcome->has_assignment()) return true;
-    if (welcome && welcome->has_stop()) return false;  // it has been given up
+    if (welcome && welcome->has_stop()) return false;  // The controller counts this rank as lost.
     std::this_thread::sleep_for(kPause);
   }
   return false;

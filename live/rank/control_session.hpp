@@ -1,7 +1,7 @@
-// A rank's session with its controller, which outlives both streams and controllers: when the
-// stream ends, the rank looks for the controller, or for the one that has taken its place, and says
-// again what may have been lost with the stream. One thread reads, joins and reconnects; send() may
-// be called by any.
+// Session of one rank with its controller, which survives the loss of a stream or of a controller.
+// If the stream ends, the rank connects to the controller, or to the controller's successor, and
+// repeats the messages that may be lost with the stream. One thread reads, joins and reconnects;
+// send_message() may be called by any thread.
 #pragma once
 
 #include <functional>
@@ -14,32 +14,37 @@
 
 namespace orrery::live {
 
+/// Session of one rank with its controller; owns the control stream.
 class ControlSession {
  public:
-  /// Opens the stream and sends `hello`. Does not wait for an answer.
+  /// Opens the stream and sends `hello`. Returns without waiting for an answer.
   ControlSession(const std::string& address, const Secrets& secrets, const Hello& hello)
       : client_(address, secrets, hello) {}
 
-  /// The first that the controller says, which is the assignment unless it turns this rank away; a
-  /// controller that dies meanwhile is replaced. Nothing: none came in time.
+  /// Returns the controller's first message, which is the assignment unless the controller refuses
+  /// this rank. Reconnects if the controller dies meanwhile. Returns nothing if no message arrived
+  /// in time (10 s).
   std::optional<ControllerMessage> join();
-  /// Blocks; nothing when the stream has ended.
+  /// Blocks until the next message of the controller arrives. Returns nothing if the stream has
+  /// ended.
   std::optional<ControllerMessage> read() { return client_.read(); }
-  /// The newest report of a step, of a shard and of a failure are said again on every new stream;
-  /// statuses and heartbeats come again by themselves.
-  void send(const AgentMessage& message);
-  /// After the stream has ended, for as long as `wanted` says and patience lasts. False: nobody was
-  /// found, or this rank has been given up.
-  bool reconnect(const std::function<bool()>& wanted);
-  /// Ends the stream, after what was sent has been delivered. No send() afterwards.
-  void finish() { client_.finish(); }
+  /// Sends `message`. The newest step report, shard report and failure are sent again on every new
+  /// stream; statuses and heartbeats are periodic and need no repetition.
+  void send_message(const AgentMessage& message);
+  /// Reconnects after the end of the stream, for at most 10 s and while `wanted` returns true.
+  /// Returns false if no controller was found, or if the controller counts this rank as lost.
+  bool reconnect_stream(const std::function<bool()>& wanted);
+  /// Ends the stream after all sent messages are delivered. No send_message() may follow.
+  void finish_stream() { client_.finish_stream(); }
 
  private:
-  void keep(const AgentMessage& message);
+  /// Stores `message` if it must be repeated on a new stream.
+  void keep_message(const AgentMessage& message);
+  /// Returns the messages to repeat on a new stream.
   std::vector<AgentMessage> last_words();
 
   ControlClient client_;
-  std::mutex mutex_;  // of the newest, below
+  std::mutex mutex_;  // Guards the three messages below.
   std::optional<AgentMessage> report_, shard_, failure_;
 };
 

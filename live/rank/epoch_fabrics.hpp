@@ -1,5 +1,6 @@
-// Makes the fabric of each epoch in which a rank takes part: over streams and shared memory on
-// CPUs, over NCCL where the rank has a GPU. The agent's step loop asks; one thread.
+// Factory of the fabric of each membership epoch in which a rank takes part: over streams and
+// shared memory on CPUs, over NCCL if the rank has a GPU. Used by the agent's step loop;
+// single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +13,20 @@
 
 namespace orrery::live {
 
+/// Factory of the fabrics of one rank, one fabric per membership epoch.
 class EpochFabrics {
  public:
-  /// `address`: see AgentStart.data_address. `gpu`: null on the CPU. `apart`: as if each rank had a
-  /// machine of its own. The secrets and the seat outlive this.
+  /// Stores the settings of all epochs. `address`: see AgentStart.data_address. `gpu`: null on the
+  /// CPU. `apart`: connects the ranks as if each rank ran on a machine of its own. The secrets and
+  /// `gpu` must outlive this object.
   EpochFabrics(std::string address, const Secrets& secrets, const GpuSeat* gpu, bool apart);
 
-  /// It listens when this returns, since an epoch is agreed on when all listen.
-  std::shared_ptr<JoiningFabric> make(std::uint64_t epoch) const;
+  /// Returns a fabric for `epoch`. The fabric already listens, because an epoch is agreed on once
+  /// all members listen.
+  std::shared_ptr<JoiningFabric> make_fabric(std::uint64_t epoch) const;
 
  private:
+  /// Returns the address at which to listen in `epoch`.
   std::string address(std::uint64_t epoch) const;
 
   const std::string address_;

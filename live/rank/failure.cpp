@@ -9,7 +9,7 @@
 namespace orrery::live {
 namespace {
 
-/// What only this process or its machine lacks.
+/// Returns the report of an error that only this process or its machine has.
 AgentMessage make_local_failure(const std::string& reason) {
   AgentMessage message = make_failure(ErrorKind::environment, reason);
   message.mutable_failed()->set_local(true);

@@ -1,4 +1,4 @@
-// How an error of a rank is said to its controller. Pure functions, thread-safe.
+// Messages by which a rank reports an error to its controller. Pure functions, thread-safe.
 #pragma once
 
 #include <exception>
@@ -9,10 +9,10 @@
 
 namespace orrery::live {
 
-/// What every rank would meet.
+/// Returns the report of an error that every rank would meet.
 AgentMessage make_failure(ErrorKind kind, const std::string& reason);
-/// Of any error of the step loop: says besides what only this process or its machine lacks, and
-/// what nobody who is left holds any more.
+/// Returns the report of any error of the step loop. Marks errors of this process or its machine as
+/// local, and marks the loss of state that no remaining rank holds.
 AgentMessage failure_of(const std::exception_ptr& error);
 
 }  // namespace orrery::live

@@ -14,9 +14,9 @@ namespace orrery::live {
 namespace {
 
 constexpr std::chrono::milliseconds kReadEvery{100};
-constexpr int kSharedCtas = 4;  ///< thread blocks of NCCL's for a rank that shares its GPU
+constexpr int kSharedCtas = 4;  ///< Thread blocks of NCCL for a rank that shares its GPU.
 
-/// Beside the CUDA module; it is built wherever live mode is.
+/// Returns the path of the tuner plugin: beside the CUDA module, built wherever live mode is built.
 std::string tuner_path() {
   const std::filesystem::path module(cuda_module_path());
   return (module.parent_path() / "liborrery_nccl_tuner.so").string();
@@ -26,7 +26,7 @@ std::string tuner_path() {
 
 GpuShare share_of_gpus(std::uint32_t rank, std::uint32_t ranks, std::uint32_t gpus,
                        const std::string& tuner, const std::string& table_file) {
-  ensure(gpus > 0, "a rank on a GPU has one");
+  ensure(gpus > 0, "expected at least one GPU for a rank on a GPU");
   GpuShare share{.device = rank % gpus, .shared = ranks > gpus, .environment = {}};
   share.environment.emplace_back("NCCL_TUNER_PLUGIN", tuner);
   share.environment.emplace_back("ORRERY_NCCL_TABLE", table_file);
@@ -57,15 +57,15 @@ GpuSeat::GpuSeat(std::uint32_t rank, std::uint32_t ranks, std::uint32_t gpus,
   const CudaProbe probe = probe_cuda();
   nvml_ = Nvml::open(kNvmlLibrary, reason);
   if (!nvml_ || share_.device >= probe.list.size()) return;
-  // The driver counts all GPUs, CUDA those that it was left.
+  // The driver counts all GPUs, CUDA only the visible ones.
   nvml_index_ = nvml_->find(probe.list[share_.device].pci_address).value_or(share_.device);
 }
 
 std::unique_ptr<Device> GpuSeat::make_device(const Scenario& scenario) const {
   std::string reason;
-  auto device = make_cuda_device(cuda_module_path(), static_cast<int>(share_.device),
-                                 scenario.run().seed(), scenario.live().learning_rate(),
-                                 scenario.job().model().builtin(), reason);
+  auto device =
+      make_cuda_device(cuda_module_path(), static_cast<int>(share_.device), scenario.run().seed(),
+                       scenario.live().learning_rate(), scenario.job().model().builtin(), reason);
   if (!device) throw Error(ErrorKind::environment, reason);
   return device;
 }

@@ -1,7 +1,7 @@
-// What an agent whose rank trains on a GPU has in place of CPU and gRPC fabric: which GPU, its
-// device and fabrics, and the driver's measurements of it. Ranks go round the machine's GPUs; where
-// there are more ranks than GPUs they share them (which NCCL does not support, but allows where
-// each says that it is a node of its own). One thread, but read() is another's.
+// GPU of an agent: the device number, the device, the fabrics and the driver's measurements, which
+// replace the CPU device and the gRPC fabric. Ranks are assigned to the machine's GPUs round-robin;
+// ranks share GPUs if the run has more ranks than GPUs (NCCL does not support sharing, but allows
+// it if each rank claims to be a separate node).
 #pragma once
 
 #include <chrono>
@@ -20,28 +20,34 @@
 
 namespace orrery::live {
 
-/// How rank `rank` of `ranks` uses one of `gpus` GPUs.
+/// Use of one of `gpus` GPUs by rank `rank` of `ranks`. For example, rank 5 of 8 on 4 GPUs uses
+/// device 1 and shares it.
 struct GpuShare {
   std::uint32_t device = 0;
   bool shared = false;
-  /// What NCCL and its plugins are told by environment, name and value.
+  /// Environment variables for NCCL and its plugins, as name and value.
   std::vector<std::pair<std::string, std::string>> environment;
 };
-/// `tuner`: the tuner plugin; `table_file`: what it reads.
+/// Returns the share of a rank. `tuner`: path of the tuner plugin; `table_file`: path of the file
+/// that the plugin reads.
 GpuShare share_of_gpus(std::uint32_t rank, std::uint32_t ranks, std::uint32_t gpus,
                        const std::string& tuner, const std::string& table_file);
 
+/// GPU of one rank's process. Single-threaded, except that read() belongs to one other thread.
 class GpuSeat {
  public:
-  /// Once a process, before it does anything else with NCCL: sets the environment, where the user
-  /// has not. `folder`: where the file of the tuner plugin may lie. Throws an environment Error for
-  /// what this machine lacks.
+  /// Selects the GPU and sets the environment variables that the user has not set. Must be
+  /// constructed once per process, before any other use of NCCL. `folder`: folder for the file of
+  /// the tuner plugin. Throws an environment Error if this machine lacks a component.
   GpuSeat(std::uint32_t rank, std::uint32_t ranks, std::uint32_t gpus, const std::string& folder);
 
+  /// Returns the training device on this GPU. Throws an environment Error if the device cannot be
+  /// opened.
   std::unique_ptr<Device> make_device(const Scenario& scenario) const;
-  /// For one epoch.
+  /// Returns a fabric for one epoch.
   std::shared_ptr<NcclFabric> make_fabric() const;
-  /// The driver's newest measurements; nothing without NVML. At most ten times a second anew.
+  /// Returns the driver's newest measurements; empty without NVML. Refreshed at most ten times a
+  /// second.
   const DeviceReading& read();
 
  private:
@@ -54,7 +60,7 @@ class GpuSeat {
   std::chrono::steady_clock::time_point read_at_{};
 };
 
-/// What of a reading policies see.
+/// Returns the measurements of `reading` that policies see.
 DeviceReading to_wire(const NvmlReading& reading);
 
 }  // namespace orrery::live

@@ -8,7 +8,7 @@
 namespace orrery::live {
 namespace {
 
-/// Twice in every 50 ms, the interval at which policies look at the ranks.
+/// Two heartbeats in every 50 ms, the interval at which policies look at the ranks.
 constexpr std::chrono::nanoseconds kShortest = std::chrono::milliseconds(25);
 constexpr std::uint32_t kFewRanks = 8;
 constexpr int kBeatsInTimeout = 5;

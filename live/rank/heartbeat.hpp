@@ -1,5 +1,5 @@
-// The heartbeat of a rank: a thread that says many times a second that it is alive, whatever the
-// others do. The agent starts it; `beat` is called on that thread.
+// Heartbeat of a rank: a thread that reports many times a second that the rank's process is alive,
+// independently of the other threads.
 #pragma once
 
 #include <chrono>
@@ -12,16 +12,20 @@
 
 namespace orrery::live {
 
-/// So that what the controller hears in a second does not grow with the ranks; often enough for
-/// none of them to be taken for lost, which it is after `timeout` without a beat.
+/// Returns the interval between two heartbeats in nanoseconds. The interval grows with the number
+/// of ranks, so that the controller's load does not, and is short enough that no live rank exceeds
+/// `timeout`, after which a rank without heartbeat counts as lost. For example, 25 ms for up to 8
+/// ranks and 50 ms for 16; at most a fifth of `timeout`, at least 25 ms.
 std::chrono::nanoseconds heartbeat_interval(std::uint32_t ranks, Nanos timeout);
 
+/// Thread that sends heartbeats. Owns the thread; calls `beat` on it.
 class HeartbeatSender {
  public:
-  /// The first beat comes at once.
+  /// Starts the thread. Sends the first heartbeat at once.
   HeartbeatSender(std::chrono::nanoseconds interval, std::function<void()> beat);
 
  private:
+  /// Sends heartbeats until `stop` is requested.
   void run(const std::stop_token& stop) const;
 
   const std::chrono::nanoseconds interval_;

@@ -17,9 +17,8 @@ RankState::RankState(membership::Seat self, Step applied, double link_rate, Hook
   hardware_.set_link_rate(link_rate);
 }
 
-/// Changes the member's state and tells the controller.
 template <class Change>
-void RankState::change(const Change& how) {
+void RankState::change_member(const Change& how) {
   {
     const std::scoped_lock lock(mutex_);
     how();
@@ -36,23 +35,23 @@ MemberStatus RankState::status() {
 
 void RankState::send_status() { hooks_.tell(status()); }
 
-Step RankState::applied() {
+Step RankState::applied_steps() {
   const std::scoped_lock lock(mutex_);
   return member_.status().applied;
 }
 
-void RankState::fail() {
+void RankState::mark_failed() {
   const std::scoped_lock lock(mutex_);
   failed_ = true;
 }
 
-// ---- what the controller says ---------------------------------------------------------------
+// ---- controller's messages ----
 
-void RankState::hear(const MemberDirective& said) {
+void RankState::on_directive(const MemberDirective& said) {
   std::shared_ptr<JoiningFabric> revoked;
   {
     const std::scoped_lock lock(mutex_);
-    if (member_.hear(from_wire(said))) {
+    if (member_.on_directive(from_wire(said))) {
       hooks_.interrupt();
       revoked = fabric_;
     }
@@ -64,7 +63,7 @@ void RankState::hear(const MemberDirective& said) {
   send_status();
 }
 
-void RankState::feel(const Hardware& said) {
+void RankState::on_hardware(const Hardware& said) {
   std::shared_ptr<JoiningFabric> cut;
   {
     const std::scoped_lock lock(mutex_);
@@ -76,7 +75,7 @@ void RankState::feel(const Hardware& said) {
   if (cut) cut->abort("the link of this rank is down");
 }
 
-void RankState::note(const SaveShard& order) {
+void RankState::add_shard_order(const SaveShard& order) {
   const std::scoped_lock lock(mutex_);
   save_ = order;
   changed_.notify_all();
@@ -106,12 +105,12 @@ void RankState::lose_controller() {
   abandoned_ = !released_;
 }
 
-bool RankState::released() {
+bool RankState::is_released() {
   const std::scoped_lock lock(mutex_);
   return released_;
 }
 
-// ---- what the rank does ---------------------------------------------------------------------
+// ---- tasks of the rank ----
 
 std::optional<RankState::Task> RankState::next(const Save& save) {
   std::unique_lock lock(mutex_);
@@ -125,21 +124,22 @@ std::optional<RankState::Task> RankState::next(const Save& save) {
   }
   Task task = member_.task();
   if (stop_ && task.kind != Task::Kind::apply) return std::nullopt;
-  hooks_.resume();  // under the lock: what revokes this task comes later and interrupts again
+  // Resumed under the lock: a later directive that revokes this task interrupts again.
+  hooks_.resume();
   return task;
 }
 
 void RankState::drop_links() {
   std::shared_ptr<JoiningFabric> old;
   const std::scoped_lock lock(mutex_);
-  old.swap(fabric_);  // goes when the lock is released
+  old.swap(fabric_);  // The old fabric is destroyed after the lock is released.
 }
 
-void RankState::enter(std::uint64_t epoch, std::shared_ptr<JoiningFabric> fabric) {
-  change([&] {
+void RankState::mark_listening(std::uint64_t epoch, std::shared_ptr<JoiningFabric> fabric) {
+  change_member([&] {
     fabric_ = std::move(fabric);
     fabric_->set_link_rate(hardware_.link_rate());
-    member_.entered(epoch);
+    member_.mark_listening(epoch);
   });
 }
 
@@ -153,7 +153,8 @@ bool RankState::wait_for_link(std::uint64_t epoch) {
 std::optional<RankState::Links> RankState::links(std::uint64_t epoch) {
   const std::scoped_lock lock(mutex_);
   if (member_.newest().epoch != epoch) return {};
-  return Links{fabric_, {order_.addresses().begin(), order_.addresses().end()}, member_.whole()};
+  return Links{
+      fabric_, {order_.addresses().begin(), order_.addresses().end()}, member_.has_whole_state()};
 }
 
 std::optional<StepPlan> RankState::plan(std::uint64_t epoch) {
@@ -167,26 +168,26 @@ std::shared_ptr<JoiningFabric> RankState::fabric() {
   return fabric_;
 }
 
-void RankState::linked(std::uint64_t epoch) {
-  change([&] { member_.linked(epoch); });
+void RankState::mark_linked(std::uint64_t epoch) {
+  change_member([&] { member_.mark_linked(epoch); });
 }
 
 void RankState::reduced(std::uint64_t epoch, Step step) {
-  change([&] { member_.reduced(epoch, step); });
+  change_member([&] { member_.reduced(epoch, step); });
 }
 
 void RankState::updated(std::uint64_t epoch, bool gathered) {
-  change([&] {
-    member_.applied();
-    if (!gathered) member_.broke(epoch);
+  change_member([&] {
+    member_.mark_applied();
+    if (!gathered) member_.mark_broken(epoch);
   });
 }
 
-void RankState::broke(std::uint64_t epoch) {
-  change([&] { member_.broke(epoch); });
+void RankState::mark_broken(std::uint64_t epoch) {
+  change_member([&] { member_.mark_broken(epoch); });
 }
 
-// ---- the end --------------------------------------------------------------------------------
+// ---- end of the run ----
 
 std::optional<Step> RankState::parameters_wanted() {
   const std::scoped_lock lock(mutex_);
@@ -200,7 +201,7 @@ bool RankState::wait_for_release() {
   return released_ || stop_ || failed_;
 }
 
-bool RankState::abandoned() {
+bool RankState::is_abandoned() {
   const std::scoped_lock lock(mutex_);
   return abandoned_;
 }

@@ -1,8 +1,5 @@
-// Where a rank stands and what it has been told: the monitor between the thread that hears the
-// controller and the one that trains. Holds the member of the control core, the newest order and
-// the links of the epoch, how the hardware stands, and whether the run is over. What is revoked is
-// interrupted at once; every change of the rank's standing is told. Thread-safe: who calls what is
-// said below.
+// State of one rank and the controller's newest orders: the monitor between the thread that reads
+// the controller's messages and the thread that trains.
 #pragma once
 
 #include <condition_variable>
@@ -20,85 +17,111 @@
 
 namespace orrery::live {
 
+/// Monitor of one rank. Holds the rank's member of the control core, the newest directive, the
+/// links of the epoch, the state of the hardware, and the end of the run. A revoked task is
+/// interrupted at once; every change of the member's status is sent to the controller. Thread-safe;
+/// the sections below say which thread calls a method.
 class RankState {
  public:
+  /// Callbacks of the rank.
   struct Hooks {
-    std::function<void()> interrupt;  ///< ends the work under way; under the lock, as is the next
-    std::function<void()> resume;     ///< what comes is to be worked on
+    std::function<void()> interrupt;  ///< Interrupts the current work; called under the lock.
+    std::function<void()> resume;  ///< Allows new work after an interrupt; called under the lock.
+    /// Sends a status to the controller.
     std::function<void(const MemberStatus&)> tell;
   };
-  /// Its state holds the updates of the steps before `applied`. `link_rate`: see JoiningFabric.
+  /// Initializes the state with `applied`, the number of steps whose updates this rank holds.
+  /// `link_rate`: see JoiningFabric.
   RankState(membership::Seat self, Step applied, double link_rate, Hooks hooks);
 
-  // ---- by any thread
+  // ---- callable from any thread ----
+  /// Returns the member's status, with the address of its fabric.
   MemberStatus status();
-  Step applied();
-  /// The rank cannot go on, and says so.
-  void fail();
+  /// Returns the number of steps whose updates this rank holds.
+  Step applied_steps();
+  /// Records that this rank cannot continue and has reported a failure.
+  void mark_failed();
 
-  // ---- by the thread that hears the controller
-  void hear(const MemberDirective& said);
-  /// The pace of sending, or no link; the speed is the trainer's.
-  void feel(const Hardware& said);
-  void note(const SaveShard& order);
+  // ---- called by the thread that reads the controller's messages ----
+  /// Applies a directive of the control core. Interrupts the current task if the directive revokes
+  /// it.
+  void on_directive(const MemberDirective& said);
+  /// Applies a new send rate or a link failure. The compute speed belongs to the trainer.
+  void on_hardware(const Hardware& said);
+  /// Records an order to write a shard between two steps.
+  void add_shard_order(const SaveShard& order);
+  /// Records the end of the run and interrupts the current task.
   void end(const Stop& stop);
-  /// There is a controller again: an end that was said before will be said again.
+  /// Forgets the end of the run, because a new session has begun: a controller that still wants the
+  /// end sends it again.
   void begin_session();
-  /// Nobody is left who could release this rank.
+  /// Records that no controller remains to release this rank.
   void lose_controller();
-  bool released();
+  /// Returns true if the controller needs nothing more of this rank.
+  bool is_released();
 
-  // ---- by the thread that trains
+  // ---- called by the thread that trains ----
   using Task = membership::Task;
   using Save = std::function<void(const SaveShard& order, Step applied)>;
-  /// Blocks until there is something to do; shards that are ordered meanwhile are saved. Nothing:
-  /// the end; what is final has been applied.
+  /// Blocks until a task is due; meanwhile writes ordered shards with `save`. Returns nothing at
+  /// the end of the run, after the last final step is applied.
   std::optional<Task> next(const Save& save);
-  /// Gives the links of the last epoch up.
+  /// Releases the links of the last epoch.
   void drop_links();
-  /// It listens.
-  void enter(std::uint64_t epoch, std::shared_ptr<JoiningFabric> fabric);
-  /// While the link of this rank is down. False: the epoch is over before it is up.
+  /// Records that this rank listens in `epoch` with `fabric`.
+  void mark_listening(std::uint64_t epoch, std::shared_ptr<JoiningFabric> fabric);
+  /// Blocks while the link of this rank is down. Returns false if the epoch is over before the link
+  /// is up.
   bool wait_for_link(std::uint64_t epoch);
-  /// With whom to link up in an epoch.
+  /// Peers of one epoch.
   struct Links {
     std::shared_ptr<JoiningFabric> fabric;
     std::vector<std::string> addresses;
-    bool current = false;  ///< this rank holds the state of the newest step that is final
+    bool current = false;  ///< True if this rank holds the state of the newest final step.
   };
-  /// Nothing: it is over. So is a plan.
+  /// Returns the peers of `epoch`; nothing if the epoch is over.
   std::optional<Links> links(std::uint64_t epoch);
+  /// Returns the plan of the current step; nothing if the epoch is over.
   std::optional<StepPlan> plan(std::uint64_t epoch);
+  /// Returns the fabric of the current epoch; null if none.
   std::shared_ptr<JoiningFabric> fabric();
-  void linked(std::uint64_t epoch);
+  /// Records that this rank is linked with all members of `epoch`.
+  void mark_linked(std::uint64_t epoch);
+  /// Records that this rank holds the gradient sum of `step`.
   void reduced(std::uint64_t epoch, Step step);
-  /// `gathered`: and its parameters have been brought together.
+  /// Records that the update of the current step is applied. `gathered`: the parameters have been
+  /// gathered as well; if false, the links of `epoch` count as broken.
   void updated(std::uint64_t epoch, bool gathered);
-  void broke(std::uint64_t epoch);
-  /// Where the run has ended and its parameters are asked for: how many steps they hold.
+  /// Records that the links of `epoch` are broken.
+  void mark_broken(std::uint64_t epoch);
+  /// Returns the number of steps that this rank's parameters hold, if the run has ended and the
+  /// controller requests the parameters; nothing otherwise.
   std::optional<Step> parameters_wanted();
-  /// False if the controller that gathered is gone before it let this rank go, and another one has
-  /// taken its place.
+  /// Blocks until the controller releases this rank, at most 10 s. Returns false if the controller
+  /// that collected the parameters is gone and a successor has taken its place.
   bool wait_for_release();
-  bool abandoned();
+  /// Returns true if no controller remained to release this rank.
+  bool is_abandoned();
 
  private:
+  /// Applies `how` under the lock and sends the new status.
   template <class Change>
-  void change(const Change& how);
+  void change_member(const Change& how);
+  /// Sends the member's status to the controller.
   void send_status();
 
   const Hooks hooks_;
-  std::mutex mutex_;  // of everything below
+  std::mutex mutex_;  // Guards all members below.
   std::condition_variable changed_;
   membership::Member member_;
-  MemberDirective order_;                  ///< newest
-  std::shared_ptr<JoiningFabric> fabric_;  ///< of the epoch entered
-  Hardware hardware_;                      ///< newest
-  std::optional<SaveShard> save_;          ///< to be written between two steps
+  MemberDirective order_;                  ///< Newest directive.
+  std::shared_ptr<JoiningFabric> fabric_;  ///< Fabric of the current epoch.
+  Hardware hardware_;                      ///< Newest state of the hardware.
+  std::optional<SaveShard> save_;          ///< Order to write between two steps.
   std::optional<Stop> stop_;
   bool failed_ = false;
-  bool released_ = false;   ///< nothing more is wanted from this rank
-  bool abandoned_ = false;  ///< nobody is left who could release it
+  bool released_ = false;   ///< True if the controller needs nothing more of this rank.
+  bool abandoned_ = false;  ///< True if no controller remains to release this rank.
 };
 
 }  // namespace orrery::live

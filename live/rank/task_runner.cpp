@@ -10,7 +10,7 @@
 namespace orrery::live {
 namespace {
 
-/// Where a rank stands among the members.
+/// Returns the index of `rank` among the members.
 std::uint32_t place(const membership::Task& task, std::uint32_t rank) {
   const auto found = std::find_if(task.members.begin(), task.members.end(),
                                   [rank](const auto& seat) { return seat.rank == rank; });
@@ -28,15 +28,15 @@ void TaskRunner::carry_out(const Task& task) {
     switch (task.kind) {
       case Task::Kind::none: break;
       case Task::Kind::apply: apply(task); break;
-      case Task::Kind::enter: enter(task.epoch); break;
+      case Task::Kind::enter: begin_epoch(task.epoch); break;
       case Task::Kind::link: link(task); break;
-      case Task::Kind::work: work(task); break;
+      case Task::Kind::work: run_step(task); break;
     }
   } catch (const Stopped&) {
-    abandon(task);
+    report_lost_work(task);
   } catch (const FabricBroken&) {
-    abandon(task);
-    with_.state.broke(task.epoch);
+    report_lost_work(task);
+    with_.state.mark_broken(task.epoch);
   }
 }
 
@@ -45,28 +45,29 @@ void TaskRunner::apply(const Task& task) {
   with_.shards.write_planned(task.step);
   bool gathered = true;
   try {
-    with_.trainer.gather();
-  } catch (const FabricBroken&) {  // the update holds all the same
+    with_.trainer.gather_parameters();
+  } catch (const FabricBroken&) {  // The update is valid without the gathered parameters.
     gathered = false;
   }
   with_.state.updated(task.epoch, gathered);
 }
 
-/// Listens before it says that it has entered: an epoch is agreed on when all listen.
-void TaskRunner::enter(std::uint64_t epoch) {
-  with_.trainer.use(nullptr);
+/// The fabric listens before the epoch is reported as begun: an epoch is agreed on once all members
+/// listen.
+void TaskRunner::begin_epoch(std::uint64_t epoch) {
+  with_.trainer.set_fabric(nullptr);
   with_.state.drop_links();
-  with_.state.enter(epoch, with_.fabrics.make(epoch));
+  with_.state.mark_listening(epoch, with_.fabrics.make_fabric(epoch));
 }
 
 void TaskRunner::link(const Task& task) {
   if (!with_.state.wait_for_link(task.epoch)) return;
   const std::optional<RankState::Links> links = with_.state.links(task.epoch);
   if (!links) return;
-  links->fabric->connect(place(task, rank_), links->addresses);
-  with_.trainer.use(links->fabric);
+  links->fabric->connect_ranks(place(task, rank_), links->addresses);
+  with_.trainer.set_fabric(links->fabric);
   with_.trainer.share_state(place(task, task.source), task.share, links->current, keepers(task));
-  with_.state.linked(task.epoch);
+  with_.state.mark_linked(task.epoch);
 }
 
 ShardedOptimizer::Keepers TaskRunner::keepers(const Task& task) const {
@@ -75,21 +76,23 @@ ShardedOptimizer::Keepers TaskRunner::keepers(const Task& task) const {
   return copy_keepers(members);
 }
 
-void TaskRunner::work(const Task& task) {
+void TaskRunner::run_step(const Task& task) {
   const std::optional<StepPlan> plan = with_.state.plan(task.epoch);
   if (!plan) return;
   if (static_cast<std::size_t>(plan->shares_size()) != task.members.size()) {
-    throw Error(ErrorKind::internal, "a plan does not fit the members of its epoch");
+    throw Error(ErrorKind::internal,
+                "expected a plan with one share per member of its epoch, found another count");
   }
   if (plan->has_collectives()) with_.state.fabric()->use_collectives(decode(plan->collectives()));
-  report(with_.trainer.run_step(*plan));  // before the status that says so; also on a new stream
+  // The report precedes the status that mentions the step, also on a new stream.
+  report(with_.trainer.run_step(*plan));
   with_.shards.plan(plan->step(), plan->checkpoint(), place(task, rank_),
                     static_cast<std::uint32_t>(task.members.size()));
   with_.state.reduced(task.epoch, task.step);
 }
 
-void TaskRunner::abandon(const Task& task) {
-  if (task.kind == Task::Kind::work) report(with_.trainer.abandoned());
+void TaskRunner::report_lost_work(const Task& task) {
+  if (task.kind == Task::Kind::work) report(with_.trainer.abandoned_report());
 }
 
 void TaskRunner::report(StepReport step) const {

@@ -1,7 +1,5 @@
-// Carries out what the control core tells a rank to do: enter an epoch and listen, link up with its
-// members and take their state, work on a step, apply its sum. Whatever is interrupted or breaks is
-// given up and said; what comes next the control core knows. The agent's step loop calls; one
-// thread.
+// Execution of the control core's tasks on one rank: begin an epoch, link with its members and
+// receive their state, work on a step, apply the step's gradient sum.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +15,13 @@
 
 namespace orrery::live {
 
+/// Runner of the control core's tasks. If a task is interrupted or its links break, the runner
+/// abandons the task and reports so; the control core decides the next task. Used by the agent's
+/// step loop; single-threaded.
 class TaskRunner {
  public:
   using Task = membership::Task;
-  /// What it works with; outlives it.
+  /// References to the collaborators; each must outlive this object.
   struct With {
     Trainer& trainer;
     RankState& state;
@@ -28,19 +29,29 @@ class TaskRunner {
     const EpochFabrics& fabrics;
   };
 
-  /// `domains`: by rank. `send`: hears what became of each step.
+  /// Stores the collaborators. `domains`: failure domains, by rank. `send`: receives the report of
+  /// each step.
   TaskRunner(std::uint32_t rank, std::vector<FailureDomain> domains, const With& with,
              std::function<void(const AgentMessage&)> send);
 
+  /// Carries out one task of the control core. Throws errors other than an interruption or broken
+  /// links.
   void carry_out(const Task& task);
 
  private:
+  /// Applies the update of a final step and writes its planned shard.
   void apply(const Task& task);
-  void enter(std::uint64_t epoch);
+  /// Makes the fabric of `epoch`, which listens, and then reports the epoch as begun.
+  void begin_epoch(std::uint64_t epoch);
+  /// Connects this rank to the members of the epoch and shares the training state.
   void link(const Task& task);
-  void work(const Task& task);
-  void abandon(const Task& task);
+  /// Computes a step, reports it and plans its shard.
+  void run_step(const Task& task);
+  /// Reports the work that an interrupted step has lost.
+  void report_lost_work(const Task& task);
+  /// Sends a step report to the controller.
   void report(StepReport step) const;
+  /// Returns the members that hold copies of each optimizer shard.
   ShardedOptimizer::Keepers keepers(const Task& task) const;
 
   const std::uint32_t rank_;

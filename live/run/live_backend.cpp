@@ -21,10 +21,11 @@
 namespace orrery::live {
 namespace {
 
-constexpr std::chrono::milliseconds kWatch{50};        // how often processes are looked at
-constexpr Nanos kOpenAnewAfter = 3 * kNanosPerSecond;  // servers have read them by then
+constexpr std::chrono::milliseconds kWatch{50};  // Interval at which processes are checked.
+// Servers have read the renewed certificates by then.
+constexpr Nanos kOpenAnewAfter = 3 * kNanosPerSecond;
 
-/// Memory traffic of a rank of nominal speed while it computes.
+/// Returns the memory traffic of a rank of nominal speed while it computes, in bytes per second.
 double nominal_traffic(const Job& job) {
   return job.micro_batch() * memory_traffic(job.model().builtin(), job.sequence_length()) /
          to_seconds(std::max<Nanos>(job.pace().micro_batch(), 1));
@@ -35,9 +36,10 @@ const RunRequest& checked(const RunRequest& request) {
   return request;
 }
 
-/// Why an operator cannot set that parameter; empty: he can.
+/// Returns the reason why an operator cannot set a parameter; empty if the operator can.
 std::string objection(const RunRequest& request, const Cluster& cluster, const ParameterSet& set) {
-  if (request.policy_outside()) return "the policies of this run decide in another process";
+  if (request.policy_outside())
+    return "expected policies of this run's process, found policies that decide in another process";
   try {
     check_parameter(request.scenario(), set, cluster);
   } catch (const Error& error) {
@@ -80,7 +82,7 @@ void check_cores(double cores) {
 
 LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress,
                          Supervision& supervision)
-    : request_(checked(request)),  // before any member relies on what it says
+    : request_(checked(request)),  // Checked before any member relies on the request.
       cluster_(cluster),
       text_(Text::load(request_.scenario().live().text())),
       supervision_(supervision),
@@ -96,13 +98,17 @@ LiveBackend::LiveBackend(const RunRequest& request, const Cluster& cluster, Prog
       desk_(supervision.start().folder(), request_.scenario().live().metrics(),
             {.objection =
                  [this](const ParameterSet& set) { return objection(request_, cluster_, set); },
-             .happen = [this](Event event) { driver_->happen(std::move(event)); }}) {
-  // What was decided or approved elsewhere cannot be had again: nobody would go on from it.
-  if (request_.policy_outside() || request_.mode() == "approve") journal_.stop();
+             .happen = [this](Event event) { driver_->emit_event(std::move(event)); }}) {
+  // Decisions of another process and approvals cannot be replayed: no successor could continue from
+  // the journal.
+  if (request_.policy_outside() || request_.mode() == "approve") journal_.discard_file();
   journal_.on_failure([this](const std::string& why) { journal_is_gone(why); });
   if (cluster.gpus() < placement_.seats()) {
-    throw Error(ErrorKind::bad_input, fmt::format("the job has {} ranks, the cluster {} GPUs",
-                                                  placement_.seats(), cluster.gpus()));
+    throw Error(
+        ErrorKind::bad_input,
+        fmt::format(
+            "expected at least one GPU per rank, found {} ranks and {} GPUs; use a larger cluster",
+            placement_.seats(), cluster.gpus()));
   }
 }
 
@@ -112,17 +118,17 @@ Capabilities LiveBackend::capabilities() const {
   return {.actions = Kinds<Action>::all(), .settings = Kinds<Setting>::all()};
 }
 
-// ---- beginning ----------------------------------------------------------------------------
+// ---- start ----
 
 void LiveBackend::begin(const Needs& needs) {
   needs_ = needs;
   checkpoints_.open();
-  desk_.show(status());
+  desk_.publish_status(status());
   const Assignment work = assignment();
   if (work.has_resume() && !journal_.past().resumed) {
     JournalRecord record;
     *record.mutable_resumed() = work.resume();
-    journal_.append(record);
+    journal_.append_record(record);
   }
   driver_ = std::make_unique<StepDriver>(StepDriver::Run{.request = request_,
                                                          .world = replay_.world(),
@@ -136,10 +142,9 @@ void LiveBackend::begin(const Needs& needs) {
                                                          .journal = journal_},
                                          supervision_, supervision_.start(), work, capabilities(),
                                          needs_);
-  restore();
+  restore_state();
 }
 
-/// What every rank is told at its start.
 Assignment LiveBackend::assignment() const {
   Assignment assignment;
   *assignment.mutable_scenario() = request_.scenario();
@@ -154,27 +159,27 @@ Assignment LiveBackend::assignment() const {
   return assignment;
 }
 
-// ---- observations and decisions -----------------------------------------------------------
+// ---- observations and decisions ----
 
 std::optional<Observation> LiveBackend::next() {
-  if (replay_.more()) return replay();
-  if (replay_.finish()) resume();
+  if (replay_.has_more()) return replay();
+  if (replay_.end_replay()) resume_run();
   begin_journal_anew();
-  if (stage_ == Stage::idle) return submit();
+  if (stage_ == Stage::idle) return submit_job();
   if (stage_ == Stage::waiting_for_start) start_training();
-  while (trains() && !observations_.waiting()) wait_for_something();
-  if (observations_.waiting()) return observe();
-  return finish();
+  while (is_training() && !observations_.has_pending()) wait_for_something();
+  if (observations_.has_pending()) return observe();
+  return finish_run();
 }
 
-Observation LiveBackend::submit() {
+Observation LiveBackend::submit_job() {
   JobSpec spec = job_spec(request_, needs_);
-  if (checkpoints_.kept()) {
+  if (checkpoints_.is_enabled()) {
     const std::uint64_t every = request_.scenario().live().checkpoints().every();
     spec.settings.push_back(CheckpointPlan{every, Tier::local_disk});
   }
-  driver_->happen(JobSubmitted{spec});
-  driver_->happen(JobStarted{.job = kLiveJob,
+  driver_->emit_event(JobSubmitted{spec});
+  driver_->emit_event(JobStarted{.job = kLiveJob,
                              .epoch = {1},
                              .from = checkpoints_.first_step(),
                              .where = {GpuRuns::range({0}, placement_.seats()), spec.layout}});
@@ -188,52 +193,52 @@ void LiveBackend::start_training() {
   ticks_.begin(needs_.tick, 0);
   JournalRecord record;
   record.set_started(clock_.started());
-  journal_.append(record);
-  driver_->go_on();
+  journal_.append_record(record);
+  driver_->begin_next_step();
 }
 
 void LiveBackend::wait_for_something() {
   const Nanos look = clock_.now() + kWatch / std::chrono::nanoseconds(1);
-  driver_->hear(clock_.moment(std::min({look, ticks_.next(), driver_->next_instant()})));
-  hear_operator();
+  driver_->await_events(clock_.moment(std::min({look, ticks_.next(), driver_->next_instant()})));
+  apply_orders();
   if (supervision_.take_renewed()) driver_->open_anew_at(clock_.now() + kOpenAnewAfter);
-  if (desk_.due()) desk_.show(status());
-  driver_->act();
-  if (driver_->over()) return;
+  if (desk_.is_due()) desk_.publish_status(status());
+  driver_->advance_run();
+  if (driver_->is_over()) return;
   const Nanos now = clock_.now();
   const OpenStep& step = driver_->step();
-  const bool ticks = ticks_.due(now, !step.under_way(), step.as_before(now));
-  if (driver_->wake_due(now) || ticks) driver_->happen(Tick{});
+  const bool ticks = ticks_.is_due(now, !step.is_current(), step.is_as_before(now));
+  if (driver_->wake_due(now) || ticks) driver_->emit_event(Tick{});
 }
 
-void LiveBackend::hear_operator() {
+void LiveBackend::apply_orders() {
   if (const auto order = supervision_.take_stop()) driver_->stop(*order);
-  const auto order = desk_.hear(clock_.now(), trains(), !observations_.waiting());
+  const auto order = desk_.apply_orders(clock_.now(), is_training(), !observations_.has_pending());
   if (order) driver_->stop(*order);
 }
 
 void LiveBackend::apply(const DecisionList& decisions) {
-  ticks_.rest(decisions.at_rest());
+  ticks_.rest(decisions.is_resting());
   replay_.world().begin_batch();
-  if (replay_.under_way()) {
-    replay_.answered(decisions);
-    for (const Nanos at : decisions.wakes()) driver_->wake(at);
+  if (replay_.is_replaying()) {
+    replay_.record_answer(decisions);
+    for (const Nanos at : decisions.wake_times()) driver_->wake(at);
     return;
   }
-  observations_.answered();
-  driver_->decided(decisions, trains());
+  observations_.mark_answered();
+  driver_->accept_decisions(decisions, is_training());
 }
 
-// ---- the end ------------------------------------------------------------------------------
+// ---- end of the run ----
 
-std::optional<Observation> LiveBackend::finish() {
+std::optional<Observation> LiveBackend::finish_run() {
   if (stage_ == Stage::ended) return std::nullopt;
   stage_ = Stage::ended;
   desk_.show_last(status());
-  if (!driver_->finish()) return std::nullopt;
-  // Ranks that come from elsewhere have machines of their own.
+  if (!driver_->finish_run()) return std::nullopt;
+  // Ranks of other engines have machines of their own.
   if (!request_.has_rendezvous()) check_cores(account_.busy_cores());
-  driver_->tell_done();
+  driver_->emit_job_done();
   return observe();
 }
 
@@ -249,7 +254,6 @@ void LiveBackend::fill(Report& report) {
   driver_->fill(report);
 }
 
-/// What its operator sees of it.
 RunStatus LiveBackend::status() const {
   const Scenario& scenario = request_.scenario();
   RunStatus status;
@@ -266,7 +270,7 @@ RunStatus LiveBackend::status() const {
   status.losses = failures_.all().size();
   status.controller_restarts = supervision_.start().restarts();
   status.checkpoints_written = checkpoints_.written();
-  status.checkpoints_failed = checkpoints_.failed();
+  status.checkpoints_failed = checkpoints_.failed_count();
   desk_.fill(status);
   if (driver_) driver_->fill(status);
   return status;

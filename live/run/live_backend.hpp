@@ -1,8 +1,4 @@
-// Real processes behind the seam: one controller (this), one agent a rank. What has happened is
-// shown to the policies as observations, what they decide goes to the step driver, which takes the
-// ranks from step to step. So that the run outlives its controller, whatever matters is in a
-// journal first: another one shows the policies once more what they have seen, and goes on. Called
-// by the thread that runs drive(). The policy clock starts with the first step.
+// Backend for real processes: this controller and one agent per rank.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +22,16 @@
 
 namespace orrery::live {
 
+/// Backend of a live run. Shows events to the policies as observations and hands their decisions to
+/// the step driver, which drives the ranks. Every state that a successor needs is written to the
+/// journal first: the successor replays the observations to its policies and continues. Called by
+/// the thread that runs drive(). The policy clock starts with the first step.
 class LiveBackend : public RunBackend {
  public:
-  /// `request.scenario` is resolved. Starts nothing yet. Throws bad_input for what live mode
-  /// cannot run (another model than the built-in one, a layout other than data parallel, faults
-  /// of switches), environment for a fabric that this machine does not have.
-  /// `supervision` outlives this.
+  /// Checks the request and opens the journal; starts no process. `request.scenario` must be
+  /// resolved. `supervision` must outlive this object. Throws bad_input for scenarios that live
+  /// mode cannot run (a model other than the built-in ones, a layout other than data parallel,
+  /// faults of switches), and an environment Error for a fabric that this machine lacks.
   LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress,
               Supervision& supervision);
   ~LiveBackend() override;
@@ -42,31 +42,47 @@ class LiveBackend : public RunBackend {
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
   void fill(Report& report) override;
-  bool halted(bool now) override;
-  bool goes_on_without_log(const std::string& why) override;
+  bool is_halted(bool now) override;
+  bool can_continue_without_log(const std::string& why) override;
   std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) override;
-  void asked(const Decision& decision) override { desk_.asked(decision, clock_.now()); }
+  void on_approval_request(const Decision& decision) override {
+    desk_.add_question(decision, clock_.now());
+  }
   std::vector<Verdict> verdicts() override { return desk_.take_verdicts(); }
   void remember_by(Memory memory) override { memory_ = std::move(memory); }
 
  private:
+  /// Stage of the run.
   enum class Stage : std::uint8_t { idle, waiting_for_start, training, ended };
 
+  /// Returns the assignment of all ranks.
   Assignment assignment() const;
-  Observation submit();
-  Observation observe() { return observations_.make(failures_.take_changed()); }
+  /// Submits the job and returns the first observation.
+  Observation submit_job();
+  /// Returns an observation of the pending events.
+  Observation observe() { return observations_.next_observation(failures_.take_changed()); }
+  /// Starts the policy clock and the first step.
   void start_training();
-  bool trains() const { return stage_ == Stage::training && !driver_->over(); }
+  /// Returns true while steps are trained.
+  bool is_training() const { return stage_ == Stage::training && !driver_->is_over(); }
+  /// Waits for an event of the ranks, the operator or a timer, and handles it.
   void wait_for_something();
-  void hear_operator();
+  /// Handles the operator's orders.
+  void apply_orders();
+  /// Returns the status for the operator.
   RunStatus status() const;
-  std::optional<Observation> finish();
+  /// Ends the run. Returns the last observation; nothing if the run is over or unfinished.
+  std::optional<Observation> finish_run();
 
-  /// What an earlier controller has left, and what is left to another one: see live_resume.cpp.
-  void restore();
+  /// Restores the state of an earlier controller from the journal; see live_resume.cpp.
+  void restore_state();
+  /// Replays the next observation of an earlier controller.
   Observation replay();
-  void resume();
+  /// Continues the run after the replay.
+  void resume_run();
+  /// Replaces the journal by a snapshot if due and possible.
   void begin_journal_anew();
+  /// Warns that no successor can take over any more.
   void journal_is_gone(const std::string& why);
 
   const RunRequest request_;
@@ -85,12 +101,12 @@ class LiveBackend : public RunBackend {
   OperatorDesk desk_;
   Stage stage_ = Stage::idle;
   Needs needs_;
-  bool halted_ = false;  ///< the newest answer
+  bool halted_ = false;  ///< Newest answer of halted().
   Memory memory_;
-  std::unique_ptr<StepDriver> driver_;  ///< from begin() on
+  std::unique_ptr<StepDriver> driver_;  ///< Step driver; null before begin().
 };
 
-/// Maker for serve_run("live", ...).
+/// Returns the backend for serve_run("live", ...).
 std::unique_ptr<RunBackend> make_live_backend(const RunRequest& request, const Cluster& cluster,
                                               const ProgressSink& progress,
                                               Supervision& supervision);

@@ -1,9 +1,8 @@
-// The part of LiveBackend that outlives its process. What has happened is written to the journal
-// before anybody acts on it; a controller that takes over restores its counts from there, shows the
-// policies every observation once more (they are deterministic, so they come to the same state, and
-// the recorder to the same log), and makes up for what was not yet seen when its predecessor died:
-// committed steps, decisions without an outcome, ranks that are gone. The step under way is done
-// again in a new epoch.
+// Part of LiveBackend that survives its process. Every event is written to the journal before the
+// controller acts on it. A successor restores the metrics from the journal, replays every
+// observation to the policies (deterministic policies reach the same state, and the recorder the
+// same log), and completes the work that was pending when its predecessor died: committed steps,
+// decisions without an outcome, lost ranks. The current step is repeated in a new epoch.
 #include <utility>
 #include <variant>
 
@@ -20,67 +19,69 @@ std::unique_ptr<LogFile> LiveBackend::log_file(std::unique_ptr<LogFile> plain) {
   return std::make_unique<UnhurriedLog>(std::move(plain), UnhurriedLog::Patience{});
 }
 
-bool LiveBackend::goes_on_without_log(const std::string& why) {
-  desk_.warn(clock_.now(), fmt::format("the log is given up, the run goes on: {}", why));
+bool LiveBackend::can_continue_without_log(const std::string& why) {
+  desk_.add_warning(clock_.now(), fmt::format("the run continues without its log: {}", why));
   return true;
 }
 
-/// The run is worth more than its controller's successor. From this order on nothing that the
-/// journal lacks can be missed: nobody will read it.
+/// The run is more valuable than the ability to replace its controller. After this order no
+/// successor reads the journal, so that no missing record can do harm.
 void LiveBackend::journal_is_gone(const std::string& why) {
-  const std::string what = fmt::format("its journal could not be written: {}", why);
-  supervision_.cannot_go_on_elsewhere(what);
-  desk_.warn(clock_.now(),
-             fmt::format("the run goes on, but a death of its controller would end it: {}", what));
+  const std::string what = fmt::format("the journal could not be written: {}", why);
+  supervision_.forbid_restart(what);
+  desk_.add_warning(
+      clock_.now(),
+      fmt::format("the run continues, but the death of its controller would end it: {}", what));
 }
 
 void LiveBackend::begin_journal_anew() {
-  if (!journal_.due() || !memory_.save) return;
-  if (!trains() || observations_.waiting() || !driver_->at_peace()) return;
+  if (!journal_.is_due() || !memory_.save) return;
+  if (!is_training() || observations_.has_pending() || !driver_->is_quiet()) return;
   JournalSnapshot now;
   if (!keep(replay_.world(), *now.mutable_world())) return;
   std::optional<std::string> memory = memory_.save();
   if (!memory) return;
   now.set_memory(std::move(*memory));
-  driver_->keep(now);
+  driver_->save_to(now);
   now.set_started(clock_.started());
   for (const JournalLoss& loss : failures_.all()) *now.add_losses() = loss;
   now.set_halted(halted_);
-  account_.keep(now);
-  checkpoints_.keep(now);
+  account_.save_to(now);
+  checkpoints_.save_to(now);
   now.set_sequence(observations_.sequence());
   journal_.begin_anew(now);
 }
 
-void LiveBackend::restore() {
+void LiveBackend::restore_state() {
   const Past& past = journal_.past();
-  account_.restore(past);
-  failures_.restore(past.losses);
-  if (past.started) clock_.restore(*past.started);
+  account_.restore_from(past);
+  failures_.restore_from(past.losses);
+  if (past.started) clock_.restore_start(*past.started);
   if (!past.snapshot) return;
   const JournalSnapshot& then = *past.snapshot;
-  observations_.go_on_at(then.sequence());
+  observations_.continue_from(then.sequence());
   orrery::live::restore(then.world(), replay_.world());
   halted_ = then.halted();
-  ensure(memory_.load != nullptr, "a journal begins anew only where policies are remembered");
+  ensure(memory_.load != nullptr,
+         "expected a backend that can restore policies for the journal's snapshot");
   memory_.load(then.memory());
 }
 
 Observation LiveBackend::replay() {
   const Observation seen = replay_.next();
-  observations_.go_on_at(seen.sequence + 1);
+  observations_.continue_from(seen.sequence + 1);
   for (const Event& event : seen.events) {
-    driver_->told(event, seen.now);
+    driver_->apply_reported(event, seen.now);
     if (!std::holds_alternative<JobDone>(event)) continue;
     stage_ = Stage::ended;
-    clock_.go_on();
+    clock_.start_running();
   }
   return seen;
 }
 
-void LiveBackend::resume() {
+void LiveBackend::resume_run() {
   if (stage_ == Stage::ended) {
-    driver_->finish();
+    driver_->finish_run();
     return;
   }
   if (!journal_.past().started) {
@@ -88,17 +89,17 @@ void LiveBackend::resume() {
     return;
   }
   stage_ = Stage::training;
-  clock_.go_on();
+  clock_.start_running();
   ticks_.begin(needs_.tick, clock_.now());
-  driver_->resume(replay_.unseen_steps(), replay_.take_open());
+  driver_->resume_work(replay_.unseen_steps(), replay_.take_open());
 }
 
-bool LiveBackend::halted(bool now) {
-  if (replay_.under_way()) return halted_ = replay_.halted();
+bool LiveBackend::is_halted(bool now) {
+  if (replay_.is_replaying()) return halted_ = replay_.is_halted();
   if (halted_ != now) {
     JournalRecord record;
     record.set_halted(now);
-    journal_.append(record);
+    journal_.append_record(record);
   }
   return halted_ = now;
 }

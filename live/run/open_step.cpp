@@ -5,11 +5,12 @@
 namespace orrery::live {
 namespace {
 
-constexpr Nanos kBand = 4;  // it lasts when it takes a quarter longer than the last one
+// Inverse tolerance: a step counts as longer if it takes a quarter longer than the last one.
+constexpr Nanos kBand = 4;
 
 }  // namespace
 
-bool OpenStep::as_before(Nanos now) const {
+bool OpenStep::is_as_before(Nanos now) const {
   return took_ > 0 && now - began_at_ <= took_ + took_ / kBand;
 }
 
@@ -18,7 +19,7 @@ void OpenStep::begin(Nanos now) {
   began_at_ = now;
 }
 
-bool OpenStep::take(std::uint32_t rank, std::uint32_t life, const StepReport& report,
+bool OpenStep::add_report(std::uint32_t rank, std::uint32_t life, const StepReport& report,
                     std::uint64_t epoch) {
   const auto which = std::tuple(life, report.epoch(), report.step());
   const auto [known, first] = heard_.emplace(rank, which);
@@ -29,14 +30,14 @@ bool OpenStep::take(std::uint32_t rank, std::uint32_t life, const StepReport& re
   return true;
 }
 
-void OpenStep::revoke() {
+void OpenStep::mark_interrupted() {
   under_way_ = false;
   disturbed_ = true;
 }
 
-void OpenStep::discard() { reports_.assign(reports_.size(), std::nullopt); }
+void OpenStep::discard_reports() { reports_.assign(reports_.size(), std::nullopt); }
 
-std::vector<StepReport> OpenStep::commit(Nanos now, Nanos before) {
+std::vector<StepReport> OpenStep::commit_step(Nanos now, Nanos before) {
   std::vector<StepReport> reports;
   for (std::optional<StepReport>& report : reports_) {
     reports.push_back(std::exchange(report, {}).value_or(StepReport{}));

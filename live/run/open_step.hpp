@@ -1,6 +1,4 @@
-// The step that is worked on, or is next to be: since when, what its ranks have reported, and how
-// long the one before took. What is done of it counts once it is committed; a new epoch throws it
-// away. Fed by the live backend; one thread. Instants are the policy clock's.
+// Current step of a live run.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +12,49 @@
 
 namespace orrery::live {
 
+/// Step that is in flight or next: its start, the reports of its ranks, and the duration of the
+/// previous step. Reported work counts once the step is committed; a new epoch discards it. Used by
+/// the step driver; single-threaded. Instants are times of the policy clock.
 class OpenStep {
  public:
+  /// Starts before step `first` with `ranks` ranks.
   OpenStep(Step first, std::uint32_t ranks) : number_(first), reports_(ranks) {}
-  /// Of a run that an earlier controller began: the one after the newest commit.
-  void restore(Step next) { number_ = next; }
+  /// Sets the number of the step after the newest commit of an earlier controller.
+  void restore_number(Step next) { number_ = next; }
 
+  /// Returns the number of the step.
   Step number() const { return number_; }
-  bool under_way() const { return under_way_; }
-  /// The newest committed one; 0: none yet.
-  Nanos took() const { return took_; }
-  /// The membership has changed since the last commit.
-  bool disturbed() const { return disturbed_; }
-  /// It does not last longer than the one before did.
-  bool as_before(Nanos now) const;
+  /// Returns true if the ranks work on the step.
+  bool is_current() const { return under_way_; }
+  /// Returns the duration of the newest committed step in nanoseconds; 0 if none is committed.
+  Nanos newest_duration() const { return took_; }
+  /// Returns true if the membership has changed since the last commit.
+  bool is_disturbed() const { return disturbed_; }
+  /// Returns true if the step has not taken longer than the previous step by more than a quarter.
+  bool is_as_before(Nanos now) const;
 
+  /// Marks the step as in flight since `now`.
   void begin(Nanos now);
-  /// A rank's process of that life has reported; `epoch`: the present one. False: it had said so
-  /// before.
-  bool take(std::uint32_t rank, std::uint32_t life, const StepReport& report, std::uint64_t epoch);
-  /// The membership is given up: it is not worked on any more.
-  void revoke();
-  /// What was reported is thrown away.
-  void discard();
-  /// It is final, and the next one is open; `before`: the commit before. By rank; a report that is
-  /// lost is empty.
-  std::vector<StepReport> commit(Nanos now, Nanos before);
+  /// Stores the report of a rank's process. `epoch`: current membership epoch. Returns false for a
+  /// repeated report.
+  bool add_report(std::uint32_t rank, std::uint32_t life, const StepReport& report,
+                  std::uint64_t epoch);
+  /// Marks the step as interrupted: the membership is revoked.
+  void mark_interrupted();
+  /// Discards all reports of the step.
+  void discard_reports();
+  /// Commits the step and opens the next one. `before`: instant of the previous commit. Returns the
+  /// reports by rank; a lost report is empty.
+  std::vector<StepReport> commit_step(Nanos now, Nanos before);
 
  private:
   Step number_;
   bool under_way_ = false;
   bool disturbed_ = false;
-  Nanos began_at_ = 0;  ///< in the present epoch
+  Nanos began_at_ = 0;  ///< Start in the current epoch.
   Nanos took_ = 0;
-  std::vector<std::optional<StepReport>> reports_;  ///< by rank
-  /// By rank: life, epoch and step of the newest report.
+  std::vector<std::optional<StepReport>> reports_;  ///< Reports by rank.
+  /// Incarnation, epoch and step of the newest report, by rank.
   std::map<std::uint32_t, std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> heard_;
 };
 

@@ -1,6 +1,4 @@
-// Decisions that all ranks must follow from one step on: each lot of them is put to the ranks under
-// a number, and holds once all have it; with another membership nobody follows it. Called by the
-// live backend; one thread.
+// Decisions that need the agreement of all ranks.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +13,35 @@
 
 namespace orrery::live {
 
+/// Batches of decisions that all ranks must follow from the same step on. Each batch is proposed to
+/// the ranks under a number and takes effect once all ranks hold it; a change of membership aborts
+/// it. Used by the live backend; single-threaded.
 class Proposals {
  public:
-  /// Gate and clock outlive this. `put`: to the ranks, under that number; numbers grow.
+  /// Starts without proposals. Gate and clock must outlive this object. `put`: proposes a number to
+  /// the ranks; numbers grow.
   Proposals(DecisionGate& gate, const PolicyClock& clock, std::function<void(std::uint64_t)> put)
       : gate_(gate), clock_(clock), put_(std::move(put)) {}
 
-  /// Of an earlier controller's the newest had that number.
-  void go_on_after(std::uint64_t number) { newest_ = number; }
+  /// Sets the newest number of an earlier controller.
+  void continue_after(std::uint64_t number) { newest_ = number; }
 
-  bool open() const { return !open_.empty(); }
-  /// What waits at the gate.
-  void put();
-  /// All ranks have those up to that number.
-  void agreed(std::uint64_t number);
-  /// Nobody follows those up to that number.
-  void dropped(std::uint64_t number);
-  /// The run is over before they are agreed upon.
-  void reject(Carrier& carrier, const std::string& reason);
+  /// Returns true if a batch is not agreed upon yet.
+  bool has_open() const { return !open_.empty(); }
+  /// Proposes the decisions that wait at the gate.
+  void propose_waiting();
+  /// Records that all ranks hold the batches up to `number`.
+  void apply_agreed(std::uint64_t number);
+  /// Records that no rank follows the batches up to `number`.
+  void drop_batches(std::uint64_t number);
+  /// Rejects all open batches with `reason`, because the run is over.
+  void reject_open(Carrier& carrier, const std::string& reason);
 
  private:
   DecisionGate& gate_;
   const PolicyClock& clock_;
   const std::function<void(std::uint64_t)> put_;
-  std::map<std::uint64_t, std::vector<Decision>> open_;  ///< by number
+  std::map<std::uint64_t, std::vector<Decision>> open_;  ///< Open batches by number.
   std::uint64_t newest_ = 0;
 };
 

@@ -20,7 +20,7 @@ void require(bool condition, const char* message) {
   if (!condition) throw Error(ErrorKind::bad_input, message);
 }
 
-/// Whether it takes ranks' processes away.
+/// Returns true if the fault ends processes of ranks.
 bool ends_ranks(const Fault& fault) {
   return fault.kill() || fault.stop() || (fault.down() && part_kind(fault) <= PartKind::node);
 }
@@ -38,20 +38,26 @@ void check_fault(const Fault& fault, int index, const std::string& fabric) {
   const std::optional<PartKind> part = part_kind(fault);
   if (part && *part > PartKind::nic) {
     refuse(fault.target_case(), fmt::format("live mode injects faults into ranks, GPUs, nodes and "
-                                            "NICs; it has no {} of its own", name_of(*part)));
+                                            "NICs; it has no {} of its own",
+                                            name_of(*part)));
   }
   if (on_links(fault) && fabric == "nccl") {
-    refuse(fault.kind_case(), "NCCL's traffic cannot be slowed or cut: use --fabric grpc");
+    refuse(fault.kind_case(),
+           "expected no fault of links with NCCL, whose traffic cannot be slowed or cut; use "
+           "--fabric grpc");
   }
   const bool cut = fault.has_link_down() || (fault.has_down() && part == PartKind::nic);
   if (cut && !fault.has_until_time() && !fault.has_for_()) {
-    refuse(fault.kind_case(), "the job stands still until the link is up again: give until_time, "
-                              "or with at_time 'for'");
+    refuse(fault.kind_case(),
+           "expected an end of the fault, because the job stalls until the link is up; set "
+           "until_time, "
+           "or 'for' together with at_time");
   }
 }
 
-/// A run whose bits do not depend on the ranks, and codes that lose some: not both. Nothing of a
-/// policy's is carried out in mode shadow.
+/// Throws bad_input if the run must be reproducible, independent of the number of ranks, but a
+/// policy uses lossy codecs. In mode shadow no decision is carried out, so that any codec is
+/// allowed.
 void check_codes(const RunRequest& request) {
   const Scenario& scenario = request.scenario();
   if (!scenario.live().reproducible() || request.mode() == "shadow") return;
@@ -60,10 +66,11 @@ void check_codes(const RunRequest& request) {
     const bool fixed = scenario.policies(i).name() == "fixed-codec" &&
                        scenario.policies(i).parameters().UnpackTo(&given);
     if (!fixed || !lossy(rules_of(given))) continue;
-    throw Error(ErrorKind::bad_input,
-                fmt::format("policies[{}]: fixed-codec's codes lose bits of the gradients, so the "
-                            "run cannot be reproducible: set live.reproducible to false",
-                            i));
+    throw Error(
+        ErrorKind::bad_input,
+        fmt::format("policies[{}]: expected a lossless codec for a reproducible run, found a lossy "
+                    "fixed-codec; choose another codec or set live.reproducible to false",
+                    i));
   }
 }
 
@@ -71,14 +78,16 @@ void check_codes(const RunRequest& request) {
 
 void check_request(const RunRequest& request) {
   if (!request.scenario().has_job()) {
-    throw Error(ErrorKind::bad_input,
-                fmt::format("{}: only a job can run on real processes",
-                            request.scenario().has_trace() ? "trace" : "collective"));
+    throw Error(
+        ErrorKind::bad_input,
+        fmt::format(
+            "{}: expected a job, the only kind of work that live mode runs; use orrery simulate",
+            request.scenario().has_trace() ? "trace" : "collective"));
   }
   require(request.scenario().jobs_size() == 0,
-          "jobs: live mode runs one job; several run side by side in the simulator");
+          "jobs: expected one job in live mode; use orrery simulate for several jobs");
   require(!request.scenario().has_recorded(),
-          "recorded: recorded jobs are not run again, but in the simulator");
+          "recorded: expected a job in live mode; use orrery simulate for recorded jobs");
   const Job& job = request.scenario().job();
   require(!job.model().builtin().empty(),
           "job.model: live mode trains a built-in model (builtin: language-model or transformer)");
@@ -93,7 +102,8 @@ void check_request(const RunRequest& request) {
   const auto& faults = request.scenario().faults();
   const bool kills = std::any_of(faults.begin(), faults.end(), ends_ranks);
   require(!kills || !request.has_rendezvous(),
-          "faults: with --rendezvous the ranks are other engines' processes: kill them there");
+          "faults: expected no kill or stop with --rendezvous, whose ranks are other engines' "
+          "processes; kill them there");
   for (int i = 0; i < faults.size(); ++i) check_fault(faults[i], i, request.fabric());
   check_codes(request);
   if (request.fabric() == "nccl") {

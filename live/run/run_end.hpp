@@ -1,5 +1,4 @@
-// How a live run ends: with all its steps done and the parameters that its ranks hand in, or
-// before, and why. Told by the live backend as it comes; one thread.
+// End of a live run.
 #pragma once
 
 #include <string>
@@ -13,38 +12,44 @@
 
 namespace orrery::live {
 
+/// End of a live run: either complete, with the parameters that the ranks send, or early, with a
+/// reason. Used by the step driver; single-threaded.
 class RunEnd {
  public:
-  /// `steps`: that the run was asked for.
+  /// Starts with a running run of `steps` steps.
   explicit RunEnd(Step steps) : steps_(steps) {}
 
-  /// It is to end after the step under way, for that reason; the first one counts.
+  /// Requests the end after the current step, for `reason`; the first reason counts.
   void stop(const std::string& reason) { stop_reason_ = reason; }
-  bool stopping() const { return !stop_reason_.empty(); }
-  /// A part of the training state is gone; every rank says so. Why nobody can go on.
-  const std::string& state_gone(const std::string& what);
-  bool state_gone() const { return !state_gone_.empty(); }
+  /// Returns true if the end was requested.
+  bool is_stopping() const { return !stop_reason_.empty(); }
+  /// Records that a part of the training state is lost; every rank reports it. Returns the reason
+  /// why the run cannot continue.
+  const std::string& is_state_gone(const std::string& what);
+  /// Returns true if a part of the training state is lost.
+  bool is_state_gone() const { return !state_gone_.empty(); }
 
-  /// `next` is the first step that has not been done.
-  bool steps_done(Step next) const { return next >= steps_; }
-  /// All that was asked for is done and there.
-  bool whole(Step next) const { return steps_done(next) && !state_gone(); }
-  /// Lets the ranks hand in their parameters and end, unless an earlier controller did. Writes to
-  /// the journal what they are; whoever is lost meanwhile goes to `failures`.
-  void gather(Crew& crew, Step next, FailureRecords& failures, Journal& journal,
+  /// Returns true if all steps are committed. `next`: first step that is not committed.
+  bool are_steps_done(Step next) const { return next >= steps_; }
+  /// Returns true if all steps are committed and the training state is complete.
+  bool is_whole(Step next) const { return are_steps_done(next) && !is_state_gone(); }
+  /// Collects the parameter hashes of the ranks and ends the ranks, unless an earlier controller
+  /// has done so. Writes the hash to the journal, and adds the losses meanwhile to `failures`.
+  void gather_hashes(RankProcesses& crew, Step next, FailureRecords& failures, Journal& journal,
               const PolicyClock& clock);
 
-  /// Why this is not the run that was asked for; empty: it is. `no_checkpoint`: why the last one is
-  /// missing.
+  /// Returns the reason why the run is not complete; empty if it is. `no_checkpoint`: reason why
+  /// the last checkpoint is missing.
   std::string unfinished(Step next, const FailureRecords& failures,
                          const std::string& no_checkpoint) const;
+  /// Writes the hash of the parameters into the report.
   void fill(Report& report) const;
 
  private:
   const Step steps_;
-  std::string stop_reason_;        ///< of the operator; empty: none
-  std::string state_gone_;         ///< which part of it; empty: none
-  std::string parameters_sha256_;  ///< empty: no rank has handed them in
+  std::string stop_reason_;        ///< Reason of the operator; empty: none.
+  std::string state_gone_;         ///< Lost part of the state; empty: none.
+  std::string parameters_sha256_;  ///< Hash of the parameters; empty: no rank has sent it.
 };
 
 }  // namespace orrery::live

@@ -38,105 +38,110 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
       faults_(scenario_, run.world.cluster(), run.placement.seats(), run.checkpoints.first_step(),
               crew_, run.journal),
       detector_(scenario_, !run.request.has_rendezvous(), run.placement, faults_, crew_,
-                [this](const std::string& what) { run_.desk.warn(run_.clock.now(), what); }),
+                [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); }),
       recovery_(run.placement, crew_, *this, gate_, run.clock, hold_limit(scenario_, needs)),
-      proposals_(gate_, run.clock, [this](std::uint64_t number) { crew_.propose(number); }),
+      proposals_(gate_, run.clock,
+                 [this](std::uint64_t number) { crew_.propose_decision(number); }),
       step_(run.checkpoints.first_step(), run.placement.seats()),
       saves_(run.checkpoints),
       end_(scenario_.run().steps()) {
-  restore(run.journal.past());
+  restore_from(run.journal.past());
 }
 
-// ---- beginning ----------------------------------------------------------------------------
+// ---- start ----
 
-void StepDriver::restore(const Past& past) {
+void StepDriver::restore_from(const Past& past) {
   if (past.snapshot) {
-    step_.restore(past.snapshot->step());
+    step_.restore_number(past.snapshot->step());
     for (const Nanos at : past.snapshot->wakes()) gate_.wake(at);
-    recovery_.restore(*past.snapshot);
-    detector_.restore(*past.snapshot);
+    recovery_.restore_from(*past.snapshot);
+    detector_.restore_from(*past.snapshot);
   }
-  if (!past.commits.empty()) step_.restore(past.commits.back().step() + 1);
-  proposals_.go_on_after(past.core.decided);
+  if (!past.commits.empty()) step_.restore_number(past.commits.back().step() + 1);
+  proposals_.continue_after(past.core.decided);
 }
 
-void StepDriver::told(const Event& event, Nanos at) {
-  recovery_.told(event, at);
-  if (const auto* suspected = std::get_if<RanksSuspected>(&event)) detector_.told(*suspected);
+void StepDriver::apply_reported(const Event& event, Nanos at) {
+  recovery_.apply_reported(event, at);
+  if (const auto* suspected = std::get_if<RanksSuspected>(&event))
+    detector_.record_reported(*suspected);
 }
 
-void StepDriver::resume(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open) {
+void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
+                             const std::vector<Decision>& open) {
   const CheckpointPlan& plan = run_.placement.job().now.get<CheckpointPlan>();
-  if (run_.checkpoints.kept()) run_.checkpoints.set_every(plan.every_steps);
+  if (run_.checkpoints.is_enabled()) run_.checkpoints.set_every(plan.every_steps);
   for (const StepsDone& done : unseen) {
-    happen(done);
+    emit_event(done);
     gate_.step_ended(kLiveJob, run_.clock.now());
   }
-  recovery_.resume();
-  gate_.resume(open, run_.clock.now());
-  faults_.strike_again();
-  happen(Tick{});  // a wake may have been missed
+  recovery_.resume_interrupted();
+  gate_.resume_decisions(open, run_.clock.now());
+  faults_.repeat_injections();
+  emit_event(Tick{});  // A scheduled call may have been missed.
 }
 
-// ---- what happens -------------------------------------------------------------------------
+// ---- events ----
 
-void StepDriver::happen(Event event) {
-  run_.desk.happened(event, run_.clock.now());
-  run_.observations.happen(std::move(event));
+void StepDriver::emit_event(Event event) {
+  run_.desk.add_event(event, run_.clock.now());
+  run_.observations.add_event(std::move(event));
 }
 
-void StepDriver::hear(Clock::time_point deadline) {
-  for (const CrewEvent& event : crew_.wait(deadline)) take(event);
-  for (const SaveDone& done : saves_.take(run_.clock.now())) happen(done);
+void StepDriver::await_events(Clock::time_point deadline) {
+  for (const RankEvent& event : crew_.wait(deadline)) handle_event(event);
+  for (const SaveDone& done : saves_.drain_events(run_.clock.now())) emit_event(done);
 }
 
-void StepDriver::take(const CrewEvent& event) {
-  std::visit(Hearing{[this](const Incoming& incoming) { take_message(incoming); },
-                     [this](const RankDied& died) { lose(died); },
-                     [this](const membership::Revoked&) {
-                       step_.revoke();
-                       gate_.membership_changed(kLiveJob);
-                     },
-                     [this](const membership::Agreed&) {
-                       run_.failures.known(run_.clock.now());
-                       if (!over_) recovery_.tell_losses();
-                     },
-                     [this](const membership::Formed& formed) { regroup(formed); },
-                     [this](const membership::Committed& committed) { commit(committed); },
-                     [this](const membership::Decided& lot) { proposals_.agreed(lot.number); },
-                     [this](const membership::Aborted& lot) { proposals_.dropped(lot.number); },
-                     [this](const membership::Stuck&) {
-                       if (!over_) give_up();
-                     },
-                     [this](const GivenUp& given_up) { leave_out(given_up); },
-                     [this](const StateGone& gone) { abandon(gone); }},
-             event);
+void StepDriver::handle_event(const RankEvent& event) {
+  std::visit(
+      Hearing{[this](const Incoming& incoming) { handle_message(incoming); },
+              [this](const RankDied& died) { handle_loss(died); },
+              [this](const membership::Revoked&) {
+                step_.mark_interrupted();
+                gate_.membership_changed(kLiveJob);
+              },
+              [this](const membership::Agreed&) {
+                run_.failures.known(run_.clock.now());
+                if (!over_) recovery_.emit_losses();
+              },
+              [this](const membership::Formed& formed) { handle_new_epoch(formed); },
+              [this](const membership::Committed& committed) { commit_step(committed); },
+              [this](const membership::Decided& lot) { proposals_.apply_agreed(lot.number); },
+              [this](const membership::Aborted& lot) { proposals_.drop_batches(lot.number); },
+              [this](const membership::Stuck&) {
+                if (!over_) end_early();
+              },
+              [this](const GivenUp& given_up) { omit_rank(given_up); },
+              [this](const StateGone& gone) { abandon_run(gone); }},
+      event);
 }
 
-void StepDriver::take_message(const Incoming& incoming) {
+void StepDriver::handle_message(const Incoming& incoming) {
   const std::uint32_t rank = incoming.rank;
   if (incoming.message->has_hello()) {
     run_.account.hello(rank, incoming.life);
   } else if (incoming.message->has_heartbeat()) {
     const Heartbeat& beat = incoming.message->heartbeat();
-    run_.account.heard(rank, incoming.life, beat.progress());
-    detector_.note(rank, incoming.life, beat, run_.clock.now());
+    run_.account.record_progress(rank, incoming.life, beat.progress());
+    detector_.record_heartbeat(rank, incoming.life, beat, run_.clock.now());
     run_.observations.telemetry().progress(rank, beat.progress(), run_.clock.at(incoming.at));
   } else if (incoming.message->has_step_report()) {
     const StepReport& report = incoming.message->step_report();
-    run_.account.sent(rank, incoming.life, report.bytes_sent());
-    if (step_.take(rank, incoming.life, report, crew_.epoch())) run_.account.executed(report);
+    run_.account.record_sent_bytes(rank, incoming.life, report.bytes_sent());
+    if (step_.add_report(rank, incoming.life, report, crew_.epoch()))
+      run_.account.record_executions(report);
   } else if (incoming.message->has_shard()) {
-    run_.checkpoints.take(incoming.message->shard());
+    run_.checkpoints.record_shard(incoming.message->shard());
   }
 }
 
-void StepDriver::commit(const membership::Committed& committed) {
+void StepDriver::commit_step(const membership::Committed& committed) {
   const Step done = step_.number();
-  ensure(step_.under_way() && committed.step == done, "the step under way is committed");
+  ensure(step_.is_current() && committed.step == done, "expected the commit of the current step");
   const Nanos now = run_.clock.now();
-  const std::vector<StepReport> reports = step_.commit(now, run_.account.elapsed());
-  run_.account.committed(done, reports, run_.placement.job().now.get<CodecRules>(),
+  const std::vector<StepReport> reports = step_.commit_step(now, run_.account.elapsed());
+  run_.account.record_commit(done, reports, run_.placement.job().now.get<CodecRules>(),
                          static_cast<std::uint32_t>(crew_.members().size()), now);
   run_.observations.telemetry().step_done(
       done, sizeof(float) * parameter_count(scenario_.job().model()), reports, now);
@@ -146,108 +151,108 @@ void StepDriver::commit(const membership::Committed& committed) {
   kept.set_epoch(committed.epoch);
   kept.set_at(now);
   kept.mutable_reports()->Add(reports.begin(), reports.end());
-  run_.account.keep(kept);
+  run_.account.save_to(kept);
   kept.set_checkpoint(run_.checkpoints.planned());
-  run_.journal.append(record);
-  run_.failures.resumed(now);
-  detector_.step_done(step_.took());
-  happen(StepsDone{.job = kLiveJob, .last = done, .count = 1, .duration = step_.took()});
-  saves_.committed(step_.number(), now);
+  run_.journal.append_record(record);
+  run_.failures.mark_resumed(now);
+  detector_.step_done(step_.newest_duration());
+  emit_event(
+      StepsDone{.job = kLiveJob, .last = done, .count = 1, .duration = step_.newest_duration()});
+  saves_.on_commit(step_.number(), now);
   gate_.step_ended(kLiveJob, now);
   end_if_complete();
-  run_.account.tell_progress();
+  run_.account.send_progress();
 }
 
-void StepDriver::lose(const RankDied& died) {
+void StepDriver::handle_loss(const RankDied& died) {
   const std::uint32_t seat = died.death.rank;
-  if (over_ || !recovery_.died(seat, died.was_member)) return;
+  if (over_ || !recovery_.record_exit(seat, died.was_member)) return;
   const Nanos noticed = run_.clock.now();
-  run_.failures.lost(seat, faults_.struck(seat).value_or(noticed), noticed, died.death.cause);
-  run_.checkpoints.lost(seat);
-  if (recovery_.nobody_left()) recovery_.tell_losses();
+  run_.failures.add_loss(seat, faults_.take_hit_time(seat).value_or(noticed), noticed,
+                         died.death.cause);
+  run_.checkpoints.record_lost_rank(seat);
+  if (recovery_.is_nobody_left()) recovery_.emit_losses();
 }
 
-/// What was done of the step is thrown away: all have said what they had done before they left
-/// the old epoch.
-void StepDriver::regroup(const membership::Formed& formed) {
-  run_.account.discarded(step_.number());
-  step_.discard();
+void StepDriver::handle_new_epoch(const membership::Formed& formed) {
+  run_.account.record_discard(step_.number());
+  step_.discard_reports();
   if (over_) return;
   std::vector<std::uint32_t> there;
   for (const membership::Seat& member : formed.members) there.push_back(member.rank);
   for (const std::uint32_t seat : recovery_.end_missing(there)) {
-    lose({.death = {.rank = seat, .cause = "has not come back to the new controller"},
+    handle_loss({.death = {.rank = seat, .cause = "did not connect to the new controller"},
           .was_member = true});
   }
-  recovery_.tell_losses();
-  recovery_.come_true(there, step_.number());
+  recovery_.emit_losses();
+  recovery_.activate_assignment(there, step_.number());
 }
 
-void StepDriver::leave_out(const GivenUp& given_up) {
-  run_.desk.warn(run_.clock.now(),
-                 fmt::format("rank {} is started no more, its processes die before they join: {}",
-                             given_up.rank, given_up.cause));
+void StepDriver::omit_rank(const GivenUp& given_up) {
+  run_.desk.add_warning(
+      run_.clock.now(),
+      fmt::format("rank {} is not started again, because its processes die before they join: {}",
+                  given_up.rank, given_up.cause));
   if (over_) return;
-  recovery_.give_up(given_up.rank, step_.number());
-  if (recovery_.deserted()) give_up();
+  recovery_.abandon_seat(given_up.rank, step_.number());
+  if (recovery_.is_deserted()) end_early();
 }
 
-void StepDriver::abandon(const StateGone& gone) {
-  if (over_ || end_.state_gone()) return;
-  run_.desk.note(run_.clock.now(), end_.state_gone(gone.what));
-  give_up();
+void StepDriver::abandon_run(const StateGone& gone) {
+  if (over_ || end_.is_state_gone()) return;
+  run_.desk.add_line(run_.clock.now(), end_.is_state_gone(gone.what));
+  end_early();
 }
 
-// ---- going on -----------------------------------------------------------------------------
+// ---- next step ----
 
-void StepDriver::act() {
+void StepDriver::advance_run() {
   if (!over_) end_if_complete();
-  go_on();
-  tell_hardware();
+  begin_next_step();
+  send_hardware();
   crew_.send_directives();
   if (over_) return;
-  if (step_.under_way()) {
-    tell_parts();
-    faults_.strike(step_.number(), run_.clock.now(), run_.placement.awaited());
+  if (step_.is_current()) {
+    emit_part_changes();
+    faults_.inject_due(step_.number(), run_.clock.now(), run_.placement.awaited_seats());
   }
-  if (step_.disturbed()) tell_parts();
+  if (step_.is_disturbed()) emit_part_changes();
   const Nanos now = run_.clock.now();
-  if (const auto suspected = detector_.suspect()) happen(*suspected);
-  detector_.look(step_.number(), step_.under_way(), now);
-  if (recovery_.waits_in_vain(!run_.observations.waiting())) give_up();
+  if (const auto suspected = detector_.new_suspects()) emit_event(*suspected);
+  detector_.check_progress(step_.number(), step_.is_current(), now);
+  if (recovery_.is_hold_unanswerable(!run_.observations.has_pending())) end_early();
 }
 
 Nanos StepDriver::next_instant() const {
   return std::min(gate_.next_wake(), faults_.next_instant(run_.clock.now()));
 }
 
-void StepDriver::go_on() {
-  if (crew_.running()) proposals_.put();
+void StepDriver::begin_next_step() {
+  if (crew_.is_running()) proposals_.propose_waiting();
   begin_step();
 }
 
-/// Once the ranks are ready for it and the policy has seen what has happened.
 void StepDriver::begin_step() {
-  if (end_.stopping() && !run_.checkpoints.asked()) return;  // the run is to end here
-  if (over_ || step_.under_way() || !crew_.ready() || run_.observations.waiting()) return;
+  if (end_.is_stopping() && !run_.checkpoints.is_requested()) return;  // The run ends here.
+  if (over_ || step_.is_current() || !crew_.is_ready() || run_.observations.has_pending()) return;
   const bool runs = run_.placement.job().phase == JobPhase::running;
-  if (end_.steps_done(step_.number()) || !runs) return;
+  if (end_.are_steps_done(step_.number()) || !runs) return;
   if (run_.clock.now() >= open_anew_at_) {
     open_anew_at_ = kNever;
-    run_.desk.note(run_.clock.now(), "certificates are renewed, all connections are opened anew");
+    run_.desk.add_line(run_.clock.now(), "certificates are renewed; all ranks reconnect");
     return crew_.open_anew();
   }
   const std::vector<std::uint32_t> members = crew_.members();
-  if (!run_.placement.complete(members)) return;
+  if (!run_.placement.is_complete(members)) return;
   const StepPlan planned = plan(members);
-  tell_hardware();
-  crew_.work([&](std::uint32_t) { return planned; });
+  send_hardware();
+  crew_.start_step([&](std::uint32_t) { return planned; });
   const Nanos now = run_.clock.now();
   step_.begin(now);
   run_.failures.working(now);
   for (const std::uint32_t seat : members) run_.failures.replaced(seat, now);
-  tell_parts();
-  faults_.strike(step_.number(), run_.clock.now(), run_.placement.awaited());
+  emit_part_changes();
+  faults_.inject_due(step_.number(), run_.clock.now(), run_.placement.awaited_seats());
 }
 
 StepPlan StepDriver::plan(const std::vector<std::uint32_t>& members) {
@@ -264,39 +269,39 @@ StepPlan StepDriver::plan(const std::vector<std::uint32_t>& members) {
     share.set_count(run_.placement.share(seat));
     first += share.count();
   }
-  ensure(first == job.spec.micro_batches, "the members do every micro-batch of the step");
+  ensure(first == job.spec.micro_batches,
+         "expected the members' shares to cover every micro-batch of the step");
   set_codecs(job.now.get<CodecRules>(), plan);
   return plan;
 }
 
-/// How the ranks' hardware stands now; they are told with the next directives.
-void StepDriver::tell_hardware() {
+void StepDriver::send_hardware() {
   const Nanos now = run_.clock.now();
   for (std::uint32_t rank = 0; rank < run_.placement.seats(); ++rank) {
     crew_.set_hardware(rank, faults_.hardware(rank, step_.number(), now));
   }
 }
 
-void StepDriver::tell_parts() {
+void StepDriver::emit_part_changes() {
   const ClusterState& known = run_.world.state();
-  for (const PartChanged& part : faults_.changes(known, step_.number(), run_.clock.now())) {
-    happen(part);
+  for (const PartChanged& part : faults_.part_changes(known, step_.number(), run_.clock.now())) {
+    emit_event(part);
   }
 }
 
-// ---- decisions ----------------------------------------------------------------------------
+// ---- decisions ----
 
-void StepDriver::decided(const DecisionList& decisions, bool trains) {
-  gate_.take(decisions, run_.clock.now());
+void StepDriver::accept_decisions(const DecisionList& decisions, bool trains) {
+  gate_.accept_decisions(decisions, run_.clock.now());
   if (!trains) return;
-  go_on();
+  begin_next_step();
   crew_.send_directives();
 }
 
 std::string StepDriver::refusal(const Decision& decision) const {
   const auto* where = std::get_if<Assign>(&decision.what);
-  if (where != nullptr && !where->leaves() && run_.placement.job().next) {
-    // Newcomers are on their way.
+  if (where != nullptr && !where->is_release() && run_.placement.job().next) {
+    // New ranks are being started.
     return fmt::format("job {} is being assigned already", where->job.value);
   }
   return fabric_refusal(scenario_, decision);
@@ -304,67 +309,65 @@ std::string StepDriver::refusal(const Decision& decision) const {
 
 void StepDriver::carry_out(const Decision& decision) {
   if (const auto* what = std::get_if<Assign>(&decision.what)) {
-    return recovery_.assign(*what, step_.number());
+    return recovery_.accept_assignment(*what, step_.number());
   }
-  if (std::holds_alternative<Save>(decision.what)) return run_.checkpoints.ask();
+  if (std::holds_alternative<Save>(decision.what)) return run_.checkpoints.request_checkpoint();
   const auto* plan = std::get_if<CheckpointPlan>(&std::get<Configure>(decision.what).what);
   if (plan != nullptr) run_.checkpoints.set_every(plan->every_steps);
 }
 
-// ---- the end ------------------------------------------------------------------------------
+// ---- end of the run ----
 
 void StepDriver::stop(const StopRun& order) {
-  if (over_ || end_.stopping()) return;
+  if (over_ || end_.is_stopping()) return;
   end_.stop(order.reason());
-  run_.desk.note(run_.clock.now(), "the run is to end: " + order.reason());
-  if (order.checkpoint() && run_.checkpoints.kept()) run_.checkpoints.ask();
+  run_.desk.add_line(run_.clock.now(), "the run is to end: " + order.reason());
+  if (order.checkpoint() && run_.checkpoints.is_enabled()) run_.checkpoints.request_checkpoint();
 }
 
-/// Every step is done, or the operator has asked for the end, and what follows from the last one is
-/// done, too.
-bool StepDriver::complete() {
-  const bool to_stop = end_.stopping() && !run_.checkpoints.asked();
-  if (!end_.steps_done(step_.number()) && !to_stop) return false;
-  if (!crew_.ready() || !run_.checkpoints.at_rest()) return false;
+bool StepDriver::is_complete() {
+  const bool to_stop = end_.is_stopping() && !run_.checkpoints.is_requested();
+  if (!end_.are_steps_done(step_.number()) && !to_stop) return false;
+  if (!crew_.is_ready() || !run_.checkpoints.is_idle()) return false;
   if (!run_.checkpoints.missing().empty()) {
-    if (!crew_.settled()) return false;
-    const std::uint64_t attempt = run_.checkpoints.once_more(step_.number(), crew_.members());
+    if (!crew_.is_settled()) return false;
+    const std::uint64_t attempt =
+        run_.checkpoints.retry_checkpoint(step_.number(), crew_.members());
     if (attempt != 0) {
       crew_.save(step_.number(), attempt);
       return false;
     }
   }
-  // The ranks exchange what a sharded update has changed: a loss still takes a new epoch.
-  return scenario_.job().layout().shard() != "optimizer" || crew_.settled();
+  // The ranks still exchange the result of a sharded update, which a loss could interrupt.
+  return scenario_.job().layout().shard() != "optimizer" || crew_.is_settled();
 }
 
 void StepDriver::end_if_complete() {
-  if (!complete()) return;
-  if (!end_.steps_done(step_.number())) return give_up();
+  if (!is_complete()) return;
+  if (!end_.are_steps_done(step_.number())) return end_early();
   over_ = true;
 }
 
-/// Nobody is left who could go on, or is to.
-void StepDriver::give_up() {
-  run_.account.discarded(step_.number());
-  recovery_.tell_losses();
-  proposals_.reject(*this, "the run has ended");
+void StepDriver::end_early() {
+  run_.account.record_discard(step_.number());
+  recovery_.emit_losses();
+  proposals_.reject_open(*this, "the run has ended");
   gate_.close("the run has ended");
   over_ = true;
 }
 
-bool StepDriver::finish() {
-  if (!end_.whole(step_.number())) return false;
-  end_.gather(crew_, step_.number(), run_.failures, run_.journal, run_.clock);
+bool StepDriver::finish_run() {
+  if (!end_.is_whole(step_.number())) return false;
+  end_.gather_hashes(crew_, step_.number(), run_.failures, run_.journal, run_.clock);
   return true;
 }
 
-void StepDriver::tell_done() {
-  happen(JobDone{kLiveJob});
+void StepDriver::emit_job_done() {
+  emit_event(JobDone{kLiveJob});
   gate_.job_gone(kLiveJob, run_.clock.now());
 }
 
-// ---- what is told of it -------------------------------------------------------------------
+// ---- report and status ----
 
 void StepDriver::fill(Report& report) const {
   end_.fill(report);
@@ -375,21 +378,21 @@ void StepDriver::fill(Report& report) const {
 
 void StepDriver::fill(RunStatus& status) const {
   status.step = step_.number();
-  status.step_time_s = to_seconds(step_.took());
+  status.step_time_s = to_seconds(step_.newest_duration());
   if (status.phase == "training") {
     status.phase = over_              ? "over"
-                   : end_.stopping()  ? "stopping"
-                   : recovery_.held() ? "held"
+                   : end_.is_stopping()  ? "stopping"
+                   : recovery_.is_held() ? "held"
                                       : "training";
   }
-  if (!run_.placement.submitted()) return;
+  if (!run_.placement.is_submitted()) return;
   status.epoch = crew_.epoch();
   const JobInfo& job = run_.placement.job();
   if (job.saved_at > 0) status.saved = job.saved;
   const std::vector<std::uint32_t> members = crew_.members();
   for (std::uint32_t seat = 0; seat < run_.placement.seats(); ++seat) {
     const bool member = std::find(members.begin(), members.end(), seat) != members.end();
-    const bool there = crew_.running(seat);
+    const bool there = crew_.is_running(seat);
     const auto [step, micro_batches] = detector_.at(seat);
     status.ranks.push_back(
         {.rank = seat,
@@ -403,17 +406,17 @@ void StepDriver::fill(RunStatus& status) const {
   }
 }
 
-bool StepDriver::at_peace() const {
-  return !over_ && !recovery_.untold() && !proposals_.open() && !gate_.has_unagreed();
+bool StepDriver::is_quiet() const {
+  return !over_ && !recovery_.has_unreported() && !proposals_.has_open() && !gate_.has_unagreed();
 }
 
-void StepDriver::keep(JournalSnapshot& now) const {
-  crew_.keep(now);
+void StepDriver::save_to(JournalSnapshot& now) const {
+  crew_.save_to(now);
   now.set_step(step_.number());
-  faults_.keep(now);
-  now.mutable_wakes()->Add(gate_.wakes().begin(), gate_.wakes().end());
-  recovery_.keep(now);
-  detector_.keep(now);
+  faults_.save_to(now);
+  now.mutable_wakes()->Add(gate_.wake_times().begin(), gate_.wake_times().end());
+  recovery_.save_to(now);
+  detector_.save_to(now);
 }
 
 }  // namespace orrery::live

@@ -1,8 +1,4 @@
-// Takes the ranks of a live run from step to step: every step is planned, sent, reported by all
-// ranks and committed; what policies decide for all ranks is put to them first and holds from the
-// next plan on; whoever dies costs the step under way, which the others do again. Follows what the
-// crew says, by objects of one purpose each: recovery, faults, detection, proposals, the open step.
-// The live backend calls it, about twenty times a second; one thread.
+// State machine of a live run's steps.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +27,14 @@
 
 namespace orrery::live {
 
+/// State machine that drives a live run: plan a step, send the step to all ranks, collect their
+/// reports, commit. Decisions that concern all ranks are proposed to the ranks first and take
+/// effect with the next plan. If a rank is lost before the commit, the surviving ranks repeat the
+/// step. Delegates to one object per purpose: recovery, faults, detection, proposals, current step.
+/// The live backend calls the driver about twenty times a second; single-threaded.
 class StepDriver : public Carrier {
  public:
-  /// The rest of the run, which outlives the driver.
+  /// References to the rest of the run; each must outlive the driver.
   struct Run {
     const RunRequest& request;
     World& world;
@@ -46,79 +47,104 @@ class StepDriver : public Carrier {
     FailureRecords& failures;
     Journal& journal;
   };
-  /// Starts the ranks, or goes on with those of an earlier controller, as the journal tells (see
-  /// Crew). `needs`: of the policies.
+  /// Starts the ranks, or continues with the ranks of an earlier controller if the journal holds a
+  /// started run (see RankProcesses). `needs`: of the policies.
   StepDriver(const Run& run, AgentProcesses& processes, const ControllerStart& place,
              const Assignment& assignment, const Capabilities& offered, const Needs& needs);
 
-  /// An earlier controller has told that event, at that instant.
-  void told(const Event& event, Nanos at);
-  /// Makes up for what was not yet seen when it died: steps that nobody saw the end of, and
-  /// decisions without an outcome.
-  void resume(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open);
+  /// Applies an event that an earlier controller reported at `at`.
+  void apply_reported(const Event& event, Nanos at);
+  /// Completes the work that an earlier controller left: reports the steps whose end no policy saw,
+  /// and the decisions without an outcome.
+  void resume_work(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open);
 
-  /// What has been decided for all ranks is put to them, and the next step begins if they are ready
-  /// for it and the policies have seen what has happened. At the start, too: what was decided
-  /// before the run holds from its first step on.
-  void go_on();
-  /// Takes in what the crew says, at the latest at `deadline`.
-  void hear(Clock::time_point deadline);
-  /// Goes on with it: faults strike, whoever hangs is ended, the next step begins or the run is
-  /// over.
-  void act();
-  /// Decisions, and when their policies want to be called. `trains`: the clock has started.
-  void decided(const DecisionList& decisions, bool trains);
+  /// Proposes waiting decisions to the ranks, and begins the next step if the ranks are ready and
+  /// the policies have seen all events. Also called at the start: decisions before the run take
+  /// effect from its first step on.
+  void begin_next_step();
+  /// Blocks until the ranks have reported an event, at the latest until `deadline`, and applies the
+  /// events.
+  void await_events(Clock::time_point deadline);
+  /// Advances the run after events: injects faults, kills stalled ranks, begins the next step or
+  /// ends the run.
+  void advance_run();
+  /// Accepts decisions and the wake-up times of their policies. `trains`: the clock has started.
+  void accept_decisions(const DecisionList& decisions, bool trains);
+  /// Schedules a call of the policies at `at`.
   void wake(Nanos at) { gate_.wake(at); }
-  bool wake_due(Nanos now) { return gate_.wake_due(now); }
-  /// The first instant after now at which something is due; kNever: none.
+  /// Returns true if a scheduled call is due at `now`.
+  bool wake_due(Nanos now) { return gate_.pop_due_wakes(now); }
+  /// Returns the first instant after now at which a timer expires; kNever if none is set.
   Nanos next_instant() const;
 
-  /// The run is to end after the step under way, and one more if a checkpoint is to follow it.
+  /// Ends the run after the current step, or one step later if a final checkpoint is requested.
   void stop(const StopRun& order);
-  /// At that instant all connections are opened anew, between two steps.
+  /// Reconnects all connections at `instant` or later, between two steps.
   void open_anew_at(Nanos instant) { open_anew_at_ = instant; }
-  /// No step will be done any more.
-  bool over() const { return over_; }
-  /// Once over: lets the ranks hand in their parameters, if all steps were done; else false.
-  bool finish();
-  /// That the job is done.
-  void tell_done();
+  /// Returns true if no further step will be trained.
+  bool is_over() const { return over_; }
+  /// Collects the parameters of the ranks if all steps are committed. Returns false otherwise. May
+  /// be called once is_over() holds.
+  bool finish_run();
+  /// Reports that the job is done.
+  void emit_job_done();
 
-  /// The step that is worked on, or the next one.
+  /// Returns the step that is in flight or next.
   const OpenStep& step() const { return step_; }
+  /// Writes the state of the run into the status.
   void fill(RunStatus& status) const;
+  /// Writes the end of the run and the faults into the report.
   void fill(Report& report) const;
-  /// Nothing is open that a snapshot would not tell. A step may be under way: it is done again, as
-  /// after any death.
-  bool at_peace() const;
-  void keep(JournalSnapshot& now) const;
+  /// Returns true if a snapshot would hold all pending work. A step may be in flight: a successor
+  /// repeats it, as after any loss.
+  bool is_quiet() const;
+  /// Writes the driver's state into a snapshot of the journal.
+  void save_to(JournalSnapshot& now) const;
 
-  // What the gate asks and tells.
+  // Interface to the decision gate (Carrier).
   std::string refusal(const Decision& decision) const override;
-  bool step_open(JobId) const override { return step_.under_way(); }
-  void happen(Event event) override;
+  bool is_step_open(JobId) const override { return step_.is_current(); }
+  void emit_event(Event event) override;
   void carry_out(const Decision& decision) override;
 
  private:
-  void restore(const Past& past);
-  void take(const CrewEvent& event);
-  void take_message(const Incoming& incoming);
-  void lose(const RankDied& died);
-  void regroup(const membership::Formed& formed);
-  void commit(const membership::Committed& committed);
-  void leave_out(const GivenUp& given_up);
-  void abandon(const StateGone& gone);
+  /// Restores the state in the journal of an earlier controller.
+  void restore_from(const Past& past);
+  /// Handles one event of the ranks.
+  void handle_event(const RankEvent& event);
+  /// Handles one message of a rank.
+  void handle_message(const Incoming& incoming);
+  /// Handles the loss of a process.
+  void handle_loss(const RankDied& died);
+  /// Handles a new epoch: discards the work of the step, which all ranks had reported before they
+  /// left the old epoch.
+  void handle_new_epoch(const membership::Formed& formed);
+  /// Commits the current step.
+  void commit_step(const membership::Committed& committed);
+  /// Handles a rank that is not restarted any more.
+  void omit_rank(const GivenUp& given_up);
+  /// Ends the run after a loss of training state.
+  void abandon_run(const StateGone& gone);
+  /// Begins the next step if the ranks are ready and the policies have seen all events.
   void begin_step();
+  /// Returns the plan of the next step for `members`.
   StepPlan plan(const std::vector<std::uint32_t>& members);
-  void tell_hardware();
-  void tell_parts();
-  bool complete();
+  /// Sets the current state of the ranks' hardware, which the ranks receive with the next
+  /// directives.
+  void send_hardware();
+  /// Reports changed parts of the cluster to the policies.
+  void emit_part_changes();
+  /// Returns true if the run is complete: all steps are committed or the operator has requested the
+  /// end, and the last step's checkpoint is complete. Retries a missing checkpoint.
+  bool is_complete();
+  /// Ends the run if it is complete.
   void end_if_complete();
-  void give_up();
+  /// Ends the run before its last step.
+  void end_early();
 
   const Run run_;
   const Scenario& scenario_;
-  Crew crew_;
+  RankProcesses crew_;
   DecisionGate gate_;
   FaultInjector faults_;
   FailureDetector detector_;

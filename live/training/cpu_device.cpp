@@ -12,12 +12,14 @@ namespace {
 class CpuDevice : public Device {
  public:
   CpuDevice(const std::string& builtin, std::uint64_t seed, double learning_rate)
-      : model_(make_network(builtin, Rng(seed).split("parameters"))),
+      : model_(make_network(builtin, Rng(seed).split_stream("parameters"))),
         learning_rate_(learning_rate) {}
 
   void zero_gradient() override { model_->zero_gradient(); }
-  double accumulate(const Batch& batch) override { return model_->accumulate(batch); }
-  GatherCount gathered() const override { return model_->gathered(); }
+  double accumulate_gradient(const Batch& batch) override {
+    return model_->accumulate_gradient(batch);
+  }
+  GatherCount gather_count() const override { return model_->gather_count(); }
   std::span<float> gradient() override { return model_->gradient(); }
   std::span<const Tensor> tensors() const override { return model_->tensors(); }
   std::span<float> parameters() override { return model_->parameters(); }
@@ -50,7 +52,7 @@ class CpuDevice : public Device {
 
   const std::unique_ptr<Network<float>> model_;
   const double learning_rate_;
-  std::optional<Adam> optimizer_;  ///< from its first update on: a sharded one is elsewhere
+  std::optional<Adam> optimizer_;  ///< set at the first update; a sharded optimizer is elsewhere
 };
 
 }  // namespace

@@ -48,8 +48,8 @@ std::unique_ptr<CudaCodecs> CudaCodecs::open(const std::string& module_path, std
   return std::unique_ptr<CudaCodecs>(new CudaCodecs(*table));
 }
 
-void CudaCodecs::encode(const CodecRule& rule, std::span<const float> values, CodecState& state,
-                        std::span<std::byte> code) const {
+void CudaCodecs::encode_values(const CodecRule& rule, std::span<const float> values,
+                               CodecState& state, std::span<std::byte> code) const {
   const OrreryCodec sizes = codec_sizes(rule, values.size());
   ensure(code.size() == sizes.code_size, "a code has its exact size");
   if (sizes.feedback != 0) state.residual.resize(values.size(), 0.0F);
@@ -59,7 +59,7 @@ void CudaCodecs::encode(const CodecRule& rule, std::span<const float> values, Co
         "encoding");
 }
 
-void CudaCodecs::decode(const CodecRule& rule, std::span<const std::byte> code,
+void CudaCodecs::decode_values(const CodecRule& rule, std::span<const std::byte> code,
                         std::span<float> values) const {
   const OrreryCodec sizes = codec_sizes(rule, values.size());
   ensure(code.size() == sizes.code_size, "a code has its exact size");

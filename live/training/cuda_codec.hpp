@@ -1,5 +1,5 @@
-// The codecs of live/codec on a GPU, through the optional CUDA module: the same bytes. Values and
-// codes lie in host memory here, as tests, measurements and the gRPC fabric have them. One thread.
+// Codecs of live/codec on a GPU, through the optional CUDA module, with the same bytes. Values and
+// codes are in host memory, as tests, measurements and the gRPC fabric need them. One thread.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,20 @@
 
 namespace orrery::live {
 
+/// Codecs of one GPU.
 class CudaCodecs {
  public:
-  /// Null, with the reason, without the module, its kernels, a driver or a device.
+  /// Returns the codecs; null, with the reason, if the module, its kernels, a driver or a device is
+  /// missing.
   static std::unique_ptr<CudaCodecs> open(const std::string& module_path, std::string& reason);
 
-  /// As GradientCodec's. Throw an environment Error where the device fails.
-  void encode(const CodecRule& rule, std::span<const float> values, CodecState& state,
+  /// Encodes like GradientCodec. Throws an environment Error if the device fails.
+  void encode_values(const CodecRule& rule, std::span<const float> values, CodecState& state,
               std::span<std::byte> code) const;
-  void decode(const CodecRule& rule, std::span<const std::byte> code,
+  /// Decodes like GradientCodec. Throws an environment Error if the device fails.
+  void decode_values(const CodecRule& rule, std::span<const std::byte> code,
               std::span<float> values) const;
-  /// Measured on `count` values, best of several; bytes per second.
+  /// Returns the speed on `count` values, best of several measurements, in bytes per second.
   OrreryCodecSpeed speed(const CodecRule& rule, std::size_t count) const;
 
  private:
@@ -30,7 +33,7 @@ class CudaCodecs {
   const OrreryCudaTable& table_;
 };
 
-/// The rule's sizes for `count` values, as the kernels take them.
+/// Returns the sizes of the rule for `count` values, in the form of the kernels.
 OrreryCodec codec_sizes(const CodecRule& rule, std::size_t count);
 
 }  // namespace orrery::live

@@ -23,7 +23,7 @@ class GpuDevice : public Device {
   GpuDevice(const OrreryCudaTable& module, int device, std::uint64_t seed, double learning_rate)
       : module_(module),
         learning_rate_(learning_rate),
-        network_(make_network("transformer", Rng(seed).split("parameters"))),
+        network_(make_network("transformer", Rng(seed).split_stream("parameters"))),
         gradient_(network_->parameters().size(), 0.0F) {
     const OrreryShape shape{M::layers, M::hidden, M::heads, M::feed_forward, M::vocabulary};
     check(module_.transformer_open(&shape, device, &model_));
@@ -44,7 +44,7 @@ class GpuDevice : public Device {
     check(module_.transformer_zero_gradient(model_));
     newest_ = Newest::device;
   }
-  double accumulate(const Batch& batch) override {
+  double accumulate_gradient(const Batch& batch) override {
     ensure(batch.length() > 1 && batch.sequences * batch.length() == batch.bytes.size(),
            "sequences of equal length, each with a byte to predict");
     bring_to_device();
@@ -54,7 +54,7 @@ class GpuDevice : public Device {
     count(batch);
     return loss;
   }
-  GatherCount gathered() const override { return gathered_; }
+  GatherCount gather_count() const override { return gathered_; }
   std::span<float> gradient() override {
     if (newest_ == Newest::device) check(module_.transformer_read(model_, ORRERY_GRADIENT,
                                                                   gradient_.data()));
@@ -70,7 +70,7 @@ class GpuDevice : public Device {
     check(module_.transformer_read(model_, ORRERY_PARAMETERS, network_->parameters().data()));
     return live::parameters_sha256(*network_);
   }
-  /// As the CPU device's: parameters, steps, both moments.
+  /// Returns the state in the CPU device's format: parameters, steps, both moments.
   std::string state() const override {
     std::string state;
     append(state, ORRERY_PARAMETERS);
@@ -96,7 +96,7 @@ class GpuDevice : public Device {
   }
 
  private:
-  /// Where the gradient's newest values are: who was handed the span may have written to it.
+  /// Place of the gradient's newest values: a holder of the span may have written to it.
   enum class Newest { device, host };
 
   void check(int status) const {
@@ -115,7 +115,7 @@ class GpuDevice : public Device {
     if (newest_ == Newest::host) write(ORRERY_GRADIENT, gradient_);
     newest_ = Newest::device;
   }
-  /// As Transformer counts: a row in for every token that uses it, its gradient out.
+  /// Counts traffic as Transformer does: a row read for every token, its gradient written.
   void count(const Batch& batch) {
     std::vector<std::uint8_t> inputs;
     for (std::size_t i = 0; i < batch.sequences; ++i) {

@@ -8,7 +8,7 @@
 namespace orrery::live {
 namespace {
 
-/// Where in a device's state() things stand.
+/// Offsets in a device's state().
 struct Places {
   explicit Places(std::size_t bytes)
       : total((bytes - sizeof(std::uint64_t)) / (3 * sizeof(float))),
@@ -45,7 +45,7 @@ TrainingState Device::part(const Range& range) const {
   return out;
 }
 
-void Device::restore(const TrainingState& whole) {
+void Device::restore_state(const TrainingState& whole) {
   std::string bytes;
   const auto append = [&](const std::vector<float>& values) {
     bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));

@@ -1,5 +1,6 @@
-// What computes: forward and backward of micro-batches, and the optimizer. The trainer's loop is
-// the same over any device, so a paced CPU step and a GPU step leave the same records. One thread.
+// Device of a trainer: forward and backward passes of micro-batches, and the optimizer. The
+// trainer's loop is the same over any device, so a paced CPU step and a GPU step leave the same
+// records. One thread.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +14,41 @@
 
 namespace orrery::live {
 
+/// Parameters, gradient and optimizer state of a model on one device.
 class Device {
  public:
   virtual ~Device() = default;
+  /// Sets the gradient to zero.
   virtual void zero_gradient() = 0;
-  /// Forward and backward of one micro-batch; adds to the gradient. Returns the summed loss, nats.
-  virtual double accumulate(const Batch& batch) = 0;
-  /// Traffic of the embedding table so far.
-  virtual GatherCount gathered() const = 0;
-  /// The summed gradient, as the fabric reduces it in place.
+  /// Runs forward and backward of one micro-batch and adds to the gradient. Returns the summed loss
+  /// in nats.
+  virtual double accumulate_gradient(const Batch& batch) = 0;
+  /// Returns the traffic of the embedding table so far.
+  virtual GatherCount gather_count() const = 0;
+  /// Returns the summed gradient, which the fabric reduces in place.
   virtual std::span<float> gradient() = 0;
-  /// The slices of the gradient, in order, without gaps.
+  /// Returns the slices of the gradient, in order, without gaps.
   virtual std::span<const Tensor> tensors() const = 0;
-  /// The parameters, to be changed in place. Throws an environment Error where they are not in
-  /// host memory.
+  /// Returns the parameters, which may be changed in place. Throws an environment Error if they are
+  /// not in host memory.
   virtual std::span<float> parameters();
-  /// One optimizer step along gradient x scale.
+  /// Applies one optimizer step along gradient x scale.
   virtual void update(float scale) = 0;
+  /// Returns the SHA-256 of the parameters as hex digits.
   virtual std::string parameters_sha256() const = 0;
-  /// Parameters and optimizer state: what a replacement needs to go on. The parameters, how many
-  /// updates there were (8 bytes), the means, the squares.
+  /// Returns parameters and optimizer state, which a replacement needs to continue: the parameters,
+  /// the number of updates (8 bytes), the means, the squares.
   virtual std::string state() const = 0;
-  /// Throws an internal Error for a state of another model.
+  /// Sets the state. Throws an internal Error for a state of another model.
   virtual void set_state(std::string_view state) = 0;
-  /// A copy of what belongs to some of the parameters.
+  /// Returns a copy of the state of some parameters.
   virtual TrainingState part(const Range& range) const;
-  /// Like set_state().
-  virtual void restore(const TrainingState& whole);
+  /// Sets the state; throws like set_state().
+  virtual void restore_state(const TrainingState& whole);
 };
 
-/// A built-in model on this thread; equal seeds give equal parameters. Throws bad_input for a name
-/// that is none.
+/// Returns a built-in model on this thread; equal seeds give equal parameters. Throws bad_input for
+/// an unknown name.
 std::unique_ptr<Device> make_cpu_device(std::uint64_t seed, double learning_rate,
                                         const std::string& builtin = "language-model");
 

@@ -21,7 +21,7 @@ void FixedPointSum::add(std::span<const float> term) {
   bool fits = true;
   for (std::size_t i = 0; i < term.size(); ++i) {
     const float value = term[i];
-    const bool small = std::fabs(value) <= kLargestTerm;  // false for what is no number
+    const bool small = std::fabs(value) <= kLargestTerm;  // false for NaN
     fits = fits && small;
     // Exact product; the conversion rounds towards zero, alike everywhere.
     units_[i] += static_cast<std::int64_t>(static_cast<double>(small ? value : 0) * kUnits);

@@ -1,11 +1,11 @@
-// A sum of vectors whose bits do not depend on the order of its terms, nor on who added which: each
-// term is rounded once to a whole multiple of 2^-36, whole numbers are added, and integer addition
-// is associative. Any tree, ring or number of ranks gives the same sum. Floating-point sums that
-// are reproducible without a fixed range need several bins per value (Demmel and Nguyen, Parallel
-// Reproducible Summation, IEEE Trans. Computers 2015); the gradients of one step span less than the
-// range 2^-36 to 2^27 that fits here, so one 64-bit bin is enough, at twice the bytes of fp32. A
-// fixed tree over the micro-batches would need as many gradients in memory as it is deep, and ranks
-// that own whole subtrees. One thread.
+// Sum of vectors whose bits do not depend on the order of its terms or on the ranks that added
+// them: each term is rounded once to a multiple of 2^-36, whole numbers are added, and integer
+// addition is associative. Any tree, ring or number of ranks gives the same sum. Reproducible
+// floating-point sums without a fixed range need several bins for each value (Demmel and Nguyen,
+// Parallel Reproducible Summation, IEEE Trans. Computers 2015); the gradients of one step span less
+// than the range 2^-36 to 2^27, so one 64-bit bin is enough, at twice the bytes of fp32. A fixed
+// tree over the micro-batches would need as many gradients in memory as it is deep, and ranks that
+// own whole subtrees. One thread.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,22 @@
 
 namespace orrery::live {
 
+/// Vector sum in units of 2^-36. For example, the term 0.5 is stored as 2^35.
 class FixedPointSum {
  public:
   static constexpr int kFractionBits = 36;
-  /// Largest magnitude of one term; there is room for the sum of 1024 such.
+  /// Largest magnitude of one term; the sum of 1024 such terms fits.
   static constexpr float kLargestTerm = 131072.0F;
 
   explicit FixedPointSum(std::size_t size) : units_(size, 0) {}
 
+  /// Sets the sum to zero.
   void clear();
-  /// Throws an environment Error for a term that is no number or too large.
+  /// Adds a term. Throws an environment Error for a value that is not finite or too large.
   void add(std::span<const float> term);
-  /// In units of 2^-36; whoever adds these of several ranks has the sum of all.
+  /// Returns the sum in units of 2^-36; adding the units of several ranks gives the sum of all.
   std::span<std::int64_t> units() { return units_; }
-  /// The sum, rounded to fp32.
+  /// Writes the sum, rounded to fp32.
   void store(std::span<float> sum) const;
 
  private:

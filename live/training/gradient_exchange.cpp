@@ -61,13 +61,14 @@ std::vector<GradientBucket> cut_buckets(std::span<const GradientTensor> tensors,
   return buckets;
 }
 
-/// What is remembered of one bucket, and what is on its way.
+/// Memory of one bucket, and its data in flight.
 struct GradientExchange::Bucket {
   explicit Bucket(const GradientBucket& cut) : where(cut), codec(make_codec(cut.rule)) {}
   GradientBucket where;
   std::shared_ptr<const GradientCodec> codec;
-  std::vector<CodecState> to_rank;  ///< of the parts sent to each rank; PowerSGD: [0], the whole
-  CodecState of_sum;                ///< of this rank's part of the sum
+  /// state of the parts sent to each rank; PowerSGD: [0], the whole
+  std::vector<CodecState> to_rank;
+  CodecState of_sum;                ///< state of this rank's part of the sum
   std::vector<std::byte> sum_code;
 };
 
@@ -85,9 +86,9 @@ struct GradientExchange::Memory {
 GradientExchange::GradientExchange(std::vector<GradientTensor> tensors, double bucket_bytes)
     : tensors_(std::move(tensors)), bucket_bytes_(bucket_bytes) {}
 
-GradientExchange::~GradientExchange() { cancel(); }
+GradientExchange::~GradientExchange() { cancel_exchange(); }
 
-void GradientExchange::cancel() {
+void GradientExchange::cancel_exchange() {
   if (!beside_.joinable()) return;
   {
     const std::scoped_lock lock(mutex_);
@@ -100,7 +101,7 @@ void GradientExchange::cancel() {
   failure_ = nullptr;
 }
 
-/// Adds what earlier codes left out to the gradient, where it belongs.
+/// Adds the values left out by earlier codes to the gradient.
 void GradientExchange::Memory::leave_to(std::span<float> gradient) const {
   const auto add = [](const CodecState& state, std::span<float> values) {
     for (std::size_t i = 0; i < state.residual.size(); ++i) values[i] += state.residual[i];
@@ -116,7 +117,8 @@ void GradientExchange::Memory::leave_to(std::span<float> gradient) const {
   }
 }
 
-void GradientExchange::prepare(Fabric& fabric, const Order& order, std::span<float> gradient) {
+void GradientExchange::prepare_buckets(Fabric& fabric, const Order& order,
+                                       std::span<float> gradient) {
   fabric_ = &fabric;
   const bool goes_on = pending_ && pending_->whole && pending_->step != order.step;
   if (goes_on) committed_ = std::move(pending_);
@@ -139,14 +141,14 @@ void GradientExchange::prepare(Fabric& fabric, const Order& order, std::span<flo
 }
 
 void GradientExchange::reduce(Fabric& fabric, const Order& order, std::span<float> gradient) {
-  prepare(fabric, order, gradient);
+  prepare_buckets(fabric, order, gradient);
   begin_ = end_ = {};
   run(gradient);
 }
 
 void GradientExchange::start(Fabric& fabric, const Order& order, std::span<float> gradient,
                              Clock::time_point begin, Clock::time_point end) {
-  prepare(fabric, order, gradient);
+  prepare_buckets(fabric, order, gradient);
   begin_ = begin;
   end_ = end;
   failure_ = nullptr;
@@ -159,7 +161,7 @@ void GradientExchange::start(Fabric& fabric, const Order& order, std::span<float
   });
 }
 
-void GradientExchange::finish() {
+void GradientExchange::finish_exchange() {
   if (beside_.joinable()) beside_.join();
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
@@ -217,7 +219,7 @@ void GradientExchange::send_parts(Bucket& bucket, std::span<float> values) {
     const std::uint32_t to = (fabric_->rank() + step) % fabric_->ranks();
     const std::span<float> theirs = part(values, to, fabric_->ranks());
     std::vector<std::byte> code(bucket.codec->encoded_size(theirs.size()));
-    bucket.codec->encode(theirs, bucket.to_rank[to], code);
+    bucket.codec->encode_values(theirs, bucket.to_rank[to], code);
     fabric_->send_to(to, code);
   }
 }
@@ -230,12 +232,12 @@ void GradientExchange::send_sum(Bucket& bucket, std::span<float> values) {
   for (std::uint32_t rank = 0; rank < fabric_->ranks(); ++rank) {
     if (rank != fabric_->rank()) {
       fabric_->receive_from(rank, code);
-      bucket.codec->decode(code, theirs);
+      bucket.codec->decode_values(code, theirs);
     }
     const std::span<const float> each = rank == fabric_->rank() ? own : std::span<float>(theirs);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += each[i];
   }
-  bucket.codec->encode(sum, bucket.of_sum, code);
+  bucket.codec->encode_values(sum, bucket.of_sum, code);
   for (std::uint32_t step = 1; step < fabric_->ranks(); ++step) {
     fabric_->send_to((fabric_->rank() + step) % fabric_->ranks(), code);
   }
@@ -244,14 +246,14 @@ void GradientExchange::send_sum(Bucket& bucket, std::span<float> values) {
 
 void GradientExchange::receive_sums(Bucket& bucket, std::span<float> values) {
   if (fabric_->ranks() == 1 || !in_two_steps(bucket.where.rule)) return;
-  bucket.codec->decode(bucket.sum_code, part(values, fabric_->rank(), fabric_->ranks()));
+  bucket.codec->decode_values(bucket.sum_code, part(values, fabric_->rank(), fabric_->ranks()));
   std::vector<std::byte> code;
   for (std::uint32_t rank = 0; rank < fabric_->ranks(); ++rank) {
     if (rank == fabric_->rank()) continue;
     const std::span<float> theirs = part(values, rank, fabric_->ranks());
     code.resize(bucket.codec->encoded_size(theirs.size()));
     fabric_->receive_from(rank, code);
-    bucket.codec->decode(code, theirs);
+    bucket.codec->decode_values(code, theirs);
   }
 }
 

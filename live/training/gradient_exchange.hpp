@@ -1,13 +1,12 @@
-// The gradient exchange of a training step: sums the ranks' gradients, each bucket in the code that
-// a policy's table asks for. fp32 buckets go round the fabric's ring. Coded ones take two steps, so
-// that the bytes do not grow with the ranks: every rank sends each other rank the code of that
-// rank's part (all-to-all), the parts are summed in fp32 in the order of the ranks, and the sum is
-// coded again and sent to all (all-gather). Every rank decodes the same bytes, so all end with the
-// same bits. PowerSGD sums its two factors over the ring instead (arXiv 1905.13727).
-//
-// Buckets flow through as a pipeline: while one is summed the next is encoded. start() lets that
-// happen on a thread of its own beside the backward pass, as buckets are released. One thread calls
-// this; nothing else may use the fabric between start() and finish().
+// Gradient exchange of a training step: sums the ranks' gradients, each bucket with the code of the
+// policy's table. fp32 buckets use the fabric's ring. Compressed buckets take two steps, so that
+// the bytes do not grow with the ranks: every rank sends each other rank the code of that rank's
+// part (all-to-all), the parts are summed in fp32 in the order of the ranks, and the sum is coded
+// again and sent to all (all-gather). Every rank decodes the same bytes, so all end with the same
+// bits. PowerSGD sums its two factors over the ring instead (arXiv 1905.13727). Buckets form a
+// pipeline: while one is summed, the next is encoded. start() runs the pipeline on a thread of its
+// own beside the backward pass, as buckets are released. One thread calls the methods; nothing else
+// may use the fabric between start() and finish_exchange().
 #pragma once
 
 #include <condition_variable>
@@ -28,61 +27,64 @@
 
 namespace orrery::live {
 
-/// A slice of the gradient that may have a code of its own.
+/// Slice of the gradient that may have a code of its own.
 struct GradientTensor {
   std::size_t offset = 0, rows = 0, columns = 0;
   std::uint32_t bucket_class = kMatrices;
   std::size_t size() const { return rows * columns; }
 };
 
-/// A model's tensors with their classes: embedding tables by their name, vectors by their shape.
+/// Returns a model's tensors with their classes: embedding tables by their name, vectors by their
+/// shape.
 std::vector<GradientTensor> gradient_tensors(std::span<const Tensor> tensors);
 
-/// What travels as one: neighbouring tensors with the same rule, or (PowerSGD) one matrix.
+/// Unit of transfer: neighbouring tensors with the same rule, or (PowerSGD) one matrix.
 struct GradientBucket {
   std::size_t offset = 0, count = 0;
-  std::size_t rows = 0, columns = 0;  ///< of the last tensor taken in
+  std::size_t rows = 0, columns = 0;  ///< shape of the last tensor in the bucket
   CodecRule rule;
 };
 
-/// Cuts the gradient into buckets of at most `bucket_bytes` fp32 bytes (one tensor at least; 0: no
-/// limit). With one rule for all and buckets large enough, that is the whole gradient as one.
+/// Cuts the gradient into buckets of at most `bucket_bytes` fp32 bytes (at least one tensor; 0: no
+/// limit). One rule for all tensors and a large limit give one bucket.
 std::vector<GradientBucket> cut_buckets(std::span<const GradientTensor> tensors,
                                         std::span<const CodecRule> rules, double bucket_bytes);
 
+/// Gradient exchange of one rank.
 class GradientExchange {
  public:
-  /// `tensors` cover the gradient without gaps, in order.
+  /// Constructs an exchange. `tensors` cover the gradient without gaps, in order.
   GradientExchange(std::vector<GradientTensor> tensors, double bucket_bytes);
   ~GradientExchange();
 
-  /// One exchange: which, among whom, in which codes.
+  /// Parameters of one exchange: step, members, codes.
   struct Order {
     Step step = 0;
-    std::uint64_t epoch = 0;  ///< counts memberships
+    std::uint64_t epoch = 0;  ///< membership epoch
     std::span<const CodecRule> rules;
   };
-  /// Replaces `gradient` by its sum over the fabric's ranks. A call for the step of the call before
-  /// repeats it: what that call remembered for error feedback is forgotten. With a new epoch or
-  /// other rules, what was left out so far is added to this gradient, and codes start afresh.
-  /// Throws FabricBroken.
+  /// Replaces `gradient` by its sum over the fabric's ranks. A repeated call for a step forgets the
+  /// error feedback of the first call. After a new epoch or other rules, the values left out so far
+  /// are added to this gradient, and codes start afresh. Throws FabricBroken.
   void reduce(Fabric& fabric, const Order& order, std::span<float> gradient);
 
-  /// The same beside the caller: bucket i of n, counted from the end of the gradient (backward
-  /// passes end at the first layer), is sent when the share (i + 1) / n of the time from `begin` to
-  /// `end` has passed. The gradient is final already; finish() waits, and throws what went wrong.
+  /// Starts the same exchange beside the caller: bucket i of n, counted from the end of the
+  /// gradient (backward passes end at the first layer), is sent when the fraction (i + 1) / n of
+  /// the time from `begin` to `end` has passed. The gradient is final already.
   void start(Fabric& fabric, const Order& order, std::span<float> gradient,
              Clock::time_point begin, Clock::time_point end);
-  void finish();
+  /// Waits for the end of the exchange, and throws its error.
+  void finish_exchange();
 
-  /// Gives up a start() that nobody will finish, and breaks its fabric, which is still there.
-  void cancel();
+  /// Cancels a started exchange that will not be finished, and breaks its fabric, which must still
+  /// exist.
+  void cancel_exchange();
 
-  /// Of the last call: variance of a rank's gradient over the ranks as a share of the mean's square
-  /// (0 with one rank), from this rank's norm and the sum's, both before coding.
+  /// Returns, for the last call, the variance of a rank's gradient over the ranks as a fraction of
+  /// the mean's square (0 with one rank), from this rank's norm and the sum's, both before coding.
   double gradient_variance() const { return variance_; }
-  /// What summed the largest bucket without a code; automatic: all had one, or the fabric does not
-  /// say. To be asked while the last call's fabric is there.
+  /// Returns the algorithm that summed the largest uncompressed bucket; automatic if none exists or
+  /// the fabric does not know. Call while the last call's fabric exists.
   CollectiveAlgorithm algorithm() const;
   /// How long the last one took, from the release of its first bucket on.
   double seconds() const { return seconds_; }
@@ -90,7 +92,7 @@ class GradientExchange {
  private:
   struct Bucket;
   struct Memory;
-  void prepare(Fabric& fabric, const Order& order, std::span<float> gradient);
+  void prepare_buckets(Fabric& fabric, const Order& order, std::span<float> gradient);
   void run(std::span<float> gradient);
   void wait_for_release(std::size_t bucket);
   void send_parts(Bucket& bucket, std::span<float> values);
@@ -98,14 +100,14 @@ class GradientExchange {
   void receive_sums(Bucket& bucket, std::span<float> values);
   void reduce_factors(Bucket& bucket, std::span<float> values);
 
-  Fabric* fabric_ = nullptr;  ///< of the exchange under way
+  Fabric* fabric_ = nullptr;  ///< fabric of the current exchange
   const std::vector<GradientTensor> tensors_;
   const double bucket_bytes_;
   std::unique_ptr<Memory> committed_, pending_;
   double variance_ = 0, seconds_ = 0;
   Clock::time_point begin_{}, end_{};
 
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // guards the two below
   std::condition_variable stopping_;
   bool stopped_ = false;
   std::jthread beside_;

@@ -4,7 +4,7 @@
 
 namespace orrery::live {
 
-void MeteredFabric::use(std::shared_ptr<Fabric> fabric) {
+void MeteredFabric::set_fabric(std::shared_ptr<Fabric> fabric) {
   const std::scoped_lock lock(mutex_);
   fabric_.swap(fabric);  // the old one goes when the lock is released
 }

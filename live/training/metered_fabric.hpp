@@ -1,6 +1,6 @@
-// The fabric over which a rank's steps go, which changes with every epoch, and what they have sent
-// over this one and those before. One thread uses the fabric and counts; bytes_sent() and
-// round_trip() may be asked by any.
+// Fabric of a rank's steps, which changes with every epoch, and the bytes sent over all of its
+// fabrics. One thread uses the fabric and counts; bytes_sent() and round_trip() may be called by
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@
 
 namespace orrery::live {
 
+/// Current fabric of a rank with a byte meter.
 class MeteredFabric {
  public:
-  /// For what comes; null: none until the next.
-  void use(std::shared_ptr<Fabric> fabric);
+  /// Sets the fabric of later steps; null: none until the next call.
+  void set_fabric(std::shared_ptr<Fabric> fabric);
   Fabric& operator*() const { return *fabric_; }
   Fabric* operator->() const { return fabric_.get(); }
 
-  /// Counts what is sent while it lives: a step's gradients. One at a time.
+  /// Counts the bytes sent during its lifetime: the gradients of a step. At most one exists.
   class Count {
    public:
     explicit Count(MeteredFabric& fabric);
@@ -28,7 +29,7 @@ class MeteredFabric {
     Count(const Count&) = delete;
     Count& operator=(const Count&) = delete;
     std::uint64_t bytes() const;
-    /// What the fabric needed to get them out.
+    /// Returns the seconds that the fabric spent on sending.
     Nanos duration() const;
 
    private:
@@ -37,16 +38,17 @@ class MeteredFabric {
     const double seconds_;
   };
 
-  /// Counted so far, the count under way included.
+  /// Returns the bytes counted so far, including the current count.
   std::uint64_t bytes_sent() const;
-  /// To the next rank, as the fabric has measured last; nothing without a fabric.
+  /// Returns the round trip to the next rank, as last measured; nothing without a fabric.
   std::optional<Nanos> round_trip() const;
 
  private:
-  mutable std::mutex mutex_;  // of everything below
+  mutable std::mutex mutex_;  // guards everything below
   std::shared_ptr<Fabric> fabric_;
-  std::uint64_t sent_ = 0;                  ///< by earlier counts
-  std::optional<std::uint64_t> sent_from_;  ///< the fabric's own as the count under way began
+  std::uint64_t sent_ = 0;                  ///< bytes of earlier counts
+  /// fabric's own count at the begin of the current count
+  std::optional<std::uint64_t> sent_from_;
 };
 
 }  // namespace orrery::live

@@ -68,9 +68,9 @@ struct LanguageModel<T>::Activations {
 
 template <class T>
 LanguageModel<T>::LanguageModel(Rng rng) : Network<T>(kTensors) {
-  this->fill_normal(kEmbedding, 0.5, rng.split("embedding"));
-  this->fill_normal(kHiddenWeight, 1.0 / std::sqrt(double{kInput}), rng.split("hidden"));
-  this->fill_normal(kOutputWeight, 0.5 / std::sqrt(double{M::hidden}), rng.split("output"));
+  this->fill_normal(kEmbedding, 0.5, rng.split_stream("embedding"));
+  this->fill_normal(kHiddenWeight, 1.0 / std::sqrt(double{kInput}), rng.split_stream("hidden"));
+  this->fill_normal(kOutputWeight, 0.5 / std::sqrt(double{M::hidden}), rng.split_stream("output"));
 }
 
 template <class T>
@@ -101,7 +101,7 @@ double LanguageModel<T>::loss(const Batch& batch) const {
 }
 
 template <class T>
-double LanguageModel<T>::accumulate(const Batch& batch) {
+double LanguageModel<T>::accumulate_gradient(const Batch& batch) {
   Activations activations(batch);
   const double loss = forward(batch, activations);
   auto& [places, targets, gather, input, hidden, delta] = activations;

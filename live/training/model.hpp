@@ -1,7 +1,7 @@
-// `builtin: language-model`, the smallest model that live mode really trains: byte-level, the last
-// `context` bytes are embedded and joined, one tanh layer, a 256-way softmax. Forward and backward
-// are written out (Eigen does the matrix products). Also the optimizer and the hash of parameters.
-// One thread per object.
+// `builtin: language-model`, the smallest model that live mode trains: byte-level; the last
+// `context` bytes are embedded and joined, followed by one tanh layer and a 256-way softmax.
+// Forward and backward are written out (Eigen computes the matrix products). Also the optimizer and
+// the hash of parameters. One thread for each object.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,12 @@
 
 namespace orrery::live {
 
+/// Byte-level language model with one hidden layer.
 template <class T>
 class LanguageModel : public Network<T> {
  public:
   explicit LanguageModel(Rng rng);
-  double accumulate(const Batch& batch) override;
+  double accumulate_gradient(const Batch& batch) override;
   double loss(const Batch& batch) const override;
 
  private:
@@ -31,28 +32,31 @@ class LanguageModel : public Network<T> {
 extern template class LanguageModel<float>;
 extern template class LanguageModel<double>;
 
-/// Memory traffic of forward and backward over one sequence of `length` bytes, modelled: bytes.
-/// Throws bad_input for a built-in model that does not exist.
+/// Returns the modelled memory traffic of forward and backward over one sequence of `length` bytes,
+/// in bytes. Throws bad_input for a built-in model that does not exist.
 double memory_traffic(const std::string& builtin, std::uint32_t length);
 
-/// Adam's learning rate of step `step` (from 1), corrected for moments that began at 0.
+/// Returns Adam's learning rate of step `step` (from 1), corrected for moments that began at 0:
+/// rate * sqrt(1 - 0.999^step) / (1 - 0.9^step).
 float adam_rate(double learning_rate, std::uint64_t step);
 
-/// Adam (Kingma and Ba 2015) with bias correction, decay rates 0.9 and 0.999.
+/// Adam optimizer (Kingma and Ba 2015) with bias correction, decay rates 0.9 and 0.999.
 class Adam {
  public:
   Adam(std::size_t size, double learning_rate);
-  /// From the next update on.
+  /// Sets the learning rate of later updates.
   void set_learning_rate(double learning_rate) { learning_rate_ = learning_rate; }
-  /// parameters -= step along gradient x scale.
+  /// Subtracts one step along gradient x scale from the parameters.
   void update(std::span<float> parameters, std::span<const float> gradient, float scale);
-  /// Steps and moments as bytes of one fixed size, and back.
+  /// Appends steps and moments as bytes of a fixed size.
   void append_state(std::string& bytes) const;
+  /// Restores the result of append_state().
   void set_state(std::string_view bytes);
-  /// The same in pieces, each of this optimizer's size.
+  /// Returns the number of updates.
   std::uint64_t steps() const { return steps_; }
   std::span<const float> mean() const { return mean_; }
   std::span<const float> square() const { return square_; }
+  /// Restores steps and moments, each of this optimizer's size.
   void set_state(std::uint64_t steps, std::span<const float> mean, std::span<const float> square);
 
  private:
@@ -61,7 +65,8 @@ class Adam {
   std::vector<float> mean_, square_;
 };
 
-/// SHA-256 over the tensors by name: each name, a zero byte, its values as little-endian fp32.
+/// Returns the SHA-256 over the tensors by name: each name, a zero byte, its values as
+/// little-endian fp32.
 std::string parameters_sha256(const Network<float>& network);
 
 }  // namespace orrery::live

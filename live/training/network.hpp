@@ -1,7 +1,7 @@
-// What every built-in model is to its device: one flat vector of parameters with named tensors, a
-// gradient of the same shape, and a forward and backward pass over a micro-batch. The scalar is a
-// template parameter: training uses float, the numerical check of the gradients double. Losses in
-// nats, summed over the predicted bytes. One thread per object.
+// Base of the built-in models: one flat vector of parameters with named tensors, a gradient of the
+// same shape, and a forward and backward pass over a micro-batch. The scalar is a template
+// parameter: training uses float, the numerical check of the gradients double. Losses in nats,
+// summed over the predicted bytes. One thread for each object.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace orrery::live {
 template <class T>
 using Matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>;
 
-/// A named slice of the flat parameter vector, column-major.
+/// Named slice of the flat parameter vector, column-major.
 struct Tensor {
   const char* name;
   std::size_t offset;
@@ -36,12 +36,13 @@ struct Batch {
   std::size_t length() const { return bytes.size() / sequences; }
 };
 
-/// Traffic of the embedding table, bytes: a row in for every token that uses it, its gradient out.
+/// Traffic of the embedding table in bytes: rows read for the tokens, and their gradients written.
 struct GatherCount {
-  double used = 0;  ///< as if every use fetched its row
-  double read = 0;  ///< really moved: every distinct row of a micro-batch once
+  double used = 0;  ///< bytes if every use fetched its row
+  double read = 0;  ///< real traffic: every distinct row of a micro-batch once
 };
 
+/// Model with parameters and gradient.
 template <class T>
 class Network {
  public:
@@ -51,19 +52,20 @@ class Network {
         gradient_(parameters_.size(), T{0}) {}
   virtual ~Network() = default;
 
-  /// The slices, in the order of their names.
+  /// Returns the slices, in the order of their names.
   std::span<const Tensor> tensors() const { return tensors_; }
   std::span<T> parameters() { return parameters_; }
   std::span<const T> parameters() const { return parameters_; }
   std::span<T> gradient() { return gradient_; }
   void zero_gradient() { std::fill(gradient_.begin(), gradient_.end(), T{0}); }
-  const GatherCount& gathered() const { return gathered_; }  ///< by all calls of accumulate()
+  /// sum over all calls of accumulate_gradient()
+  const GatherCount& gather_count() const { return gathered_; }
 
-  /// Forward and backward: every byte of a sequence after its first `context` ones (see
-  /// traces/training/model.hpp) is predicted from those before it. Adds to the gradient of the
+  /// Runs forward and backward: every byte of a sequence after its first `context` ones (see
+  /// traces/training/model.hpp) is predicted from the previous ones. Adds to the gradient of the
   /// summed loss; returns that sum.
-  virtual double accumulate(const Batch& batch) = 0;
-  /// The summed loss alone.
+  virtual double accumulate_gradient(const Batch& batch) = 0;
+  /// Returns the summed loss.
   virtual double loss(const Batch& batch) const = 0;
 
  protected:
@@ -101,12 +103,13 @@ class Network {
   GatherCount gathered_;
 };
 
-/// Softmax over each column of `logits` in place, and the summed loss of the targets, nats.
+/// Replaces each column of `logits` by its softmax, and returns the summed loss of the targets in
+/// nats.
 template <class T>
 double softmax_loss(Matrix<T>& logits, std::span<const std::uint8_t> targets);
 
-/// A built-in model by its name in a scenario, its parameters drawn from `rng`: equal generators
-/// give equal models. Throws bad_input for an unknown name.
+/// Returns a built-in model by its name in a scenario, with parameters drawn from `rng`: equal
+/// generators give equal models. Throws bad_input for an unknown name.
 std::unique_ptr<Network<float>> make_network(const std::string& builtin, Rng rng);
 
 }  // namespace orrery::live

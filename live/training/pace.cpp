@@ -22,13 +22,13 @@ void Pace::set_speed(double speed) {
   changed_.notify_all();
 }
 
-void Pace::interrupt() {
+void Pace::interrupt_waits() {
   const std::scoped_lock lock(mutex_);
   interrupted_ = true;
   changed_.notify_all();
 }
 
-void Pace::resume() {
+void Pace::resume_waits() {
   const std::scoped_lock lock(mutex_);
   interrupted_ = false;
 }
@@ -49,7 +49,7 @@ void Pace::begin_micro_batch(std::uint32_t count) {
   until_ = micro_batch_ * count;
 }
 
-/// Under the lock.
+/// Returns the deadline; the caller holds the lock.
 Clock::time_point Pace::deadline_now() const {
   return passed_at_ + std::chrono::nanoseconds(static_cast<Nanos>((until_ - passed_) / speed_));
 }
@@ -76,7 +76,7 @@ Pace::Span Pace::backward_pass() const {
   return {begin, std::max(begin, end)};
 }
 
-void Pace::check(std::uint32_t rank, Step step, Nanos work) {
+void Pace::check_pace(std::uint32_t rank, Step step, Nanos work) {
   Nanos allowed = 0;
   {
     const std::scoped_lock lock(mutex_);

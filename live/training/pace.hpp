@@ -1,8 +1,8 @@
-// The pace of a rank: the compute of a step takes as long as its declared micro-batches over the
-// declared speed, however fast the work itself is done. Counts from the step's start, so that one
-// late wake-up does not delay the rest, and follows the speed where it changes in between. The
-// trainer's thread begins and waits; set_speed(), interrupt(), resume() and deadline() may be
-// called by any. Nanoseconds.
+// Pace of a rank: the computation of a step takes as long as its declared micro-batches divided by
+// the declared speed, however fast the work itself is done. Times count from the step's start, so
+// one late wake-up does not delay the rest, and a change of speed applies at once. The trainer's
+// thread begins and waits; set_speed(), interrupt_waits(), resume_waits() and deadline() may be
+// called by any thread. Nanoseconds.
 #pragma once
 
 #include <condition_variable>
@@ -16,60 +16,62 @@
 
 namespace orrery::live {
 
-/// Thrown by a wait that has been interrupted.
+/// Exception of an interrupted wait.
 struct Stopped {};
 
-/// The pace allows too little for the work: a replacement would find the same.
+/// Error: the pace is shorter than the work; a replacement would fail in the same way.
 class PaceMissed : public Error {
  public:
   explicit PaceMissed(std::string message) : Error(ErrorKind::environment, std::move(message)) {}
 };
 
+/// Timer of a rank's paced work. For example, at speed 0.5 a micro-batch declared as 10 ms ends 20
+/// ms after its begin.
 class Pace {
  public:
-  /// What a micro-batch takes at nominal speed.
+  /// Constructs a pace with the duration of a micro-batch at nominal speed.
   explicit Pace(Nanos micro_batch) : micro_batch_(static_cast<double>(micro_batch)) {}
 
-  /// From now on, also for the micro-batch under way; 1 is nominal.
+  /// Sets the speed, also for the current micro-batch; 1 is nominal.
   void set_speed(double speed);
-  /// Ends a wait, and those to come until resume().
-  void interrupt();
-  void resume();
+  /// Ends the current wait, and all waits until resume_waits().
+  void interrupt_waits();
+  void resume_waits();
   void throw_if_interrupted();
 
-  /// A step's compute begins.
+  /// Begins the computation of a step.
   void begin_step(Clock::time_point start);
-  /// So many of the step are to have passed at the next deadline.
+  /// Begins a micro-batch: `count` micro-batches of the step must have passed at the next deadline.
   void begin_micro_batch(std::uint32_t count);
-  /// Until the deadline; throws Stopped.
+  /// Waits until the deadline. Throws Stopped if interrupted.
   void wait();
-  /// Of the micro-batch under way, at the present speed.
+  /// Returns the deadline of the current micro-batch at the present speed.
   Clock::time_point deadline() const;
 
   struct Span {
     Clock::time_point begin, end;
   };
-  /// What is left of the time in which the backward pass, two thirds of a micro-batch, would
+  /// Returns the rest of the time in which the backward pass, two thirds of a micro-batch, would
   /// release its gradients.
   Span backward_pass() const;
 
-  /// To be called once the step's micro-batches are done, with the CPU time of their work. Throws
-  /// PaceMissed after several steps in a row that took more of it than their pace allows: one may
-  /// be a hiccup of the machine.
-  void check(std::uint32_t rank, Step step, Nanos work);
+  /// Checks the CPU time of a step's micro-batches after their end. Throws PaceMissed after several
+  /// consecutive steps that took longer than their pace: a single one may be a hiccup of the
+  /// machine.
+  void check_pace(std::uint32_t rank, Step step, Nanos work);
 
  private:
   Clock::time_point deadline_now() const;
 
   const double micro_batch_;
-  int overrun_ = 0;  ///< steps in a row beyond the pace
+  int overrun_ = 0;  ///< consecutive steps beyond the pace
 
-  mutable std::mutex mutex_;  // of everything below
+  mutable std::mutex mutex_;  // guards everything below
   std::condition_variable changed_;
   bool interrupted_ = false;
   Clock::time_point step_start_;
   // Paced work of the step, in nanoseconds at nominal speed: `passed_` of it had passed at
-  // `passed_at_`, and it goes on at `speed_`; the micro-batch under way ends at `until_`.
+  // `passed_at_`, and it continues at `speed_`; the current micro-batch ends at `until_`.
   Clock::time_point passed_at_;
   double passed_ = 0, until_ = 0, speed_ = 1;
 };

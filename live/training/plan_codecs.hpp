@@ -1,4 +1,5 @@
-// The codes of a step on their way from the controller to the ranks. Pure functions, thread-safe.
+// Gradient codes of a step in its plan, from the controller to the ranks. Pure functions,
+// thread-safe.
 #pragma once
 
 #include <span>
@@ -9,11 +10,12 @@
 
 namespace orrery::live {
 
+/// Writes the rules into a plan.
 void set_codecs(const CodecRules& rules, StepPlan& plan);
-/// Throws bad_input for a code that is none.
+/// Returns the rules of a plan. Throws bad_input for an invalid code.
 CodecRules codecs_of(const StepPlan& plan);
 
-/// Some bucket's sum is not that of its gradients, bit for bit.
+/// Returns true if the sum of some bucket differs from the sum of its gradients.
 bool lossy(std::span<const CodecRule> rules);
 
 }  // namespace orrery::live

@@ -1,6 +1,6 @@
-// Where a rank's step stands, micro-batch by micro-batch, and what the process has used so far: the
-// part of a ProgressSample that computation makes. The trainer's thread counts; read() may be
-// called by any. Nanoseconds of this process's clock, bytes.
+// Progress of a rank's step by micro-batches, and the resources that the process has used: the
+// computing part of a ProgressSample. The trainer's thread counts; read() may be called by any
+// thread. Nanoseconds of this process's clock, bytes.
 #pragma once
 
 #include <mutex>
@@ -12,24 +12,26 @@
 
 namespace orrery::live {
 
+/// Meter of one rank's progress.
 class ProgressMeter {
  public:
-  /// `traffic`: what a micro-batch moves through memory.
+  /// Constructs a meter. `traffic`: bytes that a micro-batch moves through memory.
   explicit ProgressMeter(double traffic) : traffic_(traffic) {}
 
   void begin_step(Step step);
-  /// After the pace has begun it.
+  /// Begins a micro-batch. Call after Pace::begin_micro_batch().
   void begin_micro_batch();
   void end_micro_batch();
 
-  /// With the fraction of the micro-batch under way, which ends at the deadline of `pace`.
+  /// Returns the progress with the fraction of the current micro-batch, which ends at the deadline
+  /// of `pace`.
   ProgressSample read(const Pace& pace) const;
 
  private:
   const double traffic_;
   const Clock::time_point born_ = Clock::now();
 
-  mutable std::mutex mutex_;  // of everything below
+  mutable std::mutex mutex_;  // guards everything below
   ProgressSample done_;
   bool computing_ = false;
   Clock::time_point micro_batch_start_;

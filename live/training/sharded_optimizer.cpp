@@ -12,8 +12,8 @@
 namespace orrery::live {
 namespace {
 
-/// Of one rank; more come only from many deals in a row, and what is left out costs no more than a
-/// copy that others hold too.
+/// Limit of the ranges of one rank; more come only from many consecutive distributions, and an
+/// omitted range costs no more than a copy that other ranks hold too.
 constexpr std::size_t kMostRanges = 32;
 
 bool covers(const std::vector<Range>& ranges, const Range& inner) {
@@ -55,20 +55,20 @@ std::vector<Range> ShardedOptimizer::shares(std::size_t total, std::uint32_t ind
   return merged(std::move(ranges));
 }
 
-ShardedOptimizer::Held ShardedOptimizer::hold(const TrainingState& state,
+ShardedOptimizer::Held ShardedOptimizer::cut_range(const TrainingState& state,
                                               const Range& range) const {
   Held held{range, Adam(range.size(), learning_rate_)};
   held.optimizer.set_state(state.optimizer_steps, state.mean, state.square);
   return held;
 }
 
-void ShardedOptimizer::restore(const TrainingState& whole) {
+void ShardedOptimizer::restore_state(const TrainingState& whole) {
   ensure(whole.parameters.size() == parameters_.size(), "a state is that of this model");
   std::copy(whole.parameters.begin(), whole.parameters.end(), parameters_.begin());
   fresh_ = false;
   before_.clear();
   held_.clear();
-  held_.push_back(hold(whole, {0, parameters_.size()}));
+  held_.push_back(cut_range(whole, {0, parameters_.size()}));
 }
 
 std::vector<Range> ShardedOptimizer::holdings() const {
@@ -172,7 +172,7 @@ std::vector<ShardedOptimizer::Piece> ShardedOptimizer::pieces(const Holdings& ho
   return out;
 }
 
-void ShardedOptimizer::give(Fabric& fabric, const Piece& piece) const {
+void ShardedOptimizer::give_piece(Fabric& fabric, const Piece& piece) const {
   const TrainingState state = part(piece.range);
   for (std::uint32_t step = 1; step < fabric.ranks(); ++step) {
     const std::uint32_t to = (fabric.rank() + step) % fabric.ranks();
@@ -184,7 +184,7 @@ void ShardedOptimizer::give(Fabric& fabric, const Piece& piece) const {
   }
 }
 
-TrainingState ShardedOptimizer::take(Fabric& fabric, const Piece& piece) {
+TrainingState ShardedOptimizer::take_piece(Fabric& fabric, const Piece& piece) {
   fabric.receive_from(piece.source, std::as_writable_bytes(parameters_.subspan(
                                         piece.range.begin, piece.range.size())));
   TrainingState state;
@@ -197,7 +197,7 @@ TrainingState ShardedOptimizer::take(Fabric& fabric, const Piece& piece) {
   return state;
 }
 
-void ShardedOptimizer::deal(Fabric& fabric, bool current, const Keepers& keepers) {
+void ShardedOptimizer::deal_state(Fabric& fabric, bool current, const Keepers& keepers) {
   ensure(keepers.size() == fabric.ranks(), "every member's part has a keeper");
   const std::vector<Range> own = current ? holdings() : std::vector<Range>();
   const std::vector<Range> wanted = shares(parameters_.size(), fabric.rank(), keepers);
@@ -205,17 +205,17 @@ void ShardedOptimizer::deal(Fabric& fabric, bool current, const Keepers& keepers
   for (const Piece& piece : pieces(exchange_holdings(fabric, own), keepers)) {
     TrainingState state;
     if (piece.source == fabric.rank()) {
-      give(fabric, piece);
+      give_piece(fabric, piece);
     } else {
-      state = take(fabric, piece);
+      state = take_piece(fabric, piece);
     }
     if (!covers(wanted, piece.range)) continue;
     if (!piece.takes_moments[fabric.rank()]) state = part(piece.range);
-    next.push_back(hold(state, piece.range));
+    next.push_back(cut_range(state, piece.range));
   }
   std::vector<Held> before;
   if (!fresh_ && current) {
-    for (const Range& range : own) before.push_back(hold(part(range), range));
+    for (const Range& range : own) before.push_back(cut_range(part(range), range));
   }
   held_ = std::move(next);
   before_ = std::move(before);
@@ -231,7 +231,7 @@ void ShardedOptimizer::update(std::span<const float> gradient, float scale) {
   }
 }
 
-void ShardedOptimizer::gather(Fabric& fabric) {
+void ShardedOptimizer::gather_parameters(Fabric& fabric) {
   const auto part = [&](std::uint32_t rank) {
     const Range range = part_of(parameters_.size(), rank, fabric.ranks());
     return parameters_.subspan(range.begin, range.size());

@@ -1,8 +1,8 @@
 // Adam with its state divided among the ranks of a job (ZeRO-1, arXiv:1910.02054). Each rank holds
-// the moments of its own part of the parameters and, as its peer, of one other rank's part, and
+// the moments of its own part of the parameters and, as its peer, of another rank's part, and
 // updates both from the same sum of gradients: the peer's copy costs an update and no traffic, and
-// is exact. Then each rank sends its own part's parameters to all others. A rank that is lost takes
-// no state with it; one that is lost together with who keeps its copy does. One thread.
+// is exact. Then each rank sends its own part's parameters to all others. The loss of one rank
+// loses no state; the loss of a rank together with the holder of its copy does. One thread.
 #pragma once
 
 #include <cstdint>
@@ -19,38 +19,40 @@
 
 namespace orrery::live {
 
-/// Nobody who is left holds some of the state.
+/// Error: no remaining rank holds some of the state.
 class StateLost : public Error {
  public:
   explicit StateLost(std::string message) : Error(ErrorKind::environment, std::move(message)) {}
 };
 
+/// Optimizer of one rank with its share of the state.
 class ShardedOptimizer {
  public:
-  /// Parameters that have had no update yet; they outlive this.
+  /// Constructs an optimizer of parameters without updates; they must outlive it.
   ShardedOptimizer(std::span<float> parameters, double learning_rate);
 
-  /// By member: who keeps the copy of its part (topologies/failure_domain.hpp).
+  /// Holder of the copy of each member's part, indexed by member (topologies/failure_domain.hpp).
   using Keepers = std::vector<std::uint32_t>;
-  /// What member `index` holds: its own part and those whose copies it keeps.
+  /// Returns the ranges that member `index` holds: its own part and the parts whose copies it
+  /// holds.
   static std::vector<Range> shares(std::size_t total, std::uint32_t index, const Keepers& keepers);
 
-  /// Takes on a whole state; the next deal() leaves this rank its share of it.
-  void restore(const TrainingState& whole);
-  /// Deals the state anew among the fabric's ranks, whatever each of them holds; all end with all
-  /// parameters. `current`: what this rank holds is of the step that the others are at. Whoever
-  /// held something keeps it until the next update, so that a deal which fails costs nothing.
-  /// The same `keepers` on all. Throws FabricBroken, and StateLost.
-  void deal(Fabric& fabric, bool current, const Keepers& keepers);
-  /// One optimizer step of the parts held along gradient x scale; the other parameters are old
-  /// until they are gathered.
+  /// Sets a complete state; the next deal_state() keeps this rank's share of it.
+  void restore_state(const TrainingState& whole);
+  /// Distributes the state again among the fabric's ranks, from the parts that each of them holds;
+  /// all end with all parameters. `current`: this rank's part is of the step of the others. Every
+  /// rank keeps its earlier part until the next update, so a failed call loses nothing. `keepers`
+  /// must be the same on all ranks. Throws FabricBroken and StateLost.
+  void deal_state(Fabric& fabric, bool current, const Keepers& keepers);
+  /// Applies one optimizer step to the held parts along gradient x scale; the other parameters are
+  /// outdated until gather_parameters().
   void update(std::span<const float> gradient, float scale);
-  /// Every rank's own part of the parameters goes to all. Throws FabricBroken.
-  void gather(Fabric& fabric);
+  /// Sends every rank's own part of the parameters to all ranks. Throws FabricBroken.
+  void gather_parameters(Fabric& fabric);
 
-  /// A copy of what belongs to parameters that are held.
+  /// Returns a copy of the state of held parameters.
   TrainingState part(const Range& range) const;
-  /// Size of the moments held.
+  /// Returns the size of the held moments in bytes.
   std::size_t bytes() const;
 
  private:
@@ -58,24 +60,24 @@ class ShardedOptimizer {
     Range range;
     Adam optimizer;
   };
-  using Holdings = std::vector<std::vector<Range>>;  ///< by rank
+  using Holdings = std::vector<std::vector<Range>>;  ///< indexed by rank
   struct Piece {
     Range range;
     std::uint32_t source = 0;
-    std::vector<bool> takes_moments;  ///< by rank
+    std::vector<bool> takes_moments;  ///< indexed by rank
   };
   std::vector<Range> holdings() const;
   static Holdings exchange_holdings(Fabric& fabric, const std::vector<Range>& own);
   std::vector<Piece> pieces(const Holdings& holdings, const Keepers& keepers) const;
-  void give(Fabric& fabric, const Piece& piece) const;
-  TrainingState take(Fabric& fabric, const Piece& piece);
-  Held hold(const TrainingState& state, const Range& range) const;
+  void give_piece(Fabric& fabric, const Piece& piece) const;
+  TrainingState take_piece(Fabric& fabric, const Piece& piece);
+  Held cut_range(const TrainingState& state, const Range& range) const;
 
   const std::span<float> parameters_;
   const double learning_rate_;
   bool fresh_ = true;  ///< all moments are zero, and not in memory
   std::vector<Held> held_;
-  std::vector<Held> before_;  ///< the deal before: as good as held_ until the next update
+  std::vector<Held> before_;  ///< state before the newest distribution, valid until the next update
 };
 
 }  // namespace orrery::live

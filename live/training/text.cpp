@@ -45,7 +45,7 @@ std::vector<fs::path> files_of(const std::string& path) {
   if (fs::is_directory(status)) {
     for (fs::directory_iterator at(path, failure), end; !failure && at != end;
          at.increment(failure)) {
-      std::error_code unknown;  // what cannot be looked at is no regular file
+      std::error_code unknown;  // an inaccessible path is no regular file
       if (fs::is_regular_file(at->symlink_status(unknown))) files.push_back(at->path());
     }
   } else if (fs::is_regular_file(status)) {
@@ -91,7 +91,7 @@ std::vector<std::uint8_t> Text::sample(std::uint64_t seed, Step step, std::uint6
                 fmt::format("live.text: a sequence of {} bytes is longer than the text of {}",
                             length, bytes_.size()));
   }
-  Rng rng = Rng(seed).split(fmt::format("step {} micro-batch {}", step, micro_batch));
+  Rng rng = Rng(seed).split_stream(fmt::format("step {} micro-batch {}", step, micro_batch));
   std::vector<std::uint8_t> out;
   out.reserve(count * length);
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// The text that live mode trains on, and which bytes of it a micro-batch id stands for. Immutable
-// after loading; thread-safe.
+// Training text of live mode, and the bytes of each micro-batch id. Immutable after loading;
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,20 @@
 
 namespace orrery::live {
 
+/// Text as bytes.
 class Text {
  public:
-  /// A file, or all regular files of a folder in order of their names (symbolic links skipped), up
-  /// to 4 MiB. Throws bad_input if there is none or less than 1 KiB.
+  /// Returns the text of a file, or of all regular files of a folder in order of their names
+  /// (without symbolic links), up to 4 MiB. Throws bad_input if no file exists or the text is
+  /// shorter than 1 KiB.
   static Text load(const std::string& path);
   explicit Text(std::vector<std::uint8_t> bytes) : bytes_(std::move(bytes)) {}
 
   const std::vector<std::uint8_t>& bytes() const { return bytes_; }
-  /// Entropy of single bytes, nats: what a model that ignores the context can reach.
+  /// Returns the entropy of single bytes in nats: the loss that a model without context can reach.
   double unigram_entropy() const;
-  /// Sequences of `length` bytes, `count` of them, one after the other. They depend on nothing but
-  /// the arguments: whichever rank computes a micro-batch computes the same.
+  /// Returns `count` sequences of `length` bytes, one after the other. They depend on the arguments
+  /// alone: every rank computes the same micro-batch.
   std::vector<std::uint8_t> sample(std::uint64_t seed, Step step, std::uint64_t micro_batch,
                                    std::size_t count, std::size_t length) const;
 

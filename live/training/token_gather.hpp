@@ -1,6 +1,7 @@
-// Which rows of the embedding table a micro-batch needs: each distinct token once, however often
-// it occurs, and for every position where its row then stands. Real text repeats itself, so the
-// table is read (and its gradient written) far less often than once a token. Immutable.
+// Rows of the embedding table that a micro-batch needs: each distinct token once, and for every
+// position the place of its row. Real text repeats tokens, so the table is read (and its gradient
+// written) far less often than once for each token. Immutable. For example, the tokens "abba" have
+// the rows "ab" and the slots 0, 1, 1, 0.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +12,21 @@
 
 namespace orrery::live {
 
+/// Distinct tokens of a micro-batch.
 class TokenGather {
  public:
   explicit TokenGather(std::span<const std::uint8_t> tokens);
 
-  /// The distinct tokens, ascending.
+  /// Returns the distinct tokens, ascending.
   std::span<const std::uint8_t> rows() const { return rows_; }
-  /// For every token the index of its row in rows().
+  /// Returns for every token the index of its row in rows().
   std::span<const std::uint8_t> slots() const { return slots_; }
 
  private:
   std::vector<std::uint8_t> rows_, slots_;
 };
 
-/// The rows of `table` (one column a token) that `gather` names, each read once.
+/// Returns the rows of `table` (one column for each token) that `gather` names, each read once.
 template <class T, class Table>
 Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic> gather_rows(const Table& table,
                                                              const TokenGather& gather) {

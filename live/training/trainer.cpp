@@ -24,10 +24,11 @@ OpDone& add_op(StepReport& report, OpPhase phase, std::uint64_t micro_batch, Nan
   return op;
 }
 
-/// What of the exchange goes on beside the computation ends with the step, whichever way.
+/// Guard: the part of the exchange that runs beside the computation ends with the step, in every
+/// case.
 struct CancelAtEnd {
   explicit CancelAtEnd(GradientExchange& of) : exchange(of) {}
-  ~CancelAtEnd() { exchange.cancel(); }
+  ~CancelAtEnd() { exchange.cancel_exchange(); }
   CancelAtEnd(const CancelAtEnd&) = delete;
   CancelAtEnd& operator=(const CancelAtEnd&) = delete;
   GradientExchange& exchange;
@@ -71,10 +72,10 @@ double Trainer::micro_batch(Step step, std::uint64_t id) {
   const std::size_t length = job.sequence_length() + cost_.context;
   const std::vector<std::uint8_t> bytes =
       text_.sample(scenario_.run().seed(), step, id, job.micro_batch(), length);
-  return device_.accumulate({.bytes = bytes, .sequences = job.micro_batch()});
+  return device_.accumulate_gradient({.bytes = bytes, .sequences = job.micro_batch()});
 }
 
-double Trainer::compute(const StepPlan& plan, const Share& share, Marks& marks,
+double Trainer::compute_gradient(const StepPlan& plan, const Share& share, Marks& marks,
                         StepReport& report) {
   pace_.begin_step(marks.start);
   double loss = 0;
@@ -93,7 +94,7 @@ double Trainer::compute(const StepPlan& plan, const Share& share, Marks& marks,
     add_op(report, COMPUTE, share.first() + i, start, marks.now(), 0);
   }
   report.set_compute(marks.now());
-  pace_.check(fabric_->rank(), report.step(), report.work());
+  pace_.check_pace(fabric_->rank(), report.step(), report.work());
   return loss;
 }
 
@@ -113,7 +114,7 @@ void Trainer::exchange(const StepPlan& plan) {
     return sum_->store(device_.gradient());
   }
   if (std::exchange(beside_, false)) {
-    exchange_.finish();
+    exchange_.finish_exchange();
   } else {
     exchange_.reduce(*fabric_, {plan.step(), plan.epoch(), codecs_}, device_.gradient());
   }
@@ -138,10 +139,10 @@ StepReport Trainer::run_step(const StepPlan& plan) {
   if (sum_) sum_->clear();
   const Share& share = plan.shares(static_cast<int>(fabric_->rank()));
   const Job& job = scenario_.job();
-  const GatherCount before = device_.gathered();
-  report_.set_loss_sum(compute(plan, share, marks, report_));
-  report_.set_gather_used(device_.gathered().used - before.used);
-  report_.set_gather_read(device_.gathered().read - before.read);
+  const GatherCount before = device_.gather_count();
+  report_.set_loss_sum(compute_gradient(plan, share, marks, report_));
+  report_.set_gather_used(device_.gather_count().used - before.used);
+  report_.set_gather_read(device_.gather_count().read - before.read);
   report_.set_predictions(std::uint64_t{share.count()} * job.micro_batch() * job.sequence_length());
   exchange(plan);
   report_.set_duration(marks.now());
@@ -170,10 +171,10 @@ void Trainer::apply() {
   update_ = since(start);
 }
 
-void Trainer::gather() {
+void Trainer::gather_parameters() {
   if (!shards_) return;
   const auto start = Clock::now();
-  shards_->gather(*fabric_);
+  shards_->gather_parameters(*fabric_);
   update_ += since(start);
 }
 
@@ -181,11 +182,11 @@ TrainingState Trainer::part(const Range& range) const {
   return shards_ ? shards_->part(range) : device_.part(range);
 }
 
-void Trainer::restore(const TrainingState& whole) {
-  shards_ ? shards_->restore(whole) : device_.restore(whole);
+void Trainer::restore_state(const TrainingState& whole) {
+  shards_ ? shards_->restore_state(whole) : device_.restore_state(whole);
 }
 
-StepReport Trainer::abandoned() const {
+StepReport Trainer::abandoned_report() const {
   StepReport report = report_;
   report.set_abandoned(true);
   report.set_bytes_sent(fabric_.bytes_sent());
@@ -194,7 +195,7 @@ StepReport Trainer::abandoned() const {
 
 void Trainer::share_state(std::uint32_t source, bool newcomers, bool current,
                           const ShardedOptimizer::Keepers& keepers) {
-  if (shards_) return shards_->deal(*fabric_, current, keepers);
+  if (shards_) return shards_->deal_state(*fabric_, current, keepers);
   if (!newcomers) return;
   // A sum in which all but one give zeros: no other way through the fabric is needed.
   std::string state = device_.state();

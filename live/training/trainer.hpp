@@ -1,7 +1,7 @@
-// The step loop of one rank: micro-batches on a device, paced; the gradient exchange, beside the
-// last micro-batch's backward pass where the plan has codes for it; and, once the step is final,
-// the update. Emits one StepReport with its operations per step, whatever the
-// device. One thread calls it, but snapshot(), set_speed() and interrupt() may be called by any.
+// Step loop of one rank: paced micro-batches on a device; the gradient exchange, beside the last
+// micro-batch's backward pass if the plan has codes; and, once the step is final, the update.
+// Reports one StepReport with its operations for each step, on any device. One thread calls it, but
+// snapshot(), set_speed() and interrupt_step() may be called by any.
 #pragma once
 
 #include <memory>
@@ -24,45 +24,50 @@
 
 namespace orrery::live {
 
+/// Trainer of one rank.
 class Trainer {
  public:
-  /// All arguments outlive the trainer. The job has a pace.
+  /// Constructs a trainer; all arguments must outlive it. The job must have a pace.
   Trainer(const Scenario& scenario, const Text& text, Device& device);
 
-  /// The fabric of the steps to come.
-  void use(std::shared_ptr<Fabric> fabric) { fabric_.use(std::move(fabric)); }
-  /// From now on micro-batches are paced at this speed, the one under way too; 1 is nominal.
+  /// Sets the fabric of later steps.
+  void set_fabric(std::shared_ptr<Fabric> fabric) { fabric_.set_fabric(std::move(fabric)); }
+  /// Sets the pace of micro-batches, including the current one; 1 is nominal.
   void set_speed(double speed) { pace_.set_speed(speed); }
-  /// Computes this rank's share of `plan` and exchanges gradients; nothing is updated yet. Throws
-  /// FabricBroken, Stopped, and PaceMissed when the work alone took longer than the pace allows.
+  /// Computes this rank's share of `plan` and exchanges gradients, without an update. Throws
+  /// FabricBroken, Stopped, and PaceMissed if the work took longer than the pace.
   StepReport run_step(const StepPlan& plan);
-  /// The update along the sum of the last run_step(): once, and only if that step is final. Where
-  /// the optimizer's state is sharded, of the parameters whose state this rank holds; gather() then
-  /// brings the others.
+  /// Applies the update along the sum of the last run_step(): once, and only if that step is final.
+  /// With a sharded optimizer it updates the parameters whose state this rank holds;
+  /// gather_parameters() then fetches the others.
   void apply();
-  /// Throws FabricBroken: parameters are missing then until the next share_state().
-  void gather();
-  /// What the last run_step() had done when it threw.
-  StepReport abandoned() const;
-  /// To be called with every new fabric: makes newcomers, if there are any, hold the state of rank
-  /// `source` of it; deals a sharded state anew. `current`: this rank is no newcomer. Throws
-  /// FabricBroken, and an environment Error if a part of a sharded state is lost.
+  /// Fetches the parameters of the other ranks. Throws FabricBroken: parameters are missing then
+  /// until the next share_state().
+  void gather_parameters();
+  /// Returns the report of the last run_step() that threw.
+  StepReport abandoned_report() const;
+  /// Shares the state over a new fabric: ranks without state, if any, receive the state of rank
+  /// `source`; a sharded state is distributed again. `current`: this rank has the current state.
+  /// Throws FabricBroken, and an environment Error if a part of a sharded state is lost.
   void share_state(std::uint32_t source, bool newcomers, bool current,
                    const ShardedOptimizer::Keepers& keepers);
-  /// See Device; of a sharded state, those parts that this rank holds.
+  /// Returns a copy of the state of some parameters (see Device); with a sharded state, of those
+  /// that this rank holds.
   TrainingState part(const Range& range) const;
-  void restore(const TrainingState& whole);
+  void restore_state(const TrainingState& whole);
 
-  /// Where the current step stands.
+  /// Returns the progress of the current step.
   ProgressSample snapshot() const;
-  /// Ends a run_step() that waits for its pace; the fabric is the caller's to abort. Holds until
-  /// resume().
-  void interrupt() { pace_.interrupt(); }
-  void resume() { pace_.resume(); }
+  /// Ends a run_step() that waits for its pace; the caller must abort the fabric. Valid until
+  /// resume_steps().
+  void interrupt_step() { pace_.interrupt_waits(); }
+  void resume_steps() { pace_.resume_waits(); }
 
  private:
+  /// Instants of the current step.
   struct Marks;  // instants of the step under way
-  double compute(const StepPlan& plan, const Share& share, Marks& marks, StepReport& report);
+  double compute_gradient(const StepPlan& plan, const Share& share, Marks& marks,
+                          StepReport& report);
   void start_exchange(const StepPlan& plan);
   void exchange(const StepPlan& plan);
   double micro_batch(Step step, std::uint64_t id);
@@ -71,14 +76,14 @@ class Trainer {
   const BuiltinCost cost_;
   const Text& text_;
   Device& device_;
-  std::optional<FixedPointSum> sum_;  ///< where the reduction is reproducible; else:
+  std::optional<FixedPointSum> sum_;  ///< set if the reduction is reproducible; otherwise:
   GradientExchange exchange_;
-  std::vector<CodecRule> codecs_;           ///< of the step under way
-  bool beside_ = false;                     ///< its exchange was started beside the computation
-  std::optional<ShardedOptimizer> shards_;  ///< in place of the device's optimizer
-  StepReport report_;                       ///< of the step under way
-  double predictions_ = 0;                  ///< of all ranks in the last step
-  Nanos update_ = 0;                        ///< how long the last update took
+  std::vector<CodecRule> codecs_;           ///< rules of the current step
+  bool beside_ = false;                     ///< true if its exchange runs beside the computation
+  std::optional<ShardedOptimizer> shards_;  ///< replaces the device's optimizer
+  StepReport report_;                       ///< report of the current step
+  double predictions_ = 0;                  ///< predicted bytes of all ranks in the last step
+  Nanos update_ = 0;                        ///< duration of the last update
   Pace pace_;
   ProgressMeter progress_;
   MeteredFabric fabric_;

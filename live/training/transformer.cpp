@@ -50,7 +50,8 @@ constexpr auto kTensors = [] {
   return out;
 }();
 
-/// A normalised input: `unit` has mean square 1 in each column, `inverse` is what made it so.
+/// Normalised input: `unit` has mean square 1 in each column, `inverse` is the factor that achieved
+/// it.
 template <class T>
 struct Normed {
   Matrix<T> unit, out;
@@ -116,9 +117,9 @@ template <class T>
 struct Transformer<T>::Layer {
   Normed<T> attention_in, mlp_in;
   Matrix<T> qkv;                   // queries and keys turned
-  std::vector<Matrix<T>> weights;  // by sequence and head: (key, query), columns sum to 1
+  std::vector<Matrix<T>> weights;  // indexed by sequence and head: (key, query), columns sum to 1
   Matrix<T> mixed;                 // values, weighted, all heads
-  Matrix<T> up, gate, wide;        // of the MLP: sigmoid(gate rows), and what goes down
+  Matrix<T> up, gate, wide;        // MLP: sigmoid(gate rows), and the input of the down projection
 };
 
 template <class T>
@@ -157,13 +158,13 @@ Transformer<T>::Transformer(Rng rng) : Network<T>(kTensors) {
   const double fan_in = 1.0 / std::sqrt(double{M::hidden});
   // Parts that add to the residual stream start small, so that depth does not add up.
   const double residual = 1.0 / std::sqrt(2.0 * M::layers);
-  this->fill_normal(kEmbedding, 0.5, rng.split("embedding"));
-  this->fill_normal(kOutput, 0.5 * fan_in, rng.split("head"));
+  this->fill_normal(kEmbedding, 0.5, rng.split_stream("embedding"));
+  this->fill_normal(kOutput, 0.5 * fan_in, rng.split_stream("head"));
   this->fill(kNorm, 1);
   for (std::size_t layer = 0; layer < M::layers; ++layer) {
     const auto draw = [&](LayerSlot which, double deviation) {
       const std::size_t slot = slot_of(layer, which);
-      this->fill_normal(slot, deviation, rng.split(kTensors[slot].name));
+      this->fill_normal(slot, deviation, rng.split_stream(kTensors[slot].name));
     };
     draw(kQkv, fan_in);
     draw(kAttentionOut, fan_in * residual);
@@ -178,7 +179,7 @@ template <class T>
 Transformer<T>::~Transformer() = default;
 
 template <class T>
-void Transformer<T>::attend(Layer& kept, const Pass& pass) const {
+void Transformer<T>::compute_attention(Layer& kept, const Pass& pass) const {
   const T scale = T(1) / std::sqrt(T(kHead));
   kept.mixed.resize(kHidden, kept.qkv.cols());
   kept.weights.clear();
@@ -216,7 +217,7 @@ void Transformer<T>::attend_backward(const Layer& kept, const Matrix<T>& delta,
       const auto mixed = delta.block(row, start, kHead, pass.length);
       out.middleRows(2 * kHidden + row, kHead).noalias() = mixed * weights->transpose();
       Matrix<T> scores = qkv.middleRows(2 * kHidden + row, kHead).transpose() * mixed;
-      // Through the softmax: what a masked key would change is nothing, its weight is 0.
+      // Backward through the softmax: a masked key has weight 0 and changes nothing.
       const Eigen::Matrix<T, 1, Eigen::Dynamic> along =
           (scores.array() * weights->array()).colwise().sum();
       scores = (scores.array().rowwise() - along.array()) * weights->array() * scale;
@@ -234,7 +235,7 @@ void Transformer<T>::forward(std::size_t layer, Layer& kept, Matrix<T>& x,
   kept.attention_in = rms_norm(x, weight(kAttentionNorm));
   kept.qkv.noalias() = weight(kQkv) * kept.attention_in.out;
   pass.turns.turn(kept.qkv, false);
-  attend(kept, pass);
+  compute_attention(kept, pass);
   x.noalias() += weight(kAttentionOut) * kept.mixed;
   kept.mlp_in = rms_norm(x, weight(kMlpNorm));
   kept.up.noalias() = weight(kUp) * kept.mlp_in.out;
@@ -296,7 +297,7 @@ double Transformer<T>::loss(const Batch& batch) const {
 }
 
 template <class T>
-double Transformer<T>::accumulate(const Batch& batch) {
+double Transformer<T>::accumulate_gradient(const Batch& batch) {
   Pass pass(batch);
   const double loss = forward(batch, pass);
   Matrix<T>& logits = pass.probability;

@@ -4,7 +4,7 @@
 
 namespace orrery::live {
 
-void WireCount::sent(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes) {
+void WireCount::record_sent_bytes(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes) {
   std::uint64_t& most = sent_[{rank, life}];
   most = std::max(most, bytes);
 }

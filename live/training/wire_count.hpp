@@ -1,5 +1,5 @@
-// What a run's gradients were on the wire: bytes as the ranks' sockets count them, and the codes
-// they travelled in. Fed by the live backend; one thread.
+// Gradients of a run on the wire: bytes as the ranks' sockets count them, and the codes that were
+// used. Fed by the live backend; one thread.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,23 @@
 
 namespace orrery::live {
 
+/// Counter of sent bytes and codes.
 class WireCount {
  public:
   explicit WireCount(const Model& model) : codes_(gradient_parts(model)) {}
 
-  /// `bytes`: all that the process in this seat (its life counts the processes of a rank) has sent
-  /// so far. What comes out of order changes nothing.
-  void sent(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes);
-  /// A committed step: each of `ranks` ranks had a gradient in these codes.
-  void exchanged(std::span<const CodecRule> rules, std::uint32_t ranks) {
-    codes_.exchanged(rules, ranks);
+  /// Records `bytes`: all bytes that a process has sent so far (`life` counts the processes of a
+  /// rank). Reports out of order have no effect.
+  void record_sent_bytes(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes);
+  /// Adds a committed step in which each of `ranks` ranks had a gradient in these codes.
+  void add_step(std::span<const CodecRule> rules, std::uint32_t ranks) {
+    codes_.add_steps(rules, ranks);
   }
   void fill(Report& report) const;
 
  private:
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> sent_;  ///< by rank and life
+  /// keyed by rank and life
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> sent_;
   CodecUses codes_;
 };
 

@@ -1,8 +1,7 @@
-// A gRPC service with one method, a stream in both directions, of which what comes in stays bytes:
-// whoever serves it weighs a message before reading it, and says what is wrong with one. gRPC's own
-// limit would look like the end of the stream, and so be in no log; it too weighs a message only
-// once all of it is here. The control plane and the data plane are such services. `serve` is called
-// from gRPC's threads, once for each stream; the stream ends when it returns.
+// gRPC service with one bidirectional streaming method whose incoming messages stay bytes. The
+// server checks the size of each message before parsing, and can report the fault by name; gRPC's
+// own size limit would end the stream without a log line, and gRPC too checks a message only after
+// the whole message has arrived. The control plane and the data plane are such services.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +16,23 @@
 
 namespace orrery::live {
 
-/// For listen(): the service weighs messages itself.
+/// Size limit to pass to start_server() if the service checks message sizes itself.
 inline constexpr int kNoLimitOfGrpc = -1;
 
-/// `Answer`: the messages that go out.
+/// gRPC service with one bidirectional stream of bytes in and `Answer` messages out. Calls `serve`
+/// from gRPC's threads, once per stream; the stream ends when `serve` returns.
 template <class Answer>
 class ByteService : public grpc::Service {
  public:
   using Stream = grpc::ServerReaderWriter<Answer, grpc::ByteBuffer>;
   using Serve = std::function<grpc::Status(grpc::ServerContext& context, Stream& stream)>;
 
-  /// `method`: "/package.Service/Method", which has to outlive this.
+  /// Registers `serve` as the handler of `method` ("/package.Service/Method"). The string `method`
+  /// must outlive this object.
   ByteService(const char* method, Serve serve) {
     using Handler = grpc::internal::BidiStreamingHandler<ByteService, grpc::ByteBuffer, Answer>;
-    // As generated code does, whose services that are not asynchronous have messages only.
-    AddMethod(new grpc::internal::RpcServiceMethod(  // the service owns it
+    // Generated code does the same; its non-asynchronous services have typed messages only.
+    AddMethod(new grpc::internal::RpcServiceMethod(  // Owned by the service.
         method, grpc::internal::RpcMethod::BIDI_STREAMING,
         new Handler([serve = std::move(serve)](ByteService*, grpc::ServerContext* context,
                                                Stream* stream) { return serve(*context, *stream); },
@@ -39,8 +40,9 @@ class ByteService : public grpc::Service {
   }
 };
 
-/// The next message of a service's stream, which `parse(wire)` takes apart. False: the stream has
-/// ended, or what came is larger than `most_bytes` or no message; `why` says so then.
+/// Reads the next message of a service's stream with `parse(wire)`. Returns false if the stream has
+/// ended, or if the message is larger than `most_bytes` or cannot be parsed; `why` names the fault
+/// in the latter two cases.
 template <class Stream, class Parse>
 bool read_message(Stream& stream, std::size_t most_bytes, const Parse& parse, const char*& why) {
   grpc::ByteBuffer wire;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kMostRefusalLines = 100;
 constexpr unsigned kWatchSeconds = 1;
-constexpr int kPingMs = 2000, kPongMs = 3000;  // so a cut link is noticed within 5 s
+constexpr int kPingMs = 2000, kPongMs = 3000;  // A cut link is noticed within 5 s.
 
 void say(const std::string& line) {
   static std::atomic<int> lines = 0;
@@ -33,21 +33,24 @@ void say(const std::string& line) {
   }
 }
 
-/// gRPC's own complaints (a failed handshake is one) in the form of ours.
+/// Writes gRPC's own errors (for example a failed handshake) in the form of Orrery's errors.
 void pass_on(gpr_log_func_args* said) {
   if (said->severity != GPR_LOG_SEVERITY_ERROR) return;
-  // Without descriptors or memory gRPC (seen with 1.51) gives the port up for good and says only
-  // this: nobody could join this process any more. Another one in its place listens again.
+  // gRPC without descriptors or memory (seen with 1.51) abandons the port for good and logs only
+  // this message: no process could connect to this process any more. A successor of this process
+  // listens again.
   if (std::strstr(said->message, "Failed accept") != nullptr) {
-    fmt::print(stderr, "orrery-live: nobody can connect any more: {}\n", said->message);
+    fmt::print(stderr, "orrery-live: this process can accept no connection any more and ends: {}\n",
+               said->message);
     _exit(static_cast<int>(ErrorKind::environment));
   }
   const bool handshake = std::strstr(said->message, "andshake") != nullptr;
   say(fmt::format("{}: {}", handshake ? "refused a connection" : "transport", said->message));
 }
 
-/// The library stays for as long as the process: when the last connection takes it along, that can
-/// wait 10 s for a thread of gRPC's that polls for nobody (seen with 1.51 after large messages).
+/// Routes gRPC's errors to pass_on(). Keeps the gRPC library initialized for the life of the
+/// process: if the last connection released the library, the release could wait 10 s for an idle
+/// polling thread of gRPC (seen with 1.51 after large messages).
 void hear_complaints() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -56,7 +59,8 @@ void hear_complaints() {
   });
 }
 
-/// Key and certificate as they stand in the folder; connections that are open keep theirs.
+/// Returns credentials that read key and certificate from `folder` again when the files change;
+/// open connections keep the old ones.
 std::shared_ptr<grpc::ServerCredentials> watched_credentials(const std::string& folder) {
   using grpc::experimental::FileWatcherCertificateProvider;
   grpc::experimental::TlsServerCredentialsOptions options(
@@ -69,7 +73,7 @@ std::shared_ptr<grpc::ServerCredentials> watched_credentials(const std::string& 
 }
 
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const Secrets& secrets, bool renewed) {
-  if (!secrets.encrypted()) return grpc::InsecureServerCredentials();
+  if (!secrets.is_encrypted()) return grpc::InsecureServerCredentials();
   if (renewed && !secrets.folder.empty()) return watched_credentials(secrets.folder);
   grpc::SslServerCredentialsOptions options(
       GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
@@ -79,7 +83,7 @@ std::shared_ptr<grpc::ServerCredentials> server_credentials(const Secrets& secre
 }
 
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const Secrets& secrets) {
-  if (!secrets.encrypted()) return grpc::InsecureChannelCredentials();
+  if (!secrets.is_encrypted()) return grpc::InsecureChannelCredentials();
   grpc::SslCredentialsOptions options;
   options.pem_root_certs = secrets.authority;
   options.pem_private_key = secrets.key;
@@ -96,18 +100,23 @@ Listener listen(const std::string& address, const Secrets& secrets, grpc::Servic
   int port = 0;
   grpc::ServerBuilder builder;
   builder.AddListeningPort(address, server_credentials(secrets, renewed), &port);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port has one owner
+  // No second process may share the port.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetMaxReceiveMessageSize(most_bytes);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingMs / 2);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-  // Who has not shown a certificate by then, or opens no stream, gives the descriptor back.
+  // A peer that shows no certificate or opens no stream before this timeout loses its connection,
+  // which frees the descriptor.
   const auto patience = static_cast<int>(kDoorPatience.count());
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, patience);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, patience);
   builder.RegisterService(&service);
   listener.server = builder.BuildAndStart();
   if (!listener.server || port == 0) {
-    throw Error(ErrorKind::environment, fmt::format("cannot listen at '{}'", address));
+    throw Error(ErrorKind::environment,
+                fmt::format("expected a free address to listen at, found that '{}' cannot be used; "
+                            "choose another address",
+                            address));
   }
   if (address.ends_with(":0")) {
     listener.address = fmt::format("{}{}", address.substr(0, address.size() - 1), port);
@@ -120,16 +129,18 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address, const Se
   hear_complaints();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(most_bytes);
-  // A failed attempt must not hold back the next ones: who has died may be back within a moment.
+  // A failed attempt must not delay the next attempts: a process that died may be back within a
+  // moment.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // of the environment: ranks meet directly
+  // Proxies of the environment are ignored: ranks connect directly.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (!address.starts_with("unix:")) {
-    // A way that is cut says nothing by itself for as long as TCP tries again.
+    // A cut link reports no error for as long as TCP retries.
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingMs);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPongMs);
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   }
-  if (secrets.encrypted()) arguments.SetSslTargetNameOverride(kCertifiedName);
+  if (secrets.is_encrypted()) arguments.SetSslTargetNameOverride(kCertifiedName);
   return grpc::CreateCustomChannel(address, channel_credentials(secrets), arguments);
 }
 

@@ -1,7 +1,7 @@
-// Where gRPC meets a run's secrets: servers that let nobody in without a certificate of the run,
-// channels that talk to nobody else, and one line on standard error for whoever was turned away.
-// The two planes (control_server, control_client, grpc_fabric) open their connections here.
-// Addresses are "unix:/path" or "host:port". Thread-safe.
+// gRPC servers and channels with the secrets of a run. Servers accept only clients with a
+// certificate of the run, channels connect only to such servers, and each refused peer gets a line
+// on standard error. Both planes (control_server, control_client, grpc_fabric) open their
+// connections here. Addresses are "unix:/path" or "host:port". Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -18,28 +18,29 @@ class Service;
 
 namespace orrery::live {
 
-/// A server, and where it really listens: port 0 is replaced by a free one.
+/// gRPC server and the address at which the server listens; port 0 is replaced by the port in use.
 struct Listener {
   std::unique_ptr<grpc::Server> server;
   std::string address;
 };
 
-/// Offers `service` at `address`; a message of more bytes than `most_bytes` ends its stream (-1:
-/// the service weighs messages itself). `renewed`: for as long as the run lasts, so certificates
-/// are read from their folder once a second. Throws an environment Error if it cannot listen there.
+/// Starts a server for `service` at `address`. A message of more than `most_bytes` bytes ends its
+/// stream (-1: the service checks sizes itself). `renewed`: the server reads its certificates from
+/// their folder once a second, for a server that lives as long as the run. Throws an environment
+/// Error if the server cannot listen at `address`.
 Listener listen(const std::string& address, const Secrets& secrets, grpc::Service& service,
                 int most_bytes, bool renewed = false);
 
-/// Connects when it is first used.
+/// Returns a channel to `address`. The channel connects on its first use.
 std::shared_ptr<grpc::Channel> open_channel(const std::string& address, const Secrets& secrets,
                                             int most_bytes);
 
-/// Whether somebody of the run listens at `address`; waits at most `patience`.
+/// Returns true if a process of the run listens at `address`. Blocks for at most `patience`.
 bool can_connect(const std::string& address, const Secrets& secrets,
                  std::chrono::milliseconds patience);
 
-/// Says so in one line. After a hundred lines of this process no more: a stranger who knocks all
-/// day does not fill the disk.
+/// Writes one line about a refused peer to standard error. Writes nothing after a hundred lines of
+/// this process, so that a stranger who connects all day does not fill the disk.
 void log_refusal(const std::string& who, const std::string& why);
 
 }  // namespace orrery::live

@@ -10,11 +10,11 @@ namespace {
 
 using Steady = std::chrono::steady_clock;
 
-
+// Thread that cancels calls whose handshake has timed out.
 class Doorman {
  public:
   static Doorman& instance() {
-    static auto* const only = new Doorman;  // its thread outlives main()
+    static auto* const only = new Doorman;  // The thread outlives main().
     return *only;
   }
   void add(grpc::ServerContext* call) {
@@ -38,7 +38,7 @@ class Doorman {
       changed_.wait_for(lock, kDoorPatience / 8);
       const auto now = Steady::now();
       for (auto& [call, until] : waiting_) {
-        if (now > until) call->TryCancel();  // once more does no harm
+        if (now > until) call->TryCancel();  // A repeated cancel is harmless.
       }
     }
   }

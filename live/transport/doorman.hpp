@@ -1,6 +1,6 @@
-// Shows out who has opened a stream and does not say who he is: a call that is still at the door
-// after a few seconds is cancelled, which gives its thread and its connection back. One thread for
-// all servers of the process; thread-safe.
+// Timeout for streams whose client has not identified itself. A call that has sent no valid first
+// message within a few seconds is cancelled, which frees its thread and its connection. One watcher
+// thread serves all servers of the process; thread-safe.
 #pragma once
 
 #include <chrono>
@@ -9,13 +9,15 @@
 
 namespace orrery::live {
 
-/// Until the first message of a stream has been read, and before that until a connection has shown
-/// its certificate.
+/// Time limit for the first message of a stream, and before that for the certificate of a
+/// connection.
 inline constexpr std::chrono::milliseconds kDoorPatience{4000};
 
-/// While it lives the call waits at the door; the call outlives it.
+/// Scoped timeout of one call: cancels the call if this object still exists after
+/// kHandshakeTimeout. The call must outlive this object.
 class AtTheDoor {
  public:
+  /// Starts the timeout of `call`.
   explicit AtTheDoor(grpc::ServerContext& call);
   ~AtTheDoor();
   AtTheDoor(const AtTheDoor&) = delete;

@@ -27,27 +27,35 @@
 namespace orrery::live {
 namespace {
 
-// Of the authority: an anchor of trust that lies beside the keys, so its end would protect nobody.
+// Lifetime of the authority's certificate. The certificate lies beside the keys, so an earlier end
+// would protect no secret.
 constexpr std::chrono::hours kAuthorityLife{10 * 365 * 24};
-constexpr long kClockSkewSeconds = 5 * 60;  // between machines
-// Key and certificate are two files: whoever reads between their renewals waits for the second.
+// Allowed difference between the clocks of two machines.
+constexpr long kClockSkewSeconds = 5 * 60;
+// Key and certificate are two files: a reader that sees one new and one old file waits for the
+// second.
 constexpr int kPairAttempts = 100;
 constexpr std::chrono::milliseconds kPairPause{10};
 
 template <auto release>
 struct Release {
   template <class T>
-  void operator()(T* object) const { release(object); }
+  void operator()(T* object) const {
+    release(object);
+  }
 };
 using Key = std::unique_ptr<EVP_PKEY, Release<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Release<X509_free>>;
 using Extension = std::unique_ptr<X509_EXTENSION, Release<X509_EXTENSION_free>>;
 using Memory = std::unique_ptr<BIO, Release<BIO_free_all>>;
 
-/// OpenSSL fails here without memory or randomness only.
+/// Returns `result`, or throws. OpenSSL fails here only without memory or randomness.
 template <class Result>
 Result must(Result result) {
-  if (!result) throw Error(ErrorKind::environment, "OpenSSL cannot make the run's certificates");
+  if (!result)
+    throw Error(ErrorKind::environment,
+                "expected OpenSSL to generate the run's certificates, found an OpenSSL failure; "
+                "check free memory and /dev/urandom");
   return result;
 }
 
@@ -60,7 +68,7 @@ void extend(X509* certificate, X509* issuer, int kind, const std::string& value)
   must(X509_add_ext(certificate, extension.get(), -1));
 }
 
-/// Unsigned, valid for `life` from `age` ago on.
+/// Returns an unsigned certificate, valid for `life` starting `age` ago.
 Certificate draft(EVP_PKEY* key, const char* name, std::chrono::seconds age,
                   std::chrono::seconds life) {
   Certificate certificate(must(X509_new()));
@@ -119,10 +127,10 @@ bool try_write(const std::string& path, const std::string& bytes) {
   return whole;
 }
 
-/// Whole or as it was.
+/// Replaces the file atomically: the file is either the new file or the old one.
 bool replace(const std::string& path, const std::string& bytes) {
   const std::string fresh = path + ".new";
-  unlink(fresh.c_str());  // of an attempt that failed
+  unlink(fresh.c_str());  // Leftover of a failed attempt.
   return try_write(fresh, bytes) && rename(fresh.c_str(), path.c_str()) == 0;
 }
 
@@ -130,7 +138,10 @@ std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string bytes(std::istreambuf_iterator<char>(file), {});
   if (!file || bytes.empty()) {
-    throw Error(ErrorKind::environment, fmt::format("cannot read the run's secret {}", path));
+    throw Error(ErrorKind::environment,
+                fmt::format("expected a readable secret of the run at {}, found none; check that "
+                            "the run's folder is complete",
+                            path));
   }
   return bytes;
 }
@@ -140,12 +151,15 @@ std::string read_file(const std::string& path) {
 void check_private(const std::string& folder) {
   struct stat status {};
   if (stat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-    throw Error(ErrorKind::environment, fmt::format("there is no folder {}", folder));
+    throw Error(ErrorKind::environment,
+                fmt::format("expected a folder at {}, found none; create the folder with mode 700",
+                            folder));
   }
   if (status.st_uid != geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw Error(ErrorKind::environment,
-                fmt::format("{} holds secrets and others may enter it; run: chmod 700 {}", folder,
-                            folder));
+                fmt::format("expected that only this user may enter {}, which holds secrets, found "
+                            "other permissions; run: chmod 700 {}",
+                            folder, folder));
   }
 }
 
@@ -174,7 +188,7 @@ Authority::Authority(bool encrypted) : token_(make_token()) {
 Authority::~Authority() = default;
 Authority::Authority(Authority&&) noexcept = default;
 
-Secrets Authority::issue(std::chrono::seconds age) {
+Secrets Authority::issue_secrets(std::chrono::seconds age) {
   Secrets secrets{.token = token_};
   issued_ = std::time(nullptr);
   if (!keys_) return secrets;
@@ -193,34 +207,34 @@ Secrets Authority::issue(std::chrono::seconds age) {
   return secrets;
 }
 
-bool Authority::due() const {
+bool Authority::is_renewal_due() const {
   const std::time_t now = std::time(nullptr);
   const auto half = std::chrono::seconds(kCertificateLife).count() / 2;
   return keys_ && (now - issued_ >= half || now < issued_);
 }
 
 Secrets make_secrets(bool encrypted, std::chrono::seconds age) {
-  return Authority(encrypted).issue(age);
+  return Authority(encrypted).issue_secrets(age);
 }
 
 void write_secrets(const Secrets& secrets, const std::string& folder) {
   write_private(folder + "/token", secrets.token);
-  if (!secrets.encrypted()) return;
+  if (!secrets.is_encrypted()) return;
   write_private(folder + "/ca.pem", secrets.authority);
   write_private(folder + "/certificate.pem", secrets.certificate);
   write_private(folder + "/key.pem", secrets.key);
 }
 
 bool renew_secrets(const Secrets& secrets, const std::string& folder) {
-  return !secrets.encrypted() || (replace(folder + "/key.pem", secrets.key) &&
+  return !secrets.is_encrypted() || (replace(folder + "/key.pem", secrets.key) &&
                                   replace(folder + "/certificate.pem", secrets.certificate));
 }
 
 Secrets newest(const Secrets& secrets) {
   if (secrets.folder.empty()) return secrets;
   try {
-    return read_secrets(secrets.folder, secrets.encrypted());
-  } catch (const Error&) {  // without descriptors, say
+    return read_secrets(secrets.folder, secrets.is_encrypted());
+  } catch (const Error&) {  // The process may lack descriptors, for example.
     return secrets;
   }
 }
@@ -237,7 +251,9 @@ Secrets read_secrets(const std::string& folder, bool encrypted) {
     std::this_thread::sleep_for(kPairPause);
   }
   throw Error(ErrorKind::environment,
-              fmt::format("{}/certificate.pem is not of the key beside it", folder));
+              fmt::format("expected {}/certificate.pem to match the key beside it, found another "
+                          "pair; start the run again",
+                          folder));
 }
 
 }  // namespace orrery::live

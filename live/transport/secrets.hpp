@@ -1,10 +1,10 @@
-// What the processes of one run know and nobody else does: a token, and for mutual TLS an authority
-// with a certificate signed by it. One certificate serves all processes of a run: it proves that
-// its holder belongs to the run, and they all run as one user who could read each other's. They
-// are kept as files of a folder that only this user may enter; processes are told the folder, so
-// that neither arguments nor environment hold anything worth stealing. A certificate holds for a
-// day and is renewed in the folder while the run goes on; whoever opens a connection reads it anew.
-// Thread-safe, but for Authority.
+// Secrets of one run: a token, and for mutual TLS a certificate authority with a certificate signed
+// by the authority. One certificate serves all processes of a run: the certificate proves that its
+// holder belongs to the run, and all processes run as one user who could read the others' keys. The
+// secrets are files of a folder that only this user may enter. Processes receive the path of the
+// folder, so that neither arguments nor environment hold a secret. A certificate is valid for a day
+// and is renewed in the folder while the run lasts; a process reads the newest certificate when it
+// opens a connection. Thread-safe, except Authority.
 #pragma once
 
 #include <chrono>
@@ -14,66 +14,72 @@
 
 namespace orrery::live {
 
+/// Token, certificates and key of one run, as held in memory.
 struct Secrets {
   std::string token;
-  // PEM; all empty: nothing is encrypted.
+  // PEM texts; all empty if connections are not encrypted.
   std::string authority = {}, certificate = {}, key = {};
-  std::string folder = {};  ///< where they are renewed; empty: nowhere
-  bool encrypted() const { return !key.empty(); }
+  /// Folder in which the secrets are renewed; empty if they are not renewed.
+  std::string folder = {};
+  /// Returns true if connections of the run use TLS.
+  bool is_encrypted() const { return !key.empty(); }
 };
 
-/// The name in every certificate of a run: who calls expects it instead of the name of a machine.
+/// Name in every certificate of a run. A client expects this name instead of the name of a machine.
 inline constexpr const char* kCertifiedName = "orrery";
 
-/// How long a certificate holds: what somebody has stolen of a run opens nothing a day later. It is
-/// renewed at half of that.
+/// Lifetime of a certificate: a stolen certificate is useless a day later. Renewal happens at half
+/// of the lifetime.
 inline constexpr std::chrono::hours kCertificateLife{24};
 
-/// Signs a run's certificates (P-256). Its key is in this object's memory alone, on no disk and in
-/// no other process; its own certificate, by which the run's processes know each other, holds
-/// longer than any run. One thread.
+/// Certificate authority of one run; signs the run's certificates (P-256). The authority's key
+/// exists in this object's memory only, on no disk and in no other process; the authority's own
+/// certificate outlasts any run. Single-threaded.
 class Authority {
  public:
-  /// Makes the run's token. Not `encrypted`: there is nothing to sign. Throws an environment Error
-  /// without randomness.
+  /// Generates the run's token, and a key and certificate of the authority if `encrypted`. Throws
+  /// an environment Error if the operating system provides no randomness.
   explicit Authority(bool encrypted);
   ~Authority();
   Authority(Authority&&) noexcept;
 
-  /// The token as ever, with a fresh key and certificate. `age`: as if it had been issued so long
-  /// ago, which to whoever checks it is a clock that has gone on.
-  Secrets issue(std::chrono::seconds age = {});
-  /// Half of the newest certificate's life is over, or it has not begun yet: a clock may jump.
-  bool due() const;
+  /// Returns the run's token with a fresh key and certificate. `age`: dates the certificate back by
+  /// this time, which lets tests imitate a clock that has advanced.
+  Secrets issue_secrets(std::chrono::seconds age = {});
+  /// Returns true if half of the newest certificate's lifetime is over, or if the certificate's
+  /// start lies in the future (a clock may jump).
+  bool is_renewal_due() const;
 
  private:
   struct Keys;
   std::string token_;
-  std::unique_ptr<Keys> keys_;  ///< null: not encrypted
+  std::unique_ptr<Keys> keys_;  ///< Keys of the authority; null if not encrypted.
   std::time_t issued_ = 0;
 };
 
-/// Of an authority that is forgotten at once.
+/// Returns the secrets of a new authority that is not kept.
 Secrets make_secrets(bool encrypted, std::chrono::seconds age = {});
 
-/// Throws an environment Error unless that is a folder that only this user may enter.
+/// Throws an environment Error unless `folder` is a folder that only this user may enter.
 void check_private(const std::string& folder);
-/// A new file that only this user may read; never through a link. Throws an environment Error if
-/// it cannot be written, or is there.
+/// Writes `bytes` to a new file that only this user may read; never follows a link. Throws an
+/// environment Error if the file exists or cannot be written.
 void write_private(const std::string& path, const std::string& bytes);
 
-/// Files `token`, `ca.pem`, `certificate.pem` and `key.pem` in `folder`, readable by this user
-/// only. Throws an environment Error if they cannot be written, or one of them is there.
+/// Writes the files `token`, `ca.pem`, `certificate.pem` and `key.pem` in `folder`, readable by
+/// this user only. Throws an environment Error if a file exists or cannot be written.
 void write_secrets(const Secrets& secrets, const std::string& folder);
 
-/// Replaces key and certificate in `folder`, each of them whole. False, with errno: it could not.
+/// Replaces key and certificate in `folder`, each atomically. Returns false, with errno set, if a
+/// file cannot be replaced.
 bool renew_secrets(const Secrets& secrets, const std::string& folder);
 
-/// What they are by now; as they were where they cannot be read.
+/// Returns the secrets that the folder holds now; returns `secrets` unchanged if the folder cannot
+/// be read.
 Secrets newest(const Secrets& secrets);
 
-/// Reads them back; without the three of TLS unless `encrypted`. Throws an environment Error if
-/// one is missing, or others than this user may enter the folder.
+/// Returns the secrets in `folder`, with the three TLS files if `encrypted`. Throws an environment
+/// Error if a file is missing or other users may enter the folder.
 Secrets read_secrets(const std::string& folder, bool encrypted);
 
 }  // namespace orrery::live

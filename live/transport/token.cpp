@@ -13,7 +13,9 @@ std::string make_token() {
   std::array<char, 32> bytes;
   std::ifstream source("/dev/urandom", std::ios::binary);
   if (!source.read(bytes.data(), bytes.size())) {
-    throw Error(ErrorKind::environment, "cannot read /dev/urandom for the token of this run");
+    throw Error(ErrorKind::environment,
+                "expected 32 random bytes of /dev/urandom for the token of this run, found fewer; "
+                "check that /dev/urandom is readable");
   }
   return {bytes.data(), bytes.size()};
 }

@@ -1,5 +1,5 @@
-// The secret of one run: whoever does not know it is not part of it. See secrets.hpp for how it
-// travels.
+// Token of one run: the secret that proves that a process belongs to the run. secrets.hpp describes
+// how processes receive the token.
 #pragma once
 
 #include <string>
@@ -7,10 +7,12 @@
 
 namespace orrery::live {
 
-/// 32 bytes from the operating system. Throws an environment Error if it gives none.
+/// Returns 32 random bytes of the operating system. Throws an environment Error if the operating
+/// system provides none.
 std::string make_token();
 
-/// Equality in a time that does not depend on where the bytes differ.
+/// Returns true if `a` and `b` are equal. Runs in a time that does not depend on the position of
+/// the first difference.
 bool same_token(std::string_view a, std::string_view b);
 
 }  // namespace orrery::live

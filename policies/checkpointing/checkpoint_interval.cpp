@@ -15,7 +15,7 @@
 namespace orrery {
 namespace {
 
-/// An interval this close is left alone: what it would gain is of second order.
+/// Relative difference below which an interval stays: the gain would be of second order.
 constexpr double kTolerance = 0.1;
 constexpr double kLeastCost = 1e-3;  ///< seconds; one that costs nothing would be due at every step
 
@@ -73,7 +73,7 @@ double CheckpointInterval::interval_s(const Watched& of, Nanos now) const {
 void CheckpointInterval::plan(const Observation& seen, JobId id, DecisionList& decisions) {
   const JobInfo* job = seen.jobs.find(id);
   Watched& of = jobs_[id];
-  if (job == nullptr || !job->placed() || of.step_s <= 0) return;
+  if (job == nullptr || !job->is_placed() || of.step_s <= 0) return;
   const double interval = interval_s(of, seen.now);
   const auto steps =
       static_cast<std::uint64_t>(std::max(1.0, std::nearbyint(interval / of.step_s)));
@@ -101,7 +101,7 @@ void CheckpointInterval::save(Archive& archive) const {
 void CheckpointInterval::load(const Archive& archive) {
   jobs_.clear();
   ByteReader read(archive);
-  while (!read.at_end()) {
+  while (!read.is_at_end()) {
     JobId id{};
     Watched of;
     double cost = 0;

@@ -1,6 +1,6 @@
-// How often a job writes checkpoints: a fixed interval, or the one of Young or Daly for the cost of
-// a checkpoint and the mean time between failures, declared or observed. Sets CheckpointPlan, in
-// whole steps of what a step has taken lately. Called by drive(); one thread.
+// Checkpoint intervals: a fixed interval, or Young's or Daly's for the cost of a checkpoint and the
+// mean time between failures, declared or observed. Sets CheckpointPlan, in whole steps of the
+// recent step duration. Called by drive(); one thread.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 
 namespace orrery {
 
+/// Policy that sets the checkpoint interval of each job. For example, a cost of 60 s and one
+/// failure a day give Young's interval of 3,220 s, which is 322 steps of 10 s.
 class CheckpointInterval : public Policy {
  public:
   Needs needs() const override;
@@ -23,12 +25,13 @@ class CheckpointInterval : public Policy {
   void load(const Archive& archive) override;
 
  private:
+  /// Observations of one job.
   struct Watched {
-    Nanos since = 0;  ///< its first start
+    Nanos since = 0;  ///< first start
     std::uint64_t failures = 0;
-    double step_s = 0;             ///< of the newest steps
-    std::optional<double> cost_s;  ///< of the newest durable checkpoint
-    std::uint64_t asked = 0;       ///< steps between two checkpoints
+    double step_s = 0;             ///< duration of the newest steps
+    std::optional<double> cost_s;  ///< cost of the newest durable checkpoint
+    std::uint64_t asked = 0;       ///< requested steps between two checkpoints
   };
 
   double mtbf_s(const Watched& of, Nanos now) const;

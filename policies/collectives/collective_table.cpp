@@ -11,7 +11,7 @@
 namespace orrery {
 namespace {
 
-/// In the order of the enums.
+/// Names in the order of the enums.
 constexpr std::array<std::string_view, 5> kKinds{"all-reduce", "reduce-scatter", "all-gather",
                                                  "all-to-all", "broadcast"};
 constexpr std::array<std::string_view, 7> kAlgorithms{
@@ -72,7 +72,7 @@ void CollectiveTablePolicy::save(Archive& archive) const { ByteWriter{archive}(t
 void CollectiveTablePolicy::load(const Archive& archive) {
   ByteReader read(archive);
   read(told_);
-  ensure(read.at_end(), "a saved policy state holds nothing else");
+  ensure(read.is_at_end(), "a saved policy state holds nothing else");
 }
 
 }  // namespace orrery

@@ -1,5 +1,6 @@
-// Sets every job's table of collectives once, as it starts, to fixed thresholds from the scenario;
-// without any to "automatic" for all kinds. Registered as `collective-table`; one thread.
+// Fixed choice of collective algorithms: sets every job's table once, at its start, to thresholds
+// from the scenario; without thresholds to "automatic" for all kinds. Registered as
+// `collective-table`; one thread.
 #pragma once
 
 #include <vector>
@@ -8,6 +9,7 @@
 
 namespace orrery {
 
+/// Policy that sets a fixed table of collectives.
 class CollectiveTablePolicy : public Policy {
  public:
   Needs needs() const override;

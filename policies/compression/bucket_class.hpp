@@ -1,4 +1,4 @@
-// Names of the classes of gradient buckets, as scenarios and reports write them. Thread-safe.
+// Names of the classes of gradient buckets in scenarios and reports. Thread-safe.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace orrery {
 
-/// In the order of BucketClass.
+/// Names in the order of BucketClass.
 inline constexpr std::array<std::string_view, kBucketClasses> kBucketClassNames{
     "matrices", "vectors", "embeddings"};
 

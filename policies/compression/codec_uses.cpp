@@ -16,7 +16,7 @@ GradientPart matrix(std::uint64_t rows, std::uint64_t columns, BucketClass of = 
 }
 GradientPart vector(std::uint64_t size) { return {.count = size, .bucket_class = kVectors}; }
 
-/// In the order of live/training/model.cpp.
+/// Returns the tensors in the order of live/training/model.cpp.
 std::vector<GradientPart> language_model() {
   using M = BuiltinModel;
   return {matrix(M::embedding, M::vocabulary, kEmbeddings), vector(M::hidden),
@@ -24,7 +24,7 @@ std::vector<GradientPart> language_model() {
           matrix(M::vocabulary, M::hidden)};
 }
 
-/// In the order of live/training/transformer.cpp.
+/// Returns the tensors in the order of live/training/transformer.cpp.
 std::vector<GradientPart> transformer() {
   using M = BuiltinTransformer;
   std::vector<GradientPart> parts{matrix(M::hidden, M::vocabulary, kEmbeddings),
@@ -82,7 +82,7 @@ double CodecUses::code_bytes(const GradientPart& part, std::span<const CodecRule
                                      : codec_bytes(code, part.count));
 }
 
-void CodecUses::exchanged(std::span<const CodecRule> rules, std::uint32_t ranks,
+void CodecUses::add_steps(std::span<const CodecRule> rules, std::uint32_t ranks,
                           std::uint64_t steps) {
   if (ranks < 2) return;
   const double times = static_cast<double>(ranks) * static_cast<double>(steps);

@@ -1,6 +1,6 @@
-// Which codes a run's gradients travelled in, and how many bytes that made: the `codecs` of a
-// report. Both worlds tell it every committed step. Sizes are those of gradient_codec.hpp, tensor
-// by tensor where the tensors are known. One thread.
+// Compression of a run's gradients and the resulting bytes: the `codecs` of a report. Both worlds
+// add every committed step. Sizes are those of gradient_codec.hpp, tensor by tensor where the
+// tensors are known. One thread.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,29 @@
 
 namespace orrery {
 
-/// A part of a gradient that may have a code of its own.
+/// Part of a gradient that may have a code of its own.
 struct GradientPart {
-  std::uint64_t count = 0;  ///< values
+  std::uint64_t count = 0;  ///< number of values
   std::uint32_t bucket_class = kMatrices;
-  MatrixShape shape = {};  ///< as PowerSGD sees it; of a vector none
+  MatrixShape shape = {};  ///< matrix for PowerSGD; empty for a vector
   bool operator==(const GradientPart&) const = default;
 };
 
-/// A built-in model's tensors, in their order; of any other model its classes, each as one.
+/// Returns the parts of a model's gradient: the tensors of a built-in model in their order; for any
+/// other model its classes, each as one part.
 std::vector<GradientPart> gradient_parts(const Model& model);
 
+/// Counter of the codes of a run's gradients and of their bytes.
 class CodecUses {
  public:
-  /// `value_bytes`: of one value of the gradient where no code is in force.
+  /// Constructs a counter. `value_bytes`: bytes of one gradient value without a code.
   explicit CodecUses(std::vector<GradientPart> parts, double value_bytes = sizeof(float))
       : parts_(std::move(parts)), value_bytes_(value_bytes) {}
 
-  /// So many committed steps: each of `ranks` replicas had a gradient in these codes. One alone
-  /// sends nothing.
-  void exchanged(std::span<const CodecRule> rules, std::uint32_t ranks, std::uint64_t steps = 1);
+  /// Adds `steps` committed steps in which each of `ranks` replicas sent a gradient in these codes.
+  /// A single replica sends nothing.
+  void add_steps(std::span<const CodecRule> rules, std::uint32_t ranks, std::uint64_t steps = 1);
+  /// Writes the uses of each code.
   void fill(Report& report) const;
 
  private:

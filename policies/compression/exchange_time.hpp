@@ -1,5 +1,5 @@
-// How long the exchange of a gradient takes in a code, predicted from the link and the speed of the
-// codec: what compression policies weigh codes by. Pure, thread-safe. Seconds and bytes.
+// Predicted duration of a gradient exchange with a code, from the link and the codec's speed: the
+// basis on which compression policies compare codes. Pure, thread-safe. Seconds and bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,15 @@
 
 namespace orrery {
 
-/// What a rank's link does: seconds of a small message, and bytes per second.
+/// Speed of a rank's link: seconds of a small message, and bytes per second.
 struct LinkSpeed {
   double latency = 0, bandwidth = 0;
 };
 
-/// Time of one exchange of `count` values that nothing hides: messages one after the other (as many
-/// in the two steps of coded parts as in a ring, twice that in PowerSGD's two rings), bytes, and
-/// codes. 0 for a rank alone.
+/// Returns the duration of one exposed exchange of `count` values: sequential messages (as many in
+/// the two steps of coded parts as in a ring, twice as many in PowerSGD's two rings), bytes, and
+/// coding; 0 for a single rank. For example, a ring of N ranks sends 2 (N - 1) messages one after
+/// the other and 2 (N - 1) / N of the bytes.
 double exchange_seconds(const CodecRule& rule, std::uint64_t count, std::uint32_t ranks,
                         const LinkSpeed& link, const CodecThroughput& throughput);
 

@@ -89,7 +89,7 @@ void FixedCodec::load(const Archive& archive) {
     read(job);
     read(asked[job].newest), read(asked[job].times);
   }
-  ensure(read.at_end(), "a saved policy state holds nothing else");
+  ensure(read.is_at_end(), "a saved policy state holds nothing else");
   asked_ = std::move(asked);
 }
 

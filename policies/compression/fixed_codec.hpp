@@ -1,6 +1,6 @@
-// Sets every data-parallel job's codes once, as it starts, to fixed rules from the scenario; they
-// hold from the end of the warm-up on. Asks again where the ranks could not agree on it, a few
-// times. Registered as `fixed-codec`; one thread.
+// Fixed gradient codes: sets every data-parallel job's codes once, at its start, to rules from the
+// scenario, which apply from the end of the warm-up on. Repeats the decision a few times if the
+// ranks could not agree. Registered as `fixed-codec`; one thread.
 #pragma once
 
 #include <map>
@@ -11,9 +11,10 @@
 
 namespace orrery {
 
-/// The rules that a scenario's parameters name. Throws bad_input for a rule that no codec has.
+/// Returns the rules in a scenario's parameters. Throws bad_input for a rule without a codec.
 std::vector<CodecRule> rules_of(const FixedCodecParameters& parameters);
 
+/// Policy that sets fixed codes.
 class FixedCodec : public Policy {
  public:
   Needs needs() const override;
@@ -26,12 +27,12 @@ class FixedCodec : public Policy {
  private:
   std::vector<CodecRule> rules_;
   Step warm_up_ = 0;
-  /// How often it was asked for, and by which decision at last.
+  /// Number of requests, and the newest decision.
   struct Asked {
     DecisionId newest = 0;
     std::uint32_t times = 0;
   };
-  std::map<JobId, Asked> asked_;  ///< of running jobs
+  std::map<JobId, Asked> asked_;  ///< keyed by running job
 };
 
 }  // namespace orrery

@@ -23,7 +23,7 @@ constexpr double kHysteresis = 0.5;
 constexpr double kPromised = 2, kRounding = 0.01;
 
 bool concerns(const JobInfo& job) {
-  return job.phase == JobPhase::running && job.layout.data > 1 && job.spec.trains() &&
+  return job.phase == JobPhase::running && job.layout.data > 1 && job.spec.is_training() &&
          job.lost.empty();
 }
 
@@ -67,8 +67,8 @@ void MemoryAware::observe(Context&, const Observation& seen, DecisionList& decis
       continue;
     }
     Watch& watch = watches_[job.spec.id];
-    if (news_of(job, seen)) see(seen, job, watch);
-    quiet = consider(job, watch, decisions) && quiet;
+    if (news_of(job, seen)) record_samples(seen, job, watch);
+    quiet = decide_for_job(job, watch, decisions) && quiet;
   }
   if (quiet) decisions.rest();
 }
@@ -85,7 +85,7 @@ double MemoryAware::Average::doubt() const {
   return std::min(kPromised * deviation + kRounding * value, 0.9 * value);
 }
 
-void MemoryAware::see(const Observation& seen, const JobInfo& job, Watch& watch) const {
+void MemoryAware::record_samples(const Observation& seen, const JobInfo& job, Watch& watch) const {
   see_links(seen, job, watch);
   see_collectives(seen, job, watch);
   std::vector<double> variances;
@@ -116,7 +116,7 @@ void MemoryAware::see_collectives(const Observation& seen, const JobInfo& job,
       continue;
     }
     watch.gradient.add(sample.bytes);
-    const double predicted = predict(job, watch, {});
+    const double predicted = predicted_seconds(job, watch, {});
     if (watch.bandwidth.known() && predicted > 0) watch.plain.add(sample.exposed / predicted);
   }
   const Codec now = in_force(job).codec;
@@ -139,8 +139,8 @@ void MemoryAware::see_links(const Observation& seen, const JobInfo& job, Watch& 
 // ---- what is decided ----------------------------------------------------------------------
 
 /// Codes that may be used, from the mildest to the most lossy; the first is none.
-std::vector<CodecRule> MemoryAware::allowed(const JobInfo& job, const Watch& watch) const {
-  // What is left out is kept in fp32: of the whole gradient, and of this rank's part of the sum.
+std::vector<CodecRule> MemoryAware::allowed_rules(const JobInfo& job, const Watch& watch) const {
+  // Error feedback keeps fp32 values: of the whole gradient, and of this rank's part of the sum.
   const bool has_it = in_force(job).error_feedback && watch.in_force != Codec::none;
   const double needed = has_it ? 0 : watch.gradient.value * (1 + 1.0 / job.layout.data);
   const bool fits = watch.memory.known() &&
@@ -156,18 +156,19 @@ std::vector<CodecRule> MemoryAware::allowed(const JobInfo& job, const Watch& wat
   return rules;
 }
 
-double MemoryAware::predict(const JobInfo& job, const Watch& watch, const CodecRule& code) const {
+double MemoryAware::predicted_seconds(const JobInfo& job, const Watch& watch,
+                                      const CodecRule& code) const {
   const auto count = static_cast<std::uint64_t>(watch.gradient.value / 4);
   const LinkSpeed link{.latency = watch.latency.value, .bandwidth = watch.bandwidth.value};
   return exchange_seconds(code, count, job.layout.data, link,
                           gpu_throughput(code, memory_bandwidth_));
 }
 
-MemoryAware::Choice MemoryAware::choose(const JobInfo& job, const Watch& watch) const {
+MemoryAware::Choice MemoryAware::choose_rules(const JobInfo& job, const Watch& watch) const {
   const CodecRule now = in_force(job);
   Choice best;
-  for (const CodecRule& code : allowed(job, watch)) {
-    const Choice next{code, predict(job, watch, code)};
+  for (const CodecRule& code : allowed_rules(job, watch)) {
+    const Choice next{code, predicted_seconds(job, watch, code)};
     const bool kept = code.codec == now.codec;
     const double threshold = parameters_.gain_threshold() * (kept ? kHysteresis : 1);
     const bool first = code.codec == Codec::none;
@@ -177,34 +178,34 @@ MemoryAware::Choice MemoryAware::choose(const JobInfo& job, const Watch& watch) 
 }
 
 /// The code in force was measured long enough to see that it shortens nothing.
-bool MemoryAware::in_vain(const JobInfo& job, const Watch& watch) const {
+bool MemoryAware::is_in_vain(const JobInfo& job, const Watch& watch) const {
   return watch.in_force != Codec::none && watch.plain.samples >= kEnough &&
          watch.coded.samples >= kEnough &&
-         watch.coded.value >= watch.plain.value * predict(job, watch, {});
+         watch.coded.value >= watch.plain.value * predicted_seconds(job, watch, {});
 }
 
 /// The same would be decided if the link were somewhat faster or slower, or the exchange longer.
-bool MemoryAware::settled(const JobInfo& job, const Watch& watch) const {
+bool MemoryAware::is_settled(const JobInfo& job, const Watch& watch) const {
   if (watch.in_force != Codec::none && watch.coded.samples < kEnough) return false;
   Watch faster = watch, slower = watch;
   faster.bandwidth.value += watch.bandwidth.doubt();
   slower.bandwidth.value -= watch.bandwidth.doubt();
   slower.coded.value += watch.coded.doubt();
   const CodecRule now = in_force(job);
-  return choose(job, faster).code == now && choose(job, slower).code == now &&
-         !in_vain(job, slower);
+  return choose_rules(job, faster).code == now && choose_rules(job, slower).code == now &&
+         !is_in_vain(job, slower);
 }
 
-bool MemoryAware::consider(const JobInfo& job, Watch& watch, DecisionList& decisions) const {
+bool MemoryAware::decide_for_job(const JobInfo& job, Watch& watch, DecisionList& decisions) const {
   const Step target = job.step + 1;
   if (job.spec.steps > 0 && target >= job.spec.steps) return true;
   const bool cooling =
       watch.decided && job.step < watch.changes_at + std::max(parameters_.cooldown_steps(), 1u);
   if (job.step < parameters_.warm_up_steps() || cooling) return false;
   if (watch.gradient.samples < kEnough || watch.bandwidth.samples < kEnough) return false;
-  if (in_vain(job, watch)) watch.barred |= 1u << static_cast<unsigned>(watch.in_force);
-  const Choice choice = choose(job, watch);
-  if (choice.code == in_force(job)) return settled(job, watch);
+  if (is_in_vain(job, watch)) watch.barred |= 1u << static_cast<unsigned>(watch.in_force);
+  const Choice choice = choose_rules(job, watch);
+  if (choice.code == in_force(job)) return is_settled(job, watch);
   std::vector<CodecRule> rules;
   if (choice.code.codec != Codec::none) rules = {choice.code, {.bucket_class = kVectors}};
   Decision& decision =
@@ -226,12 +227,12 @@ std::string MemoryAware::reason(const JobInfo& job, const Watch& watch,
       "an exchange of {:.3g} MB between {} ranks at {:.3g} MB/s is predicted to take {:.3g} ms as "
       "it is, {:.3g} ms in {}{}; memory in use {}, gradient variance {}",
       watch.gradient.value * 1e-6, job.layout.data, watch.bandwidth.value * 1e-6,
-      predict(job, watch, {}) * 1e3, choice.seconds * 1e3, codec_name(choice.code.codec),
+      predicted_seconds(job, watch, {}) * 1e3, choice.seconds * 1e3, codec_name(choice.code.codec),
       choice.code.error_feedback && choice.code.codec != Codec::none ? " with error feedback" : "",
       share(watch.memory), variance);
-  if (!in_vain(job, watch)) return why;
-  const double plain = watch.plain.value * predict(job, watch, {});
-  return fmt::format("{} took {:.3g} ms, without a code it were {:.3g} ms; {}",
+  if (!is_in_vain(job, watch)) return why;
+  const double plain = watch.plain.value * predicted_seconds(job, watch, {});
+  return fmt::format("{} took {:.3g} ms, without a code it would take {:.3g} ms; {}",
                      codec_name(watch.in_force), watch.coded.value * 1e3, plain * 1e3, why);
 }
 
@@ -256,7 +257,7 @@ void MemoryAware::load(const Archive& archive) {
     read(job);
     Watch::fields(watches[job], read);
   }
-  ensure(read.at_end(), "a saved policy state has nothing behind it");
+  ensure(read.is_at_end(), "a saved policy state has nothing behind it");
   watches_ = std::move(watches);
 }
 

@@ -1,14 +1,13 @@
 // The policy `memory-aware`: chooses the code of each job's gradient from the measured link, the
-// memory that is left and how much the ranks' gradients differ. Registered in registry.cpp; one
-// thread, as every policy. Needs samples of collectives: from them it learns how large a gradient
-// is and how long its exchange really takes.
-//
-// How: once the warm-up is over, the time of an exchange is predicted (exchange_time.hpp) as it is
-// and in each code that may be used, from the mildest to the most lossy. A code that loses more is
-// taken only if it is predicted to be faster by the threshold than the one before it. Codes that
-// need error feedback need the memory for it, and codes below 8 bits gradients that agree. Vectors
-// (few bytes, sensitive) stay as they are. A code that turns out not to shorten the exchange is
-// taken back and not tried again.
+// free memory and the differences between the ranks' gradients. Registered in registry.cpp; one
+// thread. Needs samples of collectives, from which it learns the size of a gradient and the real
+// duration of its exchange. Method: after the warm-up, exchange_time.hpp predicts the duration of
+// an exchange with the current code and with each permitted code, from the mildest to the most
+// lossy. A code with more loss is chosen only if it is predicted to be faster than the previous one
+// by the threshold. Codes with error feedback need memory for it, and codes below 8 bits need
+// similar gradients. Vectors (few bytes, sensitive) stay uncompressed. A code that does not shorten
+// the measured exchange is withdrawn and not tried again. For example, on a slow link int8 halves
+// an fp16 exchange and is chosen if the threshold is below 1/2.
 #pragma once
 
 #include <array>
@@ -22,6 +21,7 @@
 
 namespace orrery {
 
+/// Policy that chooses gradient codes from measurements.
 class MemoryAware : public Policy {
  public:
   MemoryAware();
@@ -39,25 +39,27 @@ class MemoryAware : public Policy {
   struct Average {
     double value = 0;
     std::uint64_t samples = 0;
-    double deviation = 0;  ///< mean of the samples' absolute ones
+    double deviation = 0;  ///< mean of the absolute deviations of the samples
     void add(double sample);
     bool known() const { return samples > 0; }
-    double doubt() const;  ///< how far it may be off after the next sample
+    /// Returns the possible error after the next sample.
+    double doubt() const;  ///< possible error after the next sample
   };
-  /// What is known of one job.
+  /// Knowledge about one job.
   struct Watch {
-    Average gradient;   ///< bytes of fp32 that one exchange sums
-    Average bandwidth;  ///< of the slowest link, bytes per second
-    Average latency;    ///< of the slowest link, seconds
-    Average variance;   ///< of the gradients, the median rank's
+    Average gradient;   ///< bytes of fp32 in one exchange
+    Average bandwidth;  ///< slowest link, bytes per second
+    Average latency;    ///< slowest link, seconds
+    Average variance;   ///< variance of the gradients, median over ranks
     Average memory;     ///< bytes in use on the fullest GPU
-    Average plain;  ///< an exchange without codes: measured over predicted time
-    Average coded;  ///< an exchange in the code in force, measured seconds
-    Codec in_force = Codec::none;  ///< as of the call before: what its samples were measured in
-    Step heard_to = 0;             ///< collectives of earlier steps have been heard
-    Step changes_at = 0;           ///< the newest decision takes effect
+    Average plain;  ///< exchange without codes: measured over predicted time
+    Average coded;  ///< exchange with the current code, measured seconds
+    /// code at the previous call, with which its samples were measured
+    Codec in_force = Codec::none;
+    Step heard_to = 0;             ///< collectives of earlier steps have been read
+    Step changes_at = 0;           ///< first step of the newest decision
     bool decided = false;
-    std::uint32_t barred = 0;  ///< a bit for each codec that was tried in vain
+    std::uint32_t barred = 0;  ///< bit mask of the codecs that were tried without success
 
     template <class Self, class Bytes>
     static void fields(Self& self, Bytes& bytes) {
@@ -71,22 +73,22 @@ class MemoryAware : public Policy {
   };
   struct Choice {
     CodecRule code;
-    double seconds = 0;  ///< of an exchange, predicted
+    double seconds = 0;  ///< predicted seconds of an exchange
   };
-  void see(const Observation& seen, const JobInfo& job, Watch& watch) const;
+  void record_samples(const Observation& seen, const JobInfo& job, Watch& watch) const;
   void see_collectives(const Observation& seen, const JobInfo& job, Watch& watch) const;
   void see_links(const Observation& seen, const JobInfo& job, Watch& watch) const;
-  std::vector<CodecRule> allowed(const JobInfo& job, const Watch& watch) const;
-  double predict(const JobInfo& job, const Watch& watch, const CodecRule& code) const;
-  Choice choose(const JobInfo& job, const Watch& watch) const;
-  bool in_vain(const JobInfo& job, const Watch& watch) const;
-  bool settled(const JobInfo& job, const Watch& watch) const;
-  /// Decides for one job; true if nothing is under way and nothing would be decided.
-  bool consider(const JobInfo& job, Watch& watch, DecisionList& decisions) const;
+  std::vector<CodecRule> allowed_rules(const JobInfo& job, const Watch& watch) const;
+  double predicted_seconds(const JobInfo& job, const Watch& watch, const CodecRule& code) const;
+  Choice choose_rules(const JobInfo& job, const Watch& watch) const;
+  bool is_in_vain(const JobInfo& job, const Watch& watch) const;
+  bool is_settled(const JobInfo& job, const Watch& watch) const;
+  /// Decides for one job. Returns true if no decision is pending and none would be made.
+  bool decide_for_job(const JobInfo& job, Watch& watch, DecisionList& decisions) const;
   std::string reason(const JobInfo& job, const Watch& watch, const Choice& choice) const;
 
   MemoryAwareParameters parameters_;
-  double memory_ = 0;            ///< of one GPU, bytes
+  double memory_ = 0;            ///< bytes of one GPU
   double memory_bandwidth_ = 0;  ///< bytes per second
   std::map<JobId, Watch> watches_;
 };

@@ -5,7 +5,7 @@
 namespace orrery {
 namespace {
 
-// No policy's own archive begins so: what follows is why it was put aside.
+// Begin of the archive of a disabled policy, which no policy's own archive has; the reason follows.
 constexpr std::string_view kPutAside = "\xff\xff put aside: ";
 
 }  // namespace
@@ -19,7 +19,7 @@ void FallbackPolicy::observe(Context& context, const Observation& seen, Decision
   if (failure_.empty()) {
     try {
       inner_.observe(context, seen, decisions);
-      standstill_.check(seen, decisions);
+      standstill_.check_progress(seen, decisions);
       return;
     } catch (const std::exception& error) {
       failure_ = error.what();
@@ -27,7 +27,7 @@ void FallbackPolicy::observe(Context& context, const Observation& seen, Decision
       failed_at_ = seen.now;
     }
   }
-  decisions.drop();
+  decisions.drop_all();
   decisions.rest();
 }
 

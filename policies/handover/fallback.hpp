@@ -1,6 +1,6 @@
-// A decorator round a policy that errs at most once: what it throws, or deciding without end, puts
-// it aside, and from then on nothing is decided, as under `static`. The training goes on as it
-// stands. What the policy had decided in the failing call is dropped. One thread.
+// Decorator of a policy that may fail. An exception, or decisions without end, disable the policy:
+// from then on nothing is decided, as under `static`, and the training continues. Decisions of the
+// failing call are dropped. One thread.
 #pragma once
 
 #include <string>
@@ -10,9 +10,11 @@
 
 namespace orrery {
 
+/// Policy that forwards to another policy until that one fails.
 class FallbackPolicy : public Policy {
  public:
-  /// `inner` outlives this. What it throws in start() is thrown on: nothing runs yet.
+  /// Constructs a decorator; `inner` must outlive it. Exceptions of start() are thrown on, because
+  /// nothing runs yet.
   explicit FallbackPolicy(Policy& inner) : inner_(inner) {}
 
   Needs needs() const override { return inner_.needs(); }
@@ -21,12 +23,12 @@ class FallbackPolicy : public Policy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
-  bool changed() const override { return !failure_.empty() || inner_.changed(); }
+  bool has_changed() const override { return !failure_.empty() || inner_.has_changed(); }
 
-  /// Why it was put aside; empty: it was not.
+  /// Returns the reason of the failure; empty: none.
   const std::string& failure() const { return failure_; }
-  Nanos failed_at() const { return failed_at_; }  ///< policy clock
-  /// What load() cannot know: when that was.
+  Nanos failed_at() const { return failed_at_; }  ///< instant of the failure, policy clock
+  /// Sets the instant of the failure, which load() cannot know.
   void set_failed_at(Nanos at) { failed_at_ = at; }
 
  private:

@@ -34,7 +34,7 @@ std::optional<Observation> HandOver::next() {
   ended_ = !seen.has_value();
   if (ended_ && refused_.empty()) return std::nullopt;
   if (seen) seen_.emplace(*seen);
-  if (seen && rules_.mode == HandOverMode::shadow) score_.see(*seen);
+  if (seen && rules_.mode == HandOverMode::shadow) score_.add_observation(*seen);
   if (!refused_.empty()) {
     shown_ = std::exchange(refused_, {});
     if (seen) shown_.insert(shown_.end(), seen->events.begin(), seen->events.end());
@@ -47,17 +47,17 @@ std::optional<Observation> HandOver::next() {
 void HandOver::apply(const DecisionList& decisions) {
   decided_ = decisions.next();
   passed_.clear();
-  for (const Nanos at : decisions.wakes()) passed_.wake(at);
+  for (const Nanos at : decisions.wake_times()) passed_.wake(at);
   const bool stopped = rules_.stopped && rules_.stopped();
   if (stopped) close_questions(std::nullopt, "the kill switch is on", stopped_);
   if (ended_) close_questions(std::nullopt, kOver, refused_count_);
   for (const Decision& decision : decisions.items()) {
     if (stopped) {
-      refuse(decision.id, "the kill switch is on", stopped_);
+      refuse_decision(decision.id, "the kill switch is on", stopped_);
     } else if (ended_) {
-      refuse(decision.id, kOver, refused_count_);
+      refuse_decision(decision.id, kOver, refused_count_);
     } else {
-      consider(decision);
+      judge_decision(decision);
     }
   }
   if (ended_) return;
@@ -67,39 +67,39 @@ void HandOver::apply(const DecisionList& decisions) {
     if (done != nullptr) close_questions(done->job, "the job has ended", refused_count_);
   }
   if (!refused_.empty()) passed_.wake(seen_->now);
-  if (decisions.at_rest() && refused_.empty() && open_.empty()) passed_.rest();
+  if (decisions.is_resting() && refused_.empty() && open_.empty()) passed_.rest();
   inner_.apply(passed_);
 }
 
-void HandOver::consider(const Decision& decision) {
+void HandOver::judge_decision(const Decision& decision) {
   if (rules_.mode == HandOverMode::shadow) {
-    score_.propose(decision, *seen_);
-    return refuse(decision.id, "shadow mode: watched, not applied", watched_);
+    score_.add_proposal(decision, *seen_);
+    return refuse_decision(decision.id, "shadow mode: observed, not applied", watched_);
   }
   if (rules_.mode == HandOverMode::drive) return pass_on(decision);
-  rules_.approver->ask(decision, seen_->now);
+  rules_.approver->request_approval(decision, seen_->now);
   open_[decision.id] = {decision, seen_->now};
 }
 
 void HandOver::pass_on(Decision decision) {
   while (!passed_at_.empty() && passed_at_.front() <= seen_->now - kHour) passed_at_.pop_front();
   if (rules_.per_hour > 0 && passed_at_.size() >= rules_.per_hour) {
-    return refuse(decision.id,
+    return refuse_decision(decision.id,
                   fmt::format("the limit of {} decisions an hour is reached", rules_.per_hour),
                   over_limit_);
   }
   passed_at_.push_back(seen_->now);
   ++passed_on_;
-  passed_.put(std::move(decision));
+  passed_.put_decision(std::move(decision));
 }
 
-void HandOver::refuse(std::uint64_t decision, std::string reason, std::uint64_t& count) {
+void HandOver::refuse_decision(std::uint64_t decision, std::string reason, std::uint64_t& count) {
   ++count;
   refused_.push_back(Decided{decision, Outcome::rejected, std::move(reason)});
 }
 
-/// An answer that comes when its step has begun holds from the next one on: what was accepted is
-/// the division, not the instant.
+/// An answer after the begin of its step is valid from the next step on: the operator accepted the
+/// division, not the instant.
 void HandOver::take_verdicts() {
   if (rules_.mode != HandOverMode::approve) return;
   for (Verdict& verdict : rules_.approver->verdicts()) {
@@ -108,7 +108,7 @@ void HandOver::take_verdicts() {
     Decision& decision = question.mapped().decision;
     if (!verdict.accepted) {
       std::string reason = verdict.reason.empty() ? "refused" : "refused: " + verdict.reason;
-      refuse(decision.id, std::move(reason), refused_count_);
+      refuse_decision(decision.id, std::move(reason), refused_count_);
       continue;
     }
     const JobInfo* job = seen_->jobs.find(job_of(decision.what));
@@ -120,7 +120,7 @@ void HandOver::take_verdicts() {
   for (auto each = open_.begin(); each != open_.end();) {
     const auto here = each++;
     if (here->second.asked + rules_.patience > seen_->now) continue;
-    refuse(here->first, "nobody answered in time", refused_count_);
+    refuse_decision(here->first, "no answer came in time", refused_count_);
     open_.erase(here);
   }
 }
@@ -130,7 +130,7 @@ void HandOver::close_questions(std::optional<JobId> job, const std::string& reas
   for (auto each = open_.begin(); each != open_.end();) {
     const auto here = each++;
     if (job && job_of(here->second.decision.what) != job) continue;
-    refuse(here->first, reason, count);
+    refuse_decision(here->first, reason, count);
     open_.erase(here);
   }
 }

@@ -1,8 +1,8 @@
-// How far a run hands control to its policies: they drive, they are only watched (shadow), or each
-// decision is put to somebody (approve). A decorator round any backend, so that the same holds for
-// every one of them: what it does not pass on is answered with a rejection, as a backend would.
-// Wake-ups are no decisions and always pass. The kill switch and the limit hold in every mode. Used
-// inside the recorder: a log holds the outcomes that the policies saw. One thread.
+// Authority of the policies in a run: their decisions are applied (drive), only observed (shadow),
+// or applied after an approval (approve). A decorator of any backend, so the rules are the same for
+// every backend; it answers a decision that it does not forward with a rejection, as a backend
+// would. Wake-ups are no decisions and are always forwarded. The kill switch and the limit apply in
+// every mode. Used inside the recorder: a log holds the outcomes that the policies saw. One thread.
 #pragma once
 
 #include <cstdint>
@@ -22,32 +22,38 @@ namespace orrery {
 
 enum class HandOverMode : std::uint8_t { drive, shadow, approve };
 
-/// "drive", "shadow", "approve"; empty is drive. Throws a usage Error for anything else.
+/// Returns the mode named "drive", "shadow" or "approve"; empty is drive. Throws a usage Error for
+/// any other name.
 HandOverMode hand_over_mode(const std::string& name);
 
+/// Answer to a request for approval.
 struct Verdict {
   std::uint64_t decision = 0;
   bool accepted = false;
-  std::string reason;  ///< of a refusal
+  std::string reason;  ///< reason of a refusal
 };
 
-/// Whoever says yes or no to decisions.
+/// Source of approvals.
 class Approver {
  public:
   virtual ~Approver() = default;
-  virtual void ask(const Decision& decision, Nanos now) = 0;
-  /// What has been answered since the last call. Does not wait.
+  /// Asks for the approval of a decision.
+  virtual void request_approval(const Decision& decision, Nanos now) = 0;
+  /// Returns the answers since the last call; does not wait.
   virtual std::vector<Verdict> verdicts() = 0;
 };
 
+/// Authority of policies in a run: mode, limits and kill switch.
 struct HandOverRules {
   HandOverMode mode = HandOverMode::drive;
-  std::uint32_t per_hour = 0;              ///< decisions passed on in any hour; 0: no limit
-  Nanos patience = 60 * kNanosPerSecond;   ///< policy clock; an open question is then a no
-  Approver* approver = nullptr;            ///< needed by approve; outlives the backend
-  std::function<bool()> stopped = {};      ///< the kill switch, asked with every observation
+  std::uint32_t per_hour = 0;  ///< limit of forwarded decisions in any hour; 0: no limit
+  /// policy clock; an unanswered question counts as refused afterwards
+  Nanos patience = 60 * kNanosPerSecond;
+  Approver* approver = nullptr;            ///< required by approve; must outlive the backend
+  std::function<bool()> stopped = {};      ///< the kill switch, read with every observation
 };
 
+/// Backend that forwards decisions according to HandOverRules.
 class HandOver : public Backend {
  public:
   HandOver(Backend& inner, HandOverRules rules);
@@ -57,12 +63,13 @@ class HandOver : public Backend {
   void begin(const Needs& needs) override { inner_.begin(needs); }
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
+  /// Writes the counts of forwarded and refused decisions and the shadow score.
   void fill(HandOverReport& report) const;
   DecisionId decided_before() const override { return decided_; }
-  /// Between two calls, to go on with in another process; nothing while a question is open or an
-  /// answer is still to be shown.
+  /// Returns the state between two calls, for another process; nothing while a question is open or
+  /// an answer has not been shown yet.
   std::optional<std::string> save() const;
-  /// Within begin().
+  /// Restores the state within begin().
   void load(std::string_view saved);
 
  private:
@@ -70,25 +77,25 @@ class HandOver : public Backend {
     Decision decision;
     Nanos asked = 0;
   };
-  void consider(const Decision& decision);
+  void judge_decision(const Decision& decision);
   void pass_on(Decision decision);
-  void refuse(std::uint64_t decision, std::string reason, std::uint64_t& count);
+  void refuse_decision(std::uint64_t decision, std::string reason, std::uint64_t& count);
   void take_verdicts();
   /// Refuses the open questions about a job, or all.
   void close_questions(std::optional<JobId> job, const std::string& reason, std::uint64_t& count);
 
   Backend& inner_;
   const HandOverRules rules_;
-  std::optional<Observation> seen_;  ///< the newest of the inner backend
+  std::optional<Observation> seen_;  ///< newest observation of the inner backend
   std::uint64_t sequence_ = 0;
   std::vector<Event> refused_;          ///< outcomes for the next observation
-  std::vector<Event> shown_;            ///< the last one's events, if there were such
-  bool ended_ = false;                  ///< the inner backend has nothing more to show
-  DecisionList passed_;                 ///< to the inner backend, of this call
+  std::vector<Event> shown_;            ///< events of the last observation, if outcomes were added
+  bool ended_ = false;                  ///< true if the inner backend has no more observations
+  DecisionList passed_;                 ///< decisions of this call for the inner backend
   std::map<std::uint64_t, Question> open_;
-  std::deque<Nanos> passed_at_;  ///< within the last hour
+  std::deque<Nanos> passed_at_;  ///< instants within the last hour
   ShadowScore score_;
-  DecisionId decided_ = 0;  ///< so far
+  DecisionId decided_ = 0;  ///< number of decisions so far
   std::uint64_t passed_on_ = 0, watched_ = 0, refused_count_ = 0, over_limit_ = 0, stopped_ = 0;
 };
 

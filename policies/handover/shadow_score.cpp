@@ -14,7 +14,7 @@ constexpr double kWorthNaming = 0.005;
 
 }  // namespace
 
-void ShadowScore::propose(const Decision& decision, const Observation& seen) {
+void ShadowScore::add_proposal(const Decision& decision, const Observation& seen) {
   const auto* configure = std::get_if<Configure>(&decision.what);
   const auto* shares = configure == nullptr ? nullptr : std::get_if<Shares>(&configure->what);
   const JobInfo* job = seen.jobs.find(job_of(decision.what));
@@ -24,7 +24,7 @@ void ShadowScore::propose(const Decision& decision, const Observation& seen) {
     ++not_scored_;
     return;
   }
-  // At once is: from the next step on, for the one under way is divided already.
+  // "At once" means from the next step on, because the current step is divided already.
   const Step next = job->step + (job->step > 0);
   const Step from = decision.at_step > 0 ? decision.at_step : next;
   auto& ahead = proposals_[configure->job];
@@ -32,13 +32,13 @@ void ShadowScore::propose(const Decision& decision, const Observation& seen) {
   ahead[from] = {decision.id, from, shares->per_replica, trace_line(decision)};
 }
 
-void ShadowScore::see(const Observation& seen) {
+void ShadowScore::add_observation(const Observation& seen) {
   for (const Event& event : seen.events) {
     const auto* done = std::get_if<StepsDone>(&event);
     if (done != nullptr) steps_done(*done, seen.jobs[done->job]);
   }
   for (const JobInfo& info : seen.jobs) {
-    if (!info.spec.trains() || !info.placed()) continue;
+    if (!info.spec.is_training() || !info.is_placed()) continue;
     Job& job = jobs_[info.spec.id];
     job.rank_time.resize(info.layout.ranks());
     for (const RankSample& sample : seen.samples.ranks(info.spec.id)) {
@@ -50,7 +50,7 @@ void ShadowScore::see(const Observation& seen) {
 }
 
 /// The replica that is last; nothing while a rank's speed is unknown.
-std::optional<double> ShadowScore::compute(const Job& job, const ParallelLayout& layout,
+std::optional<double> ShadowScore::compute_seconds(const Job& job, const ParallelLayout& layout,
                                            const std::vector<std::uint32_t>& per_replica) {
   double latest = 0;
   for (std::uint32_t rank = 0; rank < job.rank_time.size(); ++rank) {
@@ -69,8 +69,8 @@ void ShadowScore::steps_done(const StepsDone& done, const JobInfo& info) {
   auto current = ahead.upper_bound(done.last);
   if (current == ahead.begin() || job.per_replica.size() != info.layout.data) return;
   const Proposal& proposal = (--current)->second;
-  const auto was = compute(job, info.layout, job.per_replica);
-  const auto decided = compute(job, info.layout, proposal.per_replica);
+  const auto was = compute_seconds(job, info.layout, job.per_replica);
+  const auto decided = compute_seconds(job, info.layout, proposal.per_replica);
   if (!was || !decided) return;
   const auto times = static_cast<double>(done.count);
   DecisionScore& score = scores_[proposal.decision];

@@ -1,7 +1,8 @@
-// What decisions that were only watched would have been worth: for every step that follows one, the
-// compute time of its latest replica as the work was divided, and as the decision divides it, both
-// from the measured micro-batch times of that step's ranks. Only Shares have a score. A
-// later decision on the same job takes an earlier one's place. One thread; seconds.
+// Value of decisions that were only observed: for every later step, the compute time of the slowest
+// replica with the actual shares and with the decision's shares, both from the measured micro-batch
+// times of that step's ranks. Only Shares have a score. A later decision on the same job replaces
+// an earlier one. One thread; seconds. For example, shares {8, 8} at 2 s and 1 s a micro-batch take
+// 16 s; shares {5, 11} take 11 s.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +17,23 @@
 
 namespace orrery {
 
+/// Scores of the observed decisions of a run.
 class ShadowScore {
  public:
-  /// A decision on what `seen` showed.
-  void propose(const Decision& decision, const Observation& seen);
-  /// Every observation, in order.
-  void see(const Observation& seen);
+  /// Adds a decision on the observation `seen`.
+  void add_proposal(const Decision& decision, const Observation& seen);
+  /// Adds an observation; call with every observation, in order.
+  void add_observation(const Observation& seen);
+  /// Writes the scores.
   void fill(ShadowSummary& summary) const;
-  /// All of it, to go on with in another process.
+  /// Writes the complete state, for another process.
   void save(ByteWriter& write) const;
   void load(ByteReader& read);
 
  private:
-  /// Replicas' newest micro-batch times, and how the step under way is divided.
+  /// Newest micro-batch times of the replicas, and the shares of the current step.
   struct Job {
-    std::vector<double> rank_time;  ///< of rank 0, 1, ...; 0: unknown
+    std::vector<double> rank_time;  ///< indexed by rank; 0: unknown
     std::vector<std::uint32_t> per_replica;
   };
   struct Proposal {
@@ -40,11 +43,12 @@ class ShadowScore {
     std::string what;
   };
   void steps_done(const StepsDone& done, const JobInfo& job);
-  static std::optional<double> compute(const Job& job, const ParallelLayout& layout,
+  static std::optional<double> compute_seconds(const Job& job, const ParallelLayout& layout,
                                        const std::vector<std::uint32_t>& per_replica);
 
   std::map<JobId, Job> jobs_;
-  std::map<JobId, std::map<Step, Proposal>> proposals_;  ///< by the step they hold from
+  /// keyed by the first step of their effect
+  std::map<JobId, std::map<Step, Proposal>> proposals_;
   std::map<std::uint64_t, DecisionScore> scores_;
   std::uint64_t not_scored_ = 0;
 };

@@ -33,47 +33,47 @@ bool Coordinator::all_members(Condition condition) const {
   });
 }
 
-bool Coordinator::broken() const {
+bool Coordinator::has_broken_link() const {
   return !all_members([](const Status& status) { return !status.broken; });
 }
 
-bool Coordinator::settled() const {
-  return phase_ == Phase::idle && !broken() &&
+bool Coordinator::is_settled() const {
+  return phase_ == Phase::idle && !has_broken_link() &&
          all_members([this](const Status& status) { return status.applied == committed_; });
 }
 
-bool Coordinator::newcomers() const {
+bool Coordinator::has_newcomers() const {
   return std::any_of(peers_.begin(), peers_.end(),
                      [](const auto& entry) { return !entry.second.member; });
 }
 
-void Coordinator::hear(const Status& status, Nanos now) {
+void Coordinator::on_status(const Status& status, Nanos now) {
   const auto found = peers_.find(status.from.rank);
   if (found != peers_.end()) {
     const Status& newest = found->second.newest;
     if (std::pair(status.from, status.beat) <= std::pair(newest.from, newest.beat)) return;
-    if (status.from != newest.from) remove(newest.from, false);
+    if (status.from != newest.from) remove_member(newest.from, false);
   }
   Peer& peer = peers_[status.from.rank];
   const bool known = found != peers_.end() && says_the_same(peer.newest, status);
   peer.newest = status;
   peer.heard = now;
-  if (!known) review();  // of all ranks: not for every heartbeat of each
+  if (!known) review_membership();  // not for every heartbeat: the review is O(ranks)
 }
 
-void Coordinator::gone(const Seat& seat) { remove(seat, false); }
+void Coordinator::record_exit(const Seat& seat) { remove_member(seat, false); }
 
-void Coordinator::remove(Seat seat, bool silent) {
+void Coordinator::remove_member(Seat seat, bool silent) {
   const auto found = peers_.find(seat.rank);
   if (found == peers_.end() || found->second.newest.from != seat) return;
   const bool member = found->second.member;
   peers_.erase(found);
   happened_.push_back(Lost{seat, silent});
-  if (phase_ == Phase::gathering) return review();
-  if (member) gather();
+  if (phase_ == Phase::gathering) return review_membership();
+  if (member) gather_members();
 }
 
-void Coordinator::tick(Nanos now) {
+void Coordinator::check_heartbeats(Nanos now) {
   if (!began_) began_ = now;
   const Nanos away = now - looked_.value_or(now);
   looked_ = now;
@@ -83,10 +83,10 @@ void Coordinator::tick(Nanos now) {
     if (now - peer.heard > options_.timeout) silent.push_back(peer.newest.from);
   }
   if (!wait_for_all(now)) {
-    for (const Seat& seat : silent) remove(seat, true);
+    for (const Seat& seat : silent) remove_member(seat, true);
   }
   const bool patient = now - *began_ <= options_.timeout;
-  if (phase_ == Phase::waiting && restarted_ && !patient && !peers_.empty()) gather();
+  if (phase_ == Phase::waiting && restarted_ && !patient && !peers_.empty()) gather_members();
 }
 
 /// True while nobody is to be blamed. The first who is heard again gives the others a timeout from
@@ -103,35 +103,35 @@ bool Coordinator::wait_for_all(Nanos now) {
   return all_silent_ || was;
 }
 
-void Coordinator::propose(std::uint64_t number) {
-  ensure(running() && number > proposed_, "decisions are proposed in order, to members");
+void Coordinator::propose_decision(std::uint64_t number) {
+  ensure(is_running() && number > proposed_, "decisions are proposed in order, to members");
   proposed_ = number;
   ++number_;
-  review();
+  review_membership();
 }
 
-void Coordinator::renew() {
-  if (running() || phase_ == Phase::linking) gather();
+void Coordinator::renew_epoch() {
+  if (is_running() || phase_ == Phase::linking) gather_members();
 }
 
-void Coordinator::work() {
-  ensure(ready(), "a step begins when the one before is final");
+void Coordinator::start_step() {
+  ensure(is_ready(), "a step begins when the one before is final");
   phase_ = Phase::working;
   in_force_ = decided_;  // one that is agreed on during the step waits for the next
   ++number_;
 }
 
-/// Does what the newest statuses allow.
-void Coordinator::review() {
-  if (phase_ == Phase::waiting && peers_.size() == options_.ranks) gather();
-  if (phase_ == Phase::gathering) agree();
+/// Takes the transitions that the newest statuses allow.
+void Coordinator::review_membership() {
+  if (phase_ == Phase::waiting && peers_.size() == options_.ranks) gather_members();
+  if (phase_ == Phase::gathering) agree_on_decision();
   if (phase_ == Phase::linking) {
-    if (broken()) return gather();
+    if (has_broken_link()) return gather_members();
     if (!all_members([](const Status& status) { return status.linked; })) return;
     phase_ = Phase::idle;
     happened_.push_back(Formed{epoch_, members_});
   }
-  if (proposed_ > decided_ && running() &&
+  if (proposed_ > decided_ && is_running() &&
       all_members([this](const Status& status) { return status.acknowledged >= proposed_; })) {
     decided_ = proposed_;
     ++number_;
@@ -140,12 +140,13 @@ void Coordinator::review() {
   if (phase_ == Phase::working && all_members([this](const Status& status) {
         return status.reduced && status.applied == committed_;
       })) {
-    commit();
+    commit_step();
   }
-  if (running() && (broken() || (phase_ == Phase::idle && newcomers()))) gather();
+  if (is_running() && (has_broken_link() || (phase_ == Phase::idle && has_newcomers())))
+    gather_members();
 }
 
-void Coordinator::commit() {
+void Coordinator::commit_step() {
   happened_.push_back(Committed{committed_, epoch_});
   ++committed_;
   committed_in_ = epoch_;
@@ -154,7 +155,7 @@ void Coordinator::commit() {
 }
 
 /// Revokes the present epoch; everyone who is there is a candidate for the next.
-void Coordinator::gather() {
+void Coordinator::gather_members() {
   if (proposed_ > decided_) happened_.push_back(Aborted{std::exchange(proposed_, decided_)});
   ++epoch_;
   number_ = 0;
@@ -164,8 +165,8 @@ void Coordinator::gather() {
   happened_.push_back(Revoked{epoch_});
 }
 
-/// Fixes the members when all candidates have given up what was before.
-void Coordinator::agree() {
+/// Fixes the members when all candidates have given up the previous epoch.
+void Coordinator::agree_on_decision() {
   if (peers_.size() < options_.quorum || peers_.empty()) return;
   std::optional<std::uint32_t> source;
   bool share = false;
@@ -223,6 +224,6 @@ std::vector<std::uint32_t> Coordinator::silent(Nanos span, Nanos now) const {
   return ranks;
 }
 
-std::vector<Happening> Coordinator::take() { return std::exchange(happened_, {}); }
+std::vector<Happening> Coordinator::drain_happenings() { return std::exchange(happened_, {}); }
 
 }  // namespace orrery::membership

@@ -7,7 +7,7 @@
 
 namespace orrery::membership {
 
-bool Member::hear(const Directive& said) {
+bool Member::on_directive(const Directive& said) {
   const bool newer = std::pair(said.epoch, said.number) > std::pair(newest_.epoch, newest_.number);
   if (said.to != self_ || !newer) return false;
   const bool revokes = said.epoch > newest_.epoch;
@@ -20,8 +20,8 @@ bool Member::hear(const Directive& said) {
   return revokes;
 }
 
-/// What is held counts only if the step was committed in the epoch that made it: while this rank
-/// was cut off, the others may have done the step again without it.
+/// A held sum counts only if the step was committed in the epoch that made it: while this rank was
+/// disconnected, the others may have repeated the step without it.
 bool Member::may_apply() const {
   return state_.reduced && newest_.committed == state_.applied + 1 &&
          newest_.committed_in == state_.epoch;
@@ -49,13 +49,13 @@ Task Member::task() const {
           .decided = newest_.decided};
 }
 
-void Member::applied() {
+void Member::mark_applied() {
   ensure(may_apply(), "only a committed step is applied");
   state_.reduced = false;
   ++state_.applied;
 }
 
-void Member::entered(std::uint64_t epoch) {
+void Member::mark_listening(std::uint64_t epoch) {
   if (epoch != newest_.epoch || epoch == state_.epoch) return;
   state_.epoch = epoch;
   state_.reduced = false;
@@ -65,7 +65,7 @@ void Member::entered(std::uint64_t epoch) {
   state_.acknowledged = newest_.proposed;
 }
 
-void Member::linked(std::uint64_t epoch) {
+void Member::mark_linked(std::uint64_t epoch) {
   if (epoch != newest_.epoch || epoch != state_.epoch || state_.broken) return;
   state_.linked = true;
   if (!state_.whole) state_.applied = newest_.committed;  // nothing is committed until all link
@@ -77,7 +77,7 @@ void Member::reduced(std::uint64_t epoch, Step step) {
   state_.reduced = true;
 }
 
-void Member::broke(std::uint64_t epoch) {
+void Member::mark_broken(std::uint64_t epoch) {
   if (epoch == state_.epoch) state_.broken = true;
 }
 

@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kTypicalShare = 0.95;
 
-/// Falls with what becomes useless, from 100 to 0; 50 if nothing changes. The order in which shares
-/// were added up must not tell 49 from 50.
+/// Score that falls with the growing fragmentation, from 100 to 0; 50 for no change. Rounding keeps
+/// the order in which shares were added from separating 49 and 50.
 int score_of(double before, double after) {
   constexpr double kStepsOfOne = 1e6;
   const double more = std::round((after - before) * kStepsOfOne) / kStepsOfOne;
@@ -84,7 +84,7 @@ double TypicalPods::fragmented(const SharedCluster::Node& node) const {
   return sum;
 }
 
-FgdPacker::Choice FgdPacker::weigh(const Pod& pod, const SharedCluster::Node& node) {
+FgdPacker::Choice FgdPacker::best_choice(const Pod& pod, const SharedCluster::Node& node) {
   const double before = typical_.fragmented(node);
   SharedCluster::Node with = node;
   with.cpu_milli -= pod.cpu_milli;
@@ -108,14 +108,15 @@ FgdPacker::Choice FgdPacker::weigh(const Pod& pod, const SharedCluster::Node& no
   return best;
 }
 
-std::optional<Pick> FgdPacker::pick(const Pod& pod, const SharedCluster& cluster) {
+std::optional<Pick> FgdPacker::pick_place(const Pod& pod, const SharedCluster& cluster) {
   std::vector<Choice>& choices = choices_[{pod.cpu_milli, pod.gpus, pod.gpu_milli}];
   choices.resize(cluster.nodes().size());
   std::optional<std::uint32_t> best;
   for (std::uint32_t node = 0; node < choices.size(); ++node) {
     if (!cluster.fits(pod, node)) continue;
     Choice& here = choices[node];
-    if (here.changes != cluster.nodes()[node].changes) here = weigh(pod, cluster.nodes()[node]);
+    if (here.changes != cluster.nodes()[node].changes)
+      here = best_choice(pod, cluster.nodes()[node]);
     if (!best || here.score > choices[*best].score) best = node;
   }
   if (!best) return {};

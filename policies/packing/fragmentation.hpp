@@ -1,5 +1,5 @@
 // Fragmentation gradient descent (FGD; Weng et al., "Beware of Fragmentation", USENIX ATC 2023):
-// how much of a node's free GPUs a workload cannot use, and the packing by which that grows least.
+// the free GPUs of a node that a workload cannot use, and the packing that increases them least.
 // One thread. Thousandths of a GPU.
 #pragma once
 
@@ -14,14 +14,16 @@
 
 namespace orrery {
 
-/// What pods ask for, by how often: the most frequent requests that are 95% of all pods together.
+/// Typical requests of pods with their frequencies: the most frequent requests that make up 95% of
+/// all pods.
 class TypicalPods {
  public:
   explicit TypicalPods(const std::vector<Pod>& pods);
 
-  /// Expected over these pods: what is free of the node's GPUs and is of no use to the pod. All of
-  /// it where the pod does not fit (too little CPU, the wrong kind, too few GPUs) and where it
-  /// needs no GPU; else the GPUs of which less is left than it needs.
+  /// Returns the expected free GPUs of the node that a typical pod cannot use: all of them if the
+  /// pod does not fit (too little CPU, the wrong kind, too few GPUs) or needs no GPU; else the GPUs
+  /// with less left than the pod needs. For example, 3 GPUs with 500 left each are 1,500 fragmented
+  /// for a pod that needs 1,000.
   double fragmented(const SharedCluster::Node& node) const;
 
  private:
@@ -29,31 +31,33 @@ class TypicalPods {
   struct Kind {
     std::uint32_t gpus = 0, gpu_milli = 0;
     std::vector<std::string> models;
-    std::vector<std::pair<std::int64_t, double>> by_cpu;  ///< share of pods up to so much CPU
-    double share = 0;                                     ///< of all
+    std::vector<std::pair<std::int64_t, double>> by_cpu;  ///< fraction of pods up to this CPU
+    double share = 0;                                     ///< fraction of all pods
   };
   static double share_up_to(const Kind& kind, std::int64_t cpu_milli);
 
   std::vector<Kind> kinds_;
 };
 
+/// Packer by fragmentation gradient descent: chooses the node and GPU whose fragmentation grows
+/// least.
 class FgdPacker : public Packer {
  public:
   explicit FgdPacker(const std::vector<Pod>& workload) : typical_(workload) {}
-  std::optional<Pick> pick(const Pod& pod, const SharedCluster& cluster) override;
+  std::optional<Pick> pick_place(const Pod& pod, const SharedCluster& cluster) override;
 
  private:
-  /// What a request would come to on a node, as long as the node does not change.
+  /// Result of a request on a node, valid until the node changes.
   struct Choice {
     std::uint32_t changes = ~0u;
     std::int32_t score = 0;
-    std::uint32_t gpu = 0;  ///< of a pod of one GPU
+    std::uint32_t gpu = 0;  ///< GPU of a pod with one GPU
   };
   using Request = std::tuple<std::int64_t, std::uint32_t, std::uint32_t>;
-  Choice weigh(const Pod& pod, const SharedCluster::Node& node);
+  Choice best_choice(const Pod& pod, const SharedCluster::Node& node);
 
   const TypicalPods typical_;
-  std::map<Request, std::vector<Choice>> choices_;  ///< by node
+  std::map<Request, std::vector<Choice>> choices_;  ///< indexed by node
 };
 
 }  // namespace orrery

@@ -13,7 +13,8 @@ namespace orrery {
 namespace {
 
 constexpr double kMostScore = 100;
-constexpr double kLargestCpu_milli = 128'000, kLargestGpu_milli = 8'000;  // of a node, as published
+// largest node, as published
+constexpr double kLargestCpu_milli = 128'000, kLargestGpu_milli = 8'000;
 
 bool may_have(const Pod& pod, const std::string& model) {
   return pod.models.empty() ||
@@ -40,7 +41,7 @@ class RandomPacker : public Packer {
  public:
   explicit RandomPacker(Rng rng) : rng_(rng) {}
 
-  std::optional<Pick> pick(const Pod& pod, const SharedCluster& cluster) override {
+  std::optional<Pick> pick_place(const Pod& pod, const SharedCluster& cluster) override {
     std::vector<std::uint32_t> fitting;
     for (std::uint32_t node = 0; node < cluster.nodes().size(); ++node) {
       if (cluster.fits(pod, node)) fitting.push_back(node);
@@ -62,7 +63,7 @@ class RandomPacker : public Packer {
 
 class DotProductPacker : public Packer {
  public:
-  std::optional<Pick> pick(const Pod& pod, const SharedCluster& cluster) override {
+  std::optional<Pick> pick_place(const Pod& pod, const SharedCluster& cluster) override {
     const double cpu = static_cast<double>(pod.cpu_milli) / kLargestCpu_milli;
     const double gpu = static_cast<double>(pod.all_gpu_milli()) / kLargestGpu_milli;
     const auto node = best_node(pod, cluster, [&](const SharedCluster::Node& here) {
@@ -77,7 +78,7 @@ class DotProductPacker : public Packer {
 
 class BestFitPacker : public Packer {
  public:
-  std::optional<Pick> pick(const Pod& pod, const SharedCluster& cluster) override {
+  std::optional<Pick> pick_place(const Pod& pod, const SharedCluster& cluster) override {
     const auto node = best_node(pod, cluster, [&](const SharedCluster::Node& here) {
       const double cpu = static_cast<double>(here.cpu_milli - pod.cpu_milli);
       const double gpu = static_cast<double>(here.gpu_left - pod.all_gpu_milli());
@@ -114,7 +115,7 @@ bool SharedCluster::fits(const Pod& pod, std::uint32_t index) const {
   return static_cast<std::uint32_t>(sufficing) >= pod.gpus;
 }
 
-void SharedCluster::place(const Pod& pod, std::uint32_t index,
+void SharedCluster::place_pod(const Pod& pod, std::uint32_t index,
                           const std::vector<std::uint32_t>& gpus) {
   Node& node = nodes_[index];
   ensure(node.cpu_milli >= pod.cpu_milli && node.memory_mib >= pod.memory_mib,

@@ -1,11 +1,10 @@
-// Which node and which GPUs a pod gets where GPUs are shared and of several kinds: packing. What is
-// free is a SharedCluster; a Packer picks, and whoever asked places. Called by
-// sim/jobs/packing_study. One thread. Thousandths of a CPU and of a GPU, MiB.
-//
-// A pod fits on a node that has the CPU, the memory and, of a kind that it may have, the GPUs: of a
-// pod of one GPU the share on one GPU, else as many that are whole. Scores are whole numbers from 0
-// to 100, as Kubernetes' scheduler has them, and ties go to the first node by name: so are the
-// published figures of FGD (Weng et al., USENIX ATC 2023) made.
+// Packing: the node and GPUs of a pod where GPUs are shared and of several kinds. SharedCluster
+// holds the free resources; a Packer picks, and the caller places. Called by
+// sim/jobs/packing_study. One thread. Thousandths of a CPU and of a GPU, MiB. A pod fits on a node
+// with enough CPU, memory and GPUs of an accepted kind: for a pod of one GPU its share of one GPU,
+// else as many whole GPUs. Scores are whole numbers from 0 to 100, as in Kubernetes' scheduler, and
+// ties go to the first node by name; the published figures of FGD (Weng et al., USENIX ATC 2023)
+// were made in this way.
 #pragma once
 
 #include <cstdint>
@@ -20,59 +19,65 @@
 
 namespace orrery {
 
+/// Cluster with shared GPUs and its free resources.
 class SharedCluster {
  public:
+  /// Free resources of one node.
   struct Node {
     std::string model;
-    std::int64_t cpu_milli = 0, memory_mib = 0;  ///< left
-    std::vector<std::uint32_t> gpu_milli;        ///< left of each GPU
-    std::uint64_t gpu_left = 0;                  ///< of all of them
-    std::uint32_t changes = 0;                   ///< since it was empty
+    std::int64_t cpu_milli = 0, memory_mib = 0;  ///< free amounts
+    std::vector<std::uint32_t> gpu_milli;        ///< free amount of each GPU
+    std::uint64_t gpu_left = 0;                  ///< sum over all GPUs
+    std::uint32_t changes = 0;                   ///< number of changes since the node was empty
   };
 
   explicit SharedCluster(const std::vector<NodeRecord>& nodes);
 
+  /// Returns the nodes in the order of their names.
   const std::vector<Node>& nodes() const { return nodes_; }
-  /// Of all nodes, whether free or not.
+  /// Returns the GPUs of all nodes, free or not.
   std::uint64_t gpu_milli() const { return gpu_milli_; }
+  /// Returns the free GPUs of all nodes.
   std::uint64_t gpu_milli_left() const { return gpu_milli_left_; }
+  /// Returns true if the pod fits on the node.
   bool fits(const Pod& pod, std::uint32_t node) const;
-  /// Throws an internal Error if it does not fit there.
-  void place(const Pod& pod, std::uint32_t node, const std::vector<std::uint32_t>& gpus);
+  /// Places the pod. Throws an internal Error if it does not fit.
+  void place_pod(const Pod& pod, std::uint32_t node, const std::vector<std::uint32_t>& gpus);
 
  private:
   std::vector<Node> nodes_;
   std::uint64_t gpu_milli_ = 0, gpu_milli_left_ = 0;
 };
 
+/// Place of a pod.
 struct Pick {
   std::uint32_t node = 0;
-  std::vector<std::uint32_t> gpus = {};  ///< of that node
+  std::vector<std::uint32_t> gpus = {};  ///< GPUs of that node
   friend bool operator==(const Pick&, const Pick&) = default;
 };
 
+/// Rule by which a pod gets a place.
 class Packer {
  public:
   virtual ~Packer() = default;
-  /// Nothing if the pod fits nowhere.
-  virtual std::optional<Pick> pick(const Pod& pod, const SharedCluster& cluster) = 0;
+  /// Returns a place for the pod; nothing if it fits on no node.
+  virtual std::optional<Pick> pick_place(const Pod& pod, const SharedCluster& cluster) = 0;
 };
 
+/// Returns the names of all packers.
 std::vector<std::string> packer_names();
 
-/// random: any node, any GPU of it.
-/// dot-product: the node that is left with least in the direction of what the pod asks for
-///   (Grandl et al., SIGCOMM 2014): CPU and GPUs, over those of the largest node.
-/// best-fit: the node with the least left after it, of CPU and GPUs.
-/// fgd: the node and GPU by which the fewest GPUs become useless to `workload`
-///   (policies/packing/fragmentation).
-/// All but the first and the last take of a node the GPU with the least left that suffices.
+/// Returns a new packer. random: any node, any GPU of it. dot-product (Grandl et al., SIGCOMM
+/// 2014): the node with the least left in the direction of the request, in CPU and GPUs relative to
+/// the largest node. best-fit: the node with the least CPU and GPUs left afterwards. fgd: the node
+/// and GPU by which the fewest GPUs become useless to `workload` (policies/packing/fragmentation).
+/// All except the first and the last take the GPU of a node with the least sufficient amount.
 /// Throws bad_input with the nearest name.
 std::unique_ptr<Packer> make_packer(std::string_view name, const std::vector<Pod>& workload,
                                     Rng rng);
 
-/// The GPU with the least left that suffices; of a pod of whole GPUs the first idle ones. The pod
-/// fits there.
+/// Returns the GPU with the least sufficient amount; for a pod of whole GPUs the first idle ones.
+/// The pod must fit.
 std::vector<std::uint32_t> tightest_gpus(const Pod& pod, const SharedCluster::Node& node);
 
 }  // namespace orrery

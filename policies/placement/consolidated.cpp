@@ -15,7 +15,7 @@ std::uint32_t best_fit(const FreeGpus& free, std::uint32_t count, std::uint32_t 
 
 }  // namespace
 
-std::optional<GpuRuns> ConsolidatedPlacer::place(const JobSpec& job,
+std::optional<GpuRuns> ConsolidatedPlacer::place_job(const JobSpec& job,
                                                             FreeGpus& free) const {
   if (job.gpus > free.total()) return {};
   const std::uint32_t size = free.gpus_per_node();
@@ -30,8 +30,8 @@ std::optional<GpuRuns> ConsolidatedPlacer::place(const JobSpec& job,
       remainder == 0 ? 0 : best_fit(free, remainder, whole.empty() ? 0 : whole.back() + 1);
   if (last == free.nodes()) return {};
   GpuRuns gpus;
-  for (const std::uint32_t node : whole) free.take(node, size, gpus);
-  if (remainder > 0) free.take(last, remainder, gpus);
+  for (const std::uint32_t node : whole) free.take_gpus(node, size, gpus);
+  if (remainder > 0) free.take_gpus(last, remainder, gpus);
   return gpus;
 }
 

@@ -18,7 +18,7 @@ void FreeGpus::Nodes::add(std::uint32_t node) {
   ++count;
 }
 
-void FreeGpus::Nodes::remove(std::uint32_t node) {
+void FreeGpus::Nodes::remove_node(std::uint32_t node) {
   bits[node / 64] &= ~(std::uint64_t{1} << node % 64);
   --count;
 }
@@ -46,20 +46,20 @@ FreeGpus::FreeGpus(const Cluster& cluster)
   for (std::uint32_t node = 0; node < nodes(); ++node) with_[0].add(node);
 }
 
-void FreeGpus::set(std::uint32_t node, std::uint32_t free) {
+void FreeGpus::set_free_count(std::uint32_t node, std::uint32_t free) {
   const std::uint32_t before = per_node_[node];
   if (before == free) return;
-  with_[before].remove(node);
+  with_[before].remove_node(node);
   with_[free].add(node);
   if (before == 0 && free > 0) not_full_.add(node);
-  if (before > 0 && free == 0) not_full_.remove(node);
+  if (before > 0 && free == 0) not_full_.remove_node(node);
   per_node_[node] = free;
 }
 
-/// As the state has it.
-void FreeGpus::follow(std::uint32_t node) {
+/// Copies the node's free GPUs from the state.
+void FreeGpus::update_node(std::uint32_t node) {
   known_[node] = 0;
-  set(node, state_->free_per_node[node]);
+  set_free_count(node, state_->free_per_node[node]);
 }
 
 std::uint64_t* FreeGpus::bits_of(std::uint32_t node) {
@@ -69,14 +69,15 @@ std::uint64_t* FreeGpus::bits_of(std::uint32_t node) {
   return bits;
 }
 
-void FreeGpus::refresh(const ClusterState& state) {
+void FreeGpus::refresh_from(const ClusterState& state) {
   const std::uint64_t kept = state.changed_nodes.size();
   if (state_ != &state || state.changes - followed_ > kept) {
     state_ = &state;
-    for (std::uint32_t node = 0; node < nodes(); ++node) follow(node);
+    for (std::uint32_t node = 0; node < nodes(); ++node) update_node(node);
   } else {
-    for (; followed_ < state.changes; ++followed_) follow(state.changed_nodes[followed_ % kept]);
-    for (const std::uint32_t node : ours_) follow(node);
+    for (; followed_ < state.changes; ++followed_)
+      update_node(state.changed_nodes[followed_ % kept]);
+    for (const std::uint32_t node : ours_) update_node(node);
   }
   ours_.clear();
   followed_ = state.changes;
@@ -91,9 +92,9 @@ std::uint32_t FreeGpus::first_not_full(std::uint32_t from) const {
   return not_full_.first(from, nodes());
 }
 
-void FreeGpus::take(std::uint32_t node, std::uint32_t count, GpuRuns& out) {
+void FreeGpus::take_gpus(std::uint32_t node, std::uint32_t count, GpuRuns& out) {
   ensure(count <= per_node_[node], "a node has the GPUs that are taken from it");
-  set(node, per_node_[node] - count);
+  set_free_count(node, per_node_[node] - count);
   ours_.push_back(node);
   total_ -= count;
   std::uint64_t* bits = bits_of(node);
@@ -105,18 +106,18 @@ void FreeGpus::take(std::uint32_t node, std::uint32_t count, GpuRuns& out) {
       const auto in_a_row = static_cast<std::uint32_t>(std::countr_one(*bits >> at));
       const std::uint32_t taken = std::min(in_a_row, count);
       *bits &= ~((~std::uint64_t{0} >> (64 - taken)) << at);
-      out.append({first + at, taken});
+      out.append_run({first + at, taken});
       count -= taken;
     }
   }
 }
 
-void FreeGpus::give_back(const GpuRuns& gpus) {
+void FreeGpus::return_gpus(const GpuRuns& gpus) {
   for (const GpuId gpu : gpus) {
     const std::uint32_t node = gpu.value / gpus_per_node_, at = gpu.value % gpus_per_node_;
-    if (!state_->well(gpu, {node})) continue;
+    if (!state_->is_healthy(gpu, {node})) continue;
     bits_of(node)[at / 64] |= std::uint64_t{1} << at % 64;
-    set(node, per_node_[node] + 1);
+    set_free_count(node, per_node_[node] + 1);
     ours_.push_back(node);
     ++total_;
   }

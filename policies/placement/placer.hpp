@@ -1,5 +1,5 @@
-// Where a waiting job goes: the placement half of a job scheduler. A queue policy asks its placer
-// job by job within one pass, over a working copy of what is free. One thread.
+// Placement of waiting jobs: the placement half of a job scheduler. A queue policy calls its placer
+// job by job within one pass, over a working copy of the free GPUs. One thread.
 #pragma once
 
 #include <cstdint>
@@ -13,69 +13,80 @@
 
 namespace orrery {
 
-/// What is free during one pass: the cluster's state less what the pass has given away. Nodes are
-/// found by how many GPUs they have free in O(nodes / 64), the free GPUs of a node in O(1);
-/// refreshing looks at nodes that have changed since.
+/// Free GPUs during one pass: those of the cluster's state minus the GPUs given away in the pass.
+/// Finds nodes by their number of free GPUs in O(nodes / 64) and the free GPUs of a node in O(1); a
+/// refresh reads only the nodes that have changed.
 class FreeGpus {
  public:
   explicit FreeGpus(const Cluster& cluster);
 
   /// Begins a pass; `state` must outlive it.
-  void refresh(const ClusterState& state);
+  void refresh_from(const ClusterState& state);
+  /// Returns the number of free GPUs.
   std::uint32_t total() const { return total_; }
+  /// Returns the number of free GPUs of a node.
   std::uint32_t in_node(std::uint32_t node) const { return per_node_[node]; }
+  /// Returns the number of nodes.
   std::uint32_t nodes() const { return static_cast<std::uint32_t>(per_node_.size()); }
+  /// Returns the number of GPUs of a node, free or not.
   std::uint32_t gpus_per_node() const { return gpus_per_node_; }
+  /// Returns the number of nodes in a scalable unit.
   std::uint32_t nodes_per_unit() const { return nodes_per_unit_; }
-  /// Nodes with exactly so many free GPUs.
+  /// Returns the number of nodes with exactly `free` free GPUs.
   std::uint32_t nodes_with(std::uint32_t free) const { return with_[free].count; }
-  /// The first node, from `from` on, with exactly so many; nodes() if there is none.
+  /// Returns the first node, from `from` on, with exactly `free` free GPUs; nodes() if none has.
   std::uint32_t first_with(std::uint32_t free, std::uint32_t from = 0) const;
-  /// The first node, from `from` on, with any free GPU; nodes() if there is none.
+  /// Returns the first node, from `from` on, with a free GPU; nodes() if none has.
   std::uint32_t first_not_full(std::uint32_t from = 0) const;
-  /// Takes the `count` lowest free GPUs of a node and appends them; there must be as many.
-  void take(std::uint32_t node, std::uint32_t count, GpuRuns& out);
-  /// GPUs of a job that is about to leave them, as far as they are well.
-  void give_back(const GpuRuns& gpus);
+  /// Takes the `count` free GPUs of a node with the lowest numbers and appends them to `out`; the
+  /// node must have as many.
+  void take_gpus(std::uint32_t node, std::uint32_t count, GpuRuns& out);
+  /// Returns the healthy GPUs of a job that is about to leave them.
+  void return_gpus(const GpuRuns& gpus);
 
  private:
-  /// A set of nodes.
+  /// Set of nodes.
   struct Nodes {
     std::uint32_t count = 0;
     std::vector<std::uint64_t> bits;
 
     void add(std::uint32_t node);
-    void remove(std::uint32_t node);
-    /// The first from `from` on; `none` if there is none.
+    void remove_node(std::uint32_t node);
+    /// Returns the first node from `from` on; `none` if no such node is in the set.
     std::uint32_t first(std::uint32_t from, std::uint32_t none) const;
   };
-  void follow(std::uint32_t node);
-  void set(std::uint32_t node, std::uint32_t free);
-  /// Of its free GPUs.
+  void update_node(std::uint32_t node);
+  void set_free_count(std::uint32_t node, std::uint32_t free);
+  /// Returns the bits of the node's free GPUs.
   std::uint64_t* bits_of(std::uint32_t node);
 
   const ClusterState* state_ = nullptr;
   std::uint32_t gpus_per_node_, nodes_per_unit_, words_, total_ = 0;
-  std::vector<std::uint64_t> free_bits_;           ///< `words_` a node, a bit a GPU
-  std::vector<std::uint8_t> known_;                ///< by node: its bits; else when they are needed
+  std::vector<std::uint64_t> free_bits_;           ///< `words_` for each node, one bit for each GPU
+  /// by node: true if its bits are up to date; otherwise they are read when needed
+  std::vector<std::uint8_t> known_;
   std::vector<std::uint32_t> per_node_;
-  std::vector<Nodes> with_;                        ///< by number of free GPUs
+  std::vector<Nodes> with_;                        ///< indexed by number of free GPUs
   Nodes not_full_;
-  std::uint64_t followed_ = 0;                     ///< of the state's changes
+  std::uint64_t followed_ = 0;  ///< number of the state's changes that have been followed
   std::vector<std::uint32_t> ours_;                ///< nodes that the pass has changed
 };
 
+/// Rule by which a job gets free GPUs.
 class Placer {
  public:
   virtual ~Placer() = default;
+  /// Returns the name in scenarios.
   virtual std::string_view name() const = 0;
-  /// GPUs for the job, taken from `free`; nothing, and nothing taken, if it does not fit.
-  virtual std::optional<GpuRuns> place(const JobSpec& job, FreeGpus& free) const = 0;
+  /// Returns GPUs for the job and removes them from `free`; nothing, and `free` unchanged, if the
+  /// job does not fit.
+  virtual std::optional<GpuRuns> place_job(const JobSpec& job, FreeGpus& free) const = 0;
 };
 
+/// Returns the names of all placers.
 std::vector<std::string> placer_names();
 
-/// Throws bad_input with the nearest name.
+/// Returns a new placer. Throws bad_input with the nearest name.
 std::unique_ptr<Placer> make_placer(std::string_view name);
 
 }  // namespace orrery

@@ -24,7 +24,7 @@ std::vector<Idle> idle_by_unit(const FreeGpus& free) {
 std::vector<std::uint32_t> choose(std::vector<Idle> units, std::size_t count) {
   std::stable_sort(units.begin(), units.end(),
                    [](const Idle& a, const Idle& b) { return a.size() > b.size(); });
-  // From the back: the smallest that suffices, and of equal ones the first.
+  // Searches from the back: the smallest sufficient unit, and of equal ones the first.
   const auto behind = std::find_if(units.begin(), units.end(),
                                    [count](const Idle& unit) { return unit.size() < count; });
   if (behind != units.begin()) {
@@ -46,16 +46,16 @@ std::vector<std::uint32_t> choose(std::vector<Idle> units, std::size_t count) {
 
 }  // namespace
 
-std::optional<GpuRuns> TopologyPlacer::place(const JobSpec& job, FreeGpus& free) const {
+std::optional<GpuRuns> TopologyPlacer::place_job(const JobSpec& job, FreeGpus& free) const {
   const std::uint32_t size = free.gpus_per_node();
-  if (job.gpus <= size) return ConsolidatedPlacer().place(job, free);
+  if (job.gpus <= size) return ConsolidatedPlacer().place_job(job, free);
   const std::uint32_t nodes = (job.gpus + size - 1) / size;
   if (free.nodes_with(size) < nodes) return {};
   const std::vector<std::uint32_t> chosen = choose(idle_by_unit(free), nodes);
   GpuRuns gpus;
   std::uint32_t left = job.gpus;
   for (const std::uint32_t node : chosen) {
-    free.take(node, std::min(size, left), gpus);
+    free.take_gpus(node, std::min(size, left), gpus);
     left -= std::min(size, left);
   }
   return gpus;

@@ -112,7 +112,7 @@ struct ActionEncoder {
   void operator()(const Assign& action) const {
     AssignRecord& record = *out.mutable_assign();
     record.set_job(action.job.value);
-    if (action.leaves()) return;
+    if (action.is_release()) return;
     encode_runs(action.gpus, record.mutable_gpus());
     encode_layout(action.layout, *record.mutable_layout());
     record.set_state(to_record<StateFromRecord>(action.state));
@@ -263,7 +263,7 @@ std::string trace_line(const Decision& decision) {
 std::string trace_line(const Decision& decision, const Observation& seen) {
   const JobInfo* job = seen.jobs.find(job_of(decision.what));
   const bool by_second =
-      std::holds_alternative<Assign>(decision.what) && (job == nullptr || !job->spec.trains());
+      std::holds_alternative<Assign>(decision.what) && (job == nullptr || !job->spec.is_training());
   if (!by_second) return trace_line(decision);
   return fmt::format("{} at {} s", trace_line(decision), seen.now / kNanosPerSecond);
 }

@@ -186,7 +186,7 @@ const SamplesBook::Page& SamplesBook::page(SamplesRead::What what, JobId job,
   wish.set_what(what);
   wish.set_job(job.value);
   wish.set_latest(latest);
-  fetch(wish);
+  fetch_samples(wish);
   const Page* fetched = find();
   static const Page nothing;
   return fetched == nullptr ? nothing : *fetched;

@@ -1,5 +1,5 @@
-// Structs of the seam to and from their recorded form (traces/trace.proto): one conversion for
-// logs, for replay, for the live journal and for policies in another process.
+// Conversion between the structs of policies/seam and their records (traces/trace.proto): one
+// conversion for logs, replay, the live journal and policies in another process.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 namespace orrery {
 
+/// Functions that write a struct into its record.
 void encode(const Observation& seen, ObservationRecord& out);
 void encode(const Event& event, EventRecord& out);
 void encode(const Decision& decision, DecisionRecord& out);
@@ -23,7 +24,8 @@ void encode(const CollectiveTable& table, CollectiveTableRecord& out);
 void encode(const CodecRules& rules, CodecRulesRecord& out);
 void encode(const Setting& setting, SettingRecord& out);
 
-/// All throw bad_input on a record that no struct has (unknown kind, enumerator out of range).
+/// Functions that return the struct of a record. All throw bad_input on a record that no struct has
+/// (unknown kind, enumerator out of range).
 Event decode(const EventRecord& record);
 Decision decode(const DecisionRecord& record);
 Needs decode(const NeedsRecord& record);
@@ -33,7 +35,7 @@ CollectiveTable decode(const CollectiveTableRecord& record);
 CodecRules decode(const CodecRulesRecord& record);
 Setting decode(const SettingRecord& record);
 
-/// What was read of telemetry, kept or played back: owns what the spans point to.
+/// Telemetry that was read, stored or played back: owns the data behind the spans.
 class SamplesBook : public Samples {
  public:
   RankSummary summary(JobId job, std::uint32_t latest) override;
@@ -42,18 +44,21 @@ class SamplesBook : public Samples {
   std::span<const LinkSample> links(JobId job) override;
   std::span<const CollectiveSample> collectives(JobId job) override;
 
+  /// Removes all stored telemetry.
   void clear() {
     pages_.clear();
     missed_ = false;
   }
-  /// Throws bad_input on what cannot be (an unknown enumerator).
+  /// Adds a recorded read. Throws bad_input on impossible values (an unknown enumerator).
   void add(const SamplesRead& read);
-  /// The first wish for what is not there; null: none.
+  /// Returns the first request for telemetry that is not stored; null if every request was
+  /// satisfied.
   const SamplesRead* missed() const { return missed_ ? &wish_ : nullptr; }
 
  protected:
-  /// Called for what is not there; adds it, or leaves the answer empty.
-  virtual void fetch(const SamplesRead& wish) {
+  /// Handles a request for telemetry that is not stored; adds the telemetry, or leaves the answer
+  /// empty.
+  virtual void fetch_samples(const SamplesRead& wish) {
     if (!missed_) wish_ = wish;
     missed_ = true;
   }
@@ -76,19 +81,20 @@ class SamplesBook : public Samples {
   bool missed_ = false;
 };
 
-/// Reads what `wish` names (its kind, job and count) out of `samples`.
+/// Returns the telemetry that `wish` describes (kind, job and count), read from `samples`.
 SamplesRead read_samples(Samples& samples, const SamplesRead& wish);
-/// The same into a message that is empty, where it stands.
+/// Writes the telemetry that `wish` describes into the empty message `read`.
 void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read);
 
-/// An observation rebuilt from records: owns what the spans point to, and a World that follows the
+/// Observations rebuilt from records: owns the data behind the spans, and a World that follows the
 /// recorded events.
 class ObservationReader {
  public:
   explicit ObservationReader(const Cluster& cluster) : world_(cluster) {}
-  /// Valid until the next call. Throws bad_input on a record that cannot be (unknown event kind,
-  /// a rank outside its job).
+  /// Returns the observation of a record; valid until the next call. Throws bad_input on an
+  /// impossible record (unknown event kind, a rank outside its job).
   Observation read(const ObservationRecord& record, Samples& samples);
+  /// Returns the world after the newest record.
   World& world() { return world_; }
 
  private:
@@ -96,11 +102,11 @@ class ObservationReader {
   std::vector<Event> events_;
 };
 
-/// What was decided, without times, ages or reasons:
-/// "Configure{job 0: shares 13 13 1 13, step 12}".
+/// Returns a decision without times, ages or reasons, for example "Configure{job 0: shares 13 13 1
+/// 13, step 12}".
 std::string trace_line(const Decision& decision);
-/// The line of the decision trace. Where a job without steps stands carries the trace second as
-/// well, because it is the decision's effect.
+/// Returns the line of the decision trace. For the placement of a job without steps it contains the
+/// second of the trace, because the instant is part of the decision's effect.
 std::string trace_line(const Decision& decision, const Observation& seen);
 
 }  // namespace orrery

@@ -19,31 +19,31 @@ constexpr std::uint64_t kMaxRecordBytes = std::uint64_t{256} << 20;
 
 LogReader::LogReader(const std::string& path)
     : path_(path), stream_(std::fopen(path.c_str(), "rb")) {
-  if (stream_ == nullptr) refuse(fmt::format("cannot be read: {}", std::strerror(errno)));
+  if (stream_ == nullptr) refuse_log(fmt::format("cannot be read: {}", std::strerror(errno)));
 }
 
 bool LogReader::next(LogRecord& record) {
   begin_ = offset_;
   const std::optional<std::uint64_t> size = read_length();
   if (!size) return false;
-  if (*size > kMaxRecordBytes) refuse("is no log");
-  // Grows with what is really there: a wrong length must not take the memory it claims.
+  if (*size > kMaxRecordBytes) refuse_log("is no log");
+  // Grows with the real contents: a wrong length must not allocate the claimed memory.
   bytes_.clear();
   char piece[1 << 16];
   while (bytes_.size() < *size) {
     const std::size_t wanted = std::min<std::uint64_t>(*size - bytes_.size(), sizeof piece);
     const std::size_t got = std::fread(piece, 1, wanted, stream_);
-    if (got == 0) refuse("is cut short");
+    if (got == 0) refuse_log("is cut short");
     bytes_.append(piece, got);
   }
   offset_ += bytes_.size();
-  const google::protobuf::LogSilencer quiet;  // what is wrong is said below
-  if (!record.ParseFromString(bytes_)) refuse(number_ == 0 ? "is no log" : "is damaged");
+  const google::protobuf::LogSilencer quiet;  // the error is reported below
+  if (!record.ParseFromString(bytes_)) refuse_log(number_ == 0 ? "is no log" : "is damaged");
   ++number_;
   return true;
 }
 
-void LogReader::refuse(const std::string& why) const {
+void LogReader::refuse_log(const std::string& why) const {
   throw Error(ErrorKind::bad_input, fmt::format("{}: {} (record {}, byte {})", path_, why,
                                                 number_, begin_));
 }
@@ -59,24 +59,24 @@ std::optional<std::uint64_t> LogReader::read_length() {
   for (int shift = 0; shift < 64; shift += 7) {
     const int byte = std::fgetc(stream_);
     if (byte == EOF && shift == 0) return {};
-    if (byte == EOF) refuse("is cut short");
+    if (byte == EOF) refuse_log("is cut short");
     ++offset_;
     size |= std::uint64_t(byte & 0x7F) << shift;
     if ((byte & 0x80) == 0) return size;
   }
-  refuse("is no log");
+  refuse_log("is no log");
 }
 
 LogHeader read_header(LogReader& log) {
   LogRecord record;
-  if (!log.next(record)) log.refuse("is empty");
+  if (!log.next(record)) log.refuse_log("is empty");
   if (!record.has_header() || record.header().format() == 0) log.refuse_last("is no log");
   const LogHeader& header = record.header();
   if (header.format() != kLogFormat) {
     log.refuse_last(fmt::format("log format {} is {} than {}", header.format(),
                                 header.format() > kLogFormat ? "newer" : "older", kLogFormat));
   }
-  if (!header.has_scenario() && !header.has_replay()) log.refuse_last("its header is not whole");
+  if (!header.has_scenario() && !header.has_replay()) log.refuse_last("its header is incomplete");
   return header;
 }
 

@@ -1,5 +1,5 @@
-// The records of a log file, one after the other: what is cut short, damaged or of another
-// format is refused with its place. Used by replay and by what goes on from a log. One thread.
+// Reader of the records of a log file. A truncated or damaged log, or one of another format, is
+// refused with the place. Used by replay and by continuation from a log. One thread.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,24 @@
 
 namespace orrery {
 
+/// Sequential reader of one log file.
 class LogReader {
  public:
-  /// Throws bad_input if the file cannot be read.
+  /// Opens the file. Throws bad_input if it cannot be read.
   explicit LogReader(const std::string& path);
   ~LogReader() { std::fclose(stream_); }
   LogReader(const LogReader&) = delete;
   LogReader& operator=(const LogReader&) = delete;
 
-  /// The next record into `record` and its bytes into bytes(); false at the end of the file.
+  /// Reads the next record into `record` and its bytes into bytes(). Returns false at the end of
+  /// the file.
   bool next(LogRecord& record);
+  /// Returns the bytes of the newest record.
   const std::string& bytes() const { return bytes_; }
 
-  [[noreturn]] void refuse(const std::string& why) const;
-  /// The same for a record that was read but makes no sense.
+  /// Throws bad_input about the file at the current position.
+  [[noreturn]] void refuse_log(const std::string& why) const;
+  /// Throws bad_input about the newest record, which was read but is impossible.
   [[noreturn]] void refuse_last(const std::string& why) const;
 
  private:
@@ -35,7 +39,7 @@ class LogReader {
   std::uint64_t number_ = 0, offset_ = 0, begin_ = 0;
 };
 
-/// The first record. Throws bad_input on what is no log, or one of another format.
+/// Returns the first record. Throws bad_input on a file that is no log, or of another format.
 LogHeader read_header(LogReader& log);
 
 }  // namespace orrery

@@ -12,7 +12,8 @@ namespace {
 LogHeader scenario_header(LogReader& log) {
   LogHeader header = read_header(log);
   if (!header.has_scenario()) {
-    log.refuse_last("is of a job-level replay: only a scenario can be gone on with");
+    log.refuse_last("is the log of a job-level replay: only the log of a scenario can be "
+                    "continued");
   }
   return header;
 }
@@ -50,7 +51,7 @@ std::optional<Observation> Past::next() {
     const Observation seen = reader_.read(record_.call().observation(), samples_);
     now_ = seen.now;
     ++calls_;
-    for (const Event& event : seen.events) note(event);
+    for (const Event& event : seen.events) record_event(event);
     wakes_.erase(wakes_.begin(), wakes_.upper_bound(now_));
     return seen;
   } catch (const Error& error) {
@@ -58,7 +59,7 @@ std::optional<Observation> Past::next() {
   }
 }
 
-void Past::note(const Event& event) {
+void Past::record_event(const Event& event) {
   if (const auto* done = std::get_if<StepsDone>(&event)) {
     steps_.push_back(*done);
     last_commit_ = now_;
@@ -73,7 +74,7 @@ void Past::note(const Event& event) {
   }
 }
 
-void Past::decided(const DecisionList& decisions) {
+void Past::check_decisions(const DecisionList& decisions) {
   const CallRecord& call = record_.call();
   std::vector<Decision> recorded;
   for (const DecisionRecord& record : call.decisions()) recorded.push_back(decode(record));
@@ -85,11 +86,11 @@ void Past::decided(const DecisionList& decisions) {
   };
   if (compares_ && !std::equal(recorded.begin(), recorded.end(), decisions.items().begin(),
                                decisions.items().end(), same)) {
-    log_.refuse_last(fmt::format("the policies decided otherwise when this was recorded, at {} s: "
-                                 "`orrery replay` shows how", to_seconds(now_)));
+    log_.refuse_last(fmt::format("the policies' decisions at {} s differ from the recorded ones: "
+                                 "`orrery replay` shows the difference", to_seconds(now_)));
   }
   for (Decision& decision : recorded) {
-    reader_.world().announce(decision);
+    reader_.world().announce_decision(decision);
     open_[decision.id] = std::move(decision);
   }
   wakes_.insert(call.wakes().begin(), call.wakes().end());

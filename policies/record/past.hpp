@@ -1,7 +1,7 @@
-// What a recorded run tells up to an instant, told once more: a backend that goes on from a log
-// shows its policies the recorded observations first, so that they and its world come to the state
-// that they had. What is decided meanwhile was decided then, and is not carried out again. One
-// thread. The policy clock is in nanoseconds.
+// Recorded observations of a run up to an instant, shown once more. A backend that continues from a
+// log first shows its policies the recorded observations, so that policies and world reach their
+// recorded state. The decisions on them were carried out by the recorded run and are not carried
+// out again. One thread. The policy clock is in nanoseconds.
 #pragma once
 
 #include <map>
@@ -17,41 +17,47 @@
 
 namespace orrery {
 
+/// Replay of a log up to an instant, and the state of the run at its end.
 class Past {
  public:
-  /// Of the log at `path`, the calls up to `until`; nothing: all. Throws bad_input on what is no
-  /// log of a scenario. `cluster` outlives this.
+  /// Opens the log at `path` with its calls up to `until`; nothing: all calls. Throws bad_input on
+  /// a file that is no log of a scenario. `cluster` must outlive this object.
   Past(const std::string& path, std::optional<Nanos> until, const Cluster& cluster);
 
+  /// Returns the header of the log.
   const LogHeader& header() const { return header_; }
+  /// Returns the last instant to show; nothing: all calls are shown.
   std::optional<Nanos> until() const { return until_; }
-  /// What was decided then is compared with what is decided now: the same policies are asked.
+  /// Compares later decisions with the recorded ones: the same policies are called.
   void compare_decisions() { compares_ = true; }
 
-  /// The next observation; nothing once all has been told. Valid until the next call.
+  /// Returns the next observation, valid until the next call; nothing after the last one.
   std::optional<Observation> next();
-  /// Takes what is decided now on the last observation. Throws bad_input where the same policies
-  /// decided something else then.
-  void decided(const DecisionList& decisions);
+  /// Checks the decisions on the last observation. Throws bad_input if the same policies decided
+  /// differently in the recorded run.
+  void check_decisions(const DecisionList& decisions);
 
   // ---- once all has been told ----
+  /// Returns the world after the last observation.
   const World& world() { return reader_.world(); }
-  Nanos now() const { return now_; }  ///< of the last observation
+  Nanos now() const { return now_; }  ///< instant of the last observation
+  /// Returns the number of shown observations.
   std::uint64_t calls() const { return calls_; }
-  /// Told as done, in order.
+  /// Returns the completed steps, in order.
   const std::vector<StepsDone>& steps() const { return steps_; }
+  /// Returns the instant of the newest commit.
   Nanos last_commit() const { return last_commit_; }
-  /// Ranks that were lost in the step that is under way.
+  /// Returns the ranks that were lost in the current step.
   const std::set<RankId>& lost_in_step() const { return lost_in_step_; }
-  /// Decisions that have no outcome yet.
+  /// Returns the decisions without an outcome.
   std::vector<Decision> open() const;
-  /// Steps from which a decision holds that has been applied, by job.
+  /// Returns, by job, the steps from which an applied decision is valid.
   const std::set<std::pair<JobId, Step>>& effects() const { return effects_; }
-  /// Instants that policies want to be called at.
-  const std::set<Nanos>& wakes() const { return wakes_; }
+  /// Returns the instants at which policies want to be called.
+  const std::set<Nanos>& wake_times() const { return wakes_; }
 
  private:
-  void note(const Event& event);
+  void record_event(const Event& event);
 
   LogReader log_;
   const LogHeader header_;
@@ -69,9 +75,11 @@ class Past {
   std::set<Nanos> wakes_;
 };
 
-/// When the last call of the log at `path` was. Throws bad_input on what is no log of a scenario.
+/// Returns the instant of the last call in the log at `path`. Throws bad_input on a file that is no
+/// log of a scenario.
 Nanos log_end(const std::string& path);
-/// The header of the log at `path`. Throws bad_input on what is no log of a scenario.
+/// Returns the header of the log at `path`. Throws bad_input on a file that is no log of a
+/// scenario.
 LogHeader log_header(const std::string& path);
 
 }  // namespace orrery

@@ -37,9 +37,9 @@ bool is_special(const std::string& path) {
          kind != std::filesystem::file_type::regular;
 }
 
-/// Written beside the log's place and put there when it is whole; removed if it never is. What is
-/// there and is no regular file (/dev/null, a pipe) is written to as it stands, never replaced. A
-/// link in the place of the partial file is not followed.
+/// File that is written under a temporary name and renamed when complete; deleted otherwise. An
+/// existing file that is not a regular file (/dev/null, a pipe) is written in place, never
+/// replaced. A link at the temporary name is not followed.
 struct PlainFile : LogFile {
   explicit PlainFile(std::string log_path)
       : path(std::move(log_path)),
@@ -73,14 +73,14 @@ struct PlainFile : LogFile {
     const auto at = static_cast<off_t>(bytes);
     if (::ftruncate(fileno(stream), at) != 0 || ::fseeko(stream, at, SEEK_SET) != 0) fail();
   }
-  void append(const std::string& bytes) override {
+  void append_bytes(const std::string& bytes) override {
     if (std::fwrite(bytes.data(), 1, bytes.size(), stream) != bytes.size()) fail();
   }
   void flush() override {
     if (std::fflush(stream) != 0) fail();
   }
-  void leave() override { std::fclose(std::exchange(stream, nullptr)); }
-  void put_in_place() override {
+  void release_file() override { std::fclose(std::exchange(stream, nullptr)); }
+  void rename_into_place() override {
     flush();
     const bool closed = std::fclose(std::exchange(stream, nullptr)) == 0;
     if (!closed) fail();
@@ -116,11 +116,11 @@ std::uint64_t state_digest(const Policy& policy) {
 
 // ---- the trace ----------------------------------------------------------------------------
 
-void DecisionTrace::decided(const Decision& decision, const Observation& seen) {
+void DecisionTrace::add_decision(const Decision& decision, const Observation& seen) {
   lines_[decision.id] = {trace_line(decision, seen), std::nullopt};
 }
 
-void DecisionTrace::see(const Observation& seen) {
+void DecisionTrace::add_observation(const Observation& seen) {
   bool known = false;
   for (const Event& event : seen.events) {
     const auto* outcome = std::get_if<Decided>(&event);
@@ -156,7 +156,7 @@ void DecisionTrace::save(ByteWriter& write) const {
 void DecisionTrace::load(ByteReader& read) {
   std::string hash;
   read(hash);
-  hash_.restore(hash);
+  hash_.restore_state(hash);
   lines_.clear();
   for (std::size_t count = read.size(); count > 0; --count) {
     DecisionId id{};
@@ -170,7 +170,7 @@ void DecisionTrace::load(ByteReader& read) {
   }
 }
 
-std::string DecisionTrace::finish() {
+std::string DecisionTrace::finish_trace() {
   flush(true);
   return hash_.hex();
 }
@@ -201,7 +201,7 @@ void Recorder::begin(const Needs& needs) {
   write(record);
 }
 
-void Recorder::ReadSamples::fetch(const SamplesRead& wish) {
+void Recorder::ReadSamples::fetch_samples(const SamplesRead& wish) {
   SamplesRead& read = *call_->add_read();
   read_samples(*source_, wish, read);
   add(read);
@@ -216,8 +216,8 @@ std::optional<Observation> Recorder::next() {
   call_ = google::protobuf::Arena::CreateMessage<LogRecord>(&arena_);
   CallRecord& call = *call_->mutable_call();
   encode(*seen, *call.mutable_observation());
-  trace_.see(*seen);
-  samples_.follow(seen->samples, call);
+  trace_.add_observation(*seen);
+  samples_.follow_source(seen->samples, call);
   seen_.emplace(Observation{.now = seen->now,
                             .sequence = seen->sequence,
                             .events = seen->events,
@@ -235,18 +235,18 @@ void Recorder::apply(const DecisionList& decisions) {
     CallRecord& call = *call_->mutable_call();
     for (const Decision& decision : decisions.items()) {
       encode(decision, *call.add_decisions());
-      trace_.decided(decision, *seen_);
+      trace_.add_decision(decision, *seen_);
     }
-    for (const Nanos at : decisions.wakes()) call.add_wakes(at);
+    for (const Nanos at : decisions.wake_times()) call.add_wakes(at);
     call.set_state_digest(digest());
-    call.set_at_rest(decisions.at_rest());
+    call.set_at_rest(decisions.is_resting());
     write(*call_);
   }
   inner_.apply(decisions);
 }
 
 std::uint64_t Recorder::digest() {
-  if (calls_ > 1 && !policy_.changed()) return state_.digest;
+  if (calls_ > 1 && !policy_.has_changed()) return state_.digest;
   state_.newest.clear();
   policy_.save(state_.newest);
   if (calls_ == 1 || state_.newest != state_.digested) {
@@ -261,7 +261,7 @@ void Recorder::write(const LogRecord& record) {
   const std::string bytes = record.SerializeAsString();
   log_hash_.update(bytes);
   with_file([&bytes](LogFile& file) {
-    file.append(varint(bytes.size()) + bytes);
+    file.append_bytes(varint(bytes.size()) + bytes);
   });
   written_ += varint(bytes.size()).size() + bytes.size();
 }
@@ -304,7 +304,7 @@ void Recorder::load(std::string_view saved) {
   read(events_);
   read(state_.digest);
   read(hash);
-  log_hash_.restore(hash);
+  log_hash_.restore_state(hash);
   trace_.load(read);
   read(had_file);
   read(written);
@@ -316,21 +316,21 @@ void Recorder::load(std::string_view saved) {
   with_file([written](LogFile& file) { file.begin_at(written); });
 }
 
-void Recorder::leave_log() {
-  if (file_ != nullptr) file_->leave();
+void Recorder::release_log() {
+  if (file_ != nullptr) file_->release_file();
   file_.reset();
 }
 
-void Recorder::finish() {
+void Recorder::finish_log() {
   if (!active_) return;
   log_sha256_ = log_hash_.hex();
-  trace_sha256_ = trace_.finish();
+  trace_sha256_ = trace_.finish_trace();
   LogRecord record;
   record.mutable_footer()->set_calls(calls_);
   record.mutable_footer()->set_decision_log_sha256(log_sha256_);
   record.mutable_footer()->set_decision_trace_sha256(trace_sha256_);
   write(record);
-  with_file([](LogFile& file) { file.put_in_place(); });
+  with_file([](LogFile& file) { file.rename_into_place(); });
 }
 
 }  // namespace orrery

@@ -1,5 +1,5 @@
-// A decorator that writes what a backend showed and what was decided: run/replay feeds such a log
-// to the same policies.
+// Decorator that writes observations and decisions to a log, which run/replay feeds to the same
+// policies.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,28 @@
 
 namespace orrery {
 
-/// Logs of any other format are refused by number.
+/// Version of the log format; a log of any other format is refused with its number.
 inline constexpr std::uint32_t kLogFormat = 2;
 
-/// What a log keeps of a policy's state: the first 8 bytes of the SHA-256 of what it saves.
+/// Returns the digest of a policy's state in the log: the first 8 bytes of the SHA-256 of its saved
+/// state.
 std::uint64_t state_digest(const Archive& archive);
 std::uint64_t state_digest(const Policy& policy);
 
-/// Where a log stands until it is whole.
+/// Returns the path of a log while it is being written.
 std::string partial_log(const std::string& path);
 
-/// The decisions of a run in the order of their ids with what became of them, as one hash: equal in
-/// two worlds that decided and refused alike.
+/// Hash of all decisions of a run in the order of their ids with their outcomes: equal for two
+/// worlds with equal decisions and refusals.
 class DecisionTrace {
  public:
-  void decided(const Decision& decision, const Observation& seen);
-  void see(const Observation& seen);
-  /// What has no outcome yet counts as open. No calls afterwards.
-  std::string finish();
+  /// Adds a decision on the observation `seen`.
+  void add_decision(const Decision& decision, const Observation& seen);
+  /// Adds the outcomes in an observation.
+  void add_observation(const Observation& seen);
+  /// Returns the hash as hex digits. A decision without an outcome counts as open. No calls may
+  /// follow.
+  std::string finish_trace();
   void save(ByteWriter& write) const;
   void load(ByteReader& read);
 
@@ -49,40 +53,45 @@ class DecisionTrace {
   };
   void flush(bool all);
 
-  std::map<DecisionId, Line> lines_;  ///< from the first one without an outcome on
+  std::map<DecisionId, Line> lines_;  ///< lines from the first one without an outcome on
   Sha256 hash_;
 };
 
-/// Where a log is written: beside its place, and put there when it is whole; removed if never.
-/// What cannot be done throws an environment Error.
+/// File of a log: written under a temporary name, renamed when complete, deleted otherwise.
+/// Failures throw an environment Error.
 class LogFile {
  public:
   virtual ~LogFile() = default;
-  /// What stands behind the first `bytes` goes.
+  /// Truncates the file to its first `bytes` and continues there.
   virtual void begin_at(std::uint64_t bytes) = 0;
-  virtual void append(const std::string& bytes) = 0;
+  /// Appends bytes.
+  virtual void append_bytes(const std::string& bytes) = 0;
+  /// Writes buffered bytes to the file.
   virtual void flush() = 0;
-  /// The file is another process's.
-  virtual void leave() = 0;
-  virtual void put_in_place() = 0;
+  /// Leaves the file to another process.
+  virtual void release_file() = 0;
+  /// Renames the complete file to its final name.
+  virtual void rename_into_place() = 0;
 };
 
-/// What is there and is no regular file (/dev/null, a pipe) is written to as it stands.
+/// Returns the file for the log at `path`. An existing file that is not a regular file (/dev/null,
+/// a pipe) is written in place.
 std::unique_ptr<LogFile> open_log(const std::string& path);
 
-/// Wraps any backend: writes what it showed, what of its telemetry was read and what was decided.
-/// The log is written beside its path and put there by finish(), whole or not at all. Throws an
-/// environment Error when it cannot be written.
+/// Decorator of any backend: writes its observations, the telemetry that was read, and the
+/// decisions. finish_log() gives the log its final name, complete or not at all. Throws an
+/// environment Error if the log cannot be written.
 class Recorder : public Backend {
  public:
   struct Options {
-    std::string path = {};  ///< empty: nothing is written
-    bool hash = true;       ///< the hashes are made, with a log or without
-    /// Says whether to go on without a log that cannot be written; absent: that is an error.
+    std::string path = {};  ///< empty: no file is written
+    bool hash = true;       ///< compute the hashes, with or without a log
+    /// Returns true if the run continues without a log that cannot be written; absent: that is an
+    /// error.
     std::function<bool(const std::string& why)> without = {};
     std::function<std::unique_ptr<LogFile>(const std::string& path)> open = open_log;
   };
-  /// `format`, `offered` and `needs` of the header are filled in.
+  /// Constructs a recorder; sets `format`, `offered` and `needs` of the header.
   Recorder(Backend& inner, const Policy& policy, const LogHeader& header, Options options);
   ~Recorder() override;
 
@@ -92,65 +101,67 @@ class Recorder : public Backend {
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
 
-  /// What has been recorded is in the file: this process may fork.
+  /// Writes everything recorded so far to the file, so that this process may fork.
   void flush();
-  /// Another process, of which this one is a fork or that is one of this, writes the log from now
-  /// on and puts it in place. After flush(); the hashes go on.
-  void leave_log();
-  /// Writes the footer; no calls afterwards.
-  void finish();
-  /// All that later records and hashes depend on, between two calls; what has been recorded is in
-  /// the file then.
+  /// Leaves the log to another process, a fork or the parent of this one, which continues it and
+  /// renames it. Call after flush(); the hashes continue.
+  void release_log();
+  /// Writes the footer. No calls may follow.
+  void finish_log();
+  /// Returns all state on which later records and hashes depend, between two calls; everything
+  /// recorded so far is in the file then.
   std::string save();
-  /// Within begin(), of the same policies in the state of then: goes on where save() was called.
+  /// Restores the state within begin(), for the same policies in their state of that time: the log
+  /// continues where save() was called.
   void load(std::string_view saved);
   DecisionId decided_before() const override { return inner_.decided_before(); }
-  /// After finish(); empty without hashes.
+  /// Returns the hash of the log, after finish_log(); empty without hashes.
   const std::string& log_sha256() const { return log_sha256_; }
   const std::string& trace_sha256() const { return trace_sha256_; }
+  /// Returns the number of calls.
   std::uint64_t calls() const { return calls_; }
-  std::uint64_t events() const { return events_; }  ///< in all observations so far
+  std::uint64_t events() const { return events_; }  ///< events in all observations so far
 
  private:
-  /// Notes what is read.
+  /// Samples that record each read.
   class ReadSamples : public SamplesBook {
    public:
-    void follow(Samples& source, CallRecord& call) {
+    void follow_source(Samples& source, CallRecord& call) {
       clear();
       source_ = &source;
       call_ = &call;
     }
 
    private:
-    void fetch(const SamplesRead& wish) override;
+    void fetch_samples(const SamplesRead& wish) override;
     CallRecord* call_ = nullptr;
     Samples* source_ = nullptr;
   };
   void write(const LogRecord& record);
-  /// What the file throws ends the log alone, where that is wanted.
+  /// Calls `act` with the file. A failure of the file ends the log alone, if the options say so.
   template <class Act>
   void with_file(const Act& act);
-  /// Of the policy's state now; most calls leave it as it was.
+  /// Returns the digest of the policy's current state; most calls do not change it.
   std::uint64_t digest();
 
   Backend& inner_;
   const Policy& policy_;
   LogHeader header_;
-  const bool active_;  ///< somebody wants a log or its hash
+  const bool active_;  ///< true if a log or its hash is requested
   const std::function<bool(const std::string&)> without_;
-  bool loaded_ = false;  ///< the header and more was written before
+  bool loaded_ = false;  ///< true if an earlier process wrote the header and more
   std::unique_ptr<LogFile> file_;
-  std::uint64_t written_ = 0;  ///< to the file, in all
-  /// Of the call under way: what many ranks' samples are written as is let go at once.
+  std::uint64_t written_ = 0;  ///< bytes written to the file in total
+  /// Memory of the current call: the records of many ranks' samples are freed at once.
   google::protobuf::Arena arena_;
-  LogRecord* call_ = nullptr;  ///< observation seen, decisions not yet
+  LogRecord* call_ = nullptr;  ///< observation shown, decisions not yet
   ReadSamples samples_;
   std::optional<Observation> seen_;
   struct State {
     Archive digested, newest;
     std::uint64_t digest = 0;
   };
-  State state_;  ///< the policy's
+  State state_;  ///< state of the policy
   Sha256 log_hash_;
   DecisionTrace trace_;
   std::string log_sha256_, trace_sha256_;

@@ -1,6 +1,6 @@
-// Writes down what becomes of jobs while a policy decides: which came, on which GPUs they started,
-// when they left them and ended. Two worlds that do the same have equal books. A decorator; decides
-// nothing. One thread; nanoseconds of the policy clock.
+// Record of the placements of jobs under a policy: their arrivals, the GPUs on which they started,
+// their stops and ends. Two worlds with equal behaviour have equal books. Decorator without
+// decisions of its own. One thread; nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 namespace orrery {
 
+/// Policy that forwards to another policy and records starts, stops and ends of jobs.
 class StandingBook : public Policy {
  public:
   struct Line {
@@ -18,11 +19,11 @@ class StandingBook : public Policy {
     Nanos at = 0;
     What what{};
     JobId job;
-    GpuRuns gpus = {};  ///< of a start
+    GpuRuns gpus = {};  ///< GPUs of a start
     friend bool operator==(const Line&, const Line&) = default;
   };
 
-  /// Borrowed; must outlive this.
+  /// Constructs a book around `inner`, which must outlive it.
   explicit StandingBook(Policy& inner) : inner_(inner) {}
 
   Needs needs() const override { return inner_.needs(); }
@@ -33,8 +34,9 @@ class StandingBook : public Policy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override { inner_.save(archive); }
   void load(const Archive& archive) override { inner_.load(archive); }
-  bool changed() const override { return inner_.changed(); }
+  bool has_changed() const override { return inner_.has_changed(); }
 
+  /// Returns the recorded lines in order.
   const std::vector<Line>& lines() const { return lines_; }
 
  private:
@@ -42,8 +44,8 @@ class StandingBook : public Policy {
   std::vector<Line> lines_;
 };
 
-/// How the first line in which two books differ reads in each, up to an instant; empty if they are
-/// equal.
+/// Returns the first line up to an instant in which two books differ, as it is in each; empty if
+/// they are equal.
 std::string first_difference(const std::vector<StandingBook::Line>& a,
                              const std::vector<StandingBook::Line>& b, Nanos until = kNever);
 

@@ -13,27 +13,31 @@
 
 namespace orrery::wire {
 
+/// Throws bad_input with `message`.
 [[noreturn]] inline void refuse(const std::string& message) {
   throw Error(ErrorKind::bad_input, message);
 }
 
-/// Enumerators of the seam and of its records are the same numbers.
+/// Returns the record's enumerator; both enums have the same numbers.
 template <class Record, class Enum>
 Record to_record(Enum value) {
   return static_cast<Record>(static_cast<int>(value));
 }
-/// `valid` is protobuf's <Enum>_IsValid: a number that no name has is refused.
+/// Returns the struct's enumerator. `valid` is protobuf's <Enum>_IsValid; throws bad_input on a
+/// number without a name.
 template <class Enum, class Record>
 Enum to_enum(Record value, bool (*valid)(int), const char* what) {
   if (!valid(value)) refuse(fmt::format("{} {} is unknown", what, static_cast<int>(value)));
   return static_cast<Enum>(value);
 }
 
+/// Writes ids as numbers.
 template <class IdType, class Repeated>
 void encode_ids(const std::vector<IdType>& ids, Repeated* out) {
   out->Reserve(static_cast<int>(ids.size()));
   for (const IdType id : ids) out->Add(id.value);
 }
+/// Returns the ids of numbers.
 template <class IdType, class Repeated>
 std::vector<IdType> decode_ids(const Repeated& values) {
   std::vector<IdType> ids;
@@ -58,7 +62,7 @@ GpuRuns decode_runs(const Repeated& runs) {
     if (run.count() == 0 || std::uint64_t{run.first()} + run.count() > kMostGpus) {
       refuse(fmt::format("a run of {} GPUs from {}", run.count(), run.first()));
     }
-    gpus.append({run.first(), run.count()});
+    gpus.append_run({run.first(), run.count()});
     if (gpus.size() > kMostGpus) refuse("more GPUs than there can be");
   }
   return gpus;

@@ -52,9 +52,9 @@ void CheapestGoodput::observe(Context&, const Observation& seen, DecisionList& d
   for (const JobId id : hit) {
     const JobInfo* job = seen.jobs.find(id);
     if (job == nullptr || job->lost.empty()) continue;
-    if (!job->next || job->phase == JobPhase::held) decide(seen, *job, decisions);
+    if (!job->next || job->phase == JobPhase::held) decide_recovery(seen, *job, decisions);
   }
-  if (changed) go_home(seen, decisions);
+  if (changed) return_home(seen, decisions);
   decisions.rest();
 }
 
@@ -92,7 +92,7 @@ std::vector<CheapestGoodput::Way> CheapestGoodput::ways(
   return found;
 }
 
-void CheapestGoodput::decide(const Observation& seen, const JobInfo& job,
+void CheapestGoodput::decide_recovery(const Observation& seen, const JobInfo& job,
                              DecisionList& decisions) {
   Watched& of = jobs_[job.spec.id];
   const std::vector<Way> found = ways(seen, job, of.step_s, parameters_);
@@ -107,7 +107,7 @@ void CheapestGoodput::decide(const Observation& seen, const JobInfo& job,
                 std::move(why));
 }
 
-void CheapestGoodput::go_home(const Observation& seen, DecisionList& decisions) {
+void CheapestGoodput::return_home(const Observation& seen, DecisionList& decisions) {
   for (const auto& [id, of] : jobs_) {
     const JobInfo* job = seen.jobs.find(id);
     const bool small = job != nullptr && job->phase == JobPhase::running && job->lost.empty() &&
@@ -146,7 +146,7 @@ void CheapestGoodput::save(Archive& archive) const {
 void CheapestGoodput::load(const Archive& archive) {
   jobs_.clear();
   ByteReader read(archive);
-  while (!read.at_end()) {
+  while (!read.is_at_end()) {
     JobId id{};
     Watched of;
     std::vector<std::uint32_t> runs;
@@ -155,7 +155,7 @@ void CheapestGoodput::load(const Archive& archive) {
     read(of.waits);
     read(runs);
     for (std::size_t i = 0; i + 1 < runs.size(); i += 2) {
-      of.home.gpus.append({runs[i], runs[i + 1]});
+      of.home.gpus.append_run({runs[i], runs[i + 1]});
     }
     ParallelLayout& layout = of.home.layout;
     for (std::uint32_t* size : {&layout.tensor, &layout.context, &layout.pipeline, &layout.data}) {

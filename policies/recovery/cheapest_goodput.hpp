@@ -1,9 +1,10 @@
-// Lost ranks: whatever is predicted to cost the fewest GPU-seconds until the job is as large and
-// as far as it was. Each way is priced by what it takes (parameters), by what it throws away (the
-// steps since the newest checkpoint) and by who works meanwhile: replacements with the state of a
-// peer, a restart from the checkpoint, going on smaller until the hardware is back, or waiting for
-// it. A job that has become smaller goes home as soon as all of that is well. Called by drive();
-// one thread.
+// Recovery by the lowest predicted cost: the GPU-seconds until the job has its earlier size and
+// progress again. The price of each way has its duration (parameters), the lost steps since the
+// newest checkpoint, and the GPUs that work meanwhile. Ways: replacements with a peer's state, a
+// restart from the checkpoint, a smaller job until the hardware returns, or waiting for the
+// hardware. A shrunken job returns to its first placement as soon as all of it is healthy. Called
+// by drive(); one thread. For example, if 8 of 1,024 GPUs fail, a smaller job costs 8 GPU-seconds
+// per second, and waiting costs 1,024.
 #pragma once
 
 #include <map>
@@ -16,6 +17,7 @@
 
 namespace orrery {
 
+/// Policy that recovers in the cheapest way.
 class CheapestGoodput : public Policy {
  public:
   Needs needs() const override;
@@ -25,25 +27,28 @@ class CheapestGoodput : public Policy {
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
 
-  /// What a way costs, GPU-seconds of the whole job; without a standing it is waited.
+  /// One way to recover and its cost in GPU-seconds of the whole job; without a placement the job
+  /// waits.
   struct Way {
     double cost = 0;
     std::string name;
     std::optional<Standing> where;
     StateFrom state = StateFrom::none;
   };
-  /// The cheapest first. `step_s`: of the newest steps.
+  /// Returns the possible ways, the cheapest first. `step_s`: duration of the newest steps in
+  /// seconds.
   static std::vector<Way> ways(const Observation& seen, const JobInfo& job, double step_s,
                                const CheapestGoodputParameters& parameters);
 
  private:
+  /// Observations of one job.
   struct Watched {
     double step_s = 0;
     bool waits = false;
-    Standing home;  ///< where it stood first
+    Standing home;  ///< first placement of the job
   };
-  void decide(const Observation& seen, const JobInfo& job, DecisionList& decisions);
-  void go_home(const Observation& seen, DecisionList& decisions);
+  void decide_recovery(const Observation& seen, const JobInfo& job, DecisionList& decisions);
+  void return_home(const Observation& seen, DecisionList& decisions);
 
   CheapestGoodputParameters parameters_;
   std::map<JobId, Watched> jobs_;

@@ -36,13 +36,13 @@ void RecoverPolicy::observe(Context&, const Observation& seen, DecisionList& dec
     const JobInfo* job = seen.jobs.find(id);
     if (job == nullptr || job->lost.empty()) continue;
     if (job->next && job->phase != JobPhase::held) continue;
-    if (!decide(seen, *job, decisions)) waiting_.insert(id);
+    if (!decide_recovery(seen, *job, decisions)) waiting_.insert(id);
   }
   decisions.rest();
 }
 
-/// Whether there is room for what is to be done.
-bool RecoverPolicy::decide(const Observation& seen, const JobInfo& job,
+/// Decides; returns true if enough GPUs are free for the decision.
+bool RecoverPolicy::decide_recovery(const Observation& seen, const JobInfo& job,
                            DecisionList& decisions) const {
   const std::size_t count = job.lost.size();
   const std::string lost = fmt::format("{} rank{} lost", count, count == 1 ? "" : "s");
@@ -50,7 +50,7 @@ bool RecoverPolicy::decide(const Observation& seen, const JobInfo& job,
     const Standing where = without_lost(job);
     if (where.gpus.empty()) return true;  // nobody is left
     decisions.add(Assign{job.spec.id, where.gpus, where.layout, StateFrom::peer},
-                  lost + ": the others go on");
+                  lost + ": the other ranks continue");
     return true;
   }
   const std::optional<Standing> where = whole_again(seen, job);
@@ -59,7 +59,7 @@ bool RecoverPolicy::decide(const Observation& seen, const JobInfo& job,
   const StateFrom state = restarts ? kept_state(job) : nearest_state(job);
   const char* const why = restarts || state != StateFrom::peer
                               ? "all restart from the newest checkpoint"
-                              : "the others go on until a replacement is there";
+                              : "the other ranks continue until a replacement has joined";
   decisions.add(Assign{job.spec.id, where->gpus, where->layout, state},
                 fmt::format("{}: {}", lost, why));
   return true;
@@ -74,7 +74,7 @@ void RecoverPolicy::save(Archive& archive) const {
 void RecoverPolicy::load(const Archive& archive) {
   waiting_.clear();
   ByteReader read(archive);
-  while (!read.at_end()) {
+  while (!read.is_at_end()) {
     JobId id{};
     read(id.value);
     waiting_.insert(id);

@@ -1,6 +1,6 @@
-// What to do about lost ranks: put others in their place (on the same GPUs, or on free ones where
-// those are lost too), go on with the replicas that are whole, or restart all from the newest
-// checkpoint. Where there is no room, it waits until hardware is back. Decides once per loss.
+// Recovery by a fixed rule: replace lost ranks (on the same GPUs, or on free GPUs if those are lost
+// too), continue with the complete replicas, or restart all ranks from the newest checkpoint.
+// Without enough healthy GPUs the policy waits for hardware. One decision per loss.
 #pragma once
 
 #include <set>
@@ -10,6 +10,7 @@
 
 namespace orrery {
 
+/// Policy that recovers in one configured way.
 class RecoverPolicy : public Policy {
  public:
   Needs needs() const override;
@@ -21,10 +22,10 @@ class RecoverPolicy : public Policy {
 
  private:
   enum class How { replace, shrink, restart };
-  bool decide(const Observation& seen, const JobInfo& job, DecisionList& decisions) const;
+  bool decide_recovery(const Observation& seen, const JobInfo& job, DecisionList& decisions) const;
 
   How how_ = How::replace;
-  std::set<JobId> waiting_;  ///< for hardware
+  std::set<JobId> waiting_;  ///< jobs that wait for hardware
 };
 
 }  // namespace orrery

@@ -10,7 +10,7 @@ namespace orrery {
 namespace {
 
 bool is_well(const Observation& seen, GpuId gpu) {
-  return seen.state.well(gpu, seen.cluster.node_of(gpu));
+  return seen.state.is_healthy(gpu, seen.cluster.node_of(gpu));
 }
 
 /// The first node from `from` on all of whose GPUs are free; the number of nodes if there is none.
@@ -71,7 +71,7 @@ std::optional<Standing> whole_again(const Observation& seen, const JobInfo& job)
   by_node(job.gpus, size, [&](std::uint32_t node, GpuRuns::Run run) {
     const auto to = moved.find(node);
     const std::uint32_t there = to == moved.end() ? node : to->second;
-    gpus.append({there * size + run.first % size, run.count});
+    gpus.append_run({there * size + run.first % size, run.count});
   });
   return Standing{std::move(gpus), job.layout};
 }
@@ -96,7 +96,7 @@ std::optional<Standing> back_home(const Observation& seen, const JobInfo& job,
 StateFrom nearest_state(const JobInfo& job) {
   const std::vector<bool> lost = lost_replicas(job);
   const bool left = std::find(lost.begin(), lost.end(), false) != lost.end();
-  return left && job.placed() ? StateFrom::peer : kept_state(job);
+  return left && job.is_placed() ? StateFrom::peer : kept_state(job);
 }
 
 StateFrom kept_state(const JobInfo& job) {

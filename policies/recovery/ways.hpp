@@ -1,5 +1,5 @@
-// Where a job that has lost ranks could go on, by what is well and free: the choices that policies
-// of recovery have. Pure functions of what is observed; safe from any thread.
+// Possible placements of a job that has lost ranks, from the healthy and free GPUs. Used by
+// policies of recovery. Pure functions of an observation; thread-safe.
 #pragma once
 
 #include <optional>
@@ -8,17 +8,19 @@
 
 namespace orrery {
 
-/// On its GPUs, where those of its lost ranks are well; on free ones for those of nodes that are
-/// not: whole nodes, so that what shared a node still does. Nothing: there are too few.
+/// Returns the placement with all ranks: lost ranks stay on their GPUs if these are healthy;
+/// otherwise all ranks of their nodes move to free nodes, so that ranks that shared a node still
+/// share one. Nothing if too few GPUs are free.
 std::optional<Standing> whole_again(const Observation& seen, const JobInfo& job);
-/// Without its lost replicas, where that is as many as it may run with.
+/// Returns the placement without the lost replicas, if the job may run with that many GPUs.
 std::optional<Standing> smaller(const JobInfo& job);
-/// On `home`, if all of that is well and nobody else's.
+/// Returns `home` if all of its GPUs are healthy and belong to no other job.
 std::optional<Standing> back_home(const Observation& seen, const JobInfo& job,
                                   const Standing& home);
-/// From peers if a replica is left, else from the newest checkpoint, else from the beginning.
+/// Returns the nearest source of state: a peer if a replica remains, else the newest checkpoint,
+/// else none.
 StateFrom nearest_state(const JobInfo& job);
-/// From the newest checkpoint, else from the beginning.
+/// Returns the newest checkpoint as the source of state, else none.
 StateFrom kept_state(const JobInfo& job);
 
 }  // namespace orrery

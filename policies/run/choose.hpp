@@ -1,4 +1,4 @@
-// One policy instead of a scenario's: how runs under several policies are compared. Thread-safe.
+// Replacement of a scenario's policies by a single policy, for comparisons. Thread-safe.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace orrery {
 
-/// Leaves `name` as the scenario's only policy: with the parameters written for it where the
-/// scenario names it, else with its defaults. Throws a usage Error with the nearest name.
+/// Makes `name` the scenario's only policy: with its parameters in the scenario if the scenario
+/// names it, else with its defaults. Throws a usage Error with the nearest name.
 void choose_policy(Scenario& scenario, const std::string& name);
 
 }  // namespace orrery

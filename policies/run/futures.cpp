@@ -28,7 +28,7 @@ class Gathering {
     running_.push_back({begun_++, std::move(which), std::move(child)});
   }
 
-  /// Until one more has ended.
+  /// Waits until one more child has ended.
   void wait_for_one() {
     for (const std::size_t before = running_.size(); running_.size() == before;) {
       std::vector<pollfd> channels;
@@ -82,7 +82,7 @@ class Gathering {
     if (end.how_case() != FutureEnd::HOW_NOT_SET) return;
     end.mutable_failure()->set_kind(static_cast<std::uint32_t>(ErrorKind::internal));
     end.mutable_failure()->set_message(
-        fmt::format("it ended before it reported: {}", status.describe()));
+        fmt::format("it ended before it reported: {}", status.description()));
   }
 
   void pass_on() {
@@ -109,7 +109,7 @@ bool has_unforked(const FuturesOrder& order) {
 
 std::optional<std::uint64_t> Future::seed(std::uint64_t run_seed) const {
   if (number == 0) return {};
-  return Rng(run_seed).split(fmt::format("future {}", number)).next();
+  return Rng(run_seed).split_stream(fmt::format("future {}", number)).next();
 }
 
 Future begin_futures(const FuturesOrder& order,
@@ -153,7 +153,8 @@ void look_ahead(Step steps, FuturesReport& all) {
 
 // ---- the policies of a future -----------------------------------------------------------------
 
-void Succession::succeed(std::unique_ptr<PolicyStack> heirs, std::vector<Decision> decisions) {
+void Succession::replace_policies(std::unique_ptr<PolicyStack> heirs,
+                                  std::vector<Decision> decisions) {
   heirs_ = std::move(heirs);
   waiting_ = heirs_ != nullptr;
   given_ = std::move(decisions);

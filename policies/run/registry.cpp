@@ -42,7 +42,7 @@ std::unique_ptr<Policy> new_policy() {
   return std::make_unique<Concrete>();
 }
 
-constexpr std::uint32_t kMaxNodes = 131072;  // as in topology.proto and scenario.proto
+constexpr std::uint32_t kMaxNodes = 131072;  // limit in topology.proto and scenario.proto
 constexpr std::uint32_t kMaxGpusPerNode = 128;
 
 struct Entry {
@@ -145,7 +145,7 @@ std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMa
   for (int i = 0; i < scenario.policies_size(); ++i) {
     const PolicySpec& spec = scenario.policies(i);
     const SourcePlace place =
-        places.empty() ? SourcePlace{} : places.place(fmt::format("policies[{}].name", i));
+        places.empty() ? SourcePlace{} : places.place_of(fmt::format("policies[{}].name", i));
     members.push_back(make_member(find_entry(spec.name(), place), spec.parameters()));
   }
   if (members.empty()) members.push_back(make_member(find_entry("static", {}), {}));

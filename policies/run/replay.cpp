@@ -59,7 +59,7 @@ std::string describe_all(const Decisions& decisions) {
   return text.empty() ? "nothing" : text;
 }
 
-/// A recorded run as a backend: shows what was seen, compares what is decided.
+/// Recorded run as a backend: shows the recorded observations, compares the decisions.
 class LogBackend : public Backend {
  public:
   LogBackend(LogReader& log, const LogHeader& header, const Policy& policy, const Cluster& cluster)
@@ -75,18 +75,18 @@ class LogBackend : public Backend {
     NeedsRecord now;
     encode(needs, now);
     if (now.SerializeAsString() == header_.needs().SerializeAsString()) return;
-    difference_ = fmt::format("the policies need something else than when this was recorded: {}",
+    difference_ = fmt::format("the policies' needs differ from the recorded ones: {}",
                               describe_change(decode(header_.needs()), needs));
   }
 
   std::optional<Observation> next() override {
     if (!difference_.empty()) return {};
-    if (!log_.next(record_)) log_.refuse("is cut short");
+    if (!log_.next(record_)) log_.refuse_log("is cut short");
     if (record_.has_footer()) {
       compare_footer(record_.footer());
       return {};
     }
-    if (!record_.has_call()) log_.refuse_last("is neither a call nor the end");
+    if (!record_.has_call()) log_.refuse_last("is neither a call nor a footer");
     log_hash_.update(log_.bytes());
     policy_decides_ = true;
     try {
@@ -97,7 +97,7 @@ class LogBackend : public Backend {
       samples_.clear();
       for (const SamplesRead& read : record_.call().read()) samples_.add(read);
       seen_.emplace(reader_.read(record_.call().observation(), samples_));
-      trace_.see(*seen_);
+      trace_.add_observation(*seen_);
       return seen_;
     } catch (const Error& error) {
       policy_decides_ = false;
@@ -115,16 +115,16 @@ class LogBackend : public Backend {
                       SamplesRead::What_Name(missed->what()), missed->job()));
     }
     compare(decisions);
-    if (difference_.empty() && call.at_rest() != decisions.at_rest()) {
+    if (difference_.empty() && call.at_rest() != decisions.is_resting()) {
       differs(fmt::format("recorded {}, replayed {}", rest_name(call.at_rest()),
-                          rest_name(decisions.at_rest())));
+                          rest_name(decisions.is_resting())));
     }
     if (difference_.empty() && call.state_digest() != state_digest(policy_)) {
       differs(
           "the policy's state differs from the recorded one (was a sample or a parameter "
           "altered?)");
     }
-    for (const Decision& decision : decisions.items()) trace_.decided(decision, *seen_);
+    for (const Decision& decision : decisions.items()) trace_.add_decision(decision, *seen_);
     ++calls_;
   }
 
@@ -134,7 +134,7 @@ class LogBackend : public Backend {
                               to_seconds(record_.call().observation().now()), how);
   }
   ReplayResult result() {
-    if (trace_sha256_.empty()) trace_sha256_ = trace_.finish();
+    if (trace_sha256_.empty()) trace_sha256_ = trace_.finish_trace();
     return {.calls = calls_,
             .decisions = decisions_,
             .decision_trace_sha256 = trace_sha256_,
@@ -167,18 +167,18 @@ class LogBackend : public Backend {
                           describe_all(decisions.items())));
       return;
     }
-    if (!std::equal(decisions.wakes().begin(), decisions.wakes().end(), call.wakes().begin(),
-                    call.wakes().end())) {
+    if (!std::equal(decisions.wake_times().begin(), decisions.wake_times().end(),
+                    call.wakes().begin(), call.wakes().end())) {
       differs("the policies want to be called at other instants");
       return;
     }
-    for (const Decision& decision : decisions.items()) reader_.world().announce(decision);
+    for (const Decision& decision : decisions.items()) reader_.world().announce_decision(decision);
   }
 
   void compare_footer(const LogFooter& footer) {
     LogRecord beyond;
-    if (log_.next(beyond)) log_.refuse_last("stands after the end of the log");
-    trace_sha256_ = trace_.finish();
+    if (log_.next(beyond)) log_.refuse_last("follows the end of the log");
+    trace_sha256_ = trace_.finish_trace();
     if (footer.calls() != calls_) {
       difference_ = fmt::format("recorded {} calls, replayed {}", footer.calls(), calls_);
     } else if (footer.decision_log_sha256() != log_hash_.hex()) {
@@ -202,11 +202,11 @@ class LogBackend : public Backend {
   DecisionTrace trace_;
   std::string trace_sha256_;
   std::uint64_t calls_ = 0, decisions_ = 0;
-  bool policy_decides_ = false;  ///< between an observation and its decisions
+  bool policy_decides_ = false;  ///< true between an observation and its decisions
   std::string difference_;
 };
 
-/// Builds what the header describes; what it lacks is the log's fault.
+/// Returns the header's cluster; a missing value is an error of the log.
 Cluster cluster_of(const LogReader& log, const LogHeader& header) {
   try {
     if (!header.has_scenario()) return orrery::cluster_of(header.replay());
@@ -221,8 +221,8 @@ Cluster cluster_of(const LogReader& log, const LogHeader& header) {
   }
 }
 
-/// A policy of the caller's with the generator that run_in_worker() gave it, whatever the stack
-/// around it does with its own.
+/// Policy of the caller with the generator that run_in_worker() gave it, independent of the
+/// generators of the stack around it.
 class OutsidePolicy : public Policy {
  public:
   OutsidePolicy(Policy& inner, std::uint64_t seed) : inner_(inner), rng_(policy_rng(seed)) {}
@@ -238,7 +238,7 @@ class OutsidePolicy : public Policy {
     inner_.observe(own, seen, decisions);
   }
   void save(Archive& archive) const override { inner_.save(archive); }
-  bool changed() const override { return inner_.changed(); }
+  bool has_changed() const override { return inner_.has_changed(); }
 
  private:
   Policy& inner_;
@@ -268,8 +268,8 @@ ReplayResult replay_log(const std::string& path, const std::vector<std::string>&
   const LogHeader header = read_header(log);
   if (header.policy_outside()) {
     log.refuse_last(
-        "its policy is none of this program's: in Python, "
-        "orrery.replay(log, policy=...) replays it with your own");
+        "the policy is not one of this program's: in Python, orrery.replay(log, policy=...) "
+        "replays the log with your own");
   }
   Scenario scenario = scenario_of(header);
   for (const std::string& text : overrides) override_parameter(scenario, text);

@@ -37,7 +37,7 @@ class Answerer {
         context_{rng_, {}} {
     policy_.start(context_, cluster_, nullptr);
     const Needs needs = policy_.needs();
-    context_.backend = {needs.actions, needs.settings};  // until the first question says
+    context_.backend = {needs.actions, needs.settings};  // set with the first question
   }
 
   NeedsRecord needs() const {
@@ -59,24 +59,24 @@ class Answerer {
     policy_.observe(context_, seen, decisions);
     PolicyAnswer answer;
     for (const Decision& decision : decisions.items()) {
-      reader_.world().announce(decision);
+      reader_.world().announce_decision(decision);
       encode(decision, *answer.add_decisions());
     }
-    for (const Nanos at : decisions.wakes()) answer.add_wakes(at);
-    answer.set_at_rest(decisions.at_rest());
+    for (const Nanos at : decisions.wake_times()) answer.add_wakes(at);
+    answer.set_at_rest(decisions.is_resting());
     policy_.save(*answer.mutable_state());
     return answer;
   }
 
  private:
-  /// Asks the worker for what the policy reads, once a call.
+  /// Samples that the worker sends on request, once for each call.
   class FetchedSamples : public SamplesBook {
    public:
     explicit FetchedSamples(const std::function<SamplesRead(const SamplesRead&)>& fetch)
         : fetch_(fetch) {}
 
    private:
-    void fetch(const SamplesRead& wish) override { add(fetch_(wish)); }
+    void fetch_samples(const SamplesRead& wish) override { add(fetch_(wish)); }
     const std::function<SamplesRead(const SamplesRead&)>& fetch_;
   };
 
@@ -149,7 +149,7 @@ class Session {
     try {
       bytes = read_message(child_.channel());
     } catch (const Error&) {
-      end_early();  // in the middle of a message
+      end_early();  // the stream ended inside a message
     }
     if (!bytes) end_early();
     ensure(message.ParseFromString(*bytes), "a worker sends WorkerMessages");
@@ -158,7 +158,7 @@ class Session {
 
   void put(const ApprovalAsk& question) {
     ensure(operator_ != nullptr, "there is somebody to ask");
-    operator_->ask(question);
+    operator_->request_approval(question);
   }
 
   void pass_on_what_the_operator_says() {
@@ -166,12 +166,12 @@ class Session {
       write_message(child_.channel(), verdict.SerializeAsString());  // a dead worker is noticed
     }
     if (const int number = operator_->signal(); number != 0) child_.signal(number);
-    if (halted_ || !operator_->halted()) return;
+    if (halted_ || !operator_->is_halted()) return;
     halted_ = true;
     child_.signal(SIGUSR1);
   }
 
-  /// Of the telemetry that the worker holds.
+  /// Returns a part of the telemetry that the worker holds.
   SamplesRead fetch(const SamplesRead& wish) {
     PolicyAnswer asks;
     *asks.mutable_wish() = wish;
@@ -200,7 +200,7 @@ class Session {
     if (!sent) throw died();
   }
 
-  /// How it ended after its last message; a worker that does not end is ended.
+  /// Returns the exit status after the last message; kills a worker that does not end.
   ExitStatus end() {
     if (const auto status = child_.wait_for(kEndGrace)) return *status;
     child_.signal(SIGKILL);
@@ -218,7 +218,7 @@ class Session {
     const ExitStatus status = end();
     const char* hint = status.signal == SIGKILL ? " (out of memory, or killed by hand)" : "";
     return WorkerDied(fmt::format("the worker {} ended before it reported: {}{}", name,
-                                  status.describe(), hint));
+                                  status.description(), hint));
   }
 
   std::string program_;

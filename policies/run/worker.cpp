@@ -94,7 +94,7 @@ class ClientApprover : public Approver {
   /// `waits`: ask() returns when the question is answered, so that no policy time passes.
   ClientApprover(bool waits, RunBackend& backend) : waits_(waits), backend_(backend) {}
 
-  void ask(const Decision& decision, Nanos now) override {
+  void request_approval(const Decision& decision, Nanos now) override {
     WorkerMessage message;
     ApprovalAsk& question = *message.mutable_approval();
     question.set_decision(decision.id);
@@ -103,7 +103,7 @@ class ClientApprover : public Approver {
     question.set_why(decision.why);
     encode(decision, *question.mutable_record());
     send(message);
-    backend_.asked(decision);
+    backend_.on_approval_request(decision);
     while (waits_ && (answers_.empty() || answers_.back().decision != decision.id)) read();
   }
 
@@ -147,7 +147,7 @@ HandOverRules rules_of(const RunRequest& request, Approver& approver, RunBackend
                       .per_hour = order.decisions_per_hour(),
                       .approver = &approver,
                       .stopped = [&backend, on = kill_switch(order.kill_switch())] {
-                        return backend.halted(on());
+                        return backend.is_halted(on());
                       }};
   if (order.patience() > 0) rules.patience = order.patience();
   if (rules.mode == HandOverMode::approve && request.policy_outside()) {
@@ -164,7 +164,7 @@ std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request) {
   return std::make_unique<PolicyStack>(std::move(members));
 }
 
-/// What is drawn stands among the faults; logs and hashes are of the scenario as it was given.
+/// Adds the drawn faults to the request; logs and hashes are of the scenario without them.
 RunRequest with_drawn_failures(RunRequest request, const Cluster& cluster) {
   if (!request.scenario().has_failures()) return request;
   *request.mutable_scenario() =
@@ -226,8 +226,8 @@ std::unique_ptr<PolicyStack> heirs_of(const FutureChoice& choice, Scenario scena
   return make_stack(scenario, SourceMap{});
 }
 
-/// What can differ between a log and what goes on from it: faults, noise, policies, not where the
-/// job stands.
+/// Checks the request against the log: faults, noise and policies may differ, the job's placement
+/// may not.
 void check_past(const RunRequest& request, const LogHeader& header) {
   const auto differs = [](const google::protobuf::Message& a, const google::protobuf::Message& b) {
     return a.SerializeAsString() != b.SerializeAsString();
@@ -287,8 +287,8 @@ void go_on_from(const RunRequest& request, std::unique_ptr<Past> past, Successio
                 "what goes on from a log under other policies than the log's cannot be recorded: "
                 "no replay would have them all");
   }
-  backend.go_on_from(std::move(past), [others, &request, &policy] {
-    if (others) policy.succeed(make_stack(request.scenario(), SourceMap{}), {});
+  backend.continue_from(std::move(past), [others, &request, &policy] {
+    if (others) policy.replace_policies(make_stack(request.scenario(), SourceMap{}), {});
     return others;
   });
 }
@@ -296,19 +296,19 @@ void go_on_from(const RunRequest& request, std::unique_ptr<Past> past, Successio
 /// In the process of each future, at the instant at which they begin.
 RunBackend::GoingOn go_on(const Future& future, const Scenario& scenario, Succession& policy,
                           Recorder& recorder) {
-  if (!future.unforked()) recorder.leave_log();
-  if (future.differs()) {
+  if (!future.is_unforked()) recorder.release_log();
+  if (future.has_difference()) {
     std::vector<Decision> given;
     for (const DecisionRecord& record : future.choice->decisions()) {
       given.push_back(decode(record));
       if (record.expires() == 0) given.back().expires = kNever;
     }
-    policy.succeed(heirs_of(*future.choice, scenario), std::move(given));
+    policy.replace_policies(heirs_of(*future.choice, scenario), std::move(given));
   }
-  return {.seed = future.seed(scenario.run().seed()), .ask = future.differs()};
+  return {.seed = future.seed(scenario.run().seed()), .ask = future.has_difference()};
 }
 
-/// What was asked outside this process cannot be remembered here.
+/// A question to an operator outside this process cannot be saved.
 void remember(const RunRequest& request, Succession& policy, FallbackPolicy& guarded,
               HandOver& handed_over, Recorder& recorder, RunBackend& backend) {
   if (request.policy_outside() || request.mode() == "approve" || request.has_futures()) return;
@@ -351,14 +351,14 @@ void send_report(Report&& report) {
 Recorder::Options recorder_options(const RunRequest& request, RunBackend& backend) {
   return {.path = request.record(),
           .without = [&backend](const std::string& why) {
-            return backend.goes_on_without_log(why);
+            return backend.can_continue_without_log(why);
           },
           .open = [&backend](const std::string& path) {
             return backend.log_file(open_log(path));
           }};
 }
 
-/// A fork does not return: pages that it shares are not worth copying to free what is in them.
+/// A fork does not return: freeing its memory would copy the shared pages.
 Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend,
            bool forked) {
   const HostMeter meter;
@@ -396,9 +396,9 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   Report report;
   try {
     report.set_decisions(drive(policy, recorder, context));
-    recorder.finish();
+    recorder.finish_log();
   } catch (const FuturesEnded&) {
-    recorder.leave_log();
+    recorder.release_log();
     forked = false;
   }
   if (request.has_futures() && !branched) {
@@ -430,11 +430,11 @@ WorkerMessage failure_of(const Error& error) {
   Failure& failure = *message.mutable_failure();
   failure.set_kind(static_cast<std::uint32_t>(error.kind()));
   failure.set_message(error.message());
-  if (error.place()) {
-    failure.set_file(error.place()->file);
-    failure.set_line(error.place()->line);
-    failure.set_column(error.place()->column);
-    failure.set_line_text(error.place()->line_text);
+  if (error.source_place()) {
+    failure.set_file(error.source_place()->file);
+    failure.set_line(error.source_place()->line);
+    failure.set_column(error.source_place()->column);
+    failure.set_line_text(error.source_place()->line_text);
   }
   return message;
 }
@@ -451,7 +451,7 @@ void RunBackend::branch_at(Nanos, std::function<GoingOn()>) {
   throw Error(ErrorKind::bad_input, "futures are of a simulated scenario with a job");
 }
 
-void RunBackend::go_on_from(std::unique_ptr<Past>, std::function<bool()>) {
+void RunBackend::continue_from(std::unique_ptr<Past>, std::function<bool()>) {
   throw Error(ErrorKind::bad_input, "only a simulated scenario with a job goes on from a log");
 }
 

@@ -1,6 +1,6 @@
-// A run in a process of its own, from both ends. The worker side is the body of orrery-sim and
-// orrery-live: it reads one RunRequest, builds a backend, drives, answers with a Report. The client
-// side is what the command line and Python call.
+// Run in a process of its own, seen from both ends. The worker's side is the body of orrery-sim and
+// orrery-live: it reads one RunRequest, builds a backend, drives it and answers with a Report. The
+// command line and Python call the client's side.
 #pragma once
 
 #include <chrono>
@@ -22,84 +22,90 @@
 
 namespace orrery {
 
-/// A backend that can also say how the run went.
+/// Backend that can also report the course of its run.
 class RunBackend : public Backend {
  public:
-  /// Called after the last next(); fills in what only this backend knows.
+  /// Writes the metrics that only this backend knows. Called after the last next().
   virtual void fill(Report& report) = 0;
-  /// Asked at every call whether the kill switch counts as on; `now`: whether it is. A backend that
-  /// goes on with a run that another process began answers as it was told then.
-  virtual bool halted(bool now) { return now; }
-  /// In mode approve: that is asked, of whoever else may answer than the one who started the run.
-  virtual void asked(const Decision& /*decision*/) {}
-  /// What they have answered since the last call.
+  /// Returns true if the kill switch counts as on; called at every observation. `now`: true if it
+  /// is on now. A backend that continues the run of another process returns the recorded answer.
+  virtual bool is_halted(bool now) { return now; }
+  /// Publishes a decision that needs approval (mode approve) to other operators than the one who
+  /// started the run.
+  virtual void on_approval_request(const Decision& /*decision*/) {}
+  /// Returns the answers of those operators since the last call.
   virtual std::vector<Verdict> verdicts() { return {}; }
-  /// The log as it is to be written; a live run's must not wait for a disk.
+  /// Returns the file for the log; a live run's file must not wait for a disk.
   virtual std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) { return plain; }
-  /// The log cannot be written any more, because of `why`. True: the run goes on without; else that
-  /// is its end.
-  virtual bool goes_on_without_log(const std::string& /*why*/) { return false; }
+  /// Called when the log cannot be written any more, because of `why`. Returns true if the run
+  /// continues without a log; otherwise the run ends.
+  virtual bool can_continue_without_log(const std::string& /*why*/) { return false; }
 
-  /// What is remembered on the way from the backend to the policies, theirs included, as bytes.
+  /// Access to the state of everything between the backend and the policies, policies included, as
+  /// bytes.
   struct Memory {
-    /// Between two calls; nothing where it cannot be told at this instant.
+    /// Returns the state between two calls; nothing if it cannot be saved at this instant.
     std::function<std::optional<std::string>()> save;
-    /// Within begin(): goes on where save() was called.
+    /// Restores the state within begin(): the run continues where save() was called.
     std::function<void(const std::string&)> load;
   };
-  /// Called before begin(), where that can be remembered.
+  /// Passes the access to that state. Called before begin(), if the state can be saved.
   virtual void remember_by(Memory /*memory*/) {}
 
-  /// How a process goes on from an instant at which a run may become several (futures.hpp).
+  /// Conditions under which a process continues from an instant at which a run may fork
+  /// (futures.hpp).
   struct GoingOn {
-    std::optional<std::uint64_t> seed = {};  ///< of what is random after it; nothing: as before
-    bool ask = false;                        ///< the policies, at the instant
+    std::optional<std::uint64_t> seed = {};  ///< seed of later randomness; nothing: unchanged
+    bool ask = false;                        ///< true: the policies are called at the instant
   };
-  /// `branch` is called once, before anything that happens at `at` or later. Throws bad_input
-  /// where a run has no such instants.
+  /// Sets an instant at which the run may fork: `branch` is called once, before anything that
+  /// happens at `at` or later. Throws bad_input if the run has no such instants.
   virtual void branch_at(Nanos at, std::function<GoingOn()> branch);
-  /// Called before the first next(): shows what `past` tells, then goes on from there. Where it is
-  /// to end `hand_over` is called, once; true: the policies are asked then. Throws bad_input where
-  /// a run cannot.
-  virtual void go_on_from(std::unique_ptr<Past> past, std::function<bool()> hand_over);
-  /// The run is over at that instant. Throws bad_input where it cannot end before it is done.
+  /// Shows the recorded observations of `past` and continues from their end. Called before the
+  /// first next(). `hand_over` is called once at the end; if it returns true, the policies are
+  /// called then. Throws bad_input if the run cannot continue from a log.
+  virtual void continue_from(std::unique_ptr<Past> past, std::function<bool()> hand_over);
+  /// Ends the run at the instant `until`. Throws bad_input if the run cannot end before its work is
+  /// done.
   virtual void end_at(Nanos until);
 };
 
-/// What run_in_worker throws when `interrupted` said so.
+/// Error of run_in_worker() after `interrupted` returned true.
 class Interrupted : public Error {
  public:
   Interrupted() : Error(ErrorKind::environment, "interrupted") {}
 };
 
-/// What run_in_worker throws when the worker ended without saying how the run went.
+/// Error of run_in_worker() if the worker ended without a result.
 class WorkerDied : public Error {
  public:
   explicit WorkerDied(std::string message) : Error(ErrorKind::internal, std::move(message)) {}
 };
 
-/// What this process uses from the moment it is made.
+/// Meter of the resources that this process uses from the construction of the meter on.
 class HostMeter {
  public:
   HostMeter() : began_(std::chrono::steady_clock::now()) {}
+  /// Writes the used resources.
   void fill(HostUse& host) const;
 
  private:
   std::chrono::steady_clock::time_point began_;
 };
 
-/// Whoever answers for a run while it lasts: says yes or no in mode approve, and may end the
-/// policies' part in it. Called by the thread of run_in_worker, about ten times a second; no call
-/// may block.
+/// Person or program that supervises a run: approves decisions in mode approve, and may end the
+/// policies' part in the run. Called by the thread of run_in_worker(), about ten times a second; no
+/// call may block.
 class Operator {
  public:
   virtual ~Operator() = default;
-  virtual void ask(const ApprovalAsk& question) = 0;
-  /// Answers since the last call.
+  /// Asks for the approval of a decision.
+  virtual void request_approval(const ApprovalAsk& question) = 0;
+  /// Returns the answers since the last call.
   virtual std::vector<ApprovalVerdict> verdicts() = 0;
-  /// True from some moment on: nothing is applied any more.
-  virtual bool halted() = 0;
-  /// A signal to be passed on to the run's process, once each; 0: none.
+  /// Returns true from the moment on at which no decision may be applied any more.
+  virtual bool is_halted() = 0;
+  /// Returns a signal for the run's process, each once; 0: none.
   virtual int signal() { return 0; }
 };
 
@@ -107,27 +113,28 @@ using ProgressSink = std::function<void(const Progress&)>;
 using BackendMaker = std::function<std::unique_ptr<RunBackend>(
     const RunRequest& request, const Cluster& cluster, const ProgressSink& progress)>;
 
-/// Body of a worker's main(): serves one request on kChildDescriptor. Returns the exit code.
-/// Progress is passed on at most five times a second and dropped while the client does not read.
-/// `forked`: a good run ends with its report, without taking its memory apart page by page.
+/// Serves one request on kChildDescriptor; body of a worker's main(). Returns the exit code. Sends
+/// progress at most five times a second and drops it while the client does not read. `forked`: a
+/// successful run ends with its report, without freeing its memory page by page.
 int serve_run(const std::string& mode, const BackendMaker& make_backend, bool forked = false);
 
-/// Runs `program` (orrery-sim, orrery-live) on `request`. `policy`, if given, is asked in this
-/// process instead of the scenario's, whose state and needs then come from here; what it throws
-/// is thrown on. Throws what the worker reported, and WorkerDied, which says how, if the worker
-/// died. `interrupted` is polled about ten times a second; true ends the run with
-/// Interrupted. `operated`, if given, outlives the call. The report's `host` covers the worker
-/// process and its start.
+/// Runs `program` (orrery-sim, orrery-live) on `request` and returns its report. `policy`, if
+/// given, is called in this process instead of the scenario's policies; its state and needs then
+/// come from here, and its exceptions are thrown on. Throws the errors that the worker reported,
+/// and WorkerDied with the cause if the worker died. `interrupted` is polled about ten times a
+/// second; true ends the run with Interrupted. `operated`, if given, must outlive the call. The
+/// report's `host` covers the worker process and its start.
 Report run_in_worker(const std::string& program, const RunRequest& request,
                      Policy* policy = nullptr, const ProgressSink& progress = {},
                      const std::function<bool()>& interrupted = {}, Operator* operated = nullptr);
-/// The same in a fork of `server`'s program: a fraction of the start. Threads may share one.
+/// Runs the request in a fork of `server`'s program, at a fraction of the start time. Several
+/// threads may share one server.
 Report run_in_worker(ForkServer& server, const RunRequest& request, Policy* policy = nullptr,
                      const ProgressSink& progress = {},
                      const std::function<bool()>& interrupted = {}, Operator* operated = nullptr);
 
-/// The same for a request that has futures: how each of them ended. The `host` of `begun` covers
-/// them all. `progress` counts futures once they have begun.
+/// Runs a request with futures and returns the result of each future. The `host` of `begun` covers
+/// all of them. `progress` counts futures once they have begun.
 FuturesReport run_futures(const std::string& program, const RunRequest& request,
                           const ProgressSink& progress = {},
                           const std::function<bool()>& interrupted = {});

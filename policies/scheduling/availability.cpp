@@ -21,15 +21,15 @@ std::size_t Availability::step_at(Nanos at) const {
   return static_cast<std::size_t>(std::max<std::ptrdiff_t>(behind - steps_.begin() - 1, 0));
 }
 
-bool Availability::free_for(std::uint32_t gpus, Nanos duration, Nanos from) const {
+bool Availability::is_free_for(std::uint32_t gpus, Nanos duration, Nanos from) const {
   for (std::size_t i = step_at(from); i < steps_.size() && steps_[i].free >= gpus; ++i) {
     if (i + 1 == steps_.size() || steps_[i + 1].at - from >= duration) return true;
   }
   return false;
 }
 
-Nanos Availability::earliest(std::uint32_t gpus, Nanos duration, Nanos from) const {
-  Nanos begin = kNever;  // of the stretch under way in which there are enough
+Nanos Availability::earliest_start(std::uint32_t gpus, Nanos duration, Nanos from) const {
+  Nanos begin = kNever;  // begin of the current stretch with enough GPUs
   for (std::size_t i = step_at(from); i < steps_.size(); ++i) {
     const Nanos until = i + 1 < steps_.size() ? steps_[i + 1].at : kNever;
     if (steps_[i].free < gpus) {
@@ -43,7 +43,7 @@ Nanos Availability::earliest(std::uint32_t gpus, Nanos duration, Nanos from) con
 }
 
 /// The step that begins at `at`, made if there is none.
-std::size_t Availability::split(Nanos at) {
+std::size_t Availability::split_at(Nanos at) {
   const std::size_t before = step_at(at);  // nothing is reserved before the first
   if (steps_[before].at == at) return before;
   steps_.insert(steps_.begin() + static_cast<std::ptrdiff_t>(before) + 1,
@@ -53,7 +53,7 @@ std::size_t Availability::split(Nanos at) {
 
 void Availability::reserve(Nanos begin, Nanos end, std::uint32_t gpus) {
   if (begin >= end) return;
-  const std::size_t first = split(begin), last = split(end);
+  const std::size_t first = split_at(begin), last = split_at(end);
   for (std::size_t i = first; i < last; ++i) steps_[i].free -= gpus;
 }
 

@@ -1,5 +1,5 @@
-// How many GPUs are expected to be free from now on: a step function of time that reservations are
-// taken from. One thread; nanoseconds of the policy clock.
+// Expected number of free GPUs over time: a step function from which reservations are taken. One
+// thread; nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +9,33 @@
 
 namespace orrery {
 
+/// Step function of free GPUs. For example, with 2 free GPUs now and 6 more from 10 s on,
+/// earliest_start() of 4 GPUs is 10 s.
 class Availability {
  public:
-  /// So many are free now, and nothing else is known.
+  /// Sets the function to `free` GPUs from now on.
   void reset(Nanos now, std::uint32_t free);
-  /// So many more from `at` on; called in order of time.
+  /// Adds `gpus` free GPUs from `at` on; call in order of time.
   void release(Nanos at, std::uint32_t gpus);
-  /// The first instant from `from` on at which `gpus` are free for `duration`; kNever if none.
-  Nanos earliest(std::uint32_t gpus, Nanos duration, Nanos from) const;
-  /// Whether they are from `from` on, an instant from the first one on.
-  bool free_for(std::uint32_t gpus, Nanos duration, Nanos from) const;
-  /// They are not free from `begin` to `end`.
+  /// Returns the first instant from `from` on at which `gpus` are free for `duration`; kNever if
+  /// none.
+  Nanos earliest_start(std::uint32_t gpus, Nanos duration, Nanos from) const;
+  /// Returns true if `gpus` are free for `duration` from `from` on; `from` must not precede the
+  /// first instant.
+  bool is_free_for(std::uint32_t gpus, Nanos duration, Nanos from) const;
+  /// Reserves `gpus` from `begin` to `end`.
   void reserve(Nanos begin, Nanos end, std::uint32_t gpus);
 
  private:
   struct Step {
     Nanos at = 0;
-    std::uint32_t free = 0;  ///< from then to the next step
+    std::uint32_t free = 0;  ///< free GPUs from `at` to the next step
   };
-  /// The step that holds at `at`; the first one, before all.
+  /// Returns the index of the step at `at`; the first step for any earlier instant.
   std::size_t step_at(Nanos at) const;
-  std::size_t split(Nanos at);
+  std::size_t split_at(Nanos at);
 
-  std::vector<Step> steps_;  ///< ascending; the last one holds for ever
+  std::vector<Step> steps_;  ///< ascending; the last step has no end
 };
 
 }  // namespace orrery

@@ -4,9 +4,9 @@
 
 namespace orrery {
 
-void BackfillPolicy::enter(const JobInfo& job, Nanos now) {
+void BackfillPolicy::enter_queue(const JobInfo& job, Nanos now) {
   ends_.end(job.spec.id);
-  WaitingLine::enter(job, now);
+  WaitingLine::enter_queue(job, now);
 }
 
 void BackfillPolicy::run(const JobInfo& job, Nanos since) {
@@ -14,8 +14,8 @@ void BackfillPolicy::run(const JobInfo& job, Nanos since) {
   ends_.begin(job.spec.id, job.spec.gpus, since, job.spec.estimate);
 }
 
-void BackfillPolicy::leave(const JobInfo& job) {
-  WaitingLine::leave(job);
+void BackfillPolicy::remove_job(const JobInfo& job) {
+  WaitingLine::remove_job(job);
   ends_.end(job.spec.id);
 }
 

@@ -1,5 +1,5 @@
-// What both kinds of backfill share: the waiting jobs in order of submission, and when the running
-// ones are expected to end. Base of easy and conservative. One thread, as every policy.
+// Common part of both backfill policies: the waiting jobs in order of submission and the expected
+// ends of the running jobs. Base of easy and conservative. One thread.
 #pragma once
 
 #include "policies/scheduling/expected_ends.hpp"
@@ -7,14 +7,15 @@
 
 namespace orrery {
 
+/// Queue policy with expected ends of running jobs.
 class BackfillPolicy : public WaitingLine {
  protected:
-  void enter(const JobInfo& job, Nanos now) override;
+  void enter_queue(const JobInfo& job, Nanos now) override;
   void run(const JobInfo& job, Nanos since) override;
-  void leave(const JobInfo& job) override;
+  void remove_job(const JobInfo& job) override;
   void clear() override;
 
-  /// As begin(); it is expected to end when its estimate is over.
+  /// Starts a job as begin() does, and records its end by its estimate.
   void begin_at(Nanos now, const JobSpec& job, GpuRuns gpus, const char* why,
                 DecisionList& decisions);
   ExpectedEnds& ends() { return ends_; }

@@ -15,8 +15,8 @@ void ConservativePolicy::start(Context& context, const Cluster& cluster,
 
 void ConservativePolicy::plan(Nanos now) {
   scattered_.clear();
-  ends().extend(now);
-  plan_.reset(now, free().total());
+  ends().extend_overdue(now);
+  plan_.reset(now, free_gpus().total());
   for (const ExpectedEnds::End& end : ends().in_order()) plan_.release(end.at, end.gpus);
 }
 
@@ -26,7 +26,7 @@ bool ConservativePolicy::all_too_large() const {
   const auto& sizes = waiting().by_size();
   const auto smallest = std::find_if(sizes.begin(), sizes.end(),
                                      [](const auto& size) { return !size.second.empty(); });
-  return smallest == sizes.end() || smallest->first > free().total();
+  return smallest == sizes.end() || smallest->first > free_gpus().total();
 }
 
 /// Those who get a reservation, in order.
@@ -40,28 +40,29 @@ void ConservativePolicy::line_up() {
   }
 }
 
-/// Whether it can start in this pass: what is free by the plan, and for placement, only shrinks.
+/// Returns true if the job can start in this pass: the free GPUs, by the plan and for placement,
+/// only decrease.
 bool ConservativePolicy::may_start(const Waiting& job, Nanos now) const {
   const bool scattered =
       std::find(scattered_.begin(), scattered_.end(), job.gpus) != scattered_.end();
-  return !scattered && plan_.free_for(job.gpus, job.estimate, now);
+  return !scattered && plan_.is_free_for(job.gpus, job.estimate, now);
 }
 
-void ConservativePolicy::dispatch(const Observation& seen, DecisionList& decisions) {
+void ConservativePolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
   if (all_too_large()) return;
   plan(seen.now);
   line_up();
   std::size_t end = window_.size();  // nobody behind it can start: nobody needs their reservations
-  for (std::size_t i = 0; i < end && free().total() > 0; ++i) {
+  for (std::size_t i = 0; i < end && free_gpus().total() > 0; ++i) {
     const Waiting& next = window_[i];
-    Nanos from = plan_.earliest(next.gpus, next.estimate, seen.now);
+    Nanos from = plan_.earliest_start(next.gpus, next.estimate, seen.now);
     if (from == seen.now) {
       const JobSpec& job = seen.jobs[next.job].spec;
-      if (std::optional<GpuRuns> gpus = place(job)) {
+      if (std::optional<GpuRuns> gpus = place_job(job)) {
         begin_at(seen.now, job, std::move(*gpus), "its reservation", decisions);
       } else {
         scattered_.push_back(next.gpus);
-        from = plan_.earliest(next.gpus, next.estimate, seen.now + kNanosPerSecond);
+        from = plan_.earliest_start(next.gpus, next.estimate, seen.now + kNanosPerSecond);
       }
     }
     if (from != kNever) plan_.reserve(from, from + next.estimate, next.gpus);

@@ -1,8 +1,8 @@
-// Conservative backfill (Mu'alem and Feitelson 2001): every waiting job has a reservation by number
-// of GPUs, at the earliest instant at which it delays no job before it in the queue, by expected
-// ends. A pass plans anew in queue order, so that what a job leaves over when it ends early goes to
-// those first in line, and starts those whose reservation is now. One that cannot be placed now is
-// reserved from the next second on.
+// Conservative backfill (Mu'alem and Feitelson 2001): every waiting job has a reservation of a
+// number of GPUs at the earliest instant at which it delays no earlier job of the queue, by
+// expected ends. Every pass plans again in queue order, so the time left over by a job that ends
+// early goes to the first jobs in line, and starts the jobs whose reservation is now. A job that
+// cannot be placed now is reserved from the next second on.
 #pragma once
 
 #include <vector>
@@ -12,13 +12,15 @@
 
 namespace orrery {
 
+/// Queue policy with reservations for all waiting jobs. For example, with 8 GPUs busy until 100 s,
+/// an 8-GPU job is reserved at 100 s, and a 1-GPU job behind it starts now only if a GPU is free.
 class ConservativePolicy : public BackfillPolicy {
  public:
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
 
  private:
-  void dispatch(const Observation& seen, DecisionList& decisions) override;
+  void dispatch_jobs(const Observation& seen, DecisionList& decisions) override;
   void plan(Nanos now);
   bool all_too_large() const;
   void line_up();
@@ -31,9 +33,9 @@ class ConservativePolicy : public BackfillPolicy {
   bool may_start(const Waiting& job, Nanos now) const;
 
   Availability plan_;
-  std::vector<Waiting> window_;           ///< who gets a reservation in this pass
-  std::vector<std::uint32_t> scattered_;  ///< sizes that could not be placed in it
-  std::uint32_t reservations_ = 0;        ///< at most
+  std::vector<Waiting> window_;           ///< jobs that get a reservation in this pass
+  std::vector<std::uint32_t> scattered_;  ///< sizes that could not be placed in this pass
+  std::uint32_t reservations_ = 0;        ///< largest number of reservations
 };
 
 }  // namespace orrery

@@ -4,11 +4,12 @@
 
 namespace orrery {
 
-/// For a job that cannot start now. Where enough GPUs are free it lacks only their places.
+/// Returns the reservation of a job that cannot start now. If enough GPUs are free, only their
+/// places do not fit.
 EasyPolicy::Reservation EasyPolicy::reserve(std::uint32_t gpus, Nanos now) {
-  std::uint32_t sum = free().total();
+  std::uint32_t sum = free_gpus().total();
   if (sum >= gpus) return {now, sum - gpus};
-  ends().extend(now);
+  ends().extend_overdue(now);
   for (const ExpectedEnds::End& end : ends().in_order()) {
     sum += end.gpus;
     if (sum >= gpus) return {end.at, sum - gpus};
@@ -16,18 +17,18 @@ EasyPolicy::Reservation EasyPolicy::reserve(std::uint32_t gpus, Nanos now) {
   return {};
 }
 
-void EasyPolicy::dispatch(const Observation& seen, DecisionList& decisions) {
+void EasyPolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
   QueueWalk walk(waiting());
-  std::optional<Reservation> reserved;  // once a job is blocked
-  while (free().total() > 0) {
+  std::optional<Reservation> reserved;  // set when a job is blocked
+  while (free_gpus().total() > 0) {
     const auto next = walk.next([&](std::uint32_t gpus) {
       if (!reserved) return JobLine::kAnyEstimate;
-      if (gpus > free().total()) return QueueWalk::kNone;
+      if (gpus > free_gpus().total()) return QueueWalk::kNone;
       return gpus <= reserved->extra ? JobLine::kAnyEstimate : reserved->shadow - seen.now;
     });
     if (!next) break;
     const JobSpec& job = seen.jobs[next->place->job].spec;
-    std::optional<GpuRuns> gpus = place(job);
+    std::optional<GpuRuns> gpus = place_job(job);
     if (!gpus) {
       walk.close(next->gpus);
       if (!reserved) reserved = reserve(next->gpus, seen.now);

@@ -29,7 +29,7 @@ void ExpectedEnds::clear() {
   runs_.clear();
 }
 
-bool ExpectedEnds::extend(Nanos now) {
+bool ExpectedEnds::extend_overdue(Nanos now) {
   bool any = false;
   while (!ends_.empty() && ends_.begin()->at < now) {
     Run& run = runs_.at(ends_.begin()->job);

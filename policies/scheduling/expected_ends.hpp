@@ -1,6 +1,5 @@
-// When running jobs are expected to end, by their estimates: what backfill plans with. A job that
-// has outlived its estimate is expected to run as long again as it has. One thread; nanoseconds of
-// the policy clock.
+// Expected ends of running jobs, by their estimates, for backfill. A job that has outlived its
+// estimate is expected to run as long again as it has. One thread; nanoseconds of the policy clock.
 #pragma once
 
 #include <compare>
@@ -12,6 +11,8 @@
 
 namespace orrery {
 
+/// Expected ends in ascending order. For example, a job of estimate 1 h that has run 90 minutes is
+/// expected to end after 180 minutes.
 class ExpectedEnds {
  public:
   struct End {
@@ -21,14 +22,14 @@ class ExpectedEnds {
     friend auto operator<=>(const End&, const End&) = default;
   };
 
-  /// It runs since `since`; said again, it began anew.
+  /// Records that a job runs since `since`; a repeated call records a new start.
   void begin(JobId job, std::uint32_t gpus, Nanos since, Nanos estimate);
-  /// The end that was expected; kNever for a job that does not run.
+  /// Returns the expected end; kNever for a job that does not run.
   Nanos end(JobId job);
   void clear();
-  /// Jobs that should have ended before `now` are given more time. True if there were any.
-  bool extend(Nanos now);
-  /// By end, then GPUs, then job.
+  /// Gives more time to jobs that should have ended before `now`. Returns true if any exists.
+  bool extend_overdue(Nanos now);
+  /// Returns the ends in order of end, then GPUs, then job.
   const std::set<End>& in_order() const { return ends_; }
 
  private:

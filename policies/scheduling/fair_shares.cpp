@@ -11,13 +11,13 @@ namespace {
 template <class Track>
 struct Tenant {
   std::uint64_t used = 0, quota = 0;
-  std::vector<Track*> waits = {};  ///< in order
-  std::size_t next = 0;            ///< of them
+  std::vector<Track*> waits = {};  ///< waiting jobs in order
+  std::size_t next = 0;            ///< index of the next one
 
   Track* first() const { return next < waits.size() ? waits[next] : nullptr; }
 };
 
-/// What is used of a quota; whoever has none comes last.
+/// Returns the used fraction of a quota; a virtual cluster without a quota comes last.
 std::pair<bool, double> fullness(std::uint64_t used, std::uint64_t quota) {
   const auto all = static_cast<double>(quota);
   return {quota == 0, static_cast<double>(used) / (quota == 0 ? 1 : all)};
@@ -25,7 +25,7 @@ std::pair<bool, double> fullness(std::uint64_t used, std::uint64_t quota) {
 
 }  // namespace
 
-RankedPolicy::Jobs DrfPolicy::select(const Jobs& jobs, std::uint64_t gpus, Nanos) {
+RankedPolicy::Jobs DrfPolicy::select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos) {
   std::vector<Tenant<Track>> tenants(pools().size());
   Jobs selected;
   for (Track* const job : jobs) {
@@ -61,7 +61,7 @@ void MaxMinPolicy::start(Context& context, const Cluster& cluster,
   borrows_ = given.borrow();
 }
 
-/// By number of virtual cluster; of those that have jobs.
+/// Returns the quotas of the virtual clusters with jobs, indexed by their numbers.
 std::vector<std::uint64_t> MaxMinPolicy::quotas(const Jobs& jobs, std::uint64_t gpus) const {
   std::vector<bool> there(pools().size());
   for (const Track* const job : jobs) there[job->pool] = true;
@@ -78,7 +78,7 @@ std::vector<std::uint64_t> MaxMinPolicy::quotas(const Jobs& jobs, std::uint64_t 
   return out;
 }
 
-RankedPolicy::Jobs MaxMinPolicy::select(const Jobs& jobs, std::uint64_t gpus, Nanos) {
+RankedPolicy::Jobs MaxMinPolicy::select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos) {
   std::vector<Tenant<Track>> tenants;
   for (const std::uint64_t quota : quotas(jobs, gpus)) tenants.push_back({.quota = quota});
   Jobs selected;
@@ -100,7 +100,7 @@ RankedPolicy::Jobs MaxMinPolicy::select(const Jobs& jobs, std::uint64_t gpus, Na
     std::pair<bool, double> least_full;
     for (const auto& [name, number] : pools()) {
       Tenant<Track>& tenant = tenants[number];
-      // What does not fit now will not later in this pass.
+      // A job that does not fit now does not fit later in this pass.
       while (tenant.first() != nullptr && tenant.first()->gpus > gpus) ++tenant.next;
       if (tenant.first() == nullptr) continue;
       const auto here = fullness(tenant.used, tenant.quota);

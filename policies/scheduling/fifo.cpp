@@ -9,7 +9,7 @@ namespace orrery {
 
 void FifoPolicy::queue_up(const JobSpec& job) { cursor_ = std::min(cursor_, job.id.value); }
 
-void FifoPolicy::drop(const JobSpec& job) {
+void FifoPolicy::drop_job(const JobSpec& job) {
   if (job.id.value == cursor_) ++cursor_;
 }
 

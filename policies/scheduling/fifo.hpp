@@ -6,7 +6,8 @@
 
 namespace orrery {
 
-/// The queue is the waiting jobs of the table from a cursor on: no job behind it waits.
+/// Queue policy whose queue is the waiting jobs of the table from a cursor on; no job before the
+/// cursor waits.
 class FifoPolicy : public StrictQueue {
  public:
   void save(Archive& archive) const override;
@@ -15,7 +16,7 @@ class FifoPolicy : public StrictQueue {
  protected:
   const char* reason() const override { return "first in line"; }
   void queue_up(const JobSpec& job) override;
-  void drop(const JobSpec& job) override;
+  void drop_job(const JobSpec& job) override;
   std::optional<JobId> head(const JobTable& jobs) override;
   void clear() override { cursor_ = 0; }
 

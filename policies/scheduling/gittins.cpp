@@ -7,7 +7,7 @@
 
 namespace orrery {
 
-void GittinsIndex::learn(double took) {
+void GittinsIndex::add_service(double took) {
   stale_ = true;
   newest_.push_back(took);
   sorted_.insert(std::upper_bound(sorted_.begin(), sorted_.end(), took), took);
@@ -16,7 +16,7 @@ void GittinsIndex::learn(double took) {
   newest_.pop_front();
 }
 
-void GittinsIndex::reckon() const {
+void GittinsIndex::update_index() const {
   stale_ = false;
   const auto count = static_cast<std::uint32_t>(sorted_.size());
   points_.resize(count);
@@ -39,7 +39,7 @@ void GittinsIndex::reckon() const {
 
 double GittinsIndex::of(double had) const {
   if (sorted_.empty()) return 0;
-  if (stale_) reckon();
+  if (stale_) update_index();
   const auto first = std::upper_bound(sorted_.begin(), sorted_.end(), had);
   if (first == sorted_.end()) return 0;
   const auto ended = static_cast<std::uint32_t>(first - sorted_.begin());
@@ -61,12 +61,12 @@ void GittinsPolicy::start(Context& context, const Cluster& cluster,
   index_ = GittinsIndex(dynamic_cast<const GittinsParameters&>(*parameters).history());
 }
 
-RankedPolicy::Jobs GittinsPolicy::select(const Jobs& jobs, std::uint64_t gpus, Nanos now) {
+RankedPolicy::Jobs GittinsPolicy::select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos now) {
   const double of_new_ones = index_.of(0);  // most that wait
   std::vector<Ranked> index;
   index.reserve(jobs.size());
   for (Track* const job : jobs) {
-    const double had = to_seconds(job->had(now)) * job->gpus;
+    const double had = to_seconds(job->service_at(now)) * job->gpus;
     index.push_back(
         {had == 0 ? of_new_ones : index_.of(had), static_cast<std::uint32_t>(index.size()), job});
   }

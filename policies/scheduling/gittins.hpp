@@ -1,9 +1,10 @@
-// The Gittins index, as Tiresias (Gu et al., NSDI 2019) uses it in two dimensions: who is likeliest
-// to end soon for the GPU-seconds that it would take, by what jobs that have ended took altogether.
-// Of a job that has had `a` GPU-seconds it is the largest, over all amounts d, of
-// P(S - a <= d | S > a) / E[min(S - a, d) | S > a], S being what an ended job took. Jobs that have
-// had more than any before go last. Needs no estimates. Tiresias holds jobs in queues of equal
-// index; here every pass reckons anew, so jobs make room more often.
+// Gittins index, as Tiresias (Gu et al., NSDI 2019) uses it in two dimensions: the job that is
+// likeliest to end soon for the GPU-seconds that it would take, judged by the GPU-seconds of jobs
+// that have ended. For a job with `a` GPU-seconds of service the index is the maximum over all
+// amounts d of P(S - a <= d | S > a) / E[min(S - a, d) | S > a], with S the total service of an
+// ended job. Jobs with more service than any ended job go last. Needs no estimates. Tiresias keeps
+// jobs in queues of equal index; here every pass computes the index again, so jobs make room more
+// often.
 #pragma once
 
 #include <cstddef>
@@ -15,43 +16,45 @@
 
 namespace orrery {
 
-/// The index of whatever has been had, by what so many jobs took that ended last.
-///
-/// Of a job that `k` of the `n` took no more than, the index is the steepest slope from the point
-/// (what they and the others up to then took, k) to the points (what all took up to what the j-th
-/// took, j), j > k. So what the points hold is reckoned once after a job has ended: from each the
-/// next corner of the hull over those behind it. Whole seconds of whole GPUs give the very quotient
-/// that the definition gives: all sums of them are exact.
+/// Index as a function of the service so far, from the services of the most recently ended jobs. If
+/// `k` of the `n` ended jobs took no more than this job has, the index is the steepest slope from
+/// the point (total service of all jobs up to then, k) to the points (total service up to the end
+/// of the j-th job, j), j > k. update_index() therefore computes, once after each end, the next
+/// corner of the hull for every point. Whole seconds of whole GPUs give exactly the quotient of the
+/// definition, because all sums are exact.
 class GittinsIndex {
  public:
   explicit GittinsIndex(std::size_t history = 0) : history_(history) {}
-  void learn(double took);
+  /// Adds the service of an ended job.
+  void add_service(double took);
+  /// Returns the index of a job with service `had`.
   double of(double had) const;
 
  private:
   struct Point {
-    double took = 0;           ///< by the job itself
-    double before = 0;         ///< by all up to and with it
-    double all = 0;            ///< by all up to when it ended
-    std::uint32_t corner = 0;  ///< of the hull, behind it; its own number: none
+    double took = 0;           ///< service of the job itself
+    double before = 0;         ///< service of all jobs up to and including this one
+    double all = 0;            ///< service of all jobs up to the end of this one
+    std::uint32_t corner = 0;  ///< next corner of the hull; its own index: none
   };
-  void reckon() const;
+  void update_index() const;
 
   std::size_t history_;
-  std::deque<double> newest_;   ///< the newest last
-  std::vector<double> sorted_;  ///< the same, ascending
+  std::deque<double> newest_;   ///< the newest at the end
+  std::vector<double> sorted_;  ///< the same values, ascending
   mutable std::vector<Point> points_;
   mutable bool stale_ = false;
 };
 
+/// Queue policy that serves the largest Gittins index first.
 class GittinsPolicy : public RankedPolicy {
  public:
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
 
  private:
-  Jobs select(const Jobs& jobs, std::uint64_t gpus, Nanos now) override;
-  void ended(double gpu_seconds) override { index_.learn(gpu_seconds); }
+  Jobs select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos now) override;
+  void on_job_end(double gpu_seconds) override { index_.add_service(gpu_seconds); }
   const char* reason() const override { return "likeliest to end soon"; }
 
   GittinsIndex index_;

@@ -19,7 +19,7 @@ std::uint64_t hash_of(std::uint32_t gpus, const JobPlace& place) {
 
 }  // namespace
 
-void JobLine::Block::weigh() {
+void JobLine::Block::update_minimum() {
   least = kAnyEstimate;
   for (const JobPlace& place : places) least = std::min(least, place.estimate);
 }
@@ -45,8 +45,8 @@ void JobLine::insert(const JobPlace& place) {
   const auto middle = places.begin() + static_cast<std::ptrdiff_t>(places.size() / 2);
   Block second{{middle, places.end()}};
   places.erase(middle, places.end());
-  second.weigh();
-  blocks_[at].weigh();
+  second.update_minimum();
+  blocks_[at].update_minimum();
   blocks_.insert(blocks_.begin() + static_cast<std::ptrdiff_t>(at) + 1, std::move(second));
 }
 
@@ -62,12 +62,12 @@ bool JobLine::erase(const JobPlace& place) {
   if (places.empty()) {
     blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(at));
   } else if (shortest) {
-    blocks_[at].weigh();
+    blocks_[at].update_minimum();
   }
   return true;
 }
 
-const JobPlace* JobLine::seek(Cursor& cursor, Nanos most) const {
+const JobPlace* JobLine::seek_place(Cursor& cursor, Nanos most) const {
   for (; cursor.block < blocks_.size(); ++cursor.block, cursor.at = 0) {
     const Block& block = blocks_[cursor.block];
     if (block.least > most) continue;

@@ -1,7 +1,7 @@
-// Jobs in an order, held in short blocks: a job is put in or taken out in O(jobs / 64), and the
-// next one whose estimate is short enough is found by looking at each block's shortest. One line
-// for each size of job (JobLines), because whether a job can be placed depends on its size alone.
-// Used by the queue policies. One thread; nanoseconds.
+// Ordered jobs in short blocks: inserting and removing a job costs O(jobs / 64), and the next job
+// with a short enough estimate is found by the shortest estimate of each block. One line for each
+// job size (JobLines), because a job's size alone decides whether it can be placed. Used by the
+// queue policies. One thread; nanoseconds.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace orrery {
 
-/// Where a job stands in a line: the lowest key goes first, then who was submitted first, then
-/// whose turn came first.
+/// Place of a job in a line: the lowest key goes first, then the earliest submission, then the
+/// lowest turn.
 struct JobPlace {
   std::int64_t key = 0;
   Nanos submit = 0;
@@ -30,34 +30,35 @@ struct JobPlace {
   }
 };
 
+/// Ordered line of waiting jobs.
 class JobLine {
  public:
   static constexpr Nanos kAnyEstimate = std::numeric_limits<Nanos>::max();
-  /// Valid until the line changes.
+  /// Position in a line; valid until the line changes.
   struct Cursor {
     std::size_t block = 0, at = 0;
   };
 
   void insert(const JobPlace& place);
-  /// False if it is not there.
+  /// Removes a place. Returns false if it is not in the line.
   bool erase(const JobPlace& place);
   bool empty() const { return blocks_.empty(); }
   std::size_t size() const { return size_; }
 
-  /// The place at a cursor; null behind the last.
+  /// Returns the place at a cursor; null behind the last place.
   const JobPlace* get(const Cursor& cursor) const {
     return cursor.block < blocks_.size() ? &blocks_[cursor.block].places[cursor.at] : nullptr;
   }
-  void advance(Cursor& cursor) const {
+  void advance_cursor(Cursor& cursor) const {
     if (++cursor.at < blocks_[cursor.block].places.size()) return;
     ++cursor.block;
     cursor.at = 0;
   }
-  /// The first place at or behind the cursor with an estimate of at most `most`; null if none. The
-  /// cursor is there then.
-  const JobPlace* seek(Cursor& cursor, Nanos most) const;
-  /// Moves behind the places for which `is` holds: first those, then all for which it does not.
-  /// How many they are.
+  /// Moves the cursor to the first place at or behind it with an estimate of at most `most`, and
+  /// returns the place; null if none exists.
+  const JobPlace* seek_place(Cursor& cursor, Nanos most) const;
+  /// Moves the cursor over the places at the cursor for which `is` holds. Precondition: places for
+  /// which `is` holds precede all others. Returns the number of skipped places.
   template <class Predicate>
   std::size_t skip_while(Cursor& cursor, const Predicate& is) const {
     std::size_t skipped = 0;
@@ -80,18 +81,18 @@ class JobLine {
  private:
   struct Block {
     std::vector<JobPlace> places;  ///< never empty
-    Nanos least = kAnyEstimate;    ///< shortest estimate of them
+    Nanos least = kAnyEstimate;    ///< shortest estimate in the block
 
-    void weigh();
+    void update_minimum();
   };
-  /// The first block whose last place is not before `place`.
+  /// Returns the first block whose last place is not before `place`.
   std::size_t block_of(const JobPlace& place) const;
 
   std::vector<Block> blocks_;
   std::size_t size_ = 0;
 };
 
-/// By size of job: GPUs.
+/// Lines of waiting jobs by job size in GPUs.
 class JobLines {
  public:
   void insert(std::uint32_t gpus, const JobPlace& place);
@@ -99,12 +100,12 @@ class JobLines {
   void clear();
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
-  /// Of the places, whatever their order: equal contents give equal digests.
+  /// Returns a digest of the places, independent of their order: equal contents give equal digests.
   std::uint64_t digest() const { return digest_; }
   const std::map<std::uint32_t, JobLine>& by_size() const { return lines_; }
 
  private:
-  std::map<std::uint32_t, JobLine> lines_;  ///< sizes that once came stay
+  std::map<std::uint32_t, JobLine> lines_;  ///< a size stays after its first job
   std::size_t size_ = 0;
   std::uint64_t digest_ = 0;
 };

@@ -6,7 +6,7 @@
 namespace orrery {
 namespace {
 
-/// A micro-batch time outside this range, or this many times off what is known, is absurd.
+/// Limits of a plausible micro-batch time, absolute and relative to the known one.
 constexpr double kLeastTime = 1e-9, kMostTime = 1e6;
 constexpr double kMostRatio = 2000;
 constexpr double kMostMicroBatches = 1e9;
@@ -51,7 +51,7 @@ void JobWatch::index_gpus() {
   std::sort(rank_on_gpu_.begin(), rank_on_gpu_.end());
 }
 
-bool JobWatch::fits(const JobInfo& job) const {
+bool JobWatch::fits_job(const JobInfo& job) const {
   return std::equal(job.gpus.begin(), job.gpus.end(), gpus_.begin(), gpus_.end()) &&
          job.shares().size() == shares_.size() &&
          job.layout.pipeline == pipeline_ &&
@@ -59,10 +59,10 @@ bool JobWatch::fits(const JobInfo& job) const {
          job.layout.replica_stride() == replica_stride_;
 }
 
-void JobWatch::follow(const JobInfo& job, Nanos now) {
+void JobWatch::follow_job(const JobInfo& job, Nanos now) {
   const bool moved = job.shares() != shares_;
   if (job.step != step_) {
-    const std::vector<SignalVector> ended = changes();
+    const std::vector<SignalVector> ended = signal_changes();
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       ranks_[i].change = ended[i];
       ranks_[i].before = ranks_[i].current;
@@ -93,23 +93,23 @@ void JobWatch::add_signal(GpuId gpu, std::size_t signal, const Sample<double>& s
   if (Rank* rank = rank_on(gpu)) rank->current.add(signal, sample.value);
 }
 
-void JobWatch::see(const DeviceSample& sample, Nanos now) {
+void JobWatch::add_sample(const DeviceSample& sample, Nanos now) {
   if (usable(sample.utilization, 0, 1.5)) add_signal(sample.gpu, 0, sample.utilization, now);
   if (usable(sample.memory_bandwidth, 0, 1.5)) {
     add_signal(sample.gpu, 1, sample.memory_bandwidth, now);
   }
 }
 
-void JobWatch::see(const LinkSample& sample, Nanos now) {
+void JobWatch::add_sample(const LinkSample& sample, Nanos now) {
   Sample<double> latency = sample.latency;
   if (!usable(latency, 1e-12, 1e3)) return;
   latency.value = std::log(latency.value);
   add_signal(sample.from, 2, latency, now);
 }
 
-/// How each rank's signals differ from the step before, beyond what they do on the median rank:
-/// when one rank is late, all others wait, and that says nothing of the others.
-std::vector<SignalVector> JobWatch::changes() const {
+/// Returns the changes of each rank's signals since the previous step, minus those of the median
+/// rank: when one rank is late, all others wait, and their signals say nothing about them.
+std::vector<SignalVector> JobWatch::signal_changes() const {
   std::vector<SignalVector> out(ranks_.size(), SignalVector::Zero());
   std::vector<double> known;
   for (std::size_t signal = 0; signal < kSignals; ++signal) {
@@ -131,10 +131,10 @@ std::vector<SignalVector> JobWatch::changes() const {
   return out;
 }
 
-void JobWatch::settle() {
-  noise_.settle();
-  signals_.settle();
-  const std::vector<SignalVector> now = changes();
+void JobWatch::learn_from_samples() {
+  noise_.update_noise();
+  signals_.update_weights();
+  const std::vector<SignalVector> now = signal_changes();
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const SignalModel::Hint hint = signals_.hint(now[i]);
     ranks_[i].filter.hint(step_, hint.mean, hint.variance);
@@ -143,7 +143,7 @@ void JobWatch::settle() {
 
 // ---- progress -------------------------------------------------------------------------------
 
-void JobWatch::see(const RankSample& sample, Nanos now) {
+void JobWatch::add_sample(const RankSample& sample, Nanos now) {
   if (sample.job != job_ || sample.rank.value >= ranks_.size()) return;
   if (sample.step > step_ + 1) return;
   Rank& rank = ranks_[sample.rank.value];
@@ -151,7 +151,8 @@ void JobWatch::see(const RankSample& sample, Nanos now) {
   const bool news = is_news(rank, sample, limit);
   if (news && usable(sample.micro_batch_time, kLeastTime, kMostTime)) {
     const bool of_last_step = rank.seen_done == 0 && sample.step > 0;
-    measure(rank, of_last_step ? sample.step - 1 : sample.step, sample.micro_batch_time.value);
+    add_measurement(rank, of_last_step ? sample.step - 1 : sample.step,
+                    sample.micro_batch_time.value);
   }
   note_progress(rank, sample, now, limit);
 }
@@ -163,7 +164,7 @@ bool JobWatch::is_news(Rank& rank, const RankSample& sample, double limit) {
   if (rank.seen && std::pair(sample.step, done) <= std::pair(rank.seen_step, rank.seen_done)) {
     return false;
   }
-  // At the start of a step the last micro-batch of the step before may be known already.
+  // The last micro-batch of the previous step may be known at the start of a step.
   const bool known_already = done == 0 && rank.seen && sample.step == rank.seen_step + 1 &&
                              rank.seen_done >= limit;
   const bool first_look = !rank.seen && done == 0;
@@ -173,18 +174,18 @@ bool JobWatch::is_news(Rank& rank, const RankSample& sample, double limit) {
   return !known_already && !first_look;
 }
 
-void JobWatch::measure(Rank& rank, Step step, double seconds) {
+void JobWatch::add_measurement(Rank& rank, Step step, double seconds) {
   SpeedFilter& filter = rank.filter;
-  if (filter.known()) {
+  if (filter.is_known()) {
     if (step < filter.step()) return;
-    const double known = filter.predict(step, noise_).log_time;
+    const double known = filter.predict_step(step, noise_).log_time;
     if (std::abs(std::log(seconds) - known) > std::log(kMostRatio)) return;
   }
-  const auto surprise = filter.advance(step, noise_);
+  const auto surprise = filter.advance_to(step, noise_);
   if (surprise && surprise->step == changed_step_) {
-    signals_.learn(rank.change, surprise->error, surprise->variance);
+    signals_.add_surprise(rank.change, surprise->error, surprise->variance);
   }
-  filter.measure(seconds, noise_);
+  filter.add_measurement(seconds, noise_);
 }
 
 /// A rank that should have finished by now and has not is late before its time is known: since
@@ -212,8 +213,8 @@ bool JobWatch::is_surprised_by(const RankSummary& summary) const {
     if (sample.job != job_ || sample.rank.value >= ranks_.size()) return false;
     if (!usable(sample.micro_batch_time, kLeastTime, kMostTime)) return false;
     const SpeedFilter& filter = ranks_[sample.rank.value].filter;
-    if (!filter.known()) return false;  // learned with the others at the step's end
-    const SpeedFilter::Prediction due = filter.predict(step_, noise_);
+    if (!filter.is_known()) return false;  // learned with the others at the step's end
+    const SpeedFilter::Prediction due = filter.predict_step(step_, noise_);
     const double doubt = std::max(due.deviation, summary.deviation);
     const double late = std::log(sample.micro_batch_time.value) - due.log_time;
     return late > std::max(kLeastSurprise, kSurprising * doubt);
@@ -227,8 +228,8 @@ std::vector<ReplicaForecast> JobWatch::forecast(Step target) const {
   std::vector<ReplicaForecast> out(shares_.size());
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     const SpeedFilter& filter = ranks_[i].filter;
-    if (!filter.known()) continue;
-    const SpeedFilter::Prediction due = filter.predict(target, noise_);
+    if (!filter.is_known()) continue;
+    const SpeedFilter::Prediction due = filter.predict_step(target, noise_);
     ReplicaForecast& replica = out[replica_of(i)];
     if (replica.known && due.log_time <= replica.log_time) continue;
     replica = {due.log_time, due.deviation, static_cast<std::uint32_t>(i), true};
@@ -237,7 +238,7 @@ std::vector<ReplicaForecast> JobWatch::forecast(Step target) const {
 }
 
 bool JobWatch::knows_more_soon(std::uint32_t rank) const {
-  if (!ranks_[rank].filter.bounded()) return false;
+  if (!ranks_[rank].filter.is_bounded()) return false;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     // The last micro-batch does not count: noise may hide that it is done.
     const bool through = ranks_[i].seen_step == step_ &&
@@ -247,19 +248,19 @@ bool JobWatch::knows_more_soon(std::uint32_t rank) const {
   return false;
 }
 
-bool JobWatch::measured(std::uint64_t steps) const {
+bool JobWatch::has_measured(std::uint64_t steps) const {
   bool any = false;
   for (const Rank& rank : ranks_) {
-    if (!rank.filter.known()) continue;
-    if (rank.filter.steps_measured() < steps || rank.filter.doubtful()) return false;
+    if (!rank.filter.is_known()) continue;
+    if (rank.filter.steps_measured() < steps || rank.filter.is_doubtful()) return false;
     any = true;
   }
   return any;
 }
 
-bool JobWatch::drifting(Step target, double change, double confidence) const {
+bool JobWatch::is_drifting(Step target, double change, double confidence) const {
   for (const Rank& rank : ranks_) {
-    if (!rank.filter.known()) continue;
+    if (!rank.filter.is_known()) continue;
     const SpeedFilter::Trend trend = rank.filter.trend(noise_);
     const double slope = std::abs(trend.slope);
     const auto ahead = static_cast<double>(target - std::min(target, rank.filter.step()));

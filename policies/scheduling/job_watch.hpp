@@ -1,6 +1,6 @@
-// What is known of the pace of one running training job: per rank a speed filter, fed with the
-// micro-batch times and the progress that the samples show, and with hints from device and link
-// signals. Used by predictive_rebalance; one thread. Times are seconds unless they are Nanos.
+// Estimated speed of the ranks of one running training job: a speed filter for each rank, fed with
+// micro-batch times and progress from samples, and with hints from device and link signals. Used by
+// predictive_rebalance; one thread. Times are seconds unless they are Nanos.
 #pragma once
 
 #include <array>
@@ -14,44 +14,47 @@
 
 namespace orrery {
 
-/// A replica goes at the pace of its slowest rank.
+/// Forecast of one replica, which is as slow as its slowest rank.
 struct ReplicaForecast {
   double log_time = 0;   ///< natural logarithm of the seconds per micro-batch
-  double deviation = 0;  ///< of log_time
+  double deviation = 0;  ///< standard deviation of log_time
   std::uint32_t rank = 0;
-  bool known = false;  ///< false: no rank of it was ever measured
+  bool known = false;  ///< false: none of its ranks was ever measured
 };
 
+/// Speed filters of all ranks of a job.
 class JobWatch {
  public:
   JobWatch() = default;
   explicit JobWatch(const JobInfo& job);
 
-  /// Still the same ranks on the same GPUs?
-  bool fits(const JobInfo& job) const;
-  /// Notes the step and the shares that the job works on now. Before any sample of an instant.
-  void follow(const JobInfo& job, Nanos now);
-  /// Samples of other jobs, missing values and absurd ones are passed over.
-  void see(const RankSample& sample, Nanos now);
-  void see(const DeviceSample& sample, Nanos now);
-  void see(const LinkSample& sample, Nanos now);
-  /// Learns from the samples of an instant, and turns the signals of the step under way into
-  /// hints. After the last sample of the instant.
-  void settle();
+  /// Returns true if the job still has the same ranks on the same GPUs.
+  bool fits_job(const JobInfo& job) const;
+  /// Records the current step and shares of the job. Call before any sample of an instant.
+  void follow_job(const JobInfo& job, Nanos now);
+  /// Adds a sample. Ignores samples of other jobs, missing values and absurd values.
+  void add_sample(const RankSample& sample, Nanos now);
+  void add_sample(const DeviceSample& sample, Nanos now);
+  void add_sample(const LinkSample& sample, Nanos now);
+  /// Learns from the samples of an instant, and turns the signals of the current step into hints.
+  /// Call after the last sample of the instant.
+  void learn_from_samples();
 
-  /// One of the slowest ranks is slower than was expected of it, beyond noise.
+  /// Returns true if one of the slowest ranks is slower than expected, beyond noise.
   bool is_surprised_by(const RankSummary& summary) const;
 
+  /// Returns the current step.
   Step step() const { return step_; }
+  /// Returns the forecast of each replica for step `target`.
   std::vector<ReplicaForecast> forecast(Step target) const;
-  /// Of this rank only a lower bound is known, and there is still time in this step for its
-  /// first micro-batch to finish: the other ranks are at work too.
+  /// Returns true if only a lower bound of this rank is known and the current step still has time
+  /// for its first micro-batch to end, because other ranks are working too.
   bool knows_more_soon(std::uint32_t rank) const;
-  /// Every rank that was ever measured has been for `steps` steps, and none is in doubt.
-  bool measured(std::uint64_t steps) const;
-  /// A rank gets slower or faster by more than `change` (log time) until `target`, and its
+  /// Returns true if every measured rank has measurements of `steps` steps and none is in doubt.
+  bool has_measured(std::uint64_t steps) const;
+  /// Returns true if the log time of a rank changes by more than `change` until `target` and its
   /// slope exceeds its uncertainty by `confidence` standard deviations.
-  bool drifting(Step target, double change, double confidence) const;
+  bool is_drifting(Step target, double change, double confidence) const;
 
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
@@ -63,7 +66,7 @@ class JobWatch {
     for (auto& rank : self.ranks_) Rank::fields(rank, archive);
   }
   template <class Archive>
-  void restore(Archive& archive, std::size_t ranks) {
+  void restore_from(Archive& archive, std::size_t ranks) {
     ranks_.assign(ranks, {});
     fields(*this, archive);
     index_gpus();
@@ -81,13 +84,13 @@ class JobWatch {
   struct Rank {
     SpeedFilter filter;
     bool seen = false;
-    Step seen_step = 0;           ///< of the newest progress
+    Step seen_step = 0;           ///< step of the newest progress
     double seen_done = 0;         ///< whole micro-batches
-    Step started_step = 0;        ///< the step in which it was first seen at work ...
-    Nanos started_at = kNever;    ///< ... at this time; kNever: not yet
-    double started_done = 0;      ///< ... with so much done
-    Signals before, current;      ///< last step and this one
-    SignalVector change = SignalVector::Zero();  ///< that the step before ended with
+    Step started_step = 0;        ///< step in which the rank was first seen working
+    Nanos started_at = kNever;    ///< instant of that observation; kNever: none
+    double started_done = 0;      ///< micro-batches done at that instant
+    Signals before, current;      ///< previous step and current step
+    SignalVector change = SignalVector::Zero();  ///< change at the end of the previous step
 
     template <class Self, class Archive>
     static void fields(Self& self, Archive& archive) {
@@ -103,10 +106,10 @@ class JobWatch {
   std::size_t replica_of(std::size_t rank) const {
     return rank / replica_stride_ % shares_.size();
   }
-  std::vector<SignalVector> changes() const;
+  std::vector<SignalVector> signal_changes() const;
   void add_signal(GpuId gpu, std::size_t signal, const Sample<double>& sample, Nanos now);
   bool is_news(Rank& rank, const RankSample& sample, double limit);
-  void measure(Rank& rank, Step step, double seconds);
+  void add_measurement(Rank& rank, Step step, double seconds);
   void note_progress(Rank& rank, const RankSample& sample, Nanos now, double limit);
 
   JobId job_;
@@ -114,12 +117,13 @@ class JobWatch {
   std::vector<std::uint32_t> shares_;
   std::uint32_t ranks_per_replica_ = 1, replica_stride_ = 1, pipeline_ = 1;
   Step step_ = 0;
-  Nanos step_began_ = 0;   ///< when the step was first seen
-  Step changed_step_ = 0;  ///< the step that Rank::change belongs to
+  Nanos step_began_ = 0;   ///< instant at which the step was first seen
+  Step changed_step_ = 0;  ///< step of Rank::change
   JobNoise noise_;
   SignalModel signals_;
   std::vector<Rank> ranks_;
-  std::vector<std::pair<GpuId, std::uint32_t>> rank_on_gpu_;  ///< by GPU; follows from gpus_
+  /// ordered by GPU; follows from gpus_
+  std::vector<std::pair<GpuId, std::uint32_t>> rank_on_gpu_;
 };
 
 }  // namespace orrery

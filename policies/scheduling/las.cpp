@@ -30,13 +30,13 @@ void LasPolicy::runs(const Track& job) {
   if (job.place.key == 0) crossings_.emplace(crossing(job), job.place.job);
 }
 
-void LasPolicy::rests(const Track& job) {
+void LasPolicy::on_idle(const Track& job) {
   if (job.place.key == 0) crossings_.erase({crossing(job), job.place.job});
   crossed_.erase(job.place.job);
 }
 
 /// Jobs that have had more than the threshold by now go to the second queue.
-bool LasPolicy::due(Nanos now) {
+bool LasPolicy::is_due(Nanos now) {
   bool any = false;
   for (; !crossings_.empty() && crossings_.begin()->first <= now; any = true) {
     const JobId job = crossings_.begin()->second;
@@ -47,7 +47,7 @@ bool LasPolicy::due(Nanos now) {
   return any;
 }
 
-void LasPolicy::passed(DecisionList& decisions) {
+void LasPolicy::after_pass(DecisionList& decisions) {
   if (!crossings_.empty()) decisions.wake(crossings_.begin()->first);
 }
 

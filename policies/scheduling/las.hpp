@@ -1,6 +1,7 @@
-// Least attained service in two queues, as Tiresias (Gu et al., NSDI 2019) has them: jobs that have
-// had at most so many GPU-seconds go before those that have had more; within each, first come first
-// served. Needs no estimates.
+// Least attained service in two queues, as in Tiresias (Gu et al., NSDI 2019): jobs with at most
+// the threshold of GPU-seconds go before jobs with more; within each queue first come, first
+// served. Needs no estimates. For example, with a threshold of 3,600 GPU-seconds a 4-GPU job moves
+// to the second queue after 15 minutes.
 #pragma once
 
 #include <set>
@@ -10,6 +11,7 @@
 
 namespace orrery {
 
+/// Queue policy with two queues by attained service.
 class LasPolicy : public PreemptivePolicy {
  public:
   void start(Context& context, const Cluster& cluster,
@@ -21,17 +23,18 @@ class LasPolicy : public PreemptivePolicy {
                     Nanos now) const override;
   const char* reason() const override { return "least service had"; }
   void runs(const Track& job) override;
-  void rests(const Track& job) override;
-  bool due(Nanos now) override;
-  void passed(DecisionList& decisions) override;
+  void on_idle(const Track& job) override;
+  bool is_due(Nanos now) override;
+  void after_pass(DecisionList& decisions) override;
 
  private:
-  /// The first whole second of running at which it has had more than the threshold.
+  /// Returns the first whole second of running at which the job has more than the threshold.
   Nanos crossing(const Track& job) const;
 
   double threshold_gpu_s_ = 0;
-  std::set<std::pair<Nanos, JobId>> crossings_;  ///< of running jobs of the first queue
-  std::set<JobId> crossed_;                      ///< running, since they were last started
+  std::set<std::pair<Nanos, JobId>> crossings_;  ///< instants of running jobs of the first queue
+  /// running jobs that have crossed the threshold since their newest start
+  std::set<JobId> crossed_;
 };
 
 }  // namespace orrery

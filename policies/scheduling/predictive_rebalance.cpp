@@ -19,16 +19,17 @@ constexpr double kRealSlope = 3;
 /// The first step that a shift can reach is looked at on every tick and has little doubt left;
 /// without this factor on the confidence, noise would be acted on.
 constexpr double kNearFactor = 1.5;
-/// What a shift gains must be beyond doubt as well: shares are whole, so one replica or another is
-/// late for good, and which one is noise. A likely trend says which: then half as much does.
+/// A gain must also exceed the doubt: shares are whole numbers, so one replica or another is late
+/// in any case, and noise selects it. A likely trend identifies the late replica: then half the
+/// gain suffices.
 constexpr double kTrendFactor = 0.5, kLikelySlope = 2;
 /// Replicas whose log times differ by less are equally fast: the order in which a simulation adds
 /// up must not choose between them.
 constexpr double kEquallyFast = 1e-6;
 /// Doubt about a replica of which nothing is known: it is taken to be like the median.
 constexpr double kUnknownDeviation = 0.1;
-/// Of more ranks all samples are read once a step; in between the slowest of them are glanced at,
-/// and all are read where one of those is a surprise.
+/// Number of ranks above which all samples are read only once a step; in between the slowest of
+/// them are read, and all are read if one of those is a surprise.
 constexpr std::size_t kRanksWatchedClosely = 1024;
 constexpr std::uint32_t kGlancedAt = 8;
 
@@ -94,16 +95,16 @@ Step PredictiveRebalance::horizon(Step step) const {
 }
 
 /// A running training job whose micro-batches can be shifted at all.
-bool PredictiveRebalance::concerns(const JobInfo& job) {
-  return job.phase == JobPhase::running && job.layout.data > 1 && job.spec.trains() &&
+bool PredictiveRebalance::is_rebalanced(const JobInfo& job) {
+  return job.phase == JobPhase::running && job.layout.data > 1 && job.spec.is_training() &&
          job.shares().size() == job.layout.data && job.lost.empty();
 }
 
 void PredictiveRebalance::observe(Context&, const Observation& seen, DecisionList& decisions) {
-  watch(seen);
+  watch_samples(seen);
   bool quiet = true;
   for (auto& [id, plan] : plans_) {
-    quiet = plan.looked && consider(seen.jobs[id], plan, decisions) && quiet;
+    quiet = plan.looked && decide_for_job(seen.jobs[id], plan, decisions) && quiet;
   }
   if (quiet) decisions.rest();
 }
@@ -119,35 +120,35 @@ bool any(const Observation& seen) {
 }  // namespace
 
 /// At the samples, where there are new ones worth it.
-void PredictiveRebalance::look(const Observation& seen, JobId id, Plan& plan) const {
+void PredictiveRebalance::read_samples(const Observation& seen, JobId id, Plan& plan) const {
   JobWatch& watch = plan.watch;
   const bool only_ticked = any<Tick>(seen) && seen.events.size() == 1;
   plan.looked = !only_ticked || watch.ranks() <= kRanksWatchedClosely ||
                 watch.is_surprised_by(seen.samples.summary(id, kGlancedAt));
   if (!plan.looked) return;
   if (any<Tick>(seen) || any<StepsDone>(seen)) {
-    for (const RankSample& sample : seen.samples.ranks(id)) watch.see(sample, seen.now);
-    for (const DeviceSample& sample : seen.samples.devices(id)) watch.see(sample, seen.now);
-    for (const LinkSample& sample : seen.samples.links(id)) watch.see(sample, seen.now);
+    for (const RankSample& sample : seen.samples.ranks(id)) watch.add_sample(sample, seen.now);
+    for (const DeviceSample& sample : seen.samples.devices(id)) watch.add_sample(sample, seen.now);
+    for (const LinkSample& sample : seen.samples.links(id)) watch.add_sample(sample, seen.now);
   }
-  watch.settle();
+  watch.learn_from_samples();
 }
 
-void PredictiveRebalance::watch(const Observation& seen) {
+void PredictiveRebalance::watch_samples(const Observation& seen) {
   const std::size_t before = plans_.size();
   std::erase_if(plans_, [&seen](const auto& plan) { return !seen.jobs.find(plan.first); });
   for (const JobInfo& job : seen.jobs) {
     const auto found = plans_.find(job.spec.id);
-    if (!concerns(job)) {
+    if (!is_rebalanced(job)) {
       if (found != plans_.end()) plans_.erase(found);
-    } else if (found == plans_.end() || !found->second.watch.fits(job)) {
+    } else if (found == plans_.end() || !found->second.watch.fits_job(job)) {
       plans_[job.spec.id] = Plan{.watch = JobWatch(job)};
     }
   }
   changed_ = plans_.size() != before;
   for (auto& [id, plan] : plans_) {
-    plan.watch.follow(seen.jobs[id], seen.now);
-    look(seen, id, plan);
+    plan.watch.follow_job(seen.jobs[id], seen.now);
+    read_samples(seen, id, plan);
     changed_ = changed_ || plan.looked;
   }
 }
@@ -183,11 +184,11 @@ PredictiveRebalance::Outlook PredictiveRebalance::look_ahead(const JobInfo& job,
   return outlook;
 }
 
-bool PredictiveRebalance::worth_it(const JobInfo& job, const Outlook& outlook) const {
+bool PredictiveRebalance::is_worthwhile(const JobInfo& job, const Outlook& outlook) const {
   return outlook.best != job.shares() && outlook.gain() >= parameters_.gain_threshold();
 }
 
-bool PredictiveRebalance::certain(const Plan& plan, const Outlook& outlook,
+bool PredictiveRebalance::is_certain(const Plan& plan, const Outlook& outlook,
                                   double confidence) const {
   if (outlook.lateness <= confidence * outlook.deviation) return false;
   if (plan.watch.knows_more_soon(outlook.latest_rank)) return false;
@@ -195,10 +196,10 @@ bool PredictiveRebalance::certain(const Plan& plan, const Outlook& outlook,
   const double doubt = confidence * outlook.latest_deviation;
   if (gain > doubt) return true;
   return gain > kTrendFactor * doubt &&
-         plan.watch.drifting(outlook.target, parameters_.gain_threshold(), kLikelySlope);
+         plan.watch.is_drifting(outlook.target, parameters_.gain_threshold(), kLikelySlope);
 }
 
-bool PredictiveRebalance::consider(const JobInfo& job, Plan& plan,
+bool PredictiveRebalance::decide_for_job(const JobInfo& job, Plan& plan,
                                    DecisionList& decisions) const {
   const Step effective = job.step + parameters_.lead_steps();
   if (plan.shifted && effective < plan.shifted_at + std::max(parameters_.cooldown_steps(), 1u)) {
@@ -209,10 +210,10 @@ bool PredictiveRebalance::consider(const JobInfo& job, Plan& plan,
   for (const Step target : {horizon(job.step), effective}) {
     const Outlook outlook = look_ahead(job, plan, target);
     if (!outlook.complete) return false;
-    if (!worth_it(job, outlook)) continue;
+    if (!is_worthwhile(job, outlook)) continue;
     tempted = true;
     const double factor = target == effective ? kNearFactor : 1;
-    if (!certain(plan, outlook, factor * parameters_.confidence())) continue;
+    if (!is_certain(plan, outlook, factor * parameters_.confidence())) continue;
     Decision& decision = decisions.add(Configure{job.spec.id, Shares{outlook.best}},
                                        reason(job, outlook));
     decision.at_step = effective;
@@ -220,8 +221,8 @@ bool PredictiveRebalance::consider(const JobInfo& job, Plan& plan,
     plan.shifted_at = effective;
     return false;
   }
-  return !tempted && plan.watch.measured(kStepsBeforeRest) &&
-         !plan.watch.drifting(horizon(job.step), parameters_.gain_threshold(), kRealSlope);
+  return !tempted && plan.watch.has_measured(kStepsBeforeRest) &&
+         !plan.watch.is_drifting(horizon(job.step), parameters_.gain_threshold(), kRealSlope);
 }
 
 std::string PredictiveRebalance::reason(const JobInfo& job, const Outlook& outlook) const {
@@ -261,9 +262,9 @@ void PredictiveRebalance::load(const Archive& archive) {
     Plan& plan = plans[id];
     read(plan.shifted_at), read(plan.shifted);
     const std::size_t ranks = read.size();
-    plan.watch.restore(read, ranks);
+    plan.watch.restore_from(read, ranks);
   }
-  ensure(read.at_end(), "a saved policy state has nothing behind it");
+  ensure(read.is_at_end(), "a saved policy state has nothing behind it");
   plans_ = std::move(plans);
 }
 

@@ -27,7 +27,7 @@ void PreemptivePolicy::take_out(Track& job) {
   line_of(job).erase(job.gpus, job.place);
   if (!job.running) return;
   running_gpus_ -= job.gpus;
-  rests(job);
+  on_idle(job);
 }
 
 void PreemptivePolicy::begin(Track& job, Nanos now) {
@@ -46,7 +46,7 @@ void PreemptivePolicy::stop(Track& job, Nanos now) {
   file(job);
 }
 
-void PreemptivePolicy::enter(const JobInfo& info, Nanos now) {
+void PreemptivePolicy::enter_queue(const JobInfo& info, Nanos now) {
   const auto [known, fresh] = jobs_.try_emplace(info.spec.id);
   Track& job = known->second;
   if (!fresh) {
@@ -61,14 +61,14 @@ void PreemptivePolicy::enter(const JobInfo& info, Nanos now) {
 }
 
 void PreemptivePolicy::run(const JobInfo& info, Nanos since) {
-  enter(info, since);
+  enter_queue(info, since);
   Track& job = jobs_.at(info.spec.id);
-  if (job.running && job.since == since) return;  // as was decided
+  if (job.running && job.since == since) return;  // the job runs as decided
   if (job.running) stop(job, since);
   begin(job, since);
 }
 
-void PreemptivePolicy::leave(const JobInfo& info) {
+void PreemptivePolicy::remove_job(const JobInfo& info) {
   const auto known = jobs_.find(info.spec.id);
   if (known == jobs_.end()) return;
   take_out(known->second);
@@ -77,7 +77,7 @@ void PreemptivePolicy::leave(const JobInfo& info) {
 
 void PreemptivePolicy::clear() {
   for (auto& [id, job] : jobs_) {
-    if (job.running) rests(job);
+    if (job.running) on_idle(job);
   }
   jobs_.clear();
   waiting_.clear();
@@ -117,7 +117,7 @@ class PreemptivePolicy::Selecting {
       const JobPlace* const next = lane == nullptr ? nullptr : lane->line->get(lane->at);
       keep_running(next, lane == nullptr ? 0 : lane->gpus);
       if (lane == nullptr) return std::move(selection_);
-      lane->line->advance(lane->at);
+      lane->line->advance_cursor(lane->at);
       if (lane->gpus > quota_) continue;
       quota_ -= lane->gpus;
       selection_.on.push_back(next->job);
@@ -173,7 +173,7 @@ class PreemptivePolicy::Selecting {
     for (; count > 0; --count) {
       Lane& lane = *first(running_, ~std::uint64_t{0}, true);
       const JobPlace& place = *lane.line->get(lane.at);
-      lane.line->advance(lane.at);
+      lane.line->advance_cursor(lane.at);
       if (lane.gpus <= quota_) {
         quota_ -= lane.gpus;
       } else {
@@ -189,32 +189,33 @@ class PreemptivePolicy::Selecting {
   Selection selection_;
 };
 
-void PreemptivePolicy::dispatch(const Observation& seen, DecisionList& decisions) {
+void PreemptivePolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
   if (!waiting_.empty()) {
-    const Selection selection = Selecting(*this, seen.now, free().total() + running_gpus_).select();
-    take_off(seen, selection.off, decisions);
-    put_on(seen, selection.on, decisions);
+    const Selection selection =
+        Selecting(*this, seen.now, free_gpus().total() + running_gpus_).select();
+    preempt_jobs(seen, selection.off, decisions);
+    start_jobs(seen, selection.on, decisions);
   }
-  passed(decisions);
+  after_pass(decisions);
 }
 
-void PreemptivePolicy::take_off(const Observation& seen, const std::vector<JobId>& jobs,
+void PreemptivePolicy::preempt_jobs(const Observation& seen, const std::vector<JobId>& jobs,
                                 DecisionList& decisions) {
   for (const JobId id : jobs) {
     decisions.add(Assign{.job = id}, "makes room");
-    free().give_back(seen.jobs[id].gpus);
+    free_gpus().return_gpus(seen.jobs[id].gpus);
     stop(jobs_.at(id), seen.now);
     taken_off_at_ = seen.now;
   }
 }
 
-void PreemptivePolicy::put_on(const Observation& seen, const std::vector<JobId>& jobs,
+void PreemptivePolicy::start_jobs(const Observation& seen, const std::vector<JobId>& jobs,
                               DecisionList& decisions) {
   std::set<std::uint32_t> closed;  // sizes that could not be placed: less and less is free
   for (const JobId id : jobs) {
     const JobSpec& spec = seen.jobs[id].spec;
     if (closed.contains(spec.gpus)) continue;
-    std::optional<GpuRuns> gpus = place(spec);
+    std::optional<GpuRuns> gpus = place_job(spec);
     if (!gpus) {
       closed.insert(spec.gpus);
       continue;

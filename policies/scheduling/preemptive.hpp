@@ -1,12 +1,10 @@
-// Queues in which running jobs make room for those that go first. In a pass all jobs, running and
-// waiting, stand in one order; going through it each is selected whose GPUs are still within the
-// cluster's number, others are passed over. Running jobs that are not selected are taken off first,
-// then selected waiting ones are placed in order; one that cannot be placed stays where it is in
-// the queue. Taking off costs nothing here: what it costs is the backend's. One thread; nanoseconds
-// of the policy clock.
-//
-// Running jobs go before waiting ones of equal key and submission, otherwise who started or entered
-// the queue first. A job that was taken off enters the queue at its end.
+// Queues in which running jobs make room for jobs with a higher rank. A pass orders all jobs,
+// running and waiting, and selects each job whose GPUs still fit into the cluster's number; others
+// are skipped. Running jobs that are not selected are preempted first, then selected waiting jobs
+// are placed in order; a job that cannot be placed keeps its place in the queue. Preemption costs
+// nothing in the policy; the backend adds its cost. One thread; nanoseconds of the policy clock.
+// Running jobs go before waiting jobs of equal key and submission, otherwise the job that started
+// or entered the queue first. A preempted job enters the queue at its end.
 #pragma once
 
 #include <map>
@@ -17,55 +15,59 @@
 
 namespace orrery {
 
+/// Base of queue policies with preemption whose keys change only at events.
 class PreemptivePolicy : public QueuePolicy {
  public:
-  /// Numbers and digests of the waiting and the running jobs.
+  /// Writes numbers and digests of the waiting and the running jobs.
   void save(Archive& archive) const override;
 
  protected:
+  /// Job with its place in a line.
   struct Track {
-    JobPlace place;  ///< in its line
+    JobPlace place;  ///< place in its line
     std::uint32_t gpus = 0;
     std::int64_t priority = 0;
     bool running = false;
-    Nanos since = 0;   ///< it runs
-    Nanos served = 0;  ///< it ran before
+    Nanos since = 0;   ///< start of the current run
+    Nanos served = 0;  ///< duration of earlier runs
   };
-  /// By what jobs of one size stand in order, as long as they wait, or run. It must not change
-  /// meanwhile, but by file_anew().
+  /// Returns the key that orders jobs of one size while they wait, or run. It must not change
+  /// meanwhile, except through file_anew().
   virtual std::int64_t key_of(const Track& job) const = 0;
-  /// What jobs of all sizes are compared by at an instant; never falls within a line.
+  /// Returns the rank that compares jobs of all sizes at an instant; never decreases within a line.
   virtual std::int64_t rank(const JobPlace& place, std::uint32_t gpus, bool running,
                             Nanos now) const = 0;
-  /// Told of every job that begins to run or runs no longer.
+  /// Called for every job that begins to run.
   virtual void runs(const Track&) {}
-  virtual void rests(const Track&) {}
+  /// Called for every job that stops running.
+  virtual void on_idle(const Track&) {}
   virtual const char* reason() const = 0;
-  /// After every pass.
-  virtual void passed(DecisionList&) {}
+  /// Called after every pass.
+  virtual void after_pass(DecisionList&) {}
 
   void clear() override;
-  void dispatch(const Observation& seen, DecisionList& decisions) override;
+  void dispatch_jobs(const Observation& seen, DecisionList& decisions) override;
   void file_anew(JobId job);
 
  private:
   struct Lane;
   struct Selection {
-    std::vector<JobId> off, on;  ///< in order
+    std::vector<JobId> off, on;  ///< jobs in order
   };
   class Selecting;
 
-  void enter(const JobInfo& job, Nanos now) override;
+  void enter_queue(const JobInfo& job, Nanos now) override;
   void run(const JobInfo& job, Nanos since) override;
-  void leave(const JobInfo& job) override;
-  bool stop_is_news(Nanos now) const override { return now != taken_off_at_; }
+  void remove_job(const JobInfo& job) override;
+  bool is_stop_relevant(Nanos now) const override { return now != taken_off_at_; }
   JobLines& line_of(const Track& job) { return job.running ? running_ : waiting_; }
   void file(Track& job);
   void take_out(Track& job);
   void begin(Track& job, Nanos now);
   void stop(Track& job, Nanos now);
-  void take_off(const Observation& seen, const std::vector<JobId>& jobs, DecisionList& decisions);
-  void put_on(const Observation& seen, const std::vector<JobId>& jobs, DecisionList& decisions);
+  void preempt_jobs(const Observation& seen, const std::vector<JobId>& jobs,
+                    DecisionList& decisions);
+  void start_jobs(const Observation& seen, const std::vector<JobId>& jobs, DecisionList& decisions);
 
   std::map<JobId, Track> jobs_;
   JobLines waiting_, running_;

@@ -1,12 +1,12 @@
-// By the priority that jobs have in the log, then by submission; running jobs make room for those
-// of a higher one, never for their equals. What leaving and going on costs them is the backend's.
-// Needs no estimates.
+// Priorities of the log, then order of submission; running jobs make room for jobs of a higher
+// priority, never of an equal one. The backend adds the cost of preemption. Needs no estimates.
 #pragma once
 
 #include "policies/scheduling/preemptive.hpp"
 
 namespace orrery {
 
+/// Queue policy that serves the highest priority first.
 class PriorityPolicy : public PreemptivePolicy {
  public:
   void start(Context& context, const Cluster& cluster,

@@ -32,33 +32,33 @@ void QueuePolicy::start(Context&, const Cluster& cluster,
 void QueuePolicy::load(const Archive&) { rebuild_later(); }
 
 void QueuePolicy::observe(Context&, const Observation& seen, DecisionList& decisions) {
-  if (follow(seen)) {
-    free_->refresh(seen.state);
-    dispatch(seen, decisions);
+  if (follow_events(seen)) {
+    free_->refresh_from(seen.state);
+    dispatch_jobs(seen, decisions);
   }
   decisions.rest();
 }
 
 /// Brings the queue up to date. True if something may have become possible.
-bool QueuePolicy::follow(const Observation& seen) {
-  bool news = due(seen.now);
-  for (const Event& event : seen.events) news = hear(seen, event) || news;
+bool QueuePolicy::follow_events(const Observation& seen) {
+  bool news = is_due(seen.now);
+  for (const Event& event : seen.events) news = on_event(seen, event) || news;
   if (!std::exchange(rebuild_, false)) return news;
-  rebuild(seen);
+  rebuild_queue(seen);
   return true;
 }
 
-bool QueuePolicy::hear(const Observation& seen, const Event& event) {
+bool QueuePolicy::on_event(const Observation& seen, const Event& event) {
   if (const auto* submitted = std::get_if<JobSubmitted>(&event)) {
-    enter(seen.jobs[submitted->job.id], seen.now);
+    enter_queue(seen.jobs[submitted->job.id], seen.now);
   } else if (const auto* started = std::get_if<JobStarted>(&event)) {
     run(seen.jobs[started->job], seen.now);
     return false;
   } else if (const auto* stopped = std::get_if<JobStopped>(&event)) {
-    enter(seen.jobs[stopped->job], seen.now);
-    return stop_is_news(seen.now);
+    enter_queue(seen.jobs[stopped->job], seen.now);
+    return is_stop_relevant(seen.now);
   } else if (const auto* done = std::get_if<JobDone>(&event)) {
-    leave(seen.jobs[done->job]);
+    remove_job(seen.jobs[done->job]);
   } else if (const auto* outcome = std::get_if<Decided>(&event)) {
     // A decision that did not come true puts its job back.
     if (outcome->status != Outcome::applied) rebuild_later();
@@ -69,10 +69,10 @@ bool QueuePolicy::hear(const Observation& seen, const Event& event) {
   return true;
 }
 
-void QueuePolicy::rebuild(const Observation& seen) {
+void QueuePolicy::rebuild_queue(const Observation& seen) {
   clear();
   for (const JobInfo& job : seen.jobs) {
-    if (job.phase == JobPhase::waiting) enter(job, seen.now);
+    if (job.phase == JobPhase::waiting) enter_queue(job, seen.now);
     if (job.phase == JobPhase::starting) run(job, seen.now);
     if (job.phase == JobPhase::running || job.phase == JobPhase::held) run(job, job.started);
   }

@@ -1,9 +1,7 @@
-// What job queues share: they hear of jobs that come, run, stop and end, and make one pass over the
-// queue at every instant at which something may have become possible. Subclasses own the order and
-// the pass. One thread, as every policy.
-//
-// What became of a policy's own decisions is no reason for another pass: a pass decides on what
-// ended and what came, once an instant.
+// Common part of job queues: it follows jobs that arrive, run, stop and end, and makes one pass
+// over the queue at every instant at which a start may have become possible. Subclasses own the
+// order and the pass. One thread. The outcomes of a policy's own decisions cause no further pass: a
+// pass decides on the ends and arrivals of an instant, once.
 #pragma once
 
 #include <memory>
@@ -13,41 +11,46 @@
 
 namespace orrery {
 
+/// Base class of all queue policies. For example, after the end of a job at 10 s, observe() calls
+/// remove_job() and then dispatch_jobs() once.
 class QueuePolicy : public Policy {
  public:
   Needs needs() const override;
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   void observe(Context& context, const Observation& seen, DecisionList& decisions) final;
-  /// What subclasses keep beyond the queue follows from jobs and events: after load() everything is
-  /// built anew from the table, at the first observation.
+  /// Rebuilds everything from the job table at the first observation: the state of subclasses
+  /// beyond the queue follows from jobs and events.
   void load(const Archive& archive) override;
 
  protected:
-  /// It waits: submitted, or off its GPUs again.
-  virtual void enter(const JobInfo& job, Nanos now) = 0;
-  /// It runs since `since`.
+  /// Adds a job that waits: submitted, or without its GPUs again.
+  virtual void enter_queue(const JobInfo& job, Nanos now) = 0;
+  /// Records a job that runs since `since`.
   virtual void run(const JobInfo& job, Nanos since) = 0;
-  virtual void leave(const JobInfo& job) = 0;  ///< it is over
-  virtual void clear() = 0;                    ///< as if nothing had ever come
-  /// The pass; `free()` has been brought up to date.
-  virtual void dispatch(const Observation& seen, DecisionList& decisions) = 0;
-  /// Whether this instant is one that the policy has been waiting for.
-  virtual bool due(Nanos) { return false; }
-  /// Whether GPUs that a job has left are news; not if the policy has given them away already.
-  virtual bool stop_is_news(Nanos) const { return true; }
+  virtual void remove_job(const JobInfo& job) = 0;  ///< removes a job that is over
+  virtual void clear() = 0;                    ///< forgets all jobs
+  /// Makes a pass; free_gpus() is up to date.
+  virtual void dispatch_jobs(const Observation& seen, DecisionList& decisions) = 0;
+  /// Returns true if the policy has been waiting for this instant.
+  virtual bool is_due(Nanos) { return false; }
+  /// Returns true if GPUs released by a job may allow a start; false if the policy has given them
+  /// away already.
+  virtual bool is_stop_relevant(Nanos) const { return true; }
 
-  /// Where the job would go, taken from what is free; nothing if it does not fit.
-  std::optional<GpuRuns> place(const JobSpec& job) { return placer_->place(job, *free_); }
-  FreeGpus& free() { return *free_; }
-  const FreeGpus& free() const { return *free_; }
-  /// Makes the next observation fill the queue anew from the table.
+  /// Returns the GPUs for a job and removes them from the free GPUs; nothing if the job does not
+  /// fit.
+  std::optional<GpuRuns> place_job(const JobSpec& job) { return placer_->place_job(job, *free_); }
+  /// Returns the free GPUs of the pass.
+  FreeGpus& free_gpus() { return *free_; }
+  const FreeGpus& free_gpus() const { return *free_; }
+  /// Requests that the next observation rebuilds the queue from the table.
   void rebuild_later() { rebuild_ = true; }
 
  private:
-  bool follow(const Observation& seen);
-  bool hear(const Observation& seen, const Event& event);
-  void rebuild(const Observation& seen);
+  bool follow_events(const Observation& seen);
+  bool on_event(const Observation& seen, const Event& event);
+  void rebuild_queue(const Observation& seen);
 
   std::unique_ptr<Placer> placer_;
   std::unique_ptr<FreeGpus> free_;

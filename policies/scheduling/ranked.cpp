@@ -25,7 +25,7 @@ void RankedPolicy::step_out(const Track& job) {
   line.erase(found);
 }
 
-void RankedPolicy::enter(const JobInfo& info, Nanos now) {
+void RankedPolicy::enter_queue(const JobInfo& info, Nanos now) {
   const auto [known, fresh] = jobs_.try_emplace(info.spec.id);
   Track& job = known->second;
   if (fresh) {
@@ -48,7 +48,7 @@ void RankedPolicy::enter(const JobInfo& info, Nanos now) {
 }
 
 void RankedPolicy::run(const JobInfo& info, Nanos since) {
-  enter(info, since);
+  enter_queue(info, since);
   Track& job = jobs_.at(info.spec.id);
   step_out(job);
   job.running = true;
@@ -57,13 +57,13 @@ void RankedPolicy::run(const JobInfo& info, Nanos since) {
   running_gpus_ += job.gpus;
 }
 
-void RankedPolicy::leave(const JobInfo& info) {
+void RankedPolicy::remove_job(const JobInfo& info) {
   const auto known = jobs_.find(info.spec.id);
   if (known == jobs_.end()) return;
   step_out(known->second);
   if (known->second.running) running_gpus_ -= known->second.gpus;
   jobs_.erase(known);
-  ended(info.gpu_seconds);
+  on_job_end(info.gpu_seconds);
 }
 
 void RankedPolicy::clear() {
@@ -87,15 +87,15 @@ void RankedPolicy::save(Archive& archive) const {
 
 namespace {
 
-/// Before whom a job goes; no two stand alike.
+/// Order of jobs; no two are equal.
 constexpr auto goes_first = [](const auto& a, const auto& b) {
   if (a.key != b.key) return a.key > b.key;
   if (a.job->submit != b.job->submit) return a.job->submit < b.job->submit;
   return a.place < b.place;
 };
 
-/// Puts those that go first, as many as fit together, in front of the others, and says where these
-/// begin; `gpus` is what is left. O(jobs): none of the two is put in order.
+/// Moves the jobs that go first, as many as fit together, to the front, and returns the begin of
+/// the others; `gpus` becomes the rest. O(jobs): neither part is sorted.
 template <class Each>
 auto those_that_fit(std::vector<Each>& jobs, std::uint64_t& gpus) {
   auto begin = jobs.begin(), end = jobs.end();
@@ -125,7 +125,7 @@ auto those_that_fit(std::vector<Each>& jobs, std::uint64_t& gpus) {
 
 RankedPolicy::Jobs RankedPolicy::highest_first(std::vector<Ranked>& jobs, std::uint64_t gpus) {
   const auto behind = those_that_fit(jobs, gpus);
-  // Of the others some may fit beside them, smaller ones.
+  // Smaller jobs among the others may still fit.
   const auto possible = std::partition(
       behind, jobs.end(), [gpus](const Ranked& each) { return each.job->gpus <= gpus; });
   std::sort(behind, possible, goes_first);
@@ -143,33 +143,34 @@ RankedPolicy::Jobs RankedPolicy::highest_first(std::vector<Ranked>& jobs, std::u
   return selected;
 }
 
-void RankedPolicy::dispatch(const Observation& seen, DecisionList& decisions) {
-  if (waiting_.empty() || (!makes_room() && free().total() == 0)) return;
+void RankedPolicy::dispatch_jobs(const Observation& seen, DecisionList& decisions) {
+  if (waiting_.empty() || (!can_make_room() && free_gpus().total() == 0)) return;
   Jobs jobs = running_;
   jobs.insert(jobs.end(), waiting_.begin(), waiting_.end());
-  const Jobs selected = select(jobs, free().total() + running_gpus_, seen.now);
+  const Jobs selected = select_jobs(jobs, free_gpus().total() + running_gpus_, seen.now);
   ++passes_;
   for (Track* const job : selected) job->stays_in = passes_;
   jobs.resize(running_.size());
   for (Track* const job : jobs) {
-    if (job->stays_in != passes_) take_off(seen, *job, decisions);
+    if (job->stays_in != passes_) preempt_job(seen, *job, decisions);
   }
-  put_on(seen, selected, decisions);
+  start_jobs(seen, selected, decisions);
 }
 
-void RankedPolicy::take_off(const Observation& seen, Track& job, DecisionList& decisions) {
+void RankedPolicy::preempt_job(const Observation& seen, Track& job, DecisionList& decisions) {
   decisions.add(Assign{.job = job.id}, "makes room");
-  free().give_back(seen.jobs[job.id].gpus);
-  enter(seen.jobs[job.id], seen.now);
+  free_gpus().return_gpus(seen.jobs[job.id].gpus);
+  enter_queue(seen.jobs[job.id], seen.now);
   taken_off_at_ = seen.now;
 }
 
-void RankedPolicy::put_on(const Observation& seen, const Jobs& selected, DecisionList& decisions) {
+void RankedPolicy::start_jobs(const Observation& seen, const Jobs& selected,
+                              DecisionList& decisions) {
   std::set<std::uint32_t> closed;  // sizes that could not be placed: less and less is free
   for (Track* const job : selected) {
     if (job->running || closed.contains(job->gpus)) continue;
     const JobSpec& spec = seen.jobs[job->id].spec;
-    std::optional<GpuRuns> gpus = place(spec);
+    std::optional<GpuRuns> gpus = place_job(spec);
     if (!gpus) {
       closed.insert(job->gpus);
       continue;

@@ -1,9 +1,9 @@
-// Queues whose order changes while nothing happens: by service had, by shares of tenants, by how
-// late a job is. Every pass looks at all jobs, running and waiting, and selects those that are to
-// run; running ones that are not selected are taken off first, then the selected waiting ones are
-// placed in the order in which they were selected. One that cannot be placed stays in the queue.
-// Taking off costs nothing here: what it costs is the backend's. Base of gittins,
-// finish-time-fairness, drf and max-min. One thread; nanoseconds of the policy clock.
+// Queues whose order changes without events: by service, by shares of tenants, or by lateness.
+// Every pass looks at all jobs, running and waiting, and selects those that shall run. Running jobs
+// that are not selected are preempted first, then the selected waiting jobs are placed in the order
+// of selection. A job that cannot be placed stays in the queue. Preemption costs nothing in the
+// policy; the backend adds its cost. Base of gittins, finish-time-fairness, drf and max-min. One
+// thread; nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -15,62 +15,67 @@
 
 namespace orrery {
 
+/// Base of queue policies with preemption that rank all jobs in every pass.
 class RankedPolicy : public QueuePolicy {
  public:
-  /// Number and digest of the jobs.
+  /// Writes number and digest of the jobs.
   void save(Archive& archive) const override;
 
  protected:
+  /// Job with its service and place in the order.
   struct Track {
     JobId id;
-    std::uint32_t pool = 0;  ///< number of its virtual cluster, counted as they came
+    std::uint32_t pool = 0;  ///< number of its virtual cluster, in order of appearance
     std::uint32_t gpus = 0;
     Nanos submit = 0, estimate = 0;
     bool running = false;
-    Nanos since = 0;             ///< it runs
-    Nanos served = 0;            ///< it ran before
-    std::uint64_t turn = 0;      ///< when it was started, or entered the queue
-    std::uint64_t stays_in = 0;  ///< the last pass that selected it
+    Nanos since = 0;             ///< start of the current run
+    Nanos served = 0;            ///< duration of earlier runs
+    std::uint64_t turn = 0;      ///< order of starts and arrivals
+    std::uint64_t stays_in = 0;  ///< newest pass that selected the job
 
-    Nanos had(Nanos now) const { return served + (running ? now - since : 0); }
+    Nanos service_at(Nanos now) const { return served + (running ? now - since : 0); }
   };
   using Jobs = std::vector<Track*>;
+  /// Job with its rank.
   struct Ranked {
     double key = 0;
-    std::uint32_t place = 0;  ///< among those given
+    std::uint32_t place = 0;  ///< index in the given list
     Track* job = nullptr;
   };
 
-  /// Who is to run; together at most `gpus`. Those that wait in order, the running ones anywhere.
-  /// `jobs`: the running ones in the order in which they were started, then the waiting ones in
-  /// the order of the queue.
-  virtual Jobs select(const Jobs& jobs, std::uint64_t gpus, Nanos now) = 0;
-  /// A job is over, after so many GPU-seconds.
-  virtual void ended(double) {}
+  /// Returns the jobs that shall run, together at most `gpus`: waiting jobs in order, running jobs
+  /// anywhere. `jobs`: the running jobs in the order of their starts, then the waiting jobs in the
+  /// order of the queue.
+  virtual Jobs select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos now) = 0;
+  /// Records the GPU-seconds of a job that is over.
+  virtual void on_job_end(double) {}
   virtual const char* reason() const = 0;
 
-  /// Whether running jobs may be taken off: else nothing is selected while no GPU is free.
-  virtual bool makes_room() const { return true; }
+  /// Returns true if running jobs may be preempted; otherwise no selection is made while no GPU is
+  /// free.
+  virtual bool can_make_room() const { return true; }
 
-  /// The highest first, then who was submitted first, then as given: whoever still fits.
+  /// Returns the jobs that fit, the highest rank first, then by submission, then in the given
+  /// order.
   static Jobs highest_first(std::vector<Ranked>& jobs, std::uint64_t gpus);
-  /// Numbers of virtual clusters by name.
+  /// Returns the numbers of virtual clusters by name.
   const std::map<std::string, std::uint32_t>& pools() const { return pools_; }
 
  private:
-  void enter(const JobInfo& job, Nanos now) override;
+  void enter_queue(const JobInfo& job, Nanos now) override;
   void run(const JobInfo& job, Nanos since) override;
-  void leave(const JobInfo& job) override;
+  void remove_job(const JobInfo& job) override;
   void clear() override;
-  void dispatch(const Observation& seen, DecisionList& decisions) override;
-  bool stop_is_news(Nanos now) const override { return now != taken_off_at_; }
+  void dispatch_jobs(const Observation& seen, DecisionList& decisions) override;
+  bool is_stop_relevant(Nanos now) const override { return now != taken_off_at_; }
   void line_up(Track& job);
   void step_out(const Track& job);
-  void take_off(const Observation& seen, Track& job, DecisionList& decisions);
-  void put_on(const Observation& seen, const Jobs& selected, DecisionList& decisions);
+  void preempt_job(const Observation& seen, Track& job, DecisionList& decisions);
+  void start_jobs(const Observation& seen, const Jobs& selected, DecisionList& decisions);
 
   std::map<JobId, Track> jobs_;
-  Jobs running_, waiting_;  ///< by turn
+  Jobs running_, waiting_;  ///< ordered by turn
   std::map<std::string, std::uint32_t> pools_;
   std::uint64_t running_gpus_ = 0, turns_ = 0, passes_ = 0;
   Nanos taken_off_at_ = -1;

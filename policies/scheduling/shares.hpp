@@ -1,8 +1,7 @@
-// How many micro-batches each data-parallel replica should work on so that the slowest finishes
-// as early as possible. Pure functions; safe from any thread. Times are seconds.
-//
-// A replica with n micro-batches of t seconds finishes after (n + fill) * t, where `fill` is the
-// number of micro-batch slots in which its pipeline fills and drains (stages - 1; 0 without one).
+// Best micro-batches for each data-parallel replica, so that the slowest ends as early as possible.
+// Pure functions; thread-safe. Times are seconds. A replica with n micro-batches of t seconds ends
+// after (n + fill) * t, with `fill` the number of micro-batch slots in which its pipeline fills and
+// drains (stages - 1; 0 without a pipeline).
 #pragma once
 
 #include <cstdint>
@@ -13,15 +12,15 @@ namespace orrery {
 
 using ShareList = std::vector<std::uint32_t>;  ///< micro-batches of one step, by replica
 
-/// When the last replica finishes. `times` has one entry per replica, each > 0.
+/// Returns the time at which the last replica ends. `times`: one entry for each replica, each > 0.
 double makespan(std::span<const std::uint32_t> shares, std::span<const double> times, double fill);
 
-/// The makespan if micro-batches were divisible: a lower bound on that of any shares.
+/// Returns the makespan with divisible micro-batches: a lower bound on the makespan of any shares.
 double balanced_time(std::uint64_t total, std::span<const double> times, double fill);
 
-/// ShareList with the sum of `current`, at least 1 and at most `most` (0: no limit) each, whose
-/// makespan is the smallest possible; among those, close to `current`. Returns `current` if no
-/// such shares exist.
+/// Returns the shares with the sum of `current`, at least 1 and at most `most` (0: no limit) each,
+/// with the smallest possible makespan; among those, shares close to `current`. Returns `current`
+/// if no such shares exist. For example, {8, 8} at times {1, 3} and fill 0 becomes {12, 4}.
 ShareList best_shares(std::span<const std::uint32_t> current, std::span<const double> times,
                    double fill, std::uint32_t most);
 

@@ -8,14 +8,14 @@ namespace {
 
 /// Weights may lie anywhere within about this: log time per unit of a signal.
 constexpr double kWeightSpread = 2;
-/// What older changes say counts this much less with every instant that brings new ones.
+/// Weight of older changes after each instant with new ones.
 constexpr double kForgetting = 0.995;
 /// Signals change for reasons of their own (a rank waits, a batch is moved), so hints are doubted
 /// by half their size until they have come true a few times, and always by a tenth. The first
 /// guess counts for hints of about this square.
 constexpr double kFirstMistrust = 0.25, kLeastMistrust = 0.01;
 constexpr double kFirstPromise = 0.5;
-/// What older hints say about mistrust counts this much less with every instant of new ones.
+/// Weight of older hints in the mistrust after each instant with new ones.
 constexpr double kMistrustMemory = 0.8;
 /// A change tells something only if it stands out of the signal's noise by this many deviations.
 constexpr double kTelling = 4;
@@ -37,8 +37,8 @@ SignalModel::SignalModel()
   scale_.setConstant(kFirstScale * kFirstScale);
 }
 
-/// `change` without what is within the noise of its signals.
-SignalVector SignalModel::telling(const SignalVector& change) const {
+/// Returns `change` without the parts within the noise of its signals.
+SignalVector SignalModel::informative_part(const SignalVector& change) const {
   SignalVector out = change;
   for (Eigen::Index i = 0; i < out.size(); ++i) {
     if (out(i) * out(i) <= kTelling * kTelling * scale_(i)) out(i) = 0;
@@ -47,13 +47,13 @@ SignalVector SignalModel::telling(const SignalVector& change) const {
 }
 
 SignalModel::Hint SignalModel::hint(const SignalVector& change) const {
-  const SignalVector told = telling(change);
+  const SignalVector told = informative_part(change);
   const double mean = weights_.dot(told);
   const double mistrust = std::clamp(missed_ / promised_, kLeastMistrust, 1.0);
   return {mean, told.dot(covariance_ * told) + mistrust * mean * mean};
 }
 
-void SignalModel::learn(const SignalVector& change, double error, double variance) {
+void SignalModel::add_surprise(const SignalVector& change, double error, double variance) {
   lessons_.push_back({change, error, variance});
 }
 
@@ -66,8 +66,8 @@ SignalVector SignalModel::learnt_scale() const {
   return (scale_ + sum / scale_weight_).cwiseMax(kLeastScale * kLeastScale);
 }
 
-/// Compares what the hints said with what came.
-void SignalModel::judge() {
+/// Compares the hints with the measured times.
+void SignalModel::judge_signals() {
   double promised = 0, missed = 0;
   for (const Lesson& lesson : lessons_) {
     const double said = weights_.dot(lesson.change);
@@ -79,22 +79,22 @@ void SignalModel::judge() {
   missed_ = kMistrustMemory * missed_ + std::min(missed, promised);
 }
 
-void SignalModel::settle() {
+void SignalModel::update_weights() {
   if (lessons_.empty()) return;
   const auto count = static_cast<double>(lessons_.size());
   scale_weight_ = std::max(std::min(scale_weight_ + count, kScaleMemory), count);
   const SignalVector scale_of_lessons = learnt_scale();
-  for (Lesson& lesson : lessons_) lesson.change = telling(lesson.change);
+  for (Lesson& lesson : lessons_) lesson.change = informative_part(lesson.change);
   scale_ = scale_of_lessons;
   std::erase_if(lessons_, [](const Lesson& lesson) { return lesson.change.isZero(0); });
-  judge();
+  judge_signals();
   for (const Lesson& lesson : lessons_) {
     const SignalVector spread = covariance_ * lesson.change;
     const SignalVector gain = spread / (lesson.variance + lesson.change.dot(spread));
     weights_ += gain * (lesson.error - weights_.dot(lesson.change));
     covariance_ -= gain * spread.transpose();
   }
-  // Forget, but never beyond what was believed in the beginning.
+  // Forgets, but never beyond the initial uncertainty.
   const double most = kWeightSpread * kWeightSpread * kSignals;
   const bool taught = !lessons_.empty() && covariance_.trace() < kForgetting * most;
   if (taught) covariance_ /= kForgetting;

@@ -1,9 +1,10 @@
-// What the device and link signals of a rank say about its micro-batch time: recursive least
-// squares, shared by all ranks of a job. It learns how a change of the signals from one step to
-// the next went with the surprise in the micro-batch time, and turns the next change into a hint
-// before the first micro-batch of the step is finished. It starts out knowing nothing, so signals
-// that explain nothing have no weight, and changes within a signal's own noise say nothing. Used
-// by predictive_rebalance; one thread.
+// Prediction of a rank's micro-batch time from device and link signals: recursive least squares,
+// shared by all ranks of a job. The model learns the relation between a change of the signals from
+// one step to the next and the surprise in the micro-batch time, and turns the next change into a
+// hint before the first micro-batch of the step ends. It starts without knowledge, so signals
+// without explanatory value have no weight, and changes within a signal's own noise have no effect.
+// Used by predictive_rebalance; one thread. For example, if a fall of GPU load by 0.1 came with 10%
+// slower micro-batches, the next such fall gives a hint of +0.1 in log time.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +14,32 @@
 
 namespace orrery {
 
-/// GPU load and memory bandwidth (shares of the peak), link latency (logarithm of seconds).
+/// Number of signals: GPU load and memory bandwidth (fractions of the peak), link latency
+/// (logarithm of seconds).
 inline constexpr std::size_t kSignals = 3;
 using SignalVector = Eigen::Matrix<double, kSignals, 1>;
 
+/// Linear model from signal changes to changes of the log micro-batch time.
 class SignalModel {
  public:
+  /// Predicted change.
   struct Hint {
     double mean = 0;      ///< expected change of the log micro-batch time
-    double variance = 0;  ///< of that expectation
+    double variance = 0;  ///< variance of that expectation
   };
   SignalModel();
 
-  /// `change`: of one rank's signals against the step before, less the median of all ranks.
+  /// Returns the hint for a change of one rank's signals against the previous step, minus the
+  /// median of all ranks.
   Hint hint(const SignalVector& change) const;
-  /// That change went with a surprise of `error` where a variance of `variance` was due. Counts
-  /// from the next settle() on, so that the order of the ranks does not matter.
-  void learn(const SignalVector& change, double error, double variance);
-  /// Takes in what was learnt from the samples of one instant.
-  void settle();
+  /// Adds an observation: a change of signals came with a surprise of `error` where a variance of
+  /// `variance` was expected. Takes effect at the next update_weights(), so the order of the ranks
+  /// does not matter.
+  void add_surprise(const SignalVector& change, double error, double variance);
+  /// Updates the weights with the observations of one instant.
+  void update_weights();
 
+  /// Returns the weights of the signals.
   const SignalVector& weights() const { return weights_; }
 
   template <class Self, class Archive>
@@ -48,15 +55,15 @@ class SignalModel {
     SignalVector change;
     double error, variance;
   };
-  SignalVector telling(const SignalVector& change) const;
+  SignalVector informative_part(const SignalVector& change) const;
   SignalVector learnt_scale() const;
-  void judge();
+  void judge_signals();
 
   SignalVector weights_;
   Eigen::Matrix<double, kSignals, kSignals> covariance_;
-  SignalVector scale_;  ///< variance of each signal's changes when nothing happens
-  double scale_weight_;  ///< changes behind it, forgetting included
-  double promised_, missed_;  ///< sums of squares of hints, and of how far they were off
+  SignalVector scale_;  ///< variance of each signal's changes without a cause
+  double scale_weight_;  ///< number of changes behind `scale_`, with forgetting
+  double promised_, missed_;  ///< sums of squares of hints, and of their errors
   std::vector<Lesson> lessons_;  ///< empty between instants
 };
 

@@ -16,7 +16,7 @@ void SjfPolicy::queue_up(const JobSpec& job) {
   if (queue_.emplace(job.estimate, job.id).second) digest_ ^= hash_of(job);
 }
 
-void SjfPolicy::drop(const JobSpec& job) {
+void SjfPolicy::drop_job(const JobSpec& job) {
   if (queue_.erase({job.estimate, job.id}) > 0) digest_ ^= hash_of(job);
 }
 

@@ -9,24 +9,25 @@
 
 namespace orrery {
 
+/// Queue policy that starts the shortest job first.
 class SjfPolicy : public StrictQueue {
  public:
-  /// Size and digest of the queue; the queue itself is the waiting jobs, from which it is filled
-  /// anew at the first observation after load().
+  /// Writes size and digest of the queue; the queue itself is rebuilt from the waiting jobs at the
+  /// first observation after load().
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
 
  protected:
   const char* reason() const override { return "shortest first"; }
   void queue_up(const JobSpec& job) override;
-  void drop(const JobSpec& job) override;
+  void drop_job(const JobSpec& job) override;
   std::optional<JobId> head(const JobTable& jobs) override;
   void clear() override;
 
  private:
   using Place = std::pair<Nanos, JobId>;
   std::set<Place> queue_;
-  std::uint64_t digest_ = 0;  ///< exclusive or over the queued jobs, kept as they come and go
+  std::uint64_t digest_ = 0;  ///< exclusive or over the queued jobs
 };
 
 }  // namespace orrery

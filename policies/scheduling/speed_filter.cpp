@@ -13,8 +13,8 @@ constexpr double kDamping = 0.98;
 /// twice the noise of a step.
 constexpr double kLevelDrift = 1e-2;
 constexpr double kSlopeDrift = 8e-3;
-/// Variance of the slope, as a share of the step noise, when nothing is known of it: about what
-/// the drift above settles at.
+/// Initial variance of the slope as a fraction of the step noise: about the value at which the
+/// drift above settles.
 constexpr double kSlopeAtStart = 4e-2;
 /// Standard deviations at which a sample is an outlier.
 constexpr double kGate = 5;
@@ -27,7 +27,7 @@ constexpr Step kLongGap = 8;
 constexpr double kFirstNoise = 0.02;   ///< deviation assumed before anything was measured
 constexpr double kLeastNoise = 0.002;  ///< never believe in less
 constexpr double kFirstWeight = 1;     ///< steps that the first guess counts for
-constexpr double kMemory = 15;         ///< steps that the noise is averaged over
+constexpr double kMemory = 15;         ///< number of steps over which the noise is averaged
 /// Surprises are clipped at two deviations; this is what that leaves of a normal variance.
 constexpr double kClip = 4;
 constexpr double kClippedShare = 0.9206;
@@ -56,7 +56,7 @@ void JobNoise::learn_samples(double scatter, double count) {
   new_samples_.reports += 1;
 }
 
-void JobNoise::settle() {
+void JobNoise::update_noise() {
   if (new_steps_.weight > 0) {
     step_weight = std::min(step_weight + new_steps_.weight, kMemory * ranks);
     step = floored(step + new_steps_.sum / std::max(step_weight, new_steps_.weight));
@@ -71,7 +71,7 @@ void JobNoise::settle() {
 
 // ---- time -----------------------------------------------------------------------------------
 
-void SpeedFilter::carry(Belief& belief, Step steps, const JobNoise& noise) {
+void SpeedFilter::carry_trend(Belief& belief, Step steps, const JobNoise& noise) {
   Eigen::Matrix2d transition;
   transition << 1, kDamping, 0, kDamping;
   for (Step i = 0; i < std::min(steps, kLongGap); ++i) {
@@ -107,7 +107,7 @@ SpeedFilter::Belief SpeedFilter::now(const JobNoise& noise, bool hinted) const {
   return belief;
 }
 
-std::optional<SpeedFilter::Surprise> SpeedFilter::finish(JobNoise& noise) {
+std::optional<SpeedFilter::Surprise> SpeedFilter::finish_step(JobNoise& noise) {
   if (count_ == 0) return {};
   const double mean = sum_ / count_;
   const double variance = expected_variance_ + noise.step + noise.sample / count_;
@@ -122,13 +122,13 @@ std::optional<SpeedFilter::Surprise> SpeedFilter::finish(JobNoise& noise) {
   return surprise;
 }
 
-std::optional<SpeedFilter::Surprise> SpeedFilter::advance(Step step, JobNoise& noise) {
+std::optional<SpeedFilter::Surprise> SpeedFilter::advance_to(Step step, JobNoise& noise) {
   if (known_ && step <= step_) return {};
   std::optional<Surprise> surprise;
   if (known_) {
     Belief belief = now(noise, true);
-    surprise = finish(noise);
-    carry(belief, step - step_, noise);
+    surprise = finish_step(noise);
+    carry_trend(belief, step - step_, noise);
     state_ = belief.state;
     covariance_ = belief.covariance;
   }
@@ -149,10 +149,10 @@ void SpeedFilter::start_at(double log_time, const JobNoise& noise) {
   covariance_ << 1, 0, 0, kSlopeAtStart * noise.step;
   expected_ = log_time;
   expected_variance_ = 1;
-  accept(log_time);
+  accept_measurement(log_time);
 }
 
-void SpeedFilter::accept(double log_time) {
+void SpeedFilter::accept_measurement(double log_time) {
   ++count_;
   sum_ += log_time;
   squares_ += log_time * log_time;
@@ -160,33 +160,33 @@ void SpeedFilter::accept(double log_time) {
   bound_ = 0;
 }
 
-void SpeedFilter::jump(double log_time, double distance, const JobNoise& noise) {
+void SpeedFilter::jump_to(double log_time, double distance, const JobNoise& noise) {
   const double held = held_;
   jumped_ = true;
   state_(1) = 0;
   covariance_ << covariance_(0, 0) + distance * distance, 0, 0, kSlopeAtStart * noise.step;
   count_ = sum_ = squares_ = 0;
-  accept(held);
-  accept(log_time);
+  accept_measurement(held);
+  accept_measurement(log_time);
 }
 
-void SpeedFilter::measure(double seconds, JobNoise& noise) {
+void SpeedFilter::add_measurement(double seconds, JobNoise& noise) {
   const double log_time = std::log(seconds);
   if (!known_) return start_at(log_time, noise);
   const Belief belief = now(noise, true);
   const double gate =
       kGate * std::sqrt(belief.covariance(0, 0) + noise.step + noise.sample);
   const double distance = log_time - belief.state(0);
-  if (std::abs(distance) <= gate) return accept(log_time);
+  if (std::abs(distance) <= gate) return accept_measurement(log_time);
   const bool confirmed = held_count_ > 0 && (held_ > belief.state(0)) == (distance > 0);
-  if (confirmed) return jump(log_time, distance, noise);
+  if (confirmed) return jump_to(log_time, distance, noise);
   held_ = log_time;
   held_count_ = 1;
 }
 
 void SpeedFilter::at_least(Step step, double seconds, const JobNoise& noise) {
   if (!known_ || step < step_) return;
-  // What hints leave open does not excuse a micro-batch that is not there.
+  // The uncertainty of hints does not excuse a missing micro-batch.
   const Prediction due = forecast(step, noise, false);
   const double distance = std::log(seconds) - due.log_time;
   const double spread = std::hypot(due.deviation, std::sqrt(noise.step + noise.sample));
@@ -216,7 +216,7 @@ SpeedFilter::Prediction SpeedFilter::forecast(Step target, const JobNoise& noise
   return {(reach * belief.state).value(), std::sqrt(std::max(variance, 0.0))};
 }
 
-SpeedFilter::Prediction SpeedFilter::predict(Step target, const JobNoise& noise) const {
+SpeedFilter::Prediction SpeedFilter::predict_step(Step target, const JobNoise& noise) const {
   Prediction due = forecast(target, noise, true);
   if (bound_ == 0 || bound_step_ > target) return due;
   due.log_time = std::max(due.log_time, std::log(bound_));

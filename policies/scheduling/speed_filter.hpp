@@ -1,11 +1,11 @@
-// How fast one rank is and where that is going: a Kalman filter (local linear trend, damped) over
-// the logarithm of its micro-batch time, one prediction per optimizer step. Used by
+// Speed of one rank and its trend: a Kalman filter (local linear trend, damped) over the logarithm
+// of its micro-batch time, with one prediction for each optimizer step. Used by
 // predictive_rebalance; one thread. Times are seconds, log times natural logarithms of seconds,
-// deviations standard deviations of a log time, so about relative errors.
-//
-// All samples of one step share the noise of that step, so they are averaged and enter as one
-// measurement when the step is over; a prediction made during the step uses what there is.
-// Two samples in a row far off on one side are a jump: the level is let go and found anew.
+// deviations standard deviations of a log time, so about relative errors. All samples of one step
+// share the noise of that step, so their average enters as one measurement when the step is over; a
+// prediction during the step uses the samples so far. Two consecutive outliers on one side are a
+// jump: the level is found again. For example, samples of 1.00, 1.00, 1.10 and 1.10 s are a jump to
+// 1.10 s, not a trend.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@
 
 namespace orrery {
 
-/// What the ranks of a job have shown of their noise: variances of log times. Learnt from the
-/// surprises of all ranks together, clipped so that a real slow-down is not taken for noise.
+/// Noise of the ranks of a job: variances of log times. Learned from the surprises of all ranks
+/// together, clipped so that a real slow-down does not count as noise.
 struct JobNoise {
   explicit JobNoise(std::size_t ranks = 1);
 
-  /// A step's mean was `surprise` off where a variance of `expected` was due. Counts from the
-  /// next settle() on, so that the order of the ranks does not matter.
+  /// Adds the mean of a step, which was `surprise` off where a variance of `expected` was due.
+  /// Takes effect at the next update_noise(), so the order of the ranks does not matter.
   void learn_step(double surprise, double expected);
-  /// `count` samples of one step scattered with variance `scatter` around their mean.
+  /// Adds `count` samples of one step with variance `scatter` around their mean.
   void learn_samples(double scatter, double count);
-  /// Takes in what was learnt from the samples of one instant.
-  void settle();
+  /// Updates the variances with the observations of one instant.
+  void update_noise();
 
-  double step;         ///< of a step's mean around the rank's trend
-  double sample;       ///< of one sample around the step's mean
-  double ranks;        ///< how many feed it
-  double step_weight;  ///< surprises behind `step`, forgetting included
+  double step;         ///< variance of a step's mean around the rank's trend
+  double sample;       ///< variance of one sample around the step's mean
+  double ranks;        ///< number of ranks that contribute
+  double step_weight;  ///< number of surprises behind `step`, with forgetting
   double sample_weight;
 
  private:
@@ -43,8 +43,10 @@ struct JobNoise {
   Pending new_steps_, new_samples_;
 };
 
+/// Kalman filter of one rank.
 class SpeedFilter {
  public:
+  /// Predicted log time.
   struct Prediction {
     double log_time = 0;
     double deviation = 0;
@@ -54,39 +56,43 @@ class SpeedFilter {
     double slope = 0;
     double deviation = 0;
   };
-  /// How far a finished step was from what was predicted for it without any hint.
+  /// Difference between a finished step and its prediction without hints.
   struct Surprise {
     Step step = 0;
     double error = 0;
     double variance = 0;
   };
 
-  /// Moves on to `step`: what was measured so far becomes the state, the trend is carried over.
-  /// No effect unless `step` is later than the current one. Returns the surprise of the step
-  /// that is now over, if anything was measured in it.
-  std::optional<Surprise> advance(Step step, JobNoise& noise);
-  /// A micro-batch of the current step took `seconds` (finite, > 0).
-  void measure(double seconds, JobNoise& noise);
-  /// A micro-batch of `step` takes at least this long: it has not finished yet. Matters only if
-  /// it contradicts the prediction; the next measurement replaces it.
+  /// Ends the current step and begins `step`: the measurements so far update the state, and the
+  /// trend is carried over. No effect unless `step` is later than the current step. Returns the
+  /// surprise of the ended step, if it had measurements.
+  std::optional<Surprise> advance_to(Step step, JobNoise& noise);
+  /// Adds the duration of a micro-batch of the current step in seconds (finite, > 0).
+  void add_measurement(double seconds, JobNoise& noise);
+  /// Records that a micro-batch of `step` takes at least `seconds`, because it has not ended yet.
+  /// Matters only if it contradicts the prediction; the next measurement replaces it.
   void at_least(Step step, double seconds, const JobNoise& noise);
-  /// Other signals say that the log time changes by `mean` at `step`, give or take a variance.
+  /// Adds a hint from other signals: the log time changes by `mean` at `step`, with this variance.
   void hint(Step step, double mean, double variance);
 
-  bool known() const { return known_; }
+  /// Returns true if a measurement exists.
+  bool is_known() const { return known_; }
+  /// Returns the current step.
   Step step() const { return step_; }
-  /// Steps that ended with a measurement.
+  /// Returns the number of steps that ended with a measurement.
   std::uint64_t steps_measured() const { return steps_measured_; }
-  /// The newest evidence is that a micro-batch is late; its time is not known yet.
-  bool bounded() const { return bound_ > 0; }
-  /// An outlier, or a late micro-batch, is waiting for confirmation.
-  bool doubtful() const { return held_count_ > 0 || bounded(); }
+  /// Returns true if the newest evidence is a late micro-batch of unknown duration.
+  bool is_bounded() const { return bound_ > 0; }
+  /// Returns true if an outlier or a late micro-batch waits for confirmation.
+  bool is_doubtful() const { return held_count_ > 0 || is_bounded(); }
 
-  /// Needs known(). The trend is carried from the current step to `target`.
-  Prediction predict(Step target, const JobNoise& noise) const;
+  /// Returns the prediction for `target`, with the trend carried from the current step.
+  /// Precondition: is_known().
+  Prediction predict_step(Step target, const JobNoise& noise) const;
+  /// Returns the trend.
   Trend trend(const JobNoise& noise) const;
 
-  /// Every field, in a fixed order, to a ByteWriter or from a ByteReader.
+  /// Writes every field, in a fixed order, to a ByteWriter, or reads it from a ByteReader.
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
     for (int i = 0; i < 2; ++i) archive(self.state_(i));
@@ -105,23 +111,23 @@ class SpeedFilter {
     Step step = 0;
     double mean = 0, variance = 0;
   };
-  /// Of the current step, with all measurements and, if `hinted`, the hint.
+  /// Returns the belief about the current step, with all measurements and, if `hinted`, the hint.
   Belief now(const JobNoise& noise, bool hinted) const;
   Prediction forecast(Step target, const JobNoise& noise, bool hinted) const;
-  static void carry(Belief& belief, Step steps, const JobNoise& noise);
+  static void carry_trend(Belief& belief, Step steps, const JobNoise& noise);
   void start_at(double log_time, const JobNoise& noise);
-  void jump(double log_time, double distance, const JobNoise& noise);
-  std::optional<Surprise> finish(JobNoise& noise);
-  void accept(double log_time);
+  void jump_to(double log_time, double distance, const JobNoise& noise);
+  std::optional<Surprise> finish_step(JobNoise& noise);
+  void accept_measurement(double log_time);
 
   Eigen::Vector2d state_ = Eigen::Vector2d::Zero();  ///< log time and its change per step
   Eigen::Matrix2d covariance_ = Eigen::Matrix2d::Zero();
   Step step_ = 0;
   bool known_ = false;
-  bool jumped_ = false;  ///< in the current step
+  bool jumped_ = false;  ///< true if a jump was found in the current step
   std::uint64_t steps_measured_ = 0;
-  double count_ = 0, sum_ = 0, squares_ = 0;  ///< of the current step's log times
-  double held_ = 0;                           ///< outlier not yet confirmed
+  double count_ = 0, sum_ = 0, squares_ = 0;  ///< sums over the current step's log times
+  double held_ = 0;                           ///< outlier without confirmation
   std::uint64_t held_count_ = 0;
   double bound_ = 0;  ///< seconds; 0: none
   Step bound_step_ = 0;

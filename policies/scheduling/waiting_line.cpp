@@ -8,13 +8,15 @@ JobPlace WaitingLine::place_of(const JobSpec& job) {
   return {.turn = job.id.value, .job = job.id, .estimate = job.estimate};
 }
 
-void WaitingLine::enter(const JobInfo& job, Nanos) {
+void WaitingLine::enter_queue(const JobInfo& job, Nanos) {
   waiting_.insert(job.spec.gpus, place_of(job.spec));
 }
 
-void WaitingLine::run(const JobInfo& job, Nanos) { leave(job); }
+void WaitingLine::run(const JobInfo& job, Nanos) { remove_job(job); }
 
-void WaitingLine::leave(const JobInfo& job) { waiting_.erase(job.spec.gpus, place_of(job.spec)); }
+void WaitingLine::remove_job(const JobInfo& job) {
+  waiting_.erase(job.spec.gpus, place_of(job.spec));
+}
 
 void WaitingLine::begin(const JobSpec& job, GpuRuns gpus, const char* why,
                         DecisionList& decisions) {

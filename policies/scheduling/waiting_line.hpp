@@ -1,5 +1,5 @@
-// What queues that look beyond their head share: the waiting jobs in order of submission, by size,
-// and the walk through them. Base of fifo-skip and of both kinds of backfill. One thread.
+// Common part of queues that look beyond their head: the waiting jobs in order of submission, by
+// size, and the walk through them. Base of fifo-skip and of both backfill policies. One thread.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace orrery {
 
-/// Jobs of all sizes in one order, passing over those that are not welcome. The lines must not
-/// change meanwhile.
+/// Walk over jobs of all sizes in one order, without the rejected ones. The lines must not change
+/// meanwhile.
 class QueueWalk {
  public:
   static constexpr Nanos kNone = -1;
@@ -25,24 +25,24 @@ class QueueWalk {
       if (!line.empty()) lanes_.push_back({gpus, &line, {}, false});
     }
   }
-  /// The next job whose estimate is at most `longest(its GPUs)`; kNone: no job of that size. What
-  /// is unwelcome once is passed over for good.
+  /// Returns the next job whose estimate is at most `longest(its GPUs)`; kNone as the limit means
+  /// no job of that size. A job skipped once is skipped for good.
   template <class Longest>
   std::optional<Stop> next(const Longest& longest) {
     Lane* first = nullptr;
     const JobPlace* found = nullptr;
     for (Lane& lane : lanes_) {
       const Nanos most = lane.closed ? kNone : longest(lane.gpus);
-      const JobPlace* const place = most < 0 ? nullptr : lane.line->seek(lane.at, most);
+      const JobPlace* const place = most < 0 ? nullptr : lane.line->seek_place(lane.at, most);
       if (place == nullptr || (found != nullptr && !(*place < *found))) continue;
       first = &lane;
       found = place;
     }
     if (found == nullptr) return {};
-    first->line->advance(first->at);
+    first->line->advance_cursor(first->at);
     return Stop{first->gpus, found};
   }
-  /// No more jobs of that size: one could not be placed, and less and less is free.
+  /// Skips all further jobs of that size: one could not be placed, and the free GPUs only decrease.
   void close(std::uint32_t gpus) {
     for (Lane& lane : lanes_) lane.closed = lane.closed || lane.gpus == gpus;
   }
@@ -57,19 +57,21 @@ class QueueWalk {
   std::vector<Lane> lanes_;
 };
 
+/// Base of queue policies that skip jobs.
 class WaitingLine : public QueuePolicy {
  public:
-  /// Number and digest of the waiting jobs.
+  /// Writes number and digest of the waiting jobs.
   void save(Archive& archive) const override;
 
  protected:
-  void enter(const JobInfo& job, Nanos now) override;
+  void enter_queue(const JobInfo& job, Nanos now) override;
   void run(const JobInfo& job, Nanos since) override;
-  void leave(const JobInfo& job) override;
+  void remove_job(const JobInfo& job) override;
   void clear() override { waiting_.clear(); }
 
+  /// Returns the waiting jobs.
   const JobLines& waiting() const { return waiting_; }
-  /// Decides to start a job, and takes it out of the line at the end of the pass.
+  /// Decides to start a job, and removes it from the line at the end of the pass.
   void begin(const JobSpec& job, GpuRuns gpus, const char* why, DecisionList& decisions);
   void end_pass();
 
@@ -77,7 +79,7 @@ class WaitingLine : public QueuePolicy {
   static JobPlace place_of(const JobSpec& job);
 
   JobLines waiting_;
-  std::vector<const JobSpec*> begun_;  ///< in this pass
+  std::vector<const JobSpec*> begun_;  ///< jobs started in this pass
 };
 
 }  // namespace orrery

@@ -1,8 +1,7 @@
-// The other side of the seam: something that can be observed and acted upon. Implementations:
-// sim/world/sim_backend (a simulated world), live/run/live_backend (real processes), record/replay
-// (a recorded log). Decorators round any of them: record/recorder, handover/hand_over. What every
-// backend does with a decision is one component, seam/gate. One thread calls it, the one that runs
-// drive().
+// Interface of a world: it is observed and acted upon. Implementations: sim/world/sim_backend (a
+// simulated world), live/run/live_backend (real processes), record/replay (a recorded log).
+// Decorators around any of them: record/recorder, handover/hand_over. One component, seam/gate,
+// decides about every decision, for all backends. All calls come from the thread that runs drive().
 #pragma once
 
 #include <optional>
@@ -11,20 +10,27 @@
 
 namespace orrery {
 
+/// World in which a run happens: simulated, live or replayed. drive() calls begin() once, then
+/// next() and apply() in turn until next() returns nothing.
 class Backend {
  public:
   virtual ~Backend() = default;
+  /// Returns the features of this run that policies can rely on.
   virtual Capabilities capabilities() const = 0;
+  /// Returns the cluster of the run; valid as long as the backend.
   virtual const Cluster& cluster() const = 0;
-  /// Called once, before the first next(): what will be decided, and how often ticks are wanted.
+  /// Starts the run. Called once, before the first next(). `needs`: the decisions, samples and
+  /// ticks that the policies declare.
   virtual void begin(const Needs& needs) = 0;
-  /// Blocks until the next instant at which something happened; nothing at the end. The
-  /// observation's views stay valid until the next call of next().
+  /// Blocks until the next instant with an event, a tick or a wake-up, and returns its observation;
+  /// nothing at the end of the run. The observation's views are valid until the next call of
+  /// next().
   virtual std::optional<Observation> next() = 0;
-  /// Takes what was decided on the last observation; returns at once. Every decision gets exactly
+  /// Accepts the decisions on the last observation and returns at once. Every decision gets exactly
   /// one Decided event later.
   virtual void apply(const DecisionList& decisions) = 0;
-  /// Asked once, after begin(): how many decisions were taken before, whose ids are used.
+  /// Returns the number of decisions before this run, whose ids are used. Called once, after
+  /// begin().
   virtual DecisionId decided_before() const { return 0; }
 };
 

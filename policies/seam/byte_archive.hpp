@@ -1,5 +1,5 @@
-// Plain values into and out of a policy's saved bytes (policy.hpp, Archive): fixed order, no
-// padding, so that equal states give equal bytes. For types without padding only.
+// Conversion of plain values to and from the saved bytes of a policy (Archive in policy.hpp): fixed
+// order and no padding, so that equal states give equal bytes. Supports only types without padding.
 #pragma once
 
 #include <array>
@@ -13,35 +13,37 @@
 
 namespace orrery {
 
-/// Its bytes are its value.
+/// Type whose value representation is its bytes.
 template <class T>
 concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>;
-/// Vectors of these are their bytes.
+/// True for element types whose vectors are written as one piece of bytes.
 template <class T>
 inline constexpr bool kInOnePiece = PlainValue<T> && !std::is_same_v<T, bool>;
 
+/// Archive that appends values to a string. Not thread-safe. For example, a uint64 3 and a vector
+/// {1.0} become 8 bytes, a length of 8 bytes and 8 bytes.
 class ByteWriter {
  public:
   explicit ByteWriter(std::string& bytes) : bytes_(bytes) {}
 
   template <PlainValue T>
   void operator()(const T& value) {
-    put(&value, sizeof(T));
+    put_bytes(&value, sizeof(T));
   }
-  /// One after the other, in one piece: states of many ranks are many small fields.
+  /// Appends several values in one piece: states of many ranks are many small fields.
   template <PlainValue... Ts>
     requires(sizeof...(Ts) > 1)
   void operator()(const Ts&... values) {
     std::array<char, (sizeof(Ts) + ...)> piece;
     char* at = piece.data();
     ((std::memcpy(at, &values, sizeof(Ts)), at += sizeof(Ts)), ...);
-    put(piece.data(), piece.size());
+    put_bytes(piece.data(), piece.size());
   }
   template <class T>
   void operator()(const std::vector<T>& values) {
     (*this)(static_cast<std::uint64_t>(values.size()));
     if constexpr (kInOnePiece<T>) {
-      put(values.data(), values.size() * sizeof(T));
+      put_bytes(values.data(), values.size() * sizeof(T));
     } else {
       for (const T& value : values) (*this)(value);
     }
@@ -52,14 +54,15 @@ class ByteWriter {
   }
 
  private:
-  void put(const void* data, std::size_t size) {
+  void put_bytes(const void* data, std::size_t size) {
     bytes_.append(static_cast<const char*>(data), size);
   }
 
   std::string& bytes_;
 };
 
-/// Throws an internal Error when the bytes end too early.
+/// Archive that reads values from bytes in the order in which ByteWriter wrote them. Throws an
+/// internal Error if the bytes end too early.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : left_(bytes) {}
@@ -92,14 +95,16 @@ class ByteReader {
     text.assign(left_.substr(0, length));
     left_.remove_prefix(length);
   }
-  /// A length written before the items it counts; never more than the bytes that are left.
+  /// Returns a length that stands before the items it counts; at most the number of remaining
+  /// bytes.
   std::size_t size() {
     std::uint64_t count = 0;
     (*this)(count);
     ensure(count <= left_.size(), "a saved policy state counts only what it holds");
     return count;
   }
-  bool at_end() const { return left_.empty(); }
+  /// Returns true if no bytes remain.
+  bool is_at_end() const { return left_.empty(); }
 
  private:
   std::string_view left_;

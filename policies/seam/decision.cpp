@@ -29,7 +29,7 @@ bool waits_for_step(const Action& action) {
                     configure->what);
 }
 
-void DecisionList::append(DecisionList&& other) {
+void DecisionList::append_list(DecisionList&& other) {
   std::uint32_t highest = groups_;
   for (Decision& decision : other.items_) {
     if (decision.group > 0) highest = std::max(highest, decision.group += groups_);

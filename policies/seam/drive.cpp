@@ -47,7 +47,7 @@ std::uint64_t drive(Policy& policy, Backend& backend, Context& context) {
   while (const std::optional<Observation> seen = backend.next()) {
     decisions.clear();
     policy.observe(context, *seen, decisions);
-    standstill.check(*seen, decisions);
+    standstill.check_progress(*seen, decisions);
     backend.apply(decisions);
   }
   return decisions.next();

@@ -1,4 +1,4 @@
-// The one loop that joins a policy and a backend.
+// Loop that connects a policy and a backend.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,14 @@
 
 namespace orrery {
 
-/// Starts the policy, asks for its needs (they may depend on its parameters), checks them (throws
-/// bad_input naming what the backend lacks), calls observe() for every observation. Returns how
-/// many decisions were taken.
+/// Runs a policy in a backend until the run ends. Starts the policy, asks for its needs (they may
+/// depend on its parameters), checks them and calls observe() for every observation. Returns the
+/// number of decisions. Throws bad_input with the missing feature if the backend cannot satisfy the
+/// needs.
 std::uint64_t drive(Policy& policy, Backend& backend, Context& context);
 
-/// The generator that a run with this seed hands to its policies; a replay must use the same.
-inline Rng policy_rng(std::uint64_t seed) { return Rng(seed).split("policy"); }
+/// Returns the generator that a run with this seed passes to its policies; a replay must use the
+/// same generator.
+inline Rng policy_rng(std::uint64_t seed) { return Rng(seed).split_stream("policy"); }
 
 }  // namespace orrery

@@ -57,7 +57,7 @@ struct Refusal {
   /// Each rank's process has a GPU of its own from the start on: rank r has GPU r.
   std::string operator()(const Assign& assign) const {
     if (fabric_of(scenario) == Fabric::simulated) return {};
-    if (assign.leaves()) return "the ranks of this run leave with its end only";
+    if (assign.is_release()) return "the ranks of this run leave with its end only";
     if (assign.state == StateFrom::checkpoint) {
       return "a run goes on from a checkpoint when it starts, not within";
     }

@@ -1,6 +1,6 @@
-// What the program of a training job lets be done to it, by the fabric that carries it: the same
-// rules where it runs and where that run is rehearsed. A model that nothing here trains (any but
-// the built-in ones) is only simulated, and bound by none of them. Pure functions; thread-safe.
+// Limits of training programs that the fabric imposes, the same for a run and its rehearsal. A
+// model that live mode does not train (any except the built-in models) is only simulated and has no
+// such limits. Pure functions; thread-safe.
 #pragma once
 
 #include <string>
@@ -10,17 +10,19 @@
 
 namespace orrery {
 
-/// Settings of the scenario's job that can be set while it runs.
+/// Returns the settings of the scenario's job that can change while the job runs.
 Kinds<Setting> settable(const Scenario& scenario);
 
-/// What stands against a decision on the scenario's job, whatever its state; empty: nothing.
+/// Returns the objection to a decision on the scenario's job, independent of the job's state; empty
+/// if none exists.
 std::string fabric_refusal(const Scenario& scenario, const Decision& decision);
 
-/// What ranks do on a loss until somebody decides: as the scenario says, else `replace` where none
-/// of the run's policies decides where a job stands. `applied`: decisions are carried out at all.
+/// Returns the reaction of ranks to a loss until a policy decides: the value in the scenario, else
+/// `replace` if no policy of the run decides placements. `applied`: decisions are applied at all.
 OnLoss loss_response(const Scenario& scenario, const Needs& needs, bool applied);
 
-/// Gradients are summed in whole numbers, so that the sum has the same bits on any ranks.
+/// Returns true if gradients are summed in whole numbers, so that the sum has the same bits on any
+/// ranks.
 bool reproducible_sums(const Scenario& scenario);
 
 }  // namespace orrery

@@ -18,7 +18,7 @@ bool between_steps(const Decision& decision) {
 
 // ---- judging ------------------------------------------------------------------------------
 
-DecisionGate::Verdict DecisionGate::judge(const Decision& decision, Nanos now) const {
+DecisionGate::Verdict DecisionGate::judge_decision(const Decision& decision, Nanos now) const {
   return judge_group({&decision, 1}, now);
 }
 
@@ -27,7 +27,7 @@ DecisionGate::Verdict DecisionGate::judge_group(std::span<const Decision> group,
   for (const Decision& decision : group) {
     if (decision.expires < now) {
       return {Outcome::expired,
-              fmt::format("it was to hold until {} s", to_seconds(decision.expires))};
+              fmt::format("it expired at {} s", to_seconds(decision.expires))};
     }
     const JobInfo* job = world_.jobs().find(job_of(decision.what));
     if (decision.if_epoch && job != nullptr && job->epoch != *decision.if_epoch) {
@@ -53,94 +53,94 @@ DecisionGate::Verdict DecisionGate::judge_group(std::span<const Decision> group,
 }
 
 /// Its step is under way already.
-bool DecisionGate::begun(const Decision& decision) const {
+bool DecisionGate::has_begun(const Decision& decision) const {
   const JobId job = job_of(decision.what);
   return decision.at_step > 0 && decision.at_step == world_.jobs()[job].step &&
-         carrier_.step_open(job);
+         carrier_.is_step_open(job);
 }
 
 // ---- taking -------------------------------------------------------------------------------
 
-void DecisionGate::take(const DecisionList& decisions, Nanos now) {
-  for (const Nanos at : decisions.wakes()) wakes_.insert(std::max(at, now));
-  for (const Decision& decision : decisions.items()) world_.announce(decision);
-  resume(decisions.items(), now);
+void DecisionGate::accept_decisions(const DecisionList& decisions, Nanos now) {
+  for (const Nanos at : decisions.wake_times()) wakes_.insert(std::max(at, now));
+  for (const Decision& decision : decisions.items()) world_.announce_decision(decision);
+  resume_decisions(decisions.items(), now);
 }
 
-void DecisionGate::resume(const std::vector<Decision>& items, Nanos now) {
+void DecisionGate::resume_decisions(const std::vector<Decision>& items, Nanos now) {
   std::set<std::uint32_t> groups;
   for (const Decision& decision : items) {
     if (decision.group == 0) {
-      admit(decision, now);
+      admit_decision(decision, now);
     } else if (groups.insert(decision.group).second) {
       std::vector<Decision> group;
       std::copy_if(items.begin(), items.end(), std::back_inserter(group),
                    [&](const Decision& each) { return each.group == decision.group; });
-      take_group(std::move(group), now);
+      accept_group(std::move(group), now);
     }
   }
 }
 
-void DecisionGate::take_group(std::vector<Decision> group, Nanos now) {
+void DecisionGate::accept_group(std::vector<Decision> group, Nanos now) {
   Verdict verdict = judge_group(group, now);
   if (verdict.good() && std::any_of(group.begin(), group.end(), between_steps)) {
-    verdict = {Outcome::rejected, "decisions that hold together hold at once, not from a step on"};
+    verdict = {Outcome::rejected, "decisions of a group are applied at once, not from a step on"};
   }
-  for (const Decision& decision : group) tell(decision, verdict);
+  for (const Decision& decision : group) emit_outcome(decision, verdict);
   if (!verdict.good()) return;
   for (const Decision& decision : group) carrier_.carry_out(decision);
 }
 
-void DecisionGate::admit(const Decision& decision, Nanos now) {
-  Verdict verdict = judge(decision, now);
-  if (verdict.good() && begun(decision) && between_steps(decision)) {
+void DecisionGate::admit_decision(const Decision& decision, Nanos now) {
+  Verdict verdict = judge_decision(decision, now);
+  if (verdict.good() && has_begun(decision) && between_steps(decision)) {
     verdict = {Outcome::rejected, fmt::format("step {} has begun", decision.at_step)};
   }
-  if (!verdict.good()) return tell(decision, std::move(verdict));
+  if (!verdict.good()) return emit_outcome(decision, std::move(verdict));
   if (agreement_ && waits_for_step(decision.what)) return unagreed_.push_back(decision);
-  if (put_off(decision)) return held_.push_back(decision);
+  if (is_deferred(decision)) return held_.push_back(decision);
   hold_from_now(decision);
 }
 
-void DecisionGate::agreed(const Decision& decision, Nanos now) {
-  if (put_off(decision)) return held_.push_back(decision);
-  settle(decision, now);
+void DecisionGate::apply_agreed(const Decision& decision, Nanos now) {
+  if (is_deferred(decision)) return held_.push_back(decision);
+  settle_decision(decision, now);
 }
 
 /// At once is from the next step on, where one is under way; moves wait for their step.
-bool DecisionGate::put_off(const Decision& decision) const {
+bool DecisionGate::is_deferred(const Decision& decision) const {
   const JobId id = job_of(decision.what);
   const JobInfo* job = world_.jobs().find(id);
   if (job == nullptr) return false;
   if (std::holds_alternative<Configure>(decision.what)) {
-    return decision.at_step == 0 && waits_for_step(decision.what) && carrier_.step_open(id);
+    return decision.at_step == 0 && waits_for_step(decision.what) && carrier_.is_step_open(id);
   }
   return decision.at_step > job->step;
 }
 
 void DecisionGate::not_agreed(const Decision& decision) {
-  tell(decision, {Outcome::expired, kChanged});
+  emit_outcome(decision, {Outcome::expired, kChanged});
 }
 
 /// Time may have passed since it was admitted.
-void DecisionGate::settle(const Decision& decision, Nanos now) {
-  Verdict verdict = judge(decision, now);
-  if (verdict.good() && begun(decision) && between_steps(decision)) {
+void DecisionGate::settle_decision(const Decision& decision, Nanos now) {
+  Verdict verdict = judge_decision(decision, now);
+  if (verdict.good() && has_begun(decision) && between_steps(decision)) {
     verdict = {Outcome::rejected, fmt::format("step {} has begun", decision.at_step)};
   }
-  if (!verdict.good()) return tell(decision, std::move(verdict));
+  if (!verdict.good()) return emit_outcome(decision, std::move(verdict));
   hold_from_now(decision);
 }
 
 void DecisionGate::hold_from_now(const Decision& decision) {
-  tell(decision, {});
+  emit_outcome(decision, {});
   const JobId job = job_of(decision.what);
   if (decision.at_step > world_.jobs()[job].step) effects_.emplace(job, decision.at_step);
   carrier_.carry_out(decision);
 }
 
-void DecisionGate::tell(const Decision& decision, Verdict verdict) {
-  carrier_.happen(Decided{decision.id, verdict.status, std::move(verdict.reason)});
+void DecisionGate::emit_outcome(const Decision& decision, Verdict verdict) {
+  carrier_.emit_event(Decided{decision.id, verdict.status, std::move(verdict.reason)});
 }
 
 // ---- as jobs go on ------------------------------------------------------------------------
@@ -154,7 +154,7 @@ void DecisionGate::step_ended(JobId job, Nanos now) {
     const bool due = job_of(decision.what) == job && decision.at_step <= step;
     (due ? waiting : held_).push_back(std::move(decision));
   }
-  for (const Decision& decision : waiting) settle(decision, now);
+  for (const Decision& decision : waiting) settle_decision(decision, now);
 }
 
 void DecisionGate::membership_changed(JobId job) {
@@ -180,19 +180,19 @@ void DecisionGate::job_gone(JobId job, Nanos now) {
     list->erase(first, list->end());
   }
   for (const Decision& decision : theirs) {
-    Verdict verdict = judge(decision, now);
+    Verdict verdict = judge_decision(decision, now);
     if (verdict.good()) verdict = {Outcome::rejected, fmt::format("job {} has left", job.value)};
-    tell(decision, std::move(verdict));
+    emit_outcome(decision, std::move(verdict));
   }
 }
 
 void DecisionGate::close(const std::string& reason) {
   closed_ = reason;
   for (const Decision& decision : std::exchange(held_, {})) {
-    tell(decision, {Outcome::rejected, reason});
+    emit_outcome(decision, {Outcome::rejected, reason});
   }
   for (const Decision& decision : std::exchange(unagreed_, {})) {
-    tell(decision, {Outcome::rejected, reason});
+    emit_outcome(decision, {Outcome::rejected, reason});
   }
 }
 
@@ -207,12 +207,12 @@ Step DecisionGate::next_effect(JobId job, Step step) const {
   return next;
 }
 
-bool DecisionGate::waits(JobId job) const {
+bool DecisionGate::has_waiting(JobId job) const {
   return std::any_of(held_.begin(), held_.end(),
                      [job](const Decision& each) { return job_of(each.what) == job; });
 }
 
-bool DecisionGate::wake_due(Nanos now) {
+bool DecisionGate::pop_due_wakes(Nanos now) {
   const auto end = wakes_.upper_bound(now);
   const bool due = end != wakes_.begin();
   wakes_.erase(wakes_.begin(), end);

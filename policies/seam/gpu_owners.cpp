@@ -40,7 +40,7 @@ bool unclaimed(const ClusterState& state, GpuRuns::Run run, JobId job) {
                      [job](JobId owner) { return owner == ClusterState::kNobody || owner == job; });
 }
 
-/// By its bits.
+/// Counts the node's free bits.
 void GpuOwners::count_free(NodeId node) {
   std::uint32_t free = 0;
   const std::size_t words = state_.words_per_node;
@@ -50,7 +50,7 @@ void GpuOwners::count_free(NodeId node) {
   set_free(state_, node, free);
 }
 
-/// Of a run within the node. Here most of what a replay does to GPUs ends up.
+/// Marks the GPUs of a run within the node. Most changes of a replay end here.
 void GpuOwners::mark_free(NodeId node, GpuRuns::Run run, bool free) {
   std::uint64_t* const words = &state_.free_bits[node.value * std::size_t{state_.words_per_node}];
   const std::uint32_t first = run.first - node.value * cluster_.shape().gpus_per_node;
@@ -76,7 +76,7 @@ void GpuOwners::own(GpuRuns::Run run, JobId owner) {
     const GpuRuns::Run here{run.first, std::min(run.count, end - run.first)};
     for (std::uint32_t i = 0; i < here.count; ++i) state_.owner[here.first + i] = owner;
     if (some_lost_) {
-      recount({node});
+      recount_free({node});
     } else {
       mark_free({node}, here, owner == ClusterState::kNobody);
     }
@@ -84,23 +84,24 @@ void GpuOwners::own(GpuRuns::Run run, JobId owner) {
   }
 }
 
-void GpuOwners::claim(const GpuRuns& gpus, JobId job) {
+void GpuOwners::claim_gpus(const GpuRuns& gpus, JobId job) {
   for (const GpuRuns::Run& run : gpus.runs()) own(run, job);
 }
 
-void GpuOwners::recount(NodeId node) {
+void GpuOwners::recount_free(NodeId node) {
   const std::uint32_t size = cluster_.shape().gpus_per_node, first = node.value * size;
   std::uint64_t* const words = &state_.free_bits[node.value * std::size_t{state_.words_per_node}];
   for (std::uint32_t at = 0; at < size; ++at) {
     const GpuId gpu{first + at};
-    const bool free = state_.owner[gpu.value] == ClusterState::kNobody && state_.well(gpu, node);
+    const bool free =
+        state_.owner[gpu.value] == ClusterState::kNobody && state_.is_healthy(gpu, node);
     const std::uint64_t bit = std::uint64_t{1} << at % 64;
     words[at / 64] = free ? words[at / 64] | bit : words[at / 64] & ~bit;
   }
   count_free(node);
 }
 
-void GpuOwners::give_up(GpuRuns::Run run, JobId job) {
+void GpuOwners::release_run(GpuRuns::Run run, JobId job) {
   const auto first = state_.owner.begin() + run.first;
   const bool all = std::all_of(first, first + run.count, [job](JobId of) { return of == job; });
   if (all) return own(run, ClusterState::kNobody);
@@ -109,13 +110,13 @@ void GpuOwners::give_up(GpuRuns::Run run, JobId job) {
   }
 }
 
-void GpuOwners::vacate(const JobInfo& job, const GpuRuns& kept) {
+void GpuOwners::vacate_gpus(const JobInfo& job, const GpuRuns& kept) {
   const auto free = [&](const GpuRuns& gpus) {
     if (kept.empty()) {
-      for (const GpuRuns::Run& run : gpus.runs()) give_up(run, job.spec.id);
+      for (const GpuRuns::Run& run : gpus.runs()) release_run(run, job.spec.id);
       return;
     }
-    for_each_without(gpus, kept, [&](GpuRuns::Run run) { give_up(run, job.spec.id); });
+    for_each_without(gpus, kept, [&](GpuRuns::Run run) { release_run(run, job.spec.id); });
   };
   if (job.gpus != kept) free(job.gpus);
   if (job.next && job.next->gpus != kept) free(job.next->gpus);

@@ -1,5 +1,5 @@
-// Whose GPUs are, and how many are free on each node: what World counts with, on its state. One
-// thread, as World.
+// Bookkeeping of GPU owners and of the free GPUs of each node, on World's state. One thread, as
+// World.
 #pragma once
 
 #include "policies/seam/cluster_state.hpp"
@@ -9,22 +9,26 @@
 
 namespace orrery {
 
-/// All of them are there, and nobody's or the job's own.
+/// Returns true if all GPUs of the run are healthy and owned by `job` or by no job.
 bool unclaimed(const ClusterState& state, GpuRuns::Run run, JobId job);
 
+/// Writer of GPU owners and free counts of a ClusterState.
 class GpuOwners {
  public:
-  /// `some_lost`: GPUs or nodes are lost, so that who owns a GPU does not say whether it is free.
+  /// Constructs a writer. `some_lost`: some GPUs or nodes are lost, so that a GPU without an owner
+  /// need not be free.
   GpuOwners(const Cluster& cluster, ClusterState& state, bool some_lost)
       : cluster_(cluster), state_(state), some_lost_(some_lost) {}
 
-  void claim(const GpuRuns& gpus, JobId job);
-  /// Of the job's GPUs those that are not among `kept` are nobody's, or whose they are to be.
-  void vacate(const JobInfo& job, const GpuRuns& kept);
-  /// Those of the run that are still the job's are nobody's.
-  void give_up(GpuRuns::Run run, JobId job);
-  /// What is free on a node, by owners and health.
-  void recount(NodeId node);
+  /// Makes `job` the owner of the GPUs.
+  void claim_gpus(const GpuRuns& gpus, JobId job);
+  /// Releases the GPUs of the job that are not among `kept`; a GPU with a pending owner goes to
+  /// that owner.
+  void vacate_gpus(const JobInfo& job, const GpuRuns& kept);
+  /// Releases the GPUs of the run that the job still owns.
+  void release_run(GpuRuns::Run run, JobId job);
+  /// Recounts the free GPUs of a node from owners and health.
+  void recount_free(NodeId node);
 
  private:
   void own(GpuRuns::Run run, JobId owner);

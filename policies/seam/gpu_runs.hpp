@@ -1,5 +1,5 @@
-// The GPUs of a job's ranks 0, 1, ... as runs of neighbours: 131,072 GPUs in a row are eight bytes.
-// Reads like a vector; up to two runs take no memory of their own. Plain value; thread-safe.
+// GPUs of a job's ranks 0, 1, ... as runs of neighbours: 131,072 consecutive GPUs take eight bytes.
+// Reads like a vector; up to two runs need no heap memory. Plain value; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +17,8 @@
 
 namespace orrery {
 
+/// Ordered list of GPUs, stored as runs of consecutive ids. For example, GPUs 4, 5, 6, 9 are the
+/// runs {4, 3} and {9, 1}.
 class GpuRuns {
  public:
   struct Run {
@@ -60,13 +62,13 @@ class GpuRuns {
   }
   static GpuRuns range(GpuId first, std::uint32_t count) {
     GpuRuns out;
-    out.append({first.value, count});
+    out.append_run({first.value, count});
     return out;
   }
 
-  void push_back(GpuId gpu) { append({gpu.value, 1}); }
-  /// Behind the others; joined to the last run where it goes on.
-  void append(Run run) {
+  void push_back(GpuId gpu) { append_run({gpu.value, 1}); }
+  /// Appends a run; joins it to the last run if it continues that run.
+  void append_run(Run run) {
     if (run.count == 0) return;
     size_ += run.count;
     if (!runs_.empty() && runs_.back().first + runs_.back().count == run.first) {
@@ -83,7 +85,7 @@ class GpuRuns {
   Iterator begin() const { return {runs_.data(), 0}; }
   Iterator end() const { return {runs_.data() + runs_.size(), 0}; }
   GpuId front() const { return {runs_.front().first}; }
-  /// O(runs). Throws an internal Error beyond the end.
+  /// Returns the GPU of `rank`, in O(runs). Throws an internal Error beyond the end.
   GpuId operator[](std::size_t rank) const {
     for (const Run& run : runs_) {
       if (rank < run.count) return {run.first + static_cast<std::uint32_t>(rank)};

@@ -1,5 +1,5 @@
-// Sets of GPUs as their runs: what is in one and not in another, and whether one is named twice.
-// O(runs) where runs are in ascending order, as nearly all are. Called by World. Pure; thread-safe.
+// Set operations on GPUs as runs: differences, and GPUs that are named twice. O(runs) if runs are
+// in ascending order, as they nearly always are. Used by World. Pure functions; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline constexpr auto starts_before = [](const GpuRuns::Run& a, const GpuRuns::R
   return a.first < b.first;
 };
 
-/// Calls `use` with the runs in ascending order; they are copied only where they are not.
+/// Calls `use` with the runs in ascending order; copies them only if they are not ascending.
 template <class Use>
 auto with_ascending(const GpuRuns& gpus, const Use& use) {
   const std::span<const GpuRuns::Run> runs = gpus.runs();
@@ -28,7 +28,7 @@ auto with_ascending(const GpuRuns& gpus, const Use& use) {
   return use(std::span<const GpuRuns::Run>(in_order));
 }
 
-/// Which GPU is; empty if none.
+/// Returns a message about a GPU that is in the list twice; empty if none is.
 inline std::string named_twice(const GpuRuns& gpus) {
   if (gpus.runs().size() < 2) return {};
   return with_ascending(gpus, [](std::span<const GpuRuns::Run> runs) -> std::string {
@@ -40,7 +40,7 @@ inline std::string named_twice(const GpuRuns& gpus) {
   });
 }
 
-/// Those of `run` that are not among `kept` (ascending), as runs.
+/// Calls `each` with the parts of `run` that are not among `kept` (ascending).
 template <class Each>
 void for_each_without(const GpuRuns::Run& run, std::span<const GpuRuns::Run>& kept,
                       const Each& each) {
@@ -57,7 +57,8 @@ void for_each_without(const GpuRuns::Run& run, std::span<const GpuRuns::Run>& ke
   }
 }
 
-/// Those of `gpus` that are not among `kept`, as runs, ascending; O(runs) when both are in order.
+/// Calls `each` with the parts of `gpus` that are not among `kept`, ascending; O(runs) if both are
+/// ascending.
 template <class Each>
 void for_each_without(const GpuRuns& gpus, const GpuRuns& kept, const Each& each) {
   with_ascending(gpus, [&](std::span<const GpuRuns::Run> runs) {

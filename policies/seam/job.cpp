@@ -29,7 +29,7 @@ Standing without_lost(const JobInfo& job) {
   for (GpuRuns::Run run : job.gpus.runs()) {
     while (run.count > 0) {
       const std::uint32_t count = std::min(run.count, row - rank % row);
-      if (!lost[job.layout.replica_of({rank})]) left.gpus.append({run.first, count});
+      if (!lost[job.layout.replica_of({rank})]) left.gpus.append_run({run.first, count});
       rank += count;
       run = {run.first + count, run.count - count};
     }
@@ -71,7 +71,7 @@ JobInfo& JobTable::add(JobSpec spec) {
   return entry.job;
 }
 
-void JobTable::remove(JobId id) {
+void JobTable::remove_job(JobId id) {
   const std::uint32_t slot = std::exchange(slots_[id.value - base_], kNone);
   Entry& entry = entries_[slot];
   (entry.before == kNone ? first_ : entries_[entry.before].next) = entry.next;

@@ -1,5 +1,5 @@
-// A job as policies know it: what was submitted, where it stands, what of it is set, how far it is.
-// Plain values that only World changes (world.hpp); one thread.
+// Jobs, as policies see them: submission, placement, settings and progress. Plain values that only
+// World changes (world.hpp); one thread.
 #pragma once
 
 #include <algorithm>
@@ -22,69 +22,77 @@
 
 namespace orrery {
 
-/// How a job's ranks are divided. A job without a step to speak of has `data` ranks of nothing
-/// else.
+/// Division of a job's ranks by tensor, context, pipeline and data parallelism. A job without a
+/// modelled step has only `data` ranks.
 struct ParallelLayout {
   std::uint32_t tensor = 1, context = 1, pipeline = 1, data = 1;
-  bool pipeline_last = false;  ///< ranks: replicas of a stage are neighbours
+  bool pipeline_last = false;  ///< rank order: replicas of a stage are neighbours
 
+  /// Returns the number of ranks.
   std::uint64_t ranks() const { return std::uint64_t{ranks_per_replica()} * data; }
+  /// Returns the number of ranks of one data-parallel replica.
   std::uint32_t ranks_per_replica() const { return tensor * context * pipeline; }
-  /// The replica of a rank is (rank / replica_stride()) modulo `data`.
+  /// Returns the distance between ranks of neighbouring replicas: the replica of a rank is (rank /
+  /// replica_stride()) modulo `data`.
   std::uint32_t replica_stride() const {
     return pipeline_last ? tensor * context : ranks_per_replica();
   }
+  /// Returns the data-parallel replica of a rank.
   std::uint32_t replica_of(RankId rank) const { return rank.value / replica_stride() % data; }
   friend bool operator==(const ParallelLayout&, const ParallelLayout&) = default;
 };
 
-/// Where the state that a job goes on from is taken: from the ranks that are left, or from the
-/// newest checkpoint; none: it begins, or has no state.
+/// Source of the state with which a job continues: the remaining ranks, or the newest checkpoint;
+/// none: the job begins, or has no state.
 enum class StateFrom : std::uint8_t { none, peer, checkpoint };
 enum class Tier : std::uint8_t { memory, peer, local_disk, storage };
 
 // ---- what can be set while a job runs -----------------------------------------------------
 
-/// Micro-batches of one step by data-parallel replica; the sum is the step's.
+/// Micro-batches of one step by data-parallel replica; the sum is the micro-batches of the step.
 struct Shares {
   std::vector<std::uint32_t> per_replica;
   friend bool operator==(const Shares&, const Shares&) = default;
 };
-/// Rules by class of gradient bucket; none: gradients travel as they are.
+/// Compression rules by class of gradient bucket; empty: gradients are sent uncompressed.
 using CodecRules = std::vector<CodecRule>;
-/// A checkpoint after every so many steps; 0: none by itself.
+/// Checkpoint interval in steps and the target; 0: no periodic checkpoints.
 struct CheckpointPlan {
   std::uint64_t every_steps = 0;
   Tier tier = Tier::storage;
   friend bool operator==(const CheckpointPlan&, const CheckpointPlan&) = default;
 };
-/// What ranks do by themselves when some of them are lost, until somebody decides: the others go on
-/// and share the work, all stand still, or the others go on while the lost ones are replaced on the
+/// Reaction of ranks to a loss until a policy decides: the remaining ranks continue and share the
+/// work, all ranks stop, or the remaining ranks continue while the lost ones are replaced on the
 /// same GPUs.
 enum class LossResponse : std::uint8_t { go_on, hold, replace };
+/// Setting of a job: its reaction to a loss.
 struct OnLoss {
   LossResponse response = LossResponse::go_on;
   friend bool operator==(const OnLoss&, const OnLoss&) = default;
 };
 
-/// Order is the wire's (trace.proto); append only. A new setting is a struct and a place here; what
-/// it means is said where a step is carried out, and in World::objection if it can be wrong.
+/// All settings of a job. The order is that of the wire format (trace.proto); append only. A new
+/// setting is a struct and an alternative; the code that executes a step gives it its meaning, and
+/// World::objection checks it if a value can be invalid.
 using Setting = std::variant<Shares, CollectiveTable, CodecRules, CheckpointPlan, OnLoss>;
 
-/// Holds from a step on, never within one; all others hold at once.
+/// True for settings that apply from a step on, never within one; all others apply at once.
 template <class S>
 inline constexpr bool changes_steps = std::is_same_v<S, Shares> ||
                                       std::is_same_v<S, CollectiveTable> ||
                                       std::is_same_v<S, CodecRules>;
 
-/// One value of every setting.
+/// Values of all settings of a job.
 class Settings {
  public:
   template <class S>
+  /// Returns the value of one setting.
   const S& get() const {
     return std::get<S>(values_);
   }
-  void set(Setting setting) {
+  /// Replaces the value of one setting.
+  void set_setting(Setting setting) {
     std::visit(
         [this](auto&& value) {
           std::get<std::decay_t<decltype(value)>>(values_) = std::forward<decltype(value)>(value);
@@ -105,89 +113,100 @@ class Settings {
 
 // ---- the job ------------------------------------------------------------------------------
 
-/// What was known at submission, and nothing else: how long it really ran is the backend's.
+/// Facts about a job that are known at submission. The real duration is known only to the backend.
 struct JobSpec {
   JobId id;
   std::string name, user;
   std::string pool;  ///< virtual cluster, queue or tenant
   Nanos submit = 0;
-  /// How long it is expected to run; 0: unknown. An expectation, unless the run says that estimates
-  /// are the recorded truth.
+  /// Expected duration; 0: unknown. An expectation, unless the run declares that estimates are the
+  /// recorded durations.
   Nanos estimate = 0;
-  std::int32_t priority = 0;  ///< higher goes first, where a policy looks at it
+  std::int32_t priority = 0;  ///< higher values go first in policies that use priorities
   std::uint32_t gpus = 0;
-  std::uint32_t least_gpus = 0, most_gpus = 0;  ///< elastic where they differ; 0: as `gpus`
-  ParallelLayout layout;                    ///< as submitted
-  std::uint32_t micro_batches = 0;  ///< of one step, all replicas together; 0: no training job
-  std::uint32_t max_micro_batches = 0;  ///< of one replica and step, by memory; 0: no limit
+  std::uint32_t least_gpus = 0, most_gpus = 0;  ///< limits of an elastic job; 0: equal to `gpus`
+  ParallelLayout layout;                    ///< layout at submission
+  /// micro-batches of one step, all replicas together; 0: not a training job
+  std::uint32_t micro_batches = 0;
+  /// limit of one replica and step, given by memory; 0: no limit
+  std::uint32_t max_micro_batches = 0;
   Step steps = 0;                       ///< 0: unknown
   Nanos nominal_micro_batch_time = 0;   ///< declared or predicted; 0: unknown
-  Bytes state;                          ///< of a checkpoint, all ranks together; 0: unknown
-  Kinds<Setting> can;             ///< what this job's program lets be set while it runs
-  std::vector<Setting> settings;  ///< that hold from its start on
+  Bytes state;                          ///< size of a checkpoint, all ranks together; 0: unknown
+  Kinds<Setting> can;             ///< settings that the job's program can change while it runs
+  std::vector<Setting> settings;  ///< settings from the start of the job on
 
-  bool trains() const { return micro_batches > 0; }
+  /// Returns true for a training job.
+  bool is_training() const { return micro_batches > 0; }
+  /// Returns the smallest number of GPUs of an elastic job.
   std::uint32_t least() const { return least_gpus > 0 ? least_gpus : gpus; }
+  /// Returns the largest number of GPUs of an elastic job.
   std::uint32_t most() const { return most_gpus > 0 ? most_gpus : gpus; }
 };
 
 enum class JobPhase : std::uint8_t { waiting, starting, running, held, done };
 
-/// GPUs of rank 0, 1, ... and how the ranks are divided.
+/// Placement of a job: the GPUs of ranks 0, 1, ... and the division of the ranks.
 struct Standing {
   GpuRuns gpus;
   ParallelLayout layout;
   friend bool operator==(const Standing&, const Standing&) = default;
 };
 
+/// State of one submitted job.
 struct JobInfo {
   JobSpec spec;
   JobPhase phase = JobPhase::waiting;
-  Epoch epoch;              ///< of its membership; grows with every loss and every start
-  Step step = 0;            ///< the step being worked on
-  Step saved = 0;           ///< the step that its newest durable checkpoint goes on from
-  Nanos saved_at = 0;       ///< when that was durable; 0: never
-  Nanos started = 0;        ///< when it was last started
-  double gpu_seconds = 0;   ///< that it has had up to `standing_since`
+  Epoch epoch;              ///< membership epoch; increases with every loss and every start
+  Step step = 0;            ///< step in progress
+  Step saved = 0;           ///< step from which the newest durable checkpoint continues
+  Nanos saved_at = 0;       ///< instant at which that checkpoint was durable; 0: never
+  Nanos started = 0;        ///< instant of the newest start
+  double gpu_seconds = 0;   ///< GPU-seconds used up to `standing_since`
   Nanos standing_since = 0;
-  GpuRuns gpus;             ///< of rank 0, 1, ...
-  ParallelLayout layout;            ///< of those ranks
-  std::optional<Standing> next;  ///< assigned and not come true yet; without GPUs: it leaves
-  Settings now;                  ///< of the step being worked on
+  GpuRuns gpus;             ///< GPUs of ranks 0, 1, ...
+  ParallelLayout layout;            ///< division of those ranks
+  std::optional<Standing> next;  ///< pending assignment; without GPUs: the job is leaving
+  Settings now;                  ///< settings of the step in progress
   std::vector<RankId> lost, suspected;  ///< ascending
 
-  bool placed() const { return !gpus.empty(); }
+  /// Returns true if the job has GPUs.
+  bool is_placed() const { return !gpus.empty(); }
+  /// Returns true if the rank is lost.
   bool is_lost(RankId rank) const { return std::binary_search(lost.begin(), lost.end(), rank); }
+  /// Returns the micro-batches by replica; empty: not set.
   const std::vector<std::uint32_t>& shares() const { return now.get<Shares>().per_replica; }
 };
 
-/// By replica: whether one of its ranks is lost, so that it takes no micro-batches.
+/// Returns, by replica, true if one of its ranks is lost, so that the replica gets no
+/// micro-batches.
 std::vector<bool> lost_replicas(const JobInfo& job);
-/// Every micro-batch of a step belongs to a replica that is there. False once the replicas that are
-/// left lack the memory for all of them, or none is left.
+/// Returns true if every micro-batch of a step can belong to a remaining replica. False if the
+/// remaining replicas lack the memory for all of them, or if none remains.
 bool can_go_on(const JobInfo& job);
-/// Where it stands without its lost replicas; ranks keep their order.
+/// Returns the placement of the job without its lost replicas; ranks keep their order.
 Standing without_lost(const JobInfo& job);
 
-/// `total` over `parts` as evenly as whole numbers allow; the first ones get the remainder.
+/// Returns `total` divided into `parts` as evenly as whole numbers allow; the first parts get the
+/// remainder. For example, 10 over 4 is {3, 3, 2, 2}.
 std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts);
 
-/// Jobs that wait or run, in order of submission. One that is over leaves with the next batch of
-/// events after the one that showed its end. Memory is of the jobs that are there, and four bytes
-/// for each one that came after the oldest of them.
+/// Jobs that wait or run, in order of submission. A job that is over leaves the table with the
+/// batch of events after the one that showed its end. Memory is proportional to the jobs in the
+/// table, plus four bytes for each job submitted after the oldest of them.
 class JobTable {
  public:
-  /// Null for a job that never was or is over.
+  /// Returns the job; null for a job that was never submitted or is over.
   const JobInfo* find(JobId id) const {
     if (id.value < base_ || id.value - base_ >= slots_.size()) return nullptr;
     const std::uint32_t slot = slots_[id.value - base_];
     return slot == kNone ? nullptr : &entries_[slot].job;
   }
-  /// Throws an internal Error for a job that is not there.
+  /// Returns the job. Throws an internal Error for a job that is not in the table.
   const JobInfo& operator[](JobId id) const;
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  /// How many were ever submitted: the number of the next one.
+  /// Returns the number of jobs submitted so far, which is the number of the next job.
   std::uint32_t submitted() const { return base_ + static_cast<std::uint32_t>(slots_.size()); }
 
   class Iterator {
@@ -223,9 +242,9 @@ class JobTable {
   };
   JobInfo& at(JobId id);
   JobInfo& add(JobSpec spec);
-  void remove(JobId id);
+  void remove_job(JobId id);
 
-  std::deque<Entry> entries_;         ///< growing never moves a job
+  std::deque<Entry> entries_;         ///< a deque: growth never moves a job
   std::vector<std::uint32_t> unused_;  ///< entries of jobs that are over
   std::deque<std::uint32_t> slots_;    ///< entry by id - base_
   std::uint32_t base_ = 0, first_ = kNone, last_ = kNone;

@@ -1,5 +1,5 @@
-// Sets of the alternatives of a variant, named by type and never by number. Used for what a policy
-// needs and what a run offers. Plain value; thread-safe.
+// Sets of the alternatives of a variant, named by type and never by number. Describe a policy's
+// needs and a run's offers. Plain value; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,8 @@
 namespace orrery {
 
 template <class Variant>
+/// Set of alternatives of `Variant`, one bit each. For example, Kinds<Action>::of<Assign, Save>()
+/// contains Assign and Save.
 class Kinds {
  public:
   static constexpr std::size_t kCount = std::variant_size_v<Variant>;
@@ -18,25 +20,31 @@ class Kinds {
 
   constexpr Kinds() = default;
   template <class... K>
+  /// Returns the set of the alternatives K.
   static constexpr Kinds of() {
     return Kinds((bit<K>() | ... | 0u));
   }
+  /// Returns the set of all alternatives.
   static constexpr Kinds all() { return Kinds((1u << kCount) - 1); }
-  /// From the wire; unknown bits are kept, so that a check can name them.
+  /// Returns the set with these bits of the wire format; unknown bits are kept, so that a check can
+  /// name them.
   static constexpr Kinds from_bits(std::uint32_t bits) { return Kinds(bits); }
 
   template <class K>
+  /// Returns true if the set contains alternative K.
   constexpr bool has() const {
     return (bits_ & bit<K>()) != 0;
   }
+  /// Returns true if the set contains the alternative with this index.
   constexpr bool has_index(std::size_t index) const { return (bits_ >> index & 1u) != 0; }
+  /// Returns true if the set contains the alternative that `value` holds.
   bool has(const Variant& value) const { return has_index(value.index()); }
   constexpr bool empty() const { return bits_ == 0; }
   constexpr std::uint32_t bits() const { return bits_; }
 
   friend constexpr Kinds operator|(Kinds a, Kinds b) { return Kinds(a.bits_ | b.bits_); }
   friend constexpr Kinds operator&(Kinds a, Kinds b) { return Kinds(a.bits_ & b.bits_); }
-  /// What is in `a` and not in `b`.
+  /// Returns the alternatives in `a` that are not in `b`.
   friend constexpr Kinds operator-(Kinds a, Kinds b) { return Kinds(a.bits_ & ~b.bits_); }
   friend constexpr bool operator==(Kinds, Kinds) = default;
 

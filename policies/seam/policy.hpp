@@ -26,8 +26,8 @@ class Message;
 
 namespace orrery {
 
-/// The changes since the last call, and read-only views of everything known. The spans and
-/// references live until observe() returns.
+/// Input of one call: the changes since the last call, and read-only views of the complete known
+/// state. Spans and references are valid until observe() returns.
 struct Observation {
   Nanos now = 0;
   std::uint64_t sequence = 0;  ///< counts calls from 0
@@ -36,44 +36,51 @@ struct Observation {
   const ClusterState& state;
   const JobTable& jobs;
   Samples& samples;
-  /// Since the policies promised to rest, only steps like those that they had seen have passed
-  /// (PolicyStack::ask). No policy is told: it would be an oracle.
+  /// True if only steps equal to known ones have passed since the policies called rest()
+  /// (PolicyStack::ask_member). Not shown to policies: it would reveal the future.
   bool resting = false;
 };
 
+/// Actions, settings and ticks that a policy needs.
 struct Needs {
   Kinds<Action> actions;
   Kinds<Setting> settings;
   Nanos tick = 0;  ///< period of Tick events; 0: events only
 };
-/// What a run carries out for some job or other; JobSpec::can says what of it for one job.
+/// Actions and settings that a run supports for at least one job; JobSpec::can lists the settings
+/// of one job.
 struct Capabilities {
   Kinds<Action> actions;
   Kinds<Setting> settings;
 };
 
+/// Services that a policy may use: a random generator and the run's features.
 struct Context {
   Rng& rng;
   Capabilities backend;
 };
 
-/// Byte string that a policy saves itself into; equal states give equal bytes.
+/// Byte string with the saved state of a policy; equal states give equal bytes.
 using Archive = std::string;
 
+/// Base class of all policies: a deterministic state machine with one entry point.
 class Policy {
  public:
   virtual ~Policy() = default;
+  /// Returns the needs of the policy; may depend on its parameters, so it is called after start().
   virtual Needs needs() const = 0;
+  /// Prepares the policy for a run. Called once, before any other method except the constructor.
   virtual void start(Context& context, const Cluster& cluster,
                      const google::protobuf::Message* parameters) = 0;
-  /// The one entry point. Must not keep references into `seen`.
+  /// Decides about one observation. The only entry point; must not keep references into `seen`.
   virtual void observe(Context& context, const Observation& seen, DecisionList& decisions) = 0;
-  /// Everything that decides future decisions; a stateless policy leaves both alone.
+  /// Writes all state that influences later decisions; a stateless policy overrides neither method.
   virtual void save(Archive&) const {}
+  /// Restores the state that save() has written.
   virtual void load(const Archive&) {}
-  /// False: the last observe() has changed nothing that save() would write. Saves a policy of many
-  /// ranks to be written and hashed at calls at which it only had a glance.
-  virtual bool changed() const { return true; }
+  /// Returns false if the last observe() has changed nothing that save() would write. Spares a
+  /// policy of many ranks from being saved and hashed after calls without effect.
+  virtual bool has_changed() const { return true; }
 };
 
 }  // namespace orrery

@@ -1,5 +1,5 @@
-// A job of a recorded log as policies are shown it, wherever it runs: what was known when it was
-// submitted, and an estimate of how long it will run.
+// Job of a recorded log, as policies see it in both worlds: the facts known at submission, and an
+// estimate of its duration.
 #pragma once
 
 #include "policies/seam/job.hpp"
@@ -7,6 +7,7 @@
 
 namespace orrery {
 
+/// Returns the submission of a recorded job with an estimate of its duration in nanoseconds.
 inline JobSpec recorded_job(const TraceJob& job, JobId id, Nanos estimate) {
   JobSpec spec;
   spec.id = id;

@@ -15,7 +15,7 @@
 namespace orrery {
 namespace {
 
-/// What a decision is about: the kind of action, the kind of setting, the job.
+/// Subject of a decision: the kind of action, the kind of setting, the job.
 using Subject = std::tuple<std::size_t, std::size_t, JobId>;
 
 Subject subject_of(const Action& action) {
@@ -75,7 +75,7 @@ void PolicyStack::start(Context& context, const Cluster& cluster,
   cluster_ = &cluster;
   offered_ = context.backend;
   for (std::size_t i = 0; i < members_.size(); ++i) {
-    rngs_.push_back(context.rng.split(members_[i].name));
+    rngs_.push_back(context.rng.split_stream(members_[i].name));
     Context own{rngs_.back(), context.backend};
     members_[i].policy->start(own, cluster, members_[i].parameters.get());
   }
@@ -84,31 +84,31 @@ void PolicyStack::start(Context& context, const Cluster& cluster,
 void PolicyStack::observe(Context& context, const Observation& seen, DecisionList& decisions) {
   ensure(rngs_.size() == members_.size(), "policies are started before they are asked");
   for (const Event& event : seen.events) {
-    if (const auto* said = std::get_if<ParameterSet>(&event)) set(*said);
+    if (const auto* said = std::get_if<ParameterSet>(&event)) set_parameter(*said);
   }
   if (members_.size() == 1) {  // nobody to be in conflict with
-    return ask(0, context, seen, decisions);
+    return ask_member(0, context, seen, decisions);
   }
   std::map<Subject, std::size_t> decided_by;
   bool all_rest = true;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     DecisionList own(decisions.next());
-    ask(i, context, seen, own);
+    ask_member(i, context, seen, own);
     for (const Decision& decision : own.items()) {
       const auto [other, first] = decided_by.emplace(subject_of(decision.what), i);
       if (!first && other->second != i) report_conflict(other->second, i, decision.what, seen.now);
     }
-    all_rest = all_rest && own.at_rest();
-    decisions.append(std::move(own));
+    all_rest = all_rest && own.is_resting();
+    decisions.append_list(std::move(own));
   }
   if (all_rest) decisions.rest();
 }
 
-/// A policy that rests is not asked about steps like those that it has seen; in full detail it is,
-/// at every tick, and so its promise is tried. Either way its decisions have to be the same, so it
-/// forgets what it learns from samples of such steps, unless it decides something: then the
-/// promise was broken, and the run goes on from there.
-void PolicyStack::ask(std::size_t member, const Context& context, const Observation& seen,
+/// A resting policy is not called for steps equal to those that it has seen; in full detail it is
+/// called at every tick, which tests its promise. Its decisions must be the same in both cases, so
+/// it forgets the samples of such steps, unless it decides: then the promise was broken, and the
+/// run continues from there.
+void PolicyStack::ask_member(std::size_t member, const Context& context, const Observation& seen,
                       DecisionList& decisions) {
   Policy& policy = *members_[member].policy;
   Context own{rngs_[member], context.backend};
@@ -122,13 +122,13 @@ void PolicyStack::ask(std::size_t member, const Context& context, const Observat
                              .cluster = seen.cluster, .state = seen.state, .jobs = seen.jobs,
                              .samples = samples},
                  decisions);
-  if (!samples.looked() || !decisions.items().empty() || !decisions.wakes().empty()) return;
+  if (!samples.looked() || !decisions.items().empty() || !decisions.wake_times().empty()) return;
   policy.load(known_);
   rngs_[member] = rng;
   decisions.rest();
 }
 
-void PolicyStack::set(const ParameterSet& event) {
+void PolicyStack::set_parameter(const ParameterSet& event) {
   for (std::size_t i = 0; i < members_.size(); ++i) {
     Member& member = members_[i];
     if (member.name != event.policy || member.make == nullptr) continue;
@@ -152,9 +152,9 @@ void PolicyStack::report_conflict(std::size_t first, std::size_t second, const A
                           job_of(what).value, to_seconds(now)));
 }
 
-bool PolicyStack::changed() const {
+bool PolicyStack::has_changed() const {
   return std::any_of(members_.begin(), members_.end(),
-                     [](const Member& member) { return member.policy->changed(); });
+                     [](const Member& member) { return member.policy->has_changed(); });
 }
 
 void PolicyStack::save(Archive& archive) const {
@@ -183,14 +183,14 @@ void PolicyStack::load(const Archive& archive) {
     rngs_.emplace_back(state);
     member.policy->load(Archive(own.begin(), own.end()));
   }
-  while (!read.at_end()) {  // each takes the state over that its predecessor has loaded
+  while (!read.is_at_end()) {  // each takes the state over that its predecessor has loaded
     ParameterSet event;
     read(event.policy);
     read(event.parameter);
     read(event.value);
     const std::vector<Rng> as_saved = rngs_;
     const std::size_t before = set_.size();
-    set(event);
+    set_parameter(event);
     ensure(set_.size() > before, "a saved policy state fits these policies");
     rngs_ = as_saved;
   }

@@ -1,6 +1,6 @@
-// Every decision brings an observation of its outcome. A policy that answers each of them with
-// another decision would be called at one instant for ever; this counts such calls. Used by drive()
-// and by FallbackPolicy. One thread.
+// Protection against endless calls at one instant. Every decision causes an observation of its
+// outcome, so a policy that answers each outcome with another decision would be called at one
+// instant for ever. Used by drive() and FallbackPolicy. One thread.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,17 @@
 
 namespace orrery {
 
+/// Counter of consecutive calls with decisions at one instant.
 class StandstillGuard {
  public:
-  /// Called with every observation and what was decided on it. Throws bad_input after a thousand
-  /// calls in a row at one instant.
-  void check(const Observation& seen, const DecisionList& decisions) {
+  /// Counts one call with its decisions. Throws bad_input after a thousand calls in a row at one
+  /// instant.
+  void check_progress(const Observation& seen, const DecisionList& decisions) {
     for (const Event& event : seen.events) {
       const auto* outcome = std::get_if<Decided>(&event);
       if (outcome != nullptr && outcome->status == Outcome::rejected) rejected_ = outcome->reason;
     }
-    const bool at_once = std::any_of(decisions.wakes().begin(), decisions.wakes().end(),
+    const bool at_once = std::any_of(decisions.wake_times().begin(), decisions.wake_times().end(),
                                      [&seen](Nanos at) { return at <= seen.now; });
     const bool decided = !decisions.items().empty() || at_once;
     count_ = seen.now == instant_ && decided ? count_ + 1 : 0;

@@ -1,10 +1,11 @@
-// The yardstick: the policy that never does anything. What the others gain is measured against it.
+// Policy without decisions: the baseline for all other policies.
 #pragma once
 
 #include "policies/seam/policy.hpp"
 
 namespace orrery {
 
+/// Policy that never decides and always rests.
 class StaticPolicy : public Policy {
  public:
   Needs needs() const override { return {}; }

@@ -16,7 +16,8 @@ std::uint64_t sum(const std::vector<std::uint32_t>& values) {
 
 // ---- dealing out micro-batches --------------------------------------------------------------
 
-/// One by one to whoever has fewest, the first of equals. What does not fit stays undealt.
+/// Distributes micro-batches one by one to the replica with the fewest, the first of equals.
+/// Micro-batches that do not fit stay undistributed.
 void deal(std::uint64_t loose, std::uint32_t most, const std::vector<bool>& lost,
           std::vector<std::uint32_t>& shares) {
   using Least = std::pair<std::uint32_t, std::uint32_t>;  // share, replica
@@ -63,9 +64,9 @@ void drop_shares(std::map<std::pair<JobId, Step>, std::vector<Setting>>& ahead, 
 
 }  // namespace
 
-bool ClusterState::well(GpuId gpu, NodeId node) const {
+bool ClusterState::is_healthy(GpuId gpu, NodeId node) const {
   if (parts.empty()) return true;
-  return !lost({PartKind::gpu, gpu.value}) && !lost({PartKind::node, node.value});
+  return !is_lost({PartKind::gpu, gpu.value}) && !is_lost({PartKind::node, node.value});
 }
 
 World::World(const Cluster& cluster) : cluster_(&cluster) {
@@ -74,23 +75,23 @@ World::World(const Cluster& cluster) : cluster_(&cluster) {
   state_.free = cluster.gpus();
   state_.words_per_node = (cluster.shape().gpus_per_node + 63) / 64;
   state_.free_bits.assign(std::size_t{cluster.nodes()} * state_.words_per_node, 0);
-  for (std::uint32_t node = 0; node < cluster.nodes(); ++node) owners().recount({node});
+  for (std::uint32_t node = 0; node < cluster.nodes(); ++node) owners().recount_free({node});
 }
 
-void World::announce(const Decision& decision) {
+void World::announce_decision(const Decision& decision) {
   ensure(announced_.emplace(decision.id, decision).second, "a decision is announced once");
 }
 
 // ---- jobs ---------------------------------------------------------------------------------
 
-void World::account(JobInfo& job, Nanos now) {
+void World::account_time(JobInfo& job, Nanos now) {
   job.gpu_seconds += static_cast<double>(job.gpus.size()) * to_seconds(now - job.standing_since);
   job.standing_since = now;
 }
 
-void World::leave(JobInfo& job, Nanos now) {
-  account(job, now);
-  owners().vacate(job, {});
+void World::release_job(JobInfo& job, Nanos now) {
+  account_time(job, now);
+  owners().vacate_gpus(job, {});
   job.gpus.clear();
   job.next.reset();
   job.lost.clear();
@@ -104,11 +105,11 @@ void World::begin_step(JobInfo& job, Step step) {
   for (auto next = ahead_.lower_bound({job.spec.id, 0});
        next != ahead_.end() && next->first.first == job.spec.id && next->first.second <= step;
        next = ahead_.erase(next)) {
-    for (Setting& setting : next->second) job.now.set(std::move(setting));
+    for (Setting& setting : next->second) job.now.set_setting(std::move(setting));
   }
 }
 
-void World::lose(JobInfo& job, const RanksLost& event) {
+void World::lose_ranks(JobInfo& job, const RanksLost& event) {
   job.epoch = event.epoch;
   job.lost.insert(job.lost.end(), event.ranks.begin(), event.ranks.end());
   std::sort(job.lost.begin(), job.lost.end());
@@ -117,20 +118,21 @@ void World::lose(JobInfo& job, const RanksLost& event) {
   drop_shares(ahead_, job.spec.id);
   std::vector<std::uint32_t> shares = job.shares();
   deal_out_lost(job, shares);
-  job.now.set(Shares{std::move(shares)});
+  job.now.set_setting(Shares{std::move(shares)});
   const bool replaces = job.now.get<OnLoss>().response == LossResponse::replace;
-  if (replaces && !job.next && lost_stand_well(job)) job.next = Standing{job.gpus, job.layout};
+  if (replaces && !job.next && has_healthy_lost_gpus(job))
+    job.next = Standing{job.gpus, job.layout};
 }
 
 void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
-  account(job, now);
-  const bool fresh = !job.placed();
+  account_time(job, now);
+  const bool fresh = !job.is_placed();
   const bool resized = event.where.layout != job.layout;
   std::vector<std::uint32_t> shares = job.shares();
   const std::vector<bool> back = fresh || resized ? std::vector<bool>() : lost_replicas(job);
-  owners().vacate(job, event.where.gpus);
+  owners().vacate_gpus(job, event.where.gpus);
   const bool announced = job.next && job.next->gpus == event.where.gpus;
-  if (!announced) owners().claim(event.where.gpus, job.spec.id);
+  if (!announced) owners().claim_gpus(event.where.gpus, job.spec.id);
   job.gpus = event.where.gpus;
   job.layout = event.where.layout;
   job.next.reset();
@@ -140,15 +142,15 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   job.phase = JobPhase::running;
   if (fresh) {
     job.started = now;
-    for (const Setting& setting : job.spec.settings) job.now.set(setting);
+    for (const Setting& setting : job.spec.settings) job.now.set_setting(setting);
   }
   drop_shares(ahead_, job.spec.id);
-  if (job.spec.trains()) {
+  if (job.spec.is_training()) {
     if (fresh || resized) shares = even_split(job.spec.micro_batches, job.layout.data);
     for (std::size_t replica = 0; replica < back.size(); ++replica) {
       if (back[replica]) take_even_share(replica, shares);
     }
-    job.now.set(Shares{std::move(shares)});
+    job.now.set_setting(Shares{std::move(shares)});
   }
   // It began anew: a checkpoint of later steps is of a past that is not its own any more.
   if (event.from < job.saved) job.saved = 0, job.saved_at = 0;
@@ -159,39 +161,40 @@ void World::change_part(const PartChanged& event, Nanos now) {
   PartState to = event.to;
   to.since = now;
   const bool holds_gpus = event.part.kind == PartKind::gpu || event.part.kind == PartKind::node;
-  const bool was_lost = state_.lost(event.part), is_lost = to.health == Health::lost;
+  const bool was_lost = state_.is_lost(event.part), is_lost = to.health == Health::lost;
   if (holds_gpus && was_lost) --lost_hosts_;
   if (holds_gpus && is_lost) ++lost_hosts_;
-  if (to.nominal()) {
+  if (to.is_nominal()) {
     state_.parts.erase(event.part);
   } else {
     state_.parts[event.part] = to;
   }
-  if (event.part.kind == PartKind::gpu) owners().recount(cluster_->node_of({event.part.index}));
-  if (event.part.kind == PartKind::node) owners().recount({event.part.index});
+  if (event.part.kind == PartKind::gpu)
+    owners().recount_free(cluster_->node_of({event.part.index}));
+  if (event.part.kind == PartKind::node) owners().recount_free({event.part.index});
 }
 
 void World::begin_batch() {
-  for (const JobId job : over_) jobs_.remove(job);
+  for (const JobId job : over_) jobs_.remove_job(job);
   over_.clear();
 }
 
 void World::apply(const Event& event, Nanos now) {
   const std::string why = objection(event);
   ensure(why.empty(), why);
-  change(event, now);
+  apply_change(event, now);
   if (!std::holds_alternative<Tick>(event)) ++state_.version;
 }
 
 /// Every lost rank's GPU is well: it can be replaced where it stood.
-bool World::lost_stand_well(const JobInfo& job) const {
+bool World::has_healthy_lost_gpus(const JobInfo& job) const {
   if (lost_hosts_ == 0) return true;
   auto lost = job.lost.begin();
   std::uint32_t rank = 0;
   for (const GpuId gpu : job.gpus) {
     if (lost == job.lost.end()) break;
     if (rank++ != lost->value) continue;
-    if (!well(gpu)) return false;
+    if (!is_healthy(gpu)) return false;
     ++lost;
   }
   return true;

@@ -1,6 +1,6 @@
-// What is known of cluster and jobs at an instant: state beside the immutable Cluster. It changes
-// only through World::apply(event), so a replay that feeds the recorded events rebuilds it exactly.
-// One world, any number of jobs. Owned by a backend, read by policies; one thread.
+// Known state of cluster and jobs at an instant, beside the immutable Cluster. The state changes
+// only through World::apply(event), so a replay of the recorded events rebuilds it exactly. One
+// world with any number of jobs, owned by a backend and read by policies; one thread.
 #pragma once
 
 #include <cstdint>
@@ -18,51 +18,57 @@
 
 namespace orrery {
 
+/// State machine of cluster and jobs, driven by events.
 class World {
  public:
   explicit World(const Cluster& cluster);
 
+  /// Returns the cluster's description.
   const Cluster& cluster() const { return *cluster_; }
+  /// Returns owners, free GPUs and degraded parts.
   const ClusterState& state() const { return state_; }
+  /// Returns the jobs that wait or run.
   const JobTable& jobs() const { return jobs_; }
 
-  /// Empty if the decision can hold now, else why not: unknown job, GPU taken, sums that differ,
-  /// memory limit, a step that is past. O(GPUs that it names).
+  /// Returns the reason why the decision cannot be applied now: unknown job, GPU taken, sums that
+  /// differ, memory limit, a past step; empty if it can. O(GPUs in the decision).
   std::string objection(const Decision& decision) const;
-  /// The same for decisions that hold together, in their order: a job that leaves makes room for
-  /// those behind it. Also says which one; the index of it.
+  /// Returns the same for a group of decisions, in their order: a job that leaves makes room for
+  /// later decisions. The first value is the index of the rejected decision.
   std::pair<std::size_t, std::string> objection(std::span<const Decision> group) const;
-  /// Empty if the event can happen now, else why not: an id out of range, a job submitted out of
-  /// order, a step that goes back, the outcome of a decision that nobody announced.
+  /// Returns the reason why the event is impossible now: an id out of range, a job submitted out of
+  /// order, a step that goes back, the outcome of an unannounced decision; empty if it is possible.
   std::string objection(const Event& event) const;
-  /// Remembers a decision until its Decided event arrives; only then does it hold.
-  void announce(const Decision& decision);
-  /// An observation has been answered: jobs that it showed as over leave the table.
+  /// Stores a decision until its Decided event arrives; only then does it take effect.
+  void announce_decision(const Decision& decision);
+  /// Removes the jobs that the last observation showed as over. Call after the answer to an
+  /// observation.
   void begin_batch();
-  /// At an instant of the policy clock. Throws an internal Error where there is an objection.
+  /// Applies an event at an instant of the policy clock. Throws an internal Error if the event is
+  /// impossible.
   void apply(const Event& event, Nanos now);
 
-  struct Kept;  ///< writes all of it down and reads it again: live/run/files/kept_world
+  struct Kept;  ///< access for saving and restoring the whole world: live/run/files/kept_world
 
  private:
-  struct Check;    // visitor over events: may it happen?
-  struct Change;   // visitor over events: it happens
-  struct Effect;   // visitor over actions: it holds
-  struct Against;  // visitor over actions: what stands against it
-  /// Where jobs stand by decisions before this one in its group.
+  struct Check;    // visitor over events: reasons why an event is impossible
+  struct Change;   // visitor over events: their effect
+  struct Effect;   // visitor over actions: their effect
+  struct Against;  // visitor over actions: objections
+  /// Placements by earlier decisions of the same group.
   using Supposed = std::vector<std::pair<JobId, GpuRuns>>;
   std::string against(const Decision& decision, Step at_step, const Supposed& supposed) const;
   void take_effect(const Decision& decision);
-  void change(const Event& event, Nanos now);
+  void apply_change(const Event& event, Nanos now);
   std::string standing_objection(const JobInfo& job, const Assign& where,
                                  const Supposed& supposed) const;
   std::string gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& supposed) const;
-  bool well(GpuId gpu) const { return state_.well(gpu, cluster_->node_of(gpu)); }
-  bool lost_stand_well(const JobInfo& job) const;
+  bool is_healthy(GpuId gpu) const { return state_.is_healthy(gpu, cluster_->node_of(gpu)); }
+  bool has_healthy_lost_gpus(const JobInfo& job) const;
   GpuOwners owners() { return {*cluster_, state_, lost_hosts_ > 0}; }
-  void leave(JobInfo& job, Nanos now);
-  void account(JobInfo& job, Nanos now);
-  void lose(JobInfo& job, const RanksLost& event);
+  void release_job(JobInfo& job, Nanos now);
+  void account_time(JobInfo& job, Nanos now);
+  void lose_ranks(JobInfo& job, const RanksLost& event);
   void start(JobInfo& job, const JobStarted& event, Nanos now);
   void change_part(const PartChanged& event, Nanos now);
   void begin_step(JobInfo& job, Step step);
@@ -70,10 +76,10 @@ class World {
   const Cluster* cluster_;
   ClusterState state_;
   JobTable jobs_;
-  std::uint32_t lost_hosts_ = 0;  ///< GPUs and nodes that are lost
-  std::vector<JobId> over_;       ///< to leave the table
+  std::uint32_t lost_hosts_ = 0;  ///< number of lost GPUs and nodes
+  std::vector<JobId> over_;       ///< jobs that leave the table with the next batch
   std::map<DecisionId, Decision> announced_;
-  std::map<std::pair<JobId, Step>, std::vector<Setting>> ahead_;  ///< from a later step on
+  std::map<std::pair<JobId, Step>, std::vector<Setting>> ahead_;  ///< settings from a later step on
 };
 
 }  // namespace orrery

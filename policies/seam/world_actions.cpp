@@ -1,5 +1,5 @@
-// Actions: what stands against each, and what it does once it holds. The part of World that a new
-// action or setting touches. See world.hpp.
+// Actions: objections to each, and its effect. This part of World changes with a new action or
+// setting. See world.hpp.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -64,7 +64,7 @@ std::string objection_to(const JobInfo&, const Any&) {
 
 std::string World::gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& supposed) const {
   if (gpu.value >= state_.owner.size()) return no_such_gpu(gpu);
-  if (!well(gpu)) return fmt::format("GPU {} is lost", gpu.value);
+  if (!is_healthy(gpu)) return fmt::format("GPU {} is lost", gpu.value);
   for (const auto& [other, gpus] : supposed) {
     if (other != job.spec.id && gpus.contains(gpu)) {
       return fmt::format("GPU {} is taken by job {}", gpu.value, other.value);
@@ -73,7 +73,7 @@ std::string World::gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& 
   if (unclaimed(state_, {gpu.value, 1}, job.spec.id)) return {};
   const JobId owner = state_.owner[gpu.value];
   const bool given_up = std::any_of(supposed.begin(), supposed.end(), [&](const auto& each) {
-    return each.first == owner;  // and it does not contain it, as seen above
+    return each.first == owner;  // and it does not contain the GPU, as checked above
   });
   const JobInfo* of = jobs_.find(owner);
   const bool to_be_free = of != nullptr && of->next && !of->next->gpus.contains(gpu);
@@ -100,7 +100,7 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
   }
   if (std::string why = named_twice(where.gpus); !why.empty()) return why;
   if (where.layout.ranks() == 0) return kNoRanks;
-  if (!job.spec.trains()) return {};
+  if (!job.spec.is_training()) return {};
   const ParallelLayout& shape = job.spec.layout;
   ParallelLayout same = where.layout;
   same.data = shape.data;
@@ -119,7 +119,7 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
   return {};
 }
 
-/// What stands against an action; `at_step` is the decision's.
+/// Objections to an action; `at_step` is the decision's.
 struct World::Against {
   const World& world;
   Step at_step;
@@ -129,11 +129,11 @@ struct World::Against {
     const JobInfo* job = world.jobs_.find(assign.job);
     if (job == nullptr) return no_such_job(assign.job);
     if (std::string why = of_step(*job); !why.empty()) return why;
-    if (assign.leaves()) {
-      const bool there = job->placed() || job->phase == JobPhase::starting;
+    if (assign.is_release()) {
+      const bool there = job->is_placed() || job->phase == JobPhase::starting;
       return there ? "" : fmt::format("job {} is not running", assign.job.value);
     }
-    // Who stands still after a loss may be assigned otherwise than before it.
+    // A job on hold after a loss may be assigned again despite a pending assignment.
     if (job->next && job->phase != JobPhase::held) {
       return fmt::format("job {} is being assigned already", assign.job.value);
     }
@@ -141,9 +141,9 @@ struct World::Against {
       return why;
     }
     if (job->phase == JobPhase::running && job->lost.empty() && job->gpus == assign.gpus) {
-      return fmt::format("job {} stands there already", assign.job.value);
+      return fmt::format("job {} is placed there already", assign.job.value);
     }
-    return job->spec.trains() ? of_state(*job, assign) : "";
+    return job->spec.is_training() ? of_state(*job, assign) : "";
   }
   std::string of_state(const JobInfo& job, const Assign& assign) const {
     if (assign.state == StateFrom::checkpoint && job.saved_at == 0) {
@@ -151,7 +151,7 @@ struct World::Against {
     }
     if (assign.state != StateFrom::peer) return {};
     const std::vector<bool> lost = lost_replicas(job);
-    const bool left = job.placed() && std::find(lost.begin(), lost.end(), false) != lost.end();
+    const bool left = job.is_placed() && std::find(lost.begin(), lost.end(), false) != lost.end();
     return left
                ? ""
                : fmt::format("job {} has no replica left to take its state from", assign.job.value);
@@ -163,7 +163,7 @@ struct World::Against {
       return fmt::format("job {} does not let its {} be set", configure.job.value,
                          setting_name(configure.what));
     }
-    if (!job->placed()) return fmt::format("job {} is not running", configure.job.value);
+    if (!job->is_placed()) return fmt::format("job {} is not running", configure.job.value);
     if (std::string why = of_step(*job); !why.empty()) return why;
     return std::visit([&](const auto& setting) { return objection_to(*job, setting); },
                       configure.what);
@@ -214,9 +214,9 @@ struct World::Effect {
 
   void operator()(const Assign& assign) const {
     JobInfo& job = world.jobs_.at(assign.job);
-    if (job.next) world.owners().vacate(job, job.gpus);  // it leaves before that has come true
+    if (job.next) world.owners().vacate_gpus(job, job.gpus);  // it leaves before that has come true
     job.next = Standing{assign.gpus, assign.layout};
-    world.owners().claim(assign.gpus, assign.job);
+    world.owners().claim_gpus(assign.gpus, assign.job);
     if (job.phase == JobPhase::waiting) job.phase = JobPhase::starting;
   }
   void operator()(const Configure& configure) const {

@@ -1,5 +1,5 @@
-// Events: whether each can happen now, and what it changes. The part of World that a new event
-// touches; logs and backends are held to what they may say. See world.hpp.
+// Events: conditions of each, and its effect. This part of World changes with a new event; it
+// limits the events in logs and of backends. See world.hpp.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -22,7 +22,7 @@ struct World::Check {
     if (job.layout.ranks() == 0) return kNoRanks;
     // A job without micro-batches has no layout to speak of: it is only a number of GPUs.
     const bool fits = job.gpus > 0 && job.layout.ranks() == job.gpus;
-    if (!job.trains() || fits) return {};
+    if (!job.is_training() || fits) return {};
     return fmt::format("job {} has {} GPUs for a layout of {} x {} x {} x {}", job.id.value,
                        job.gpus, job.layout.tensor, job.layout.context, job.layout.pipeline,
                        job.layout.data);
@@ -41,7 +41,7 @@ struct World::Check {
     if (job == nullptr || job->phase == JobPhase::done) return no_such_job(event.job);
     if (event.where.gpus.empty()) return fmt::format("job {} starts nowhere", event.job.value);
     if (std::string why = newer(*job, event.epoch); !why.empty()) return why;
-    // What it was assigned is its own already.
+    // GPUs of the pending assignment already belong to the job.
     if (!job->next || job->next->gpus != event.where.gpus) {
       for (const GpuRuns::Run& run : event.where.gpus.runs()) {
         if (!unclaimed(world.state_, run, event.job)) return taken(run, event.job);
@@ -49,7 +49,8 @@ struct World::Check {
       if (std::string why = named_twice(event.where.gpus); !why.empty()) return why;
     }
     if (event.where.layout.ranks() == 0) return kNoRanks;
-    const bool fits = !job->spec.trains() || event.where.layout.ranks() == event.where.gpus.size();
+    const bool fits =
+        !job->spec.is_training() || event.where.layout.ranks() == event.where.gpus.size();
     return fits ? ""
                 : fmt::format("job {} starts with a layout of {} ranks on {} GPUs", event.job.value,
                               event.where.layout.ranks(), event.where.gpus.size());
@@ -90,7 +91,7 @@ struct World::Check {
   }
   std::string operator()(const JobHeld& event) const {
     return with_job(event.job, [&event](const JobInfo& job) {
-      return job.placed() ? "" : fmt::format("job {} is not running", event.job.value);
+      return job.is_placed() ? "" : fmt::format("job {} is not running", event.job.value);
     });
   }
   std::string operator()(const ParameterSet&) const { return {}; }
@@ -138,7 +139,7 @@ struct World::Change {
   }
   void operator()(const JobDone& event) const {
     JobInfo& job = world.jobs_.at(event.job);
-    world.leave(job, now);
+    world.release_job(job, now);
     job.phase = JobPhase::done;
     world.over_.push_back(event.job);
   }
@@ -157,11 +158,13 @@ struct World::Change {
     job.suspected = event.ranks;
     std::sort(job.suspected.begin(), job.suspected.end());
   }
-  void operator()(const RanksLost& event) const { world.lose(world.jobs_.at(event.job), event); }
+  void operator()(const RanksLost& event) const {
+    world.lose_ranks(world.jobs_.at(event.job), event);
+  }
   void operator()(const JobHeld& event) const { world.jobs_.at(event.job).phase = JobPhase::held; }
   void operator()(const JobStopped& event) const {
     JobInfo& job = world.jobs_.at(event.job);
-    world.leave(job, now);
+    world.release_job(job, now);
     job.phase = JobPhase::waiting;
     job.step = event.kept;
   }
@@ -177,6 +180,6 @@ struct World::Change {
   void operator()(const Tick&) const {}
 };
 
-void World::change(const Event& event, Nanos now) { std::visit(Change{*this, now}, event); }
+void World::apply_change(const Event& event, Nanos now) { std::visit(Change{*this, now}, event); }
 
 }  // namespace orrery

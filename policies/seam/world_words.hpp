@@ -1,5 +1,5 @@
-// What World answers in more than one place, in the same words. Called by world_actions.cpp and
-// world_events.cpp only. Pure; thread-safe.
+// Messages that World uses in several places. Called by world_actions.cpp and world_events.cpp
+// only. Pure functions; thread-safe.
 #pragma once
 
 #include <string>

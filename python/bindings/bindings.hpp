@@ -10,7 +10,8 @@ namespace orrery::python {
 void bind_errors(pybind11::module_& module);
 void bind_scenario(pybind11::module_& module);
 void bind_cluster(pybind11::module_& module);
-void bind_policy(pybind11::module_& module);  ///< what a policy written in Python sees and does
+/// observations and decisions of a policy written in Python
+void bind_policy(pybind11::module_& module);
 void bind_run(pybind11::module_& module);
 void bind_tools(pybind11::module_& module);  ///< replay, jobs, check
 void bind_planning(pybind11::module_& module);  ///< predictions, layouts, names

@@ -11,7 +11,7 @@ namespace {
 /// Raises the class of that name in orrery._errors, or the one that belongs to the kind.
 void raise_in_python(const Error& error, const char* name = "") {
   py::object file = py::none(), line = py::none(), column = py::none();
-  if (const auto& place = error.place()) {
+  if (const auto& place = error.source_place()) {
     file = py::str(place->file);
     line = py::int_(place->line);
     column = py::int_(place->column);

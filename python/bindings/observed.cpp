@@ -157,7 +157,7 @@ py::bytes Observed::free_gpus() const {
   std::vector<std::uint32_t> out;
   for (std::uint32_t gpu = 0; gpu < state.owner.size(); ++gpu) {
     const bool free = state.owner[gpu] == ClusterState::kNobody &&
-                      state.well({gpu}, open().cluster.node_of({gpu}));
+                      state.is_healthy({gpu}, open().cluster.node_of({gpu}));
     if (free) out.push_back(gpu);
   }
   return packed(out);

@@ -1,5 +1,6 @@
-// An observation as Python sees it: read when it is asked for, and only while the call lasts; what
-// was read is a copy. And where a policy written in Python puts its decisions. GIL held throughout.
+// Observation for Python: each part is read on request, and only during the call; values are
+// copied. Also the list in which a policy written in Python puts its decisions. The GIL is held
+// throughout.
 #pragma once
 
 #include <optional>
@@ -12,37 +13,38 @@
 
 namespace orrery::python {
 
+/// One observation as a Python object.
 class Observed {
  public:
   explicit Observed(const Observation& seen) : seen_(&seen) {}
-  /// The call is over; reading raises RuntimeError from now on.
+  /// Ends the call: every later read raises RuntimeError.
   void close() { seen_ = nullptr; }
 
   const Observation& open() const;
   pybind11::list events() const;
   pybind11::list job_ids() const;
-  /// Nothing for a job that is not in the table.
+  /// Returns the job; nothing if it is not in the table.
   std::optional<JobInfo> job(std::uint32_t id) const;
-  /// Owner by GPU as 64-bit integers, -1 for nobody's.
+  /// Returns the owner of each GPU as 64-bit integers; -1: free.
   pybind11::bytes owner() const;
-  /// GPUs that are nobody's and well, as 32-bit integers.
+  /// Returns the free healthy GPUs as 32-bit integers.
   pybind11::bytes free_gpus() const;
-  /// (kind, index, health, rate, since in s) of parts that are not as on the data sheet.
+  /// Returns (kind, index, health, rate, since in s) of the parts that deviate from the data sheet.
   pybind11::list parts() const;
-  /// Columns and rows; of a summary (ranks, median s, deviation, age s, columns and rows).
+  /// Returns columns and rows; for a summary (ranks, median s, deviation, age s, columns and rows).
   pybind11::tuple samples(const std::string& what, std::uint32_t job, std::uint32_t latest) const;
 
  private:
   const Observation* seen_;
 };
 
-/// Dead once its observe() has returned.
+/// Decisions of one observe() call as a Python object; unusable after the call.
 class Decisions {
  public:
   explicit Decisions(DecisionList& list) : list_(&list) {}
   void close() { list_ = nullptr; }
 
-  /// `what` is an action of orrery.actions; `if_epoch` and `expires` may be None. Returns its id.
+  /// Adds an action of orrery.actions; `if_epoch` and `expires` may be None. Returns its id.
   DecisionId add(pybind11::handle what, pybind11::handle why, pybind11::handle at_step,
                  pybind11::handle if_epoch, pybind11::handle expires, pybind11::handle group);
   void wake(pybind11::handle at);
@@ -56,7 +58,8 @@ class Decisions {
   DecisionList* list_;
 };
 
-/// A job as of an observation: everything but its specification and settings, which are records.
+/// Binds the classes of an observation, of decisions and of a job without its specification and
+/// settings, which are records.
 void bind_observed(pybind11::module_& module);
 
 }  // namespace orrery::python

@@ -83,7 +83,7 @@ void PythonPolicy::start(Context& context, const Cluster& cluster,
                          const google::protobuf::Message* /*parameters*/) {
   tell_what_is_offered(context.backend);
   in_python(raised_, [&] {
-    object_.attr("_start")(py::cast(cluster), context.rng.split("python").state());
+    object_.attr("_start")(py::cast(cluster), context.rng.split_stream("python").state());
   });
 }
 

@@ -21,9 +21,10 @@ struct Raised {
   std::optional<pybind11::error_already_set> exception;
 };
 
+/// C++ policy that calls a Python object.
 class PythonPolicy : public Policy {
  public:
-  /// `object` is an orrery.Policy. Raises what its needs() raises. GIL held.
+  /// Wraps `object`, an orrery.Policy. Raises errors of its needs(). GIL held.
   PythonPolicy(pybind11::object object, Raised& raised);
   ~PythonPolicy() override;
 
@@ -40,19 +41,19 @@ class PythonPolicy : public Policy {
   pybind11::object object_;
   Raised& raised_;
   Needs needs_;
-  std::optional<Capabilities> offered_;  ///< as the object was told
+  std::optional<Capabilities> offered_;  ///< offers that the object was told
 };
 
 using PolicyParameters = std::map<std::string, std::string>;
-/// A built-in policy with parameters, as that run writes it.
+/// Function that returns the specification of a built-in policy with parameters.
 using SpecOf = std::function<PolicySpec(const std::string& name, const PolicyParameters& values)>;
 
-/// `policies`: orrery.Policy objects and (name, parameters) in the order in which they are asked.
-/// GIL held.
+/// Returns the stack of `policies`: orrery.Policy objects and (name, parameters), in the order of
+/// their calls. The caller holds the GIL.
 std::unique_ptr<PolicyStack> stack_of(const pybind11::list& policies, Raised& raised,
                                       const SpecOf& spec_of);
 
-/// Carries out `run` without the GIL; where it fails because of Python, raises what Python raised.
+/// Calls `run` without the GIL; if it fails because of Python, raises Python's error.
 template <class Run>
 auto without_gil(Raised& raised, Run&& run) {
   try {

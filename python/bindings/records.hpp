@@ -1,8 +1,8 @@
-// Records (traces/trace.proto) to and from Python by reflection alone: a new event, action or
-// setting needs nothing here. The classes are those that python/generate_records.py writes, and the
-// rules the same: seconds for `_ns`, "lost" for HEALTH_LOST, lists of GPUs for runs of them, what
-// was chosen for a message that is nothing but a choice. Raises TypeError and ValueError that name
-// the field, what it takes and what it got. GIL held.
+// Conversion of records (traces/trace.proto) to and from Python by reflection alone: a new event,
+// action or setting needs no code here. The classes are those that python/generate_records.py
+// writes, with the same rules: seconds for `_ns`, "lost" for HEALTH_LOST, lists of GPUs for runs of
+// them, the chosen value for a message that is only a oneof. Raises TypeError and ValueError with
+// the field, the expected and the found value. GIL held.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,23 @@
 
 namespace orrery::python {
 
-/// An object of the class that belongs to the message; None for a choice that was not made.
+/// Returns an object of the class that belongs to the message; None for an unset choice.
 pybind11::object to_python(const google::protobuf::Message& message);
 
-/// Into the alternative of the choice `oneof` that the object's class belongs to; false: none.
+/// Sets the alternative of the oneof `oneof` to which the object's class belongs; returns false if
+/// none matches.
 bool choose_in_python(pybind11::handle object, const char* oneof,
                       google::protobuf::Message& message);
 
-/// A whole number from 0 to `most`; `where` begins the error.
+/// Returns a whole number from 0 to `most`. Throws an error that begins with `where` otherwise.
 std::uint64_t whole_number(pybind11::handle value, const std::string& where,
                            std::uint64_t most = ~std::uint64_t{0});
 Nanos nanos_of_seconds(pybind11::handle value, const std::string& where);
 std::string utf8(pybind11::handle value, const std::string& where);
-/// Text that need not be UTF-8.
+/// Returns text whose bytes need not be UTF-8.
 pybind11::str text_of_bytes(const std::string& bytes);
 
-/// Records of one kind as rows for NumPy: ([(column, format), ...], bytes). A sample is two
+/// Returns records of one kind as rows for NumPy: ([(column, format), ...], bytes). A sample is two
 /// columns, its value and `_age` in seconds, both NaN if it is missing; enumerators are strings.
 pybind11::tuple rows_of(const google::protobuf::Message& message, const char* field);
 

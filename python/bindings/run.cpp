@@ -53,7 +53,7 @@ RunRequest request_of(const LoadedScenario& loaded, const RunSettings& settings)
   request.set_timeline(settings.timeline);
   request.set_mode(settings.mode);
   request.set_fabric(settings.fabric);
-  if (!settings.fabric.empty()) {  // what policies' decisions are held against
+  if (!settings.fabric.empty()) {  // limits of the policies' decisions
     request.mutable_scenario()->mutable_live()->set_fabric(settings.fabric);
   }
   if (!settings.from.empty()) request.mutable_from()->set_path(settings.from);
@@ -72,7 +72,7 @@ class HookOperator : public Operator {
  public:
   HookOperator(const py::object& hook, Raised& raised) : hook_(hook), raised_(raised) {}
 
-  void ask(const ApprovalAsk& question) override {
+  void request_approval(const ApprovalAsk& question) override {
     const py::gil_scoped_acquire gil;
     ApprovalVerdict verdict;
     verdict.set_decision(question.decision());
@@ -90,7 +90,7 @@ class HookOperator : public Operator {
     verdicts_.push_back(std::move(verdict));
   }
   std::vector<ApprovalVerdict> verdicts() override { return std::exchange(verdicts_, {}); }
-  bool halted() override { return false; }
+  bool is_halted() override { return false; }
 
  private:
   static const google::protobuf::Message& chosen(const DecisionRecord& record) {
@@ -171,8 +171,8 @@ FutureChoice choice_of(const LoadedScenario& loaded, const py::handle& said) {
   return choice;
 }
 
-/// The report up to the instant, and of each future its number, its choice, its report or why it
-/// has none, and what it brought.
+/// Returns the report up to the instant, and of each future its number, its choice, its report or
+/// the reason of its absence, and its metrics.
 py::tuple futures(const LoadedScenario& loaded, const RunSettings& settings,
                   const FuturesOrder& times, double until_s, const py::list& choices,
                   const py::object& progress) {

@@ -36,7 +36,7 @@ std::uint32_t ranks_of(const LoadedScenario& loaded) {
 py::list check(const std::string& text, const std::string& file) {
   py::list out;
   for (const Error& problem : check_scenario(text, file)) {
-    const SourcePlace place = problem.place().value_or(SourcePlace{file, 1, 1, ""});
+    const SourcePlace place = problem.source_place().value_or(SourcePlace{file, 1, 1, ""});
     out.append(py::make_tuple(problem.message(), place.file, place.line, place.column));
   }
   return out;

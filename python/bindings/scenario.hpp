@@ -8,7 +8,8 @@
 
 namespace orrery::python {
 
-/// A built-in policy: the parameters that the scenario writes for it, overlaid with `values`.
+/// Returns the specification of a built-in policy: its parameters in the scenario, overlaid with
+/// `values`.
 /// Throws a usage Error with the nearest name.
 PolicySpec policy_spec(const Scenario& scenario, const std::string& name,
                        const PolicyParameters& values);

@@ -38,7 +38,7 @@ ReplayResult replay(const std::string& log, const std::vector<std::string>& over
   return without_gil(raised, [&] { return replay_log(log, *stack); });
 }
 
-/// As reports show them: "Mine + fifo".
+/// Returns the names as reports show them: "Mine + fifo".
 std::string names_of(const py::list& policies) {
   std::vector<std::string> names;
   for (const py::handle each : policies) {
@@ -49,7 +49,7 @@ std::string names_of(const py::list& policies) {
   return fmt::format("{}", fmt::join(names, " + "));
 }
 
-/// Of a job-level replay: its placement is the replay's.
+/// Returns the policy of a job-level replay: its placement is the replay's.
 PolicySpec placing_spec(JobReplay replay, const std::string& name, const PolicyParameters& values) {
   replay.set_policy(policy_spec(Scenario(), name, {}).name());
   Scenario scenario;
@@ -66,7 +66,7 @@ void take_cluster(const std::string& path, JobReplay& replay) {
   replay.set_gpus_per_node(topology.node().gpus_per_node());
 }
 
-/// What orrery.jobs() asks for, beside the policy.
+/// Returns the replay that orrery.jobs() asks for, without the policy.
 JobReplay replay_of(const py::dict& asked) {
   JobReplay replay;
   replay.set_trace(asked["trace"].cast<std::string>());
@@ -125,7 +125,7 @@ JobsResult jobs(const py::dict& asked, const std::string& record, const py::obje
   return without_gil(raised, [&] { return run_jobs(replay, stack.get(), record); });
 }
 
-/// The jobs as CSV, what became of the rows as JSON.
+/// Returns the jobs as CSV, and the quality of the rows as JSON.
 std::array<std::string, 2> job_log(const std::string& path, bool strict,
                                    const std::string& throughputs, const std::string& gpu,
                                    bool anonymous) {

@@ -1,5 +1,5 @@
-"""Writes the part of docs/accuracy.md about whole training runs: what `orrery predict` says of the
-rows of measured.csv against what was measured.
+"""Writes the part of docs/accuracy.md about whole training runs: predictions of `orrery predict`
+for the rows of measured.csv against the measurements.
 
     python3 python/calibration/accuracy.py            # print, and write the part of the page
     python3 python/calibration/accuracy.py --check    # fail if the page says something else
@@ -28,8 +28,8 @@ def number(row, name, otherwise=0.0):
 
 
 def flop(row):
-    """Of a step, recomputation included, attention without its causal half: what the yardstick's
-    one rate is a rate of."""
+    """Returns the FLOPs of a step, recomputation included, attention without its causal half: the
+    basis of the yardstick's single rate."""
     hidden, layers, tokens = (number(row, n) for n in ("hidden", "layers", "seq_len"))
     heads, kv_heads = number(row, "heads"), number(row, "kv_heads", number(row, "heads"))
     attention = 2 * hidden * hidden * (1 + kv_heads / heads)
@@ -145,7 +145,8 @@ SWEEP = ("source_key", "framework", "model", "layers", "gpu", "n_gpus", "seq_len
 
 
 def regret_text(rows, predicted):
-    """Of configurations that differ in layout only: the predicted best's time over the best."""
+    """Compares configurations that differ in layout only: the predicted best's time over the
+    best."""
     measured = np.array([row["measured"] for row in rows])
     regrets = []
     for at in by([tuple(row[name] for name in SWEEP) for row in rows]).values():

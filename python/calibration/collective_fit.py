@@ -22,8 +22,8 @@ A100, P4 = Machine("A100", 300e9, 8, 25e9, False), Machine("A100", 300e9, 4, 12.
 H100 = Machine("H100", 450e9, 8, 50e9, True)
 B200 = Machine("B200", 900e9, 8, 50e9, True)
 PAIR_H100 = Machine("H100", 300e9, 1, 50e9, False)
-# By source and the first letters of the GPU: what the source says of its machine, or the GPU's data
-# sheet where it says nothing.
+# Machines by source and the first letters of the GPU: the source's statements, or the GPU's data
+# sheet where the source is silent.
 MACHINES = {
     ("vtrain_lut", "A100"): A100, ("vidur_net_a100_dgx", "A100"): A100,
     ("vidur_net_a100_pairwise_nvlink", "A100"): A100, ("azure_guide", "A100"): A100,
@@ -37,8 +37,8 @@ MACHINES = {
     ("mleng_sharp_ramp", "H200"): H100, ("mleng_sharp_ramp", "B200"): B200,
     ("mleng_b200_1n", "B200"): B200, ("mleng_b200_4n", "B200"): B200,
 }
-# Predicted but never fitted: the reporter calls it slow, or the software is an older release of
-# what another row measures.
+# Rows that are predicted but never fitted: the reporter calls the machine slow, or the software is
+# an older release of another row's.
 NOT_FITTED = ("aws_p4d_issue527", "aws_p5_2n_eks")
 SHARE_ALIKE = "mleng_"
 
@@ -134,7 +134,7 @@ class Model:
         if protocol != "simple":
             return start + latency + transfer / c[protocol]
         far_time = rounds[1] * (nic + c["network_hop"] * table["simple"][1])
-        # What two GPUs of a domain send each other goes at one rate: no ring has to be filled.
+        # Two GPUs of a domain exchange data at one rate: no ring has to be filled.
         near_fill = np.where(self.t["kind"] == "send_recv", 0, self.of_family(c, "fill"))
         fill = np.where(rounds[1] > 0, c["network_fill"] * far_time, near_fill)
         return start + latency + transfer + 2 * np.sqrt(transfer * fill)

@@ -1,6 +1,6 @@
-"""Intervals by what a prediction rests on: how far measured times were from predicted ones, class
-by class, in rows that no fit had seen. Called by fit_stacks.py, which writes them into stacks.yaml,
-and by accuracy.py, which prints how many of the times they hold.
+"""Intervals by the basis of a prediction: the distance of measured from predicted times, class by
+class, in rows that no fit had seen. Called by fit_stacks.py, which writes them into stacks.yaml,
+and by accuracy.py, which prints their coverage.
 
 A class is four words that the program says of every prediction ("rests on"): is the stack fitted,
 another's (kin) or unknown; is the run's configuration complete or partly assumed; dense or with
@@ -18,7 +18,7 @@ import numpy as np
 import runs
 
 FEWEST = 30
-# A residual: the class, what is left out together, log(measured / predicted).
+# Residual: the class, the family left out together, log(measured / predicted).
 Residual = collections.namedtuple("Residual", "words family value")
 
 
@@ -97,8 +97,8 @@ def by_family(of):
 
 
 def times_too_narrow(groups):
-    """By how much the 80% and the 95% interval that the other families make would have to be wider
-    to hold each value: two arrays."""
+    """Returns the factors by which the 80% and the 95% interval of the other families would have to
+    be wider to contain each value: two arrays."""
     factors = ([], [])
     for i, values in enumerate(groups):
         others = groups[:i] + groups[i + 1:] or groups

@@ -44,7 +44,7 @@ FAMILIES = (
 # Fitted to the newer tables alone (kernel_tables.py): each row has its GPU's own rates.
 BLACKWELL = Family("B200", ["B200", "B300", "GB200", "GB300"], [], 0, 0, 0, 900e9, 148)
 
-# What a coefficient may be, and where the search starts.
+# Range of each coefficient, and the start of the search.
 BOUNDS = {
     "gemm_peak": (0.3, 1, 0.76), "gemm_tile_loss": (0.1, 500, 20), "gemm_wave": (0.05, 1, 0.7),
     "gemm_half_k": (0.1, 4000, 64), "gemm_memory": (0.2, 1, 0.85), "gemm_start": (1e-7, 2e-5, 2e-6),
@@ -205,7 +205,8 @@ def projections(family):
 
 
 def memory_bytes(row, widths):
-    """As the simulator counts them: 16-bit elements, passes are reads and writes."""
+    """Counts FLOPs and bytes as the simulator does: 16-bit elements, passes are reads and
+    writes."""
     hidden, tensor = number(row, "hidden"), number(row, "tp")
     tokens = number(row, "num_tokens")
     if row["op"] == "attn_rope":
@@ -249,7 +250,7 @@ def asymptote(gpu, nic, note=""):
 
 
 def network_share(family):
-    """Eight rails ringed at once, over what eight NICs carry."""
+    """Returns the rate of eight rails in rings at once, over that of eight NICs."""
     nic = {"A100": ("8x200Gb RDMA", 200e9), "H100": ("8x400Gb RDMA", 400e9)}[family.name]
     return asymptote("DGX " + family.name, nic[0]) / nic[1]
 
@@ -438,7 +439,7 @@ def fit_all():
     found["A100"].update(attention_flash_1=FLASH_1, attention_flash_2=1)
     found["H100"].update(attention_flash_1=FLASH_1,
                          attention_flash_2=FLASH_2_ON_HOPPER)
-    found["B200"] = dict(found["H100"])  # what the newer tables do not have
+    found["B200"] = dict(found["H100"])  # coefficients that the newer tables lack
     modern_lines(BLACKWELL, found["B200"], lines)
     found["B200"]["attention_flash_1"] = FLASH_1 * found["B200"]["attention_flash_2"]
     for family in FAMILIES:

@@ -1,7 +1,7 @@
 """Fits a few factors per software stack to published training runs.
 
 Reads the rows of measured.csv marked split=calibration (no other row is looked at), and writes
-traces/catalog/stacks.yaml. README.md beside this file says what the model is: the logarithm of a
+traces/catalog/stacks.yaml. README.md beside this file describes the model: the logarithm of a
 factor is a sum of effects, of the GPU family, of the framework family, of the framework and of
 framework and GPU family together, each drawn to zero by a prior of its own (ridge). Runs that
 differ in scale only share the weight of one.
@@ -35,11 +35,12 @@ FACTORS = (
     Factor("network", 0.1, 0.1),
 )
 GAP = {"layer_gap": 20e-6, "step_gap": 20e-3}
-# Of the compute rate: effects of the GPU family, and of framework and GPU family together.
+# Deviations of the compute rate: effects of the GPU family, and of framework and GPU family
+# together.
 GPU_SD, BOTH_SD = 0.15, 0.05
-NOISE = 0.03  # of a measured time, beside what factors explain
-STEPS = 4  # of Gauss-Newton
-DELTA = 0.05  # of finite differences
+NOISE = 0.03  # deviation of a measured time, besides the factors
+STEPS = 4  # steps of Gauss-Newton
+DELTA = 0.05  # step of finite differences
 
 # A stack, its framework family, and the framework of its rows (none: no rows).
 Stack = collections.namedtuple("Stack", "name family framework kin")
@@ -64,7 +65,7 @@ GPUS = {
     "H100": ["H100", "H800", "H200", "H100-96GB-HBM2e-500W"],
 }
 STAND_IN = {"Blackwell": (["B200", "B300", "GB200", "GB300"], "H100")}
-# A family's name in kernels.yaml, by which GPUs are known whatever their own names.
+# Name of a family in kernels.yaml, which identifies GPUs independently of their own names.
 PROFILE = {"A100": "A100", "H100": "H100", "Blackwell": "B200"}
 GPU_FAMILIES = {**{gpu: (models, gpu) for gpu, models in GPUS.items()}, **STAND_IN}
 
@@ -252,7 +253,7 @@ def catalogue(fit, within, between):
 
 
 def whole_catalogue(fit, within, between, sweeps):
-    """With the stacks of the sweeps and, from all rows that no fit had seen, the intervals."""
+    """Adds the stacks of the sweeps and, from all rows that no fit had seen, the intervals."""
     return (catalogue(fit, within, between) + fit_sweeps.catalogue(sweeps) +
             distances.catalogue(distances.residuals(fit, within, between, sweeps)))
 

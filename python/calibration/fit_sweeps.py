@@ -20,11 +20,11 @@ import sys
 import numpy as np
 import runs
 
-NOISE = 0.08  # of one iteration
+NOISE = 0.08  # deviation of one iteration
 MARGIN = np.log(1.05)  # pairs nearer than that have no order
 PAIR = 0.5  # weight of a wrongly ordered pair, of a row's; a row's pairs together count at most 2
-STEPS = 3  # of Gauss-Newton; the search starts near
-DELTA = 0.05  # of finite differences
+STEPS = 3  # steps of Gauss-Newton; the search starts near
+DELTA = 0.05  # step of finite differences
 LONGEST = 0.7  # step of a factor's logarithm
 
 # A factor, where its search starts and the standard deviation of its logarithm. Times in us.
@@ -41,10 +41,10 @@ EAGER = (
     Factor("compute", 0.76, 0.1),
 )  # fmt: skip
 
-# What it keeps beside what fused kernels keep, counted in nanotron's modules: rotated queries and
-# keys, the activation apart from its product, logits in 16 and 32 bits and their gradients, a
-# 16-bit gradient beside the fp32 one. Of gathered inputs both model sizes keep as many bytes a
-# token (13 kB each where tensors are split most, less where the host is not ahead).
+# Memory beyond that of fused kernels, counted in nanotron's modules: rotated queries and keys, the
+# activation apart from its product, logits in 16 and 32 bits and their gradients, a 16-bit gradient
+# beside the fp32 one. Both model sizes keep as many bytes a token of gathered inputs (13 kB each
+# where tensors are split most, less where the host is not ahead).
 MEMORY = {"kept_queries": 1.8, "kept_inner": 2, "kept_gathered": 11400, "logit_bytes": 9.5,
           "parameter_bytes": 2.1}  # fmt: skip
 

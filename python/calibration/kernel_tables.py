@@ -16,7 +16,8 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = pathlib.Path(os.environ.get("ORRERY_DATA", ROOT.parent / "shared" / "data"))
 
-# By the first letters of a table's GPU: bf16, FP8 and FP4 in FLOP/s, memory and NVLink in bytes/s.
+# Rates keyed by the first letters of a table's GPU: bf16, FP8 and FP4 in FLOP/s, memory and NVLink
+# in bytes/s.
 RATES = {
     "A100": (312e12, 0, 0, 2039e9, 300e9), "H100": (989.4e12, 1978.9e12, 0, 3350e9, 450e9),
     "H200": (989.4e12, 1978.9e12, 0, 4800e9, 450e9),

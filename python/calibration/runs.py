@@ -1,4 +1,4 @@
-"""Published training runs and what `orrery predict` says of them, for fit_stacks.py and
+"""Published training runs and predictions of `orrery predict` for them, for fit_stacks.py and
 accuracy.py. The measurements are found through ORRERY_DATA, else ../shared/data; the program
 through ORRERY_BUILD, else build."""
 
@@ -57,7 +57,7 @@ def measured_rows():
 
 
 def predict(rows, stacks=None):
-    """What the program says of the rows, their outcome left out: one dict a row.
+    """Returns the program's predictions for the rows, without their outcomes: one dict a row.
 
     stacks: text of a stacks.yaml whose stacks replace the shipped ones of the same name.
     """

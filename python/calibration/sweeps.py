@@ -1,5 +1,5 @@
-"""Writes the parts of docs/accuracy.md about layout sweeps and memory: which layout is named the
-winner, how layouts are ordered, and what they need of a GPU's memory.
+"""Writes the parts of docs/accuracy.md about layout sweeps and memory: the predicted winner, the
+order of layouts, and their needs of a GPU's memory.
 
     python3 python/calibration/sweeps.py            # print, and write the part of the page
     python3 python/calibration/sweeps.py --check    # fail if the page says something else
@@ -26,8 +26,8 @@ SLOW = np.log(1.3)  # a run that took so much longer than predicted was in the s
 
 
 def scores(measured, predicted):
-    """Of one sweep, in logarithms: regret, rank, and the shares of pairs in the right order that
-    differ by more than 5% and by more than 15%, with how many there are."""
+    """Returns, for one sweep, in logarithms: regret, rank, and the shares of pairs in the right
+    order that differ by more than 5% and by more than 15%, with their numbers."""
     a, b = np.triu_indices(len(measured), 1)
     apart, said = measured[a] - measured[b], predicted[a] - predicted[b]
     right = apart * said > 0
@@ -84,7 +84,7 @@ def sweep_tables(fit):
         each = [scores(measured[at], predicted[at]) for at in groups.values()]
         constant = accuracy.percent(constant_error(rows, measured, keys))
         lines.append(summary(name, list(groups.values()), measured, predicted, constant))
-        # What a model could reach that knew which runs would be slow, and nothing more.
+        # Bound of a model that knew only which runs would be slow.
         usual = [at[measured[at] - predicted[at] < SLOW] for at in groups.values()]
         lines.append(summary(f"{name}, without slow runs", usual, measured, predicted, ""))
         sizes = sizes if sizes is not None else (predicted, each)
@@ -112,7 +112,8 @@ POLLED = 0.1  # seconds a micro-batch between those that polled and those that d
 
 
 def polling_text(all_rows):
-    """Pipelined runs, clean or not, by what a micro-batch takes beyond what is predicted."""
+    """Prints the pipelined runs, clean or not, by the time of a micro-batch beyond the
+    prediction."""
     rows = [row for row in all_rows
             if row["measured"] and int(row["pp"]) > 1 and int(row["tp"]) <= 8 and
             int(row["n_gpus"]) < 384]  # fmt: skip

@@ -10,7 +10,7 @@ from orrery.values import PartKind
 
 
 class Cluster:
-    """The immutable description of a cluster: how many parts of which kind, and what joins them.
+    """Immutable description of a cluster: the numbers of its parts, and their connections.
 
     Everything is numbered from 0: GPUs node by node, nodes unit by unit, one rail (NIC) of each
     node after the other. Bandwidths are bytes/s in one direction.
@@ -21,12 +21,12 @@ class Cluster:
 
     @property
     def gpus(self) -> int:
-        """How many GPUs there are."""
+        """Number of GPUs."""
         return self._core.gpus
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return self._core.nodes
 
     @property
@@ -61,7 +61,7 @@ class Cluster:
 
     @property
     def fabric(self) -> str:
-        """How NICs are joined: ``"fat-tree"``, ``"flat"`` or ``"ring"``."""
+        """Kind of the fabric: ``"fat-tree"``, ``"flat"`` or ``"ring"``."""
         return self._core.fabric
 
     @property
@@ -145,7 +145,7 @@ class Cluster:
         return self._core.unit_of(_number("node", node, self.nodes))
 
     def link_name(self, link: int) -> str:
-        """What a link is called in messages.
+        """Return the name of a link as messages contain it.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Cluster:
         return self._core.route(_number("source", source, gpus), _number("target", target, gpus))
 
     def count(self, kind: PartKind) -> int:
-        """How many parts of a kind there are.
+        """Return the number of parts of a kind.
 
         Parameters
         ----------

@@ -6,14 +6,14 @@ from typing import Optional
 
 
 class Error(Exception):
-    """Base of everything that this package raises on its own.
+    """Base of all exceptions of this package.
 
     Attributes
     ----------
     message : str
-        What is wrong, without its place.
+        Description of the error, without its place.
     exit_code : int
-        What the command line would have exited with.
+        Exit code of the command line for this error.
     """
 
     exit_code: int = 5
@@ -36,7 +36,7 @@ class UsageError(Error):
 
 
 class InputError(Error):
-    """A scenario, trace or log does not say what it should.
+    """Error in the contents of a scenario, trace or log.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ from orrery._scenario import Scenario, ScenarioLike
 from orrery._snapshot import Snapshot
 from orrery.actions import Action
 
-#: What a future does otherwise than the run: nothing, other policies, or actions.
+#: Change of a future relative to the run: none, other policies, or actions.
 Choice = Union[PolicyLike, Action, Sequence[Union[PolicyLike, Action]]]
 
 _LONGEST_S = 9e9
@@ -37,7 +37,7 @@ def futures(
     overrides: Optional[Mapping[str, Any]] = None,
     **changes: Any,
 ) -> pd.DataFrame:
-    """Simulate a scenario up to an instant, and from there in many ways.
+    """Simulate a scenario up to an instant, and continue from there in many ways.
 
     At the instant the run's process is forked for every future, with its world and its policies as
     they are. Future 0 goes on with the run's own random numbers, future k with others that depend
@@ -54,7 +54,7 @@ def futures(
     horizon : float, optional
         Seconds after `at` at which each future ends; by default when it is done.
     choices : mapping, optional
-        What futures do otherwise from the instant on, by name: each is gone through once under
+        Changes of the futures from the instant on, by name: each future runs once under
         each. ``None`` is nothing; built-in policies, as for `orrery.simulate`, decide instead of
         the run's (one of a name that the run has goes on with that one's state); actions of
         `orrery.actions` are taken at the instant. One of these, or a list.
@@ -71,7 +71,7 @@ def futures(
     pandas.DataFrame
         One row for each future and choice. Columns: ``future``; ``choice``, if there are any;
         ``steps_ahead``, committed after the instant; ``goodput_ahead``, their fault-free time over
-        what they took; ``end_s``, when the job was done; then the plain values of the report, which
+        their duration; ``end_s``, the end of the job; then the plain values of the report, which
         covers the run from its beginning. ``attrs["begun"]`` has those up to the instant.
 
     Raises

@@ -1,4 +1,4 @@
-"""How results look in a notebook: labelled rows, in the units that people plan in."""
+"""Display of results in a notebook: labelled rows, in the units that people plan in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Row = Tuple[str, Optional[str]]
 
 
 def table(title: str, rows: Iterable[Row], notes: Iterable[str] = (), below: str = "") -> str:
-    """A titled table of two columns; rows whose value is not known are left out.
+    """Returns a titled table of two columns; rows with an unknown value are left out.
 
     Parameters
     ----------
@@ -18,7 +18,7 @@ def table(title: str, rows: Iterable[Row], notes: Iterable[str] = (), below: str
     rows : iterable of (label, value)
         Plain text; ``None`` is a value that is not known.
     notes : iterable of str
-        What has to be said beside the numbers, such as warnings.
+        Remarks on the numbers, such as warnings.
     below : str
         HTML that follows.
 

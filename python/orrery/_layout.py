@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class LayoutMath:
-    """What follows from how a job's ranks are divided."""
+    """Properties that follow from the division of a job's ranks."""
 
     tensor: int
     context: int

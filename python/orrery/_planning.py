@@ -22,7 +22,7 @@ def predict(runs: "Union[RunLike, Sequence[RunLike], pd.DataFrame]") -> pd.DataF
     ----------
     runs : DataFrame, mapping, str, or sequence of mappings and str
         One run a row, by the columns of docs/predict.md; a name of a model of the catalogue
-        stands for ``{"model": name}``. What is missing, ``None`` or NaN has a default, which
+        stands for ``{"model": name}``. A missing value, ``None`` or NaN has a default, which
         ``reason`` names.
 
     Returns
@@ -88,7 +88,7 @@ def layouts(
     Parameters
     ----------
     scenario : path, str, mapping or Scenario, optional
-        As for `orrery.load`. Without it `model`, `cluster` and `gpus` say what is asked.
+        As for `orrery.load`. Without it `model`, `cluster` and `gpus` describe the job.
     model, cluster : str, optional
         Names of presets: ``orrery.names("models")``, ``orrery.names("clusters")``.
     gpus : int, optional
@@ -109,7 +109,7 @@ def layouts(
     pandas.DataFrame
         One row for each layout, the fastest first, then those that do not fit and those that
         cannot be; columns as on docs/layouts.md (s, bytes). ``attrs["why"]`` says why the first
-        one is ahead, ``attrs["assumed"]`` what was not said.
+        one is ahead, ``attrs["assumed"]`` the assumptions.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def _refuse_both(**said: Any) -> None:
 
 
 def names(kind: Optional[str] = None) -> pd.DataFrame:
-    """What can be named in a scenario or a call, each with a line about it.
+    """Return the names for scenarios and calls, each with a line about it.
 
     Parameters
     ----------

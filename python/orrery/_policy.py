@@ -34,9 +34,9 @@ def _checked(given: Sequence[Union[str, type]], known: List[str], what: str) -> 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a policy decides, and how often it wants to be asked.
+    """Decisions of a policy, and the interval of its calls.
 
-    What is named here is checked before the run begins, and nothing else may be decided.
+    The run checks these names before it begins; no other decision is allowed.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a run carries out for some job or other; ``job.can`` says what can be set of one.
+    """Actions and settings that a run supports for any job; ``job.can`` has those of one job.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Policy:
     rng : numpy.random.Generator
         Seeded from the run's seed; from `start` on. Its state is saved with the policy's.
     capabilities : Capabilities
-        What the run offers; from the first `observe` on.
+        Capabilities of the run; from the first `observe` on.
 
     Examples
     --------
@@ -128,7 +128,7 @@ class Policy:
         return self._generator
 
     def needs(self) -> Needs:
-        """What this policy decides, and how often it wants to be asked.
+        """Return the decisions of this policy, and the interval of its calls.
 
         Returns
         -------
@@ -141,14 +141,14 @@ class Policy:
         """Called once, before the first `observe`; the cluster and the generator are there."""
 
     def observe(self, seen: Observation, decisions: Decisions) -> None:
-        """Called at every instant at which something happened.
+        """Observe and decide; called at every instant with an event.
 
         Parameters
         ----------
         seen : Observation
-            What is known now.
+            The present observation.
         decisions : Decisions
-            Takes what is decided.
+            Receives the decisions.
         """
         raise NotImplementedError(f"{type(self).__name__} has no observe()")
 
@@ -164,7 +164,7 @@ class Policy:
         return b""
 
     def load(self, state: bytes) -> None:
-        """Go on from what `save` returned.
+        """Restore the state that `save` returned.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ def listed(policy: PolicyLike, policies: Optional[Sequence[PolicyLike]]) -> Opti
     Raises
     ------
     TypeError, ValueError
-        For what is no policy, or if both were given.
+        For an argument that is not a policy, or if both were given.
     """
     if isinstance(policy, (list, tuple)):
         raise TypeError("policy is one policy; several are policies=[...]")

@@ -1,4 +1,4 @@
-"""Which class stands for which message of traces/trace.proto; asked by the compiled part."""
+"""Class of each message of traces/trace.proto; called by the compiled part."""
 
 from __future__ import annotations
 

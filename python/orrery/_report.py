@@ -1,4 +1,4 @@
-"""What a run found out."""
+"""Results of a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 from orrery import _core
 from orrery._html import Row, count, duration, energy, money, percent, size, table
 
-#: What the shares of the GPU time are called, and the worlds.
+#: Names of the shares of the GPU time, and of the worlds.
 _SHARES = {"exposed_communication": "communication", "bubble": "pipeline bubble"}
 _WORLDS = {"sim": "simulated", "live": "live, measured"}
 

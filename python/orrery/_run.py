@@ -118,7 +118,7 @@ def live(
     policies : sequence, optional
         Several, as for `orrery.simulate`.
     mode : {"drive", "shadow", "approve"}
-        What becomes of decisions: they hold; they are only noted; each one waits for `hook`.
+        Effect of decisions: applied; only recorded; each one waits for `hook`.
     hook : callable, optional
         Of mode ``"approve"``: called with the action, its reason and the instant (s). True is a
         yes; False or a text, which is the reason, a no. Built-in policies only.
@@ -137,7 +137,7 @@ def live(
     InputError
         If the scenario cannot be run; it has the place.
     MachineError
-        If this machine lacks what the run needs.
+        If this machine lacks a part that the run needs.
     WorkerDied
         If the controller was killed. This process goes on.
     """
@@ -149,7 +149,7 @@ def live(
     return start("orrery-live", loaded, chosen, progress, record=record, **order)
 
 
-#: What a run takes beside its scenario and its policies.
+#: Arguments of a run besides its scenario and its policies.
 _SETTINGS = {
     "detail": "folded",
     "record": None,
@@ -178,7 +178,7 @@ def start(
     program : str
         ``"orrery-sim"`` or ``"orrery-live"``.
     scenario : Scenario
-        What to run.
+        The scenario to run.
     policies : list, optional
         Instead of the scenario's, as `orrery._policy.listed` returns them.
     progress : bool
@@ -195,7 +195,7 @@ def start(
     Returns
     -------
     Report
-        What the worker found out.
+        The worker's results.
     """
     own = policies if policies is not None and has_objects(policies) else None
     if policies is not None and own is None:

@@ -53,14 +53,14 @@ class Scenario:
         return self._core.hash()
 
     def to_dict(self, units: bool = True) -> Dict[str, Any]:
-        """Every value, presets and defaults filled in.
+        """Return every value, presets and defaults filled in.
 
         Parameters
         ----------
         units : bool
-            Quantities as texts with their units, absent keys left out: what `orrery.load` takes.
+            Quantities as texts with their units, absent keys left out: the input of `orrery.load`.
             ``False``: as numbers in SI units, times that the schema counts in nanoseconds so,
-            and ``None`` for what is absent.
+            and ``None`` for absent keys.
 
         Returns
         -------

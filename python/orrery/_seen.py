@@ -1,4 +1,4 @@
-"""What a policy is shown, and where it puts its decisions."""
+"""Observation of a policy, and the list of its decisions."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from orrery.values import Layout, Standing
 
 
 class Job(JobAttributes):
-    """A job as it stood at the time of an observation. A copy: it may be kept.
+    """Job at the time of an observation. A copy: it may be kept.
 
-    What it was submitted with is there as attributes (``job.user``, ``job.estimate``, all of
-    `orrery.JobSpec` except what is below), and each setting as it is now (``job.shares``,
+    The data of its submission are attributes (``job.user``, ``job.estimate``, all of
+    `orrery.JobSpec` except those below), and each setting as it is now (``job.shares``,
     ``job.checkpoint_plan``, all of `orrery.settings`). Where a number of a job is wanted the job
     itself does: ``Assign(job, ...)``.
     """
@@ -46,7 +46,7 @@ class Job(JobAttributes):
 
     @property
     def epoch(self) -> int:
-        """Of its membership; grows with every loss and every start."""
+        """Epoch of its membership; grows with every loss and every start."""
         return self._core.epoch
 
     @property
@@ -61,12 +61,12 @@ class Job(JobAttributes):
 
     @property
     def saved_at(self) -> float:
-        """When that was durable, in seconds; 0: never."""
+        """Time at which that checkpoint became durable, in seconds; 0: never."""
         return self._core.saved_at
 
     @property
     def started(self) -> float:
-        """When it was last started, in seconds."""
+        """Time of the last start, in seconds."""
         return self._core.started
 
     @property
@@ -76,7 +76,7 @@ class Job(JobAttributes):
 
     @property
     def standing_since(self) -> float:
-        """Since when it has stood where it stands, in seconds."""
+        """Begin of the present placement, in seconds."""
         return self._core.standing_since
 
     @property
@@ -96,7 +96,7 @@ class Job(JobAttributes):
 
     @property
     def spec(self) -> JobSpec:
-        """What was known at submission."""
+        """Data known at submission."""
         return self._spec
 
     @cached_property
@@ -105,7 +105,7 @@ class Job(JobAttributes):
 
     @property
     def now(self) -> Settings:
-        """How it is set in the step being worked on."""
+        """Settings of the current step."""
         return self._now
 
     @cached_property
@@ -120,7 +120,7 @@ class Job(JobAttributes):
 
     @property
     def layout(self) -> Layout:
-        """How those ranks are divided; as submitted while it waits."""
+        """Division of those ranks; as submitted while the job waits."""
         return self._standing.layout
 
     @property
@@ -130,7 +130,7 @@ class Job(JobAttributes):
         return standing
 
     def without_lost(self) -> Standing:
-        """Where it would stand without its lost replicas.
+        """Return the placement without the lost replicas.
 
         Returns
         -------
@@ -176,7 +176,7 @@ class Jobs(Mapping[int, Job]):
 
 @dataclass(frozen=True)
 class PartState:
-    """How a part of the cluster is.
+    """State of a part of the cluster.
 
     Attributes
     ----------
@@ -193,14 +193,14 @@ class PartState:
 
 
 class State:
-    """Who has which GPU, and which parts of the cluster are not as on the data sheet."""
+    """Owners of GPUs, and parts of the cluster that deviate from their data sheet."""
 
     def __init__(self, observed: _core.Observed) -> None:
         self._observed = observed
 
     @cached_property
     def free(self) -> int:
-        """How many GPUs are well and nobody's."""
+        """Number of healthy GPUs without an owner."""
         return self._observed.free
 
     @cached_property
@@ -210,12 +210,12 @@ class State:
 
     @cached_property
     def free_per_node(self) -> npt.NDArray[np.uint32]:
-        """How many GPUs of each node are well and nobody's."""
+        """Number of healthy GPUs without an owner, indexed by node."""
         return np.frombuffer(self._observed.free_per_node, dtype=np.uint32)
 
     @cached_property
     def owner(self) -> npt.NDArray[np.int64]:
-        """By GPU: the job that has it or is to have it; -1 for nobody's."""
+        """Job that has the GPU or is about to get it, indexed by GPU; -1 for none."""
         return np.frombuffer(self._observed.owner(), dtype=np.int64)
 
     @cached_property
@@ -253,11 +253,11 @@ class RankSummary:
 
 
 class Samples:
-    """Telemetry, read when it is asked for: what no policy reads is neither computed nor recorded.
+    """Telemetry, read on access: data that no policy reads are neither computed nor recorded.
 
     Each call gives a structured array of shape (n,), one row a rank, GPU, path or collective. A
     sample is two columns: its value, and with ``_age`` behind its name how many seconds ago it was
-    true; both are NaN where it is missing. What is not known at all has no row.
+    true; both are NaN where it is missing. Unknown data have no row.
     """
 
     def __init__(self, observed: _core.Observed) -> None:
@@ -319,7 +319,7 @@ class Samples:
         return self._rows("links", job)
 
     def collectives(self, job: Union[int, Job]) -> npt.NDArray[np.void]:
-        """How the gradients of a job were summed in its newest committed step.
+        """Return the gradient sums of a job in its newest committed step.
 
         Parameters
         ----------
@@ -361,10 +361,10 @@ def _array(columns: List[Tuple[str, str]], rows: bytes) -> npt.NDArray[np.void]:
 
 
 class Observation:
-    """What a policy is shown at one instant.
+    """Observation of a policy at one instant.
 
-    Each part is read when it is first asked for, and only inside ``observe()``; what was read is a
-    copy and may be kept.
+    Each part is read when it is first asked for, and only inside ``observe()``; what was read is
+    a copy and may be kept.
     """
 
     def __init__(self, observed: _core.Observed, cluster: Cluster) -> None:
@@ -378,7 +378,7 @@ class Observation:
 
     @cached_property
     def events(self) -> List[Event]:
-        """What happened since the last call, in order."""
+        """Events since the last call, in order."""
         happened: List[Event] = self._observed.events()
         return happened
 
@@ -389,7 +389,7 @@ class Observation:
 
     @cached_property
     def state(self) -> State:
-        """Who has which GPU, and which parts of the cluster are lost or slow."""
+        """Owners of the GPUs, and lost or slow parts of the cluster."""
         return State(self._observed)
 
     @cached_property
@@ -399,7 +399,7 @@ class Observation:
 
 
 class Decisions:
-    """Where a policy puts what it decides; only valid inside ``observe()``.
+    """List of a policy's decisions; only valid inside ``observe()``.
 
     Every decision gets one `orrery.events.Decided` later, with the id that `add` and `configure`
     return: ``"applied"``, ``"rejected"`` with a reason, or ``"expired"``.
@@ -420,12 +420,12 @@ class Decisions:
         expires: Optional[float] = None,
         group: int = 0,
     ) -> int:
-        """Decide something.
+        """Add a decision.
 
         Parameters
         ----------
         action : orrery.actions.Action
-            What: ``actions.Assign(job, gpus=[range(0, 8), 12])``, ``actions.Save(job)``.
+            The action: ``actions.Assign(job, gpus=[range(0, 8), 12])``, ``actions.Save(job)``.
         why : str
             For people: one line.
         at_step : int
@@ -465,16 +465,16 @@ class Decisions:
         expires: Optional[float] = None,
         group: int = 0,
     ) -> int:
-        """Set one thing of one job: `add` of an `orrery.actions.Configure`.
+        """Set one property of a job: `add` of an `orrery.actions.Configure`.
 
         Parameters
         ----------
         job : int or Job
             Which.
         setting : orrery.settings.Setting
-            What: ``settings.Shares([12, 12, 4, 12])``, ``settings.CheckpointPlan(50)``.
+            The setting: ``settings.Shares([12, 12, 4, 12])``, ``settings.CheckpointPlan(50)``.
         why, at_step, if_epoch, expires, group
-            As for `add`. What changes steps holds from the next step on if `at_step` is 0.
+            As for `add`. A change of steps holds from the next step on if `at_step` is 0.
 
         Returns
         -------
@@ -501,11 +501,11 @@ class Decisions:
         self._sink.wake(at)
 
     def rest(self) -> None:
-        """Promise: while nothing happens and samples stay as they are, nothing would be decided.
+        """Promise to decide nothing while no event happens and samples change by noise only.
 
         Lets a simulation skip the ticks in between, which is most of its speed; an event or a
         wake-up always ends the rest. A policy that counts ticks or compares samples with earlier
-        ones must not rest: ``detail="full"`` asks it at every tick all the same, and what it then
+        ones must not rest: ``detail="full"`` calls it at every tick all the same, and the decisions
         decides has to be equal.
         """
         self._sink.rest()
@@ -524,7 +524,7 @@ class Decisions:
         return len(self._sink)
 
     def _check(self, what: Any, kind: str) -> None:
-        # What needs() leaves out may not be offered, and the run was prepared without it.
+        # A decision that needs() leaves out is refused, because the run was prepared without it.
         name = type(what).__name__
         base = Action if kind == "actions" else Setting
         if isinstance(what, base) and name not in self._needed:

@@ -1,4 +1,4 @@
-"""Runs that go on from what another one recorded."""
+"""Runs that continue from another run's log."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from orrery._scenario import Scenario, _override_list
 
 
 class Snapshot(Scenario):
-    """A recorded run, simulated or live, up to an instant: a scenario that runs go on from.
+    """Recorded run, simulated or live, up to an instant, from which other runs continue.
 
     `orrery.simulate`, `orrery.sweep` and `orrery.futures` take it as they take any scenario. They
-    show the log's policies what it tells, then go on in the simulator: with the job at its step,
+    show its observations to its policies, then continue in the simulator: with the job at its step,
     where it stands, as it is set, and without the ranks that it has lost. Faults, noise and
     policies may be changed; policies of the log go on with their state.
 
     Parameters
     ----------
     log : path
-        What ``record`` or ``--record`` wrote; its end may be missing.
+        The file of ``record`` or ``--record``; its end may be missing.
     at : float, optional
         The instant of the run's clock, seconds; by default the log's end.
     overrides, **changes

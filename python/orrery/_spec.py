@@ -1,4 +1,4 @@
-"""What a job was submitted with, and how it is set.
+"""Submission and settings of a job.
 
 Written by python/generate_records.py from traces/trace.proto.
 """
@@ -28,39 +28,39 @@ class JobSpec:
     ----------
     id : int
     name : str
-        As its trace or scenario says; need not be UTF-8.
+        Name in the trace or scenario; need not be UTF-8.
     user : str
-        Who submitted it.
+        Submitting user.
     pool : str
         Virtual cluster, queue or tenant.
     submit : float
-        When it was submitted. Seconds.
+        Time of the submission. Seconds.
     estimate : float
-        How long it is expected to run; 0 if unknown. Seconds.
+        Expected duration; 0 if unknown. Seconds.
     priority : int
         Higher goes first, where a policy looks at it.
     gpus : int
-        How many it asked for.
+        Number of requested GPUs.
     least_gpus : int
         Elastic where least and most differ; 0: as `gpus`.
     most_gpus : int
         0: as `gpus`.
     layout : Layout
-        As submitted.
+        Layout as submitted.
     micro_batches : int
-        Of one step, all replicas together.
+        Micro-batches of one step, all replicas together.
     max_micro_batches : int
-        Of one replica and step, by memory.
+        Micro-batches that fit one replica's memory in a step.
     steps : int
         Optimizer steps that it takes; 0 if unknown.
     nominal_micro_batch_time : float
         Declared or predicted; 0 if unknown. Seconds.
     state_bytes : float
-        Of a checkpoint; 0 if unknown.
+        Size of a checkpoint; 0 if unknown.
     can : List[str]
         Names of the settings that its program lets be set while it runs.
     settings : List[Setting]
-        That hold from its start on.
+        Settings from the start on.
     """
 
     _record: ClassVar[str] = "JobRecord"
@@ -86,26 +86,26 @@ class JobSpec:
 
 
 class JobAttributes:
-    """What a job was submitted with and how it is set, as its attributes."""
+    """Attributes of a job: the data of its submission, and its settings."""
 
     @property
     def spec(self) -> JobSpec:
-        """What was known at submission."""
+        """Data known at submission."""
         raise NotImplementedError
 
     @property
     def now(self) -> Settings:
-        """How it is set in the step being worked on."""
+        """Settings of the current step."""
         raise NotImplementedError
 
     @property
     def name(self) -> str:
-        """As its trace or scenario says; need not be UTF-8."""
+        """Name in the trace or scenario; need not be UTF-8."""
         return self.spec.name
 
     @property
     def user(self) -> str:
-        """Who submitted it."""
+        """Submitting user."""
         return self.spec.user
 
     @property
@@ -115,12 +115,12 @@ class JobAttributes:
 
     @property
     def submit(self) -> float:
-        """When it was submitted. Seconds."""
+        """Time of the submission. Seconds."""
         return self.spec.submit
 
     @property
     def estimate(self) -> float:
-        """How long it is expected to run; 0 if unknown. Seconds."""
+        """Expected duration; 0 if unknown. Seconds."""
         return self.spec.estimate
 
     @property
@@ -140,12 +140,12 @@ class JobAttributes:
 
     @property
     def micro_batches(self) -> int:
-        """Of one step, all replicas together."""
+        """Micro-batches of one step, all replicas together."""
         return self.spec.micro_batches
 
     @property
     def max_micro_batches(self) -> int:
-        """Of one replica and step, by memory."""
+        """Micro-batches that fit one replica's memory in a step."""
         return self.spec.max_micro_batches
 
     @property
@@ -160,7 +160,7 @@ class JobAttributes:
 
     @property
     def state_bytes(self) -> float:
-        """Of a checkpoint; 0 if unknown."""
+        """Size of a checkpoint; 0 if unknown."""
         return self.spec.state_bytes
 
     @property
@@ -170,7 +170,7 @@ class JobAttributes:
 
     @property
     def shares(self) -> Shares:
-        """Micro-batches of one step by data-parallel replica; the sum stays what it was."""
+        """Micro-batches of one step by data-parallel replica; the sum never changes."""
         return self.now.shares
 
     @property
@@ -185,10 +185,10 @@ class JobAttributes:
 
     @property
     def checkpoint_plan(self) -> CheckpointPlan:
-        """A checkpoint after every so many steps; 0: none by itself."""
+        """Steps between two checkpoints; 0: no periodic checkpoints."""
         return self.now.checkpoint_plan
 
     @property
     def on_loss(self) -> OnLoss:
-        """What ranks do by themselves when some of them are lost, until somebody decides."""
+        """Automatic response of ranks to a loss, until a policy decides."""
         return self.now.on_loss

@@ -50,7 +50,7 @@ def sweep(
         Whether to add the columns of digests: ``scenario_hash``, ``decision_log_sha256`` and
         their like.
     impossible : {"row", "raise"}
-        What becomes of a point that cannot be: a row with its ``status`` and ``reason`` and no
+        Treatment of an impossible point: a row with its ``status`` and ``reason`` and no
         values, or an error. Where no point can be, it is an error.
 
     Returns
@@ -219,8 +219,9 @@ def _run_all(
 
 
 def _wait_for(futures: "Sequence[Future[Any]]", progress: bool) -> None:
-    # Raises what the first failed run raised. Waits in short turns, so that Ctrl-C is seen, and for
-    # whichever is done next: concurrent.futures.wait() would look at all that are left each time.
+    # Raises the error of the first failed run. Waits in short turns, so that Ctrl-C is noticed, and
+    # for the next finished run: concurrent.futures.wait() would look at all remaining ones each
+    # time.
     finished: "queue.SimpleQueue[Future[Any]]" = queue.SimpleQueue()
     for future in futures:
         future.add_done_callback(finished.put)

@@ -21,12 +21,12 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 @dataclass(frozen=True)
 class Replay:
-    """What a replay of a recorded log found.
+    """Result of the replay of a recorded log.
 
     Attributes
     ----------
     calls, decisions : int
-        How often the policies were asked, and what they decided.
+        Number of calls of the policies, and of their decisions.
     decision_trace_sha256 : str
         Digest of the ordered decisions, without times and reasons.
     first_difference : str or None
@@ -74,7 +74,7 @@ class JobsReport:
     def jobs(self) -> pd.DataFrame:
         """One row a job, in the order of the log: ``job_id, user, vc, name, num_gpus, submit_s,
         start_s, end_s, queue_s, jct_s, duration_s, estimate_s, preemptions, nodes, state, reason,
-        line``. What did not happen is NaN."""
+        line``. Times of missing events are NaN."""
         return self._table(0)
 
     @property
@@ -92,10 +92,10 @@ class JobsReport:
 
     @property
     def backtest(self) -> pd.DataFrame:
-        """How far the replay is from what the log says really happened: waits before the first
+        """Comparison of the replay with the recorded schedule: waits before the first
         start, over all jobs, by size and by hour of the day (counted from the first job): ``by,
         key, jobs, recorded_wait_s, replayed_wait_s, difference_s, within_minute, longer_in_log,
-        full_s, quota_s, room_s``. The last three say what the log's cluster looked like while a job
+        full_s, quota_s, room_s``. The last three describe the log's cluster while a job
         waited there and no longer in the replay: fewer GPUs were free than it needs; its virtual
         cluster would have had more than ever; neither. Empty for a log without starts."""
         return self._table(3)
@@ -182,10 +182,10 @@ def jobs(
     record : path, optional
         Where to write the observation and decision log, for `orrery.replay`.
     estimates, estimate_error : {"recorded", "requested", "learned", "disturbed"}, float
-        What policies are told of how long jobs run: the truth, what users asked for, what jobs like
+        Estimates for policies: the truth, the requests of users, the durations of similar
         them took before, or the truth by a factor of which `estimate_error` disturbs the logarithm.
     seed : int
-        Of what is drawn.
+        Seed of the random draws.
     strict : bool
         Refuse broken rows of other tools' logs instead of counting them.
     conditions : mapping, optional
@@ -240,7 +240,7 @@ def job_log(
     Parameters
     ----------
     path : path
-        The log, gzip too; what it is follows from how it begins.
+        The log, gzip too; its begin determines the format.
     strict : bool
         Refuse broken rows instead of counting them.
     throughputs : path, optional
@@ -254,13 +254,13 @@ def job_log(
     -------
     pandas.DataFrame
         One row a job: ``job_id, submit_s, num_gpus, duration_s, vc, user, name, requested_s,
-        recorded_start_s``; what is not known is NaN. Its ``attrs["quality"]`` says what became of
+        recorded_start_s``; unknown values are NaN. Its ``attrs["quality"]`` has the results of
         the rows.
 
     Raises
     ------
     InputError
-        For what is no job log, with its place.
+        For a file that is not a job log, with the place.
     """
     table, quality = _core.job_log(
         os.fspath(path), bool(strict), os.fspath(throughputs or ""), str(gpu), bool(anonymous)
@@ -282,7 +282,7 @@ def replay(
     Parameters
     ----------
     log : path
-        What `orrery.simulate` or `orrery.live` wrote as `record`.
+        The file that `orrery.simulate` or `orrery.live` wrote as `record`.
     parameters : mapping, optional
         Policy parameters to change: ``{"predictive-rebalance.gain_threshold": 0.1}``.
     policy, policies : optional

@@ -1,4 +1,4 @@
-"""What a policy can do: ``decisions.add(actions.X(...), why="...")``.
+"""Actions of a policy: ``decisions.add(actions.X(...), why="...")``.
 
 Written by python/generate_records.py from traces/trace.proto.
 """
@@ -18,14 +18,14 @@ class Action:
 
 @dataclass(frozen=True)
 class Assign(Action):
-    """Where a job stands from now on: it starts, grows, shrinks, moves, takes spares for lost
-    ranks, restarts; without GPUs it leaves.
+    """Placement of a job from now on: start, growth, shrinking, move, spares for lost ranks,
+    restart; without GPUs the job leaves.
 
     Attributes
     ----------
     job : int
     gpus : Sequence[Union[int, range]]
-        Of rank 0, 1 and so on.
+        GPUs of rank 0, 1 and so on.
     layout : Optional[Layout]
     state : StateFrom
     """

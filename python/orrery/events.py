@@ -1,4 +1,4 @@
-"""What can happen in a run, as a policy sees it in ``seen.events``.
+"""Events of a run, as a policy sees them in ``seen.events``.
 
 Written by python/generate_records.py from traces/trace.proto.
 """
@@ -55,10 +55,9 @@ class JobDone(Event):
 
 @dataclass(frozen=True)
 class SaveDone(Event):
-    """A checkpoint from which `step` is the first to be done.
+    """Finished checkpoint with `step` as the first step after it.
 
-    Training stood still for `stalled`; the copy was there after `took`. One that is not durable
-    failed.
+    Training was stalled for `stalled`; the copy was durable after `took`. Failed if not durable.
 
     Attributes
     ----------
@@ -105,9 +104,9 @@ class PartChanged(Event):
 
 @dataclass(frozen=True)
 class RanksSuspected(Event):
-    """Ranks have not been heard of for a while.
+    """Ranks without a recent heartbeat.
 
-    Those named before and not now were heard of again.
+    Ranks of the previous event that are missing here have sent heartbeats again.
 
     Attributes
     ----------
@@ -130,7 +129,7 @@ class RanksLost(Event):
     job : int
     ranks : List[int]
     epoch : int
-        Of the membership of those that are left.
+        Epoch of the surviving members.
     """
 
     _record: ClassVar[str] = "RanksLostRecord"
@@ -142,7 +141,7 @@ class RanksLost(Event):
 
 @dataclass(frozen=True)
 class JobHeld(Event):
-    """A job stands still after a loss, until it is assigned anew.
+    """A job is on hold after a loss, until it is assigned again.
 
     Attributes
     ----------
@@ -170,7 +169,7 @@ class JobSubmitted(Event):
 
 @dataclass(frozen=True)
 class Decided(Event):
-    """What became of a decision, and why it was not applied.
+    """Outcome of a decision, with the reason if it was not applied.
 
     Attributes
     ----------
@@ -188,7 +187,7 @@ class Decided(Event):
 
 @dataclass(frozen=True)
 class JobStopped(Event):
-    """A job has left its GPUs, and would go on from step `kept`.
+    """A job has released its GPUs and would continue from step `kept`.
 
     Attributes
     ----------
@@ -204,7 +203,7 @@ class JobStopped(Event):
 
 @dataclass(frozen=True)
 class JobStarted(Event):
-    """An assignment has come true: where the job stands, and the step that it goes on with.
+    """An assignment is active: the placement of the job, and the step from which it continues.
 
     Attributes
     ----------
@@ -231,8 +230,8 @@ class Tick(Event):
 
 @dataclass(frozen=True)
 class ParameterSet(Event):
-    """The operator has set a parameter of a policy, by its names in the scenario; a policy that
-    knows it goes on with it.
+    """The operator has set a parameter of a policy, by the names in the scenario; a policy with
+    this parameter uses the new value.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What of a job can be set while it runs: ``decisions.configure(job, settings.X(...))``.
+"""Settings of a running job: ``decisions.configure(job, settings.X(...))``.
 
 Written by python/generate_records.py from traces/trace.proto.
 """
@@ -17,10 +17,9 @@ class Setting:
 
 @dataclass(frozen=True)
 class CollectiveRule:
-    """What calls of a kind are carried out with, from so many bytes, ranks and nodes (NVLink
-    domains) on.
+    """Algorithm for calls of a kind, from a number of bytes, ranks and nodes (NVLink domains) on.
 
-    Of the rules that a call reaches the one with the most nodes holds, then ranks, then bytes.
+    Among the matching rules the one with the most nodes applies, then ranks, then bytes.
 
     Attributes
     ----------
@@ -42,7 +41,7 @@ class CollectiveRule:
 
 @dataclass(frozen=True)
 class CodecRule:
-    """How the gradients of one class of bucket travel.
+    """Codec of the gradients of one class of bucket.
 
     Attributes
     ----------
@@ -64,7 +63,7 @@ class CodecRule:
 
 @dataclass(frozen=True)
 class Shares(Setting):
-    """Micro-batches of one step by data-parallel replica; the sum stays what it was.
+    """Micro-batches of one step by data-parallel replica; the sum never changes.
 
     Attributes
     ----------
@@ -106,7 +105,7 @@ class CodecRules(Setting):
 
 @dataclass(frozen=True)
 class CheckpointPlan(Setting):
-    """A checkpoint after every so many steps; 0: none by itself.
+    """Steps between two checkpoints; 0: no periodic checkpoints.
 
     Attributes
     ----------
@@ -122,7 +121,7 @@ class CheckpointPlan(Setting):
 
 @dataclass(frozen=True)
 class OnLoss(Setting):
-    """What ranks do by themselves when some of them are lost, until somebody decides.
+    """Automatic response of ranks to a loss, until a policy decides.
 
     Attributes
     ----------

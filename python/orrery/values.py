@@ -50,7 +50,7 @@ OutcomeStatus = Literal["applied", "rejected", "expired"]
 
 @dataclass(frozen=True)
 class Layout(LayoutMath):
-    """How a job's ranks are divided.
+    """Division of a job's ranks.
 
     Attributes
     ----------
@@ -73,12 +73,12 @@ class Layout(LayoutMath):
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a job stands: on which GPUs, and how its ranks are divided.
+    """Placement of a job: its GPUs, and the division of its ranks.
 
     Attributes
     ----------
     gpus : List[int]
-        Of rank 0, 1 and so on.
+        GPUs of rank 0, 1 and so on.
     layout : Layout
     """
 

@@ -11,9 +11,9 @@ import orrery
 
 HEAD = """# The Python package
 
-Written by `./dev reference` from the docstrings of `orrery`; a test holds this page to them.
-`help(orrery.simulate)` says the same. Times are seconds, sizes bytes. Start with the notebook
-[first-steps.ipynb](../python/notebooks/first-steps.ipynb).
+For planners who use Orrery from Python. First line: `import orrery`. Start with the notebook
+[first-steps.ipynb](../python/notebooks/first-steps.ipynb). Times are seconds, sizes bytes.
+`./dev reference` writes this page from the docstrings; a test compares the page with them.
 """
 LISTS = ("Parameters", "Returns", "Raises", "Attributes")
 RUNS = (
@@ -24,7 +24,7 @@ MODULES = ("events", "actions", "settings", "values")  # written from the schema
 
 
 def text_of(thing):
-    """A docstring as Markdown: numpydoc's headings in bold, what it lists as a list."""
+    """Returns a docstring as Markdown: numpydoc's headings in bold, their items as a list."""
     out, lines = [], inspect.cleandoc(thing.__doc__ or "").splitlines()
     in_list = False
     for line, following in zip(lines, [*lines[1:], ""]):
@@ -49,7 +49,7 @@ def signature_of(thing):
     try:
         parameters = inspect.signature(thing).parameters.values()
     except (TypeError, ValueError):
-        return "(...)"  # of the extension: its docstring begins with the signature
+        return "(...)"  # a function of the extension: its docstring begins with the signature
     plain = [each.replace(annotation=inspect.Parameter.empty) for each in parameters]
     return str(inspect.Signature([each for each in plain if each.name != "self"]))
 

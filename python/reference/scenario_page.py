@@ -9,13 +9,13 @@ import sys
 
 HEAD = """# Every key of a scenario
 
-Written by `./dev reference` from `orrery schema scenario`, that is from the rules by which files
-are read and from what the `.proto` files say of each key. A test holds this page to them. The
-[examples](../examples/) are commented to be read first; `orrery check FILE.yaml` finds mistakes.
-For editors: `orrery schema scenario > scenario.schema.json`.
+For everybody who writes scenarios. First command: `orrery check FILE.yaml`, which finds mistakes.
+Read the commented [examples](../examples/) first. For editors: `orrery schema scenario`. This page
+comes from `./dev reference`, from the rules of the loader (`orrery schema scenario`) and from the
+comments of the `.proto` files; a test compares the page with them.
 
 Quantities are written with their units: `50 ms`, `80 GiB`, `400 Gbps`, `989 TFLOP/s`, `700 W`,
-`2.5 USD/h`. A key in **bold** has to be there.
+`2.5 USD/h`. A key in **bold** is required.
 """
 
 
@@ -39,7 +39,7 @@ def number(value):
 
 
 def kind_of(value):
-    """What may be written, in words."""
+    """Returns the permitted values in words."""
     if "$ref" in value:
         return anchor(name_of(value["$ref"]))
     if "const" in value:
@@ -59,7 +59,7 @@ def kind_of(value):
 
 
 def sentence(text):
-    """With a capital letter and a full stop, unless it begins with a name."""
+    """Returns the text with a capital letter and a full stop, unless it begins with a name."""
     if not text:
         return ""
     first = text.split(maxsplit=1)[0]
@@ -95,7 +95,7 @@ def section(name, schema, title=None):
 
 
 def sentence_of(case):
-    """What holds of several keys together."""
+    """Returns the conditions between several keys."""
     if "if" in case:
         policy = case["if"]["properties"]["name"]["const"]
         (parameters,) = case["then"]["properties"].values()
@@ -106,7 +106,7 @@ def sentence_of(case):
 
 
 def references(value):
-    """Names of what a schema leads to, in the order in which it does."""
+    """Returns the names that a schema leads to, in their order."""
     if isinstance(value, dict):
         if "$ref" in value:
             yield name_of(value["$ref"])

@@ -1,6 +1,6 @@
-// The one place that knows which SimGrid this is: 3.32 (Debian 12), 3.36 and 4.x differ in how a
-// platform is built, in which signal says that an activity has ended, and in the names of the
-// numerical options. Included by sim/engine/simgrid_engine and simgrid_platform only. One thread.
+// Differences between SimGrid versions: 3.32 (Debian 12), 3.36 and 4.x differ in the construction
+// of a platform, in the signal for the end of an activity, and in the names of the numerical
+// options. Included by sim/engine/simgrid_engine and simgrid_platform only. One thread.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@ namespace orrery::sim::simgrid_compat {
 
 namespace s4u = simgrid::s4u;
 
-/// Joins our own zone to the platform: on 3.x the first zone made is the root, from 4.0 on there
-/// always is one, and ours stands under it.
+/// Adds our zone to the platform: on 3.x the first zone is the root; from 4.0 on a root always
+/// exists, and our zone is below it.
 inline void attach([[maybe_unused]] s4u::Engine& engine,
                    [[maybe_unused]] simgrid::kernel::routing::NetZoneImpl& zone) {
 #if SIMGRID_VERSION >= 40000
@@ -43,8 +43,8 @@ inline s4u::Link* add_link(s4u::NetZone& zone, const std::string& name, double b
 #endif
 }
 
-/// Calls `ended` for every Comm and Exec that finishes, fails or is cancelled; on 3.32 twice for
-/// a cancelled one.
+/// Calls `ended` for every Comm and Exec that finishes, fails or is cancelled; on 3.32 twice for a
+/// cancelled one.
 inline void on_completion(const std::function<void(const s4u::Activity&)>& ended) {
 #if SIMGRID_VERSION >= 33400
   s4u::Comm::on_completion_cb([ended](const s4u::Comm& comm) { ended(comm); });
@@ -54,7 +54,8 @@ inline void on_completion(const std::function<void(const s4u::Activity&)>& ended
 #endif
 }
 
-/// A fluid network in which equal flows share equally: no cross traffic, no cap by latency.
+/// Configures a fluid network in which equal flows share equally: no cross traffic, no limit by
+/// latency.
 inline void configure() {
   using s4u::Engine;
   Engine::set_config("network/model:CM02");

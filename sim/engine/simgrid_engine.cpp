@@ -28,13 +28,13 @@ constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
 struct SimGridEngine::State {
   struct Activity {
     Done done;
-    std::uint64_t number = 0;          ///< in the order of starting; 0: nothing is under way
+    std::uint64_t number = 0;          ///< order of starting; 0: not active
     std::uint32_t turn = 0;            ///< tells its present end from those reckoned before
-    std::uint32_t host = kNobody;      ///< of a computation
-    std::vector<std::uint32_t> links;  ///< of a flow, each as often as it counts
+    std::uint32_t host = kNobody;      ///< host of a computation
+    std::vector<std::uint32_t> links;  ///< links of a flow, each as often as it counts
     double left = 0, since = 0;        ///< units at the instant `since`
-    double rate = 0;                   ///< of them in a second
-    s4u::CommPtr shared;               ///< of a flow that meets others: SimGrid says when it ends
+    double rate = 0;                   ///< bytes or work per second
+    s4u::CommPtr shared;               ///< flow that meets others: SimGrid determines its end
   };
   struct End {
     std::uint64_t number;
@@ -43,7 +43,7 @@ struct SimGridEngine::State {
   };
   struct Host {
     double speed = 1;
-    std::uint32_t busy = kNobody;  ///< with the activity of this place
+    std::uint32_t busy = kNobody;  ///< index of the host's current activity
   };
   struct Link {
     double bandwidth = 0;  ///< units per second ...
@@ -61,7 +61,7 @@ struct SimGridEngine::State {
   std::vector<std::uint32_t> free_places;
   estimates::Calendar<std::function<void()>> timers;
   estimates::Calendar<End> ends;
-  std::vector<End> ready;              ///< what has ended at this instant
+  std::vector<End> ready;              ///< activities that ended at this instant
   std::vector<End> batch;              ///< being told
   std::vector<s4u::CommPtr> given_up;  ///< cancelled: SimGrid still looks at them
   SimGridStops stops{[this] { wake(); }};
@@ -114,14 +114,14 @@ std::uint32_t SimGridEngine::State::place(Done done) {
 void SimGridEngine::State::schedule(std::uint32_t place) {
   Activity& activity = activities[place];
   const double at = activity.left > 0 ? stops.now() + activity.left / activity.rate : stops.now();
-  ends.put(at, {activity.number, place, ++activity.turn, true});
+  ends.add_entry(at, {activity.number, place, ++activity.turn, true});
   stops.at(at);
 }
 
 void SimGridEngine::State::fail(std::uint32_t place) {
   Activity& activity = activities[place];
   give_up(activity);
-  ends.put(stops.now(), {activity.number, place, ++activity.turn, false});
+  ends.add_entry(stops.now(), {activity.number, place, ++activity.turn, false});
   stops.wake_now();
 }
 
@@ -149,7 +149,7 @@ void SimGridEngine::State::forget(Activity& activity) {
 
 // ---- flows ------------------------------------------------------------------------------------
 
-/// Of the links that a flow would have to itself.
+/// Returns the rate of a flow that has its links to itself.
 double SimGridEngine::State::rate_alone(const std::vector<std::uint32_t>& over) const {
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < over.size();) {
@@ -230,21 +230,21 @@ void SimGridEngine::State::ended(const s4u::Activity& activity) {
 
 // ---- time -------------------------------------------------------------------------------------
 
-/// As SimGrid's models do, ends what is due within its precision; what starts only now has an
-/// instant of its own.
+/// Ends the activities that are due within the precision, as SimGrid's models do; activities that
+/// start now belong to an instant of their own.
 void SimGridEngine::State::time_passed() {
-  while (ends.next() - stops.now() < kSameInstant) ready.push_back(ends.take());
+  while (ends.next() - stops.now() < kSameInstant) ready.push_back(ends.pop_entry());
   if (timers.next() <= stops.now() || !ready.empty()) stops.wake_now();
 }
 
-/// At each instant: first what a delay has led to, then what has ended, both in the order of
-/// starting, until nothing more happens.
+/// Processes an instant: first expired delays, then ended activities, both in the order of
+/// starting, until no more follow.
 void SimGridEngine::State::wake() {
-  stops.pass(kSameInstant);
+  stops.advance_past_now(kSameInstant);
   do {
     while (timers.next() <= stops.now()) {
       ++events;
-      timers.take()();
+      timers.pop_entry()();
     }
   } while (tell());
   const double next = std::min(timers.next(), ends.next());
@@ -254,7 +254,7 @@ void SimGridEngine::State::wake() {
 /// False if nothing has ended.
 bool SimGridEngine::State::tell() {
   batch.swap(ready);
-  while (ends.next() <= stops.now()) batch.push_back(ends.take());
+  while (ends.next() <= stops.now()) batch.push_back(ends.pop_entry());
   if (batch.empty()) return false;
   std::sort(batch.begin(), batch.end(),
             [](const End& a, const End& b) { return a.number < b.number; });
@@ -294,11 +294,12 @@ std::uint64_t SimGridEngine::shared_flows() const { return state_->shared_flows;
 
 void SimGridEngine::after(double delay, std::function<void()> what) {
   const double at = now() + delay;
-  state_->timers.put(at, std::move(what));
+  state_->timers.add_entry(at, std::move(what));
   state_->stops.at(at);
 }
 
-estimates::Engine::Handle SimGridEngine::compute(std::uint32_t host, double work, Done done) {
+estimates::Engine::Handle SimGridEngine::start_computation(std::uint32_t host, double work,
+                                                           Done done) {
   State& state = *state_;
   ensure(state.hosts[host].busy == kNobody, "a host computes one thing at a time");
   const std::uint32_t place = state.place(std::move(done));
@@ -369,7 +370,7 @@ void SimGridEngine::set_bandwidth(std::uint32_t link, double bandwidth) {
   state.schedule(at.alone);
 }
 
-/// SimGrid's own links are always up: what fails, fails here.
+/// Stores the state of a link: SimGrid's own links are always up.
 void SimGridEngine::set_link_up(std::uint32_t link, bool up) {
   State& state = *state_;
   state.links[link].up = up;

@@ -1,9 +1,9 @@
-// The engine in which flows share links: SimGrid's fluid model, driven by callbacks alone (no
-// actors). SimGrid is asked only where something is shared. A computation has its host to itself,
-// and a flow that meets no other on its links ends when its own links say; both are dates in a
-// calendar. A flow that meets another goes to SimGrid with what is left of it, and stays there.
-// Besides being cheaper, that keeps SimGrid 3.32 out of its quadratic list of activities. Used
-// where steps are simulated; one per process, one thread. Units: sim/estimates/engine/engine.hpp.
+// Engine in which flows share links: SimGrid's fluid model, driven by callbacks alone (no actors).
+// SimGrid receives only flows that share a link. A computation has its host for itself, and a flow
+// without other flows on its links ends when its own links allow; both are dates in a calendar. A
+// flow that meets another flow goes to SimGrid with its remaining bytes, and stays there. This
+// avoids the quadratic list of activities of SimGrid 3.32. Used where steps are simulated; one per
+// process, one thread. Units: sim/estimates/engine/engine.hpp.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,10 @@
 
 namespace orrery::sim {
 
+/// Engine that simulates the sharing of links.
 class SimGridEngine : public estimates::Engine {
  public:
-  /// Throws an internal Error if the process has one already.
+  /// Constructs the engine. Throws an internal Error if the process has one already.
   SimGridEngine(std::uint32_t hosts, std::uint32_t links);
   ~SimGridEngine() override;
 
@@ -25,7 +26,7 @@ class SimGridEngine : public estimates::Engine {
   std::uint32_t hosts() const override;
   std::uint32_t links() const override;
   void after(double delay, std::function<void()> what) override;
-  Handle compute(std::uint32_t host, double work, Done done) override;
+  Handle start_computation(std::uint32_t host, double work, Done done) override;
   Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override;
   void set_speed(std::uint32_t host, double speed) override;
   void set_bandwidth(std::uint32_t link, double bandwidth) override;
@@ -34,7 +35,7 @@ class SimGridEngine : public estimates::Engine {
   void cancel_all() override;
   std::uint64_t events() const override;
 
-  /// Flows that SimGrid was asked about, since the start.
+  /// Returns the number of flows given to SimGrid since the start.
   std::uint64_t shared_flows() const;
 
  private:
@@ -42,7 +43,7 @@ class SimGridEngine : public estimates::Engine {
   std::unique_ptr<State> state_;
 };
 
-/// An EngineFactory.
+/// Returns a new engine; an EngineFactory.
 std::unique_ptr<estimates::Engine> simgrid_engine(std::uint32_t hosts, std::uint32_t links);
 
 }  // namespace orrery::sim

@@ -1,5 +1,5 @@
-// The platform on which SimGrid shares links among flows: links and nothing else. Every flow goes
-// from the same host to the same other one, over the links that are laid out for it. Owned by
+// Platform on which SimGrid shares links among flows: only links matter. Every flow goes from the
+// same source host to the same sink host, over its own list of links. Owned by
 // sim/engine/simgrid_engine; one thread.
 #pragma once
 
@@ -11,23 +11,25 @@
 
 namespace orrery::sim {
 
+/// SimGrid platform of links.
 class SimGridPlatform {
  public:
   using Link = simgrid::s4u::Link;
 
-  /// Starts SimGrid's one engine, with so many links of `bandwidth`.
+  /// Starts SimGrid's single engine with `links` links of `bandwidth`.
   SimGridPlatform(std::uint32_t links, double bandwidth);
 
   simgrid::s4u::Engine& engine() { return *engine_; }
+  /// Returns a link by number.
   Link* link(std::uint32_t number) const { return links_[number]; }
-  /// Made, not started; over each link as often as it is there.
+  /// Returns a new flow, not started; it crosses each link as often as `over` contains it.
   simgrid::s4u::CommPtr flow(const std::vector<std::uint32_t>& over);
 
  private:
   class LaidOutZone;
 
   std::unique_ptr<simgrid::s4u::Engine> engine_;
-  LaidOutZone* zone_ = nullptr;  ///< SimGrid's
+  LaidOutZone* zone_ = nullptr;  ///< owned by SimGrid
   simgrid::s4u::Host *source_ = nullptr, *sink_ = nullptr;
   std::vector<Link*> links_;
 };

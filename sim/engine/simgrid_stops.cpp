@@ -21,7 +21,7 @@ void SimGridStops::wake_now() {
   });
 }
 
-void SimGridStops::pass(double precision) {
+void SimGridStops::advance_past_now(double precision) {
   for (; !stops_.empty() && stops_.back().first - now() < precision; stops_.pop_back()) {
     if (stops_.back().first > now()) stops_.back().second->remove();
   }

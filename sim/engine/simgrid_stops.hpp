@@ -1,5 +1,5 @@
-// Instants at which SimGrid's clock stops for us: it runs from event to event of its own, and what
-// we wait for is none to it. Owned by sim/engine/simgrid_engine; one thread. Seconds of that clock.
+// Instants at which SimGrid's clock must stop: SimGrid runs from event to event of its own and does
+// not know our calendar. Owned by sim/engine/simgrid_engine; one thread. Seconds of that clock.
 #pragma once
 
 #include <functional>
@@ -10,25 +10,28 @@
 
 namespace orrery::sim {
 
+/// Timers on SimGrid's clock.
 class SimGridStops {
  public:
-  /// `wake` is called after wake_now(), from SimGrid's own loop.
+  /// Constructs an empty set. SimGrid's loop calls `wake` after wake_now().
   explicit SimGridStops(std::function<void()> wake) : wake_(std::move(wake)) {}
 
+  /// Returns the clock in seconds.
   static double now();
-  /// The clock stops at `date` at the latest, and tells whoever listens to it that time has passed.
+  /// Stops the clock at `date` at the latest, and notifies the listeners of the clock.
   void at(double date);
-  /// At this instant, once, however often it is asked for.
+  /// Requests a call of `wake` at this instant; repeated requests count once.
   void wake_now();
-  /// Those of instants within `precision` from now are over.
-  void pass(double precision);
+  /// Removes the timers of instants within `precision` from now.
+  void advance_past_now(double precision);
   void clear();
 
  private:
   using Timer = simgrid::kernel::timer::Timer;
 
   const std::function<void()> wake_;
-  std::vector<std::pair<double, Timer*>> stops_;  ///< the earliest last; SimGrid frees those passed
+  /// the earliest last; SimGrid frees passed timers
+  std::vector<std::pair<double, Timer*>> stops_;
   bool wake_due_ = false;
 };
 

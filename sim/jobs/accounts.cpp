@@ -10,7 +10,8 @@
 namespace orrery::sim {
 namespace {
 
-/// Every replica has done what it owns, and together that is all: as in nearly every step.
+/// Returns true if every replica has done the micro-batches that it owns, and together these are
+/// all: the normal case.
 bool is_all(const std::vector<std::uint32_t>& done, const std::vector<std::uint32_t>& class_of,
             const std::vector<std::uint32_t>& per_replica, std::uint64_t all) {
   std::uint64_t sum = 0;
@@ -23,7 +24,7 @@ bool is_all(const std::vector<std::uint32_t>& done, const std::vector<std::uint3
 
 constexpr std::size_t kStepsListed = 10'000;
 
-/// Of values that came as often as their second says; 0 of none.
+/// Returns the median of values with counts; 0 without values.
 double median(std::vector<std::pair<double, std::uint64_t>> values) {
   std::sort(values.begin(), values.end());
   std::uint64_t all = 0, below = 0;
@@ -43,7 +44,7 @@ Accounts::Accounts(const Cluster& cluster, const StepGraph& graph, double rest)
 
 namespace {
 
-/// As many micro-batches of a class's replicas are done as all of its stages have done.
+/// Returns the micro-batches of a class's replicas that all of its stages have done.
 std::uint32_t done_by(const estimates::SimulatedStep& step, std::size_t of_class) {
   const std::size_t worker = of_class * step.plan.stages;
   std::uint32_t done = step.run.workers[worker].micro_batches;
@@ -55,13 +56,13 @@ std::uint32_t done_by(const estimates::SimulatedStep& step, std::size_t of_class
 
 }  // namespace
 
-void Accounts::discard(const estimates::SimulatedStep& step) {
+void Accounts::discard_work(const estimates::SimulatedStep& step) {
   for (std::size_t c = 0; c < step.plan.classes.size(); ++c) {
     recomputed_ += std::uint64_t{done_by(step, c)} * step.plan.classes[c].members.size();
   }
 }
 
-void Accounts::enter(const estimates::SimulatedStep& step, std::uint64_t count,
+void Accounts::enter_steps(const estimates::SimulatedStep& step, std::uint64_t count,
                      const std::vector<std::uint32_t>& per_replica) {
   // Micro-batches of a step are numbered through; a replica owns a run of them, and has done some
   // from its front: fewer than it owns are lost, more are those of the next ones again.
@@ -82,15 +83,15 @@ void Accounts::enter(const estimates::SimulatedStep& step, std::uint64_t count,
   repeated_ += (entered - covered) * count;
 }
 
-void Accounts::commit(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
-                      const std::vector<std::uint32_t>& per_replica,
-                      const std::vector<double>& stretch) {
-  enter(step, count, per_replica);
-  note(duration, count);
+void Accounts::commit_steps(const estimates::SimulatedStep& step, Nanos duration,
+                            std::uint64_t count, const std::vector<std::uint32_t>& per_replica,
+                            const std::vector<double>& stretch) {
+  enter_steps(step, count, per_replica);
+  record_duration(duration, count);
   const double whole = to_seconds(duration);
   wire_bytes_ += step.wire_bytes * static_cast<double>(count);
   add_phases(step, whole, count, stretch);
-  spend(step, duration, count, stretch);
+  spend_time(step, duration, count, stretch);
 }
 
 void Accounts::roll_back(Step from, Step to) {
@@ -100,7 +101,7 @@ void Accounts::roll_back(Step from, Step to) {
   rolled_back_ += again;
 }
 
-void Accounts::note(Nanos duration, std::uint64_t count) {
+void Accounts::record_duration(Nanos duration, std::uint64_t count) {
   steps_ += count;
   if (!durations_.empty() && durations_.back().first == duration) {
     durations_.back().second += count;
@@ -112,8 +113,8 @@ void Accounts::note(Nanos duration, std::uint64_t count) {
   }
 }
 
-void Accounts::tell(Nanos duration, std::uint64_t count) {
-  if (count > 0) note(duration / static_cast<Nanos>(count), count);
+void Accounts::add_told_steps(Nanos duration, std::uint64_t count) {
+  if (count > 0) record_duration(duration / static_cast<Nanos>(count), count);
 }
 
 void Accounts::add_phases(const estimates::SimulatedStep& step, double whole, std::uint64_t count,
@@ -144,7 +145,7 @@ void Accounts::fill_phases(Report& report) const {
 }
 
 /// Replicas of a class differ only where noise stretches their passes.
-void Accounts::spend(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
+void Accounts::spend_time(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
                      const std::vector<double>& stretch) {
   struct Share {
     std::size_t of_class;
@@ -170,7 +171,7 @@ void Accounts::spend(const estimates::SimulatedStep& step, Nanos duration, std::
     const double after = whole - slowest;
     for (const Share& share : shares) {
       const estimates::WorkerRun& run = run_of(share);
-      const double kernels = run.compute - run.tail;  // of the passes
+      const double kernels = run.compute - run.tail;  // kernel time of the passes
       spent[0] += share.replicas * (kernels * share.stretch + run.tail);
       spent[1] += share.replicas * ((run.passes - kernels + run.exposed) * share.stretch +
                                     std::max(0.0, after - run.tail));
@@ -182,7 +183,7 @@ void Accounts::spend(const estimates::SimulatedStep& step, Nanos duration, std::
   busy_s_ += (spent[0] + spent[1]) * static_cast<double>(count) / graph_.data() /
              step.plan.stages;
   const double each = static_cast<double>(graph_.ranks()) / graph_.data();
-  time_.commit(duration * static_cast<Nanos>(count), spent,
+  time_.commit_steps(duration * static_cast<Nanos>(count), spent,
                static_cast<std::uint32_t>(std::lround(replicas * each)));
 }
 
@@ -227,7 +228,7 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_goodput(std::min(1.0, fault_free * steps / elapsed));
 
   fill_time(report);
-  // What was lost came after the last commit, where the elapsed time ends.
+  // Losses came after the last commit, where the elapsed time ends.
   const double utilization =
       elapsed > began_s_ ? std::min(1.0, busy_s_ / (elapsed - began_s_)) : 0;
   report.set_gpu_utilization(utilization);
@@ -239,7 +240,7 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_cost_per_million_tokens_usd(report.cost_usd() / (graph_.tokens() * steps) * 1e6);
 }
 
-/// What it costs who owns the machines, and what leaves the chimney.
+/// Writes the cost to an owner of the machines, and the emissions.
 void Accounts::fill_footprint(Report& report, double elapsed) const {
   const Price& price = cluster_.price();
   const double kwh = report.energy_j() / 3.6e6;

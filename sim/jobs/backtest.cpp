@@ -22,7 +22,7 @@ std::string key_of(const std::string& by, std::uint32_t number) {
 void Backtest::add(const JobRow& row) {
   if (row.job->recorded_start_s < row.job->submit_s || row.start < 0) return;
   const double recorded = static_cast<double>(row.job->recorded_start_s - row.job->submit_s);
-  const double replayed = to_seconds(row.start - row.submit());
+  const double replayed = to_seconds(row.start - row.submit_time());
   const RecordedUse::Reasons why =
       use_.reasons(*row.job, row.start / kNanosPerSecond, row.job->recorded_start_s);
   const auto hour = static_cast<std::uint32_t>(row.job->submit_s / kHour_s % 24);

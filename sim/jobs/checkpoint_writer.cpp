@@ -4,7 +4,7 @@
 
 namespace orrery::sim {
 
-bool CheckpointWriter::due(Step step, std::uint64_t every) {
+bool CheckpointWriter::is_due(Step step, std::uint64_t every) {
   const bool due = std::exchange(after_step_, false) || (every > 0 && step % every == 0);
   return due && !writing_;
 }
@@ -28,11 +28,11 @@ std::optional<SaveDone> CheckpointWriter::take_done(Nanos now) {
   return std::exchange(writing_, std::nullopt)->done;
 }
 
-void CheckpointWriter::spoil() {
+void CheckpointWriter::spoil_current() {
   if (writing_) writing_->at = kNever;
 }
 
-std::optional<SaveDone> CheckpointWriter::give_up() {
+std::optional<SaveDone> CheckpointWriter::abandon_save() {
   if (!writing_) return {};
   SaveDone failed = std::exchange(writing_, std::nullopt)->done;
   failed.durable = false;

@@ -22,29 +22,29 @@ bool meet(const std::vector<LinkId>& a, const std::vector<LinkId>& b) {
 
 }  // namespace
 
-void Contention::enter(JobId job, Work work) {
-  leave(job);
+void Contention::enter_job(JobId job, Work work) {
+  remove_job(job);
   entries_[job].work = std::move(work);
   if (entries_.size() == 1) return;
   find_links();
-  changed(group_of(job));
+  mark_changed(group_of(job));
 }
 
 void Contention::find_links() {
   for (auto& [job, entry] : entries_) {
     const Work& work = entry.work;
     if (!entry.links) entry.links = work.links;
-    if (!entry.links) entry.links = work.stepper->crossed(work.state, work.micro_batches);
+    if (!entry.links) entry.links = work.stepper->links_crossed_by(work.state, work.micro_batches);
   }
 }
 
-void Contention::leave(JobId job) {
+void Contention::remove_job(JobId job) {
   const auto found = entries_.find(job);
   if (found == entries_.end()) return;
   if (entries_.size() > 1) {
     const std::vector<JobId> group = group_of(job);
     entries_.erase(found);
-    return changed(group);
+    return mark_changed(group);
   }
   entries_.erase(found);
 }
@@ -61,7 +61,7 @@ std::uint64_t Contention::company(JobId job) const {
 
 /// Somebody came or went: who is left may meet fewer. One that meets nobody, now as before, has
 /// company 0.
-void Contention::changed(const std::vector<JobId>& group) {
+void Contention::mark_changed(const std::vector<JobId>& group) {
   ++changes_;
   for (const JobId job : group) {
     const auto found = entries_.find(job);
@@ -89,12 +89,12 @@ std::vector<JobId> Contention::group_of(JobId job) const {
 std::shared_ptr<const estimates::SimulatedStep> Contention::step(JobId job, Nanos now) {
   const auto found = entries_.find(job);
   if (found == entries_.end() || found->second.company == 0) return nullptr;
-  if (!found->second.beside) take_steps(group_of(job), now);
+  if (!found->second.beside) replace_steps(group_of(job), now);
   return found->second.beside;
 }
 
-/// Of a group as a whole, remembered where it is one of steady jobs.
-void Contention::take_steps(const std::vector<JobId>& group, Nanos now) {
+/// Replaces the steps of a group, from the cache if its jobs are steady.
+void Contention::replace_steps(const std::vector<JobId>& group, Nanos now) {
   Known known;
   std::vector<const estimates::Stepper*> key;
   bool steady = true;
@@ -105,7 +105,7 @@ void Contention::take_steps(const std::vector<JobId>& group, Nanos now) {
     steady = steady && work.steady;
   }
   const auto before = steady ? known_.find(key) : known_.end();
-  known.steps = before != known_.end() ? before->second.steps : simulate(group, now);
+  known.steps = before != known_.end() ? before->second.steps : simulate_group(group, now);
   for (std::size_t i = 0; i < group.size(); ++i) {
     entries_.at(group[i]).beside = known.steps[i];
   }
@@ -114,7 +114,7 @@ void Contention::take_steps(const std::vector<JobId>& group, Nanos now) {
   known_.emplace(std::move(key), std::move(known));
 }
 
-Contention::Steps Contention::simulate(const std::vector<JobId>& group, Nanos now) const {
+Contention::Steps Contention::simulate_group(const std::vector<JobId>& group, Nanos now) const {
   std::map<LinkId, std::size_t> users;
   for (const JobId job : group) {
     for (const LinkId link : *entries_.at(job).links) ++users[link];

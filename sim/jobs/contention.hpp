@@ -1,11 +1,10 @@
-// Which training jobs of a world meet on links, and what their steps take beside one another. Jobs
-// that meet, directly or through others, are simulated together (sim/estimates/step/side_by_side)
-// from where each stands in its step; what they take then holds until one of them changes, begins
-// or ends. What a job takes that meets nobody is its own affair. Owned by the world, told by its
-// jobs; one thread. Nanoseconds of the policy clock.
-//
-// Limits: a step under way ends as it began; jobs take the mean of their common steps, whatever the
-// phase of one step against another; traces and recorded jobs meet nobody.
+// Training jobs that share links, and their step times beside one another. Jobs that share links,
+// directly or through others, are simulated together (sim/estimates/step/side_by_side) from the
+// current position of each; the resulting step times are valid until one of the jobs changes,
+// begins or ends. A job without shared links has its own step times. Owned by the world, called by
+// its jobs; one thread. Nanoseconds of the policy clock. Limits: a current step ends as it began;
+// jobs take the mean of their common steps, independently of the phases of their steps; traces and
+// recorded jobs share links with no job.
 #pragma once
 
 #include <cstdint>
@@ -19,56 +18,61 @@
 
 namespace orrery::sim {
 
+/// Groups of jobs that share links.
 class Contention {
  public:
-  /// What a job's steps are like from now on.
+  /// Steps of one job from now on.
   struct Work {
     std::shared_ptr<estimates::Stepper> stepper;
     estimates::HardwareState state;
     std::vector<std::uint32_t> micro_batches;
-    std::optional<std::vector<LinkId>> links = {};  ///< that its flows cross, where they are known
-    /// Nothing of the stepper will ever be set, and nobody tells when its steps begin: what a
-    /// company of such jobs takes, all beginning together, is remembered.
+    std::optional<std::vector<LinkId>> links = {};  ///< links of its flows, where known
+    /// True if the stepper never changes and no begin of a step is reported; the step times of a
+    /// group of such jobs, all beginning together, are cached.
     bool steady = false;
   };
-  void enter(JobId job, Work work);
-  /// It stands still, or is over.
-  void leave(JobId job);
-  /// Its next step begins then at the earliest.
+  /// Adds a job, or replaces its work.
+  void enter_job(JobId job, Work work);
+  /// Removes a job that stalls or is over.
+  void remove_job(JobId job);
+  /// Sets the earliest begin of the job's next step.
   void next_step(JobId job, Nanos at);
 
-  /// Changes when those that it meets do, or what they do.
+  /// Returns a number that changes when the group of the job, or the work of a member, changes.
   std::uint64_t company(JobId job) const;
-  /// Its step beside those that it meets, at `now`, when it begins one; null: it meets nobody.
+  /// Returns the step of the job beside its group, at `now`, when it begins; null if it shares no
+  /// links.
   std::shared_ptr<const estimates::SimulatedStep> step(JobId job, Nanos now);
 
  private:
   struct Entry {
     Work work;
-    std::optional<std::vector<LinkId>> links;  ///< that its flows cross; found where it has others
+    /// links of its flows; computed when other jobs exist
+    std::optional<std::vector<LinkId>> links;
     Nanos next = 0;
     std::uint64_t company = 0;
-    /// Of this company; null: not simulated yet.
+    /// Step within the current group; null: not simulated yet.
     std::shared_ptr<const estimates::SimulatedStep> beside;
   };
-  /// Those that meet `job`, directly or through others, and itself; ascending.
+  /// Returns the jobs that share links with `job`, directly or through others, including itself;
+  /// ascending.
   std::vector<JobId> group_of(JobId job) const;
   void find_links();
-  void changed(const std::vector<JobId>& group);
-  /// Of a group, in its order.
+  void mark_changed(const std::vector<JobId>& group);
+  /// Steps of a group, in its order.
   using Steps = std::vector<std::shared_ptr<const estimates::SimulatedStep>>;
-  /// By stepper, which the value keeps.
+  /// Cached steps by stepper; the entry keeps the steppers alive.
   struct Known {
     std::vector<std::shared_ptr<estimates::Stepper>> steppers;
     Steps steps;
   };
   static constexpr std::size_t kMostKnown = 1024;
 
-  void take_steps(const std::vector<JobId>& group, Nanos now);
-  Steps simulate(const std::vector<JobId>& group, Nanos now) const;
+  void replace_steps(const std::vector<JobId>& group, Nanos now);
+  Steps simulate_group(const std::vector<JobId>& group, Nanos now) const;
 
   std::map<JobId, Entry> entries_;
-  std::map<std::vector<const estimates::Stepper*>, Known> known_;  ///< of steady jobs
+  std::map<std::vector<const estimates::Stepper*>, Known> known_;  ///< steps of steady jobs
   std::uint64_t changes_ = 0;
 };
 

@@ -5,9 +5,10 @@
 
 namespace orrery::sim {
 
-/// The gradients in fp32, in whatever code they travel.
-void ExchangeMeter::note(JobId job, Step step, const estimates::SimulatedStep& what, Nanos duration,
-                         const std::vector<double>& stretch, const StepGraph& graph) {
+/// Sizes are those of the gradients in fp32, independent of their code.
+void ExchangeMeter::record_step(JobId job, Step step, const estimates::SimulatedStep& what,
+                                Nanos duration, const std::vector<double>& stretch,
+                                const StepGraph& graph) {
   newest_ = CollectiveSample{
       .job = job,
       .step = step,

@@ -1,6 +1,5 @@
-// How long summing its gradients took a training job beyond the computation, in its newest
-// committed step: what policies that choose collectives and codes read. Told by the job's steps;
-// one thread.
+// Exposed duration of the gradient sum of a training job in its newest committed step, for policies
+// that choose collectives and codes. Called by the job's steps; one thread.
 #pragma once
 
 #include <optional>
@@ -12,12 +11,14 @@
 
 namespace orrery::sim {
 
+/// Newest collective sample of a job.
 class ExchangeMeter {
  public:
-  /// `step` of `job` took `duration`; `graph`: as it stood. `stretch`: as of PlayedStep.
-  void note(JobId job, Step step, const estimates::SimulatedStep& what, Nanos duration,
+  /// Records `step` of `job`, which took `duration`. `graph`: the current graph. `stretch`: see
+  /// PlayedStep.
+  void record_step(JobId job, Step step, const estimates::SimulatedStep& what, Nanos duration,
             const std::vector<double>& stretch, const StepGraph& graph);
-  /// Adds what there is to be seen.
+  /// Adds the sample, if one exists.
   void read(std::vector<CollectiveSample>& out) const;
 
  private:

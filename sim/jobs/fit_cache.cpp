@@ -68,10 +68,10 @@ std::shared_ptr<FittedJob> FitCache::fitted(const Standing& where,
   std::shared_ptr<FittedJob> made;
   if (known == others_.end()) {
     made = fit(where, std::move(ranks), begun_);
-    if (reseeded_) made->telemetry().reseed(reseeded_->first, reseeded_->second);
+    if (reseeded_) made->telemetry().reseed_noise(reseeded_->first, reseeded_->second);
   } else {
     made = *known;
-    made->renumber(std::move(ranks));
+    made->renumber_ranks(std::move(ranks));
     others_.erase(known);
   }
   others_.insert(others_.begin(), made);
@@ -82,16 +82,16 @@ std::shared_ptr<FittedJob> FitCache::fitted(const Standing& where,
   return made;
 }
 
-void FitCache::stand_on(const Standing& where, std::vector<std::uint32_t> ranks) {
+void FitCache::move_to(const Standing& where, std::vector<std::uint32_t> ranks) {
   most_classes_ = std::max(most_classes_, now_->stepper().most_classes());
   now_ = fitted(where, std::move(ranks));
-  now_->telemetry().forget();
+  now_->telemetry().forget_steps();
 }
 
-void FitCache::reseed(Nanos from, std::uint64_t seed) {
+void FitCache::reseed_noise(Nanos from, std::uint64_t seed) {
   reseeded_ = {from, seed};
-  begun_->telemetry().reseed(from, seed);
-  for (const auto& fit : others_) fit->telemetry().reseed(from, seed);
+  begun_->telemetry().reseed_noise(from, seed);
+  for (const auto& fit : others_) fit->telemetry().reseed_noise(from, seed);
 }
 
 std::uint64_t FitCache::simulated() const {

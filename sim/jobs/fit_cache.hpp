@@ -1,7 +1,7 @@
-// A training job fitted to where it stands: as it began, as it stands now, and the last few
-// standings in between, whose steps are remembered. It also numbers the GPUs that the job has ever
-// stood on: faults name ranks by where those stood as the job began. Owned by a training run; one
-// thread. The policy clock is in nanoseconds.
+// Fits of a training job to its placements: the first one, the current one, and the last few
+// others, whose steps are cached. Also numbers all GPUs that the job has ever used: faults name
+// ranks by their places at the begin of the job. Owned by a training run; one thread. The policy
+// clock is in nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +14,43 @@
 
 namespace orrery::sim {
 
+/// Cache of fitted jobs.
 class FitCache {
  public:
-  /// What all fits of the job have in common; what is referred to outlives this.
+  /// Common data of all fits of the job; must outlive the cache.
   struct Ground {
     const Scenario& scenario;
     const Cluster& cluster;
     estimates::Stepper::Options options;
     estimates::EngineFactory engine;
-    std::uint64_t seed = 0;  ///< of noise
+    std::uint64_t seed = 0;  ///< seed of noise
   };
-  /// `home`: by rank, where the job is going to begin.
+  /// Constructs a cache. `home`: by rank, GPU at the expected begin.
   FitCache(Ground ground, std::vector<GpuId> home);
   FitCache(const FitCache&) = delete;
   FitCache& operator=(const FitCache&) = delete;
 
-  const std::shared_ptr<FittedJob>& begun() const { return begun_; }  ///< as the job began
-  const std::shared_ptr<FittedJob>& now() const { return now_; }      ///< as it stands
+  /// fit of the first placement
+  const std::shared_ptr<FittedJob>& initial_fit() const { return begun_; }
+  const std::shared_ptr<FittedJob>& now() const { return now_; }  ///< fit of the current placement
 
-  /// As the scenario lays it out, on the GPUs where it begins.
+  /// Returns the placement at the expected begin, with the scenario's layout.
   Standing home() const;
-  /// It begins there and not where it was going to: nothing that was known holds any more.
+  /// Sets another first placement, and forgets all fits.
   void begin_at(const Standing& where);
-  /// By number. First those by rank, as the job began; behind them others that it has come to
-  /// stand on.
+  /// Returns the GPUs by number: first those by rank at the begin of the job, then all others that
+  /// the job has used.
   const std::vector<GpuId>& numbered() const { return home_; }
-  /// True if there are GPUs among them on which it has never stood: they have numbers now.
+  /// Numbers the GPUs. Returns true if the job uses some of them for the first time.
   bool number(const GpuRuns& gpus);
 
-  /// It works there from now on; `ranks`: their numbers in the job.
-  void stand_on(const Standing& where, std::vector<std::uint32_t> ranks);
-  /// Noise from `from` on is drawn with another seed.
-  void reseed(Nanos from, std::uint64_t seed);
+  /// Moves the job to `where`. `ranks`: the job's numbers of these ranks.
+  void move_to(const Standing& where, std::vector<std::uint32_t> ranks);
+  /// Draws noise from `from` on with another seed.
+  void reseed_noise(Nanos from, std::uint64_t seed);
 
-  // Of all standings that there have been.
-  std::uint64_t simulated() const;  ///< steps
+  // Returns the number of simulated steps over all fits.
+  std::uint64_t simulated() const;  ///< number of simulated steps over all fits
   std::uint64_t most_classes() const;
 
  private:
@@ -60,9 +62,10 @@ class FitCache {
   std::vector<GpuId> home_;
   std::shared_ptr<FittedJob> begun_;
   std::shared_ptr<FittedJob> now_;
-  std::vector<std::shared_ptr<FittedJob>> others_;  ///< that are not as it began, newest first
-  std::optional<std::pair<Nanos, std::uint64_t>> reseeded_;  ///< from when on, with which seed
-  std::uint64_t simulated_before_ = 0;                       ///< by fits that are gone
+  std::vector<std::shared_ptr<FittedJob>> others_;  ///< fits of later placements, newest first
+  /// instant and seed of the newest reseeding
+  std::optional<std::pair<Nanos, std::uint64_t>> reseeded_;
+  std::uint64_t simulated_before_ = 0;                       ///< steps of discarded fits
   std::uint64_t most_classes_ = 0;
 };
 

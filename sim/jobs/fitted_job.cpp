@@ -14,7 +14,8 @@ Job with_replicas(Job job, std::uint32_t replicas) {
   return job;
 }
 
-/// As the scenario lays it out; else micro-batches are shared as they come.
+/// Returns true if the placement is the scenario's; otherwise micro-batches are divided among the
+/// remaining replicas.
 bool placed_evenly(const Scenario& scenario, const Standing& where) {
   return where.layout.data == scenario.job().layout().data();
 }
@@ -33,7 +34,7 @@ FittedJob::FittedJob(const Ground& ground, const Standing& where,
     : where_(where),
       begun_(std::move(begun)),
       graph_(graph_of(ground.scenario)),
-      thins_(ground.cluster.spreads() && !ground.options.full_detail),
+      thins_(ground.cluster.is_spraying() && !ground.options.full_detail),
       home_(ground.home),
       placement_(where.gpus.to_vector()),
       ranks_(std::move(ranks)),
@@ -51,7 +52,7 @@ std::shared_ptr<StepGraph> FittedJob::graph_of(const Scenario& scenario) {
 }
 
 /// Whether a replica's ranks are on the GPUs of the one that was `there`.
-bool FittedJob::stands_as_in(const FittedJob& whole, std::uint32_t replica,
+bool FittedJob::is_placed_as_in(const FittedJob& whole, std::uint32_t replica,
                              std::uint32_t there) const {
   const auto first = [](const FittedJob& of, std::uint32_t number, std::uint32_t stage) {
     return of.placement_.begin() + of.graph_->rank(number, stage, 0).value;
@@ -72,7 +73,7 @@ estimates::Stepper::Whole FittedJob::whole() const {
   estimates::Stepper::Whole whole{.stepper = &begun_->stepper_, .kept = {}};
   std::uint32_t there = 0;
   for (std::uint32_t replica = 0; replica < where_.layout.data; ++replica) {
-    while (there < as_then.data && !stands_as_in(*begun_, replica, there)) ++there;
+    while (there < as_then.data && !is_placed_as_in(*begun_, replica, there)) ++there;
     if (there == as_then.data) return {};
     whole.kept.push_back(there++);
   }

@@ -11,7 +11,7 @@ void JobCourse::start(Nanos now, Nanos delay) {
 }
 
 /// Whole at pace 1: jobs that nothing slows keep their durations to the nanosecond.
-void JobCourse::pass(Nanos now) {
+void JobCourse::advance_to(Nanos now) {
   const Nanos delayed = std::min(now - mark_, delay_);
   const Nanos works = now - mark_ - delayed;
   delay_ -= delayed;
@@ -22,12 +22,12 @@ void JobCourse::pass(Nanos now) {
 }
 
 void JobCourse::set_pace(Nanos now, double pace) {
-  pass(now);
+  advance_to(now);
   pace_ = pace;
 }
 
 void JobCourse::stop(Nanos now) {
-  pass(now);
+  advance_to(now);
   served_ += now - since_;
   delay_ = 0;
 }

@@ -12,7 +12,7 @@ namespace orrery::sim {
 namespace {
 
 constexpr Nanos kFirstGuess = 3600 * kNanosPerSecond;
-constexpr double kLongest_s = 100.0 * 365 * 24 * 3600;  // as job logs may say
+constexpr double kLongest_s = 100.0 * 365 * 24 * 3600;  // limit in job logs
 
 const std::vector<std::string> kKinds{"recorded", "requested", "learned", "disturbed"};
 
@@ -28,13 +28,13 @@ std::string without_digits(const std::string& name) {
 JobEstimates::JobEstimates(EstimateChoice choice)
     : choice_(std::move(choice)),
       learns_(choice_.kind == "learned" || choice_.kind == "requested"),
-      rng_(Rng(choice_.seed).split("estimates")) {
+      rng_(Rng(choice_.seed).split_stream("estimates")) {
   if (std::find(kKinds.begin(), kKinds.end(), choice_.kind) != kKinds.end()) return;
   throw Error(ErrorKind::bad_input, fmt::format("there are no estimates '{}'{}", choice_.kind,
                                                 did_you_mean(choice_.kind, kKinds)));
 }
 
-/// From the most special to the most general.
+/// Returns the kinds of a job, from the most special to the most general.
 std::vector<std::string> JobEstimates::kinds_of(const TraceJob& job) {
   const std::string size = std::to_string(job.gpus);
   const std::string& user = job.user;
@@ -42,7 +42,7 @@ std::vector<std::string> JobEstimates::kinds_of(const TraceJob& job) {
           "v" + job.pool.str() + "\n" + size, "s" + size, "a"};
 }
 
-Nanos JobEstimates::learned(const TraceJob& job) const {
+Nanos JobEstimates::learned_estimate(const TraceJob& job) const {
   for (const std::string& kind : kinds_of(job)) {
     const auto last = last_.find(kind);
     if (last == last_.end()) continue;
@@ -53,19 +53,19 @@ Nanos JobEstimates::learned(const TraceJob& job) const {
 }
 
 Nanos JobEstimates::disturbed(const TraceJob& job) const {
-  const double factor = std::exp(choice_.error * rng_.split(job.id).normal());
+  const double factor = std::exp(choice_.error * rng_.split_stream(job.id).normal());
   const double seconds = std::round(static_cast<double>(job.duration_s) * factor);
   return static_cast<Nanos>(std::min(std::max(1.0, seconds), kLongest_s)) * kNanosPerSecond;
 }
 
 Nanos JobEstimates::at_submission(const TraceJob& job) const {
   if (choice_.kind == "disturbed") return disturbed(job);
-  if (true_ones()) return job.duration_s * kNanosPerSecond;
+  if (are_recorded_durations()) return job.duration_s * kNanosPerSecond;
   const bool asked = choice_.kind == "requested" && job.requested_s > 0;
-  return asked ? job.requested_s * kNanosPerSecond : learned(job);
+  return asked ? job.requested_s * kNanosPerSecond : learned_estimate(job);
 }
 
-void JobEstimates::ended(const TraceJob& job, Nanos ran) {
+void JobEstimates::record_end(const TraceJob& job, Nanos ran) {
   if (!learns_) return;
   for (const std::string& kind : kinds_of(job)) {
     Last& last = last_[kind];

@@ -15,14 +15,14 @@ JobFaults::JobFaults(const JobInWorld& here, const FitCache& fits, const Losses&
       losses_(losses),
       plan_(here.scenario(), here.cluster(), fits.numbered()) {}
 
-void JobFaults::go_on(Step step, Nanos now, const std::set<RankId>& lost_in_step) {
+void JobFaults::continue_from(Step step, Nanos now, const std::set<RankId>& lost_in_step) {
   for (const auto& [part, state] : here_.world().state().parts) {
     if (state.health == Health::lost) lost_.insert(part);
   }
-  // A rank that was lost in the step under way has been struck by what strikes at this step.
+  // A rank that was lost in the current step has already been killed by the faults of this step.
   for (const estimates::FatalFault& fault : plan_.losses(step, now, now + 1)) {
     const auto rank = rank_at_work(fault.rank.value);
-    if (!rank || lost_in_step.contains(*rank)) plan_.spend(fault);
+    if (!rank || lost_in_step.contains(*rank)) plan_.mark_spent(fault);
   }
 }
 
@@ -47,16 +47,16 @@ std::vector<estimates::FatalFault> JobFaults::next_losses(std::optional<Step> st
     const auto absent = std::stable_partition(lost.begin(), lost.end(), [this](const auto& each) {
       return rank_at_work(each.rank.value).has_value();
     });
-    std::for_each(absent, lost.end(), [this](const auto& each) { plan_.spend(each); });
+    std::for_each(absent, lost.end(), [this](const auto& each) { plan_.mark_spent(each); });
     if (absent == lost.begin() && absent != lost.end()) continue;
     lost.erase(absent, lost.end());
     return lost;
   }
 }
 
-/// Where traffic is spread, what was under way over a lost cable or port is sent again over others
-/// once the loss is seen: whoever has a path there waits for so long. Connections have their paths
-/// anywhere, so whether one of a link's flows had one there is drawn.
+/// With spread traffic, packets in flight over a lost cable or port are sent again over others once
+/// the loss is detected: connections with a path there wait for that time. A random draw decides
+/// whether one of a link's flows had a path there.
 Nanos JobFaults::stalled_by(Nanos instant) const {
   const Cluster::Shape& shape = here_.cluster().shape();
   if (!shape.reroute) return 0;
@@ -65,19 +65,20 @@ Nanos JobFaults::stalled_by(Nanos instant) const {
     const std::uint64_t flows = of_nic ? 1 : fits_.now()->stepper().flows_over(each.link);
     const bool sampled = shape.transport == Transport::spray && each.by == PartKind::cable;
     const double path = sampled ? std::min(1.0, double{1} * shape.paths / shape.cables) : 1;
-    Rng rng =
-        Rng(here_.scenario().run().seed()).split(fmt::format("{} {}", instant, each.link.value));
+    Rng rng = Rng(here_.scenario().run().seed())
+                  .split_stream(fmt::format("{} {}", instant, each.link.value));
     const double none = std::pow(1 - path, static_cast<double>(flows));
     if (rng.uniform() >= none) return to_nanos(shape.reroute->value);
   }
   return 0;
 }
 
-bool JobFaults::parts_are_well(const GpuRuns& gpus) const {
+bool JobFaults::are_parts_healthy(const GpuRuns& gpus) const {
   const ClusterState& state = here_.world().state();
   if (state.parts.empty()) return true;
-  return std::all_of(gpus.begin(), gpus.end(),
-                     [&](GpuId gpu) { return state.well(gpu, here_.cluster().node_of(gpu)); });
+  return std::all_of(gpus.begin(), gpus.end(), [&](GpuId gpu) {
+    return state.is_healthy(gpu, here_.cluster().node_of(gpu));
+  });
 }
 
 void JobFaults::note_parts(Step step, Nanos at) {
@@ -93,13 +94,13 @@ void JobFaults::note_parts(Step step, Nanos at) {
   lost_ = std::move(now);
 }
 
-Nanos JobFaults::next_news() const {
+Nanos JobFaults::next_event_time() const {
   Nanos next = kNever;
   for (const auto& [at, event] : news_) next = std::min(next, at);
   return next;
 }
 
-void JobFaults::take_news(Nanos now, std::vector<Event>& out) {
+void JobFaults::drain_events(Nanos now, std::vector<Event>& out) {
   for (const auto& [at, event] : news_) {
     if (at <= now) out.emplace_back(event);
   }

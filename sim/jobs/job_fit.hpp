@@ -1,5 +1,5 @@
-// What is looked at before a job is simulated: whether it fits the cluster and the memory of its
-// GPUs. Called by the simulator's backend. Pure functions, thread-safe.
+// Checks before a simulation: placement on the cluster, and memory of the GPUs. Called by the
+// simulator's backend. Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 
 namespace orrery::sim {
 
-/// The GPU of each rank: the cluster's in order from `first` on. Throws bad_input if there are too
-/// few.
+/// Returns the GPU of each rank: the cluster's GPUs in order from `first` on. Throws bad_input if
+/// there are too few.
 std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster,
                                   std::uint32_t first = 0);
 
-/// What takes how much on the first stage that does not fit the memory of a GPU; empty: all do.
+/// Returns the memory uses of the first stage that does not fit into a GPU; empty if all stages
+/// fit.
 std::string memory_lack(const StepGraph& graph, const Cluster& cluster);
-/// Throws bad_input with that.
+/// Throws bad_input with the result of memory_lack(), unless it is empty.
 void check_memory(const StepGraph& graph, const Cluster& cluster);
 
 }  // namespace orrery::sim

@@ -1,5 +1,5 @@
-// The ids that a world has given to the jobs of a log, which have numbers: they follow one another
-// but where others' come in between. Kept by sim/jobs/recorded_jobs; one thread.
+// Job ids of the jobs of a log by number: consecutive except where other jobs were submitted in
+// between. Kept by sim/jobs/recorded_jobs; one thread.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 namespace orrery::sim {
 
+/// Map between the numbers of a log's jobs and their ids in the world.
 class JobIdRuns {
  public:
-  /// Of the next number; numbers ascend.
+  /// Adds the id of the next number; numbers ascend.
   void add(std::uint32_t number, JobId id) {
     if (runs_.empty() || id_of(number) != id) runs_.push_back({number, id.value});
   }
@@ -27,7 +28,7 @@ class JobIdRuns {
   }
 
  private:
-  /// From this job on ids follow one another.
+  /// First number and id of a run of consecutive ids.
   struct Run {
     std::uint32_t number, id;
   };

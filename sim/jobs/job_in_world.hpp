@@ -1,6 +1,6 @@
-// A training job in its world: which one it is, what is known of it there, who decides about it and
-// whom it tells. Its run and the parts of that share one; all that is referred to outlives it. One
-// thread.
+// Training job in its world: its id, its known state, the gate of its decisions, and the receiver
+// of its events. The parts of a training run share one object; all referenced objects must outlive
+// it. One thread.
 #pragma once
 
 #include <utility>
@@ -13,6 +13,7 @@
 
 namespace orrery::sim {
 
+/// Access of a training job to its world.
 class JobInWorld {
  public:
   JobInWorld(const Scenario& scenario, const Cluster& cluster, const World& world,
@@ -28,11 +29,14 @@ class JobInWorld {
   const World& world() const { return world_; }
   DecisionGate& gate() const { return gate_; }
 
-  /// Known once it has been submitted.
+  /// Returns the id; valid after the submission.
   JobId id() const { return id_; }
+  /// Sets the id at the submission.
   void submitted_as(JobId id) { id_ = id; }
+  /// Returns the state of the job in the world.
   const JobInfo& job() const { return world_.jobs()[id_]; }
-  void happen(Event event) const { happen_(std::move(event)); }
+  /// Reports an event to the world.
+  void emit_event(Event event) const { happen_(std::move(event)); }
 
  private:
   const Scenario& scenario_;

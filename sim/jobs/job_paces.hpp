@@ -1,5 +1,6 @@
-// How fast recorded jobs get on where they stand, beside one another. Without one they all go as
-// recorded. Asked by sim/jobs/recorded_jobs; one thread. Nanoseconds of the policy clock.
+// Interface to the speeds of recorded jobs at their places, beside one another. Without an
+// implementation all jobs run as recorded. Called by sim/jobs/recorded_jobs; one thread.
+// Nanoseconds of the policy clock.
 #pragma once
 
 #include <vector>
@@ -10,20 +11,22 @@
 
 namespace orrery::sim {
 
+/// Speeds of recorded jobs.
 class JobPaces {
  public:
-  /// Of a job from now on; 1: as recorded.
+  /// New pace of a job; 1: as recorded.
   struct Change {
     JobId job;
     double pace = 1;
   };
 
   virtual ~JobPaces() = default;
-  /// It has these GPUs from now on.
-  virtual void enter(JobId id, const TraceJob& job, const GpuRuns& gpus) = 0;
-  virtual void leave(JobId id) = 0;
-  /// Since the last call; of a job that has entered since, its first one.
-  virtual std::vector<Change> changes(Nanos now) = 0;
+  /// Records that the job has these GPUs from now on.
+  virtual void enter_job(JobId id, const TraceJob& job, const GpuRuns& gpus) = 0;
+  /// Records that the job has left its GPUs.
+  virtual void remove_job(JobId id) = 0;
+  /// Returns the changes since the last call, including the first pace of each new job.
+  virtual std::vector<Change> drain_changes(Nanos now) = 0;
 };
 
 }  // namespace orrery::sim

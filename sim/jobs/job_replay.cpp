@@ -110,13 +110,13 @@ JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Poli
   header.set_version(version());
   header.set_mode("jobs");
   *header.mutable_replay() = replay;
-  // What nobody asked for is not hashed: it costs more than the replay.
+  // A hash without a reader is not computed: it costs more than the replay.
   Recorder recorder(backend, policy, header, {.path = record_path, .hash = !record_path.empty()});
   Rng rng = policy_rng(0);
   Context context{rng, {}};
   JobsReport report;
   report.set_decisions(drive(policy, recorder, context));
-  recorder.finish();
+  recorder.finish_log();
   recorded.fill(report);
   describe(replay, report);
   report.set_events(recorder.events());

@@ -71,7 +71,7 @@ JobResults::JobResults(std::size_t count, RowAt row, std::uint32_t gpus)
       rejected_.push_back(i);
       continue;
     }
-    first_submit_ = std::min(first_submit_, each.submit());
+    first_submit_ = std::min(first_submit_, each.submit_time());
     if (each.state == JobRow::State::unfinished) continue;
     last_end_ = std::max(last_end_, each.end);
     completed_.push_back(i);
@@ -116,7 +116,7 @@ auto JobResults::grouped(const Key& key) const {
   return groups;
 }
 
-/// By the most GPUs of the class: 1, 2, 4, 8, ...
+/// Writes the figures by size class: 1, 2, 4, 8, ...
 void JobResults::fill_sizes(JobsReport& report) const {
   const auto by_size = grouped([](const TraceJob& job) { return std::bit_ceil(job.gpus); });
   for (const auto& [most, members] : by_size) {
@@ -151,7 +151,7 @@ void JobResults::fill_clusters(const JobGroup& all, JobsReport& report) const {
   if (!others.empty()) fill(*report.add_by_vc(), "(others)", others);
 }
 
-/// And the first of those that were rejected.
+/// Writes the counts, with the reason of the first rejected job.
 void JobResults::fill_counts(JobsReport& report) const {
   report.set_jobs_in(count_);
   report.set_jobs_out(completed_.size() + rejected_.size());

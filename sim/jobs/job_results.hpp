@@ -1,6 +1,5 @@
-// What became of the jobs of a log: the figures of JobsReport, one after the other from rows, and
-// the tables that a replay writes (CSV). Called by sim/jobs/recorded_jobs and sim/jobs/job_replay.
-// One thread.
+// Results of the jobs of a log: the figures of JobsReport, computed from rows, and the tables of a
+// replay (CSV). Called by sim/jobs/recorded_jobs and sim/jobs/job_replay. One thread.
 #pragma once
 
 #include <cstdint>
@@ -17,45 +16,47 @@
 
 namespace orrery::sim {
 
+/// Result of one job.
 struct JobRow {
   enum class State : std::uint8_t { unfinished, completed, rejected };
 
   const TraceJob* job = nullptr;
   State state = State::unfinished;
   Nanos start = -1, end = -1;  ///< first start; -1: never
-  Nanos ran = 0;               ///< had its GPUs; once it has ended
-  Nanos lost = 0;              ///< of that: restarts, and work that was done again
-  Nanos estimate = 0;          ///< that policies were told
+  Nanos ran = 0;               ///< time with GPUs, after the end
+  Nanos lost = 0;              ///< part of it spent on restarts and repeated work
+  Nanos estimate = 0;          ///< estimate that policies saw
   std::uint32_t preemptions = 0;
-  std::uint32_t nodes = 0;  ///< that it last stood in
-  Label reason = {};        ///< of its rejection
+  std::uint32_t nodes = 0;  ///< number of nodes of its newest placement
+  Label reason = {};        ///< reason of its rejection
 
-  Nanos submit() const { return job->submit_s * kNanosPerSecond; }
-  /// From its submission to its end.
-  Nanos completion() const { return end - submit(); }
-  /// In the queue, before its start and after it was taken off.
+  Nanos submit_time() const { return job->submit_s * kNanosPerSecond; }
+  /// Returns the time from submission to end.
+  Nanos completion() const { return end - submit_time(); }
+  /// Returns the time in the queue, before the start and after preemptions.
   Nanos waited() const { return completion() - ran; }
 };
 
 std::string_view state_name(JobRow::State state);
 
-/// Asks for each row a few times and keeps none: a log may have ten million.
+/// Aggregation of rows. Reads each row a few times and stores none: a log may have ten million.
 class JobResults {
  public:
   using RowAt = std::function<JobRow(std::size_t index)>;
-  /// `count` rows of a cluster of so many GPUs.
+  /// Constructs an aggregation of `count` rows of a cluster with `gpus` GPUs.
   JobResults(std::size_t count, RowAt row, std::uint32_t gpus);
+  /// Writes the figures.
   void fill(JobsReport& report) const;
 
  private:
-  using Members = std::vector<std::uint32_t>;  ///< rows with something in common, ascending
+  using Members = std::vector<std::uint32_t>;  ///< rows of a group, ascending
 
   double gpu_seconds(const Members& members) const;
-  /// Returns the GPU-seconds.
+  /// Writes the figures of a group and returns its GPU-seconds.
   double fill(JobGroup& into, const std::string& key, const Members& members) const;
   void fill_counts(JobsReport& report) const;
   void fill_factors(JobsReport& report) const;
-  /// With what `key` gives, each with memory for its own and no more.
+  /// Returns the rows grouped by `key`, each group with exactly the memory that it needs.
   template <class Key>
   auto grouped(const Key& key) const;
   void fill_sizes(JobsReport& report) const;
@@ -68,10 +69,11 @@ class JobResults {
   Nanos first_submit_ = kNever, last_end_ = 0;
 };
 
-/// "1", "2", "3-4", "5-8", ...: jobs of at most so many GPUs, a power of two.
+/// Returns the name of the class of jobs with at most `most` GPUs, a power of two: "1", "2", "3-4",
+/// "5-8", ...
 std::string size_class(std::uint32_t most);
 
-// The tables of a replay, as CSV.
+// Functions that write the tables of a replay as CSV.
 std::string jobs_header();
 void write_row(const JobRow& row, std::string& jobs);
 std::string jobs_csv(std::size_t count, const JobResults::RowAt& row);

@@ -30,8 +30,8 @@ void LoadSeries::add(const Load& load, Nanos time) {
   most_waiting_ = std::max(most_waiting_, load.waiting_jobs);
 }
 
-/// At the end of an interval.
-void LoadSeries::look(double fragmentation) {
+/// Stores the fragmentation at the end of an interval.
+void LoadSeries::sample_fragmentation(double fragmentation) {
   sums_.back().fragmentation += fragmentation;
   ++sums_.back().looks;
 }

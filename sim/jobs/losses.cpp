@@ -13,7 +13,7 @@ Losses::Loss& Losses::add(const std::string& cause, Nanos now) {
   return loss;
 }
 
-void Losses::strike(RankId rank, const std::string& cause, Nanos now, Nanos noticed) {
+void Losses::record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed) {
   add(cause, now).rank = rank;
   unnoticed_.emplace_back(noticed, losses_.size() - 1);
 }
@@ -37,7 +37,7 @@ Nanos Losses::all_noticed(Nanos now) const {
   return last;
 }
 
-Losses::Noticed Losses::notice(Nanos now, Nanos working) {
+Losses::Noticed Losses::drain_noticed(Nanos now, Nanos working) {
   Noticed noticed;
   for (const auto& [at, which] : unnoticed_) {
     if (at > now) continue;
@@ -54,7 +54,7 @@ Losses::Noticed Losses::notice(Nanos now, Nanos working) {
 }
 
 /// The newest ones are open.
-void Losses::resumed(Nanos now) {
+void Losses::mark_resumed(Nanos now) {
   for (auto loss = losses_.rbegin(); loss != losses_.rend(); ++loss) {
     if (loss->report.has_resumed_s()) break;
     loss->report.set_resumed_s(to_seconds(now));

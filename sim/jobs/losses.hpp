@@ -1,6 +1,6 @@
-// What a training job has lost: which ranks died when and of what, when whoever is left notices,
-// and when it worked again, for the report. Kept by a training run; one thread. Nanoseconds of the
-// policy clock.
+// Losses of a training job: the death of ranks with instant and cause, its detection by the
+// remaining ranks, and the return to work, for the report. Kept by a training run; one thread.
+// Nanoseconds of the policy clock.
 #pragma once
 
 #include <cstddef>
@@ -14,35 +14,37 @@
 
 namespace orrery::sim {
 
+/// Record of the losses of one job.
 class Losses {
  public:
-  /// `rank` has died of `cause`; who is left notices it at `noticed`.
-  void strike(RankId rank, const std::string& cause, Nanos now, Nanos noticed);
-  /// The job itself has: nobody is left to notice.
+  /// Records that `rank` died of `cause` at `now`, detected at `noticed`.
+  void record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed);
+  /// Records that the whole job died, so that no rank is left to detect it.
   void end(const std::string& cause, Nanos now);
 
-  bool any() const { return !losses_.empty(); }
-  /// It is lost, but nobody has noticed yet.
+  bool has_losses() const { return !losses_.empty(); }
+  /// Returns true if the rank is lost and undetected.
   bool has_died(RankId rank) const;
-  /// Some are lost that nobody has noticed yet.
-  bool unnoticed() const { return !unnoticed_.empty(); }
-  Nanos next_noticed() const;          ///< kNever: there is nothing to notice
+  /// Returns true if any loss is undetected.
+  bool has_unnoticed() const { return !unnoticed_.empty(); }
+  Nanos next_noticed() const;          ///< kNever: no loss is undetected
   Nanos all_noticed(Nanos now) const;  ///< `now` at the earliest
   void forget_unnoticed() { unnoticed_.clear(); }
 
+  /// Losses detected at one instant.
   struct Noticed {
     std::vector<RankId> ranks;  ///< ascending
-    Nanos first = kNever;       ///< when the first of them was lost
+    Nanos first = kNever;       ///< instant of the first loss
   };
-  /// All that are noticed by `now`; who is left works from `working` on.
-  Noticed notice(Nanos now, Nanos working);
+  /// Returns the losses detected by `now`; the remaining ranks work from `working` on.
+  Noticed drain_noticed(Nanos now, Nanos working);
 
-  // What became of them.
-  void resumed(Nanos now);           ///< a step is committed again
-  bool has_resumed() const;          ///< it was after every loss
-  void replaced(Nanos now);          ///< all ranks are there again
-  void rolled_back(Step steps);      ///< so many steps are done again because of the newest
-  std::string newest_cause() const;  ///< empty: there was none
+  // Records that a step has been committed after the losses.
+  void mark_resumed(Nanos now);
+  bool has_resumed() const;          ///< true if a step was committed after every loss
+  void replaced(Nanos now);          ///< all ranks are present again
+  void rolled_back(Step steps);      ///< steps repeated because of the newest loss
+  std::string newest_cause() const;  ///< empty: no loss
   void fill(Report& report) const;
 
  private:
@@ -54,7 +56,8 @@ class Losses {
   Loss& add(const std::string& cause, Nanos now);
 
   std::vector<Loss> losses_;
-  std::vector<std::pair<Nanos, std::size_t>> unnoticed_;  ///< until when, which loss
+  /// instant of detection, index of the loss
+  std::vector<std::pair<Nanos, std::size_t>> unnoticed_;
 };
 
 }  // namespace orrery::sim

@@ -14,7 +14,7 @@ namespace {
 /// Some room is left before the policy clock overflows.
 constexpr Nanos kLongestRun = 9'000'000'000 * kNanosPerSecond;
 
-/// By replica that has lost no rank.
+/// Returns the shares of the replicas without lost ranks.
 std::vector<std::uint32_t> shares_of_working(const JobInfo& job) {
   if (job.lost.empty()) return job.shares();
   std::vector<std::uint32_t> shares;
@@ -45,7 +45,7 @@ NextStep::NextStep(const JobInWorld& here, const FitCache& fits, JobFaults& faul
       contention_(std::move(contention)),
       full_detail_(full_detail) {}
 
-bool NextStep::enter(Step step, Nanos now) {
+bool NextStep::enter_step(Step step, Nanos now) {
   const JobInfo& job = here_.job();
   Circumstances current{.state = fit().local(faults_.plan().state(step, now)),
                         .shares = {},
@@ -53,30 +53,30 @@ bool NextStep::enter(Step step, Nanos now) {
                         .codecs = job.now.get<CodecRules>(),
                         .company = now_ ? now_->company : 0};
   current.shares = shares_of_working(job);
-  faults_.plan().feel(step, now);
+  faults_.plan().mark_felt(step, now);
   if (now_ == current) return false;
   fit().stepper().set_collectives(current.collectives);
   fit().stepper().set_codecs(current.codecs);
   now_ = std::move(current);
-  contention_->enter(here_.id(), {.stepper = {fits_.now(), &fit().stepper()},
+  contention_->enter_job(here_.id(), {.stepper = {fits_.now(), &fit().stepper()},
                                   .state = now_->state,
                                   .micro_batches = now_->shares});
   return true;
 }
 
-bool NextStep::meet() {
+bool NextStep::update_contention() {
   const std::uint64_t company = contention_->company(here_.id());
   return std::exchange(now_->company, company) != company;
 }
 
-void NextStep::leave() {
+void NextStep::leave_step() {
   now_.reset();
-  stand_still();
+  leave_contention();
 }
 
 std::optional<double> NextStep::ideal_time() const {
   const Job& job = here_.scenario().job();
-  const StepGraph& begun = fits_.begun()->graph();
+  const StepGraph& begun = fits_.initial_fit()->graph();
   if (!job.has_pace() || begun.pipeline() > 1 || !now_) return {};
   const StepGraph& graph = fit().graph();
   std::vector<double> speeds(graph.data(), 1.0);
@@ -88,12 +88,12 @@ std::optional<double> NextStep::ideal_time() const {
 }
 
 /// Beside those of other jobs that it meets.
-std::shared_ptr<const estimates::SimulatedStep> NextStep::undisturbed(Nanos now) {
+std::shared_ptr<const estimates::SimulatedStep> NextStep::undisturbed_step(Nanos now) {
   if (auto beside = contention_->step(here_.id(), now)) return beside;
   return fit().stepper().step(now_->state, now_->shares);
 }
 
-/// What changes while a step of `duration` goes on. Nothing comes after a killed rank.
+/// Returns the changes during a step of `duration`. No change follows a killed rank.
 std::vector<estimates::Stepper::Change> NextStep::changes_within(Step step, Nanos now,
                                                                  Nanos duration) const {
   std::vector<estimates::Stepper::Change> changes;
@@ -101,7 +101,7 @@ std::vector<estimates::Stepper::Change> NextStep::changes_within(Step step, Nano
   const auto lost = faults_.next_losses(step, now, now + duration);
   for (const Nanos instant :
        plan.instants(now - 1, lost.empty() ? now + duration : lost.front().at)) {
-    estimates::FaultPlan::Touched touched = plan.touched(instant);
+    estimates::FaultPlan::Touched touched = plan.touched_at(instant);
     estimates::HardwareState state = fit().local(plan.state(step, instant));
     const estimates::HardwareState& before = changes.empty() ? now_->state : changes.back().state;
     if (touched.ranks.empty() && state == before && !full_detail_) continue;
@@ -129,10 +129,10 @@ std::shared_ptr<const estimates::SimulatedStep> NextStep::held_up(
   return longer;
 }
 
-/// What happens may lengthen it, so that more happens.
+/// A change may lengthen the step, so that further changes fall into it.
 std::shared_ptr<const estimates::SimulatedStep> NextStep::with_changes(
     Step step, Nanos now, const std::vector<double>& stretch) {
-  auto what = undisturbed(now);
+  auto what = undisturbed_step(now);
   const auto beside = what;
   std::size_t known = 0;
   for (;;) {
@@ -142,7 +142,7 @@ std::shared_ptr<const estimates::SimulatedStep> NextStep::with_changes(
     what = fit().stepper().step_with(now_->state, now_->shares, changes);
     if (now_->company != 0) what = held_up(*what, *beside);
   }
-  // Noise is beyond the simulated step: a rank may be killed in what it adds.
+  // Noise lengthens the simulated step: a rank may be killed in the additional time.
   const auto lost = faults_.next_losses(step, now, now + length_of(*what, step, now, stretch));
   if (lost.empty() || what->run.cut_short) return what;
   auto shortened = std::make_shared<estimates::SimulatedStep>(*what);

@@ -1,6 +1,6 @@
-// The step that a training job is about to work on: what it takes under the circumstances of now,
-// beside the jobs that it meets on links, and with what changes while it goes on. Kept by a
-// training run; one thread. Nanoseconds of the policy clock.
+// Next step of a training job: its duration under the current conditions, beside the jobs that
+// share its links, and with changes during the step. Kept by a training run; one thread.
+// Nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -15,44 +15,46 @@
 
 namespace orrery::sim {
 
+/// Conditions and price of the step that a job is about to run.
 class NextStep {
  public:
-  /// What decides how a step goes, apart from noise.
+  /// Conditions that determine a step, apart from noise.
   struct Circumstances {
     estimates::HardwareState state;
-    std::vector<std::uint32_t> shares;  ///< of the replicas that work
+    std::vector<std::uint32_t> shares;  ///< shares of the working replicas
     CollectiveTable collectives;
     CodecRules codecs;
-    std::uint64_t company = 0;  ///< of Contention
+    std::uint64_t company = 0;  ///< group of Contention
     friend bool operator==(const Circumstances&, const Circumstances&) = default;
   };
 
-  /// All outlive this. `full_detail`: every instant of a fault within a step is a change.
+  /// Constructs the step; all arguments must outlive it. `full_detail`: every instant of a fault
+  /// within a step is a change.
   NextStep(const JobInWorld& here, const FitCache& fits, JobFaults& faults,
            std::shared_ptr<Contention> contention, bool full_detail);
 
-  /// Before `step`, at `now`: what holds then holds from now on. True if something else did.
-  bool enter(Step step, Nanos now);
-  /// Whom it meets. True if it has met others, or they did something else.
-  bool meet();
-  /// It begins then at the earliest: those whom it meets wait for that.
+  /// Enters `step` at `now` and fixes its conditions. Returns true if they differ from the previous
+  /// ones.
+  bool enter_step(Step step, Nanos now);
+  /// Updates the group of jobs that share links. Returns true if the group or its work has changed.
+  bool update_contention();
+  /// Sets the earliest begin of the step, for the jobs that share its links.
   void begins_at(Nanos at) { contention_->next_step(here_.id(), at); }
-  /// No step follows for now: nobody meets it.
-  void stand_still() { contention_->leave(here_.id()); }
-  /// The same, and what held does not any more.
-  void leave();
+  /// Removes the job from contention: no step follows for now.
+  void leave_contention() { contention_->remove_job(here_.id()); }
+  /// Removes the job from contention and forgets the conditions.
+  void leave_step();
 
-  /// Since it has entered; null before.
+  /// Returns the conditions after enter_step(); null before.
   const Circumstances* circumstances() const { return now_ ? &*now_ : nullptr; }
 
-  // Once it has entered.
-  /// The step at `now` if nothing happens in it.
-  std::shared_ptr<const estimates::SimulatedStep> undisturbed(Nanos now);
-  /// The step at `now` with what happens during it; `stretch`: as of PlayedStep.
+  // Returns the step at `now` without changes during it. Call after enter_step().
+  std::shared_ptr<const estimates::SimulatedStep> undisturbed_step(Nanos now);
+  /// Returns the step at `now` with the changes during it; `stretch`: see PlayedStep.
   std::shared_ptr<const estimates::SimulatedStep> with_changes(Step step, Nanos now,
                                                                const std::vector<double>& stretch);
-  /// What the fastest sharing of micro-batches would take at the speeds of now, seconds; nothing:
-  /// it has not entered, or it is not known what a micro-batch takes.
+  /// Returns the step time in seconds with the best shares at the current speeds; nothing if the
+  /// step is not entered or the micro-batch times are unknown.
   std::optional<double> ideal_time() const;
 
  private:
@@ -70,7 +72,8 @@ class NextStep {
   std::optional<Circumstances> now_;
 };
 
-/// How long `step` takes from `now` on. Throws bad_input where the policy clock would run out.
+/// Returns the duration of `step` from `now` on. Throws bad_input if the policy clock would
+/// overflow.
 Nanos length_of(const estimates::SimulatedStep& what, Step step, Nanos now,
                 const std::vector<double>& stretch);
 

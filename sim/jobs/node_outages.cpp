@@ -11,7 +11,7 @@ NodeOutages::NodeOutages(const std::vector<Outage>& given, const Failures& failu
                          std::uint32_t nodes)
     : per_s_(failures.per_thousand_node_days / 1000 * nodes / 86400),
       repair_(failures.repair),
-      rng_(Rng(failures.seed).split("node failures")) {
+      rng_(Rng(failures.seed).split_stream("node failures")) {
   if (given.empty() && per_s_ <= 0) return;
   within_.assign(nodes, 0);
   for (const Outage& each : given) {
@@ -45,7 +45,7 @@ void NodeOutages::draw_failures(Nanos now) {
   }
 }
 
-std::vector<NodeOutages::Change> NodeOutages::pass(Nanos now) {
+std::vector<NodeOutages::Change> NodeOutages::advance_to(Nanos now) {
   draw_failures(now);
   std::vector<Change> changes;
   for (; !edges_.empty() && edges_.top().at <= now; edges_.pop()) {

@@ -1,6 +1,5 @@
-// When nodes of a replay go down and come back: outages that are given, and failures drawn at a
-// rate over all nodes. Asked by sim/jobs/recorded_jobs. One thread; nanoseconds of the policy
-// clock.
+// Outages of nodes in a replay: given outages, and failures drawn at a rate over all nodes. Called
+// by sim/jobs/recorded_jobs. One thread; nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +12,10 @@
 
 namespace orrery::sim {
 
+/// Sequence of node outages.
 class NodeOutages {
  public:
-  /// Exponential gaps between failures of the cluster, the node drawn evenly.
+  /// Failures with exponential gaps over the cluster; the node is drawn uniformly.
   struct Failures {
     double per_thousand_node_days = 0;
     Nanos repair = 0;
@@ -29,19 +29,20 @@ class NodeOutages {
   NodeOutages() = default;
   NodeOutages(const std::vector<Outage>& given, const Failures& failures, std::uint32_t nodes);
 
+  /// Returns true if any outages can occur.
   bool any() const { return !within_.empty(); }
-  std::uint32_t down() const { return down_; }        ///< nodes, now
-  std::uint64_t outages() const { return outages_; }  ///< so far
-  /// The next instant at which something changes. Failures are drawn without end: they count only
-  /// while there is work.
+  std::uint32_t down() const { return down_; }        ///< number of nodes that are down now
+  std::uint64_t outages() const { return outages_; }  ///< number of outages so far
+  /// Returns the next instant with a change. Failures are drawn without end, so they count only
+  /// while work exists.
   Nanos next(bool work) const;
-  /// What changes at `now`, next(): nodes that come back before those that go.
-  std::vector<Change> pass(Nanos now);
+  /// Returns the changes at `now`, which is next(): returning nodes before failing ones.
+  std::vector<Change> advance_to(Nanos now);
 
  private:
   struct Edge {
     Nanos at = 0;
-    bool down = false;  ///< ends before beginnings
+    bool down = false;  ///< ends before begins
     std::uint32_t node = 0;
     bool planned = false;
     friend auto operator<=>(const Edge&, const Edge&) = default;
@@ -50,7 +51,7 @@ class NodeOutages {
   void draw_failures(Nanos now);
 
   std::priority_queue<Edge, std::vector<Edge>, std::greater<>> edges_;
-  std::vector<std::uint32_t> within_;  ///< by node: how many outages it is in
+  std::vector<std::uint32_t> within_;  ///< indexed by node: number of current outages
   double per_s_ = 0;
   Nanos repair_ = 0, next_failure_ = kNever;
   Rng rng_{1};

@@ -1,6 +1,6 @@
-// The jobs of a log by number: in the order of submission, ties as they stand, without those that
-// can never run on the cluster. Most logs are in that order and have none of these; then nothing
-// but the log is kept. Read by sim/jobs/recorded_jobs and its parts. Immutable, thread-safe;
+// Jobs of a log by number: in order of submission, ties in the log's order, without the jobs that
+// can never run on the cluster. Most logs are in that order and have no such jobs; then only the
+// log itself is stored. Read by sim/jobs/recorded_jobs and its parts. Immutable, thread-safe;
 // nanoseconds of the policy clock.
 #pragma once
 
@@ -14,24 +14,25 @@
 
 namespace orrery::sim {
 
+/// Numbered jobs of a log.
 class NumberedTrace {
  public:
   static constexpr std::uint32_t kRejected = ~0u;
 
-  /// `gpus`: of the cluster.
+  /// Numbers the jobs. `gpus`: of the cluster.
   NumberedTrace(std::vector<TraceJob> jobs, std::uint32_t gpus);
 
-  // As they stand in the log.
+  // Returns the number of rows of the log.
   std::size_t rows() const { return trace_.size(); }
   const TraceJob& row(std::size_t index) const { return trace_[index]; }
-  /// kRejected: it has none.
+  /// Returns the number of the job in row `index`; kRejected if it has none.
   std::uint32_t number_of_row(std::size_t index) const {
     return number_.empty() ? static_cast<std::uint32_t>(index) : number_[index];
   }
-  /// Why a job can never run; empty if it can.
+  /// Returns the reason why a job can never run; empty if it can.
   std::string misfit(const TraceJob& job) const;
 
-  // By number.
+  // Returns the number of numbered jobs.
   std::size_t size() const { return number_.empty() ? trace_.size() : order_.size(); }
   const TraceJob& operator[](std::size_t number) const {
     return trace_[order_.empty() ? number : order_[number]];
@@ -42,7 +43,7 @@ class NumberedTrace {
  private:
   const std::vector<TraceJob> trace_;
   const std::uint32_t gpus_;
-  /// The log's jobs by number, and the other way round; empty where they are the same.
+  /// Rows by number, and numbers by row; empty where they are equal.
   std::vector<std::uint32_t> order_, number_;
 };
 

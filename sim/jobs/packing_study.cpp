@@ -13,7 +13,7 @@
 namespace orrery::sim {
 namespace {
 
-/// The order of arrival: a permutation, then whatever is drawn.
+/// Order of arrival: a permutation, then random draws.
 class Arrivals {
  public:
   Arrivals(const std::vector<Pod>& pods, Rng rng) : pods_(pods), rng_(rng), order_(pods.size()) {
@@ -45,8 +45,8 @@ PackingRun pack(const std::vector<Pod>& pods, const std::vector<NodeRecord>& nod
                 const std::string& policy, double demand, std::uint64_t seed) {
   SharedCluster cluster(nodes);
   const Rng rng(seed);
-  const auto packer = make_packer(policy, pods, rng.split("packing"));
-  Arrivals arrivals(pods, rng.split("arrivals"));
+  const auto packer = make_packer(policy, pods, rng.split_stream("packing"));
+  Arrivals arrivals(pods, rng.split_stream("arrivals"));
   const auto all = static_cast<double>(cluster.gpu_milli());
   PackingRun run{.policy = policy, .seed = seed, .allocated = {}};
   const auto percents = static_cast<std::size_t>(std::floor(100 * demand + 1e-9));
@@ -56,7 +56,7 @@ PackingRun pack(const std::vector<Pod>& pods, const std::vector<NodeRecord>& nod
   while (true) {
     const Pod& pod = arrivals.next();
     asked += pod.all_gpu_milli();
-    // What was given away before each percent that this pod goes beyond.
+    // Records the allocated fraction at each percent that this pod exceeds.
     const double given = 1 - static_cast<double>(cluster.gpu_milli_left()) / all;
     while (run.allocated.size() <= percents &&
            100 * static_cast<double>(asked) > static_cast<double>(run.allocated.size()) * all) {
@@ -64,8 +64,8 @@ PackingRun pack(const std::vector<Pod>& pods, const std::vector<NodeRecord>& nod
     }
     if (run.allocated.size() > percents) break;
     ++run.arrived;
-    const std::optional<Pick> pick = packer->pick(pod, cluster);
-    if (pick) cluster.place(pod, pick->node, pick->gpus);
+    const std::optional<Pick> pick = packer->pick_place(pod, cluster);
+    if (pick) cluster.place_pod(pod, pick->node, pick->gpus);
     run.turned_away += pick ? 0 : 1;
   }
   const TypicalPods typical(pods);

@@ -16,10 +16,10 @@ Rng rng_at(std::uint64_t seed, std::uint64_t a, std::uint64_t b) {
   return Rng(outer.next() ^ (b * 0xD1B54A32D192ED03ull));
 }
 
-/// In (0, 1): quantiles of the ends are infinite.
+/// Returns a number in (0, 1): quantiles of the ends are infinite.
 double open_uniform(Rng& rng) { return rng.uniform() + 0x1.0p-54; }
 
-using Coefficients = std::array<double, 8>;  ///< of powers, ascending
+using Coefficients = std::array<double, 8>;  ///< coefficients of powers, ascending
 
 double ratio(const Coefficients& above, const Coefficients& below, double x) {
   double a = 0, b = 0;
@@ -30,7 +30,8 @@ double ratio(const Coefficients& above, const Coefficients& below, double x) {
   return a / b;
 }
 
-// Of the middle (0.075 < p < 0.925), of the tails, and of what is beyond exp(-25) of them.
+// Coefficients for the middle (0.075 < p < 0.925), the tails, and the region beyond exp(-25) of
+// them.
 constexpr Coefficients kMiddleAbove{
     3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3,
     1.3731693765509461125e4, 4.5921953931549871457e4, 6.7265770927008700853e4,
@@ -77,8 +78,8 @@ double RankNoise::factor(double normal) const {
   return std::max(kLeastFactor, 1 + cv_ * normal);
 }
 
-/// Of all ranks' values, the share below the greatest of `ranks_`: each is below x with
-/// probability P(x), all are with P(x)^n, so P of the greatest is the n-th root of a uniform one.
+/// Returns the fraction of values below the greatest of `ranks_`: each is below x with probability
+/// P(x), all are with P(x)^n, so P of the greatest is the n-th root of a uniform number.
 double RankNoise::share_below(Step step, std::uint32_t replica) const {
   Rng rng = rng_at(seed_, step, std::uint64_t{replica} + 1);
   return std::pow(open_uniform(rng), 1.0 / ranks_);

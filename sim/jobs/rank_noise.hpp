@@ -1,8 +1,8 @@
-// The noise of compute times: each rank's in each step is normal about its nominal time, and a
-// replica, whose ranks wait for one another, takes as long as its slowest. That maximum is drawn
-// first, from its own distribution; the ranks' are drawn below it, and only where somebody looks.
-// So a step costs one draw a replica, whatever its size. A draw depends on the seed, the step and
-// the place alone. Used by sim/jobs/telemetry. Immutable; thread-safe.
+// Noise of compute times: each rank's time in each step is normal around its nominal time, and a
+// replica, whose ranks wait for one another, takes as long as its slowest rank. The maximum is
+// drawn first, from its own distribution; the ranks' values are drawn below it, and only on
+// request. A step therefore costs one draw for each replica, at any size. A draw depends on
+// seed, step and place alone. Used by sim/jobs/telemetry. Immutable; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,21 @@
 
 namespace orrery::sim {
 
+/// Random factors on compute times. For example, the slowest of 8 ranks with cv = 0.01 is drawn as
+/// the p^(1/8) quantile, on average 1.4% above nominal.
 class RankNoise {
  public:
-  /// `cv`: standard deviation of a rank's time over its nominal one. `ranks`: of a replica, >= 1.
+  /// Constructs the noise. `cv`: standard deviation of a rank's time over its nominal time.
+  /// `ranks`: of a replica, >= 1.
   RankNoise(double cv, std::uint32_t ranks, std::uint64_t seed)
       : cv_(cv), ranks_(ranks), seed_(seed) {}
 
+  /// Returns true if no noise is drawn.
   bool none() const { return cv_ == 0; }
-  /// How many times as long as nominal the slowest rank of a replica computes in a step; at least
-  /// a tenth.
+  /// Returns the factor of the slowest rank of a replica in a step; at least 0.1.
   double slowest(Step step, std::uint32_t replica) const;
-  /// The same of one of its ranks, counted from 0; one of them is the slowest.
+  /// Returns the factor of one rank of the replica, counted from 0; one of the ranks is the
+  /// slowest.
   double of_rank(Step step, std::uint32_t replica, std::uint32_t rank) const;
 
  private:
@@ -33,11 +37,11 @@ class RankNoise {
   std::uint64_t seed_;
 };
 
-/// The standard normal value below which a share `p` of all lies, 0 < p < 1, to 16 digits
-/// (Wichura 1988, algorithm AS 241).
+/// Returns the standard normal quantile of `p`, 0 < p < 1, to 16 digits (Wichura 1988, algorithm AS
+/// 241).
 double normal_quantile(double p);
 
-/// A standard normal number that depends on the three alone.
+/// Returns a standard normal number that depends on the three arguments alone.
 double normal_at(std::uint64_t seed, std::uint64_t a, std::uint64_t b);
 
 }  // namespace orrery::sim

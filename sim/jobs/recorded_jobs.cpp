@@ -31,29 +31,29 @@ RecordedJobs::RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happe
       conditions_(std::move(conditions)),
       runs_(trace_, conditions_.restart_cost, conditions_.paces != nullptr),
       load_(world) {
-  if (!estimates_.true_ones()) told_.resize(trace_.size());
+  if (!estimates_.are_recorded_durations()) told_.resize(trace_.size());
   if (trace_.size() > 0) load_.begin(trace_.submission(0));
 }
 
-Nanos RecordedJobs::next_stop() const {
+Nanos RecordedJobs::next_event_time() const {
   const std::optional<Nanos> end = runs_.next_end();
   const Nanos arrival = arrived_ < trace_.size() ? trace_.submission(arrived_) : kNever;
   const bool work = end || arrival < kNever;
   return std::min({arrival, end.value_or(kNever), conditions_.outages.next(work)});
 }
 
-void RecordedJobs::pass(Nanos now, const Watch&) {
-  load_.hold(now, conditions_.outages.down());
+void RecordedJobs::advance_to(Nanos now, const Watch&) {
+  load_.hold_load(now, conditions_.outages.down());
   end_jobs(now);
-  const std::vector<std::uint32_t> struck = strike(now);
+  const std::vector<std::uint32_t> struck = struck_jobs(now);
   submit_jobs(now);
-  for (const std::uint32_t number : struck) leave(number, now);
+  for (const std::uint32_t number : struck) end_job(number, now);
 }
 
-/// Who goes slower or faster because of what was decided, or of who has come and gone elsewhere.
+/// Applies new paces: of jobs affected by decisions, or by starts and ends elsewhere.
 void RecordedJobs::begin(Nanos now, const Watch&) {
   if (conditions_.paces == nullptr) return;
-  for (const JobPaces::Change& change : conditions_.paces->changes(now)) {
+  for (const JobPaces::Change& change : conditions_.paces->drain_changes(now)) {
     runs_.set_pace(ids_.number_of(change.job), now, change.pace);
   }
 }
@@ -64,8 +64,8 @@ void RecordedJobs::end_jobs(Nanos now) {
     if (number == RecordedRuns::kNone) return;
     ++ended_;
     const JobId id = ids_.id_of(number);
-    if (conditions_.paces != nullptr) conditions_.paces->leave(id);
-    estimates_.ended(trace_[number], runs_.ran(number));
+    if (conditions_.paces != nullptr) conditions_.paces->remove_job(id);
+    estimates_.record_end(trace_[number], runs_.run_time(number));
     happen_(JobDone{id});
   }
 }
@@ -80,12 +80,12 @@ std::vector<std::uint32_t> RecordedJobs::standing_on(std::uint32_t node) const {
   return numbers;
 }
 
-/// Nodes come back and go down. Who stands on these loses its GPUs, once all that has come is told,
-/// and, where nobody had planned it, what it has done since its last checkpoint.
-std::vector<std::uint32_t> RecordedJobs::strike(Nanos now) {
+/// Applies node outages. A job on a failing node loses its GPUs, after all other events of the
+/// instant, and, if the outage was not planned, its work since its last checkpoint.
+std::vector<std::uint32_t> RecordedJobs::struck_jobs(Nanos now) {
   std::vector<std::uint32_t> struck;
   if (!conditions_.outages.any()) return struck;
-  for (const NodeOutages::Change& change : conditions_.outages.pass(now)) {
+  for (const NodeOutages::Change& change : conditions_.outages.advance_to(now)) {
     const Health health = change.down ? Health::lost : Health::ok;
     happen_(PartChanged{{PartKind::node, change.node}, {.health = health}});
     if (!change.down) continue;
@@ -105,7 +105,7 @@ void RecordedJobs::submit_jobs(Nanos now) {
     const TraceJob& job = trace_[number];
     if (!told_.empty()) told_[number] = estimates_.at_submission(job);
     load_.wait(job.gpus);
-    happen_(JobSubmitted{recorded_job(job, id, told(number))});
+    happen_(JobSubmitted{recorded_job(job, id, told_duration(number))});
   }
 }
 
@@ -113,35 +113,35 @@ std::string RecordedJobs::refusal(const Decision& decision) const {
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return "a recorded job has nothing to set and nothing to save";
   const JobInfo* job = world_.jobs().find(assign->job);
-  const bool moved = job != nullptr && job->placed() && !assign->leaves();
+  const bool moved = job != nullptr && job->is_placed() && !assign->is_release();
   return moved ? "a recorded job stays where it was started until it leaves" : "";
 }
 
 void RecordedJobs::carry_out(const Decision& decision, Nanos now) {
   const Assign& assign = std::get<Assign>(decision.what);
   const std::uint32_t number = ids_.number_of(assign.job);
-  if (assign.leaves()) {
+  if (assign.is_release()) {
     ++preemptions_;
-    return leave(number, now);
+    return end_job(number, now);
   }
   runs_.start(number, now, nodes_of(assign.gpus, world_.cluster()));
   const TraceJob& job = trace_[number];
-  if (conditions_.paces != nullptr) conditions_.paces->enter(assign.job, job, assign.gpus);
-  load_.serve(job.gpus);
+  if (conditions_.paces != nullptr) conditions_.paces->enter_job(assign.job, job, assign.gpus);
+  load_.serve_job(job.gpus);
   happen_(JobStarted{.job = assign.job,
-                     .epoch = {runs_.moves(number)},
+                     .epoch = {runs_.move_count(number)},
                      .from = 0,
                      .where = {assign.gpus, assign.layout}});
 }
 
-/// Before its end: of what it has done it keeps all, unless its node failed.
-void RecordedJobs::leave(std::uint32_t number, Nanos now) {
+/// Stops a job before its end. The job keeps all of its work, unless its node failed.
+void RecordedJobs::end_job(std::uint32_t number, Nanos now) {
   const bool fails = fails_.erase(number) > 0;
   if (fails) ++struck_;
   runs_.stop(number, now,
              fails ? std::optional(conditions_.checkpoint_every.value_or(kNever)) : std::nullopt);
   const JobId id = ids_.id_of(number);
-  if (conditions_.paces != nullptr) conditions_.paces->leave(id);
+  if (conditions_.paces != nullptr) conditions_.paces->remove_job(id);
   load_.wait(trace_[number].gpus);
   happen_(JobStopped{id, 0});
 }
@@ -156,15 +156,15 @@ JobRow RecordedJobs::row(std::size_t index) const {
     row.reason = trace_.misfit(*row.job);
     return row;
   }
-  row.estimate = told(number);
+  row.estimate = told_duration(number);
   row.start = runs_.first_start(number);
   row.nodes = runs_.nodes(number);
-  row.preemptions = runs_.moves(number) / 2;
+  row.preemptions = runs_.move_count(number) / 2;
   if (!runs_.over(number)) return row;
   row.end = runs_.end(number);
   row.state = JobRow::State::completed;
-  row.ran = runs_.ran(number);
-  row.lost = runs_.lost(number);
+  row.ran = runs_.run_time(number);
+  row.lost = runs_.lost_time(number);
   return row;
 }
 

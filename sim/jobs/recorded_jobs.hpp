@@ -1,11 +1,10 @@
-// The jobs of a recorded log in a simulated world: rigid gangs of GPUs that run for as long as they
-// did, wherever they stand, unless somebody says how fast they get on there (sim/jobs/job_paces).
-// Policies place them; a job keeps its GPUs until it ends, a policy takes them away, or its node
-// goes down: then it goes on later. A job that needs more GPUs than there are is rejected: policies
-// never hear of it. Called by the simulator's backend. One thread. Nanoseconds of the policy clock.
-//
-// At one instant: jobs that end free their GPUs, nodes come back and go down, jobs that arrive
-// join, then the policy is asked once, and again for what became of its decisions.
+// Jobs of a recorded log in a simulated world: rigid gangs of GPUs that run for their recorded
+// durations, wherever they are placed, unless sim/jobs/job_paces gives them other speeds. Policies
+// place them; a job keeps its GPUs until it ends, a policy preempts it, or its node goes down; then
+// it continues later. A job larger than the cluster is rejected without being shown to policies.
+// Called by the simulator's backend. One thread. Nanoseconds of the policy clock. Order within one
+// instant: ending jobs free their GPUs, nodes return and go down, new jobs arrive, then the policy
+// is called once, and again for the outcomes of its decisions.
 #pragma once
 
 #include <cstdint>
@@ -29,47 +28,50 @@
 
 namespace orrery::sim {
 
-/// How recorded jobs run, beside what their log says.
+/// Conditions of recorded jobs beyond their log.
 struct RunConditions {
-  Nanos restart_cost = 0;  ///< each time a job goes on that had left its GPUs
-  /// Of its work a job keeps whole multiples of this when its node fails; nothing: none of it.
+  Nanos restart_cost = 0;  ///< delay whenever a job continues that had left its GPUs
+  /// A job keeps whole multiples of this work when its node fails; nothing: it keeps none.
   std::optional<Nanos> checkpoint_every = {};
   NodeOutages outages = {};
-  std::shared_ptr<JobPaces> paces = {};  ///< null: all as recorded
+  std::shared_ptr<JobPaces> paces = {};  ///< null: all run as recorded
 
-  /// Jobs do not just run for as long as they did.
+  /// Returns true if jobs may run for other than their recorded durations.
   bool any() const { return restart_cost > 0 || outages.any() || paces != nullptr; }
 };
 
+/// Model of all jobs of a log.
 class RecordedJobs : public JobModel {
  public:
-  /// Jobs are submitted by submission time, ties in the order given. `world` outlives this.
+  /// Constructs the model. Jobs are submitted by submission time, ties in the given order. `world`
+  /// must outlive it.
   RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
                EstimateChoice estimates = {}, RunConditions conditions = {});
 
   void begin(Nanos now, const Watch& watch) override;
-  Nanos next_stop() const override;
-  void pass(Nanos now, const Watch& watch) override;
-  bool over() const override { return arrived_ == trace_.size() && ended_ == trace_.size(); }
+  Nanos next_event_time() const override;
+  void advance_to(Nanos now, const Watch& watch) override;
+  bool is_over() const override { return arrived_ == trace_.size() && ended_ == trace_.size(); }
   std::string refusal(const Decision& decision) const override;
   void carry_out(const Decision& decision, Nanos now) override;
   void fill(Report& report, Nanos now) override;
   void add_outcomes(Report& report) const override;
 
-  /// What became of the jobs; times are in seconds.
+  /// Writes the results of the jobs; times are in seconds.
   void fill(JobsReport& report) const;
-  /// One a job of the trace, in its order.
+  /// Returns the number of jobs in the trace.
   std::size_t rows() const { return trace_.rows(); }
+  /// Returns the result of one job, in the order of the trace.
   JobRow row(std::size_t index) const;
   const LoadSeries& load() const { return load_.series(); }
 
  private:
-  /// Policies are told that it takes so long.
-  Nanos told(std::uint32_t number) const {
+  /// Returns the estimate that policies saw.
+  Nanos told_duration(std::uint32_t number) const {
     return told_.empty() ? trace_.duration(number) : told_[number];
   }
-  void leave(std::uint32_t number, Nanos now);
-  std::vector<std::uint32_t> strike(Nanos now);
+  void end_job(std::uint32_t number, Nanos now);
+  std::vector<std::uint32_t> struck_jobs(Nanos now);
   std::vector<std::uint32_t> standing_on(std::uint32_t node) const;
   void end_jobs(Nanos now);
   void submit_jobs(Nanos now);
@@ -79,12 +81,12 @@ class RecordedJobs : public JobModel {
   Happen happen_;
   const NumberedTrace trace_;
   JobEstimates estimates_;
-  std::vector<Nanos> told_;  ///< estimates by number; empty: policies are told the truth
+  std::vector<Nanos> told_;  ///< estimates by number; empty: policies see the recorded durations
   RunConditions conditions_;
   RecordedRuns runs_;
   JobIdRuns ids_;
   ReplayLoad load_;
-  std::set<std::uint32_t> fails_;  ///< at this instant, its node without warning
+  std::set<std::uint32_t> fails_;  ///< jobs whose node fails at this instant
   std::size_t arrived_ = 0, ended_ = 0;
   std::uint64_t preemptions_ = 0, struck_ = 0;
 };

@@ -1,6 +1,6 @@
-// How the jobs of a log run: each for as long as it did from its start on, unless it leaves its
-// GPUs and goes on later, or gets on at another pace; and when the next one ends. Kept by
-// sim/jobs/recorded_jobs; one thread. Nanoseconds of the policy clock; jobs by number.
+// Runs of the jobs of a log: each for its recorded duration, unless it leaves its GPUs and
+// continues later, or has another pace; and the next end. Kept by sim/jobs/recorded_jobs; one
+// thread. Nanoseconds of the policy clock; jobs by number.
 #pragma once
 
 #include <cstdint>
@@ -16,76 +16,79 @@
 
 namespace orrery::sim {
 
+/// Starts, stops and ends of all jobs of a log.
 class RecordedRuns {
  public:
   static constexpr std::uint32_t kNone = ~0u;
 
-  /// `restart_cost`: each time a job goes on; `paced`: somebody says how fast jobs get on. The
-  /// trace outlives this.
+  /// Constructs the runs. `restart_cost`: delay of each continuation. `paced`: jobs have paces. The
+  /// trace must outlive this object.
   RecordedRuns(const NumberedTrace& trace, Nanos restart_cost, bool paced);
 
-  /// It has its GPUs now, in so many nodes.
+  /// Records that the job has its GPUs now, in `nodes` nodes.
   void start(std::uint32_t number, Nanos now, std::uint32_t nodes);
-  /// From now on it does so much of its duration in a second.
+  /// Sets the pace: recorded duration per second from now on.
   void set_pace(std::uint32_t number, Nanos now, double pace);
-  /// It leaves its GPUs before its end. `keeps`: of what it has done it keeps whole multiples.
+  /// Records that the job leaves its GPUs before its end. `keeps`: it keeps whole multiples of this
+  /// work; nothing: all of it.
   void stop(std::uint32_t number, Nanos now, std::optional<Nanos> keeps);
-  /// Nothing: none is running.
+  /// Returns the instant of the next end; nothing if no job runs.
   std::optional<Nanos> next_end() const {
     while (!ends_.empty() && is_void(ends_.top())) ends_.pop();
     return ends_.empty() ? std::nullopt : std::optional(ends_.top().at);
   }
-  /// One that ends by `now`: it is over. kNone: no other does.
+  /// Ends one job that is due by `now` and returns its number; kNone if no further job is due.
   std::uint32_t end_one(Nanos now);
 
-  // What became of one.
+  // Returns true if the job is over.
   bool over(std::uint32_t number) const { return jobs_[number].over == 1; }
   Nanos first_start(std::uint32_t number) const { return jobs_[number].start; }  ///< -1: none yet
   std::uint32_t nodes(std::uint32_t number) const { return jobs_[number].nodes; }
-  /// Each leave and each start counts one.
-  std::uint32_t moves(std::uint32_t number) const { return jobs_[number].starts; }
-  // When it ended, for how long it had its GPUs, and what of that was lost; of one that is over.
+  /// Returns the number of starts and stops of the job.
+  std::uint32_t move_count(std::uint32_t number) const { return jobs_[number].starts; }
+  // Returns the end of a job that is over, its time with GPUs, and the lost part of that time.
   Nanos end(std::uint32_t number) const {
     const Way* const way = way_of(number);
     return way == nullptr ? jobs_[number].start + trace_.duration(number) : way->end;
   }
-  Nanos ran(std::uint32_t number) const {
+  Nanos run_time(std::uint32_t number) const {
     const Way* const way = way_of(number);
-    return way == nullptr ? trace_.duration(number) : way->course.served();
+    return way == nullptr ? trace_.duration(number) : way->course.served_time();
   }
-  Nanos lost(std::uint32_t number) const {
+  Nanos lost_time(std::uint32_t number) const {
     const Way* const way = way_of(number);
-    return way == nullptr ? 0 : way->course.lost();
+    return way == nullptr ? 0 : way->course.lost_time();
   }
 
  private:
-  /// Millions of them are kept to the end: what only few jobs need is kept elsewhere, and what
-  /// follows is reckoned.
+  /// Common state of a job. Millions are kept to the end of a run, so state that few jobs need is
+  /// kept elsewhere.
   struct Job {
-    Nanos start = -1;  ///< the first; -1: not yet
+    Nanos start = -1;  ///< first start; -1: not yet
     std::uint32_t starts = 0;
-    std::uint32_t nodes : 31 = 0;  ///< that it last stood in
+    std::uint32_t nodes : 31 = 0;  ///< number of nodes of its newest placement
     std::uint32_t over : 1 = 0;
   };
   static_assert(sizeof(Job) == 16);
-  /// Of a job that has left its GPUs, or whose pace is not just as recorded.
+  /// State of a job that has left its GPUs, or whose pace is not as recorded.
   struct Way {
     JobCourse course;
-    Nanos end = -1;  ///< as it goes now; in the end when that was
+    Nanos end = -1;  ///< expected end; later the real one
   };
   struct End {
     Nanos at = 0;
-    std::uint32_t job = 0, start = 0;  ///< of which start of the job
+    std::uint32_t job = 0, start = 0;  ///< number of the job's start
     friend auto operator<=>(const End&, const End&) = default;
   };
 
-  /// Null: it runs, or ran, from its start to its end as recorded.
+  /// Returns the state of an unusual job; null if it runs, or ran, from its start to its end as
+  /// recorded.
   const Way* way_of(std::uint32_t number) const {
     if (jobs_[number].starts < 2 && !paced_) return nullptr;
     const auto way = ways_.find(number);
     return way == ways_.end() ? nullptr : &way->second;
   }
-  /// It was taken off its GPUs before, or gets on at another pace.
+  /// Returns true if the end is outdated: the job was preempted before, or has another pace now.
   bool is_void(const End& end) const {
     const Job& job = jobs_[end.job];
     if (job.starts != end.start || job.over == 1) return true;
@@ -98,7 +101,8 @@ class RecordedRuns {
   const bool paced_;
   std::vector<Job> jobs_;
   std::map<std::uint32_t, Way> ways_;
-  mutable std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  ///< or void
+  /// outdated ends are skipped
+  mutable std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
 };
 
 }  // namespace orrery::sim

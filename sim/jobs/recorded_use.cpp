@@ -13,7 +13,7 @@ void RecordedUse::add(const TraceJob& job) {
   }
 }
 
-void RecordedUse::Use::settle() {
+void RecordedUse::Use::settle_steps() {
   if (changes.empty()) return;
   std::int64_t now = 0;
   for (const auto& [second, change] : changes) {
@@ -24,7 +24,7 @@ void RecordedUse::Use::settle() {
   changes.clear();
 }
 
-/// Of the step that holds then: 0 before the first.
+/// Returns the index after the step that is valid at `second`: 0 before the first.
 std::size_t RecordedUse::Use::at(std::int64_t second) const {
   const auto behind =
       std::upper_bound(steps.begin(), steps.end(), second,
@@ -39,15 +39,15 @@ std::int64_t RecordedUse::Use::until(std::size_t step) const {
 RecordedUse::Reasons RecordedUse::reasons(const TraceJob& job, std::int64_t begin,
                                           std::int64_t end) const {
   Use& vc = by_vc_[job.pool];
-  all_.settle();
-  vc.settle();
+  all_.settle_steps();
+  vc.settle_steps();
   Reasons out;
   std::size_t in_all = all_.at(begin), in_vc = vc.at(begin);
   while (begin < end) {
     const std::int64_t until = std::min({end, all_.until(in_all), vc.until(in_vc)});
     const std::int64_t need = job.gpus;
-    std::int64_t& reason = all_.used(in_all) + need > gpus_  ? out.full_s
-                           : vc.used(in_vc) + need > vc.most ? out.quota_s
+    std::int64_t& reason = all_.used_before(in_all) + need > gpus_  ? out.full_s
+                           : vc.used_before(in_vc) + need > vc.most ? out.quota_s
                                                              : out.room_s;
     reason += until - begin;
     begin = until;

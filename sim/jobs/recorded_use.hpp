@@ -1,6 +1,6 @@
-// What the log says was in use: GPUs over time, of the whole cluster and of each virtual cluster,
-// by the recorded starts of its jobs. Tells what a job's wait looked like then, and so what a
-// replay does not have. Called by sim/jobs/backtest. One thread; seconds of the log.
+// Recorded use of a cluster: GPUs over time, of the whole cluster and of each virtual cluster, by
+// the recorded starts of jobs. Explains the recorded waits of jobs. Called by sim/jobs/backtest.
+// One thread; seconds of the log.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,37 @@
 
 namespace orrery::sim {
 
+/// GPUs in use over time, by the log.
 class RecordedUse {
  public:
-  /// A stretch of time by what stood in a job's way in the log.
+  /// Parts of a stretch of time by the obstacle of a job in the log.
   struct Reasons {
-    std::int64_t full_s = 0;   ///< fewer GPUs were free than it needs
-    std::int64_t quota_s = 0;  ///< else: its virtual cluster would have had more than ever before
-    std::int64_t room_s = 0;   ///< else: neither; reservations, priorities, failures, ...
+    std::int64_t full_s = 0;   ///< fewer GPUs were free than the job needs
+    std::int64_t quota_s = 0;  ///< else: its virtual cluster would have exceeded its highest use
+    std::int64_t room_s = 0;   ///< else: reservations, priorities, failures, ...
   };
 
-  /// `gpus`: of the cluster.
+  /// Constructs an empty record. `gpus`: of the cluster.
   explicit RecordedUse(std::uint32_t gpus) : gpus_(gpus) {}
-  /// Jobs whose start was recorded; others are not known.
+  /// Adds a job; a job without a recorded start is ignored.
   void add(const TraceJob& job);
-  /// After all have been added; from `begin` to `end`. O(log jobs + starts and ends in between).
+  /// Returns the reasons for the wait of a job from `begin` to `end`. Call after all jobs have been
+  /// added. O(log jobs + starts and ends in between).
   Reasons reasons(const TraceJob& job, std::int64_t begin, std::int64_t end) const;
 
  private:
-  /// How many GPUs are in use from an instant on.
+  /// Number of GPUs in use from an instant on.
   struct Use {
     std::map<std::int64_t, std::int64_t> changes;
-    std::vector<std::pair<std::int64_t, std::int64_t>> steps;  ///< ascending; made at once
+    /// ascending; computed at the first use
+    std::vector<std::pair<std::int64_t, std::int64_t>> steps;
     std::int64_t most = 0;
 
-    void settle();
+    void settle_steps();
     std::size_t at(std::int64_t second) const;
-    std::int64_t used(std::size_t step) const { return step == 0 ? 0 : steps[step - 1].second; }
+    std::int64_t used_before(std::size_t step) const {
+      return step == 0 ? 0 : steps[step - 1].second;
+    }
     std::int64_t until(std::size_t step) const;
   };
 

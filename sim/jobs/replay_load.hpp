@@ -1,6 +1,5 @@
-// The load of a cluster on which a log is replayed, as it goes on: GPUs that are busy, jobs that
-// wait, how free GPUs lie. Told by sim/jobs/recorded_jobs; one thread. Nanoseconds of the policy
-// clock.
+// Load of a cluster during the replay of a log: busy GPUs, waiting jobs, fragmentation. Called by
+// sim/jobs/recorded_jobs; one thread. Nanoseconds of the policy clock.
 #pragma once
 
 #include <algorithm>
@@ -12,25 +11,27 @@
 
 namespace orrery::sim {
 
+/// Current load and its time series.
 class ReplayLoad {
  public:
-  /// `world` outlives this.
+  /// Constructs the load; `world` must outlive it.
   explicit ReplayLoad(const World& world) : world_(world) {}
   void begin(Nanos at) { series_ = LoadSeries(at); }
 
-  /// A job of so many GPUs waits from now on, or does not any more.
+  /// Records that a job of `gpus` GPUs waits.
   void wait(std::uint32_t gpus) { ++waiting_.waiting_jobs, waiting_.waiting_gpus += gpus; }
-  void serve(std::uint32_t gpus) { --waiting_.waiting_jobs, waiting_.waiting_gpus -= gpus; }
-  /// What has held up to `now`; `down`: nodes that are.
-  void hold(Nanos now, std::uint32_t down) {
+  /// Records that a job of `gpus` GPUs no longer waits.
+  void serve_job(std::uint32_t gpus) { --waiting_.waiting_jobs, waiting_.waiting_gpus -= gpus; }
+  /// Adds the load up to `now`; `down`: number of nodes that are down.
+  void hold_load(Nanos now, std::uint32_t down) {
     const Cluster& cluster = world_.cluster();
     waiting_.busy_gpus =
         cluster.gpus() - world_.state().free - down * cluster.shape().gpus_per_node;
-    series_.hold(waiting_, now, [this] { return fragmentation(); });
+    series_.hold_load(waiting_, now, [this] { return fragmentation(); });
   }
 
   const LoadSeries& series() const { return series_; }
-  /// Nothing if no time has passed.
+  /// Writes the means; nothing if no time has passed.
   void fill(JobsReport& report) const {
     if (series_.now() == series_.begin()) return;
     const LoadSeries::Interval mean = series_.mean();
@@ -40,7 +41,7 @@ class ReplayLoad {
   }
 
  private:
-  /// Share of the free GPUs that stand in nodes of which others are taken.
+  /// Returns the fraction of the free GPUs that are in partly used nodes.
   double fragmentation() const {
     const ClusterState& state = world_.state();
     const std::uint32_t size = world_.cluster().shape().gpus_per_node;

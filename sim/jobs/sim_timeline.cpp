@@ -20,8 +20,8 @@ void SimTimeline::add(const estimates::SimulatedStep& simulated, Step step, Nano
     const estimates::ReplicaClass& of_class = plan.classes[worker / plan.stages];
     const std::string process = fmt::format("replica {} x{}, stage {}", of_class.members.front(),
                                             of_class.members.size(), worker % plan.stages);
-    const auto compute = file_->track(process, "compute");
-    const auto communication = file_->track(process, "communication");
+    const auto compute = file_->track_named(process, "compute");
+    const auto communication = file_->track_named(process, "communication");
     std::vector<estimates::Slice> slices = simulated.run.workers[worker].slices;
     std::stable_sort(
         slices.begin(), slices.end(),
@@ -35,7 +35,7 @@ void SimTimeline::add(const estimates::SimulatedStep& simulated, Step step, Nano
 }
 
 void SimTimeline::instant(Nanos at, const std::string& what) {
-  file_->instant(file_->track("run", "events"), what, at);
+  file_->instant(file_->track_named("run", "events"), what, at);
 }
 
 }  // namespace orrery::sim

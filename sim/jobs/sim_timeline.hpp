@@ -1,5 +1,5 @@
-// The simulated iterations on a timeline: one process per replica class and stage, a track for
-// compute and one for communication. Written while the run goes on; one thread.
+// Timeline of the simulated steps: one process for each replica class and stage, with a track for
+// computation and one for communication. Written during the run; one thread.
 #pragma once
 
 #include <memory>
@@ -14,17 +14,18 @@ class Timeline;
 
 namespace orrery::sim {
 
+/// Writer of a timeline.
 class SimTimeline {
  public:
-  /// Throws an environment Error if the file cannot be written.
+  /// Creates the file. Throws an environment Error if it cannot be written.
   explicit SimTimeline(const std::string& path);
   ~SimTimeline();
 
-  /// The slices of a step that was simulated for `step`, which began at `start`.
+  /// Adds the slices of a simulated step with number `step`, which began at `start`.
   void add(const estimates::SimulatedStep& simulated, Step step, Nanos start);
-  /// Writes what is left. Throws an environment Error if anything could not be written.
+  /// Writes the remaining data. Throws an environment Error if any data could not be written.
   void close();
-  /// A fault or a decision.
+  /// Adds a fault or a decision.
   void instant(Nanos at, const std::string& what);
 
  private:

@@ -17,7 +17,7 @@ constexpr std::size_t kMostFits = 4096;
 /// Paces closer than this are one: rounding must not make a job a nanosecond longer.
 constexpr double kSame = 1e-9;
 
-/// At most as many as fit.
+/// Returns the number of jobs that fit at most.
 std::uint32_t times(std::uint32_t each, double jobs) {
   return static_cast<std::uint32_t>(std::min(std::ceil(each * jobs), 4e9));
 }
@@ -36,7 +36,7 @@ struct SimulatedPaces::Fit {
   const std::vector<GpuId> placement;
   const std::vector<std::uint32_t> micro_batches;
   estimates::Stepper stepper;
-  std::optional<std::vector<LinkId>> links;  ///< that its flows cross, once asked for
+  std::optional<std::vector<LinkId>> links;  ///< links of its flows, once computed
 };
 
 SimulatedPaces::SimulatedPaces(ReplayConditions conditions, const Cluster& cluster,
@@ -57,11 +57,11 @@ bool SimulatedPaces::within_domain(const GpuRuns& gpus) const {
   });
 }
 
-/// Domains are alike: what stays within one takes as long in each.
+/// Domains are equal: a job within one takes as long in each.
 GpuRuns SimulatedPaces::in_first_domain(const GpuRuns& gpus) const {
   const std::uint32_t before = cluster_.domain_of(gpus.front()) * cluster_.gpus_per_domain();
   GpuRuns moved;
-  for (const GpuRuns::Run& run : gpus.runs()) moved.append({run.first - before, run.count});
+  for (const GpuRuns::Run& run : gpus.runs()) moved.append_run({run.first - before, run.count});
   return moved;
 }
 
@@ -80,18 +80,18 @@ std::shared_ptr<SimulatedPaces::Fit> SimulatedPaces::fit(Shape shape, const GpuR
   return made;
 }
 
-double SimulatedPaces::alone(Fit& fit) {
+double SimulatedPaces::step_time_alone(Fit& fit) {
   return fit.stepper.step({}, fit.micro_batches)->run.duration;
 }
 
 double SimulatedPaces::reference(Shape shape) {
   const auto known = references_.find(shape);
   if (known != references_.end()) return known->second;
-  const double step = alone(*fit(shape, GpuRuns::range({0}, shape.second)));
+  const double step = step_time_alone(*fit(shape, GpuRuns::range({0}, shape.second)));
   return references_.emplace(shape, step).first->second;
 }
 
-void SimulatedPaces::enter(JobId id, const TraceJob& job, const GpuRuns& gpus) {
+void SimulatedPaces::enter_job(JobId id, const TraceJob& job, const GpuRuns& gpus) {
   const auto kind = kind_of(conditions_, job.name.str(), job.gpus);
   if (!kind) return;
   const Shape shape{*kind, job.gpus};
@@ -101,26 +101,26 @@ void SimulatedPaces::enter(JobId id, const TraceJob& job, const GpuRuns& gpus) {
              .reference = reference(shape)};
   if (within) return;
   Fit& fit = *running.fit;
-  if (!fit.links) fit.links = fit.stepper.crossed({}, fit.micro_batches);
-  contention_->enter(id, {.stepper = {running.fit, &fit.stepper},
+  if (!fit.links) fit.links = fit.stepper.links_crossed_by({}, fit.micro_batches);
+  contention_->enter_job(id, {.stepper = {running.fit, &fit.stepper},
                           .state = {},
                           .micro_batches = fit.micro_batches,
                           .links = fit.links,
                           .steady = true});
 }
 
-void SimulatedPaces::leave(JobId id) {
-  if (running_.erase(id) > 0) contention_->leave(id);
+void SimulatedPaces::remove_job(JobId id) {
+  if (running_.erase(id) > 0) contention_->remove_job(id);
 }
 
-std::vector<JobPaces::Change> SimulatedPaces::changes(Nanos now) {
+std::vector<JobPaces::Change> SimulatedPaces::drain_changes(Nanos now) {
   std::vector<Change> changes;
   for (auto& [id, job] : running_) {
     const std::uint64_t company = contention_->company(id);
     if (job.company == company) continue;
     job.company = company;
     const auto beside = contention_->step(id, now);
-    const double step = beside ? beside->run.duration : alone(*job.fit);
+    const double step = beside ? beside->run.duration : step_time_alone(*job.fit);
     double pace = job.reference / step;
     if (std::abs(pace - 1) < kSame) pace = 1;
     if (pace == job.pace) continue;

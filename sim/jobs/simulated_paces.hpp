@@ -1,10 +1,8 @@
-// Paces of recorded jobs from their step graphs: how long a step takes on the GPUs that a job has
-// got, beside those it meets on links, over what it takes alone on the first GPUs of the cluster.
-// The log's duration counts as that of a job that stands there alone. What a job takes at a place,
-// and what a company of jobs takes, is simulated once and remembered. Used by sim/worlds; one
-// thread.
-//
-// Jobs of no kind go as recorded and meet nobody; so does what stays within an NVLink domain.
+// Paces of recorded jobs from their step graphs: step time alone on the first GPUs of the cluster
+// divided by the step time at the job's place, beside the jobs that share its links. The log's
+// duration counts as that of a job alone on the first GPUs. Step times at a place, and those of a
+// group of jobs, are simulated once and cached. Used by sim/worlds; one thread. Jobs without a kind
+// run as recorded and share no links; so do jobs within an NVLink domain.
 #pragma once
 
 #include <cstdint>
@@ -22,31 +20,36 @@
 
 namespace orrery::sim {
 
+/// Simulated speeds of recorded jobs. For example, a step of 1 s alone that takes 1.25 s beside a
+/// neighbour gives the pace 0.8.
 class SimulatedPaces : public JobPaces {
  public:
-  /// `conditions` are complete. `contention`: with the other jobs of the world.
+  /// Constructs the paces. `conditions` are complete. `contention`: shared with the other jobs of
+  /// the world.
   SimulatedPaces(ReplayConditions conditions, const Cluster& cluster,
                  estimates::EngineFactory engine, std::shared_ptr<Contention> contention);
   ~SimulatedPaces() override;
 
-  void enter(JobId id, const TraceJob& job, const GpuRuns& gpus) override;
-  void leave(JobId id) override;
-  std::vector<Change> changes(Nanos now) override;
+  void enter_job(JobId id, const TraceJob& job, const GpuRuns& gpus) override;
+  void remove_job(JobId id) override;
+  std::vector<Change> drain_changes(Nanos now) override;
 
  private:
   struct Fit;  // a kind of job at a place
+  /// Running job.
   struct Running {
     std::shared_ptr<Fit> fit;
-    double reference = 0;                       ///< its step alone on the first GPUs, seconds
-    std::optional<std::uint64_t> company = {};  ///< whose pace has been told
-    double pace = 0;                            ///< told
+    double reference = 0;                       ///< seconds of its step alone on the first GPUs
+    std::optional<std::uint64_t> company = {};  ///< group of the newest reported pace
+    double pace = 0;                            ///< newest reported pace
   };
-  /// Kind and number of GPUs.
+  /// Kind of a job and its number of GPUs.
   using Shape = std::pair<std::size_t, std::uint32_t>;
-  using Place = std::pair<Shape, std::vector<std::uint32_t>>;  ///< and GPUs: first, count, ...
+  /// first GPU, count, ... of each run
+  using Place = std::pair<Shape, std::vector<std::uint32_t>>;
 
   std::shared_ptr<Fit> fit(Shape shape, const GpuRuns& gpus);
-  double alone(Fit& fit);
+  double step_time_alone(Fit& fit);
   double reference(Shape shape);
   bool within_domain(const GpuRuns& gpus) const;
   GpuRuns in_first_domain(const GpuRuns& gpus) const;
@@ -60,7 +63,7 @@ class SimulatedPaces : public JobPaces {
   std::map<JobId, Running> running_;
 };
 
-/// What a world needs of an engine for jobs of these sizes, however many there are at once.
+/// Returns the room that an engine needs for jobs of these sizes, however many run at once.
 estimates::EngineRoom room_for_jobs(const ReplayConditions& conditions, const Cluster& cluster,
                                     const std::vector<TraceJob>& jobs);
 

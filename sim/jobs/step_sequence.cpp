@@ -18,10 +18,10 @@ Nanos StepSequence::end() const {
   return stretch_ ? stretch_->end() : kNever;
 }
 
-/// A promise to rest holds for what the policy has seen: not before it was shown a whole step
-/// under the present circumstances. One that looks at nothing may rest at any time.
-bool StepSequence::rests(const Watch& watch) const {
-  return watch.resting && !full_detail_ && as_they_were(watch);
+/// A promise to rest covers only known steps: it is valid after the policy has seen a whole step
+/// under the present conditions. A policy that reads nothing may rest at any time.
+bool StepSequence::is_resting(const Watch& watch) const {
+  return watch.resting && !full_detail_ && is_unchanged(watch);
 }
 
 Nanos StepSequence::next_interruption(const Watch& watch) const {
@@ -30,30 +30,30 @@ Nanos StepSequence::next_interruption(const Watch& watch) const {
   return fault ? std::min(next, *fault) : next;
 }
 
-void StepSequence::enter() {
-  if (!parts_.next.enter(step_, now_)) return;
+void StepSequence::enter_step() {
+  if (!parts_.next.enter_step(step_, now_)) return;
   watched_ = false;
   parts_.faults.note_parts(step_, now_);
 }
 
 void StepSequence::begin(const Watch& watch) {
-  if (parts_.next.meet()) watched_ = false;
-  if (rests(watch) && skip_ahead(watch)) return;
+  if (parts_.next.update_contention()) watched_ = false;
+  if (is_resting(watch) && skip_ahead(watch)) return;
   open_next();
 }
 
-void StepSequence::commit(const estimates::SimulatedStep& each, Nanos duration, std::uint64_t count,
-                          const std::vector<double>& stretch) {
-  parts_.books.commit(each, duration, count, *parts_.next.circumstances(), stretch);
+void StepSequence::commit_steps(const estimates::SimulatedStep& each, Nanos duration,
+                                std::uint64_t count, const std::vector<double>& stretch) {
+  parts_.books.commit_steps(each, duration, count, *parts_.next.circumstances(), stretch);
 }
 
-/// Of the next steps as many as nothing interrupts go by at once, if they can.
+/// Advances at once by as many of the next steps as no event interrupts.
 bool StepSequence::skip_ahead(const Watch& watch) {
-  parts_.books.time().interrupt(now_);
-  if (!parts_.losses.has_resumed() || parts_.saving.asked()) return false;
+  parts_.books.time().interrupt_at(now_);
+  if (!parts_.losses.has_resumed() || parts_.saving.is_requested()) return false;
   if (!parts_.faults.next_losses(step_, now_, now_ + 1).empty()) return false;
   const std::uint64_t simulated = fit().stepper().simulated();
-  auto each = parts_.next.undisturbed(now_);
+  auto each = parts_.next.undisturbed_step(now_);
   if (parts_.timeline != nullptr && fit().stepper().simulated() > simulated) {
     parts_.timeline->add(*each, step_, now_);
   }
@@ -83,47 +83,47 @@ bool StepSequence::skip_noisy(const std::shared_ptr<const estimates::SimulatedSt
     const std::vector<double> stretch =
         fit().telemetry().stretch(step_ + count, now_, fit().graph().data());
     const Nanos duration = length_of(*each, step_, now_, stretch);
-    if (milestones_ != nullptr && milestones_->reach(now_ + duration)) {
+    if (milestones_ != nullptr && milestones_->reach_milestones(now_ + duration)) {
       limit = next_interruption(watch);
     }
     if (duration > limit - now_) break;
-    commit(*each, duration, 1, stretch);
+    commit_steps(*each, duration, 1, stretch);
     now_ += duration;
     last = duration;
   }
   if (count == 0) return false;
-  gone(each, count, now_ - began, last, true);
+  record_gone_steps(each, count, now_ - began, last, true);
   return true;
 }
 
 /// `count` steps have ended at `now_`, the last one after `last`; they are committed.
-void StepSequence::gone(const std::shared_ptr<const estimates::SimulatedStep>& each,
+void StepSequence::record_gone_steps(const std::shared_ptr<const estimates::SimulatedStep>& each,
                         std::uint64_t count, Nanos took, Nanos last, bool tell) {
   const Step newest = step_ + count - 1;
   const StepGraph& graph = fit().graph();
   const std::vector<double> stretch = fit().telemetry().stretch(newest, now_ - last, graph.data());
-  exchange_.note(parts_.here.id(), newest, *each, last, stretch, graph);
+  exchange_.record_step(parts_.here.id(), newest, *each, last, stretch, graph);
   fit().telemetry().begin_step(estimates::PlayedStep(newest, now_ - last, each, stretch));
   done(count, took, tell);
 }
 
-void StepSequence::settle(Nanos now) {
+void StepSequence::settle_steps(Nanos now) {
   if (!stretch_) return;
   const Stretch stretch = *std::exchange(stretch_, {});
   const std::uint64_t count = stretch.ended_by(now);
   const Nanos took = stretch.length * static_cast<Nanos>(count);
   now_ = stretch.began + took;
   if (count > 0) {
-    commit(*stretch.each, stretch.length, count, {});
-    gone(stretch.each, count, took, stretch.length, now_ == now);
+    commit_steps(*stretch.each, stretch.length, count, {});
+    record_gone_steps(stretch.each, count, took, stretch.length, now_ == now);
   }
   if (now_ == now) return;
-  open(stretch.each, {});
+  open_current(stretch.each, {});
   now_ = now;
 }
 
 void StepSequence::open_next() {
-  parts_.books.time().interrupt(now_);
+  parts_.books.time().interrupt_at(now_);
   const std::uint64_t simulated = fit().stepper().simulated();
   std::vector<double> stretch = fit().telemetry().stretch(step_, now_, fit().graph().data());
   auto what = parts_.next.with_changes(step_, now_, stretch);
@@ -132,31 +132,31 @@ void StepSequence::open_next() {
     parts_.timeline->add(*what, step_, now_);
   }
   parts_.saving.step_begins();
-  open(std::move(what), std::move(stretch));
+  open_current(std::move(what), std::move(stretch));
   estimates::FaultPlan& plan = parts_.faults.plan();
-  plan.feel(step_, now_);
+  plan.mark_felt(step_, now_);
   for (const Nanos instant : plan.instants(now_, open_->end())) {
     parts_.faults.note_parts(step_, instant);
-    plan.feel(step_, instant);
+    plan.mark_felt(step_, instant);
     stalled_ += parts_.faults.stalled_by(instant);
   }
 }
 
-void StepSequence::open(std::shared_ptr<const estimates::SimulatedStep> what,
+void StepSequence::open_current(std::shared_ptr<const estimates::SimulatedStep> what,
                         std::vector<double> stretch) {
   open_.emplace(step_, now_, std::move(what), std::move(stretch));
   parts_.next.begins_at(open_->end());
   fit().telemetry().begin_step(*open_);
 }
 
-void StepSequence::reopen(Nanos began) {
+void StepSequence::restart_current_step(Nanos began) {
   const Nanos now = std::exchange(now_, began);
-  enter();
+  enter_step();
   open_next();
   if (open_->end() <= now) open_.reset();  // it was longer than it would be here
   now_ = now;
   std::vector<Event> told;  // already
-  parts_.faults.take_news(now, told);
+  parts_.faults.drain_events(now, told);
 }
 
 void StepSequence::close(const Watch& watch) {
@@ -166,20 +166,21 @@ void StepSequence::close(const Watch& watch) {
   if (played.what().run.cut_short) {
     stalled_ = 0;
     parts_.books.time().lose_step(played.start(), now_, graph.ranks());
-    return owner_.cut(played);
+    return owner_.on_cut(played);
   }
-  commit(played.what(), played.duration(), 1, played.stretch());
-  exchange_.note(parts_.here.id(), step_, played.what(), played.duration(), played.stretch(),
+  commit_steps(played.what(), played.duration(), 1, played.stretch());
+  exchange_.record_step(parts_.here.id(), step_, played.what(), played.duration(), played.stretch(),
                  graph);
   // A resting policy is told of the last step before something may differ.
-  const bool tell = !rests(watch) || step_ + 1 >= owner_.next_boundary(step_) ||
-                    parts_.here.gate().waits(parts_.here.id()) || parts_.saving.after_this_step();
+  const bool tell = !is_resting(watch) || step_ + 1 >= owner_.next_boundary(step_) ||
+                    parts_.here.gate().has_waiting(parts_.here.id()) ||
+                    parts_.saving.is_after_this_step();
   watched_ = watched_ || tell;
-  if (const Nanos stalled = std::exchange(stalled_, 0); stalled > 0) owner_.stalled(stalled);
+  if (const Nanos stalled = std::exchange(stalled_, 0); stalled > 0) owner_.on_stalled(stalled);
   done(1, played.duration(), tell);
 }
 
-void StepSequence::give_up() {
+void StepSequence::abandon_step() {
   if (!open_) return;
   std::uint64_t done = 0;
   const StepGraph& graph = fit().graph();
@@ -190,7 +191,7 @@ void StepSequence::give_up() {
     }
     done += static_cast<std::uint64_t>(std::floor(least));
   }
-  parts_.books.discard(done);
+  parts_.books.discard_work(done);
   parts_.books.time().lose_step(open_->start(), now_, graph.ranks());
   open_.reset();
 }
@@ -201,13 +202,13 @@ void StepSequence::done(std::uint64_t count, Nanos duration, bool tell) {
   step_ += count;
   untold_.count += count;
   untold_.duration += duration;
-  owner_.committed(tell);
+  owner_.on_committed(tell);
 }
 
-void StepSequence::tell() {
+void StepSequence::tell_committed() {
   if (untold_.count == 0) return;
   const Untold told = std::exchange(untold_, {});
-  parts_.here.happen(StepsDone{
+  parts_.here.emit_event(StepsDone{
       .job = parts_.here.id(), .last = step_ - 1, .count = told.count, .duration = told.duration});
 }
 

@@ -1,7 +1,7 @@
-// The steps of a training job along the policy clock: the one under way, and equal ones that go by
-// at once where nobody watches and nothing can differ: as one stretch, which ends early when
-// something happens elsewhere. Driven by a training run, its owner, which is told what came of
-// them. One thread. Nanoseconds of the policy clock.
+// Steps of a training job along the policy clock: the current step, and stretches of equal steps
+// that are advanced at once while no policy observes them and nothing can differ. A stretch ends
+// early when an event happens elsewhere. Driven by a training run, its owner, which receives the
+// results. One thread. Nanoseconds of the policy clock.
 #pragma once
 
 #include <algorithm>
@@ -23,26 +23,27 @@
 
 namespace orrery::sim {
 
+/// Sequence of the steps of one job.
 class StepSequence {
  public:
   using Watch = JobModel::Watch;
 
-  /// Who knows what else could matter to a step, and goes on when one has ended.
+  /// Owner of a sequence: knows all other causes of change, and reacts to the end of steps.
   class Owner {
    public:
     virtual ~Owner() = default;
-    /// The first step after `step` at which something may differ, or the end.
+    /// Returns the first step after `step` at which conditions may change, or the end.
     virtual Step next_boundary(Step step) const = 0;
-    /// The first instant from now on at which something may differ, not counting faults.
+    /// Returns the first instant from now on at which conditions may change, without faults.
     virtual Nanos next_interruption(const Watch& watch) const = 0;
-    /// All steps before step() are committed; `tell`: policies are to hear of them now.
-    virtual void committed(bool tell) = 0;
-    /// A step has been committed, and the job waits so long for packets that got lost in it.
-    virtual void stalled(Nanos by) = 0;
-    /// A step has ended that will not be committed.
-    virtual void cut(const estimates::PlayedStep& played) = 0;
+    /// Called after all steps before step() are committed. `tell`: policies must be informed now.
+    virtual void on_committed(bool tell) = 0;
+    /// Called after a committed step whose lost packets stall the job for `by`.
+    virtual void on_stalled(Nanos by) = 0;
+    /// Called after a step that will not be committed.
+    virtual void on_cut(const estimates::PlayedStep& played) = 0;
   };
-  /// What a step needs and tells; all outlive this.
+  /// References to collaborators; each must outlive the sequence.
   struct Parts {
     const JobInWorld& here;
     const FitCache& fits;
@@ -51,59 +52,64 @@ class StepSequence {
     NextStep& next;
     TrainingBooks& books;
     CheckpointWriter& saving;
-    SimTimeline* timeline;  ///< null: without one
+    SimTimeline* timeline;  ///< null: no timeline
   };
-  /// `full_detail`: each step is looked at.
+  /// Constructs a sequence. `full_detail`: each step is simulated separately.
   StepSequence(const Parts& parts, Owner& owner, bool full_detail);
 
   Nanos now() const { return now_; }
   void pass_to(Nanos now) { now_ = now; }
-  Step step() const { return step_; }  ///< being worked on, or about to begin
+  Step step() const { return step_; }  ///< current step, or the next one
   void roll_back_to(Step step);
-  /// Asked before time passes in steps that are advanced at once.
-  void heed(Milestones& milestones) { milestones_ = &milestones; }
-  /// At `step`, which begins anew; nothing has been done before.
-  void go_on(Nanos now, Step step) { now_ = now, step_ = step; }
-  /// The step under way now began at `began`, if it would not have been over by now.
-  void reopen(Nanos began);
+  /// Sets the milestones, which are called before time passes in steps advanced at once.
+  void set_milestones(Milestones& milestones) { milestones_ = &milestones; }
+  /// Sets the first step, which begins at `now`.
+  void start_from(Nanos now, Step step) { now_ = now, step_ = step; }
+  /// Sets the begin of the current step to `began`, unless it would be over by now.
+  void restart_current_step(Nanos began);
 
-  /// Neither is a step under way nor do some go by.
-  bool idle() const { return !open_ && !stretch_; }
-  bool open() const { return open_.has_value(); }
-  /// When what is under way ends; kNever: nothing is.
+  /// Returns true if no step is in progress and no stretch either.
+  bool is_idle() const { return !open_ && !stretch_; }
+  /// Returns true if a single step is in progress.
+  bool is_step_open() const { return open_.has_value(); }
+  /// Returns the end of the current step or stretch; kNever if none is in progress.
   Nanos end() const;
-  bool rests(const Watch& watch) const;
-  /// Under circumstances of which the policies have seen a whole step, if they look at all.
-  bool as_they_were(const Watch& watch) const { return watched_ || !watch.reads; }
+  /// Returns true if the policies' promise covers the next steps.
+  bool is_resting(const Watch& watch) const;
+  /// Returns true if the policies have seen a whole step under the current conditions, or read
+  /// nothing.
+  bool is_unchanged(const Watch& watch) const { return watched_ || !watch.reads; }
 
-  /// Between two steps: takes in what holds now.
-  void enter();
+  /// Updates the conditions between two steps.
+  void enter_step();
+  /// Begins the next step or stretch.
   void begin(const Watch& watch);
-  /// Whole steps are done; the one under way may end otherwise than those before.
-  void settle(Nanos now);
-  /// The step under way ends now.
+  /// Ends a stretch at `now`: its whole steps are done, and the current step may end differently.
+  void settle_steps(Nanos now);
+  /// Ends the current step or stretch, which is due.
   void close(const Watch& watch);
-  /// Nothing of the step under way counts.
-  void give_up();
-  /// Tells the world what is committed and has not been told.
-  void tell();
+  /// Drops the current step.
+  void abandon_step();
+  /// Reports committed steps that have not been reported yet.
+  void tell_committed();
 
-  /// Steps that have gone by until `now` and are not in the books.
+  /// Returns the number of steps of the stretch that have ended by `now` and are not in the
+  /// metrics.
   std::uint64_t gone_by(Nanos now) const { return stretch_ ? stretch_->ended_by(now) : 0; }
   void collectives(std::vector<CollectiveSample>& out) const;
 
  private:
-  /// Equal steps that go by without being looked at, as many as nothing interrupts.
+  /// Equal steps that are advanced together, as many as no event interrupts.
   struct Stretch {
     std::shared_ptr<const estimates::SimulatedStep> each;
-    Nanos began = 0, length = 0;  ///< of one step
+    Nanos began = 0, length = 0;  ///< times of one step
     std::uint64_t count = 0;
     Nanos end() const { return began + length * static_cast<Nanos>(count); }
     std::uint64_t ended_by(Nanos at) const {
       return std::min(count, static_cast<std::uint64_t>((at - began) / std::max<Nanos>(length, 1)));
     }
   };
-  /// That have been committed, but not told.
+  /// Committed steps that have not been reported.
   struct Untold {
     std::uint64_t count = 0;
     Nanos duration = 0;
@@ -113,11 +119,12 @@ class StepSequence {
   Nanos next_interruption(const Watch& watch) const;
   bool skip_ahead(const Watch& watch);
   bool skip_noisy(const std::shared_ptr<const estimates::SimulatedStep>& each, const Watch& watch);
-  void gone(const std::shared_ptr<const estimates::SimulatedStep>& each, std::uint64_t count,
-            Nanos took, Nanos last, bool tell);
+  void record_gone_steps(const std::shared_ptr<const estimates::SimulatedStep>& each,
+                         std::uint64_t count, Nanos took, Nanos last, bool tell);
   void open_next();
-  void open(std::shared_ptr<const estimates::SimulatedStep> what, std::vector<double> stretch);
-  void commit(const estimates::SimulatedStep& each, Nanos duration, std::uint64_t count,
+  void open_current(std::shared_ptr<const estimates::SimulatedStep> what,
+                    std::vector<double> stretch);
+  void commit_steps(const estimates::SimulatedStep& each, Nanos duration, std::uint64_t count,
               const std::vector<double>& stretch);
   void done(std::uint64_t count, Nanos duration, bool tell);
 
@@ -127,11 +134,11 @@ class StepSequence {
   Milestones* milestones_ = nullptr;
   Nanos now_ = 0;
   Step step_ = 0;
-  bool watched_ = false;  ///< a whole step has been shown under these circumstances
+  bool watched_ = false;  ///< true if policies have seen a whole step under the current conditions
   std::optional<estimates::PlayedStep> open_;
   std::optional<Stretch> stretch_;
   Untold untold_;
-  Nanos stalled_ = 0;  ///< what of the step under way waits for packets that got lost
+  Nanos stalled_ = 0;  ///< stall of the current step by lost packets
   ExchangeMeter exchange_;
 };
 

@@ -34,11 +34,11 @@ Telemetry::Telemetry(const Cluster& cluster, const StepGraph& graph,
 
 Telemetry::Source Telemetry::source_of(std::uint64_t seed) const {
   return {.compute = RankNoise(compute_cv_, graph_.members() * graph_.pipeline(),
-                               Rng(seed).split("compute").next()),
-          .sample = Rng(seed).split("sample").next()};
+                               Rng(seed).split_stream("compute").next()),
+          .sample = Rng(seed).split_stream("sample").next()};
 }
 
-void Telemetry::reseed(Nanos from, std::uint64_t seed) {
+void Telemetry::reseed_noise(Nanos from, std::uint64_t seed) {
   later_ = source_of(seed);
   reseeded_ = from;
 }
@@ -69,7 +69,7 @@ Sample<double> Telemetry::sample(double value, Nanos now, std::uint64_t place) c
   return {.value = value * (1 + error), .age = staleness_, .origin = Origin::measured};
 }
 
-/// Of the slowest rank's time, which is the replica's.
+/// Returns a rank's time as a fraction of the slowest rank's, which is the replica's.
 double Telemetry::rank_stretch(const estimates::PlayedStep& step,
                                const StepGraph::Position& at) const {
   if (step.stretch().empty()) return 1;

@@ -1,6 +1,6 @@
-// What the instruments show: samples of ranks, devices and links as a real cluster's monitoring
-// would give them, late by the scenario's staleness and off by its seeded noise. A sample's error
-// depends on the seed, the instant and the place alone, never on the order of reading. One thread.
+// Simulated telemetry: samples of ranks, devices and links as a real cluster's monitoring would
+// give them, delayed by the scenario's staleness and with its seeded noise. The error of a sample
+// depends on seed, instant and place alone, never on the order of reading. One thread.
 #pragma once
 
 #include <cstdint>
@@ -16,35 +16,39 @@
 
 namespace orrery::sim {
 
+/// Telemetry of one fitted job.
 class Telemetry {
  public:
   Telemetry(const Cluster& cluster, const StepGraph& graph, const std::vector<GpuId>& placement,
             const Noise& noise, std::uint64_t seed);
 
-  /// Steps are told as they begin; the last few are kept.
+  /// Adds a step that begins; the last few steps are kept.
   void begin_step(estimates::PlayedStep played);
-  /// What was played on other GPUs tells nothing of these.
-  void forget() { steps_.clear(); }
+  /// Forgets the steps, because they ran on other GPUs.
+  void forget_steps() { steps_.clear(); }
   const estimates::PlayedStep* current() const { return steps_.empty() ? nullptr : &steps_.back(); }
 
+  /// Writes the samples of all ranks.
   void ranks(Nanos now, std::vector<RankSample>& out) const;
+  /// Writes the samples of all GPUs.
   void devices(Nanos now, std::vector<DeviceSample>& out) const;
-  /// Between neighbours of the data-parallel rings of tensor rank 0.
+  /// Writes the samples of the links between neighbours of the data-parallel rings of tensor rank
+  /// 0.
   void links(Nanos now, const estimates::Stepper& stepper, const estimates::HardwareState& state,
              std::vector<LinkSample>& out);
 
-  /// How many times as long as nominal the slowest rank of each replica computes in a step that
-  /// begins at `start`; empty without such noise.
+  /// Returns, by replica, the noise factor on the compute time of its slowest rank in a step that
+  /// begins at `start`; empty without noise.
   std::vector<double> stretch(Step step, Nanos start, std::uint32_t replicas) const;
-  /// Noise of steps and samples from `from` on is drawn with another seed.
-  void reseed(Nanos from, std::uint64_t seed);
+  /// Draws noise of steps and samples from `from` on with another seed.
+  void reseed_noise(Nanos from, std::uint64_t seed);
 
  private:
   struct Edge {
     GpuId from, to;
     double latency = 0, bandwidth = 0;
   };
-  /// What noise is drawn from.
+  /// Random streams of the noise.
   struct Source {
     RankNoise compute;
     std::uint64_t sample = 0;
@@ -54,7 +58,7 @@ class Telemetry {
   const estimates::PlayedStep* at(Nanos instant, const estimates::PlayedStep** before) const;
   Sample<double> sample(double value, Nanos now, std::uint64_t place) const;
   double rank_stretch(const estimates::PlayedStep& step, const StepGraph::Position& at) const;
-  /// What ranks are looked at with; those of one stage of a replica have done as much.
+  /// Intermediate results of one reading; ranks of one stage of a replica have equal progress.
   struct Look {
     const estimates::PlayedStep *step = nullptr, *before = nullptr;
     std::uint32_t replica = ~0u, stage = ~0u;

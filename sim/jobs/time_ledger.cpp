@@ -7,35 +7,35 @@
 
 namespace orrery::sim {
 
-void TimeLedger::book(Nanos until, GpuUse use) {
+void TimeLedger::book_until(Nanos until, GpuUse use) {
   if (until <= cursor_) return;
   spent(use) += GpuNanos{until - cursor_} * gpus_;
   cursor_ = until;
 }
 
-void TimeLedger::stand_still(Nanos until, GpuUse use) {
+void TimeLedger::stall_until(Nanos until, GpuUse use) {
   const Nanos from = pauses_.empty() ? cursor_ : pauses_.back().until;
   if (until > from) pauses_.push_back({until, use});
 }
 
-void TimeLedger::interrupt(Nanos now) {
-  pass(now);
+void TimeLedger::interrupt_at(Nanos now) {
+  advance_to(now);
   pauses_.clear();
 }
 
-void TimeLedger::pass(Nanos now) {
+void TimeLedger::advance_to(Nanos now) {
   std::size_t over = 0;
   for (const Pause& pause : pauses_) {
-    book(std::min(pause.until, now), pause.use);
+    book_until(std::min(pause.until, now), pause.use);
     if (pause.until > now) break;
     ++over;
   }
   pauses_.erase(pauses_.begin(), pauses_.begin() + static_cast<std::ptrdiff_t>(over));
-  book(now, GpuUse::idle);
+  book_until(now, GpuUse::idle);
 }
 
 void TimeLedger::lose_step(Nanos began, Nanos now, std::uint32_t working) {
-  pass(began);
+  advance_to(began);
   const GpuNanos worked = GpuNanos{now - cursor_} * std::min(working, gpus_);
   const GpuNanos all = GpuNanos{now - cursor_} * gpus_;
   if (now <= cursor_) return;
@@ -44,7 +44,7 @@ void TimeLedger::lose_step(Nanos began, Nanos now, std::uint32_t working) {
   cursor_ = now;
 }
 
-void TimeLedger::commit(Nanos length, const std::array<double, kStepUses>& shares,
+void TimeLedger::commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
                         std::uint32_t working) {
   const GpuNanos all = GpuNanos{length} * gpus_;
   const GpuNanos worked = GpuNanos{length} * std::min(working, gpus_);
@@ -57,7 +57,7 @@ void TimeLedger::commit(Nanos length, const std::array<double, kStepUses>& share
     spent_[use] += whole;
     left -= whole;
   }
-  spent(GpuUse::computing) += left;  // with what rounding leaves
+  spent(GpuUse::computing) += left;  // including the rounding remainder
   spent(GpuUse::idle) += all - worked;
   cursor_ += length;
 }
@@ -68,7 +68,7 @@ TimeLedger::StepTime TimeLedger::step_time() const {
   return time;
 }
 
-void TimeLedger::mark(Step step, Step durable) {
+void TimeLedger::mark_checkpoint(Step step, Step durable) {
   marks_.erase(marks_.begin(), marks_.lower_bound(durable));
   marks_[step] = step_time();
 }

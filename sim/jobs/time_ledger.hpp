@@ -1,7 +1,6 @@
-// Where the time of a job's GPUs went, each GPU-nanosecond once: a cursor runs along the policy
-// clock, and whatever lies between it and an instant is booked before the cursor passes on. So
-// parts add up to elapsed time x GPUs by construction of the clock, not of the sum. Told by
-// Accounts and by the run; one thread.
+// Uses of the time of a job's GPUs, each GPU-nanosecond booked once: a cursor runs along the policy
+// clock, and all time before an instant is booked before the cursor passes it. The parts therefore
+// add up to elapsed time x GPUs by construction. Called by Accounts and by the run; one thread.
 #pragma once
 
 #include <array>
@@ -15,44 +14,53 @@
 
 namespace orrery::sim {
 
-/// In the order of GpuTime (report.proto). Those of steps come first.
+/// Uses of GPU time, in the order of GpuTime (report.proto). The uses within a step come first.
 enum class GpuUse : std::uint8_t {
   computing, exposed_communication, bubble, waiting,
   checkpoint, lost_work, detection, recovery, idle
 };
 inline constexpr std::size_t kGpuUses = 9, kStepUses = 4;
 
+/// Ledger of the GPU time of one job. For example, 8 GPUs, a step of 10 s, a stall of 5 s: 80
+/// GPU-seconds in steps and 40 in recovery.
 class TimeLedger {
  public:
   __extension__ using GpuNanos = __int128;
 
-  /// Of a job of `gpus` GPUs. Nothing is booked before begin().
+  /// Constructs an empty ledger of a job with `gpus` GPUs. Nothing is booked before begin().
   explicit TimeLedger(std::uint32_t gpus) : gpus_(gpus) {}
 
+  /// Begins at the instant `at`.
   void begin(Nanos at) { began_ = cursor_ = at; }
-  Nanos began() const { return began_; }
+  /// Returns the begin.
+  Nanos begin_time() const { return began_; }
+  /// Returns the instant up to which time has been booked.
   Nanos booked_until() const { return cursor_; }
 
-  /// The job stands still until `until`, for `use`: behind what it stands still for already.
-  void stand_still(Nanos until, GpuUse use);
-  /// What it stood still for after `now` does not come any more.
-  void interrupt(Nanos now);
-  /// All time up to `now` in which it did not work on a step.
-  void pass(Nanos now);
-  /// A step from `began` on to `now` that does not count, of `working` GPUs.
+  /// Adds a stall until `until`, for `use`, behind the stalls so far.
+  void stall_until(Nanos until, GpuUse use);
+  /// Removes stalls after `now`.
+  void interrupt_at(Nanos now);
+  /// Books all time up to `now` without work on a step.
+  void advance_to(Nanos now);
+  /// Books a discarded step from `began` to `now`, of `working` GPUs.
   void lose_step(Nanos began, Nanos now, std::uint32_t working);
-  /// Steps that took `length` together, the last thing that has happened. `shares`: what of the
-  /// time of `working` GPUs went into computing, exposed communication, bubble and waiting.
-  void commit(Nanos length, const std::array<double, kStepUses>& shares, std::uint32_t working);
+  /// Books committed steps of total duration `length`, which end now. `shares`: fractions of the
+  /// time of `working` GPUs in computing, exposed communication, bubble and waiting.
+  void commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
+                    std::uint32_t working);
 
-  /// A checkpoint of the state before `step`, as of now. Nothing will go back behind `durable`.
-  void mark(Step step, Step durable);
-  /// The job goes on from `step`: what it worked since that one's mark, or since the beginning, was
-  /// lost work.
+  /// Marks a checkpoint of the state before `step`. No rollback will go behind `durable`.
+  void mark_checkpoint(Step step, Step durable);
+  /// Books a rollback to `step`: the work since that step's mark, or since the begin, becomes lost
+  /// work.
   void roll_back(Step step);
 
+  /// Returns the booked GPU-nanoseconds.
   GpuNanos total() const;
+  /// Returns the booked GPU-seconds of one use.
   double seconds(GpuUse use) const;
+  /// Writes the GPU-seconds of all uses.
   void fill(GpuTime& report) const;
 
  private:
@@ -62,13 +70,13 @@ class TimeLedger {
   };
   using StepTime = std::array<GpuNanos, kStepUses>;
 
-  void book(Nanos until, GpuUse use);
+  void book_until(Nanos until, GpuUse use);
   GpuNanos& spent(GpuUse use) { return spent_[static_cast<std::size_t>(use)]; }
   StepTime step_time() const;
 
   const std::uint32_t gpus_;
   Nanos began_ = 0, cursor_ = 0;
-  std::vector<Pause> pauses_;  ///< by `until`
+  std::vector<Pause> pauses_;  ///< indexed by `until`
   std::array<GpuNanos, kGpuUses> spent_{};
   std::map<Step, StepTime> marks_;
 };

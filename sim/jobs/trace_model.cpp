@@ -74,7 +74,7 @@ ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks) 
                    [&](const auto& kind) { return kind.first == collective.kind(); });
   ensure(found != std::end(kKinds), "a kind that the schema allows");
   TraceOp op{.kind = TraceOpKind::collective, .collective = found->second};
-  // As Chakra counts: what one rank puts in.
+  // Chakra counts the contribution of one rank.
   const bool gathers = op.collective == ChakraCollective::all_gather;
   op.bytes = static_cast<std::uint64_t>(std::llround(collective.size() / (gathers ? ranks : 1)));
   ChakraTrace trace;
@@ -100,12 +100,12 @@ TraceModel::TraceModel(const RunRequest& request, const World& world,
   throw Error(ErrorKind::usage, "--timeline shows the steps of a job; this scenario has none");
 }
 
-void TraceModel::heed(Milestones&) {
+void TraceModel::set_milestones(Milestones&) {
   throw Error(ErrorKind::bad_input,
               "futures, and going on from a log, are of a simulated scenario with a job");
 }
 
-void TraceModel::submit() {
+void TraceModel::submit_job() {
   const auto ranks = static_cast<std::uint32_t>(trace_.ranks.size());
   id_ = {world_.jobs().submitted()};
   JobSpec spec;
@@ -119,7 +119,7 @@ void TraceModel::submit() {
   submitted_ = true;
 }
 
-void TraceModel::execute() {
+void TraceModel::execute_trace() {
   const Cluster& cluster = world_.cluster();
   const Scenario& scenario = request_.scenario();
   const std::string& algorithm =
@@ -145,18 +145,18 @@ void TraceModel::execute() {
 
 void TraceModel::begin(Nanos now, const Watch&) {
   if (!submitted_ || ends_ != kNever) return;
-  execute();
+  execute_trace();
   began_ = now;
   ends_ = now + to_nanos(result_.duration) * static_cast<Nanos>(steps());
 }
 
-Nanos TraceModel::next_stop() const {
+Nanos TraceModel::next_event_time() const {
   if (over_) return kNever;
   return submitted_ ? ends_ : 0;
 }
 
-void TraceModel::pass(Nanos now, const Watch&) {
-  if (!submitted_) return submit();
+void TraceModel::advance_to(Nanos now, const Watch&) {
+  if (!submitted_) return submit_job();
   over_ = true;
   happen_(StepsDone{.job = id_, .last = steps() - 1, .count = steps(), .duration = now - began_});
   happen_(JobDone{id_});

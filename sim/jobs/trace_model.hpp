@@ -1,6 +1,6 @@
-// A recorded execution trace, or a single collective, in a simulated world: rank r on GPU r. There
-// is nothing to decide about it, but it is observed, recorded and reported like a job. One pass is
-// simulated; the others equal it. What else runs in the world does not slow it, and it slows nobody
+// Recorded execution trace, or a single collective, in a simulated world: rank r on GPU r. Policies
+// can decide nothing about it, but it is observed, recorded and reported like a job. One pass is
+// simulated; the others are equal. Other jobs of the world do not slow it, and it slows none
 // (limits: docs/chakra.md). Called by the simulator's backend; one thread.
 #pragma once
 
@@ -15,30 +15,31 @@
 
 namespace orrery::sim {
 
-/// One collective among ranks 0 to `ranks` - 1, as a trace of one node.
+/// Returns the trace of one collective among ranks 0 to `ranks` - 1, with one node for each.
 ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks);
 
+/// Model of an execution trace.
 class TraceModel : public JobModel {
  public:
-  /// Reads the trace. Throws bad_input if it cannot be read or does not fit the cluster. The
-  /// cluster and the world outlive this. `engine`: as EngineFactory, where flows share links.
+  /// Reads the trace. Throws bad_input if it cannot be read or does not fit the cluster. Cluster
+  /// and world must outlive the model. `engine`: factory of an engine with shared links.
   TraceModel(const RunRequest& request, const World& world, estimates::EngineFactory engine,
              Happen happen);
 
-  /// Throws bad_input: each pass is as the one before, and nothing is decided.
-  void heed(Milestones&) override;
+  /// Throws bad_input: all passes are equal, and no decision exists.
+  void set_milestones(Milestones&) override;
   void begin(Nanos now, const Watch& watch) override;
-  Nanos next_stop() const override;
-  void pass(Nanos now, const Watch& watch) override;
-  bool over() const override { return over_; }
+  Nanos next_event_time() const override;
+  void advance_to(Nanos now, const Watch& watch) override;
+  bool is_over() const override { return over_; }
   std::string refusal(const Decision&) const override;
   void carry_out(const Decision&, Nanos) override {}
   void fill(Report& report, Nanos now) override;
   void add_outcomes(Report& report) const override;
 
  private:
-  void submit();
-  void execute();
+  void submit_job();
+  void execute_trace();
   Step steps() const { return request_.scenario().run().steps(); }
 
   const RunRequest request_;

@@ -14,51 +14,51 @@ namespace orrery::sim {
 TrainingBooks::TrainingBooks(const JobInWorld& here, const FitCache& fits)
     : here_(here),
       fits_(fits),
-      accounts_(std::in_place, here.cluster(), fits.begun()->graph(),
-                fits.begun()->stepper().rest()),
+      accounts_(std::in_place, here.cluster(), fits.initial_fit()->graph(),
+                fits.initial_fit()->stepper().rest()),
       codes_(gradient_parts(here.scenario().job().model()),
              estimates::gradient_value_bytes(here.scenario().job())) {}
 
 void TrainingBooks::begin(Nanos now) {
-  FittedJob& begun = *fits_.begun();
+  FittedJob& begun = *fits_.initial_fit();
   accounts_.emplace(here_.cluster(), begun.graph(), begun.stepper().rest());
   started_ = now;
   time().begin(now);
 }
 
-void TrainingBooks::go_on(const Past& past, bool over) {
+void TrainingBooks::continue_from(const Past& past, bool over) {
   started_ = 0;
   last_commit_ = past.last_commit();
-  for (const StepsDone& done : past.steps()) accounts_->tell(done.duration, done.count);
-  accounts_->began(past.now());
+  for (const StepsDone& done : past.steps()) accounts_->add_told_steps(done.duration, done.count);
+  accounts_->begin_at(past.now());
   if (over) ended_ = 0;
 }
 
 void TrainingBooks::end(Nanos now) {
-  time().pass(now);
+  time().advance_to(now);
   ended_ = now;
 }
 
-void TrainingBooks::commit(const estimates::SimulatedStep& each, Nanos duration,
+void TrainingBooks::commit_steps(const estimates::SimulatedStep& each, Nanos duration,
                            std::uint64_t count, const NextStep::Circumstances& circumstances,
                            const std::vector<double>& stretch) {
-  accounts_->commit(each, duration, count, circumstances.shares, stretch);
+  accounts_->commit_steps(each, duration, count, circumstances.shares, stretch);
   if (reproducible_sums(here_.scenario())) return;  // in no code, as in live mode
-  codes_.exchanged(circumstances.codecs, fits_.now()->graph().data(), count);
+  codes_.add_steps(circumstances.codecs, fits_.now()->graph().data(), count);
 }
 
-/// As the job began, without a fault: seconds.
+/// Returns the time of a step at the first placement, without faults, in seconds.
 double TrainingBooks::step_alone() const {
-  FittedJob& begun = *fits_.begun();
+  FittedJob& begun = *fits_.initial_fit();
   const auto even = even_split(begun.graph().micro_batches(), begun.graph().data());
   return to_seconds(to_nanos(begun.stepper().step(estimates::HardwareState{}, even)->run.duration));
 }
 
 void TrainingBooks::fill(Report& report) const {
-  const std::uint64_t simulated = fits_.simulated();  // for its own sake
+  const std::uint64_t simulated = fits_.simulated();  // must not count the following simulation
   accounts_->fill(report, last_commit_ - started_.value_or(0), steps() == 0 ? 0 : step_alone());
   codes_.fill(report);
-  report.set_ranks(fits_.begun()->graph().ranks());
+  report.set_ranks(fits_.initial_fit()->graph().ranks());
   report.set_iterations_simulated(simulated);
   const std::uint64_t at_least_once = std::min(simulated, steps());
   report.set_iterations_fast_forwarded(steps() - at_least_once);
@@ -67,7 +67,7 @@ void TrainingBooks::fill(Report& report) const {
 }
 
 void TrainingBooks::fill_memory(Report& report) const {
-  const StepGraph& graph = fits_.begun()->graph();
+  const StepGraph& graph = fits_.initial_fit()->graph();
   const std::string unfitted = unfitted_warning(here_.scenario().job());
   if (!unfitted.empty()) report.add_warnings(unfitted);
   const std::string lack = memory_lack(graph, here_.cluster());
@@ -82,7 +82,7 @@ void TrainingBooks::fill_memory(Report& report) const {
 
 void TrainingBooks::fill_faults(const estimates::FaultPlan& faults, Step step, Nanos now,
                                 Report& report) const {
-  report.set_faults_injected(faults.begun(step, now));
+  report.set_faults_injected(faults.begun_count(step, now));
   faults.count(step, started_.value_or(0), now, report);
 }
 

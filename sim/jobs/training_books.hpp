@@ -1,6 +1,6 @@
-// What a training job adds up to from when it first stands: its committed steps and what its GPUs
-// did between them, the codes of its gradients, when it began and ended. Told by a training run;
-// one thread. Nanoseconds of the policy clock.
+// Metrics of a training job from its first start on: committed steps, the use of its GPUs between
+// them, the codes of its gradients, begin and end. Called by a training run; one thread.
+// Nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -16,39 +16,44 @@
 
 namespace orrery::sim {
 
+/// Metrics of one training job.
 class TrainingBooks {
  public:
-  /// Both outlive this.
+  /// Constructs empty metrics; the arguments must outlive them.
   TrainingBooks(const JobInWorld& here, const FitCache& fits);
 
-  /// It stands for the first time, as the fits say that it begins.
+  /// Records the first start, at the placement in the fits.
   void begin(Nanos now);
-  /// It goes on where `past` ends, which has been told; `over`: it has ended by then.
-  void go_on(const Past& past, bool over);
-  /// No step will ever follow.
+  /// Continues at the end of `past`, which has been shown. `over`: the job has ended by then.
+  void continue_from(const Past& past, bool over);
+  /// Records the end: no step follows.
   void end(Nanos now);
-  bool started() const { return started_.has_value(); }
-  bool over() const { return ended_.has_value(); }
+  /// Returns true if the job has started.
+  bool has_started() const { return started_.has_value(); }
+  /// Returns true if the job has ended.
+  bool is_over() const { return ended_.has_value(); }
 
-  /// `count` steps of `duration` each, under `circumstances`; `stretch`: as of PlayedStep.
-  void commit(const estimates::SimulatedStep& each, Nanos duration, std::uint64_t count,
+  /// Adds `count` steps of `duration` each, under `circumstances`; `stretch`: see PlayedStep.
+  void commit_steps(const estimates::SimulatedStep& each, Nanos duration, std::uint64_t count,
               const NextStep::Circumstances& circumstances, const std::vector<double>& stretch);
-  /// All that has been committed was by `now`.
+  /// Sets the instant of the newest commit.
   void committed_by(Nanos now) { last_commit_ = now; }
   Nanos last_commit() const { return last_commit_; }
-  /// The job goes on from `to`; `from` would have been its next step.
+  /// Records a rollback: the job continues with step `to`; `from` would have been its next step.
   void roll_back(Step from, Step to) { accounts_->roll_back(from, to); }
-  /// The step `what`, or so many micro-batches, will be done again.
-  void discard(const estimates::SimulatedStep& what) { accounts_->discard(what); }
-  void discard(std::uint64_t micro_batches) { accounts_->discard(micro_batches); }
+  /// Records that the given step, or `micro_batches` micro-batches, will be repeated.
+  void discard_work(const estimates::SimulatedStep& what) { accounts_->discard_work(what); }
+  void discard_work(std::uint64_t micro_batches) { accounts_->discard_work(micro_batches); }
   std::uint64_t steps() const { return accounts_->steps(); }
-  /// Where the time between committed steps goes is told there.
+  /// Returns the ledger of the time between committed steps.
   TimeLedger& time() { return accounts_->time(); }
 
+  /// Writes the metrics of the run.
   void fill(Report& report) const;
-  /// Faults by cause, up to `step` at `now`.
+  /// Writes the number of faults by cause, up to `step` at `now`.
   void fill_faults(const estimates::FaultPlan& faults, Step step, Nanos now, Report& report) const;
-  /// When it began and ended, and what its steps took; `failed`: of what, if it did not do all.
+  /// Writes begin, end and step times of the job. `failed`: the job did not do all steps, because
+  /// of `cause`.
   void fill(JobOutcome& outcome, bool failed, const std::string& cause) const;
 
  private:
@@ -57,7 +62,7 @@ class TrainingBooks {
 
   const JobInWorld& here_;
   const FitCache& fits_;
-  std::optional<Accounts> accounts_;  ///< from the beginning, wherever that was
+  std::optional<Accounts> accounts_;  ///< set at the first start
   CodecUses codes_;
   std::optional<Nanos> started_, ended_;
   Nanos last_commit_ = 0;

@@ -12,8 +12,9 @@
 namespace orrery::sim {
 namespace {
 
-/// Of the measured machine, if one is given. A built-in model's ranks are processes of live mode:
-/// their gradients travel in its whole numbers, over links as slow as the scenario makes them.
+/// Returns the costs of the measured machine, if one is given. A built-in model's ranks are
+/// processes of live mode: their gradients are sent as whole numbers, over links with the
+/// scenario's rates.
 estimates::MachineCosts costs_of(const RunRequest& request) {
   const Scenario& scenario = request.scenario();
   estimates::MachineCosts costs =
@@ -52,7 +53,7 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
       faults_(here_, fits_, losses_),
       next_(here_, fits_, faults_, place.contention, request_.full_detail()),
       books_(here_, fits_),
-      timeline_(timeline_of(request_, fits_.begun()->graph(), place.cluster)),
+      timeline_(timeline_of(request_, fits_.initial_fit()->graph(), place.cluster)),
       steps_({here_, fits_, losses_, faults_, next_, books_, saving_, timeline_.get()}, *this,
              request_.full_detail()),
       standing_({here_, fits_, losses_, faults_, next_, books_, saving_, steps_, timeline_.get()}) {
@@ -61,7 +62,7 @@ TrainingRun::TrainingRun(RunRequest request, const Arrival& arrival, const Place
 TrainingRun::~TrainingRun() = default;
 
 JobSpec TrainingRun::spec() const {
-  const StepGraph& graph = fits_.begun()->graph();
+  const StepGraph& graph = fits_.initial_fit()->graph();
   const Standing where = fits_.home();
   JobSpec spec;
   spec.id = here_.id();
@@ -77,7 +78,8 @@ JobSpec TrainingRun::spec() const {
   spec.max_micro_batches = static_cast<std::uint32_t>(
       std::max(std::ceil(even), std::floor(even * scenario().job().max_share())));
   spec.steps = scenario().run().steps();
-  spec.nominal_micro_batch_time = to_nanos(fits_.begun()->stepper().nominal_micro_batch_time());
+  spec.nominal_micro_batch_time =
+      to_nanos(fits_.initial_fit()->stepper().nominal_micro_batch_time());
   spec.can = settable(scenario());
   spec.settings = {loss_response(scenario(), needs_, request_.mode() != "shadow")};
   if (scenario().live().has_checkpoints()) {
@@ -87,37 +89,39 @@ JobSpec TrainingRun::spec() const {
   return spec;
 }
 
-void TrainingRun::submit() {
+void TrainingRun::submit_job() {
   here_.submitted_as({here_.world().jobs().submitted()});
   submitted_ = true;
-  here_.happen(JobSubmitted{spec()});
+  here_.emit_event(JobSubmitted{spec()});
   if (!arrival_.first_gpu) return;
   const JobStarted start{.job = here_.id(), .epoch = {1}, .from = 0, .where = fits_.home()};
-  if (here_.world().objection(Event(start)).empty()) standing_.come_home(start);
+  if (here_.world().objection(Event(start)).empty()) standing_.place_initially(start);
 }
 
 /// The first job's noise is the run's own.
 std::uint64_t TrainingRun::noise_seed(std::uint64_t run) const {
   if (arrival_.number == 0) return run;
-  return Rng(run).split(fmt::format("job {}", arrival_.number)).next();
+  return Rng(run).split_stream(fmt::format("job {}", arrival_.number)).next();
 }
 
-void TrainingRun::reseed(Nanos from, std::uint64_t run) { fits_.reseed(from, noise_seed(run)); }
+void TrainingRun::reseed_noise(Nanos from, std::uint64_t run) {
+  fits_.reseed_noise(from, noise_seed(run));
+}
 
 /// At the job's step, which begins anew.
-void TrainingRun::go_on(const Past& past) {
+void TrainingRun::continue_from(const Past& past) {
   here_.submitted_as({0});  // a log that a run goes on from has one job
   submitted_ = true;
-  steps_.go_on(past.now(), 0);
+  steps_.start_from(past.now(), 0);
   const JobInfo* const known = here_.world().jobs().find(here_.id());
-  books_.go_on(past, known == nullptr || known->phase == JobPhase::done);
-  if (books_.over()) return;
-  steps_.go_on(past.now(), job().step);
-  faults_.go_on(job().step, past.now(), past.lost_in_step());
-  standing_.go_on();
+  books_.continue_from(past, known == nullptr || known->phase == JobPhase::done);
+  if (books_.is_over()) return;
+  steps_.start_from(past.now(), job().step);
+  faults_.continue_from(job().step, past.now(), past.lost_in_step());
+  standing_.continue_from_world();
   if (!past.lost_in_step().empty() || past.steps().empty()) return;
   if (job().phase != JobPhase::running || past.last_commit() == past.now()) return;
-  steps_.reopen(past.last_commit());  // it was under way where the past ends
+  steps_.restart_current_step(past.last_commit());  // it was under way where the past ends
 }
 
 // ---- time -------------------------------------------------------------------------------------
@@ -131,21 +135,21 @@ Step TrainingRun::next_boundary(Step step) const {
 }
 
 Nanos TrainingRun::next_interruption(const Watch& watch) const {
-  return std::min({watch.limit, here_.gate().next_wake(), faults_.next_news(), saving_.next(),
+  return std::min({watch.limit, here_.gate().next_wake(), faults_.next_event_time(), saving_.next(),
                    standing_.next_change()});
 }
 
 /// Between two steps, and nothing keeps it from the next one.
 bool TrainingRun::can_begin() const {
-  return submitted_ && !books_.over() && steps_.idle() && standing_.may_work();
+  return submitted_ && !books_.is_over() && steps_.is_idle() && standing_.may_work();
 }
 
 void TrainingRun::ready(Nanos now) {
   steps_.pass_to(now);
-  if (!submitted_ || books_.over() || !steps_.idle()) return;
-  standing_.change();
+  if (!submitted_ || books_.is_over() || !steps_.is_idle()) return;
+  standing_.change_between_steps();
   if (!can_begin()) return;
-  steps_.enter();
+  steps_.enter_step();
   next_.begins_at(steps_.now());
 }
 
@@ -153,52 +157,52 @@ void TrainingRun::begin(Nanos, const Watch& watch) {
   if (can_begin()) steps_.begin(watch);
 }
 
-Nanos TrainingRun::next_stop() const {
-  if (books_.over()) return kNever;
+Nanos TrainingRun::next_event_time() const {
+  if (books_.is_over()) return kNever;
   if (!submitted_) return arrival_.at;
-  return std::min({steps_.end(), standing_.next_stop(), faults_.next_news(), saving_.next()});
+  return std::min({steps_.end(), standing_.next_stop(), faults_.next_event_time(), saving_.next()});
 }
 
-void TrainingRun::pass(Nanos now, const Watch& watch) {
+void TrainingRun::advance_to(Nanos now, const Watch& watch) {
   if (!submitted_) {
     steps_.pass_to(now);
-    return submit();
+    return submit_job();
   }
-  steps_.settle(now);
+  steps_.settle_steps(now);
   steps_.pass_to(now);
-  if (steps_.open() && now == steps_.end()) steps_.close(watch);
-  standing_.strike_at_rest();
-  tell_due();
-  standing_.notice();
+  if (steps_.is_step_open() && now == steps_.end()) steps_.close(watch);
+  standing_.apply_faults_between_steps();
+  emit_due_events();
+  standing_.notice_losses();
 }
 
-/// What is to be told at this instant; of a job that is over nothing is told any more.
-void TrainingRun::tell_due() {
+/// Emits the events that are due at this instant; none after the end of the job.
+void TrainingRun::emit_due_events() {
   std::vector<Event> due;
-  faults_.take_news(steps_.now(), due);
+  faults_.drain_events(steps_.now(), due);
   if (const auto done = saving_.take_done(steps_.now())) due.push_back(*done);
   std::stable_sort(due.begin(), due.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
-  for (Event& event : due) here_.happen(std::move(event));
+  for (Event& event : due) here_.emit_event(std::move(event));
 }
 
 void TrainingRun::end(Ending how) {
-  tell_due();
+  emit_due_events();
   books_.end(steps_.now());
-  next_.stand_still();
-  here_.happen(JobDone{here_.id(), how});
+  next_.leave_contention();
+  here_.emit_event(JobDone{here_.id(), how});
   here_.gate().job_gone(here_.id(), steps_.now());
 }
 
-void TrainingRun::cut(const estimates::PlayedStep& played) {
-  if (!standing_.cut(played)) end(Ending::failed);
+void TrainingRun::on_cut(const estimates::PlayedStep& played) {
+  if (!standing_.cut_step(played)) end(Ending::failed);
 }
 
-void TrainingRun::committed(bool tell) {
-  losses_.resumed(steps_.now());
+void TrainingRun::on_committed(bool tell) {
+  losses_.mark_resumed(steps_.now());
   const Step all = scenario().run().steps();
   if (tell || steps_.step() == all) {
-    steps_.tell();
+    steps_.tell_committed();
     here_.gate().step_ended(here_.id(), steps_.now());
     save_if_due();
   }
@@ -212,19 +216,19 @@ void TrainingRun::committed(bool tell) {
 }
 
 void TrainingRun::save_if_due() {
-  if (!saving_.due(steps_.step(), job().now.get<CheckpointPlan>().every_steps)) return;
+  if (!saving_.is_due(steps_.step(), job().now.get<CheckpointPlan>().every_steps)) return;
   const double storage =
-      faults_.plan().storage(steps_.step(), steps_.now());  // as it is when it begins
+      faults_.plan().storage(steps_.step(), steps_.now());  // storage rate at the begin of the save
   const Nanos stall = saving_.begin(here_.id(), steps_.step(), steps_.now(),
                                     scenario().live().checkpoints(), storage);
-  books_.time().mark(steps_.step(), job().saved);
-  standing_.stand_still_until(steps_.now() + stall, GpuUse::checkpoint);
+  books_.time().mark_checkpoint(steps_.step(), job().saved);
+  standing_.stall_until(steps_.now() + stall, GpuUse::checkpoint);
 }
 
 // ---- decisions --------------------------------------------------------------------------------
 
 std::string TrainingRun::refusal(const Decision& decision) const {
-  if (const auto* assign = std::get_if<Assign>(&decision.what); assign && !assign->leaves()) {
+  if (const auto* assign = std::get_if<Assign>(&decision.what); assign && !assign->is_release()) {
     std::string why = replicas_objection(scenario().job(), assign->layout.data);
     if (!why.empty()) return why;
   }
@@ -233,10 +237,10 @@ std::string TrainingRun::refusal(const Decision& decision) const {
 
 void TrainingRun::carry_out(const Decision& decision, Nanos now) {
   steps_.pass_to(now);
-  if (std::holds_alternative<Save>(decision.what)) saving_.ask();
+  if (std::holds_alternative<Save>(decision.what)) saving_.request_save();
   const auto* assign = std::get_if<Assign>(&decision.what);
   if (assign == nullptr) return;
-  assign->leaves() ? standing_.leave() : standing_.assign(*assign);
+  assign->is_release() ? standing_.release_gpus() : standing_.assign_gpus(*assign);
 }
 
 // ---- telemetry and the end ----------------------------------------------------------------
@@ -270,7 +274,7 @@ void TrainingRun::add_outcomes(Report& report) const {
   JobOutcome& outcome = *report.add_jobs();
   outcome.set_name(scenario().name());
   outcome.set_kind("training");
-  outcome.set_gpus(fits_.begun()->graph().ranks());
+  outcome.set_gpus(fits_.initial_fit()->graph().ranks());
   outcome.set_submitted_s(to_seconds(arrival_.at));
   books_.fill(outcome, steps_.step() < scenario().run().steps(), losses_.newest_cause());
 }

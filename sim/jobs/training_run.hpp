@@ -1,8 +1,7 @@
-// One training job of a simulated world. Its parts know where it stands and what it has lost
-// (TrainingStanding, Losses), what its steps do (StepSequence, NextStep), what its faults do to it
-// (JobFaults), what is saved (CheckpointWriter) and what it adds up to (TrainingBooks); here they
-// meet the backend, which owns the clock and is told as events what has happened. One thread. The
-// policy clock is in nanoseconds.
+// One training job of a simulated world. Its parts hold placement and losses (TrainingStanding,
+// Losses), steps (StepSequence, NextStep), faults (JobFaults), checkpoints (CheckpointWriter) and
+// metrics (TrainingBooks); this class connects them with the backend, which owns the clock and
+// receives events. One thread. The policy clock is in nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -30,52 +29,56 @@
 
 namespace orrery::sim {
 
+/// Model of one training job.
 class TrainingRun : public JobModel, private StepSequence::Owner {
  public:
-  /// When it is submitted, and where it starts then. Without a place, or if that is taken, it waits
-  /// until a policy assigns it.
+  /// Submission of the job, and its first placement. Without a placement, or if its GPUs are taken,
+  /// the job waits until a policy assigns it.
   struct Arrival {
     Nanos at = 0;
     std::optional<std::uint32_t> first_gpu = {};
-    std::uint32_t number = 0;  ///< among the scenario's jobs: noise differs from one to the next
+    std::uint32_t number = 0;  ///< index among the scenario's jobs, for different noise
   };
-  /// What it shares with the others of its world; all outlive it.
+  /// Objects shared with the other jobs of the world; each must outlive the job.
   struct Place {
     const Cluster& cluster;
     const World& world;
     DecisionGate& gate;
-    estimates::EngineFactory engine;         ///< the process's one, with room for all
+    estimates::EngineFactory engine;         ///< the process's only one, with room for all jobs
     std::shared_ptr<Contention> contention;  ///< among the training jobs
   };
 
-  /// Throws bad_input if the job does not fit the cluster or the memory of its GPUs. The job is
-  /// that of the request's scenario.
+  /// Constructs the job of the request's scenario. Throws bad_input if the job does not fit the
+  /// cluster or the memory of its GPUs.
   TrainingRun(RunRequest request, const Arrival& arrival, const Place& place, Happen happen,
               ProgressSink progress);
   ~TrainingRun() override;
 
-  void prepare(const Needs& needs) override { needs_ = needs; }
+  void prepare_job(const Needs& needs) override { needs_ = needs; }
   void ready(Nanos now) override;
   void begin(Nanos now, const Watch& watch) override;
-  Nanos next_stop() const override;
-  void settle(Nanos now) override { steps_.settle(now); }
-  void pass(Nanos now, const Watch& watch) override;
-  void tell_steps() override { steps_.tell(); }
+  Nanos next_event_time() const override;
+  void settle_until(Nanos now) override { steps_.settle_steps(now); }
+  void advance_to(Nanos now, const Watch& watch) override;
+  void emit_steps() override { steps_.tell_committed(); }
   Nanos now() const override { return steps_.now(); }
-  bool over() const override { return books_.over(); }
+  bool is_over() const override { return books_.is_over(); }
 
-  bool step_open(JobId) const override { return steps_.open(); }
-  bool watched(const Watch& watch) const override { return steps_.open() && !steps_.rests(watch); }
-  bool as_it_was(const Watch& watch) const override { return steps_.as_they_were(watch); }
+  bool is_step_open(JobId) const override { return steps_.is_step_open(); }
+  bool is_watched(const Watch& watch) const override {
+    return steps_.is_step_open() && !steps_.is_resting(watch);
+  }
+  bool is_unchanged(const Watch& watch) const override { return steps_.is_unchanged(watch); }
   std::string refusal(const Decision& decision) const override;
   void carry_out(const Decision& decision, Nanos now) override;
 
-  void heed(Milestones& milestones) override { steps_.heed(milestones); }
-  void reseed(Nanos from, std::uint64_t seed) override;
-  /// At the job's step, which begins anew. What was being written is not.
-  void go_on(const Past& past) override;
+  void set_milestones(Milestones& milestones) override { steps_.set_milestones(milestones); }
+  void reseed_noise(Nanos from, std::uint64_t seed) override;
+  /// Continues at the job's current step, which begins anew. A checkpoint that was being written is
+  /// dropped.
+  void continue_from(const Past& past) override;
 
-  // Empty before the first step.
+  // Write the samples; none before the first step.
   void ranks(Nanos now, std::vector<RankSample>& out) const override;
   void devices(Nanos now, std::vector<DeviceSample>& out) const override;
   void links(Nanos now, std::vector<LinkSample>& out) const override;
@@ -89,32 +92,32 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   const Scenario& scenario() const { return request_.scenario(); }
   FittedJob& fit() const { return *fits_.now(); }
   JobSpec spec() const;
-  void submit();
+  void submit_job();
   std::uint64_t noise_seed(std::uint64_t run) const;
   bool can_begin() const;
   void save_if_due();
-  void tell_due();
+  void emit_due_events();
   void end(Ending how);
 
-  // As the owner of its steps.
+  // Functions of StepSequence::Owner.
   Step next_boundary(Step step) const override;
   Nanos next_interruption(const Watch& watch) const override;
-  void committed(bool tell) override;
-  void stalled(Nanos by) override { standing_.stall(by); }
-  void cut(const estimates::PlayedStep& played) override;
+  void on_committed(bool tell) override;
+  void on_stalled(Nanos by) override { standing_.stall_for(by); }
+  void on_cut(const estimates::PlayedStep& played) override;
 
   const RunRequest request_;
   const Arrival arrival_;
   JobInWorld here_;
   ProgressSink progress_;
-  Needs needs_;  ///< of the policies
+  Needs needs_;  ///< needs of the policies
   FitCache fits_;
   Losses losses_;
   JobFaults faults_;
   NextStep next_;
   TrainingBooks books_;
   CheckpointWriter saving_;
-  const std::unique_ptr<SimTimeline> timeline_;  ///< null without one
+  const std::unique_ptr<SimTimeline> timeline_;  ///< null: no timeline
   StepSequence steps_;
   TrainingStanding standing_;
   bool submitted_ = false;

@@ -27,33 +27,33 @@ bool takes_others(const Assign& assign, const GpuRuns& here) {
 
 }  // namespace
 
-void TrainingStanding::come_home(const JobStarted& start) {
+void TrainingStanding::place_initially(const JobStarted& start) {
   if (start.where != parts_.fits.home()) {
     parts_.fits.begin_at(start.where);
     parts_.faults.numbered();
   }
   parts_.books.begin(now());
-  parts_.here.happen(start);
+  parts_.here.emit_event(start);
 }
 
-void TrainingStanding::go_on() {
+void TrainingStanding::continue_from_world() {
   if (job().next) {
     transition_ = Transition{*job().next, StateFrom::peer, now() + survival().replacement()};
   }
-  refit();
+  refit_job();
 }
 
-/// On those that work now.
-void TrainingStanding::refit() {
+/// Fits the job to the working replicas.
+void TrainingStanding::refit_job() {
   auto [where, ranks] = working_part(job());
   if (where.gpus.empty()) return;
-  parts_.fits.stand_on(where, std::move(ranks));
-  parts_.next.leave();
+  parts_.fits.move_to(where, std::move(ranks));
+  parts_.next.leave_step();
 }
 
-void TrainingStanding::stand_still_until(Nanos at, GpuUse use) {
-  parts_.books.time().pass(now());
-  parts_.books.time().stand_still(at, use);
+void TrainingStanding::stall_until(Nanos at, GpuUse use) {
+  parts_.books.time().advance_to(now());
+  parts_.books.time().stall_until(at, use);
   resume_at_ = std::max(resume_at_, at);
 }
 
@@ -63,57 +63,59 @@ bool TrainingStanding::may_work() const {
 
 Nanos TrainingStanding::next_stop() const {
   Nanos stop = kNever;
-  const bool idle = parts_.steps.idle();
+  const bool idle = parts_.steps.is_idle();
   const bool to_come = transition_ || job().phase == JobPhase::running;
   if (idle && now() < resume_at_ && to_come) stop = resume_at_;
   if (transition_ && (transition_->ready > now() || idle)) {
     stop = std::min(stop, std::max(transition_->ready, resume_at_));
   }
   stop = std::min(stop, parts_.losses.next_noticed());
-  if (const auto fault = next_at_rest()) stop = std::min(stop, *fault);
+  if (const auto fault = next_idle_event()) stop = std::min(stop, *fault);
   return stop;
 }
 
 // ---- losses -----------------------------------------------------------------------------------
 
 /// It stands still and will work again: who stands still dies as who works does.
-bool TrainingStanding::at_rest() const {
-  if (!parts_.books.started() || parts_.books.over() || !parts_.steps.idle()) return false;
-  if (!job().placed()) return false;
-  return now() < resume_at_ || transition_ || parts_.losses.unnoticed();
+bool TrainingStanding::is_idle() const {
+  if (!parts_.books.has_started() || parts_.books.is_over() || !parts_.steps.is_idle())
+    return false;
+  if (!job().is_placed()) return false;
+  return now() < resume_at_ || transition_ || parts_.losses.has_unnoticed();
 }
 
-/// When something of the cluster changes while no step is under way.
-std::optional<Nanos> TrainingStanding::next_at_rest() const {
-  const bool held = parts_.books.started() && !parts_.books.over() && parts_.steps.idle() &&
-                    job().phase == JobPhase::held;
-  if (!at_rest() && !held) return {};
+/// Returns the next change of the cluster while no step is in progress.
+std::optional<Nanos> TrainingStanding::next_idle_event() const {
+  const bool held = parts_.books.has_started() && !parts_.books.is_over() &&
+                    parts_.steps.is_idle() && job().phase == JobPhase::held;
+  if (!is_idle() && !held) return {};
   return std::as_const(parts_.faults).plan().next_instant(now());
 }
 
-void TrainingStanding::strike_at_rest() {
-  if (!parts_.books.started() || parts_.books.over() || !parts_.steps.idle()) return;
-  if (at_rest()) {
+void TrainingStanding::apply_faults_between_steps() {
+  if (!parts_.books.has_started() || parts_.books.is_over() || !parts_.steps.is_idle()) return;
+  if (is_idle()) {
     const auto lost = parts_.faults.next_losses({}, now(), now() + 1);
-    if (!lost.empty()) return lose(lost);
+    if (!lost.empty()) return lose_ranks(lost);
   }
-  if (parts_.faults.plan().changes_at(now())) parts_.faults.note_parts(parts_.steps.step(), now());
+  if (parts_.faults.plan().has_change_at(now()))
+    parts_.faults.note_parts(parts_.steps.step(), now());
 }
 
 /// Without its network the job waits for it, or ends here if that does not come back; without some
 /// of its ranks it may go on.
-bool TrainingStanding::cut(const estimates::PlayedStep& played) {
+bool TrainingStanding::cut_step(const estimates::PlayedStep& played) {
   const std::optional<LinkId> broken = played.what().run.broken;
   const Step step = parts_.steps.step();
   if (!broken) {
-    parts_.books.discard(played.what());
-    lose(parts_.faults.next_losses(step, played.start(), kNever));
+    parts_.books.discard_work(played.what());
+    lose_ranks(parts_.faults.next_losses(step, played.start(), kNever));
     return true;
   }
   if (const auto up = parts_.faults.plan().up_again(*broken, step, now())) {
-    parts_.books.discard(played.what());
+    parts_.books.discard_work(played.what());
     parts_.faults.note_parts(step, *up);
-    stand_still_until(*up, GpuUse::recovery);
+    stall_until(*up, GpuUse::recovery);
     return true;
   }
   const estimates::FatalFault fatal = parts_.faults.plan().cause_of(*broken, step, now());
@@ -122,40 +124,40 @@ bool TrainingStanding::cut(const estimates::PlayedStep& played) {
   return false;
 }
 
-/// Who is left notices those that fell silent later than those that died.
-void TrainingStanding::lose(const std::vector<estimates::FatalFault>& lost) {
+/// The remaining ranks detect silent ranks later than dead ones.
+void TrainingStanding::lose_ranks(const std::vector<estimates::FatalFault>& lost) {
   ensure(!lost.empty(), "a step is cut short by a fault");
   TimeLedger& time = parts_.books.time();
-  time.interrupt(now());
-  parts_.saving.spoil();
-  parts_.next.stand_still();
+  time.interrupt_at(now());
+  parts_.saving.spoil_current();
+  parts_.next.leave_contention();
   parts_.faults.note_parts(parts_.steps.step(), now());
   for (const bool silent : {false, true}) {
     for (const estimates::FatalFault& each : lost) {
       if (each.silent != silent) continue;
-      parts_.faults.plan().spend(each);
+      parts_.faults.plan().mark_spent(each);
       const std::optional<RankId> rank = parts_.faults.rank_at_work(each.rank.value);
-      if (!rank) continue;  // by another one of this instant
+      if (!rank) continue;  // already lost by another fault of this instant
       const Nanos noticed =
           now() + (silent ? survival().heartbeat_timeout() : survival().detection());
-      parts_.losses.strike(*rank, each.cause, now(), noticed);
+      parts_.losses.record_death(*rank, each.cause, now(), noticed);
       if (parts_.timeline != nullptr) parts_.timeline->instant(now(), each.cause);
       resume_at_ = std::max(resume_at_, noticed + survival().regroup());
     }
   }
-  time.stand_still(parts_.losses.all_noticed(now()), GpuUse::detection);
-  time.stand_still(resume_at_, GpuUse::recovery);
+  time.stall_until(parts_.losses.all_noticed(now()), GpuUse::detection);
+  time.stall_until(resume_at_, GpuUse::recovery);
 }
 
 void TrainingStanding::fail_saving() {
-  if (const auto failed = parts_.saving.give_up()) parts_.here.happen(*failed);
+  if (const auto failed = parts_.saving.abandon_save()) parts_.here.emit_event(*failed);
 }
 
-void TrainingStanding::notice() {
-  const Losses::Noticed noticed = parts_.losses.notice(now(), resume_at_);
+void TrainingStanding::notice_losses() {
+  const Losses::Noticed noticed = parts_.losses.drain_noticed(now(), resume_at_);
   if (noticed.ranks.empty()) return;
   const JobId id = parts_.here.id();
-  parts_.here.happen(
+  parts_.here.emit_event(
       RanksLost{.job = id, .ranks = noticed.ranks, .epoch = {job().epoch.value + 1}});
   parts_.here.gate().membership_changed(id);
   fail_saving();
@@ -168,67 +170,67 @@ void TrainingStanding::notice() {
   const std::uint32_t left = without_lost(job()).layout.data;
   const bool possible =
       can_go_on(job()) && replicas_objection(parts_.here.scenario().job(), left).empty();
-  if (holds || !possible) return parts_.here.happen(JobHeld{id});
-  refit();
+  if (holds || !possible) return parts_.here.emit_event(JobHeld{id});
+  refit_job();
 }
 
-/// Until it is assigned anew: what it had been assigned cannot be.
-void TrainingStanding::hold() {
+/// Holds the job until it is assigned again; a pending assignment becomes void.
+void TrainingStanding::hold_job() {
   transition_.reset();
-  parts_.here.happen(JobHeld{parts_.here.id()});
+  parts_.here.emit_event(JobHeld{parts_.here.id()});
 }
 
 // ---- assignments ------------------------------------------------------------------------------
 
-void TrainingStanding::leave() {
-  parts_.steps.give_up();
-  parts_.steps.tell();
+void TrainingStanding::release_gpus() {
+  parts_.steps.abandon_step();
+  parts_.steps.tell_committed();
   fail_saving();
   transition_.reset();
   parts_.losses.forget_unnoticed();
-  parts_.books.time().interrupt(now());
+  parts_.books.time().interrupt_at(now());
   parts_.steps.roll_back_to(job().saved);
   const JobId id = parts_.here.id();
-  parts_.here.happen(JobStopped{id, parts_.steps.step()});
+  parts_.here.emit_event(JobStopped{id, parts_.steps.step()});
   parts_.here.gate().job_gone(id, now());
-  parts_.next.leave();
+  parts_.next.leave_step();
 }
 
 /// A replacement is there `replacement` after the loss; it is sent for once it is decided.
 Nanos TrainingStanding::ready_for(const Assign& assign) const {
-  const bool anew = assign.state == StateFrom::none && job().placed();
+  const bool anew = assign.state == StateFrom::none && job().is_placed();
   if (anew || assign.state == StateFrom::checkpoint) return now() + survival().restart();
-  if (!job().placed() || !takes_others(assign, parts_.fits.now()->where().gpus)) return now();
-  if (!parts_.losses.any()) return now() + survival().replacement();
+  if (!job().is_placed() || !takes_others(assign, parts_.fits.now()->where().gpus)) return now();
+  if (!parts_.losses.has_losses()) return now() + survival().replacement();
   return now() + std::max<Nanos>(0, survival().replacement() - survival().detection());
 }
 
-void TrainingStanding::assign(const Assign& assign) {
+void TrainingStanding::assign_gpus(const Assign& assign) {
   const Nanos ready = ready_for(assign);
-  if (gives_up_ranks(assign, job())) parts_.steps.give_up();
+  if (gives_up_ranks(assign, job())) parts_.steps.abandon_step();
   // It comes true behind all that was decided with it.
   transition_ = Transition{{assign.gpus, assign.layout}, assign.state, ready};
-  if (!parts_.books.started() || !parts_.steps.idle()) return;
-  parts_.books.time().interrupt(now());
-  parts_.books.time().stand_still(ready, GpuUse::recovery);
+  if (!parts_.books.has_started() || !parts_.steps.is_idle()) return;
+  parts_.books.time().interrupt_at(now());
+  parts_.books.time().stall_until(ready, GpuUse::recovery);
 }
 
 /// If its hardware has broken meanwhile, who works waits for it working; who stands still is
 /// assigned anew.
-void TrainingStanding::change() {
+void TrainingStanding::change_between_steps() {
   if (!transition_ || now() < transition_->ready || now() < resume_at_) return;
-  if (parts_.faults.parts_are_well(transition_->where.gpus)) {
-    return come_true(*std::exchange(transition_, {}));
+  if (parts_.faults.are_parts_healthy(transition_->where.gpus)) {
+    return activate_assignment(*std::exchange(transition_, {}));
   }
   const auto next = parts_.faults.plan().next_instant(now());
-  if (job().placed() && (!next || job().phase == JobPhase::held)) return hold();
+  if (job().is_placed() && (!next || job().phase == JobPhase::held)) return hold_job();
   if (!next) return transition_.reset();
   transition_->ready = *next;
 }
 
-void TrainingStanding::come_true(const Transition& transition) {
-  parts_.steps.tell();
-  const bool waited = !job().placed();
+void TrainingStanding::activate_assignment(const Transition& transition) {
+  parts_.steps.tell_committed();
+  const bool waited = !job().is_placed();
   if (transition.state != StateFrom::peer && !waited) fail_saving();
   if (transition.state == StateFrom::checkpoint) {
     parts_.losses.rolled_back(parts_.steps.step() - job().saved);
@@ -240,12 +242,12 @@ void TrainingStanding::come_true(const Transition& transition) {
                          .epoch = {job().epoch.value + 1},
                          .from = parts_.steps.step(),
                          .where = transition.where};
-  parts_.books.started() ? parts_.here.happen(start) : come_home(start);
+  parts_.books.has_started() ? parts_.here.emit_event(start) : place_initially(start);
   parts_.here.gate().membership_changed(parts_.here.id());
   if (parts_.fits.number(transition.where.gpus)) parts_.faults.numbered();
-  refit();
-  if (!waited) stand_still_until(now() + survival().regroup(), GpuUse::recovery);
-  if (transition.where.layout != parts_.fits.begun()->where().layout) return;
+  refit_job();
+  if (!waited) stall_until(now() + survival().regroup(), GpuUse::recovery);
+  if (transition.where.layout != parts_.fits.initial_fit()->where().layout) return;
   parts_.losses.replaced(resume_at_);
 }
 

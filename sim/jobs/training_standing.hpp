@@ -1,7 +1,7 @@
-// Where a training job stands, and how that changes: it comes to its GPUs, loses ranks, which those
-// that are left notice, goes on without them or stands still, and is assigned other GPUs, which it
-// comes to between two steps. Driven by a training run; one thread. Nanoseconds of the policy
-// clock.
+// Placement state of one training job: running, waiting, lost ranks, pending assignment. The job
+// starts on its GPUs, loses ranks, which the remaining ranks detect, continues without them or
+// stops, and is assigned other GPUs, to which it moves between two steps. Driven by a training run;
+// one thread. Nanoseconds of the policy clock.
 #pragma once
 
 #include <optional>
@@ -19,9 +19,10 @@
 
 namespace orrery::sim {
 
+/// Placement state of one job.
 class TrainingStanding {
  public:
-  /// What stands there; all outlive this.
+  /// References to collaborators; each must outlive this object.
   struct Parts {
     const JobInWorld& here;
     FitCache& fits;
@@ -31,39 +32,41 @@ class TrainingStanding {
     TrainingBooks& books;
     CheckpointWriter& saving;
     StepSequence& steps;
-    SimTimeline* timeline;  ///< null: without one
+    SimTimeline* timeline;  ///< null: no timeline
   };
   explicit TrainingStanding(const Parts& parts) : parts_(parts) {}
 
-  /// It stands for the first time: there it is at home.
-  void come_home(const JobStarted& start);
-  /// It stands as the world says, where a log has ended.
-  void go_on();
-  /// No step is open before `at`, because of `use`.
-  void stand_still_until(Nanos at, GpuUse use);
-  /// The same for so long beyond what it stands still for already.
-  void stall(Nanos by) { stand_still_until(std::max(now(), resume_at_) + by, GpuUse::recovery); }
+  /// Places the job on its first GPUs; later growth is limited to these.
+  void place_initially(const JobStarted& start);
+  /// Continues with the placement in the world, at the end of a log.
+  void continue_from_world();
+  /// Stalls the job until `at`, for `use`: no step begins before.
+  void stall_until(Nanos at, GpuUse use);
+  /// Stalls the job for `by` beyond its current stall.
+  void stall_for(Nanos by) { stall_until(std::max(now(), resume_at_) + by, GpuUse::recovery); }
 
-  /// Between two steps: nothing keeps it from the next one.
+  /// Returns true between two steps if nothing prevents the next step.
   bool may_work() const;
-  /// When what it was assigned is there; kNever: nothing was.
+  /// Returns the instant at which the pending assignment is ready; kNever if none is pending.
   Nanos next_change() const { return transition_ ? transition_->ready : kNever; }
-  /// The next instant at which something becomes of where it stands.
+  /// Returns the next instant with a change of the placement state.
   Nanos next_stop() const;
-  /// Between two steps: what it was assigned comes true if it is there.
-  void change();
-  /// What strikes it while no step is under way.
-  void strike_at_rest();
-  /// Losses that are noticed now.
-  void notice();
-  /// The step under way will not be committed. False: the job ends here.
-  bool cut(const estimates::PlayedStep& played);
+  /// Activates the pending assignment between two steps, if it is ready.
+  void change_between_steps();
+  /// Applies the faults that fall between two steps.
+  void apply_faults_between_steps();
+  /// Handles losses that are detected now.
+  void notice_losses();
+  /// Drops the current step, which will not be committed. Returns false if the job ends.
+  bool cut_step(const estimates::PlayedStep& played);
 
-  void assign(const Assign& assign);
-  void leave();
+  /// Accepts an assignment.
+  void assign_gpus(const Assign& assign);
+  /// Takes the job off its GPUs.
+  void release_gpus();
 
  private:
-  /// An assignment that has not come true yet.
+  /// Assignment that is not active yet.
   struct Transition {
     Standing where;
     StateFrom state{};
@@ -73,17 +76,17 @@ class TrainingStanding {
   Nanos now() const { return parts_.steps.now(); }
   const JobInfo& job() const { return parts_.here.job(); }
   const Survival& survival() const { return parts_.here.scenario().survival(); }
-  bool at_rest() const;
-  std::optional<Nanos> next_at_rest() const;
-  void lose(const std::vector<estimates::FatalFault>& lost);
-  void hold();
+  bool is_idle() const;
+  std::optional<Nanos> next_idle_event() const;
+  void lose_ranks(const std::vector<estimates::FatalFault>& lost);
+  void hold_job();
   void fail_saving();
   Nanos ready_for(const Assign& assign) const;
-  void come_true(const Transition& transition);
-  void refit();
+  void activate_assignment(const Transition& transition);
+  void refit_job();
 
   const Parts parts_;
-  Nanos resume_at_ = 0;  ///< no step is open before: the ranks regroup
+  Nanos resume_at_ = 0;  ///< no step begins before: the ranks regroup
   std::optional<Transition> transition_;
 };
 

@@ -14,20 +14,20 @@ void WaitWatch::start(Context& context, const Cluster& cluster,
 }
 
 void WaitWatch::observe(Context& context, const Observation& seen, DecisionList& decisions) {
-  follow(seen);
+  follow_events(seen);
   inner_.observe(context, seen, decisions);
 }
 
-/// What was decided at an instant is shown at the same instant once more: then the world is as it
-/// stays until the next.
-void WaitWatch::follow(const Observation& seen) {
+/// The outcomes of decisions are shown at the same instant in another observation: after it, the
+/// world stays unchanged until the next instant.
+void WaitWatch::follow_events(const Observation& seen) {
   if (waits_) *stands_ += seen.now - since_;
-  for (const Event& event : seen.events) hear(seen, event);
+  for (const Event& event : seen.events) on_event(seen, event);
   since_ = seen.now;
   if (waits_) stands_ = &obstacle(seen);
 }
 
-void WaitWatch::hear(const Observation& seen, const Event& event) {
+void WaitWatch::on_event(const Observation& seen, const Event& event) {
   if (const auto* submitted = std::get_if<JobSubmitted>(&event)) {
     if (!reasons_.found && submitted->job.name == reasons_.name) find(seen, submitted->job);
     return;
@@ -67,8 +67,8 @@ void WaitWatch::find(const Observation& seen, const JobSpec& job) {
 
 Nanos& WaitWatch::obstacle(const Observation& seen) {
   if (seen.state.free < reasons_.gpus) return reasons_.too_few;
-  free_->refresh(seen.state);
-  const bool fits = placer_->place(seen.jobs[id_].spec, *free_).has_value();
+  free_->refresh_from(seen.state);
+  const bool fits = placer_->place_job(seen.jobs[id_].spec, *free_).has_value();
   return fits ? reasons_.order : reasons_.scattered;
 }
 

@@ -1,6 +1,6 @@
-// Why a job of a log waited: a decorator that watches one job while a policy decides, and says of
-// every second in which it waited what stood in its way. It decides nothing itself. Called by
-// `orrery explain`. One thread; nanoseconds of the policy clock.
+// Reasons for the wait of one job of a log: a decorator that follows the job under a policy and
+// attributes every second of its wait to an obstacle. Decides nothing. Called by `orrery explain`.
+// One thread; nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,29 @@
 
 namespace orrery::sim {
 
-/// What stood in a waiting job's way, by time.
+/// Obstacles of a waiting job, by time.
 struct WaitReasons {
   std::string name;
-  bool found = false;  ///< it was submitted
+  bool found = false;  ///< the job was submitted
   std::uint32_t gpus = 0;
   Nanos submitted = 0, started = -1, ended = -1;  ///< first start; -1: never
-  Nanos too_few = 0;                              ///< fewer GPUs were free than it needs
-  Nanos scattered = 0;                            ///< enough were free, and could not be placed
-  Nanos order = 0;  ///< it could have been placed: the policy let it wait
-  std::uint64_t ahead_jobs = 0, ahead_gpus = 0;        ///< that waited when it was submitted
-  std::uint32_t free_gpus = 0;                         ///< then
-  std::uint64_t overtook_jobs = 0, overtook_gpus = 0;  ///< came later, started while it waited
-  std::uint64_t taken_off = 0;                         ///< how often it lost its GPUs
+  Nanos too_few = 0;                              ///< fewer GPUs were free than the job needs
+  Nanos scattered = 0;  ///< enough GPUs were free, and could not be placed
+  Nanos order = 0;  ///< the job could have been placed, and the policy let it wait
+  std::uint64_t ahead_jobs = 0, ahead_gpus = 0;        ///< waiting jobs at its submission
+  std::uint32_t free_gpus = 0;                         ///< free GPUs at its submission
+  std::uint64_t overtook_jobs = 0, overtook_gpus = 0;  ///< later jobs that started while it waited
+  std::uint64_t taken_off = 0;                         ///< number of preemptions
 
+  /// Returns the whole wait.
   Nanos waited() const { return too_few + scattered + order; }
 };
 
+/// Policy that forwards to another policy and follows one job.
 class WaitWatch : public Policy {
  public:
-  /// Watches the first job of that name. `inner` outlives this. Throws bad_input on an unknown
-  /// placement.
+  /// Follows the first job of that name. `inner` must outlive this object. Throws bad_input on an
+  /// unknown placement.
   WaitWatch(Policy& inner, const std::string& job, const std::string& placement);
 
   Needs needs() const override { return inner_.needs(); }
@@ -41,13 +43,14 @@ class WaitWatch : public Policy {
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override { inner_.save(archive); }
   void load(const Archive& archive) override { inner_.load(archive); }
-  bool changed() const override { return inner_.changed(); }
+  bool has_changed() const override { return inner_.has_changed(); }
 
+  /// Returns the reasons so far.
   const WaitReasons& reasons() const { return reasons_; }
 
  private:
-  void follow(const Observation& seen);
-  void hear(const Observation& seen, const Event& event);
+  void follow_events(const Observation& seen);
+  void on_event(const Observation& seen, const Event& event);
   void find(const Observation& seen, const JobSpec& job);
   Nanos& obstacle(const Observation& seen);
 
@@ -58,7 +61,7 @@ class WaitWatch : public Policy {
   JobId id_;
   bool waits_ = false;
   Nanos since_ = 0;
-  Nanos* stands_ = nullptr;  ///< what stands in its way since then
+  Nanos* stands_ = nullptr;  ///< obstacle since `since_`
 };
 
 }  // namespace orrery::sim

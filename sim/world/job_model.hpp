@@ -1,7 +1,7 @@
-// What runs in a simulated world, as its backend sees it: a training job, the jobs of a recorded
-// log, an execution trace. Models stand side by side on one calendar: the backend asks each for the
-// next instant at which something happens there, lets time go on to the earliest, and passes every
-// decision to the model whose job it is about. One thread. The policy clock is in nanoseconds.
+// Interface of the jobs in a simulated world: a training job, the jobs of a recorded log, or an
+// execution trace. All models share one calendar: the backend asks each for its next event time,
+// advances the clock to the earliest, and forwards every decision to the model of its job. One
+// thread. The policy clock is in nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -17,57 +17,64 @@
 
 namespace orrery::sim {
 
+/// Model of one or several jobs in a simulated world. Defaults suit a job without steps.
 class JobModel {
  public:
-  /// What the policies said last, and who else could interrupt.
+  /// State of the policies and of the rest of the world that limits how far a model may advance at
+  /// once.
   struct Watch {
-    bool resting = false;  ///< they would decide nothing
-    bool reads = true;     ///< they look at telemetry, or want ticks
-    bool alone = true;     ///< nothing happens but here, to the policies' wake-ups
-    Nanos limit = kNever;  ///< steps are advanced at once up to then
+    bool resting = false;  ///< the policies would decide nothing
+    bool reads = true;     ///< the policies read telemetry, or want ticks
+    bool alone = true;     ///< no event outside this model before the policies' wake-ups
+    Nanos limit = kNever;  ///< limit for advancing steps at once
   };
-  /// Tells the backend what has happened.
+  /// Callback that reports an event to the backend.
   using Happen = std::function<void(Event)>;
 
   virtual ~JobModel() = default;
-  /// Once, before anything else: what the policies decide and read.
-  virtual void prepare(const Needs&) {}
+  /// Receives the needs of the policies; called once, before any other method.
+  virtual void prepare_job(const Needs&) {}
 
-  /// Asked before time passes in steps that are advanced at once; outlives this.
-  virtual void heed(Milestones&) {}
-  /// What is random from `from` on is drawn with another seed.
-  virtual void reseed(Nanos, std::uint64_t) {}
-  /// Goes on from where the world is and `past` ends, which has been told. Throws bad_input where
-  /// it cannot.
-  virtual void go_on(const Past&) {
+  /// Receives the milestones, which the model must call before time passes in steps advanced at
+  /// once. `milestones` outlives the model.
+  virtual void set_milestones(Milestones&) {}
+  /// Draws all randomness from `from` on with another seed.
+  virtual void reseed_noise(Nanos, std::uint64_t) {}
+  /// Continues from the current state of the world and the end of `past`, which has been shown.
+  /// Throws bad_input if the model cannot.
+  virtual void continue_from(const Past&) {
     throw Error(ErrorKind::bad_input, "--from: only a training job goes on from a log");
   }
 
-  /// At `now`: what could begin is told to whoever meets it. All are made ready before any begins.
+  /// Announces work that could begin at `now` to jobs that share links with it. Called for all
+  /// models before any begin().
   virtual void ready(Nanos) {}
-  /// At `now`: what can begin begins.
+  /// Begins the work that can begin at `now`.
   virtual void begin(Nanos now, const Watch& watch) = 0;
-  /// The next instant at which something happens here; kNever: never.
-  virtual Nanos next_stop() const = 0;
-  /// What has gone on up to `now` <= next_stop(), because something happens elsewhere: from here on
-  /// this may go another way.
-  virtual void settle(Nanos) {}
-  /// What happens at `now`, next_stop().
-  virtual void pass(Nanos now, const Watch& watch) = 0;
-  /// Steps that were not told yet, before anything else is.
-  virtual void tell_steps() {}
-  /// How far this has come: beyond the backend's clock where steps were advanced at once.
+  /// Returns the next instant with an event of this model; kNever if none follows.
+  virtual Nanos next_event_time() const = 0;
+  /// Advances the state to `now` <= next_event_time(), because an event happens elsewhere that may
+  /// change the course of this model.
+  virtual void settle_until(Nanos) {}
+  /// Handles the events at `now`, which is next_event_time().
+  virtual void advance_to(Nanos now, const Watch& watch) = 0;
+  /// Reports committed steps that have not been reported yet, before any other event.
+  virtual void emit_steps() {}
+  /// Returns the instant up to which this model has advanced: later than the backend's clock if
+  /// steps were advanced at once.
   virtual Nanos now() const { return 0; }
-  /// Nothing will ever happen here again.
-  virtual bool over() const = 0;
+  /// Returns true if no event will follow.
+  virtual bool is_over() const = 0;
 
-  virtual bool step_open(JobId) const { return false; }
-  /// Something is under way that the policies may want to look at.
-  virtual bool watched(const Watch&) const { return false; }
-  /// Nothing has changed of which the policies have not seen a whole step.
-  virtual bool as_it_was(const Watch&) const { return true; }
-  /// What stands against a decision about a job of this model; empty: nothing.
+  /// Returns true if a step of the job is in progress.
+  virtual bool is_step_open(JobId) const { return false; }
+  /// Returns true if something is in progress that the policies may want to observe.
+  virtual bool is_watched(const Watch&) const { return false; }
+  /// Returns true if the policies have seen a whole step under the current conditions.
+  virtual bool is_unchanged(const Watch&) const { return true; }
+  /// Returns the objection to a decision about a job of this model; empty if none exists.
   virtual std::string refusal(const Decision& decision) const = 0;
+  /// Carries out an accepted decision.
   virtual void carry_out(const Decision& decision, Nanos now) = 0;
 
   // Telemetry of a job of this model: none, unless it has some.
@@ -76,9 +83,10 @@ class JobModel {
   virtual void links(Nanos, std::vector<LinkSample>&) const {}
   virtual void collectives(std::vector<CollectiveSample>&) const {}
 
-  /// What the report says of the run as a whole; only the first model of a world is asked.
+  /// Writes the metrics of the whole run into the report; called for the first model of a world
+  /// only.
   virtual void fill(Report& report, Nanos now) = 0;
-  /// One entry a job.
+  /// Adds one entry for each job.
   virtual void add_outcomes(Report& report) const = 0;
 };
 

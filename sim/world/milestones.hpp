@@ -1,6 +1,6 @@
-// Instants of a simulated run at which something is done once, before anything that happens then or
-// later: whoever lets time pass asks first, also in the midst of steps that are advanced at once.
-// Owned by the backend, which its jobs share it with. One thread.
+// Instants of a simulated run at which a callback runs once, before anything that happens at that
+// instant or later. Code that advances time calls reach_milestones() first, also inside steps that
+// are advanced at once. Owned by the backend and shared with its jobs. One thread.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,15 @@
 
 namespace orrery::sim {
 
+/// Ordered callbacks at instants of simulated time.
 class Milestones {
  public:
-  /// Those of one instant are reached in the order in which they were set.
-  void set(Nanos at, std::function<void()> what) { ahead_.emplace(at, std::move(what)); }
-  /// Time is about to pass to `next`. True if there was one: what was done may have brought nearer
-  /// stops.
-  bool reach(Nanos next) {
+  /// Adds a callback at the instant `at`. Callbacks of one instant run in the order in which they
+  /// were added.
+  void add_milestone(Nanos at, std::function<void()> what) { ahead_.emplace(at, std::move(what)); }
+  /// Runs the callbacks up to `next`, the instant to which time is about to advance. Returns true
+  /// if any ran; callbacks may have created earlier events.
+  bool reach_milestones(Nanos next) {
     bool reached = false;
     while (!ahead_.empty() && ahead_.begin()->first <= next) {
       const std::function<void()> what = std::move(ahead_.begin()->second);

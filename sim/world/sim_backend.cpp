@@ -18,24 +18,24 @@ JobModel::Happen SimBackend::teller() {
         runs_.push_back({world_.jobs().submitted(), model});
       }
     }
-    happen(std::move(event));
+    emit_event(std::move(event));
   };
 }
 
 void SimBackend::begin(const Needs& needs) {
   needs_ = needs;
   next_tick_ = needs_.tick > 0 ? (now_ / needs_.tick + 1) * needs_.tick : kNever;
-  for (const auto& model : models_) model->prepare(needs);
+  for (const auto& model : models_) model->prepare_job(needs);
 }
 
 void SimBackend::branch_at(Nanos at, std::function<GoingOn()> branch) {
-  for (const auto& model : models_) model->heed(milestones_);
-  milestones_.set(at, [this, at, branch = std::move(branch)] {
+  for (const auto& model : models_) model->set_milestones(milestones_);
+  milestones_.add_milestone(at, [this, at, branch = std::move(branch)] {
     branches_at_ = at;
     const GoingOn on = branch();
     branches_at_ = 0;
     for (const auto& model : models_) {
-      if (on.seed) model->reseed(at, *on.seed);
+      if (on.seed) model->reseed_noise(at, *on.seed);
     }
     if (on.ask) gate_.wake(at);
   });
@@ -54,14 +54,14 @@ std::string SimBackend::refusal(const Decision& decision) const {
   return model_of(job_of(decision.what))->refusal(decision);
 }
 
-bool SimBackend::step_open(JobId job) const {
+bool SimBackend::is_step_open(JobId job) const {
   const JobModel* const model = model_of(job);
-  return model != nullptr && model->step_open(job);
+  return model != nullptr && model->is_step_open(job);
 }
 
-void SimBackend::happen(Event event) {
+void SimBackend::emit_event(Event event) {
   if (!std::holds_alternative<StepsDone>(event)) {
-    for (const auto& model : models_) model->tell_steps();
+    for (const auto& model : models_) model->emit_steps();
   }
   if (const auto* change = std::get_if<PartChanged>(&event)) {
     // Each job that a part's fault may touch tells of it.
@@ -78,48 +78,50 @@ void SimBackend::carry_out(const Decision& decision) {
 }
 
 void SimBackend::apply(const DecisionList& decisions) {
-  at_rest_ = decisions.at_rest();
-  if (past_) return past_->decided(decisions);
-  // What is decided now may change what somebody has just begun.
-  for (const auto& model : models_) model->settle(now_);
+  at_rest_ = decisions.is_resting();
+  if (past_) return past_->check_decisions(decisions);
+  // A decision at this instant may change work that has just begun.
+  for (const auto& model : models_) model->settle_until(now_);
   world_.begin_batch();
-  gate_.take(decisions, now_);
+  gate_.accept_decisions(decisions, now_);
 }
 
 // ---- observations ---------------------------------------------------------------------------
 
 /// A log whose end is given may tell its last before it: until then its policies go on.
-void SimBackend::go_on_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) {
+void SimBackend::continue_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) {
   if (models_.size() > 1) {
     throw Error(ErrorKind::bad_input, "--from: a log goes on with one job, this scenario has "
                                       "several");
   }
   past_ = std::move(past);
-  models_.front()->heed(milestones_);
+  models_.front()->set_milestones(milestones_);
   if (!past_->until()) {
     hand_over_ = std::move(hand_over);
     return;
   }
-  milestones_.set(*past_->until(), [this, at = *past_->until(), hand_over = std::move(hand_over)] {
-    if (hand_over()) gate_.wake(at);
-  });
+  milestones_.add_milestone(*past_->until(),
+                            [this, at = *past_->until(), hand_over = std::move(hand_over)] {
+                              if (hand_over()) gate_.wake(at);
+                            });
 }
 
-/// From where the log ends: the same world, what waits in it, the job at its step.
-void SimBackend::go_on() {
+/// Continues at the end of the log: the same world with its waiting decisions, and the job at its
+/// step.
+void SimBackend::continue_run() {
   const std::unique_ptr<Past> past = std::move(past_);
   if (past->calls() == 0) return;
   world_ = past->world();
   now_ = past->now();
   calls_ = past->calls();
   next_tick_ = needs_.tick > 0 ? (now_ / needs_.tick + 1) * needs_.tick : kNever;
-  for (const Nanos at : past->wakes()) gate_.wake(at);
-  for (const auto& [job, step] : past->effects()) gate_.expect(job, step);
+  for (const Nanos at : past->wake_times()) gate_.wake(at);
+  for (const auto& [job, step] : past->effects()) gate_.expect_effect(job, step);
   runs_ = {{0, models_.front().get()}};
-  models_.front()->go_on(*past);
+  models_.front()->continue_from(*past);
   world_.begin_batch();
-  gate_.resume(past->open(), now_);
-  if (hand_over_ && hand_over_()) happen(Tick{});
+  gate_.resume_decisions(past->open(), now_);
+  if (hand_over_ && hand_over_()) emit_event(Tick{});
 }
 
 namespace {
@@ -135,87 +137,88 @@ bool only_steps(const std::vector<Event>& events) {
 std::optional<Observation> SimBackend::next() {
   if (past_) {
     if (std::optional<Observation> seen = past_->next()) return seen;
-    go_on();
+    continue_run();
   }
   resting_ = false;
   if (events_.empty()) {
-    if (over()) return {};
-    // Of decisions, since the last observation: they are of the same instant.
-    advance();
+    if (is_over()) return {};
+    // Advances only if no outcomes are pending: those belong to the same instant.
+    advance_clock();
     if (events_.empty()) return {};
   }
   shown_.clear();
   shown_.swap(events_);
-  instruments_.forget();
+  instruments_.forget_samples();
   return Observation{.now = now_, .sequence = calls_++, .events = shown_,
                      .cluster = world_.cluster(), .state = world_.state(), .jobs = world_.jobs(),
                      .samples = instruments_, .resting = resting_ && only_steps(shown_)};
 }
 
-bool SimBackend::over() const {
+bool SimBackend::is_over() const {
   return std::all_of(models_.begin(), models_.end(),
-                     [](const auto& model) { return model->over(); });
+                     [](const auto& model) { return model->is_over(); });
 }
 
-JobModel::Watch SimBackend::watch() const {
+JobModel::Watch SimBackend::watch_state() const {
   return {.resting = at_rest_, .reads = needs_.tick > 0 || instruments_.read(),
           .alone = models_.size() == 1, .limit = end_};
 }
 
-bool SimBackend::watched() const {
-  return std::any_of(models_.begin(), models_.end(), [watch = watch()](const auto& model) {
-    return model->watched(watch);
+bool SimBackend::is_watched() const {
+  return std::any_of(models_.begin(), models_.end(), [watch = watch_state()](const auto& model) {
+    return model->is_watched(watch);
   });
 }
 
 /// No job works under circumstances of which its policies have not seen a whole step.
-bool SimBackend::as_they_were() const {
-  return std::all_of(models_.begin(), models_.end(), [watch = watch()](const auto& model) {
-    return model->as_it_was(watch);
+bool SimBackend::are_jobs_unchanged() const {
+  return std::all_of(models_.begin(), models_.end(), [watch = watch_state()](const auto& model) {
+    return model->is_unchanged(watch);
   });
 }
 
 void SimBackend::begin_models() {
   for (const auto& model : models_) model->ready(now_);
   for (const auto& model : models_) {
-    model->begin(now_, watch());
+    model->begin(now_, watch_state());
     now_ = std::max(now_, model->now());
   }
 }
 
-/// Whoever has something to do at `stop` does it; before, all others come as far.
+/// Advances all models to `stop`; models with an event at `stop` handle it.
 void SimBackend::pass_models(Nanos stop) {
   now_ = stop;
   for (std::size_t i = 0; i < models_.size(); ++i) {
-    if (stops_[i] > stop) models_[i]->settle(stop);
+    if (stops_[i] > stop) models_[i]->settle_until(stop);
   }
   for (std::size_t i = 0; i < models_.size(); ++i) {
-    if (stops_[i] <= stop) models_[i]->pass(stop, watch());
+    if (stops_[i] <= stop) models_[i]->advance_to(stop, watch_state());
   }
-  // Each model tells in the order of Event's kinds; what several tell of one instant, too.
+  // Sorts the events of one instant by kind: each model emits in that order, but several models are
+  // interleaved.
   if (models_.size() == 1) return;
   std::stable_sort(events_.begin(), events_.end(),
                    [](const Event& a, const Event& b) { return a.index() < b.index(); });
 }
 
 /// Until something has happened that is to be shown, or nothing ever will.
-void SimBackend::advance() {
+void SimBackend::advance_clock() {
   while (events_.empty()) {
-    milestones_.reach(now_);
+    milestones_.reach_milestones(now_);
     begin_models();
-    resting_ = at_rest_ && as_they_were();
-    if (!events_.empty() || over()) break;
+    resting_ = at_rest_ && are_jobs_unchanged();
+    if (!events_.empty() || is_over()) break;
     Nanos stop = next_stop();
-    if (milestones_.reach(stop)) stop = next_stop();
+    if (milestones_.reach_milestones(stop)) stop = next_stop();
     if (stop == kNever) {  // jobs are held or wait, and nobody will ever decide
       gate_.close("the run has ended");
       break;
     }
     if (stop > end_) break;
     pass_models(stop);
-    const bool due = gate_.wake_due(now_);
+    const bool due = gate_.pop_due_wakes(now_);
     resting_ = resting_ && !due;
-    if (due || (now_ == next_tick_ && watched())) happen(Tick{});
+    if (due || (now_ == next_tick_ && is_watched())) emit_event(Tick{});
     pass_ticks();
   }
   pass_ticks();
@@ -229,8 +232,9 @@ void SimBackend::pass_ticks() {
 Nanos SimBackend::next_stop() {
   Nanos stop = gate_.next_wake();
   stops_.clear();
-  for (const auto& model : models_) stop = std::min(stop, stops_.emplace_back(model->next_stop()));
-  return next_tick_ < stop && watched() ? next_tick_ : stop;
+  for (const auto& model : models_)
+    stop = std::min(stop, stops_.emplace_back(model->next_event_time()));
+  return next_tick_ < stop && is_watched() ? next_tick_ : stop;
 }
 
 void SimBackend::fill(Report& report) {
@@ -243,7 +247,7 @@ void SimBackend::fill(Report& report) {
 
 namespace {
 
-/// What `draw` gives, once.
+/// Returns the result of `draw`, computed once.
 template <class Sample, class Draw>
 std::span<const Sample> drawn(std::optional<std::vector<Sample>>& once, const Draw& draw) {
   if (!once) draw(once.emplace());

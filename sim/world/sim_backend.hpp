@@ -1,8 +1,8 @@
-// The simulator as a backend: one simulated world with whatever runs in it, observed and steered
-// over the same seam as a real one. Training jobs, recorded jobs and execution traces are models
-// (sim/world/job_model) on one calendar: the next instant is the earliest of what they, the
-// policies' ticks and their wake-ups ask for. Worlds are made by sim/worlds; one thread. The policy
-// clock is the simulated time.
+// Simulator as a backend: one simulated world with its jobs, observed and controlled through the
+// same interface as a real one. Training jobs, recorded jobs and execution traces are models
+// (sim/world/job_model) on one calendar: the next instant is the earliest that the models, the
+// policies' ticks and their wake-ups require. Worlds are constructed by sim/worlds; one thread. The
+// policy clock is the simulated time.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,18 @@
 
 namespace orrery::sim {
 
+/// Backend of simulated worlds.
 class SimBackend : public RunBackend, private Carrier {
  public:
-  /// `offered`: what any of its models carries out.
+  /// Constructs an empty world. `offered`: features that any of its models supports.
   SimBackend(const Cluster& cluster, Capabilities offered);
 
+  /// Returns the state of cluster and jobs.
   const World& world() const { return world_; }
+  /// Returns the gate of all decisions.
   DecisionGate& gate() { return gate_; }
-  /// How the model that is added next tells what happens. All are added before begin().
+  /// Returns the callback with which the model that is added next reports events. All models are
+  /// added before begin().
   JobModel::Happen teller();
   void add(std::unique_ptr<JobModel> model) { models_.push_back(std::move(model)); }
 
@@ -35,15 +39,15 @@ class SimBackend : public RunBackend, private Carrier {
   void apply(const DecisionList& decisions) override;
   void fill(Report& report) override;
   void branch_at(Nanos at, std::function<GoingOn()> branch) override;
-  void go_on_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) override;
+  void continue_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) override;
   void end_at(Nanos until) override { end_ = until; }
 
  private:
-  /// Drawn when it is asked for, once an observation.
+  /// Telemetry of the models, computed on request, once for each observation.
   class Instruments : public Samples {
    public:
     explicit Instruments(SimBackend& of) : of_(of) {}
-    void forget() { drawn_.clear(); }
+    void forget_samples() { drawn_.clear(); }
     bool read() const { return read_; }
     RankSummary summary(JobId job, std::uint32_t latest) override;
     std::span<const RankSample> ranks(JobId job) override;
@@ -60,27 +64,27 @@ class SimBackend : public RunBackend, private Carrier {
       std::vector<RankSample> slowest;
     };
     SimBackend& of_;
-    bool read_ = false;  ///< ever
+    bool read_ = false;  ///< true if a policy has ever read telemetry
     std::map<JobId, Drawn> drawn_;
   };
 
   // Carrier
   std::string refusal(const Decision& decision) const override;
-  bool step_open(JobId job) const override;
-  void happen(Event event) override;
+  bool is_step_open(JobId job) const override;
+  void emit_event(Event event) override;
   void carry_out(const Decision& decision) override;
 
-  void go_on();
-  /// Null for a job that never was.
+  void continue_run();
+  /// Returns the model of the job; null for a job that was never submitted.
   JobModel* model_of(JobId job) const;
-  bool over() const;
-  void advance();
+  bool is_over() const;
+  void advance_clock();
   void begin_models();
   void pass_models(Nanos stop);
   Nanos next_stop();
-  JobModel::Watch watch() const;
-  bool watched() const;
-  bool as_they_were() const;
+  JobModel::Watch watch_state() const;
+  bool is_watched() const;
+  bool are_jobs_unchanged() const;
   void pass_ticks();
 
   World world_;
@@ -88,24 +92,24 @@ class SimBackend : public RunBackend, private Carrier {
   DecisionGate gate_;
   Instruments instruments_{*this};
   std::vector<std::unique_ptr<JobModel>> models_;
-  std::vector<Nanos> stops_;             ///< by model: its next one
-  /// From this job on jobs are that model's, up to the next entry's.
+  std::vector<Nanos> stops_;             ///< indexed by model: its next event time
+  /// First job of a model; the model owns the jobs from this one up to the next entry's.
   struct Run {
     std::uint32_t job;
     JobModel* model;
   };
   std::vector<Run> runs_;
   Needs needs_;
-  bool at_rest_ = false;  ///< the policies' last word
-  bool resting_ = false;  ///< it still holds at the instant that is to be shown
-  std::unique_ptr<Past> past_;       ///< as long as it tells
-  std::function<bool()> hand_over_;  ///< when all of it has been told
+  bool at_rest_ = false;  ///< newest promise of the policies
+  bool resting_ = false;  ///< true if the promise still holds at the next observation
+  std::unique_ptr<Past> past_;       ///< recorded observations, until all have been shown
+  std::function<bool()> hand_over_;  ///< called after the last recorded observation
   Milestones milestones_;
   Nanos now_ = 0, next_tick_ = kNever, end_ = kNever;
-  Nanos branches_at_ = 0;  ///< an instant to come that is reported of; 0: none
+  Nanos branches_at_ = 0;  ///< later instant that has been announced; 0: none
   std::uint64_t calls_ = 0;
-  std::vector<Event> events_;  ///< since the last observation
-  std::vector<Event> shown_;   ///< with it
+  std::vector<Event> events_;  ///< events since the last observation
+  std::vector<Event> shown_;   ///< events of the last observation
 };
 
 }  // namespace orrery::sim

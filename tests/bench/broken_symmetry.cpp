@@ -54,11 +54,11 @@ struct Row {
   std::string name;
   const char* job = kDense;
   std::uint32_t different = 0;  ///< ranks, each slow by a factor of its own
-  bool shares = true;           ///< on SimGrid; else the free engine
+  bool shares = true;           ///< true: on SimGrid; else the free engine
   int sequences = 2048;
 };
 
-/// In a process of its own: prints its line.
+/// Runs in a process of its own and prints a line.
 void run(const Row& row) {
   const LoadedScenario loaded =
       parse_scenario(scenario_text(row.job, row.sequences), "symmetry.yaml", {});

@@ -1,7 +1,7 @@
-"""Public claims about training specifications, each as two scenarios (examples/claims): what our
-policies give, and where between small and large, quiet and failing, slow and fast links the claim
-holds. The scenarios were written before they were run, and hold no number of a claim (tidy test).
-Run by `./dev bench claims`; asserts nothing."""
+"""Public claims about training specifications, each as two scenarios (examples/claims): the gain of
+our policies, and the regions between small and large, quiet and failing, slow and fast links in
+which the claim holds. The scenarios were written before they were run, and hold no number of a
+claim (tidy test). Run by `./dev bench claims`; asserts nothing."""
 
 import functools
 import json
@@ -13,7 +13,7 @@ import orrery
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples" / "claims"
 FEW = {"h100": 500, "a100": 500, "interval": 30_000}  # steps of a point of a region
 
-#: What is changed for a region, one at a time; a replica of the H100 pair is four nodes.
+#: Change for a region, one at a time; a replica of the H100 pair is four nodes.
 BY_SIZE = {f"{32 * data} GPUs": {"job.layout.data": data, "job.global_batch": 16 * data,
                                  "cluster.nodes": 4 * data + 1} for data in (1, 4, 32)}
 BY_FAILURES = {f"failures x {scale}": {"failures.scale": scale} for scale in (0.1, 10)}
@@ -45,7 +45,7 @@ def run(pair, when, changes=(), steps=None):
 
 
 def recovered_s(report):
-    """From the loss until the first step after it, and what has to be done again."""
+    """Returns the time from the loss until the first step after it, and the repeated steps."""
     loss = report.failures[0]
     return loss["resumed_s"] - loss["time_s"] + loss["lost_steps"] * report.step_time_s
 
@@ -67,7 +67,7 @@ MEASURES = {
     "cost": lambda b, a: a.cost_usd / b.cost_usd,
 }
 
-#: By row and place among its claims: whether what was measured is what is claimed.
+#: Keyed by row and place among its claims: true if the measurement reaches the claim.
 REACHED = {
     "waiting": lambda value, figures: value >= figures[0],
     "utilisation": lambda value, figures: value >= figures[1] / figures[0],
@@ -132,7 +132,7 @@ POLICIES = json.loads("""[
 
 
 def who_brings_what(_claims):
-    """Of rows 3, 4 and 19: what each step, and which policy, brings."""
+    """Prints, for rows 3, 4 and 19, the gain of each step and of each policy."""
     print("\n| H100, step by step | days | utilisation | goodput |\n|---|---:|---:|---:|")
     changes = {}
     for name, more in {"before": {}, **STEPS}.items():
@@ -153,7 +153,7 @@ def tell(name, report):
 
 
 def points(claim):
-    """Where a claim was tried, and what came of it there."""
+    """Prints the regions in which a claim was tried, and the results."""
     pair = claim["pair"]
     steps = FEW.get(pair)
     for name, changes in REGIONS[pair].items():

@@ -21,7 +21,7 @@ void codec_encode(benchmark::State& state) {
   const std::vector<float> values = gradient();
   std::vector<std::byte> code(codec->encoded_size(kValues));
   CodecState memory;
-  for (auto _ : state) codec->encode(values, memory, code);
+  for (auto _ : state) codec->encode_values(values, memory, code);
   state.SetBytesProcessed(state.iterations() * std::int64_t{4 * kValues});
   state.SetLabel(std::string(codec_name(codec->rule().codec)));
 }
@@ -32,8 +32,8 @@ void codec_decode(benchmark::State& state) {
   std::vector<float> values = gradient();
   std::vector<std::byte> code(codec->encoded_size(kValues));
   CodecState memory;
-  codec->encode(values, memory, code);
-  for (auto _ : state) codec->decode(code, values);
+  codec->encode_values(values, memory, code);
+  for (auto _ : state) codec->decode_values(code, values);
   state.SetBytesProcessed(state.iterations() * std::int64_t{4 * kValues});
   state.SetLabel(std::string(codec_name(codec->rule().codec)));
 }

@@ -50,7 +50,7 @@ struct Row {
   std::string name;
   double low = 1e300, high = 0, mean = 0, bytes = 0;
   bool equal = true;
-  std::vector<double> losses = {};  ///< by seed
+  std::vector<double> losses = {};  ///< indexed by seed
   std::array<double, kRates.size()> small{}, large{};  ///< seconds
 };
 
@@ -90,15 +90,16 @@ double load() {
 }
 
 void print_head(const Study& study, int seeds) {
-  fmt::print("# Gradient codes: bytes, losses, times\n\nWritten by `./dev bench compression` on "
-             "{:%Y-%m-%d}. The built-in `{}` is trained on {}\nranks for {} steps, {} of them "
-             "without a code as a warm-up, in the two-step exchange of\n"
-             "[ARCHITECTURE.md](ARCHITECTURE.md) (decision 24). A seed chooses the initial "
-             "parameters and the\norder of the text; the final loss is that of the final "
-             "parameters over an eighth of the text that\nno run trains on. Biases and norms "
-             "travel as fp32. Ranks are threads of one process that talk by\nsockets as if each "
-             "had a machine of its own; bytes are counted there. Load average at the start:\n"
-             "{:.1f} on {} cores; above 0.5, times without a shaped link are too long.\n\n",
+  fmt::print("# Gradient codes: bytes, losses, times\n\nFor everybody who chooses a codec. First "
+             "command: `./dev bench compression`, which wrote this page on\n{:%Y-%m-%d}. The "
+             "built-in `{}` is trained on {} ranks for {} steps, {} of them without a\ncode as a "
+             "warm-up, in the two-step exchange of [ARCHITECTURE.md](ARCHITECTURE.md) (decision "
+             "24). A\nseed chooses the initial parameters and the order of the text; the final "
+             "loss is that of the final\nparameters over an eighth of the text that no run trains "
+             "on. Biases and norms travel as fp32. Ranks\nare threads of one process that talk by "
+             "sockets as if each had a machine of its own; bytes are\ncounted there. Load average "
+             "at the start: {:.1f} on {} cores; above 0.5, times without a shaped link\nare too "
+             "long.\n\n",
              fmt::gmtime(std::time(nullptr)), study.builtin, study.ranks, study.steps,
              study.warm_up, load(), std::thread::hardware_concurrency());
   fmt::print("## Spread of {} uncompressed seeds\n\n", seeds);

@@ -28,8 +28,8 @@ void on_ranks(std::uint32_t ranks, double bytes_per_second,
         std::make_unique<GrpcFabric>(rank, ranks, addresses.back(), Secrets{.token = "study"}));
   }
   for (auto& fabric : fabrics) {
-    fabric->keep_to_streams();
-    fabric->connect(addresses);
+    fabric->disable_shared_memory();
+    fabric->connect_next(addresses);
     fabric->set_link_rate(bytes_per_second);
   }
   std::vector<std::jthread> threads;
@@ -72,7 +72,7 @@ class Trainee {
         text_(text),
         seed_(seed),
         fabric_(fabric),
-        network_(make_network(study.builtin, Rng(seed).split("parameters"))),
+        network_(make_network(study.builtin, Rng(seed).split_stream("parameters"))),
         optimizer_(network_->parameters().size(), study.learning_rate),
         exchange_(gradient_tensors(network_->tensors()), 1e9) {}
 
@@ -82,7 +82,7 @@ class Trainee {
     const std::vector<std::uint8_t> bytes =
         text_.training.sample(seed_, step, fabric_.rank(), study_.sequences, length);
     network_->zero_gradient();
-    network_->accumulate({.bytes = bytes, .sequences = study_.sequences});
+    network_->accumulate_gradient({.bytes = bytes, .sequences = study_.sequences});
     const bool warm = step >= study_.warm_up;
     const std::span<const CodecRule> now = warm ? rules : std::span<const CodecRule>{};
     exchange_.reduce(fabric_, {step, 0, now}, network_->gradient());
@@ -92,7 +92,7 @@ class Trainee {
     optimizer_.update(network_->parameters(), network_->gradient(),
                       static_cast<float>(1 / predictions));
   }
-  /// Nats a byte of what nobody trains on.
+  /// Returns nats a byte of the text that no run trains on.
   double held_out_loss() const {
     const double loss =
         network_->loss({.bytes = text_.held_out, .sequences = text_.sequences});
@@ -124,7 +124,7 @@ StudyRun train(const Study& study, const std::vector<CodecRule>& rules, std::uin
       trainee.step(step, rules);
       if (step + 2 == study.steps) sent[fabric.rank()] = fabric.bytes_sent();
     }
-    sent[fabric.rank()] = fabric.bytes_sent() - sent[fabric.rank()];  // of the last step
+    sent[fabric.rank()] = fabric.bytes_sent() - sent[fabric.rank()];  // bytes of the last step
     hashes[fabric.rank()] = trainee.hash();
     if (fabric.rank() == 0) run.final_loss = trainee.held_out_loss();
   });

@@ -1,8 +1,8 @@
-// What a gradient code costs and saves, and whether it harms: a built-in model is trained by a few
-// ranks (threads, over the real gRPC fabric) with and without codes, from several seeds. The spread
-// of the uncompressed seeds is the yardstick for the losses with a code. A seed chooses the initial
-// parameters and the order of the text; the loss is that of the final parameters over a part of the
-// text that no run trains on, the same for all. Used by the bench program and, small, by a test.
+// Cost, savings and harm of a gradient code: a few ranks (threads, over the real gRPC fabric) train
+// a built-in model with and without codes, from several seeds. The spread of the uncompressed seeds
+// is the yardstick for the losses with a code. A seed chooses the initial parameters and the order
+// of the text; the loss is that of the final parameters over a part of the text that no run trains
+// on, the same for all. Used by the bench program and, small, by a test.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,18 @@
 
 namespace orrery::live {
 
+/// Parameters of the study.
 struct Study {
   std::string builtin = "language-model";
   std::string text = "/usr/share/common-licenses";
   std::uint32_t ranks = 4;
   std::uint64_t steps = 800;
   std::uint64_t warm_up = 20;  ///< steps without a code
-  std::uint32_t sequences = 2, length = 32;  ///< of one rank and step
-  double learning_rate = 0.003;  ///< at the beginning; falls to 0 along a line
+  std::uint32_t sequences = 2, length = 32;  ///< text of one rank and step
+  double learning_rate = 0.003;  ///< initial value; falls linearly to 0
 };
 
+/// Result of one training.
 struct StudyRun {
   double final_loss = 0;  ///< nats a byte
   double bytes = 0;       ///< sent by all ranks in one step with the code, as their sockets count

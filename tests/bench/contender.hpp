@@ -1,5 +1,5 @@
-// What the fabric benchmark races: one way to sum vectors over processes. Each rank's process holds
-// one of each, and calls them in the same order. One thread.
+// Contender of the fabric benchmark: one way to sum vectors over processes. Each rank's process
+// holds one of each, and calls them in the same order. One thread.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 namespace orrery::live {
 
+/// One way to sum vectors over processes.
 class Contender {
  public:
   virtual ~Contender() = default;

@@ -1,7 +1,7 @@
 // All-reduce of fp32 vectors between four processes on this machine, in turns: the live fabric, its
 // streams alone without and with mutual TLS, and Gloo; then the fabric's algorithms. `fabric_bench`
 // starts the ranks and prints the tables; every rank is this program too. A sample is the time of
-// the slowest rank. Ratios are of neighbouring samples, so that what else the machine does falls on
+// the slowest rank. Ratios are of neighbouring samples, so that other load of the machine affects
 // both.
 #include <sched.h>
 
@@ -34,8 +34,8 @@ constexpr std::size_t kPairs = 31;
 struct Size {
   const char* name;
   std::size_t bytes;
-  int calls;    ///< in one sample
-  double goal;  ///< of the first contender's ratio to Gloo; 0: none
+  int calls;    ///< number in one sample
+  double goal;  ///< limit of the first contender's ratio to Gloo; 0: none
 };
 constexpr Size kSizes[] = {{"1 KiB", 1 << 10, 100, 1.0},
                            {"16 KiB", 16 << 10, 40, 0},
@@ -63,9 +63,9 @@ class Ours : public Contender {
       addresses.push_back(fmt::format("unix:{}-{}", base, each));
     }
     fabric_ = std::make_unique<GrpcFabric>(rank, kRanks, addresses[rank], secrets);
-    if (streams) fabric_->keep_to_streams();
+    if (streams) fabric_->disable_shared_memory();
     fabric_->use_collectives({{.kind = CollectiveKind::all_reduce, .algorithm = algorithm}});
-    fabric_->connect(addresses);
+    fabric_->connect_next(addresses);
   }
   void all_reduce(std::span<float> values) override { fabric_->all_reduce(values); }
 
@@ -127,7 +127,7 @@ int run_rank(std::uint32_t rank, std::size_t race) {
   std::string bytes(samples.size() * sizeof(double), '\0');
   std::memcpy(bytes.data(), samples.data(), bytes.size());
   write_message(kChildDescriptor, bytes);
-  read_message(kChildDescriptor);  // until all have ended: who goes first breaks the others
+  read_message(kChildDescriptor);  // waits for all: the first to leave breaks the others
   return 0;
 }
 
@@ -160,7 +160,7 @@ std::vector<double> pick(const std::vector<double>& all, std::size_t contenders,
   return out;
 }
 
-/// Of the goal; of the median where there is none.
+/// Largest spread relative to the goal, or to the median without a goal.
 constexpr double kMostSpread = 0.25;
 
 std::string verdict(const Middle& ratio, double goal) {

@@ -1,4 +1,4 @@
-// What a month's worth of faults costs whoever asks the script at every beginning and end: 104,000
+// Cost of a month's faults for a reader that queries the script at every begin and end: 104,000
 // links that flap for ten minutes each, over 24 days, on 10,240 NICs.
 #include <benchmark/benchmark.h>
 
@@ -9,7 +9,7 @@
 namespace orrery {
 namespace {
 
-constexpr std::uint32_t kNodes = 1280;  // of 8 NICs
+constexpr std::uint32_t kNodes = 1280;  // each with 8 NICs
 constexpr Nanos kMonth = 24 * 86'400 * kNanosPerSecond;
 
 Scenario flaps(std::int64_t count) {
@@ -39,7 +39,7 @@ void month_of_link_faults(benchmark::State& state) {
       benchmark::DoNotOptimize(script.next_step(step));
       now = *next;
       deviating += script.conditions({static_cast<std::int64_t>(step), now}).size();
-      benchmark::DoNotOptimize(script.changing(now));
+      benchmark::DoNotOptimize(script.changing_faults(now));
     }
   }
   benchmark::DoNotOptimize(deviating);

@@ -1,6 +1,5 @@
-"""What a run costs beside others of its kind: a point of a sweep, forked from one program, and one
-of a thousand futures of a run. CPU of all processes. Run by `./dev bench futures`; asserts
-nothing."""
+"""Cost of a run beside others of its kind: a point of a sweep, forked from one program, and one of
+a thousand futures of a run. CPU of all processes. Run by `./dev bench futures`; asserts nothing."""
 
 import json
 import os
@@ -46,7 +45,7 @@ def measured(run):
 
 
 def row(name, count, run):
-    """The repetition that took least: what else goes on here only adds to it."""
+    """Returns the fastest repetition: other load of the machine only adds to it."""
     each = [1e3 * value / count for value in min(measured(run) for _ in range(REPEATS))]
     print(f"| {name} | {count} | " + " | ".join(f"{value:.2f}" for value in each) + " |")
 

@@ -1,6 +1,6 @@
-"""What replays of job logs cost: every queue policy on a log of 68,503 recorded jobs (where the
-shared data is there), some of them on a million synthetic jobs, fifo on ten million. CPU time, and
-memory, of whole runs, reading included. Run by `./dev bench jobs [NAME]`; asserts nothing."""
+"""Cost of replays of job logs: every queue policy on a log of 68,503 recorded jobs (if the shared
+data exist), some of them on a million synthetic jobs, fifo on ten million. CPU time, and memory, of
+whole runs, reading included. Run by `./dev bench jobs [NAME]`; asserts nothing."""
 
 import os
 import pathlib
@@ -56,8 +56,8 @@ def synthetic():
 
 
 def year():
-    """As the million of `./dev bench worlds`, on as many GPUs, but so short that they are done in a
-    year."""
+    """Returns jobs like the million of `./dev bench worlds`, on as many GPUs, but so short that
+    they are done in a year."""
     with tempfile.TemporaryDirectory() as folder:
         trace = draw_jobs(pathlib.Path(folder) / "jobs.csv", 10_000_000, mean_s=2358)
         show("10,000,000 jobs, 16,384 GPUs, fifo, count", *replay(trace, 2048, "fifo", "count"))

@@ -1,4 +1,4 @@
-"""What predictions cost, CPU of one core, start of the process included: rows of a table at growing
+"""Cost of predictions, CPU of one core, start of the process included: rows of a table at growing
 sizes, and all layouts of a model ranked. Printed by ./dev bench layouts."""
 
 import json

@@ -1,4 +1,4 @@
-// What a reproducible sum costs: four ranks in this process over gRPC streams, fp32 against whole
+// Cost of a reproducible sum: four ranks in this process over gRPC streams, fp32 against whole
 // numbers, and the conversion on each rank.
 #include <benchmark/benchmark.h>
 
@@ -28,7 +28,7 @@ void sum_over_ranks(benchmark::State& state, const Sum& sum) {
     fabrics.push_back(
         std::make_unique<GrpcFabric>(rank, kRanks, addresses.back(), Secrets{.token = "t"}));
   }
-  for (auto& fabric : fabrics) fabric->connect(addresses);
+  for (auto& fabric : fabrics) fabric->connect_next(addresses);
   const auto count = static_cast<std::size_t>(state.range(0));
   for (auto _ : state) {
     std::vector<std::jthread> others;

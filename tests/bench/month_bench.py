@@ -1,6 +1,6 @@
-"""A month on 10,000 GPUs: what a run of it costs, the band over 100 seeds, how the answer moves
-with what is assumed; and how often a job of 16,384 GPUs is interrupted in 54 days by the failure
-rates of other clusters. Run by `./dev bench month`; asserts nothing."""
+"""A month on 10,000 GPUs: the cost of a run, the band over 100 seeds, and the sensitivity to the
+assumptions; and the interruptions of a job of 16,384 GPUs in 54 days by the failure rates of other
+clusters. Run by `./dev bench month`; asserts nothing."""
 
 import math
 import os
@@ -17,7 +17,7 @@ BUILD = pathlib.Path(os.environ.get("ORRERY_BUILD", ROOT / "build"))
 DAY_S = 86_400
 SEEDS, FEW = 100, 5
 STEPS = 700_000  # more than 54 days
-JOB_HOURS = 10.88  # between failures that RSC-1's jobs bring about themselves (failures.yaml)
+JOB_HOURS = 10.88  # time between failures that RSC-1's jobs cause themselves (failures.yaml)
 
 #: As long as the failures are drawn for, on the cluster and with the job of the Llama 3 report.
 INTERRUPTED = {
@@ -63,7 +63,8 @@ def large():
 
 
 def time_to_failure():
-    """RSC-1's rates at three sizes, by the node alone and with what its jobs do to themselves."""
+    """RSC-1's rates at three sizes, by the node alone and with the failures that its jobs cause
+    themselves."""
     print("\n| mean time to failure, RSC-1's rates | of nodes | of the job too | Meta's |\n"
           "|---|---:|---:|---:|")
     for gpus, published in ((1024, "7.9 h measured"), (16_384, "1.8 h"), (131_072, "0.23 h")):

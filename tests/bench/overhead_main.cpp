@@ -1,8 +1,7 @@
-// What control costs: the step of a live run with everything on (controller, heartbeats, recording)
+// Cost of control: the step of a live run with everything on (controller, heartbeats, recording)
 // against the same training loop among bare processes, interleaved, as a paired ratio with a 95%
-// interval; and the CPU time of both. Exit code 1 where the goal (below 1% of a step) is missed,
-// and where the machine is too noisy to tell.
-//   overhead_bench [PAIRS]
+// interval; and the CPU time of both. Exit code 1 if the goal (below 1% of a step) is missed, or if
+// the machine is too noisy to tell. overhead_bench [PAIRS]
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -29,7 +28,7 @@ namespace {
 constexpr double kGoal = 0.01;
 constexpr std::uint32_t kRanks = 2;
 
-/// Two ranks, steps of 0.4 s: what the shipped example has.
+/// Returns two ranks with steps of 0.4 s, as in the shipped example.
 Scenario scenario() {
   return load_scenario(ORRERY_SOURCE_DIR "/examples/straggler-4-ranks.yaml",
                        {fmt::format("job.layout.data={}", kRanks), "job.global_batch=20",
@@ -63,9 +62,9 @@ int bare_rank(std::uint32_t rank, const std::string& folder) {
   if (!write_message(kChildDescriptor, "listening") || !read_message(kChildDescriptor)) return 1;
   std::vector<std::string> addresses;
   for (std::uint32_t each = 0; each < kRanks; ++each) addresses.push_back(address(folder, each));
-  fabric->connect(addresses);
+  fabric->connect_next(addresses);
   Trainer trainer(what, text, *device);
-  trainer.use(fabric);
+  trainer.set_fabric(fabric);
   const std::uint32_t share = what.job().global_batch() / kRanks;
   std::vector<double> steps;
   const Nanos cpu = process_cpu();
@@ -97,7 +96,8 @@ Run bare(const std::string& program) {
   }
   const auto hear = [](ChildProcess& rank) {
     const auto said = read_message(rank.channel());
-    if (!said) throw Error(ErrorKind::environment, "a bare rank died: " + rank.wait().describe());
+    if (!said)
+      throw Error(ErrorKind::environment, "a bare rank died: " + rank.wait().description());
     return *said;
   };
   for (ChildProcess& rank : ranks) hear(rank);

@@ -1,6 +1,6 @@
-// What the seam costs: an event on its way from a backend to a policy, a loss among very many
-// ranks, a million jobs that pass through a world, and looking at a very large assignment. CPU
-// time. ./dev bench seam
+// Cost of the interface: an event on its way from a backend to a policy, a loss among very many
+// ranks, a million jobs that pass through a world, and reading a very large assignment. CPU time.
+// ./dev bench seam
 #include <malloc.h>
 
 #include <benchmark/benchmark.h>
@@ -59,30 +59,30 @@ class Jobs : public Backend, private Carrier {
   std::optional<Observation> next() override {
     if (over_ == jobs_) return {};
     now_ += 1'000'000;
-    if (submitted_ < jobs_) happen(JobSubmitted{toy::plain(submitted_++, 4)});
-    while (started_ > over_ + (submitted_ < jobs_ ? kAtOnce : 0)) happen(JobDone{{over_++}});
+    if (submitted_ < jobs_) emit_event(JobSubmitted{toy::plain(submitted_++, 4)});
+    while (started_ > over_ + (submitted_ < jobs_ ? kAtOnce : 0)) emit_event(JobDone{{over_++}});
     events_.swap(news_);
     news_.clear();
     return toy::seen_of(world_, events_, samples_, now_, sequence_++);
   }
   void apply(const DecisionList& decisions) override {
     world_.begin_batch();
-    gate_.take(decisions, now_);
+    gate_.accept_decisions(decisions, now_);
   }
 
  private:
   static constexpr Capabilities kAll{Kinds<Action>::all(), Kinds<Setting>::all()};
   static constexpr std::uint32_t kAtOnce = 2;
   std::string refusal(const Decision&) const override { return {}; }
-  bool step_open(JobId) const override { return false; }
-  void happen(Event event) override {
+  bool is_step_open(JobId) const override { return false; }
+  void emit_event(Event event) override {
     world_.apply(event, now_);
     news_.push_back(std::move(event));
   }
   void carry_out(const Decision& decision) override {
     const auto& assign = std::get<Assign>(decision.what);
     ++started_;
-    happen(JobStarted{assign.job, {1}, 0, {assign.gpus, assign.layout}});
+    emit_event(JobStarted{assign.job, {1}, 0, {assign.gpus, assign.layout}});
   }
 
   World world_;
@@ -115,7 +115,7 @@ void drive_recorded(benchmark::State& state, Policy& policy, Backend& backend, b
   Rng rng(1);
   Context context{rng, {}};
   drive(policy, recorder, context);
-  recorder.finish();
+  recorder.finish_log();
   state.SetItemsProcessed(state.items_processed() + static_cast<std::int64_t>(recorder.events()));
 }
 
@@ -172,7 +172,7 @@ void seam_assign(benchmark::State& state) {
   Assign assign{.job = {0}, .layout = large().layout};
   for (std::uint32_t odd : {0u, 1u}) {
     for (std::uint32_t run = odd; run * size < kMany; run += 2) {
-      assign.gpus.append({run * size, size});
+      assign.gpus.append_run({run * size, size});
     }
   }
   const Decision decision{.what = assign};
@@ -191,7 +191,7 @@ void seam_spare(benchmark::State& state) {
   for (std::uint32_t spare : {0u, 1u}) {
     for (std::uint32_t odd : {0u, 1u}) {
       for (std::uint32_t run = odd; run * 8 < kMany; run += 2) {
-        places[spare].append({run * 8 + (run == 0 ? 1 : 0), run == 0 ? 7u : 8u});
+        places[spare].append_run({run * 8 + (run == 0 ? 1 : 0), run == 0 ? 7u : 8u});
       }
     }
     places[spare].push_back({kMany + spare});
@@ -215,7 +215,7 @@ void seam_large_job(benchmark::State& state) {
   for (auto _ : state) {
     world.begin_batch();
     world.apply(JobSubmitted{large(id)}, 0);
-    world.announce({.id = id, .what = Assign{{id}, toy::gpus(0, kMany), large().layout}});
+    world.announce_decision({.id = id, .what = Assign{{id}, toy::gpus(0, kMany), large().layout}});
     world.apply(Decided{id, Outcome::applied, ""}, 0);
     world.apply(toy::started(world, id, {toy::gpus(0, kMany), large().layout}), 0);
     world.apply(JobDone{{id++}}, 0);
@@ -223,7 +223,7 @@ void seam_large_job(benchmark::State& state) {
 }
 BENCHMARK(seam_large_job)->Unit(benchmark::kMicrosecond);
 
-/// A million jobs pass through; what the world still holds when four of them are left.
+/// A million jobs pass through; measures the memory of the world when four of them are left.
 void seam_million(benchmark::State& state) {
   constexpr std::uint32_t kJobs = 1'000'000, kLeft = 4;
   const Cluster cluster = toy::cluster(4, 4);

@@ -1,5 +1,5 @@
-// What a change costs: CPU of the first step of a large job, of a step with one more straggler, of
-// one cut short by a kill, and of the first without a lost replica, each the mean of many, at other
+// Cost of a change: CPU of the first step of a large job, of a step with one more straggler, of one
+// cut short by a kill, and of the first without a lost replica, each the mean of many, at other
 // places of the cluster each time; and of one step in full detail. A process per row. Prints a
 // table; ./dev bench steps.
 #include <sys/resource.h>

@@ -1,5 +1,5 @@
-// What a controller that takes over reads: the journal of a run of a month with 64 ranks, as it
-// stands when it is about to be begun anew. The steps are in the state; the tail is full.
+// Cost of a takeover: another controller reads the journal of a month's run with 64 ranks, just
+// before it would begin again. The steps are in the state; the tail is full.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -45,11 +45,11 @@ JournalSnapshot after_a_month(RunStatistics& statistics) {
   const JournalCommit one = commit(0);
   const std::vector<StepReport> reports(one.reports().begin(), one.reports().end());
   for (Step step = 0; step < kSteps; ++step) {
-    statistics.commit({reports.data(), 1}, static_cast<Nanos>(step + 1) * kNanosPerSecond);
+    statistics.record_commit({reports.data(), 1}, static_cast<Nanos>(step + 1) * kNanosPerSecond);
   }
   JournalSnapshot state;
   state.set_step(kSteps);
-  statistics.keep(*state.mutable_statistics());
+  statistics.save_to(*state.mutable_statistics());
   state.set_memory(std::string(64 << 10, 'x'));
   for (std::uint32_t i = 0; i < kLosses; ++i) {
     Seat& seat = *state.add_joined();
@@ -73,21 +73,21 @@ void takeover_of_a_month(benchmark::State& state) {
     Journal journal(path, "hash");
     journal.begin_anew(after_a_month(statistics));
     JournalRecord record;
-    for (Step step = kSteps; !journal.due(); ++step) {
+    for (Step step = kSteps; !journal.is_due(); ++step) {
       *record.mutable_commit() = commit(step);
-      journal.append(record);
+      journal.append_record(record);
       record.mutable_seen()->mutable_observation()->set_now(static_cast<Nanos>(step));
-      journal.append(record);
+      journal.append_record(record);
     }
     bytes = journal.size();
   }
   for (auto _ : state) {
     const Journal journal(path, "hash");
     RunStatistics statistics(scenario);
-    statistics.restore(journal.past().snapshot->statistics());
+    statistics.restore_from(journal.past().snapshot->statistics());
     for (const JournalCommit& each : journal.past().commits) {
       const std::vector<StepReport> reports(each.reports().begin(), each.reports().end());
-      statistics.commit(reports, each.at());
+      statistics.record_commit(reports, each.at());
     }
     benchmark::DoNotOptimize(statistics.steps());
   }

@@ -1,4 +1,4 @@
-"""What imported traces and lone collectives cost: simulated time, events, CPU and memory of whole
+"""Cost of imported traces and lone collectives: simulated time, events, CPU and memory of whole
 runs, the start of both processes included. Run by `./dev bench traces`; asserts nothing."""
 
 import json

@@ -1,4 +1,4 @@
-"""What simulated worlds cost: a log of a million recorded jobs, two training jobs beside forty
+"""Cost of simulated worlds: a log of a million recorded jobs, two training jobs beside forty
 recorded ones, a straggler, and weeks of losses on many GPUs. CPU time and memory of whole runs, the
 start of processes included. Run by `./dev bench worlds [NAME]`; asserts nothing."""
 
@@ -32,7 +32,7 @@ faults:
 {faults}
 """
 
-#: The same without what losses need.
+#: The same without the settings for losses.
 STRAGGLER = "".join(
     line for line in LOSSES.splitlines(True) if not line.startswith(("survival:", "live:"))
 )

@@ -1,6 +1,6 @@
-"""What can happen to a live run from outside, by process id: each attack is a function of the run,
-its dice and the orders to the shim, and returns when it has struck. None of them may change a bit
-of the result."""
+"""Attacks on a live run from outside, by process id: each attack is a function of the run, its dice
+and the orders to the shim, and returns after the attack. None of them may change a bit of the
+result."""
 
 import ctypes
 import errno
@@ -39,7 +39,7 @@ class Shim:
         struct.pack_into("q", self.memory, 0, seconds)
 
     def fail_disks(self, pids, error):
-        """Of these processes alone; of none, if there are none."""
+        """Sends orders to these processes alone; an empty list means none."""
         for place in range(self.MOST_DISKS):
             pid = pids[place] if place < len(pids) else 0
             struct.pack_into("ii", self.memory, 8 + 8 * place, pid, error if pid else 0)
@@ -59,7 +59,7 @@ def one(run, dice, wanted="agent"):
 
 
 def limit(pid, what, soft):
-    """Returns what it was; None: the process is gone."""
+    """Returns the previous state; None: the process is gone."""
     try:
         before = resource.prlimit(pid, what)
         resource.prlimit(pid, what, (soft, before[1]))
@@ -185,7 +185,7 @@ def starve_of_descriptors(run, dice, _):
         return
     free = next(number for number in range(len(open_now) + 1) if number not in open_now)
     if dice.random() < 0.5:
-        send([one(run, dice)], signal.SIGKILL)  # so that they are needed
+        send([one(run, dice)], signal.SIGKILL)  # makes the copies necessary
     starve(pid, resource.RLIMIT_NOFILE, free, dice.uniform(0.5, 2))
 
 
@@ -206,7 +206,7 @@ def starve_of_memory(run, dice, _):
 def fail_a_disk(run, dice, shim, error):
     role = role_of_dice(dice)
     if role == "controller":
-        # Without a journal no other controller goes on.
+        # No other controller continues without a journal.
         run.controllers_killed = run.MOST_CONTROLLERS
     shim.fail_disks(run.those(role), error)
     if dice.random() < 0.5:

@@ -1,16 +1,15 @@
-"""Attacks live runs from outside, by process id, and knows nothing of their insides.
+"""Attacks live runs from outside, by process id, without knowledge of their internals.
 
 build/venv/bin/python tests/chaos/chaos.py [--runs N] [--side N] [--seed N] [--minutes N]
     [--only ATTACK] [--at-least FAULTS]
 
-Each run trains four ranks while one fault after the other strikes (tests/chaos/attacks.py), some of
-them before the first step; some runs keep checkpoints, some have a sharded optimizer. Every run has
-to end by itself with exit code 0 and the bits of an undisturbed run, nothing lost or repeated, no
-process or folder left behind, and a folder of the user's beside those of the runs untouched. One in
-four is ended from outside instead (tests/chaos/endings.py): with the exit code and the last line
-that belong to that, and, if it kept a checkpoint, the undisturbed bits once it has gone on. Prints
-what was struck, with the seed that strikes it again, and how long training took to know of a loss
-and to go on.
+Each run trains four ranks during a sequence of faults (tests/chaos/attacks.py), some of them before
+the first step; some runs keep checkpoints, some have a sharded optimizer. Every run has to end by
+itself with exit code 0 and the bits of an undisturbed run, nothing lost or repeated, no process or
+folder left behind, and a folder of the user's beside those of the runs unchanged. One in four is
+ended from outside instead (tests/chaos/endings.py): with the required exit code and last line, and,
+if it kept a checkpoint, the undisturbed bits after its continuation. Prints the faults, with the
+seed that repeats them, and the times until the training knew of a loss and continued.
 """
 
 import argparse
@@ -72,7 +71,7 @@ def strike_some(run, dice, shim, ending, struck):
 
 
 def end_of(run, seconds):
-    """What it printed; nothing: it does not end, and is killed."""
+    """Returns the output; None: the run does not end, and is killed."""
     try:
         return run.process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -81,7 +80,7 @@ def end_of(run, seconds):
 
 
 def whole(out, sha):
-    """What is wrong with the report of a run that did all it was asked for."""
+    """Returns the errors in the report of a run that did everything."""
     report = json.loads(out)
     wrong = []
     if report["parameters_sha256"] != sha:
@@ -101,14 +100,14 @@ def left_behind(run, folder_may_stay=False):
 
 
 def verdict(run, out, err, sha):
-    """What is wrong with a run that has ended by itself."""
+    """Returns the errors of a run that has ended by itself."""
     code = run.process.returncode
     wrong = [f"exit code {code}"] if code else whole(out, sha) + endings.of_a_whole_run(err)
     return wrong + left_behind(run)
 
 
 def go_on(run, ending, sha):
-    """What is wrong with what a run that was ended has kept."""
+    """Returns the errors in the remains of a run that was ended."""
     kept = pathlib.Path(run.kept.name)
     if not any(path.name.endswith("manifest") for path in kept.iterdir()):
         return ["it has left no checkpoint"] if ending.saves else []
@@ -118,7 +117,7 @@ def go_on(run, ending, sha):
 
 
 def attack(steps, seed, sha, only):
-    """Returns what is wrong, what struck, the report and what was said."""
+    """Returns the errors, the attacks, the report and the output."""
     dice = random.Random(seed)
     with tempfile.TemporaryDirectory() as folder:
         shim = attacks.Shim(target.SHIM, folder)
@@ -147,7 +146,7 @@ def attack(steps, seed, sha, only):
 
 
 def delays(report):
-    """Of every loss: until all knew of it, until a step was done again."""
+    """Returns, for every loss, the times until all knew of it and until a step was done again."""
     for failure in report.get("failures", []):
         if failure.get("known_s") is not None:
             yield "known to all", failure["known_s"] - failure["time_s"]
@@ -156,7 +155,7 @@ def delays(report):
 
 
 class Book:
-    """What has been struck and what came of it; of several threads."""
+    """Counts of attacks and results; used by several threads."""
 
     def __init__(self):
         self.lock = threading.Lock()
@@ -237,7 +236,7 @@ def main():
     USERS_FOLDER.mkdir(exist_ok=True)
     (USERS_FOLDER / "kept.txt").write_text("of the user\n")
     book = attack_all(asked, calm(asked.steps))
-    calm(2)  # takes away what runs have left that could not
+    calm(2)  # deletes files that killed runs have left
     left = {folder.name for folder in target.folders() - before}
     intact = (USERS_FOLDER / "kept.txt").read_text() == "of the user\n"
     if mine:

@@ -1,5 +1,5 @@
-"""How a live run may be brought to its end from outside, and what it has to leave then: an exit
-code, a last line on standard error, and a checkpoint that it goes on from if it keeps any."""
+"""Ends of a live run from outside, and the required remains: an exit code, a last line on standard
+error, and a checkpoint from which it continues if it keeps any."""
 
 import dataclasses
 import re
@@ -9,7 +9,7 @@ import subprocess
 import attacks
 import target
 
-GOES_ON = r"  to go on from its newest whole checkpoint: orrery live .* --from \S+"
+GOES_ON = r"  to continue from its newest complete checkpoint: orrery live .* --from \S+"
 NOTHING = r"  nothing goes on from here: it kept no checkpoints .*"
 
 
@@ -81,12 +81,12 @@ ALL = [
 
 
 def pick(dice):
-    """Of most runs none: they end by themselves."""
+    """Returns the end of a run; most runs end by themselves."""
     return dice.choice(ALL) if dice.random() < 0.25 else None
 
 
 def of_a_whole_run(err):
-    """What is wrong with the last line of a run that did all it was asked for."""
+    """Returns the errors in the last line of a run that did everything."""
     last = (err.splitlines() or [""])[-1]
     bad = re.match(r"error|interrupted|orrery: |  (to go on|nothing goes on)", last)
     return [f"its last line is {last!r}"] if bad else []

@@ -1,5 +1,6 @@
-// Preloaded into the processes of a run that chaos.py attacks: shifts their clock and lets their
-// disks fail, as a file says that the attacker and they have mapped. What they do otherwise passes.
+// Library preloaded into the processes of a run that chaos.py attacks: shifts their clock and makes
+// their disks fail, as a file says that the attacker and they have mapped. Other calls pass
+// through.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -22,12 +23,12 @@ namespace {
 
 constexpr int kMostDisks = 64;
 
-/// As chaos.py packs it.
+/// Orders in the format of chaos.py.
 struct Orders {
-  std::int64_t clock_s;  // that the clock of date and time is ahead
+  std::int64_t clock_s;  // offset of the clock of date and time
   struct Disk {
     std::int32_t process, error;
-  } disks[kMostDisks];  // whose writes to files fail, and with what
+  } disks[kMostDisks];  // processes whose writes to files fail, and the error
 };
 
 const volatile Orders* map_orders() {
@@ -157,7 +158,7 @@ int clock_nanosleep(clockid_t clock, int flags, const timespec* span, timespec* 
   return call(clock, flags, Instant(span, date).at, left);
 }
 
-/// Whoever waits by futexes of its own, as Abseil does.
+/// Waits by direct futex calls, as in Abseil.
 long syscall(long number, ...) noexcept {
   using Call = long (*)(long, ...);
   static const auto call = real<Call>("syscall");

@@ -1,5 +1,5 @@
-"""A live run as somebody beside it sees it: processes by their ids, and what the command line and
-the run's status file say (docs/operating.md)."""
+"""Live run as seen from outside: processes by their ids, and the output of the command line and the
+run's status file (docs/operating.md)."""
 
 import dataclasses
 import json
@@ -28,7 +28,7 @@ PREFIX = "orrery-live-"
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What a run under attack keeps of its state, and where."""
+    """State that a run under attack keeps, and its place."""
 
     name: str
     settings: dict
@@ -47,7 +47,7 @@ def command(steps, name, more=()):
 
 
 def children(pid):
-    """Of all its threads: whoever started them."""
+    """Returns the children of all its threads, whichever thread started them."""
     found = []
     for listing in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -69,14 +69,14 @@ def role(pid):
 
 
 def folders():
-    """Of runs, living or not."""
+    """Returns the folders of runs, living or not."""
     return {path for path in RUNS.glob(PREFIX + "??????") if path.is_dir()}
 
 
 class Run:
     """One run under attack."""
 
-    MOST_CONTROLLERS = 3  # that a run replaces
+    MOST_CONTROLLERS = 3  # limit of a run's replacements
 
     def __init__(self, steps, name, shim, kind=PLAIN):
         self.name, self.steps, self.kind = name, steps, kind
@@ -103,7 +103,7 @@ class Run:
         return sorted(pid for pid in below if role(pid) == wanted)
 
     def status(self):
-        """What `orrery status` would print; empty: nothing is known yet."""
+        """Returns the output of `orrery status`; empty: nothing is known yet."""
         if not self.folder:
             listed = subprocess.run(
                 [BINARY, "runs", "--json"], capture_output=True, text=True, timeout=60

@@ -53,7 +53,7 @@ def test_a_profile_that_cannot_be_written(tmp_path):
 
 
 def test_a_machine_too_busy_to_be_measured_gets_no_profile(tmp_path):
-    # No fit is exact: what a busy machine shows is here shown by asking for too much.
+    # No fit is exact: a demand for too much precision imitates a busy machine.
     profile = tmp_path / "p.yaml"
     profile.write_text("an older one\n")
     result = orrery("calibrate", "-o", profile, "--quick", "--tolerance", "0")

@@ -21,7 +21,7 @@ def test_check_prints_every_problem(tmp_path):
 @pytest.mark.parametrize("name", sorted(file.name for file in EXAMPLES.glob("*.yaml")))
 def test_check_passes_every_example(name):
     data = []
-    if name == "chakra-gpt64.yaml":  # what it reads does not ship
+    if name == "chakra-gpt64.yaml":  # its trace does not ship
         data = ["--set", f"trace.chakra={data_file('chakra', 'gpt64.tar.xz')}"]
     result = orrery("check", EXAMPLES / name, *data)
     assert result.returncode == 0, result.stderr

@@ -59,7 +59,7 @@ def test_gradients_travel_in_the_same_codes_in_both_worlds(profile):
 
 
 def test_the_shipped_settings_are_told_apart_by_more_than_a_tenth(profile, tmp_path):
-    """Of a quiet machine's links, so that the order is that of the settings."""
+    """Returns the profile of a quiet machine's links, so that the order is that of the settings."""
     quiet, text = tmp_path / "quiet.yaml", profile.read_text()
     for key, value in (("latency", "300 us"), ("bandwidth", "150 MB/s"), ("control", "1 ms")):
         text = re.sub(rf"\b({key}): .*", rf"\1: {value}", text)

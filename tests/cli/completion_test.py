@@ -1,4 +1,4 @@
-"""What shells are told: bash runs it here, the others are looked at."""
+"""Completion in shells: bash runs it here, the others are checked as text."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ from main_test import COMMANDS
 
 
 def completed(*words):
-    """What bash offers for the last of `words`."""
+    """Returns the completions that bash offers for the last of `words`."""
     script = orrery("completion", "bash")
     assert script.returncode == 0, script.stderr
     quoted = " ".join(f"'{word}'" for word in ("orrery", *words))

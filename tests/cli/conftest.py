@@ -54,7 +54,7 @@ def parts_of(pid, role):
 
 
 def wait_until(condition, seconds=20):
-    """What `condition` returns as soon as it is true; fails when it never is."""
+    """Returns the result of `condition` as soon as it is true; fails if it never is."""
     for _ in range(int(seconds / 0.02)):
         if result := condition():
             return result

@@ -1,4 +1,4 @@
-"""What README and docs/ say of the program: commands, options, links, columns."""
+"""Statements of README and docs/ about the program: commands, options, links, columns."""
 
 import re
 import subprocess

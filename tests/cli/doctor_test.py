@@ -1,4 +1,4 @@
-"""orrery doctor: what is missing and why; exit code 0 if nothing is, else 4."""
+"""orrery doctor: missing parts and reasons; exit code 0 if none is missing, else 4."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Futures of a simulated run: quantiles, JSON, and what is refused."""
+"""Futures of a simulated run: quantiles, JSON, and refusals."""
 
 import json
 import os

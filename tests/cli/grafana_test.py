@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT, STRAGGLER, orrery
 
 BOARD = json.loads((ROOT / "docs" / "grafana.json").read_text())
-#: What Grafana's dashboard schema (kinds/dashboard, schemaVersion 39) asks of each part.
+#: Requirements of Grafana's dashboard schema (kinds/dashboard, schemaVersion 39) for each part.
 PANEL = {"id": int, "type": str, "title": str, "gridPos": dict, "targets": list}
 PLACE = {"h": int, "w": int, "x": int, "y": int}
 

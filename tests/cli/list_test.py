@@ -1,4 +1,4 @@
-"""What can be named, from the command line."""
+"""Names on the command line."""
 
 import pytest
 from conftest import orrery

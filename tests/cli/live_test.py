@@ -1,4 +1,4 @@
-"""Live runs: a short one, and what is refused before any process starts."""
+"""Live runs: a short one, and refusals before any process starts."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def test_a_run_goes_on_from_a_checkpoint(tmp_path):
     assert json.loads(second.stdout)["steps_completed"] == 2
     nothing = orrery("live", STRAGGLER, *short, "--from", tmp_path)
     assert nothing.returncode == 3
-    assert "no whole checkpoint" in nothing.stderr
+    assert "expected a complete checkpoint" in nothing.stderr
 
 
 def test_the_transformer_trains_and_its_gather_is_counted():

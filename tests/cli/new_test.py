@@ -1,4 +1,4 @@
-"""A policy from nothing: what `orrery new policy` writes runs, and its test passes."""
+"""New policy: the output of `orrery new policy` runs, and its test passes."""
 
 import os
 import subprocess

@@ -41,7 +41,7 @@ def begin(folder, name, steps, *more):
 
 
 def wait_until(true, seconds=60):
-    """What `true` returned at last; fails when that takes longer."""
+    """Returns the final result of `true`; fails if that takes longer."""
     end = time.monotonic() + seconds
     while not (value := true()):
         assert time.monotonic() < end, "it has not come about"
@@ -65,7 +65,7 @@ def has_worked(name):
 
 
 def follow(name, process, until):
-    """What an attached operator sees and types, until a line of it contains `until`."""
+    """Returns the input and output of an attached operator, until a line of it contains `until`."""
     print(f"$ orrery attach {name}")
     for line in process.stdout:
         print(line, end="")
@@ -96,7 +96,7 @@ def day(folder):
     say("stop", "nightly", "--checkpoint")
     _, said = run.communicate(timeout=60)
     print(said.replace(folder, "/data").replace(str(SCENARIO), "nightly.yaml"), end="")
-    words = re.search(r"^  to go on from its newest whole checkpoint: orrery (.*)$", said, re.M)
+    words = re.search(r"^  to continue from its newest .* checkpoint: orrery (.*)$", said, re.M)
     print("$ orrery live nightly.yaml --from /data/checkpoints")
     rest = subprocess.run(
         [BINARY, *shlex.split(words[1])], capture_output=True, text=True, timeout=120, cwd=ROOT

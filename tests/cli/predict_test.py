@@ -173,8 +173,8 @@ def test_at_least_95_percent_of_published_configurations(tmp_path):
 
 
 def test_predict_and_simulate_agree(tmp_path, runs):
-    """20 runs under `simulate`, of every kind: what SimGrid adds is below 0.5%, except where the
-    gradient rings of several stages meet on the spine; and below 2% where the many transfers of
+    """20 runs under `simulate`, of every kind: SimGrid adds less than 0.5%, except where the
+    gradient rings of several stages meet on the spine; and less than 2% where the many transfers of
     interleaved stages meet the gradients on the NICs."""
     cases = runs
     out = tmp_path / "out.csv"

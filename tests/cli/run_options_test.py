@@ -1,4 +1,4 @@
-"""What all runs share: overrides, interruption, and death on either side."""
+"""Common behaviour of all runs: overrides, interruption, and death on either side."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def test_an_interrupt_ends_the_run(long_run):
 
 @pytest.mark.parametrize("milliseconds", range(0, 40, 5))
 def test_a_request_to_end_leaves_no_unfinished_log(tmp_path, milliseconds):
-    """Whatever was starting then: controller, agents, handshakes."""
+    """Interrupts during the start of controller, agents and handshakes."""
     process = subprocess.Popen(
         [PROGRAM, "live", STRAGGLER, "--record", tmp_path / "log"], stderr=subprocess.PIPE
     )
@@ -132,7 +132,7 @@ def test_the_progress_line_needs_a_terminal_that_can_rewrite_it(terminal, shown)
     try:
         while block := os.read(ours, 4096):
             text += block
-    except OSError:  # how a terminal says that the other end is closed
+    except OSError:  # a closed terminal
         pass
     os.close(ours)
     assert process.wait(timeout=20) == 130
@@ -144,7 +144,7 @@ def test_the_progress_line_needs_a_terminal_that_can_rewrite_it(terminal, shown)
     "setting, line",
     [
         ("job.layout.tensor=7", "tensor = 7 must divide"),  # across fields
-        ("cluster.node.gpu=B20", "unknown GPU 'B20'"),  # while presets are resolved
+        ("cluster.node.gpu=B20", "unknown GPU 'B20'"),  # error while presets are resolved
         ("faults=[{rank: 900, at_step: 1, kill: true}]", "there is no rank 900"),
     ],
 )

@@ -54,7 +54,8 @@ def test_a_run_is_listed_looked_at_and_stopped_with_a_checkpoint(training, tmp_p
     events, _ = followed.communicate(timeout=20)
     assert "the run is to end: stopped by the operator" in events
     assert events.endswith("has ended\n")
-    command = re.search(r"^  to go on from its newest whole checkpoint: orrery (.*)$", err, re.M)
+    advice = r"^  to continue from its newest complete checkpoint: orrery (.*)$"
+    command = re.search(advice, err, re.M)
     goes_on = orrery(*shlex.split(command[1]), "--set", "run.steps=60")
     assert goes_on.returncode == 3 or "steps" in goes_on.stdout
     assert list((tmp_path / "checkpoints").glob("*manifest*"))
@@ -107,7 +108,7 @@ def as_pattern(line):
 
 
 def blocks_of(transcript):
-    """What each command printed, as the set of its lines' patterns."""
+    """Returns the output of each command, as the set of its lines' patterns."""
     blocks = {}
     for line in transcript.strip().splitlines():
         pattern = as_pattern(line)
@@ -180,7 +181,7 @@ def test_events_are_given_to_a_command(training, tmp_path):
     words = [BINARY, "attach", name, "--exec", command]
     followed = subprocess.Popen(words, stdin=subprocess.DEVNULL)
     wait_until(lambda: heard.exists() and heard.read_text())
-    orrery("stop", name, "--checkpoint")  # which takes long enough for the last event to be seen
+    orrery("stop", name, "--checkpoint")  # slow enough for the last event to be seen
     assert followed.wait(timeout=30) == 0
     events = [json.loads(line) for line in heard.read_text().splitlines()]
     assert {event["scenario"] for event in events} == {name}
@@ -221,5 +222,5 @@ def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp
         kill_ranks(name, ranks)
         out, err = run.communicate(timeout=120)
         assert run.returncode == 0, err
-        assert "it goes on by itself from the newest whole checkpoint" in err
+        assert "it continues by itself from the newest complete checkpoint" in err
         assert json.loads(out)["parameters_sha256"] == expected

@@ -34,7 +34,7 @@ def test_every_key_is_described(kind):
         f"{name}.{key}"
         for name, inner in types.items()
         for key, value in inner["properties"].items()
-        # A quantity's own sentence says its unit, and nothing of what it is.
+        # A quantity's own sentence names its unit only, not its meaning.
         if value.get("description", "a quantity").startswith("a quantity")
     ]
     assert silent == []

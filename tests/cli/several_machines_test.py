@@ -84,7 +84,7 @@ def test_certificates_made_as_the_page_says_let_a_run_meet(tmp_path):
 
 
 def test_between_namespaces_the_bits_are_the_same(namespaces, tmp_path):
-    namespaces.shape("delay", "2ms", "loss", "0.5%")  # where the kernel has netem
+    namespaces.shape("delay", "2ms", "loss", "0.5%")  # applies if the kernel has netem
 
     def command_of(rank, *command):
         return namespaces.command(rank, *command, "--listen", namespaces.address(rank))
@@ -121,7 +121,7 @@ def training(place, variable="RANK"):
 
 
 def connections(pid):
-    """How many TCP connections of a process are established."""
+    """Returns the number of established TCP connections of a process."""
     own = set()
     for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -155,7 +155,7 @@ def test_under_slurm_the_survivors_of_a_killed_task_go_on(slurm, tmp_path):
     out, err = run.communicate(timeout=100)
     report = json.loads(out)
     assert report["steps_completed"] == 30, err
-    assert causes(report) == ["rank 2 has said nothing for 1.0 s"]
+    assert causes(report) == ["rank 2 sent no heartbeat for 1.0 s"]
     assert report["micro_batches_lost"] == report["micro_batches_repeated"] == 0
     assert report["parameters_sha256"] == calm_bits()
     assert not list(tmp_path.glob("*.*/key.pem"))
@@ -170,7 +170,7 @@ def test_a_rank_that_stood_still_is_told_that_the_others_went_on(tmp_path):
     assert processes[2].wait(20) == 4
     assert processes[0].poll() is None
     report = end(processes, codes=[0, 0, 4, 0])
-    assert causes(report) == ["rank 2 has said nothing for 1.0 s"]
+    assert causes(report) == ["rank 2 sent no heartbeat for 1.0 s"]
     assert report["steps_completed"] == 60
 
 

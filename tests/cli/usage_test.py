@@ -1,4 +1,4 @@
-"""What is said to command lines that make no sense."""
+"""Messages about invalid command lines."""
 
 import pytest
 from conftest import STRAGGLER, orrery

@@ -22,7 +22,7 @@ TEST(Error, WithoutPlaceRendersTheMessage) {
   EXPECT_STREQ(error.what(), "error: no such command");
   EXPECT_EQ(error.message(), "no such command");
   EXPECT_EQ(error.kind(), ErrorKind::usage);
-  EXPECT_FALSE(error.place());
+  EXPECT_FALSE(error.source_place());
 }
 
 TEST(Error, WithPlacePointsAtTheColumn) {

@@ -39,19 +39,19 @@ TEST(ChildProcess, TellsTheExitCode) {
   const ExitStatus status = child.wait();
   EXPECT_EQ(status.code, 7);
   EXPECT_EQ(status.signal, 0);
-  EXPECT_EQ(status.describe(), "exit code 7");
+  EXPECT_EQ(status.description(), "exit code 7");
   EXPECT_GT(status.peak_rss_bytes, 100'000);
   EXPECT_EQ(child.wait().code, 7) << "wait() is idempotent";
 }
 
 TEST(ChildProcess, TellsTheSignal) {
   ChildProcess child(kChild, {"sleep"});
-  EXPECT_FALSE(child.poll());
+  EXPECT_FALSE(child.exit_status());
   child.signal(SIGKILL);
   const ExitStatus status = child.wait();
   EXPECT_EQ(status.signal, SIGKILL);
   EXPECT_EQ(status.code, 128 + SIGKILL);
-  EXPECT_EQ(status.describe(), "killed by signal 9 (Killed)");
+  EXPECT_EQ(status.description(), "killed by signal 9 (Killed)");
 }
 
 TEST(ChildProcess, WaitForGivesUpAndThenSucceeds) {
@@ -95,7 +95,7 @@ TEST(ChildProcess, MovingKeepsOneOwner) {
 }
 
 TEST(ChildProcess, ItsChildrenDieWithAKilledParent) {
-  // As a subreaper this process inherits the orphan and can tell how it died.
+  // A subreaper inherits the orphan and learns how it died.
   ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
   ChildProcess parent(kChild, {"parent"});
   const auto answer = read_message(parent.channel());
@@ -124,7 +124,7 @@ TEST(ChildProcess, AForkOfThisProcessLeavesOlderChildrenAlone) {
   EXPECT_EQ(read_message(child.channel()), "here, exit code 5");
 }
 
-/// A fork of the server that does what `mode` says.
+/// Returns a fork of the server that behaves as `mode` says.
 ChildProcess fork_of(ForkServer& server, const std::string& mode) {
   ChildProcess child(server);
   EXPECT_TRUE(write_message(child.channel(), mode));
@@ -188,7 +188,8 @@ TEST(ForkServer, WithoutItForksGoOnAndNoneComes) {
   ChildProcess fork = fork_of(server, "echo");
   ASSERT_EQ(kill(server_pid, SIGKILL), 0);
   try {
-    for (int i = 0; i < 1000; ++i) fork_of(server, "exit").wait();  // until it has died
+    // waits until the server has died
+    for (int i = 0; i < 1000; ++i) fork_of(server, "exit").wait();
     ADD_FAILURE() << "a fork of a dead program";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::environment);

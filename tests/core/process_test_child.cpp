@@ -1,4 +1,4 @@
-// The other side of process_test.cpp: a program that does what its first argument says.
+// Child program of process_test.cpp: behaves as its first argument says.
 #include <poll.h>
 #include <unistd.h>
 
@@ -49,7 +49,7 @@ int fork_here(const std::string& program) {
   const orrery::ChildProcess older(program, {"echo"});
   if (auto child = orrery::ChildProcess::fork_here()) {
     const std::string said = orrery::read_message(child->channel()).value_or("nothing");
-    const std::string how = child->wait().describe();
+    const std::string how = child->wait().description();
     orrery::write_message(older.channel(), said + ", " + how);
     const auto echoed = orrery::read_message(older.channel());
     return orrery::write_message(orrery::kChildDescriptor, echoed.value_or("none")) ? 0 : 1;

@@ -68,12 +68,13 @@ TEST(Rng, NormalHasMeanZeroAndVarianceOne) {
 
 TEST(Rng, SplitsByNameAndNotByUse) {
   const Rng parent(9);
-  Rng noise = parent.split("noise"), again = parent.split("noise"), faults = parent.split("faults");
+  Rng noise = parent.split_stream("noise"), again = parent.split_stream("noise"),
+      faults = parent.split_stream("faults");
   const auto first = noise.next();
   EXPECT_EQ(first, again.next());
   EXPECT_NE(first, faults.next());
   EXPECT_EQ(parent.state(), 9u);
-  Rng other_parent = Rng(10).split("noise");
+  Rng other_parent = Rng(10).split_stream("noise");
   EXPECT_NE(other_parent.next(), first);
 }
 

@@ -39,12 +39,12 @@ TEST(Sha256, GoesOnFromItsStateInAnother) {
     Sha256 first, second;
     first.update(std::string(before, 'x'));
     second.update("what it had before is gone");
-    second.restore(first.state());
+    second.restore_state(first.state());
     second.update("abc");
     EXPECT_EQ(second.hex(), sha256_hex(std::string(before, 'x') + "abc"));
   }
   Sha256 hash;
-  EXPECT_THROW(hash.restore("too short"), Error);
+  EXPECT_THROW(hash.restore_state("too short"), Error);
 }
 
 TEST(Sha256, MovesWithItsState) {

@@ -1,5 +1,5 @@
-// The example policies in both worlds, where the world has the matter: in the simulator and over
-// real processes they see the same kinds of things happen and get what they decide.
+// Example policies in both worlds: in the simulator and over real processes they see the same kinds
+// of events and their decisions are applied.
 #include <unistd.h>
 
 #include <filesystem>
@@ -21,8 +21,8 @@ namespace {
 const std::string kSimulator = ORRERY_BINARY_DIR "/bin/orrery-sim";
 constexpr const char* kKill = "faults=[{at_step: 5, rank: 2, kill: true}]";
 
-/// A run of four ranks under an example policy: what it reported, what the policy was shown, and
-/// each decision with its outcome.
+/// Run of four ranks under an example policy: its report, the policy's observations, and each
+/// decision with its outcome.
 struct Ran {
   Report report;
   std::vector<std::string> decided;
@@ -109,8 +109,8 @@ TEST(ExamplePolicy, SavesAsOftenAsItPaysInBothWorlds) {
   const Both both = in_both("adaptive_checkpoints", 10, 40,
                             {fmt::format("live.checkpoints={{folder: {}, every: 1000}}", folder)});
   for (const Ran* each : {&both.live, &both.simulated}) {
-    // Ten steps to see what a checkpoint costs; then by Young, which hangs on a step's time: at
-    // most sqrt(2 x 1 ms x 11 s) / 40 ms = 3.7 steps.
+    // Ten steps to observe the cost of a checkpoint; then by Young, which depends on a step's time:
+    // at most sqrt(2 x 1 ms x 11 s) / 40 ms = 3.7 steps.
     ASSERT_GE(each->decided.size(), 2u);
     EXPECT_EQ(each->decided[0], both.simulated.decided[0]);
     EXPECT_GE(each->saved.size(), 4u);

@@ -1,5 +1,5 @@
-// Any bytes as a file of a checkpoint: read, or refused as bad input. The first byte chooses which
-// file, and whether its checksum is set right, so that what stands behind it is reached.
+// Fuzzer: any bytes as a file of a checkpoint are read, or refused as bad input. The first byte
+// chooses the file, and whether its checksum is corrected, so that the code behind it is reached.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace orrery;
 
-/// What has been read is written as it was read.
+/// Accepted contents are written as they were read.
 void read(const std::string& bytes, bool manifest) {
   std::string again;
   if (manifest) {

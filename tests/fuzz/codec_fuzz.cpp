@@ -1,5 +1,5 @@
-// Any bytes as a code: decoded, or refused as bad input. The first two bytes choose codec and
-// count of values; what decodes is encoded again without complaint.
+// Fuzzer: any bytes as a code are decoded, or refused as bad input. The first two bytes choose
+// codec and count of values; decoded values are encoded again without an error.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,7 +1,7 @@
-// Any bytes as messages of the control plane. What passes the check of the border goes to the
-// control core of a run of four ranks, whose answers have to pass the check of the other border;
-// the members do at once whatever they are told. Nothing may throw. Each message is preceded by
-// two bytes: whom it is from or for, and its size.
+// Fuzzer: any bytes as messages of the control plane. Messages that pass the border's check go to
+// the control core of a run of four ranks, whose answers must pass the check of the other border;
+// the members follow their directives at once. Nothing may throw. Each message is preceded by two
+// bytes: its sender or receiver, and its size.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -45,7 +45,7 @@ class FourRanks {
     obey(members_[rank]);
   }
 
-  /// What really happens in between: all say how they are, and do what follows.
+  /// Real behaviour in between: all members send their status, and follow their directives.
   void go_on() {
     for (membership::Member& member : members_) coordinator_.hear(member.status(), ++now_);
     coordinator_.tick(++now_);

@@ -1,6 +1,6 @@
-// A journal of any bytes tells a past or is refused with a reason; what is appended to one that was
-// taken is read again. The first byte chooses: the bytes as they stand, or cut into records that
-// get their checksums and an opening, so that what stands behind the first check is reached.
+// Fuzzer: a journal of any bytes is accepted, or refused with a reason; records appended to an
+// accepted one are read again. The first byte chooses: the bytes themselves, or cut into records
+// with their checksums and an opening, so that the code behind the first check is reached.
 #include <cstdint>
 #include <cstdio>
 #include <string>

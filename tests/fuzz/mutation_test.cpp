@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr int kMutations = 10'000;
 constexpr int kProgramRuns = 100;
 
-/// Of each sample of an importer.
+/// Returns the number of mutations of each sample of an importer.
 int importer_mutations() {
   const char* const given = std::getenv("ORRERY_IMPORTER_MUTATIONS");
   return given == nullptr ? 20'000 : std::atoi(given);
@@ -53,7 +53,7 @@ void build_replay(const std::string& text) {
 
 bool is_replay(const fs::path& file) { return file.filename().string().starts_with("replay-"); }
 
-/// What is wrong with the outcome of one text; "" if nothing.
+/// Returns the error in the outcome of one text; "" if none.
 std::string fault_of(const std::function<void(const std::string&)>& load, const std::string& text,
                      int& refused) {
   try {
@@ -62,7 +62,7 @@ std::string fault_of(const std::function<void(const std::string&)>& load, const 
   } catch (const Error& error) {
     ++refused;
     if (error.kind() != ErrorKind::bad_input) return std::string("other kind: ") + error.what();
-    if (!error.place()) return std::string("no place: ") + error.what();
+    if (!error.source_place()) return std::string("no place: ") + error.what();
     const std::string shown_to_people = error.what();
     if (first_bad_byte(shown_to_people) != std::string_view::npos) return "unsafe message";
     if (shown_to_people.size() > 4096) return "a message above 4096 bytes";
@@ -76,7 +76,7 @@ void mutate_through(const fs::path& file, const std::function<void(const std::st
   const std::string original = read_text(file);
   ASSERT_NO_THROW(load(original)) << file;
   const std::uint64_t seed = mutation_seed();
-  Rng rng = Rng(seed).split(file.filename().string());
+  Rng rng = Rng(seed).split_stream(file.filename().string());
   int refused = 0;
   for (int i = 0; i < kMutations; ++i) {
     const std::string text = mutate(original, rng);
@@ -105,7 +105,7 @@ TEST(Mutation, EveryMutatedTopologyLoadsOrIsRefusedWithItsPlace) {
 void mutate_importer(const std::string& name, const std::string& original,
                      const std::function<void(const std::string&, bool)>& load) {
   const std::uint64_t seed = mutation_seed();
-  Rng rng = Rng(seed).split(name);
+  Rng rng = Rng(seed).split_stream(name);
   int refused = 0;
   for (int i = 0; i < importer_mutations(); ++i) {
     const std::string text = mutate(original, rng);
@@ -170,7 +170,7 @@ TEST(Mutation, TheProgramExitsWith0Or3AndAPlace) {
   for (const fs::path& file : yaml_files(ORRERY_SOURCE_DIR "/examples")) {
     const std::string original = read_text(file);
     const std::uint64_t seed = mutation_seed();
-    Rng rng = Rng(seed).split("program " + file.filename().string());
+    Rng rng = Rng(seed).split_stream("program " + file.filename().string());
     for (int i = 0; i < kProgramRuns; ++i) {
       const std::string text = mutate(original, rng);
       std::ofstream(mutated, std::ios::binary) << text;

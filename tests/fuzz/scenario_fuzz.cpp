@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const orrery::LoadedScenario loaded = orrery::parse_scenario(text, "fuzz.yaml", {});
     const orrery::Cluster cluster =
         orrery::build_cluster(loaded.scenario.cluster(), loaded.places, "cluster");
-    const orrery::FaultScript faults(loaded.scenario, cluster);  // what passes can be read
+    const orrery::FaultScript faults(loaded.scenario, cluster);  // an accepted scenario can be read
     if (faults.begun({1 << 20, orrery::kNever}) > faults.size()) std::abort();
   } catch (const orrery::Error& error) {
     if (error.kind() != orrery::ErrorKind::bad_input || !error.place()) std::abort();

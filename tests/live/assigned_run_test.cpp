@@ -1,6 +1,6 @@
-// What policies decide of where a run stands and how it is set, over whole runs of real ranks, and
-// beside the same decisions in the simulator: nothing is lost or repeated, the parameters have the
-// bits of the undisturbed run, and both worlds say the same of every decision.
+// Decisions of policies about placement and settings, over whole runs of real ranks, and the same
+// decisions in the simulator: nothing is lost or repeated, the parameters have the bits of the
+// undisturbed run, and both worlds give the same answer to every decision.
 #include <unistd.h>
 
 #include <filesystem>
@@ -52,7 +52,7 @@ std::vector<std::pair<Outcome, std::string>> outcomes(const Watching& policy) {
 
 // ---- where it stands ----------------------------------------------------------------------
 
-/// Without GPU 2 from step 6 on; from step 12 on with it again.
+/// Policy that removes GPU 2 from step 6 on, and adds it again from step 12 on.
 Watching without_one_for_a_while() {
   return Watching(kAssigns, [](const Observation& seen, DecisionList& decisions) {
     const auto* done = shown<StepsDone>(seen);
@@ -87,7 +87,7 @@ TEST(AssignedRun, ShrinksAndGrowsBetweenStepsInBothWorldsAlike) {
   expect_nothing_left();
 }
 
-/// From three ranks to three others: one leaves, one joins, two stay.
+/// Policy that moves the job from three ranks to three others: one leaves, one joins, two stay.
 Watching moves() {
   return Watching(kAssigns, [](const Observation& seen, DecisionList& decisions) {
     const auto* done = shown<StepsDone>(seen);
@@ -262,7 +262,7 @@ TEST(AssignedRun, WhoRestsIsAskedWithinAStepOnlyIfThatLasts) {
 
 // ---- how it is set ------------------------------------------------------------------------
 
-/// What both worlds say of the policies' decisions.
+/// Checks that both worlds refuse the decisions for the same reason.
 void expect_refused_alike(const RunRequest& asked, const std::string& reason) {
   Watching live(asked.scenario()), simulated(asked.scenario());
   const Report report = run_in_worker(kProgram, asked, &live);
@@ -284,7 +284,7 @@ TEST(AssignedRun, WhatTheRunsFabricRefusesItsRehearsalRefusesToo) {
       "gradients that are sharded travel as they are");
 }
 
-/// Saves what step 2 leaves; from step 4 on there is a checkpoint after every third step.
+/// Policy that saves after step 2; from step 4 on a checkpoint follows every third step.
 Watching saves() {
   return Watching({.actions = Kinds<Action>::of<Configure, Save>(),
                    .settings = Kinds<Setting>::of<CheckpointPlan>()},

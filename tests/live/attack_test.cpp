@@ -1,5 +1,5 @@
-// Whole runs attacked from outside, by process id: what a machine that others use does to them.
-// Every run has to end with the bits of an undisturbed one.
+// Whole runs attacked from outside, by process id, as on a shared machine. Every run has to end
+// with the bits of an undisturbed one.
 #include <fcntl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -39,7 +39,7 @@ pid_t parent_of(pid_t process) {
   return parent;
 }
 
-/// Of this test's own runs: others may run on this machine at the same time.
+/// Returns the processes of this test's own runs: others may run on this machine at the same time.
 std::vector<pid_t> own(const std::string& role) {
   std::vector<pid_t> found = processes(role);
   std::erase_if(found, [](pid_t each) {
@@ -83,7 +83,7 @@ TEST(Attack, AllRanksStoppedAtOnceAreWaitedFor) {
   expect_same(told, calm);
   EXPECT_EQ(told.failures_size(), 0);
   EXPECT_TRUE(std::ranges::any_of(told.warnings(), [](const std::string& warning) {
-    return warning.find("no rank is heard of") != std::string::npos;
+    return warning.find("no rank sends heartbeats") != std::string::npos;
   })) << "an operator is told";
 }
 
@@ -100,7 +100,7 @@ TEST(Attack, ASuspendedMachineGoesOnWhereItWas) {
   EXPECT_EQ(told.controller_restarts(), 0u);
   EXPECT_EQ(told.failures_size(), 0) << "who did not watch blames nobody";
   for (const std::string& warning : told.warnings()) {
-    EXPECT_EQ(warning.find("has got on"), std::string::npos) << warning;
+    EXPECT_EQ(warning.find("has made progress"), std::string::npos) << warning;
   }
 }
 
@@ -113,7 +113,8 @@ void starve_of_descriptors(pid_t process, milliseconds span) {
   const rlimit starved{free, before.rlim_max};
   ASSERT_EQ(prlimit(process, RLIMIT_NOFILE, &starved, nullptr), 0);
   std::this_thread::sleep_for(span);
-  prlimit(process, RLIMIT_NOFILE, &before, nullptr);  // unless it has ended of it
+  // skipped for a process that has already ended
+  prlimit(process, RLIMIT_NOFILE, &before, nullptr);
 }
 
 /// A port that gRPC gives up for want of a descriptor would keep every replacement out.
@@ -142,7 +143,7 @@ TEST(Attack, ARankThatHangsIsNamedAndReplaced) {
     GTEST_SKIP() << "no process may be traced here";
   }
   ASSERT_EQ(ptrace(PTRACE_INTERRUPT, victim, nullptr, nullptr), 0);
-  // Who traces hears of the end first; a limit, should it never be ended.
+  // A tracer learns of the end first; the loop has a limit.
   bool ended = false;
   for (int i = 0; i < 6000 && !ended; ++i) {
     int status = 0;
@@ -154,7 +155,7 @@ TEST(Attack, ARankThatHangsIsNamedAndReplaced) {
   const Report told = report.get();
   expect_same(told, calm);
   ASSERT_GE(told.failures_size(), 1);
-  EXPECT_NE(told.failures(0).cause().find("sends heartbeats and has done nothing"),
+  EXPECT_NE(told.failures(0).cause().find("sent heartbeats but made no progress"),
             std::string::npos)
       << told.failures(0).cause();
   EXPECT_TRUE(told.failures(0).has_resumed_s());
@@ -254,7 +255,7 @@ TEST(Attack, AHungDiskOfTheLogHoldsNobodyUp) {
   expect_same(told, calm);
   EXPECT_EQ(told.failures_size(), 0);
   EXPECT_TRUE(std::ranges::any_of(told.warnings(), [](const std::string& warning) {
-    return warning.find("the disk of the log takes nothing") != std::string::npos;
+    return warning.find("the disk of the log does not respond") != std::string::npos;
   }));
 }
 
@@ -266,7 +267,7 @@ TEST(Attack, AFullDiskOfTheLogEndsNothing) {
   const Report told = run_in_worker(kProgram, asked);
   expect_same(told, calm);
   EXPECT_TRUE(std::ranges::any_of(told.warnings(), [](const std::string& warning) {
-    return warning.find("the log is given up") != std::string::npos;
+    return warning.find("the run continues without its log") != std::string::npos;
   }));
 }
 

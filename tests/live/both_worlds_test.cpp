@@ -1,7 +1,6 @@
-// Scenarios in both worlds, each in the simulator and over real processes: what is promised of
-// them (docs/both-worlds.md lists it) and whether it holds. A story is what happened and what
-// became of each decision, with its reason, in order; steps, ticks and suspicions are left out,
-// because how many there are is a matter of time.
+// Scenarios in both worlds, each in the simulator and over real processes: the promises about them
+// (docs/both-worlds.md lists them) hold. A story is the sequence of events and of outcomes with
+// their reasons; steps, ticks and suspicions are left out, because their numbers depend on timing.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -49,11 +48,11 @@ std::string decided_line(const std::string& trace_line, Promise promise) {
 
 struct Story {
   std::vector<std::string> lines;
-  std::vector<std::vector<std::uint32_t>> shares;  ///< that were decided
+  std::vector<std::vector<std::uint32_t>> shares;  ///< decided shares
   Report report;
 };
 
-/// Notes what its policies are shown and decide.
+/// Policy that records the observations and decisions of its policies.
 class Teller : public Policy {
  public:
   Teller(const orrery::Scenario& scenario, Promise promise)
@@ -130,7 +129,7 @@ Story told(const std::string& program, const Scenario& scenario) {
 
 // ---- the scenarios ------------------------------------------------------------------------
 
-/// Of a step in which nobody is slow: five micro-batches a rank.
+/// Returns the duration of a step without a slow rank: five micro-batches a rank.
 std::string steps_long(double steps) {
   return fmt::format("{} ms", static_cast<int>(steps * 5 * kBriskPaceMs));
 }
@@ -185,19 +184,19 @@ std::vector<Scenario> scenarios() {
                    steps_long(9)),
        {"cluster.nodes=4", "cluster.node.gpus_per_node=1", "cluster.node.nics_per_node=1",
         "cluster.fabric.nodes_per_unit=4"}},
-      {"codes by memory and variance", equal, 10,
+      {"codecs by memory and variance", equal, 10,
        "{name: memory-aware, parameters: {warm_up_steps: 4, cooldown_steps: 8}}", "",
        {"live.link_rate=2 MB/s", "live.reproducible=false", "job.bucket=64 KiB",
         "job.global_batch=8"}},
-      {"no memory for what a kill leaves", equal, 10, kShrink,
+      {"too little memory after a kill", equal, 10, kShrink,
        "{at_step: 4, rank: 2, kill: true}",
        {"job.max_share=1", "survival.hold_limit=500 ms"}},
-      // What differed besides, whatever the load.
+      // Further differences, independent of the load.
       {"GPU down", equal, 12, kShrink, "{at_step: 4, gpu: 2, down: true}"},
-      {"codes where gradients are sharded", equal, 6,
+      {"codecs with sharded gradients", equal, 6,
        "{name: fixed-codec, parameters: {rules: [{codec: bf16}]}}", "",
        {"job.layout.shard=optimizer", "live.reproducible=false"}},
-      {"an algorithm that the fabric lacks", equal, 6,
+      {"an algorithm that the fabric does not support", equal, 6,
        "{name: collective-table, parameters: {rules: [{kind: all-reduce, algorithm: nvls}]}}", ""},
   };
 }

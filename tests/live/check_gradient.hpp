@@ -27,7 +27,7 @@ inline void expect_gradient_of_differences(Network<double>& model,
                                            std::size_t sequences) {
   const Batch batch{.bytes = bytes, .sequences = sequences};
   model.zero_gradient();
-  EXPECT_DOUBLE_EQ(model.accumulate(batch), model.loss(batch));
+  EXPECT_DOUBLE_EQ(model.accumulate_gradient(batch), model.loss(batch));
   Rng rng(4);
   std::size_t compared = 0, probes = 0;
   for (const Tensor& tensor : model.tensors()) {

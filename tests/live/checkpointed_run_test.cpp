@@ -62,7 +62,7 @@ class CheckpointedRun : public testing::Test {
     *assignment.mutable_scenario() = request.scenario();
     found.fill(assignment);
     const auto device = make_cpu_device(7, 0.003, request.scenario().job().model().builtin());
-    device->restore(load_checkpoint(assignment));
+    device->restore_state(load_checkpoint(assignment));
     return {found.first_step(), device->parameters_sha256()};
   }
 
@@ -150,7 +150,7 @@ TEST_F(CheckpointedRun, WithoutACheckpointThereIsNothingToGoOnFrom) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    EXPECT_NE(error.message().find("no whole checkpoint"), std::string::npos);
+    EXPECT_NE(error.message().find("expected a complete checkpoint"), std::string::npos);
   }
 }
 

@@ -85,7 +85,7 @@ TEST(CodecRun, AReproducibleRunTakesNoCodes) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
     EXPECT_NE(error.message().find("live.reproducible"), std::string::npos) << error.message();
   }
-  // What a policy may come to is known only when it does: such a decision is refused.
+  // A policy's code is known only at its decision, so the decision is refused.
   const Report report = run_in_worker(
       kProgram, request({"live.reproducible=true", "live.link_rate=10 MB/s",
                          "run.steps=9", "policies[0].parameters.warm_up_steps=3"}));

@@ -13,7 +13,8 @@ namespace {
 
 using Algorithm = CollectiveAlgorithm;
 
-/// What summed gradients in a run of four real ranks, in order, and how decisions ended.
+/// Algorithms that summed gradients in a run of four real ranks, in order, and the outcomes of
+/// decisions.
 struct Seen {
   std::vector<Algorithm> ran;
   std::vector<Decided> outcomes;
@@ -39,7 +40,7 @@ TEST(LiveCollectiveTable, ThePolicysTableHoldsFromOneStepOnOnAllRanks) {
   ASSERT_EQ(tree.outcomes.size(), 1u);
   EXPECT_EQ(tree.outcomes[0].status, Outcome::applied) << tree.outcomes[0].reason;
   ASSERT_FALSE(automatic.ran.empty());
-  for (const Algorithm each : automatic.ran) {  // it says what ran
+  for (const Algorithm each : automatic.ran) {  // the sample names the used algorithm
     EXPECT_TRUE(each == Algorithm::ring || each == Algorithm::halving_doubling);
   }
   // Whole numbers have one sum, whoever adds first.

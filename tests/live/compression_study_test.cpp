@@ -1,4 +1,4 @@
-// The compression study, small: what its tables rest on.
+// Compression study in small: the properties on which its tables rest.
 #include "tests/bench/compression_study.hpp"
 
 #include <cmath>

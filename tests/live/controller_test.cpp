@@ -66,12 +66,12 @@ class Killer {
       if (stat((entry.path() / "journal").c_str(), &status) == 0) journals_.insert(status.st_ino);
     }
   }
-  std::set<ino_t> journals_;  ///< of the thread, until it is joined
+  std::set<ino_t> journals_;  ///< used by the thread until it is joined
   std::atomic<int> kills_ = 0;
   std::jthread thread_;
 };
 
-/// What happened, told by report and log, is what an undisturbed run does.
+/// Checks that report and log describe an undisturbed run.
 void expect_undisturbed(const Report& report, const Report& calm) {
   EXPECT_EQ(report.steps_completed(), calm.steps_completed());
   EXPECT_EQ(report.micro_batches_lost(), 0u);
@@ -107,8 +107,8 @@ TEST(Controller, KilledAtRandomMomentsLosesNothingAndItsLogReplays) {
   expect_nothing_left();
 }
 
-/// The journal is begun anew several times a second, and what follows a snapshot is the same run:
-/// its log replays, byte for byte what the policies saw.
+/// The journal begins again several times a second, and the run after a snapshot is the same run:
+/// its log replays, with the same bytes for the policies.
 TEST(Controller, ItsSuccessorGoesOnFromASnapshotAndWhatFollowed) {
   const std::vector<std::string> settings{
       "run.steps=40", "live.journal_tail=4 KiB",

@@ -12,7 +12,7 @@ namespace {
 
 const std::vector<std::string> kSettings{"run.steps=40"};
 
-/// Does `what` a second after `count` connections have come through the proxy.
+/// Calls the function a second after `count` connections have come through the proxy.
 template <class What>
 std::jthread once_connected(SocketProxy& proxy, std::size_t count, What what) {
   return std::jthread([&proxy, count, what] {
@@ -39,10 +39,10 @@ const Report& calm_run() {
 TEST(Cut, ABrokenLinkBetweenTwoRanksIsMadeAnew) {
   const Report& calm = calm_run();
   SocketProxy proxy("rank-2.0-1");
-  const auto cutter = once_connected(proxy, 1, [](SocketProxy& each) { each.cut(0); });
+  const auto cutter = once_connected(proxy, 1, [](SocketProxy& each) { each.cut_connection(0); });
   const Report report = run_in_worker(kProgram, request(kSettings));
   ASSERT_GE(proxy.connections(), 1u);
-  EXPECT_TRUE(proxy.seen("rank-2.0-2")) << "a new epoch has new links";
+  EXPECT_TRUE(proxy.has_seen("rank-2.0-2")) << "a new epoch has new links";
   expect_whole(report, calm);
   EXPECT_EQ(report.failures_size(), 0);
   expect_nothing_left();
@@ -51,7 +51,7 @@ TEST(Cut, ABrokenLinkBetweenTwoRanksIsMadeAnew) {
 TEST(Cut, ARankWhoseControlStreamBreaksComesBack) {
   const Report& calm = calm_run();
   SocketProxy proxy("controller");
-  const auto cutter = once_connected(proxy, 4, [](SocketProxy& each) { each.cut(1); });
+  const auto cutter = once_connected(proxy, 4, [](SocketProxy& each) { each.cut_connection(1); });
   const Report report = run_in_worker(kProgram, request(kSettings));
   EXPECT_EQ(proxy.connections(), 5u);
   expect_whole(report, calm);
@@ -62,11 +62,11 @@ TEST(Cut, ARankWhoseControlStreamBreaksComesBack) {
 TEST(Cut, ARankThatCannotBeHeardIsReplacedAfterTheTimeout) {
   const Report& calm = calm_run();
   SocketProxy proxy("controller");
-  const auto cutter = once_connected(proxy, 4, [](SocketProxy& each) { each.mute(2); });
+  const auto cutter = once_connected(proxy, 4, [](SocketProxy& each) { each.mute_connection(2); });
   const Report report = run_in_worker(kProgram, request({"run.steps=40"}));
   expect_whole(report, calm);
   ASSERT_EQ(report.failures_size(), 1);
-  EXPECT_NE(report.failures(0).cause().find("has said nothing for 1.0 s"), std::string::npos)
+  EXPECT_NE(report.failures(0).cause().find("sent no heartbeat for 1.0 s"), std::string::npos)
       << report.failures(0).cause();
   expect_nothing_left();
 }

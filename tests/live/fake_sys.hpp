@@ -11,6 +11,7 @@
 
 namespace orrery::live {
 
+/// Folder like /sys for tests.
 class FakeSys {
  public:
   FakeSys() : root_(testing::TempDir() + "orrery_sys." + std::to_string(getpid())) {

@@ -1,4 +1,4 @@
-// Whole live runs whose hardware is slowed and cut: what the policy clock shows of it, and that
+// Whole live runs with slow and disconnected hardware: the policy clock shows the effect, and
 // nothing is lost. Bounds are from below: a busy machine only takes longer.
 #include <string>
 

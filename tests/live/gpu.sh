@@ -5,7 +5,7 @@
 #   cmake --preset release && cmake --build --preset release --target gpu_check
 # Runs the sections of gpu_check (tests/live/gpu_check.cpp), each a process with a time limit, all
 # together within one budget. docs/gpu.md is written before the first and after each of them, with
-# date, device, verdicts and what was printed, so that it is true whenever this ends.
+# date, device, verdicts and output, so that the page is true whenever the script ends.
 # Exit code 0: all passed; 1: one failed; 4: none failed, but one was skipped or not run (the page
 # says why), or nothing can run here and the page is left alone (the reason is on standard error).
 # --dry-run prints the sections, one a line: name, title.
@@ -41,10 +41,10 @@ cannot() {
 
 # ---- one section ---------------------------------------------------------------------------------
 
-names=() titles=() verdicts=() parts=() # by section
+names=() titles=() verdicts=() parts=() # indexed by section
 
-# What a section's exit code means. A section's own limit is a failure, because something hangs; the
-# end of the budget says nothing about the section.
+# A section's exit code gives its verdict. A section's own limit is a failure, because something
+# hangs; the end of the budget says nothing about the section.
 verdict() { # verdict CODE: 124 if its limit was reached, "budget" if that was the budget's end
   case $1 in
     0) echo passed ;;
@@ -60,7 +60,7 @@ run_section() { # run_section INDEX OUTPUT
   verdicts[$1]="not run: time"
   parts[$1]="There was no time left."
   ((limit > 0)) || return 0
-  # Into a file: whoever outlives its section and holds on to a pipe would be waited for.
+  # Output goes to a file: a process that outlives its section and holds a pipe would delay the end.
   timeout --kill-after=5 "$limit" "$check" "${names[$1]}" >"$2" 2>&1 </dev/null
   code=$? took=$((SECONDS - begin))
   if ((code == 124 || (code == 137 && took >= limit))); then
@@ -77,7 +77,9 @@ run_section() { # run_section INDEX OUTPUT
 write_page() { # write_page DEVICE
   local i
   {
-    printf '# On a GPU\n\nMeasured by `tests/live/gpu.sh` on %s: %s\n\n' "$(date -u +%F)" "$1"
+    printf '# On a GPU\n\nFor everybody who has a machine with an NVIDIA GPU. First command: '
+    printf '`tests/live/gpu.sh`, after\n`./dev build`.\n\n'
+    printf 'Measured by `tests/live/gpu.sh` on %s: %s\n\n' "$(date -u +%F)" "$1"
     printf '| section | verdict |\n|---|---|\n'
     for i in "${!names[@]}"; do printf '| %s | %s |\n' "${titles[i]}" "${verdicts[i]}"; done
     for i in "${!names[@]}"; do

@@ -38,7 +38,7 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
-/// Three steps with what each leaves behind, values of one kind or another in between.
+/// Compares the results of three steps, with values of one kind or another in between.
 bool same_as_cpu(const CudaCodecs& gpu, const CodecRule& rule, std::size_t count, float odd_one) {
   const auto cpu = make_codec(rule);
   CodecState on_cpu, on_gpu;
@@ -47,10 +47,10 @@ bool same_as_cpu(const CudaCodecs& gpu, const CodecRule& rule, std::size_t count
     if (step == 1 && count > 5) values[5] = odd_one;
     std::vector<std::byte> expected(cpu->encoded_size(count)), code(expected.size());
     std::vector<float> decoded(count), wanted(count);
-    cpu->encode(values, on_cpu, expected);
-    gpu.encode(rule, values, on_gpu, code);
-    cpu->decode(expected, wanted);
-    gpu.decode(rule, code, decoded);
+    cpu->encode_values(values, on_cpu, expected);
+    gpu.encode_values(rule, values, on_gpu, code);
+    cpu->decode_values(expected, wanted);
+    gpu.decode_values(rule, code, decoded);
     if (code != expected || !same_bits(on_cpu.residual, on_gpu.residual) ||
         !same_bits(on_cpu.basis, on_gpu.basis) || !same_bits(decoded, wanted)) {
       fmt::print("{}: {} values differ from the CPU's at step {}\n", name_of(rule), count, step);
@@ -120,7 +120,7 @@ bool check_transformer() {
     double loss = 0, loss_there = 0, worst = 0, largest = 0;
     for (Device* device : {cpu.get(), gpu.get()}) {
       device->zero_gradient();
-      loss_there = device->accumulate({.bytes = bytes, .sequences = 8});
+      loss_there = device->accumulate_gradient({.bytes = bytes, .sequences = 8});
       if (device == cpu.get()) loss = loss_there;
     }
     const auto expected = cpu->gradient();
@@ -135,7 +135,7 @@ bool check_transformer() {
                step, loss / 512, loss_there / loss - 1, worst / largest);
     good &= off < kMost && worst / largest < kMost;
     cpu->update(1.0F / 512);
-    gpu->set_state(cpu->state());  // so that each step is compared on its own
+    gpu->set_state(cpu->state());  // separates the steps' comparisons
   }
   return good;
 }

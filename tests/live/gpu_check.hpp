@@ -1,5 +1,5 @@
-// What tests/live/gpu.sh runs on a machine with a GPU, section by section. A section prints what it
-// measures and ends with a verdict; one that cannot run throws Missing with the reason.
+// Sections of tests/live/gpu.sh on a machine with a GPU. A section prints its measurements and ends
+// with a verdict; one that cannot run throws Missing with the reason.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace orrery::live::gpu_check {
 
+/// Exception of a section that cannot run, with the reason.
 struct Missing {
   std::string reason;
 };
 
-/// Sections return whether what they promise holds.
+/// Sections; each returns true if its promises hold.
 bool check_codecs();
 bool time_codecs();
 bool check_transformer();
@@ -26,14 +27,14 @@ bool measure_overhead();
 /// One rank of a section with several, told its orders by the section's process.
 int serve_rank(const std::string& program);
 
-/// The middle of `values`, and an interval that holds the true median 95 times in 100 (by ranks:
-/// whatever the distribution). At least 6 values.
+/// Median of `values`, and an interval that contains the true median with probability 95% (by
+/// ranks: for any distribution). At least 6 values.
 struct Median {
   double value, low, high;
 };
 Median median_of(std::vector<double> values);
 
-/// A step of a transformer, in what it does: what predict_steps() fits its coefficients to.
+/// Sizes of a transformer's step, to which predict_steps() fits its coefficients.
 struct StepSize {
   std::uint64_t layers, hidden, heads, wide, sequences, length;
 };

@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t kOverheadBytes = std::size_t{64} << 20;
 constexpr int kPairs = 40;
 constexpr double kMostOverhead = 1.02;
-constexpr int kSharedCtas = 4;  ///< of a rank that shares its GPU
+constexpr int kSharedCtas = 4;  ///< limit of a rank that shares its GPU
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -150,8 +150,8 @@ Json time_pairs(NcclFabric& fabric, Direct& direct) {
 
 // ---- a rank ----------------------------------------------------------------------------------
 
-/// Answers orders of its section until the channel ends. An order names what to do:
-/// open, connect {rank, addresses}, exchange, loop, shrink {excluded}, pairs {id}.
+/// Rank that answers the orders of its section until the channel ends. An order names the
+/// operation: open, connect {rank, addresses}, exchange, loop, shrink {excluded}, pairs {id}.
 class Rank {
  public:
   explicit Rank(const Json& seat)
@@ -164,12 +164,12 @@ class Rank {
       return {{"address", fabric_->address()}};
     }
     if (what == "connect") {
-      fabric_->connect(order["rank"], order["addresses"].get<std::vector<std::string>>());
+      fabric_->connect_ranks(order["rank"], order["addresses"].get<std::vector<std::string>>());
       return {{"ok", true}};
     }
     if (what == "exchange") return {{"ok", exchanges_right(*fabric_)}};
     if (what == "shrink") {
-      fabric_ = fabric_->shrink(order["excluded"].get<std::vector<std::uint32_t>>());
+      fabric_ = fabric_->shrink_without(order["excluded"].get<std::vector<std::uint32_t>>());
       return {{"ok", true}};
     }
     if (what == "pairs") {
@@ -233,7 +233,7 @@ class Ranks {
   void order(const Json& what) {
     for (const std::uint32_t rank : alive_) say(children_[rank]->channel(), what);
   }
-  /// Of all that are alive, in their order. Throws what a rank says went wrong.
+  /// Returns the answers of all living ranks, in their order. Throws an error that a rank reports.
   std::vector<Json> answers() {
     std::vector<Json> all;
     for (const std::uint32_t rank : alive_) {
@@ -293,7 +293,7 @@ std::string fresh_id(const OrreryCudaTable& table) {
 int serve_rank(const std::string&) {
   const auto seat = hear(kChildDescriptor);
   if (!seat) return static_cast<int>(ErrorKind::usage);
-  // Before anything of NCCL's or CUDA's has started a thread.
+  // Must precede the first thread of NCCL or CUDA.
   const std::string host_id = (*seat)["host_id"];
   if (!host_id.empty()) {
     setenv("NCCL_HOSTID", host_id.c_str(), 1);
@@ -319,7 +319,7 @@ bool run_one_rank() {
   const OrreryCudaTable& table = module();
   NcclFabric fabric(table, NcclOptions{});
   const auto start = Clock::now();
-  fabric.connect(0, {fabric.address()});
+  fabric.connect_ranks(0, {fabric.address()});
   fmt::print("joined in {:.0f} ms\n", 1e3 * seconds_since(start));
   const bool good = exchanges_right(fabric);
   fmt::print("sums of floats and whole numbers, in host and device memory: {}\n",

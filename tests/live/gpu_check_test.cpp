@@ -1,5 +1,5 @@
-// What of tests/live/gpu.sh can be tested without a GPU: its sections are the program's and the
-// page's, the page does not claim what was not measured, and the judgement of measurements.
+// Parts of tests/live/gpu.sh that need no GPU: its sections are the program's and the page's, the
+// page claims only measured results, and the judgement of measurements.
 #include "tests/live/gpu_check.hpp"
 
 #include <unistd.h>
@@ -74,7 +74,7 @@ class GpuScriptWithAFake : public testing::Test {
   GpuScriptWithAFake() { std::filesystem::create_directories(folder_ + "/bin"); }
   ~GpuScriptWithAFake() override { std::filesystem::remove_all(folder_); }
 
-  /// `cases`: of a `case` over the section's name; what is not named passes.
+  /// Runs the script; `cases`: body of a `case` over the section's name; other sections pass.
   Output run_with(const std::string& cases, const std::string& settings = "") {
     const std::string program = folder_ + "/bin/gpu_check";
     std::ofstream(program) << "#!/bin/sh\ncase $1 in\n" << cases << "*) echo it holds ;;\nesac\n";
@@ -86,7 +86,7 @@ class GpuScriptWithAFake : public testing::Test {
     std::ifstream file(folder_ + "/gpu.md");
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  /// How many lines of the page's table end so.
+  /// Returns the number of lines of the page's table with this verdict.
   std::size_t verdicts(const std::string& verdict) const {
     std::istringstream lines(written());
     std::size_t count = 0;

@@ -16,7 +16,7 @@ inline constexpr bool kThreadSanitized = false, kSanitized = true;
 inline constexpr bool kThreadSanitized = false, kSanitized = false;
 #endif
 
-/// Of a micro-batch, where no test speaks of it: short, but with room for a sanitizer.
+/// Default micro-batch time of tests: short, but with room for a sanitizer.
 inline constexpr int kBriskPaceMs = kThreadSanitized ? 240 : kSanitized ? 60 : 20;
 inline std::string brisk_pace() {
   return "job.pace.micro_batch=" + std::to_string(kBriskPaceMs) + " ms";

@@ -17,7 +17,7 @@
 
 namespace orrery::live {
 
-/// What the ranks of one LoopFabric share.
+/// State that the ranks of one LoopFabric share.
 struct LoopHub {
   explicit LoopHub(std::uint32_t count) : ranks(count), meeting(count) {}
   const std::uint32_t ranks;
@@ -30,6 +30,7 @@ struct LoopHub {
   bool broken = false;
 };
 
+/// Fabric between threads of one process.
 class LoopFabric : public Fabric {
  public:
   LoopFabric(LoopHub& hub, std::uint32_t rank) : hub_(hub), rank_(rank) {}

@@ -1,6 +1,6 @@
-// The same random decisions in the simulator and over real processes: what becomes of each of them,
-// and why, is the same. They are taken where a step has ended, so that no verdict hangs on whether
-// one has just begun. ORRERY_SEED is the first seed, ORRERY_LIVE_SEQUENCES how many of them.
+// The same random decisions in the simulator and over real processes have the same outcomes and
+// reasons. Decisions are made at the end of a step, so that no outcome depends on whether a step
+// has just begun. ORRERY_SEED is the first seed, ORRERY_LIVE_SEQUENCES their number.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -32,7 +32,7 @@ std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
   return given != nullptr ? std::strtoull(given, nullptr, 10) : otherwise;
 }
 
-/// Decides at random, and sees whether what it decided has come true by the next time.
+/// Policy that decides at random, and checks that the decision has its effect by the next time.
 class Sequence : public RandomDecisions {
  public:
   explicit Sequence(std::uint64_t seed)
@@ -63,8 +63,8 @@ class Sequence : public RandomDecisions {
     late_ = late_ || (on_the_grid && (beyond || lost || moving_)) || (lost && was_moving);
     if (news) RandomDecisions::observe(context, seen, decisions);
   }
-  /// What came to the grid was shown only with what came after, or a rank was not there yet, or
-  /// the next one was lost before the job stood where it had been assigned.
+  /// Returns true if the comparison is void: an observation at the grid came too late, a rank was
+  /// not there yet, or the next one was lost before the job had its assigned GPUs.
   bool late() const { return late_; }
 
  private:
@@ -73,7 +73,7 @@ class Sequence : public RandomDecisions {
 
 /// Four ranks, two micro-batches each; some are killed in the step after decisions.
 RunRequest scene(std::uint64_t seed, int pace_ms, const std::string& folder) {
-  Rng rng = Rng(seed).split("scene");
+  Rng rng = Rng(seed).split_stream("scene");
   std::vector<std::string> faults;
   for (Step step = kEvery; step <= kGrid * kEvery; step += kEvery) {
     if (rng.below(2) == 0) continue;
@@ -123,7 +123,7 @@ std::string all_of(const char* world, const Fates& fates) {
   return text;
 }
 
-/// Whom the run lost, and why.
+/// Returns the lost ranks of the run, with the causes.
 std::string losses_of(const Report& report) {
   std::string text;
   for (const FailureReport& each : report.failures()) {

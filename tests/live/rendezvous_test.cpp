@@ -29,7 +29,7 @@ Rendezvous place(const std::string& folder, std::uint32_t rank) {
 std::unique_ptr<ControlServer> listen_at(MeetingPoint& point) {
   auto server = std::make_unique<ControlServer>(point.controller_address(), point.secrets(), 2,
                                                 [](std::uint32_t, const AgentMessage*) {});
-  point.announce(server->address());
+  point.announce_address(server->address());
   return server;
 }
 
@@ -72,7 +72,7 @@ TEST(Rendezvous, WhatAKilledRunLeftIsNotTakenForTheRun) {
   AgentStart start;
   std::jthread other(
       [&] { start = await_controller(place(folder.path(), 1), true, milliseconds(20'000)); });
-  std::this_thread::sleep_for(milliseconds(200));  // it may look at what is stale first
+  std::this_thread::sleep_for(milliseconds(200));  // time to read the outdated address first
   MeetingPoint point(place(folder.path(), 0), true);
   EXPECT_NE(point.secrets().token, stale);
   const auto server = listen_at(point);

@@ -37,7 +37,7 @@ Report run(const RunRequest& request) {
 
 const std::string kSharded = "job.layout.shard=optimizer";
 
-/// Of a run of 60 steps in which every rank holds everything.
+/// Returns the parameters' hash of a run of 60 steps in which every rank holds everything.
 const std::string& undisturbed() {
   static const std::string hash = run(request({})).parameters_sha256();
   return hash;

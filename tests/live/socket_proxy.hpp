@@ -21,13 +21,14 @@
 
 namespace orrery::live {
 
+/// Proxy of a Unix-domain socket that can cut and stop connections.
 class SocketProxy {
  public:
-  /// Of the next run that begins: waits for the socket `name` in its folder.
+  /// Waits for the socket `name` in the folder of the next run that begins.
   explicit SocketProxy(std::string name)
       : name_(std::move(name)), watch_(inotify_init1(IN_NONBLOCK)) {
     inotify_add_watch(watch_, "/tmp", IN_CREATE | IN_ONLYDIR);
-    thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+    thread_ = std::jthread([this](const std::stop_token& stop) { forward_bytes(stop); });
   }
   ~SocketProxy() {
     thread_.request_stop();
@@ -43,19 +44,19 @@ class SocketProxy {
     return connections_.size();
   }
   /// Ends connection `index`, both ways.
-  void cut(std::size_t index) {
+  void cut_connection(std::size_t index) {
     const std::scoped_lock lock(mutex_);
     for (const int end : {connections_.at(index).client, connections_.at(index).server}) {
       shutdown(end, SHUT_RDWR);
     }
   }
-  /// From now on connection `index` stands still.
-  void mute(std::size_t index) {
+  /// Stops connection `index` from now on, without closing it.
+  void mute_connection(std::size_t index) {
     const std::scoped_lock lock(mutex_);
     connections_.at(index).muted = true;
   }
   /// Whether a socket of that name has been made in the run's folder.
-  bool seen(const std::string& name) {
+  bool has_seen(const std::string& name) {
     const std::scoped_lock lock(mutex_);
     return seen_.contains(name);
   }
@@ -76,7 +77,7 @@ class SocketProxy {
     return out;
   }
 
-  void work(const std::stop_token& stop) {
+  void forward_bytes(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       std::vector<pollfd> ends{{watch_, POLLIN, 0}, {listener_, POLLIN, 0}};
       {
@@ -88,7 +89,7 @@ class SocketProxy {
         }
       }
       if (poll(ends.data(), ends.size(), 20) <= 0) continue;
-      if (ends[0].revents != 0) look();
+      if (ends[0].revents != 0) find_sockets();
       if (ends[1].revents != 0) let_in();
       const std::scoped_lock lock(mutex_);
       for (std::size_t i = 2; i < ends.size(); ++i) {
@@ -114,8 +115,8 @@ class SocketProxy {
     return got > 0;
   }
 
-  /// What has been made in /tmp, or in the run's folder.
-  void look() {
+  /// Finds new sockets in /tmp, or in the run's folder.
+  void find_sockets() {
     alignas(inotify_event) std::array<char, 1 << 14> buffer;
     const ssize_t got = read(watch_, buffer.data(), buffer.size());
     for (ssize_t at = 0; at < got;) {
@@ -160,7 +161,7 @@ class SocketProxy {
   const int watch_;
   std::string folder_;
   int listener_ = -1;
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // guards the two below
   std::vector<Connection> connections_;
   std::set<std::string> seen_;
   std::jthread thread_;

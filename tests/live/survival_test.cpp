@@ -199,7 +199,7 @@ TEST(Survival, AFaultEvery29SecondsCostsLittle) {
   for (double at = kEvery / 2; at < length - 3; at += kEvery) {
     faults.push_back(fault(rng.below(8), at, "kill"));
   }
-  // At the same time, so that whatever else the machine does weighs on both.
+  // Runs both at the same time, so that other load of the machine affects both.
   auto undisturbed = std::async(std::launch::async,
                                 [&] { return run_in_worker(kProgram, steady({}, steps)); });
   const Report report = run_in_worker(kProgram, steady(faults, steps));

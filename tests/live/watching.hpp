@@ -1,5 +1,5 @@
-// Policies of this process for whole runs, live and simulated: the scenario's own, or what a test
-// says. Keeps what they were shown.
+// Policies of this process for whole runs, live and simulated: the scenario's own, or a test's.
+// Records their observations.
 #pragma once
 
 #include <functional>
@@ -16,6 +16,7 @@
 
 namespace orrery::live {
 
+/// Policy that forwards to another one and records the observations.
 class Watching : public Policy {
  public:
   using Says = std::function<void(const Observation&, DecisionList&)>;

@@ -28,9 +28,9 @@ class Dice {
     for (std::uint64_t i = below(6); i > 0; --i) out += static_cast<char>('a' + below(26));
     return out;
   }
-  bool flag() { return below(2) == 0; }
+  bool random_flag() { return below(2) == 0; }
   template <class Enum>
-  Enum pick(Enum last) {
+  Enum random_enum(Enum last) {
     return static_cast<Enum>(below(static_cast<std::uint64_t>(last) + 1));
   }
   template <class Make>
@@ -40,8 +40,8 @@ class Dice {
     return out;
   }
   Sample<double> sample() {
-    if (flag()) return {};
-    return {real(), nanos(), pick(Origin::missing)};
+    if (random_flag()) return {};
+    return {real(), nanos(), random_enum(Origin::missing)};
   }
 
  private:
@@ -51,7 +51,7 @@ class Dice {
 inline GpuRuns random_gpus(Dice& dice) {
   GpuRuns gpus;
   for (std::uint64_t i = dice.below(4); i > 0; --i) {
-    gpus.append({static_cast<std::uint32_t>(dice.below(1 << 20)),
+    gpus.append_run({static_cast<std::uint32_t>(dice.below(1 << 20)),
                  static_cast<std::uint32_t>(1 + dice.below(1 << 10))});
   }
   return gpus;
@@ -62,15 +62,17 @@ inline Setting random_setting(Dice& dice, std::size_t kind) {
     case 0: return Shares{dice.several([&dice] { return dice.u32(); })};
     case 1:
       return dice.several([&dice] {
-        return CollectiveRule{dice.pick(CollectiveKind::send_receive), dice.real(), dice.u32(),
-                              dice.pick(CollectiveAlgorithm::halving_doubling), dice.u32()};
+        return CollectiveRule{dice.random_enum(CollectiveKind::send_receive), dice.real(),
+                              dice.u32(), dice.random_enum(CollectiveAlgorithm::halving_doubling),
+                              dice.u32()};
       });
     case 2:
       return dice.several([&dice] {
-        return CodecRule{dice.u32(), dice.pick(Codec::power_sgd), dice.real(), dice.flag()};
+        return CodecRule{dice.u32(), dice.random_enum(Codec::power_sgd), dice.real(),
+                         dice.random_flag()};
       });
-    case 3: return CheckpointPlan{dice.u64(), dice.pick(Tier::storage)};
-    default: return OnLoss{dice.pick(LossResponse::replace)};
+    case 3: return CheckpointPlan{dice.u64(), dice.random_enum(Tier::storage)};
+    default: return OnLoss{dice.random_enum(LossResponse::replace)};
   }
 }
 inline Setting random_setting(Dice& dice) {
@@ -86,23 +88,24 @@ inline Action random_action(Dice& dice, std::size_t kind) {
     const GpuRuns gpus = random_gpus(dice);
     if (gpus.empty()) return Assign{job};
     const auto size = [&dice] { return static_cast<std::uint32_t>(1 + dice.below(64)); };
-    return Assign{job, gpus, {size(), size(), size(), size(), dice.flag()},
-                  dice.pick(StateFrom::checkpoint)};
+    return Assign{job, gpus, {size(), size(), size(), size(), dice.random_flag()},
+                  dice.random_enum(StateFrom::checkpoint)};
   }
-  if (kind == 1) return Save{job, dice.pick(Tier::storage)};
+  if (kind == 1) return Save{job, dice.random_enum(Tier::storage)};
   return Configure{job, random_setting(dice, kind - 2)};
 }
 
 inline Decision random_decision(Dice& dice, std::size_t kind) {
   Decision decision{.id = dice.u64(), .what = random_action(dice, kind)};
   decision.at_step = dice.u64();
-  if (dice.flag()) decision.if_epoch = Epoch{dice.u64()};
+  if (dice.random_flag()) decision.if_epoch = Epoch{dice.u64()};
   decision.expires = dice.nanos();
   decision.group = dice.u32();
   decision.why = dice.text();
   return decision;
 }
 
+/// Random samples of every kind.
 struct RandomSamples {
   explicit RandomSamples(Dice& dice) {
     const auto gpu = [&] { return GpuId{dice.u32()}; };
@@ -115,9 +118,13 @@ struct RandomSamples {
                         dice.sample(), dice.sample()};
     });
     collectives = dice.several([&] {
-      return CollectiveSample{{dice.u32()}, dice.u64(), dice.pick(CollectiveKind::send_receive),
-                              dice.pick(CollectiveAlgorithm::halving_doubling), dice.real(),
-                              dice.u32(), dice.real()};
+      return CollectiveSample{{dice.u32()},
+                              dice.u64(),
+                              dice.random_enum(CollectiveKind::send_receive),
+                              dice.random_enum(CollectiveAlgorithm::halving_doubling),
+                              dice.real(),
+                              dice.u32(),
+                              dice.real()};
     });
   }
   std::vector<DeviceSample> devices;

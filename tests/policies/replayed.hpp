@@ -1,5 +1,5 @@
-// A recorded log fed to a policy that no registry knows: what is compared is what replay_log()
-// compares.
+// Replay of a recorded log to a policy that no registry knows, with the comparisons of
+// replay_log().
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace orrery::toy {
 
-/// The first difference; empty: the policy sees what it has seen, and decides the same.
+/// Returns the first difference; empty: the policy has the same observations, and decides the same.
 inline std::string replay_to(Policy& policy, const std::string& path, const Cluster& cluster,
                              std::uint64_t seed = 1) {
   const std::vector<LogRecord> log = read_log(path);
@@ -30,14 +30,14 @@ inline std::string replay_to(Policy& policy, const std::string& path, const Clus
     policy.observe(context, reader.read(call.observation(), samples), decisions);
     CallRecord again;
     for (const Decision& decision : decisions.items()) {
-      reader.world().announce(decision);
+      reader.world().announce_decision(decision);
       encode(decision, *again.add_decisions());
     }
-    for (const Nanos at : decisions.wakes()) again.add_wakes(at);
+    for (const Nanos at : decisions.wake_times()) again.add_wakes(at);
     *again.mutable_observation() = call.observation();
     *again.mutable_read() = call.read();
     again.set_state_digest(state_digest(policy));
-    again.set_at_rest(decisions.at_rest());
+    again.set_at_rest(decisions.is_resting());
     if (again.SerializeAsString() == call.SerializeAsString()) continue;
     return fmt::format("call {}: {} instead of {}", i - 1, again.ShortDebugString(),
                        call.ShortDebugString());

@@ -1,5 +1,4 @@
-// A policy and a backend that keep what they saw of each other, for the tests of what stands
-// between them.
+// Policy and backend that record each other's actions, for the tests of decorators between them.
 #pragma once
 
 #include <memory>
@@ -13,7 +12,7 @@
 
 namespace orrery::toy {
 
-/// Does what it is told, once, at the given call; notes what it saw of the others.
+/// Policy that makes a given decision once, at a given call, and records the others' actions.
 class Scripted : public Policy {
  public:
   Scripted(Needs needs, std::vector<Action> actions, bool rests = true)
@@ -36,13 +35,13 @@ class Scripted : public Policy {
   void save(Archive& archive) const override { archive = std::to_string(calls); }
   void load(const Archive& archive) override { calls = std::stoi(archive); }
 
-  /// Who was asked, in that order, since it was cleared.
+  /// Returns the called policies, in order, since the list was cleared.
   static std::vector<const Scripted*>& order() {
     static std::vector<const Scripted*> asked;
     return asked;
   }
   std::uint64_t first_random = 0;
-  std::vector<DecisionId> ids, outcomes;  ///< of its own decisions; all that were shown
+  std::vector<DecisionId> ids, outcomes;  ///< its own decisions; all shown outcomes
   int calls = 0;
 
  private:
@@ -55,7 +54,7 @@ inline std::unique_ptr<Scripted> idle(Needs needs, bool rests = true) {
   return std::make_unique<Scripted>(needs, std::vector<Action>{}, rests);
 }
 
-/// Keeps what reached the backend.
+/// Backend that records the decisions that reached it.
 class Witness : public ToyBackend {
  public:
   using ToyBackend::ToyBackend;
@@ -65,7 +64,7 @@ class Witness : public ToyBackend {
   }
   void apply(const DecisionList& decisions) override {
     for (const Decision& decision : decisions.items()) ids.push_back(decision.id);
-    rests += decisions.at_rest() ? 1 : 0;
+    rests += decisions.is_resting() ? 1 : 0;
     ToyBackend::apply(decisions);
   }
   Needs begun;

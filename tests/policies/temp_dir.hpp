@@ -9,6 +9,7 @@
 
 namespace orrery::toy {
 
+/// Temporary folder, deleted by the destructor.
 class TempDir {
  public:
   TempDir() {

@@ -56,7 +56,7 @@ inline GpuRuns gpus(std::uint32_t first, std::uint32_t count) {
   return GpuRuns::range({first}, count);
 }
 
-/// As many replicas of one rank as GPUs.
+/// Returns a placement with as many replicas of one rank as GPUs.
 inline Standing standing(std::uint32_t first, std::uint32_t count) {
   return {gpus(first, count), {.data = count}};
 }
@@ -65,7 +65,7 @@ inline Assign assign(std::uint32_t job, std::uint32_t first, std::uint32_t count
   return {{job}, gpus(first, count), {.data = count}, state};
 }
 
-/// What starts a job that has been submitted, in its next epoch.
+/// Returns the start of a submitted job, in its next epoch.
 inline JobStarted started(const World& world, std::uint32_t job, Standing where, Step from = 0) {
   return {{job}, {world.jobs()[{job}].epoch.value + 1}, from, std::move(where)};
 }
@@ -78,7 +78,7 @@ inline void run_on(World& world, JobSpec spec, std::uint32_t first = 0, Nanos no
   world.apply(started(world, id, where), now);
 }
 
-/// What a policy is shown of a world.
+/// Returns the observation of a world.
 inline Observation seen_of(const World& world, std::span<const Event> events, Samples& samples,
                            Nanos now = 0, std::uint64_t sequence = 0) {
   return {.now = now, .sequence = sequence, .events = events, .cluster = world.cluster(),
@@ -123,13 +123,13 @@ class ToyBackend : public RunBackend, private Carrier {
   std::optional<Observation> next() override {
     events_ = std::exchange(news_, {});
     if (sequence_ == 0) {
-      happen(JobSubmitted{job()});
-      happen(started(world_, 0, standing(0, kRanks)));
+      emit_event(JobSubmitted{job()});
+      emit_event(started(world_, 0, standing(0, kRanks)));
       begin_step();
     } else if (step() == steps_) {
       return {};
     } else {
-      advance();
+      advance_clock();
     }
     std::move(news_.begin(), news_.end(), std::back_inserter(events_));
     news_.clear();
@@ -139,7 +139,7 @@ class ToyBackend : public RunBackend, private Carrier {
 
   void apply(const DecisionList& decisions) override {
     world_.begin_batch();
-    gate_.take(decisions, now_);
+    gate_.accept_decisions(decisions, now_);
   }
 
   void fill(Report& report) override { report.set_steps_completed(step()); }
@@ -149,8 +149,8 @@ class ToyBackend : public RunBackend, private Carrier {
   std::string refusal(const Decision& decision) const override {
     return std::holds_alternative<Assign>(decision.what) ? "the toy's job stays where it is" : "";
   }
-  bool step_open(JobId) const override { return now_ < step_ends_; }
-  void happen(Event event) override {
+  bool is_step_open(JobId) const override { return now_ < step_ends_; }
+  void emit_event(Event event) override {
     world_.apply(event, now_);
     news_.push_back(std::move(event));
   }
@@ -172,17 +172,17 @@ class ToyBackend : public RunBackend, private Carrier {
     step_ends_ = now_ + to_nanos(longest);
   }
 
-  void advance() {
+  void advance_clock() {
     const Nanos next_tick = tick_ > 0 ? (now_ / tick_ + 1) * tick_ : kNever;
     now_ = std::min({step_ends_, next_tick, gate_.next_wake()});
     if (now_ == step_ends_) end_step();
-    const bool woken = gate_.wake_due(now_);
-    if (now_ == next_tick || woken) happen(Tick{});
+    const bool woken = gate_.pop_due_wakes(now_);
+    if (now_ == next_tick || woken) emit_event(Tick{});
   }
 
   void end_step() {
-    happen(StepsDone{{0}, step(), 1, now_ - step_began_});
-    for (const Tier tier : std::exchange(saves_, {})) happen(SaveDone{{0}, step(), tier, 0, 0});
+    emit_event(StepsDone{{0}, step(), 1, now_ - step_began_});
+    for (const Tier tier : std::exchange(saves_, {})) emit_event(SaveDone{{0}, step(), tier, 0, 0});
     gate_.step_ended({0}, now_);
     begin_step();
   }
@@ -215,7 +215,7 @@ class ToyBackend : public RunBackend, private Carrier {
   HandMade samples_;
 };
 
-/// At step 12 it moves work from rank 2 to the others; it counts calls.
+/// Policy that moves work from rank 2 to the others at step 12, and counts its calls.
 class ShiftOnce : public Policy {
  public:
   Needs needs() const override { return setting<Shares>(kTick); }

@@ -17,11 +17,12 @@
 
 namespace orrery::test {
 
+/// Options of the toy cluster.
 struct ToyOptions {
   std::uint32_t replicas = 4;
-  std::uint32_t micro_batches = 40;      ///< of one step, all replicas together
-  std::uint32_t max_micro_batches = 0;   ///< of one replica
-  double micro_batch = 0.1;              ///< at factor 1
+  std::uint32_t micro_batches = 40;      ///< count in one step, all replicas together
+  std::uint32_t max_micro_batches = 0;   ///< limit of one replica
+  double micro_batch = 0.1;              ///< seconds at factor 1
   Step steps = 40;
   double step_noise = 0;                 ///< cv of a rank's step compute time
   double sample_noise = 0;               ///< cv of every sampled value
@@ -35,6 +36,7 @@ struct ToyOptions {
   std::function<void(Step)> before_step;
 };
 
+/// Change of a rank's speed at an instant.
 struct ToyShift {
   Step decided = 0, effective = 0;
   double at = 0;  ///< seconds since the decision's step began
@@ -43,6 +45,7 @@ struct ToyShift {
   bool operator==(const ToyShift&) const = default;
 };
 
+/// Result of a toy run.
 struct ToyResult {
   std::vector<double> step_times;
   std::vector<ToyShift> shifts;
@@ -68,6 +71,7 @@ inline const Cluster& toy_machines() {
   return cluster;
 }
 
+/// Toy training job for tests of scheduling policies.
 class ToyCluster {
  public:
   explicit ToyCluster(ToyOptions options) : options_(std::move(options)) {
@@ -79,7 +83,7 @@ class ToyCluster {
     toy::run_on(world_, std::move(job));
     const Rng seed(options_.seed);
     for (std::uint32_t i = 0; i < options_.replicas; ++i) {
-      noise_.push_back(seed.split("rank" + std::to_string(who(i))));
+      noise_.push_back(seed.split_stream("rank" + std::to_string(who(i))));
     }
     last_.assign(options_.replicas, 0);
   }
@@ -108,17 +112,18 @@ class ToyCluster {
       length = std::max(length, per[i] * job().shares()[i]);
     }
     const double end = began_ + length;
-    for (; next_tick_ < end; next_tick_ += options_.tick) show(policy, next_tick_, per, Tick{});
+    for (; next_tick_ < end; next_tick_ += options_.tick)
+      show_event(policy, next_tick_, per, Tick{});
     last_ = per;
     result_.step_times.push_back(length);
     began_ = end;
     const StepsDone done{{0}, step, 1, to_nanos(length)};
     world_.apply(done, to_nanos(end));
-    if (job().step < options_.steps) show(policy, end, {}, done);
+    if (job().step < options_.steps) show_event(policy, end, {}, done);
   }
 
   /// One observation; without `per`, an event between two steps and no samples.
-  void show(Policy& policy, double now, const std::vector<double>& per, const Event& event) {
+  void show_event(Policy& policy, double now, const std::vector<double>& per, const Event& event) {
     samples_.clear();
     for (std::uint32_t i = 0; i < per.size(); ++i) {
       sample(i, std::max(now - options_.staleness - began_, 0.0), per[i]);
@@ -130,8 +135,8 @@ class ToyCluster {
                    toy::seen_of(world_, {&event, 1}, samples_, to_nanos(now), result_.calls),
                    decisions_);
     ++result_.calls;
-    if (decisions_.at_rest()) ++result_.rested;
-    for (const Decision& decision : decisions_.items()) take(decision, now);
+    if (decisions_.is_resting()) ++result_.rested;
+    for (const Decision& decision : decisions_.items()) apply_decision(decision, now);
   }
 
   template <class T>
@@ -165,11 +170,11 @@ class ToyCluster {
     samples_.of_links.push_back(link);
   }
 
-  void take(const Decision& decision, double now) {
+  void apply_decision(const Decision& decision, double now) {
     const auto& shares = std::get<Shares>(std::get<Configure>(decision.what).what).per_replica;
     result_.shifts.push_back({job().step, decision.at_step, now - began_, shares, decision.why});
     const std::string against = world_.objection(decision);
-    world_.announce(decision);
+    world_.announce_decision(decision);
     const Outcome status = against.empty() ? Outcome::applied : Outcome::rejected;
     world_.apply(Decided{decision.id, status, against}, to_nanos(now));
     const auto sum = std::accumulate(shares.begin(), shares.end(), 0u);

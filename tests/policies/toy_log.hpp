@@ -17,6 +17,7 @@
 
 namespace orrery::toy {
 
+/// Records of a toy log.
 struct Recorded {
   std::uint64_t decisions = 0;
   std::string log_sha256, trace_sha256;
@@ -42,7 +43,7 @@ inline Recorded record(const Scenario& scenario, const std::string& path, Step s
   Rng rng = policy_rng(scenario.run().seed());
   Context context{rng, {}};
   Recorded result{drive(*policy, recorder, context), {}, {}};
-  recorder.finish();
+  recorder.finish_log();
   result.log_sha256 = recorder.log_sha256();
   result.trace_sha256 = recorder.trace_sha256();
   return result;

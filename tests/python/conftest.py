@@ -41,8 +41,8 @@ def children_of(pid):
 
 
 def in_background(action):
-    """A thread that does `action`; if that fails, the main thread is interrupted and does not wait
-    for what will never happen."""
+    """Returns a thread that calls `action`; if that fails, the main thread is interrupted and does
+    not wait for an event that will never happen."""
 
     def act():
         try:

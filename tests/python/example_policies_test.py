@@ -29,7 +29,7 @@ CollectiveTuner = example("collective_tuner", "CollectiveTuner")
 
 
 class Lookout(orrery.Policy):
-    """Keeps what happened and what was decided."""
+    """Policy that records events and decisions."""
 
     def __init__(self):
         self.events, self.job = [], None
@@ -44,7 +44,7 @@ class Lookout(orrery.Policy):
 
 
 def watched(scenario, policy, log, **changes):
-    """(report, what was seen); the run replays to the same decisions."""
+    """Returns (report, observations); the run replays to the same decisions."""
     look = Lookout()
     report = orrery.simulate(scenario, policies=[policy, look], record=log, **changes)
     return report, look

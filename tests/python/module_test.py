@@ -61,7 +61,7 @@ def test_every_public_name_has_a_docstring():
 
 
 def test_what_is_installed_is_whole(tmp_path):
-    # What `pip install .` does with the build; compiling it all again would take minutes.
+    # Packages the build as `pip install .` does; compiling everything again would take minutes.
     subprocess.run(
         ["cmake", "--install", BUILD, "--component", "python", "--prefix", tmp_path],
         check=True, capture_output=True,

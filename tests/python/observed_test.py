@@ -1,4 +1,4 @@
-"""What a policy written in Python is shown, and how long that lasts."""
+"""Observations of a policy written in Python, and their lifetime."""
 
 import math
 import os
@@ -71,7 +71,7 @@ def test_a_policy_without_a_tick_is_called_by_events_only():
 
 
 class Losses(orrery.Policy):
-    """Reads who has what when a rank is lost."""
+    """Policy that reads the owners of GPUs when a rank is lost."""
 
     def observe(self, seen, decisions):
         if not any(isinstance(event, events.RanksLost) for event in seen.events):

@@ -16,7 +16,7 @@ class Rebalance(orrery.Policy):
 
     def observe(self, seen, decisions):
         if not any(isinstance(event, events.StepsDone) for event in seen.events):
-            return  # once a step: what was decided holds from the next one
+            return  # decides once a step: a decision is valid from the next step on
         job = seen.jobs[0]
         ranks = seen.samples.ranks(job)
         ranks = ranks[np.isfinite(ranks["micro_batch_time"])]

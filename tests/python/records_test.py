@@ -1,4 +1,4 @@
-"""Events, actions and settings are what the schema says, in both directions."""
+"""Events, actions and settings agree with the schema, in both directions."""
 
 import dataclasses
 import importlib.util
@@ -64,7 +64,8 @@ def test_every_kind_says_what_it_is(kind):
 
 
 class Echo(orrery.Policy):
-    """Decides each of a list, once, in the middle of a step; keeps what came of it."""
+    """Policy that makes each decision of a list, once, in the middle of a step, and records the
+    outcomes."""
 
     def __init__(self, *decided):
         self.decided, self.ids, self.outcomes, self.jobs = decided, [], {}, []

@@ -88,8 +88,9 @@ def test_policies_by_name():
 
 
 def interrupted(process):
-    """What it says when interrupted. Python drops an interrupt that arrives while an import is
-    cleaned up after (an exception in a weak reference's callback): then one presses again."""
+    """Returns the output after an interrupt. Python drops an interrupt that arrives while it cleans
+    up after an import (an exception in a weak reference's callback): then the test interrupts
+    again."""
     for _ in range(2):
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,5 +1,5 @@
-// A simulated step written by hand, for tests of what is made from it: two replicas of one stage,
-// the second half as fast; four micro-batches each of 100 ms, then 50 ms of communication.
+// Simulated step written by hand, for tests of its users: two replicas of one stage, the second
+// half as fast; four micro-batches each of 100 ms, then 50 ms of communication.
 #pragma once
 
 #include <memory>

@@ -15,7 +15,7 @@ using Kind = CollectiveKind;
 using Algorithm = CollectiveAlgorithm;
 
 constexpr double kSize = 1 << 30;
-/// What the simulation's clock and byte counts round away.
+/// Tolerance for the rounding of the simulation's clock and byte counts.
 constexpr double kExact = 1e-6;
 
 class Oracle : public ::testing::Test {

@@ -1,5 +1,5 @@
-// What happens to jobs when cables, ports and planes of a fabric are lost, by how traffic takes its
-// ways: one, or all of them.
+// Jobs after the loss of cables, ports and planes of a fabric, with traffic on one path or on all
+// paths.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,8 +11,9 @@ namespace {
 using testing::simulate;
 using testing::small_scenario;
 
-/// 16 nodes of 8 GPUs, a replica of the model each: what replicas exchange goes over NICs, and none
-/// of it is hidden. Eight planes of switches with 16 ports: rings cross between two leaves a rail.
+/// 16 nodes of 8 GPUs, a replica of the model each: the exchange of the replicas uses NICs, and no
+/// part of it is hidden. Eight planes of switches with 16 ports: rings cross between two leaves a
+/// rail.
 Report on_planes(const std::string& faults, const std::vector<std::string>& more = {}) {
   std::vector<std::string> all{
       "cluster.node.nic_bandwidth=800 Gbps",

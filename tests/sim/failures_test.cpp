@@ -273,7 +273,7 @@ std::uint64_t number_of(const char* variable, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::stoull(text);
 }
 
-/// Of a day of 64 GPUs: all that may not differ, and the log.
+/// Returns the report of a day of 64 GPUs without values that may differ, and the log.
 std::string bytes_of_a_day(std::uint64_t seed, const std::string& log) {
   const std::string often =
       "failures={until: 2 d, repair: 3 min, lemons: {share: 20%, times: 5}, kinds: ["
@@ -331,7 +331,7 @@ LoadedScenario of_the_swarm(std::uint64_t seed, double step) {
       "{name: recover, parameters: {how: restart}}", "{name: recover, parameters: {how: replace}}",
       "{name: cheapest-goodput, parameters: {replacement: 3 s, restart: 5 s, repair: 20 s}}",
       "{name: cheapest-goodput, parameters: {replacement: 60 s, restart: 2 s, repair: 4 s}}"};
-  Rng rng = Rng(seed).split("swarm");
+  Rng rng = Rng(seed).split_stream("swarm");
   std::string kinds = "{cause: software, part: job, mtbf: 20 s, kill: true}";
   for (int i = 0; i < 4; ++i) kinds += "," + random_kind(rng, i);
   std::string chosen = policies[rng.below(policies.size())];

@@ -20,7 +20,7 @@ struct Case {
   const char* name;
   int tensor, pipeline, data;
   std::vector<std::string> overrides;
-  double slow = 1, link_slow = 1;  ///< of rank 5, of its NIC
+  double slow = 1, link_slow = 1;  ///< faults of rank 5 and of its NIC
   double tolerance = 0.005;        ///< 1e-9: symmetric
 };
 

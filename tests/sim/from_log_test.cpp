@@ -1,4 +1,4 @@
-// Simulations that go on from what a log tells.
+// Simulations that continue from a log.
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ class FromLog : public testing::Test {
   const std::string log_ = dir_ / "log";
 };
 
-/// Of steps that a log tells together only the sum is known.
+/// The log contains only the sum of steps that were reported together.
 void expect_equal_times(const Report& report, const Report& expected) {
   ASSERT_EQ(report.step_times_s_size(), expected.step_times_s_size());
   double sum = 0, expected_sum = 0;

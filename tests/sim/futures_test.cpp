@@ -1,4 +1,4 @@
-// Futures of simulated runs: what they share with the run, and what differs.
+// Futures of simulated runs: common parts with the run, and differences.
 #include "policies/run/futures.hpp"
 
 #include <fmt/format.h>
@@ -120,7 +120,7 @@ TEST(SimFutures, WhatCameBeforeIsTheSameInAll) {
 }
 
 TEST(SimFutures, PoliciesMeetTheSameRandomness) {
-  // Two names of one policy: what it meets decides everything.
+  // Two names of one policy: only the randomness makes a difference.
   RunRequest request = with_futures(example("straggler-4-ranks.yaml", kNoise), 4, 5.0);
   for (int i = 0; i < 2; ++i) {
     request.mutable_futures()->add_choices()->add_policies()->set_name("static");

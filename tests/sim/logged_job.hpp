@@ -1,4 +1,4 @@
-// A job of a log, for the tests of what becomes of it.
+// Job of a log, for tests of replays.
 #pragma once
 
 #include <string>

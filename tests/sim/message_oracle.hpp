@@ -41,7 +41,7 @@ class Wire {
         for (const std::uint32_t before : messages[i].after) dependents_[before].push_back(i);
       }
       for (std::uint32_t i = 0; i < messages.size(); ++i) {
-        if (missing_[i] == 0) send(messages, i);
+        if (missing_[i] == 0) send_messages(messages, i);
       }
     });
   }
@@ -51,7 +51,7 @@ class Wire {
     return timed([&] { phase(schedule, size, 0); });
   }
 
-  /// A flow beside what runs next, from its beginning, of `bytes`.
+  /// Adds a flow of `bytes` beside the next one, from its begin.
   void beside(GpuId from, GpuId to, double bytes) {
     beside_.push_back({from, to, bytes});
   }
@@ -82,21 +82,22 @@ class Wire {
     return slots;
   }
 
-  void send(const Messages& messages, std::uint32_t number) {
+  void send_messages(const Messages& messages, std::uint32_t number) {
     const Message& message = messages[number];
     const double latency = cluster_.latency(message.from, message.to).value;
     engine_.flow(route(message.from, message.to), message.bytes,
                  [this, &messages, number, latency](bool) {
                    if (queued_[number] != kNoMessage) release(messages, queued_[number]);
-                   engine_.after(latency, [this, &messages, number] { arrived(messages, number); });
+                   engine_.after(latency,
+                                 [this, &messages, number] { on_arrival(messages, number); });
                  });
   }
-  void arrived(const Messages& messages, std::uint32_t number) {
+  void on_arrival(const Messages& messages, std::uint32_t number) {
     ended_ = engine_.now();
     for (const std::uint32_t next : dependents_[number]) release(messages, next);
   }
   void release(const Messages& messages, std::uint32_t number) {
-    if (--missing_[number] == 0) send(messages, number);
+    if (--missing_[number] == 0) send_messages(messages, number);
   }
 
   void phase(const estimates::CollectiveSchedule& schedule, double size, std::size_t number) {
@@ -167,8 +168,8 @@ class TreeMessages {
     }
   }
   void add_piece() {
-    climb(root_);
-    descend(root_);
+    climb_tree(root_);
+    descend_tree(root_);
   }
 
  private:
@@ -176,16 +177,16 @@ class TreeMessages {
     out_.push_back({from, to, bytes_, std::move(after), last});
     last = static_cast<std::uint32_t>(out_.size()) - 1;
   }
-  void climb(std::uint32_t rank) {
+  void climb_tree(std::uint32_t rank) {
     std::vector<std::uint32_t> after;
     for (const std::uint32_t child : children_[rank]) {
-      climb(child);
+      climb_tree(child);
       after.push_back(up_[child]);
     }
     if (rank == root_) return;
     add(up_[rank], group_[rank], group_[static_cast<std::size_t>(parent_[rank])], after);
   }
-  void descend(std::uint32_t rank) {
+  void descend_tree(std::uint32_t rank) {
     std::vector<std::uint32_t> after;
     if (rank != root_) after.push_back(down_[rank]);
     for (const std::uint32_t child : children_[rank]) {
@@ -193,7 +194,7 @@ class TreeMessages {
     }
     for (const std::uint32_t child : children_[rank]) {
       add(down_[child], group_[rank], group_[child], after);
-      descend(child);
+      descend_tree(child);
     }
   }
 
@@ -229,7 +230,7 @@ inline Messages halving_doubling_messages(const estimates::GpuGroup& group, doub
     for (std::uint32_t i = 0; i < n; ++i) {
       const std::uint32_t to = i ^ distances[step];
       Message message{group[i], group[to], size / 2 / distances[step]};
-      // It has what its last partner sent, and has sent its own.
+      // The message waits for the last partner's message and for its own previous one.
       if (step > 0) message.after = {before + i, before + (i ^ distances[step - 1])};
       out.push_back(message);
     }

@@ -1,6 +1,5 @@
-// An independent program for the semantics of job queues: no events, no index, lists that are
-// sorted and walked from their beginning at every instant. What the policies decide is held against
-// it.
+// Independent program for the semantics of job queues: no events, no index, lists that are sorted
+// and walked from their begin at every instant. The policies' decisions are compared with it.
 #pragma once
 
 #include <algorithm>
@@ -15,18 +14,20 @@
 
 namespace orrery::sim {
 
+/// Reference implementation of job queues.
 struct NaiveQueue {
   std::vector<TraceJob> jobs;
   std::size_t nodes, size;
   std::string policy;
   bool consolidated;
   std::vector<std::int64_t> start = {}, end = {}, left = {}, had = {};
-  std::vector<std::map<std::size_t, std::uint32_t>> held = {};  ///< per job: GPUs by node
+  /// one map for each job: GPUs by node
+  std::vector<std::map<std::size_t, std::uint32_t>> held = {};
   std::vector<std::uint32_t> free = {};
   std::vector<std::size_t> waiting = {}, running = {};
   std::uint64_t preemptions = 0;
   std::int64_t now = 0;
-  // What going on costs, and nodes that are down.
+  // Cost of a continuation, and nodes that are down.
   std::int64_t restart = 0, checkpoint = 0;  ///< 0: a failed node takes all that was done
   struct Down {
     std::size_t node;
@@ -34,7 +35,7 @@ struct NaiveQueue {
     bool planned;
   };
   std::vector<Down> downs = {};
-  std::vector<std::int64_t> delay = {};  ///< of `left`: before the job gets on
+  std::vector<std::int64_t> delay = {};  ///< part of `left` before the job progresses
   std::vector<bool> stopped = {};        ///< ever
   std::uint64_t struck = 0;
   std::int64_t failed_at = -1;
@@ -44,7 +45,7 @@ struct NaiveQueue {
     for (const std::uint32_t f : free) all += f;
     return all;
   }
-  bool place(std::size_t job) {
+  bool place_job(std::size_t job) {
     std::uint32_t need = jobs[job].gpus;
     if (need > all_free()) return false;
     std::map<std::size_t, std::uint32_t> taken;
@@ -117,7 +118,7 @@ struct NaiveQueue {
     }
   }
   bool begin(std::size_t job) {
-    if (!place(job)) return false;
+    if (!place_job(job)) return false;
     if (start[job] < 0) start[job] = now;
     if (stopped[job]) left[job] += delay[job] = restart;
     running.push_back(job);
@@ -135,7 +136,7 @@ struct NaiveQueue {
     }
     while (!waiting.empty() && begin(waiting.front())) {}
   }
-  void skip() {
+  void skip_job() {
     if (!downs.empty()) std::sort(waiting.begin(), waiting.end());
     for (const std::size_t job : std::vector<std::size_t>(waiting)) begin(job);
   }
@@ -223,7 +224,7 @@ struct NaiveQueue {
   // ---- whoever is selected runs ---------------------------------------------------------------
   std::vector<std::int64_t> took = {};  ///< GPU-seconds of jobs that have ended
 
-  /// Largest chance to end within some amount over what that would take, by definition.
+  /// Returns the largest chance to end within some amount divided by its cost, by definition.
   double gittins(std::int64_t a) const {
     double best = 0;
     for (const std::int64_t whole : took) {
@@ -312,7 +313,7 @@ struct NaiveQueue {
       for (const std::size_t job : rest) {
         const std::string& pool = jobs[job].pool;
         const bool first = std::find(seen.begin(), seen.end(), pool) == seen.end();
-        if (policy == "drf") seen.push_back(pool);  // whoever is behind its first waits for it
+        if (policy == "drf") seen.push_back(pool);  // jobs behind the first of a pool wait for it
         if (!first || jobs[job].gpus > quota) continue;
         if (policy != "drf") seen.push_back(pool);
         const auto key = [&](std::size_t j) {
@@ -366,7 +367,7 @@ struct NaiveQueue {
       if (!downs.empty() && std::exchange(failed_at, now) != now) fail_nodes();
       while (arrived < jobs.size() && jobs[arrived].submit_s <= now) waiting.push_back(arrived++);
       if (policy == "fifo" || policy == "sjf") strict();
-      if (policy == "fifo-skip") skip();
+      if (policy == "fifo-skip") skip_job();
       if (policy == "easy") easy();
       if (policy == "conservative") conservative();
       if (policy == "srtf" || policy == "srsf" || policy == "las" || policy == "priority") {

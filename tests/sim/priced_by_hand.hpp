@@ -1,4 +1,4 @@
-// A job whose blocks cost what a test says, executed without contention. For tests only.
+// Job whose blocks have costs set by a test, executed without contention. For tests only.
 #pragma once
 
 #include <functional>
@@ -11,6 +11,7 @@
 
 namespace orrery::testing {
 
+/// Job with given block costs.
 struct PricedByHand {
   explicit PricedByHand(const LoadedScenario& loaded)
       : cluster(build_cluster(loaded.scenario.cluster(), loaded.places)),
@@ -38,7 +39,7 @@ struct PricedByHand {
                                  .micro_batches = shares,
                                  .full_detail = full_detail});
   }
-  /// Without the time of any communication.
+  /// Returns a plan in which communication takes no time.
   estimates::Plan silent_plan() {
     estimates::Plan plan = this->plan();
     for (estimates::CommPlan& comm : plan.comms) comm = {};

@@ -1,5 +1,5 @@
-// What must hold of every simulated step, whatever the job, its layout, its stragglers and slow
-// NICs: small random ones, through plan, engine and iteration.
+// Properties of every simulated step, for any job, layout, stragglers and slow NICs: small random
+// cases, through plan, engine and iteration.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -27,8 +27,8 @@ class LentEngine : public estimates::Engine {
   std::uint32_t hosts() const override { return kHosts; }
   std::uint32_t links() const override { return kLinks; }
   void after(double delay, std::function<void()> what) override { one().after(delay, what); }
-  Handle compute(std::uint32_t host, double work, Done done) override {
-    return one().compute(host, work, std::move(done));
+  Handle start_computation(std::uint32_t host, double work, Done done) override {
+    return one().start_computation(host, work, std::move(done));
   }
   Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override {
     return one().flow(links, bytes, std::move(done));
@@ -47,7 +47,7 @@ class LentEngine : public estimates::Engine {
   }
 };
 
-/// A small job and what slows it down.
+/// Small job and its slow parts.
 struct Case {
   int tensor = *rc::gen::element(1, 2, 4);
   int pipeline = *rc::gen::element(1, 2);
@@ -56,7 +56,7 @@ struct Case {
       CollectiveAlgorithm::ring, CollectiveAlgorithm::tree, CollectiveAlgorithm::hierarchical,
       CollectiveAlgorithm::halving_doubling, CollectiveAlgorithm::direct);
   estimates::HardwareState state = {};
-  std::vector<std::uint32_t> nodes = {};  ///< on which the job's nodes stand; empty: in order
+  std::vector<std::uint32_t> nodes = {};  ///< nodes of the job; empty: in order
 
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(tensor * pipeline * data); }
   std::uint32_t stragglers() {
@@ -72,7 +72,7 @@ struct Case {
   }
 };
 
-/// `faster`: divides what blocks take; what links reach is the scenario's.
+/// Returns the duration. `faster`: divides the times of blocks; links keep the scenario's rates.
 double duration(const Case& of, const LoadedScenario& loaded, double faster = 1) {
   const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
   StepGraph graph(loaded.scenario.job());

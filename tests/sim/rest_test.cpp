@@ -23,7 +23,8 @@ struct Told {
   std::size_t calls = 0, resting = 0;
 };
 
-/// What was decided in a run, without the instants: those of folded steps are rounded elsewhere.
+/// Returns the decisions of a run without the instants: those of folded steps are rounded
+/// differently.
 Told told(const LoadedScenario& loaded, bool full_detail) {
   const toy::TempDir folder;
   const std::string log = folder / "run.log";
@@ -43,7 +44,7 @@ Told told(const LoadedScenario& loaded, bool full_detail) {
   return told;
 }
 
-/// Adds up what both ways of a run told; they have to agree.
+/// Comparison of the decisions of both ways of a run.
 struct Comparison {
   std::size_t runs = 0, decisions = 0, calls_spared = 0, asked_at_rest = 0;
 

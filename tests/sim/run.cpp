@@ -42,7 +42,7 @@ Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   Context context{rng, {}};
   Report report;
   report.set_decisions(drive(*stack, recorder, context));
-  recorder.finish();
+  recorder.finish_log();
   report.set_events(recorder.events());
   report.set_decision_log_sha256(recorder.log_sha256());
   report.set_decision_trace_sha256(recorder.trace_sha256());

@@ -12,12 +12,13 @@
 
 namespace orrery::testing {
 
+/// Options of a run in a child process.
 struct SimOptions {
   bool full_detail = false;
   std::string record = {}, timeline = {};
 };
 
-/// What the child wrote: a serialized message, or an error that is thrown here again.
+/// Returns the output of a child: a serialized message, or an error that is thrown here again.
 std::string in_child(const std::function<std::string()>& body);
 
 /// Numbers found in a child.

@@ -17,7 +17,8 @@ using testing::small_scenario;
 
 constexpr double kForward = 0.003, kInput = 0.003, kWeight = 0.003;
 
-/// By layers: a layer's forward pass takes 3 ms, each half of the backward pass too.
+/// Returns the time by layers: a layer's forward pass takes 3 ms, each half of the backward pass
+/// too.
 double by_layers(const Op& op, const Block& block) {
   if (op.phase == Phase::forward) return block.layers * kForward;
   if (op.phase != Phase::backward) return 0;
@@ -76,7 +77,7 @@ TEST(Schedules, RemainderOfLayersGoesToTheFirstStages) {
 
 struct Fsdp {
   PricedByHand bench;
-  std::vector<double> gather, reduce;  ///< by layer
+  std::vector<double> gather, reduce;  ///< indexed by layer
   double optimizer = 0;
 
   explicit Fsdp(const std::vector<std::string>& overrides, double forward, double backward)
@@ -141,7 +142,7 @@ TEST(Schedules, UpdatedParametersAreGatheredBesideTheFirstForwardPass) {
     });
     return bench.run(bench.plan()).duration;
   };
-  // With forward passes that take long only the first bucket shows.
+  // Only the first bucket is exposed with long forward passes.
   const double shown = duration("true", 1) - duration("true", 0);
   EXPECT_LT(duration("true", 1), duration("false", 1));
   EXPECT_LT(shown, 8.0);

@@ -7,6 +7,7 @@
 
 namespace orrery::testing {
 
+/// Sizes of a small test cluster.
 struct SmallCluster {
   std::uint32_t nodes = 4, gpus_per_node = 4;
   bool flat = false;
@@ -32,7 +33,7 @@ inline Cluster small_cluster(const SmallCluster& what) {
                  {});
 }
 
-/// Links that reach what their data sheet says.
+/// Returns links with the rates of their data sheet.
 inline estimates::CostProfile ideal() {
   estimates::CostProfile profile;
   profile.nvlink = profile.network = 1;

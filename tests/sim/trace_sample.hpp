@@ -20,7 +20,7 @@ inline ChakraTrace trace_of(const std::vector<std::string>& files, const std::st
     folder.add_rank(rank, fmt::format("t.{}.et", rank), files[rank]);
   }
   if (!groups.empty()) folder.set_groups("t.json", groups);
-  return folder.finish();
+  return folder.finish_trace();
 }
 
 /// Links reach their full rate.
@@ -37,7 +37,7 @@ inline estimates::TraceRunResult run_on(estimates::Engine& engine, const ChakraT
                               cluster.gpu_model().bf16);
 }
 
-/// Without contention.
+/// Runs a trace without contention.
 inline estimates::TraceRunResult run_free(const ChakraTrace& trace, const Cluster& cluster,
                                           CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring,
                                           bool apart = false) {

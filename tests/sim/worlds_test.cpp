@@ -78,7 +78,7 @@ std::pair<double, double> by_hand(double compute_a, double exchange_a, double co
                                   double exchange_b) {
   struct Job {
     double compute, exchange;
-    double left;  // of the present part
+    double left;  // rest of the present part
     bool exchanges = false;
     std::vector<double> ends = {};
   };

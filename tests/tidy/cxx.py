@@ -14,7 +14,7 @@ _SCOPE = re.compile(r'\b(?:namespace|class|struct|enum|union|extern)\b')
 
 
 def _blank(match):
-    """As many lines as before, nothing on them; a literal stays an empty literal."""
+    """Returns as many empty lines as the text has; a literal stays an empty literal."""
     text = match.group(0)
     quote = '""' if text[-1] in '"\'' and text[0] != '/' else ' '
     return quote + '\n' * text.count('\n')
@@ -36,13 +36,14 @@ def _closing(code, opening):
 
 
 def _is_member_initializer(code, closing):
-    """In `A(int b) : b_{b}, c_{} {` a brace pair is followed by a comma or the body."""
+    """Returns true for `A(int b) : b_{b}, c_{} {`, where a comma or the body follows a brace
+    pair."""
     return code[closing + 1:].lstrip()[:1] in (',', '{')
 
 
 def functions_of(text):
     """Yields (first line, last line, name) of each function, methods and test cases included;
-    what is nested in a function belongs to it."""
+    nested functions belong to the outer one."""
     code = _DIRECTIVE.sub(_blank, code_of(text))
     position = head_start = 0
     mark = re.compile(r'[{};]')
@@ -74,7 +75,7 @@ _NO_MEMBER = re.compile(r'(?:using|friend|class|struct|enum|static constexpr|tem
 
 
 def _outline(body):
-    """A class without what stands in braces: one statement a member."""
+    """Returns a class without the contents of braces: one statement a member."""
     out, depth = [], 0
     for char in body:
         depth += char == '{'
@@ -88,7 +89,7 @@ def _outline(body):
 
 
 def _without_templates(statement):
-    """`std::map<int, void()> a_` without what stands in angle brackets."""
+    """Returns `std::map<int, void()> a_` without the contents of angle brackets."""
     while (less := re.sub(r'<[^<>]*>', '', statement)) != statement:
         statement = less
     return statement

@@ -1,9 +1,9 @@
-"""What the tidy test knows about the rooms: who may include whom, who owns which library, and what
-is banned where with what to write instead. docs/STYLE.md gives the reasons."""
+"""Rules of the tidy test about the rooms: permitted includes, owners of libraries, and banned
+patterns with their replacements. docs/STYLE.md gives the reasons."""
 import re
 
 # Each room and the rooms it may include. `core/schema` is a room of its own above `core`, and
-# `sim/estimates` one below `policies`: what a step takes is the same whoever asks.
+# `sim/estimates` one below `policies`: the price of a step does not depend on its user.
 ROOMS = {
     'core': [],
     'core/schema': ['core'],
@@ -19,9 +19,9 @@ ROOMS = {
                'live'],
 }
 
-# The inner rooms of a room, from the lowest up: each may include those before it. What stands in no
-# inner room is above them all, so that none of them may include it. An inner room may have inner
-# ones in turn: a file keeps to the order of each room that it stands in.
+# The inner rooms of a room, from the lowest up: each may include those before it. Files in no inner
+# room are above them all, so that none of them may include such a file. An inner room may have
+# inner ones in turn: a file keeps to the order of each room that contains it.
 INNER_ROOMS = {
     'traces': ['files', 'report', 'training', 'scenario', 'published', 'chakra', 'jobs'],
     'policies': ['seam', 'placement', 'packing', 'collectives', 'compression', 'membership',
@@ -34,8 +34,8 @@ INNER_ROOMS = {
                  'operator'],
 }
 
-# The namespace of each room that has one of its own, inner rooms included. What stands in the other
-# rooms is the vocabulary that all speak, policies of users too: plain `orrery`.
+# The namespace of each room that has one of its own, inner rooms included. The other rooms are the
+# vocabulary of all, users' policies too: plain `orrery`.
 NAMESPACES = {
     'sim/estimates': 'orrery::estimates',
     'sim': 'orrery::sim',
@@ -57,7 +57,7 @@ LIBRARIES = [
 _HOST_TIME = ['live/', 'core/process', 'policies/run/worker', 'policies/run/run_client', 'tests/']
 _THREADS = ['live/', 'core/process', 'tests/']
 
-# (pattern in code, paths that may, what to write instead)
+# (pattern in code, permitted paths, replacement)
 BANNED = [
     (r'\b(?:std::)?s?rand(?:48)?\s*\(|\bdrand48\b|\bmt19937|_distribution\s*<', [],
      'the stream differs between machines; use Rng of core/random.hpp'),
@@ -81,7 +81,7 @@ BANNED = [
      'nobody asks which world this is; put the difference behind Backend or a capability'),
 ]
 
-# The same for Python: (pattern, paths that may, what to write instead).
+# Python: (pattern, permitted paths, replacement).
 BANNED_PYTHON = [
     (r'^\s*(?:import|from)\s+random\b', ['tests/'],
      'a run is its seed; use numpy.random.default_rng(seed)'),
@@ -96,11 +96,11 @@ MACHINE_PATH = re.compile(r'(?<![\w.$}~-])/(?:' + '|'.join(['wo' + 'rk', 'ho' + 
 
 MAX_COLUMNS = 100
 MAX_FUNCTION_LINES = 70
-MAX_PRIVATE_METHODS = 15  # of a class: beyond, it has more than one purpose
+MAX_PRIVATE_METHODS = 15  # limit of a class: with more it has more than one purpose
 MAX_MEMBERS = 20
 MAX_FILE_LINES = 800
 P90_FILE_LINES = 450
 MAX_CORE_FILES = 10
 
-# What is claimed in public, and beside it the scenarios that try it (tests/bench/claims_bench.py).
+# Public claims, and the scenarios that test them (tests/bench/claims_bench.py).
 CLAIMS = 'examples/claims/claims.json'

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 """The tidy test: the rules of docs/STYLE.md that a machine can check.
 
-    tests/tidy/tidy.py [ROOT]
+    tests/tidy/tidy.py [--words] [ROOT]
 
-prints one line `file:line: error: ...` for each breach and exits 1 if there is one. Plain Python,
-nothing to install. The tables are in rules.py; tidy_test.py shows that each rule can fail."""
+prints one line `file:line: error: ...` for each breach and exits 1 if there is one. --words also
+prints the figures of the language, a line for each room. Plain Python, nothing to install. The
+tables are in rules.py, the rules of the language in words.py; tidy_test.py shows that each rule can
+fail."""
 import ast
 import json
 import pathlib
@@ -14,6 +16,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import cxx
 import rules
+import words
 
 CXX = {'.cpp', '.hpp', '.cu', '.cuh', '.h'}
 COVERED_BY = 'tests/tidy/covered_by.txt'
@@ -36,18 +39,18 @@ class File:
 
     @property
     def room(self):
-        """The room a file belongs to, None outside the rooms (tests, docs, ...)."""
+        """The room of this file, None outside the rooms (tests, docs, ...)."""
         return room_of(self.path)
 
 
 def room_of(path):
-    """The innermost room that a path stands in."""
+    """Returns the innermost room of a path, or None."""
     parents = [str(parent) for parent in pathlib.PurePath(path).parents]
     return next((parent for parent in parents if parent in rules.ROOMS), None)
 
 
 def project_files(root):
-    """Every text file of the project; what is built or hidden is none of ours, .ci is."""
+    """Yields every text file of the project: no products of a build, nothing hidden but .ci."""
     def ours(part):
         return not (part.startswith('build') or part in ('__pycache__', 'dist', '_skbuild')
                     or part.endswith('.egg-info')
@@ -61,8 +64,8 @@ def project_files(root):
 
 
 def inner_arrow(file, target):
-    """Whether a file may include another of its own room, in the order of every room round both
-    that has inner ones. Messages stand beside all."""
+    """Returns true if a file may include another file of its own room: the order of the inner rooms
+    decides, in every room that contains both. Messages may be included everywhere."""
     if target.endswith('.pb.h') or target.endswith('.proto'):
         return True
     for room, inner in rules.INNER_ROOMS.items():
@@ -75,7 +78,7 @@ def inner_arrow(file, target):
 
 
 def check_arrows(file):
-    """Includes and proto imports point down, and libraries stay in the room that owns them."""
+    """Yields includes and proto imports that point up, and libraries outside their room."""
     if file.room is None or not (file.is_cxx or file.is_proto):
         return
     for number, line in enumerate(file.lines, 1):
@@ -101,8 +104,8 @@ def namespace_of(room):
 
 
 def check_namespaces(file):
-    """Names stand in their room's namespace. Another's, if the arrows allow it, only announces
-    types; beside its own a source file may define members of a type of the vocabulary."""
+    """Yields names outside the namespace of their room. A file may announce types of a room below
+    its own, and a source file may define members of a type in plain `orrery`."""
     if file.room is None or not file.is_cxx:
         return
     mine = namespace_of(file.room)
@@ -121,7 +124,7 @@ def check_namespaces(file):
 
 
 def check_bans(file):
-    """The ban list, each with what to write instead."""
+    """Yields uses of banned names, each with its replacement."""
     table = rules.BANNED if file.is_cxx else rules.BANNED_PYTHON if file.is_python else []
     lines = file.code.split('\n')
     for pattern, allowed, advice in table:
@@ -134,7 +137,7 @@ def check_bans(file):
 
 
 def check_text(file):
-    """Columns, unfinished work, paths of somebody's machine."""
+    """Yields lines that are too long, unfinished work and paths of one machine."""
     narrow = file.is_code or file.is_proto or file.is_build
     for number, line in enumerate(file.lines, 1):
         if narrow and len(line) > rules.MAX_COLUMNS:
@@ -146,7 +149,7 @@ def check_text(file):
 
 
 def check_headers(file):
-    """A header opens with what it is, and is included once."""
+    """Yields headers without an opening comment or without #pragma once."""
     if not file.path.endswith('.hpp'):
         return
     if not file.text.startswith('//'):
@@ -172,7 +175,7 @@ def shell_functions(lines):
 
 
 def check_functions(file):
-    """No function is longer than a screen."""
+    """Yields functions that are longer than a screen."""
     if file.is_cxx:
         found = cxx.functions_of(file.text)
     elif file.is_python:
@@ -186,7 +189,8 @@ def check_functions(file):
 
 
 def check_classes(file):
-    """A class has one purpose; models and oracles in tests stand in one piece."""
+    """Yields classes with too many private methods or members; tests are exempt, because
+    their models and oracles are in one piece."""
     if not file.is_cxx or file.path.startswith('tests/'):
         return
     for line, name, methods, members in cxx.classes_of(file.text):
@@ -199,7 +203,7 @@ def check_classes(file):
 
 
 def check_file_lengths(files):
-    """No file over the limit, and nine of ten well below it."""
+    """Yields files over the limit, and a breach if more than one in ten is long."""
     code = sorted((f for f in files if f.is_code), key=lambda f: len(f.lines))
     for file in code:
         if len(file.lines) > rules.MAX_FILE_LINES:
@@ -214,14 +218,14 @@ def check_file_lengths(files):
 
 
 def check_core_size(files):
-    """core/ is no dumping ground."""
+    """Yields a breach if core/ has too many files."""
     core = [f for f in files if re.fullmatch(r'core/[^/]+\.(hpp|cpp)', f.path)]
     if len(core) > rules.MAX_CORE_FILES:
         yield core[-1].path, 1, f'core/ has {len(core)} files, at most {rules.MAX_CORE_FILES}'
 
 
 def exemptions(files):
-    """Path -> line of covered_by.txt: `path  tests/which_test.cpp`, the test that covers it."""
+    """Returns path -> (line, test) of covered_by.txt, whose lines are `path  tests/a_test.cpp`."""
     listed = {}
     for file in files:
         if file.path == COVERED_BY:
@@ -233,7 +237,7 @@ def exemptions(files):
 
 
 def check_counterparts(files):
-    """Every source file has its test: a/b.cpp -> tests/a/b_test.cpp (or .py for cli, python)."""
+    """Yields source files without a test: a/b.cpp needs tests/a/b_test.cpp or .py (cli, python)."""
     paths = {f.path for f in files}
     exempt = exemptions(files)
     for file in files:
@@ -253,7 +257,7 @@ def check_counterparts(files):
 
 
 def check_claims(files):
-    """What a claim says stands in claims.json alone: no scenario of its pair knows its numbers."""
+    """Yields scenarios that contain a number of their claim; only claims.json may have it."""
     texts = {file.path: file for file in files}
     claims = texts.get(rules.CLAIMS)
     for claim in json.loads(claims.text) if claims else []:
@@ -269,13 +273,18 @@ def check_claims(files):
 
 
 PER_FILE = [check_arrows, check_namespaces, check_bans, check_text, check_headers,
-            check_functions, check_classes]
-PER_PROJECT = [check_file_lengths, check_core_size, check_counterparts, check_claims]
+            check_functions, check_classes, words.check_words]
+PER_PROJECT = [check_file_lengths, check_core_size, check_counterparts, check_claims,
+               words.check_language]
 
 
 def findings(root):
-    """All breaches under `root` as sorted (path, line, message)."""
-    files = list(project_files(pathlib.Path(root).resolve()))
+    """Returns all breaches under `root` as sorted (path, line, message)."""
+    return findings_of(list(project_files(pathlib.Path(root).resolve())))
+
+
+def findings_of(files):
+    """Returns all breaches of some files as sorted (path, line, message)."""
     found = [(file.path, line, message)
              for file in files for check in PER_FILE for line, message in check(file)]
     found += [item for check in PER_PROJECT for item in check(files)]
@@ -283,8 +292,12 @@ def findings(root):
 
 
 def main(arguments):
-    root = arguments[0] if arguments else pathlib.Path(__file__).resolve().parents[2]
-    found = findings(root)
+    roots = [argument for argument in arguments if argument != '--words']
+    root = pathlib.Path(roots[0] if roots else pathlib.Path(__file__).resolve().parents[2])
+    files = list(project_files(root.resolve()))
+    found = findings_of(files)
+    if '--words' in arguments:
+        print(words.figures(files))
     for path, line, message in found:
         print(f'{path}:{line}: error: {message}')
     print(f'tidy: {len(found)} breaches' if found else 'tidy: clean')

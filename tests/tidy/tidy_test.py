@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Shows that every rule of the tidy test can fail, and that what looks like a breach is none."""
+"""Shows that every rule of the tidy test can fail, and that similar correct code passes."""
 import pathlib
 import sys
 import tempfile
@@ -9,15 +9,16 @@ import unittest.mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import rules
 import tidy
+import words
 
 
 def header(body=''):
-    return '// What it is.\n#pragma once\n' + body
+    return '// Header of a test.\n#pragma once\n' + body
 
 
 class TidyTest(unittest.TestCase):
     def findings(self, files):
-        """Breaches in a tree of these files; a .cpp gets its test beside it."""
+        """Returns the breaches in a tree of these files; a .cpp file gets an empty test."""
         with tempfile.TemporaryDirectory() as folder:
             for name, text in files.items():
                 path = pathlib.Path(folder, name)
@@ -186,7 +187,7 @@ void g() { fabric.assert (1); }
 
     def test_headers(self):
         self.assert_breach({'core/a.hpp': '#pragma once\n'}, 'core/a.hpp', 1, 'opens')
-        self.assert_breach({'core/a.hpp': '// What it is.\n'}, 'core/a.hpp', 1, 'pragma')
+        self.assert_breach({'core/a.hpp': '// Header of a test.\n'}, 'core/a.hpp', 1, 'pragma')
 
     def test_long_cxx_functions(self):
         for head in ['int f(int a) {', 'A::A(int b) : b_{b}, c_(1) {', 'TEST(A, B) {',
@@ -299,6 +300,73 @@ void g() { fabric.assert (1); }
             self.assertEqual(tidy.main([folder]), 0)
             pathlib.Path(folder, 'a.sh').write_text('x' * 101)
             self.assertEqual(tidy.main([folder]), 1)
+
+    def test_bare_verbs_are_refused_in_headers(self):
+        for code in ['void take();', 'virtual int keep(int a) = 0;',
+                     '[[nodiscard]] bool told() const;',
+                     'std::map<int, std::function<void()>> hand() const { return a_; }',
+                     'template <class T>\n  void leave(T a);', 'inline void meet() { run(); }',
+                     'struct B {\n    int a = 0;\n    void put(int);\n  };']:
+            text = header(f'class A {{\n public:\n  {code}\n}};\n')
+            with self.subTest(code=code):
+                found = self.findings({'core/a.hpp': text})
+                self.assertEqual(len(found), 1, found)
+                self.assertIn('bare verb', found[0][2])
+
+    def test_allowed_names_and_calls_are_no_bare_verbs(self):
+        self.assert_clean({'core/a.hpp': header(
+            'class A {\n  void run();\n  void claim_gpus();\n  bool is_lost() const;\n'
+            '  int size() const { return take(keep(1)); }\n  A() : a_(take()) {}\n'
+            '  std::function<int(int)> f_ = leave(1);\n  bool operator()(int take);\n};\n'),
+            'core/b.cpp': 'void take();\n',
+            'core/c.hpp': header('namespace a {\nvoid describe(int event);\n}\n')})
+
+    def test_comments_without_a_subject(self):
+        for text in ['Of the job.', 'What it takes.', 'And that.', 'In bytes', 'from the start']:
+            self.assertTrue(words.lacks_subject(text), text)
+        for text in ['Bytes of the job.', 'For example, 3 ranks.', 'Returns what was read.',
+                     'If a rank is lost, the step repeats on all others.', 'with_gpus(a): a call']:
+            self.assertFalse(words.lacks_subject(text), text)
+
+    def test_many_comments_without_a_subject_fail(self):
+        def of(count):
+            return header('int a;  // of the job\n' * count)
+        self.assert_clean({'core/a.hpp': of(words.MAX_NO_SUBJECT)})
+        found = self.findings({'core/a.hpp': of(words.MAX_NO_SUBJECT + 1)})
+        self.assertEqual(len(found), words.MAX_NO_SUBJECT + 1)
+        self.assertIn('no subject', found[0][2])
+
+    def test_what_has_a_budget_in_each_file(self):
+        line = '// Returns what a rank sends.\n\n'
+        self.assert_clean({'core/a.hpp': header(line)})
+        self.assert_breach({'core/a.hpp': header(line * 2)}, 'core/a.hpp', 3, 'what')
+        many = '// A rank sends bytes to a rank of its node.\n' * 120
+        self.assert_clean({'core/a.hpp': header(line * 2 + many)})
+
+    def test_the_words_of_every_kind_of_comment_are_read(self):
+        files = {'a/x.cpp': '/* one */ int a;  // two\n', 'a/x.proto': '// one two\n',
+                 'a/x.py': '"""One."""\nx = 1  # two\n', 'a/x.sh': 'f # one\n# two\n',
+                 'a/CMakeLists.txt': '# one two\n', 'a/x.hpp.in': '// one two\n'}
+        for path, text in files.items():
+            comments = words._comments_of(path, text)
+            self.assertEqual(sum(len(words._words(c.text)) for c in comments), 2, path)
+        self.assertEqual(words._comments_of('a/x.cpp', 'char a[] = "// one";\n'), ())
+
+    def test_algorithms_have_an_example_or_a_formula(self):
+        listed = {words.ALGORITHMS: 'core/a.hpp\n'}
+        enough = '// Returns a rank.\n\n'
+        self.assert_breach(listed | {'core/a.hpp': header(enough)}, 'core/a.hpp', 1, 'formula')
+        for comment in ['// For example, 3 ranks take 2 s.\n', '// time = bytes / bandwidth\n']:
+            self.assert_clean(listed | {'core/a.hpp': header(enough + comment)})
+        self.assert_breach(listed, words.ALGORITHMS, 1, 'does not exist')
+
+    def test_the_sums_of_the_project_are_checked(self):
+        listed = {words.ALGORITHMS: '\n'}
+        self.assert_breach(listed | {'core/a.hpp': header('// A rank sends bytes.\n' * 30)},
+                           words.ALGORITHMS, 1, '"returns"')
+        text = header('// Returns what a rank sends.\n')
+        whats = {f'core/schema/{i}.hpp': text for i in range(9)}
+        self.assert_breach(listed | whats, words.ALGORITHMS, 1, '"what"')
 
 
 if __name__ == '__main__':

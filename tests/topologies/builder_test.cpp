@@ -18,9 +18,10 @@ std::string refusal(const std::string& text) {
   try {
     build(text);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::bad_input || !error.place()) return "an error of another kind";
-    return std::to_string(error.place()->line) + ":" + std::to_string(error.place()->column) +
-           ": " + error.message();
+    if (error.kind() != ErrorKind::bad_input || !error.source_place())
+      return "an error of another kind";
+    return std::to_string(error.source_place()->line) + ":" +
+           std::to_string(error.source_place()->column) + ": " + error.message();
   }
   return "accepted";
 }
@@ -101,7 +102,7 @@ TEST(Build, SeveralNicsOfAGpuAreOneRail) {
   EXPECT_EQ(many.links(), one.links());
 }
 
-/// A GPU is known by what it computes in, not by its name.
+/// A GPU's family comes from its formats, not from its name.
 TEST(Build, AFamilyComesFromTheFormatsUnlessItIsNamed) {
   const std::string head = "nodes: 1\npreset: dgx-h100\nnode: {gpu: Own}\ngpus:\n  - {name: Own, ";
   const std::string rest = "memory: 80 GB, memory_bandwidth: 3 TB/s, fp32: 60 TFLOP/s, "

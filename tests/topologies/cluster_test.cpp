@@ -112,8 +112,8 @@ TEST(Cluster, RoutesByHand) {
       << "another unit: over a spine";
 }
 
-// What must hold of every route: it leaves the source and arrives at the destination, and each
-// link begins where the one before it ends.
+// Properties of every route: it leaves the source and arrives at the destination, and each link
+// begins at the end of the previous one.
 void expect_contiguous(const Cluster& cluster, std::uint32_t from, std::uint32_t to) {
   const auto links = route(cluster, from, to);
   std::vector<std::uint32_t> seen;
@@ -294,7 +294,8 @@ Bins filled(const std::vector<std::uint32_t>& balls) {
 }
 
 /// 64 flows from one leaf to the other, each to a partner of its own, over 32 spines, as balls fall
-/// into bins: 32 (1 - 1/32)^64 stay empty, and the fullest has what it has of balls.
+/// into bins: 32 (1 - 1/32)^64 stay empty, and the fullest spine has as many flows as the fullest
+/// bin.
 TEST(Cluster, HashedFlowsCollideAsBallsInBins) {
   constexpr int samples = 2000;
   Rng rng(3);

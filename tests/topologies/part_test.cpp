@@ -42,7 +42,7 @@ TEST(Part, TakesItsLinksWithIt) {
   const Cluster tree = cluster();
   EXPECT_EQ(names(tree, {PartKind::nic, 3}),
             (std::set<std::string>{"node1/nic1 out", "node1/nic1 in"}));
-  EXPECT_EQ(names(tree, {PartKind::leaf, 5}),  // of the last unit, which has one node
+  EXPECT_EQ(names(tree, {PartKind::leaf, 5}),  // leaf of the last unit, which has one node
             (std::set<std::string>{"node4/nic1 out", "node4/nic1 in", "unit2/leaf1 up 0",
                                    "unit2/leaf1 up 1", "unit2/leaf1 up 2", "unit2/leaf1 down 0",
                                    "unit2/leaf1 down 1", "unit2/leaf1 down 2"}));
@@ -96,9 +96,9 @@ TEST(Part, OfAPlaneIsAShareOfItsLinks) {
   EXPECT_DOUBLE_EQ(share_of(all, PartKind::port), 1. / 3);
   EXPECT_DOUBLE_EQ(share_of(all, PartKind::cable), 1. / 6);
   EXPECT_EQ(share_of(all, PartKind::nic), 1);
-  EXPECT_EQ(names(all, {PartKind::port, 3 * 3 + 2}),  // of node 1, NIC 1
+  EXPECT_EQ(names(all, {PartKind::port, 3 * 3 + 2}),  // port of node 1, NIC 1
             (std::set<std::string>{"node1/nic1 out", "node1/nic1 in"}));
-  EXPECT_EQ(names(all, {PartKind::cable, 3 * 6 + 5}),  // of unit 1, rail 1
+  EXPECT_EQ(names(all, {PartKind::cable, 3 * 6 + 5}),  // cable of unit 1, rail 1
             (std::set<std::string>{"unit1/leaf1 up 0", "unit1/leaf1 down 0"}));
   EXPECT_EQ(links_of(all, {PartKind::leaf, 4 * 3 - 1}).size(), 2u * 2 + 2);
   EXPECT_EQ(links_of(all, {PartKind::spine, 5}).size(), 2u * 4);

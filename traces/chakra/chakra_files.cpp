@@ -28,7 +28,8 @@ constexpr std::size_t kMostGroupBytes = std::size_t{64} << 20;
   throw Error(SourcePlace{.file = file, .line_text = ""}, message);
 }
 
-/// "workload" and 12 of "workload.12.et", also of a packed one.
+/// Parts of the name of a rank's file: "workload.12.et", packed or not, has stem "workload" and
+/// rank 12.
 struct RankName {
   std::string stem;
   std::uint32_t rank = 0;
@@ -92,12 +93,13 @@ void read_folder(const std::string& prefix, const ChakraFileSink& sink) {
 
 constexpr std::size_t kTarBlock = 512;
 
+/// Reader of a trace in a tar archive, entry by entry.
 class TarReader {
  public:
   TarReader(const std::string& path, const ChakraFileSink& sink)
       : path_(path), file_(path), sink_(sink) {}
 
-  /// Returns the groups that stand beside the ranks, by name.
+  /// Passes the ranks' files to the sink and returns the JSON files of the archive by name.
   std::map<std::string, std::string> read() {
     while (next_header()) {
       entry();

@@ -34,13 +34,13 @@ void dependencies(WireCursor& cursor, std::uint32_t type, std::vector<std::uint6
     return;
   }
   if (type != static_cast<std::uint32_t>(WireType::block)) throw WireFault{cursor.at(), "no ids"};
-  WireCursor packed(cursor.block());
-  while (!packed.done()) into.push_back(packed.varint());
+  WireCursor packed(cursor.read_block());
+  while (!packed.is_done()) into.push_back(packed.varint());
 }
 
 }  // namespace
 
-void ChakraFile::fail(const char* at, const std::string& message) const {
+void ChakraFile::fail_at(const char* at, const std::string& message) const {
   const auto offset = at - bytes.data();
   throw Error(SourcePlace{name, 1, static_cast<int>(offset) + 1, ""},
               fmt::format("byte {}: {}", offset, message));
@@ -48,8 +48,8 @@ void ChakraFile::fail(const char* at, const std::string& message) const {
 
 std::string_view ChakraNode::name(Attribute which) { return kAttributeNames[which]; }
 
-void ChakraNode::fail(const std::string& message) const {
-  file_.fail(begin_, fmt::format("node {}: {}", text_.id, message));
+void ChakraNode::fail_at_node(const std::string& message) const {
+  file_.fail_at(begin_, fmt::format("node {}: {}", text_.id, message));
 }
 
 void ChakraNode::read(const char* begin, std::string_view message,
@@ -58,15 +58,16 @@ void ChakraNode::read(const char* begin, std::string_view message,
   text_ = Text{};
   controls_.clear();
   WireCursor cursor(message);
-  while (!cursor.done()) field(cursor, static_cast<std::uint32_t>(cursor.varint()), data);
+  while (!cursor.is_done()) field(cursor, static_cast<std::uint32_t>(cursor.varint()), data);
 }
 
 void ChakraNode::field(WireCursor& cursor, std::uint32_t tag, std::vector<std::uint64_t>& data) {
   const std::uint32_t number = tag >> 3, type = tag & 7;
   const auto expect = [&](WireType wanted) {
     if (type == static_cast<std::uint32_t>(wanted)) return;
-    file_.fail(cursor.at(), fmt::format("field {} of a node is of another kind than it should: {}",
-                                        number, kOtherChakraNumbers));
+    file_.fail_at(cursor.at(),
+                  fmt::format("field {} of a node is of another kind than it should: {}", number,
+                              kOtherChakraNumbers));
   };
   switch (number) {
     case kId:
@@ -89,18 +90,18 @@ void ChakraNode::field(WireCursor& cursor, std::uint32_t tag, std::vector<std::u
     case kDataDeps: dependencies(cursor, type, data); return;
     case kInputs:
       expect(WireType::block);
-      text_.inputs = cursor.block();
+      text_.inputs = cursor.read_block();
       return;
     case kName:
     case kOutputs:
       expect(WireType::block);
-      cursor.block();
+      cursor.read_block();
       return;
     case kAttribute:
       expect(WireType::block);
-      attribute(cursor.block());
+      attribute(cursor.read_block());
       return;
-    default: cursor.skip(type);
+    default: cursor.skip_field(type);
   }
 }
 
@@ -108,11 +109,11 @@ void ChakraNode::attribute(std::string_view message) {
   WireCursor cursor(message);
   Value value;
   std::size_t which = kAttributes;
-  while (!cursor.done()) {
+  while (!cursor.is_done()) {
     const auto tag = static_cast<std::uint32_t>(cursor.varint());
     const std::uint32_t field = tag >> 3, type = tag & 7;
     if (tag == (1 << 3 | 2)) {
-      const std::string_view name = cursor.block();
+      const std::string_view name = cursor.read_block();
       const auto found = std::find(kAttributeNames.begin(), kAttributeNames.end(), name);
       which = static_cast<std::size_t>(found - kAttributeNames.begin());
       // The name comes first in practice: then the rest of an unknown one is not even looked at.
@@ -120,15 +121,15 @@ void ChakraNode::attribute(std::string_view message) {
       continue;
     }
     if (field == 2) {
-      cursor.skip(type);
+      cursor.skip_field(type);
       continue;
     }
     value = {.field = field, .word = 0, .block = {}};
     switch (static_cast<WireType>(type)) {
       case WireType::varint: value.word = cursor.varint(); break;
-      case WireType::fixed64: value.word = cursor.fixed<std::uint64_t>(); break;
-      case WireType::fixed32: value.word = cursor.fixed<std::uint32_t>(); break;
-      case WireType::block: value.block = cursor.block(); break;
+      case WireType::fixed64: value.word = cursor.fixed_word<std::uint64_t>(); break;
+      case WireType::fixed32: value.word = cursor.fixed_word<std::uint32_t>(); break;
+      case WireType::block: value.block = cursor.read_block(); break;
       default: throw WireFault{cursor.at(), "no such wire type"};
     }
   }
@@ -142,7 +143,7 @@ std::optional<std::int64_t> ChakraNode::number(Attribute which) const {
     return static_cast<std::int64_t>((v >> 1) ^ (~(v & 1) + 1));
   };
   const auto whole = [&](double v) {
-    if (!(std::abs(v) < 9e18)) fail(fmt::format("{} is no size", name(which)));
+    if (!(std::abs(v) < 9e18)) fail_at_node(fmt::format("{} is no size", name(which)));
     return static_cast<std::int64_t>(v);
   };
   switch (value.field) {
@@ -160,19 +161,19 @@ std::optional<std::int64_t> ChakraNode::number(Attribute which) const {
     case 15:
     case 17: return zigzag(value.word);
     case 27: return value.word != 0 ? 1 : 0;
-    default: fail(fmt::format("attribute '{}' must be a number", name(which)));
+    default: fail_at_node(fmt::format("attribute '{}' must be a number", name(which)));
   }
 }
 
 std::uint64_t ChakraNode::size(Attribute which) const {
   const std::int64_t value = number(which).value_or(0);
-  if (value < 0) fail(fmt::format("{} is {}: below zero", name(which), value));
+  if (value < 0) fail_at_node(fmt::format("{} is {}: below zero", name(which), value));
   return static_cast<std::uint64_t>(value);
 }
 
-std::int64_t ChakraNode::needed(Attribute which) const {
+std::int64_t ChakraNode::required_value(Attribute which) const {
   const std::optional<std::int64_t> value = number(which);
-  if (!value) fail(fmt::format("a communication without '{}'", name(which)));
+  if (!value) fail_at_node(fmt::format("a communication without '{}'", name(which)));
   return *value;
 }
 

@@ -1,5 +1,5 @@
-// One node of a Chakra trace as it stands in the file: its fields and those attributes that matter,
-// not yet what they mean. Read by traces/chakra/chakra_wire; one thread.
+// Node of a Chakra trace as its file contains it: fields and relevant attributes, without
+// interpretation. Read by traces/chakra/chakra_wire; one thread.
 #pragma once
 
 #include <array>
@@ -14,20 +14,22 @@
 
 namespace orrery {
 
+/// End of messages about files of other versions.
 inline constexpr const char* kOtherChakraNumbers =
     "not a Chakra trace of version 0.0.4 to 1 (version 0.0.1 numbers its fields differently)";
 
-/// The bytes of a rank, for messages that name their place.
+/// Bytes of a rank's file, for messages with their place.
 struct ChakraFile {
   const std::string& name;
   std::string_view bytes;
   /// Throws bad_input with `at`, within the bytes, as column.
-  [[noreturn]] void fail(const char* at, const std::string& message) const;
+  [[noreturn]] void fail_at(const char* at, const std::string& message) const;
 };
 
+/// Node that was read last. Its texts point into the file's bytes, which must outlive it.
 class ChakraNode {
  public:
-  /// NodeType of the schema.
+  /// Values of NodeType in the schema.
   enum Type : std::uint64_t {
     kInvalid,
     kMetadata,
@@ -39,7 +41,7 @@ class ChakraNode {
     kColl,
     kTypes
   };
-  /// In the order of their names in chakra_node.cpp.
+  /// Relevant attributes, in the order of their names in chakra_node.cpp.
   enum Attribute : std::size_t {
     kCpuOp,
     kNumOps,
@@ -55,31 +57,36 @@ class ChakraNode {
   };
 
   explicit ChakraNode(const ChakraFile& file) : file_(file) {}
-  /// From `message`, which stands at `begin`; what it waits for by its data is added to `data`.
-  /// Throws WireFault, or bad_input.
+  /// Reads the node from `message`, which begins at `begin`; adds its data dependencies to `data`.
+  /// Throws WireFault for invalid bytes, bad_input for a field of another type than in the schema.
   void read(const char* begin, std::string_view message, std::vector<std::uint64_t>& data);
 
   std::uint64_t id() const { return text_.id; }
   std::uint64_t type() const { return text_.type; }
   std::uint64_t duration() const { return text_.duration; }  ///< microseconds
   std::string_view inputs() const { return text_.inputs; }
-  /// What it waits for otherwise; may be changed.
+  /// Returns the ids of the control dependencies; the caller may change the list.
   std::vector<std::uint64_t>& controls() { return controls_; }
 
-  // All throw bad_input on what is no number.
-  /// Nothing if the attribute is absent.
+  // The getters of attributes throw bad_input for a value that is not a number.
+
+  /// Returns the value of an attribute of any numeric type; nothing if the attribute is absent.
   std::optional<std::int64_t> number(Attribute which) const;
-  std::uint64_t size(Attribute which) const;   ///< 0 if it is absent; not below zero
-  std::int64_t needed(Attribute which) const;  ///< of a communication
+  /// Returns the value of an attribute, or 0 if absent. Throws bad_input too for a negative value.
+  std::uint64_t size(Attribute which) const;
+  /// Returns the value of an attribute of a communication. Throws bad_input too if absent.
+  std::int64_t required_value(Attribute which) const;
+  /// Returns the name of the communicator, which may be a number; empty if absent.
   std::string group_name() const;
+  /// Returns the attribute's name in the file, for example "comm_size".
   static std::string_view name(Attribute which);
-  /// Throws bad_input that names the node.
-  [[noreturn]] void fail(const std::string& message) const;
+  /// Throws bad_input with the node's place and id.
+  [[noreturn]] void fail_at_node(const std::string& message) const;
 
  private:
-  /// The value of an attribute as it stands in the file.
+  /// Undecoded value of an attribute.
   struct Value {
-    std::uint32_t field = 0;  ///< of the oneof; 0: none
+    std::uint32_t field = 0;  ///< field of the oneof; 0: none
     std::uint64_t word = 0;   ///< varint or fixed bits
     std::string_view block;
   };

@@ -21,7 +21,7 @@ using Members = std::vector<std::uint32_t>;
   throw Error(SourcePlace{.file = file, .line_text = ""}, message);
 }
 
-/// What of a rank is not in its program.
+/// Part of a rank outside its program.
 struct OwnPart {
   std::string file;
   std::uint32_t program = 0;
@@ -36,7 +36,7 @@ struct OwnPart {
 struct RawProgram {
   std::vector<TraceOp> ops;
   std::vector<std::uint64_t> after_ids;
-  std::string file;           ///< of the first rank that runs it
+  std::string file;           ///< file of the first rank with this program
   std::uint64_t first_id = 0;  ///< there
 };
 
@@ -146,7 +146,7 @@ std::vector<std::uint32_t> Linker::order(const RankProgram& program, bool contro
       at = op.after_end;
     }
   };
-  // What waits for each op, in one array: first counted, then filled in.
+  // Lists the operations that wait for each operation, in one array: first counted, then filled.
   std::vector<std::uint32_t> begin(count + 1, 0), waiters(program.after.size()), left(count, 0);
   each([&](std::uint32_t op, std::uint32_t before) { ++begin[before + 1], ++left[op]; });
   std::partial_sum(begin.begin(), begin.end(), begin.begin());
@@ -229,14 +229,14 @@ struct ChakraFolder::State {
   std::vector<RawProgram> programs;
   std::map<std::uint64_t, std::vector<std::uint32_t>> by_digest;
   std::map<std::uint32_t, OwnPart> ranks;
-  std::map<std::string, Members> groups;  ///< of the side file
+  std::map<std::string, Members> groups;  ///< groups of the side file
   bool has_groups = false;
   std::uint64_t nodes = 0;
 
   ChakraTrace trace;
   std::map<std::pair<std::string, Members>, std::uint32_t> known_groups;
   std::map<std::string, std::uint32_t> shared_groups;  ///< those that ranks do not define
-  std::vector<Members> sorted_groups;                  ///< as ChakraTrace::groups
+  std::vector<Members> sorted_groups;  ///< groups in the order of ChakraTrace::groups
 
   std::uint32_t program_of(const std::string& file);
   void link_programs();
@@ -396,7 +396,7 @@ void ChakraFolder::set_groups(const std::string& file, std::string_view json) {
   }
 }
 
-ChakraTrace ChakraFolder::finish(std::uint32_t ranks) {
+ChakraTrace ChakraFolder::finish_trace(std::uint32_t ranks) {
   State& state = *state_;
   if (state.ranks.empty()) fail(state.name, "the trace has no ranks");
   state.replicate(ranks);
@@ -420,7 +420,7 @@ ChakraTrace read_chakra(const ChakraInput& input) {
                    std::string_view bytes) { folder.add_rank(rank, file, bytes); },
        .groups = [&](const std::string& file,
                      std::string_view json) { folder.set_groups(file, json); }});
-  return folder.finish(input.ranks);
+  return folder.finish_trace(input.ranks);
 }
 
 }  // namespace orrery

@@ -1,7 +1,7 @@
-// Reads Chakra execution traces (MLCommons, versions 0.0.4 to 1). Ranks whose programs are equal
-// but for whom they talk to are held once, from the moment their file is read: a trace of a
-// thousand ranks needs the memory of its few different programs. Called by the simulator and by
-// `orrery import`. One thread per reader.
+// Reader of Chakra execution traces (MLCommons, versions 0.0.4 to 1). Ranks whose programs differ
+// only in their peers and communicators share one program as soon as their files are read: a trace
+// of a thousand ranks needs only the memory of its few different programs. Called by the simulator
+// and by `orrery import`. One thread per reader.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,37 @@
 
 namespace orrery {
 
+/// Location of a trace.
 struct ChakraInput {
   std::string path;         ///< prefix (PREFIX.0.et, ...) or tar archive
   std::string groups = {};  ///< file with the communicator groups, if not the trace's own
-  std::uint32_t ranks = 0;  ///< 0: as many as there are files; else, one file serves all ranks
+  std::uint32_t ranks = 0;  ///< 0: one for each file; else a single file serves all ranks
 };
 
-/// Throws bad_input with the file and byte or node: see parse_chakra_rank(); also for duplicate
-/// ids, cycles, communicators that nobody defines, peers that do not exist. Dependencies on nodes
-/// that a file does not have are dropped with a warning in the trace.
+/// Returns the trace. Throws bad_input, with the file and the byte or node, for the errors of
+/// parse_chakra_rank(), duplicate ids, cycles of data dependencies, undefined communicators and
+/// missing peers. Drops dependencies on missing nodes and, if control dependencies form cycles,
+/// those that contradict the order of the data; adds a warning to the trace for each kind.
 ChakraTrace read_chakra(const ChakraInput& input);
 
-/// The same from memory, file by file.
+/// Reader of a trace from memory, file by file.
 class ChakraFolder {
  public:
+  /// Constructs a reader without ranks. `name`: name of the trace in messages.
   explicit ChakraFolder(std::string name);
   ~ChakraFolder();
   ChakraFolder(const ChakraFolder&) = delete;
   ChakraFolder& operator=(const ChakraFolder&) = delete;
 
+  /// Adds the file of one rank. `file` is the name in messages; `bytes` need not outlive the call.
+  /// Throws bad_input for an invalid file or a rank that was added before.
   void add_rank(std::uint32_t rank, const std::string& file, std::string_view bytes);
+  /// Adds the communicator groups of a JSON file. Throws bad_input for an invalid file or a group
+  /// that is defined twice.
   void set_groups(const std::string& file, std::string_view json);
-  /// Once, after all ranks; `ranks` as in ChakraInput.
-  ChakraTrace finish(std::uint32_t ranks = 0);
+  /// Returns the trace. Call once, after all ranks; `ranks` as in ChakraInput. Throws bad_input as
+  /// read_chakra() does.
+  ChakraTrace finish_trace(std::uint32_t ranks = 0);
 
  private:
   struct State;

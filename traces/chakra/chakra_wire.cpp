@@ -19,6 +19,7 @@ constexpr std::size_t kMostMessageBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostNodes = 10'000'000;
 constexpr std::uint64_t kMostMicros = 366ull * 24 * 3600 * 1'000'000;
 
+/// Parser of one file.
 class RankParser {
  public:
   RankParser(const std::string& file, std::string_view bytes, ParsedRank& into)
@@ -28,7 +29,7 @@ class RankParser {
 
  private:
   [[noreturn]] void fail(const char* at, const std::string& message) const {
-    file_.fail(at, message);
+    file_.fail_at(at, message);
   }
 
   std::string_view next_message(WireCursor& stream) const;
@@ -65,11 +66,11 @@ void RankParser::parse() {
     fail(file_.bytes.data(), "more than 2 GiB for one rank");
   }
   WireCursor stream(file_.bytes);
-  if (stream.done()) fail(stream.at(), "the file is empty: a trace begins with its metadata");
+  if (stream.is_done()) fail(stream.at(), "the file is empty: a trace begins with its metadata");
   node_begin_ = stream.at();
   try {
     metadata(next_message(stream));
-    while (!stream.done()) {
+    while (!stream.is_done()) {
       node_begin_ = stream.at();
       node(next_message(stream));
     }
@@ -79,7 +80,8 @@ void RankParser::parse() {
   }
 }
 
-/// Ranks whose programs differ by where their ids begin run the same program.
+/// Subtracts the smallest id, so that ranks whose ids only begin at another number run the same
+/// program.
 void RankParser::make_ids_relative() {
   const auto least = std::min_element(into_.ops.begin(), into_.ops.end(),
                                       [](auto& a, auto& b) { return a.id < b.id; });
@@ -100,16 +102,17 @@ std::string_view RankParser::next_message(WireCursor& stream) const {
     fail(begin,
          fmt::format("a message of {} bytes: at most 16 MiB; {}", size, kOtherChakraNumbers));
   }
-  if (size > stream.left()) {
+  if (size > stream.bytes_left()) {
     fail(begin, fmt::format("the file is cut short: a message of {} bytes begins here, {} are left",
-                            size, stream.left()));
+                            size, stream.bytes_left()));
   }
   const std::string_view message(stream.at(), size);
-  stream = WireCursor({stream.at() + size, stream.left() - size});
+  stream = WireCursor({stream.at() + size, stream.bytes_left() - size});
   return message;
 }
 
-/// Versions, and schemas as they are written where a version should be: 0.0.4 and later, below 2.
+/// Throws bad_input for a version below 0.0.4 or from 2 on. Some writers put a schema's name in
+/// place of the version ("...chakra.0.0.4"); other names are accepted.
 void RankParser::check_version(std::string_view text) const {
   const bool readable =
       std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= 32 && c < 127; });
@@ -121,7 +124,7 @@ void RankParser::check_version(std::string_view text) const {
   const char* const end = at + digits.size();
   for (unsigned& part : parts) {
     const auto [stop, error] = std::from_chars(at, end, part);
-    if (error != std::errc{}) return;  // a name, such as that of a generator
+    if (error != std::errc{}) return;  // a name, for example of a generator
     at = stop != end && *stop == '.' ? stop + 1 : stop;
   }
   if (parts[0] >= 2 || (parts[0] == 0 && parts[1] == 0 && parts[2] < 4)) {
@@ -131,20 +134,20 @@ void RankParser::check_version(std::string_view text) const {
 
 void RankParser::metadata(std::string_view message) {
   WireCursor cursor(message);
-  while (!cursor.done()) {
+  while (!cursor.is_done()) {
     const auto tag = static_cast<std::uint32_t>(cursor.varint());
     if (tag == (1 << 3 | 2)) {
-      check_version(cursor.block());
+      check_version(cursor.read_block());
     } else if (tag == (2 << 3 | 2)) {
-      WireCursor inner(cursor.block());
+      WireCursor inner(cursor.read_block());
       std::string_view name;
-      while (!inner.done()) {
+      while (!inner.is_done()) {
         const auto key = static_cast<std::uint32_t>(inner.varint());
         if ((key & 7) != 2) {
-          inner.skip(key & 7);
+          inner.skip_field(key & 7);
           continue;
         }
-        const std::string_view text = inner.block();
+        const std::string_view text = inner.read_block();
         if (key >> 3 == 1) name = text;
         if (key >> 3 == 29 && name == "schema") check_version(text);
       }
@@ -160,14 +163,15 @@ void RankParser::metadata(std::string_view message) {
 void RankParser::node(std::string_view message) {
   const std::size_t deps_before = into_.after_ids.size();
   node_.read(node_begin_, message, into_.after_ids);
-  if (into_.ops.size() == kMostNodes) node_.fail("more than ten million nodes in one rank");
+  if (into_.ops.size() == kMostNodes) node_.fail_at_node("more than ten million nodes in one rank");
   TraceOp op = operation();
   op.controls = close_dependencies(deps_before);
   op.after_end = static_cast<std::uint32_t>(into_.after_ids.size());
   into_.ops.push_back(op);
 }
 
-/// Each dependency once, data before control. Returns how many are control dependencies alone.
+/// Sorts the node's dependencies, data before control, and removes repetitions. Returns the number
+/// of dependencies that are only control dependencies.
 std::uint32_t RankParser::close_dependencies(std::size_t begin) {
   std::vector<std::uint64_t>& all = into_.after_ids;
   const auto first = all.begin() + static_cast<std::ptrdiff_t>(begin);
@@ -188,27 +192,28 @@ std::uint32_t RankParser::close_dependencies(std::size_t begin) {
   return static_cast<std::uint32_t>(all.size() - end);
 }
 
-// ---- what a node means --------------------------------------------------------------------------
+// ---- interpretation of a node -------------------------------------------------------------------
 
 TraceOp RankParser::operation() {
   TraceOp op{.id = node_.id()};
   if (node_.type() >= ChakraNode::kTypes) {
-    node_.fail(fmt::format("node type {} is not known; {}", node_.type(), kOtherChakraNumbers));
+    node_.fail_at_node(
+        fmt::format("node type {} is not known; {}", node_.type(), kOtherChakraNumbers));
   }
-  if (node_.duration() > kMostMicros) node_.fail("a duration of more than a year");
-  // Nanoseconds are ours: the traces that we write lose nothing to rounding.
+  if (node_.duration() > kMostMicros) node_.fail_at_node("a duration of more than a year");
+  // duration_nanos is Orrery's own attribute, so that exported traces lose nothing to rounding.
   op.duration_ns =
       node_.number(ChakraNode::kNanos) ? node_.size(ChakraNode::kNanos) : node_.duration() * 1000;
   op.cpu = node_.number(ChakraNode::kCpuOp).value_or(0) != 0;
   if (node_.type() == ChakraNode::kMetadata && !node_.inputs().empty()) {
     WireCursor cursor(node_.inputs());
-    while (!cursor.done()) {
+    while (!cursor.is_done()) {
       const auto tag = static_cast<std::uint32_t>(cursor.varint());
       if (tag != (1 << 3 | 2)) {
-        cursor.skip(tag & 7);
+        cursor.skip_field(tag & 7);
         continue;
       }
-      for (NamedGroup& group : groups_in_json(file_.name, cursor.block())) {
+      for (NamedGroup& group : groups_in_json(file_.name, cursor.read_block())) {
         into_.groups.push_back(std::move(group));
       }
     }
@@ -236,15 +241,16 @@ TraceOp RankParser::operation() {
 }
 
 TraceOp RankParser::collective(TraceOp op) {
-  const std::int64_t type = node_.needed(ChakraNode::kCommType);
+  const std::int64_t type = node_.required_value(ChakraNode::kCommType);
   if (type < 0 || type > static_cast<std::int64_t>(ChakraCollective::barrier)) {
-    node_.fail(fmt::format("comm_type {} is no collective of Chakra", type));
+    node_.fail_at_node(fmt::format("comm_type {} is no collective of Chakra", type));
   }
   op.kind = TraceOpKind::collective;
   op.collective = static_cast<ChakraCollective>(type);
   if (op.collective == ChakraCollective::gather || op.collective == ChakraCollective::scatter) {
-    node_.fail(fmt::format("{} is not supported: a trace does not say which rank is its root",
-                           chakra_name(op.collective)));
+    node_.fail_at_node(
+        fmt::format("{} is not supported: a trace does not say which rank is its root",
+                    chakra_name(op.collective)));
   }
   op.bytes = op.collective == ChakraCollective::barrier ? 0 : node_.size(ChakraNode::kCommSize);
   op.slot = group_slot(node_.group_name());
@@ -252,9 +258,9 @@ TraceOp RankParser::collective(TraceOp op) {
 }
 
 TraceOp RankParser::point_to_point(TraceOp op, ChakraNode::Attribute peer) {
-  const std::int64_t other = node_.needed(peer);
+  const std::int64_t other = node_.required_value(peer);
   if (other < 0 || other >= kMostChakraRanks) {
-    node_.fail(fmt::format("{} is {}: no rank", ChakraNode::name(peer), other));
+    node_.fail_at_node(fmt::format("{} is {}: no rank", ChakraNode::name(peer), other));
   }
   op.bytes = node_.size(ChakraNode::kCommSize);
   op.slot = peer_slot(static_cast<std::uint64_t>(other));

@@ -14,7 +14,8 @@ namespace {
 
 using Signature = std::vector<std::uint64_t>;
 
-/// What of a program talks, in the order in which it is called: that of the node ids.
+/// Communicating operations of a program in the order of their calls: collectives by node id,
+/// messages in the order of the file.
 struct Calls {
   std::vector<std::vector<std::uint32_t>> by_slot;  ///< collectives on each communicator
   std::vector<std::uint32_t> messages;              ///< sends and receives, as TraceRank::tags
@@ -39,7 +40,7 @@ Calls calls_of(const RankProgram& program) {
   return calls;
 }
 
-/// One end of a message.
+/// Send or receive of one rank, with both ranks, the tag and the node id.
 struct End {
   std::uint32_t from = 0, to = 0;
   std::int64_t tag = 0;
@@ -52,6 +53,7 @@ struct End {
   }
 };
 
+/// Builder of the classes of one trace. A colour is a class under refinement.
 class Folder {
  public:
   Folder(const ChakraTrace& trace, const Cluster& cluster, bool apart)
@@ -72,7 +74,7 @@ class Folder {
   struct Member {
     std::uint32_t rank = 0, slot = 0;
   };
-  /// The other end of a message, in the order of a rank's messages.
+  /// Counterpart of a message: the rank, and the index among the rank's messages.
   struct Other {
     std::uint32_t rank = 0, op = 0;
   };
@@ -103,15 +105,15 @@ class Folder {
   const ChakraTrace& trace_;
   const Cluster& cluster_;
   const bool apart_;
-  std::vector<Calls> calls_;                  ///< by program
-  std::vector<std::vector<Member>> members_;  ///< by group
-  std::vector<std::vector<Other>> others_;    ///< by rank and message
-  std::vector<std::uint32_t> color_;          ///< by rank
-  std::vector<std::uint32_t> kind_of_;        ///< by group: equal shape and colours of members
+  std::vector<Calls> calls_;                  ///< indexed by program
+  std::vector<std::vector<Member>> members_;  ///< indexed by group
+  std::vector<std::vector<Other>> others_;    ///< indexed by rank and message
+  std::vector<std::uint32_t> color_;          ///< indexed by rank
+  std::vector<std::uint32_t> kind_of_;  ///< indexed by group: equal shape and colours of members
   FoldedTrace folded_;
 };
 
-// ---- who meets whom -----------------------------------------------------------------------------
+// ---- members and messages -----------------------------------------------------------------------
 
 void Folder::find_members() {
   members_.resize(trace_.groups.size());
@@ -205,7 +207,8 @@ void Folder::match(const End& send, const End& receive) {
 
 // ---- refinement ---------------------------------------------------------------------------------
 
-/// How a communicator spreads over the cluster.
+/// Returns the spread of a communicator over the cluster: its numbers of scalable units and rails,
+/// and its ranks on each node.
 Signature Folder::shape(const std::vector<std::uint32_t>& ranks) const {
   std::map<std::uint32_t, std::uint64_t> on_node;
   std::set<std::uint32_t> units, rails;
@@ -249,7 +252,8 @@ void Folder::refine() {
   for (std::size_t now = refine_once(); now != before; now = refine_once()) before = now;
 }
 
-/// Splits colours by what their ranks meet; returns how many there are then.
+/// Splits colours by the colours with which their ranks communicate. Returns the new number of
+/// colours.
 std::size_t Folder::refine_once() {
   std::map<Signature, std::uint32_t> kinds;
   for (std::uint32_t group = 0; group < members_.size(); ++group) {

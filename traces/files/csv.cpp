@@ -28,7 +28,7 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 struct PackedFileReader::State {
   explicit State(const std::string& of) : path(of), file(nullptr, gzclose) {
     if (std::filesystem::is_directory(path)) fail_file(path, "cannot be read: Is a directory");
-    // zlib passes a file that is no gzip through as it is.
+    // zlib returns the bytes of a file that is not gzip unchanged.
     file.reset(gzopen(path.c_str(), "rb"));
     if (file == nullptr) fail_file(path, fmt::format("cannot be read: {}", std::strerror(errno)));
     gzbuffer(file.get(), 1u << 17);
@@ -76,7 +76,7 @@ std::uint64_t unpacked_size(const std::string& path) {
   if (failed || size < bytes.size()) return 0;
   read();
   if (bytes[0] != 0x1F || bytes[1] != 0x8B) return size;
-  file.seekg(-4, std::ios::end);  // where gzip says how much it holds, modulo 4 GiB
+  file.seekg(-4, std::ios::end);  // gzip's own size field, modulo 4 GiB
   read();
   return std::uint64_t{bytes[0]} | std::uint64_t{bytes[1]} << 8 | std::uint64_t{bytes[2]} << 16 |
          std::uint64_t{bytes[3]} << 24;
@@ -119,7 +119,7 @@ void CsvReader::skip_blanks() {
   }
 }
 
-/// Up to the mark, the line feed or the end, which is left for the caller.
+/// Returns the field at at_. Moves at_ to the separator, the line feed or the end after the field.
 std::string_view CsvReader::take_field() {
   if (mark_ == Separator::comma && at_ < text_.size() && text_[at_] == '"') return take_quoted();
   const std::size_t begin = at_;
@@ -171,7 +171,7 @@ void CsvReader::fail_at(std::size_t offset, const std::string& message) const {
               message);
 }
 
-void CsvReader::fail(std::size_t field, const std::string& message) const {
+void CsvReader::fail_at_field(std::size_t field, const std::string& message) const {
   fail_at(field < begins_.size() ? begins_[field] : row_begin_, message);
 }
 

@@ -1,7 +1,7 @@
-// Comma-separated values as RFC 4180 has them: quoted fields with commas, doubled quotes and line
-// ends inside; LF or CRLF; a byte order mark is skipped. Also tables with other marks between their
-// fields, which know no quotes. Knows the place of every field. Called by the readers of job traces
-// and of published runs. One thread per reader; copies only the quoted fields.
+// Comma-separated values as in RFC 4180: quoted fields with commas, doubled quotes and line ends
+// inside; LF or CRLF; a byte order mark is skipped. Tables with other separators are read too; they
+// have no quotes. Errors name the place of a field. Called by the readers of job traces and of
+// published runs. One thread per reader; copies only fields with doubled quotes.
 #pragma once
 
 #include <cstddef>
@@ -14,46 +14,53 @@
 
 namespace orrery {
 
-/// The text of a file, unpacked if it is gzip. Throws bad_input: a folder, unreadable, damaged or
-/// cut short, more than 1 GiB unpacked.
+/// Returns the text of a file, unpacked if it is gzip. Throws bad_input for a folder, an
+/// unreadable, damaged or truncated file, or more than 1 GiB unpacked.
 std::string read_packed_text(const std::string& path);
 
-/// The same piece by piece.
+/// Reader of a file piece by piece, which unpacks gzip. For files that need not be in memory as a
+/// whole.
 class PackedFileReader {
  public:
+  /// Opens the file. Throws bad_input for a folder or an unreadable file.
   explicit PackedFileReader(const std::string& path);
   ~PackedFileReader();
   PackedFileReader(const PackedFileReader&) = delete;
   PackedFileReader& operator=(const PackedFileReader&) = delete;
-  /// Appends some more; false at the end.
+  /// Appends a piece to `text`. Returns false at the end. Throws bad_input for a damaged or
+  /// truncated file, or above 1 GiB unpacked.
   bool more(std::string& text);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
-/// About how many bytes a regular file holds, unpacked; 0: not known.
+/// Returns the approximate unpacked size of a regular file in bytes (modulo 4 GiB for gzip); 0: not
+/// known.
 std::uint64_t unpacked_size(const std::string& path);
 
-/// What stands between fields. Blanks: one or more of them, and before the first.
+/// Separators between fields. `blanks`: one or more blanks between fields, and any number before
+/// the first.
 enum class Separator : char { comma = ',', bar = '|', tab = '\t', blanks = ' ' };
 
+/// Reader of the rows of a table.
 class CsvReader {
  public:
-  /// `path` is for messages. Both are borrowed and must outlive the reader.
-  /// `first_line`: of the file, that `text` begins with; rows before it were read before.
+  /// Constructs a reader. `path` is for messages; both must outlive the reader. `first_line`: line
+  /// number of the first line of `text`, if earlier rows were read separately.
   CsvReader(const std::string& path, std::string_view text, Separator mark = Separator::comma,
             int first_line = 1);
 
-  /// The next row's fields, valid until the next call; false at the end. Throws bad_input on a
-  /// quote that is never closed or stands where none belongs.
+  /// Reads the next row's fields, valid until the next call. Returns false at the end. Throws
+  /// bad_input on a quote that is never closed or misplaced.
   bool next_row(std::vector<std::string_view>& fields);
 
-  int line() const { return row_line_; }  ///< in which the row begins, from 1
+  int line() const { return row_line_; }  ///< line in which the row begins, from 1
   bool is_blank() const { return row_.empty(); }
 
-  /// Throws bad_input at a field of the row; at the row's beginning if it has no such field.
-  [[noreturn]] void fail(std::size_t field, const std::string& message) const;
+  /// Throws bad_input at a field of the row; at the row's begin if it has no such field.
+  [[noreturn]] void fail_at_field(std::size_t field, const std::string& message) const;
+  /// Throws bad_input at the begin of the row.
   [[noreturn]] void fail_row(const std::string& message) const;
 
  private:
@@ -72,7 +79,7 @@ class CsvReader {
   std::deque<std::string> unquoted_;  ///< fields with doubled quotes
 };
 
-/// `text` as a field: in quotes if it must be.
+/// Returns `text` as a field of a CSV, in quotes if necessary.
 std::string csv_field(std::string_view text);
 
 }  // namespace orrery

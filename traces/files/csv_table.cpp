@@ -46,8 +46,9 @@ std::uint64_t CsvTable::number(std::string_view column, std::uint64_t most) cons
   const char* const end = field.data() + field.size();
   const auto [stop, error] = std::from_chars(field.data(), end, value);
   if (error == std::errc{} && stop == end && value <= most) return value;
-  reader_.fail(*at(column), fmt::format("{} must be a whole number of at most {}, not '{}'", column,
-                                        most, shown(std::string(field))));
+  reader_.fail_at_field(
+      *at(column), fmt::format("{} must be a whole number of at most {}, not '{}'", column, most,
+                               shown(std::string(field))));
 }
 
 std::optional<std::size_t> CsvTable::at(std::string_view column) const {

@@ -1,5 +1,5 @@
-// A CSV whose header names its columns, in any order and with others beside them. Called by the
-// readers of tables of ours and of other tools. One thread per table.
+// Reader of a CSV whose header names the columns, in any order and with additional columns. Called
+// by the readers of Orrery's tables and of other tools' tables. One thread per table.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,24 @@
 
 namespace orrery {
 
+/// Reader of a table by column names.
 class CsvTable {
  public:
-  /// `what` it holds, for messages. `path` and `text` outlive it. Throws bad_input where one of the
-  /// columns is missing.
+  /// Reads the header. The third argument names the contents, for messages. `path` and `text` must
+  /// outlive the table. Throws bad_input if one of the columns is missing.
   CsvTable(const std::string& path, std::string_view text, const char* what,
            const std::vector<std::string_view>& needed);
-  /// The next row that is not blank; false at the end. Throws bad_input on a torn one.
+  /// Reads the next row that is not blank. Returns false at the end. Throws bad_input on a torn
+  /// row.
   bool next();
-  /// Empty where there is no such column.
+  /// Returns the text of a column; empty if the column is missing.
   std::string_view text(std::string_view column) const;
-  /// Throws bad_input for what is no whole number of at most `most`.
+  /// Returns the number in a column, which must exist. Throws bad_input unless the field is a whole
+  /// number of at most `most`.
   std::uint64_t number(std::string_view column, std::uint64_t most) const;
-  [[noreturn]] void fail(std::string_view column, const std::string& message) const {
-    reader_.fail(at(column).value_or(0), message);
+  /// Throws bad_input at a column of the row.
+  [[noreturn]] void fail_at(std::string_view column, const std::string& message) const {
+    reader_.fail_at_field(at(column).value_or(0), message);
   }
 
  private:

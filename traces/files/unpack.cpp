@@ -25,7 +25,7 @@ constexpr std::uint64_t kXzMemory = std::uint64_t{256} << 20;
 
 struct UnpackedFile::State {
   std::string path;
-  gzFile gzip = nullptr;  ///< plain files too: zlib passes them through
+  gzFile gzip = nullptr;  ///< plain files too: zlib returns their bytes unchanged
   std::FILE* packed = nullptr;
   lzma_stream xz = LZMA_STREAM_INIT;
   std::array<unsigned char, 1 << 16> input{};

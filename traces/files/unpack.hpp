@@ -1,5 +1,5 @@
-// A file as a stream of bytes, unpacked on the way where it is packed with gzip or xz. For readers
-// of large traces. One thread.
+// Stream of the bytes of a file, which unpacks gzip and xz while it reads. For readers of large
+// traces. One thread.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,21 @@
 
 namespace orrery {
 
+/// Open file whose unpacked bytes are read in order.
 class UnpackedFile {
  public:
-  /// Throws bad_input with the file as its place if it cannot be opened or is a folder.
+  /// Opens the file. Throws bad_input with the file as its place if it cannot be opened or is a
+  /// folder.
   explicit UnpackedFile(const std::string& path);
   ~UnpackedFile();
   UnpackedFile(const UnpackedFile&) = delete;
   UnpackedFile& operator=(const UnpackedFile&) = delete;
 
-  /// Reads up to `size` bytes; fewer only at the end. Throws bad_input if the file is damaged.
+  /// Reads up to `size` bytes and returns their number, which is less than `size` only at the end
+  /// of the file. Throws bad_input if the file is damaged or truncated.
   std::size_t read(char* into, std::size_t size);
-  /// All that is left; throws bad_input above `most` bytes. `into` keeps its memory.
+  /// Replaces `into` by the rest of the file and reuses its memory. Throws bad_input above `most`
+  /// bytes.
   void read_rest(std::string& into, std::size_t most);
 
  private:

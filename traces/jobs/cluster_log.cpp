@@ -16,7 +16,7 @@ namespace orrery {
 namespace {
 
 constexpr std::size_t kMostNodes = 131'072;
-constexpr std::uint32_t kMostGpus = 128;  // of a node
+constexpr std::uint32_t kMostGpus = 128;  // limit of one node
 
 template <class Number>
 std::optional<Number> whole_number(std::string_view text) {
@@ -27,7 +27,7 @@ std::optional<Number> whole_number(std::string_view text) {
   return value;
 }
 
-/// At commas that stand in no brackets.
+/// Splits a list at commas outside of brackets.
 std::vector<std::string_view> parts_of(std::string_view list) {
   std::vector<std::string_view> parts;
   std::size_t begin = 0, depth = 0;

@@ -1,5 +1,5 @@
-// The nodes of a cluster as its own tools write them down: Slurm's slurm.conf, and what `kubectl
-// get nodes -o json` lists. Called by `orrery jobs --cluster`. Thread-safe.
+// Nodes of a cluster in the formats of the cluster's own tools: Slurm's slurm.conf, and the output
+// of `kubectl get nodes -o json`. Called by `orrery jobs --cluster`. Thread-safe.
 #pragma once
 
 #include <string>
@@ -10,16 +10,18 @@
 
 namespace orrery {
 
-/// Told apart by how the file begins. Nodes in the order of the file, those without GPUs too; the
-/// model is Slurm's Gres type, or the label nvidia.com/gpu.product. Of slurm.conf the lines
-/// NodeName= count (names may be lists such as gpu[001-016,020]); nothing is included. Throws
-/// bad_input with file:line:column.
+/// Returns the nodes of a file in the order of the file, including nodes without GPUs. The first
+/// character tells the format. The GPU model is Slurm's Gres type, or the label
+/// nvidia.com/gpu.product. In slurm.conf only the lines NodeName= are read (names may be lists such
+/// as gpu[001-016,020]); includes are not followed. Throws bad_input with file:line:column for an
+/// invalid line, and for a file without a node with GPUs.
 std::vector<NodeRecord> load_cluster_log(const std::string& path);
-/// The same of a text that has been read; `path` is for messages.
+/// Returns the nodes of a text; `path` is for messages.
 std::vector<NodeRecord> parse_cluster_log(const std::string& path, std::string_view text);
 
-/// "gpu[001-003,7],login" is gpu001, gpu002, gpu003, gpu7, login. Nothing for what is no such list,
-/// or one of over 131,072 names.
+/// Returns the names of a list of hosts. For example, "gpu[001-003,7],login" gives gpu001, gpu002,
+/// gpu003, gpu7, login. Returns an empty list if the text is not a list of hosts or has more than
+/// 131,072 names.
 std::vector<std::string> expand_host_list(std::string_view list);
 
 }  // namespace orrery

@@ -31,7 +31,7 @@ bool says_nothing(std::string_view field) {
   return field.empty() || std::find(kWords.begin(), kWords.end(), field) != kWords.end();
 }
 
-/// From its start to its end. Throws a RowProblem for an end before it.
+/// Returns the time from start to end. Throws a RowProblem for an end before the start.
 std::int64_t between(std::int64_t start, std::int64_t end, std::string_view column) {
   if (end >= start) return end - start;
   throw RowProblem{std::string(column), fmt::format("{} is before its start", column)};
@@ -45,7 +45,7 @@ void take_start(TraceJob& job, const std::optional<std::int64_t>& start) {
 
 std::optional<TraceJob> philly(const LogRow& row) {
   TraceJob job;
-  job.submit_s = row.need(row.instant("timestamp"), "timestamp");
+  job.submit_s = row.required_value(row.instant("timestamp"), "timestamp");
   job.gpus = row.gpus("num_gpus");
   job.duration_s = row.seconds("duration");
   job.pool = row.string("cluster");
@@ -61,7 +61,7 @@ std::optional<TraceJob> helios(const LogRow& row) {
   if (job.gpus == 0) return {};
   const auto start = row.instant("start_time");
   if (!start) return {};  // it never ran
-  job.submit_s = row.need(row.instant("submit_time"), "submit_time");
+  job.submit_s = row.required_value(row.instant("submit_time"), "submit_time");
   job.duration_s = row.seconds("duration");
   job.user = row.string("user");
   job.pool = row.string("vc");
@@ -76,7 +76,7 @@ std::optional<TraceJob> openb(const LogRow& row) {
   job.gpus = row.gpus("num_gpu");
   const auto start = row.instant("scheduled_time"), end = row.instant("deletion_time");
   if (job.gpus == 0 || !start || !end) return {};
-  job.submit_s = row.need(row.instant("creation_time"), "creation_time");
+  job.submit_s = row.required_value(row.instant("creation_time"), "creation_time");
   job.duration_s = between(*start, *end, "deletion_time");
   job.pool = row.string("qos");
   job.name = row.string("gpu_spec");
@@ -99,7 +99,7 @@ std::optional<TraceJob> muri(const LogRow& row) {
   constexpr double kMilliseconds = 1000;
   const auto in_seconds = [&row](std::string_view column) {
     const auto value = row.number(column, kMostSeconds * kMilliseconds);
-    return static_cast<std::int64_t>(row.need(value, column) / kMilliseconds);
+    return static_cast<std::int64_t>(row.required_value(value, column) / kMilliseconds);
   };
   TraceJob job;
   job.id = row.string("job_id");
@@ -122,7 +122,7 @@ std::optional<TraceJob> gfs(const LogRow& row) {
     throw RowProblem{"worker_num", fmt::format("asks for {:g} GPUs", each * workers)};
   }
   job.gpus = static_cast<std::uint32_t>(std::ceil(each)) * static_cast<std::uint32_t>(workers);
-  job.submit_s = row.need(row.instant("submit_time"), "submit_time");
+  job.submit_s = row.required_value(row.instant("submit_time"), "submit_time");
   job.duration_s = row.seconds("duration");
   job.pool = row.string("organization");
   job.name = row.string("job_type");
@@ -136,7 +136,7 @@ std::optional<TraceJob> gavel(const LogRow& row) {
   job.gpus = row.gpus("scale_factor");
   job.submit_s = row.seconds("arrival_time");
   job.duration_s =
-      static_cast<std::int64_t>(row.need(row.number("total_steps", 1e15), "total_steps"));
+      static_cast<std::int64_t>(row.required_value(row.number("total_steps", 1e15), "total_steps"));
   if (job.gpus == 0) return {};
   return job;
 }
@@ -203,7 +203,7 @@ std::uint32_t gpus_of_tres(std::string_view list, std::string_view column) {
   return all > 0 ? all : kinds;
 }
 
-/// Of "gpu:a100:4" on each node.
+/// Returns the GPUs of a list such as "gpu:a100:4" on each node.
 std::uint32_t gpus_of_gres(std::string_view list, std::string_view column) {
   std::uint32_t all = 0;
   for_each_part(list, [&](std::string_view part) {
@@ -238,13 +238,13 @@ std::optional<TraceJob> sacct(const LogRow& row) {
   const auto start = row.instant("Start"), end = row.instant("End");
   job.gpus = slurm_gpus(row);
   if (job.gpus == 0 || !start || !end) return {};  // it never ran, or runs still
-  job.submit_s = row.need(row.instant("Submit"), "Submit");
+  job.submit_s = row.required_value(row.instant("Submit"), "Submit");
   job.duration_s = between(*start, *end, "End");
   job.requested_s = slurm_limit(row);
   job.user = row.string("User");
   job.pool = row.string("Partition");
   job.name = row.string("JobName");
-  // Of 32 bits there; the upper half is one priority here.
+  // Slurm's priorities have 32 bits; the upper half becomes one priority here.
   const double priority = row.number("Priority", 4294967295.0).value_or(0);
   job.priority = static_cast<std::int32_t>(std::min(priority, 2e9));
   take_start(job, start);
@@ -316,7 +316,7 @@ std::optional<double> LogRow::number(std::string_view column, double most) const
   const bool huge =
       error == std::errc::result_out_of_range || (error == std::errc{} && !(value <= most));
   if (huge) {
-    reader_.fail(*index_of(column),
+    reader_.fail_at_field(*index_of(column),
                  fmt::format("{} is {}, more than {:g}", column, shown(field), most));
   }
   if (error != std::errc{} || stop != end) {
@@ -328,11 +328,11 @@ std::optional<double> LogRow::number(std::string_view column, double most) const
 }
 
 std::int64_t LogRow::seconds(std::string_view column) const {
-  return static_cast<std::int64_t>(need(number(column, kMostSeconds), column));
+  return static_cast<std::int64_t>(required_value(number(column, kMostSeconds), column));
 }
 
 std::uint32_t LogRow::gpus(std::string_view column) const {
-  return static_cast<std::uint32_t>(need(number(column, kMostGpus), column));
+  return static_cast<std::uint32_t>(required_value(number(column, kMostGpus), column));
 }
 
 std::optional<std::int64_t> LogRow::instant(std::string_view column) const {

@@ -1,6 +1,6 @@
-// The formats of job logs that are tables: which columns tell one, and what a row says. A format is
-// one function and one line of the table in job_formats.cpp. Used by traces/jobs/job_log. One
-// thread.
+// Formats of job logs that are tables: the columns that identify a format, and the interpretation
+// of a row. A format is one function and one line of the table in job_formats.cpp. Used by
+// traces/jobs/job_log. One thread.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,42 @@
 
 namespace orrery {
 
-/// A row says something impossible.
+/// Exception of the readers of rows: a row contains an impossible value.
 struct RowProblem {
-  std::string column, reason;
+  std::string column, reason;  ///< column of the value, and the reason for a message
 };
 
-/// A row by the names of its columns.
+/// Row of a log, accessed by column names. Valid until the next row is read; all arguments must
+/// outlive it.
 class LogRow {
  public:
   LogRow(const CsvReader& reader, const std::vector<std::string>& columns,
          const std::vector<std::string_view>& fields)
       : reader_(reader), columns_(columns), fields_(fields) {}
 
+  /// Returns true if the log has the column.
   bool has(std::string_view column) const { return index_of(column).has_value(); }
-  /// Empty where there is no such column, or a word for nothing (None, nan, Unknown, ...).
+  /// Returns the text of a column; empty if the column is missing or contains a word for an absent
+  /// value (None, nan, Unknown, ...).
   std::string_view text(std::string_view column) const;
   std::string string(std::string_view column) const { return std::string(text(column)); }
-  /// Nothing where there is nothing. Throws a RowProblem for what is no number or is negative;
-  /// bad_input for one above `most`.
+  /// Returns the number in a column; nothing if absent. Throws a RowProblem for a text that is no
+  /// number or a negative number; bad_input for one above `most`.
   std::optional<double> number(std::string_view column, double most) const;
-  /// The same, cut off to seconds; a RowProblem where there is nothing.
+  /// Returns the number in seconds, rounded down. Throws a RowProblem if absent.
   std::int64_t seconds(std::string_view column) const;
-  /// Seconds since 1970; nothing where there is nothing. Throws a RowProblem.
+  /// Returns the instant in seconds since 1970; nothing if absent. Throws a RowProblem.
   std::optional<std::int64_t> instant(std::string_view column) const;
+  /// Returns a number of GPUs, rounded down. Throws a RowProblem if absent.
   std::uint32_t gpus(std::string_view column) const;
-  /// Throws a RowProblem if nothing is there.
+  /// Returns the value. Throws a RowProblem if it is absent.
   template <class Value>
-  Value need(const std::optional<Value>& value, std::string_view column) const {
+  Value required_value(const std::optional<Value>& value, std::string_view column) const {
     if (value) return *value;
     throw RowProblem{std::string(column), std::string(column) + " is missing"};
   }
-  int line() const { return reader_.line(); }
+  int line() const { return reader_.line(); }  ///< line in the file, from 1
+  /// Returns the index of a column; nothing if the log lacks it.
   std::optional<std::size_t> index_of(std::string_view column) const;
 
  private:
@@ -54,21 +59,25 @@ class LogRow {
   const std::vector<std::string_view>& fields_;
 };
 
+/// Format of a job log.
 struct JobFormat {
   std::string_view name;
   Separator mark = Separator::comma;
-  /// Columns that tell it, separated by blanks; without a header in the file: all it has.
+  /// Columns that identify the format, separated by blanks; for a format without a header, all
+  /// columns in their order.
   std::string_view told_by;
   bool header = true;
-  /// Nothing for a row that is passed over. Times since any instant: the first job will be at 0.
+  /// Returns the job of a row; nothing for a row that is skipped. Times may begin at any instant,
+  /// because the importer moves the first job to 0. Throws a RowProblem.
   std::optional<TraceJob> (*read)(const LogRow& row) = nullptr;
-  std::string_view note = {};  ///< how it is understood
+  std::string_view note = {};  ///< remark on the interpretation
 };
 
-/// More special ones first.
+/// Returns all formats. A format comes before all formats whose columns are a part of its own.
 std::span<const JobFormat> job_formats();
 
-/// The first of them whose columns are all there; null if there is none.
+/// Returns the first format whose identifying columns all exist in `columns`; null if none matches.
+/// A format without a header matches by the number of its columns.
 const JobFormat* format_with(const std::vector<std::string>& columns, Separator mark, bool header);
 
 }  // namespace orrery

@@ -12,7 +12,7 @@
 namespace orrery {
 namespace {
 
-constexpr double kRunSigma = 1.6;  // of the logarithm of run times
+constexpr double kRunSigma = 1.6;  // standard deviation of the logarithm of run times
 constexpr double kLongestRun_s = 30.0 * 86400;
 constexpr int kUsers = 64, kClusters = 4;
 
@@ -41,7 +41,7 @@ double ratio_of_sizes(double mean, int sizes) {
   return low;
 }
 
-/// Of a log-normal distribution.
+/// Draws from a log-normal distribution.
 double log_normal(Rng& rng, double mean, double sigma) {
   return mean * std::exp(sigma * rng.normal() - sigma * sigma / 2);
 }
@@ -49,7 +49,7 @@ double log_normal(Rng& rng, double mean, double sigma) {
 class Drawing {
  public:
   Drawing(const JobMix& mix, const JobDraw& draw)
-      : mix_(mix), rng_(Rng(draw.seed).split("jobs " + mix.name)) {
+      : mix_(mix), rng_(Rng(draw.seed).split_stream("jobs " + mix.name)) {
     const double most = std::min(draw.gpus, mix.most_gpus);
     sizes_ = static_cast<int>(std::log2(most)) + 1;
     ratio_ = ratio_of_sizes(std::min(mix.mean_gpus, most), sizes_);
@@ -86,7 +86,7 @@ class Drawing {
     }
     return 1u << (sizes_ - 1);
   }
-  /// How a job ends says how long it took on average.
+  /// Draws a run time; its mean depends on the kind of end.
   std::int64_t run_time() {
     const double which = rng_.uniform();
     const JobMix::Ending& ending =
@@ -107,7 +107,7 @@ class Drawing {
     }
     return kUsers;
   }
-  /// What a user asks for: enough, and often far more.
+  /// Draws a time limit: enough, and often far more.
   std::int64_t limit(std::int64_t duration_s) {
     constexpr std::array<std::int64_t, 7> kMenu_h{1, 4, 12, 24, 72, 168, 720};
     std::size_t at = 0;

@@ -36,7 +36,7 @@ constexpr JsonFormat kKubernetes{
     "kubernetes", "Of a workload that was admitted several times only the last time is known.",
     read_kubernetes_json};
 
-/// Collects what rows say.
+/// Collector of the jobs and problems of rows.
 class LogReader {
  public:
   LogReader(const std::string& path, std::string_view text, const JobLogOptions& options)
@@ -115,7 +115,7 @@ void LogReader::read_table(const JobFormat& format) {
       take(format.read(row), reader.line());
     } catch (const RowProblem& problem) {
       if (options_.strict) {
-        reader.fail(row.index_of(problem.column).value_or(0), problem.reason);
+        reader.fail_at_field(row.index_of(problem.column).value_or(0), problem.reason);
       }
       reject(reader.line(), std::string(fields[0]), problem.reason);
     }
@@ -226,7 +226,7 @@ std::map<std::pair<std::string, std::uint32_t>, double> read_throughputs(
   return out;
 }
 
-/// What the trace says in steps, in seconds.
+/// Converts the steps of a trace to seconds.
 void take_throughputs(const std::string& path, const JobLogOptions& options, JobLog& log) {
   if (options.throughputs.empty()) {
     throw Error(SourcePlace{.file = path, .line_text = ""},
@@ -274,7 +274,7 @@ bool is_canonical(const std::string& path, std::string_view text) {
   return std::find(fields.begin(), fields.end(), "submit_s") != fields.end();
 }
 
-/// By its first line alone, which has no quotes.
+/// Recognises the canonical form by its first line, which has no quotes.
 bool begins_canonical(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   return line.find('"') == std::string_view::npos && line.size() < text.size() &&

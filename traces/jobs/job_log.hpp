@@ -1,11 +1,11 @@
-// Other tools' job logs, told apart by what their files begin with and read into jobs of the
-// canonical form (traces/jobs/job_trace). Called by `orrery import jobs`, `orrery jobs` and Python.
-// One thread.
+// Job logs of other tools, recognised by their first lines and converted to the canonical form
+// (traces/jobs/job_trace). Called by `orrery import jobs`, `orrery jobs` and Python. One thread.
 //
-// A file that is not what its beginning promises (cut short, broken text, a number that no log has)
-// is refused with its place. A row that says something impossible is counted, with its line and the
-// reason, and left out; `strict` refuses it instead. Rows that are no job of GPUs that ran are
-// passed over and counted. Our own form is always read strictly.
+// A file that contradicts its format (truncated, broken text, an impossibly large number) is
+// refused with its place. A row with an impossible value is rejected: the row is left out and
+// counted, with its line and the reason; `strict` refuses the file instead. Rows of jobs without
+// GPUs, and of jobs that never ran or have not ended, are skipped and counted. The canonical form
+// is always read strictly.
 #pragma once
 
 #include <string>
@@ -17,28 +17,34 @@
 
 namespace orrery {
 
+/// Imported job log with the counts of its rows.
 struct JobLog {
-  std::vector<TraceJob> jobs;  ///< by submission, the first at 0; ties in the order of the file
+  /// Jobs sorted by submission, ties in the order of the file. In other tools' logs, times begin at
+  /// the first submission; the canonical form is unchanged, in file order.
+  std::vector<TraceJob> jobs;
   TraceQuality quality;
 };
 
+/// Options of an import.
 struct JobLogOptions {
-  bool strict = false;
-  /// Gavel's traces say steps, not seconds: its throughputs (JSON, gzip too), and the GPU to take.
+  bool strict = false;  ///< true: a row with an impossible value is an error
+  /// Throughputs (JSON, gzip too) for Gavel's traces, which contain steps instead of seconds, and
+  /// the GPU whose column is used.
   std::string throughputs = {}, gpu = "v100";
 };
 
-/// Throws bad_input with file:line:column.
+/// Returns the jobs of a file. Throws bad_input with file:line:column for an invalid file, an
+/// unknown format, or a log without jobs.
 JobLog load_job_log(const std::string& path, const JobLogOptions& options = {});
-/// The same of a text that has been read; `path` is for messages.
+/// Returns the jobs of a text; `path` is for messages.
 JobLog parse_job_log(const std::string& path, std::string_view text,
                      const JobLogOptions& options = {});
 
-/// Names of users, virtual clusters, jobs and ids become numbers in the order of their coming, so
-/// that a log can be shown to others: user-1, vc-1, name-1. Times and sizes stay.
+/// Replaces the names of users, virtual clusters and jobs by user-1, vc-1, name-1, ... in order of
+/// appearance, and the ids by numbers from 0, so that a log can be shared. Times and sizes stay.
 void anonymize(std::vector<TraceJob>& jobs);
 
-/// The names of the formats, for messages.
+/// Returns the names of the formats, for messages.
 std::vector<std::string> job_log_formats();
 
 }  // namespace orrery

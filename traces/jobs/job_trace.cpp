@@ -34,10 +34,11 @@ std::int64_t number(const CsvReader& reader, const std::vector<std::string_view>
   const auto [stop, error] = std::from_chars(field.data(), end, value);
   if (error == std::errc::result_out_of_range ||
       (error == std::errc{} && stop == end && (value < least || value > most))) {
-    reader.fail(at, fmt::format("{} is {}, not between {} and {}", name, field, least, most));
+    reader.fail_at_field(at,
+                         fmt::format("{} is {}, not between {} and {}", name, field, least, most));
   }
   if (error != std::errc{} || stop != end) {
-    reader.fail(at, fmt::format("{} must be a whole number, not '{}'", name, field));
+    reader.fail_at_field(at, fmt::format("{} must be a whole number, not '{}'", name, field));
   }
   return value;
 }
@@ -62,7 +63,7 @@ void refuse_json(const std::string& path, std::string_view text) {
                               kColumns));
 }
 
-/// Where each column stands.
+/// Index of each column.
 struct Columns {
   std::size_t id = 0, submit = 0, gpus = 0, duration = 0;
   std::optional<std::size_t> pool, user, name, requested, started, priority;
@@ -74,7 +75,7 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
     std::optional<std::size_t> found;
     for (std::size_t i = 0; i < fields.size(); ++i) {
       if (fields[i] != name) continue;
-      if (found) reader.fail(i, fmt::format("the column '{}' is there twice", name));
+      if (found) reader.fail_at_field(i, fmt::format("the column '{}' is there twice", name));
       found = i;
     }
     return found;
@@ -113,7 +114,7 @@ TraceJob read_job(const CsvReader& reader, const Columns& columns,
   }
   TraceJob job;
   job.id = fields[columns.id];
-  if (job.id.empty()) reader.fail(columns.id, "job_id is empty");
+  if (job.id.empty()) reader.fail_at_field(columns.id, "job_id is empty");
   job.submit_s = number(reader, fields, columns.submit, "submit_s", 0, kLatestSecond);
   job.gpus =
       static_cast<std::uint32_t>(number(reader, fields, columns.gpus, "num_gpus", 1, kMostGpus));
@@ -223,7 +224,7 @@ std::optional<std::vector<TraceJob>> read_in_pieces(const std::string& path) {
 }  // namespace
 
 std::vector<TraceJob> load_job_trace(const std::string& path) {
-  // What is no file cannot be read twice.
+  // Only a regular file can be read twice.
   if (std::filesystem::is_regular_file(path)) {
     if (auto jobs = read_in_pieces(path)) return std::move(*jobs);
   }

@@ -1,5 +1,6 @@
-// The objects of a JSON array, one after the other, with the line in which each begins, so that a
-// gigabyte needs no gigabytes of memory. Used by the readers of job logs in JSON. One thread.
+// Reader of the objects of a JSON array one after the other, each with its first line, so that a
+// gigabyte of text needs no gigabytes of memory. Used by the readers of job logs in JSON. One
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +16,27 @@
 
 namespace orrery {
 
-/// What an object says of a job.
+/// Job of one JSON object of a log.
 struct JobEntry {
   TraceJob job;         ///< times since 1970
-  std::string problem;  ///< empty: none
-  bool ran = false;     ///< it had GPUs at some time, and has ended
+  std::string problem;  ///< reason why the job is rejected; empty: none
+  bool ran = false;     ///< true: the job had GPUs and has ended
 };
 
+/// Callback for an object and the line in which the object begins, from 1.
 using JsonItem = std::function<void(const nlohmann::json& object, int line)>;
 
-/// Calls `each` for every object at that depth: 1 in an array, 2 in an array within an object.
-/// `what` it should be is for messages. Throws bad_input with the place of what is no JSON, and
-/// for something else than an array (depth 1) or an object (depth 2).
+/// Calls `each` for every object at `depth`: 1 for objects in an array, 2 for objects in an array
+/// within an object. The fourth argument names the expected contents for messages. Throws bad_input
+/// with the place if the text is not JSON, or not an array (depth 1) or object (depth 2).
 void read_json_items(const std::string& path, std::string_view text, int depth,
                      const std::string& what, const JsonItem& each);
 
-/// The text of a key; empty where there is none.
+/// Returns the text of a key; empty if the key is missing or its value is not a text.
 std::string json_text(const nlohmann::json& object, const char* key);
-/// Seconds since 1970.
+/// Returns the instant of a key in seconds since 1970; nothing if the key has no valid instant.
 std::optional<std::int64_t> json_instant(const nlohmann::json& object, const char* key);
-/// What stands under a path of keys; null where nothing does.
+/// Returns the value under a path of keys; null if it is missing.
 const nlohmann::json& json_at(const nlohmann::json& object,
                               std::initializer_list<const char*> path);
 

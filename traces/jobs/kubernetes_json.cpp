@@ -11,7 +11,8 @@ using Instant = std::optional<std::int64_t>;
 
 constexpr std::uint64_t kMostGpus = 1 << 20;
 
-/// A whole number, also as text; 0 for anything else.
+/// Returns a whole number, also from a text; 0 for any other value. Values above kMostGpus become
+/// kMostGpus + 1.
 std::uint64_t count_of(const Json& value) {
   if (value.is_number_unsigned()) return std::min(value.get<std::uint64_t>(), kMostGpus + 1);
   if (!value.is_string()) return 0;
@@ -22,7 +23,7 @@ std::uint64_t count_of(const Json& value) {
   return whole ? std::min(count, kMostGpus + 1) : 0;
 }
 
-/// Of one pod.
+/// Returns the GPUs of one pod.
 std::uint64_t gpus_of(const Json& pod_spec) {
   std::uint64_t gpus = 0;
   const Json& containers = json_at(pod_spec, {"containers"});
@@ -36,13 +37,13 @@ std::uint64_t gpus_of(const Json& pod_spec) {
         if (name.ends_with("/gpu")) here += count_of(amount);
       }
       gpus += here;
-      if (here > 0) break;  // the other says the same
+      if (here > 0) break;  // limits and requests of GPUs are equal
     }
   }
   return gpus;
 }
 
-/// When a condition of that type became true.
+/// Returns the instant at which a condition of that type became true.
 Instant condition(const Json& object, std::string_view type) {
   const Json& conditions = json_at(object, {"status", "conditions"});
   if (!conditions.is_array()) return {};
@@ -54,7 +55,7 @@ Instant condition(const Json& object, std::string_view type) {
   return {};
 }
 
-/// What an object of one kind says.
+/// GPUs, times and queue of one object.
 struct Told {
   std::uint64_t gpus = 0;
   Instant start = {}, end = {};
@@ -92,7 +93,7 @@ Told pod(const Json& object) {
   for (const Json& container : containers) {
     const Instant ended =
         json_instant(json_at(container, {"state", "terminated"}), "finishedAt");
-    if (!ended) return {told.gpus, told.start, {}};  // it runs still
+    if (!ended) return {told.gpus, told.start, {}};  // the pod still runs
     told.end = std::max(told.end.value_or(*ended), *ended);
   }
   return told;
@@ -116,7 +117,7 @@ JobEntry entry_of(const Json& object, int line) {
   if (!created || job.name.empty()) {
     entry.problem = "an object needs metadata.name and metadata.creationTimestamp";
   } else if (told.gpus > kMostGpus) {
-    entry.problem = "asks for more GPUs than any cluster has";
+    entry.problem = "requests more GPUs than any cluster has";
   } else if (told.gpus > 0 && told.start && told.end) {
     if (*told.end < *told.start) entry.problem = "ends before its start";
     job.submit_s = *created;

@@ -1,4 +1,4 @@
-// Jobs as `kubectl get ... -o json` lists them: Kueue's workloads, batch jobs and pods, alone or
+// Jobs in the output of `kubectl get ... -o json`: Kueue's workloads, batch jobs and pods, alone or
 // mixed. Used by traces/jobs/job_log. One thread.
 #pragma once
 
@@ -10,10 +10,12 @@
 
 namespace orrery {
 
-/// Calls `each` for every object of the list. GPUs are what its containers ask for under names that
-/// end in "/gpu", by its pods; it came when it was created, began when Kueue admitted it (a
-/// workload) or at its startTime, and ended when it finished, failed, or its last container
-/// stopped. Objects of other kinds never ran. Throws bad_input with the place of what is no JSON.
+/// Calls `each` for every object with a kind. The GPUs of an object are the limits (else the
+/// requests) of its containers under names that end in "/gpu", times its pods. The submission is
+/// the creation of the object. The start is Kueue's admission for a workload, else startTime. The
+/// end is the finish of a workload, the completion or failure of a batch job, or the end of a pod's
+/// last container. Objects of other kinds count as jobs that never ran. Throws bad_input with the
+/// place if the text is not JSON.
 void read_kubernetes_json(const std::string& path, std::string_view text,
                           const std::function<void(const JobEntry&)>& each);
 

@@ -10,8 +10,8 @@
 namespace orrery {
 namespace {
 
-/// All texts by number. Each block is twice as large as the one before and stays where it is, so
-/// that who has a number reads its text without a lock.
+/// Table of all texts by number. Each block is twice as large as the block before and never moves,
+/// so that a text is read by its number without a lock.
 class Texts {
  public:
   std::uint32_t number_of(std::string_view text) {
@@ -50,14 +50,14 @@ class Texts {
 };
 
 Texts& texts() {
-  // Never destroyed: labels may outlive whatever is static.
+  // Never destroyed: labels may outlive static objects.
   static auto& all = *new Texts;
   return all;
 }
 
 }  // namespace
 
-std::uint32_t Label::kept(std::string_view text) { return texts().number_of(text); }
+std::uint32_t Label::keep_text(std::string_view text) { return texts().number_of(text); }
 
 const std::string& Label::str() const {
   static const std::string none;

@@ -1,5 +1,5 @@
-// A word that many things have in common (a user, a queue): kept once in a process and never
-// forgotten, four bytes wherever it is used. Plain value, thread-safe.
+// Text that many objects share (a user, a queue): stored once in a process and never freed, so that
+// each use takes four bytes. Plain value, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace orrery {
 
+/// Interned text. For example, ten million jobs of one user store the user's name once.
 class Label {
  public:
   Label() = default;
-  Label(std::string_view text) : number_(text.empty() ? 0 : kept(text)) {}
+  Label(std::string_view text) : number_(text.empty() ? 0 : keep_text(text)) {}
   Label(const std::string& text) : Label(std::string_view(text)) {}
   Label(const char* text) : Label(std::string_view(text)) {}
 
@@ -21,12 +22,12 @@ class Label {
   bool empty() const { return number_ == 0; }
 
   friend bool operator==(Label a, Label b) { return a.number_ == b.number_; }
-  /// By its text.
+  /// Compares by text.
   friend bool operator<(Label a, Label b) { return a.number_ != b.number_ && a.str() < b.str(); }
   friend std::ostream& operator<<(std::ostream& out, Label label) { return out << label.str(); }
 
  private:
-  static std::uint32_t kept(std::string_view text);
+  static std::uint32_t keep_text(std::string_view text);
 
   std::uint32_t number_ = 0;  ///< 0: empty
 };

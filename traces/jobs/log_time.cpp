@@ -7,7 +7,7 @@
 namespace orrery {
 namespace {
 
-/// What is left of a text as it is read from its beginning.
+/// Unread rest of a text.
 class Rest {
  public:
   explicit Rest(std::string_view text) : text_(text) {}
@@ -17,7 +17,7 @@ class Rest {
     text_.remove_prefix(1);
     return true;
   }
-  /// A whole number of `least` to `most` digits.
+  /// Reads a whole number of `least` to `most` digits; nothing if the text has fewer digits.
   std::optional<int> digits(std::size_t least, std::size_t most) {
     std::size_t count = 0;
     int value = 0;
@@ -46,7 +46,7 @@ std::optional<std::int64_t> plain_seconds(std::string_view text) {
   return static_cast<std::int64_t>(std::floor(value));
 }
 
-/// Seconds east of UTC at the end of an instant.
+/// Returns the offset at the end of an instant in seconds east of UTC; nothing if it is not valid.
 std::optional<int> offset(Rest& rest) {
   if (rest.over() || rest.take('Z')) return rest.over() ? std::optional(0) : std::nullopt;
   const bool west = rest.take('-');

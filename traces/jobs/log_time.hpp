@@ -1,4 +1,4 @@
-// Points in time and lengths of time as job logs write them. Thread-safe; seconds.
+// Instants and durations in the notations of job logs. Thread-safe; seconds.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,14 @@
 
 namespace orrery {
 
-/// Seconds since 1970 of "2023-05-17 11:00:58", also with T between, a fraction (cut off), Z or an
-/// offset (+08:00) behind; without one as if it were UTC. Also a plain number of seconds. Nothing
-/// for anything else.
+/// Returns the seconds since 1970 of an instant such as "2023-05-17 11:00:58". Accepts T between
+/// date and time, a fraction (cut off), and Z or an offset (+08:00); an instant without an offset
+/// is UTC. Accepts a plain number of seconds too. Returns nothing for any other text.
 std::optional<std::int64_t> parse_instant(std::string_view text);
 
-/// Seconds of "[days-]hours:minutes:seconds", "minutes:seconds", fractions cut off, as Slurm writes
-/// them. Nothing for anything else.
+/// Returns the seconds of a duration in Slurm's notation, "[days-]hours:minutes:seconds" or
+/// "minutes:seconds", without fractions. For example, "1-02:00:00" gives 93,600. Returns nothing
+/// for any other text.
 std::optional<std::int64_t> parse_elapsed(std::string_view text);
 
 }  // namespace orrery

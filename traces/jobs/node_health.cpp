@@ -13,14 +13,16 @@ namespace orrery {
 namespace {
 
 constexpr double kDay = 86400;
-constexpr double kChance = 0.01;  // that any node is taken for a lemon where there is none
+// probability that any node counts as a lemon although all are alike
+constexpr double kChance = 0.01;
 
+/// Run time of the jobs of one node, and their failures.
 struct Life {
   double days = 0;
   std::uint64_t failures = 0;
 };
 
-/// Where the columns stand that are needed.
+/// Index of each needed column.
 struct Columns {
   std::size_t id = 0, start = 0, end = 0, state = 0, nodes = 0, count = 0;
 };
@@ -39,7 +41,7 @@ std::optional<Columns> columns_of(const std::vector<std::string_view>& header) {
   return columns;
 }
 
-/// Adds a row's job to its nodes. True if one of them failed under it.
+/// Adds the job of a row to the nodes of the job. Returns true if the job ended by a node failure.
 bool add(const std::vector<std::string_view>& row, const Columns& columns,
          std::map<std::string, Life>& nodes) {
   if (row.size() != columns.count || row[columns.id].find('.') != std::string_view::npos) {
@@ -59,7 +61,8 @@ bool add(const std::vector<std::string_view>& row, const Columns& columns,
   return failed && !hosts.empty();
 }
 
-/// Jobs of many nodes fail on one and are there on all: all are counted alike.
+/// Returns the lemons. The failure of a job counts for each of its nodes, because the log does not
+/// name the failed node.
 std::vector<NodeHealth::Lemon> lemons_among(const std::map<std::string, Life>& nodes,
                                             double node_days) {
   std::uint64_t seen = 0;
@@ -82,7 +85,7 @@ std::vector<NodeHealth::Lemon> lemons_among(const std::map<std::string, Life>& n
 double chance_of_at_least(std::uint64_t count, double expected) {
   if (count == 0) return 1;
   if (expected <= 0) return 0;
-  // Summed from `count` on: what is left of one would be rounding where it is small.
+  // The sum begins at `count`: for small values, 1 - the other terms would be rounding noise.
   double term = std::exp(static_cast<double>(count) * std::log(expected) - expected -
                          std::lgamma(static_cast<double>(count) + 1));
   double sum = 0;

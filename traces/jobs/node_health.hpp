@@ -1,7 +1,7 @@
-// How often nodes failed, fitted from a job log that says on which nodes jobs ran and which of them
-// ended because a node failed: Slurm's sacct with the columns Start, End, State and NodeList.
-// Called by `orrery jobs --backtest`. Thread-safe. Days of a node are those on which jobs ran on
-// it.
+// Failure rates of nodes, fitted from a job log with the nodes of each job and the jobs that ended
+// by a node failure: Slurm's sacct with the columns JobID, Start, End, State and NodeList. Called
+// by `orrery jobs --backtest`. Thread-safe. The days of a node are the sum of the run times of its
+// jobs.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,35 @@
 
 namespace orrery {
 
+/// Failures of the nodes of a log.
 struct NodeHealth {
-  /// A node that was there at many more failures than its days explain: fewer than one node of a
-  /// hundred such logs would be, if all were alike.
+  /// Node with many more failures than its days explain: at least two, and so many that fewer than
+  /// one node in a hundred such logs would have as many if all nodes were alike.
   struct Lemon {
     std::string node;
-    std::uint64_t failures = 0;  ///< of jobs that ran on it
-    double expected = 0;         ///< if all were alike
+    std::uint64_t failures = 0;  ///< failures of jobs that ran on it
+    double expected = 0;         ///< expected failures if all nodes were alike
   };
 
-  std::uint64_t nodes = 0, failures = 0;  ///< that ran jobs; jobs that ended so
-  double node_days = 0;
+  std::uint64_t nodes = 0, failures = 0;  ///< nodes that ran jobs; jobs that ended by a failure
+  double node_days = 0;                   ///< sum of the days of all nodes
   std::vector<Lemon> lemons;  ///< most failures first
 
-  /// Failures of a thousand nodes in a day. A job's failure is one node's.
+  /// Returns the failures of a thousand nodes in a day, 1000 x failures / node_days. The failure of
+  /// a job counts as the failure of one node.
   double per_thousand_node_days() const;
-  /// Hours until one of so many nodes fails; infinite without a failure.
+  /// Returns the mean hours until one of `of_nodes` nodes fails; infinite without a failure.
   double mean_hours(std::uint64_t of_nodes) const;
 };
 
-/// Nothing for a log that does not say it. Rows that are torn, ran on no node or have not ended are
-/// passed over. Throws bad_input for a file that cannot be read.
+/// Returns the failures in a log; nothing for a log without the necessary columns or without run
+/// times. Skips torn rows and rows of job steps, of jobs without nodes and of jobs that have not
+/// ended. Throws bad_input for an unreadable file.
 std::optional<NodeHealth> load_node_health(const std::string& path);
-/// The same of a text that has been read; `path` is for messages.
+/// Returns the failures in a text; `path` is for messages.
 std::optional<NodeHealth> node_health(const std::string& path, std::string_view text);
 
-/// Chance of at least `count` events where `expected` are (Poisson).
+/// Returns the probability of at least `count` events where `expected` are expected (Poisson).
 double chance_of_at_least(std::uint64_t count, double expected);
 
 }  // namespace orrery

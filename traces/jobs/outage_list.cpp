@@ -18,10 +18,10 @@ std::vector<Outage> parse_outages(const std::string& path, std::string_view text
         .end_s = static_cast<std::int64_t>(table.number("end_s", kLatestSecond)),
         .planned = table.text("cause") == "maintenance"};
     if (outage.node >= nodes) {
-      table.fail("node", fmt::format("there is no node {}: the cluster has nodes 0 to {}",
+      table.fail_at("node", fmt::format("there is no node {}: the cluster has nodes 0 to {}",
                                      outage.node, nodes - 1));
     }
-    if (outage.end_s <= outage.begin_s) table.fail("end_s", "an outage ends after it has begun");
+    if (outage.end_s <= outage.begin_s) table.fail_at("end_s", "an outage ends after it has begun");
     outages.push_back(outage);
   }
   return outages;

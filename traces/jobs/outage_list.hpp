@@ -1,4 +1,4 @@
-// Nodes that are down, planned or not: CSV with the columns node, begin_s, end_s and perhaps cause.
+// Outages of nodes, planned or not: CSV with the columns node, begin_s, end_s and optionally cause.
 // Called by the replay of job logs. Thread-safe. Seconds from the first submission of the log.
 #pragma once
 
@@ -9,15 +9,17 @@
 
 namespace orrery {
 
+/// Outage of one node, from begin_s to end_s.
 struct Outage {
   std::uint32_t node = 0;
   std::int64_t begin_s = 0, end_s = 0;
-  bool planned = false;  ///< cause "maintenance": jobs save what they have done before it
+  bool planned = false;  ///< cause "maintenance": jobs save their work before it
 };
 
-/// In file order, of a cluster of so many nodes. Throws bad_input with file:line:column.
+/// Returns the outages of a file in file order, for a cluster of `nodes` nodes. Throws bad_input
+/// with file:line:column for an unknown node or an outage that ends before its begin.
 std::vector<Outage> load_outages(const std::string& path, std::uint32_t nodes);
-/// The same of a text that has been read; `path` is for messages.
+/// Returns the outages of a text; `path` is for messages.
 std::vector<Outage> parse_outages(const std::string& path, std::string_view text,
                                   std::uint32_t nodes);
 

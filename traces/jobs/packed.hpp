@@ -1,5 +1,6 @@
-// Texts and times in as few bytes as a log of ten million jobs can spare: 16 for an id of up to 15
-// bytes, where std::string takes 32, and 5 for seconds. Both pass for what they hold. Plain values.
+// Texts and times in few bytes, for logs of ten million jobs: an id of up to 15 bytes takes 16
+// bytes (std::string: 32), a time in seconds takes 5. Both types convert to their values. Plain
+// values.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +14,12 @@
 
 namespace orrery {
 
-/// Owns its text; up to 15 bytes stand in it, longer ones elsewhere. Cut off at 4 GiB.
+/// Text that stores up to 15 bytes in place and longer texts on the heap. Owns its text, which is
+/// cut off at 4 GiB.
 class PackedText {
  public:
   PackedText() = default;
-  PackedText(std::string_view text) { assign(text); }
+  PackedText(std::string_view text) { assign_text(text); }
   PackedText(const std::string& text) : PackedText(std::string_view(text)) {}
   PackedText(const char* text) : PackedText(std::string_view(text)) {}
   PackedText(const PackedText& other) : PackedText(other.view()) {}
@@ -63,7 +65,7 @@ class PackedText {
     std::memcpy(&at, bytes_.data(), sizeof at);
     return at;
   }
-  void assign(std::string_view text) {
+  void assign_text(std::string_view text) {
     if (text.size() < bytes_.size()) {
       std::copy(text.begin(), text.end(), bytes_.begin());
       bytes_.back() = static_cast<char>(text.size());
@@ -77,10 +79,10 @@ class PackedText {
     bytes_.back() = kFar;
   }
 
-  std::array<char, 16> bytes_{};  ///< the text and its length; or where it is, how long, kFar
+  std::array<char, 16> bytes_{};  ///< text and length; or address, length and kFar
 };
 
-/// Seconds, up to 17,000 years either way; beyond them the last one.
+/// Time in whole seconds, up to 17,000 years in both directions; larger values are clamped.
 class PackedSeconds {
  public:
   PackedSeconds(std::int64_t seconds = 0) {
@@ -97,7 +99,7 @@ class PackedSeconds {
  private:
   static constexpr std::int64_t kMost = (std::int64_t{1} << 39) - 1;
 
-  // Not aligned: four of them, and what stands beside them, leave no gaps.
+  // Not aligned, so that several times beside each other leave no gaps.
   std::uint32_t low_ __attribute__((packed)) = 0;
   std::uint8_t high_ = 0;
 };

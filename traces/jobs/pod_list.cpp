@@ -11,7 +11,7 @@ namespace orrery {
 namespace {
 
 constexpr std::uint64_t kMostMilli = 1'000'000'000, kMostMemory_mib = 1'000'000'000;
-constexpr std::uint64_t kMostGpus = 128;  // of one node
+constexpr std::uint64_t kMostGpus = 128;  // limit of one node
 
 std::vector<std::string> models_of(std::string_view spec) {
   std::vector<std::string> models;
@@ -32,9 +32,9 @@ Pod read_pod(const CsvTable& table) {
   pod.models = models_of(table.text("gpu_spec"));
   if (pod.gpus == 0) return pod;
   pod.gpu_milli = static_cast<std::uint32_t>(table.number("gpu_milli", kWholeGpu));
-  if (pod.gpu_milli == 0) table.fail("gpu_milli", "a pod with GPUs needs some of them, not 0");
+  if (pod.gpu_milli == 0) table.fail_at("gpu_milli", "a pod with GPUs needs some of them, not 0");
   if (pod.gpus > 1 && pod.gpu_milli < kWholeGpu) {
-    table.fail("gpu_milli", fmt::format("a pod of {} GPUs has whole ones ({}), not {}", pod.gpus,
+    table.fail_at("gpu_milli", fmt::format("a pod of {} GPUs has whole ones ({}), not {}", pod.gpus,
                                         kWholeGpu, pod.gpu_milli));
   }
   return pod;

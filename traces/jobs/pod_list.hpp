@@ -1,6 +1,6 @@
-// Pods that ask for parts of GPUs, or for some kinds of them, and the nodes of a cluster of many
-// kinds: the two tables of Alibaba's openb trace (2023). Called by `orrery pack`. Thread-safe.
-// Thousandths of a CPU and of a GPU, MiB.
+// Pods that request parts of GPUs, or certain models of GPUs, and the nodes of a cluster with many
+// models: the two tables of Alibaba's openb trace (2023). Called by `orrery pack`. Thread-safe.
+// Units: thousandths of a CPU and of a GPU, and MiB.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,21 @@
 
 namespace orrery {
 
+/// Thousandths of a whole GPU.
 inline constexpr std::uint32_t kWholeGpu = 1000;
 
+/// Request of one pod.
 struct Pod {
   std::string name;
   std::int64_t cpu_milli = 0, memory_mib = 0;
-  std::uint32_t gpus = 0;                ///< 0: it needs none
-  std::uint32_t gpu_milli = 0;           ///< of each; below kWholeGpu only of one
-  std::vector<std::string> models = {};  ///< of GPUs that it may have; none: any
+  std::uint32_t gpus = 0;                ///< 0: none
+  std::uint32_t gpu_milli = 0;           ///< share of each GPU; below kWholeGpu only with one GPU
+  std::vector<std::string> models = {};  ///< accepted models; empty: any
 
   std::uint64_t all_gpu_milli() const { return std::uint64_t{gpus} * gpu_milli; }
 };
 
+/// Resources of one node.
 struct NodeRecord {
   std::string name;
   std::int64_t cpu_milli = 0, memory_mib = 0;
@@ -29,12 +32,16 @@ struct NodeRecord {
   std::string model = {};
 };
 
-/// CSV, gzip too, with name, cpu_milli, memory_mib, num_gpu, gpu_milli and perhaps gpu_spec
-/// ("V100M16|V100M32"). In file order. Throws bad_input with file:line:column.
+/// Returns the pods of a CSV, gzip too, with name, cpu_milli, memory_mib, num_gpu, gpu_milli and
+/// optionally gpu_spec ("V100M16|V100M32"), in file order. Throws bad_input with file:line:column,
+/// also if no pod requests a GPU.
 std::vector<Pod> load_pods(const std::string& path);
+/// Returns the pods of a text; `path` is for messages.
 std::vector<Pod> parse_pods(const std::string& path, std::string_view text);
-/// CSV, gzip too, with sn, cpu_milli, memory_mib, gpu, model. By name.
+/// Returns the nodes of a CSV, gzip too, with sn, cpu_milli, memory_mib, gpu, model, sorted by
+/// name. Throws bad_input with file:line:column, also if no node has GPUs.
 std::vector<NodeRecord> load_nodes(const std::string& path);
+/// Returns the nodes of a text; `path` is for messages.
 std::vector<NodeRecord> parse_nodes(const std::string& path, std::string_view text);
 
 }  // namespace orrery

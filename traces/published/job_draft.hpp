@@ -1,5 +1,5 @@
-// A published run on its way to a job: the row that is read, what its framework is known to do, and
-// what has had to be assumed so far. Shared by the parts of published_run.cpp; one thread.
+// Published run during its conversion to a job: the row, the known habits of the run's framework,
+// and the assumptions so far. Shared by the parts of published_run.cpp; one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,24 @@
 
 namespace orrery {
 
+/// Job under construction.
 class JobDraft {
  public:
-  /// Both outlive this.
+  /// Constructs an empty draft; both arguments must outlive it.
   JobDraft(const TableRow& row, PublishedRun& run) : row_(row), run_(run) {}
 
   const TableRow& row() const { return row_; }
   PublishedRun& run() const { return run_; }
   Job& job() const { return run_.job; }
   Layout& layout() const { return *run_.job.mutable_layout(); }
-  /// Of the framework, once that is known.
+  /// Returns the framework's habits, once they are set.
   const FrameworkHabits& habits() const { return habits_; }
+  /// Sets the framework's habits.
   void behaves_as(const FrameworkHabits& habits) { habits_ = habits; }
-  /// Its habits are to split the batch between stages.
+  /// Returns true if the run has several stages and its framework splits the batch between stages.
   bool splits_batch() const { return habits_.splits_batch && row_.pp.value_or(1) > 1; }
-  /// Bytes of one GPU of the cluster; nothing: it is not among those that the cluster names.
+  /// Returns the memory of one GPU of the cluster in bytes; nothing if the cluster does not
+  /// describe it.
   std::optional<double> gpu_memory() const {
     std::optional<double> memory;
     for (const GpuSpec& gpu : run_.cluster.gpus()) {
@@ -39,18 +42,19 @@ class JobDraft {
     return memory;
   }
 
+  /// Appends an assumption, formatted as by fmt::format(), to the run.
   template <class... Values>
-  void assume(fmt::format_string<Values...> text, Values&&... values) const {
+  void add_assumption(fmt::format_string<Values...> text, Values&&... values) const {
     run_.assumed.push_back(fmt::format(text, std::forward<Values>(values)...));
   }
-  /// Throws Refusal if the row does not say.
-  static std::uint32_t needed(const TableRow::Count& count, std::string_view column) {
+  /// Returns the count. Throws Refusal if the row has none.
+  static std::uint32_t required_count(const TableRow::Count& count, std::string_view column) {
     if (!count) throw Refusal{fmt::format("'{}' is missing", column)};
     return *count;
   }
-  /// A count, or 1 with a word about it.
+  /// Returns the count; 1 with a recorded assumption if the row has none.
   std::uint32_t or_one(const TableRow::Count& count, std::string_view column) const {
-    if (!count) assume("{} 1", column);
+    if (!count) add_assumption("{} 1", column);
     return count.value_or(1);
   }
 
@@ -60,6 +64,7 @@ class JobDraft {
   FrameworkHabits habits_;
 };
 
+/// Returns true if `text` contains `part`.
 inline bool mentions(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }

@@ -11,21 +11,21 @@
 namespace orrery {
 
 /// Where chunks that hold only the embedding or the loss were counted, fewer than published.
-void LayoutReader::take_chunks() {
+void LayoutReader::read_chunks() {
   const std::uint32_t stages = layout().pipeline();
   const std::uint32_t published = stages > 1 ? draft_.or_one(row().vpp, "vpp") : 1;
   const std::uint32_t most = std::max(1u, draft_.job().model().layers() / stages);
-  if (published > most) draft_.assume("vpp {}", most);
+  if (published > most) draft_.add_assumption("vpp {}", most);
   layout().set_chunks(std::min(published, most));
 }
 
-void LayoutReader::take_layout() {
-  const std::uint32_t gpus = draft_.needed(row().n_gpus, "n_gpus");
-  layout().set_tensor(draft_.needed(row().tp, "tp"));
-  layout().set_pipeline(draft_.needed(row().pp, "pp"));
+void LayoutReader::read_layout() {
+  const std::uint32_t gpus = draft_.required_count(row().n_gpus, "n_gpus");
+  layout().set_tensor(draft_.required_count(row().tp, "tp"));
+  layout().set_pipeline(draft_.required_count(row().pp, "pp"));
   layout().set_context(draft_.or_one(row().cp, "cp"));
   layout().set_expert(row().moe_experts ? draft_.or_one(row().ep, "ep") : 1);
-  take_chunks();
+  read_chunks();
   layout().set_order("pipeline-last");
   if (draft_.habits().by_cost) layout().set_balance("cost");
   const double replica = double(layout().tensor()) * layout().pipeline() * layout().context();
@@ -33,24 +33,24 @@ void LayoutReader::take_layout() {
     layout().set_data(*row().dp);
   } else {
     layout().set_data(std::max(1u, static_cast<std::uint32_t>(gpus / replica)));
-    draft_.assume("dp {}", layout().data());
+    draft_.add_assumption("dp {}", layout().data());
   }
   if (replica * layout().data() != gpus) {
     throw Refusal{
         fmt::format("tp x pp x cp x dp = {} is not n_gpus = {}", replica * layout().data(), gpus)};
   }
-  take_expert_tensor();
+  read_expert_tensor();
   bool split = draft_.habits().splits_tokens;
   if (row().seq_parallel) {
     split = *row().seq_parallel == 1;
   } else if (layout().tensor() > 1) {
-    draft_.assume("sequence parallelism {}", split ? "on" : "off");
+    draft_.add_assumption("sequence parallelism {}", split ? "on" : "off");
   }
   layout().set_sequence_parallel(split);
 }
 
 /// Ranks that split an expert, where there are experts.
-void LayoutReader::take_expert_tensor() {
+void LayoutReader::read_expert_tensor() {
   if (!row().moe_experts) return;
   const bool inside = layout().expert() <= layout().data() * layout().context();
   if (row().expert_tensor) {
@@ -60,10 +60,10 @@ void LayoutReader::take_expert_tensor() {
   }
 }
 
-void LayoutReader::take_mode(const std::string& text) {
+void LayoutReader::read_mode(const std::string& text) {
   if (text.empty()) {
     layout().set_shard(std::string(draft_.habits().shard));
-    if (layout().data() > 1) draft_.assume("shard {}", draft_.habits().shard);
+    if (layout().data() > 1) draft_.add_assumption("shard {}", draft_.habits().shard);
   } else if (mentions(text, "zero-2") || mentions(text, "zero2") || mentions(text, "grad/opt")) {
     layout().set_shard("gradients");
   } else if (mentions(text, "fsdp") || mentions(text, "hsdp") || mentions(text, "zero-3") ||
@@ -79,27 +79,27 @@ void LayoutReader::take_mode(const std::string& text) {
   }
 }
 
-void LayoutReader::take_sharding() {
+void LayoutReader::read_sharding() {
   const std::string text = lower_case(row().dp_shard);
-  take_mode(text);
+  read_mode(text);
   std::uint32_t group =
       number_after(text, "shard group ").value_or(number_after(text, "within ").value_or(0));
   if (text == "hsdp") {
     group = draft_.run().cluster.node().gpus_per_node();
-    draft_.assume("shard group {}", group);
+    draft_.add_assumption("shard group {}", group);
   }
   if (mentions(text, "see label")) {
     group = least_group();
-    draft_.assume("shard group {}", group);
+    draft_.add_assumption("shard group {}", group);
   }
   const std::uint32_t peers = layout().data() * layout().context();
   if (group >= peers) group = 0;
   layout().set_shard_group(group);
-  take_buckets();
+  read_buckets();
 }
 
-/// As few as can be simulated; FSDP gathers and scatters layer by layer.
-void LayoutReader::take_buckets() {
+/// Uses as few buckets as can be simulated; FSDP gathers and scatters layer by layer.
+void LayoutReader::read_buckets() {
   const double ranks = double(layout().tensor()) * layout().pipeline();
   const double parameters = parameter_count(draft_.job().model());
   draft_.job().set_bucket(

@@ -1,5 +1,5 @@
-// How a published run was laid out over its GPUs, and how its states were sharded among replicas.
-// A part of published_run.cpp; one thread.
+// Reader of the layout of a published run over its GPUs, and of the sharding of its states among
+// replicas. Part of published_run.cpp; one thread.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,24 @@
 
 namespace orrery {
 
+/// Reader of the layout columns of a row.
 class LayoutReader {
  public:
-  /// The draft outlives this.
+  /// Constructs a reader; the draft must outlive it.
   explicit LayoutReader(JobDraft& draft) : draft_(draft) {}
 
-  // Throw Refusal for what is none that is known, or does not fit the GPUs.
-  void take_layout();
-  /// Behind the precision; buckets too.
-  void take_sharding();
+  /// Sets the parallel sizes of the draft. Throws Refusal if a required column is missing or the
+  /// sizes do not fit the number of GPUs.
+  void read_layout();
+  /// Sets sharding and bucket size of the draft. Call after the precision is known. Throws Refusal
+  /// for an unknown sharding.
+  void read_sharding();
 
  private:
-  void take_chunks();
-  void take_expert_tensor();
-  void take_mode(const std::string& text);
-  void take_buckets();
+  void read_chunks();
+  void read_expert_tensor();
+  void read_mode(const std::string& text);
+  void read_buckets();
   std::uint32_t least_group() const;
 
   const TableRow& row() const { return draft_.row(); }

@@ -17,12 +17,12 @@ namespace orrery {
 namespace {
 
 constexpr double kGbps = 1.25e8, kGiB = 1024.0 * 1024.0 * 1024.0;
-/// Seconds from NIC to NIC of Amazon's EFA (docs/accuracy.md, collectives).
+/// Latency from NIC to NIC of Amazon's EFA in seconds (docs/accuracy.md, collectives).
 constexpr double kEfaLatency = 49e-6;
 /// Jobs above one NVL72 take 16 of its 18 nodes, so that powers of two fit.
 constexpr std::uint32_t kNvl72Nodes = 18, kNvl72UsedNodes = 16;
 
-/// How tables name a GPU, and the catalogue's name. The first that fits counts.
+/// GPU name in tables (its beginning, and a part) and in the catalogue. The first match counts.
 struct NamedGpu {
   std::string_view begins, contains, name;
 };
@@ -47,7 +47,8 @@ std::string catalogue_name(const TableRow& row) {
                                               shown(row.gpu))};
 }
 
-/// The first number of a text; nothing if it does not begin with one.
+/// Returns the number at the beginning of a text; nothing if the text begins with another
+/// character.
 std::optional<double> leading_number(std::string_view text) {
   double value = 0;
   std::size_t digits = 0;
@@ -58,7 +59,8 @@ std::optional<double> leading_number(std::string_view text) {
   return value;
 }
 
-/// NVLink as a table writes it, "NVLink4 900GB/s bidir": bytes per second of one direction.
+/// Returns the bytes per second of one direction of a table's NVLink. For example, "NVLink4 900GB/s
+/// bidir" gives 450e9.
 std::optional<double> nvlink_rate(std::string_view text) {
   const std::size_t unit = text.find("GB/s");
   if (unit == std::string_view::npos) return std::nullopt;
@@ -69,8 +71,8 @@ std::optional<double> nvlink_rate(std::string_view text) {
   return *both / 2 * 1e9;
 }
 
-/// Bytes of a table's memory where that is another size than the catalogue's GPU has: tables round
-/// to what the data sheet prints, so anything near it is the same GPU.
+/// Returns the bytes of a table's memory if it differs from the catalogue's GPU: tables round to
+/// the data sheet's number, so any close value is the same GPU.
 std::optional<double> other_memory(const TableRow& row, const GpuSpec& known) {
   if (!row.gpu_mem_gb) return std::nullopt;
   const double bytes = *row.gpu_mem_gb * kGiB;
@@ -78,8 +80,8 @@ std::optional<double> other_memory(const TableRow& row, const GpuSpec& known) {
   return bytes;
 }
 
-/// Where the table's NVLink (H800) or memory is not the catalogue's: a GPU of its own, of the same
-/// family.
+/// Defines a GPU of its own, of the same family, if the table's NVLink (H800) or memory differs
+/// from the catalogue's.
 void take_gpu(const TableRow& row, const std::string& name, Topology& cluster,
               std::vector<std::string>& assumed) {
   cluster.mutable_node()->set_gpu(name);
@@ -103,7 +105,7 @@ void take_gpu(const TableRow& row, const std::string& name, Topology& cluster,
   }
 }
 
-/// NICs and their rate; what is missing as in the vendor's reference node.
+/// Reads the NICs and their rate; missing values are those of the vendor's reference node.
 void take_nics(const TableRow& row, const std::string& gpu, NodeSpec& node,
                std::vector<std::string>& assumed) {
   const std::optional<double> stated = leading_number(row.nic_gbps);

@@ -16,7 +16,7 @@
 namespace orrery {
 namespace {
 
-/// What the columns cannot say about models of public configuration. 0: nothing to say.
+/// Values of a model of public configuration that tables have no columns for. 0: none.
 struct KnownModel {
   std::string_view named;  ///< beginning of its name in a table
   std::uint32_t head_size = 0;
@@ -98,7 +98,8 @@ void take_experts(const TableRow& row, const KnownModel& known, Model& model,
   assumed.push_back("routing balanced, nothing dropped");
 }
 
-/// Whether one table serves as embedding and output, from the published size if there is one.
+/// Sets whether one table serves as embedding and output, by the published number of parameters if
+/// the row has one.
 void take_tables(const TableRow& row, const KnownModel& known, Model& model,
                  std::vector<std::string>& assumed) {
   model.set_tied_embeddings(known.tied);

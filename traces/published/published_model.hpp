@@ -1,5 +1,5 @@
-// The model and the machine of a published run: names and shapes as tables write them, turned into
-// the schema's. Used by published_run.cpp only. Thread-safe: pure functions.
+// Conversion of the model and the machine of a published run from a table's names and shapes to the
+// scenario schema. Used by published_run.cpp only. Thread-safe: pure functions.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@
 
 namespace orrery {
 
-/// Thrown while a row is read; its text is the refusal.
+/// Exception of the readers of a row: the reason why the row cannot be priced.
 struct Refusal {
   std::string why;
 };
 
-/// Both resolved. What had to be assumed is appended to `assumed`. Throw Refusal.
+/// Returns the resolved model of a row; appends assumptions to `assumed`. Throws Refusal.
 Model published_model(const TableRow& row, std::vector<std::string>& assumed);
+/// Returns the resolved cluster of a row; appends assumptions to `assumed`. Throws Refusal.
 Topology published_cluster(const TableRow& row, std::vector<std::string>& assumed);
 
 }  // namespace orrery

@@ -15,22 +15,22 @@ bool has(std::string_view text, std::string_view part) {
 /// PyTorch's selective checkpointing by operator keeps every second matrix product and computes the
 /// rest again (torchtitan): less than half of the forward pass.
 constexpr double kPerOperator = 0.4;
-/// What of a layer's forward pass a module of Megatron-Core's list is.
+/// Part of a layer's forward pass in one module of Megatron-Core's list.
 struct Module {
   std::string_view name;
   double share;
 };
 constexpr std::array kModules = {Module{"mlp", 0.6}, Module{"moe", 0.6}, Module{"moe_act", 0.02},
                                  Module{"layernorm", 0.02}, Module{"mla_up_proj", 0.1}};
-/// Of the tensor-parallel collectives' time that products hide: all of Transformer Engine's user
-/// buffers, and its gathering alone.
+/// Hidden fraction of the tensor-parallel collectives: with all of Transformer Engine's user
+/// buffers, and with its gathering alone.
 constexpr double kUserBuffers = 0.7, kGatherOnly = 0.35;
 
 double share_of(double layers, double all) {
   return all > 0 ? std::clamp(layers / all, 0.0, 1.0) : 1;
 }
 
-/// A comma-separated list of modules; 0 where none is known.
+/// Returns the share of a layer in a comma-separated list of modules; 0 if no module is known.
 double modules_share(std::string_view text) {
   double sum = 0;
   while (!text.empty()) {
@@ -44,7 +44,7 @@ double modules_share(std::string_view text) {
   return std::min(1.0, sum);
 }
 
-/// The value of a flag as in "TP_COMM_OVERLAP=False"; nothing where it is not there.
+/// Returns the value of a flag such as "TP_COMM_OVERLAP=False"; nothing if the text lacks the flag.
 std::optional<bool> flag(std::string_view text, std::string_view name) {
   const std::size_t found = text.find(name);
   if (found == std::string_view::npos) return std::nullopt;
@@ -88,7 +88,7 @@ RecomputeOption recompute_option(std::string_view written, std::uint32_t layers)
   const double modules = modules_share(text);
   if (modules > 0) return {"full", modules, ""};
   if (has(text, "core_attn") || text == "minimal") return {"selective", 1, ""};
-  // MaxText's policies keep or offload what matrix products put out.
+  // MaxText's policies keep or offload the results of matrix products.
   if (has(text, "custom")) {
     return {"selective", 1, "recompute selective, offloading what does not fit"};
   }
@@ -148,7 +148,7 @@ OverlapOption overlap_option(std::string_view written) {
 }
 
 std::uint32_t adapter_rank(std::string_view model) {
-  constexpr std::uint32_t kUsual = 16;  // of MLPerf's fine-tuning benchmark
+  constexpr std::uint32_t kUsual = 16;  // rank in MLPerf's fine-tuning benchmark
   const std::string text = lower_case(model);
   const std::size_t found = text.find("lora");
   if (found == std::string::npos) return 0;

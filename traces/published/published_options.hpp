@@ -1,6 +1,6 @@
-// The options of a published run as tables write them: what is recomputed, which attention kernels
-// run, what overlaps, what is offloaded. Used by published_run.cpp only. Thread-safe: pure
-// functions over one row's texts.
+// Interpretation of the options of a published run in the notation of tables: recomputation,
+// attention kernels, overlap, adapters, optimizer. Used by published_run.cpp and its parts only.
+// Thread-safe: pure functions of one row's texts.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,42 @@
 
 namespace orrery {
 
-/// What is computed again, and in which share of the layers.
+/// Recomputation of a run, and the fraction of the layers that are recomputed.
 struct RecomputeOption {
-  std::string what;  ///< none, selective or full; empty: the text does not say
+  std::string what;  ///< none, selective or full; empty: not given or unknown
   double share = 1;
-  std::string assumed;  ///< what had to be read into it; may be empty
+  std::string assumed;  ///< assumption of the interpretation; may be empty
 };
 
-/// "none", "selective", "selective 2" (every second layer whole, as PyTorch's activation
-/// checkpointing has it), "full", "full block 4" (layers of a stage), lists of Megatron-Core's
-/// modules ("core_attn, mlp"). layers: of one stage.
+/// Returns the recomputation in a text: "none", "selective", "selective 2" (every second layer
+/// whole, as in PyTorch's activation checkpointing), "full", "full block 4" (layers of a stage),
+/// lists of Megatron-Core's modules ("core_attn, mlp"). `layers`: of one stage.
 RecomputeOption recompute_option(std::string_view text, std::uint32_t layers);
 
-/// Job.attention by the kernel's name; nothing where the text names none.
+/// Returns the value of Job.attention for a kernel's name, for example "flash-2" for "sdpa";
+/// nothing for an empty text.
 std::optional<std::string> attention_option(std::string_view text);
 
-/// What a run's flags say of overlap; nothing where they do not.
+/// Overlap of communication by a run's flags. An empty value: the flags do not say.
 struct OverlapOption {
   std::optional<bool> gradients, parameters, pipeline, graphs;
   std::optional<double> tensor, expert;
-  bool understood = true;  ///< at least one flag was known, or there was no text
+  /// True if at least one flag was known, or the text was empty or named all or no overlap.
+  bool understood = true;
 };
+/// Returns the overlap in a text of flags, for example "overlap_grad_reduce,
+/// tp_comm_overlap=False".
 OverlapOption overlap_option(std::string_view text);
 
-/// Rank of the adapters where only those are trained ("llama2-70b LoRA r16"); 0: all is trained.
+/// Returns the rank of the adapters if only adapters are trained, for example 16 for "llama2-70b
+/// LoRA r16"; 0 if the whole model is trained.
 std::uint32_t adapter_rank(std::string_view model);
 
-/// Bytes of optimizer state for each parameter by the optimizer's name, fp32 weights beside 16-bit
-/// ones counted; nothing for one that is not known.
+/// Returns the bytes of optimizer state for each parameter by the optimizer's name, including fp32
+/// weights beside 16-bit ones; nothing for an unknown optimizer.
 std::optional<double> optimizer_bytes(std::string_view name);
 
-/// The whole number after a word, as in "shard group 64"; nothing if there is none.
+/// Returns the whole number after a word, as in "shard group 64"; nothing if none follows.
 std::optional<std::uint32_t> number_after(std::string_view text, std::string_view word);
 
 }  // namespace orrery

@@ -25,7 +25,7 @@
 namespace orrery {
 namespace {
 
-/// Turns one row into a job; members are what several columns need.
+/// Converter of one row to a job; members are values that several columns need.
 class RunReader {
  public:
   RunReader(const TableRow& row, PublishedRun& run) : row_(row), run_(run), draft_(row, run) {}
@@ -39,13 +39,13 @@ class RunReader {
     run_.cluster = published_cluster(row_, run_.assumed);
     take_batch();
     LayoutReader layout(draft_);
-    layout.take_layout();
+    layout.read_layout();
     take_precision();
-    layout.take_sharding();
+    layout.read_sharding();
     take_habits();
     take_options();
     fill_defaults(run_.job);
-    RecomputeReader(draft_).take();
+    RecomputeReader(draft_).apply_recompute();
     for (const Problem& problem : job_problems(run_.job)) {
       throw Refusal{problem.path + ": " + problem.message};
     }
@@ -68,7 +68,7 @@ class RunReader {
   JobDraft draft_;
 };
 
-/// All of what nothing can be said without, in one sentence.
+/// Reports all missing required values in one sentence.
 void RunReader::check_missing() const {
   const std::pair<const char*, bool> columns[] = {
       {"layers", !row_.layers}, {"hidden", !row_.hidden}, {"heads", !row_.heads},
@@ -87,7 +87,7 @@ void RunReader::check_missing() const {
 void RunReader::take_framework() {
   const FrameworkHabits* known = framework_habits(row_.framework);
   if (known == nullptr) {
-    draft_.assume("the generic software stack for '{}'", shown(row_.framework));
+    draft_.add_assumption("the generic software stack for '{}'", shown(row_.framework));
     draft_.behaves_as({.named = "", .stack = "generic", .shard = "optimizer"});
   } else {
     draft_.behaves_as(*known);
@@ -96,12 +96,12 @@ void RunReader::take_framework() {
 }
 
 void RunReader::take_batch() {
-  job().set_sequence_length(draft_.needed(row_.seq_len, "seq_len"));
-  job().set_global_batch(draft_.needed(row_.gbs, "gbs"));
+  job().set_sequence_length(draft_.required_count(row_.seq_len, "seq_len"));
+  job().set_global_batch(draft_.required_count(row_.gbs, "gbs"));
   job().set_micro_batch(draft_.or_one(row_.mbs, "mbs"));
   if (!draft_.splits_batch() || job().micro_batch() == 1) return;
   job().set_micro_batch(1);
-  draft_.assume("micro-batches of 1");
+  draft_.add_assumption("micro-batches of 1");
 }
 
 void RunReader::take_precision() {
@@ -114,7 +114,7 @@ void RunReader::take_precision() {
     job().set_precision("fp8");
   } else if (mentions(text, "bf16") || mentions(text, "bfloat16")) {
     job().set_precision("bf16");
-    if (mentions(text, "assumed") || mentions(text, "not explicit")) draft_.assume("bf16");
+    if (mentions(text, "assumed") || mentions(text, "not explicit")) draft_.add_assumption("bf16");
   } else if (mentions(text, "fp16") || mentions(text, "float16")) {
     job().set_precision("fp16");
   } else if (mentions(text, "fp32")) {
@@ -144,19 +144,20 @@ void RunReader::take_habits() {
   if (mentions(lower_case(row_.attention), "except 126m")) {
     attention = mentions(row_.model, "126m") ? "unfused" : "flash";
   }
-  if (!attention) draft_.assume("flash attention");
+  if (!attention) draft_.add_assumption("flash attention");
   job().set_attention(attention.value_or("flash"));
 }
 
-/// The run's own flags; what they do not say is the framework's habit.
+/// Reads the run's flags; the framework's habits replace missing ones.
 void RunReader::take_overlap(bool splits, bool late) {
   if (row_.overlap.empty()) {
-    draft_.assume("communication {}", draft_.habits().overlap ? "overlapped" : "not overlapped");
+    draft_.add_assumption("communication {}",
+                          draft_.habits().overlap ? "overlapped" : "not overlapped");
     return;
   }
   const OverlapOption option = overlap_option(row_.overlap);
   if (!option.understood) {
-    draft_.assume("overlap '{}' as the framework's habit", shown(row_.overlap));
+    draft_.add_assumption("overlap '{}' as the framework's habit", shown(row_.overlap));
     return;
   }
   Overlap& overlaps = *job().mutable_overlaps();
@@ -189,10 +190,11 @@ void RunReader::take_options() {
   const std::uint64_t share = std::uint64_t{1} * job().micro_batch() * layout().data();
   if (row_.grad_accum && share > 0 && job().global_batch() % share == 0 &&
       job().global_batch() / share != *row_.grad_accum && !draft_.splits_batch()) {
-    draft_.assume("grad_accum {}, not {}: gbs over mbs x dp", job().global_batch() / share,
+    draft_.add_assumption("grad_accum {}, not {}: gbs over mbs x dp", job().global_batch() / share,
                   *row_.grad_accum);
   }
-  for (const std::string& column : row_.unread) draft_.assume("column '{}' not read", column);
+  for (const std::string& column : row_.unread)
+    draft_.add_assumption("column '{}' not read", column);
 }
 
 void RunReader::take_offload() {

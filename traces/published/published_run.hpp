@@ -1,6 +1,6 @@
-// A published training run as a job on a cluster: what a table's row says, in the words of the
-// scenario schema, and documented defaults where it says nothing. Called by `orrery predict`.
-// Thread-safe: pure functions.
+// Conversion of a published training run, a row of a table, to a job on a cluster in the scenario
+// schema, with documented defaults for missing values. Called by `orrery predict`. Thread-safe:
+// pure functions.
 #pragma once
 
 #include <string>
@@ -12,19 +12,21 @@
 
 namespace orrery {
 
+/// Job and cluster of a row, with the assumptions that the row needed.
 struct PublishedRun {
-  Job job;           ///< model resolved, defaults filled in
+  Job job;           ///< model resolved, with defaults
   Topology cluster;  ///< resolved
-  std::vector<std::string> assumed;  ///< "recompute none", in the order of the columns
-  /// What is recomputed is not said: where memory would not do, it may have been more.
+  std::vector<std::string> assumed;  ///< for example "recompute none", in the order of the columns
+  /// True if the row's recomputation is an assumption: if memory does not suffice, the run may have
+  /// recomputed more.
   bool recompute_open = false;
-  std::string refusal;  ///< why it cannot be priced; then nothing else counts
+  std::string refusal;  ///< reason why the row cannot be priced; then nothing else is valid
 };
 
-/// What the row describes. Everything that is odd about one row is a refusal, never a throw.
+/// Returns the run of a row. Every problem of a row is a refusal, never an exception.
 PublishedRun published_run(const TableRow& row);
 
-/// The run as a scenario that `orrery simulate` takes.
+/// Returns the run as a scenario of two steps for `orrery simulate`. The run must not be refused.
 Scenario scenario_of(const PublishedRun& run, const std::string& name);
 
 }  // namespace orrery

@@ -16,7 +16,7 @@
 namespace orrery {
 namespace {
 
-/// A column: where its cell goes, what numbers it may hold, and whether a table must have it.
+/// Column: target of its cell, range of its numbers, and whether it is required.
 struct Column {
   std::string_view name;
   std::variant<std::string TableRow::*, TableRow::Count TableRow::*,
@@ -157,7 +157,8 @@ PublishedTable::PublishedTable(const std::string& path, std::string_view text)
     std::optional<std::size_t>& place = places_.emplace_back();
     for (std::size_t i = 0; i < width_; ++i) {
       if (trimmed(fields_[i]) != column.name) continue;
-      if (place) reader_.fail(i, fmt::format("the column '{}' is there twice", column.name));
+      if (place)
+        reader_.fail_at_field(i, fmt::format("the column '{}' is there twice", column.name));
       place = i;
     }
     if (!column.required) optional.push_back(column.name);

@@ -1,7 +1,7 @@
-// Tables of published training runs: one row per run, its model, machine, layout and software in
-// the words of whoever published it. Reads the columns that describe the run and none that say
-// how it went or where that was seen; any other column is named as not read. Called by
-// published_run.hpp. One thread per table.
+// Reader of tables of published training runs: one row per run, with its model, machine, layout and
+// software in the publisher's words. Columns that describe the run are read, columns with its
+// results or its source are ignored, and any other column is reported as unread. Called by `orrery
+// predict` and Python. One thread per table.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace orrery {
 
-/// One row. An empty cell is an absent number or an empty text.
+/// Row of a table. An empty cell is an absent number or an empty text.
 struct TableRow {
   using Count = std::optional<std::uint32_t>;
-  int line = 0;  ///< of the file, from 1
+  int line = 0;  ///< line in the file, from 1
   std::string id, model, gpu, kv_heads, nvlink, nic_gbps, fabric, dp_shard, precision, recompute,
       attention, framework, overlap, optimizer, offload, compile;
   std::optional<double> n_params_b, gpu_mem_gb, optimizer_bytes;
@@ -26,22 +26,25 @@ struct TableRow {
   Count n_gpus, gpus_per_node, nics_per_node;
   Count tp, pp, dp, cp, ep, vpp, seq_parallel, mbs, gbs;
   Count grad_accum, expert_tensor, gradient_bytes, accumulation_bytes;
-  std::vector<std::string> problems;  ///< cells that hold no such number
-  std::vector<std::string> unread;    ///< columns of the table that say nothing known to us
-  std::vector<std::string> defaulted;  ///< "tp 8": what stands for columns that are not there
+  std::vector<std::string> problems;  ///< cells with malformed numbers
+  std::vector<std::string> unread;    ///< unknown columns of the table
+  std::vector<std::string> defaulted;  ///< for example "tp 8": values for missing columns
 };
 
-/// A row by itself: cells by the names of their columns; `number` names it where it has no id.
+/// Returns a row from cells by the names of their columns. `number` names a row without an id.
+/// Invalid cells are in `problems`; never throws for them.
 TableRow table_row(const std::vector<std::pair<std::string, std::string>>& cells, int number);
 
+/// Reader of a table, row by row.
 class PublishedTable {
  public:
-  /// `path` is for messages; both are borrowed. Throws bad_input with the place: an empty text, a
-  /// header that lacks a column or has one twice.
+  /// Reads the header. `path` is for messages; both arguments must outlive the table. Throws
+  /// bad_input with the place: an empty text, a missing or duplicate column.
   PublishedTable(const std::string& path, std::string_view text);
 
-  /// The next row; false at the end. Throws bad_input with the place if the row has more or fewer
-  /// fields than the header, or wrong quotes.
+  /// Reads the next row that is not blank, and sets its defaults. Returns false at the end. Throws
+  /// bad_input with the place if the row has more or fewer fields than the header, or misplaced
+  /// quotes.
   bool next(TableRow& row);
 
  private:
@@ -50,8 +53,8 @@ class PublishedTable {
   CsvReader reader_;
   std::vector<std::string_view> fields_;
   std::size_t width_ = 0;
-  std::vector<std::optional<std::size_t>> places_;  ///< by column known to us: where it stands
-  std::vector<std::string_view> absent_;            ///< columns that are not there
+  std::vector<std::optional<std::size_t>> places_;  ///< indexed by known column: its index
+  std::vector<std::string_view> absent_;            ///< known columns that are missing
   std::vector<std::string> unread_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace orrery {
 
-void RecomputeReader::take() {
+void RecomputeReader::apply_recompute() {
   const std::uint32_t stages = std::max(1u, draft_.layout().pipeline());
   const RecomputeOption option = recompute_option(
       draft_.row().recompute, (draft_.job().model().layers() + stages - 1) / stages);
@@ -21,22 +21,23 @@ void RecomputeReader::take() {
   }
   if (!draft_.habits().recompute.empty()) {
     draft_.job().set_recompute(std::string(draft_.habits().recompute));
-    draft_.assume("recompute {}", draft_.habits().recompute);
+    draft_.add_assumption("recompute {}", draft_.habits().recompute);
     return;
   }
   if (draft_.habits().recomputes_to_fit && !fits("none") && !fits("selective")) {
     draft_.job().set_recompute("full");
-    draft_.assume("recompute full, which the compiler does to fit");
+    draft_.add_assumption("recompute full, which the compiler does to fit");
     return;
   }
   draft_.run().recompute_open = true;
-  // Never full: it would make a case a third slower than its neighbour that fits.
+  // Never full: a run would become a third slower than a similar run that fits.
   const bool fits_whole = fits("none");
   draft_.job().set_recompute(fits_whole ? "none" : "selective");
-  draft_.assume("recompute {}", fits_whole ? "none" : "selective, since without it does not fit");
+  draft_.add_assumption("recompute {}",
+                        fits_whole ? "none" : "selective, since without it does not fit");
 }
 
-/// Whether the step's memory stays below what a framework can use of the GPU.
+/// Returns true if the step's memory fits into the usable memory of the GPU.
 bool RecomputeReader::fits(const std::string& recompute) const {
   constexpr double kUsable = 0.94;  // context, NCCL, fragmentation
   Job tried = draft_.job();

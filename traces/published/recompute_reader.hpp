@@ -1,5 +1,6 @@
-// What a published run computed again in its backward passes: as the row says, else as the
-// framework does, else as little as its memory allows. A part of published_run.cpp; one thread.
+// Reader of the recomputation of a published run in its backward passes: from the row, else from
+// the framework's habits, else the least recomputation with which the step fits into the memory.
+// Part of published_run.cpp; one thread.
 #pragma once
 
 #include <string>
@@ -8,13 +9,15 @@
 
 namespace orrery {
 
+/// Reader of the recomputation of a row.
 class RecomputeReader {
  public:
-  /// The draft outlives this.
+  /// Constructs a reader; the draft must outlive it.
   explicit RecomputeReader(JobDraft& draft) : draft_(draft) {}
 
-  /// Behind everything else, defaults included.
-  void take();
+  /// Sets the recomputation of the draft, and records an assumption if the row does not give it.
+  /// Call after all other columns and defaults.
+  void apply_recompute();
 
  private:
   bool fits(const std::string& recompute) const;

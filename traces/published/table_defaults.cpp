@@ -14,11 +14,12 @@ namespace orrery {
 namespace {
 
 constexpr std::uint32_t kSequence = 8192;
-constexpr double kTokens = 4.0 * 1024 * 1024;  ///< of a step
-constexpr double kMemory = 80e9;               ///< of the GPUs that models are trained on
+constexpr double kTokens = 4.0 * 1024 * 1024;  ///< tokens of a step
+constexpr double kMemory = 80e9;               ///< memory of a usual training GPU
 constexpr double kSplitFrom = 10e9;            ///< parameters from which matrices are split
 constexpr std::uint32_t kUsualNode = 8;
 
+/// Defaults of one row.
 class Defaults {
  public:
   Defaults(TableRow& row, const std::vector<std::string_view>& absent)
@@ -49,7 +50,7 @@ class Defaults {
     cell = find();
     row_.defaulted.push_back(fmt::format("{} {}", column, *cell));
   }
-  /// What the catalogue says is no assumption.
+  /// Sets a value from the catalogue, which is no assumption.
   void known(std::string_view column, TableRow::Count& cell, std::uint32_t value) const {
     if (is_absent(column)) cell = value;
   }
@@ -94,7 +95,8 @@ void Defaults::take_model() {
   known("moe_topk", row_.moe_topk, model.experts().top_k());
 }
 
-/// Of a dense model as the row has it; what it says of its size goes before.
+/// Returns the parameters of a dense model with the row's shape; the row's own size takes
+/// precedence.
 double Defaults::parameters() const {
   if (row_.n_params_b) return *row_.n_params_b * 1e9;
   const double hidden = row_.hidden.value_or(0), layers = row_.layers.value_or(0);
@@ -102,8 +104,8 @@ double Defaults::parameters() const {
          2 * hidden * row_.vocab.value_or(0);
 }
 
-/// GPUs of the sizes that are given; without any, the fewest whose memory is at most 60% full of
-/// weights, gradients and optimizer.
+/// Returns the GPUs of the given parallel sizes; without sizes, the smallest number of GPUs whose
+/// memory is at most 60% full of weights, gradients and optimizer state.
 std::uint32_t Defaults::sizes() const {
   const double given = double{1} * row_.tp.value_or(1) * row_.pp.value_or(1) *
                        row_.cp.value_or(1) * row_.dp.value_or(1);
@@ -113,7 +115,8 @@ std::uint32_t Defaults::sizes() const {
   return gpus;
 }
 
-/// A node's GPUs split the matrices of large models, as many as the heads allow.
+/// Returns the number of GPUs of a node that split the matrices of a large model, as many as the
+/// heads allow; 1 for a small model.
 std::uint32_t Defaults::tensor() const {
   if (parameters() < kSplitFrom) return 1;
   const std::uint32_t node = row_.gpus_per_node.value_or(kUsualNode);
@@ -121,7 +124,7 @@ std::uint32_t Defaults::tensor() const {
   return std::gcd(most, row_.heads.value_or(1));
 }
 
-/// As few stages as leave half of a GPU free of weights and gradients.
+/// Returns the smallest number of stages that leaves half of a GPU free of weights and gradients.
 std::uint32_t Defaults::pipeline() const {
   const std::uint32_t tensor = std::max(1u, row_.tp.value_or(1) * row_.cp.value_or(1));
   const std::uint32_t groups = row_.n_gpus.value_or(1) / tensor;
@@ -141,7 +144,7 @@ void Defaults::take_layout() {
   count("ep", row_.ep, [this] { return std::gcd(*row_.moe_experts, replicas()); });
 }
 
-/// Sequences of four million tokens, in whole micro-batches of all replicas.
+/// Returns the sequences of four million tokens, rounded to whole micro-batches of all replicas.
 std::uint32_t Defaults::batch() const {
   const std::uint64_t share = std::uint64_t{replicas()} * row_.mbs.value_or(1);
   const double sequences = kTokens / std::max(1u, row_.seq_len.value_or(kSequence));

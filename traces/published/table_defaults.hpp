@@ -1,8 +1,8 @@
-// What is taken for columns that a table of runs does not have: sizes of a model of the catalogue,
-// usual GPUs and software, and a layout that ought to fit. Each is named in the row's `defaulted`.
-// A column that is there and empty is another matter: it is not known, and no default stands for
-// it.
-// Called by traces/published/published_table. Pure; thread-safe.
+// Defaults for columns that a table of runs lacks: sizes of a model of the catalogue, usual GPUs
+// and software, and a layout that should fit into the memory. All defaults except sizes of the
+// catalogue are listed in the row's `defaulted`. A column that exists but is empty in a row has an
+// unknown value, and no default replaces it. Called by traces/published/published_table. Pure;
+// thread-safe.
 #pragma once
 
 #include <string_view>
@@ -12,6 +12,7 @@
 
 namespace orrery {
 
+/// Sets the defaults of the columns in `absent`.
 void take_defaults(TableRow& row, const std::vector<std::string_view>& absent);
 
 }  // namespace orrery

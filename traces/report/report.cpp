@@ -110,7 +110,7 @@ std::string throughput(const Report& r) {
                      known(r.has_mfu(), r.mfu(), percent));
 }
 
-/// What was lost went into; empty if nothing was, or if it is not known.
+/// Returns the uses of lost time; empty without losses, or if they are unknown.
 std::string lost_parts(const Report& r) {
   if (!r.has_gpu_time() || r.breakdown().lost() < 0.0005) return {};
   const GpuTime& time = r.gpu_time();
@@ -197,7 +197,7 @@ std::string host(const Report& r) {
 
 constexpr int kJobsListed = 8;
 
-/// When it ran and, of a training job, what the others cost it.
+/// Returns the times of a job and, for a training job, the cost of its neighbours.
 std::string outcome(const JobOutcome& job) {
   if (!job.has_started_s()) {
     return fmt::format("{} GPUs, submitted at {}, never started", grouped(job.gpus()),
@@ -217,7 +217,8 @@ std::string outcome(const JobOutcome& job) {
   return text;
 }
 
-/// Of a world with several: the training jobs first, of the others as many as there is room for.
+/// Returns the lines of a world with several jobs: the training jobs first, then as many others as
+/// fit.
 std::vector<std::pair<std::string, std::string>> outcomes(const Report& r) {
   std::vector<std::pair<std::string, std::string>> lines;
   int left_out = 0;

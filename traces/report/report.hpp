@@ -1,5 +1,5 @@
-// The report for people and for scripts. Called by the command line and Python. Thread-safe.
-// Seconds, bytes, joules, dollars; an unknown value is null in JSON and "not known" in text.
+// Report for people and for scripts. Called by the command line and Python. Thread-safe. Seconds,
+// bytes, joules, dollars; an unknown value is null in JSON and "not known" in text.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,19 @@
 
 namespace orrery {
 
-/// The stable JSON object; `with_host` = false gives the bytes that equal runs share.
+/// Returns the stable JSON object; `with_host` = false gives the bytes that equal runs share.
 std::string report_json(const Report& report, bool with_host = true);
 
+/// Returns the stable JSON object of a replay.
 std::string report_json(const JobsReport& report, bool with_host = true);
 
-/// Twelve lines for a terminal: every number with its unit and origin.
+/// Returns twelve lines for a terminal: every number with its unit and origin.
 std::string report_summary(const Report& report);
 
-/// "12,345".
+/// Returns the number with separators, for example "12,345".
 std::string grouped(std::uint64_t value);
 
-/// Version of this build: "0.1.0".
+/// Returns the version of this build, for example "0.1.0".
 std::string version();
 
 }  // namespace orrery

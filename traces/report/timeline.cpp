@@ -47,7 +47,7 @@ void Timeline::close() {
   if (!file_) throw Error(ErrorKind::environment, "cannot write all of the timeline " + path_);
 }
 
-Timeline::Track Timeline::track(const std::string& process, const std::string& name) {
+Timeline::Track Timeline::track_named(const std::string& process, const std::string& name) {
   auto [entry, fresh] = processes_.emplace(process, 0);
   if (fresh) {
     entry->second = next_++;
@@ -61,14 +61,14 @@ Timeline::Track Timeline::track(const std::string& process, const std::string& n
   const Track parent = entry->second;
   const auto known = tracks_.find({parent, name});
   if (known != tracks_.end()) return known->second;
-  const Track made = declare(parent, name);
+  const Track made = declare_track(parent, name);
   tracks_[{parent, name}] = made;
   described_[made] = {parent, name};
   lanes_[made][made] = 0;
   return made;
 }
 
-Timeline::Track Timeline::declare(Track process, const std::string& name) {
+Timeline::Track Timeline::declare_track(Track process, const std::string& name) {
   perfetto::TracePacket packet;
   auto& descriptor = *packet.mutable_track_descriptor();
   descriptor.set_uuid(next_);
@@ -86,7 +86,7 @@ Timeline::Track Timeline::lane(Track track, Nanos begin, Nanos end) {
     return lane;
   }
   const auto& [process, name] = described_.at(track);
-  const Track made = declare(process, name);
+  const Track made = declare_track(process, name);
   lanes[made] = end;
   return made;
 }

@@ -1,5 +1,5 @@
-// A Perfetto trace file, written as it goes: processes with named tracks, slices and instants on
-// them. Both worlds write theirs with it. Times are nanoseconds of the policy clock. One thread.
+// Perfetto trace file, written during the run: processes with named tracks, slices and instants.
+// Used by both worlds. Times are nanoseconds of the policy clock. One thread.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,28 @@
 
 namespace orrery {
 
+/// Writer of one trace file.
 class Timeline {
  public:
   using Track = std::uint64_t;
 
-  /// Throws an environment Error if the file cannot be written, a usage Error if its name says
-  /// that it is something else: the format is Perfetto's protobuf.
+  /// Creates the file. Throws an environment Error if it cannot be written, a usage Error if its
+  /// name has the extension of another format: the format is Perfetto's protobuf.
   explicit Timeline(const std::string& path);
 
-  /// Writes what is left. Throws an environment Error if anything could not be written.
+  /// Writes the remaining data. Throws an environment Error if any data could not be written.
   void close();
 
-  /// The track `name` of `process`, made on first use.
-  Track track(const std::string& process, const std::string& name);
-  /// Slices of one track may overlap: each then gets a lane of its own below it.
+  /// Returns the track `name` of `process`, created at the first use.
+  Track track_named(const std::string& process, const std::string& name);
+  /// Adds a slice. Slices of one track may overlap: each then gets a lane of its own below it.
   void slice(Track track, const std::string& name, Nanos begin, Nanos end);
+  /// Adds an instant.
   void instant(Track track, const std::string& name, Nanos at);
 
  private:
   Track lane(Track track, Nanos begin, Nanos end);
-  Track declare(Track process, const std::string& name);
+  Track declare_track(Track process, const std::string& name);
   void event(int type, Track track, const std::string& name, Nanos at);
 
   std::string path_;

@@ -45,7 +45,7 @@ std::vector<std::string_view> part_names() {
   return names;
 }
 
-/// Of racks and rows.
+/// Returns the nodes in a rack or row.
 std::uint32_t nodes_each(const FailureKind& kind, const Failures& failures) {
   return failures.nodes_per_rack() * (kind.part() == "row" ? failures.racks_per_row() : 1);
 }
@@ -73,7 +73,7 @@ class Draw {
     if (!failures_.has_lemons()) return;
     const auto count = std::lround(failures_.lemons().share() * cluster.nodes());
     lemons_ = some_of(static_cast<std::uint32_t>(count), cluster.nodes(),
-                      rng_.split("lemons"));
+                      rng_.split_stream("lemons"));
   }
 
   void add(const FailureKind& kind, std::size_t number) {
@@ -88,7 +88,7 @@ class Draw {
                               "faults are drawn: shorten failures.until or lower the rate",
                               kind.cause(), expected, horizon_s_ / 86400, kMostFaults));
     }
-    Rng rng = rng_.split(fmt::format("failures {} {}", number, kind.cause()));
+    Rng rng = rng_.split_stream(fmt::format("failures {} {}", number, kind.cause()));
     if (kind.shape() == 1 && !kind.regular()) return superpose(source, rng);
     for (std::uint32_t part = 0; part < parts; ++part) renew(source, part, rng);
   }
@@ -105,8 +105,8 @@ class Draw {
     const FailureKind& kind;
     double mtbf_s;
     std::uint32_t parts;
-    std::uint32_t lemons;  ///< of the parts
-    double times;          ///< as often as others do they fail
+    std::uint32_t lemons;  ///< number of such parts
+    double times;          ///< factor on their failure rate
 
     double weight() const { return parts + (times - 1) * lemons; }
   };
@@ -154,7 +154,7 @@ class Draw {
     return std::binary_search(lemons_.begin(), lemons_.end(), node);
   }
 
-  /// Of one part: it is new as the run begins, and as good as new after every repair.
+  /// Renews one part: it is new at the begin of the run, and as good as new after every repair.
   void renew(const Source& of, std::uint32_t part, Rng& rng) {
     const bool lemon = of.lemons > 0 && is_lemon(part / per_node(of.kind));
     const double mean = of.mtbf_s / (lemon ? of.times : 1);
@@ -196,7 +196,7 @@ class Draw {
     }
   }
 
-  /// On a rank.
+  /// Sets the effect on a rank.
   void set_effect(const FailureKind& kind, Fault& fault, Rng& rng) const {
     if (kind.has_stop()) return fault.set_stop(true);
     if (!kind.has_slow()) return fault.set_kill(true);
@@ -266,7 +266,7 @@ class FailureTrace {
     const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
     const bool whole = error == std::errc() && end == given.data() + given.size();
     if (!whole || !(value >= least && value <= most)) {
-      rows_.fail(at_[column], fmt::format("{}: expected a number from {} to {}, got '{}'",
+      rows_.fail_at_field(at_[column], fmt::format("{}: expected a number from {} to {}, got '{}'",
                                           kNames[column], least, most, given));
     }
     return value;
@@ -280,7 +280,7 @@ class FailureTrace {
     const bool job = text(kPart) == "job" || text(kPart) == "rank";
     const std::optional<PartKind> part = part_named(text(kPart));
     if (!job && !part) {
-      rows_.fail(at_[kPart], fmt::format("part: expected rank or one of {}, got '{}'",
+      rows_.fail_at_field(at_[kPart], fmt::format("part: expected rank or one of {}, got '{}'",
                                          fmt::join(part_names(), ", "), text(kPart)));
     }
     job ? fault.set_rank(index) : set_target(fault, *part, index);
@@ -297,7 +297,7 @@ class FailureTrace {
     if (job && effect == "stop") return fault.set_stop(true);
     if (!job && effect == "down") return fault.set_down(true);
     if (!job && effect == "rate") return fault.set_rate(number(kRate, 0.001, 1));
-    rows_.fail(at_[kEffect], fmt::format("effect: expected {} for a {}, got '{}'",
+    rows_.fail_at_field(at_[kEffect], fmt::format("effect: expected {} for a {}, got '{}'",
                                          job ? "kill or stop" : "down or rate", text(kPart),
                                          effect));
   }

@@ -1,7 +1,8 @@
-// Failures as rates become faults at instants: kinds of failures (by hand, of a shipped profile, or
-// recorded somewhere) are drawn by the run's seed, once, before the run. So both worlds read them
-// through the one fault script, and a run is its scenario and its seed. Pure functions; safe from
-// any thread. Seconds; the policy clock in nanoseconds.
+// Conversion of failure rates to faults at instants: kinds of failures (described by hand, from a
+// shipped profile, or recorded) are drawn with the run's seed, once, before the run. Both worlds
+// read the faults through the fault script, so a run depends on its scenario and its seed alone.
+// Pure functions; thread-safe. Seconds; the policy clock in nanoseconds. For example, 1,000 nodes
+// with a mean time between failures of 1,000 hours give one failure an hour on average.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +15,42 @@
 
 namespace orrery {
 
-/// The shipped profiles.
+/// Returns the shipped profiles.
 const FailureCatalog& failure_catalog();
+/// Returns the names of the shipped profiles.
 std::vector<std::string> failure_profile_names();
 
-/// The profile's kinds and those beside it. Throws bad_input for a profile that does not ship.
+/// Returns the profile's kinds and the additional ones. Throws bad_input for an unknown profile.
 std::vector<FailureKind> failure_kinds(const Failures& failures);
 
-/// Mean time between failures of one such part, seconds; infinite if none was counted.
+/// Returns the mean time between failures of one part in seconds; infinite if none was counted.
 double part_mtbf(const FailureKind& kind);
-/// How many such parts `nodes` nodes of `cluster` have; racks and rows begun count whole.
+/// Returns the number of parts of this kind in `nodes` nodes of `cluster`; incomplete racks and
+/// rows count as whole ones.
 std::uint32_t parts_of_kind(const FailureKind& kind, const Failures& failures,
                             const Cluster& cluster);
-/// Failures per second of a job on `nodes` nodes, its own and its hardware's: what does not
-/// interrupt it (slow parts, and parts of the fabric) is left out.
+/// Returns the failures per second of a job on `nodes` nodes, its own and its hardware's, without
+/// kinds that do not interrupt it (slow parts, and parts of the fabric).
 double interruption_rate(const std::vector<FailureKind>& kinds, double nodes,
                          double gpus_per_node = 8);
 
-/// What is wrong with `failures` beyond the schema; the paths are below "failures".
+/// Violated condition of `failures` beyond the schema; the path is below "failures".
 struct FailureProblem {
   std::string path, message;
 };
+/// Returns all violated conditions.
 std::vector<FailureProblem> failure_problems(const Failures& failures, const Cluster& cluster);
 
-/// The faults of `scenario.failures()`, by time: drawn from its kinds, and those of its trace, a
-/// file below `folder`. Throws bad_input: more than a million, or a trace that cannot be read.
+/// Returns the faults of `scenario.failures()`, by time: drawn from its kinds, and those of its
+/// trace, a file below `folder`. Throws bad_input for more than a million faults, or an unreadable
+/// trace.
 std::vector<Fault> drawn_faults(const Scenario& scenario, const Cluster& cluster,
                                 const std::string& folder);
-/// The same scenario with its failures as faults behind its own.
+/// Returns the scenario with its failures as faults behind its own faults.
 Scenario with_drawn_faults(Scenario scenario, const Cluster& cluster, const std::string& folder);
 
-/// A trace of failures (Failures.trace in scenario.proto). `path` is for messages.
+/// Returns the faults of a trace of failures (Failures.trace in scenario.proto). `path` is for
+/// messages.
 std::vector<Fault> read_failure_trace(const std::string& path, std::string_view text);
 
 }  // namespace orrery

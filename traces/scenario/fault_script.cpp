@@ -32,7 +32,7 @@ auto between(const Edges& edges, std::int64_t from, std::int64_t until) {
 
 }  // namespace
 
-/// By Fisher and Yates (1938).
+/// Selects by the method of Fisher and Yates (1938).
 std::vector<std::uint32_t> some_of(std::uint32_t count, std::uint32_t all, Rng rng) {
   std::vector<std::uint32_t> parts(all);
   std::iota(parts.begin(), parts.end(), 0u);
@@ -82,7 +82,7 @@ FaultScript::FaultScript(const Scenario& scenario, const Cluster& cluster)
     for (const Edge& edge : each->edges) {
       if (edge.end) continue;
       each->begins.push_back(edge);
-      if (ends_ranks(edge.fault)) each->strikes.push_back(edge);
+      if (is_ending_ranks(edge.fault)) each->strikes.push_back(edge);
     }
   }
   std::sort(ramp_begins_.begin(), ramp_begins_.end());
@@ -135,7 +135,7 @@ void FaultScript::add_targets(const Fault& fault, std::uint64_t seed, const Clus
   const std::uint32_t all = count_of(cluster, *kind);
   const std::size_t index = entries_.size();
   if (hits_share(fault)) {
-    const Rng rng = Rng(seed).split(fmt::format("faults[{}]", index));
+    const Rng rng = Rng(seed).split_stream(fmt::format("faults[{}]", index));
     for (const std::uint32_t part : some_of(parts_hit(fault, all), all, rng)) {
       targets_.emplace_back(Part{*kind, part});
     }
@@ -151,7 +151,7 @@ void FaultScript::add_targets(const Fault& fault, std::uint64_t seed, const Clus
 
 // ---- the state at a moment --------------------------------------------------------------------
 
-void FaultScript::pass(const Edge& edge, bool onward) const {
+void FaultScript::pass_edge(const Edge& edge, bool onward) const {
   Entry& entry = entries_[edge.fault];
   const bool held = entry.begun && !entry.over;
   (edge.end ? entry.over : entry.begun) = onward;
@@ -172,9 +172,9 @@ void FaultScript::move_to(Moment at) const {
   const auto move = [this](const Axis& along, std::int64_t to) {
     std::size_t& passed = along.passed;
     while (passed < along.edges.size() && along.edges[passed].at <= to) {
-      pass(along.edges[passed++], true);
+      pass_edge(along.edges[passed++], true);
     }
-    while (passed > 0 && along.edges[passed - 1].at > to) pass(along.edges[--passed], false);
+    while (passed > 0 && along.edges[passed - 1].at > to) pass_edge(along.edges[--passed], false);
   };
   move(steps_, at.step);
   move(times_, at.now);
@@ -264,7 +264,7 @@ std::optional<FaultScript::Strike> FaultScript::next_strike(std::optional<Step> 
   return strike;
 }
 
-std::uint64_t FaultScript::begun(Moment at) const {
+std::uint64_t FaultScript::begun_count(Moment at) const {
   return between(steps_.begins, -1, at.step).size() + between(times_.begins, -1, at.now).size();
 }
 
@@ -283,7 +283,7 @@ std::map<std::string, std::uint64_t> FaultScript::begun_by_cause(Moment from, Mo
 // ---- when something changes -------------------------------------------------------------------
 
 /// Whether a ramp has begun and not reached its top.
-bool FaultScript::grows(Step step) const {
+bool FaultScript::is_growing(Step step) const {
   const auto passed = [step](const std::vector<std::int64_t>& steps) {
     return std::upper_bound(steps.begin(), steps.end(), static_cast<std::int64_t>(step)) -
            steps.begin();
@@ -292,7 +292,7 @@ bool FaultScript::grows(Step step) const {
 }
 
 std::optional<Step> FaultScript::next_step(Step after) const {
-  if (grows(after)) return after + 1;
+  if (is_growing(after)) return after + 1;
   const auto later = between(steps_.edges, static_cast<std::int64_t>(after), kEnd);
   if (later.empty()) return {};
   return static_cast<Step>(later.front().at);
@@ -312,7 +312,7 @@ std::vector<Nanos> FaultScript::instants(Nanos from, Nanos until) const {
   return result;
 }
 
-std::vector<std::uint32_t> FaultScript::changing(Nanos instant) const {
+std::vector<std::uint32_t> FaultScript::changing_faults(Nanos instant) const {
   std::vector<std::uint32_t> faults;
   for (const Edge& edge : between(times_.edges, instant - 1, instant)) {
     faults.push_back(edge.fault);
@@ -327,7 +327,7 @@ std::span<const FaultTarget> FaultScript::targets(std::uint32_t fault) const {
   return std::span(targets_).subspan(entry.first_target, entry.targets);
 }
 
-bool FaultScript::ends_ranks(std::uint32_t fault) const {
+bool FaultScript::is_ending_ranks(std::uint32_t fault) const {
   const Entry& entry = entries_.at(fault);
   if (entry.kind == Fault::kKill || entry.kind == Fault::kStop) return true;
   if (entry.kind != Fault::kDown || entry.targets == 0) return false;

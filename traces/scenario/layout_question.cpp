@@ -17,7 +17,8 @@ namespace orrery {
 namespace {
 
 constexpr std::uint32_t kSequence = 8192;
-constexpr double kTokens = 4.0 * 1024 * 1024;  ///< of a step, as models of these sizes are trained
+/// tokens of a step, as usual for models of these sizes
+constexpr double kTokens = 4.0 * 1024 * 1024;
 constexpr double kBucket = 512.0 * 1024 * 1024;
 
 class Asked {
@@ -54,7 +55,7 @@ void Asked::check() const {
                                                 fmt::join(missing, ", and ")));
 }
 
-/// Of the cluster's preset, as many as hold the GPUs.
+/// Returns the number of nodes of the cluster's preset that hold the GPUs.
 std::uint32_t Asked::nodes() const {
   Topology one;
   one.set_preset(in_.cluster);

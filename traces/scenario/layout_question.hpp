@@ -1,6 +1,6 @@
-// "Which layout for this model on so many of these GPUs?" as a scenario, for those who have none:
-// presets by name, and stated assumptions for what was not said. Called by `orrery layouts` and
-// orrery.layouts(). Thread-safe: pure functions.
+// Scenario for the question "which layout for this model on so many of these GPUs?": presets by
+// name, and stated assumptions for omitted values. Called by `orrery layouts` and orrery.layouts().
+// Thread-safe: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,24 @@
 
 namespace orrery {
 
+/// Question of a user.
 struct LayoutQuestion {
   std::string model, cluster;      ///< presets
   std::uint32_t gpus = 0;
-  std::uint32_t sequence_length = 0;  ///< 0, or empty: assumed, as all below
+  std::uint32_t sequence_length = 0;  ///< 0 or empty: assumed, as all below
   std::uint32_t global_batch = 0;     ///< sequences
-  double tokens_per_batch = 0;        ///< instead of them
+  double tokens_per_batch = 0;        ///< alternative to `global_batch`
   std::string stack, precision;
 };
 
+/// Scenario of a question with its assumptions.
 struct AskedScenario {
   LoadedScenario loaded;
-  std::vector<std::string> assumed;  ///< "stack nemo"
+  std::vector<std::string> assumed;  ///< for example "stack nemo"
 };
 
-/// Throws bad_input, with everything that is missing at once or the nearest name of a preset.
+/// Returns the scenario. Throws bad_input with all missing values at once, or the nearest name of a
+/// preset.
 AskedScenario scenario_of(const LayoutQuestion& question,
                           const std::vector<std::string>& overrides = {});
 

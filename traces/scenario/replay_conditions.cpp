@@ -22,7 +22,7 @@ std::uint32_t ranks_of_replica(const Layout& layout) {
 
 bool describes_replay(const std::string& path) {
   std::error_code gone;
-  const std::uintmax_t size = std::filesystem::file_size(path, gone);  // of regular files alone
+  const std::uintmax_t size = std::filesystem::file_size(path, gone);  // valid for regular files
   if (gone || size > kMaxYamlBytes) return false;
   std::ifstream in(path, std::ios::binary);
   try {

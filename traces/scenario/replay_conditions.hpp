@@ -1,6 +1,6 @@
-// Replays of job traces as files describe them: which files do, and what recorded jobs compute
-// where their speed is simulated. Called by the loaders of scenarios and replays, by the simulator
-// and the command line. Thread-safe.
+// Replays of job traces as files: detection of such files, and the work of recorded jobs with
+// simulated speed. Called by the loaders of scenarios and replays, by the simulator and the command
+// line. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@
 
 namespace orrery {
 
-/// Whether that file is YAML which names a log, `trace: log.csv`; the trace of a scenario is a map.
-/// Mistakes elsewhere in it do not matter. False for what cannot be read.
+/// Returns true if the file is YAML that names a log, `trace: log.csv`; the trace of a scenario is
+/// a map. Ignores errors elsewhere in the file. Returns false for an unreadable file.
 bool describes_replay(const std::string& path);
 
-/// Names resolved, defaults filled in, kinds checked. `prefix` is where the conditions stand in the
-/// file, as "recorded.conditions." is. Throws bad_input with the place.
+/// Resolves names, sets defaults and checks kinds. `prefix` is the place of the conditions in the
+/// file, for example "recorded.conditions.". Throws bad_input with the place.
 void complete(ReplayConditions& conditions, const SourceMap& places, const std::string& prefix);
 
-/// The first kind that suits a job; nothing: it runs as recorded.
+/// Returns the first kind that matches a job; nothing if the job runs as recorded.
 std::optional<std::size_t> kind_of(const ReplayConditions& conditions, std::string_view name,
                                    std::uint32_t gpus);
 
-/// The training job of a kind on so many GPUs, a whole number of its replicas. Throws bad_input
-/// where it cannot be laid out over them.
+/// Returns the training job of a kind on `gpus` GPUs, a whole number of its replicas. Throws
+/// bad_input if it cannot be laid out over them.
 Job job_on(const JobKind& kind, std::uint32_t gpus);
 
 }  // namespace orrery

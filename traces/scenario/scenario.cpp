@@ -25,10 +25,10 @@ std::uint64_t rank_count(const Layout& layout) {
   return std::uint64_t{layout.tensor()} * layout.context() * layout.pipeline() * layout.data();
 }
 
-/// Of all shares of parts together: a list of them is kept.
+/// Limit of all fractions of parts together, because a list of them is stored.
 constexpr std::uint64_t kMostPartsHit = 10'000'000;
 
-/// Collects what is wrong across fields, each with its place.
+/// Collector of problems across fields, each with its place.
 class CrossCheck {
  public:
   CrossCheck(const Scenario& scenario, const SourceMap& places)
@@ -122,7 +122,7 @@ class CrossCheck {
     }
   }
 
-  /// A step is one job's: what strikes all of them strikes at a time.
+  /// A step belongs to one job, so a fault that affects all jobs needs a time.
   bool check_trigger(const Fault& fault, const std::string& path) {
     if (scenario_.jobs_size() == 0 || !fault.has_at_step() || !part_kind(fault)) return true;
     add(path + ".at_step", "beside other jobs a part of the cluster breaks at a time, not at a "
@@ -138,7 +138,7 @@ class CrossCheck {
     if (fault.end_case() != Fault::END_NOT_SET) check_end(fault, path);
   }
 
-  /// Whether what is hit is there and can be hit so.
+  /// Checks that the target exists and supports the effect.
   bool check_target(const Fault& fault, const std::string& path) {
     const std::string kind = written(fault, fault.kind_case());
     const std::string target = path + "." + written(fault, fault.target_case());
@@ -225,7 +225,7 @@ class CrossCheck {
   const Scenario& scenario_;
   const SourceMap& places_;
   std::optional<Cluster> cluster_;  ///< built for faults of its parts
-  std::uint64_t parts_hit_ = 0;     ///< by shares, all together
+  std::uint64_t parts_hit_ = 0;     ///< parts hit by fractions, all together
   std::vector<Error> errors_;
 };
 
@@ -240,7 +240,7 @@ void count_steps(Scenario& scenario, const SourceMap& places) {
   scenario.mutable_run()->set_steps(tokens / step + (tokens % step > 0 ? 1 : 0));
 }
 
-/// Presets, then defaults: the other way round, defaults would hide what a preset says.
+/// Presets first, then defaults: defaults would hide the preset's values.
 void complete(Scenario& scenario, const SourceMap& places) {
   resolve(*scenario.mutable_cluster(), places, "cluster");
   if (scenario.has_job()) resolve(*scenario.mutable_job()->mutable_model(), places, "job.model");
@@ -284,7 +284,7 @@ LoadedScenario load_scenario(const std::string& path, const std::vector<std::str
   try {
     loaded.places = load_yaml_file(path, loaded.scenario);
   } catch (const Error& error) {
-    if (!error.place() || !describes_replay(path)) throw;
+    if (!error.source_place() || !describes_replay(path)) throw;
     throw Error(SourcePlace{.file = path, .line_text = ""},
                 "expected a scenario, got the replay of a job trace: those run under orrery jobs");
   }
@@ -353,10 +353,11 @@ double ideal_makespan(const std::vector<double>& speeds, std::uint32_t micro_bat
     sum += speed;
   }
   ensure(!speeds.empty(), "there is a replica");
-  // No assignment beats the fluid finish time, and every best one gives each replica at least
-  // what it completes by then; the rest goes greedily, which is optimal for equal micro-batches.
+  // No assignment beats the fluid finish time, and every best one gives each replica at least the
+  // micro-batches that it completes by then; the rest is assigned greedily, which is optimal for
+  // equal micro-batches.
   struct Replica {
-    double finish;  ///< with one micro-batch more
+    double finish;  ///< finish with one micro-batch more
     double speed;
   };
   const auto later = [](const Replica& a, const Replica& b) { return a.finish > b.finish; };

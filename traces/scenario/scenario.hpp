@@ -1,5 +1,5 @@
-// A scenario from its file, whole: loaded, overridden, defaults and presets filled in, checked
-// across fields. What comes out of load_scenario() can be run.
+// Complete scenarios from files: loaded, overridden, with defaults and presets, checked across
+// fields. The result of load_scenario() can be run.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,20 @@
 
 namespace orrery {
 
+/// Scenario with the places of its values in the file.
 struct LoadedScenario {
   Scenario scenario;
   SourceMap places;
 };
 
-/// `overrides` are "path=value" ("cluster.nodes=128", "run.steps=10"). Throws bad_input.
+/// Returns the scenario of a file. `overrides` are "path=value" ("cluster.nodes=128",
+/// "run.steps=10"). Throws bad_input.
 LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides);
+/// Returns the scenario of a text. Throws bad_input.
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
                               const std::vector<std::string>& overrides);
 
-/// All problems of the text, across fields too, at most `limit`.
+/// Returns all problems of the text, across fields too, at most `limit`.
 std::vector<Error> check_scenario(std::string_view text, const std::string& file,
                                   std::size_t limit = 100);
 
@@ -31,11 +34,12 @@ std::vector<Error> check_scenario(std::string_view text, const std::string& file
 /// scenario says elastic or already has them.
 void set_ranks(LoadedScenario& loaded, std::uint32_t ranks);
 
-/// SHA-256 after defaults and overrides, without seed.
+/// Returns the SHA-256 after defaults and overrides, without the seed.
 std::string scenario_hash(const Scenario& scenario);
 
-/// Time of one step when all replicas finish together as nearly as whole micro-batches allow, for
-/// given replica speeds: min over assignments of max(n_i x cost / speed_i), in `cost` units.
+/// Returns the time of one step when all replicas end together as nearly as whole micro-batches
+/// allow, for given replica speeds: min over assignments of max(n_i x cost / speed_i), in units of
+/// `cost`.
 double ideal_makespan(const std::vector<double>& speeds, std::uint32_t micro_batches, double cost);
 
 }  // namespace orrery

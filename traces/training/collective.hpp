@@ -1,6 +1,6 @@
-// What collectives there are and how they can be carried out: the names that step graphs, policies
-// and the simulator share. Plain values; thread-safe. The numbers are the wire's (trace.proto):
-// append only.
+// Kinds of collectives and their algorithms: the names that step graphs, policies and the simulator
+// share. Plain values; thread-safe. The numbers are those of the wire format (trace.proto): append
+// only.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ enum class CollectiveKind : std::uint8_t {
   all_reduce, reduce_scatter, all_gather, all_to_all, broadcast, send_receive
 };
 
-/// automatic: the cheapest by its closed form. nvls: the switches add up and multiply.
+/// Algorithms. automatic: the cheapest by its closed form. nvls: the switches reduce and multicast.
 enum class CollectiveAlgorithm : std::uint8_t {
   automatic, ring, tree, hierarchical, direct, nvls, halving_doubling
 };
 
-/// One line of a table: what calls of a kind are carried out with, from so many bytes, ranks and
-/// nodes (NVLink domains) on.
+/// Rule of a table: the algorithm for calls of a kind with at least so many bytes, ranks and nodes
+/// (NVLink domains).
 struct CollectiveRule {
   CollectiveKind kind{};
   double from_bytes = 0;
@@ -30,8 +30,9 @@ struct CollectiveRule {
 };
 using CollectiveTable = std::vector<CollectiveRule>;
 
-/// What the table says of a call: of the rules that it reaches, the one with the most nodes, then
-/// ranks, then bytes; of equals the later one. `otherwise` where no rule is reached.
+/// Returns the algorithm for a call: of the applicable rules the one with the most nodes, then
+/// ranks, then bytes; of equal ones the last. `otherwise` if no rule applies. For example, with
+/// rules from 0 bytes (tree) and from 1 MiB (ring) a 2 MiB call uses ring.
 inline CollectiveAlgorithm look_up(const CollectiveTable& table, CollectiveKind kind, double bytes,
                                    std::uint32_t ranks, std::uint32_t nodes,
                                    CollectiveAlgorithm otherwise) {

@@ -6,8 +6,8 @@ namespace orrery {
 namespace {
 
 constexpr double kUserBuffers = 0.7;  ///< Transformer Engine's overlap of products and collectives
-/// What another micro-batch hides of the experts' exchange: DualPipe means to hide all of it
-/// (arXiv:2412.19437, section 3.2); the first and last micro-batches have no partner.
+/// Fraction of the experts' exchange that another micro-batch hides: DualPipe is meant to hide all
+/// of it (arXiv:2412.19437, section 3.2); the first and last micro-batches have no partner.
 constexpr double kOtherMicroBatch = 0.8;
 
 /// The first whose `named` is contained counts.
@@ -58,7 +58,7 @@ constexpr std::array kFrameworks = {
                     .gradient_bytes = 4},
     FrameworkHabits{.named = "hai-llm", .stack = "megatron-core", .shard = "optimizer",
                     .expert = kOtherMicroBatch},
-    // NVIDIA's and its partners' submissions to MLPerf run NeMo, whatever the log's title says.
+    // NVIDIA's and its partners' submissions to MLPerf run NeMo, independently of the log's title.
     FrameworkHabits{.named = "mlperf", .stack = "nemo", .shard = "optimizer"},
     FrameworkHabits{.named = "metaseq", .stack = "megatron-lm-2022", .shard = "parameters",
                     .splits_tokens = false},

@@ -1,5 +1,5 @@
-// What training frameworks do when a table of runs does not say: their habits by name and year,
-// from their documentation and shipped recipes. Called by published_run.hpp. Thread-safe.
+// Defaults of training frameworks for values that a table of runs omits: their habits by name and
+// year, from their documentation and shipped recipes. Called by published_run.hpp. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,32 +8,37 @@
 
 namespace orrery {
 
+/// Habits of one framework.
 struct FrameworkHabits {
-  std::string_view named;  ///< what its name in a table contains, in lower case
-  std::string_view stack;  ///< its name in traces/catalog/stacks.yaml
+  std::string_view named;  ///< part of its name in tables, in lower case
+  std::string_view stack;  ///< name in traces/catalog/stacks.yaml
   std::string_view shard;  ///< Layout.shard
-  std::uint32_t gradient_bytes = 2;  ///< of a gradient on the wire
+  std::uint32_t gradient_bytes = 2;  ///< bytes of a gradient on the wire
   bool overlap = true;     ///< Job.overlap, and Overlap.parameters
   bool pipeline = true;    ///< Overlap.pipeline
   double tensor = 0;       ///< Overlap.tensor
   double expert = 0;       ///< Overlap.expert
   bool splits_tokens = true;  ///< Layout.sequence_parallel where tensor > 1
-  bool splits_experts = false;  ///< tensor ranks split each expert (Layout.expert_tensor)
+  bool splits_experts = false;  ///< true: tensor ranks split each expert (Layout.expert_tensor)
   bool compiled = false;      ///< Job.compiled
-  bool recomputes_to_fit = false;  ///< its compiler does, where memory would not do (XLA)
+  /// true: its compiler recomputes if memory would not suffice (XLA)
+  bool recomputes_to_fit = false;
   bool by_cost = false;       ///< Layout.balance is cost
-  bool late_exchange = false;  ///< with a sharded optimizer nothing of the exchange is overlapped
-  bool splits_batch = false;  ///< with a pipeline, into micro-batches of one sequence
-  std::string_view recompute = {};  ///< where not said; empty: none, or selective to fit
+  /// true: with a sharded optimizer no part of the exchange is overlapped
+  bool late_exchange = false;
+  /// true: with a pipeline, batches are split into micro-batches of one sequence
+  bool splits_batch = false;
+  std::string_view recompute = {};  ///< default if a row omits it; empty: none, or selective to fit
 };
 
-/// By a framework's name as tables write it; null if it is none that is known.
+/// Returns the habits of a framework by its name in tables; null if the framework is unknown.
 const FrameworkHabits* framework_habits(std::string_view name);
 
-/// Of the newest framework that the fitted factors of a stack are for; null if there is none.
+/// Returns the habits of the newest framework with the fitted factors of a stack; null if none
+/// exists.
 const FrameworkHabits* habits_of_stack(std::string_view stack);
 
-/// ASCII lower case.
+/// Returns the text in ASCII lower case.
 std::string lower_case(std::string_view text);
 
 }  // namespace orrery

@@ -11,10 +11,10 @@
 namespace orrery {
 namespace {
 
-/// What is known of one codec, in the order of the enumeration. `moved`: bytes of device memory
-/// read and written per value to encode (error feedback included) and to decode. `cpu`: gigabytes
-/// of gradient a second, 4 MiB at a time, as `./dev bench codec` prints them (2026-11-21,
-/// int4 a day later; one core of a cloud x86-64 machine without AVX in the build).
+/// Facts about one codec, in the order of the enumeration. `moved`: bytes of device memory read and
+/// written per value to encode (error feedback included) and to decode. `cpu`: gigabytes of
+/// gradient a second, 4 MiB at a time, as `./dev bench codec` prints them (2026-11-21, int4 a day
+/// later; one core of a cloud x86-64 machine without AVX in the build).
 struct Facts {
   std::string_view name;
   double parameter;

@@ -1,5 +1,5 @@
-// What must hold between the keys of a job before it can be laid out on ranks. Called by the step
-// graph (which throws the first problem) and by the scenario check (which gives each its place).
+// Conditions between the keys of a job for a layout on ranks. Called by the step graph (which
+// throws the first problem) and by the scenario check (which reports each with its place).
 #pragma once
 
 #include <string>
@@ -9,18 +9,20 @@
 
 namespace orrery {
 
+/// Violated condition.
 struct Problem {
   std::string path;  ///< relative to the job: "layout.tensor"
   std::string message;
 };
 
-/// Every problem of a job whose model is resolved; empty if it can be laid out.
+/// Returns every problem of a job whose model is resolved; empty if the job can be laid out.
 std::vector<Problem> job_problems(const Job& job, bool even_shares = true);
 
-/// Most gradient buckets on one pipeline stage.
+/// Largest number of gradient buckets on one pipeline stage.
 inline constexpr double kMostBuckets = 4096;
 
-/// Most micro-batches x stages of one replica: each is simulated by itself, at about 1 kB.
+/// Largest number of micro-batches x stages of one replica: each is simulated separately, at about
+/// 1 kB.
 inline constexpr double kMostPasses = 1'000'000;
 
 }  // namespace orrery

@@ -13,9 +13,9 @@ namespace {
 
 using Counts = std::vector<std::uint32_t>;
 
-/// Beyond these nothing that was published goes, and what more there is costs more than it saves.
+/// Limits of the search: no published run exceeds them, and larger values cost more than they save.
 constexpr std::uint32_t kMostContext = 64, kMostChunks = 8, kMostMicroBatch = 16;
-constexpr std::uint32_t kLeastTokens = 2048;  ///< of a sequence that a context rank has
+constexpr std::uint32_t kLeastTokens = 2048;  ///< tokens of a sequence on a context rank
 
 Counts divisors(std::uint32_t number) {
   Counts out;
@@ -28,7 +28,7 @@ Counts divisors(std::uint32_t number) {
   return out;
 }
 
-/// What frameworks of the job's stack share among replicas.
+/// Returns the states that frameworks of the job's stack share among replicas.
 std::vector<const char*> shards_of(const Job& job) {
   const FrameworkHabits* const habits = habits_of_stack(job.stack());
   if (habits == nullptr) return {"nothing", "optimizer", "gradients", "parameters"};
@@ -50,7 +50,8 @@ class Choices {
   void with_batch(LayoutChoice choice);
   void with_chunks(LayoutChoice choice);
   bool is_possible(LayoutChoice& choice) const;
-  /// Kernels save what unfused attention would have to compute again: nothing in between.
+  /// Fused kernels already avoid the recomputation of unfused attention, so nothing lies in
+  /// between.
   std::vector<const char*> recomputes_ = {"none", "full"};
 
   const Job& job_;
@@ -119,7 +120,7 @@ void Choices::with_chunks(LayoutChoice choice) {
     if (chunks > (interleaves ? kMostChunks : 1)) break;
     choice.chunks = chunks;
     for (const char* shard : shards_) {
-      // With a pipeline FSDP would gather everything again for each micro-batch.
+      // With a pipeline, FSDP would gather all parameters again for each micro-batch.
       if (std::string_view(shard) == "parameters" && choice.pipeline > 1) continue;
       choice.shard = alone ? "nothing" : shard;
       for (const char* recompute : recomputes_) {

@@ -1,7 +1,8 @@
-// All layouts of a job on so many GPUs: how tensor, context, pipeline, data and expert parallelism
-// share them, with what micro-batch, how many model chunks a stage, what is sharded and what is
-// computed again, as the job's software stack has it. Called by sim/estimates/predict/layouts.
-// Pure; thread-safe.
+// All layouts of a job on a number of GPUs: divisions by tensor, context, pipeline, data and expert
+// parallelism, with micro-batch sizes, model chunks for each stage, sharding and recomputation, as
+// the job's software stack supports them. Called by sim/estimates/predict/layouts. Pure;
+// thread-safe. For example, 8 GPUs have tensor x pipeline x data of 8 x 1 x 1, 4 x 2 x 1, 2 x 2 x 2
+// and more.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +13,32 @@
 
 namespace orrery {
 
+/// One layout.
 struct LayoutChoice {
   std::uint32_t tensor = 1, context = 1, pipeline = 1, data = 1, chunks = 1, expert = 1;
   std::uint32_t micro_batch = 1;
   const char* shard = "nothing";
   const char* recompute = "none";
-  std::string objection;  ///< why the job cannot be laid out so; may be empty
+  std::string objection;  ///< reason why the job cannot be laid out so; may be empty
 };
 
+/// Limits of the layouts.
 struct LayoutBounds {
   std::uint32_t gpus = 0;
-  std::uint32_t domain = 8;  ///< GPUs of an NVLink domain, over which no tensor group goes
+  std::uint32_t domain = 8;  ///< GPUs of an NVLink domain, the limit of a tensor group
 };
 
-/// Every way to divide the GPUs, in order; one that cannot be is there once, with the objection.
-/// Of `job` count model, batch, sequence, stack and what a choice does not have.
+/// Returns every division of the GPUs, in order; an impossible one appears once, with its
+/// objection. Of `job`, model, batch, sequence, stack and all keys outside a choice are used.
 std::vector<LayoutChoice> layout_choices(const Job& job, const LayoutBounds& bounds);
 
-/// The job laid out so.
+/// Returns the job with the layout of a choice.
 Job laid_out(Job job, const LayoutChoice& choice);
 
+/// Returns true if both choices divide the GPUs in the same way.
 bool divides_alike(const LayoutChoice& a, const LayoutChoice& b);
 
-/// "tensor 8 x pipeline 4 x data 16, micro-batch 1, ZeRO-1".
+/// Returns a description, for example "tensor 8 x pipeline 4 x data 16, micro-batch 1, ZeRO-1".
 std::string words_of(const LayoutChoice& choice);
 
 }  // namespace orrery

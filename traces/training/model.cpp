@@ -24,7 +24,7 @@ const ModelCatalog& catalog() {
 
 [[noreturn]] void fail(const SourceMap& places, const std::string& path, std::string message) {
   if (places.empty()) throw Error(ErrorKind::bad_input, path + ": " + message);
-  throw Error(places.place(path), std::move(message));
+  throw Error(places.place_of(path), std::move(message));
 }
 
 const Model& preset(const std::string& name, const SourceMap& places, const std::string& path) {
@@ -35,7 +35,7 @@ const Model& preset(const std::string& name, const SourceMap& places, const std:
        "no model is named '" + name + "'" + did_you_mean(name, model_names()));
 }
 
-/// What a model by hand must say; `kv_heads` has a default.
+/// Checks the required keys of a model without a preset; `kv_heads` has a default.
 void check_whole(const Model& model, const SourceMap& places, const std::string& path) {
   const auto need = [&](bool present, const char* key) {
     if (!present) {
@@ -90,7 +90,7 @@ void resolve(Model& model, const SourceMap& places, const std::string& path) {
   }
   if (!model.preset().empty()) {
     Model merged = preset(model.preset(), places, path);
-    merged.MergeFrom(model);  // what is written beside the preset's name wins
+    merged.MergeFrom(model);  // values in the file override the preset
     model = merged;
   }
   check_whole(model, places, path);
@@ -167,8 +167,8 @@ BuiltinCost builtin_cost(const std::string& name, std::uint32_t sequence_length)
   const double matrices =
       layers * (4 * hidden * hidden + 3 * hidden * M::feed_forward) + hidden * M::vocabulary;
   const double norms = (2 * layers + 1) * hidden;
-  // A layer keeps two normalised inputs, what its products read, its scores, gate and up; the end
-  // keeps a normalised input and the logits.
+  // A layer keeps two normalised inputs, the inputs of its products, its scores, gate and up; the
+  // end keeps a normalised input and the logits.
   const double scores = double{M::heads} * sequence_length;
   const double layer = 8 * hidden + 3.0 * M::feed_forward + scores;
   return {.parameters = matrices + norms + hidden * M::vocabulary,

@@ -1,5 +1,5 @@
 // Models by name, and their sizes. Called by the scenario loader, the step graph and live mode
-// (which trains the built-in model). Thread-safe. Sizes are counts of parameters.
+// (which trains the built-in models). Thread-safe. Sizes are numbers of parameters.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,29 @@
 
 namespace orrery {
 
-/// Replaces a preset name by the preset's fields (fields written beside it win) and checks that a
-/// model by hand is whole. `path` is the model's own ("job.model"). Resolving twice changes
-/// nothing. Throws bad_input with the nearest name.
+/// Replaces a preset name by the preset's fields (fields in the scenario take precedence) and
+/// checks that a model without a preset is complete. `path` is the model's own ("job.model").
+/// Idempotent. Throws bad_input with the nearest name.
 void resolve(Model& model, const SourceMap& places, const std::string& path);
 
-/// Trainable parameters of a resolved model, the embedding counted once if tied.
+/// Returns the trainable parameters of a resolved model, with a tied embedding counted once.
 double parameter_count(const Model& model);
 
-/// The same by what the parameters are, as compression policies tell gradients apart
-/// (BucketClass in traces/training/gradient_codec.hpp).
+/// Trainable parameters by class, as compression policies distinguish gradients (BucketClass in
+/// traces/training/gradient_codec.hpp).
 struct GradientClasses {
   double matrices = 0, vectors = 0, embeddings = 0;
 };
+/// Returns the parameters by class.
 GradientClasses gradient_classes(const Model& model);
 
-/// Size of one attention head (latent attention has sizes of its own), and of one expert's inside.
+/// Returns the size of one attention head (latent attention has sizes of its own).
 double head_size(const Model& model);
+/// Returns the inner size of one expert.
 double expert_feed_forward(const Model& model);
 
-/// Weights that each token is multiplied with: of the experts those that it is routed to, of the
-/// vocabulary the output projection.
+/// Returns the weights with which each token is multiplied: only the experts to which it is routed,
+/// and of the vocabulary only the output projection.
 double active_weights(const Model& model);
 
 /// Sizes of `builtin: language-model`, a small byte-level model that live mode trains
@@ -44,16 +46,15 @@ struct BuiltinModel {
   static constexpr std::uint32_t vocabulary = 256;
 };
 
-/// 129,472: embedding table, two matrices, two biases.
+/// Returns 129,472: embedding table, two matrices, two biases.
 constexpr std::uint32_t builtin_parameter_count() {
   using M = BuiltinModel;
   return M::vocabulary * M::embedding + (M::context * M::embedding + 1) * M::hidden +
          (M::hidden + 1) * M::vocabulary;
 }
 
-/// Sizes of `builtin: transformer` (live/training/transformer.hpp): a byte-level decoder in the
-/// shape of the models by hand, with rotary positions, gated MLP and an output projection of its
-/// own.
+/// Sizes of `builtin: transformer` (live/training/transformer.hpp): a byte-level decoder like the
+/// models described by hand, with rotary positions, gated MLP and a separate output projection.
 struct BuiltinTransformer {
   static constexpr std::uint32_t layers = 2;
   static constexpr std::uint32_t hidden = 64;
@@ -62,17 +63,18 @@ struct BuiltinTransformer {
   static constexpr std::uint32_t vocabulary = 256;
 };
 
-/// What a built-in model costs, per predicted byte unless a name says otherwise.
+/// Cost of a built-in model, for each predicted byte unless a name says otherwise.
 struct BuiltinCost {
-  double parameters = 0;        ///< of the whole model
-  double forward_flop = 0;      ///< causal attention at half
+  double parameters = 0;        ///< count of the whole model
+  double forward_flop = 0;      ///< causal attention counts half
   double activations = 0;       ///< values kept for the backward pass
-  std::uint32_t context = 0;    ///< bytes of a sequence before its first predicted one
+  std::uint32_t context = 0;    ///< bytes of a sequence before its first predicted byte
 };
 
-/// Cost of a built-in model by name. Throws bad_input for an unknown name.
+/// Returns the cost of a built-in model by name. Throws bad_input for an unknown name.
 BuiltinCost builtin_cost(const std::string& name, std::uint32_t sequence_length);
 
+/// Returns the names of all presets.
 std::vector<std::string> model_names();
 
 }  // namespace orrery

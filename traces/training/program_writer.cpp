@@ -6,7 +6,7 @@
 namespace orrery {
 namespace {
 
-/// Of activations between stages: a rank sends its share of them.
+/// Returns the bytes of activations between stages: a rank sends its share of them.
 double boundary_bytes(const StepGraph& graph, double element) {
   const Job& job = graph.job();
   const bool split = graph.tensor() > 1 && job.layout().sequence_parallel();
@@ -25,7 +25,7 @@ ProgramWriter::ProgramWriter(const StepGraph& graph, std::uint32_t stage,
   program_.micro_batches = micro_batches;
 }
 
-ProgramWriter::Index ProgramWriter::compute(Phase phase, const Pass& pass, std::uint32_t block,
+ProgramWriter::Index ProgramWriter::add_compute(Phase phase, const Pass& pass, std::uint32_t block,
                                             FewOps after) {
   if (last_compute_) after.push_back(*last_compute_);
   if (last_send_) after.push_back(*std::exchange(last_send_, {}));
@@ -54,7 +54,7 @@ void ProgramWriter::collective(Op op, Communicator which, OpCollective kind, dou
 }
 
 /// Posted early: it waits for the peer only.
-void ProgramWriter::receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs) {
+void ProgramWriter::add_receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs) {
   const std::uint32_t stages = graph_.pipeline();
   const std::uint32_t peer = (program_.stage + (from_next ? 1 : stages - 1)) % stages;
   inputs.push_back(add(Op{.kind = OpKind::receive,
@@ -65,7 +65,7 @@ void ProgramWriter::receive(Phase phase, const Pass& pass, bool from_next, FewOp
                           .bytes = Bytes{boundary_}}));
 }
 
-void ProgramWriter::send(Phase phase, const Pass& pass, bool to_next) {
+void ProgramWriter::add_send(Phase phase, const Pass& pass, bool to_next) {
   const std::uint32_t stages = graph_.pipeline();
   const std::uint32_t peer = (program_.stage + (to_next ? 1 : stages - 1)) % stages;
   std::uint32_t chunk = pass.chunk;

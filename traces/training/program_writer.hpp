@@ -1,6 +1,6 @@
-// One rank's program as it is written: its operations one after the other, each with what it waits
-// for by the nature of its kind: blocks of a GPU, collectives of a communicator and reads go in
-// turn. Used by traces/training/step_program, which knows what a step consists of; one thread.
+// Writer of one rank's program: its operations in order, each with the dependencies of its kind:
+// blocks of a GPU, collectives of a communicator and reads run in sequence. Used by
+// traces/training/step_program, which knows the parts of a step; one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,36 @@
 
 namespace orrery {
 
+/// Program under construction.
 class ProgramWriter {
  public:
   using Index = std::uint32_t;
 
-  /// The graph outlives this. `element`: bytes of a value that goes from stage to stage.
+  /// Constructs an empty program. The graph must outlive it. `element`: bytes of a value sent
+  /// between stages.
   ProgramWriter(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
                 double element);
 
   const Program& program() const { return program_; }
   void reserve(std::size_t ops) { program_.ops.reserve(ops); }
-  std::unique_ptr<Program> take() { return std::make_unique<Program>(std::move(program_)); }
+  /// Returns the program and leaves none behind.
+  std::unique_ptr<Program> take_program() { return std::make_unique<Program>(std::move(program_)); }
 
-  Index compute(Phase phase, const Pass& pass, std::uint32_t block, FewOps after);
-  /// Nothing among one rank. `out`: it is added there.
+  /// Adds a compute block and returns its index.
+  Index add_compute(Phase phase, const Pass& pass, std::uint32_t block, FewOps after);
+  /// Adds a collective, unless its group has one rank; appends its index to `out`.
   void collective(Op op, Communicator which, OpCollective kind, double bytes, FewOps after,
                   FewOps* out = nullptr);
-  /// From the next stage or the one before; to be waited for by `inputs`.
-  void receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs);
-  /// What was computed last.
-  void send(Phase phase, const Pass& pass, bool to_next);
-  /// Micro-batch `prefetch` after this one may be read from now on; this one was, or is waited for.
+  /// Adds a receive from the next stage (`from_next`) or the previous one, and appends its index to
+  /// `inputs`.
+  void add_receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs);
+  /// Adds a send of the newest block's result.
+  void add_send(Phase phase, const Pass& pass, bool to_next);
+  /// Allows the read of the micro-batch `prefetch` after this one, and appends this one's read to
+  /// `inputs`.
   void read(std::uint32_t micro_batch, FewOps& inputs);
 
-  // The last one so far.
+  // Returns the newest compute operation.
   const std::optional<Index>& last_compute() const { return last_compute_; }
   FewOps so_far() const { return last_compute_ ? FewOps{*last_compute_} : FewOps{}; }
   const std::map<Communicator, Index>& last_collectives() const { return last_on_; }
@@ -50,11 +56,11 @@ class ProgramWriter {
 
   const StepGraph& graph_;
   Program program_;
-  const bool blocking_;    ///< what follows a send waits for it
-  const double boundary_;  ///< bytes from stage to stage
+  const bool blocking_;    ///< true: operations after a send wait for it
+  const double boundary_;  ///< bytes between stages
   std::optional<Index> last_compute_, last_read_, last_send_;
-  std::vector<Index> reads_;               ///< from micro-batch `prefetch` on
-  std::map<Communicator, Index> last_on_;  ///< by communicator
+  std::vector<Index> reads_;               ///< reads from micro-batch `prefetch` on
+  std::map<Communicator, Index> last_on_;  ///< keyed by communicator
 };
 
 }  // namespace orrery

@@ -22,7 +22,7 @@ double operand_bytes(const std::string& precision, double element) {
   return element;
 }
 
-/// The busiest rank's load over the mean; experts drop what is above their capacity.
+/// Returns the busiest rank's load over the mean; experts drop the load above their capacity.
 double load_of(const Experts& experts, double ranks) {
   const double skew = std::min(std::max(1.0, experts.skew()), std::max(1.0, ranks));
   return experts.has_capacity() ? std::min(skew, experts.capacity()) : skew;
@@ -58,7 +58,7 @@ double reach_of(const Job& job) {
   return std::min(sequence, job.documents().mean_length() * (1 + cv * cv));
 }
 
-/// Of the layers from `first` on, `count` of them, those with experts.
+/// Returns the number of layers with experts among `count` layers from `first` on.
 std::uint32_t sparse_among(const Model& model, std::uint32_t first, std::uint32_t count) {
   if (!model.has_experts()) return 0;
   return first + count - std::clamp(model.experts().dense_layers(), first, first + count);
@@ -86,9 +86,9 @@ std::vector<std::uint32_t> stages_by_cost(const Job& job) {
   return stages;
 }
 
-/// Output and loss are the last one's, whatever is left to it: steps of the measured pipelines take
-/// as long as their largest stage of layers, on one node and on many, so no logits go between
-/// stages.
+/// Output and loss belong to the last stage, however few layers it has: steps of the measured
+/// pipelines take as long as their largest stage of layers, on one node and on many, so no logits
+/// travel between stages.
 StageShape stage_by_cost(const Job& job, std::uint32_t stage) {
   const std::vector<std::uint32_t> stages = stages_by_cost(job);
   const auto layers = stages.end() - 1;
@@ -173,7 +173,7 @@ RankShape::RankShape(const Job& job) {
 }
 
 double RankShape::gathered_width() const {
-  if (!latent() || query_rank == 0) return hidden;
+  if (!is_latent() || query_rank == 0) return hidden;
   return query_rank + key_value_rank + rotary;
 }
 
@@ -183,7 +183,7 @@ double RankShape::expert_parameters(const StageShape& stage) const {
 
 double RankShape::parameters(const StageShape& stage) const {
   double attention = hidden * (heads * head + kv_heads * (head + value)) + heads * value * hidden;
-  if (latent()) {
+  if (is_latent()) {
     const double query = query_rank > 0 ? query_rank * (hidden + 1) + query_rank * heads * head
                                         : hidden * heads * head;
     const double keys = hidden * (key_value_rank + rotary) + key_value_rank +
@@ -204,7 +204,7 @@ double RankShape::parameters(const StageShape& stage) const {
 
 double RankShape::trained(const StageShape& stage) const {
   if (adapter == 0) return parameters(stage);
-  const double wide = hidden + heads * head + kv_heads * (head + value);  // of qkv
+  const double wide = hidden + heads * head + kv_heads * (head + value);  // width of qkv
   return stage.layers * adapter * (wide + hidden + heads * value);
 }
 

@@ -1,5 +1,5 @@
-// The shipped software stacks (traces/catalog/stacks.yaml, embedded at build time): how well a
-// training framework of some year uses what kernels and links can do. Written by
+// Shipped software stacks (traces/catalog/stacks.yaml, embedded at build time): efficiency of a
+// training framework of some year relative to the limits of kernels and links. Written by
 // python/calibration/fit_stacks.py; read by the cost model and by predictions. Thread-safe.
 #pragma once
 
@@ -10,22 +10,25 @@
 
 namespace orrery {
 
+/// Returns all stacks.
 const StackCatalog& stack_catalog();
 
-/// A stack by name, defaults filled in. Throws bad_input ("job.stack: ...") with the nearest name.
+/// Returns a stack by name, with defaults. Throws bad_input ("job.stack: ...") with the nearest
+/// name.
 const SoftwareStack& software_stack(const std::string& name);
 
-/// The job's own, else the one it names, else the generic one.
+/// Returns the job's own stack, else the named one, else the generic one.
 const SoftwareStack& stack_of(const Job& job);
 
-/// What the stack says of a GPU model, by name or else by family; null if nothing.
+/// Returns the stack's factors for a GPU model, by name or else by family; null if none exist.
 const StackOnGpu* stack_on_gpu(const SoftwareStack& stack, const std::string& gpu,
                                const std::string& family = {});
 
+/// Returns the names of all stacks.
 std::vector<std::string> stack_names();
 
-/// What is to be said of a job whose prices know no framework: its step time is a lower bound.
-/// Empty where a stack, a pace or the model live mode trains says what the software costs.
+/// Returns the warning for a job whose prices include no framework: its step time is a lower bound.
+/// Empty if a stack, a pace or a model of live mode gives the cost of the software.
 std::string unfitted_warning(const Job& job);
 
 }  // namespace orrery

@@ -14,10 +14,11 @@ struct Product {
   bool low = true;   ///< runs in the job's precision
 };
 
-/// Of what a layer's two passes launch, the forward pass and each half of the backward one.
+/// Kernel launches of a layer's forward pass, and of each half of its backward pass, relative to
+/// both.
 constexpr double kLaunches = 2.0 / 3;
 
-/// How many layers of each kind a block passes.
+/// Numbers of layers of each kind in a block.
 struct Passes {
   double all, dense, sparse;
 };
@@ -99,7 +100,7 @@ void Writer::attention_products(std::vector<std::pair<Product, double>>& out,
                                 double layers) const {
   const auto add = [&](Product p) { out.emplace_back(p, layers); };
   const double query = r_.heads * r_.head;
-  if (r_.latent()) {
+  if (r_.is_latent()) {
     const double down = r_.own_tokens();  // latents are small: every tensor rank has them whole
     if (r_.query_rank > 0) {
       add({"query_down", "query_down_dgrad", "query_down_wgrad", down, r_.query_rank, r_.hidden});
@@ -175,7 +176,7 @@ void Writer::attention_core(double layers) {
   const double queries = r_.sequence / r_.context, keys = r_.sequence;
   batched("attention_scores", queries, keys, r_.head, layers);
   moved("softmax", score_count() * 2 * r_.element, layers);
-  moved("dropout", score_count() * (2 * r_.element + 1), layers);  // and the mask
+  moved("dropout", score_count() * (2 * r_.element + 1), layers);  // including the mask
   batched("attention_values", queries, r_.value, keys, layers);
 }
 
@@ -209,7 +210,7 @@ void Writer::elementwise(const Passes& layers, double scale) {
   const double mask = r_.flash ? 0 : r_.own_tokens() * r_.hidden;  // dropout, with the residual
   moved("norm", scale * 2 * row, 2 * layers.all);
   moved("residual", 3 * row + mask, 2 * layers.all);
-  if (r_.latent()) {
+  if (r_.is_latent()) {
     const double latents = r_.own_tokens() * (r_.query_rank + r_.key_value_rank);
     moved("norm", scale * 2 * latents * r_.element, layers.all);
     // Queries and keys are put together from their plain and their rotated part.
@@ -264,8 +265,8 @@ void Writer::adapters(double layers, double times) {
 
 // ---- collectives inside the block -----------------------------------------------------------
 
-/// Into (`gather`) or out of a part that the tensor-parallel ranks share. Without sequence
-/// parallelism what would be gathered is there already, and what leaves is added up everywhere.
+/// Moves data into (`gather`) or out of a part that the tensor-parallel ranks share. Without
+/// sequence parallelism the gathered data exist already, and results are summed everywhere.
 void Writer::gather_or_scatter(bool gather, double width, double repeat) {
   if (r_.tensor <= 1 || repeat <= 0 || (gather && !r_.split_tokens)) return;
   const auto split = gather ? BlockCollective::Kind::all_gather

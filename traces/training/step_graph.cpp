@@ -57,7 +57,7 @@ StepGraph::Peers StepGraph::peers(Communicator which) const {
   return {};
 }
 
-StepGraph::Lie StepGraph::lie(Communicator which) const {
+StepGraph::Lie StepGraph::lie_of(Communicator which) const {
   const Peers peer = peers(which);
   return {peer.size, peer.with_tensor ? peer.stride : peer.stride * tensor()};
 }

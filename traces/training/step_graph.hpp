@@ -1,7 +1,8 @@
-// What one training step is: the operations of one rank and their dependencies, for a model and a
-// parallel layout. The simulator prices every op, live mode launches it; both report the same
-// phases. Ranks that run the same program share it: a program is built once per rank class
-// (pipeline stage, micro-batches), never once per rank. Immutable after building; thread-safe.
+// Operations of one training step: those of one rank and their dependencies, for a model and a
+// parallel layout. The simulator prices every operation, live mode executes it; both report the
+// same phases. Ranks with the same program share it: a program is built once for each rank class
+// (pipeline stage, micro-batches), never once for each rank. Immutable after construction;
+// thread-safe. For example, tensor 2 x pipeline 4 x data 8 has 64 ranks and 4 rank classes.
 #pragma once
 
 #include <array>
@@ -21,63 +22,66 @@
 
 namespace orrery {
 
-/// One kernel as the cost model prices it. A GEMM has m x n x k (x batch), the optimizer m
-/// parameters; everything has the bytes it moves through GPU memory.
+/// Kernel as the cost model prices it. A GEMM has m x n x k (x batch), the optimizer m parameters;
+/// every kernel has the bytes that it moves through GPU memory.
 struct Kernel {
   enum class Kind : std::uint8_t { gemm, attention, memory_bound } kind{};
   double m = 0, n = 0, k = 0, batch = 1;
   Flop flop{};
   Bytes bytes{};
-  double repeat = 1;  ///< times in the block (once per layer, say)
+  double repeat = 1;  ///< repetitions in the block, for example once per layer
   const char* name = "";  ///< "qkv", "attention", "mlp_up", ...; static storage
-  bool low_precision = false;  ///< runs in the job's precision; else in 16 bits (fp32: in fp32)
+  /// true: runs in the job's precision; else in 16 bits (fp32: in fp32)
+  bool low_precision = false;
 };
 
-/// Who takes part in a collective. The first three belong to a block (they repeat in every layer
+/// Groups of ranks in collectives. The first three belong to a block (they repeat in every layer
 /// and are priced in closed form); the others are operations of a program.
 enum class Communicator : std::uint8_t {
   tensor,     ///< the tensor-parallel ranks
   context,    ///< the ranks that share a sequence
   expert,     ///< the ranks that share the experts of a layer
   gradient,   ///< all replicas and context ranks of a stage and tensor rank
-  shard,      ///< the part of it that holds one copy of what is sharded
+  shard,      ///< part of `gradient` that holds one copy of the sharded values
   replicate,  ///< ranks of different copies with the same share
   expert_gradient,  ///< the ranks of `gradient` (or of a shard group) with the same experts
 };
 
-/// A collective inside a block. `beside`: runs next to the block's kernels of that name, so that
-/// only what they do not cover counts; "" is exposed. A ring pass sends `bytes` round by round to
-/// the next rank (keys and values of ring attention).
+/// Collective inside a block. `beside`: runs next to the block's kernels of that name, so only the
+/// uncovered time counts; "" is exposed. A ring pass sends `bytes` round by round to the next rank
+/// (keys and values of ring attention).
 struct BlockCollective {
   enum class Kind : std::uint8_t {
     all_reduce, all_gather, reduce_scatter, all_to_all, ring_pass
   } kind{};
-  Bytes bytes;  ///< full (gathered) size; all-to-all: what one rank sends in all
+  Bytes bytes;  ///< full (gathered) size; all-to-all: bytes sent by one rank in total
   double repeat = 1;
   Communicator communicator = Communicator::tensor;
   const char* beside = "";
-  double hidden = 0;  ///< share of its time that products hide (Job.overlaps.tensor)
+  double hidden = 0;  ///< fraction of its time that products hide (Job.overlaps.tensor)
 };
 
-/// Work of one rank between two points where it talks to another stage or replica.
+/// Work of one rank between two communications with another stage or replica.
 struct Block {
   std::vector<Kernel> kernels = {};
   std::vector<BlockCollective> collectives = {};
-  Nanos declared = 0;  ///< > 0: takes exactly this at speed 1 (Job.pace)
-  double layers = 0;   ///< layer passes in it (a stack may add time to each)
-  /// What the host launches, in layer passes. It runs ahead within a micro-batch, so that only both
-  /// passes together wait for it: each counts by its work, a third forward.
+  Nanos declared = 0;  ///< > 0: takes exactly this time at speed 1 (Job.pace)
+  double layers = 0;   ///< layer passes in the block (a stack may add time to each)
+  /// Kernel launches of the host, in layer passes. The host runs ahead within a micro-batch, so
+  /// only both passes together wait for it: each counts by its work, a third forward.
   double launches = 0;
 };
 
-/// read: a micro-batch of training data, beside everything else (Job.input).
+/// Kinds of operations. read: a micro-batch of training data, beside all other operations
+/// (Job.input).
 enum class OpKind : std::uint8_t { compute, send, receive, collective, read };
 enum class Phase : std::uint8_t { forward, backward, gradient, optimizer, parameters };
 enum class OpCollective : std::uint8_t { none, all_reduce, reduce_scatter, all_gather };
 
-/// A few ops of a program, by index, in place: programs of many ops are made often. Most has a part
-/// of a pass: it waits for the block and the blocking send before it, for what it receives, reads
-/// or has kept, for its parameters (of experts apart), and for gradients that do not overlap.
+/// Short list of operations of a program, by index, without heap memory: programs of many
+/// operations are built often. A part of a pass has the longest list: it waits for the block and
+/// the blocking send before it, for received, read and kept values, for its parameters (of experts
+/// separately), and for gradients that do not overlap.
 class FewOps {
  public:
   FewOps() = default;
@@ -88,7 +92,7 @@ class FewOps {
     ensure(size_ < ops_.size(), "an op waits for few others");
     ops_[size_++] = op;
   }
-  void append(const FewOps& others) {
+  void append_ops(const FewOps& others) {
     for (const std::uint32_t op : others) push_back(op);
   }
   const std::uint32_t* begin() const { return ops_.data(); }
@@ -101,50 +105,53 @@ class FewOps {
   std::uint32_t size_ = 0;
 };
 
+/// Operation of a program.
 struct Op {
   OpKind kind{};
   Phase phase{};
   std::uint32_t micro_batch = 0;
   std::uint32_t chunk = 0;        ///< model chunk of the stage (interleaving)
   std::uint32_t block = 0;        ///< compute: index into StepGraph::blocks()
-  std::uint32_t bucket = 0;       ///< collective: which gradient bucket
+  std::uint32_t bucket = 0;       ///< collective: index of the gradient bucket
   std::int32_t peer_stage = -1;   ///< send, receive
   OpCollective collective{};
-  Communicator communicator = Communicator::gradient;  ///< collective: whose
+  Communicator communicator = Communicator::gradient;  ///< collective: its group
   Bytes bytes{};                  ///< send, receive: payload; collective: full size
-  FewOps after = {};              ///< of this program, that must end first
+  FewOps after = {};              ///< operations of this program that must end first
 };
 
-/// Compute ops run one at a time in the order given; communication runs beside them, collectives
-/// of one communicator one at a time in the order given. A send is received by the op of the same
-/// phase, micro-batch and chunk (the receiver's) at the peer stage; with chunks the last stage
-/// sends to the first.
+/// Operations of a rank. Compute operations run one at a time in the given order; communication
+/// runs beside them, collectives of one communicator one at a time in the given order. A send is
+/// received by the operation of the same phase, micro-batch and chunk (the receiver's) at the peer
+/// stage; with chunks the last stage sends to the first.
 struct Program {
   std::uint32_t stage = 0;
   std::uint32_t micro_batches = 0;
   std::vector<Op> ops;
 };
 
-/// Memory of one GPU, by what it holds.
+/// Memory of one GPU, by use.
 struct MemoryUse {
   Bytes parameters, gradients, optimizer, activations;
-  Bytes logits;    ///< of the last stage
-  Bytes gathered;  ///< layers whole, of parameters that are sharded
-  Bytes buffers;   ///< of communication
-  Bytes reserved;  ///< by driver, libraries and allocator
+  Bytes logits;    ///< logits of the last stage
+  Bytes gathered;  ///< complete layers of sharded parameters
+  Bytes buffers;   ///< buffers of communication
+  Bytes reserved;  ///< used by driver, libraries and allocator
   Bytes total() const {
     return parameters + gradients + optimizer + activations + logits + gathered + buffers +
            reserved;
   }
-  /// Of tensors alone: what a framework's allocator reports as its peak.
+  /// Returns the memory of tensors alone: the peak that a framework's allocator reports.
   Bytes allocated() const { return total() - reserved; }
 };
 
+/// Step of a job as programs of its rank classes.
 class StepGraph {
  public:
-  /// `job` resolved (traces/training/model.hpp). Throws bad_input when the layout does not divide
-  /// the model or the batch (places are the caller's: the message names the keys). Not
-  /// `even_shares`: replicas may have unequal numbers of micro-batches, as after a loss.
+  /// Builds the graph of a resolved job (traces/training/model.hpp). Throws bad_input if the layout
+  /// does not divide the model or the batch (the message names the keys, the caller adds the
+  /// place). Without `even_shares` replicas may have different numbers of micro-batches, as after a
+  /// loss.
   explicit StepGraph(const Job& job, bool even_shares = true);
 
   const Job& job() const { return job_; }
@@ -154,28 +161,32 @@ class StepGraph {
   std::uint32_t context() const { return job_.layout().context(); }
   std::uint32_t data() const { return job_.layout().data(); }
   std::uint32_t chunks() const { return job_.layout().chunks(); }
-  /// Ranks of one stage of one replica, its members: tensor x context, tensor fastest.
+  /// Returns the number of ranks of one stage of one replica, its members: tensor x context, tensor
+  /// fastest.
   std::uint32_t members() const { return tensor() * context(); }
-  /// Micro-batches of one step, all replicas together.
+  /// Returns the micro-batches of one step, all replicas together.
   std::uint32_t micro_batches() const;
 
   const std::vector<Block>& blocks() const { return blocks_; }
-  /// The block of a stage's optimizer.
+  /// Returns the block of a stage's optimizer.
   std::uint32_t block_of_optimizer(std::uint32_t stage) const { return optimizer_[stage]; }
-  /// Built on first use and kept: one per (stage, micro-batches of its replica).
+  /// Returns the program of a rank class: one per (stage, micro-batches of its replica), built at
+  /// the first use.
   const Program& program(std::uint32_t stage, std::uint32_t micro_batches);
   std::size_t programs_built() const { return programs_.size(); }
 
-  /// Model FLOPs of a whole step: forward + 2 x backward, no recompute, causal attention at half.
+  /// Returns the model FLOPs of a whole step: forward + 2 x backward, no recomputation, causal
+  /// attention counts half.
   Flop model_flop() const;
-  double tokens() const;  ///< of a whole step
-  /// Memory of one rank with Adam: a gradient of Job.gradient_bytes, fp32 moments and beside
-  /// 16-bit weights fp32 ones, shared as Layout.shard says; the activations of the micro-batches
-  /// in flight after Korthikanti et al. 2022 (arXiv:2205.05198), without dropout where attention
-  /// is of the flash kind.
+  double tokens() const;  ///< tokens of a whole step
+  /// Returns the memory of one rank with Adam: a gradient of Job.gradient_bytes, fp32 moments and,
+  /// beside 16-bit weights, fp32 weights, divided as Layout.shard says; the activations of the
+  /// micro-batches in flight after Korthikanti et al. 2022 (arXiv:2205.05198), without dropout for
+  /// flash attention.
   MemoryUse memory(std::uint32_t stage, std::uint32_t micro_batches) const;
 
-  /// Where a rank stands. Rank order: members fastest, then pipeline and data as Layout.order says.
+  /// Place of a rank in the layout. Rank order: members fastest, then pipeline and data as
+  /// Layout.order says.
   struct Position {
     std::uint32_t replica, stage, member;
     friend bool operator==(const Position&, const Position&) = default;
@@ -184,29 +195,31 @@ class StepGraph {
   RankId rank(const Position& at) const { return rank(at.replica, at.stage, at.member); }
   Position position(RankId rank) const;
 
-  /// How the communicators of a stage lie among its ranks, numbered member after member and
-  /// replica after replica: `size` of them, `stride` apart, in blocks of size x stride.
+  /// Arrangement of the communicators of a stage among its ranks, numbered member after member and
+  /// replica after replica: `size` ranks each, `stride` apart, in blocks of size x stride.
   struct Lie {
     std::uint32_t size = 1, stride = 1;
   };
-  Lie lie(Communicator which) const;
-  bool pipeline_last() const { return pipeline_last_; }
-  /// Ranks of one communicator, and all ranks of the one that `of` belongs to, in ring order.
+  /// Returns the arrangement of a communicator.
+  Lie lie_of(Communicator which) const;
+  bool is_pipeline_last() const { return pipeline_last_; }
+  /// Returns the number of ranks of one communicator.
   std::uint32_t communicator_size(Communicator which) const;
+  /// Returns all ranks of the communicator of `of`, in ring order.
   std::vector<RankId> communicator(Communicator which, RankId of) const;
 
  private:
-  /// Parameters on one rank, those of experts apart.
+  /// Parameters on one rank, those of experts separately.
   struct Share {
     double dense = 0, expert = 0;
   };
-  /// What one model chunk of a stage does: indices into blocks_. A pass is one block, or as many
-  /// as `shares` where each part waits for, or leads to, an exchange of its own.
+  /// Blocks of one model chunk of a stage: indices into blocks_. A pass is one block, or one for
+  /// each of `shares` if each part waits for, or leads to, an exchange of its own.
   struct Piece {
     std::vector<std::uint32_t> forward, forward_parts;
     std::vector<std::uint32_t> backward, backward_parts;  ///< the last layers first
-    std::vector<std::uint32_t> weights, weights_parts;    ///< only where they are apart
-    std::vector<Share> shares;                            ///< by part, the first layers first
+    std::vector<std::uint32_t> weights, weights_parts;    ///< only if separate from `backward`
+    std::vector<Share> shares;  ///< indexed by part, the first layers first
     Share whole;
   };
   struct Peers {
@@ -214,7 +227,7 @@ class StepGraph {
     bool with_tensor = false;
   };
   Peers peers(Communicator which) const;
-  class Builder;  ///< of one program (step_program.cpp)
+  class Builder;  ///< builder of one program (step_program.cpp)
   class Pieces;   ///< builder of all pieces (step_pieces.cpp)
   void add_pieces();
   const Piece& piece(std::uint32_t stage, std::uint32_t chunk) const {
@@ -224,9 +237,9 @@ class StepGraph {
   Job job_;
   bool pipeline_last_ = false;
   std::vector<Block> blocks_;
-  std::vector<Piece> pieces_;             ///< those that differ
+  std::vector<Piece> pieces_;             ///< the distinct ones
   std::vector<std::uint32_t> piece_of_;   ///< stage x chunk
-  std::vector<std::uint32_t> optimizer_;  ///< by stage: into blocks_
+  std::vector<std::uint32_t> optimizer_;  ///< indexed by stage: index into blocks_
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::unique_ptr<Program>> programs_;
 };
 

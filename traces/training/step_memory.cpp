@@ -1,4 +1,4 @@
-// What a step needs of a GPU's memory, and the model's own FLOPs.
+// GPU memory of a step, and the model's own FLOPs.
 #include <algorithm>
 
 #include "core/error.hpp"
@@ -11,13 +11,14 @@ namespace orrery {
 namespace {
 
 constexpr double kMiB = 1ull << 20;
-/// What a process takes beside its tensors. CUDA's context and modules: nvidia-smi shows 500 to 700
+/// Memory of a process besides its tensors. CUDA's context and modules: nvidia-smi shows 500 to 700
 /// MiB for an idle PyTorch process on A100 and H100. NCCL's buffers: 4 MiB for each of some 16
-/// channels and both directions of a communicator (NCCL_BUFFSIZE, NCCL's documentation). cuBLAS:
-/// 32 MiB of workspace from Hopper on (its documentation).
+/// channels and both directions of a communicator (NCCL_BUFFSIZE, NCCL's documentation). cuBLAS: 32
+/// MiB of workspace from Hopper on (its documentation).
 constexpr double kContext = 640 * kMiB, kCommunicator = 2 * 16 * 4 * kMiB;
-/// What the allocator holds beyond what comes and goes in a step: rounded so that of the layouts
-/// that were really run at most one in a hundred is said not to fit (docs/accuracy.md, memory).
+/// Fraction that the allocator holds beyond the tensors of a step: rounded so that of the layouts
+/// that were really run at most one in a hundred is predicted not to fit (docs/accuracy.md,
+/// memory).
 constexpr double kFragments = 0.1;
 
 bool is_builtin(const Job& job) { return !job.model().builtin().empty(); }
@@ -39,8 +40,8 @@ StageShape whole_stage(const Job& job, std::uint32_t stage) {
   return sum;
 }
 
-/// Of the scores: the softmax's statistics, or unfused its output twice and a dropout mask
-/// (the 5 a s^2 b of arXiv:2205.05198).
+/// Returns the bytes of the scores: the softmax's statistics, or unfused its output twice and a
+/// dropout mask (the 5 a s^2 b of arXiv:2205.05198).
 double score_bytes(const RankShape& r) {
   if (r.flash) return r.tokens * r.heads * 4;
   return r.batch * r.heads * r.sequence * r.sequence / r.context * (2 * r.element + 1);
@@ -68,8 +69,8 @@ double sparse_bytes(const RankShape& r) {
   return (routed + shared) * r.element + 2 * r.tokens / r.tensor * e.count * 4;
 }
 
-/// Copies that a framework keeps of a layer's intermediate results beside those that the backward
-/// pass needs (SoftwareStack.kept_*), in rows; of what was gathered, bytes for each token.
+/// Copies that a framework keeps of a layer's intermediate results besides those for the backward
+/// pass (SoftwareStack.kept_*), in rows; for gathered activations, bytes for each token.
 struct Kept {
   double queries = 0, inner = 0, gathered = 0;
 };
@@ -80,16 +81,16 @@ Kept kept_by(const Job& job) {
           job.layout().pipeline() == 1 && job.layout().tensor() > 1 ? stack.kept_gathered() : 0};
 }
 
-/// Kept of one micro-batch by the layers of a stage without recomputation: inputs of two norms, of
-/// the first attention product and of the MLP (unfused: two dropout masks), then what each
-/// product and the activation need for the backward pass.
+/// Returns the bytes of one micro-batch that the layers of a stage keep without recomputation:
+/// inputs of two norms, of the first attention product and of the MLP (unfused: two dropout masks),
+/// then the values that each product and the activation need for the backward pass.
 double kept_bytes(const RankShape& r, const StageShape& stage, const Kept& kept, bool scores) {
   const double row = r.own_tokens() * r.hidden;
   const double copies = kept.queries * r.tokens * r.heads * r.head;
   const double inputs = (2 * row + copies) * r.element + kept.gathered * r.tokens +
                         (r.flash ? 0 : 2 * row) +
                         row * (input_element(r) + (r.adapter > 0 ? r.element : input_element(r)));
-  // What the activation needs is kept in the format of its products where those are frozen.
+  // The input of the activation is kept in the format of its products if those are frozen.
   const double up = r.adapter > 0 ? std::min(r.low_element, r.element) : r.element;
   const double mlp = r.tokens * (r.mlp_up * up + kept.inner * r.feed_forward * r.element +
                                  r.feed_forward * input_element(r));
@@ -97,14 +98,14 @@ double kept_bytes(const RankShape& r, const StageShape& stage, const Kept& kept,
          (stage.layers - stage.sparse_layers) * mlp + stage.sparse_layers * sparse_bytes(r);
 }
 
-/// The largest of one layer: what is computed again is there for one layer at a time.
+/// Returns the largest memory of one layer: recomputed values exist for one layer at a time.
 double layer_bytes(const RankShape& r, const StageShape& stage, const Kept& kept) {
   StageShape one{.layers = 1, .sparse_layers = stage.sparse_layers > 0 ? 1u : 0u};
   return kept_bytes(r, one, kept, true);
 }
 
-/// Micro-batches in flight, in passes of the whole stage: 1F1B holds one for each later stage and
-/// its own, as ZB-H1 does (arXiv:2401.10241); interleaving adds what its chunks warm up with
+/// Returns the micro-batches in flight, in passes of the whole stage: 1F1B holds one for each later
+/// stage and its own, as ZB-H1 does (arXiv:2401.10241); interleaving adds the warm-up of its chunks
 /// (arXiv:2104.04473, section 2.2).
 double in_flight(const Job& job, std::uint32_t stage, double micro_batches) {
   const double after = job.layout().pipeline() - stage - 1.0;
@@ -119,7 +120,7 @@ double activations(const Job& job, const RankShape& r, std::uint32_t stage, doub
   const double flying = in_flight(job, stage, micro_batches);
   const Kept kept = kept_by(job);
   const double all = kept_bytes(r, shape, kept, true);
-  double left = all, at_once = 0;  // of the layers that are computed again; of the one at work
+  double left = all, at_once = 0;  // kept by recomputed layers, and used by the current layer
   if (r.recompute == Recompute::full) {
     left = shape.layers * r.own_tokens() * r.hidden * r.element;
     at_once = layer_bytes(r, shape, kept);
@@ -129,13 +130,13 @@ double activations(const Job& job, const RankShape& r, std::uint32_t stage, doub
     at_once = score_bytes(r);
   }
   const double held = all + (left - all) * r.again;
-  // What is moved to the host stays for the two layers at work.
+  // Offloaded values stay on the GPU for the two current layers.
   const double layers = std::max(1u, shape.layers);
   const double here = job.offload() == "activations" ? std::min(1.0, 2 / (flying * layers)) : 1;
   return flying * held * here + at_once;
 }
 
-/// Ranks that hold a share of what is sharded: of everything, and of the experts.
+/// Ranks that share the sharded state: of all parameters, and of the experts.
 struct Copies {
   double dense = 1, expert = 1;
 };
@@ -153,8 +154,8 @@ double gathered_units(const RankShape& r, const StageShape& stage) {
   return r.parameters(one) * (2 * r.element + r.gradient);
 }
 
-/// Gathered activations of the tensor-parallel ranks, what is on its way to a neighbour, what the
-/// experts' exchange sends and takes.
+/// Returns the gathered activations of the tensor-parallel ranks, the data in flight to a
+/// neighbour, and the buffers of the experts' exchange.
 double work_buffers(const Job& job, const RankShape& r) {
   const double whole = r.tokens * r.hidden * r.element;
   const double boundary =
@@ -169,7 +170,7 @@ double work_buffers(const Job& job, const RankShape& r) {
 MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) const {
   ensure(stage < pipeline(), "a stage of the pipeline");
   MemoryUse use;
-  if (is_builtin(job_)) {  // fp32, whatever the job says
+  if (is_builtin(job_)) {  // fp32, independently of the job
     const BuiltinCost cost = builtin_of(job_);
     const double tokens = double{1} * job_.micro_batch() * job_.sequence_length();
     use.parameters = use.gradients = Bytes{4 * cost.parameters};
@@ -200,7 +201,7 @@ MemoryUse StepGraph::memory(std::uint32_t stage, std::uint32_t micro_batches) co
                           state};
   }
   use.activations = Bytes{activations(job_, r, stage, micro_batches)};
-  // Of the one micro-batch that the last stage holds.
+  // Logits of the single micro-batch that the last stage holds.
   const double logit = stack.has_logit_bytes() ? stack.logit_bytes() : 4 + r.element;
   if (shape.last) use.logits = Bytes{r.tokens * r.vocabulary * logit};
   if (all) use.gathered = Bytes{gathered_units(r, shape)};

@@ -85,7 +85,7 @@ class StepGraph::Pieces {
   const Job& job_;
   bool apart_;  ///< weight gradients are passes of their own
   bool units_;  ///< parameters are gathered layer by layer
-  std::map<double, std::uint32_t> optimizers_;  ///< by parameters
+  std::map<double, std::uint32_t> optimizers_;  ///< keyed by parameters
 };
 
 std::uint32_t StepGraph::Pieces::most_parts() const {
@@ -137,8 +137,8 @@ void StepGraph::Pieces::declared_pass(Nanos time, std::size_t parts,
   in_parts.resize(parts, add(Block{.declared = part}));
 }
 
-/// A micro-batch takes what the job declares, a third of it forward; every stage and chunk takes
-/// an equal share of it. The built-in model trains in fp32, whatever the job says.
+/// A micro-batch takes the job's declared time, a third of it forward; every stage and chunk takes
+/// an equal share of it. The built-in model trains in fp32, independently of the job's precision.
 void StepGraph::Pieces::add_declared() {
   const bool fp32 = !job_.model().builtin().empty() || job_.precision() == "fp32";
   const double element = fp32 ? 4 : 2;
@@ -180,7 +180,7 @@ void StepGraph::Pieces::backward_blocks(const RankShape& rank, const StageShape&
 void StepGraph::Pieces::add_units(const RankShape& rank, const StageShape& shape, Piece& piece) {
   const std::uint32_t count = std::max(1u, std::min(shape.layers, most_parts()));
   std::vector<StageShape> seen;
-  std::vector<std::uint32_t> forward, backward, weights;  // of those seen
+  std::vector<std::uint32_t> forward, backward, weights;  // distinct ones found so far
   for (std::uint32_t i = 0; i < count; ++i) {
     const StageShape unit =
         layers_of(shape, static_cast<std::uint32_t>(std::uint64_t{shape.layers} * i / count),

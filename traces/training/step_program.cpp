@@ -1,12 +1,11 @@
-// The operations of one rank in a step: the passes in the order of the pipeline schedule, what
-// they send and receive, the exchange of gradients and of sharded parameters (ZeRO,
-// arXiv:1910.02054; FSDP, arXiv:2304.11277), the reading of data, and the optimizer.
-//
-// A step begins where the one before has ended. What real runs carry over the border is laid at
-// the beginning of the same step, so that steps in a row take as long: gathering updated parameters
-// (ZeRO-1 and 2 with overlaps.parameters) runs beside the first forward pass of each chunk, which
-// goes part by part, and is charged as far as that waits; the first `prefetch` micro-batches are
-// there, and those of the next step are read before this one ends.
+// Operations of one rank in a step: the passes in the order of the pipeline schedule, their sends
+// and receives, the exchange of gradients and of sharded parameters (ZeRO, arXiv:1910.02054; FSDP,
+// arXiv:2304.11277), the reading of data, and the optimizer. A step begins where the previous one
+// has ended. Work that real runs carry over the border is placed at the beginning of the same step,
+// so that consecutive steps take as long: the gathering of updated parameters (ZeRO-1 and 2 with
+// overlaps.parameters) runs beside the first forward pass of each chunk, which proceeds part by
+// part, and only the wait counts; the first `prefetch` micro-batches are available, and those of
+// the next step are read before this one ends.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -61,8 +60,8 @@ class StepGraph::Builder {
   const bool overlap_, early_, apart_;
   double gradient_ = 2;
   std::vector<Indices> forward_op_;           ///< chunk: by micro-batch
-  std::vector<std::vector<FewOps>> updated_;  ///< chunk, part: gathering what was updated
-  std::vector<std::uint32_t> reduced_;        ///< by chunk: parts of the step's exchange so far
+  std::vector<std::vector<FewOps>> updated_;  ///< chunk, part: gathering of updated parameters
+  std::vector<std::uint32_t> reduced_;  ///< indexed by chunk: parts of the step's exchange so far
 };
 
 StepGraph::Builder::Builder(const StepGraph& graph, std::uint32_t stage,
@@ -107,28 +106,28 @@ std::unique_ptr<Program> StepGraph::Builder::build() {
   exchange_rest();
   optimizer();
   if (updates && !early_) gather_updated(true);
-  return ops_.take();
+  return ops_.take_program();
 }
 
 // ---- passes -------------------------------------------------------------------------------------
 
 void StepGraph::Builder::forward(const Pass& pass) {
   FewOps inputs;
-  if (!first(pass.chunk)) ops_.receive(Phase::forward, pass, false, inputs);
+  if (!first(pass.chunk)) ops_.add_receive(Phase::forward, pass, false, inputs);
   if (first(pass.chunk)) ops_.read(pass.micro_batch, inputs);
   const Piece& what = piece(pass.chunk);
   if (sharded_ == Sharded::parameters) {
     run_units(Phase::forward, pass, what.forward_parts, std::move(inputs), false);
   } else if (pass.micro_batch == 0 && !updated_[pass.chunk].empty()) {
     for (std::size_t part = 0; part < what.forward_parts.size(); ++part) {
-      inputs.append(updated_[pass.chunk][part]);
-      ops_.compute(Phase::forward, pass, what.forward_parts[part], std::exchange(inputs, {}));
+      inputs.append_ops(updated_[pass.chunk][part]);
+      ops_.add_compute(Phase::forward, pass, what.forward_parts[part], std::exchange(inputs, {}));
     }
   } else {
-    ops_.compute(Phase::forward, pass, what.forward.front(), std::move(inputs));
+    ops_.add_compute(Phase::forward, pass, what.forward.front(), std::move(inputs));
   }
   forward_op_[pass.chunk][pass.micro_batch] = *ops_.last_compute();
-  if (!last(pass.chunk)) ops_.send(Phase::forward, pass, true);
+  if (!last(pass.chunk)) ops_.add_send(Phase::forward, pass, true);
 }
 
 /// Whether a pass is one after which gradients are whole enough to go.
@@ -141,7 +140,7 @@ bool StepGraph::Builder::exchanges(const Pass& pass) const {
 void StepGraph::Builder::backward(const Pass& pass, bool weights) {
   FewOps inputs;
   if (!weights) {
-    if (!last(pass.chunk)) ops_.receive(Phase::backward, pass, true, inputs);
+    if (!last(pass.chunk)) ops_.add_receive(Phase::backward, pass, true, inputs);
     const ProgramWriter::Index own = forward_op_[pass.chunk][pass.micro_batch];
     if (own != ops_.last_compute()) inputs.push_back(own);
   }
@@ -152,17 +151,17 @@ void StepGraph::Builder::backward(const Pass& pass, bool weights) {
     run_units(Phase::backward, pass, parts, std::move(inputs), completes);
   } else if (completes && overlap_ && exchanges(pass)) {
     for (std::uint32_t part = 0; part < parts.size(); ++part) {
-      ops_.compute(Phase::backward, pass, parts[part], std::exchange(inputs, {}));
+      ops_.add_compute(Phase::backward, pass, parts[part], std::exchange(inputs, {}));
       reduce(pass, part);
     }
   } else {
-    ops_.compute(Phase::backward, pass, (weights ? what.weights : what.backward).front(),
+    ops_.add_compute(Phase::backward, pass, (weights ? what.weights : what.backward).front(),
                  std::move(inputs));
     if (completes && sharded_ == Sharded::gradients) {
       for (std::uint32_t part = 0; part < what.shares.size(); ++part) reduce(pass, part);
     }
   }
-  if (!weights && !first(pass.chunk)) ops_.send(Phase::backward, pass, false);
+  if (!weights && !first(pass.chunk)) ops_.add_send(Phase::backward, pass, false);
 }
 
 // ---- sharded parameters -------------------------------------------------------------------------
@@ -190,8 +189,8 @@ void StepGraph::Builder::run_units(Phase phase, const Pass& pass,
   for (std::uint32_t part = 0; part < blocks.size(); ++part) {
     const bool more = gathers && part + 1 < blocks.size();
     if (more && early_) gather(phase, pass, part + 1, ops_.so_far(), next);
-    inputs.append(ready);
-    ops_.compute(phase, pass, blocks[part], std::exchange(inputs, {}));
+    inputs.append_ops(ready);
+    ops_.add_compute(phase, pass, blocks[part], std::exchange(inputs, {}));
     if (more && !early_) gather(phase, pass, part + 1, ops_.so_far(), next);
     ready = std::exchange(next, {});
     if (!reduces) continue;
@@ -229,7 +228,8 @@ void StepGraph::Builder::reduce(const Pass& pass, std::uint32_t part) {
                   dense / graph_.communicator_size(Communicator::shard), std::move(scattered));
 }
 
-/// What no backward pass has exchanged: without overlap everything, at the end of the passes.
+/// Exchanges the gradients that no backward pass has exchanged: without overlap all of them, at the
+/// end of the passes.
 void StepGraph::Builder::exchange_rest() {
   if (sharded_ == Sharded::parameters || sharded_ == Sharded::gradients) return;
   for (std::uint32_t chunk = graph_.chunks(); chunk-- > 0;) {
@@ -260,7 +260,7 @@ void StepGraph::Builder::gather_updated(bool after_optimizer) {
 void StepGraph::Builder::optimizer() {
   FewOps after;
   for (const auto& [which, op] : ops_.last_collectives()) after.push_back(op);
-  ops_.compute(Phase::optimizer, {}, graph_.optimizer_[stage_], std::move(after));
+  ops_.add_compute(Phase::optimizer, {}, graph_.optimizer_[stage_], std::move(after));
 }
 
 const Program& StepGraph::program(std::uint32_t stage, std::uint32_t micro_batches) {

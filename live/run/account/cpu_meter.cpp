@@ -12,7 +12,7 @@ void CpuMeter::hello(std::uint32_t rank, std::uint32_t life) {
   known.first = -1;
 }
 
-void CpuMeter::used(std::uint32_t rank, Nanos cpu) {
+void CpuMeter::record_cpu_time(std::uint32_t rank, Nanos cpu) {
   Rank& known = ranks_[rank];
   if (known.first < 0) known.first = cpu;
   known.newest = cpu;
@@ -30,7 +30,7 @@ Nanos CpuMeter::total() const {
   return total;
 }
 
-void CpuMeter::restore(const std::vector<Nanos>& so_far) {
+void CpuMeter::restore_totals(const std::vector<Nanos>& so_far) {
   const std::size_t known = std::min(so_far.size(), ranks_.size());
   for (std::size_t rank = 0; rank < known; ++rank) ranks_[rank].before = so_far[rank];
 }

@@ -1,6 +1,4 @@
-// CPU time that the ranks of a run have used, over all processes that a rank has had: each counts
-// its own, from whenever it was started. Fed by the run's account with what the processes say; one
-// thread.
+// CPU time of a run's ranks.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +9,35 @@
 
 namespace orrery::live {
 
+/// CPU time used by each rank, summed over all processes that the rank has had. Each process counts
+/// its own CPU time from its first report. Times in nanoseconds. Single-threaded.
 class CpuMeter {
  public:
+  /// Starts at zero for `ranks` ranks.
   explicit CpuMeter(std::uint32_t ranks) : ranks_(ranks) {}
 
-  /// A process of that rank says hello; it does so again on every new stream.
+  /// Records that process `life` of `rank` has connected; a process does so on every new stream. A
+  /// new process starts a new count.
   void hello(std::uint32_t rank, std::uint32_t life);
-  /// What that rank's process has used in all; its first word is the zero of its count.
-  void used(std::uint32_t rank, Nanos cpu);
+  /// Records the total CPU time of the rank's process; the first report of a process is the zero of
+  /// its count.
+  void record_cpu_time(std::uint32_t rank, Nanos cpu);
 
-  /// By rank.
+  /// Returns the CPU time of each rank, by rank.
   std::vector<Nanos> so_far() const;
+  /// Returns the CPU time of all ranks.
   Nanos total() const;
-  /// What had been used under an earlier controller, by rank.
-  void restore(const std::vector<Nanos>& so_far);
+  /// Sets the CPU time, by rank, that was used under an earlier controller.
+  void restore_totals(const std::vector<Nanos>& so_far);
 
  private:
+  /// Counters of one rank.
   struct Rank {
     std::optional<std::uint32_t> life;
-    Nanos first = -1, newest = 0;  ///< of its process; -1: has said nothing yet
-    Nanos before = 0;              ///< of earlier processes
+    /// First and newest count of the current process; -1: no report yet.
+    Nanos first = -1, newest = 0;
+    Nanos before = 0;  ///< CPU time of earlier processes.
+    /// Returns the CPU time of the current process.
     Nanos own() const { return first < 0 ? 0 : newest - first; }
   };
   std::vector<Rank> ranks_;

@@ -2,13 +2,14 @@
 
 namespace orrery::live {
 
-void Ledger::executed(Step step, std::uint64_t id) { ++open_[step][id]; }
+void Ledger::record_execution(Step step, std::uint64_t id) { ++open_[step][id]; }
 
-void Ledger::committed(Step step) {
+void Ledger::record_commit(Step step) {
   std::uint64_t once = 0;
   for (const auto& [id, times] : open_[step]) {
     if (id >= per_step_) {
-      repeated_ += times;  // no such micro-batch: its gradient counts for another one
+      // An unknown micro-batch counts as repeated: its gradient replaces another one's.
+      repeated_ += times;
       continue;
     }
     ++once;
@@ -20,12 +21,13 @@ void Ledger::committed(Step step) {
   thrown_away_.erase(step);
 }
 
-void Ledger::discarded(Step step) {
+void Ledger::record_discard(Step step) {
   for (const auto& [id, times] : open_[step]) thrown_away_[step] += times;
   open_.erase(step);
 }
 
-void Ledger::restore(std::uint64_t lost, std::uint64_t repeated, std::uint64_t recomputed) {
+void Ledger::restore_counters(std::uint64_t lost, std::uint64_t repeated,
+                              std::uint64_t recomputed) {
   lost_ = lost;
   repeated_ = repeated;
   recomputed_ = recomputed;

@@ -1,5 +1,4 @@
-// Counts what happened to every micro-batch, apart from the engine that moves them: from the
-// reports of the ranks alone. One thread.
+// Metrics of the micro-batches of a run: each must enter the update of its step exactly once.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +9,36 @@
 
 namespace orrery::live {
 
+/// Counters of lost, repeated and recomputed micro-batches, derived from the reports of the ranks
+/// alone and independent of the step driver. For example, a step with micro-batches 0..3 whose
+/// reports name 0, 1, 1, 3 counts one lost and one repeated micro-batch. Single-threaded.
 class Ledger {
  public:
-  /// Steps have the micro-batches 0 .. `per_step` - 1.
+  /// Starts at zero. Each step has the micro-batches 0 .. `per_step` - 1.
   explicit Ledger(std::uint64_t per_step) : per_step_(per_step) {}
 
-  /// A rank has executed micro-batch `id` of `step`.
-  void executed(Step step, std::uint64_t id);
-  /// The update of `step` holds exactly what was executed for it since its last discard.
-  void committed(Step step);
-  /// What was executed for `step` is thrown away.
-  void discarded(Step step);
+  /// Records that a rank has executed micro-batch `id` of `step`.
+  void record_execution(Step step, std::uint64_t id);
+  /// Records the commit of `step`, whose update holds all executions since its last discard.
+  void record_commit(Step step);
+  /// Records that all executions of `step` so far are discarded.
+  void record_discard(Step step);
 
-  /// Goes on where an earlier controller's stood; what had been executed of the step that was not
-  /// committed is forgotten.
-  void restore(std::uint64_t lost, std::uint64_t repeated, std::uint64_t recomputed);
+  /// Sets the counters of an earlier controller. Executions of the uncommitted step are forgotten.
+  void restore_counters(std::uint64_t lost, std::uint64_t repeated, std::uint64_t recomputed);
 
-  std::uint64_t lost() const { return lost_; }
-  std::uint64_t repeated() const { return repeated_; }
+  /// Returns the number of micro-batches missing in committed steps.
+  std::uint64_t lost_count() const { return lost_; }
+  /// Returns the number of repeated executions in committed steps.
+  std::uint64_t repeated_count() const { return repeated_; }
+  /// Returns the number of discarded executions of steps that were committed later.
   std::uint64_t recomputed() const { return recomputed_; }
 
  private:
   std::uint64_t per_step_;
-  std::map<Step, std::map<std::uint64_t, std::uint64_t>> open_;  ///< executions by id
-  std::map<Step, std::uint64_t> thrown_away_;                    ///< executions by step
+  /// Executions by micro-batch, of each uncommitted step.
+  std::map<Step, std::map<std::uint64_t, std::uint64_t>> open_;
+  std::map<Step, std::uint64_t> thrown_away_;  ///< Discarded executions by step.
   std::uint64_t lost_ = 0, repeated_ = 0, recomputed_ = 0;
 };
 

@@ -9,7 +9,7 @@ std::uint32_t micro_batches_of(const Job& job) {
   return job.global_batch() / std::max(job.micro_batch(), 1u);
 }
 
-// In whole numbers gradients travel in no code, and in twice the bytes.
+// Reproducible (integer) gradients have no codec and take twice the bytes.
 RunAccount::RunAccount(const Scenario& scenario, std::function<void(const Progress&)> progress)
     : steps_(scenario.run().steps()),
       progress_(std::move(progress)),
@@ -19,25 +19,26 @@ RunAccount::RunAccount(const Scenario& scenario, std::function<void(const Progre
       wire_(scenario.job().model()),
       cpu_(scenario.job().layout().data()) {}
 
-void RunAccount::heard(std::uint32_t rank, std::uint32_t life, const ProgressSample& sample) {
-  cpu_.used(rank, sample.cpu());
-  wire_.sent(rank, life, sample.bytes_sent());
+void RunAccount::record_progress(std::uint32_t rank, std::uint32_t life,
+                                 const ProgressSample& sample) {
+  cpu_.record_cpu_time(rank, sample.cpu());
+  wire_.record_sent_bytes(rank, life, sample.bytes_sent());
 }
 
-void RunAccount::executed(const StepReport& report) {
+void RunAccount::record_executions(const StepReport& report) {
   for (const OpDone& op : report.ops()) {
-    if (op.phase() == COMPUTE) ledger_.executed(report.step(), op.micro_batch());
+    if (op.phase() == COMPUTE) ledger_.record_execution(report.step(), op.micro_batch());
   }
 }
 
-void RunAccount::committed(Step step, std::span<const StepReport> reports,
+void RunAccount::record_commit(Step step, std::span<const StepReport> reports,
                            std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now) {
-  statistics_.commit(reports, now);
-  ledger_.committed(step);
-  if (coded_) wire_.exchanged(rules, ranks);
+  statistics_.record_commit(reports, now);
+  ledger_.record_commit(step);
+  if (coded_) wire_.add_step(rules, ranks);
 }
 
-void RunAccount::tell_progress() const {
+void RunAccount::send_progress() const {
   if (!progress_) return;
   Progress progress;
   progress.set_steps_done(steps());
@@ -53,42 +54,42 @@ double RunAccount::busy_cores() const {
 void RunAccount::fill(Report& report) const {
   statistics_.fill(report);
   wire_.fill(report);
-  report.set_micro_batches_lost(ledger_.lost());
-  report.set_micro_batches_repeated(ledger_.repeated());
+  report.set_micro_batches_lost(ledger_.lost_count());
+  report.set_micro_batches_repeated(ledger_.repeated_count());
   report.set_micro_batches_recomputed(ledger_.recomputed());
   report.set_real_cpu_cores(busy_cores());
 }
 
-void RunAccount::keep(JournalSnapshot& now) const {
+void RunAccount::save_to(JournalSnapshot& now) const {
   for (const Nanos used : cpu_.so_far()) now.add_cpu(used);
-  now.set_lost(ledger_.lost());
-  now.set_twice(ledger_.repeated());
+  now.set_lost(ledger_.lost_count());
+  now.set_twice(ledger_.repeated_count());
   now.set_recomputed(ledger_.recomputed());
-  statistics_.keep(*now.mutable_statistics());
+  statistics_.save_to(*now.mutable_statistics());
 }
 
-void RunAccount::keep(JournalCommit& commit) const {
+void RunAccount::save_to(JournalCommit& commit) const {
   for (const Nanos used : cpu_.so_far()) commit.add_cpu(used);
-  commit.set_lost(ledger_.lost());
-  commit.set_twice(ledger_.repeated());
+  commit.set_lost(ledger_.lost_count());
+  commit.set_twice(ledger_.repeated_count());
   commit.set_recomputed(ledger_.recomputed());
 }
 
-void RunAccount::restore(const Past& past) {
+void RunAccount::restore_from(const Past& past) {
   if (past.snapshot) {
     const JournalSnapshot& then = *past.snapshot;
-    statistics_.restore(then.statistics());
-    ledger_.restore(then.lost(), then.twice(), then.recomputed());
-    cpu_.restore({then.cpu().begin(), then.cpu().end()});
+    statistics_.restore_from(then.statistics());
+    ledger_.restore_counters(then.lost(), then.twice(), then.recomputed());
+    cpu_.restore_totals({then.cpu().begin(), then.cpu().end()});
   }
   for (const JournalCommit& commit : past.commits) {
     const std::vector<StepReport> reports(commit.reports().begin(), commit.reports().end());
-    statistics_.commit(reports, commit.at());
+    statistics_.record_commit(reports, commit.at());
   }
   if (past.commits.empty()) return;
   const JournalCommit& last = past.commits.back();
-  ledger_.restore(last.lost(), last.twice(), last.recomputed());
-  cpu_.restore({last.cpu().begin(), last.cpu().end()});
+  ledger_.restore_counters(last.lost(), last.twice(), last.recomputed());
+  cpu_.restore_totals({last.cpu().begin(), last.cpu().end()});
 }
 
 }  // namespace orrery::live

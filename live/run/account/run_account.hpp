@@ -1,6 +1,4 @@
-// What a live run adds up to: committed steps, micro-batches, bytes on the wire, CPU. It is fed
-// with what the ranks say and what is committed, goes into the report, and survives its controller
-// by way of the journal. Called by the live backend; one thread.
+// Metrics of a live run.
 #pragma once
 
 #include <cstdint>
@@ -20,46 +18,59 @@
 
 namespace orrery::live {
 
-/// Of a step, all ranks together.
+/// Returns the number of micro-batches of a step, all ranks together.
 std::uint32_t micro_batches_of(const Job& job);
 
+/// Metrics of a live run that go into its report: committed steps, micro-batches, bytes on the
+/// wire, CPU time. The journal carries the metrics to a successor of the controller.
+/// Single-threaded; used by the live backend.
 class RunAccount {
  public:
-  /// `scenario` outlives this. `progress` is told how far the run is; may be empty.
+  /// Starts at zero. `scenario` must outlive this object. `progress` receives the progress of the
+  /// run; may be empty.
   explicit RunAccount(const Scenario& scenario, std::function<void(const Progress&)> progress = {});
 
+  /// Records that process `life` of `rank` has connected.
   void hello(std::uint32_t rank, std::uint32_t life) { cpu_.hello(rank, life); }
-  void heard(std::uint32_t rank, std::uint32_t life, const ProgressSample& sample);
-  /// `bytes`: see WireCount.
-  void sent(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes) {
-    wire_.sent(rank, life, bytes);
+  /// Records the CPU time and the sent bytes that a rank reports.
+  void record_progress(std::uint32_t rank, std::uint32_t life, const ProgressSample& sample);
+  /// Records the sent bytes of a rank. `bytes`: see WireCount.
+  void record_sent_bytes(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes) {
+    wire_.record_sent_bytes(rank, life, bytes);
   }
-  /// What a rank has done of a step, final or not.
-  void executed(const StepReport& report);
-  /// Reports of all ranks, by rank; `ranks` of them had a gradient in codes by these rules.
-  void committed(Step step, std::span<const StepReport> reports, std::span<const CodecRule> rules,
-                 std::uint32_t ranks, Nanos now);
-  void tell_progress() const;
-  /// What was done of that step is thrown away.
-  void discarded(Step step) { ledger_.discarded(step); }
+  /// Records the micro-batches that a rank has executed in a step, committed or not.
+  void record_executions(const StepReport& report);
+  /// Records the commit of `step` at `now`. `reports`: of all ranks, by rank. `ranks`: number of
+  /// ranks whose gradient was encoded by `rules`.
+  void record_commit(Step step, std::span<const StepReport> reports,
+                     std::span<const CodecRule> rules, std::uint32_t ranks, Nanos now);
+  /// Sends the progress of the run to the progress callback.
+  void send_progress() const;
+  /// Records that all work of `step` is discarded.
+  void record_discard(Step step) { ledger_.record_discard(step); }
 
+  /// Returns the number of committed steps.
   std::uint64_t steps() const { return statistics_.steps(); }
-  /// Until the newest commit.
+  /// Returns the time of the newest commit in nanoseconds.
   Nanos elapsed() const { return statistics_.elapsed(); }
+  /// Returns the loss of the newest step; 0 before the first.
   double newest_loss() const { return statistics_.newest_loss(); }
-  /// That the ranks kept busy, on average.
+  /// Returns the average number of CPU cores that the ranks kept busy.
   double busy_cores() const;
 
+  /// Writes the metrics into the report.
   void fill(Report& report) const;
-  /// To go on with in another process.
-  void keep(JournalSnapshot& now) const;
-  void keep(JournalCommit& commit) const;
-  void restore(const Past& past);
+  /// Writes the metrics into a snapshot or commit of the journal.
+  void save_to(JournalSnapshot& now) const;
+  /// Writes the counters that a commit changes.
+  void save_to(JournalCommit& commit) const;
+  /// Restores the metrics of an earlier controller.
+  void restore_from(const Past& past);
 
  private:
-  const Step steps_;  ///< of the whole run
+  const Step steps_;  ///< Number of steps of the whole run.
   const std::function<void(const Progress&)> progress_;
-  const bool coded_;  ///< gradients may travel in codes
+  const bool coded_;  ///< True if gradients may be encoded.
   Ledger ledger_;
   RunStatistics statistics_;
   WireCount wire_;

@@ -32,19 +32,19 @@ double Sampled::median() const {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-void Sampled::keep(KeptSample& kept) const {
+void Sampled::save_to(KeptSample& kept) const {
   kept.set_stride(stride_);
   kept.set_seen(seen_);
   kept.mutable_values()->Add(values_.begin(), values_.end());
 }
 
-void Sampled::restore(const KeptSample& kept) {
+void Sampled::restore_from(const KeptSample& kept) {
   stride_ = std::max<std::uint64_t>(kept.stride(), 1);
   seen_ = kept.seen();
   values_.assign(kept.values().begin(), kept.values().end());
 }
 
-/// An interval begins with the update of the step before and ends with its own step's commit.
+/// An interval begins with the update of the previous step and ends with its own step's commit.
 void RunStatistics::add_phases(std::span<const StepReport> reports, double interval) {
   Nanos update = 0, whole = 0;
   for (const StepReport& report : reports) {
@@ -60,7 +60,7 @@ void RunStatistics::add_phases(std::span<const StepReport> reports, double inter
   rests_.add(std::max(0.0, interval - to_seconds(whole + update)));
 }
 
-void RunStatistics::commit(std::span<const StepReport> reports, Nanos now) {
+void RunStatistics::record_commit(std::span<const StepReport> reports, Nanos now) {
   const Nanos slowest = slowest_compute(reports);
   double loss = 0, predictions = 0;
   for (const StepReport& report : reports) {
@@ -89,34 +89,34 @@ double RunStatistics::final_loss() const {
          static_cast<double>(last_losses_.size());
 }
 
-void RunStatistics::keep(KeptStatistics& kept) const {
+void RunStatistics::save_to(KeptStatistics& kept) const {
   kept.set_steps(steps_);
   kept.set_last_commit(last_commit_);
   kept.mutable_listed_intervals()->Add(listed_intervals_.begin(), listed_intervals_.end());
   kept.mutable_listed_losses()->Add(listed_losses_.begin(), listed_losses_.end());
   kept.mutable_last_losses()->Add(last_losses_.begin(), last_losses_.end());
-  intervals_.keep(*kept.mutable_intervals());
-  computes_.keep(*kept.mutable_computes());
-  exchanges_.keep(*kept.mutable_exchanges());
-  updates_.keep(*kept.mutable_updates());
-  rests_.keep(*kept.mutable_rests());
+  intervals_.save_to(*kept.mutable_intervals());
+  computes_.save_to(*kept.mutable_computes());
+  exchanges_.save_to(*kept.mutable_exchanges());
+  updates_.save_to(*kept.mutable_updates());
+  rests_.save_to(*kept.mutable_rests());
   kept.set_compute(compute_);
   kept.set_waiting(waiting_);
   kept.set_gather_used(gather_used_);
   kept.set_gather_read(gather_read_);
 }
 
-void RunStatistics::restore(const KeptStatistics& kept) {
+void RunStatistics::restore_from(const KeptStatistics& kept) {
   steps_ = kept.steps();
   last_commit_ = kept.last_commit();
   listed_intervals_.assign(kept.listed_intervals().begin(), kept.listed_intervals().end());
   listed_losses_.assign(kept.listed_losses().begin(), kept.listed_losses().end());
   last_losses_.assign(kept.last_losses().begin(), kept.last_losses().end());
-  intervals_.restore(kept.intervals());
-  computes_.restore(kept.computes());
-  exchanges_.restore(kept.exchanges());
-  updates_.restore(kept.updates());
-  rests_.restore(kept.rests());
+  intervals_.restore_from(kept.intervals());
+  computes_.restore_from(kept.computes());
+  exchanges_.restore_from(kept.exchanges());
+  updates_.restore_from(kept.updates());
+  rests_.restore_from(kept.rests());
   compute_ = kept.compute();
   waiting_ = kept.waiting();
   gather_used_ = kept.gather_used();

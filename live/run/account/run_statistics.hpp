@@ -1,5 +1,4 @@
-// What a live run adds up to: fed with every committed step, it fills the report. One thread.
-// Seconds, unless a name says otherwise.
+// Statistics of a live run's steps. Times in seconds, unless a name says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -15,55 +14,72 @@
 
 namespace orrery::live {
 
-/// final_loss is the mean over this many last steps: one step's loss varies with its text.
+/// Number of last steps over which final_loss is averaged, because the loss of one step varies with
+/// its text.
 inline constexpr std::size_t kFinalLossSteps = 5;
 
-/// Of any number of values at most so many, evenly: all of them, then every second, fourth ... The
-/// median of a month's steps is then that of one in a few hundred.
+/// Evenly thinned sample of any number of values: all values at first, then every second, every
+/// fourth, ... For example, after 2 million values every 128th value is stored, and the median of a
+/// month's steps is the median of those.
 class Sampled {
  public:
+  /// Largest number of stored values.
   static constexpr std::size_t kMost = 16384;
 
+  /// Adds a value.
   void add(double value);
-  /// 0 without values.
+  /// Returns the median of the stored values; 0 without values.
   double median() const;
-  void keep(KeptSample& kept) const;
-  void restore(const KeptSample& kept);
+  /// Writes the sample into `kept`.
+  void save_to(KeptSample& kept) const;
+  /// Restores the sample from `kept`.
+  void restore_from(const KeptSample& kept);
 
  private:
   std::uint64_t stride_ = 1, seen_ = 0;
   std::vector<double> values_;
 };
 
+/// Statistics of all committed steps; fills the report. Single-threaded.
 class RunStatistics {
  public:
+  /// Starts at zero. `scenario` must outlive this object.
   explicit RunStatistics(const Scenario& scenario) : scenario_(scenario) {}
 
-  /// Reports of all ranks, by rank; `now` is the instant of the commit.
-  void commit(std::span<const StepReport> reports, Nanos now);
+  /// Records the commit of a step. `reports`: of all ranks, by rank; `now`: instant of the commit
+  /// in nanoseconds.
+  void record_commit(std::span<const StepReport> reports, Nanos now);
+  /// Writes the statistics into the report.
   void fill(Report& report) const;
 
-  /// To go on with in another process.
-  void keep(KeptStatistics& kept) const;
-  void restore(const KeptStatistics& kept);
+  /// Writes the statistics into `kept`, for a successor of the controller.
+  void save_to(KeptStatistics& kept) const;
+  /// Restores the statistics from `kept`.
+  void restore_from(const KeptStatistics& kept);
 
+  /// Returns the number of committed steps.
   std::uint64_t steps() const { return steps_; }
+  /// Returns the time of the newest commit in nanoseconds.
   Nanos elapsed() const { return last_commit_; }
-  /// Of the newest step; 0: none yet.
+  /// Returns the loss of the newest step; 0 before the first.
   double newest_loss() const { return last_losses_.empty() ? 0 : last_losses_.back(); }
 
  private:
+  /// Adds the phases of one step's interval to the samples.
   void add_phases(std::span<const StepReport> reports, double interval);
+  /// Returns the mean loss of the last kFinalLossSteps steps.
   double final_loss() const;
 
   const Scenario& scenario_;
   std::uint64_t steps_ = 0;
   Nanos last_commit_ = 0;
-  std::vector<double> listed_intervals_, listed_losses_;  ///< of the first steps
+  /// Intervals and losses of the first steps.
+  std::vector<double> listed_intervals_, listed_losses_;
   std::deque<double> last_losses_;
-  Sampled intervals_, computes_, exchanges_, updates_, rests_;  ///< and parts of the intervals
-  double compute_ = 0, waiting_ = 0;  ///< summed over ranks and steps
-  double gather_used_ = 0, gather_read_ = 0;  ///< bytes
+  /// Step intervals and their phases.
+  Sampled intervals_, computes_, exchanges_, updates_, rests_;
+  double compute_ = 0, waiting_ = 0;          ///< Sums over ranks and steps.
+  double gather_used_ = 0, gather_read_ = 0;  ///< Bytes.
 };
 
 }  // namespace orrery::live

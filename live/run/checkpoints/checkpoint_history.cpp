@@ -12,7 +12,7 @@ CheckpointHistory::CheckpointHistory(const std::string& training, std::size_t mo
     failed_ = then.failed();
   }
   for (const JournalCommit& commit : past.commits) {
-    if (commit.checkpoint() != 0) begun(commit.step() + 1, commit.checkpoint());
+    if (commit.checkpoint() != 0) record_begin(commit.step() + 1, commit.checkpoint());
   }
   for (const KeptCheckpoint& kept : kept_) {
     earlier_.push_back({training, kept.step(), kept.attempt()});
@@ -27,20 +27,20 @@ CheckpointHistory::CheckpointHistory(const std::string& training, std::size_t mo
   }
 }
 
-void CheckpointHistory::begun(Step step, std::uint64_t attempt) {
+void CheckpointHistory::record_begin(Step step, std::uint64_t attempt) {
   KeptCheckpoint& kept = kept_.emplace_back();
   kept.set_step(step);
   kept.set_attempt(attempt);
 }
 
-bool CheckpointHistory::ended(Step step, bool whole) {
+bool CheckpointHistory::record_end(Step step, bool whole) {
   note_outcome(step, whole);
-  if (told_.contains(step)) return false;  // and may have been removed since
+  if (told_.contains(step)) return false;  // The checkpoint may have been deleted since.
   ++(whole ? written_ : failed_);
   return true;
 }
 
-/// Of those that are whole the keeper leaves the newest.
+/// The keeper retains the newest complete checkpoints.
 void CheckpointHistory::note_outcome(Step step, bool whole) {
   std::erase_if(kept_, [&](const KeptCheckpoint& kept) { return kept.step() == step && !whole; });
   for (KeptCheckpoint& kept : kept_) {
@@ -52,7 +52,7 @@ void CheckpointHistory::note_outcome(Step step, bool whole) {
       kept_, [&](const KeptCheckpoint& kept) { return kept.told() && told > most_ && told-- > 0; });
 }
 
-void CheckpointHistory::keep(KeptCheckpoints& kept) const {
+void CheckpointHistory::save_to(KeptCheckpoints& kept) const {
   kept.mutable_begun()->Add(kept_.begin(), kept_.end());
   kept.set_written(written_);
   kept.set_failed(failed_);

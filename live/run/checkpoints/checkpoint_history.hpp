@@ -1,5 +1,4 @@
-// Which checkpoints a run has begun and what has come of them: the counts of the report, and what
-// another controller must know to go on with them. Kept by RunCheckpoints; one thread.
+// History of a run's checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +12,41 @@
 
 namespace orrery::live {
 
+/// Record of the checkpoint attempts that a run has begun and of their outcomes: the counts of the
+/// report, and the attempts that a successor of the controller must know. Used by RunCheckpoints;
+/// single-threaded.
 class CheckpointHistory {
  public:
-  /// `training` names what is trained; of those that are whole the newest `most` are kept. Goes on
-  /// where an earlier controller's `past` ends.
+  /// Continues the history in `past` of an earlier controller. `training`: name of the training;
+  /// `most`: number of newest complete checkpoints that are retained.
   CheckpointHistory(const std::string& training, std::size_t most, const Past& past);
 
-  void begun(Step step, std::uint64_t attempt);
-  /// False if policies have heard of that step's from an earlier controller.
-  bool ended(Step step, bool whole);
-  /// Those of an earlier controller, once.
+  /// Records that `attempt` at the checkpoint of `step` has begun.
+  void record_begin(Step step, std::uint64_t attempt);
+  /// Records the end of an attempt. `whole`: the checkpoint is complete; otherwise the attempt
+  /// failed. Returns false if an earlier controller has already reported the checkpoint of `step`
+  /// to the policies.
+  bool record_end(Step step, bool whole);
+  /// Returns the attempts of an earlier controller, once.
   std::vector<CheckpointId> take_earlier() { return std::exchange(earlier_, {}); }
 
+  /// Returns the number of complete checkpoints.
   std::uint64_t written() const { return written_; }
-  std::uint64_t failed() const { return failed_; }
-  void keep(KeptCheckpoints& kept) const;
+  /// Returns the number of failed attempts.
+  std::uint64_t failed_count() const { return failed_; }
+  /// Writes the history into `kept`.
+  void save_to(KeptCheckpoints& kept) const;
 
  private:
+  /// Removes failed attempts and marks the attempt of `step` as reported.
   void note_outcome(Step step, bool whole);
 
   const std::size_t most_;
-  std::vector<KeptCheckpoint> kept_;   ///< begun, and neither failed nor removed, oldest first
-  std::vector<CheckpointId> earlier_;  ///< begun by an earlier controller
-  std::set<Step> told_;                ///< the policies have heard of these from it
+  /// Attempts begun that neither failed nor were deleted, oldest first.
+  std::vector<KeptCheckpoint> kept_;
+  std::vector<CheckpointId> earlier_;  ///< Attempts begun by an earlier controller.
+  /// Steps whose checkpoints an earlier controller has reported to the policies.
+  std::set<Step> told_;
   std::uint64_t written_ = 0, failed_ = 0;
 };
 

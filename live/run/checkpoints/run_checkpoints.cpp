@@ -20,7 +20,7 @@ namespace orrery::live {
 namespace {
 
 constexpr std::size_t kMostWarnings = 10;
-constexpr int kMostRetries = 3;  // at the end of a run
+constexpr int kMostRetries = 3;  // Retries at the end of a run.
 
 std::uint64_t parameters_of(const Scenario& scenario) {
   const Job& job = scenario.job();
@@ -28,11 +28,11 @@ std::uint64_t parameters_of(const Scenario& scenario) {
       builtin_cost(job.model().builtin(), job.sequence_length()).parameters);
 }
 
-/// Two runs never write under one number.
+/// Returns a random number, so that two runs never write the same attempt.
 std::uint64_t random_attempt() {
   std::uint64_t attempt = 0;
   std::memcpy(&attempt, make_token().data(), sizeof attempt);
-  return attempt | 1;  // 0 is none
+  return attempt | 1;  // Number 0 means no attempt.
 }
 
 }  // namespace
@@ -63,30 +63,32 @@ RunCheckpoints::RunCheckpoints(const RunRequest& request, const Text& text, cons
   }
 }
 
-void RunCheckpoints::keep(JournalSnapshot& now) const {
+void RunCheckpoints::save_to(JournalSnapshot& now) const {
   if (resumed_) *now.mutable_resumed() = resumption();
-  history_.keep(*now.mutable_checkpoints());
+  history_.save_to(*now.mutable_checkpoints());
 }
 
 void RunCheckpoints::find(const std::string& folder) {
   const auto store = FolderStore::open(folder);
-  auto search = CheckpointArchive(*store, key_).search(training_, total_);
+  auto search = CheckpointArchive(*store, key_).search_newest(training_, total_);
   for (const std::string& damaged : search.passed_over) {
-    warnings_.push_back(fmt::format("checkpoint passed over: {}", damaged));
+    warnings_.push_back(fmt::format("checkpoint ignored: {}", damaged));
   }
   if (!search.newest) {
-    throw Error(ErrorKind::bad_input,
-                fmt::format("'{}' holds no whole checkpoint of this training {}{}{}", folder,
-                            training_.substr(0, 16), search.passed_over.empty() ? "" : ": ",
-                            fmt::join(search.passed_over, "; ")));
+    throw Error(
+        ErrorKind::bad_input,
+        fmt::format("expected a complete checkpoint of training {1} in '{0}', found none{2}{3}",
+                    folder, training_.substr(0, 16), search.passed_over.empty() ? "" : ": ",
+                    fmt::join(search.passed_over, "; ")));
   }
   resumed_ = search.newest;
   const std::uint64_t steps = request_.scenario().run().steps();
   if (resumed_->step < steps) return;
-  throw Error(ErrorKind::bad_input,
-              fmt::format("the newest checkpoint in '{}' is that of step {}, and the run has {} "
-                          "steps: nothing is left to do",
-                          folder, resumed_->step, steps));
+  throw Error(
+      ErrorKind::bad_input,
+      fmt::format("expected steps left after the newest checkpoint in '{}', found step {} of {} "
+                  "steps; increase run.steps",
+                  folder, resumed_->step, steps));
 }
 
 void RunCheckpoints::fill(Assignment& assignment) const {
@@ -105,15 +107,15 @@ Resumption RunCheckpoints::resumption() const {
 void RunCheckpoints::open() {
   if (!request_.scenario().live().has_checkpoints()) return;
   keeper_ = std::make_unique<CheckpointKeeper>(
-      FolderStore::make(settings_.folder()),
+      FolderStore::make_folder(settings_.folder()),
       CheckpointKeeper::Options{.training = training_,
                                 .total = total_,
                                 .keep = settings_.keep(),
                                 .first_attempt = random_attempt(),
                                 .key = key_});
-  if (resumed_) keeper_->adopt(resumed_->step);
+  if (resumed_) keeper_->adopt_existing(resumed_->step);
   std::vector<CheckpointId> earlier = history_.take_earlier();
-  if (!earlier.empty()) keeper_->take_over(std::move(earlier));
+  if (!earlier.empty()) keeper_->continue_attempts(std::move(earlier));
 }
 
 std::uint64_t RunCheckpoints::plan(Step step, std::vector<std::uint32_t> members) {
@@ -125,25 +127,25 @@ std::uint64_t RunCheckpoints::plan(Step step, std::vector<std::uint32_t> members
   return keeper_->next_attempt();
 }
 
-void RunCheckpoints::committed() {
+void RunCheckpoints::on_commit() {
   if (!planned_) return;
   asked_ = false;
   writers_ = std::move(members_);
-  history_.begun(*planned_, keeper_->next_attempt());
+  history_.record_begin(*planned_, keeper_->next_attempt());
   keeper_->begin(*std::exchange(planned_, {}), static_cast<std::uint32_t>(writers_.size()));
 }
 
-std::uint64_t RunCheckpoints::once_more(Step step, std::vector<std::uint32_t> members) {
+std::uint64_t RunCheckpoints::retry_checkpoint(Step step, std::vector<std::uint32_t> members) {
   if (!keeper_ || missing_.empty() || retries_ >= kMostRetries) return 0;
   ++retries_;
   writers_ = std::move(members);
   const std::uint64_t attempt = keeper_->next_attempt();
-  history_.begun(step, attempt);
+  history_.record_begin(step, attempt);
   keeper_->begin(step, static_cast<std::uint32_t>(writers_.size()));
   return attempt;
 }
 
-void RunCheckpoints::take(const ShardWritten& said) {
+void RunCheckpoints::record_shard(const ShardWritten& said) {
   if (!keeper_) return;
   if (said.failure().empty()) {
     keeper_->shard_durable(said.attempt(), said.index(), {said.size(), said.sha256()});
@@ -152,28 +154,29 @@ void RunCheckpoints::take(const ShardWritten& said) {
   }
 }
 
-void RunCheckpoints::lost(std::uint32_t rank) {
+void RunCheckpoints::record_lost_rank(std::uint32_t rank) {
   const auto found = std::find(writers_.begin(), writers_.end(), rank);
   if (!keeper_ || found == writers_.end()) return;
   keeper_->writer_gone(static_cast<std::uint32_t>(found - writers_.begin()));
 }
 
-bool RunCheckpoints::at_rest() { return !keeper_ || keeper_->at_rest(); }
+bool RunCheckpoints::is_idle() { return !keeper_ || keeper_->is_idle(); }
 
 std::vector<RunCheckpoints::Durable> RunCheckpoints::durable() {
   std::vector<Durable> done;
   if (!keeper_) return done;
-  for (const CheckpointKeeper::Outcome& outcome : keeper_->take()) {
+  for (const CheckpointKeeper::Outcome& outcome : keeper_->drain_outcomes()) {
     const bool whole = outcome.failure.empty();
     if (whole) size_ = outcome.size;
     missing_ =
         whole ? std::string()
               : fmt::format("the checkpoint of step {} failed: {}", outcome.step, outcome.failure);
-    if (!history_.ended(outcome.step, whole)) continue;
+    if (!history_.record_end(outcome.step, whole)) continue;
     done.push_back({outcome.step, whole});
     if (whole || warnings_.size() >= kMostWarnings) continue;
     warnings_.push_back(missing_);
-    fmt::print(stderr, "orrery-live: warning: {}\n", missing_);  // not only when all is over
+    // Shown at once, not only in the report.
+    fmt::print(stderr, "orrery-live: warning: {}\n", missing_);
   }
   return done;
 }
@@ -182,7 +185,7 @@ void RunCheckpoints::fill(Report& report) const {
   for (const std::string& warning : warnings_) report.add_warnings(warning);
   if (!keeper_) return;
   report.set_checkpoints_written(written());
-  report.set_checkpoints_failed(failed());
+  report.set_checkpoints_failed(failed_count());
   if (size_) report.set_checkpoint_bytes(static_cast<double>(*size_));
 }
 

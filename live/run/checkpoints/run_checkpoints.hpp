@@ -1,6 +1,4 @@
-// What a run has to do with checkpoints, as its controller sees it: where it goes on, which steps
-// end with one, what has come of them. Reading an earlier run's happens here, on the caller's
-// thread; writing happens in the ranks and in the keeper. One thread.
+// Checkpoints of a run, as seen by its controller.
 #pragma once
 
 #include <cstdint>
@@ -19,84 +17,102 @@
 
 namespace orrery::live {
 
-/// SHA-256 of everything that the parameters after a step depend on: model, seed, optimizer, batch
-/// and text. Neither the ranks nor how long the run is.
+/// Returns the SHA-256 of everything that the parameters after a step depend on: model, seed,
+/// optimizer, batch and text. Neither the number of ranks nor the number of steps changes the name.
 std::string training_name(const Scenario& scenario, const Text& text);
 
+/// Planner of a run's checkpoints: the checkpoint from which the run resumes, the steps that end
+/// with a checkpoint, and the outcomes of the attempts. Reads earlier checkpoints on the caller's
+/// thread; the ranks and the keeper write. Owns the keeper. Single-threaded.
 class RunCheckpoints {
  public:
-  /// Finds the checkpoint that `request.resume_from` asks for. Throws bad_input if there is none,
-  /// or if the run has no step left to do after it. Where an earlier controller has a `past`, goes
-  /// on with its checkpoints instead.
+  /// Finds the checkpoint that `request.resume_from` names. Throws bad_input if the folder holds
+  /// none, or if the run has no step left after it. Continues with the checkpoints in `past`
+  /// instead, if an earlier controller left any.
   RunCheckpoints(const RunRequest& request, const Text& text, const Past& past = {});
 
-  /// The first step of this run.
+  /// Returns the first step of this run.
   Step first_step() const { return resumed_ ? resumed_->step : 0; }
-  /// What the ranks are told.
+  /// Writes the training's name and the checkpoint to resume from into the ranks' assignment.
   void fill(Assignment& assignment) const;
-  /// Makes the folder. Throws an environment Error if it cannot be written to.
+  /// Opens the checkpoint folder. Throws an environment Error if the folder is not writable.
   void open();
 
-  /// From the next planned step on; 0: none by itself.
+  /// Sets the interval in steps, from the next planned step on; 0: no periodic checkpoints.
   void set_every(std::uint64_t steps) { every_ = steps; }
-  /// One after the next planned step, whatever the plan.
-  void ask() { asked_ = true; }
-  bool asked() const { return asked_; }
-  bool kept() const { return keeper_ != nullptr; }
-  /// The attempt that the plan of `step` for these ranks carries; 0: that step ends without a
-  /// checkpoint.
+  /// Requests a checkpoint after the next planned step, independent of the interval.
+  void request_checkpoint() { asked_ = true; }
+  /// Returns true if a checkpoint is requested.
+  bool is_requested() const { return asked_; }
+  /// Returns true if the run writes checkpoints.
+  bool is_enabled() const { return keeper_ != nullptr; }
+  /// Returns the attempt that the plan of `step` carries for the ranks `members`; 0 if the step
+  /// ends without a checkpoint.
   std::uint64_t plan(Step step, std::vector<std::uint32_t> members);
-  /// That attempt, if the step that was planned last ends with one; 0 if not.
+  /// Returns the attempt of the newest planned step; 0 if the step ends without a checkpoint.
   std::uint64_t planned() const { return planned_ ? keeper_->next_attempt() : 0; }
-  /// The step that was planned last is final: its ranks write their shards if the plan said so.
-  void committed();
-  void take(const ShardWritten& said);
-  void lost(std::uint32_t rank);
-  /// Nothing is being written.
-  bool at_rest();
-  /// Checkpoints that have become durable, or failed, since the last call.
+  /// Records that the newest planned step is final: its ranks write their shards if the plan
+  /// contains an attempt.
+  void on_commit();
+  /// Records the outcome of a rank's shard.
+  void record_shard(const ShardWritten& said);
+  /// Records that a rank is lost: the shard that the rank was writing is missing.
+  void record_lost_rank(std::uint32_t rank);
+  /// Returns true if no attempt is in flight.
+  bool is_idle();
+  /// Outcome of one checkpoint attempt.
   struct Durable {
     Step step = 0;
-    bool whole = true;  ///< else it failed
+    bool whole = true;  ///< True if the checkpoint is complete; false if the attempt failed.
   };
+  /// Returns the outcomes of the attempts that finished since the last call.
   std::vector<Durable> durable();
 
-  /// The newest that was due is not there, and may be tried once more with the state after `step`
-  /// steps, written by these ranks: its attempt; 0: not. For the end of a run, once at_rest().
-  std::uint64_t once_more(Step step, std::vector<std::uint32_t> members);
+  /// Starts another attempt if the newest due checkpoint is missing, with the state after `step`
+  /// steps, written by `members`. Returns the attempt; 0 if no attempt is needed or the retries are
+  /// exhausted. For the end of a run, once is_idle() holds.
+  std::uint64_t retry_checkpoint(Step step, std::vector<std::uint32_t> members);
+  /// Returns the number of complete checkpoints.
   std::uint64_t written() const { return history_.written(); }
-  std::uint64_t failed() const { return history_.failed(); }
-  /// Why the newest that was due is not there; empty: it is, or none was due.
+  /// Returns the number of failed attempts.
+  std::uint64_t failed_count() const { return history_.failed_count(); }
+  /// Returns the reason why the newest due checkpoint is missing; empty if it is complete or none
+  /// was due.
   const std::string& missing() const { return missing_; }
 
-  /// To go on with in another process; what this run has begun and not removed.
-  void keep(JournalSnapshot& now) const;
+  /// Writes the attempts that this run has begun and not deleted into a snapshot of the journal.
+  void save_to(JournalSnapshot& now) const;
 
+  /// Writes counts, sizes and warnings into the report.
   void fill(Report& report) const;
 
  private:
+  /// Finds the newest complete checkpoint in `folder`.
   void find(const std::string& folder);
+  /// Returns the checkpoint from which the run resumes.
   Resumption resumption() const;
 
   const RunRequest& request_;
   const Checkpoints& settings_;
   const std::string training_;
-  const std::uint64_t total_;  ///< parameters
-  const std::string key_;      ///< of manifests; empty: none
-  std::uint64_t every_;        ///< steps; 0: none by itself
+  const std::uint64_t total_;  ///< Number of parameters.
+  const std::string key_;      ///< Key of the manifests; empty: none.
+  std::uint64_t every_;        ///< Interval in steps; 0: no periodic checkpoints.
   bool asked_ = false;
   std::optional<CheckpointId> resumed_;
-  std::unique_ptr<CheckpointKeeper> keeper_;  ///< if checkpoints are to be written
-  std::optional<Step> planned_;               ///< the checkpoint that follows the step under way
+  std::unique_ptr<CheckpointKeeper> keeper_;  ///< Keeper; null if the run writes no checkpoints.
+  std::optional<Step> planned_;  ///< Step of the checkpoint that follows the current step.
   CheckpointHistory history_;
-  std::vector<std::uint32_t> members_, writers_;  ///< of that step; of the newest attempt, by shard
+  /// Members of the planned step; writers of the newest attempt, by shard.
+  std::vector<std::uint32_t> members_, writers_;
   std::string missing_;
   int retries_ = 0;
-  std::optional<std::uint64_t> size_;  ///< of the newest whole one, bytes
+  std::optional<std::uint64_t> size_;  ///< Bytes of the newest complete checkpoint.
   std::vector<std::string> warnings_;
 };
 
-/// Of a rank: the state that it is to go on with. Throws bad_input unless that checkpoint is whole.
+/// Returns the state from which a rank resumes. Throws bad_input unless the assigned checkpoint is
+/// complete.
 TrainingState load_checkpoint(const Assignment& assignment);
 
 }  // namespace orrery::live

@@ -4,12 +4,12 @@
 
 namespace orrery::live {
 
-void SaveEvents::committed(Step next, Nanos now) {
+void SaveEvents::on_commit(Step next, Nanos now) {
   if (checkpoints_.planned() > 0) since_[next] = now;
-  checkpoints_.committed();
+  checkpoints_.on_commit();
 }
 
-std::vector<SaveDone> SaveEvents::take(Nanos now) {
+std::vector<SaveDone> SaveEvents::drain_events(Nanos now) {
   std::vector<SaveDone> events;
   for (const RunCheckpoints::Durable& done : checkpoints_.durable()) {
     const auto since = since_.extract(done.step);

@@ -1,6 +1,4 @@
-// What policies are told of checkpoints: that one has become durable or has failed, and how long it
-// took from the commit that it follows. Called by the step driver; one thread. Instants are the
-// policy clock's.
+// Checkpoint events for the policies.
 #pragma once
 
 #include <map>
@@ -11,19 +9,24 @@
 
 namespace orrery::live {
 
+/// Source of the checkpoint events that policies see: a checkpoint has become durable or has
+/// failed, and its duration since the commit that it follows. Used by the step driver;
+/// single-threaded. Instants are times of the policy clock.
 class SaveEvents {
  public:
+  /// Starts without events. `checkpoints` must outlive this object.
   explicit SaveEvents(RunCheckpoints& checkpoints) : checkpoints_(checkpoints) {}
 
-  /// The step that was planned last is final, `next` is the one after it: its checkpoint begins, if
-  /// the plan said so.
-  void committed(Step next, Nanos now);
-  /// Since the last call.
-  std::vector<SaveDone> take(Nanos now);
+  /// Records that the newest planned step is final; `next` is the step after it. The step's
+  /// checkpoint begins, if one was planned.
+  void on_commit(Step next, Nanos now);
+  /// Returns the events since the last call.
+  std::vector<SaveDone> drain_events(Nanos now);
 
  private:
   RunCheckpoints& checkpoints_;
-  std::map<Step, Nanos> since_;  ///< by the step that goes on from it
+  /// Start of each attempt, by the step that follows its checkpoint.
+  std::map<Step, Nanos> since_;
 };
 
 }  // namespace orrery::live

@@ -19,7 +19,7 @@
 namespace orrery::live {
 namespace {
 
-constexpr std::size_t kHead = 12;  // size, checksum of the record, checksum of these two
+constexpr std::size_t kHead = 12;  // Size, checksum of the record, checksum of the first two.
 
 std::uint32_t checksum(std::string_view bytes) {
   return static_cast<std::uint32_t>(
@@ -37,7 +37,7 @@ std::uint32_t get(std::string_view bytes, std::size_t at) {
   return value;
 }
 
-/// The one whose commit the journal has to tell next.
+/// Returns the step whose commit must be the next one in the journal.
 Step next_step(const Past& past) {
   if (!past.commits.empty()) return past.commits.back().step() + 1;
   if (past.snapshot) return past.snapshot->step();
@@ -55,7 +55,7 @@ std::string read_all(int file) {
   }
 }
 
-/// Why not; 0: all of it is there.
+/// Returns the error number of a failed write; 0 if all bytes were written.
 int write_all(int file, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(file, bytes.data(), bytes.size());
@@ -81,19 +81,20 @@ Journal::Journal(const std::string& path, const std::string& scenario_hash, std:
   file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0600);
   if (file_ < 0) {
     throw Error(ErrorKind::environment,
-                fmt::format("cannot open the journal {}: {}", path, std::strerror(errno)));
+                fmt::format("expected to open the journal {}: {}; check the run's folder", path,
+                            std::strerror(errno)));
   }
   try {
     read(read_all(file_), scenario_hash);
     if (cut_off_ > 0 && ftruncate(file_, static_cast<off_t>(whole_)) != 0) {
-      refuse("cannot be cut to its whole records", whole_);
+      refuse_file("has a torn last record that cannot be cut off", whole_);
     }
   } catch (...) {
     close(file_);
     throw;
   }
   if (whole_ > 0) return;
-  append(opening());
+  append_record(opening());
   snapshot_end_ = whole_;
 }
 
@@ -108,27 +109,29 @@ Journal::~Journal() {
   if (file_ >= 0) close(file_);
 }
 
-void Journal::refuse(const std::string& why, std::size_t at) const {
+void Journal::refuse_file(const std::string& why, std::size_t at) const {
   throw Error(ErrorKind::environment,
-              fmt::format("the journal {} {} (byte {})", path_, why, at));
+              fmt::format("the journal {} {} at byte {}; start the run again", path_, why, at));
 }
 
 void Journal::read(const std::string& bytes, const std::string& scenario_hash) {
   while (bytes.size() - whole_ >= kHead) {
     const std::string_view head = std::string_view(bytes).substr(whole_, kHead);
-    if (checksum(head.substr(0, 8)) != get(head, 8)) refuse("is damaged", whole_);
+    if (checksum(head.substr(0, 8)) != get(head, 8)) refuse_file("is damaged", whole_);
     const std::size_t size = get(head, 0);
     if (bytes.size() - whole_ - kHead < size) break;
     const std::string_view body = std::string_view(bytes).substr(whole_ + kHead, size);
-    if (checksum(body) != get(head, 4)) refuse("is damaged", whole_);
-    const google::protobuf::LogSilencer quiet;  // what is wrong is said below
+    if (checksum(body) != get(head, 4)) refuse_file("is damaged", whole_);
+    const google::protobuf::LogSilencer quiet;  // The error is reported below.
     JournalRecord record;
-    if (!record.ParseFromArray(body.data(), static_cast<int>(size))) refuse("is damaged", whole_);
+    if (!record.ParseFromArray(body.data(), static_cast<int>(size)))
+      refuse_file("is damaged", whole_);
     if (whole_ == 0) {
-      if (record.opening().format() != kJournalFormat) refuse("has another format", whole_);
-      if (record.opening().scenario_hash() != scenario_hash) refuse("is another run's", whole_);
+      if (record.opening().format() != kJournalFormat) refuse_file("has another format", whole_);
+      if (record.opening().scenario_hash() != scenario_hash)
+        refuse_file("is of another run", whole_);
     } else {
-      take(record, whole_);
+      add_to_contents(record, whole_);
     }
     whole_ += kHead + size;
     if (snapshot_end_ == 0 || record.has_snapshot()) snapshot_end_ = whole_;
@@ -136,12 +139,12 @@ void Journal::read(const std::string& bytes, const std::string& scenario_hash) {
   cut_off_ = bytes.size() - whole_;
 }
 
-void Journal::take(const JournalRecord& record, std::size_t at) {
+void Journal::add_to_contents(const JournalRecord& record, std::size_t at) {
   const bool first = std::exchange(past_.empty, false);
   switch (record.kind_case()) {
     case JournalRecord::kSnapshot:
-      if (!first) refuse("is begun anew in its midst", at);
-      return take(record.snapshot());
+      if (!first) refuse_file("holds a snapshot after its first record", at);
+      return add_to_contents(record.snapshot());
     case JournalRecord::kMembership:
       past_.core.epoch = record.membership().epoch();
       past_.core.decided = record.membership().decided();
@@ -149,14 +152,14 @@ void Journal::take(const JournalRecord& record, std::size_t at) {
     case JournalRecord::kStarted: past_.started = record.started(); return;
     case JournalRecord::kSeen:
       past_.seen.push_back(record.seen().observation());
-      for (const JournalLoss& loss : record.seen().losses()) take(loss, at);
+      for (const JournalLoss& loss : record.seen().losses()) add_to_contents(loss, at);
       return;
     case JournalRecord::kRead:
-      if (past_.seen.empty()) refuse("reads before anything was seen", at);
+      if (past_.seen.empty()) refuse_file("holds telemetry before the first observation", at);
       past_.read[past_.seen.size() - 1] = record.read();
       return;
     case JournalRecord::kCommit:
-      if (record.commit().step() != next_step(past_)) refuse("leaves a step out", at);
+      if (record.commit().step() != next_step(past_)) refuse_file("lacks the commit of a step", at);
       past_.core.committed = record.commit().step() + 1;
       past_.core.committed_in = record.commit().epoch();
       past_.commits.push_back(record.commit());
@@ -173,17 +176,17 @@ void Journal::take(const JournalRecord& record, std::size_t at) {
     case JournalRecord::kOpening:
     case JournalRecord::KIND_NOT_SET: break;
   }
-  refuse("holds a record that makes no sense", at);
+  refuse_file("holds a record of an unknown kind", at);
 }
 
-void Journal::take(const JournalLoss& loss, std::size_t at) {
+void Journal::add_to_contents(const JournalLoss& loss, std::size_t at) {
   const std::size_t index = loss.index();
-  if (index > past_.losses.size()) refuse("leaves a loss out", at);
+  if (index > past_.losses.size()) refuse_file("lacks the record of a loss", at);
   if (index == past_.losses.size()) past_.losses.emplace_back();
   past_.losses[index] = loss;
 }
 
-void Journal::take(const JournalSnapshot& state) {
+void Journal::add_to_contents(const JournalSnapshot& state) {
   past_.snapshot = state;
   past_.core = {.epoch = state.membership().epoch(),
                 .committed = state.step(),
@@ -197,16 +200,16 @@ void Journal::take(const JournalSnapshot& state) {
   past_.halted[0] = state.halted();
 }
 
-bool Journal::append(const JournalRecord& record) {
+bool Journal::append_record(const JournalRecord& record) {
   if (file_ < 0) return false;
   const std::string bytes = framed(record.SerializeAsString());
   if (whole_ + bytes.size() > kMostBytes) {
-    give_up(fmt::format("it has grown to {} MiB without an instant at which it could be begun anew",
+    abandon_file(fmt::format("the journal has grown to {} MiB and could not be rewritten meanwhile",
                         kMostBytes >> 20));
     return false;
   }
   if (const int why = write_all(file_, bytes); why != 0) {
-    give_up(std::strerror(why));
+    abandon_file(std::strerror(why));
     return false;
   }
   whole_ += bytes.size();
@@ -226,21 +229,23 @@ void Journal::begin_anew(const JournalSnapshot& state) {
   if (write_all(file, bytes) != 0 || rename(fresh.c_str(), path_.c_str()) != 0) {
     close(file);
     unlink(fresh.c_str());
-    snapshot_end_ = whole_;  // once more when it has grown by as much again
+    snapshot_end_ = whole_;  // The next attempt follows once the file has grown by as much again.
     return;
   }
   close(std::exchange(file_, file));
   whole_ = snapshot_end_ = bytes.size();
 }
 
-/// What is left of it would only fill the disk that others need.
-void Journal::give_up(const std::string& why) {
+/// The rest of the file is deleted, because it would only fill the disk that other processes need.
+void Journal::abandon_file(const std::string& why) {
   close(std::exchange(file_, -1));
-  if (decide_) decide_(why);  // before it is gone: whoever takes over would begin from nothing
+  // The handler runs before the file is deleted: a successor without the file would start the run
+  // from its beginning.
+  if (decide_) decide_(why);
   unlink(path_.c_str());
 }
 
-void Journal::stop() {
+void Journal::discard_file() {
   if (file_ < 0) return;
   close(std::exchange(file_, -1));
   unlink(path_.c_str());

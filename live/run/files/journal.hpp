@@ -1,9 +1,9 @@
-// What a controller has to remember beyond its death: a file in the run's folder to which it
-// appends before anything follows from what it says. Once it has grown by so much it is begun anew
-// with the state of the run, written beside it and put in its place, so that its size, and the time
-// in which another controller reads it, do not grow with the run. Each record carries checksums;
-// one that was being written when the controller died is cut off, anything else that is not as it
-// was written is refused. It outlives processes, not the machine: nothing is synced. One thread.
+// Write-ahead log of one live run: the state that a successor of the run's controller needs. The
+// controller appends a record before it acts on the record's content. Once the file has grown by
+// the configured tail, the file is replaced atomically by a snapshot of the run, so that neither
+// its size nor the time to read it grows with the run. Each record carries checksums. A record torn
+// by the controller's death is cut off; any other damage is refused. The file survives the death of
+// processes, not of the machine: no write is synced. Single-threaded.
 #pragma once
 
 #include <algorithm>
@@ -21,83 +21,107 @@
 
 namespace orrery::live {
 
-/// What a journal tells.
+/// Contents of a journal at the time it was opened.
 struct Past {
-  bool empty = true;  ///< nothing but, perhaps, its opening
-  /// The run as it stood when the journal was begun anew; what it tells of control core, losses,
-  /// strikes and members is in the lists below, too.
+  bool empty = true;  ///< True if the journal holds no record except the opening.
+  /// Snapshot with which the file begins, if the file was rewritten. Its control core state,
+  /// losses, faults and members are in the fields below, too.
   std::optional<JournalSnapshot> snapshot;
   membership::Journal core;
-  std::set<membership::Seat> joined;  ///< members of any epoch
+  std::set<membership::Seat> joined;  ///< Members of any membership epoch.
+  /// Start of the policy clock, in nanoseconds of the machine's clock; none if the run has not
+  /// started.
   std::optional<Nanos> started;
+  /// Observations shown to the policies, oldest first.
   std::vector<ObservationRecord> seen;
-  std::map<std::size_t, JournalRead> read;  ///< with that observation
-  std::optional<Resumption> resumed;   ///< none: the run began with step 0
-  std::vector<JournalCommit> commits;  ///< of all steps from the first, or the snapshot's, on
-  std::vector<JournalLoss> losses;     ///< by index
+  /// Telemetry that the policies read, by index of the observation.
+  std::map<std::size_t, JournalRead> read;
+  /// Checkpoint from which the run resumed; none if the run began with step 0.
+  std::optional<Resumption> resumed;
+  /// Commits of all steps since the start or since the snapshot.
+  std::vector<JournalCommit> commits;
+  std::vector<JournalLoss> losses;  ///< Losses of ranks, by index.
+  /// Faults injected so far.
   std::vector<JournalStrike> strikes;
-  std::map<std::size_t, bool> halted;  ///< from that call on
+  /// State of the kill switch, from the given observation on.
+  std::map<std::size_t, bool> halted;
+  /// Hash of the final parameters; empty before the end.
   std::string parameters_sha256;
 };
 
+/// Version of the journal's format.
 inline constexpr std::uint32_t kJournalFormat = 2;
 
-/// A record as it stands in the file, with its checksums.
+/// Returns a record as stored in the file: its length, its checksums, its bytes.
 std::string framed(const std::string& record);
 
+/// Write-ahead log of one live run. Owns the file descriptor.
 class Journal {
  public:
+  /// Default tail, in bytes, after which the file is rewritten.
   static constexpr std::size_t kDefaultTail = std::size_t{2} << 20;
-  /// However it is put, a journal that cannot be begun anew is given up at so many bytes.
+  /// Largest size in bytes. A journal that reaches this size because it could not be rewritten is
+  /// abandoned.
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 
-  /// Opens the journal of a run, or begins it. `tail`: bytes behind the snapshot after which the
-  /// next one is due. Throws an environment Error if it cannot be read, is damaged, or is another
-  /// run's.
+  /// Opens the journal of a run, or creates it. `tail`: bytes after the snapshot after which the
+  /// next rewrite is due. Throws an environment Error if the file cannot be read, is damaged, or
+  /// belongs to another run.
   Journal(const std::string& path, const std::string& scenario_hash,
           std::size_t tail = kDefaultTail);
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// What stood in it when it was opened.
+  /// Returns the contents of the journal when it was opened.
   const Past& past() const { return past_; }
-  /// Bytes of a torn record that were cut off.
+  /// Returns the number of bytes of a torn record that were cut off.
   std::size_t cut_off() const { return cut_off_; }
+  /// Returns the size of the file's complete records in bytes.
   std::size_t size() const { return whole_; }
 
-  /// Called once, within append(), when the journal is given up: nothing more is written, and the
-  /// run can go on, but not beyond the death of its controller.
+  /// Sets the handler of an abandoned journal. The handler is called once, within append_record():
+  /// no further record is written; the run can continue, but ends with the death of its controller.
   void on_failure(std::function<void(const std::string& why)> decide) {
     decide_ = std::move(decide);
   }
-  /// False if it is given up.
-  bool append(const JournalRecord& record);
+  /// Appends a record. Returns false if the journal is abandoned.
+  bool append_record(const JournalRecord& record);
 
-  /// It has grown enough to be begun anew.
-  bool due() const {
+  /// Returns true if the file has grown enough to be rewritten.
+  bool is_due() const {
     return file_ >= 0 && whole_ >= snapshot_end_ + std::max(tail_, snapshot_end_);
   }
-  /// Begins anew with that state. Where that cannot be written it stays as it is.
+  /// Replaces the file by one that begins with the snapshot `state`. Keeps the current file if the
+  /// new file cannot be written.
   void begin_anew(const JournalSnapshot& state);
-  /// Nobody will go on from it: nothing more is written, and nobody is told.
-  void stop();
+  /// Deletes the file: no successor will continue the run. No further record is written, and the
+  /// handler of an abandoned journal is not called.
+  void discard_file();
 
  private:
+  /// Reads all records of `bytes` into the contents.
   void read(const std::string& bytes, const std::string& scenario_hash);
-  void take(const JournalRecord& record, std::size_t at);
-  void take(const JournalLoss& loss, std::size_t at);
-  void take(const JournalSnapshot& state);
-  [[noreturn]] void refuse(const std::string& why, std::size_t at) const;
+  /// Adds a record to the contents. `at`: position of the record in the file, in bytes.
+  void add_to_contents(const JournalRecord& record, std::size_t at);
+  /// Adds or replaces a loss in the contents.
+  void add_to_contents(const JournalLoss& loss, std::size_t at);
+  /// Sets the contents to a snapshot.
+  void add_to_contents(const JournalSnapshot& state);
+  /// Throws an environment Error about the file at byte `at`.
+  [[noreturn]] void refuse_file(const std::string& why, std::size_t at) const;
+  /// Returns the first record of every journal: format and hash of the scenario.
   JournalRecord opening() const;
-  void give_up(const std::string& why);
+  /// Closes and deletes the file, and calls the handler.
+  void abandon_file(const std::string& why);
 
   const std::string path_, scenario_hash_;
   const std::size_t tail_;
   std::function<void(const std::string&)> decide_;
   int file_ = -1;
-  std::size_t whole_ = 0;         ///< bytes of whole records
-  std::size_t snapshot_end_ = 0;  ///< those before the tail
+  std::size_t whole_ = 0;         ///< Bytes of complete records.
+  std::size_t snapshot_end_ = 0;  ///< Bytes before the tail.
+  /// Bytes of a torn record.
   std::size_t cut_off_ = 0;
   Past past_;
 };

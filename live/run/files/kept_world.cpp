@@ -20,7 +20,7 @@ void encode_settings(const Settings& now, KeptJob& kept) {
   add(now.get<CodecRules>());
   add(now.get<CheckpointPlan>());
   add(now.get<OnLoss>());
-  static_assert(std::variant_size_v<Setting> == 5, "a new setting is kept, too");
+  static_assert(std::variant_size_v<Setting> == 5, "write every kind of setting above");
 }
 
 void encode_job(const JobInfo& job, KeptJob& kept) {
@@ -42,7 +42,7 @@ void encode_job(const JobInfo& job, KeptJob& kept) {
 
 void decode_job(const KeptJob& kept, JobInfo& job) {
   if (kept.phase() > static_cast<std::uint32_t>(JobPhase::done)) {
-    throw Error(ErrorKind::bad_input, "a job in a phase that there is not");
+    throw Error(ErrorKind::bad_input, "expected a known phase of a job, found an unknown one");
   }
   job.phase = static_cast<JobPhase>(kept.phase());
   job.epoch = {kept.epoch()};
@@ -56,7 +56,7 @@ void decode_job(const KeptJob& kept, JobInfo& job) {
   job.gpus = std::move(where.gpus);
   job.layout = where.layout;
   if (kept.has_next()) job.next = decode(kept.next());
-  for (const SettingRecord& setting : kept.now()) job.now.set(decode(setting));
+  for (const SettingRecord& setting : kept.now()) job.now.set_setting(decode(setting));
   for (const std::uint32_t rank : kept.lost()) job.lost.push_back({rank});
   for (const std::uint32_t rank : kept.suspected()) job.suspected.push_back({rank});
 }
@@ -70,7 +70,7 @@ struct World::Kept {
 
 bool World::Kept::write(const World& world, KeptWorld& kept) {
   if (!world.announced_.empty() || !world.over_.empty()) return false;
-  if (world.jobs_.size() != world.jobs_.submitted()) return false;  // one has left the table
+  if (world.jobs_.size() != world.jobs_.submitted()) return false;  // A job has been removed.
   for (const JobInfo& job : world.jobs_) encode_job(job, *kept.add_jobs());
   for (const JobId owner : world.state_.owner) kept.add_owner(owner.value);
   for (const std::uint32_t free : world.state_.free_per_node) kept.add_free_per_node(free);
@@ -92,11 +92,11 @@ bool World::Kept::write(const World& world, KeptWorld& kept) {
 
 void World::Kept::read(const KeptWorld& kept, World& world) {
   ClusterState& state = world.state_;
-  const bool fits = world.jobs_.empty() &&
-                    static_cast<std::size_t>(kept.owner_size()) == state.owner.size() &&
-                    static_cast<std::size_t>(kept.free_per_node_size()) ==
-                        state.free_per_node.size();
-  if (!fits) throw Error(ErrorKind::bad_input, "a state of another cluster");
+  const bool fits =
+      world.jobs_.empty() && static_cast<std::size_t>(kept.owner_size()) == state.owner.size() &&
+      static_cast<std::size_t>(kept.free_per_node_size()) == state.free_per_node.size();
+  if (!fits)
+    throw Error(ErrorKind::bad_input, "expected the state of this cluster, found another cluster");
   for (const KeptJob& job : kept.jobs()) decode_job(job, world.jobs_.add(decode(job.spec())));
   for (std::size_t gpu = 0; gpu < state.owner.size(); ++gpu) {
     state.owner[gpu] = {kept.owner(static_cast<int>(gpu))};
@@ -104,19 +104,20 @@ void World::Kept::read(const KeptWorld& kept, World& world) {
   state.free_per_node.assign(kept.free_per_node().begin(), kept.free_per_node().end());
   state.free = kept.free();
   if (kept.parts_size() != kept.parts_since_size()) {
-    throw Error(ErrorKind::bad_input, "parts without an instant");
+    throw Error(ErrorKind::bad_input, "expected one instant per part, found another count");
   }
   for (int i = 0; i < kept.parts_size(); ++i) {
     const Event event = decode(kept.parts(i));
     const auto* changed = std::get_if<PartChanged>(&event);
-    if (changed == nullptr) throw Error(ErrorKind::bad_input, "a part that is none");
+    if (changed == nullptr)
+      throw Error(ErrorKind::bad_input, "expected a change of a part, found another event");
     state.parts[changed->part] = changed->to;
     state.parts[changed->part].since = kept.parts_since(i);
   }
   state.version = kept.version();
   world.lost_hosts_ = kept.lost_hosts();
   for (std::uint32_t node = 0; node < world.cluster().nodes(); ++node) {
-    world.owners().recount({node});
+    world.owners().recount_free({node});
   }
   for (const live::KeptSettings& ahead : kept.ahead()) {
     auto& settings = world.ahead_[{JobId{ahead.job()}, ahead.from_step()}];

@@ -1,6 +1,5 @@
-// The world of a live run written down and read again: what its journal begins anew with. All of
-// it, so that a controller that takes over shows its policies what they would have seen. One
-// thread.
+// Serialization of the world of a live run for the journal's snapshots. The complete world is
+// stored, so that a successor of the controller shows its policies the same state. Single-threaded.
 #pragma once
 
 #include "live/supervision.pb.h"
@@ -8,9 +7,11 @@
 
 namespace orrery::live {
 
-/// False, and nothing to go on from, while a decision has no outcome yet or a job is leaving.
+/// Writes `world` into `kept`. Returns false, with `kept` unusable, while a decision has no outcome
+/// or a job is being removed.
 bool keep(const World& world, KeptWorld& kept);
-/// Into a new world of the same cluster. Throws an environment Error for what is not one of it.
+/// Reads `kept` into `world`, a new world of the same cluster. Throws an environment Error if
+/// `kept` does not fit the cluster.
 void restore(const KeptWorld& kept, World& world);
 
 }  // namespace orrery::live

@@ -1,31 +1,36 @@
-// Names of what stands in the folder of a live run, for those who look at a run from outside: the
-// command line reads the status and leaves orders there. The folder is its user's alone.
+// Names of the files in the folder of a live run. The command line reads the status there and
+// writes the operator's orders there. Only the run's user may enter the folder.
 #pragma once
 
 #include <string_view>
 
 namespace orrery::live {
 
-// Not under the user's choice of folder: a socket's name holds at most 107 bytes.
+// Parent of the folders. The user cannot choose another folder, because the path of a socket holds
+// at most 107 bytes.
 inline constexpr const char* kRunParent = "/tmp";
+/// Beginning of every folder's name.
 inline constexpr const char* kRunPrefix = "orrery-live-";
-/// What makes it a run's folder: its name alone says nothing.
+/// Marker file: only a folder with this file counts as the folder of a run.
 inline constexpr const char* kRunMarker = ".orrery-live-run";
+/// Content of the marker file.
 inline constexpr std::string_view kRunMarked =
     "folder of one run of orrery live; it goes away with the run\n";
-/// JSON, replaced about once a second.
+/// Status of the run as JSON, replaced about once a second.
 inline constexpr const char* kStatusFile = "status.json";
-/// Touched by whoever is attached whenever they look: a run that ends waits until they have looked
-/// once more.
+/// File that each attached viewer touches on every look. A run that ends waits until the viewers
+/// have looked once more.
 inline constexpr const char* kAttachedFile = "attached";
-inline constexpr int kLookMs = 250;  ///< how often they do
-/// Whoever makes it ends the run after the step under way; "checkpoint" in it: with one.
+inline constexpr int kLookMs = 250;  ///< Time between two looks, in milliseconds.
+/// Order to stop: a file with this name ends the run after the current step; the content
+/// "checkpoint" requests a final checkpoint.
 inline constexpr const char* kStopFile = "stop";
-/// What `unfinished` says where an operator has ended the run.
+/// Value of `unfinished` if an operator has stopped the run.
 inline constexpr std::string_view kStoppedByOperator = "stopped by the operator";
-/// What it ends with where too many ranks were lost at once: their state, and that of their copies.
-inline constexpr std::string_view kStateGone = "is gone with the ranks that held it";
-/// Any other order is a file of JSON (orders.hpp) whose name begins and ends like this.
+/// End of `unfinished` if a training state is lost: the ranks that held it and its copies were lost
+/// at once.
+inline constexpr std::string_view kStateGone = "was lost with the ranks that held it";
+/// Beginning and end of the names of all other orders, which are JSON files (orders.hpp).
 inline constexpr std::string_view kOrderPrefix = "order-", kOrderSuffix = ".json";
 
 }  // namespace orrery::live

@@ -36,19 +36,19 @@ int open_folder(const std::string& path) {
   return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/// A regular file of this user's with our words, in a folder that nobody else may enter.
+/// Returns true if the folder holds the marker: a regular file of this user with the marker's text,
+/// in a folder that no other user may enter.
 bool is_marked(const std::string& folder) {
   struct stat status {};
   if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) return false;
   if (status.st_uid != geteuid() || (status.st_mode & 077) != 0) return false;
-  const int file = open((folder + "/" + kRunMarker).c_str(),
-                        O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const int file =
+      open((folder + "/" + kRunMarker).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   if (file < 0) return false;
   std::array<char, kRunMarked.size() + 1> words{};
   const ssize_t size = read(file, words.data(), words.size());
   const bool ours = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
-                    status.st_uid == geteuid() &&
-                    size == static_cast<ssize_t>(kRunMarked.size()) &&
+                    status.st_uid == geteuid() && size == static_cast<ssize_t>(kRunMarked.size()) &&
                     std::string_view(words.data(), kRunMarked.size()) == kRunMarked;
   close(file);
   return ours;
@@ -64,7 +64,7 @@ bool mark(const std::string& folder) {
   return written;
 }
 
-/// Removes the folder if it is a run's of this user, and no living run holds it.
+/// Deletes the folder if it belongs to a run of this user and no live run holds its lock.
 void remove_if_stale(const std::string& path) {
   const int descriptor = open_folder(path);
   if (descriptor < 0) return;
@@ -81,9 +81,9 @@ void remove_stale_folders() {
   }
 }
 
-/// Children that outlived the folder would say that it is gone: those that are there are ended,
-/// and one that another thread starts meanwhile has nobody to tell. Where the kernel does not list
-/// them, they do say it.
+/// Ends the child processes: children that outlive the folder would report its absence. A child
+/// that another thread starts meanwhile has no parent left to report to. Children remain if the
+/// kernel does not list them.
 void end_children() {
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
@@ -97,28 +97,29 @@ void end_children() {
   }
 }
 
-/// Signals that end a process and come from outside.
-constexpr int kEnds[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGALRM,
-                         SIGUSR2, SIGXCPU, SIGVTALRM, SIGPROF, SIGIO, SIGPWR};
+/// Signals from outside that end a process.
+constexpr int kEnds[] = {SIGINT,  SIGTERM,   SIGHUP,  SIGQUIT, SIGALRM, SIGUSR2,
+                         SIGXCPU, SIGVTALRM, SIGPROF, SIGIO,   SIGPWR};
 
-/// Those that come of a defect: a handler may do next to nothing, so it removes the secrets only.
+/// Signals of a defect. A handler may do almost nothing, so that it only deletes the secrets.
 constexpr int kCrashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGTRAP};
 constexpr const char* kSecrets[] = {"token", "key.pem", "certificate.pem", "ca.pem"};
-char secret_paths[std::size(kSecrets)][256];  // of the newest folder
+char secret_paths[std::size(kSecrets)][256];  // Paths of the secrets in the newest folder.
 
 void remove_secrets(int number) {
   for (const char* secret : secret_paths) unlink(secret);
-  raise(number);  // once more, for what it does by itself
+  raise(number);  // The default action of the signal follows.
 }
 
 std::atomic<bool> notes = false;
 std::atomic<int> noted = 0;
 
-/// The folders of this process, for the thread that waits for the signals which end it.
+/// Keeper of this process's folders, and the thread that waits for the signals that end the
+/// process.
 class Caretaker {
  public:
   static Caretaker& instance() {
-    static auto* const only = new Caretaker;  // its thread outlives main()
+    static auto* const only = new Caretaker;  // The thread outlives main().
     return *only;
   }
   void add(const std::string& path) {
@@ -132,8 +133,9 @@ class Caretaker {
     const std::scoped_lock lock(mutex_);
     paths_.erase(path);
   }
-  /// A signal meanwhile ends the process when it is done: two who remove one folder stop each other
-  /// at what the other has just taken away.
+  /// Deletes the folder under the lock: a signal that arrives meanwhile ends the process
+  /// afterwards, because two concurrent deletions of one folder would fail on the files that the
+  /// other has just deleted.
   void remove(const std::string& path) {
     const std::scoped_lock lock(mutex_);
     std::error_code ignored;
@@ -146,14 +148,15 @@ class Caretaker {
     sigset_t ends;
     sigemptyset(&ends);
     for (const int number : kEnds) sigaddset(&ends, number);
-    pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // every later thread inherits it
+    pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // Later threads inherit the mask.
     struct sigaction action {};
     action.sa_handler = remove_secrets;
     action.sa_flags = SA_RESETHAND;
     for (const int number : kCrashes) sigaction(number, &action, nullptr);
     std::thread([this, ends] { wait_for(ends); }).detach();
   }
-  /// A group of processes and its leader may both pass one on: within a second it is the same.
+  /// Returns true if the signal is recorded only. A process group and its leader may both forward
+  /// one signal: a repetition within a second counts as the same signal.
   bool only_note(int number) {
     using Clock = std::chrono::steady_clock;
     if (!notes || (number != SIGINT && number != SIGTERM)) return false;
@@ -166,8 +169,7 @@ class Caretaker {
   }
   [[noreturn]] void wait_for(const sigset_t& ends) {
     int number = 0;
-    while (sigwait(&ends, &number) != 0 || only_note(number)) {
-    }
+    while (sigwait(&ends, &number) != 0 || only_note(number)) {}
     end_children();
     const std::scoped_lock lock(mutex_);
     std::error_code ignored;
@@ -195,18 +197,17 @@ RunFolder::RunFolder() {
   remove_stale_folders();
   do {
     path_ = fmt::format("{}/{}XXXXXX", kRunParent, kRunPrefix);
-    if (!mkdtemp(path_.data())) fail();
+    if (!mkdtemp(path_.data())) fail_with_errno();
   } while (!lock());
   remove_on_signal(path_);
   if (mark(path_)) return;
   const int reason = errno;
-  remove();
+  remove_folder();
   release();
   errno = reason;
-  fail();
+  fail_with_errno();
 }
 
-/// False if another run took the folder for a stale one before the lock was ours.
 bool RunFolder::lock() {
   release();
   lock_ = open_folder(path_);
@@ -214,19 +215,21 @@ bool RunFolder::lock() {
   struct stat status {};
   if (lock_ >= 0 && flock(lock_, LOCK_EX) == 0) return stat(path_.c_str(), &status) == 0;
   const int reason = errno;
-  remove();
+  remove_folder();
   release();
   errno = reason;
-  fail();
+  fail_with_errno();
 }
 
-void RunFolder::fail() {
-  throw Error(ErrorKind::environment,
-              fmt::format("cannot make a folder in {}: {}", kRunParent, std::strerror(errno)));
+void RunFolder::fail_with_errno() {
+  throw Error(
+      ErrorKind::environment,
+      fmt::format("expected to create a folder in {}: {}; free space or change its permissions",
+                  kRunParent, std::strerror(errno)));
 }
 
 RunFolder::~RunFolder() {
-  remove();
+  remove_folder();
   release();
 }
 
@@ -235,8 +238,6 @@ void RunFolder::release() noexcept {
   lock_ = -1;
 }
 
-void RunFolder::remove() noexcept {
-  Caretaker::instance().remove(path_);
-}
+void RunFolder::remove_folder() noexcept { Caretaker::instance().remove(path_); }
 
 }  // namespace orrery::live

@@ -1,46 +1,54 @@
-// The folder of one run's sockets and secrets: only its owner may enter, and it goes away with this
-// object, and with a process that a signal from outside ends (SIGKILL apart). It is locked as long
-// as the run lives; what a killed run has left, the next one takes away: folders that hold our
-// marker, are this user's and that nobody has locked, never by their name alone. Threads that are
-// started before the first of these objects have to block those signals.
+// Folder of one run's sockets and secrets. Only its owner may enter the folder. The folder is
+// deleted with the RunFolder, and by a process that an external signal ends (except SIGKILL). The
+// folder is locked while the run lives; the next run deletes the folders that killed runs have
+// left: folders with Orrery's marker, of this user and without a lock, never by name alone. Threads
+// that are started before the first RunFolder must block those signals.
 #pragma once
 
 #include <string>
 
 namespace orrery::live {
 
-/// A signal that ends this process takes the folder `path` away too, until keep_on_signal().
+/// Deletes the folder `path` if a signal ends this process, until keep_on_signal() is called.
 void remove_on_signal(const std::string& path);
+/// Cancels remove_on_signal() for `path`.
 void keep_on_signal(const std::string& path);
 
-/// SIGINT and SIGTERM are only noted from now on, the number of the first of them: whoever asks
-/// ends what it does in order. Another one a second later, or every other signal, ends the process
-/// as before. Nothing is noted without folders.
+/// Records the first SIGINT or SIGTERM from now on instead of ending the process, so that the
+/// caller can stop in order. A second signal a second later, or any other signal, ends the process
+/// as before. Signals are recorded only if the process has folders.
 void note_first_signal();
-/// That number; 0: none has come.
+/// Returns the number of the recorded signal; 0 if none has arrived.
 int noted_signal();
 
+/// Temporary folder of one run; owns the folder and its lock.
 class RunFolder {
  public:
-  /// Removes what this user's dead runs have left, too. Throws an environment Error if the folder
-  /// of temporary files is not writable.
+  /// Creates the folder and removes the folders of this user's dead runs. Throws an environment
+  /// Error if the parent folder is not writable.
   RunFolder();
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
+  /// Returns the folder's path.
   const std::string& path() const { return path_; }
-  /// Sockets that are connected need their names no longer: removing them early leaves nothing
-  /// behind even after kill -9. Harmless twice.
-  void remove() noexcept;
+  /// Deletes the folder early. Connected sockets need their names no longer, so that nothing
+  /// remains even after kill -9. May be called repeatedly.
+  void remove_folder() noexcept;
 
  private:
+  /// Locks the folder. Returns false if another run has deleted the folder as stale before the lock
+  /// was taken.
   bool lock();
+  /// Releases the lock.
   void release() noexcept;
-  [[noreturn]] static void fail();
+  /// Throws an environment Error with the text of errno.
+  [[noreturn]] static void fail_with_errno();
 
   std::string path_;
-  int lock_ = -1;  ///< descriptor of the folder, closed on exec: no child keeps the lock
+  /// Descriptor of the folder, closed on exec, so that no child process keeps the lock.
+  int lock_ = -1;
 };
 
 }  // namespace orrery::live

@@ -23,14 +23,15 @@ struct UnhurriedLog::Shared {
     std::function<void(LogFile&)> act;
     std::size_t bytes = 0;
   };
-  std::unique_ptr<LogFile> file;  // the thread's alone
-  std::mutex mutex;               // of the others
+  std::unique_ptr<LogFile> file;  // Accessed by the thread only.
+  std::mutex mutex;               // Guards the members below.
   std::condition_variable changed;
-  std::deque<Task> tasks;  ///< the first is under way
-  std::size_t waiting = 0;  ///< bytes
+  std::deque<Task> tasks;   ///< Pending tasks; the first is being executed.
+  std::size_t waiting = 0;  ///< Pending bytes.
   std::optional<std::string> failure;
   bool over = false, closed = false;
-  bool hangs = false;  ///< it has not been in time once: nobody waits for it again
+  // True after one missed limit: later calls do not wait for the disk again.
+  bool hangs = false;
 
   void work() {
     std::unique_lock lock(mutex);
@@ -68,7 +69,8 @@ struct UnhurriedLog::Shared {
 UnhurriedLog::UnhurriedLog(std::unique_ptr<LogFile> plain, Patience patience)
     : patience_(patience), shared_(std::make_shared<Shared>()) {
   shared_->file = std::move(plain);
-  std::thread([shared = shared_] { shared->work(); }).detach();  // nobody waits for a hung disk
+  // Detached: no caller waits for a hung disk.
+  std::thread([shared = shared_] { shared->work(); }).detach();
 }
 
 UnhurriedLog::~UnhurriedLog() {
@@ -77,19 +79,20 @@ UnhurriedLog::~UnhurriedLog() {
   shared_->changed.notify_all();
   const auto closed = [this] { return shared_->closed; };
   if (!shared_->hangs && shared_->changed.wait_for(lock, patience_.flush, closed)) return;
-  shared_->failure.emplace("given up");  // what still waits is not written
+  shared_->failure.emplace(
+      "the log was closed before all bytes were written");  // Pending tasks are not written.
 }
 
-void UnhurriedLog::append(const std::string& bytes) {
+void UnhurriedLog::append_bytes(const std::string& bytes) {
   const std::scoped_lock lock(shared_->mutex);
   shared_->throw_if_failed();
   if (shared_->waiting + bytes.size() > patience_.waiting_bytes) {
     throw Error(ErrorKind::environment,
-                fmt::format("the disk of the log takes nothing: {} bytes wait for it",
+                fmt::format("the disk of the log does not respond: {} bytes are pending",
                             shared_->waiting));
   }
   shared_->waiting += bytes.size();
-  shared_->tasks.push_back({[bytes](LogFile& file) { file.append(bytes); }, bytes.size()});
+  shared_->tasks.push_back({[bytes](LogFile& file) { file.append_bytes(bytes); }, bytes.size()});
   shared_->changed.notify_all();
 }
 
@@ -104,7 +107,7 @@ void UnhurriedLog::wait_for(std::function<void(LogFile&)> task,
   if (done) return;
   shared_->hangs = true;
   throw Error(ErrorKind::environment,
-              fmt::format("the disk of the log takes nothing: waited {:.1f} s for it",
+              fmt::format("the disk of the log does not respond: no write within {:.1f} s",
                           seconds(patience)));
 }
 
@@ -116,12 +119,12 @@ void UnhurriedLog::flush() {
   wait_for([](LogFile& file) { file.flush(); }, patience_.flush);
 }
 
-void UnhurriedLog::leave() {
-  wait_for([](LogFile& file) { file.leave(); }, patience_.flush);
+void UnhurriedLog::release_file() {
+  wait_for([](LogFile& file) { file.release_file(); }, patience_.flush);
 }
 
-void UnhurriedLog::put_in_place() {
-  wait_for([](LogFile& file) { file.put_in_place(); }, patience_.end);
+void UnhurriedLog::rename_into_place() {
+  wait_for([](LogFile& file) { file.rename_into_place(); }, patience_.end);
 }
 
 }  // namespace orrery::live

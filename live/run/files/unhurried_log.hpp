@@ -1,6 +1,4 @@
-// A log that never holds a run up: a thread of its own writes it, and a disk that takes nothing is
-// an error of whoever appends, like one that is full. So a run goes on without its log. What a hung
-// disk still holds up is the end of the process. One thread calls it.
+// Log file that never blocks a run.
 #pragma once
 
 #include <chrono>
@@ -13,29 +11,40 @@
 
 namespace orrery::live {
 
+/// Log file that is written by a thread of its own. An unresponsive disk becomes an error of the
+/// caller, like a full disk, so that the run can continue without its log; only the end of the
+/// process may still wait for the disk. Single-threaded for the caller.
 class UnhurriedLog : public LogFile {
  public:
+  /// Time and size limits of the log.
   struct Patience {
     std::chrono::milliseconds flush{2000}, end{10'000};
     std::size_t waiting_bytes = std::size_t{64} << 20;
   };
+  /// Starts the thread, which owns `plain` from now on.
   UnhurriedLog(std::unique_ptr<LogFile> plain, Patience patience);
+  /// Waits at most the flush limit for the pending writes.
   ~UnhurriedLog() override;
   UnhurriedLog(const UnhurriedLog&) = delete;
   UnhurriedLog& operator=(const UnhurriedLog&) = delete;
 
   void begin_at(std::uint64_t bytes) override;
-  void append(const std::string& bytes) override;
+  /// Queues `bytes` for writing. Throws an environment Error if a write has failed or if too many
+  /// bytes are pending.
+  void append_bytes(const std::string& bytes) override;
   void flush() override;
-  void leave() override;
-  void put_in_place() override;
+  void release_file() override;
+  void rename_into_place() override;
 
  private:
   struct Shared;
+  /// Queues `task` and blocks until it is done. Throws an environment Error if a write has failed
+  /// or if `patience` has passed.
   void wait_for(std::function<void(LogFile&)> task, std::chrono::milliseconds patience);
 
   const Patience patience_;
-  const std::shared_ptr<Shared> shared_;  ///< the thread's too, which may outlive this
+  /// State shared with the thread, which may outlive this object.
+  const std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace orrery::live

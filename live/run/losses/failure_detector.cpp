@@ -8,9 +8,10 @@
 namespace orrery::live {
 namespace {
 
-constexpr Nanos kLongestLook = 5 * kNanosPerSecond;  // between two of what is done every 50 ms
+// Longest gap between two checks, which are due every 50 ms.
+constexpr Nanos kLongestLook = 5 * kNanosPerSecond;
 
-/// Where the thread that trains stands, as far as the kernel tells.
+/// Returns the kernel function in which the main thread waits; empty if unknown.
 std::string waits_in(std::int64_t pid) {
   std::string where;
   std::ifstream(fmt::format("/proc/{}/wchan", pid)) >> where;
@@ -29,7 +30,7 @@ FailureDetector::FailureDetector(const Scenario& scenario, bool local, const Pla
       control_(control),
       warn_(std::move(warn)) {}
 
-std::optional<RanksSuspected> FailureDetector::suspect() {
+std::optional<RanksSuspected> FailureDetector::new_suspects() {
   std::vector<RankId> silent;
   for (const std::uint32_t seat : control_.silent(scenario_.survival().heartbeat_timeout() / 2)) {
     if (const auto rank = placement_.rank_in(seat)) silent.push_back(*rank);
@@ -40,17 +41,16 @@ std::optional<RanksSuspected> FailureDetector::suspect() {
   return RanksSuspected{kLiveJob, std::move(silent)};
 }
 
-/// There is a reason why nobody gets on, or nobody has watched them.
-bool FailureDetector::told_to_wait(Step step, bool under_way, Nanos now) {
+bool FailureDetector::has_reason_to_wait(Step step, bool under_way, Nanos now) {
   if (const bool silent = control_.all_silent(); silent != std::exchange(all_silent_, silent)) {
-    warn_(silent ? "no rank is heard of: this machine's clock, or the way to them, is suspected, "
-                   "and they are waited for"
-                 : "ranks are heard of again");
+    warn_(silent ? "no rank sends heartbeats: the network or this machine's clock is suspected, "
+                   "and no rank is declared lost yet"
+                 : "ranks send heartbeats again");
   }
-  const bool working = under_way || !control_.running();
-  // Whoever was away itself, on a suspended machine, has not watched.
+  const bool working = under_way || !control_.is_running();
+  // Progress is unobserved during a suspension of this machine.
   const bool away = now - std::exchange(looked_at_, now) > kLongestLook;
-  return !working || away || all_silent_ || faults_.parts_lost(step, now);
+  return !working || away || all_silent_ || faults_.has_lost_parts(step, now);
 }
 
 Nanos FailureDetector::limit(const std::vector<std::uint32_t>& ranks, Step step, Nanos now) const {
@@ -62,8 +62,8 @@ Nanos FailureDetector::limit(const std::vector<std::uint32_t>& ranks, Step step,
   return watch_.limit(scenario_.live().progress_timeout(), static_cast<Nanos>(pace));
 }
 
-void FailureDetector::look(Step step, bool under_way, Nanos now) {
-  if (told_to_wait(step, under_way, now)) return watch_.forgive(now);
+void FailureDetector::check_progress(Step step, bool under_way, Nanos now) {
+  if (has_reason_to_wait(step, under_way, now)) return watch_.restart_timers(now);
   if (scenario_.live().progress_timeout() == 0) return;
   const std::vector<std::uint32_t> ranks = control_.peers();
   std::vector<std::uint64_t> shares;
@@ -71,30 +71,30 @@ void FailureDetector::look(Step step, bool under_way, Nanos now) {
   const Nanos longest = limit(ranks, step, now);
   const std::vector<std::uint32_t> behind = watch_.standing(ranks, shares, longest, now);
   if (behind.empty()) return;
-  watch_.forgive(now);
+  watch_.restart_timers(now);
   if (behind.size() < ranks.size() || ranks.size() == 1) {
     for (const std::uint32_t rank : behind) end(rank, longest);
     return;
   }
-  warn_(
-      fmt::format("no rank has got on for {:.1f} s, in the exchange of step {}: they link up anew",
-                  to_seconds(longest), step));
-  control_.renew();
+  warn_(fmt::format(
+      "no rank has made progress for {:.1f} s in the exchange of step {}: the ranks link again",
+      to_seconds(longest), step));
+  control_.renew_epoch();
 }
 
 void FailureDetector::end(std::uint32_t rank, Nanos limit) {
   const std::string cause =
-      fmt::format("sends heartbeats and has done nothing for {:.1f} s: {}{}", to_seconds(limit),
+      fmt::format("sent heartbeats but made no progress for {:.1f} s: {}{}", to_seconds(limit),
                   watch_.where(rank), local_ ? waits_in(control_.pid(rank)) : std::string());
-  warn_(fmt::format("rank {} {}; it is ended", rank, cause));
+  warn_(fmt::format("rank {} {}; the rank is killed", rank, cause));
   control_.end(rank, cause);
 }
 
-void FailureDetector::keep(JournalSnapshot& now) const {
+void FailureDetector::save_to(JournalSnapshot& now) const {
   for (const RankId rank : suspected_) now.add_suspected(rank.value);
 }
 
-void FailureDetector::restore(const JournalSnapshot& then) {
+void FailureDetector::restore_from(const JournalSnapshot& then) {
   suspected_.clear();
   for (const std::uint32_t rank : then.suspected()) suspected_.push_back({rank});
 }

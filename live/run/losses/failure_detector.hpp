@@ -1,7 +1,4 @@
-// Which ranks have failed without dying: those that have been silent for a while are suspected,
-// those that send heartbeats and stand still are ended, so that they are replaced as after any
-// loss. Fed with heartbeats, asked twenty times a second by the live backend; one thread. Instants
-// are the policy clock's.
+// Detection of ranks that have failed without ending.
 #pragma once
 
 #include <cstdint>
@@ -22,37 +19,49 @@
 
 namespace orrery::live {
 
+/// Detector of failed ranks. Ranks that have been silent for a while are suspected; ranks that send
+/// heartbeats but make no progress are killed, so that they are replaced as after any loss.
+/// Receives the heartbeats; the live backend calls check_progress() twenty times a second.
+/// Single-threaded. Instants are times of the policy clock.
 class FailureDetector {
  public:
-  /// All outlive this. `local`: the ranks' processes are on this machine. `warn` tells the
-  /// operator.
+  /// Starts without suspicion. All references must outlive this object. `local`: the ranks'
+  /// processes run on this machine. `warn`: shows a warning to the operator.
   FailureDetector(const Scenario& scenario, bool local, const Placement& placement,
                   const FaultInjector& faults, RankControl& control,
                   std::function<void(const std::string& what)> warn);
 
-  void note(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now) {
-    watch_.note(rank, life, beat, now);
+  /// Records a heartbeat of process `life` of `rank`.
+  void record_heartbeat(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now) {
+    watch_.record_heartbeat(rank, life, beat, now);
   }
+  /// Records the duration of a committed step.
   void step_done(Nanos took) { watch_.step_done(took); }
 
-  /// A step that nobody gets on with: whoever is behind is ended; where nobody is, the links
-  /// between them are made anew, and whoever does not come along is behind then.
-  void look(Step step, bool under_way, Nanos now);
-  /// Who has been silent for half of the time after which a rank counts as lost; nothing: the same
-  /// as before.
-  std::optional<RanksSuspected> suspect();
+  /// Checks the progress of the current step. If no rank makes progress, the ranks that are behind
+  /// are killed. If no rank is behind, the members link again in a new epoch; a rank that does not
+  /// link is behind then.
+  void check_progress(Step step, bool under_way, Nanos now);
+  /// Returns the ranks that have been silent for half of the heartbeat timeout; nothing if the set
+  /// is unchanged since the last call.
+  std::optional<RanksSuspected> new_suspects();
 
-  /// Step and micro-batches of it, as that rank said last.
+  /// Returns the step and its micro-batches that the rank reported last.
   std::pair<std::uint64_t, std::uint64_t> at(std::uint32_t rank) const { return watch_.at(rank); }
 
-  /// For another controller, and by what an earlier one has told.
-  void keep(JournalSnapshot& now) const;
-  void restore(const JournalSnapshot& then);
-  void told(const RanksSuspected& suspected) { suspected_ = suspected.ranks; }
+  /// Writes the suspected ranks into a snapshot of the journal.
+  void save_to(JournalSnapshot& now) const;
+  /// Restores the suspected ranks of a snapshot.
+  void restore_from(const JournalSnapshot& then);
+  /// Records the suspected ranks that an earlier controller has reported.
+  void record_reported(const RanksSuspected& suspected) { suspected_ = suspected.ranks; }
 
  private:
-  bool told_to_wait(Step step, bool under_way, Nanos now);
+  /// Returns true if a missing progress has a known reason or was not observed.
+  bool has_reason_to_wait(Step step, bool under_way, Nanos now);
+  /// Returns the time without progress, in nanoseconds, after which a rank counts as stalled.
   Nanos limit(const std::vector<std::uint32_t>& ranks, Step step, Nanos now) const;
+  /// Kills a stalled rank and warns the operator.
   void end(std::uint32_t rank, Nanos limit);
 
   const Scenario& scenario_;
@@ -63,8 +72,8 @@ class FailureDetector {
   const std::function<void(const std::string&)> warn_;
   ProgressWatch watch_;
   Nanos looked_at_ = 0;
-  bool all_silent_ = false;        ///< as told
-  std::vector<RankId> suspected_;  ///< as told
+  bool all_silent_ = false;        ///< Newest value reported to the operator.
+  std::vector<RankId> suspected_;  ///< Newest set reported to the policies.
 };
 
 }  // namespace orrery::live

@@ -4,7 +4,8 @@
 
 namespace orrery::live {
 
-void FailureRecords::lost(std::uint32_t rank, Nanos at, Nanos noticed, const std::string& cause) {
+void FailureRecords::add_loss(std::uint32_t rank, Nanos at, Nanos noticed,
+                              const std::string& cause) {
   JournalLoss& record = records_.emplace_back();
   record.set_index(static_cast<std::uint32_t>(records_.size() - 1));
   record.set_rank(rank);
@@ -13,14 +14,14 @@ void FailureRecords::lost(std::uint32_t rank, Nanos at, Nanos noticed, const std
   report.set_detected_s(to_seconds(noticed));
   report.set_cause(fmt::format("rank {} {}", rank, cause));
   report.set_lost_steps(0);
-  change(record);
+  mark_changed(record);
 }
 
 void FailureRecords::known(Nanos now) {
   for (JournalLoss& record : records_) {
     if (record.report().has_known_s()) continue;
     record.mutable_report()->set_known_s(to_seconds(now));
-    change(record);
+    mark_changed(record);
   }
 }
 
@@ -28,7 +29,7 @@ void FailureRecords::working(Nanos now) {
   for (JournalLoss& record : records_) {
     if (record.report().has_working_s()) continue;
     record.mutable_report()->set_working_s(to_seconds(now));
-    change(record);
+    mark_changed(record);
   }
 }
 
@@ -36,15 +37,15 @@ void FailureRecords::replaced(std::uint32_t rank, Nanos now) {
   for (JournalLoss& record : records_) {
     if (record.rank() != rank || record.report().has_replaced_s()) continue;
     record.mutable_report()->set_replaced_s(to_seconds(now));
-    change(record);
+    mark_changed(record);
   }
 }
 
-void FailureRecords::resumed(Nanos now) {
+void FailureRecords::mark_resumed(Nanos now) {
   for (JournalLoss& record : records_) {
     if (record.report().has_resumed_s()) continue;
     record.mutable_report()->set_resumed_s(to_seconds(now));
-    change(record);
+    mark_changed(record);
   }
 }
 

@@ -1,5 +1,4 @@
-// What is told of every rank that was lost: when it happened, when it was noticed, known to all,
-// worked round, replaced and overcome. One thread. Instants are the policy clock's.
+// Records of lost ranks for the report.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +12,43 @@
 
 namespace orrery::live {
 
+/// Records of all losses of ranks: the instants at which a loss occurred, was detected, was known
+/// to all survivors, and was followed by work, by the replacement and by the next commit.
+/// Single-threaded. Instants are times of the policy clock.
 class FailureRecords {
  public:
-  /// `cause`: "killed by signal 9 (Killed)".
-  void lost(std::uint32_t rank, Nanos at, Nanos noticed, const std::string& cause);
-  /// Every survivor has given up what was before.
+  /// Adds a loss of `rank` at `at`, detected at `noticed`. `cause`: for example "killed by signal 9
+  /// (Killed)".
+  void add_loss(std::uint32_t rank, Nanos at, Nanos noticed, const std::string& cause);
+  /// Records that every survivor has left the old epoch.
   void known(Nanos now);
-  /// The members work on a step again.
+  /// Records that the members work on a step again.
   void working(Nanos now);
-  /// That rank is among them.
+  /// Records that a replacement of `rank` is a member.
   void replaced(std::uint32_t rank, Nanos now);
-  /// A step has been committed.
-  void resumed(Nanos now);
+  /// Records that a step has been committed.
+  void mark_resumed(Nanos now);
 
+  /// Returns true if no rank was lost.
   bool empty() const { return records_.empty(); }
-  /// Of the newest loss.
+  /// Returns the cause of the newest loss.
   const std::string& cause() const { return records_.back().report().cause(); }
+  /// Writes all losses into the report.
   void fill(Report& report) const;
+  /// Returns all losses, oldest first.
   const std::vector<JournalLoss>& all() const { return records_; }
 
-  /// Those that have changed since the last call, for the journal.
+  /// Returns the losses that have changed since the last call, for the journal.
   std::vector<JournalLoss> take_changed();
-  /// What an earlier controller had written down.
-  void restore(const std::vector<JournalLoss>& losses) { records_ = losses; }
+  /// Restores the losses of an earlier controller.
+  void restore_from(const std::vector<JournalLoss>& losses) { records_ = losses; }
 
  private:
-  void change(JournalLoss& record) { changed_.insert(record.index()); }
+  /// Marks a loss as changed.
+  void mark_changed(JournalLoss& record) { changed_.insert(record.index()); }
 
   std::vector<JournalLoss> records_;
-  std::set<std::uint32_t> changed_;  ///< by index
+  std::set<std::uint32_t> changed_;  ///< Indices of changed losses.
 };
 
 }  // namespace orrery::live

@@ -16,43 +16,43 @@ FaultInjector::FaultInjector(const Scenario& scenario, const Cluster& cluster, s
       control_(control),
       journal_(journal),
       schedule_(scenario, cluster, ranks, first) {
-  restore(journal.past());
+  restore_from(journal.past());
 }
 
-void FaultInjector::restore(const Past& past) {
+void FaultInjector::restore_from(const Past& past) {
   strikes_ = past.strikes;
   for (const JournalStrike& strike : past.strikes) {
     const bool noticed = std::ranges::any_of(past.losses, [&](const JournalLoss& loss) {
       return loss.rank() == strike.rank() && loss.report().time_s() == to_seconds(strike.at());
     });
-    schedule_.restore(strike.fault(), strike.rank(), strike.at(), noticed);
+    schedule_.restore_injection(strike.fault(), strike.rank(), strike.at(), noticed);
   }
 }
 
-void FaultInjector::strike(Step step, Nanos now, std::span<const std::uint32_t> awaited) {
+void FaultInjector::inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited) {
   for (const auto& strike : schedule_.due(step, now, control_.members(), awaited)) {
     JournalRecord record;
     record.mutable_strike()->set_fault(strike.fault);
     record.mutable_strike()->set_rank(strike.rank);
     record.mutable_strike()->set_at(now);
-    journal_.append(record);
+    journal_.append_record(record);
     strikes_.push_back(record.strike());
     control_.signal(strike.rank, strike.stop ? SIGSTOP : SIGKILL);
   }
 }
 
-void FaultInjector::strike_again() {
+void FaultInjector::repeat_injections() {
   for (const JournalStrike& strike : strikes_) {
     if (schedule_.unnoticed(strike.rank())) control_.signal(strike.rank(), SIGKILL);
   }
 }
 
-std::vector<PartChanged> FaultInjector::changes(const ClusterState& known, Step step,
+std::vector<PartChanged> FaultInjector::part_changes(const ClusterState& known, Step step,
                                                 Nanos now) const {
   const std::set<Part> lost = schedule_.lost_parts(step, now);
   std::vector<PartChanged> changes;
   for (const Part part : lost) {
-    if (!known.lost(part)) changes.push_back({part, {.health = Health::lost, .rate = 0}});
+    if (!known.is_lost(part)) changes.push_back({part, {.health = Health::lost, .rate = 0}});
   }
   for (const auto& [part, state] : known.parts) {
     if (!lost.contains(part)) changes.push_back({part, {}});
@@ -60,7 +60,7 @@ std::vector<PartChanged> FaultInjector::changes(const ClusterState& known, Step 
   return changes;
 }
 
-void FaultInjector::keep(JournalSnapshot& now) const {
+void FaultInjector::save_to(JournalSnapshot& now) const {
   now.mutable_strikes()->Add(strikes_.begin(), strikes_.end());
 }
 

@@ -1,7 +1,4 @@
-// Carries a scenario's faults out on the ranks of a live run: strikes them, each written to the
-// journal before it happens, says which parts of the cluster are gone by them and how the hardware
-// of each rank stands. Called by the live backend between and within steps; one thread. Instants
-// are the policy clock's.
+// Injection of a scenario's faults into the ranks of a live run.
 #pragma once
 
 #include <cstdint>
@@ -17,42 +14,56 @@
 
 namespace orrery::live {
 
+/// Injector of a scenario's faults: sends the signals that kill or stop ranks, each written to the
+/// journal before it is sent, and reports the lost parts of the cluster and the state of each
+/// rank's hardware. Used by the live backend between and within steps; single-threaded. Instants
+/// are times of the policy clock.
 class FaultInjector {
  public:
-  /// All outlive this. What was to strike at a step before `first` struck an earlier run. Goes on
-  /// where the journal of an earlier controller ends.
+  /// Continues after the faults in the journal of an earlier controller. All references must
+  /// outlive this object. `first`: first step of this run; faults due at earlier steps belong to an
+  /// earlier run.
   FaultInjector(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks, Step first,
                 RankControl& control, Journal& journal);
 
-  /// Those that are due; one waits for ranks that are `awaited`.
-  void strike(Step step, Nanos now, std::span<const std::uint32_t> awaited);
-  /// What an earlier controller was about to strike, and what may not have happened.
-  void strike_again();
-  /// That rank is lost: when it was struck, if it was.
-  std::optional<Nanos> struck(std::uint32_t rank) { return schedule_.noticed(rank); }
+  /// Injects the faults that are due at `step` and `now`. A fault of an awaited rank waits until
+  /// the rank has joined.
+  void inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited);
+  /// Repeats the injections that an earlier controller had recorded and may not have carried out.
+  void repeat_injections();
+  /// Returns the instant at which a fault hit `rank`, once; nothing if no fault hit the rank.
+  std::optional<Nanos> take_hit_time(std::uint32_t rank) { return schedule_.take_hit_time(rank); }
 
-  /// What a cluster's own monitoring would say: parts that are gone now, and those that are back.
-  std::vector<PartChanged> changes(const ClusterState& known, Step step, Nanos now) const;
-  bool parts_lost(Step step, Nanos now) const { return !schedule_.lost_parts(step, now).empty(); }
+  /// Returns the changes that a cluster's monitoring would report: parts lost now and parts
+  /// restored.
+  std::vector<PartChanged> part_changes(const ClusterState& known, Step step, Nanos now) const;
+  /// Returns true if a part of the cluster is lost now.
+  bool has_lost_parts(Step step, Nanos now) const {
+    return !schedule_.lost_parts(step, now).empty();
+  }
+  /// Returns the state of the rank's hardware.
   Hardware hardware(std::uint32_t rank, Step step, Nanos now) const {
     return schedule_.hardware(rank, step, now);
   }
-  /// The first instant after `now` at which something changes; kNever: none.
+  /// Returns the first instant after `now` at which a fault changes; kNever if none does.
   Nanos next_instant(Nanos now) const { return schedule_.next_instant(now); }
 
-  void keep(JournalSnapshot& now) const;
-  /// How many there were, and what a step would take if the hardware of `last` were used at best.
+  /// Writes the injections so far into a snapshot of the journal.
+  void save_to(JournalSnapshot& now) const;
+  /// Writes the number of faults into the report, and the ideal step time in seconds with the
+  /// hardware of step `last`.
   void fill(Report& report, Step last, Nanos elapsed) const;
 
  private:
-  void restore(const Past& past);
+  /// Restores the injections in the journal.
+  void restore_from(const Past& past);
 
   const Scenario& scenario_;
   const std::uint32_t ranks_;
   RankControl& control_;
   Journal& journal_;
   FaultSchedule schedule_;
-  std::vector<JournalStrike> strikes_;  ///< so far
+  std::vector<JournalStrike> strikes_;  ///< Injections so far.
 };
 
 }  // namespace orrery::live

@@ -15,15 +15,15 @@ FaultSchedule::FaultSchedule(const Scenario& scenario, const Cluster& cluster, s
       first_(first),
       link_rate_(scenario.live().link_rate()) {}
 
-/// A fault that has begun: it waits for its ranks, or is only counted.
-void FaultSchedule::take_up(std::uint32_t fault) {
+void FaultSchedule::add_injections(std::uint32_t fault) {
   const auto begin = static_cast<Step>(script_.begin(fault));
-  const bool strikes = script_.ends_ranks(fault);
-  if (strikes && script_.at_step(fault) && begin < first_) return;
+  const bool strikes = script_.is_ending_ranks(fault);
+  if (strikes && script_.is_at_step(fault) && begin < first_) return;
   const std::size_t before = waiting_.size();
   const auto strike = [&](std::uint32_t rank) {
     if (rank >= ranks_ || restored_.contains({static_cast<int>(fault), rank})) return;
-    waiting_.push_back({.fault = static_cast<int>(fault), .rank = rank,
+    waiting_.push_back({.fault = static_cast<int>(fault),
+                        .rank = rank,
                         .stop = script_.kind(fault) == Fault::kStop});
   };
   for (const FaultTarget& target : script_.targets(fault)) {
@@ -42,7 +42,7 @@ std::vector<FaultSchedule::Strike> FaultSchedule::due(Step step, Nanos now,
                                                       std::span<const std::uint32_t> awaited) {
   const Moment here{static_cast<std::int64_t>(step), now};
   for (const FaultGroup& group : script_.due(seen_, here)) {
-    for (const std::uint32_t fault : group.faults) take_up(fault);
+    for (const std::uint32_t fault : group.faults) add_injections(fault);
   }
   seen_ = here;
   std::vector<Strike> strikes;
@@ -84,13 +84,13 @@ std::set<Part> FaultSchedule::lost_parts(Step step, Nanos now) const {
   return ::orrery::lost_parts(script_, {static_cast<std::int64_t>(step), now}, cluster_, gpus_);
 }
 
-std::optional<Nanos> FaultSchedule::noticed(std::uint32_t rank) {
+std::optional<Nanos> FaultSchedule::take_hit_time(std::uint32_t rank) {
   const auto struck = struck_.extract(rank);
   if (struck.empty()) return std::nullopt;
   return struck.mapped();
 }
 
-void FaultSchedule::restore(int fault, std::uint32_t rank, Nanos at, bool noticed) {
+void FaultSchedule::restore_injection(int fault, std::uint32_t rank, Nanos at, bool noticed) {
   injected_.insert(fault);
   restored_.insert({fault, rank});
   if (!noticed) struck_[rank] = at;

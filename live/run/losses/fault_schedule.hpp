@@ -1,6 +1,4 @@
-// A scenario's faults (FaultScript) on the processes of a live run: which ranks are struck now, by
-// signals that the backend sends, and how each rank's hardware stands, which its process is told
-// and follows by its pace. Rank r stands on GPU r. One thread. Instants are the policy clock's.
+// Schedule of a scenario's faults for the processes of a live run.
 #pragma once
 
 #include <cstdint>
@@ -17,51 +15,61 @@
 
 namespace orrery::live {
 
+/// Schedule that maps a scenario's faults (FaultScript) to processes: the ranks to signal now, and
+/// the state of each rank's hardware, which the rank's process imitates by its pace. Rank r runs on
+/// GPU r. Single-threaded. Instants are times of the policy clock.
 class FaultSchedule {
  public:
+  /// Injection of one fault into one rank.
   struct Strike {
-    int fault = 0;  ///< index in the scenario
+    int fault = 0;  ///< Index of the fault in the scenario.
     std::uint32_t rank = 0;
-    bool stop = false;  ///< it stands still; else it is killed
+    bool stop = false;  ///< True to stop the process; false to kill the process.
   };
 
-  /// Both outlive this. What was to strike at a step before `first` struck an earlier run.
+  /// Reads the faults of `scenario`. Both references must outlive this object. `first`: first step
+  /// of this run; faults due at earlier steps belong to an earlier run.
   FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
                 Step first = 0);
 
-  /// Strikes that come into effect, those of one trigger together; one waits for a rank that is
-  /// `awaited`, or struck and not yet noticed, until it is back. Of others that are away nobody is
-  /// struck, now or later.
+  /// Returns the injections that take effect now, those of one trigger together. The injection of a
+  /// rank that is awaited, or that was hit before and whose loss is not detected yet, waits until
+  /// the rank is back. The injection of any other absent rank is dropped.
   std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members,
                           std::span<const std::uint32_t> awaited);
-  /// The first instant after `now` at which something changes; kNever: none.
+  /// Returns the first instant after `now` at which a fault changes; kNever if none does.
   Nanos next_instant(Nanos now) const { return script_.next_instant(now).value_or(kNever); }
-  /// As far as faults tell; a link without a fault is as fast as live.link_rate lets it.
+  /// Returns the state of the rank's hardware under the faults. A link without a fault has the rate
+  /// live.link_rate.
   Hardware hardware(std::uint32_t rank, Step step, Nanos now) const;
-  /// Parts of the cluster that are gone, or through which nothing goes.
+  /// Returns the parts of the cluster that are lost or carry no traffic.
   std::set<Part> lost_parts(Step step, Nanos now) const;
-  /// The rank is lost: when it was struck, if it was.
-  std::optional<Nanos> noticed(std::uint32_t rank);
+  /// Returns the instant at which a fault hit `rank`, once; nothing if no fault hit the rank. Must
+  /// be called when the loss of the rank is detected.
+  std::optional<Nanos> take_hit_time(std::uint32_t rank);
+  /// Returns true if a fault hit `rank` and its loss is not detected yet.
   bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
-  /// An earlier controller was about to carry it out; it may not have happened yet.
-  void restore(int fault, std::uint32_t rank, Nanos at, bool noticed);
-  /// Faults that have come into effect.
+  /// Records an injection of an earlier controller, which may not have been carried out.
+  void restore_injection(int fault, std::uint32_t rank, Nanos at, bool noticed);
+  /// Returns the number of faults that have taken effect.
   std::size_t injected() const { return injected_.size(); }
 
  private:
-  void take_up(std::uint32_t fault);
+  /// Adds the injections of a fault that has begun, or only counts the fault.
+  void add_injections(std::uint32_t fault);
 
   const Cluster& cluster_;
   FaultScript script_;
   const std::uint32_t ranks_;
-  const std::vector<GpuId> gpus_;  ///< of rank 0, 1, ...
+  const std::vector<GpuId> gpus_;  ///< GPUs of rank 0, 1, ...
   const Step first_;
-  const double link_rate_;  ///< of a link without a fault; 0: as fast as it goes
+  const double link_rate_;  ///< Rate of a link without a fault in bytes per second; 0: unlimited.
   Moment seen_ = kBeforeTheRun;
   std::vector<Strike> waiting_;
   std::set<int> injected_;
   std::set<std::pair<int, std::uint32_t>> restored_;
-  std::map<std::uint32_t, Nanos> struck_;  ///< ranks whose end has not been noticed yet
+  /// Ranks hit by a fault whose loss is not detected yet, with the instant.
+  std::map<std::uint32_t, Nanos> struck_;
 };
 
 }  // namespace orrery::live

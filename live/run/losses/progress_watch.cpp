@@ -25,9 +25,11 @@ Nanos ProgressWatch::limit(Nanos least, Nanos micro_batch) const {
   return std::max({least, kTimes * usual, kTimes * micro_batch});
 }
 
-void ProgressWatch::note(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now) {
+void ProgressWatch::record_heartbeat(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat,
+                                     Nanos now) {
   const MemberStatus& status = beat.status();
-  // The fraction of a micro-batch follows the clock, not the work.
+  // Only complete micro-batches count: the fraction of a micro-batch follows the clock, not the
+  // work.
   const auto whole = static_cast<std::uint64_t>(beat.progress().micro_batches_done());
   const Stand stand{status.epoch(), status.linked(), status.applied(), status.reduced()};
   const auto [found, fresh] = ranks_.try_emplace(rank);
@@ -42,15 +44,16 @@ void ProgressWatch::note(std::uint32_t rank, std::uint32_t life, const Heartbeat
   known.moved = now;
 }
 
-void ProgressWatch::forgive(Nanos now) {
+void ProgressWatch::restart_timers(Nanos now) {
   for (auto& [rank, known] : ranks_) known.moved = now;
 }
 
 std::vector<std::uint32_t> ProgressWatch::standing(const std::vector<std::uint32_t>& members,
                                                    const std::vector<std::uint64_t>& shares,
                                                    Nanos limit, Nanos now) const {
-  if (members.empty()) return {};  // a controller that has just come back knows of none yet
-  std::vector<std::pair<Stand, bool>> stands;  // and whether its micro-batches are done
+  if (members.empty()) return {};  // A new controller has no progress of any member yet.
+  // Progress, and whether the micro-batches are done.
+  std::vector<std::pair<Stand, bool>> stands;
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto found = ranks_.find(members[i]);
     if (found == ranks_.end() || now - found->second.moved < limit) return {};

@@ -1,6 +1,4 @@
-// Who stands still: a rank may send heartbeats for ever while the thread that trains hangs. Told
-// what every rank says of itself, it names those that are behind once nothing has moved for long.
-// One thread. Instants are the policy clock's.
+// Detection of stalled ranks.
 #pragma once
 
 #include <cstdint>
@@ -17,40 +15,48 @@
 
 namespace orrery::live {
 
+/// Monitor of the ranks' progress. A rank may send heartbeats for ever while its training thread
+/// hangs: from the progress in the heartbeats, this class names the ranks that are behind once no
+/// rank has made progress for a limit. Single-threaded. Instants are times of the policy clock.
 class ProgressWatch {
  public:
-  void note(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now);
+  /// Records the progress in a heartbeat of process `life` of `rank`.
+  void record_heartbeat(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now);
+  /// Records the duration of a committed step.
   void step_done(Nanos took);
-  /// How long nothing may move: `least`, but ten times what steps take, and a micro-batch of the
-  /// slowest rank. The median of the newest steps: one that took long because all were stopped in
-  /// it says nothing of the next.
+  /// Returns the time without progress after which ranks count as stalled, in nanoseconds:
+  /// max(least, 10 * median of the last five step durations, 10 * micro_batch). The median ignores
+  /// a single step that was long because all ranks were stopped in it. For example, with least = 60
+  /// s, steps of 2 s and micro-batches of 8 s of the slowest rank the limit is 80 s.
   Nanos limit(Nanos least, Nanos micro_batch) const;
-  /// Everything starts afresh: what stood still did so for a reason.
-  void forgive(Nanos now);
+  /// Restarts all timers, because the missing progress had a known reason.
+  void restart_timers(Nanos now);
 
-  /// Those of `members` that are behind the others, when none of them has moved for `limit`. All of
-  /// them where none is behind, or several are in the exchange: what they wait for is between them,
-  /// though some may have got all of it. `shares`: of each member, the micro-batches of the step
-  /// under way.
+  /// Returns the members that are behind the others, if no member has made progress for `limit`.
+  /// Returns all members if none is behind, or if several are in the exchange: the cause lies
+  /// between them, although some members may have finished the exchange. `shares`: micro-batches of
+  /// the current step, by member.
   std::vector<std::uint32_t> standing(const std::vector<std::uint32_t>& members,
                                       const std::vector<std::uint64_t>& shares, Nanos limit,
                                       Nanos now) const;
-  /// Step and micro-batches of it.
+  /// Returns step and micro-batches of the step that the rank reported last.
   std::pair<std::uint64_t, std::uint64_t> at(std::uint32_t rank) const;
-  /// "in step 7, after 2 micro-batches".
+  /// Returns the progress of the rank as text, for example "in step 7, after 2 micro-batches".
   std::string where(std::uint32_t rank) const;
 
  private:
-  /// How far it is: the epoch that it has entered and linked up, updates, sums.
+  /// Progress of a rank: its epoch, the links, the applied steps, the gradient sum.
   using Stand = std::tuple<std::uint64_t, bool, std::uint64_t, bool>;
+  /// Newest progress of one rank.
   struct Rank {
     std::uint32_t life = 0;
     std::uint64_t step = 0, micro_batches = 0;
     Stand stand{};
+    /// Instant of the newest progress.
     Nanos moved = 0;
   };
   std::map<std::uint32_t, Rank> ranks_;
-  std::deque<Nanos> took_;  ///< the newest steps
+  std::deque<Nanos> took_;  ///< Durations of the newest steps.
 };
 
 }  // namespace orrery::live

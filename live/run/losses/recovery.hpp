@@ -1,8 +1,4 @@
-// What becomes of the job when ranks are lost and when it is assigned anew. A loss is told once
-// those that are left have given up what was before, all that are lost by then together; lost ranks
-// are replaced where the job's settings or an assignment say so; an assignment comes true when all
-// that it names have joined. Called by the live backend; one thread. Instants are the policy
-// clock's.
+// Recovery of the job after losses of ranks and new assignments.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +13,15 @@
 
 namespace orrery::live {
 
+/// Recovery of one job. Losses are reported to the policies together, once the survivors have left
+/// the old epoch. Lost ranks are replaced if the job's settings or an assignment demand it. An
+/// assignment is activated once all its ranks have joined. Used by the live backend;
+/// single-threaded. Instants are times of the policy clock.
 class Recovery {
  public:
-  /// All outlive this. Tells the events by `carrier`, and the gate that the membership is another.
-  /// A job that is held waits so long to be assigned, `hold_limit`; nothing: nobody assigns it.
+  /// Starts without losses. All references must outlive this object. Reports events to `carrier`
+  /// and changes of membership to `gate`. `hold_limit`: longest time that a job on hold waits for
+  /// an assignment; nothing if no policy assigns.
   Recovery(Placement& placement, RankControl& control, Carrier& carrier, DecisionGate& gate,
            const PolicyClock& clock, std::optional<Nanos> hold_limit)
       : placement_(placement),
@@ -30,39 +31,46 @@ class Recovery {
         clock_(clock),
         hold_limit_(hold_limit) {}
 
-  /// The process in this seat has ended. True: the job counted on it, and its loss is to be told;
-  /// else a replacement that never joined, or one whose loss an earlier controller had told.
-  bool died(std::uint32_t seat, bool was_member);
-  /// Some losses have not been told.
-  bool untold() const { return !untold_.empty(); }
-  /// Those are all that the job counts on.
-  bool nobody_left() const { return untold_.size() == placement_.counted(); }
-  void tell_losses();
+  /// Records that the process in `seat` has ended. Returns true if the job used the process, so
+  /// that its loss must be reported. Returns false for a replacement that never joined and for a
+  /// loss that an earlier controller has reported.
+  bool record_exit(std::uint32_t seat, bool was_member);
+  /// Returns true if a loss has not been reported yet.
+  bool has_unreported() const { return !untold_.empty(); }
+  /// Returns true if the unreported losses are all ranks of the job.
+  bool is_nobody_left() const { return untold_.size() == placement_.counted(); }
+  /// Reports the losses to the policies, and holds the job if it cannot continue.
+  void emit_losses();
 
-  /// Processes are started where they are missing; until they are there the others go on as before,
-  /// with step `next`.
-  void assign(const Assign& assign, Step next);
-  /// For this seat nobody is started any more.
-  void give_up(std::uint32_t seat, Step next);
-  /// The newest assignment, if all that it names are members.
-  void come_true(const std::vector<std::uint32_t>& members, Step next);
-  /// Nobody is there, and nobody will come.
-  bool deserted() const;
-  /// Members, by what an earlier controller knew, that are not among these: they are ended.
+  /// Accepts an assignment: starts the missing processes. The other ranks continue with step `next`
+  /// until the new processes have joined.
+  void accept_assignment(const Assign& assign, Step next);
+  /// Records that no process is started for `seat` any more, and activates the assignment if it was
+  /// the last missing one.
+  void abandon_seat(std::uint32_t seat, Step next);
+  /// Activates the newest assignment at step `next` if all of its ranks are among `members`.
+  void activate_assignment(const std::vector<std::uint32_t>& members, Step next);
+  /// Returns true if no process is running and none is pending.
+  bool is_deserted() const;
+  /// Kills the members, by the state of an earlier controller, that are not in `members`. Returns
+  /// their seats.
   std::vector<std::uint32_t> end_missing(const std::vector<std::uint32_t>& members);
-  /// What an earlier controller was about to do: starts whoever is to come, ends whoever is to
-  /// leave.
-  void resume();
+  /// Completes the interrupted work of an earlier controller: starts pending processes and kills
+  /// leaving ones.
+  void resume_interrupted();
 
-  /// The job stands still until it is assigned anew.
-  bool held() const { return held_since_ != kNever; }
-  /// And nobody will assign it. `shown`: whoever might has seen all that has happened.
-  bool waits_in_vain(bool shown) const;
+  /// Returns true if the job is on hold until the next assignment.
+  bool is_held() const { return held_since_ != kNever; }
+  /// Returns true if the job is on hold and no policy can assign it any more. `shown`: the policies
+  /// have seen all events.
+  bool is_hold_unanswerable(bool shown) const;
 
-  /// For another controller, and by what an earlier one has told at that instant.
-  void keep(JournalSnapshot& now) const { now.set_held_since(held_since_); }
-  void restore(const JournalSnapshot& then) { held_since_ = then.held_since(); }
-  void told(const Event& event, Nanos at);
+  /// Writes the start of the hold into a snapshot of the journal.
+  void save_to(JournalSnapshot& now) const { now.set_held_since(held_since_); }
+  /// Restores the start of the hold from a snapshot.
+  void restore_from(const JournalSnapshot& then) { held_since_ = then.held_since(); }
+  /// Applies an event that an earlier controller has reported at `at`.
+  void apply_reported(const Event& event, Nanos at);
 
  private:
   const JobInfo& job() const { return placement_.job(); }
@@ -73,7 +81,8 @@ class Recovery {
   DecisionGate& gate_;
   const PolicyClock& clock_;
   const std::optional<Nanos> hold_limit_;
-  std::vector<std::uint32_t> untold_;  ///< seats
+  std::vector<std::uint32_t> untold_;  ///< Seats whose loss is not reported yet.
+  /// Start of the hold; kNever if the job is not on hold.
   Nanos held_since_ = kNever;
 };
 

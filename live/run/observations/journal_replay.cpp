@@ -21,14 +21,14 @@ Observation JournalReplay::next() {
   return seen;
 }
 
-void JournalReplay::answered(const DecisionList& decisions) {
+void JournalReplay::record_answer(const DecisionList& decisions) {
   for (const Decision& decision : decisions.items()) {
-    world().announce(decision);
+    world().announce_decision(decision);
     open_[decision.id] = decision;
   }
 }
 
-bool JournalReplay::halted() const {
+bool JournalReplay::is_halted() const {
   const auto after = past_.halted.upper_bound(shown_);
   return after != past_.halted.begin() && std::prev(after)->second;
 }

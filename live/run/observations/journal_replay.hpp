@@ -1,6 +1,4 @@
-// What an earlier controller has shown the policies, shown once more from its journal: they are
-// deterministic, so they come to the state in which it died. Knows what was left open then, which
-// its successor has to make up for. Called by the live backend; one thread.
+// Replay of a journal to the policies.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +11,48 @@
 
 namespace orrery::live {
 
+/// Replay of the observations that an earlier controller has shown. The policies are deterministic,
+/// so that the replay brings them to the state in which the earlier controller died. Also knows the
+/// decisions and steps that the successor must complete. Used by the live backend; single-threaded.
 class JournalReplay {
  public:
-  /// `past` outlives this. Behind a snapshot all stands as if what was shown before it had just
-  /// been shown again.
+  /// Starts before the first observation. `past` must outlive this object. After a snapshot the
+  /// replay counts as active, as if the observations before the snapshot had just been shown.
   JournalReplay(const Cluster& cluster, const Past& past)
       : past_(past), reader_(cluster), under_way_(past.snapshot.has_value()) {}
 
-  /// Follows what is shown, and is the run's afterwards.
+  /// Returns the world, which follows the replay and is the world of the run afterwards.
   World& world() { return reader_.world(); }
 
-  /// There is an observation that has not been shown again.
-  bool more() const { return shown_ < past_.seen.size(); }
-  /// With the telemetry that was read then; valid until the next call.
+  /// Returns true if observations are left to replay.
+  bool has_more() const { return shown_ < past_.seen.size(); }
+  /// Returns the next observation with its telemetry; valid until the next call.
   Observation next();
-  /// The newest observation was one of those.
-  bool under_way() const { return under_way_; }
-  /// What the policies have answered it. It has been decided, and told, by the earlier controller's
-  /// time; only what had no outcome yet is left open.
-  void answered(const DecisionList& decisions);
-  /// Whether the kill switch counted as on.
-  bool halted() const;
+  /// Returns true if the newest observation was a replayed one.
+  bool is_replaying() const { return under_way_; }
+  /// Records the policies' answer to the newest observation. The earlier controller has carried out
+  /// these decisions; only decisions without an outcome stay open.
+  void record_answer(const DecisionList& decisions);
+  /// Returns true if the kill switch was on at the newest observation.
+  bool is_halted() const;
 
-  /// All has been shown: whatever happens from now on is new. False if nothing was.
-  bool finish() { return std::exchange(under_way_, false); }
-  /// Decisions without an outcome, by their number.
+  /// Ends the replay: all later events are new. Returns false if nothing was replayed.
+  bool end_replay() { return std::exchange(under_way_, false); }
+  /// Returns the decisions without an outcome, by number.
   std::vector<Decision> take_open();
-  /// Committed steps whose end no policy has seen.
+  /// Returns the committed steps that no policy has seen.
   std::vector<StepsDone> unseen_steps() const;
 
  private:
   const Past& past_;
   ObservationReader reader_;
   SamplesBook samples_;
+  /// Number of replayed observations.
   std::size_t shown_ = 0;
   bool under_way_;
+  /// Decisions without an outcome.
   std::map<DecisionId, Decision> open_;
+  /// Number of committed steps that the policies have seen.
   std::size_t steps_seen_ = 0;
 };
 

@@ -6,12 +6,12 @@
 
 namespace orrery::live {
 
-void Observations::happen(Event event) {
+void Observations::add_event(Event event) {
   world_.apply(event, clock_.now());
   arriving_.push_back(std::move(event));
 }
 
-Observation Observations::make(const std::vector<JournalLoss>& losses) {
+Observation Observations::next_observation(const std::vector<JournalLoss>& losses) {
   events_ = std::exchange(arriving_, {});
   samples_.begin();
   Observation seen = {.now = clock_.now(),
@@ -24,14 +24,14 @@ Observation Observations::make(const std::vector<JournalLoss>& losses) {
   JournalRecord record;
   encode(seen, *record.mutable_seen()->mutable_observation());
   for (const JournalLoss& loss : losses) *record.mutable_seen()->add_losses() = loss;
-  journal_.append(record);
+  journal_.append_record(record);
   return seen;
 }
 
-void Observations::answered() {
+void Observations::mark_answered() {
   JournalRecord record;
   *record.mutable_read() = samples_.take_read();
-  if (record.read().read_size() > 0) journal_.append(record);
+  if (record.read().read_size() > 0) journal_.append_record(record);
 }
 
 }  // namespace orrery::live

@@ -1,7 +1,4 @@
-// What the policies of a live run are shown, one observation after the other: events that have
-// happened since the last one, in their order, each applied to the world when it happened. Every
-// observation is in the journal before a policy sees it, and what was read of telemetry with it
-// afterwards. Called by the live backend; one thread.
+// Observations of a live run for its policies.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +11,13 @@
 
 namespace orrery::live {
 
+/// Source of the observations. Each observation holds the events since the last observation, in
+/// their order; each event is applied to the world when it occurs. An observation is written to the
+/// journal before a policy sees it, and the telemetry that the policy read is written afterwards.
+/// Used by the live backend; single-threaded.
 class Observations {
  public:
-  /// All but `telemetry` outlive this.
+  /// Starts without events. All references must outlive this object.
   Observations(World& world, const Placement& placement, const PolicyClock& clock,
                Telemetry telemetry, Journal& journal)
       : world_(world),
@@ -27,31 +28,34 @@ class Observations {
   Observations(const Observations&) = delete;
   Observations& operator=(const Observations&) = delete;
 
-  /// Now: it holds in the world, and is shown with the next observation.
-  void happen(Event event);
-  /// Something has happened that no policy has been shown.
-  bool waiting() const { return !arriving_.empty(); }
-  /// All of it; valid until the next call. `losses`: that have changed, for the journal.
-  Observation make(const std::vector<JournalLoss>& losses);
-  /// The policies have answered the newest one.
-  void answered();
+  /// Applies an event to the world now, and adds the event to the next observation.
+  void add_event(Event event);
+  /// Returns true if an event has not been shown to the policies yet.
+  bool has_pending() const { return !arriving_.empty(); }
+  /// Returns the next observation, with all pending events; valid until the next call. `losses`:
+  /// changed losses, for the journal.
+  Observation next_observation(const std::vector<JournalLoss>& losses);
+  /// Records that the policies have answered the newest observation.
+  void mark_answered();
 
+  /// Returns the world.
   const World& world() const { return world_; }
-  /// What the ranks report, which policies may read.
+  /// Returns the telemetry of the ranks, which policies may read.
   Telemetry& telemetry() { return telemetry_; }
   const Telemetry& telemetry() const { return telemetry_; }
 
-  /// Of the next one, counted from 0 over the whole run.
+  /// Returns the number of the next observation, counted from 0 over the whole run.
   std::uint64_t sequence() const { return sequence_; }
-  void go_on_at(std::uint64_t sequence) { sequence_ = sequence; }
+  /// Sets the number of the next observation.
+  void continue_from(std::uint64_t sequence) { sequence_ = sequence; }
 
  private:
   World& world_;
   const PolicyClock& clock_;
   Journal& journal_;
   std::uint64_t sequence_ = 0;
-  std::vector<Event> arriving_;  ///< of the next one
-  std::vector<Event> events_;    ///< of the newest one
+  std::vector<Event> arriving_;  ///< Events of the next observation.
+  std::vector<Event> events_;    ///< Events of the newest observation.
   Telemetry telemetry_;
   RankSamples samples_;
 };

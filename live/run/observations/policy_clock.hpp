@@ -1,5 +1,4 @@
-// The clock that policies and the report read: it starts with the first step, and another
-// controller of the same run reads the same. Nanoseconds since the start; one thread.
+// Clock of policies and reports.
 #pragma once
 
 #include "core/ids.hpp"
@@ -7,27 +6,32 @@
 
 namespace orrery::live {
 
+/// Clock that starts with the run's first step, and that a successor of the controller continues.
+/// Nanoseconds since the start. Single-threaded.
 class PolicyClock {
  public:
-  /// The first step begins.
+  /// Starts the clock at the beginning of the first step.
   void start() {
     start_ = Clock::now();
     runs_ = true;
   }
-  /// An earlier controller started it (see started()). It reads 0 until go_on(): what that one has
-  /// seen is shown first, and carries its own instants.
-  void restore(Nanos started) { start_ = Clock::time_point(std::chrono::nanoseconds(started)); }
-  void go_on() { runs_ = true; }
+  /// Sets the start that an earlier controller recorded (see start_time()). The clock reads 0 until
+  /// start_running(), because the replayed observations carry their own instants.
+  void restore_start(Nanos started) {
+    start_ = Clock::time_point(std::chrono::nanoseconds(started));
+  }
+  /// Starts the clock after a replay.
+  void start_running() { runs_ = true; }
 
-  /// 0 before the start.
+  /// Returns the time since the start; 0 before the start.
   Nanos now() const { return runs_ ? since(start_) : 0; }
-  /// What it reads at that moment.
+  /// Returns the time since the start at `moment`.
   Nanos at(Clock::time_point moment) const {
     return (moment - start_) / std::chrono::nanoseconds(1);
   }
-  /// The moment at which it reads so.
+  /// Returns the moment at which the clock reads `at`.
   Clock::time_point moment(Nanos at) const { return start_ + std::chrono::nanoseconds(at); }
-  /// Its start, on the clock of this machine.
+  /// Returns the start on the clock of this machine, in nanoseconds.
   Nanos started() const { return start_.time_since_epoch() / std::chrono::nanoseconds(1); }
 
  private:

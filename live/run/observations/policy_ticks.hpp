@@ -1,27 +1,30 @@
-// When policies are asked though nothing has happened: at the period that they want, while a step
-// is under way, unless they have said that they rest. Called by the live backend; one thread.
-// Instants are the policy clock's.
+// Periodic calls of the policies.
 #pragma once
 
 #include "core/ids.hpp"
 
 namespace orrery::live {
 
+/// Timer for ticks: calls of the policies without an event, at the period that the policies need,
+/// while a step is in flight, unless the policies have asked for no calls. Used by the live
+/// backend; single-threaded. Instants are times of the policy clock.
 class PolicyTicks {
  public:
-  /// The next one is due at the first multiple of `period` after `now`; 0: none ever.
+  /// Starts the timer: the next tick is due at the first multiple of `period` after `now`. For
+  /// example, with a period of 5 s and now = 12 s the next tick is due at 15 s. 0: no ticks.
   void begin(Nanos period, Nanos now) {
     period_ = period;
     next_ = period > 0 ? (now / period + 1) * period : kNever;
   }
-  /// The policies' last word: whether they want to be left alone while all goes on as before.
+  /// Sets whether the policies need no ticks while the run continues as before.
   void rest(bool at_rest) { at_rest_ = at_rest; }
-  /// kNever: none.
+  /// Returns the instant of the next tick; kNever: none.
   Nanos next() const { return next_; }
 
-  /// Whether they are asked now; those that have passed count as asked. `stands`: no step is under
-  /// way, and nobody is asked. `as_before`: the step under way does not last longer than others.
-  bool due(Nanos now, bool stands, bool as_before) {
+  /// Advances the timer to `now`. Returns true if a tick is due; missed ticks count as one.
+  /// `stands`: no step is in flight, so that no tick is due. `as_before`: the current step does not
+  /// take longer than the previous ones.
+  bool is_due(Nanos now, bool stands, bool as_before) {
     const bool due = now >= next_ && !stands && !(at_rest_ && as_before);
     while (now >= next_) next_ += period_;
     return due;

@@ -5,7 +5,7 @@
 
 namespace orrery::live {
 
-/// Numbered as the job numbers its ranks.
+/// Samples with the job's rank numbers.
 class RankSamples::Numbered : public Samples {
  public:
   Numbered(const Telemetry& telemetry, const Placement& placement)
@@ -38,8 +38,8 @@ void RankSamples::begin() {
   taken_ = false;
 }
 
-void RankSamples::fetch(const SamplesRead& wish) {
-  if (!std::exchange(taken_, true)) telemetry_.take(clock_.now());
+void RankSamples::fetch_samples(const SamplesRead& wish) {
+  if (!std::exchange(taken_, true)) telemetry_.refresh_samples(clock_.now());
   Numbered numbered(telemetry_, placement_);
   SamplesRead& read = *read_.add_read();
   read = read_samples(numbered, wish);

@@ -1,6 +1,4 @@
-// Telemetry as the policies of a live run read it: ranks by their number in the job, only those
-// that it counts on; nothing is taken before it is asked for. What was read is noted for the
-// journal, so that another controller can show the same. One thread.
+// Telemetry as the policies of a live run read it.
 #pragma once
 
 #include <utility>
@@ -13,20 +11,23 @@
 
 namespace orrery::live {
 
+/// Samples of the ranks that the job uses, numbered as in the job. No sample is collected before a
+/// policy reads it. Records all reads for the journal, so that a successor of the controller can
+/// replay them. Single-threaded.
 class RankSamples : public SamplesBook {
  public:
-  /// All three outlive this.
+  /// Starts without samples. All references must outlive this object.
   RankSamples(Telemetry& telemetry, const Placement& placement, const PolicyClock& clock)
       : telemetry_(telemetry), placement_(placement), clock_(clock) {}
 
-  /// Another observation: what is read from now on is of this instant.
+  /// Begins another observation: later reads return samples of the present instant.
   void begin();
-  /// What has been read since the last call.
+  /// Returns the reads since the last call.
   JournalRead take_read() { return std::exchange(read_, {}); }
 
  private:
   class Numbered;
-  void fetch(const SamplesRead& wish) override;
+  void fetch_samples(const SamplesRead& wish) override;
 
   Telemetry& telemetry_;
   const Placement& placement_;

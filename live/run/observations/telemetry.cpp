@@ -68,7 +68,7 @@ void Telemetry::step_done(Step step, double bytes, std::span<const StepReport> r
                        .exposed = to_seconds(exchange_time(reports))});
 }
 
-void Telemetry::take(Nanos now) {
+void Telemetry::refresh_samples(Nanos now) {
   devices_.clear();
   links_.clear();
   ranks_out_.clear();
@@ -96,7 +96,7 @@ void Telemetry::take_device(std::uint32_t rank, const Source& source, Nanos age)
       .memory_used = {},
       .power = {}};
   if (newest.memory() > 0) device.memory_used = known(static_cast<double>(newest.memory()), age);
-  // What the driver of a GPU says is better than what follows from the rank's pace and process.
+  // Driver measurements are better than values derived from the rank's pace and process.
   const DeviceReading& gpu = newest.device();
   if (gpu.has_utilization()) device.utilization = known(gpu.utilization(), age);
   if (gpu.has_memory_bandwidth()) device.memory_bandwidth = known(gpu.memory_bandwidth(), age);

@@ -1,5 +1,4 @@
-// Turns what agents report into the samples that policies read: only fresh ones, each with its
-// age. One thread. Instants are the policy clock's.
+// Telemetry of the agents, converted to samples for policies.
 #pragma once
 
 #include <cstdint>
@@ -11,42 +10,53 @@
 
 namespace orrery::live {
 
+/// Converter from the agents' reports to samples: only values that are new since the last
+/// collection, each with its age. Single-threaded. Instants are times of the policy clock.
 class Telemetry {
  public:
-  /// Rank r runs on GPU r. `nominal_bytes_per_second`: memory traffic of a rank of speed 1 that
-  /// computes all the time.
+  /// Starts without samples. Rank r runs on GPU r. `nominal_bytes_per_second`: memory traffic of a
+  /// rank of speed 1 that computes all the time.
   Telemetry(std::uint32_t ranks, double nominal_bytes_per_second);
 
+  /// Records the progress of a heartbeat.
   void progress(std::uint32_t rank, const ProgressSample& sample, Nanos now);
-  /// All ranks' reports of a committed step, by rank.
-  /// `bytes`: of the gradients in fp32.
+  /// Records the reports of a committed step, by rank. `bytes`: size of the gradients in fp32.
   void step_done(Step step, double bytes, std::span<const StepReport> reports, Nanos now);
 
-  /// Makes the spans below hold what has come since the last call.
-  void take(Nanos now);
+  /// Replaces the samples below by the values that arrived since the last call.
+  void refresh_samples(Nanos now);
+  /// Returns the collected samples of GPUs.
   std::span<const DeviceSample> devices() const { return devices_; }
+  /// Returns the collected samples of links.
   std::span<const LinkSample> links() const { return links_; }
+  /// Returns the collected samples of ranks.
   std::span<const RankSample> ranks() const { return ranks_out_; }
+  /// Returns the collected samples of collectives.
   std::span<const CollectiveSample> collectives() const { return collectives_; }
 
-  /// What the driver of that rank's GPU said last; empty: nothing ever.
+  /// Returns the newest driver measurements of the rank's GPU; empty if none arrived.
   const DeviceReading& device(std::uint32_t rank) const { return sources_[rank].device; }
 
  private:
+  /// Newest reports of one rank.
   struct Source {
-    ProgressSample newest, taken;  ///< taken: as of the last take()
+    ProgressSample newest, taken;  ///< Newest report, and the report at the last collection.
     Nanos at = 0;
     bool fresh = false;
-    double wait_s = 0;  ///< in the last committed step
+    double wait_s = 0;  ///< Waiting time in the last committed step, in seconds.
     Nanos waited_at = -1;
-    /// Of the last committed step's exchange; 0 and absent: unknown.
+    /// Bandwidth of the last committed step's exchange in bytes per second; 0: unknown.
     double bandwidth = 0;
+    /// Variance of the gradients; absent: unknown.
     std::optional<double> variance;
-    bool exchanged = false;  ///< since the last take()
-    DeviceReading device;    ///< the newest
+    bool exchanged = false;  ///< True if an exchange was reported since the last collection.
+    DeviceReading device;    ///< Newest driver measurements.
   };
+  /// Collects the samples of one rank.
   void take_rank(std::uint32_t rank, Source& source, Nanos now);
+  /// Collects the device sample of one rank, of age `age`.
   void take_device(std::uint32_t rank, const Source& source, Nanos age);
+  /// Collects the link sample of one rank.
   void take_link(std::uint32_t rank, const Source& source, Nanos now);
 
   double nominal_bytes_per_second_;
@@ -58,9 +68,10 @@ class Telemetry {
   std::vector<CollectiveSample> collectives_;
 };
 
-/// Longest compute phase of a step: what every other rank waits for. Nanoseconds.
+/// Returns the longest compute phase of a step, for which all other ranks wait, in nanoseconds.
 Nanos slowest_compute(std::span<const StepReport> reports);
-/// Duration of the gradient exchange without the waiting: on the rank that came last.
+/// Returns the duration of the gradient exchange without waiting, in nanoseconds: the shortest
+/// exchange, on the rank that came last.
 Nanos exchange_time(std::span<const StepReport> reports);
 
 }  // namespace orrery::live

@@ -27,7 +27,7 @@ constexpr std::size_t kMostRequest = 8192;
               fmt::format("live.metrics: cannot listen at 'unix:{}': {}", path, why));
 }
 
-/// Whether somebody answers there.
+/// Returns true if a process accepts connections at `place`.
 bool answers(const sockaddr_un& place) {
   const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const bool there =
@@ -36,7 +36,7 @@ bool answers(const sockaddr_un& place) {
   return there;
 }
 
-/// The head of a request, as far as it comes in time.
+/// Reads the head of a request, as far as it arrives in time.
 std::string read_head(int connection) {
   std::string head;
   char bytes[1024];
@@ -59,22 +59,23 @@ MetricsSocket::MetricsSocket(std::string path) : path_(std::move(path)) {
   path_.copy(place.sun_path, path_.size());
   struct stat status {};
   if (lstat(path_.c_str(), &status) == 0) {
-    if (!S_ISSOCK(status.st_mode)) fail(path_, "something else stands there");
-    if (answers(place)) fail(path_, "another process listens there");
+    if (!S_ISSOCK(status.st_mode))
+      fail(path_, "another file exists there; remove it or choose another path");
+    if (answers(place)) fail(path_, "another process listens there; choose another path");
     unlink(path_.c_str());
   }
   socket_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  // Only this user may enter, from the first moment on.
+  // The socket is closed to other users from the first moment on.
   const auto* const at = reinterpret_cast<const sockaddr*>(&place);
   const bool listens = socket_ >= 0 && fchmod(socket_, 0600) == 0 &&
-                       bind(socket_, at, sizeof place) == 0 &&
-                       chmod(path_.c_str(), 0600) == 0 && listen(socket_, 8) == 0;
+                       bind(socket_, at, sizeof place) == 0 && chmod(path_.c_str(), 0600) == 0 &&
+                       listen(socket_, 8) == 0;
   if (!listens) {
     const std::string why = std::strerror(errno);
     if (socket_ >= 0) close(socket_);
     fail(path_, why);
   }
-  server_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
+  server_ = std::jthread([this](const std::stop_token& stop) { serve_connections(stop); });
 }
 
 MetricsSocket::~MetricsSocket() {
@@ -84,26 +85,26 @@ MetricsSocket::~MetricsSocket() {
   unlink(path_.c_str());
 }
 
-void MetricsSocket::show(std::string text) {
+void MetricsSocket::set_text(std::string text) {
   const std::scoped_lock lock(mutex_);
   text_ = std::move(text);
 }
 
-void MetricsSocket::serve(const std::stop_token& stop) {
+void MetricsSocket::serve_connections(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     pollfd look{socket_, POLLIN, 0};
     if (poll(&look, 1, kAcceptMs) != 1) continue;
     const int connection = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
     if (connection < 0) {
-      poll(nullptr, 0, kAcceptMs);  // without descriptors, say
+      poll(nullptr, 0, kAcceptMs);  // The process may lack descriptors, for example.
       continue;
     }
-    answer(connection);
+    answer_connection(connection);
     close(connection);
   }
 }
 
-void MetricsSocket::answer(int connection) {
+void MetricsSocket::answer_connection(int connection) {
   setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
   setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
   const bool asks = read_head(connection).starts_with("GET ");

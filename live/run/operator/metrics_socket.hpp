@@ -1,6 +1,4 @@
-// Answers a scraper on a Unix socket of this user's alone with the newest text: HTTP's GET and
-// nothing else of HTTP, since who may enter the socket is who may see the run. One connection at a
-// time, each for at most a second. A thread of its own; thread-safe.
+// Unix socket for metrics scrapers.
 #pragma once
 
 #include <mutex>
@@ -9,24 +7,31 @@
 
 namespace orrery::live {
 
+/// Server that answers HTTP GET requests on a Unix socket with the newest metrics text. Only this
+/// user may connect: access to the socket grants access to the metrics, so that no other part of
+/// HTTP is supported. One connection at a time, each for at most a second. Owns its thread;
+/// thread-safe.
 class MetricsSocket {
  public:
-  /// A socket of a dead run in its place is replaced; anything else there is the user's.
-  /// Throws an environment Error if it cannot listen there.
+  /// Starts the server at `path`. Replaces the socket of a dead run. Throws an environment Error if
+  /// any other file or a live socket exists at `path`, or if the server cannot listen there.
   explicit MetricsSocket(std::string path);
   ~MetricsSocket();
   MetricsSocket(const MetricsSocket&) = delete;
   MetricsSocket& operator=(const MetricsSocket&) = delete;
 
-  void show(std::string text);
+  /// Replaces the text that the server returns.
+  void set_text(std::string text);
 
  private:
-  void serve(const std::stop_token& stop);
-  void answer(int connection);
+  /// Accepts connections until `stop` is requested.
+  void serve_connections(const std::stop_token& stop);
+  /// Answers one connection.
+  void answer_connection(int connection);
 
   const std::string path_;
   int socket_ = -1;
-  std::mutex mutex_;  // of the text
+  std::mutex mutex_;  // Guards the text.
   std::string text_;
   std::jthread server_;
 };

@@ -13,33 +13,34 @@ namespace orrery::live {
 namespace {
 
 constexpr std::chrono::milliseconds kOrdersLook{200};
-constexpr double kAnswerPatience = 60;  // seconds; a question is a no after that (HandOverRules)
+// Seconds after which a question counts as answered with no (HandOverRules).
+constexpr double kAnswerPatience = 60;
 
 }  // namespace
 
 OperatorDesk::OperatorDesk(const std::string& folder, const std::string& metrics, Run run)
     : folder_(folder), run_(std::move(run)), board_(folder, metrics) {}
 
-void OperatorDesk::warn(Nanos now, const std::string& what) {
+void OperatorDesk::add_warning(Nanos now, const std::string& what) {
   fmt::print(stderr, "orrery-live: warning: {}\n", what);
   warnings_.push_back(what);
-  board_.note(now, "warning: " + what);
+  board_.add_line(now, "warning: " + what);
 }
 
-void OperatorDesk::happened(const Event& event, Nanos now) {
-  board_.note(now, describe(event));
+void OperatorDesk::add_event(const Event& event, Nanos now) {
+  board_.add_line(now, describe(event));
   if (const auto* outcome = std::get_if<Decided>(&event)) {
     ++outcomes_;
     forget_question(outcome->decision);
   }
 }
 
-void OperatorDesk::asked(const Decision& decision, Nanos now) {
+void OperatorDesk::add_question(const Decision& decision, Nanos now) {
   questions_.push_back({.decision = decision.id,
                         .at_s = to_seconds(now),
                         .what = trace_line(decision),
                         .why = decision.why});
-  board_.note(now, fmt::format("decision {} asks: {}: {}", decision.id, trace_line(decision),
+  board_.add_line(now, fmt::format("decision {} asks: {}: {}", decision.id, trace_line(decision),
                                decision.why));
 }
 
@@ -48,13 +49,14 @@ void OperatorDesk::forget_question(std::uint64_t decision) {
                 [decision](const RunStatus::Question& open) { return open.decision == decision; });
 }
 
-std::optional<StopRun> OperatorDesk::hear(Nanos now, bool trains, bool shown) {
+std::optional<StopRun> OperatorDesk::apply_orders(Nanos now, bool trains, bool shown) {
   if (Clock::now() - looked_ < kOrdersLook) return {};
   looked_ = Clock::now();
   const double oldest = to_seconds(now) - kAnswerPatience;
   std::erase_if(questions_, [&](const RunStatus::Question& open) { return open.at_s < oldest; });
   if (!trains) return {};
-  // What an order has changed is in the journal once the policies have been shown it.
+  // The files of applied orders are removed once the policies have seen the changes, because the
+  // changes are in the journal then.
   if (shown) {
     for (const std::string& file : std::exchange(done_, {})) std::remove(file.c_str());
   }
@@ -76,12 +78,12 @@ void OperatorDesk::carry_out(const Order& order, Nanos now) {
   if (order.verdict) {
     forget_question(order.verdict->decision);
     verdicts_.push_back(*order.verdict);
-    run_.happen(Tick{});  // it is looked for with the next observation
+    run_.happen(Tick{});  // The verdict is read with the next observation.
   } else if (order.set) {
     fault = run_.objection(*order.set);
     if (fault.empty()) run_.happen(*order.set);
   }
-  if (!fault.empty()) board_.note(now, "an order is refused: " + fault);
+  if (!fault.empty()) board_.add_line(now, "an order is refused: " + fault);
 }
 
 void OperatorDesk::fill(RunStatus& status) const {

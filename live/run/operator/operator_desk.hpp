@@ -1,6 +1,4 @@
-// Where a run and its operator meet: what happens is noted on the status board, warnings are said,
-// questions stand there until they are answered, orders are taken in. The live backend feeds it and
-// asks it several times a second; one thread. Instants are the policy clock's.
+// Interface between a run and its operator.
 #pragma once
 
 #include <cstdint>
@@ -20,52 +18,64 @@
 
 namespace orrery::live {
 
+/// Connection of a run to its operator: publishes events, warnings and open questions on the status
+/// board, and reads the operator's orders from the run's folder. The live backend calls it several
+/// times a second; single-threaded. Instants are times of the policy clock.
 class OperatorDesk {
  public:
-  /// What an order may change.
+  /// Access to the run for the operator's orders.
   struct Run {
-    /// Why a parameter cannot be set so; empty: it can.
+    /// Returns the reason why a parameter cannot be set; empty if it can.
     std::function<std::string(const ParameterSet& set)> objection;
+    /// Applies an event to the run.
     std::function<void(Event event)> happen;
   };
-  /// `folder`: of the run. `metrics`: see StatusBoard.
+  /// Starts the status board. `folder`: folder of the run. `metrics`: see StatusBoard.
   OperatorDesk(const std::string& folder, const std::string& metrics, Run run);
 
-  void note(Nanos now, const std::string& what) { board_.note(now, what); }
-  /// Said at once, and once more in the report: an operator looks at what runs.
-  void warn(Nanos now, const std::string& what);
-  void happened(const Event& event, Nanos now);
+  /// Adds a line to the status board.
+  void add_line(Nanos now, const std::string& what) { board_.add_line(now, what); }
+  /// Prints a warning on standard error at once, and adds the warning to the status board and the
+  /// report.
+  void add_warning(Nanos now, const std::string& what);
+  /// Adds an event to the status board.
+  void add_event(const Event& event, Nanos now);
 
-  /// In mode approve: somebody is to say yes.
-  void asked(const Decision& decision, Nanos now);
-  /// Answers since the last call.
+  /// Adds a question: in mode approve, the operator must approve the decision.
+  void add_question(const Decision& decision, Nanos now);
+  /// Returns the operator's answers since the last call.
   std::vector<Verdict> take_verdicts() { return std::exchange(verdicts_, {}); }
 
-  /// Carries out orders that have been left since the last look; looks five times a second, and
-  /// while the run does not train only at the age of questions. `shown`: whatever has happened has
-  /// been shown to the policies. Gives the order to end the run.
-  std::optional<StopRun> hear(Nanos now, bool trains, bool shown);
+  /// Applies the orders that have arrived since the last call. Looks for orders at most five times
+  /// a second, and only expires old questions while the run does not train. `shown`: the policies
+  /// have seen all events. Returns the order to end the run, if present.
+  std::optional<StopRun> apply_orders(Nanos now, bool trains, bool shown);
 
-  bool due() const { return board_.due(); }
-  /// Questions and outcomes of decisions.
+  /// Returns true if the status is due to be published.
+  bool is_due() const { return board_.is_due(); }
+  /// Writes questions and outcomes of decisions into the status.
   void fill(RunStatus& status) const;
-  void show(const RunStatus& status) { board_.show(status); }
+  /// Publishes the status.
+  void publish_status(const RunStatus& status) { board_.publish_status(status); }
+  /// Publishes the last status of the run.
   void show_last(const RunStatus& status) { board_.show_last(status); }
-  /// Warnings.
+  /// Writes the warnings into the report.
   void fill(Report& report) const;
 
  private:
+  /// Applies one order, or notes why the order is refused.
   void carry_out(const Order& order, Nanos now);
+  /// Removes the question about `decision`.
   void forget_question(std::uint64_t decision);
 
   const std::string folder_;
   const Run run_;
   StatusBoard board_;
   Clock::time_point looked_;
-  std::set<std::string> done_;  ///< files of orders, as long as they are there
+  std::set<std::string> done_;  ///< Files of applied orders that still exist.
   std::vector<RunStatus::Question> questions_;
   std::vector<Verdict> verdicts_;
-  std::uint64_t outcomes_ = 0;  ///< of decisions, so far
+  std::uint64_t outcomes_ = 0;  ///< Number of decided decisions so far.
   std::vector<std::string> warnings_;
 };
 

@@ -1,5 +1,6 @@
-// Orders that an operator has left in a run's folder, but for the one to stop: each a file of JSON,
-// written beside its place and renamed, whose name says in which order they came. One thread.
+// Orders of an operator in a run's folder, except the order to stop. Each order is a JSON file that
+// is written beside its final path and renamed; the names are in the order of arrival.
+// Single-threaded.
 #pragma once
 
 #include <optional>
@@ -11,14 +12,17 @@
 
 namespace orrery::live {
 
+/// One order of the operator.
 struct Order {
-  std::string file;                 ///< where it stands, until it has been carried out
-  std::optional<ParameterSet> set;  ///< {"set": {"policy": .., "parameter": .., "value": ".."}}
-  std::optional<Verdict> verdict;   ///< {"verdict": {"decision": 12, "accepted": true}}
-  std::string fault;                ///< why it is no order
+  std::string file;  ///< Path of the file, which exists until the order has been applied.
+  /// Parameter to set: {"set": {"policy": .., "parameter": .., "value": ".."}}.
+  std::optional<ParameterSet> set;
+  /// Verdict on a decision: {"verdict": {"decision": 12, "accepted": true}}.
+  std::optional<Verdict> verdict;
+  std::string fault;  ///< Reason why the file is not a valid order.
 };
 
-/// All that are there, in their order.
+/// Returns all orders in `folder`, in the order of arrival.
 std::vector<Order> read_orders(const std::string& folder);
 
 }  // namespace orrery::live

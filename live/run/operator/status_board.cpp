@@ -28,17 +28,17 @@ std::string names_of(const std::vector<RankId>& ranks) {
   return fmt::format("rank{} {}", numbers.size() == 1 ? "" : "s", fmt::join(numbers, ", "));
 }
 
-/// Events as lines.
+/// Conversion of events to lines.
 struct Line {
   std::string operator()(const RanksLost& event) const {
     return fmt::format("lost {}; membership {}", names_of(event.ranks), event.epoch.value);
   }
   std::string operator()(const RanksSuspected& event) const {
-    return event.ranks.empty() ? "all ranks are heard of again"
-                               : fmt::format("{} not heard of", names_of(event.ranks));
+    return event.ranks.empty() ? "all ranks send heartbeats again"
+                               : fmt::format("{} silent", names_of(event.ranks));
   }
   std::string operator()(const JobHeld&) const {
-    return "training stands still until it is assigned";
+    return "training is on hold until a policy assigns GPUs";
   }
   std::string operator()(const JobStarted& event) const {
     return fmt::format("training with {} ranks from step {}; membership {}",
@@ -65,11 +65,12 @@ struct Line {
   }
 };
 
-/// Whole or as it was: written beside it and renamed; never through a link.
+/// Replaces a file atomically: the new file is written beside the old one and renamed; never
+/// follows a link.
 bool replace_file(const std::string& path, const std::string& text) {
   const std::string fresh = path + ".new";
   std::remove(fresh.c_str());
-  // "x": it must not be there, so no link is followed.
+  // Mode "x": the file must not exist, so that no link is followed.
   std::FILE* const file = std::fopen(fresh.c_str(), "wxe");
   if (file == nullptr) return false;
   const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
@@ -78,7 +79,7 @@ bool replace_file(const std::string& path, const std::string& text) {
   return false;
 }
 
-/// A label's value between quotes.
+/// Returns a label's value, escaped for quotes.
 std::string label(const std::string& text) {
   std::string out;
   for (const char letter : text) {
@@ -127,8 +128,8 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
   return out;
 }
 
-/// A figure of the ranks' GPUs under the name that DCGM's exporter gives it, so that its dashboards
-/// show this run. Nothing where no driver tells it.
+/// Adds a measurement of the ranks' GPUs under the name that NVIDIA's DCGM exporter uses, so that
+/// dashboards for DCGM show this run. Adds nothing if no driver reports the measurement.
 template <class Value>
 void add_device_metric(std::string& out, const RunStatus& status, const char* name,
                        const char* help, const Value& value) {
@@ -176,8 +177,8 @@ std::string prometheus_text(const RunStatus& status) {
                        help, kind, run, value);
   };
   add("steps_total", "counter", "Committed steps.", static_cast<double>(status.step));
-  add("steps_planned", "gauge", "Steps that the run is to do.", static_cast<double>(status.steps));
-  add("elapsed_seconds", "gauge", "Since the first step began.", status.elapsed_s);
+  add("steps_planned", "gauge", "Steps of the whole run.", static_cast<double>(status.steps));
+  add("elapsed_seconds", "gauge", "Time since the first step began.", status.elapsed_s);
   add("step_seconds", "gauge", "Duration of the newest step.", status.step_time_s);
   add("loss", "gauge", "Mean training loss of the newest step, nats per token.", status.loss);
   add("membership_epoch", "gauge", "Grows with every change of membership.",
@@ -192,7 +193,7 @@ std::string prometheus_text(const RunStatus& status) {
   add("checkpoints_failed_total", "counter", "Checkpoints that failed.",
       static_cast<double>(status.checkpoints_failed));
   out +=
-      "# HELP orrery_rank_working Whether the rank works on the step under way.\n"
+      "# HELP orrery_rank_working 1 if the rank works on the current step.\n"
       "# TYPE orrery_rank_working gauge\n";
   for (const RunStatus::Rank& rank : status.ranks) {
     out += fmt::format("orrery_rank_working{{scenario=\"{}\",rank=\"{}\"}} {}\n",
@@ -216,18 +217,18 @@ StatusBoard::~StatusBoard() {
   if (writer_.joinable()) writer_.request_stop();
 }
 
-void StatusBoard::note(Nanos at, std::string what) {
+void StatusBoard::add_line(Nanos at, std::string what) {
   if (what.empty()) return;
   notes_.push_back({++noted_, at, std::move(what)});
   if (notes_.size() > kMostNotes) notes_.pop_front();
 }
 
-bool StatusBoard::due() const {
+bool StatusBoard::is_due() const {
   const auto passed = Clock::now() - shown_at_;
   return passed > kInterval || (noted_ > shown_ && passed > kInterval / 10);
 }
 
-void StatusBoard::show(const RunStatus& status) {
+void StatusBoard::publish_status(const RunStatus& status) {
   shown_ = noted_;
   shown_at_ = Clock::now();
   nlohmann::ordered_json out = json_of(status);
@@ -240,14 +241,14 @@ void StatusBoard::show(const RunStatus& status) {
   const auto replace = nlohmann::ordered_json::error_handler_t::replace;
   replace_file(folder_ + "/" + kStatusFile, out.dump(-1, ' ', false, replace) + "\n");
   if (metrics_.empty()) return;
-  if (socket_) return socket_->show(prometheus_text(status));
+  if (socket_) return socket_->set_text(prometheus_text(status));
   const std::scoped_lock lock(mutex_);
   text_ = prometheus_text(status);
   changed_.notify_all();
 }
 
 void StatusBoard::show_last(const RunStatus& status) {
-  show(status);
+  publish_status(status);
   constexpr std::chrono::milliseconds look{kLookMs};
   std::error_code error;
   const auto looked = std::filesystem::last_write_time(folder_ + "/" + kAttachedFile, error);

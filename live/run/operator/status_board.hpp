@@ -1,7 +1,4 @@
-// What an operator sees of a run: a file of JSON in the run's folder, replaced about once a second,
-// with what has happened lately; and the same numbers as Prometheus' text where a file for that is
-// named. The latter is on the user's disk, so a thread of its own writes it: a disk that hangs
-// holds up no step. The rest is one thread's. Instants are the policy clock's.
+// Status of a run for its operator.
 #pragma once
 
 #include <condition_variable>
@@ -22,22 +19,24 @@
 
 namespace orrery::live {
 
-/// What the run stands at.
+/// Status of a run at one instant.
 struct RunStatus {
+  /// Status of one rank.
   struct Rank {
     std::uint32_t rank = 0;
-    std::string state;     ///< working, joining, lost, left
-    std::int64_t pid = 0;  ///< 0: elsewhere, or none
+    std::string state;     ///< State: working, joining, lost, left.
+    std::int64_t pid = 0;  ///< Process id; 0: on another machine, or none.
     std::uint64_t step = 0, micro_batches = 0;
-    DeviceReading device = {};  ///< of its GPU, as far as its driver tells
+    /// Measurements of the rank's GPU, as far as its driver reports them.
+    DeviceReading device = {};
   };
-  std::string scenario, mode, phase;  ///< starting, training, held, stopping, over
+  std::string scenario, mode, phase;  ///< Phase: starting, training, held, stopping, over.
   Step step = 0, steps = 0;
   double elapsed_s = 0, step_time_s = 0, loss = 0;
   std::uint64_t epoch = 0, losses = 0, decisions = 0, controller_restarts = 0;
   std::uint64_t checkpoints_written = 0, checkpoints_failed = 0;
-  std::optional<Step> saved;  ///< the step that the newest durable checkpoint goes on from
-  /// A decision that waits for a yes.
+  std::optional<Step> saved;  ///< Step at which the newest durable checkpoint resumes.
+  /// Decision that waits for the operator's approval.
   struct Question {
     std::uint64_t decision = 0;
     double at_s = 0;
@@ -48,39 +47,50 @@ struct RunStatus {
   std::vector<Question> questions;
 };
 
-/// In a line, for people; empty for what is no news (steps, ticks, outcomes that hold).
+/// Returns a line of text that describes an event; empty for routine events (steps, ticks, outcomes
+/// that hold).
 std::string describe(const Event& event);
 
-/// In Prometheus' text format, one family after the other.
+/// Returns the status in Prometheus' text format, one metric family after the other.
 std::string prometheus_text(const RunStatus& status);
 
+/// Publisher of a run's status: a JSON file in the run's folder, replaced about once a second, with
+/// the newest events; and the same numbers as Prometheus text, if a file or socket is configured. A
+/// thread of its own writes the Prometheus file, because the file lies on the user's disk: a hung
+/// disk does not delay a step. All methods belong to one thread. Instants are times of the policy
+/// clock.
 class StatusBoard {
  public:
-  /// `folder`: of the run. `metrics`: empty, or the file for Prometheus' text, or "unix:" and a
-  /// socket's path. Throws an environment Error if it cannot listen there.
+  /// Starts the publisher. `folder`: folder of the run. `metrics`: empty, or the path of the
+  /// Prometheus file, or "unix:" and the path of a socket. Throws an environment Error if the
+  /// socket cannot listen.
   StatusBoard(std::string folder, std::string metrics);
   ~StatusBoard();
 
-  void note(Nanos at, std::string what);
-  /// True about once a second, and as soon as something has been noted.
-  bool due() const;
-  void show(const RunStatus& status);
-  /// The same at the end of the run; whoever is attached gets the time to see it.
+  /// Adds a line about an event at `at`; ignores empty lines.
+  void add_line(Nanos at, std::string what);
+  /// Returns true about once a second, and sooner after a new line.
+  bool is_due() const;
+  /// Publishes the status.
+  void publish_status(const RunStatus& status);
+  /// Publishes the last status of the run. Gives attached viewers the time to read it.
   void show_last(const RunStatus& status);
 
  private:
+  /// Line about an event.
   struct Note {
     std::uint64_t number = 0;
     Nanos at = 0;
     std::string what;
   };
+  /// Writes the Prometheus file until `stop` is requested.
   void write_metrics(const std::stop_token& stop);
 
   const std::string folder_, metrics_;
-  std::deque<Note> notes_;  ///< the newest
+  std::deque<Note> notes_;  ///< Newest lines.
   std::uint64_t noted_ = 0, shown_ = 0;
   Clock::time_point shown_at_;
-  std::mutex mutex_;  // of the text, which the thread takes
+  std::mutex mutex_;  // Guards the text, which the thread takes.
   std::condition_variable_any changed_;
   std::optional<std::string> text_;
   std::jthread writer_;

@@ -14,13 +14,13 @@ namespace orrery::live {
 namespace {
 
 constexpr std::chrono::seconds kStartPatience{30};
-constexpr std::chrono::seconds kMeetPatience{120};  // engines start one machine after the other
+constexpr std::chrono::seconds kMeetPatience{120};  // Engines start one machine after the other.
 constexpr std::chrono::milliseconds kStopPatience{2000};
-constexpr std::chrono::milliseconds kDeathPatience{2000};  // of those that were killed
+constexpr std::chrono::milliseconds kDeathPatience{2000};  // Time limit for killed processes.
 constexpr std::chrono::milliseconds kPoll{20};
-constexpr int kMostDeaths = 3;  // of a rank, before it is ready
+constexpr int kMostDeaths = 3;  // Deaths of a rank before the rank is ready.
 
-/// A socket in the run's folder, or a free port of the address that the scenario names.
+/// Returns a socket path in the run's folder, or port 0 of the address that the scenario names.
 std::string address_for(const Scenario& scenario, const ControllerStart& place,
                         const std::string& name) {
   const std::string& host = place.listen().empty() ? scenario.live().listen() : place.listen();
@@ -41,21 +41,21 @@ AgentGroup::AgentGroup(AgentProcesses& processes, const ControllerStart& place,
       connected_(ranks, false),
       speaking_(ranks, 0) {
   *assignment_.mutable_assignment() = assignment;
-  listen();
+  start_server();
   std::vector<bool> known(ranks, false);
   for (const AgentState& state : processes_.states()) {
-    ensure(state.rank() < ranks, "agents are of this run's ranks");
+    ensure(state.rank() < ranks, "expected agents of this run's ranks only");
     known[state.rank()] = true;
     lives_[state.rank()] = state.life();
     running_[state.rank()] = state.running();
     if (state.running()) continue;
-    put({.rank = state.rank(), .life = state.life(), .ended = state.cause()});
+    add_incoming({.rank = state.rank(), .life = state.life(), .ended = state.cause()});
   }
-  processes_.listen([this](const AgentState& state) {
-    put({.rank = state.rank(), .life = state.life(), .ended = state.cause()});
+  processes_.set_exit_callback([this](const AgentState& state) {
+    add_incoming({.rank = state.rank(), .life = state.life(), .ended = state.cause()});
   });
   for (std::uint32_t rank = 0; rank < size_; ++rank) {
-    if (!known[rank] && !elsewhere(rank)) start_agent(rank);
+    if (!known[rank] && !is_elsewhere(rank)) start_agent(rank);
   }
   if (place_.restarts() == 0) await_ready();
 }
@@ -64,8 +64,8 @@ std::string AgentGroup::secrets_folder() const {
   return place_.secrets().empty() ? place_.folder() : place_.secrets();
 }
 
-void AgentGroup::listen() {
-  // One that takes over is found where its predecessor was.
+void AgentGroup::start_server() {
+  // A successor must be found at the address of its predecessor.
   const std::string address =
       !place_.address().empty()
           ? place_.address()
@@ -78,8 +78,8 @@ void AgentGroup::listen() {
         if (message && message->has_hello()) speaking_[rank] = message->hello().life();
         incoming.life = speaking_[rank];
         connected_[rank] = message != nullptr;
-        // A status that changes comes by itself: heartbeats can wait for whoever looks anyway, and
-        // would else wake the controller as often as there are ranks.
+        // Heartbeats need not wake the controller, because changed statuses are sent separately:
+        // waking on heartbeats would wake the controller as often as there are ranks.
         const bool urgent = message == nullptr || !message->has_heartbeat();
         mailbox_.push_back(std::move(incoming));
         if (!urgent) return;
@@ -91,27 +91,29 @@ void AgentGroup::listen() {
 AgentGroup::~AgentGroup() {
   for (std::uint32_t rank = 0; rank < size_; ++rank) {
     send_stop(rank, "the run is over", false);
-    if (!connected(rank)) signal(rank, SIGKILL);  // it has not heard the order to stop
+    if (!is_connected(rank))
+      signal(rank, SIGKILL);  // The agent has not received the order to stop.
   }
   wait_for_ends(kStopPatience);
   for (std::uint32_t rank = 0; rank < size_; ++rank) signal(rank, SIGKILL);
-  wait_for_ends(kDeathPatience);  // what they were writing to a slow disk can be removed then
+  // Files of a killed process on a slow disk can be removed only after its end.
+  wait_for_ends(kDeathPatience);
   server_.reset();
 }
 
 void AgentGroup::wait_for_ends(std::chrono::milliseconds patience) {
   const auto deadline = Clock::now() + patience;
-  while (any_running() && Clock::now() < deadline) receive(Clock::now() + kPoll);
+  while (any_running() && Clock::now() < deadline) receive_messages(Clock::now() + kPoll);
 }
 
 bool AgentGroup::any_running() {
   for (std::uint32_t rank = 0; rank < size_; ++rank) {
-    if (elsewhere(rank) ? connected(rank) : running(rank)) return true;
+    if (is_elsewhere(rank) ? is_connected(rank) : is_running(rank)) return true;
   }
   return false;
 }
 
-void AgentGroup::put(Incoming incoming) {
+void AgentGroup::add_incoming(Incoming incoming) {
   incoming.at = Clock::now();
   const std::scoped_lock lock(mutex_);
   mailbox_.push_back(std::move(incoming));
@@ -123,7 +125,7 @@ void AgentGroup::start_agent(std::uint32_t rank) {
   AgentStart start;
   const std::string name = fmt::format("rank-{}.{}", rank, lives_[rank]);
   start.set_secrets(secrets_folder());
-  start.set_tls(secrets_.encrypted());
+  start.set_tls(secrets_.is_encrypted());
   start.set_controller_address(server_->address());
   start.set_data_address(address_for(assignment_.assignment().scenario(), place_, name));
   start.set_ranks(size_);
@@ -141,9 +143,9 @@ void AgentGroup::await_ready() {
   const auto patience = place_.listen().empty() ? kStartPatience : kMeetPatience;
   const auto deadline = Clock::now() + patience;
   while (!missing.empty()) {
-    std::erase_if(killed, [this](std::uint32_t rank) { return restart(rank); });
-    for (const Incoming& incoming : receive(Clock::now() + kPoll)) {
-      if (incoming.ended) {  // what it had to say about it came before
+    std::erase_if(killed, [this](std::uint32_t rank) { return restart_rank(rank); });
+    for (const Incoming& incoming : receive_messages(Clock::now() + kPoll)) {
+      if (incoming.ended) {  // The process's own report of the reason came before.
         missing.insert(incoming.rank);
         killed.insert(incoming.rank);
         if (++deaths[incoming.rank] <= kMostDeaths) continue;
@@ -158,13 +160,14 @@ void AgentGroup::await_ready() {
       if (incoming.message->has_ready()) missing.erase(incoming.rank);
     }
     if (!missing.empty() && Clock::now() > deadline) {
-      throw Error(ErrorKind::environment, fmt::format("{} of {} agents did not start in {} s",
-                                                      missing.size(), size_, patience.count()));
+      throw Error(ErrorKind::environment,
+                  fmt::format("expected all agents to start, found {} of {} missing after {} s",
+                              missing.size(), size_, patience.count()));
     }
   }
 }
 
-std::vector<Incoming> AgentGroup::receive(Clock::time_point deadline) {
+std::vector<Incoming> AgentGroup::receive_messages(Clock::time_point deadline) {
   std::vector<Incoming> out;
   {
     std::unique_lock lock(mutex_);
@@ -175,55 +178,58 @@ std::vector<Incoming> AgentGroup::receive(Clock::time_point deadline) {
   for (const Incoming& incoming : out) {
     if (incoming.message && incoming.message->has_hello()) {
       pids_[incoming.rank] = incoming.message->hello().pid();
-      greet(incoming.rank, incoming.life);
+      send_assignment(incoming.rank, incoming.life);
     }
     if (incoming.ended && incoming.life == lives_[incoming.rank]) running_[incoming.rank] = false;
   }
   return out;
 }
 
-void AgentGroup::greet(std::uint32_t rank, std::uint32_t life) {
-  if (elsewhere(rank)) {
+void AgentGroup::send_assignment(std::uint32_t rank, std::uint32_t life) {
+  if (is_elsewhere(rank)) {
     if (!running_[rank] && life <= lives_[rank]) {
       return send_stop(rank, "this process of the rank counts as lost", false);
     }
     lives_[rank] = life;
     running_[rank] = true;
   }
-  send(rank, assignment_);
+  send_message(rank, assignment_);
 }
 
-void AgentGroup::send(std::uint32_t rank, const ControllerMessage& message) {
-  server_->send(rank, message);
+void AgentGroup::send_message(std::uint32_t rank, const ControllerMessage& message) {
+  server_->send_message(rank, message);
 }
 
 void AgentGroup::send_stop(std::uint32_t rank, const std::string& reason, bool want_parameters) {
   ControllerMessage message;
   message.mutable_stop()->set_reason(reason);
   message.mutable_stop()->set_want_parameters(want_parameters);
-  send(rank, message);
+  send_message(rank, message);
 }
 
 void AgentGroup::signal(std::uint32_t rank, int number) {
   if (!running_.at(rank)) return;
-  if (!elsewhere(rank)) return processes_.signal({rank, lives_.at(rank)}, number);
-  ensure(number == SIGKILL, "faults are injected into own processes");
-  running_[rank] = false;  // out of reach: when it comes back it is told
-  server_->drop(rank);
+  if (!is_elsewhere(rank)) return processes_.signal({rank, lives_.at(rank)}, number);
+  ensure(number == SIGKILL,
+         "expected a process of this machine to signal; faults cannot be injected into external "
+         "agents");
+  // The process cannot be signalled; the agent is told to stop when it reconnects.
+  running_[rank] = false;
+  server_->drop_rank(rank);
 }
 
-bool AgentGroup::connected(std::uint32_t rank) {
+bool AgentGroup::is_connected(std::uint32_t rank) {
   const std::scoped_lock lock(mutex_);
   return connected_.at(rank);
 }
 
 void AgentGroup::drop_streams() {
-  for (std::uint32_t rank = 0; rank < size_; ++rank) server_->drop(rank);
+  for (std::uint32_t rank = 0; rank < size_; ++rank) server_->drop_rank(rank);
 }
 
-bool AgentGroup::restart(std::uint32_t rank) {
-  if (elsewhere(rank)) return running_.at(rank);
-  if (running_.at(rank) || connected(rank)) return false;
+bool AgentGroup::restart_rank(std::uint32_t rank) {
+  if (is_elsewhere(rank)) return running_.at(rank);
+  if (running_.at(rank) || is_connected(rank)) return false;
   ++lives_[rank];
   start_agent(rank);
   return true;

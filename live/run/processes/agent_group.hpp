@@ -1,8 +1,9 @@
-// The agents of one run, from the controller's side: has them started, lets them in, and carries
-// messages both ways. An agent whose stream ends is not gone: it may come back, also to another
-// controller; its process ends when its owner says so. Where an engine has started one process a
-// rank, only rank 0's agent is a child of this run: the others come by themselves, die by their
-// silence, and are replaced by whoever starts them again. One thread calls it.
+// Agents of one run, as seen by the controller: starts the agents, accepts their streams and
+// transfers messages in both directions. An agent whose stream ends is not lost: the agent may
+// reconnect, also to a successor of the controller, and its process has ended only once the owner
+// of the process reports so. If an engine starts one process per rank, only rank 0's agent is a
+// child of this run. The other agents are external: they connect by themselves, count as lost by
+// silence, and are restarted by the engine. One thread calls all methods.
 #pragma once
 
 #include <chrono>
@@ -23,67 +24,86 @@
 
 namespace orrery::live {
 
-/// What has come from one agent: a message; else the end of its process, with its cause; else the
+/// Event of one agent: a message; otherwise the end of its process, with the cause; otherwise the
 /// end of its stream.
 struct Incoming {
   std::uint32_t rank = 0;
-  std::uint32_t life = 0;  ///< which process of that rank
+  std::uint32_t life = 0;  ///< Incarnation: number of the rank's process, from 0.
   std::optional<AgentMessage> message = {};
-  std::optional<std::string> ended = {};  ///< "killed by signal 9 (Killed)"
+  /// Cause of the end, for example "killed by signal 9 (Killed)".
+  std::optional<std::string> ended = {};
+  /// Time of arrival.
   Clock::time_point at = {};
 };
 
-/// Why a rank is no longer there.
+/// Loss of a rank's process and its cause.
 struct RankDeath {
   std::uint32_t rank = 0;
   std::string cause;
 };
 
+/// Agents of one run. Owns the control server; the processes belong to `processes`.
 class AgentGroup {
  public:
-  /// `place`: the run's folder, its secrets. Starts an agent for each of `ranks` that has none
-  /// yet (`processes` outlives this) and returns when all are ready to train, those that were
-  /// killed meanwhile started again; with a place that an
-  /// earlier controller left, at once. Throws what an agent reports as an error of its own, and an
-  /// environment Error if one cannot start.
+  /// Starts an agent for each rank that has none yet, and returns once all ranks are ready to
+  /// train; agents that are killed meanwhile are started again. Returns at once if an earlier
+  /// controller left `place`. `place`: the run's folder and its secrets. `processes` must outlive
+  /// this object. Throws the errors that agents report, and an environment Error if an agent cannot
+  /// start.
   AgentGroup(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
              std::uint32_t ranks);
-  ~AgentGroup();  ///< ends them
+  ~AgentGroup();  ///< Stops all agents.
 
+  /// Returns the number of ranks.
   std::uint32_t ranks() const { return size_; }
-  /// Which process of that rank is the newest, from 0.
+  /// Returns the incarnation of the rank's newest process, from 0.
   std::uint32_t life(std::uint32_t rank) const { return lives_.at(rank); }
-  bool running(std::uint32_t rank) const { return running_.at(rank); }
-  /// Of its newest process that has said hello, on the machine where it runs; 0: none has.
+  /// Returns true if the rank's newest process has not ended.
+  bool is_running(std::uint32_t rank) const { return running_.at(rank); }
+  /// Returns the process id of the newest process that has connected, on its own machine; 0 if none
+  /// has.
   std::int64_t pid(std::uint32_t rank) const { return pids_.at(rank); }
 
-  /// What has arrived, at the latest at `deadline`, or as soon as there is more than heartbeats.
-  /// Who says hello is told its work.
-  std::vector<Incoming> receive(Clock::time_point deadline);
-  /// Lost if that agent's stream is not open.
-  void send(std::uint32_t rank, const ControllerMessage& message);
+  /// Blocks until a message other than a heartbeat has arrived, at the latest until `deadline`, and
+  /// returns everything that arrived. Sends the assignment to each agent that says hello.
+  std::vector<Incoming> receive_messages(Clock::time_point deadline);
+  /// Sends `message` to `rank`. The message is lost if the agent has no open stream.
+  void send_message(std::uint32_t rank, const ControllerMessage& message);
+  /// Orders `rank` to stop. `want_parameters`: requests the hash of the parameters first.
   void send_stop(std::uint32_t rank, const std::string& reason, bool want_parameters);
+  /// Sends signal `number` to the rank's process. An external agent can only be killed: its stream
+  /// is closed and the process counts as lost.
   void signal(std::uint32_t rank, int number);
-  /// Whether that agent's stream is open.
-  bool connected(std::uint32_t rank);
-  /// Starts the next process of a rank. False while the last one is there, or while nobody has
-  /// started the next one elsewhere.
-  bool restart(std::uint32_t rank);
-  /// Their streams end, and they open others.
+  /// Returns true if the stream of the agent is open.
+  bool is_connected(std::uint32_t rank);
+  /// Starts the next process of `rank`. Returns false while the last process exists, or while the
+  /// engine has not started the next external agent.
+  bool restart_rank(std::uint32_t rank);
+  /// Closes all streams; the agents reconnect.
   void drop_streams();
-  /// From now on a process that is started takes its state from a peer.
+  /// Records that training has begun: processes started from now on receive their state from a
+  /// peer.
   void training() { training_ = true; }
 
  private:
-  bool elsewhere(std::uint32_t rank) const { return !place_.listen().empty() && rank != 0; }
+  /// Returns true if an engine, not this run, starts the agent of `rank`.
+  bool is_elsewhere(std::uint32_t rank) const { return !place_.listen().empty() && rank != 0; }
+  /// Returns the folder of the run's secrets.
   std::string secrets_folder() const;
-  void listen();
-  void greet(std::uint32_t rank, std::uint32_t life);
+  /// Starts the control server.
+  void start_server();
+  /// Sends the assignment to an agent that has connected. Stops an external agent whose process
+  /// already counts as lost.
+  void send_assignment(std::uint32_t rank, std::uint32_t life);
+  /// Starts the next process of `rank`.
   void start_agent(std::uint32_t rank);
-  /// Waits until every rank has said that it is ready.
+  /// Blocks until every rank has reported ready.
   void await_ready();
-  void put(Incoming incoming);
+  /// Adds an event to the mailbox and wakes receive_messages().
+  void add_incoming(Incoming incoming);
+  /// Handles events until all agents have ended, for at most `patience`.
   void wait_for_ends(std::chrono::milliseconds patience);
+  /// Returns true if an agent's process is running or an external agent is connected.
   bool any_running();
 
   AgentProcesses& processes_;
@@ -95,14 +115,16 @@ class AgentGroup {
   std::vector<bool> running_;
   bool training_ = false;
   std::vector<std::int64_t> pids_;
-  std::mutex mutex_;  // of the five below, which other threads fill
+  std::mutex mutex_;  // Guards the five members below, which other threads fill.
   std::condition_variable arrived_;
   std::vector<Incoming> mailbox_;
-  bool urgent_ = false;                  ///< there is more than heartbeats in it
-  std::vector<bool> connected_;          ///< by rank
-  std::vector<std::uint32_t> speaking_;  ///< by rank: life at the other end of the stream
-  struct Hearing {  ///< ends before what it fills, also when the constructor throws
-    ~Hearing() { processes.listen(nullptr); }
+  bool urgent_ = false;                  ///< True if the mailbox holds more than heartbeats.
+  std::vector<bool> connected_;          ///< Open streams, by rank.
+  std::vector<std::uint32_t> speaking_;  ///< Incarnation at the other end of the stream, by rank.
+  /// Subscription to process ends. Destroyed before the mailbox that it fills, also if the
+  /// constructor throws.
+  struct Hearing {
+    ~Hearing() { processes.set_exit_callback(nullptr); }
     AgentProcesses& processes;
   };
   const Hearing hearing_{processes_};

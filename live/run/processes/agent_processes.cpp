@@ -10,12 +10,12 @@
 namespace orrery::live {
 namespace {
 
-/// From closing its descriptors until it can be reaped.
+/// Time between the closing of a process's descriptors and its end.
 constexpr std::chrono::milliseconds kReapPatience{1000};
 
 bool hung_up(int channel) {
   pollfd look{channel, POLLIN, 0};
-  return poll(&look, 1, 0) == 1;  // an agent never writes to it
+  return poll(&look, 1, 0) == 1;  // An agent never writes to the channel.
 }
 
 AgentState state_of(std::uint32_t rank, std::uint32_t life, bool running,
@@ -45,7 +45,7 @@ void OwnedProcesses::start(std::uint32_t rank, const AgentStart& start) {
     if (write_message(process.channel(), start.SerializeAsString())) {
       agent.process = std::move(process);
     } else {
-      agent.cause = process.wait().describe();
+      agent.cause = process.wait().description();
     }
   } catch (const Error& error) {
     agent.cause = error.message();
@@ -74,12 +74,12 @@ std::vector<int> OwnedProcesses::channels() const {
   return channels;
 }
 
-std::vector<AgentState> OwnedProcesses::take_ended() {
+std::vector<AgentState> OwnedProcesses::drain_exited() {
   std::vector<AgentState> ended;
   for (auto& [rank, agent] : agents_) {
     if (agent.process && hung_up(agent.process->channel())) {
       if (!agent.process->wait_for(kReapPatience)) agent.process->signal(SIGKILL);
-      agent.cause = agent.process->wait().describe();
+      agent.cause = agent.process->wait().description();
       agent.process.reset();
     }
     if (agent.process || std::exchange(agent.told, true)) continue;

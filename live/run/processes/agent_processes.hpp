@@ -1,6 +1,6 @@
-// Where the processes of a run's ranks are: whoever owns them starts and signals them and tells how
-// they ended. The supervisor owns them (OwnedProcesses); a controller reaches them through it
-// (supervision.hpp).
+// Processes of a run's ranks. The owner of the processes starts and signals them and reports their
+// ends. The supervisor owns the processes (OwnedProcesses); a controller reaches them through the
+// supervisor (supervision.hpp).
 #pragma once
 
 #include <chrono>
@@ -17,46 +17,53 @@
 
 namespace orrery::live {
 
+/// Interface to the owner of the ranks' processes.
 class AgentProcesses {
  public:
   virtual ~AgentProcesses() = default;
-  /// Starts the next process of a rank; its `life` is in `start`.
+  /// Starts the next process of `rank`, whose incarnation is in `start`.
   virtual void start(std::uint32_t rank, const AgentStart& start) = 0;
-  /// Nothing if that process has ended.
+  /// Sends signal `number` to the process `seat`; does nothing if the process has ended.
   virtual void signal(const membership::Seat& seat, int number) = 0;
-  /// The newest process of every rank that has had one.
+  /// Returns the newest process of every rank that has had a process.
   virtual std::vector<AgentState> states() = 0;
-  /// From now on `ended` is called, from any thread, with every process that has ended, once.
-  virtual void listen(std::function<void(const AgentState&)> ended) = 0;
+  /// Sets the callback for processes that end; called from any thread, once per process. A null
+  /// callback ends the calls.
+  virtual void set_exit_callback(std::function<void(const AgentState&)> ended) = 0;
 };
 
-/// Children of this process; one thread. Nothing is left of them when this goes.
+/// Child processes of this process. Kills the remaining children on destruction. Single-threaded.
 class OwnedProcesses {
  public:
-  /// Agents run the executable `program`.
+  /// Starts without processes. Agents run the executable `program`.
   explicit OwnedProcesses(std::string program) : program_(std::move(program)) {}
   ~OwnedProcesses();
   OwnedProcesses(const OwnedProcesses&) = delete;
   OwnedProcesses& operator=(const OwnedProcesses&) = delete;
 
-  /// One that cannot be started has ended, with the reason as its cause.
+  /// Starts the next process of `rank`. A process that cannot be started counts as ended, with the
+  /// reason as its cause.
   void start(std::uint32_t rank, const AgentStart& start);
+  /// Sends signal `number` to the process `seat`; does nothing if the process has ended.
   void signal(const membership::Seat& seat, int number);
+  /// Returns the newest process of every rank that has had a process.
   std::vector<AgentState> states() const;
-  /// Descriptors that become readable when a process ends.
+  /// Returns descriptors that become readable when a process ends.
   std::vector<int> channels() const;
-  /// Those that have ended since the last call.
-  std::vector<AgentState> take_ended();
+  /// Returns the processes that have ended since the last call.
+  std::vector<AgentState> drain_exited();
 
  private:
+  /// Newest process of one rank.
   struct Agent {
     std::uint32_t life = 0;
-    std::optional<ChildProcess> process;  ///< none: it has ended
+    std::optional<ChildProcess> process;  ///< Running process; none if the process has ended.
     std::string cause;
+    /// True if the end has been returned by drain_exited().
     bool told = false;
   };
   const std::string program_;
-  std::map<std::uint32_t, Agent> agents_;  ///< by rank
+  std::map<std::uint32_t, Agent> agents_;  ///< Processes by rank.
 };
 
 }  // namespace orrery::live

@@ -4,12 +4,12 @@
 
 namespace orrery::live {
 
-void Briefing::greeted(std::uint32_t rank) {
+void Briefing::mark_connected(std::uint32_t rank) {
   said_.erase(rank);
   said_hardware_.erase(rank);
 }
 
-void Briefing::hear(const membership::Seat& from, const MemberStatus& status) {
+void Briefing::record_status(const membership::Seat& from, const MemberStatus& status) {
   const std::pair said(from.life, status.beat());
   auto& newest = heard_[from.rank];
   if (said <= newest) return;
@@ -17,7 +17,7 @@ void Briefing::hear(const membership::Seat& from, const MemberStatus& status) {
   addresses_[from.rank] = status.address();
 }
 
-std::vector<ControllerMessage> Briefing::take(
+std::vector<ControllerMessage> Briefing::drain_messages(
     std::uint32_t rank, const std::optional<membership::Directive>& directive) {
   std::vector<ControllerMessage> messages;
   if (const auto found = hardware_.find(rank); found != hardware_.end()) {

@@ -1,6 +1,4 @@
-// What each rank is to be told: its directive with the plan of the step and the addresses of its
-// peers, and its hardware. Each is said once to a process, and again to one that has said hello
-// since. Called by the crew; one thread.
+// Messages that each rank must receive from the controller.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +14,37 @@
 
 namespace orrery::live {
 
+/// Source of the messages for the ranks: the newest directive, with the plan of the step and the
+/// addresses of the peers, and the state of the hardware. Each message is returned once per stream:
+/// again after the rank's process has said hello. Used by RankProcesses; single-threaded.
 class Briefing {
  public:
-  /// A process of that rank says hello: it has been told nothing yet.
-  void greeted(std::uint32_t rank);
-  /// Where others find that rank, by its newest status: two threads of an agent send them, and an
-  /// older one may come after a newer one.
-  void hear(const membership::Seat& from, const MemberStatus& status);
-  /// For the directives of the step that begins.
+  /// Records that a process of `rank` has said hello: all messages are due again.
+  void mark_connected(std::uint32_t rank);
+  /// Records the address of `from` in its newest status. Two threads of an agent send statuses, so
+  /// that an older status may arrive after a newer one.
+  void record_status(const membership::Seat& from, const MemberStatus& status);
+  /// Sets the plans of the step that begins, by rank; the directives carry them.
   void set_plans(std::map<std::uint32_t, StepPlan> plans) { plans_ = std::move(plans); }
-  /// How that rank's hardware stands from now on.
+  /// Sets the state of the rank's hardware.
   void set_hardware(std::uint32_t rank, const Hardware& hardware) { hardware_[rank] = hardware; }
 
-  /// What that rank has not been told yet, in this order; `directive`: the coordinator's newest.
-  std::vector<ControllerMessage> take(std::uint32_t rank,
+  /// Returns the messages that `rank` has not received yet, in the order of sending. `directive`:
+  /// the coordinator's newest directive for the rank.
+  std::vector<ControllerMessage> drain_messages(std::uint32_t rank,
                                       const std::optional<membership::Directive>& directive);
 
  private:
-  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint64_t>> heard_;  ///< life and beat
-  std::map<std::uint32_t, std::string> addresses_;  ///< by rank, of the newest epoch entered
-  std::map<std::uint32_t, StepPlan> plans_;         ///< of the step under way
-  /// Newest directive said: seat, epoch, number.
+  /// Incarnation and heartbeat number of the newest status.
+  std::map<std::uint32_t, std::pair<std::uint32_t, std::uint64_t>> heard_;
+  /// Address of each rank in the newest epoch begun.
+  std::map<std::uint32_t, std::string> addresses_;
+  std::map<std::uint32_t, StepPlan> plans_;  ///< Plans of the current step.
+  /// Newest directive sent: process, epoch, number.
   std::map<std::uint32_t, std::tuple<membership::Seat, std::uint64_t, std::uint64_t>> said_;
   std::map<std::uint32_t, Hardware> hardware_;
-  std::map<std::uint32_t, std::string> said_hardware_;  ///< as it was sent
+  /// Newest hardware message sent, serialized.
+  std::map<std::uint32_t, std::string> said_hardware_;
 };
 
 }  // namespace orrery::live

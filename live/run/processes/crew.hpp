@@ -1,6 +1,4 @@
-// The ranks of a run under the control core: carries statuses and directives between the agents'
-// processes and the coordinator, notices who dies, starts replacements. The live backend asks it
-// what has happened and tells it what to do next. One thread.
+// Ranks of a run under the control core.
 #pragma once
 
 #include <cstdint>
@@ -21,69 +19,80 @@
 
 namespace orrery::live {
 
-/// `was_member`: it took part in the epoch; else a replacement that never joined.
+/// Loss of a rank's process. `was_member`: the process was a member of an epoch; otherwise it was a
+/// replacement that never joined.
 struct RankDied {
   RankDeath death;
   bool was_member = false;
 };
-/// Its processes die before they join, as often as they are started: nobody starts another one.
+/// Rank that is not restarted any more, because its replacements died before they joined.
 struct GivenUp {
   std::uint32_t rank = 0;
   std::string cause;
 };
-/// Ranks that were lost at once held some of the training state alone: nobody can go on with it.
+/// Loss of training state: ranks that were lost at once held a part of the state alone, so that the
+/// run cannot continue.
 struct StateGone {
   std::string what;
 };
-/// What the control core does, in the order of happening, among what the agents say.
-using CrewEvent = std::variant<Incoming, RankDied, membership::Revoked, membership::Agreed,
+/// Event of the control core or of an agent, in the order of occurrence.
+using RankEvent = std::variant<Incoming, RankDied, membership::Revoked, membership::Agreed,
                                membership::Formed, membership::Committed, membership::Decided,
                                membership::Aborted, membership::Stuck, GivenUp, StateGone>;
 
-class Crew : public RankControl {
+/// Processes of all ranks of a run, driven by the control core: transfers statuses and directives
+/// between the agents and the coordinator, detects losses and starts replacements. Owns the agents
+/// and the coordinator. The live backend reads the events and orders the next step.
+/// Single-threaded.
+class RankProcesses : public RankControl {
  public:
-  /// Starts the agents and waits until they are linked up; those that die meanwhile are started
-  /// again. Throws an environment Error if one of them cannot start. With the journal of a run
-  /// whose policy clock runs already, goes on with whoever is there, and does not wait. `processes`
-  /// and `journal` outlive this.
-  Crew(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
-       std::uint32_t ranks, Journal& journal);
+  /// Starts the agents and blocks until all are linked; agents that die meanwhile are started
+  /// again. Throws an environment Error if an agent cannot start. With the journal of a started
+  /// run, continues with the existing processes and does not block. `processes` and `journal` must
+  /// outlive this object.
+  RankProcesses(AgentProcesses& processes, const ControllerStart& place,
+                const Assignment& assignment, std::uint32_t ranks, Journal& journal);
 
-  /// What has happened, at the latest at `deadline`, or as soon as there is anything. A rank that
-  /// reports an error of its process or machine is ended; any other error that one reports is
-  /// thrown, and an environment Error when the ranks cannot be linked up in many attempts.
-  std::vector<CrewEvent> wait(Clock::time_point deadline);
-  /// Tells the ranks what follows from that. Before, whatever must be remembered of it is written
-  /// to the journal.
+  /// Blocks until an event has occurred, at the latest until `deadline`, and returns the events.
+  /// Kills a rank that reports an error of its process or machine. Throws any other error that a
+  /// rank reports, and an environment Error if the ranks could not be linked in many attempts.
+  std::vector<RankEvent> wait(Clock::time_point deadline);
+  /// Sends the ranks their due messages. Writes the membership to the journal before sending.
   void send_directives();
 
-  /// What control core and membership are to be remembered by.
-  void keep(JournalSnapshot& now) const;
+  /// Writes control core and membership into a snapshot of the journal.
+  void save_to(JournalSnapshot& now) const;
 
-  bool ready() const { return coordinator_.ready(); }
-  bool running() const override { return coordinator_.running(); }
-  bool settled() const { return coordinator_.settled(); }
+  /// Returns true if the members can start the next step.
+  bool is_ready() const { return coordinator_.is_ready(); }
+  /// Returns true if an epoch is formed and not revoked.
+  bool is_running() const override { return coordinator_.is_running(); }
+  /// Returns true if all members have applied the newest commit.
+  bool is_settled() const { return coordinator_.is_settled(); }
+  /// Returns the current membership epoch.
   std::uint64_t epoch() const { return coordinator_.epoch(); }
-  /// A plan's shares are in this order.
+  /// Returns the ranks of the members, in the order of a plan's shares.
   std::vector<std::uint32_t> members() const override;
-  /// Lets the members work on the next step; `plan` gives each rank its own. Only while ready().
-  void work(const std::function<StepPlan(std::uint32_t rank)>& plan);
-  /// What the rank's processes are told of their hardware with the next directives, and every later
-  /// one of them.
+  /// Starts the next step on all members; `plan` returns the plan of each rank. May be called only
+  /// while is_ready() holds.
+  void start_step(const std::function<StepPlan(std::uint32_t rank)>& plan);
+  /// Sets the hardware of `rank`. The newest process of the rank receives it with the next
+  /// directives, later processes at their start.
   void set_hardware(std::uint32_t rank, const Hardware& hardware) {
     briefing_.set_hardware(rank, hardware);
   }
-  /// See Coordinator.
-  void propose(std::uint64_t number);
+  /// Proposes a decision to the members; see Coordinator.
+  void propose_decision(std::uint64_t number);
 
-  /// Each member is to write its shard of that checkpoint, of the state as it stands. Only while
-  /// settled(), and before the next step.
+  /// Orders each member to write its shard of a checkpoint of the current state. May be called only
+  /// while is_settled() holds, and before the next step.
   void save(Step step, std::uint64_t attempt);
 
+  /// Requests a replacement for a lost rank.
   void replace(std::uint32_t rank) override;
-  void renew() override { coordinator_.renew(); }
-  /// All connections are opened anew, with the certificates of now: between two steps that costs
-  /// none. Only while ready().
+  void renew_epoch() override { coordinator_.renew_epoch(); }
+  /// Closes and opens all connections, with the newest certificates. Between two steps no work is
+  /// lost. May be called only while is_ready() holds.
   void open_anew();
   bool all_silent() const override { return coordinator_.all_silent(); }
   std::vector<std::uint32_t> peers() const override { return coordinator_.peers(); }
@@ -93,27 +102,38 @@ class Crew : public RankControl {
     return coordinator_.silent(span, now());
   }
   std::int64_t pid(std::uint32_t rank) const override { return agents_.pid(rank); }
-  bool running(std::uint32_t rank) const override { return agents_.running(rank); }
+  bool is_running(std::uint32_t rank) const override { return agents_.is_running(rank); }
 
-  /// Ends the run after `steps` committed steps and collects the hash of the parameters of every
-  /// rank that holds them, by rank; also who died meanwhile.
+  /// Hashes of the parameters after the run, by rank, and the losses meanwhile.
   struct Parting {
     std::map<std::uint32_t, std::string> hashes;
     std::vector<RankDeath> deaths;
   };
-  Parting finish(Step steps);
+  /// Ends the run after `steps` committed steps. Returns the parameter hashes of the ranks that
+  /// hold them.
+  Parting finish_run(Step steps);
 
  private:
   using Seat = membership::Seat;
-  void form();
-  void fail(const Seat& seat, const Failed& failed, std::vector<CrewEvent>& events);
-  void take(const Incoming& incoming, std::vector<CrewEvent>& events);
-  void note_happenings(std::vector<CrewEvent>& events);
+  /// Blocks until all ranks are linked for the first time.
+  void form_epoch();
+  /// Handles an error that a rank reports.
+  void on_failure(const Seat& seat, const Failed& failed, std::vector<RankEvent>& events);
+  /// Handles an event of an agent.
+  void on_incoming(const Incoming& incoming, std::vector<RankEvent>& events);
+  /// Adds the events of the coordinator to `events`.
+  void note_happenings(std::vector<RankEvent>& events);
+  /// Records the loss of a process and returns its event.
   RankDied note_loss(const membership::Lost& lost);
-  void hear(const Seat& from, const MemberStatus& status, std::vector<CrewEvent>& events);
-  void note_end(const Seat& seat, std::vector<CrewEvent>& events);
-  void remember();
-  void start_replacements(std::vector<CrewEvent>& events);
+  /// Hands a status to the coordinator.
+  void on_status(const Seat& from, const MemberStatus& status, std::vector<RankEvent>& events);
+  /// Records that the process `seat` has ended.
+  void note_end(const Seat& seat, std::vector<RankEvent>& events);
+  /// Writes epoch and decisions to the journal, if changed.
+  void journal_epoch();
+  /// Starts the due replacements.
+  void start_replacements(std::vector<RankEvent>& events);
+  /// Returns the time since the construction in nanoseconds.
   Nanos now() const { return since(born_); }
 
   const Clock::time_point born_ = Clock::now();
@@ -122,15 +142,15 @@ class Crew : public RankControl {
   membership::Journal remembered_;
   AgentGroup agents_;
   membership::Coordinator coordinator_;
-  std::set<Seat> were_members_;            ///< of any epoch
-  std::map<Seat, std::string> causes_;     ///< of processes that have ended
-  std::map<Seat, std::string> sentences_;  ///< why we ended them
+  std::set<Seat> were_members_;            ///< Members of any epoch.
+  std::map<Seat, std::string> causes_;     ///< Causes of ended processes.
+  std::map<Seat, std::string> sentences_;  ///< Reasons for which this object killed processes.
   Briefing briefing_;
-  std::set<Seat> dead_;  ///< what else comes from them is too late
+  std::set<Seat> dead_;  ///< Processes whose later events are ignored.
   Replacements replacements_;
-  int futile_ = 0;              ///< epochs since the last commit or loss
-  std::uint32_t failures_ = 0;  ///< errors of ranks since the last commit
-  bool formed_ = false;         ///< all have been linked up once
+  int futile_ = 0;              ///< Epochs since the last commit or loss.
+  std::uint32_t failures_ = 0;  ///< Errors of ranks since the last commit.
+  bool formed_ = false;         ///< True once all ranks have been linked.
 };
 
 }  // namespace orrery::live

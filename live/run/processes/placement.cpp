@@ -16,19 +16,19 @@ std::optional<RankId> Placement::rank_in(std::uint32_t seat) const {
   return {};
 }
 
-bool Placement::wanted(std::uint32_t seat) const {
+bool Placement::is_pending(std::uint32_t seat) const {
   const bool named = job().next && job().next->gpus.contains({seat});
-  return named && !works(seat) && !given_up_.contains(seat);
+  return named && !is_working(seat) && !given_up_.contains(seat);
 }
 
-bool Placement::to_leave(std::uint32_t seat) const {
+bool Placement::is_leaving(std::uint32_t seat) const {
   return job().next && !job().next->gpus.contains({seat});
 }
 
-std::vector<std::uint32_t> Placement::awaited() const {
+std::vector<std::uint32_t> Placement::awaited_seats() const {
   std::vector<std::uint32_t> awaited;
   for (std::uint32_t seat = 0; seat < seats_; ++seat) {
-    if (works(seat) || wanted(seat)) awaited.push_back(seat);
+    if (is_working(seat) || is_pending(seat)) awaited.push_back(seat);
   }
   return awaited;
 }
@@ -38,7 +38,7 @@ std::uint32_t Placement::share(std::uint32_t seat) const {
   return rank ? job().shares()[job().layout.replica_of(*rank)] : 0;
 }
 
-Standing Placement::coming() const {
+Standing Placement::pending_placement() const {
   Standing where = *job().next;
   if (given_up_.empty()) return where;
   where.gpus = {};
@@ -49,19 +49,19 @@ Standing Placement::coming() const {
   return where;
 }
 
-bool Placement::assembled(const std::vector<std::uint32_t>& members) const {
+bool Placement::is_assembled(const std::vector<std::uint32_t>& members) const {
   if (!job().next) return false;
-  const Standing where = coming();
+  const Standing where = pending_placement();
   return where.gpus.size() > 0 &&
          std::all_of(where.gpus.begin(), where.gpus.end(), [&members](GpuId gpu) {
            return std::find(members.begin(), members.end(), gpu.value) != members.end();
          });
 }
 
-bool Placement::complete(const std::vector<std::uint32_t>& members) const {
-  return !assembled(members) && members.size() == counted() &&
+bool Placement::is_complete(const std::vector<std::uint32_t>& members) const {
+  return !is_assembled(members) && members.size() == counted() &&
          std::all_of(members.begin(), members.end(),
-                     [this](std::uint32_t seat) { return works(seat); });
+                     [this](std::uint32_t seat) { return is_working(seat); });
 }
 
 }  // namespace orrery::live

@@ -1,6 +1,4 @@
-// Which process is which rank. A process has a seat, the number of its GPU; the job's rank r is
-// whoever sits on the r-th GPU on which the job stands. Says who works, who is still to come by the
-// newest assignment, and who is to leave; the live backend asks it. One thread.
+// Placement of a live run's processes: which process is which rank.
 #pragma once
 
 #include <cstdint>
@@ -12,44 +10,56 @@
 
 namespace orrery::live {
 
-/// The one job of a live run.
+/// Id of the only job of a live run.
 inline constexpr JobId kLiveJob{0};
 
+/// Mapping between processes and ranks. A process is identified by its seat, the number of its GPU;
+/// rank r of the job is the process on the r-th GPU of the job's placement. For example, on GPUs 0,
+/// 2 and 3 the process with seat 2 is rank 1. Also tells which processes are pending or leaving by
+/// the newest assignment. Used by the live backend; single-threaded.
 class Placement {
  public:
-  /// `world` outlives this, and knows the job whenever it is asked for ranks.
+  /// Starts without abandoned seats. `world` must outlive this object, and must hold the job when a
+  /// rank is requested.
   Placement(const World& world, std::uint32_t seats) : world_(world), seats_(seats) {}
 
+  /// Returns the number of seats.
   std::uint32_t seats() const { return seats_; }
-  bool submitted() const { return !world_.jobs().empty(); }
+  /// Returns true if the job is submitted.
+  bool is_submitted() const { return !world_.jobs().empty(); }
+  /// Returns the job.
   const JobInfo& job() const { return world_.jobs()[kLiveJob]; }
 
-  /// The rank that the process in this seat is; nothing if the job does not count on it now.
+  /// Returns the rank of the process in `seat`; nothing if the job does not use the process now.
   std::optional<RankId> rank_in(std::uint32_t seat) const;
-  bool works(std::uint32_t seat) const { return rank_in(seat).has_value(); }
-  /// It is to be among the job's GPUs, and is not yet.
-  bool wanted(std::uint32_t seat) const;
-  bool to_leave(std::uint32_t seat) const;
-  /// Seats that work or are wanted.
-  std::vector<std::uint32_t> awaited() const;
-  /// Ranks that the job counts on now.
+  /// Returns true if the job uses the process in `seat` now.
+  bool is_working(std::uint32_t seat) const { return rank_in(seat).has_value(); }
+  /// Returns true if the pending assignment adds the process in `seat` to the job.
+  bool is_pending(std::uint32_t seat) const;
+  /// Returns true if the pending assignment removes `seat` from the job.
+  bool is_leaving(std::uint32_t seat) const;
+  /// Returns the seats that are working or pending.
+  std::vector<std::uint32_t> awaited_seats() const;
+  /// Returns the number of ranks that the job uses now.
   std::size_t counted() const { return job().gpus.size() - job().lost.size(); }
-  /// Micro-batches of a step that the rank in this seat does; 0: the job does not count on it.
+  /// Returns the micro-batches per step of the rank in `seat`; 0 if the job does not use the
+  /// process.
   std::uint32_t share(std::uint32_t seat) const;
 
-  /// For this seat nobody is started any more, until it is assigned again.
-  void give_up(std::uint32_t seat) { given_up_.insert(seat); }
+  /// Records that no process is started for `seat` any more, until the seat is assigned again.
+  void abandon_seat(std::uint32_t seat) { given_up_.insert(seat); }
+  /// Allows new processes for `seat` again.
   void try_again(std::uint32_t seat) { given_up_.erase(seat); }
 
-  /// What comes of the newest assignment: where it names somebody for whom nobody is started any
-  /// more, the job stands without him. Else it would be open for ever, and no other one taken.
-  Standing coming() const;
-  /// All that the newest assignment names are among the members, with the job's state.
-  bool assembled(const std::vector<std::uint32_t>& members) const;
-  /// The members are those that do the job's next step. Else somebody has joined whom the job does
-  /// not count on yet, or is leaving; or those that are to take the place of some that have left
-  /// are not there yet.
-  bool complete(const std::vector<std::uint32_t>& members) const;
+  /// Returns the placement that the newest assignment leads to. Abandoned seats are omitted:
+  /// otherwise the assignment would stay pending for ever and no other assignment could be
+  /// accepted.
+  Standing pending_placement() const;
+  /// Returns true if all processes of the newest assignment are members, with the job's state.
+  bool is_assembled(const std::vector<std::uint32_t>& members) const;
+  /// Returns true if the members are exactly the processes of the job's next step. False if a
+  /// member is not used by the job yet or is leaving, or if a replacement has not joined yet.
+  bool is_complete(const std::vector<std::uint32_t>& members) const;
 
  private:
   const World& world_;

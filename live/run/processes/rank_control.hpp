@@ -1,5 +1,4 @@
-// What is done to the ranks of a run beside giving them work, and what is heard of them: the side
-// of Crew that those see who strike ranks, replace them and watch over them. One thread.
+// Control of a run's ranks apart from their work.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +9,34 @@
 
 namespace orrery::live {
 
+/// Interface of RankProcesses for fault injection, failure detection and recovery. Single-threaded.
 class RankControl {
  public:
   virtual ~RankControl() = default;
 
-  /// A replacement for a lost rank will be started. Where those die before they join, the next
-  /// ones are started later and later, for about a minute in all.
+  /// Requests a replacement for a lost rank. If replacements die before they join, the next ones
+  /// are started after growing pauses (see Replacements).
   virtual void replace(std::uint32_t rank) = 0;
-  /// To the process of that rank.
+  /// Sends signal `number` to the process of `rank`.
   virtual void signal(std::uint32_t rank, int number) = 0;
-  /// Kills the process of that rank; `cause` is what is told of it.
+  /// Kills the process of `rank`; `cause` is the reported cause of the loss.
   virtual void end(std::uint32_t rank, const std::string& cause) = 0;
-  /// The members link up anew, in another epoch.
-  virtual void renew() = 0;
+  /// Links the members again, in a new epoch.
+  virtual void renew_epoch() = 0;
 
-  /// Whether the newest process of that rank is there.
-  virtual bool running(std::uint32_t rank) const = 0;
+  /// Returns true if the newest process of `rank` has not ended.
+  virtual bool is_running(std::uint32_t rank) const = 0;
+  /// Returns the process id of the rank's newest process.
   virtual std::int64_t pid(std::uint32_t rank) const = 0;
-  /// An epoch has been formed and not been given up.
-  virtual bool running() const = 0;
-  /// Ranks of the epoch, ascending.
+  /// Returns true if an epoch is formed and not revoked.
+  virtual bool is_running() const = 0;
+  /// Returns the ranks of the epoch, ascending.
   virtual std::vector<std::uint32_t> members() const = 0;
-  /// Ranks that are heard of, members or not.
+  /// Returns the ranks that send statuses, members or not.
   virtual std::vector<std::uint32_t> peers() const = 0;
-  /// Members that have said nothing for that long.
+  /// Returns the members that have sent nothing for `span` nanoseconds.
   virtual std::vector<std::uint32_t> silent(Nanos span) const = 0;
+  /// Returns true if all members are silent.
   virtual bool all_silent() const = 0;
 };
 

@@ -4,18 +4,19 @@ namespace orrery::live {
 namespace {
 
 constexpr int kMostAttempts = 8;
-constexpr Nanos kFirstPause = kNanosPerSecond / 2;  // before the third attempt; then twice as long
+// Pause before the third attempt, doubled for each further attempt.
+constexpr Nanos kFirstPause = kNanosPerSecond / 2;
 
 }  // namespace
 
-void Replacements::want(std::uint32_t rank, Nanos now) {
+void Replacements::request_restart(std::uint32_t rank, Nanos now) {
   const int attempt = ++attempts_[rank];
   if (attempt > kMostAttempts + 1) return;
   const Nanos pause = attempt < 3 ? 0 : kFirstPause << (attempt - 3);
   wanted_.emplace(rank, now + pause);
 }
 
-void Replacements::joined(std::uint32_t rank) {
+void Replacements::record_member(std::uint32_t rank) {
   attempts_.erase(rank);
   wanted_.erase(rank);
 }

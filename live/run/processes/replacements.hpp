@@ -1,6 +1,4 @@
-// Which lost ranks are to be started again, and when. Where their processes die before they join,
-// the next ones are started later and later, for about a minute in all; then nobody is. Called by
-// the crew; one thread. Instants are the caller's clock's.
+// Restart of lost ranks.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +10,24 @@
 
 namespace orrery::live {
 
+/// Queue of the ranks to restart, with exponential backoff. If the processes of a rank die before
+/// they join, the next attempt starts later: pause(n) = 0 for n < 3, otherwise 0.5 s * 2^(n - 3).
+/// For example, the third to eighth attempts follow after 0.5, 1, 2, 4, 8 and 16 s; after eight
+/// attempts the rank is abandoned. Used by RankProcesses; single-threaded. Instants are times of
+/// the caller's clock in nanoseconds.
 class Replacements {
  public:
-  /// That rank is to be started again.
-  void want(std::uint32_t rank, Nanos now);
-  /// It is a member: its next loss is its first.
-  void joined(std::uint32_t rank);
-  /// Starts those that are due; `start` is false while that cannot be. Gives those that are started
-  /// no more; whoever wants one of them again means it.
+  /// Requests a restart of `rank`.
+  void request_restart(std::uint32_t rank, Nanos now);
+  /// Records that `rank` is a member, which resets its attempts.
+  void record_member(std::uint32_t rank);
+  /// Starts the due replacements with `start`, which returns false while a start is impossible.
+  /// Returns the ranks that are abandoned; a later request starts them again.
   std::vector<std::uint32_t> start(Nanos now, const std::function<bool(std::uint32_t rank)>& start);
 
  private:
-  std::map<std::uint32_t, Nanos> wanted_;  ///< by rank: not before
-  std::map<std::uint32_t, int> attempts_;  ///< replacements wanted since it last joined
+  std::map<std::uint32_t, Nanos> wanted_;  ///< Earliest start, by rank.
+  std::map<std::uint32_t, int> attempts_;  ///< Replacements requested since the rank last joined.
 };
 
 }  // namespace orrery::live

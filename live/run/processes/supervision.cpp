@@ -15,7 +15,9 @@ Supervision::Supervision(int descriptor) : descriptor_(descriptor) {
   const std::optional<std::string> bytes = read_message(descriptor_);
   SupervisorMessage first;
   if (!bytes || !first.ParseFromString(*bytes) || !first.has_start()) {
-    throw Error(ErrorKind::usage, "`orrery-live controller` is started by its supervisor");
+    throw Error(ErrorKind::usage,
+                "expected a supervisor on the inherited socket, found none: `orrery-live "
+                "controller` is started by its supervisor; use `orrery live`");
   }
   start_ = first.start();
   reader_ = std::thread([this] { read(); });
@@ -30,7 +32,7 @@ Supervision::~Supervision() {
 void Supervision::read() {
   while (const std::optional<std::string> bytes = read_message(descriptor_)) {
     SupervisorMessage message;
-    ensure(message.ParseFromString(*bytes), "a supervisor sends SupervisorMessages");
+    ensure(message.ParseFromString(*bytes), "expected a SupervisorMessage");
     const std::scoped_lock lock(mutex_);
     if (message.has_stop()) stop_ = message.stop();
     renewed_ = renewed_ || message.renewed();
@@ -43,9 +45,9 @@ void Supervision::read() {
   }
 }
 
-void Supervision::send(const SupervisorOrder& order) {
+void Supervision::send_order(const SupervisorOrder& order) {
   if (write_message(descriptor_, order.SerializeAsString())) return;
-  throw Error(ErrorKind::environment, "the supervisor of this run is gone");
+  throw Error(ErrorKind::environment, "the supervisor of this run has ended");
 }
 
 std::optional<StopRun> Supervision::take_stop() {
@@ -58,17 +60,17 @@ bool Supervision::take_renewed() {
   return std::exchange(renewed_, false);
 }
 
-void Supervision::cannot_go_on_elsewhere(const std::string& reason) {
+void Supervision::forbid_restart(const std::string& reason) {
   SupervisorOrder order;
   order.set_final(reason);
-  send(order);
+  send_order(order);
 }
 
 void Supervision::start(std::uint32_t rank, const AgentStart& start) {
   SupervisorOrder order;
   order.mutable_start()->set_rank(rank);
   *order.mutable_start()->mutable_start() = start;
-  send(order);
+  send_order(order);
 }
 
 void Supervision::signal(const membership::Seat& seat, int number) {
@@ -76,14 +78,14 @@ void Supervision::signal(const membership::Seat& seat, int number) {
   order.mutable_signal()->set_rank(seat.rank);
   order.mutable_signal()->set_life(seat.life);
   order.mutable_signal()->set_number(number);
-  send(order);
+  send_order(order);
 }
 
 std::vector<AgentState> Supervision::states() {
   return {start_.agents().begin(), start_.agents().end()};
 }
 
-void Supervision::listen(std::function<void(const AgentState&)> ended) {
+void Supervision::set_exit_callback(std::function<void(const AgentState&)> ended) {
   const std::scoped_lock lock(mutex_);
   listener_ = std::move(ended);
   if (!listener_) return;

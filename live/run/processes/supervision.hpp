@@ -1,6 +1,4 @@
-// The controller's end of its supervisor: what it was told at its start, and the agents' processes,
-// which are the supervisor's children. One thread of its own listens; the controller ends at once
-// when the supervisor is gone.
+// Controller's connection to its supervisor.
 #pragma once
 
 #include <functional>
@@ -14,34 +12,41 @@
 
 namespace orrery::live {
 
+/// Client of the supervisor: the settings of the controller's start, the operator's order to stop,
+/// and the agents' processes, which are children of the supervisor. A thread of its own reads the
+/// supervisor's messages. The other methods belong to one thread.
 class Supervision : public AgentProcesses {
  public:
-  /// `descriptor`: the inherited socket. Waits for the supervisor's first message; throws a usage
-  /// Error if there is no supervisor.
+  /// Blocks until the supervisor's first message arrives on the inherited socket `descriptor`.
+  /// Throws a usage Error if there is no supervisor.
   explicit Supervision(int descriptor);
   ~Supervision() override;
 
+  /// Returns the settings of the controller's start.
   const ControllerStart& start() const { return start_; }
-  /// A death of this controller would be the end of the run, because of `reason`.
-  void cannot_go_on_elsewhere(const std::string& reason);
+  /// Tells the supervisor that no successor can take over if this controller dies, because of
+  /// `reason`.
+  void forbid_restart(const std::string& reason);
 
-  /// What the operator wants, once.
+  /// Returns the operator's order to stop, once.
   std::optional<StopRun> take_stop();
-  /// Whether certificates have been renewed since the last call.
+  /// Returns true if certificates have been renewed since the last call.
   bool take_renewed();
 
   void start(std::uint32_t rank, const AgentStart& start) override;
   void signal(const membership::Seat& seat, int number) override;
   std::vector<AgentState> states() override;
-  void listen(std::function<void(const AgentState&)> ended) override;
+  void set_exit_callback(std::function<void(const AgentState&)> ended) override;
 
  private:
+  /// Reads the supervisor's messages until the connection ends.
   void read();
-  void send(const SupervisorOrder& order);
+  /// Sends an order. Throws an environment Error if the supervisor is gone.
+  void send_order(const SupervisorOrder& order);
 
   const int descriptor_;
   ControllerStart start_;
-  std::mutex mutex_;  // of the four below
+  std::mutex mutex_;  // Guards the four members below.
   bool renewed_ = false;
   std::optional<StopRun> stop_;
   std::vector<AgentState> unheard_;

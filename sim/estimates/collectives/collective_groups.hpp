@@ -1,6 +1,5 @@
-// Who takes part in a collective: groups of equal size, and how each falls into NVLink domains.
-// What the algorithms of sim/estimates/collectives/collective_scheduler lay out their phases over.
-// Immutable, thread-safe.
+// Groups of ranks that take part in a collective, and how each group falls into NVLink domains.
+// Used by the algorithms of sim/estimates/collectives/collective_scheduler. Immutable, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +10,36 @@
 
 namespace orrery::estimates {
 
-/// Members by NVLink domain, in the order of each domain's first member.
+/// Returns the members grouped by NVLink domain, in the order of each domain's first member.
 std::vector<GpuGroup> by_domain(const Cluster& cluster, const GpuGroup& members);
 
+/// Groups of equal size that execute the same collective at once, divided into NVLink domains.
+/// Keeps references to the cluster and the groups. Immutable, thread-safe.
+///
+/// For example, a group of 16 GPUs on two nodes of 8 has two domains of 8 members; its rail k
+/// consists of the k-th GPU of both nodes.
 class CollectiveGroups {
  public:
-  /// `groups` checked: none empty, all of one size. Both outlive this.
+  /// Divides the groups. Requires that no group is empty and that all have the same size. Cluster
+  /// and groups must outlive this object.
   CollectiveGroups(const Cluster& cluster, const std::vector<GpuGroup>& groups);
 
   const Cluster& cluster() const { return cluster_; }
   const std::vector<GpuGroup>& groups() const { return groups_; }
-  std::uint32_t size() const { return size_; }  ///< of each
-  /// By group, NVLink domain.
+  /// Returns the number of members of each group.
+  std::uint32_t size() const { return size_; }
+  /// Returns the members of each group by NVLink domain: [group][domain][member].
   const std::vector<std::vector<GpuGroup>>& domains() const { return domains_; }
+  /// Returns the member count of the fullest domain of any group.
   std::uint32_t largest_domain() const;
 
-  bool even() const { return each_ > 0; }         ///< all domains hold as many members
-  std::uint32_t each() const { return each_; }    ///< members of a domain then, else 0
-  std::uint32_t spans() const { return spans_; }  ///< domains of each group then, else 1
-  /// The k-th members of all domains of a group.
+  /// Returns true if all domains of all groups hold equally many members.
+  bool is_even() const { return each_ > 0; }
+  /// Returns the members per domain if all domains are equal, else 0.
+  std::uint32_t members_per_domain() const { return each_; }
+  /// Returns the domains per group if all domains are equal, else 1.
+  std::uint32_t spans() const { return spans_; }
+  /// Returns the k-th member of each domain of a group.
   static GpuGroup rail(const std::vector<GpuGroup>& domains, std::uint32_t k);
 
  private:

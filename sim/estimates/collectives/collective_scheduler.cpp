@@ -29,7 +29,7 @@ bool CollectiveScheduler::lay_out(CollectiveAlgorithm algorithm) {
   return false;
 }
 
-CollectiveSchedule CollectiveScheduler::make(CollectiveAlgorithm algorithm) {
+CollectiveSchedule CollectiveScheduler::make_schedule(CollectiveAlgorithm algorithm) {
   CollectiveSchedule made;
   made.algorithm = algorithm;
   made.per_domain = std::max(made.per_domain, who_.largest_domain());
@@ -38,24 +38,24 @@ CollectiveSchedule CollectiveScheduler::make(CollectiveAlgorithm algorithm) {
     made.algorithm = CollectiveAlgorithm::ring;
     if (!ring()) {
       made.algorithm = CollectiveAlgorithm::direct;
-      ensure(direct(), "direct serves every group");
+      ensure(direct(), "the direct algorithm serves every group");
     }
   }
-  made.phases = phases_.take();
+  made.phases = phases_.drain_phases();
   return made;
 }
 
 bool CollectiveScheduler::ring() {
   if (kind_ == CollectiveKind::all_to_all || kind_ == CollectiveKind::send_receive) return false;
   const bool closed = kind_ != CollectiveKind::broadcast;
-  const std::uint32_t count = who_.even() && who_.spans() > 1 ? who_.each() : 1;
+  const std::uint32_t count = who_.is_even() && who_.spans() > 1 ? who_.members_per_domain() : 1;
   const double rounds = ring_passes(kind_) * (who_.size() - 1);
-  MessageWay all;  // a chunk goes once round: a round costs the mean of the edges
+  MessageWay all;  // a chunk passes around the ring once: a round costs the mean of the edges
   for (const GpuGroup& group : who_.groups()) {
     std::vector<GpuGroup> channels = ring_channels(who_.cluster(), group);
     channels.resize(count);
     for (GpuGroup& channel : channels) {
-      if (!closed) {  // a broadcast's ring begins at its root
+      if (!closed) {  // the ring of a broadcast begins at its root
         std::rotate(channel.begin(), std::find(channel.begin(), channel.end(), group.front()),
                     channel.end());
       }
@@ -73,9 +73,9 @@ bool CollectiveScheduler::direct() {
   for (std::uint32_t phase = 0; phase < phases; ++phase) {
     for (const GpuGroup& group : who_.groups()) {
       if (kind_ == CollectiveKind::send_receive) {
-        phases_.flows().add(group.front(), group.back());
+        phases_.flows().add_flows(group.front(), group.back());
       } else if (kind_ == CollectiveKind::broadcast) {
-        for (const GpuId to : group) phases_.flows().add(group.front(), to);
+        for (const GpuId to : group) phases_.flows().add_flows(group.front(), to);
       } else {
         phases_.flows().add_all_pairs(group);
       }

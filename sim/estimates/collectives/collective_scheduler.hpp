@@ -1,6 +1,5 @@
-// Lays out the phases of one kind of collective in groups of equal size, by the algorithm that is
-// asked for or the one that serves every group. Behind collective_schedule() of
-// sim/estimates/collectives/collectives.hpp, which documents sizes and units; one thread.
+// Builder behind collective_schedule() of sim/estimates/collectives/collectives.hpp, which
+// documents sizes and units. One thread.
 #pragma once
 
 #include <vector>
@@ -12,17 +11,23 @@
 
 namespace orrery::estimates {
 
+/// Builder of the phases of one kind of collective in groups of equal size. Uses the requested
+/// algorithm, or a fallback that serves every group. One object builds one schedule.
 class CollectiveScheduler {
  public:
-  /// `groups` checked: none empty, all of one size.
+  /// Requires that no group is empty and that all have the same size. Cluster and groups must
+  /// outlive this object.
   CollectiveScheduler(const Cluster& cluster, CollectiveKind kind,
                       const std::vector<GpuGroup>& groups);
 
-  /// With the fallback that serves every group where `algorithm` cannot: ring, or direct.
-  CollectiveSchedule make(CollectiveAlgorithm algorithm);
+  /// Returns the schedule by `algorithm`, or by ring if `algorithm` cannot serve these groups, or
+  /// by direct if ring cannot either. `CollectiveSchedule::algorithm` names the algorithm that was
+  /// used.
+  CollectiveSchedule make_schedule(CollectiveAlgorithm algorithm);
 
  private:
-  // True if it laid out the collective.
+  /// Lays out the collective by `algorithm`. Returns false, and adds nothing, if the algorithm does
+  /// not serve these groups.
   bool lay_out(CollectiveAlgorithm algorithm);
   bool ring();
   bool direct();

@@ -16,12 +16,17 @@ namespace {
 void check_groups(const Cluster& cluster, const std::vector<GpuGroup>& groups) {
   for (const GpuGroup& group : groups) {
     if (group.empty() || group.size() != groups.front().size()) {
-      throw Error(ErrorKind::bad_input, "collective: groups are empty or differ in size");
+      throw Error(ErrorKind::bad_input,
+                  "collective: expected non-empty groups of one size, found an "
+                  "empty group or groups of different sizes; give every "
+                  "group the same number of GPUs");
     }
     for (const GpuId gpu : group) {
       if (gpu.value < cluster.gpus()) continue;
-      throw Error(ErrorKind::bad_input, fmt::format("collective: no GPU {} among {}", gpu.value,
-                                                    cluster.gpus()));
+      throw Error(ErrorKind::bad_input,
+                  fmt::format("collective: expected GPUs below {1}, found GPU {0}; "
+                              "use GPUs of this cluster", gpu.value,
+                              cluster.gpus()));
     }
   }
 }
@@ -33,8 +38,9 @@ CollectiveSchedule collective_schedule(const Cluster& cluster, CollectiveKind ki
                                        const std::vector<GpuGroup>& groups) {
   if (groups.empty()) return {algorithm, {}};
   check_groups(cluster, groups);
-  ensure(algorithm != CollectiveAlgorithm::automatic, "automatic has been resolved");
-  return CollectiveScheduler(cluster, kind, groups).make(algorithm);
+  ensure(algorithm != CollectiveAlgorithm::automatic,
+         "a schedule is made by a concrete algorithm, not by automatic");
+  return CollectiveScheduler(cluster, kind, groups).make_schedule(algorithm);
 }
 
 Seconds uncontended_time(const Cluster& cluster, const CostProfile& profile,
@@ -86,7 +92,8 @@ std::vector<GpuGroup> ring_channels(const Cluster& cluster, const GpuGroup& memb
   std::vector<GpuGroup> channels(even && domains.size() > 1 ? each : 1);
   for (std::size_t channel = 0; channel < channels.size(); ++channel) {
     for (std::size_t d = 0; d < domains.size(); ++d) {
-      // Every other domain the other way round: in and out of a domain by the same rail.
+      // Every second domain is passed in reverse order, so that the ring enters and leaves a domain
+      // on the same rail.
       const std::size_t size = domains[d].size();
       for (std::size_t i = 0; i < size; ++i) {
         channels[channel].push_back(domains[d][(channel + (d % 2 == 0 ? i : size - 1 - i)) % size]);

@@ -1,10 +1,14 @@
-// How a collective goes over a cluster: one table of algorithms, each as phases that follow one
-// another. A phase is many equal flows at once, given as the links that they cross and how many
-// cross each, so that the simulator carries it out as one wide flow; its messages' latencies come
-// on top. Called by sim/estimates/plan/plan and by whoever prices a collective; needs no engine.
-// Thread-safe: no state. Seconds and bytes. `size` of a collective is the whole buffer that is
-// reduced, gathered, scattered or broadcast, and of all_to_all what one rank sends, its own part
-// included.
+// Schedules of collectives on a cluster: a table of algorithms, each as phases that follow one
+// another. A phase is many equal flows at once, given as the links that they cross and the number
+// of flows per link, so that the simulator executes the phase as one wide flow; the latencies of
+// the messages are added. Called by sim/estimates/plan/plan and by code that prices a collective;
+// needs no engine. Thread-safe: no state. Seconds and bytes.
+//
+// The `size` of a collective is the whole buffer that is reduced, gathered, scattered or broadcast;
+// the size of an all_to_all is the bytes that one rank sends, its own part included.
+//
+// For example, a ring all-reduce of S bytes among n ranks is one phase of 2 (n - 1) rounds in which
+// each flow carries 2 (n - 1) / n x S bytes (Patarasuk, Yuan 2009).
 #pragma once
 
 #include <cstdint>
@@ -18,56 +22,60 @@
 
 namespace orrery::estimates {
 
-/// A link and how many of a phase's equal flows cross it at once.
+/// Link, and the number of a phase's equal flows that cross the link at once.
 struct LinkLoad {
   LinkId link;
   std::uint32_t flows = 0;
   friend bool operator==(const LinkLoad&, const LinkLoad&) = default;
 };
 
-/// Ends before the next one begins.
+/// Phase of a schedule. A phase ends before the next phase begins.
 struct CollectivePhase {
   std::vector<LinkLoad> links;  ///< ascending
   double share = 0;             ///< bytes of one flow per byte of the collective's size
-  double rounds = 0;            ///< messages that wait for one another ...
-  double far_rounds = 0;        ///< ... and those of them that leave an NVLink domain
-  Seconds latency;              ///< of all rounds together
+  double rounds = 0;            ///< messages of the phase that wait for one another
+  double far_rounds = 0;        ///< part of `rounds` that leaves an NVLink domain
+  Seconds latency;              ///< latency of all rounds together
 };
 
+/// Phases by which an algorithm executes a collective.
 struct CollectiveSchedule {
-  /// What is carried out: ring or direct where the group cannot do what was asked for.
+  /// Algorithm that is executed: ring or direct if the groups cannot use the requested one.
   CollectiveAlgorithm algorithm{};
-  std::vector<CollectivePhase> phases;  ///< none: nobody to talk to
-  std::uint32_t per_domain = 1;         ///< members in an NVLink domain, the most of any
+  std::vector<CollectivePhase> phases;  ///< phases in order; empty for groups of one rank
+  std::uint32_t per_domain = 1;         ///< largest number of members in one NVLink domain
 };
 
+/// GPUs of a group in rank order.
 using GpuGroup = std::vector<GpuId>;
 
-/// The same collective in several groups of equal size at once (the data-parallel groups of a
-/// stage, say): one schedule with the flows of all. Ranks are in the order of their group; the
-/// first is the root of a broadcast and the sender of send_receive (to the last one).
-/// `automatic` is not an algorithm here: choose_algorithm() finds one. Throws bad_input if a group
-/// is empty, if sizes differ, or if a GPU is not of this cluster.
+/// Returns the schedule of one collective that several groups of equal size execute at once (for
+/// example the data-parallel groups of a stage), with the flows of all groups. Ranks are in the
+/// order of their group; the first rank is the root of a broadcast and the sender of a send_receive
+/// (to the last rank). `automatic` is not an algorithm here: choose_algorithm() finds one. Throws
+/// bad_input if a group is empty, if sizes differ, or if a GPU is not part of this cluster.
 CollectiveSchedule collective_schedule(const Cluster& cluster, CollectiveKind kind,
                                        CollectiveAlgorithm algorithm,
                                        const std::vector<GpuGroup>& groups);
 
-/// Closed form: what the schedule takes where its links carry nothing else.
+/// Returns the seconds of the schedule if its links carry nothing else: the sum over phases of
+/// latency + size x share x max over links of (flows / rate).
 Seconds uncontended_time(const Cluster& cluster, const CostProfile& profile,
                          const CollectiveSchedule& schedule, Bytes size);
 
-/// The algorithm that is fastest alone, protocols included
-/// (sim/estimates/collectives/protocols.hpp); the first of ties in the enum's order.
+/// Returns the algorithm that is fastest alone, protocols included
+/// (sim/estimates/collectives/protocols.hpp); of equal times the first in the order of the enum.
 CollectiveAlgorithm choose_algorithm(const Cluster& cluster, const CostProfile& profile,
                                      CollectiveKind kind, const std::vector<GpuGroup>& groups,
                                      Bytes size);
 
-/// What a flow over a healthy link alone reaches, bytes per second.
+/// Returns the rate of a flow alone on a link without faults, in bytes per second.
 double link_rate(const Cluster& cluster, const CostProfile& profile, LinkId link);
 
-/// Rings (channels) over the members of a group: one where each NVLink domain holds one member;
-/// where domains hold k each, k rings that leave them by different GPUs, so that every rail carries
-/// its part, and stay on their rails where the domains are even in number.
+/// Returns the rings (channels) over the members of a group. If each NVLink domain holds one
+/// member, or domains hold different numbers, the result is one ring. If all domains hold k
+/// members, the result is k rings that leave the domains by different GPUs, so that every rail
+/// carries a part; with an even number of domains each ring stays on its rail.
 std::vector<GpuGroup> ring_channels(const Cluster& cluster, const GpuGroup& members);
 
 }  // namespace orrery::estimates

@@ -7,21 +7,21 @@
 namespace orrery::estimates {
 namespace {
 
-/// Members of a group, counted by where they are.
+/// Member counts of a group by location in the cluster.
 struct Census {
   Census(const Cluster& cluster, const GpuGroup& members);
 
   using Counts = std::vector<std::uint32_t>;
   const std::uint32_t locals, rails;
   std::uint32_t all = 0;
-  Counts local;                                          ///< by place in the node
-  std::map<std::uint32_t, Counts> of_node;               ///< node -> by rail
-  std::map<std::uint32_t, Counts> of_domain;             ///< domain -> by place in the node
-  std::map<std::uint32_t, std::uint32_t> unit;           ///< members by unit
+  Counts local;                                          ///< counts by GPU index in the node
+  std::map<std::uint32_t, Counts> of_node;               ///< node -> counts by rail
+  std::map<std::uint32_t, Counts> of_domain;  ///< domain -> counts by GPU index in the node
+  std::map<std::uint32_t, std::uint32_t> unit;           ///< members by scalable unit
 
   std::uint32_t in_domain(std::uint32_t domain) const { return sum(of_domain.at(domain)); }
   std::uint32_t in_node(std::uint32_t node) const { return sum(of_node.at(node)); }
-  /// Members outside of a domain, by place in the node or by rail.
+  /// Returns the members outside of a domain, by GPU index in the node or by rail.
   std::uint32_t outside_at(std::uint32_t domain, std::uint32_t place) const {
     return local[place] - of_domain.at(domain)[place];
   }
@@ -56,7 +56,7 @@ Census::Census(const Cluster& cluster, const GpuGroup& members)
 
 FlowCounter::FlowCounter(const Cluster& cluster) : cluster_(cluster), flows_(cluster.links()) {}
 
-void FlowCounter::add(GpuId from, GpuId to, std::uint32_t flows) {
+void FlowCounter::add_flows(GpuId from, GpuId to, std::uint32_t flows) {
   route_.clear();
   cluster_.route(from, to, route_);
   for (const LinkId link : route_) add_link(link, flows);
@@ -68,7 +68,7 @@ void FlowCounter::add_link(LinkId link, std::uint32_t flows) {
   flows_[link.value] += flows;
 }
 
-std::vector<LinkLoad> FlowCounter::take() {
+std::vector<LinkLoad> FlowCounter::drain_loads() {
   std::sort(touched_.begin(), touched_.end());
   std::vector<LinkLoad> loads;
   loads.reserve(touched_.size());
@@ -81,7 +81,7 @@ std::vector<LinkLoad> FlowCounter::take() {
 
 void FlowCounter::add_each_pair(const GpuGroup& members) {
   for (const GpuId from : members) {
-    for (const GpuId to : members) add(from, to);
+    for (const GpuId to : members) add_flows(from, to);
   }
 }
 
@@ -117,7 +117,8 @@ void FlowCounter::add_all_pairs(const GpuGroup& members) {
     for (std::uint32_t rail = 0; rail < census.rails; ++rail) {
       add_link(cluster_.nic_out({node}, rail), here * census.outside_on(domain, rail));
     }
-    // The relays: GPUs of this node at the place of a destination on another rail.
+    // A flow to another rail first goes over NVLink to the GPU of this node with the destination's
+    // index: these GPUs relay.
     for (std::uint32_t place = 0; place < census.locals; ++place) {
       const std::uint32_t others = here - by_rail[cluster_.rail_of({first + place})];
       add_link(cluster_.nvlink_in({first + place}), others * census.outside_at(domain, place));

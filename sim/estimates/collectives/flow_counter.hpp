@@ -1,5 +1,5 @@
-// Counts how many equal flows cross each link of a cluster at once. Used by
-// sim/estimates/collectives/phase_builder while a phase is laid out; one thread.
+// Counter of equal flows per link. Used by sim/estimates/collectives/phase_builder while a phase is
+// laid out; one thread.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,37 @@
 
 namespace orrery::estimates {
 
+/// Counter of the equal flows that cross each link of a cluster at once. Keeps a reference to the
+/// cluster, which must outlive this object. Memory is linear in the cluster's links; one counter is
+/// reused for many phases. Not thread-safe.
+///
+/// For example, all pairs among 4 GPUs of one node give 3 flows on each GPU's NVLink in either
+/// direction.
 class FlowCounter {
  public:
+  /// Starts with no flows on any link.
   explicit FlowCounter(const Cluster& cluster);
 
-  /// `flows` along the route from one GPU to another.
-  void add(GpuId from, GpuId to, std::uint32_t flows = 1);
+  /// Adds `flows` to every link of the route between two GPUs.
+  void add_flows(GpuId from, GpuId to, std::uint32_t flows = 1);
+  /// Adds `flows` to one link. Modular arithmetic lets a caller subtract with a negated count.
   void add_link(LinkId link, std::uint32_t flows);
-  /// One flow from each member to each other one, in time linear in members and links rather than
-  /// in pairs (but for rings of nodes).
+  /// Adds one flow from each member to each other member, in time linear in members and links
+  /// rather than in pairs. Rings of nodes, hashed routes (ECMP) and fat trees whose NVLink domains
+  /// straddle scalable units take the slow way over all pairs.
   void add_all_pairs(const GpuGroup& members);
 
-  /// What was counted, ascending by link; counts from zero again.
-  std::vector<LinkLoad> take();
+  /// Returns the counted loads, ascending by link, and resets the counter.
+  std::vector<LinkLoad> drain_loads();
 
  private:
+  /// Adds one flow per pair along the pair's route.
   void add_each_pair(const GpuGroup& members);
 
   const Cluster& cluster_;
-  std::vector<std::uint32_t> flows_;    ///< by link
-  std::vector<std::uint32_t> touched_;  ///< links with flows
-  std::vector<LinkId> route_;           ///< scratch
+  std::vector<std::uint32_t> flows_;    ///< flows by link
+  std::vector<std::uint32_t> touched_;  ///< links with flows, unordered
+  std::vector<LinkId> route_;           ///< scratch buffer of add_flows()
 };
 
 }  // namespace orrery::estimates

@@ -7,12 +7,12 @@ namespace orrery::estimates {
 void HalvingDoubling::exchange(std::uint32_t distance, std::uint32_t ranks, double share) {
   MessageWay all;
   for (const GpuGroup& group : who_.groups()) {
-    // Of the ranks beyond a power of two, pairs were folded into their second members.
+    // Pairs of the first 2 x extras ranks were folded into their second members.
     const std::uint32_t extras = who_.size() - ranks;
     const auto member = [&](std::uint32_t i) { return group[i < extras ? 2 * i + 1 : i + extras]; };
     for (std::uint32_t i = 0; i < ranks; ++i) {
       const GpuId from = member(i), to = member(i ^ distance);
-      phases_.flows().add(from, to);
+      phases_.flows().add_flows(from, to);
       keep_longer(all, phases_.way(from, to));
     }
   }
@@ -26,7 +26,7 @@ void HalvingDoubling::fold_extras(bool in) {
   for (const GpuGroup& group : who_.groups()) {
     for (std::uint32_t i = 0; i < extras; ++i) {
       const GpuId a = group[2 * i], b = group[2 * i + 1];
-      phases_.flows().add(in ? a : b, in ? b : a);
+      phases_.flows().add_flows(in ? a : b, in ? b : a);
       keep_longer(all, phases_.way(a, b));
     }
   }

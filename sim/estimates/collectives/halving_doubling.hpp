@@ -1,5 +1,4 @@
-// Recursive halving and doubling (Rabenseifner 2004): halves of the buffer with the next rank
-// first, then smaller parts farther away. One of the algorithms of
+// Recursive halving and doubling (Rabenseifner 2004). One of the algorithms of
 // sim/estimates/collectives/collective_scheduler; one thread.
 #pragma once
 
@@ -10,16 +9,25 @@
 
 namespace orrery::estimates {
 
+/// Schedule of recursive halving and doubling (Rabenseifner 2004): ranks exchange half of the
+/// buffer with the next rank, then smaller parts with ranks farther away. Ranks beyond a power of
+/// two fold their buffer into a neighbour first, for all-reduce only.
+///
+/// For example, an all-reduce among 8 ranks has six phases: shares 1/2, 1/4, 1/8 at distances 1, 2,
+/// 4, then 1/8, 1/4, 1/2 back.
 class HalvingDoubling {
  public:
-  /// Both outlive this.
+  /// Adds phases to `phases`. Both arguments must outlive this object.
   HalvingDoubling(const CollectiveGroups& who, PhaseBuilder& phases) : who_(who), phases_(phases) {}
 
-  /// False: `kind` is not done so among these groups.
+  /// Lays out the collective. Returns false, and adds nothing, if `kind` has no such schedule for
+  /// these groups.
   bool lay_out(CollectiveKind kind);
 
  private:
+  /// Adds the phase in which each rank exchanges `share` of the buffer with the rank at `distance`.
   void exchange(std::uint32_t distance, std::uint32_t ranks, double share);
+  /// Adds the phase that folds ranks beyond a power of two into neighbours (`in`) or unfolds them.
   void fold_extras(bool in);
 
   const CollectiveGroups& who_;

@@ -7,17 +7,18 @@
 
 namespace orrery::estimates {
 
-/// NVLink's switches reduce what all GPUs of a domain hold into one of them each, and multiply
-/// what one sends; between domains a double binary tree per rail, or the fabric's switches. All
-/// in one pipeline. In flows of 1 / (2 each) of the buffer.
+/// NVLink's switches reduce the parts of all GPUs of a domain and send the sum to one GPU each;
+/// they also multiply a part that one GPU sends. A flow carries 1 / (2 x members per domain) of the
+/// buffer, because a tree carries half of a rail's part.
 bool NvlsSchedule::lay_out(CollectiveKind kind) {
-  if (!who_.cluster().gpu_model().nvls || !who_.even() || who_.each() < 2) return false;
+  if (!who_.cluster().gpu_model().nvls || !who_.is_even() || who_.members_per_domain() < 2)
+    return false;
   const bool reduces = kind == CollectiveKind::all_reduce;
-  std::uint32_t out = 0, in = 0;  // parts of 1 / each through a GPU's links
+  std::uint32_t out = 0, in = 0;  // parts of 1 / each that pass a GPU's links
   switch (kind) {
-    case CollectiveKind::all_reduce: out = in = who_.each() + 1; break;
-    case CollectiveKind::reduce_scatter: out = who_.each(), in = 1; break;
-    case CollectiveKind::all_gather: out = 1, in = who_.each(); break;
+    case CollectiveKind::all_reduce: out = in = who_.members_per_domain() + 1; break;
+    case CollectiveKind::reduce_scatter: out = who_.members_per_domain(), in = 1; break;
+    case CollectiveKind::all_gather: out = 1, in = who_.members_per_domain(); break;
     case CollectiveKind::broadcast:
     case CollectiveKind::all_to_all:
     case CollectiveKind::send_receive: return false;
@@ -33,7 +34,7 @@ bool NvlsSchedule::lay_out(CollectiveKind kind) {
         phases_.flows().add_link(who_.cluster().nvlink_in(gpu), 2 * in);
       }
     }
-    for (std::uint32_t k = 0; k < who_.each() && who_.spans() > 1; ++k) {
+    for (std::uint32_t k = 0; k < who_.members_per_domain() && who_.spans() > 1; ++k) {
       const GpuGroup peers = CollectiveGroups::rail(domains, k);
       keep_longer(up, in_fabric ? add_switch_tree(peers) : trees.add_trees(peers, true));
     }
@@ -43,12 +44,12 @@ bool NvlsSchedule::lay_out(CollectiveKind kind) {
                                : in_fabric      ? 1
                                                 : std::bit_width(who_.spans() - 1);
   phases_.close(
-      0.5 / who_.each(), passes * (1 + height),
+      0.5 / who_.members_per_domain(), passes * (1 + height),
       {passes * up.far, passes * (who_.cluster().shape().nvlink_latency.value + up.latency)});
   return true;
 }
 
-/// Each NIC sends its part once and receives the sum once; between units one spine adds up.
+/// Each NIC sends its part once and receives the sum once; between units one spine switch reduces.
 MessageWay NvlsSchedule::add_switch_tree(const GpuGroup& rail) {
   std::map<std::uint32_t, std::uint32_t> leaves;  // unit -> rail
   for (const GpuId gpu : rail) {
@@ -64,7 +65,7 @@ MessageWay NvlsSchedule::add_switch_tree(const GpuGroup& rail) {
       phases_.flows().add_link(who_.cluster().leaf_down(unit, of_rail, spine), 2);
     }
   }
-  return {1, phases_.worst_way(rail).latency / 2};  // to the switch in the middle
+  return {1, phases_.worst_way(rail).latency / 2};  // way to the switch in the middle
 }
 
 }  // namespace orrery::estimates

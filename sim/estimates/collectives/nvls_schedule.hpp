@@ -1,6 +1,5 @@
-// Sums in the switches: those of NVLink inside a domain; between domains the fabric's, or double
-// binary trees. One of the algorithms of sim/estimates/collectives/collective_scheduler; one
-// thread.
+// Reductions inside switches (NVLink SHARP and SHARP). One of the algorithms of
+// sim/estimates/collectives/collective_scheduler; one thread.
 #pragma once
 
 #include "sim/estimates/collectives/collective_groups.hpp"
@@ -8,15 +7,24 @@
 
 namespace orrery::estimates {
 
+/// Schedule of collectives that switches reduce: NVLink switches inside a domain; between domains
+/// the fabric's switches if they can reduce, else double binary trees. All levels form one
+/// pipeline.
+///
+/// For example, in an all-reduce among the 8 GPUs of one domain each GPU sends (8 + 1) / 8 of the
+/// buffer and receives as much, in 2 rounds.
 class NvlsSchedule {
  public:
-  /// Both outlive this.
+  /// Adds phases to `phases`. Both arguments must outlive this object.
   NvlsSchedule(const CollectiveGroups& who, PhaseBuilder& phases) : who_(who), phases_(phases) {}
 
-  /// False: the GPUs' switches do not sum, or `kind` does not use that among these groups.
+  /// Lays out the collective. Returns false, and adds nothing, if the GPUs' switches cannot reduce
+  /// or `kind` does not use reduction in switches for these groups.
   bool lay_out(CollectiveKind kind);
 
  private:
+  /// Adds the flows of one rail to the fabric's switches and back. Returns the one-way path cost to
+  /// the switch in the middle.
   MessageWay add_switch_tree(const GpuGroup& rail);
 
   const CollectiveGroups& who_;

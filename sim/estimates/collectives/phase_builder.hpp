@@ -1,6 +1,5 @@
-// The phases of a collective as they are laid out: flows are counted on links, then a phase is
-// closed with how much of the buffer a flow carries and what its rounds take. Used by the
-// algorithms of sim/estimates/collectives/collective_scheduler; one thread.
+// Builder of phases. Used by the algorithms of sim/estimates/collectives/collective_scheduler; one
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -14,22 +13,30 @@
 
 namespace orrery::estimates {
 
+/// Builder of the phases of a collective: the algorithm counts flows on links, then closes the
+/// phase with the share of the buffer that a flow carries and the cost of its rounds. Owns the flow
+/// counter. Not thread-safe.
 class PhaseBuilder {
  public:
   using Way = MessageWay;
 
-  /// The cluster outlives this.
+  /// Starts without phases. The cluster must outlive this object.
   explicit PhaseBuilder(const Cluster& cluster) : cluster_(cluster), flows_(cluster) {}
 
-  FlowCounter& flows() { return flows_; }  ///< of the phase that is being laid out
-  /// Means of an edge.
+  /// Returns the flow counter of the phase that is being laid out.
+  FlowCounter& flows() { return flows_; }
+  /// Adds `times` flows to each edge of a ring, or of a chain if not `closed`. Returns the mean
+  /// path cost of an edge.
   Way add_ring(const GpuGroup& ring, bool closed, std::uint32_t times = 1);
-  /// What was counted is a phase: each flow carries `share` of the buffer, in so many rounds.
+  /// Ends a phase with the flows counted so far: each flow carries `share` of the buffer in
+  /// `rounds` rounds; `all` is the path cost of all rounds together.
   void close(double share, double rounds, Way all);
-  std::vector<CollectivePhase> take() { return std::move(phases_); }
+  /// Returns the closed phases and leaves none behind.
+  std::vector<CollectivePhase> drain_phases() { return std::move(phases_); }
 
+  /// Returns the path cost of one message.
   Way way(GpuId from, GpuId to) const { return message_way(cluster_, from, to); }
-  /// The longest between two members.
+  /// Returns the longest path cost between two members of a group.
   Way worst_way(const GpuGroup& group) const;
 
  private:
@@ -38,6 +45,8 @@ class PhaseBuilder {
   std::vector<CollectivePhase> phases_;
 };
 
+/// Raises each part of `longest` to the matching part of `other` x `times` if that product is
+/// larger.
 inline void keep_longer(MessageWay& longest, const MessageWay& other, double times = 1) {
   longest.far = std::max(longest.far, other.far * times);
   longest.latency = std::max(longest.latency, other.latency * times);

@@ -8,15 +8,15 @@
 namespace orrery::estimates {
 namespace {
 
-/// Seconds that a round takes longer than one of LL, inside a domain and between two: differences
-/// of NCCL 2.x's constants (src/graph/tuning.cc, hwLat of NVLink and network).
+/// Seconds by which a round of a protocol exceeds a round of LL, inside a domain and between
+/// domains: differences of NCCL 2.x's constants (src/graph/tuning.cc, hwLat of NVLink and network).
 struct Rounds {
   double near, far;
 };
 constexpr std::array<Rounds, 3> kRing{Rounds{0, 0}, {1.3e-6, 1.3e-6}, {2.8e-6, 11.3e-6}};
 constexpr std::array<Rounds, 3> kTree{Rounds{0, 0}, {0.65e-6, 3.5e-6}, {3.4e-6, 9e-6}};
 
-/// One schedule under one profile.
+/// Pricing of one schedule under one cost profile.
 class Pricing {
  public:
   Pricing(const Cluster& cluster, const CostProfile& profile, CollectiveKind kind,
@@ -55,7 +55,8 @@ class Pricing {
     return 1;
   }
 
-  /// Of NVLink's fitted rate: few GPUs of a domain reach less, the switches and sends another one.
+  /// Returns the share of NVLink's fitted rate: few GPUs of a domain reach less; reductions in
+  /// switches and point-to-point sends have shares of their own.
   double inside() const {
     if (sends_) return profile_.send > 0 ? profile_.send / profile_.nvlink : 1;
     const double loss = profile_.collective_pair_loss;
@@ -82,7 +83,7 @@ class Pricing {
     if (plain == 0) return;
     const double transfer = size_ * phase.share * reached;
     phase.share *= reached / plain;
-    // What two GPUs of a domain send each other goes at one rate: no ring has to be filled.
+    // Two GPUs of a domain send to each other without a pipeline of several hops: no fill time.
     const bool far = phase.far_rounds > 0;
     if (protocol != Protocol::simple || (sends_ && !far)) return;
     const double fill =
@@ -90,7 +91,7 @@ class Pricing {
     phase.latency += Seconds{2 * std::sqrt(transfer * fill)};
   }
 
-  /// What the rounds between domains take, which a pipeline has to fill.
+  /// Returns the seconds of the rounds between domains, which a pipeline has to fill.
   double far_time(const CollectivePhase& phase) const {
     const double each = cluster_.shape().nic_latency.value +
                         profile_.network_hop * rounds_[2].far;

@@ -5,7 +5,8 @@
 namespace orrery::estimates {
 namespace {
 
-/// In-order numbering of a binary tree whose root 0 has one child.
+/// Returns the parent in the in-order numbering of a binary tree whose root 0 has one child; -1 for
+/// the root.
 std::int64_t in_order_parent(std::uint32_t n, std::uint32_t rank) {
   if (rank == 0) return -1;
   const std::uint32_t bit = rank & (~rank + 1);
@@ -17,11 +18,11 @@ std::int64_t in_order_parent(std::uint32_t n, std::uint32_t rank) {
 
 std::int64_t tree_parent(std::uint32_t n, std::uint32_t rank, bool second) {
   if (!second) return in_order_parent(n, rank);
-  if (n % 2 == 0) {  // mirrored: leaves become inner nodes
+  if (n % 2 == 0) {  // mirrored: leaves of the first tree become inner nodes
     const std::int64_t up = in_order_parent(n, n - 1 - rank);
     return up < 0 ? -1 : n - 1 - up;
   }
-  const std::int64_t up = in_order_parent(n, (rank + n - 1) % n);  // shifted
+  const std::int64_t up = in_order_parent(n, (rank + n - 1) % n);  // shifted by one rank
   return up < 0 ? -1 : (up + 1) % n;
 }
 
@@ -32,8 +33,8 @@ MessageWay TreeSchedule::add_trees(const GpuGroup& heads, bool up) {
     for (std::uint32_t rank = 0; rank < size; ++rank) {
       const std::int64_t parent = tree_parent(size, rank, second);
       if (parent < 0) continue;
-      phases_.flows().add(heads[static_cast<std::size_t>(parent)], heads[rank]);
-      if (up) phases_.flows().add(heads[rank], heads[static_cast<std::size_t>(parent)]);
+      phases_.flows().add_flows(heads[static_cast<std::size_t>(parent)], heads[rank]);
+      if (up) phases_.flows().add_flows(heads[rank], heads[static_cast<std::size_t>(parent)]);
       MessageWay whole;
       std::int64_t below = rank;
       for (std::int64_t at = parent; at >= 0;
@@ -50,38 +51,40 @@ MessageWay TreeSchedule::add_trees(const GpuGroup& heads, bool up) {
   return longest;
 }
 
-/// Within a domain a chain, as NCCL has it, whose head is a node of both trees; each member is
-/// head of one channel. Where a group is one domain, or has one member in each, trees only. Each
-/// tree carries half of its channel, up and down at once.
+/// Each domain forms a chain, as in NCCL, whose head is a node of both trees; each member is the
+/// head of one channel. A group in one domain, or with one member per domain, has trees only. Each
+/// tree carries half of its channel, in both directions at once.
 bool TreeSchedule::lay_out(CollectiveKind kind) {
   if (kind != CollectiveKind::all_reduce && kind != CollectiveKind::broadcast) return false;
   const bool reduces = kind == CollectiveKind::all_reduce;
-  const bool chained = who_.even() && who_.spans() > 1 && who_.each() > 1;
+  const bool chained = who_.is_even() && who_.spans() > 1 && who_.members_per_domain() > 1;
   if (kind == CollectiveKind::broadcast && chained) return false;
   const double passes = reduces ? 2 : 1;
   MessageWay all;
   for (std::size_t g = 0; g < who_.groups().size(); ++g) {
     if (chained) {
-      for (std::uint32_t head = 0; head < who_.each(); ++head) {
+      for (std::uint32_t head = 0; head < who_.members_per_domain(); ++head) {
         keep_longer(all, add_chained_trees(who_.domains()[g], head), passes);
       }
       continue;
     }
     MessageWay trees = add_trees(who_.groups()[g], reduces);
     if (!reduces) {
-      // The root, rank 0, is that of the first tree; it feeds the root of the second.
+      // Rank 0 is the root of the broadcast and of the first tree; rank 0 also feeds the root of
+      // the second tree.
       const GpuId root = who_.groups()[g].front(),
                   second = who_.groups()[g][who_.size() % 2 == 0 ? who_.size() - 1 : 1];
-      phases_.flows().add(root, second);
+      phases_.flows().add_flows(root, second);
       trees.far += phases_.way(root, second).far;
       trees.latency += phases_.way(root, second).latency;
     }
     keep_longer(all, trees, passes);
   }
   const std::uint32_t height = std::bit_width((chained ? who_.spans() : who_.size()) - 1);
-  const std::uint32_t chain_rounds = chained ? who_.each() - 1 : 0;
+  const std::uint32_t chain_rounds = chained ? who_.members_per_domain() - 1 : 0;
   const double extra = reduces ? 0 : 1;
-  phases_.close(0.5 / (chained ? who_.each() : 1), passes * (height + chain_rounds) + extra, all);
+  phases_.close(0.5 / (chained ? who_.members_per_domain() : 1),
+                passes * (height + chain_rounds) + extra, all);
   return true;
 }
 
@@ -92,11 +95,11 @@ MessageWay TreeSchedule::add_chained_trees(const std::vector<GpuGroup>& domains,
   for (const GpuGroup& domain : domains) {
     heads.push_back(domain[head]);
     chain = 0;
-    for (std::uint32_t i = 0; i + 1 < who_.each(); ++i) {
-      const GpuId near = domain[(head + i) % who_.each()],
-                  far = domain[(head + i + 1) % who_.each()];
-      phases_.flows().add(near, far, 2);
-      phases_.flows().add(far, near, 2);
+    for (std::uint32_t i = 0; i + 1 < who_.members_per_domain(); ++i) {
+      const GpuId near = domain[(head + i) % who_.members_per_domain()],
+                  far = domain[(head + i + 1) % who_.members_per_domain()];
+      phases_.flows().add_flows(near, far, 2);
+      phases_.flows().add_flows(far, near, 2);
       chain += who_.cluster().latency(far, near).value;
     }
   }

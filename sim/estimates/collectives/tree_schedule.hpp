@@ -1,5 +1,4 @@
-// Double binary trees: each rank is an inner node of at most one of two trees, each of which
-// carries half of the buffer (Sanders, Speck, Traeff 2009). One of the algorithms of
+// Double binary trees (Sanders, Speck, Traeff 2009). One of the algorithms of
 // sim/estimates/collectives/collective_scheduler; one thread.
 #pragma once
 
@@ -11,20 +10,28 @@
 
 namespace orrery::estimates {
 
-/// Parent of `rank` in one of the two trees over `n`, numbered as NCCL does; -1: the root.
+/// Returns the parent of `rank` in one of the two trees over `n` ranks, numbered as in NCCL; -1 for
+/// the root. For example, in the first tree over 4 ranks the parents of ranks 0 to 3 are -1, 2, 0,
+/// 2.
 std::int64_t tree_parent(std::uint32_t n, std::uint32_t rank, bool second);
 
+/// Schedule of double binary trees: each rank is an inner node of at most one of two trees, and
+/// each tree carries half of the buffer (Sanders, Speck, Traeff 2009).
 class TreeSchedule {
  public:
-  /// Both outlive this.
+  /// Adds phases to `phases`. Both arguments must outlive this object.
   TreeSchedule(const CollectiveGroups& who, PhaseBuilder& phases) : who_(who), phases_(phases) {}
 
-  /// False: `kind` has no trees among these groups.
+  /// Lays out the collective. Returns false, and adds nothing, if `kind` has no tree schedule for
+  /// these groups.
   bool lay_out(CollectiveKind kind);
-  /// Both trees over `heads`; the longest way to a root.
+  /// Adds the flows of both trees over `heads`, with `up` in both directions. Returns the longest
+  /// path cost from a rank to a root.
   MessageWay add_trees(const GpuGroup& heads, bool up);
 
  private:
+  /// Adds chains inside domains and both trees over the members at index `head`. Returns the
+  /// longest path cost.
   MessageWay add_chained_trees(const std::vector<GpuGroup>& domains, std::uint32_t head);
 
   const CollectiveGroups& who_;

@@ -1,6 +1,5 @@
-// What is due when: a heap by date, things of one date in the order in which they were put there.
-// Behind both engines (sim/estimates/engine/free_engine, sim/engine/simgrid_engine). One thread.
-// Seconds of the engine's clock.
+// Pending-event queue of both engines (sim/estimates/engine/free_engine,
+// sim/engine/simgrid_engine). Used from one thread. Times are seconds of the engine's clock.
 #pragma once
 
 #include <algorithm>
@@ -11,33 +10,43 @@
 
 namespace orrery::estimates {
 
+/// Priority queue of items by due time. Items with equal due times leave the queue in the order in
+/// which they were added. Not thread-safe.
+///
+/// For example, after add_entry(2, a), add_entry(1, b) and add_entry(1, c), pop_entry() returns b,
+/// then c, then a.
 template <typename What>
 class Calendar {
  public:
-  void put(double at, What what) {
+  /// Adds an item that is due at time `at`, in seconds.
+  void add_entry(double at, What what) {
     entries_.push_back({at, next_number_++, std::move(what)});
     std::push_heap(entries_.begin(), entries_.end(), later);
   }
+  /// Returns true if no item is pending.
   bool empty() const { return entries_.empty(); }
-  /// Infinitely late if there is nothing.
+  /// Returns the due time of the earliest item, in seconds; infinity if the queue is empty.
   double next() const {
     return entries_.empty() ? std::numeric_limits<double>::infinity() : entries_.front().at;
   }
-  /// Of the first entry; there is one.
-  What take() {
+  /// Removes the earliest item and returns the item. Call only if the queue is not empty.
+  What pop_entry() {
     std::pop_heap(entries_.begin(), entries_.end(), later);
     What what = std::move(entries_.back().what);
     entries_.pop_back();
     return what;
   }
+  /// Removes all items. Entry numbers continue, so that the order of equal due times stays defined.
   void clear() { entries_.clear(); }
 
  private:
+  /// Item with its due time and its serial number, which breaks ties.
   struct Entry {
     double at;
     std::uint64_t number;
     What what;
   };
+  /// Returns true if entry `a` leaves the queue after entry `b`.
   static bool later(const Entry& a, const Entry& b) {
     return a.at != b.at ? a.at > b.at : a.number > b.number;
   }

@@ -1,10 +1,7 @@
-// What carries a step out, as the rest of the room sees it: work on hosts, flows over sets of
-// links, timers, and one run(). Two engines stand behind it: SimGrid's
-// (sim/engine/simgrid_engine.hpp), where flows share links, and a closed-form one
-// (sim/estimates/engine/free_engine.hpp), where each goes as if alone. Both are driven by callbacks
-// alone; every change of a resource happens inside run(), from a timer. Used from one thread.
-// Units: seconds of the engine's own clock, bytes, bytes per second. A host of speed 1 does one
-// second of work in a second.
+// Interface of the discrete-event engine that executes a training step: computations on hosts,
+// flows over sets of links, timers, and one blocking run(). Two implementations exist: the SimGrid
+// engine (sim/engine/simgrid_engine.hpp), where flows share links, and a closed-form engine
+// (sim/estimates/engine/free_engine.hpp), where each flow proceeds as if alone.
 #pragma once
 
 #include <cstdint>
@@ -14,54 +11,71 @@
 
 namespace orrery::estimates {
 
+/// Discrete-event engine with hosts and links. Callers use callbacks only; every change of a
+/// resource happens inside run(), starting from a timer. Not thread-safe: one thread per engine.
+/// Times are seconds of the engine's own clock, sizes are bytes, rates are bytes per second. A host
+/// of speed 1 does one second of work per second.
+///
+/// For example, an activity of 2 seconds of work on a host of speed 0.5 ends 4 seconds later.
 class Engine {
  public:
-  /// What to do when something ended; false: it failed (a link on its way went down). Captures of
-  /// up to 16 bytes cost no allocation.
+  /// Completion callback of an activity. `ok` is false if the activity failed because one of its
+  /// links went down. Captures of up to 16 bytes need no allocation.
   using Done = std::function<void(bool ok)>;
+  /// Serial number of a started activity.
   using Handle = std::uint64_t;
 
   virtual ~Engine() = default;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  /// Returns the current time of the engine's clock, in seconds.
   virtual double now() const = 0;
+  /// Returns the number of hosts.
   virtual std::uint32_t hosts() const = 0;
+  /// Returns the number of links.
   virtual std::uint32_t links() const = 0;
 
-  /// Calls `what` after `delay` >= 0.
+  /// Calls the callback once, `delay` seconds from now; `delay` >= 0.
   virtual void after(double delay, std::function<void()> what) = 0;
-  /// `work` seconds at speed 1. A host computes one thing at a time.
-  virtual Handle compute(std::uint32_t host, double work, Done done) = 0;
-  /// One fluid activity over all `links` at once: at rate r it takes r from each link, and k x r
-  /// from one that appears k times. Ends when `bytes` have passed at that rate.
+  /// Starts a computation of `work` seconds at speed 1 and returns the number of the activity. A
+  /// host executes one computation at a time.
+  virtual Handle start_computation(std::uint32_t host, double work, Done done) = 0;
+  /// Starts one fluid activity over all `links` at once and returns the number of the activity. A
+  /// flow of rate r uses the bandwidth r of each link, and k x r of a link that is listed k times.
+  /// The activity ends when `bytes` have passed at that rate.
+  ///
+  /// For example, 1e9 bytes over a link of 100e9 bytes per second that is listed twice take 0.02 s.
   virtual Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) = 0;
 
-  /// Changes what is under way too, from this instant on.
+  /// Sets the speed of a host, from this instant on, for current computations too.
   virtual void set_speed(std::uint32_t host, double speed) = 0;
+  /// Sets the bandwidth of a link in bytes per second, from this instant on, for current flows too.
   virtual void set_bandwidth(std::uint32_t link, double bandwidth) = 0;
-  /// A link that goes down fails the flows on it; one that starts over it fails at once.
+  /// Marks a link as up or down. A link that goes down fails its current flows; a flow that starts
+  /// over a link that is down fails at once.
   virtual void set_link_up(std::uint32_t link, bool up) = 0;
 
-  /// Runs until nothing is left to happen. The first thing to happen must be started by after().
+  /// Blocks until no activity and no timer is left. The caller must have started a timer before the
+  /// call; all other activities start from callbacks.
   virtual void run() = 0;
-  /// Forgets everything under way, without telling anybody; only inside run().
+  /// Cancels all activities and timers without calling their callbacks. Call only inside run().
   virtual void cancel_all() = 0;
 
-  /// Activities and timers that have ended since the start.
+  /// Returns the number of activities and timers that ended since the engine was created.
   virtual std::uint64_t events() const = 0;
 
  protected:
   Engine() = default;
 };
 
-/// How many there are, or have to be.
+/// Number of hosts and links that an engine has or must have.
 struct EngineRoom {
   std::uint32_t hosts = 0, links = 0;
 };
 
-/// Makes an engine with `hosts` of speed 1 and `links`, all up; a link needs set_bandwidth()
-/// before its first use.
+/// Function that creates an engine with `hosts` of speed 1 and `links` that are all up. Call
+/// set_bandwidth() for a link before its first use.
 using EngineFactory =
     std::function<std::shared_ptr<Engine>(std::uint32_t hosts, std::uint32_t links)>;
 

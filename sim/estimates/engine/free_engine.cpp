@@ -7,7 +7,7 @@
 
 namespace orrery::estimates {
 
-std::uint32_t FreeEngine::place(Done done) {
+std::uint32_t FreeEngine::allocate_activity(Done done) {
   if (free_activities_.empty()) {
     free_activities_.push_back(static_cast<std::uint32_t>(activities_.size()));
     activities_.emplace_back();
@@ -20,11 +20,10 @@ std::uint32_t FreeEngine::place(Done done) {
   return place;
 }
 
-/// At its present pace. What was scheduled for it before no longer holds.
 void FreeEngine::schedule(std::uint32_t place, bool ok) {
   Activity& activity = activities_[place];
   const double at = ok ? now_ + activity.left * activity.each : now_;
-  calendar_.put(at, {place, ++activity.turn, false, ok});
+  calendar_.add_entry(at, {place, ++activity.turn, false, ok});
 }
 
 void FreeEngine::after(double delay, std::function<void()> what) {
@@ -35,11 +34,11 @@ void FreeEngine::after(double delay, std::function<void()> what) {
   const std::uint32_t place = free_timers_.back();
   free_timers_.pop_back();
   timers_[place] = std::move(what);
-  calendar_.put(now_ + delay, {place, 0, true, true});
+  calendar_.add_entry(now_ + delay, {place, 0, true, true});
 }
 
-Engine::Handle FreeEngine::compute(std::uint32_t host, double work, Done done) {
-  const std::uint32_t at = place(std::move(done));
+Engine::Handle FreeEngine::start_computation(std::uint32_t host, double work, Done done) {
+  const std::uint32_t at = allocate_activity(std::move(done));
   activities_[at].host = host;
   activities_[at].left = std::max(work, 0.0);
   activities_[at].each = 1 / speeds_[host];
@@ -50,7 +49,7 @@ Engine::Handle FreeEngine::compute(std::uint32_t host, double work, Done done) {
 double FreeEngine::seconds_per_byte(std::span<const std::uint32_t> links) const {
   double slowest = 0;
   for (std::size_t i = 0; i < links.size();) {
-    std::size_t next = i + 1;  // the same link many times over comes in a row
+    std::size_t next = i + 1;  // repeated links are adjacent
     while (next < links.size() && links[next] == links[i]) ++next;
     const auto times = static_cast<double>(next - i);
     slowest = std::max(slowest, times / bandwidths_[links[i]]);
@@ -60,7 +59,7 @@ double FreeEngine::seconds_per_byte(std::span<const std::uint32_t> links) const 
 }
 
 Engine::Handle FreeEngine::flow(std::span<const std::uint32_t> links, double bytes, Done done) {
-  const std::uint32_t at = place(std::move(done));
+  const std::uint32_t at = allocate_activity(std::move(done));
   Activity& activity = activities_[at];
   activity.host = kNoHost;
   activity.links.assign(links.begin(), links.end());
@@ -72,7 +71,6 @@ Engine::Handle FreeEngine::flow(std::span<const std::uint32_t> links, double byt
   return ++started_;
 }
 
-/// Takes stock at the old pace; the caller sets the new one.
 void FreeEngine::change_pace(std::uint32_t place) {
   Activity& activity = activities_[place];
   if (activity.each > 0) {
@@ -84,7 +82,7 @@ void FreeEngine::change_pace(std::uint32_t place) {
   schedule(place);
 }
 
-bool FreeEngine::crosses(const Activity& activity, std::uint32_t link) const {
+bool FreeEngine::is_flow_over(const Activity& activity, std::uint32_t link) const {
   return activity.active && activity.host == kNoHost &&
          std::find(activity.links.begin(), activity.links.end(), link) != activity.links.end();
 }
@@ -99,7 +97,7 @@ void FreeEngine::set_speed(std::uint32_t host, double speed) {
 void FreeEngine::set_bandwidth(std::uint32_t link, double bandwidth) {
   if (std::exchange(bandwidths_[link], bandwidth) == bandwidth) return;
   for (std::uint32_t place = 0; place < activities_.size(); ++place) {
-    if (crosses(activities_[place], link)) change_pace(place);
+    if (is_flow_over(activities_[place], link)) change_pace(place);
   }
 }
 
@@ -107,13 +105,13 @@ void FreeEngine::set_link_up(std::uint32_t link, bool up) {
   up_[link] = up;
   if (up) return;
   for (std::uint32_t place = 0; place < activities_.size(); ++place) {
-    if (crosses(activities_[place], link)) schedule(place, false);
+    if (is_flow_over(activities_[place], link)) schedule(place, false);
   }
 }
 
-void FreeEngine::happen(const End& end) {
+void FreeEngine::handle_end(const End& end) {
   if (end.timer) {
-    if (!timers_[end.place]) return;  // forgotten
+    if (!timers_[end.place]) return;  // cancelled
     ++events_;
     const std::function<void()> what = std::exchange(timers_[end.place], nullptr);
     free_timers_.push_back(end.place);
@@ -132,7 +130,7 @@ void FreeEngine::happen(const End& end) {
 void FreeEngine::run() {
   while (!calendar_.empty()) {
     now_ = std::max(now_, calendar_.next());
-    happen(calendar_.take());
+    handle_end(calendar_.pop_entry());
   }
 }
 

@@ -1,8 +1,5 @@
-// The engine in which nothing shares: a computation has its host to itself, and a flow goes at the
-// rate that its own links give it alone. A queue of instants, without SimGrid: what prediction
-// and planning price a step with, over the same programs and plans as a simulation. Things of one
-// instant happen in the order in which they were started. Any number in a process, each used from
-// one thread. Units: sim/estimates/engine/engine.hpp.
+// Contention-free engine: a queue of instants without SimGrid. Prediction and planning price a step
+// with this engine, over the same programs and plans as a simulation.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +14,17 @@
 
 namespace orrery::estimates {
 
+/// Engine in which nothing shares: a computation has its host to itself, and a flow proceeds at the
+/// rate that its own links give to this flow alone, min over its links of bandwidth / times listed.
+/// Events of one instant happen in the order in which the activities were started. A process may
+/// have any number of these engines; each is used from one thread. Units:
+/// sim/estimates/engine/engine.hpp.
+///
+/// For example, 1e9 bytes over links of 100e9 and 50e9 bytes per second take 0.02 s beside any
+/// number of other flows.
 class FreeEngine : public Engine {
  public:
+  /// Creates `hosts` of speed 1 and `links` that are up, with bandwidth 0.
   FreeEngine(std::uint32_t hosts, std::uint32_t links)
       : speeds_(hosts, 1.0), bandwidths_(links, 0), up_(links, true) {}
 
@@ -26,7 +32,7 @@ class FreeEngine : public Engine {
   std::uint32_t hosts() const override { return static_cast<std::uint32_t>(speeds_.size()); }
   std::uint32_t links() const override { return static_cast<std::uint32_t>(up_.size()); }
   void after(double delay, std::function<void()> what) override;
-  Handle compute(std::uint32_t host, double work, Done done) override;
+  Handle start_computation(std::uint32_t host, double work, Done done) override;
   Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override;
   void set_speed(std::uint32_t host, double speed) override;
   void set_bandwidth(std::uint32_t link, double bandwidth) override;
@@ -38,28 +44,37 @@ class FreeEngine : public Engine {
  private:
   static constexpr std::uint32_t kNoHost = std::numeric_limits<std::uint32_t>::max();
 
-  /// What is under way; `turn` tells a place's present use from its earlier ones.
+  /// Computation or flow that has started and not ended. Records are reused; `generation` tells the
+  /// present use of a record from earlier uses.
   struct Activity {
     Done done;
     std::uint32_t turn = 0;
     bool active = false;
-    std::uint32_t host = kNoHost;      ///< of a computation
-    std::vector<std::uint32_t> links;  ///< of a flow
-    double left = 0, since = 0;        ///< seconds of work, or bytes, at the instant `since`
-    double each = 0;                   ///< seconds for one of them
+    std::uint32_t host = kNoHost;      ///< host of a computation; kNoHost for a flow
+    std::vector<std::uint32_t> links;  ///< links of a flow, repeated links in a row
+    double left = 0, since = 0;        ///< seconds of work or bytes left at the last update
+    double each = 0;                   ///< seconds per second of work, or per byte
   };
-  /// The end of an activity or, without one, of a timer's delay.
+  /// Pending end of an activity, or of a timer if `timer` is true.
   struct End {
     std::uint32_t place, turn;
     bool timer, ok;
   };
 
-  std::uint32_t place(Done done);
+  /// Allocates the record of a new activity and returns its index.
+  std::uint32_t allocate_activity(Done done);
+  /// Schedules the end of an activity at its present pace; immediately, as a failure, if not `ok`.
+  /// Earlier scheduled ends of the same activity become invalid.
   void schedule(std::uint32_t place, bool ok = true);
+  /// Updates the remaining work of an activity at the old pace and reschedules its end at the new
+  /// one.
   void change_pace(std::uint32_t place);
+  /// Returns the seconds that one byte of a flow needs at the slowest of its links.
   double seconds_per_byte(std::span<const std::uint32_t> links) const;
-  bool crosses(const Activity& activity, std::uint32_t link) const;
-  void happen(const End& end);
+  /// Returns true if the activity is a current flow over `link`.
+  bool is_flow_over(const Activity& activity, std::uint32_t link) const;
+  /// Ends the activity or timer and calls its callback; ignores ends that became invalid.
+  void handle_end(const End& end);
 
   double now_ = 0;
   std::uint64_t started_ = 0, events_ = 0;
@@ -71,7 +86,7 @@ class FreeEngine : public Engine {
   Calendar<End> calendar_;
 };
 
-/// An EngineFactory.
+/// Creates a contention-free engine; usable as an EngineFactory.
 std::unique_ptr<Engine> free_engine(std::uint32_t hosts, std::uint32_t links);
 
 }  // namespace orrery::estimates

@@ -8,7 +8,7 @@
 namespace orrery::estimates {
 namespace {
 
-/// Flows by number, with how often each counts on a link.
+/// (flow, flows on the link), ascending by flow.
 using Constraint = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 struct Candidate {
@@ -30,7 +30,7 @@ std::uint64_t hash_of(double rate, ConstraintView constraint) {
   return hash;
 }
 
-/// By link, who crosses it: first_[link] is its first place in the list.
+/// Flows of each link: the entries of link l are list[first[l]] to list[first[l + 1] - 1].
 struct Crossings {
   Crossings(std::span<const std::vector<LinkLoad>* const> flows, std::uint32_t link_count)
       : first(link_count + 1) {
@@ -55,7 +55,8 @@ class Binder {
  public:
   explicit Binder(std::size_t flows) : flows_(flows) {}
 
-  /// Links come in ascending order; one that constrains like an earlier one is that one.
+  /// Adds a link; links come in ascending order. A link with the constraint and rate of an earlier
+  /// link counts as the earlier one, unless `keep`.
   void add(std::uint32_t link, double rate, bool keep, ConstraintView constraint);
   BindingLinks make() {
     drop_never_full();
@@ -89,8 +90,8 @@ void Binder::add(std::uint32_t link, double rate, bool keep, ConstraintView cons
   candidates_.push_back({Constraint(constraint.begin(), constraint.end()), {link}, rate, keep});
 }
 
-/// A link with room for all that its flows can carry elsewhere is never full. Pinned links may
-/// widen and limit nobody here.
+/// A link with room for all that its flows can carry elsewhere is never full. Pinned links may get
+/// more bandwidth later and therefore limit no flow here.
 void Binder::drop_never_full() {
   std::vector<double> most(flows_, std::numeric_limits<double>::infinity());
   for (const Candidate& candidate : candidates_) {
@@ -106,8 +107,7 @@ void Binder::drop_never_full() {
   });
 }
 
-/// Among links that constrain the same flows, one can never bind if another one has no more room
-/// for any of them.
+/// A link cannot bind if another link with the same flows has no more room for any of them.
 void Binder::drop_dominated() {
   const auto at_least_as_tight = [](const Candidate& a, const Candidate& b) {
     for (std::size_t i = 0; i < a.constraint.size(); ++i) {
@@ -171,7 +171,7 @@ BindingLinks binding_links(const std::vector<std::vector<LinkLoad>>& flows,
   return binder.make();
 }
 
-// ---- flows known beforehand -----------------------------------------------------------------
+// ---- known flows ----------------------------------------------------------------------------
 
 KnownFlows::KnownFlows(std::vector<const Loads*> flows, std::uint32_t link_count,
                        const std::function<double(LinkId)>& bandwidth)
@@ -199,7 +199,6 @@ KnownFlows::KnownFlows(std::vector<const Loads*> flows, std::uint32_t link_count
   crossings_ = std::move(crossings.list);
 }
 
-/// Links that are not as they are known, ascending.
 std::vector<std::uint32_t> KnownFlows::touched_by(const Request& request,
                                                   std::vector<bool>& is) const {
   std::vector<std::uint32_t> touched;
@@ -220,7 +219,6 @@ std::vector<std::uint32_t> KnownFlows::touched_by(const Request& request,
   return touched;
 }
 
-/// By link, then by known flow.
 std::vector<KnownFlows::Difference> KnownFlows::differences(const Request& request) {
   std::vector<Difference> all;
   for (std::uint32_t known = 0; known < request.now.size(); ++known) {
@@ -233,7 +231,6 @@ std::vector<KnownFlows::Difference> KnownFlows::differences(const Request& reque
   return all;
 }
 
-/// What is left of the known flows on a link, and the parts that cross it.
 KnownFlows::Constraint KnownFlows::constraint_of(std::uint32_t link,
                                                  const std::vector<std::uint32_t>& rest,
                                                  const Touched& touched) const {
@@ -257,7 +254,7 @@ KnownFlows::Constraint KnownFlows::constraint_of(std::uint32_t link,
   return constraint;
 }
 
-BindingLinks KnownFlows::bind(const Request& request) const {
+BindingLinks KnownFlows::bind_links(const Request& request) const {
   std::vector<bool> is_touched(link_count_);
   const std::vector<std::uint32_t> touched = touched_by(request, is_touched);
   std::vector<std::pair<LinkLoad, const Part*>> loads;
@@ -268,7 +265,8 @@ BindingLinks KnownFlows::bind(const Request& request) const {
     return a.first.link.value < b.first.link.value;
   });
 
-  // One link of each kind that is as it was, and all that are not.
+  // The first untouched link represents each group of equal links; touched links are added one by
+  // one.
   std::vector<std::pair<std::uint32_t, const Alike*>> links;
   for (const Alike& alike : alike_) {
     const auto first = std::find_if(alike.links.begin(), alike.links.end(),

@@ -1,7 +1,7 @@
-// Of the links that flows cross, those that decide: links that constrain the same flows in the
-// same way are one, and links that cannot be full, whatever goes on at once, are left out. The
-// rates that a fair network gives the flows are the same. Called by sim/estimates/plan/plan. Pure;
-// thread-safe. Bytes per second.
+// Reduction of the links that flows cross to the links that can bind. Links that constrain the same
+// flows in the same way count as one link; links that cannot be full with any set of active flows
+// are left out. The rates of a max-min fair network are unchanged. Called by
+// sim/estimates/plan/plan. Pure; thread-safe. Bytes per second.
 #pragma once
 
 #include <cstdint>
@@ -16,86 +16,104 @@
 
 namespace orrery::estimates {
 
+/// Links that can bind a set of flows, and the links of each flow. For example, if ten flows each
+/// cross a fast NVLink, one common 50 GB/s uplink and one equally fast downlink, only the uplink
+/// remains: the downlink constrains the same flows in the same way.
 struct BindingLinks {
+  /// Link that stands for all links with the same constraint.
   struct Link {
-    LinkId link;  ///< the first of those that are one
+    LinkId link;  ///< first of the links that count as one
+    /// Bytes per second.
     double bandwidth = 0;
   };
   std::vector<Link> links;
-  std::map<std::uint32_t, std::uint32_t> pinned;  ///< LinkId -> place in `links`
-  /// By flow: places in `links`, ascending, each as often as it counts.
+  std::map<std::uint32_t, std::uint32_t> pinned;  ///< LinkId -> index in `links`
+  /// Indices in `links` by flow, ascending, each repeated as often as flows count on the link.
   std::vector<std::vector<std::uint32_t>> of_flow;
 };
 
-/// `flows`: the links of each, ascending, below `link_count`. Links of `pinned` may change and are
-/// kept as they are.
+/// Returns the links that bind `flows`; each flow lists its links ascending, with ids below
+/// `link_count`. `bandwidth` returns the rate of a link in bytes per second. Links of `pinned` may
+/// change later and are always kept as links of their own.
 BindingLinks binding_links(const std::vector<std::vector<LinkLoad>>& flows,
                            std::uint32_t link_count,
                            const std::function<double(LinkId)>& bandwidth,
                            const std::set<std::uint32_t>& pinned);
 
-/// The same for flows that are, but for a few, the same each time: those are known beforehand, and
-/// what a call costs is the links of what differs, not of all.
+/// Set of flows that most requests share. The constructor groups the links of these known flows
+/// once; a request then costs time for the links that differ, not for all links. Immutable after
+/// construction; thread-safe.
 class KnownFlows {
  public:
   using Loads = std::vector<LinkLoad>;
-  /// `flows` outlive this. `bandwidth`: of links that nothing has happened to.
+  /// Groups the links of `flows`, which must outlive this object. `bandwidth` returns the rates of
+  /// links without faults, in bytes per second.
   KnownFlows(std::vector<const Loads*> flows, std::uint32_t link_count,
              const std::function<double(LinkId)>& bandwidth);
 
-  /// A flow that carries some of what a known one does, or something else.
+  /// Flow that carries a part of a known flow, or is unrelated to known flows.
   struct Part {
     static constexpr std::uint32_t kOfNone = ~0u;
-    std::uint32_t flow = 0;          ///< its number
-    std::uint32_t known = kOfNone;   ///< the known one whose links these are a part of
+    std::uint32_t flow = 0;          ///< number of the flow
+    std::uint32_t known = kOfNone;   ///< known flow that contains this one, or kOfNone
+    /// Links of the flow; never null in a request.
     const Loads* links = nullptr;
   };
-  /// A known flow may be another one by now: how many more cross a link (fewer: negative).
+  /// Change of a known flow since construction: additional flows that cross a link (negative if
+  /// fewer).
   struct Change {
     std::uint32_t link = 0;
     std::int32_t flows = 0;
   };
+  /// Flows of one plan, given by their differences from the known flows.
   struct Request {
-    std::uint32_t flows = 0;               ///< numbers in use
-    /// By known flow, by link, each once; empty: they are as they are known.
+    std::uint32_t flows = 0;               ///< number of flows; flow numbers are below it
+    /// Changes by known flow; each list ascends by link, each link once. Empty if no known flow
+    /// changed.
     std::vector<const std::vector<Change>*> now = {};
-    std::vector<std::uint32_t> rest;       ///< by known flow, ascending: the number of what is left
+    /// Flow number of the remainder of each known flow, ascending.
+    std::vector<std::uint32_t> rest;
+    /// Flows besides the remainders.
     std::vector<Part> parts;
-    std::vector<std::uint32_t> changed;    ///< links whose bandwidth is another now
+    std::vector<std::uint32_t> changed;    ///< links whose bandwidth differs from the known one
     const std::function<double(LinkId)>& bandwidth;
     const std::set<std::uint32_t>& pinned;
   };
-  /// As binding_links() of all of them.
-  BindingLinks bind(const Request& request) const;
+  /// Returns the same links as binding_links() for all flows of the request.
+  BindingLinks bind_links(const Request& request) const;
 
  private:
-  /// (flow, how often it counts), by flow.
+  /// (flow, flows on the link), by flow.
   using Constraint = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
+  /// Links that the same known flows cross equally often with equal bandwidth.
   struct Alike {
     Constraint constraint;
     double bandwidth;
     std::vector<std::uint32_t> links;  ///< ascending
   };
-  /// Of a known flow, on one link.
+  /// Change of one known flow on one link.
   struct Difference {
     std::uint32_t link = 0, known = 0;
     std::int32_t flows = 0;
   };
-  /// What parts carry on one link, and how known flows differ there.
+  /// Loads of the parts on one link, and the changes of known flows on that link.
   struct Touched {
     std::span<const std::pair<LinkLoad, const Part*>> parts;
     std::span<const Difference> now;
   };
+  /// Returns the links that differ from the known state, ascending; marks them in `is`.
   std::vector<std::uint32_t> touched_by(const Request& request, std::vector<bool>& is) const;
+  /// Returns the changes of all known flows, by link and then by known flow.
   static std::vector<Difference> differences(const Request& request);
+  /// Returns the constraint of a link: remainders of the known flows and the parts that cross it.
   Constraint constraint_of(std::uint32_t link, const std::vector<std::uint32_t>& rest,
                            const Touched& touched) const;
 
   std::vector<const Loads*> flows_;
   std::uint32_t link_count_;
-  std::vector<std::uint32_t> first_;  ///< by link: its first entry in crossings_
-  Constraint crossings_;              ///< by link, then by known flow
-  std::vector<Alike> alike_;          ///< links that the same flows cross as often, equally fast
+  std::vector<std::uint32_t> first_;  ///< index of each link's first entry in crossings_
+  Constraint crossings_;              ///< crossings by link, then by known flow
+  std::vector<Alike> alike_;          ///< groups of links with equal constraints and bandwidth
 };
 
 }  // namespace orrery::estimates

@@ -10,17 +10,18 @@
 namespace orrery::estimates {
 namespace {
 
-/// What makes two replicas different by themselves: compared whole.
+/// Properties by which replicas differ on their own, before their partners are compared.
 struct ReplicaKey {
   std::uint32_t micro_batches = 0;
-  std::int64_t apart = -1;  ///< the replica itself, where it must stand alone
+  std::int64_t apart = -1;  ///< the replica itself if it must be a class of its own, else -1
   std::vector<std::pair<std::uint32_t, double>> slow;  ///< (stage, factor)
   std::vector<std::pair<std::uint32_t, double>> nics;  ///< (rank in replica, factor)
-  std::uint32_t shape = 0;                             ///< of its ways from stage to stage
+  std::uint32_t shape = 0;                             ///< shape of its paths between stages
   friend auto operator<=>(const ReplicaKey&, const ReplicaKey&) = default;
 };
 
-using Groups = std::vector<std::vector<std::uint32_t>>;  ///< replicas, one entry per rank
+/// Members of each communicator: replicas, one entry per rank.
+using Groups = std::vector<std::vector<std::uint32_t>>;
 
 class Folder {
  public:
@@ -76,7 +77,7 @@ class Folder {
   std::uint32_t classes_ = 0;
 };
 
-/// A stage goes at the pace of its slowest member.
+/// The slowest member sets the pace of a stage.
 void Folder::find_slow() {
   for (const auto& [rank, factor] : in_.state.slow) {
     const StepGraph::Position at = graph_.position({rank});
@@ -111,8 +112,8 @@ ReplicaKey Folder::key_of(std::uint32_t replica) const {
   return key;
 }
 
-/// The communicators of a first stage; those of the others have the same replicas. Tensor ranks
-/// of one place have partners of the same replicas.
+/// Communicators of the first stage suffice: those of other stages have the same replicas. One
+/// tensor rank per place suffices too: its partners belong to the same replicas.
 Groups Folder::groups(Communicator which) const {
   Groups out;
   std::set<std::uint32_t> done;
@@ -130,8 +131,8 @@ Groups Folder::groups(Communicator which) const {
   return out;
 }
 
-/// Splits classes until all replicas of one have the same partners, class by class. Communicators
-/// of all replicas tell nobody apart.
+/// Splits classes until all replicas of a class have partners of the same classes (colour
+/// refinement). Communicators of all replicas distinguish no replica.
 void Folder::refine() {
   std::vector<Groups> all;
   for (const Communicator which : {Communicator::shard, Communicator::replicate,
@@ -142,7 +143,8 @@ void Folder::refine() {
   using Colour = std::vector<std::uint32_t>;  // classes of a group, ascending
   while (!all.empty() && classes_ > 1 && classes_ < graph_.data()) {
     std::map<std::pair<std::size_t, Colour>, std::uint32_t> colours;
-    std::vector<std::vector<std::uint32_t>> seen(graph_.data());  // colours of a replica's groups
+    // Colours of each replica's groups.
+    std::vector<std::vector<std::uint32_t>> seen(graph_.data());
     for (std::size_t kind = 0; kind < all.size(); ++kind) {
       for (const std::vector<std::uint32_t>& group : all[kind]) {
         Colour colour;

@@ -1,6 +1,5 @@
-// Which data-parallel replicas go through a step in lockstep: those with the same program, speeds
-// and links, whose partners in every communicator are alike too. Called by sim/estimates/plan/plan;
-// the request is what a plan is made for. Pure; thread-safe.
+// Folding of data-parallel replicas that go through a step in lockstep. Called by
+// sim/estimates/plan/plan. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,39 +16,52 @@ namespace orrery::estimates {
 
 class PlanBase;
 
-/// Where the job stands, and what must stay visible.
+/// Input of a plan: cluster, placement, state of the hardware, and the ranks and links that must
+/// stay visible. Holds references; all must outlive the call.
 struct PlanRequest {
   const Cluster& cluster;
   StepGraph& graph;
   const CostProfile& profile;
-  const std::vector<GpuId>& placement;  ///< by rank
+  const std::vector<GpuId>& placement;  ///< GPU of each rank
   const HardwareState& state;
-  const std::vector<std::uint32_t>& micro_batches;  ///< by replica
+  const std::vector<std::uint32_t>& micro_batches;  ///< micro-batches of each replica
+  /// True if every rank is simulated on its own, without folding.
   bool full_detail = false;
-  std::vector<RankId> apart = {};   ///< ranks whose replicas are classes of their own
-  std::vector<LinkId> pinned = {};  ///< links that will change during the iteration
-  CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;  ///< automatic: by size
-  CollectiveTable collectives = {};  ///< goes before `algorithm`
-  const GradientCodes* codes = nullptr;  ///< none: gradients travel as they are
-  PlanBase* base = nullptr;  ///< what is known of other plans of the job; not in full detail
+  std::vector<RankId> apart = {};   ///< ranks whose replicas become classes of their own
+  std::vector<LinkId> pinned = {};  ///< links that change during the iteration
+  /// Algorithm of collectives; automatic: by size.
+  CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
+  /// Exceptions by kind and size; takes precedence over `algorithm`.
+  CollectiveTable collectives = {};
+  const GradientCodes* codes = nullptr;  ///< codes of gradients; null: gradients travel uncoded
+  PlanBase* base = nullptr;  ///< results shared by plans of the job; null in full detail
 };
 
-/// Replicas that nothing tells apart.
+/// Equivalence class of replicas that behave identically in a step.
 struct ReplicaClass {
-  std::vector<std::uint32_t> members;  ///< replicas, ascending; the first stands for all
+  std::vector<std::uint32_t> members;  ///< replicas, ascending; the first represents all
+  /// Micro-batches of each member.
   std::uint32_t micro_batches = 0;
 };
 
+/// Partition of the replicas into equivalence classes.
 struct Folding {
   std::vector<ReplicaClass> classes;
-  std::vector<std::uint32_t> class_of;  ///< by replica
+  std::vector<std::uint32_t> class_of;  ///< class of each replica
 };
 
+/// Returns the coarsest partition found of the replicas into classes: members of a class have the
+/// same program, speeds, NIC rates and kinds of paths between stages, and their partners in every
+/// communicator belong to the same classes. The partition is refined like colours of a graph until
+/// no class splits.
+///
+/// For example, among 8 healthy replicas with one slow rank in replica 3, replica 3 is a class of
+/// its own and the other seven form one class, provided that all their paths are of the same kind.
 Folding fold_replicas(const PlanRequest& request);
 
-/// How many times as long as nominal a rank's blocks take: as the slowest of the ranks with which
-/// it shares every layer, the members of its stage and, with experts, of its expert-parallel
-/// group.
+/// Returns the factor by which the blocks of a rank take longer than nominal: the largest slowdown
+/// of the ranks with which the rank shares every layer, namely the members of its stage and, with
+/// experts, of its expert-parallel group.
 double slowest_beside(const StepGraph& graph, const HardwareState& state, RankId rank);
 
 }  // namespace orrery::estimates

@@ -21,16 +21,16 @@ double HardwareState::link_slow_of(LinkId link) const {
 FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
                      std::vector<GpuId> placement)
     : cluster_(cluster), script_(scenario, cluster) {
-  place(std::move(placement));
+  move_ranks(std::move(placement));
   for (int i = 0; i < scenario.faults_size() && !scenario.live().has_checkpoints(); ++i) {
     if (part_kind(scenario.faults(i)) != PartKind::storage) continue;
     throw Error(ErrorKind::bad_input,
-                fmt::format("faults[{}].storage: only checkpoints use storage, and this run writes "
-                            "none: give live.checkpoints", i));
+                fmt::format("faults[{}].storage: expected a run that writes checkpoints, found "
+                            "none: give live.checkpoints or remove the fault", i));
   }
 }
 
-void FaultPlan::place(std::vector<GpuId> placement) {
+void FaultPlan::move_ranks(std::vector<GpuId> placement) {
   placement_ = std::move(placement);
   ranks_at_.clear();
   for (std::uint32_t rank = 0; rank < placement_.size(); ++rank) {
@@ -38,7 +38,6 @@ void FaultPlan::place(std::vector<GpuId> placement) {
   }
 }
 
-/// Of a rank its NIC's; of a part of the fabric all that it takes with it.
 std::vector<LinkId> FaultPlan::links_of(const FaultTarget& target) const {
   if (const auto* part = std::get_if<Part>(&target)) {
     if (part->kind == PartKind::gpu || part->kind == PartKind::node) return {};
@@ -50,7 +49,6 @@ std::vector<LinkId> FaultPlan::links_of(const FaultTarget& target) const {
   return {cluster_.nic_out(node, rail), cluster_.nic_in(node, rail)};
 }
 
-/// Who stands there.
 std::vector<RankId> FaultPlan::ranks_of(const FaultTarget& target) const {
   if (const auto* rank = std::get_if<RankId>(&target)) return {*rank};
   std::vector<RankId> ranks;
@@ -91,11 +89,11 @@ HardwareState FaultPlan::state(Step step, Nanos now) const {
   Shares lost;
   for (const auto& [target, condition] : script_.conditions(moment(step, now))) {
     const auto* part = std::get_if<Part>(&target);
-    if (part == nullptr || !condition.down || !avoided(*part, step, now)) {
+    if (part == nullptr || !condition.down || !is_avoided(*part, step, now)) {
       add(target, condition, state, lost);
       continue;
     }
-    // What went over it goes over a neighbour that has as much to carry: each has half.
+    // Traffic of a lost link moves to a neighbour with as much traffic of its own: each has half.
     for (const LinkId link : links_of(target)) state.link_slow[link.value] = 2;
   }
   constexpr double kNothingLeft = 1e-9;
@@ -113,18 +111,17 @@ std::optional<Nanos> FaultPlan::down_since(const FaultTarget& target,
   std::optional<Nanos> since;
   if (!std::holds_alternative<Part>(target)) return {};
   for (const std::uint32_t fault : faults) {
-    if (script_.kind(fault) != Fault::kDown || script_.at_step(fault)) continue;
+    if (script_.kind(fault) != Fault::kDown || script_.is_at_step(fault)) continue;
     since = std::min(since.value_or(kNever), Nanos{script_.begin(fault)});
   }
   return since;
 }
 
-/// Only what lies between leaves has other ways beside it.
-bool FaultPlan::avoided(const Part& part, Step step, Nanos now) const {
+bool FaultPlan::is_avoided(const Part& part, Step step, Nanos now) const {
   const auto& reroute = cluster_.shape().reroute;
   const bool between = part.kind == PartKind::spine || part.kind == PartKind::cable ||
                        part.kind == PartKind::link;
-  if (!reroute || cluster_.spreads() || !between) return false;
+  if (!reroute || cluster_.is_spraying() || !between) return false;
   if (part.kind == PartKind::link && cluster_.link({part.index}).kind < LinkKind::leaf_up) {
     return false;
   }
@@ -135,10 +132,9 @@ bool FaultPlan::avoided(const Part& part, Step step, Nanos now) const {
   return since && now - *since >= to_nanos(reroute->value);
 }
 
-/// The first instant after `now` from which on something lost is avoided.
 std::optional<Nanos> FaultPlan::next_reroute(Step step, Nanos now) const {
   const auto& reroute = cluster_.shape().reroute;
-  if (!reroute || cluster_.spreads()) return {};
+  if (!reroute || cluster_.is_spraying()) return {};
   std::optional<Nanos> next;
   for (const auto& [target, faults] : script_.active(moment(step, now))) {
     const std::optional<Nanos> since = down_since(target, faults);
@@ -155,7 +151,7 @@ double FaultPlan::storage(Step step, Nanos now) const {
 
 std::vector<FaultPlan::Thinned> FaultPlan::thinned(Nanos instant) const {
   std::vector<Thinned> result;
-  for (const std::uint32_t fault : script_.changing(instant)) {
+  for (const std::uint32_t fault : script_.changing_faults(instant)) {
     if (script_.kind(fault) != Fault::kDown || script_.begin(fault) != instant) continue;
     for (const FaultTarget& target : script_.targets(fault)) {
       const auto* part = std::get_if<Part>(&target);
@@ -166,8 +162,7 @@ std::vector<FaultPlan::Thinned> FaultPlan::thinned(Nanos instant) const {
   return result;
 }
 
-/// Who is lost by a strike and was not yet; those whose GPUs no rank stands on hit nobody.
-std::vector<FatalFault> FaultPlan::struck(const FaultScript::Strike& strike) const {
+std::vector<FatalFault> FaultPlan::struck_ranks(const FaultScript::Strike& strike) const {
   std::vector<FatalFault> lost;
   for (const std::uint32_t fault : strike.faults) {
     for (const FaultTarget& target : script_.targets(fault)) {
@@ -190,13 +185,13 @@ std::vector<FatalFault> FaultPlan::losses(std::optional<Step> step, Nanos from,
                                           Nanos until) const {
   if (last_struck_ && *last_struck_ < from && from < until) {
     if (const auto rest = script_.next_strike({}, *last_struck_, *last_struck_ + 1)) {
-      std::vector<FatalFault> lost = struck(*rest);
+      std::vector<FatalFault> lost = struck_ranks(*rest);
       for (FatalFault& each : lost) each.at = from;
       if (!lost.empty()) return lost;
     }
   }
   while (const auto strike = script_.next_strike(step, from, until)) {
-    std::vector<FatalFault> lost = struck(*strike);
+    std::vector<FatalFault> lost = struck_ranks(*strike);
     if (!lost.empty()) return lost;
     from = strike->at + 1;
     step.reset();
@@ -204,23 +199,23 @@ std::vector<FatalFault> FaultPlan::losses(std::optional<Step> step, Nanos from,
   return {};
 }
 
-std::optional<FatalFault> FaultPlan::kill(Step step, Nanos from, Nanos until) const {
+std::optional<FatalFault> FaultPlan::first_loss(Step step, Nanos from, Nanos until) const {
   const std::vector<FatalFault> lost = losses(step, from, until);
   if (lost.empty()) return {};
   return lost.front();
 }
 
-void FaultPlan::spend(const FatalFault& killed) {
+void FaultPlan::mark_spent(const FatalFault& killed) {
   const auto fault = static_cast<std::uint32_t>(killed.fault);
   spent_.insert({killed.fault, killed.rank.value});
   if (!script_.named_cause(fault).empty()) felt_.insert(fault);
-  last_struck_ = script_.at_step(fault) ? killed.at : script_.begin(fault);
+  last_struck_ = script_.is_at_step(fault) ? killed.at : script_.begin(fault);
   for (const FaultTarget& target : script_.targets(fault)) {
     for (const RankId rank : ranks_of(target)) {
       if (!spent_.contains({killed.fault, rank.value})) return;
     }
   }
-  script_.spend(fault);
+  script_.mark_spent(fault);
 }
 
 FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
@@ -239,7 +234,7 @@ FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
 }
 
 std::optional<Nanos> FaultPlan::up_again(LinkId link, Step step, Nanos now) const {
-  if (!state(step, now).down.contains(link.value)) return now;  // it came up as it was missed
+  if (!state(step, now).down.contains(link.value)) return now;  // the link came up in this instant
   const auto next = [&](Nanos after) {
     const std::optional<Nanos> instant = script_.next_instant(after);
     const std::optional<Nanos> reroute = next_reroute(step, after);
@@ -254,10 +249,11 @@ std::set<Part> FaultPlan::lost_parts(Step step, Nanos now) const {
   return ::orrery::lost_parts(script_, moment(step, now), cluster_, placement_);
 }
 
-void FaultPlan::feel(Step step, Nanos now) {
+void FaultPlan::mark_felt(Step step, Nanos now) {
   for (const auto& [target, faults] : script_.active(moment(step, now))) {
     for (const std::uint32_t fault : faults) {
-      if (!script_.ends_ranks(fault) && !script_.named_cause(fault).empty()) felt_.insert(fault);
+      if (!script_.is_ending_ranks(fault) && !script_.named_cause(fault).empty())
+        felt_.insert(fault);
     }
   }
 }
@@ -274,9 +270,9 @@ void FaultPlan::count(Step step, Nanos from, Nanos now, Report& report) const {
   }
 }
 
-FaultPlan::Touched FaultPlan::touched(Nanos instant) const {
+FaultPlan::Touched FaultPlan::touched_at(Nanos instant) const {
   Touched result;
-  for (const std::uint32_t fault : script_.changing(instant)) {
+  for (const std::uint32_t fault : script_.changing_faults(instant)) {
     for (const FaultTarget& target : script_.targets(fault)) {
       for (const RankId rank : ranks_of(target)) result.ranks.push_back(rank);
       for (const LinkId link : links_of(target)) result.links.push_back(link);

@@ -1,5 +1,5 @@
-// How the hardware under the job deviates from its data sheet, and how faults change that over
-// time. Plain values, compared whole: equal states give equal iterations. One thread.
+// Deviations of a job's hardware from its data sheet, and the faults that change them over time.
+// Used from one thread. Times are nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -18,104 +18,137 @@
 
 namespace orrery::estimates {
 
-/// Only deviations are held: no entry means nominal.
+/// Deviations of the hardware during a step, as a plain value: a missing entry means nominal. Equal
+/// states lead to equal iterations, so that the state can serve as a cache key. For example, slow =
+/// {3: 2.0} means that rank 3 takes twice as long.
 struct HardwareState {
-  std::map<std::uint32_t, double> slow;       ///< by rank: takes this many times as long
-  std::map<std::uint32_t, double> link_slow;  ///< by LinkId: has 1/x of its bandwidth
-  std::set<std::uint32_t> down;               ///< LinkIds over which nothing goes
+  std::map<std::uint32_t, double> slow;       ///< slowdown factor of compute time, by rank
+  /// Divisor x by LinkId: the link has 1/x of its bandwidth.
+  std::map<std::uint32_t, double> link_slow;
+  std::set<std::uint32_t> down;               ///< LinkIds of links that are down
 
+  /// Returns the slowdown factor of a rank; 1 if nominal.
   double slow_of(RankId rank) const;
+  /// Returns the divisor of a link's bandwidth; 1 if nominal.
   double link_slow_of(LinkId link) const;
   friend auto operator<=>(const HardwareState&, const HardwareState&) = default;
 };
 
-/// What ends a run.
+/// Fault that removes a rank, or the cause of a link that is down.
 struct FatalFault {
   RankId rank;
   std::string cause;    ///< "rank 3 killed"
-  bool killed = false;  ///< the rank itself is gone
-  bool silent = false;  ///< it only stands still: nothing but its silence tells
+  bool killed = false;  ///< true if the rank itself is lost
+  /// True if the rank stalls without a report: only missing heartbeats reveal the loss.
+  bool silent = false;
+  /// Instant of the loss, nanoseconds of the policy clock.
   Nanos at = 0;
-  std::size_t fault = 0;  ///< index in the scenario
+  std::size_t fault = 0;  ///< index of the fault in the scenario
 };
 
-/// The scenario's faults (FaultScript) on the ranks and links of one job. Ranks stand on the GPUs
-/// of `placement`.
+/// Faults of a scenario (FaultScript) applied to the ranks and links of one job, placed on the GPUs
+/// of `placement`. Records which faults have killed ranks and which were felt. Owned by the job's
+/// backend; not thread-safe. The cluster must outlive this object.
 class FaultPlan {
  public:
-  /// Throws bad_input for what the simulator cannot inject.
+  /// Reads the faults. Throws bad_input for faults that the simulator cannot inject.
   FaultPlan(const Scenario& scenario, const Cluster& cluster, std::vector<GpuId> placement);
 
-  /// The ranks stand there from now on.
-  void place(std::vector<GpuId> placement);
+  /// Moves the ranks to `placement` from now on; GPU by rank.
+  void move_ranks(std::vector<GpuId> placement);
 
-  /// State during `step`, with the time faults that began up to `now`.
+  /// Returns the state during `step`, including faults of instants that began up to `now`.
   HardwareState state(Step step, Nanos now) const;
-  /// The first step after `step` whose state or fate may differ; nothing if none does.
+  /// Returns the first step after `step` whose state or losses may differ; nothing if no step does.
   std::optional<Step> next_change(Step step) const { return script_.next_step(step); }
-  /// The ranks that are killed or stopped first, at one instant: at `step`, which begins at `from`,
-  /// or before `until`. By rank. Without a step only those of instants.
+  /// Returns the ranks that are lost first, all at one instant, by rank: at `step`, which begins at
+  /// `from`, or at an instant before `until`. Without a step only faults of instants count. Losses
+  /// of the newest instant that were not marked as spent are returned again, with `from` as
+  /// instant.
   std::vector<FatalFault> losses(std::optional<Step> step, Nanos from, Nanos until) const;
-  /// The first of them.
-  std::optional<FatalFault> kill(Step step, Nanos from, Nanos until) const;
-  /// A kill has happened: it will not again.
-  void spend(const FatalFault& killed);
-  /// The fault that took `link`, one of those that are down during `step` at `now`.
+  /// Returns the first of losses(); nothing if no rank is lost.
+  std::optional<FatalFault> first_loss(Step step, Nanos from, Nanos until) const;
+  /// Marks a loss as done, so that losses() does not return it again.
+  void mark_spent(const FatalFault& killed);
+  /// Returns the fault that took down `link`, which must be one of the links that are down during
+  /// `step` at `now`. Throws an internal Error otherwise.
   FatalFault cause_of(LinkId link, Step step, Nanos now) const;
-  /// The share of the storage's rate that is there at `now`; 0: it takes nothing.
+  /// Returns the available share of the storage's rate at `now`; 0 if the storage accepts nothing.
   double storage(Step step, Nanos now) const;
-  /// Links of which a share is lost at exactly `instant`, and that share's kind of part.
+  /// Link that lost a share of its bandwidth, and the kind of part that caused the loss.
   struct Thinned {
     LinkId link;
     PartKind by{};
   };
+  /// Returns the links that lose a share of their bandwidth at exactly `instant`, with the kind of
+  /// part.
   std::vector<Thinned> thinned(Nanos instant) const;
-  /// The first instant from `now` on at which `link`, which was down, is up again while `step`
-  /// waits for it; nothing if it never is.
+  /// Returns the first instant from `now` on at which `link` is up while `step` waits for the link;
+  /// nothing if the link never comes up.
   std::optional<Nanos> up_again(LinkId link, Step step, Nanos now) const;
-  /// Instants after `from` and before `until` at which something happens, ascending.
+  /// Returns the instants after `from` and before `until` at which the script changes, ascending.
   std::vector<Nanos> instants(Nanos from, Nanos until) const {
     return script_.instants(from, until);
   }
+  /// Returns the first instant after `after` at which the script changes; nothing if it never does.
   std::optional<Nanos> next_instant(Nanos after) const { return script_.next_instant(after); }
-  bool changes_at(Nanos instant) const { return !script_.changing(instant).empty(); }
-  /// Parts of the cluster through which nothing goes during `step` at `now`, a rank's NIC too.
+  /// Returns true if a fault begins or ends at exactly `instant`.
+  bool has_change_at(Nanos instant) const { return !script_.changing_faults(instant).empty(); }
+  /// Returns the parts of the cluster that pass no traffic during `step` at `now`, including NICs
+  /// of ranks.
   std::set<Part> lost_parts(Step step, Nanos now) const;
-  /// Ranks and links that a fault at exactly `instant` touches.
+  /// Ranks and links of the faults that change at one instant; a rank or link may occur twice.
   struct Touched {
     std::vector<RankId> ranks;
     std::vector<LinkId> links;
   };
-  Touched touched(Nanos instant) const;
-  /// Faults that have begun by `step` (its beginning) and `now`.
-  std::uint64_t begun(Step step, Nanos now) const { return script_.begun(moment(step, now)); }
-  /// Those that hold during `step` at `now` have been felt: a step is worked on under them.
-  void feel(Step step, Nanos now);
-  /// By cause: how many have begun since `from`, and how many of all were felt or lost ranks.
+  /// Returns the ranks and links of the faults that begin or end at exactly `instant`.
+  Touched touched_at(Nanos instant) const;
+  /// Returns the number of faults that began by the beginning of `step` and by `now`.
+  std::uint64_t begun_count(Step step, Nanos now) const {
+    return script_.begun_count(moment(step, now));
+  }
+  /// Marks the faults that are active during `step` at `now` as felt, because a step ran under
+  /// them.
+  void mark_felt(Step step, Nanos now);
+  /// Writes to the report, by cause, the number of faults that began since `from` and the number
+  /// that were felt or lost ranks.
   void count(Step step, Nanos from, Nanos now, Report& report) const;
 
  private:
   static Moment moment(Step step, Nanos now) { return {static_cast<std::int64_t>(step), now}; }
+  /// Returns the links of a target: of a rank its NIC's links, of a fabric part all affected links.
   std::vector<LinkId> links_of(const FaultTarget& target) const;
+  /// Returns the ranks that are placed on the GPUs of a target.
   std::vector<RankId> ranks_of(const FaultTarget& target) const;
-  /// By link: the share of it that parts which are shares of it have taken.
+  /// Lost share of bandwidth by link, caused by parts that are a share of the link.
   using Shares = std::map<std::uint32_t, double>;
+  /// Adds the effect of one condition to `state`, or to `lost` if the target is a share of a link.
   void add(const FaultTarget& target, const Condition& condition, HardwareState& state,
            Shares& lost) const;
-  /// Links that are lost for so long that traffic goes other ways.
-  bool avoided(const Part& part, Step step, Nanos now) const;
+  /// Returns true if a part is down for so long that traffic is rerouted around it. Only parts
+  /// between leaf switches have alternatives.
+  bool is_avoided(const Part& part, Step step, Nanos now) const;
+  /// Returns the first instant after `now` at which traffic is rerouted around a lost part.
   std::optional<Nanos> next_reroute(Step step, Nanos now) const;
+  /// Returns the earliest begin of the timed outages of a part; nothing if no timed outage is
+  /// active.
   std::optional<Nanos> down_since(const FaultTarget& target,
                                   const std::set<std::uint32_t>& faults) const;
-  std::vector<FatalFault> struck(const FaultScript::Strike& strike) const;
+  /// Returns the ranks that a strike kills, except those already marked as lost, by rank. Faults of
+  /// GPUs without a rank kill nothing.
+  std::vector<FatalFault> struck_ranks(const FaultScript::Strike& strike) const;
 
   const Cluster& cluster_;
   FaultScript script_;
   std::vector<GpuId> placement_;
   std::map<GpuId, std::vector<RankId>> ranks_at_;
-  std::set<std::pair<std::size_t, std::uint32_t>> spent_;  ///< fault and rank
+  /// (fault, rank) of losses that happened.
+  std::set<std::pair<std::size_t, std::uint32_t>> spent_;
+  /// Faults under which a step ran, or that lost a rank.
   std::set<std::uint32_t> felt_;
-  std::optional<Nanos> last_struck_;  ///< instant of the newest loss; others may be due since then
+  /// Instant of the newest loss; other losses of that instant may be pending.
+  std::optional<Nanos> last_struck_;
 };
 
 }  // namespace orrery::estimates

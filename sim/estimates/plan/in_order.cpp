@@ -15,12 +15,12 @@
 namespace orrery::estimates {
 namespace {
 
-/// More than any job has: nothing repeats.
+/// More GPUs than any job has: nothing repeats.
 constexpr std::uint32_t kMostGpus = 1u << 20;
 
-/// GPUs by which a cluster can be shifted onto itself: of a scalable unit (whole NVLink domains; as
-/// many as leave each node its spine), of a domain where units do not matter. Rings of nodes have
-/// ways over everything, and a hash knows no shift.
+/// Returns the number of GPUs by which a cluster can be shifted onto itself: a scalable unit (whole
+/// NVLink domains; as many as leave each node its spine), or a domain if units do not matter. Rings
+/// of nodes have paths over everything and a hash has no symmetry: the whole cluster.
 std::uint32_t unit_of(const Cluster& cluster) {
   const Cluster::Shape& shape = cluster.shape();
   const bool hashed = shape.transport == Transport::ecmp;
@@ -41,7 +41,6 @@ Cluster with_gpus(const Cluster& cluster, std::uint32_t gpus) {
   return Cluster(cluster.gpu_model(), shape, cluster.price());
 }
 
-/// At the fullest link.
 double seconds_per_byte(const Cluster& cluster, const CostProfile& profile,
                         const std::vector<LinkLoad>& loads) {
   double slowest = 0;
@@ -59,8 +58,10 @@ InOrder::InOrder(const StepGraph& graph, const Cluster& cluster)
       replicas_(unit_ / std::gcd(unit_, span(graph.members()))),
       cluster_(cluster) {
   if (graph.ranks() > cluster.gpus()) {
-    throw Error(ErrorKind::bad_input, fmt::format("the job has {} ranks, the cluster {} GPUs",
-                                                  graph.ranks(), cluster.gpus()));
+    throw Error(ErrorKind::bad_input,
+                fmt::format("expected a cluster with a GPU for each of the job's {} ranks, found "
+                            "{} GPUs: use fewer ranks or more nodes",
+                            graph.ranks(), cluster.gpus()));
   }
   cluster_ = with_gpus(cluster, last_gpu() + 1);
   find_classes();
@@ -75,13 +76,13 @@ std::uint32_t InOrder::span(std::uint32_t place) const {
   return graph_.rank(place / members, 0, place % members).value;
 }
 
-/// Places of a stage after which its ranks stand to units of so many GPUs as the first ones.
 std::uint32_t InOrder::period(std::uint32_t gpus) const {
   const std::uint32_t replica = span(graph_.members());
   return gpus / std::gcd(gpus, replica) * graph_.members();
 }
 
-/// How two stages stand to each other, moved as near as keeps units and distances apart.
+/// Two positions closer than two units keep their exact distance; others keep only their offsets in
+/// their units.
 InOrder::Border InOrder::border(std::uint32_t from, std::uint32_t to) const {
   const std::int64_t unit = unit_, source = offset(from) % unit_;
   const std::int64_t distance = std::int64_t{offset(to)} - offset(from);
@@ -95,7 +96,6 @@ InOrder::Border InOrder::border(std::uint32_t from, std::uint32_t to) const {
           static_cast<std::uint32_t>(target + (target >= source ? unit : 2 * unit))};
 }
 
-/// The farthest that any window looks at.
 std::uint32_t InOrder::last_gpu() const {
   std::uint32_t farthest = 0;
   const std::uint32_t window = std::min(plane(), 2 * replicas_ * graph_.members());
@@ -108,7 +108,8 @@ std::uint32_t InOrder::last_gpu() const {
   std::uint32_t most = window;
   for (const Communicator which : {Communicator::gradient, Communicator::shard,
                                    Communicator::replicate, Communicator::expert_gradient}) {
-    if (graph_.communicator_size(which) > 1) most = std::max(most, shown(graph_.lie(which)).places);
+    if (graph_.communicator_size(which) > 1)
+      most = std::max(most, shown_places(graph_.lie_of(which)).places);
   }
   return farthest + span(most - 1);
 }
@@ -148,7 +149,7 @@ bool InOrder::all_alike() const {
   return true;
 }
 
-// ---- between stages -----------------------------------------------------------------------
+// ---- transfers between stages ---------------------------------------------------------------
 
 InOrder::Way InOrder::transfer(const CostProfile& profile, std::uint32_t of_class,
                                std::uint32_t from, std::uint32_t to) {
@@ -157,25 +158,24 @@ InOrder::Way InOrder::transfer(const CostProfile& profile, std::uint32_t of_clas
   Way& way = entry->second;
   if (!fresh) return way;
   FlowCounter counter(cluster_);
-  // Any two periods have a whole unit among them, and nothing is fuller than a whole one.
+  // Two periods always contain a whole unit, and no link is fuller than in a whole unit.
   const std::uint32_t replicas = std::min(graph_.data(), 2 * replicas_);
   for (std::uint32_t replica = 0; replica < replicas; ++replica) {
     if (class_of_[replica % replicas_] != of_class) continue;
     for (std::uint32_t member = 0; member < graph_.members(); ++member) {
       const std::uint32_t place = span(replica * graph_.members() + member);
       const GpuId a{at.source + place}, b{at.target + place};
-      counter.add(a, b);
+      counter.add_flows(a, b);
       way.latency = std::max(way.latency, cluster_.latency(a, b));
     }
   }
-  way.each = seconds_per_byte(cluster_, profile, counter.take());
+  way.each = seconds_per_byte(cluster_, profile, counter.drain_loads());
   way.latency += profile.transfer_gap;
   return way;
 }
 
 // ---- communicators ------------------------------------------------------------------------
 
-/// NVLink domains of the places 0, stride, ... below end of a first stage.
 std::uint32_t InOrder::domains_among(std::uint32_t stride, std::uint32_t end) const {
   std::uint32_t count = 0, last = 0;
   for (std::uint32_t place = 0; place < end; place += stride) {
@@ -187,12 +187,12 @@ std::uint32_t InOrder::domains_among(std::uint32_t stride, std::uint32_t end) co
 }
 
 GroupShape InOrder::shape_of(Communicator which) const {
-  const StepGraph::Lie lie = graph_.lie(which);
+  const StepGraph::Lie lie = graph_.lie_of(which);
   GroupShape shape{lie.size, lie.size};
   if (lie.size < 2) return shape;
   const std::uint32_t domain = cluster_.gpus_per_domain(), block = lie.size * lie.stride;
   const std::uint32_t places = std::min(plane(), std::lcm(block, period(domain)));
-  std::set<std::uint32_t> seen;  // how stages stand to domains
+  std::set<std::uint32_t> seen;  // positions of stages in their domain
   for (std::uint32_t stage = 0; stage < graph_.pipeline(); ++stage) {
     const std::uint32_t base = offset(stage) % domain;
     if (!seen.insert(base).second) continue;
@@ -215,14 +215,15 @@ BlockGroups InOrder::block_groups() const {
                      shape_of(Communicator::expert));
 }
 
-InOrder::Shown InOrder::shown(StepGraph::Lie lie) const {
+InOrder::Shown InOrder::shown_places(StepGraph::Lie lie) const {
   const std::uint64_t block = std::uint64_t{lie.size} * lie.stride, all = plane();
   std::uint64_t repeat =
       std::lcm(std::uint64_t{replicas_} * graph_.members(), std::uint64_t{lie.stride});
   if (block < all) {
     return {static_cast<std::uint32_t>(std::min(all, 2 * std::lcm(repeat, block))), 0};
   }
-  // Rings pass every other domain the other way round.
+  // Rings pass every second domain in reverse order, so that a period needs an even number of
+  // domains.
   if (repeat < all && domains_among(lie.stride, static_cast<std::uint32_t>(repeat)) % 2 != 0) {
     repeat *= 2;
   }
@@ -247,8 +248,8 @@ std::vector<InOrder::Group> InOrder::groups(std::uint32_t stage, StepGraph::Lie 
   return out;
 }
 
-/// What a round of one ring takes: the mean of its edges. Of the members that are not shown, each
-/// `repeat` are as those from the second domain on.
+/// Hidden members repeat in blocks of `repeat`, which equal the shown members from the second
+/// domain on.
 double InOrder::round_of(const Group& ring, std::uint32_t members, std::uint32_t repeat) const {
   const auto here = static_cast<std::uint32_t>(ring.size());
   const std::uint32_t domain = cluster_.domain_of(ring.front());
@@ -269,8 +270,8 @@ InOrder::Rings InOrder::rings(const CostProfile& profile, std::uint32_t stage,
   const auto [entry, fresh] = rings_.try_emplace({offset(stage) % unit_, which});
   Rings& rings = entry->second;
   if (!fresh) return rings;
-  const StepGraph::Lie lie = graph_.lie(which);
-  const Shown seen = shown(lie);
+  const StepGraph::Lie lie = graph_.lie_of(which);
+  const Shown seen = shown_places(lie);
   std::vector<std::vector<Group>> channels;
   bool even = true;
   for (const Group& group : groups(stage, lie, seen.places)) {
@@ -283,12 +284,12 @@ InOrder::Rings InOrder::rings(const CostProfile& profile, std::uint32_t stage,
     of_group.resize(rings.channels);
     for (const Group& ring : of_group) {
       for (std::size_t i = 0; i < ring.size(); ++i) {
-        counter.add(ring[i], ring[(i + 1) % ring.size()]);
+        counter.add_flows(ring[i], ring[(i + 1) % ring.size()]);
       }
       rings.round = std::max(rings.round, round_of(ring, lie.size, seen.repeat / lie.stride));
     }
   }
-  rings.each = seconds_per_byte(cluster_, profile, counter.take());
+  rings.each = seconds_per_byte(cluster_, profile, counter.drain_loads());
   return rings;
 }
 

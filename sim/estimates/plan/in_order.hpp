@@ -1,8 +1,5 @@
-// What communication takes where ranks stand on a cluster's GPUs in order and nothing is faulty.
-// Then everything repeats from scalable unit to scalable unit: a few of them show which links are
-// fullest and how long ways are, whatever the size of the job. Used by
-// sim/estimates/predict/estimate; sim/estimates/plan/plan looks at every rank and comes to the same
-// (tests). One thread. Seconds, bytes.
+// Communication costs of a job whose ranks are placed on a cluster's GPUs in order, without faults.
+// Used by sim/estimates/predict/estimate. One thread. Seconds, bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,67 +15,95 @@
 
 namespace orrery::estimates {
 
+/// Communication costs for ranks placed in order. Such a placement repeats from scalable unit to
+/// scalable unit, so that a few units show the fullest links and the longest paths: the computation
+/// does not grow with the number of ranks, except on rings of nodes and with hashed routes.
+/// sim/estimates/plan/plan looks at every rank and finds the same values (tests compare both).
+/// Results are cached; not thread-safe.
+///
+/// For example, with units of 256 GPUs and replicas of 48 ranks, the placement repeats after
+/// lcm(256, 48) = 768 GPUs, that is 16 replicas.
 class InOrder {
  public:
-  /// Both outlive this. Throws bad_input if the cluster has too few GPUs.
+  /// Prepares the classes of replicas. The graph must outlive this object; the cluster is copied as
+  /// far as needed. Throws bad_input if the cluster has too few GPUs.
   InOrder(const StepGraph& graph, const Cluster& cluster);
 
-  /// As block_groups() of ranks placed in order.
+  /// Returns the same as block_groups() for ranks placed in order.
   BlockGroups block_groups() const;
 
-  /// Replicas whose ways from stage to stage are of different kinds.
+  /// Returns the number of replica classes with different kinds of paths between stages.
   std::uint32_t classes() const { return classes_; }
-  /// True if no communicator's members are told apart by those classes.
+  /// Returns true if there is one class, or if every communicator among replicas covers all of
+  /// them, so that communicators are alike.
   bool all_alike() const;
 
-  /// A flow of each rank of a class at once: what a byte of one takes, and its longest way.
+  /// Cost of simultaneous transfers by all ranks of a class: seconds per byte of one transfer at
+  /// the fullest link, and the longest latency.
   struct Way {
+    /// Seconds per byte of one flow at the fullest link.
     double each = 0;
     Seconds latency;
   };
+  /// Returns the cost of a transfer between two stages by all ranks of class `of_class`.
   Way transfer(const CostProfile& profile, std::uint32_t of_class, std::uint32_t from,
                std::uint32_t to);
-  /// The rings of all communicators of a stage at once: flows carry one part of so many, a round
-  /// takes `round` beside the bytes.
+  /// Rings of all communicators of a stage, active at once. A flow carries 1 / `channels` of its
+  /// ring's data.
   struct Rings {
     double each = 0;
     std::uint32_t channels = 1;
+    /// Seconds of one round beside the bytes.
     double round = 0;
   };
+  /// Returns the cost of the rings of all communicators `which` of a stage.
   Rings rings(const CostProfile& profile, std::uint32_t stage, Communicator which);
 
  private:
-  /// Between two stages, by where their first ranks stand to the units and to each other.
+  /// Positions of the first ranks of two stages, reduced to values that keep units and distances
+  /// apart.
   struct Border {
     std::uint32_t source = 0, target = 0;
     friend auto operator<=>(const Border&, const Border&) = default;
   };
   using Group = std::vector<GpuId>;
+  /// Returns the GPU of the first rank of a stage.
   std::uint32_t offset(std::uint32_t stage) const;
-  /// From the first rank of a stage to the `place`-th one.
+  /// Returns the distance in GPUs from the first rank of a stage to the rank at index `place`.
   std::uint32_t span(std::uint32_t place) const;
+  /// Returns the number of places of a stage after which ranks lie in units of `gpus` GPUs as at
+  /// first.
   std::uint32_t period(std::uint32_t gpus) const;
+  /// Returns the number of ranks of a stage.
   std::uint32_t plane() const { return graph_.data() * graph_.members(); }
+  /// Returns the reduced positions of two stages.
   Border border(std::uint32_t from, std::uint32_t to) const;
+  /// Returns the highest GPU that any computation of this class looks at.
   std::uint32_t last_gpu() const;
+  /// Computes the replica classes of the first replicas_ replicas.
   void find_classes();
+  /// Returns the shape of the communicator that is spread over most NVLink domains.
   GroupShape shape_of(Communicator which) const;
-  /// The first places of a stage that show what all of them do; of one communicator over all of
-  /// them, those left out are `repeat` again, as often as they fit (0: none are left out).
+  /// First places of a stage that represent all of its places. If one communicator covers the
+  /// stage, the places left out repeat in blocks of `repeat` places; 0 if no place is left out.
   struct Shown {
     std::uint32_t places = 0, repeat = 0;
   };
-  Shown shown(StepGraph::Lie lie) const;
+  /// Returns the places of a stage that suffice for communicators lying as `lie`.
+  Shown shown_places(StepGraph::Lie lie) const;
+  /// Returns the number of NVLink domains of the places 0, stride, 2 x stride, ... below `end`.
   std::uint32_t domains_among(std::uint32_t stride, std::uint32_t end) const;
+  /// Returns the seconds of a round of one ring: the mean latency of its edges.
   double round_of(const Group& ring, std::uint32_t members, std::uint32_t repeat) const;
+  /// Returns the communicators among the first `places` places of a stage, by their GPUs.
   std::vector<Group> groups(std::uint32_t stage, StepGraph::Lie lie, std::uint32_t places) const;
 
   const StepGraph& graph_;
-  std::uint32_t unit_;              ///< GPUs after which everything repeats
-  std::uint32_t replicas_;          ///< after which replicas stand to the units as the first ones
-  Cluster cluster_;                 ///< as much of it as shows everything
+  std::uint32_t unit_;              ///< GPUs after which the cluster repeats
+  std::uint32_t replicas_;  ///< replicas after which ranks lie in units as the first ones do
+  Cluster cluster_;                 ///< smallest part of the cluster that shows everything
   std::uint32_t classes_ = 1;
-  std::vector<std::uint32_t> class_of_;  ///< by replica, up to replicas_
+  std::vector<std::uint32_t> class_of_;  ///< class of each replica, up to replicas_
   std::map<std::pair<Border, std::uint32_t>, Way> transfers_;
   std::map<std::pair<std::uint32_t, Communicator>, Rings> rings_;
 };

@@ -15,7 +15,7 @@
 namespace orrery::estimates {
 namespace {
 
-/// What a stage's programs ask of a communicator.
+/// Collective that the programs of a stage request from a communicator.
 struct Demand {
   OpCollective collective{};
   double bytes = 0;
@@ -30,7 +30,7 @@ CollectiveKind kind_of(OpCollective collective) {
     case OpCollective::all_gather: return CollectiveKind::all_gather;
     case OpCollective::none: break;
   }
-  throw Error(ErrorKind::internal, "a collective operation says what it does");
+  throw Error(ErrorKind::internal, "a collective operation names its kind");
 }
 
 using Loads = PlanFlows::Loads;
@@ -42,14 +42,14 @@ class Planner {
 
   Plan make() {
     lay_out();
-    flows_.bind(plan_);
+    flows_.bind_flows(plan_);
     return std::move(plan_);
   }
 
   std::vector<LinkId> crossed() {
     std::vector<LinkId> links;
     lay_out();
-    flows_.each([&links](const Loads& loads) {
+    flows_.for_each_flow([&links](const Loads& loads) {
       for (const LinkLoad& load : loads) links.push_back(load.link);
     });
     std::sort(links.begin(), links.end());
@@ -60,7 +60,7 @@ class Planner {
   std::map<std::uint32_t, LinkNeed> needs() {
     std::map<std::uint32_t, LinkNeed> needs;
     lay_out();
-    flows_.each([&](const Loads& loads) {
+    flows_.for_each_flow([&](const Loads& loads) {
       if (loads.empty() || !is_between_leaves(loads.back().link)) return;
       double most = std::numeric_limits<double>::infinity();
       for (const LinkLoad& load : loads) {
@@ -91,7 +91,7 @@ class Planner {
     plan_.groups_of.resize(plan_.workers());
     for (std::uint32_t stage = 0; stage < plan_.stages; ++stage) groups(stage);
   }
-  /// Their ids are the highest.
+  /// Ids of links between switches are the highest.
   bool is_between_leaves(LinkId link) const {
     return in_.cluster.link(link).kind >= LinkKind::leaf_up;
   }
@@ -104,7 +104,7 @@ class Planner {
   Demands demands(std::uint32_t stage) const;
   void group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
   void group_of_all(std::uint32_t stage, Communicator which, const std::set<Demand>& asked);
-  /// `real`: its communicators; of one that is known they are the base's.
+  /// `real`: communicators of the group; null if the cache knows them.
   void ways(GroupPlan& group, const std::vector<GpuGroup>* real, const std::set<Demand>& asked);
   std::uint32_t carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
                           const std::vector<GpuGroup>& real);
@@ -115,10 +115,11 @@ class Planner {
   PlanBase* const base_;
   PlanFlows flows_;
   Plan plan_;
-  std::uint32_t rest_class_ = 0;  ///< the largest one: has what the others leave of all
+  /// The largest class, whose flows are remainders of the known flows.
+  std::uint32_t rest_class_ = 0;
 };
 
-// ---- between stages -----------------------------------------------------------------------
+// ---- transfers between stages ---------------------------------------------------------------
 
 std::uint32_t Planner::transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to,
                                 bool back) {
@@ -137,7 +138,7 @@ std::uint32_t Planner::transfer(std::uint32_t of_class, std::uint32_t from, std:
     for (const std::uint32_t replica : replicas) {
       const GpuId a = gpu(in_.graph.rank(replica, from, member));
       const GpuId b = gpu(in_.graph.rank(replica, to, member));
-      flows_.counter().add(a, b);
+      flows_.counter().add_flows(a, b);
       phase.latency = std::max(phase.latency, in_.cluster.latency(a, b));
     }
     if (!in_.full_detail && member + 1 < members) continue;
@@ -182,13 +183,14 @@ void Planner::groups(std::uint32_t stage) {
   for (const auto& [which, asked] : demands(stage)) group(stage, which, asked);
 }
 
-/// Communicators of the same classes are one group; folded, also those of classes that are alike
-/// member by member.
+/// Communicators of the same classes form one group; if folded, also those of classes that are
+/// alike member by member.
 void Planner::group(std::uint32_t stage, Communicator which, const std::set<Demand>& asked) {
   const StepGraph& graph = in_.graph;
   if (base_ != nullptr && base_->of_all(which)) return group_of_all(stage, which, asked);
   std::vector<bool> done(graph.data() * graph.members());
-  std::map<std::vector<std::uint32_t>, std::vector<GpuGroup>> alike;  // by classes, ascending
+  // Key: classes of the members, ascending.
+  std::map<std::vector<std::uint32_t>, std::vector<GpuGroup>> alike;
   for (std::uint32_t replica = 0; replica < graph.data(); ++replica) {
     for (std::uint32_t member = 0; member < graph.members(); ++member) {
       if (done[replica * graph.members() + member]) continue;
@@ -218,7 +220,6 @@ void Planner::group(std::uint32_t stage, Communicator which, const std::set<Dema
   }
 }
 
-/// All communicators of the stage have all classes.
 void Planner::group_of_all(std::uint32_t stage, Communicator which, const std::set<Demand>& asked) {
   const auto number = static_cast<std::uint32_t>(plan_.groups.size());
   GroupPlan& made = plan_.groups.emplace_back();
@@ -243,7 +244,7 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
     Travel travel{.bytes = demand.bytes};
     if (in_.codes != nullptr && group.communicator == Communicator::gradient &&
         demand.collective == OpCollective::all_reduce) {
-      travel = in_.codes->travel(demand.bytes, size);
+      travel = in_.codes->coded_all_reduce(demand.bytes, size);
     }
     CollectiveAlgorithm algorithm = look_up(in_.collectives, kind_of(demand.collective),
                                             travel.bytes, size, nodes, in_.algorithm);
@@ -254,7 +255,7 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
                       ? base_->fastest(group.stage, group.communicator, kind, {travel.bytes})
                       : choose_algorithm(in_.cluster, in_.profile, kind, *real, {travel.bytes});
     }
-    // Half a ring is the same whether it scatters or gathers.
+    // A ring's reduce-scatter and all-gather have the same schedule.
     const bool halved = algorithm == ring && demand.collective == OpCollective::all_gather;
     const OpCollective as = halved ? OpCollective::reduce_scatter : demand.collective;
     auto found = known.find({as, algorithm});
@@ -271,7 +272,8 @@ void Planner::ways(GroupPlan& group, const std::vector<GpuGroup>* real,
 std::uint32_t Planner::carry_out(OpCollective collective, CollectiveAlgorithm algorithm,
                                  const std::vector<GpuGroup>& real) {
   CommPlan plan;
-  // Flow by flow in full detail; in the order in which bind() hands out links.
+  // Each communicator has its own flow in full detail. Flows are added in the order in which
+  // bind_links() distributes links.
   std::vector<CollectiveSchedule> schedules;
   if (in_.full_detail) {
     for (const GpuGroup& group : real) {
@@ -311,7 +313,7 @@ std::uint32_t Planner::carry_out_known(const GroupPlan& group, OpCollective coll
 
 const CommPlan& Plan::transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const {
   const std::uint32_t at = of_class * stages + from;
-  // Of two stages each is the other's next one and the one before: over the same links.
+  // Both stages of a pair are each other's next and previous one, over the same links.
   const bool goes_on = to == from + 1 || (stages > 2 && from + 1 == stages && to == 0);
   return comms[goes_on ? onward.at(at) : back.at(at)];
 }
@@ -320,7 +322,7 @@ const GroupPlan::Way& Plan::collective(std::uint32_t group, OpCollective kind, B
   for (const GroupPlan::Way& way : groups[group].ways) {
     if (way.collective == kind && way.bytes == bytes.value) return way;
   }
-  throw Error(ErrorKind::internal, "a plan has every collective of its programs");
+  throw Error(ErrorKind::internal, "a plan contains every collective of its programs");
 }
 
 Plan make_plan(const PlanRequest& request) { return Planner(request).make(); }

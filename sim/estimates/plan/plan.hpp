@@ -1,9 +1,5 @@
-// Who is simulated and over which links: replicas folded into classes that go through a step in
-// lockstep, and for every communication of such classes the links that bind it. A collective or
-// a transfer of a whole class is one wide flow over the links that its real members cross, each
-// with the number of flows that cross it at once. Links that constrain the same flows in the same
-// way, and those that never bind, are left out: the result is the same.
-// Built once per hardware state by the simulator; immutable; needs no engine. Seconds, bytes.
+// Plan of a step: simulated workers and the links of their communications. Called by the simulator
+// and the stepper; needs no engine. Seconds, bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,81 +11,105 @@
 
 namespace orrery::estimates {
 
-/// One engine activity: `links` are slots of the plan, each as often as flows cross it.
+/// Flow activity of the engine that stands for many real flows.
 struct WideFlow {
+  /// Slots of the plan, each repeated as often as flows cross it.
   std::vector<std::uint32_t> links;
   double share = 1;  ///< bytes of one flow per byte of the operation
   friend bool operator==(const WideFlow&, const WideFlow&) = default;
 };
 
-/// Flows that go at once, and what their messages' latencies add.
+/// Flows that start together, and the latency that their messages add afterwards.
 struct CommPhase {
-  std::vector<WideFlow> parts;  ///< one folded; one per member or communicator in full detail
+  /// One flow if folded; one per member or communicator in full detail.
+  std::vector<WideFlow> parts;
   Seconds latency;
   friend bool operator==(const CommPhase&, const CommPhase&) = default;
 };
+/// Phases of one communication.
 struct CommPlan {
-  std::vector<CommPhase> phases;  ///< one after the other
+  std::vector<CommPhase> phases;  ///< phases in order; a phase ends before the next one begins
   friend bool operator==(const CommPlan&, const CommPlan&) = default;
 };
 
-/// A communicator of a stage, or all of those that are alike: collectives one at a time, each
-/// begun when all classes have come to it.
+/// Communicator of a stage, or all communicators of a stage that behave alike. The group executes
+/// one collective at a time; a collective begins when all classes have reached it.
 struct GroupPlan {
   std::uint32_t stage = 0;
   Communicator communicator{};
-  std::vector<std::uint32_t> classes;  ///< that take part, ascending
-  /// By what is asked of it; sizes with the same algorithm share a plan.
+  std::vector<std::uint32_t> classes;  ///< classes that take part, ascending
+  /// Execution of one requested collective. Sizes with the same algorithm share a plan.
   struct Way {
     OpCollective collective{};
+    /// Requested size.
     double bytes = 0;
     std::uint32_t plan = 0;  ///< index into Plan::comms
-    double carried = 0;      ///< bytes that it is carried out with: gradients may travel in a code
-    Seconds coding = {};     ///< what making and reading the codes takes each rank
-    CollectiveAlgorithm algorithm{};  ///< that it is carried out with
+    double carried = 0;      ///< bytes on the wire, which differ from `bytes` for coded gradients
+    Seconds coding = {};     ///< encode and decode time of each rank
+    CollectiveAlgorithm algorithm{};  ///< algorithm of the execution
     friend bool operator==(const Way&, const Way&) = default;
   };
   std::vector<Way> ways;
   friend bool operator==(const GroupPlan&, const GroupPlan&) = default;
 };
 
-/// A link as the engine sees it.
+/// Link of the engine.
 struct Slot {
   LinkId link;
-  double bandwidth = 0;  ///< what a flow can reach, faults included
+  double bandwidth = 0;  ///< rate that a flow can reach, bytes per second, faults included
   friend bool operator==(const Slot&, const Slot&) = default;
 };
 
+/// Plan of a step for one state of the hardware. Replicas are folded into classes that go through
+/// the step in lockstep; a collective or a transfer of a whole class is one wide flow over the
+/// links that its real members cross, each with the number of flows that cross it at once. Links
+/// that constrain the same flows in the same way, and links that never bind, are left out; the
+/// result is the same. Built once per hardware state; immutable.
+///
+/// For example, 64 healthy replicas with 4 stages are one class and 4 workers, and a transfer
+/// between two stages is one flow that stands for the transfers of all 64 replicas.
 struct Plan {
   std::vector<ReplicaClass> classes;
-  std::vector<std::uint32_t> class_of;  ///< by replica
+  std::vector<std::uint32_t> class_of;  ///< class of each replica
   std::vector<Slot> slots;
-  std::map<std::uint32_t, std::uint32_t> pinned;  ///< LinkId -> slot; those that are down too
+  /// LinkId -> slot of links that may change, including links that are down.
+  std::map<std::uint32_t, std::uint32_t> pinned;
   std::uint32_t stages = 1;
-  std::uint32_t member_hosts = 1;  ///< simulated hosts per (class, stage): all, or one for all
+  /// Simulated hosts per (class, stage): all members, or one for all.
+  std::uint32_t member_hosts = 1;
 
+  /// Communications that groups and transfers refer to.
   std::vector<CommPlan> comms;
-  std::vector<std::uint32_t> onward;  ///< class x stage: into comms, to the next stage
-  std::vector<std::uint32_t> back;    ///< class x stage: to the stage before
+  /// Index into comms by class x stage: transfer to the next stage.
+  std::vector<std::uint32_t> onward;
+  /// Index into comms by class x stage: transfer to the stage before.
+  std::vector<std::uint32_t> back;
   std::vector<GroupPlan> groups;
-  /// class x stage: its groups, ascending.
+  /// Groups of each worker (class x stage), ascending.
   std::vector<std::vector<std::uint32_t>> groups_of;
 
-  /// Between neighbours; with chunks the last stage and the first one are neighbours too.
+  /// Returns the transfer of a class between two neighbouring stages; with chunks the last and the
+  /// first stage are neighbours too.
   const CommPlan& transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const;
+  /// Returns the execution of a collective of the given kind and size in a group. Throws an
+  /// internal Error if the programs of the group have no such collective.
   const GroupPlan::Way& collective(std::uint32_t group, OpCollective kind, Bytes bytes) const;
+  /// Returns the number of simulated workers: classes x stages.
   std::uint32_t workers() const { return static_cast<std::uint32_t>(classes.size()) * stages; }
 };
 
+/// Returns the plan of a request.
 Plan make_plan(const PlanRequest& request);
-/// All links over which something goes in that plan, ascending.
+/// Returns all links that carry a flow in the plan of the request, ascending.
 std::vector<LinkId> crossed_links(const PlanRequest& request);
-/// Of links between switches: how many flows cross each, and what they bring it at most, all at
-/// once, as fast as their other links are without faults. One that has more than that never binds.
+/// Need of a link between switches if all flows are active at once: the number of flows, and the
+/// bandwidth at which they can arrive given their other links without faults. A link with more
+/// bandwidth than this never binds.
 struct LinkNeed {
   std::uint64_t flows = 0;
   double bandwidth = 0;
 };
+/// Returns the need of each link between switches, by LinkId.
 std::map<std::uint32_t, LinkNeed> link_needs(const PlanRequest& request);
 
 }  // namespace orrery::estimates

@@ -9,10 +9,10 @@
 namespace orrery::estimates {
 namespace {
 
-/// A policy that tries many tables of collectives makes many; old ones hardly come back.
+/// A policy that tries many tables of collectives creates many entries; old ones are rarely reused.
 constexpr std::size_t kMostKnown = 8;
 
-/// Links that flows cross more often than others do, or less often.
+/// Returns by how much `more` exceeds `less` on each link; negative where `less` is larger.
 std::vector<KnownFlows::Change> difference(const std::vector<LinkLoad>& more,
                                            const std::vector<LinkLoad>& less) {
   std::vector<KnownFlows::Change> changes;
@@ -33,8 +33,8 @@ std::vector<KnownFlows::Change> difference(const std::vector<LinkLoad>& more,
   return changes;
 }
 
-/// The edges that a ring loses with its members at `gone` (places, ascending), and those that then
-/// join the others.
+/// Appends the edges that a ring loses with its members at the places `gone` (ascending) to `cut`,
+/// and the edges that close the gaps to `joined`.
 void cut_out(const GpuGroup& ring, const std::vector<std::uint32_t>& gone,
              std::vector<std::pair<GpuId, GpuId>>& cut,
              std::vector<std::pair<GpuId, GpuId>>& joined) {
@@ -103,8 +103,7 @@ const std::vector<std::uint32_t>& PlanBase::shapes() {
   return shapes_;
 }
 
-/// Replicas of the whole job that are not here.
-const std::vector<std::uint32_t>& PlanBase::lost() {
+const std::vector<std::uint32_t>& PlanBase::lost_replicas() {
   if (lost_) return *lost_;
   lost_.emplace();
   auto kept = whole_.kept.begin();
@@ -139,7 +138,7 @@ const std::vector<LinkLoad>& PlanBase::links(std::uint32_t number) {
   for (const KnownFlows::Change& change : flow.changes) {
     counter_.add_link({change.link}, static_cast<std::uint32_t>(change.flows));
   }
-  flow.links = counter_.take();
+  flow.links = counter_.drain_loads();
   std::erase_if(*flow.links, [](const LinkLoad& load) { return load.flows == 0; });
   return *flow.links;
 }
@@ -168,7 +167,7 @@ const KnownFlows& PlanBase::all_known(const std::vector<std::uint32_t>& flows) {
       .first->second;
 }
 
-// ---- between stages -----------------------------------------------------------------------------
+// ---- transfers between stages ---------------------------------------------------------------
 
 const PlanBase::Transfer& PlanBase::between(std::uint32_t from, std::uint32_t to, bool back) {
   const auto [entry, fresh] = transfers_.try_emplace({from, to, back});
@@ -182,23 +181,22 @@ const PlanBase::Transfer& PlanBase::between(std::uint32_t from, std::uint32_t to
   for (std::uint32_t replica = 0; replica < graph_.data(); ++replica) {
     for (std::uint32_t member = 0; member < graph_.members(); ++member) {
       const GpuId a = gpu(replica, from, member), b = gpu(replica, to, member);
-      counter_.add(a, b);
+      counter_.add_flows(a, b);
       transfer.latency[replica] = std::max(transfer.latency[replica], cluster_.latency(a, b));
     }
   }
-  transfer.flow = add(counter_.take());
+  transfer.flow = add(counter_.drain_loads());
   return transfer;
 }
 
-/// The whole job's, less what the lost replicas had in it.
 std::uint32_t PlanBase::transfer_of_fewer(std::uint32_t from, std::uint32_t to, bool back) {
   PlanBase& whole = *whole_.base;
-  for (const std::uint32_t replica : lost()) {
+  for (const std::uint32_t replica : lost_replicas()) {
     for (std::uint32_t member = 0; member < graph_.members(); ++member) {
-      counter_.add(whole.gpu(replica, from, member), whole.gpu(replica, to, member));
+      counter_.add_flows(whole.gpu(replica, from, member), whole.gpu(replica, to, member));
     }
   }
-  return add(whole.transfer(from, to, back), difference({}, counter_.take()));
+  return add(whole.transfer(from, to, back), difference({}, counter_.drain_loads()));
 }
 
 std::uint32_t PlanBase::transfer(std::uint32_t from, std::uint32_t to, bool back) {
@@ -275,8 +273,6 @@ const PlanBase::Rings& PlanBase::rings(std::uint32_t stage, Communicator which) 
   return rings;
 }
 
-/// The whole job's rings without the lost replicas: who was beside one is now beside the next that
-/// is left. False where NVLink domains have several members, whose rings may all be others then.
 bool PlanBase::rings_of_fewer(std::uint32_t stage, Communicator which, CollectiveKind kind,
                               std::vector<Phase>& phases) {
   PlanBase& whole = *whole_.base;
@@ -284,7 +280,7 @@ bool PlanBase::rings_of_fewer(std::uint32_t stage, Communicator which, Collectiv
   const std::uint32_t members = graph_.communicator_size(which);
   if (!rings.apart || members < 2) return false;
   std::vector<std::vector<std::uint32_t>> gone(rings.edges.size());
-  for (const std::uint32_t replica : lost()) {
+  for (const std::uint32_t replica : lost_replicas()) {
     for (std::uint32_t member = 0; member < graph_.members(); ++member) {
       const auto& [ring, place] = rings.spots[replica * graph_.members() + member];
       gone[ring].push_back(place);
@@ -314,8 +310,8 @@ bool PlanBase::rings_of_fewer(std::uint32_t stage, Communicator which, Collectiv
 }
 
 std::vector<LinkLoad> PlanBase::links_of(const std::vector<std::pair<GpuId, GpuId>>& edges) {
-  for (const auto& [from, to] : edges) counter_.add(from, to);
-  return counter_.take();
+  for (const auto& [from, to] : edges) counter_.add_flows(from, to);
+  return counter_.drain_loads();
 }
 
 const std::vector<PlanBase::Phase>& PlanBase::collective(std::uint32_t stage, Communicator which,

@@ -1,10 +1,5 @@
-// What all plans of a job have in common: where its replicas' stages stand to each other, and which
-// links the transfers and the collectives of all replicas together cross. Found on first use and
-// kept, so that another plan costs what differs in it (a straggler, other shares of the
-// micro-batches) and not all of the job's ranks. After a loss those that are left have most of it
-// in common with the job as it was: then it is found as the difference to that. Made by
-// sim/estimates/step/stepper, used by sim/estimates/plan/plan; without it a plan is the same. One
-// thread. Seconds, bytes.
+// Cache of the facts that all plans of a job share. Owned by sim/estimates/step/stepper, used by
+// sim/estimates/plan/plan. One thread. Seconds, bytes.
 #pragma once
 
 #include <cstdint>
@@ -27,89 +22,119 @@ namespace orrery::estimates {
 
 class PlanBase;
 
-/// Another base of the same job, with more replicas; those of here stand there as well.
+/// Cache of the same job with more replicas, from which this cache derives its results. The
+/// replicas of this job have the same placement there.
 struct Whole {
-  PlanBase* base = nullptr;  ///< null: there is none
-  std::vector<std::uint32_t> kept = {};  ///< by replica: its number there, ascending
+  PlanBase* base = nullptr;  ///< base of the larger job, or null
+  std::vector<std::uint32_t> kept = {};  ///< number of each replica in the larger job, ascending
 };
 
+/// Cache of facts that all plans of a job share: kinds of paths between stages, and the links that
+/// transfers and collectives of all replicas together cross. Each fact is computed on first use, so
+/// that another plan costs time for its differences (a straggler, other shares of the
+/// micro-batches) and not for all ranks of the job. After a loss of replicas, the results are
+/// derived from the larger job as differences. A plan made without this cache is the same. Not
+/// thread-safe.
 class PlanBase {
  public:
-  /// All outlive this.
+  /// Starts empty. All arguments passed by reference, and the larger job's cache, must outlive this
+  /// object.
   PlanBase(const Cluster& cluster, const StepGraph& graph, const CostProfile& profile,
            const std::vector<GpuId>& placement, Whole whole = {});
 
-  /// By replica: equal where each member's way from stage to stage is of the same kind.
+  /// Returns the shape number by replica: equal numbers where each member's path from stage to
+  /// stage is of the same kind.
   const std::vector<std::uint32_t>& shapes();
+  /// Returns the shared flow counter; the user must drain it before any other use.
   FlowCounter& counter() { return counter_; }
 
-  /// The links of a flow of all replicas, by its number.
+  /// Returns the links of a flow of all replicas, by the flow's number.
   const std::vector<LinkLoad>& links(std::uint32_t flow);
-  /// From a stage to one beside it, of all replicas and members. Of two stages each is both the
-  /// next one and the one before: activations and gradients (`back`) are flows of their own.
+  /// Returns the flow number of the transfers of all replicas and members between two neighbouring
+  /// stages. With two stages each is both the next and the previous one: activations and gradients
+  /// (`back`) are separate flows.
   std::uint32_t transfer(std::uint32_t from, std::uint32_t to, bool back);
-  /// The longest way of a transfer of `replicas`.
+  /// Returns the longest latency of a transfer among `replicas`.
   Seconds latency(std::uint32_t from, std::uint32_t to, bool back,
                   const std::vector<std::uint32_t>& replicas);
 
-  /// True if each of a stage's communicators has all replicas, so that all are alike in any plan.
+  /// Returns true if each communicator of this kind contains all replicas, so that all
+  /// communicators of a stage are alike in any plan.
   bool of_all(Communicator which) const;
-  /// Those communicators, by their GPUs.
+  /// Returns the GPUs of the communicators of a stage.
   const std::vector<GpuGroup>& groups(std::uint32_t stage, Communicator which);
-  /// NVLink domains over which the first of them goes.
+  /// Returns the number of NVLink domains of the first communicator of a stage.
   std::uint32_t domains(std::uint32_t stage, Communicator which);
+  /// Phase of a collective of all replicas.
   struct Phase {
     std::uint32_t flow = 0;
     double share = 0;
     Seconds latency;
   };
+  /// Returns the phases of a collective that all communicators of a stage execute at once.
   const std::vector<Phase>& collective(std::uint32_t stage, Communicator which,
                                        CollectiveKind kind, CollectiveAlgorithm algorithm);
-  /// As choose_algorithm().
+  /// Returns the algorithm that choose_algorithm() finds for the communicators of a stage; cached.
   CollectiveAlgorithm fastest(std::uint32_t stage, Communicator which, CollectiveKind kind,
                               Bytes size);
 
-  /// Of these flows, where no link has a fault. `now`: how they differ from those that are known,
-  /// in their order; empty: not at all.
+  /// Set of known flows for links without faults.
   struct Known {
     const KnownFlows& flows;
+    /// Changes of each flow against the known flows, in their order; empty if no flow changed.
     std::vector<const std::vector<KnownFlows::Change>*> now = {};
   };
+  /// Returns the known flows for these flow numbers.
   Known known(const std::vector<std::uint32_t>& flows);
 
  private:
+  /// Stage and kind of communicator.
   using Place = std::pair<std::uint32_t, Communicator>;
   using Changes = std::vector<KnownFlows::Change>;
-  /// Its links, or what makes one of the whole job's flows this one.
+  /// Links of a flow, or the flow of the larger job and the changes that turn it into this one.
   struct Flow {
     std::optional<std::vector<LinkLoad>> links;
     std::optional<std::uint32_t> of_whole;
     Changes changes = {};
   };
+  /// Transfer of all replicas between two stages.
   struct Transfer {
     std::uint32_t flow = 0;
-    std::vector<Seconds> latency;  ///< by replica: of its longest way
+    std::vector<Seconds> latency;  ///< longest latency of each replica
   };
-  /// Communicators of all replicas that have at most one member in an NVLink domain, as rings.
+  /// Communicators of a stage as rings, for communicators with at most one member per NVLink
+  /// domain.
   struct Rings {
-    bool apart = true;             ///< they do
-    std::vector<RingEdges> edges;  ///< by communicator
-    /// By replica and member: which communicator, and which place in it.
+    bool apart = true;             ///< true if every communicator has at most one member per domain
+    std::vector<RingEdges> edges;  ///< edges of each communicator's ring
+    /// Communicator and index in it, by replica and member.
     std::vector<std::pair<std::uint32_t, std::uint32_t>> spots;
   };
 
+  /// Returns the GPU of a rank.
   GpuId gpu(std::uint32_t replica, std::uint32_t stage, std::uint32_t member) const {
     return placement_[graph_.rank(replica, stage, member).value];
   }
+  /// Adds a flow with these links and returns its number.
   std::uint32_t add(std::vector<LinkLoad> links);
+  /// Adds a flow that is a changed flow of the larger job and returns its number.
   std::uint32_t add(std::uint32_t of_whole, Changes changes);
-  const std::vector<std::uint32_t>& lost();
+  /// Returns the replicas of the larger job that this job lacks.
+  const std::vector<std::uint32_t>& lost_replicas();
+  /// Returns the cached known flows for these numbers, or computes them.
   const KnownFlows& all_known(const std::vector<std::uint32_t>& flows);
 
+  /// Returns the cached transfer between two stages, or computes it.
   const Transfer& between(std::uint32_t from, std::uint32_t to, bool back);
+  /// Returns the flow of the larger job's transfer less the flows of the lost replicas.
   std::uint32_t transfer_of_fewer(std::uint32_t from, std::uint32_t to, bool back);
+  /// Returns the cached rings of a stage, or computes them.
   const Rings& rings(std::uint32_t stage, Communicator which);
+  /// Returns the link loads of one flow per edge.
   std::vector<LinkLoad> links_of(const std::vector<std::pair<GpuId, GpuId>>& edges);
+  /// Derives a ring collective from the larger job's rings: the neighbours of a lost replica become
+  /// neighbours. Returns false if NVLink domains have several members, because all rings may change
+  /// then.
   bool rings_of_fewer(std::uint32_t stage, Communicator which, CollectiveKind kind,
                       std::vector<Phase>& phases);
 
@@ -130,12 +155,15 @@ class PlanBase {
       collectives_;
   std::map<std::tuple<Place, CollectiveKind, double>, CollectiveAlgorithm> fastest_;
   std::map<std::vector<std::uint32_t>, KnownFlows> known_;
-  std::optional<std::vector<std::uint32_t>> lost_;  ///< replicas of the whole job
+  /// Replicas of the larger job that are missing here.
+  std::optional<std::vector<std::uint32_t>> lost_;
 };
 
-/// What kind of way it is from one GPU to another.
+/// Returns the kind of path between two GPUs: 0 inside an NVLink domain, else 1, plus 1 if the
+/// rails differ, plus 2 if the scalable units differ.
 std::uint8_t crossing(const Cluster& cluster, GpuId from, GpuId to);
-/// By replica: equal numbers where each member's way from stage to stage is of the same kind.
+/// Returns a shape number by replica: equal numbers where each member's path from stage to stage is
+/// of the same kind.
 std::vector<std::uint32_t> replica_shapes(const Cluster& cluster, const StepGraph& graph,
                                           const std::vector<GpuId>& placement);
 

@@ -13,7 +13,7 @@ PlanFlows::PlanFlows(const PlanRequest& request, PlanBase* base) : in_(request),
 
 void PlanFlows::add_counted(std::uint32_t known) {
   if (base_ != nullptr) parts_of_.emplace_back(loads_.size(), known);
-  loads_.push_back(counter().take());
+  loads_.push_back(counter().drain_loads());
 }
 
 void PlanFlows::add_rest_of(std::uint32_t known) {
@@ -45,10 +45,10 @@ BindingLinks PlanFlows::bind_known(const std::function<double(LinkId)>& bandwidt
   for (const auto& [link, slow] : in_.state.link_slow) request.changed.push_back(link);
   PlanBase::Known known = base_->known(rest_of_);
   request.now = std::move(known.now);
-  return known.flows.bind(request);
+  return known.flows.bind_links(request);
 }
 
-void PlanFlows::bind(Plan& plan) const {
+void PlanFlows::bind_flows(Plan& plan) const {
   std::set<std::uint32_t> pinned(in_.state.down.begin(), in_.state.down.end());
   for (const LinkId link : in_.pinned) pinned.insert(link.value);
   const auto bandwidth = [this](LinkId link) {
@@ -67,7 +67,7 @@ void PlanFlows::bind(Plan& plan) const {
       for (WideFlow& part : phase.parts) part.links = std::move(bound.of_flow[flow++]);
     }
   }
-  ensure(flow == bound.of_flow.size(), "every flow of a plan gets its links");
+  ensure(flow == bound.of_flow.size(), "every flow of a plan receives its links");
 }
 
 }  // namespace orrery::estimates

@@ -1,6 +1,4 @@
-// The flows of a plan as it is laid out, and the links that bind them in the end. With a base, most
-// are what is left of a flow that the base knows, and only what differs is counted anew. Used by
-// sim/estimates/plan/plan; one thread.
+// Flows of a plan under construction. Used by sim/estimates/plan/plan; one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +14,39 @@
 
 namespace orrery::estimates {
 
+/// Flows of a plan while it is laid out, and the computation of the links that bind them. With a
+/// cache of shared facts, most flows are remainders of flows that the cache knows, and only
+/// differences are counted anew. Flows are added in the order of communications, phases and parts.
+/// Not thread-safe.
 class PlanFlows {
  public:
   using Loads = std::vector<LinkLoad>;
 
-  /// `base`: null without one. All outlive this.
+  /// Starts without flows. `base` is the cache, or null. Request and cache must outlive this
+  /// object.
   PlanFlows(const PlanRequest& request, PlanBase* base);
 
-  /// Whoever counts adds what was counted before anybody else counts.
+  /// Returns the flow counter. The caller must add the counted flow before any other counting.
   FlowCounter& counter() { return base_ != nullptr ? base_->counter() : *own_counter_; }
-  // In the order of comms, phases, parts.
+  /// Adds a flow with these links.
   void add(Loads loads) { loads_.push_back(std::move(loads)); }
-  /// What was counted; with a base it is a part of what is `known` there.
+  /// Adds the counted flow. With a cache the flow is a part of the cache's flow `known`.
   void add_counted(std::uint32_t known);
-  /// Its links are what the parts of a known flow leave.
+  /// Adds the flow that remains of the cache's flow `known` after its parts are subtracted.
   void add_rest_of(std::uint32_t known);
 
-  /// With a base, of what is left of a known flow: of all of it.
+  /// Calls `look` with the links of each flow; for the remainder of a known flow with all links of
+  /// the known flow.
   template <class Look>
-  void each(const Look& look) const {
+  void for_each_flow(const Look& look) const {
     for (const Loads& loads : loads_) look(loads);
     for (const std::uint32_t known : rest_of_) look(base_->links(known));
   }
-  /// Gives the plan its links, and every flow those that bind it.
-  void bind(Plan& plan) const;
+  /// Writes the binding links to the plan and the slots of each flow to its communications.
+  void bind_flows(Plan& plan) const;
 
  private:
+  /// Returns the binding links by the cache's known flows.
   BindingLinks bind_known(const std::function<double(LinkId)>& bandwidth,
                           const std::set<std::uint32_t>& pinned) const;
 
@@ -49,9 +54,9 @@ class PlanFlows {
   PlanBase* const base_;
   std::optional<FlowCounter> own_counter_;
   std::vector<Loads> loads_;
-  // With a base: flows that have what is left of a known one, and those that are parts of one.
-  std::vector<std::uint32_t> rest_, rest_of_;                      ///< flow, and its known one
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> parts_of_;  ///< (flow, known one)
+  // Flow numbers of remainders and parts; empty without a cache.
+  std::vector<std::uint32_t> rest_, rest_of_;  ///< flow number, and number of the known flow
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> parts_of_;  ///< (flow, known flow)
 };
 
 }  // namespace orrery::estimates

@@ -11,7 +11,8 @@
 namespace orrery::estimates {
 namespace {
 
-/// Chakra's comm_size is what one rank puts in; the buffer of an all-gather is all of them.
+/// Collective with the buffer size of collective_schedule(): Chakra's comm_size is the input of one
+/// rank, but the buffer of an all-gather is the input of all ranks.
 struct Call {
   CollectiveKind kind{};
   double bytes = 0;
@@ -26,14 +27,14 @@ Call call_of(const FoldedCollective& collective, std::size_t ranks) {
     case ChakraCollective::all_to_all: return {CollectiveKind::all_to_all, bytes};
     case ChakraCollective::reduce_scatter:
     case ChakraCollective::reduce_scatter_block: return {CollectiveKind::reduce_scatter, bytes};
-    // A reduction to one rank is a broadcast that runs backwards.
+    // A reduction to one rank is a reversed broadcast.
     case ChakraCollective::broadcast:
     case ChakraCollective::reduce: return {CollectiveKind::broadcast, bytes};
     case ChakraCollective::barrier: return {CollectiveKind::all_reduce, 0};
     case ChakraCollective::gather:
     case ChakraCollective::scatter: break;
   }
-  throw Error(ErrorKind::internal, "a collective that the reader refuses");
+  throw Error(ErrorKind::internal, "the reader accepts only collectives that can be planned");
 }
 
 class Planner {
@@ -133,10 +134,10 @@ class Planner {
   const CollectiveAlgorithm algorithm_;
   std::vector<std::vector<LinkLoad>> flows_;
   std::map<std::vector<std::pair<std::uint32_t, std::uint32_t>>, std::uint32_t> known_flows_;
-  std::map<std::uint32_t, std::vector<GpuGroup>> gpus_;  ///< by team
+  std::map<std::uint32_t, std::vector<GpuGroup>> gpus_;  ///< groups by team
   std::map<std::tuple<std::uint32_t, CollectiveKind, double>, CollectiveAlgorithm> chosen_;
   std::map<std::tuple<std::uint32_t, CollectiveKind, CollectiveAlgorithm>, Phases> schedules_;
-  std::vector<LinkId> route_;  ///< scratch
+  std::vector<LinkId> route_;  ///< scratch buffer of send()
 };
 
 }  // namespace

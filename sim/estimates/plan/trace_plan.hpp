@@ -1,6 +1,6 @@
-// What the communications of a folded execution trace put on which links: every collective as the
-// phases of its algorithm, every message as a transfer, for all members of a class at once. Built
-// once per run; immutable; needs no engine. Seconds, bytes.
+// Plan of the communications of a folded execution trace: the phases of every collective and every
+// message, for all members of a class at once. Built once per run; immutable; needs no engine.
+// Seconds, bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,39 +15,46 @@
 
 namespace orrery::estimates {
 
-/// Ends before the next one begins.
+/// Phase of a communication. A phase ends before the next phase begins.
 struct TracePhase {
   std::uint32_t flow = 0;  ///< index into BindingLinks::of_flow
-  double bytes = 0;        ///< of one flow
-  double latency = 0;      ///< before it
+  double bytes = 0;        ///< bytes of one flow
+  double latency = 0;      ///< seconds before the flow starts
 };
 
+/// Phases of one collective or message.
 struct TraceTransfer {
-  std::vector<TracePhase> phases;  ///< none: takes no time
+  std::vector<TracePhase> phases;  ///< phases in order; empty if the communication takes no time
 };
 
+/// Links and phases of all communications of a folded trace.
 struct TracePlan {
   BindingLinks links;
-  std::vector<TraceTransfer> collectives;  ///< as FoldedTrace::collectives
-  std::vector<TraceTransfer> sends;        ///< as FoldedTrace::sends
+  std::vector<TraceTransfer> collectives;  ///< phases by index of FoldedTrace::collectives
+  std::vector<TraceTransfer> sends;        ///< phases by index of FoldedTrace::sends
 };
 
-/// Seconds of a compute or memory node: what it was recorded to take; without a recorded time the
-/// roofline of the GPU's peak rates; of a memory node its bytes over PCIe.
+/// Returns the seconds of a compute or memory node: the recorded duration; without one the roofline
+/// of the GPU's rates, max(flop / peak, bytes / memory bandwidth). A memory node takes bytes / PCIe
+/// rate. For example, 1e12 flop and 2e9 bytes at 1e15 flop/s and 4e12 bytes/s take max(1 ms, 0.5
+/// ms) = 1 ms.
 double price(const TraceOp& op, const GpuModel& gpu, FlopPerSecond peak);
 
-/// What a pass cannot beat and cannot miss, by hand: whatever overlaps, the busiest class has to
-/// compute and to communicate all that it does; whatever waits, no more than everything of all
-/// classes is done one after the other. Links are taken as if nothing shared them.
+/// Closed-form bounds on the duration of one iteration through the trace. Lower bounds: the busiest
+/// class must compute all its kernels and execute all its communications. Upper bound: everything
+/// of all classes runs one after the other. Links are priced as if nothing shared them.
 struct TraceBounds {
-  double compute = 0;        ///< of the class that computes longest
-  double communication = 0;  ///< of the class that communicates longest, one thing at a time
-  double serial = 0;         ///< all of all classes
+  double compute = 0;        ///< seconds of the class that computes longest
+  /// Seconds of the class that communicates longest, one communication at a time.
+  double communication = 0;
+  double serial = 0;         ///< seconds of everything of all classes
 };
+/// Returns the bounds of a trace on a GPU model with arithmetic rate `peak`.
 TraceBounds bounds(const ChakraTrace& trace, const FoldedTrace& folded, const TracePlan& plan,
                    const GpuModel& gpu, FlopPerSecond peak);
 
-/// `automatic`: for each collective the algorithm that is cheapest by its closed form.
+/// Returns the plan of a folded trace. `automatic` selects for each collective the algorithm that
+/// is cheapest by its closed form.
 TracePlan plan_trace(const ChakraTrace& trace, const FoldedTrace& folded, const Cluster& cluster,
                      const CostProfile& profile, CollectiveAlgorithm algorithm);
 

@@ -11,7 +11,7 @@
 namespace orrery::estimates {
 namespace {
 
-/// In one walk, over links that a few ranks show.
+/// Prices the step in one walk over its programs, with links that a few ranks represent.
 void by_walk(StepGraph& graph, const Cluster& cluster, InOrder& ground, StepEstimate& estimate) {
   const CostProfile profile = job_profile(graph.job(), cluster);
   const auto transfer = [&](std::uint32_t of_class, std::uint32_t from, std::uint32_t to) {
@@ -42,7 +42,7 @@ void by_walk(StepGraph& graph, const Cluster& cluster, InOrder& ground, StepEsti
   }
 }
 
-/// Event by event, over a plan that looks at every rank.
+/// Simulates the step event by event on the contention-free engine, with a plan of all ranks.
 void by_engine(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate) {
   std::vector<GpuId> placement(graph.ranks());
   for (std::uint32_t rank = 0; rank < placement.size(); ++rank) placement[rank] = {rank};

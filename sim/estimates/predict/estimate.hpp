@@ -1,7 +1,5 @@
-// What one step of a job costs on a cluster, without SimGrid: the same programs, plan and prices as
-// a simulation, carried out where nothing shares (sim/estimates/step/free_step). Called by
-// sim/estimates/predict/prediction and sim/estimates/predict/layouts. Thread-safe: no state between
-// calls. Seconds.
+// Estimate of one training step without SimGrid. Called by sim/estimates/predict/prediction and
+// sim/estimates/predict/layouts. Thread-safe: no state between calls. Seconds.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +10,27 @@
 
 namespace orrery::estimates {
 
+/// Time and memory of one step, with the same programs, plan and prices as a simulation, executed
+/// without contention (sim/estimates/step/free_step).
 struct StepEstimate {
+  /// Duration of the step.
   double step_s = 0;
   double compute_s = 0;  ///< kernels of the busiest stage
-  double inside_s = 0;   ///< its collectives inside blocks (tensor, context, expert) that show
-  double exposed_s = 0;  ///< its waiting for gradients, parameters or data
-  double pipeline_s = 0;  ///< its waiting for other stages
-  MemoryUse memory;      ///< of a GPU of the fullest stage
+  double inside_s = 0;   ///< exposed collectives inside its blocks (tensor, context, expert)
+  double exposed_s = 0;  ///< its waits for gradients, parameters or data
+  double pipeline_s = 0;  ///< its waits for other stages
+  MemoryUse memory;      ///< memory of a GPU of the fullest stage
   std::uint32_t fullest_stage = 0;
-  Bytes first_stage;     ///< of tensors, on a GPU of the first stage
+  Bytes first_stage;     ///< tensor bytes on a GPU of the first stage
 };
 
-/// `job` with its model resolved; ranks stand on the cluster's first GPUs. Throws bad_input where
-/// the job cannot be laid out, or the GPU lacks the precision.
+/// Returns the estimate of `job`, whose model must be resolved, with ranks on the cluster's first
+/// GPUs. Throws bad_input if the job cannot be laid out or the GPU lacks the precision.
 StepEstimate estimate_step(const Job& job, const Cluster& cluster);
-/// Its two halves: of a layout without room nobody wants the time.
+/// Writes the memory part of an estimate. Separate from the time part, because a layout that does
+/// not fit needs no time.
 void take_memory(const StepGraph& graph, StepEstimate& estimate);
+/// Writes the time part of an estimate.
 void take_time(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate);
 
 }  // namespace orrery::estimates

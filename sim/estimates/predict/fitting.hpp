@@ -1,4 +1,4 @@
-// Whether a job fits the memory of its GPUs, and what would make it fit. Called by
+// Memory check of a job, and remedies for a job that does not fit. Called by
 // sim/estimates/predict/prediction and sim/estimates/predict/layouts. Pure functions, thread-safe.
 #pragma once
 
@@ -9,9 +9,11 @@
 
 namespace orrery::estimates {
 
+/// Returns true if the layout of the job is valid and every stage fits the memory of its GPUs.
 bool fits_in(const Job& job, const Cluster& cluster);
 
-/// The first of the usual remedies, from the cheapest to the dearest, that makes the job fit.
+/// Returns the first of the usual remedies, from the cheapest to the dearest, alone or with the
+/// cheaper ones, that makes the job fit; "more GPUs for each copy of the model" if none does.
 std::string remedy(const Job& job, const Cluster& cluster);
 
 }  // namespace orrery::estimates

@@ -24,7 +24,8 @@ std::string distance_of(const Job& job, bool complete, const GpuModel& gpu) {
                      measured ? "measured" : "scaled");
 }
 
-/// Of the class, else of the class without its last words; null where none has residuals.
+/// Returns the residuals of a class, else of the class without its last words; null if none is
+/// known.
 const Distance* distance_named(std::string name) {
   while (!name.empty()) {
     for (const Distance& each : stack_catalog().distances()) {
@@ -38,7 +39,8 @@ const Distance* distance_named(std::string name) {
 
 }  // namespace
 
-/// A stack that the job brings itself says how far it is off; the shipped ones' classes are known.
+/// A software stack in the job file brings its own spread; the residuals of shipped stacks are
+/// known by class.
 Interval interval_of(double step_s, const Job& job, bool complete, const GpuModel& gpu) {
   const std::string distance = distance_of(job, complete, gpu);
   const auto between = [&](double below_80, double above_80, double below_95, double above_95) {

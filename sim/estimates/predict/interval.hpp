@@ -1,8 +1,5 @@
-// How far off a predicted step time may be. It depends on what the prediction rests on, its
-// distance: whether the software stack was fitted, whether the run says everything, whether it has
-// experts, whether its GPU was measured. Each class's intervals are what rows of that class were
-// off that no fit had seen (traces/catalog/stacks.yaml, docs/accuracy.md). Called by
-// sim/estimates/predict/prediction and sim/estimates/predict/layouts. Thread-safe. Seconds.
+// Prediction intervals of step times. Called by sim/estimates/predict/prediction and
+// sim/estimates/predict/layouts. Thread-safe. Seconds.
 #pragma once
 
 #include <string>
@@ -12,12 +9,19 @@
 
 namespace orrery::estimates {
 
+/// Prediction interval of a step time. The interval depends on the basis of the prediction, called
+/// its distance: a fitted software stack or not, a complete run description or not, experts or not,
+/// a measured GPU or not. The width of each distance class comes from the errors of rows of that
+/// class that no fit had seen (traces/catalog/stacks.yaml, docs/accuracy.md).
 struct Interval {
-  std::string distance;  ///< class of what it rests on: "fitted complete dense measured"
-  double p10_s = 0, p90_s = 0, p2_5_s = 0, p97_5_s = 0;  ///< of the measured time
+  /// Class of the prediction's basis, for example "fitted complete dense measured".
+  std::string distance;
+  double p10_s = 0, p90_s = 0, p2_5_s = 0, p97_5_s = 0;  ///< quantiles of the measured time
 };
 
-/// `complete`: nothing that a time depends on had to be assumed.
+/// Returns the interval around a predicted step time. `complete`: no value that a time depends on
+/// had to be assumed. For example, a class with residuals r gives step_s x exp(-r) to step_s x
+/// exp(r).
 Interval interval_of(double step_s, const Job& job, bool complete, const GpuModel& gpu);
 
 }  // namespace orrery::estimates

@@ -54,7 +54,7 @@ bool is_before(const PricedLayout& a, const PricedLayout& b) {
   return a.estimate.memory.total() < b.estimate.memory.total();
 }
 
-/// A part of a step, of its busiest stage.
+/// Part of the step time of the busiest stage.
 struct StepPart {
   const char* name;
   double StepEstimate::*seconds;
@@ -65,7 +65,8 @@ constexpr std::array kParts = {
     StepPart{"waiting for gradients and parameters", &StepEstimate::exposed_s},
     StepPart{"waiting for other pipeline stages", &StepEstimate::pipeline_s}};
 
-/// Where the first saves most against the second, and where it pays.
+/// Names the part in which the first layout saves most against the second, and the part in which it
+/// loses most.
 std::string why(const PricedLayout& first, const PricedLayout& second) {
   const StepEstimate &a = first.estimate, &b = second.estimate;
   const auto saved = [&](const StepPart& part) { return b.*part.seconds - a.*part.seconds; };
@@ -85,7 +86,7 @@ std::string why(const PricedLayout& first, const PricedLayout& second) {
                             memory >= 0 ? "less" : "more");
 }
 
-/// Against the second, and against the first that divides the GPUs otherwise.
+/// Compares with the second layout, and with the first one that divides the GPUs otherwise.
 std::string reasons(const LayoutSearch& search) {
   if (search.fitting < 2) return "";
   const PricedLayout& first = search.layouts.front();

@@ -1,6 +1,5 @@
-// Which layout of a job is the fastest on a cluster: all of them priced and ranked, each with its
-// memory and intervals, and why the first one wins. Layouts that do not fit are not priced. Called
-// by `orrery layouts` and orrery.layouts(). One thread; no state between calls. Seconds, bytes.
+// Search for the fastest layout of a job on a cluster. Called by `orrery layouts` and
+// orrery.layouts(). One thread; no state between calls. Seconds, bytes.
 #pragma once
 
 #include <cstddef>
@@ -15,28 +14,36 @@
 
 namespace orrery::estimates {
 
+/// Layout with its estimate and interval, or with the reason against it.
 struct PricedLayout {
   enum class Status { ok, out_of_memory, impossible } status{};
   LayoutChoice choice;
-  StepEstimate estimate;  ///< out of memory: its memory only
+  StepEstimate estimate;  ///< estimate; only its memory if out of memory
   Interval interval;
-  std::string reason;     ///< what would make it fit, or why it cannot be
+  std::string reason;  ///< remedy for a layout without room, or the objection to an impossible one
 };
+/// Returns the name of a status: "ok", "out-of-memory" or "impossible".
 const char* name_of(PricedLayout::Status status);
 
+/// Result of a search: all layouts priced and ranked, with the reason why the first one wins.
+/// Layouts that do not fit are not priced.
 struct LayoutSearch {
-  std::vector<PricedLayout> layouts;  ///< the fastest first, then those without room
-  std::size_t fitting = 0;            ///< how many of them are ok
-  double tokens = 0;                  ///< of a step
-  std::string why;  ///< the first against the second, and against one that divides otherwise
+  /// Fastest first, then layouts without room, then impossible ones.
+  std::vector<PricedLayout> layouts;
+  std::size_t fitting = 0;            ///< number of layouts with status ok
+  double tokens = 0;                  ///< tokens of a step
+  /// Comparison of the first layout with the second, and with the first one that divides the GPUs
+  /// otherwise.
+  std::string why;
 };
 
-/// Of `job`, resolved, on all GPUs of the cluster.
+/// Returns the ranked layouts of `job`, which must be resolved, on all GPUs of the cluster.
 LayoutSearch search_layouts(const Job& job, const Cluster& cluster);
 
-/// The first `top` layouts (0: all): one object, or one row each under a header.
+/// Returns the first `top` layouts (0: all) as one JSON object.
 std::string layouts_json(const LayoutSearch& search, const std::vector<std::string>& assumed,
                          std::size_t top);
+/// Returns the first `top` layouts (0: all) as CSV: one row each, under a header.
 std::string layouts_csv(const LayoutSearch& search, std::size_t top);
 
 }  // namespace orrery::estimates

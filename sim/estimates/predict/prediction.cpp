@@ -17,7 +17,7 @@ namespace orrery::estimates {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-/// Column names and habits that every run leaves open are no assumptions.
+/// Assumptions about column names and routing are open in every run and do not count.
 bool is_complete(const PublishedRun& run) {
   for (const std::string& each : run.assumed) {
     if (!each.starts_with("column ") && !each.starts_with("routing ")) return false;
@@ -78,7 +78,8 @@ void price(const PublishedRun& run, Prediction& prediction) {
   const Cluster cluster = build_cluster(run.cluster, {}, "cluster");
   const StepEstimate estimate = estimate_step(run.job, cluster);
   if (!std::isfinite(estimate.step_s) || estimate.step_s <= 0) {
-    throw Error(ErrorKind::bad_input, "the step has no finite time");
+    throw Error(ErrorKind::bad_input, "expected a step time above 0, found none that is finite: "
+                                      "check the numbers of the run");
   }
   prediction.supported = true;
   prediction.iter_time_s = estimate.step_s;

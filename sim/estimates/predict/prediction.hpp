@@ -1,6 +1,5 @@
-// Predictions of published training runs: row in, row out. A time with its intervals and the memory
-// per GPU where a run can be priced, a reason where not. Called by `orrery predict`. Thread-safe:
-// rows do not know of each other.
+// Predictions of published training runs: row in, row out. Called by `orrery predict`. Thread-safe:
+// rows are independent.
 #pragma once
 
 #include <string>
@@ -9,26 +8,30 @@
 
 namespace orrery::estimates {
 
-/// What the table's row becomes.
+/// Prediction of one run: a time with its intervals and the memory per GPU if the run can be
+/// priced, else a reason.
 struct Prediction {
   std::string id;
   bool supported = false;
-  bool fits = true;            ///< in the GPU's memory; if not, it is priced all the same
-  std::string distance;        ///< class of what it rests on: "fitted complete dense measured"
+  /// True if the run fits the GPU's memory; a run that does not fit is priced all the same.
+  bool fits = true;
+  /// Class of the prediction's basis, for example "fitted complete dense measured".
+  std::string distance;
   double iter_time_s = 0;
-  double p10_s = 0, p90_s = 0, p2_5_s = 0, p97_5_s = 0;  ///< of the measured time
-  double memory_bytes = 0;  ///< of tensors, on the fullest GPU: what an allocator calls its peak
-  std::string reason;  ///< what was assumed, or why not; one line
+  double p10_s = 0, p90_s = 0, p2_5_s = 0, p97_5_s = 0;  ///< quantiles of the measured time
+  double memory_bytes = 0;  ///< tensor bytes on the fullest GPU: the peak that an allocator reports
+  std::string reason;  ///< assumptions, or the reason against a prediction; one line
 };
 
-/// Never throws because of the row: what is odd about it is the reason.
+/// Returns the prediction of one run. Errors of the row do not throw; they become the reason.
 Prediction predict_run(const std::string& id, const PublishedRun& run);
 
-/// "ok", "out-of-memory" or "unsupported".
+/// Returns "ok", "out-of-memory" or "unsupported".
 const char* status_of(const Prediction& prediction);
 
-/// The table that predictions are written as: its header, and one row.
+/// Returns the header of the prediction table, with a line end.
 std::string prediction_header();
+/// Returns one row of the prediction table, with a line end.
 std::string prediction_row(const Prediction& prediction);
 
 }  // namespace orrery::estimates

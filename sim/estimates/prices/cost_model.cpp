@@ -13,18 +13,18 @@
 namespace orrery::estimates {
 namespace {
 
-/// Rises from 0 to 1 with `size`, one half at `half`.
+/// Returns a value that rises from 0 to 1 with `size` and is one half at `half`.
 double saturation(double size, double half) { return size > 0 ? size / (size + half) : 0; }
 
-/// Sizes of the part of a product that one processor computes at a time.
+/// Size of the part of a product that one processor computes at a time.
 struct Tile {
   double rows, columns;
 };
 constexpr Tile kTiles[] = {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}};
 
-/// Share of the peak that a product reaches in its best tiling: small tiles load more for each
-/// number they make, tiles that do not fit compute more than is needed, and in the last wave
-/// processors stand idle (which kernels that split the inner dimension in part avoid).
+/// Returns the share of the peak that a product reaches in its best tiling: small tiles load more
+/// data per result, tiles that do not fit compute more than needed, and processors stand idle in
+/// the last wave (which kernels that split the inner dimension avoid in part).
 double tiled_share(const Kernel& kernel, const CostProfile& profile) {
   const double needed = kernel.m * kernel.n * kernel.batch;
   double best = 0;
@@ -39,8 +39,8 @@ double tiled_share(const Kernel& kernel, const CostProfile& profile) {
   return best * saturation(kernel.k, profile.gemm_half_k);
 }
 
-/// Share of the memory bandwidth; the residual addition, a plain stream, stands for what no
-/// measurement names.
+/// Returns the share of the memory bandwidth; kernels without a measurement count as the residual
+/// addition, a plain stream.
 double memory_share(std::string_view name, const CostProfile& profile) {
   if (name == "norm") return profile.norm;
   if (name == "activation") return profile.activation;
@@ -49,7 +49,8 @@ double memory_share(std::string_view name, const CostProfile& profile) {
   return profile.residual;
 }
 
-/// What a framework fuses with its neighbours.
+/// Returns the share of a kernel's bytes that remains after a framework fuses the kernel with its
+/// neighbours.
 double bytes_left(std::string_view name, const CostProfile& profile) {
   const bool fused =
       name == "norm" || name == "activation" || name == "rotary" || name == "residual";
@@ -99,7 +100,7 @@ Seconds kernel_time(const Kernel& kernel, const GpuModel& gpu, Precision precisi
 
 // ---- collectives --------------------------------------------------------------------------
 
-/// Prices the collectives of one GPU's blocks.
+/// Prices of the collectives inside one GPU's blocks.
 class Links {
  public:
   Links(const GpuModel& gpu, const BlockGroups& groups, const CostProfile& profile)
@@ -114,14 +115,14 @@ class Links {
   Seconds ring(const BlockCollective& collective, const GroupShape& group) const;
   Seconds pass(const BlockCollective& collective, const GroupShape& group) const;
   Seconds exchange(const BlockCollective& collective, const GroupShape& group) const;
-  /// Among n of a node the NVLink share that a ring reaches.
+  /// Returns the share of the NVLink rate that a ring among GPUs of a node reaches.
   double nvlink_share(bool reduces, double among) const {
     const double loss = profile_.nvlink_pair_loss;
     return (reduces ? profile_.nvlink_all_reduce : profile_.nvlink) * (1 - loss / among) /
            (1 - loss / 8);
   }
   bool leaves_node(const GroupShape& group) const { return group.per_node < group.size; }
-  /// Of a round, as the mean over the ring's edges.
+  /// Returns the latency of a round: the mean over the ring's edges.
   Seconds latency(const GroupShape& group) const {
     if (!leaves_node(group)) return groups_.nvlink_latency;
     const double crossing = 1.0 / group.per_node;
@@ -134,9 +135,9 @@ class Links {
   BytesPerSecond nvlink_, network_;
 };
 
-/// A start, the links' latency each round, and a transfer cut into the number of pieces that is
-/// best when filling the pipeline of pieces takes time: (sqrt(transfer) + sqrt(fill))^2 - fill.
-/// Between nodes a ring goes over the NICs of all its ranks in the node.
+/// The time is a start, the latency of each round, and a transfer that is cut into the best number
+/// of pieces for a pipeline that takes time to fill: (sqrt(transfer) + sqrt(fill))^2 - fill.
+/// Between nodes a ring uses the NICs of all its ranks in the node.
 Seconds Links::ring(const BlockCollective& collective, const GroupShape& group) const {
   const bool reduces = collective.kind == BlockCollective::Kind::all_reduce;
   const RingCost cost = reduces ? ring_all_reduce(group.size) : ring_half(group.size);
@@ -150,7 +151,8 @@ Seconds Links::ring(const BlockCollective& collective, const GroupShape& group) 
   return profile_.nvlink_start + latency(group) * cost.rounds + transfer + filling;
 }
 
-/// Each rank sends what it last got to the next one; the slowest edge sets the pace of a round.
+/// Each rank forwards its last received part to the next rank; the slowest edge sets the pace of a
+/// round.
 Seconds Links::pass(const BlockCollective& collective, const GroupShape& group) const {
   const bool leaves = leaves_node(group);
   const BytesPerSecond rate = leaves ? network_ : nvlink_ * profile_.nvlink;
@@ -159,7 +161,7 @@ Seconds Links::pass(const BlockCollective& collective, const GroupShape& group) 
   return profile_.nvlink_start + (round + collective.bytes / double(group.size) / rate) * rounds;
 }
 
-/// Every rank sends an equal part to each; inside the node and out of it at once.
+/// Every rank sends an equal part to each other rank, inside the node and out of the node at once.
 Seconds Links::exchange(const BlockCollective& collective, const GroupShape& group) const {
   const Bytes part = collective.bytes / double(group.size);
   const Seconds inside = part * (group.per_node - 1.0) / (nvlink_ * profile_.nvlink);
@@ -178,7 +180,7 @@ Seconds Links::time(const BlockCollective& collective) const {
   }
 }
 
-/// What of a block's collectives is not hidden, by kernels of a name or by declaration.
+/// Returns the collective time that is not hidden, by kernels of a name or by declaration.
 Seconds exposed(const Block& block, const std::map<std::string_view, Seconds>& kernels,
                 const Links& links) {
   Seconds sum;
@@ -196,8 +198,8 @@ Seconds exposed(const Block& block, const std::map<std::string_view, Seconds>& k
   return sum;
 }
 
-/// By replica, of its ranks' groups of one kind, the ranks in each NVLink domain of the one whose
-/// domains hold fewest of them. Groups of experts may have ranks of several replicas.
+/// Returns, by replica, the ranks per NVLink domain of the communicator that is spread over most
+/// domains. Communicators of experts may contain ranks of several replicas.
 std::vector<std::uint32_t> least_per_node(const StepGraph& graph, const Cluster& cluster,
                                           const std::vector<GpuId>& placement,
                                           Communicator which) {
@@ -288,7 +290,7 @@ CostProfile over_links(CostProfile profile, const Cluster& cluster) {
   profile.collective_start = profile.collective_fill = profile.send_start = {};
   profile.collective_ll = profile.collective_ll128 = 0;
   profile.collective_hop = profile.network_hop = profile.network_fill = 0;
-  profile.nvls = profile.send = 0;  // as a ring
+  profile.nvls = profile.send = 0;  // zero: same rate as a ring
   return profile;
 }
 
@@ -320,7 +322,8 @@ CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::st
 const GroupShape& BlockGroups::of(Communicator which) const {
   if (which == Communicator::context) return context;
   if (which == Communicator::expert) return expert;
-  ensure(which == Communicator::tensor, "a collective of a block is of three kinds");
+  ensure(which == Communicator::tensor,
+         "a collective inside a block uses a tensor, context or expert communicator");
   return tensor;
 }
 
@@ -344,7 +347,7 @@ ReplicaGroups replica_groups(const StepGraph& graph, const Cluster& cluster,
   return {of(Communicator::tensor), of(Communicator::context), of(Communicator::expert)};
 }
 
-bool within_replicas(const StepGraph& graph) {
+bool is_within_replicas(const StepGraph& graph) {
   return graph.communicator_size(Communicator::expert) == 1;
 }
 
@@ -400,7 +403,7 @@ Precision precision_named(const std::string& name) {
   if (name == "fp8" || name == "mxfp8") return Precision::fp8;
   if (name == "nvfp4") return Precision::fp4;
   ensure(name == "bf16" || name == "fp16",
-         "a scenario's precision is one that the cost model knows");
+         "a scenario's precision is known to the cost model");
   return Precision::bf16;
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using Counts = std::array<double, kBucketClasses>;
 
-/// Values that travel under one rule: classes with equal codes share their blocks.
+/// Value counts by rule: classes with equal codes share their blocks.
 std::vector<std::pair<CodecRule, double>> by_rule(std::span<const CodecRule> rules,
                                                   const Counts& counts) {
   std::vector<std::pair<CodecRule, double>> out;
@@ -64,7 +64,7 @@ GradientCodes::GradientCodes(const Job& job, double plain_bytes, const CodecSpee
   shares_[kEmbeddings] = classes.embeddings / all;
 }
 
-Travel GradientCodes::travel(double bytes, std::uint32_t ranks) const {
+Travel GradientCodes::coded_all_reduce(double bytes, std::uint32_t ranks) const {
   const double values = bytes / value_bytes_;
   if (rules_.empty()) return {.bytes = values * plain_bytes_};
   Counts counts{};

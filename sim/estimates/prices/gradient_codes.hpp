@@ -1,7 +1,6 @@
-// How an all-reduce of gradients travels under a policy's codes: bytes on the wire and time for the
-// codes, by the formulas of policies/compression/gradient_codec that live mode's codecs follow too.
-// Made by the stepper, asked when a plan is made. Immutable but for set_rules(); one thread.
-// Seconds and bytes.
+// Costs of gradient codecs in simulated all-reduces: bytes on the wire and codec time, by the
+// formulas of traces/training/gradient_codec that live mode's codecs follow too. Owned by the
+// stepper and read when a plan is made. One thread. Seconds and bytes.
 #pragma once
 
 #include <array>
@@ -14,39 +13,48 @@
 
 namespace orrery::estimates {
 
-/// An all-reduce as it is carried out.
+/// All-reduce of gradients as it is executed under the codecs.
 struct Travel {
-  double bytes = 0;           ///< size of what is summed, coded
-  Seconds coding = {};        ///< of each rank
-  bool in_two_steps = false;  ///< all-to-all of codes, then all-gather; else any algorithm
+  double bytes = 0;           ///< coded size of the summed buffer
+  Seconds coding = {};        ///< codec time of each rank
+  bool in_two_steps = false;  ///< true: all-to-all of codes, then all-gather; false: any algorithm
 };
 
-/// By codec; zeros: it costs no time.
+/// Throughput by codec; zeros: the codec costs no time.
 using CodecSpeeds = std::array<CodecThroughput, 7>;
 
-/// What is known without a measured machine: of one core for the built-in models, which live mode
-/// trains on the CPU, else of a GPU with so much memory bandwidth.
+/// Returns codec throughputs without a measured machine: of one CPU core for the built-in models,
+/// which live mode trains on the CPU, else of a GPU with `memory_bandwidth` bytes per second.
 CodecSpeeds known_speeds(const Job& job, double memory_bandwidth);
 
-/// Of one value of a gradient as the job has it.
+/// Returns the bytes of one gradient value of the job.
 double gradient_value_bytes(const Job& job);
-/// As live mode has it for the built-in models unless told otherwise: such a sum bears no codes.
+/// Returns true if live mode sums the gradients in whole numbers, as is the default for the
+/// built-in models; such a sum supports no codecs.
 bool summed_in_whole_numbers(const Scenario& scenario);
 
+/// Translation of an all-reduce's size into coded bytes and codec time under a policy's rules.
+/// Immutable except for set_rules(); not thread-safe.
+///
+/// For example, an int8 code of a 2-byte gradient halves the bytes (plus block scales) and turns
+/// the all-reduce into an all-to-all and an all-gather.
 class GradientCodes {
  public:
-  /// `job` resolved. `plain_bytes`: of one gradient value where no code is in force.
+  /// Reads the gradient classes of `job`, which must be resolved. `plain_bytes`: bytes of a
+  /// gradient value that no code covers; 0: those of the job.
   GradientCodes(const Job& job, double plain_bytes, const CodecSpeeds& speeds);
 
+  /// Replaces the rules; later calls of coded_all_reduce() use them.
   void set_rules(const std::vector<CodecRule>& rules) { rules_ = rules; }
   const std::vector<CodecRule>& rules() const { return rules_; }
 
-  /// An all-reduce of `bytes` by the job's size of a gradient, among `ranks`.
-  Travel travel(double bytes, std::uint32_t ranks) const;
+  /// Returns the execution of an all-reduce among `ranks` of `bytes`, measured in the job's
+  /// gradient size.
+  Travel coded_all_reduce(double bytes, std::uint32_t ranks) const;
 
  private:
   double value_bytes_, plain_bytes_;
-  std::array<double, kBucketClasses> shares_{};  ///< of the gradient's values, by class
+  std::array<double, kBucketClasses> shares_{};  ///< share of the gradient's values by class
   CodecSpeeds speeds_;
   std::vector<CodecRule> rules_;
 };

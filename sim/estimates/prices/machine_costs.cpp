@@ -9,7 +9,7 @@
 namespace orrery::estimates {
 namespace {
 
-/// Codecs are written with hyphens or underscores.
+/// Names of codecs may contain hyphens or underscores.
 Codec codec_named(std::string name) {
   const auto plain = [](std::string text) {
     std::replace(text.begin(), text.end(), '-', '_');
@@ -19,7 +19,7 @@ Codec codec_named(std::string name) {
     const auto codec = static_cast<Codec>(i);
     if (plain(std::string(codec_name(codec))) == plain(name)) return codec;
   }
-  throw Error(ErrorKind::internal, "a machine's codec is one that exists: " + name);
+  throw Error(ErrorKind::internal, "a machine's codec has a known name: " + name);
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// What a measured machine (topologies/machine.proto) puts in the place of the catalogue's prices
-// when a training step is priced. Made by the simulator's backend, used by the stepper. Plain data;
-// thread-safe. Seconds, bytes per second.
+// Measured costs that replace the catalogue's prices. Used by the stepper; created by the
+// simulator's backend. Plain data; thread-safe. Seconds, bytes per second.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +12,19 @@
 
 namespace orrery::estimates {
 
-/// Absent values: the catalogue's.
+/// Costs of a measured machine (topologies/machine.proto) for pricing a training step. An absent
+/// value means the catalogue's value.
 struct MachineCosts {
-  std::optional<CostProfile> kernels = {};  ///< the machine's software is in it
-  std::optional<Seconds> update = {};       ///< of one parameter
+  /// Profile of the kernels, the machine's software included.
+  std::optional<CostProfile> kernels = {};
+  std::optional<Seconds> update = {};       ///< update time of one parameter
   std::optional<CodecSpeeds> codecs = {};
-  Seconds control = {};    ///< added to every step
-  double link_limit = 0;   ///< no link passes on more; 0: none
-  double plain_bytes = 0;  ///< of a gradient value without a code; 0: the job's
+  Seconds control = {};    ///< time added to every step
+  double link_limit = 0;   ///< upper limit of every link's rate; 0: no limit
+  double plain_bytes = 0;  ///< bytes of an uncoded gradient value; 0: the job's
 };
 
-/// Of `ranks` ranks there; nothing for an empty profile.
+/// Returns the costs of a machine with `ranks` ranks; no values for an empty profile.
 MachineCosts machine_costs(const MachineProfile& machine, std::uint32_t ranks);
 
 }  // namespace orrery::estimates

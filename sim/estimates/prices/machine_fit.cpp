@@ -45,7 +45,7 @@ double error_of(const MachineMeasurements& measured, const GpuSpec& processor,
   return sum / std::max(1, measured.products_size());
 }
 
-/// The grid's best: four coefficients, a handful of measurements.
+/// A grid search suffices for four coefficients and few measurements.
 void fit_products(const MachineMeasurements& measured, const GpuSpec& processor,
                   KernelProfile& kernels) {
   KernelProfile best = kernels;
@@ -88,7 +88,8 @@ GpuSpec processor_of(const MachineMeasurements& measured) {
   return spec;
 }
 
-/// Of what is not measured, shares that add nothing to the copy rate and no protocols.
+/// Values that are not measured: shares of 1, which leave the copy rate unchanged, and no
+/// protocols.
 KernelProfile plain_kernels() {
   KernelProfile kernels;
   kernels.set_name("core");
@@ -115,8 +116,8 @@ KernelProfile plain_kernels() {
 }  // namespace
 
 RankLinks fit_links(std::uint32_t ranks, std::span<const Sum> sums) {
-  ensure(ranks >= 2 && sums.size() >= 2, "a line goes through two points at least");
-  // t = rounds x latency + share x bytes / bandwidth, each point as sure in its share of t.
+  ensure(ranks >= 2 && sums.size() >= 2, "a fit of links needs two ranks and two sizes at least");
+  // t = rounds x latency + share x bytes / bandwidth; weighted by relative error.
   const double rounds = 2.0 * (ranks - 1), share = rounds / ranks;
   double xx = 0, xy = 0, yy = 0, xt = 0, yt = 0, least = std::numeric_limits<double>::infinity();
   for (const Sum& sum : sums) {

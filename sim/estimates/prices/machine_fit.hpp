@@ -1,6 +1,9 @@
-// A machine's profile fitted to what was measured on it: matrix products by the cost model's own
-// formula, links by a straight line over the sizes of sums. Called by `orrery calibrate`; pure.
-// Seconds and bytes.
+// Fit of a machine profile to measurements. Called by `orrery calibrate`; pure. Seconds and bytes.
+//
+// Matrix products are fitted by grid search over the cost model's own formula, links by weighted
+// least squares: t = rounds x latency + share x bytes / bandwidth, with rounds = 2 (n - 1) and
+// share = 2 (n - 1) / n. For example, among 2 ranks a sum of b bytes takes 2 x latency + b /
+// bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +14,15 @@
 
 namespace orrery::estimates {
 
-/// Everything but what a run has to tell (RankLinks.control, and the latency inside a step).
+/// Returns the fitted profile, except the values that only a run can show (RankLinks.control, and
+/// the latency inside a step).
 MachineProfile fit_machine(const MachineMeasurements& measured);
 
-/// Mean of |log(predicted / measured)| over the products under the fitted profile.
+/// Returns the mean of |log(predicted / measured)| over the products under the fitted profile.
 double product_error(const MachineMeasurements& measured, const MachineProfile& fitted);
 
-/// A ring's round and bandwidth from sums of some sizes among `ranks`.
+/// Returns the round latency and bandwidth of a ring among `ranks`, fitted to sums of at least two
+/// sizes. Throws an internal Error for fewer.
 RankLinks fit_links(std::uint32_t ranks, std::span<const MachineMeasurements::Sum> sums);
 
 }  // namespace orrery::estimates

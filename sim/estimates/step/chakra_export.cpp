@@ -25,7 +25,7 @@ void set_integer(chakra::Node& node, const char* name, std::int64_t value) {
   attribute.set_int64_val(value);
 }
 
-/// Ranks and tags are 32 bits in the traces that others write.
+/// Other writers store ranks and tags as 32-bit integers.
 void set_rank(chakra::Node& node, const char* name, std::uint32_t value) {
   chakra::AttributeProto& attribute = *node.add_attr();
   attribute.set_name(name);
@@ -50,7 +50,7 @@ chakra::CollectiveCommType type_of(OpCollective collective) {
   return chakra::ALL_REDUCE;
 }
 
-/// The same at both ends of a message.
+/// Both ends of a message compute the same tag.
 std::uint32_t tag_of(const Op& op) {
   return (op.micro_batch << 8 | (op.chunk & 127) << 1) + (op.phase == Phase::backward ? 1 : 0);
 }
@@ -77,7 +77,7 @@ void describe(chakra::Node& node, const Block& block, double seconds) {
 ChakraExport::ChakraExport(StepGraph& graph, const Cluster& cluster,
                            std::vector<std::uint32_t> micro_batches)
     : graph_(graph), micro_batches_(std::move(micro_batches)) {
-  ensure(micro_batches_.size() == graph.data(), "micro-batches for every replica");
+  ensure(micro_batches_.size() == graph.data(), "every replica has a number of micro-batches");
   std::vector<GpuId> placement;
   for (std::uint32_t rank = 0; rank < graph.ranks(); ++rank) placement.push_back({rank});
   const BlockGroups groups = block_groups(graph, cluster, placement);
@@ -111,7 +111,7 @@ const ChakraExport::Nodes& ChakraExport::nodes(const Program& program) {
     if (op.kind == OpKind::collective) {
       node.set_type(chakra::COMM_COLL_NODE);
       set_integer(node, "comm_type", type_of(op.collective));
-      // Of an all-gather, Chakra counts what one rank puts in.
+      // Chakra counts the input of one rank as the size of an all-gather.
       if (op.collective == OpCollective::all_gather) {
         bytes /= graph_.communicator_size(op.communicator);
       }
@@ -175,7 +175,9 @@ void export_chakra(ChakraExport& from, const std::string& prefix) {
     std::ofstream file(path, std::ios::binary);
     file << bytes;
     file.close();
-    if (!file) throw Error(ErrorKind::environment, fmt::format("cannot write {}", path));
+    if (!file)
+      throw Error(ErrorKind::environment,
+                  fmt::format("cannot write {}: check the folder and the free space", path));
   };
   for (std::uint32_t rank = 0; rank < from.ranks(); ++rank) {
     write(fmt::format("{}.{}.et", prefix, rank), from.rank_file({rank}));

@@ -1,7 +1,5 @@
-// A job's step graph as a Chakra execution trace that other simulators can read: one file per rank.
-// Computation is a node with the time that the cost model gives it (collectives inside a block
-// included) and its operations and bytes; transfers between stages and the collectives of gradients
-// and parameters are nodes of their own. Called by `orrery export`; needs no engine.
+// Export of a job's step as a Chakra execution trace for other simulators. Called by `orrery
+// export`; needs no engine.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +13,41 @@
 
 namespace orrery::estimates {
 
+/// Chakra execution trace of a job's step graph: one file per rank. A computation is a node with
+/// the time of the cost model (collectives inside a block included) and its operations and bytes;
+/// transfers between stages and collectives of gradients and parameters are nodes of their own. Not
+/// thread-safe.
 class ChakraExport {
  public:
-  /// `graph` outlives this; `micro_batches` by replica. Rank r stands on GPU r.
+  /// Prices the blocks. `graph` must outlive this object; `micro_batches` is by replica and needs
+  /// an entry for each. Rank r is placed on GPU r.
   ChakraExport(StepGraph& graph, const Cluster& cluster,
                std::vector<std::uint32_t> micro_batches);
 
+  /// Returns the number of ranks.
   std::uint32_t ranks() const { return graph_.ranks(); }
-  /// The bytes of one rank's file. Ranks in any order.
+  /// Returns the bytes of one rank's file. Ranks may come in any order.
   std::string rank_file(RankId rank);
-  /// Communicators of all ranks asked for so far: {"1": [0, 8], ...}.
+  /// Returns the communicators of all ranks requested so far as JSON: {"1": [0, 8], ...}.
   std::string groups_file() const;
 
  private:
   using Nodes = std::vector<ChakraProtoMsg::Node>;
+  /// Returns the cached nodes of a program, without the attributes that differ between ranks.
   const Nodes& nodes(const Program& program);
+  /// Returns the number of a rank's communicator as text; registers new communicators.
   std::string group_name(Communicator which, RankId rank);
 
   StepGraph& graph_;
-  std::vector<double> seconds_;  ///< by block
-  std::vector<std::uint32_t> micro_batches_;  ///< by replica
-  std::map<const Program*, Nodes> programs_;  ///< without what differs between ranks
+  std::vector<double> seconds_;  ///< seconds by block
+  std::vector<std::uint32_t> micro_batches_;  ///< micro-batches of each replica
+  /// Nodes without attributes that differ between ranks.
+  std::map<const Program*, Nodes> programs_;
   std::map<std::vector<std::uint32_t>, std::uint32_t> groups_;
 };
 
-/// Writes PREFIX.0.et ... and PREFIX.json. Throws an environment Error that names the file which
-/// cannot be written.
+/// Writes PREFIX.0.et, PREFIX.1.et ... and PREFIX.json. Throws an environment Error with the name
+/// of a file that cannot be written.
 void export_chakra(ChakraExport& from, const std::string& prefix);
 
 }  // namespace orrery::estimates

@@ -10,8 +10,8 @@ CollectiveQueues::CollectiveQueues(const Plan& plan, const StepPrograms& program
   for (const GroupPlan& group : plan.groups) groups_.push_back(group_of(group));
 }
 
-/// The longest program of the group sets the order; a class with fewer micro-batches has no part
-/// in what the others do for theirs.
+/// The longest program of the group determines the order; a class with fewer micro-batches does not
+/// take part in the collectives of the missing ones.
 CollectiveQueues::Group CollectiveQueues::group_of(const GroupPlan& plan) const {
   const auto list_of = [&](std::uint32_t of_class) -> const std::vector<std::uint32_t>& {
     return programs_.index(of_class, plan.stage).collectives(plan.communicator);
@@ -41,7 +41,7 @@ CollectiveQueues::Group CollectiveQueues::group_of(const GroupPlan& plan) const 
   return group;
 }
 
-void CollectiveQueues::arrive(std::uint32_t worker, std::uint32_t op) {
+void CollectiveQueues::record_arrival(std::uint32_t worker, std::uint32_t op) {
   const ProgramIndex& index = programs_.index(worker);
   const Communicator which = index.ops()[op].communicator;
   std::uint32_t joined = 0;
@@ -60,7 +60,7 @@ void CollectiveQueues::arrive(std::uint32_t worker, std::uint32_t op) {
     Collective& joins = groups_[group].queue[places.empty() ? ordinal : places[ordinal]];
     joins.arrived.emplace_back(worker, op);
     next(group);
-    if (listener_.over()) return;
+    if (listener_.is_over()) return;
   }
 }
 
@@ -72,22 +72,22 @@ void CollectiveQueues::next(std::uint32_t number) {
   group.running = true;
   const GroupPlan::Way& way = plan_.collective(number, due.op->collective, due.op->bytes);
   flights_.start(plan_.comms[way.plan], way.carried, way.coding,
-                 [this, number, from = record_.now()] { ended(number, from); });
+                 [this, number, from = record_.now()] { end_collective(number, from); });
 }
 
-void CollectiveQueues::ended(std::uint32_t number, double from) {
+void CollectiveQueues::end_collective(std::uint32_t number, double from) {
   Group& group = groups_[number];
   const auto arrived = std::move(group.queue[group.next].arrived);
   for (const auto& [worker, op] : arrived) {
-    record_.note(worker, Slice::Track::communication, programs_.op(worker, op), from);
+    record_.add_interval(worker, Slice::Track::communication, programs_.op(worker, op), from);
   }
   ++group.next;
   group.running = false;
   for (const auto& [worker, op] : arrived) {
     const auto others = shared_.find({worker, op});
     if (others != shared_.end() && --others->second > 0) continue;
-    listener_.ended(worker, op);
-    if (listener_.over()) return;
+    listener_.on_op_end(worker, op);
+    if (listener_.is_over()) return;
   }
   next(number);
 }

@@ -1,6 +1,5 @@
-// The collectives between a step's workers: in each group one at a time, as on one stream, in the
-// order of the programs; one begins when all that take part have come to it. Kept by the execution
-// of a step; one thread. Seconds from the step's beginning.
+// Queues of the collectives between a step's workers. Owned by the execution of a step; one thread.
+// Seconds from the step's beginning.
 #pragma once
 
 #include <cstdint>
@@ -15,41 +14,51 @@
 
 namespace orrery::estimates {
 
+/// Queues of collectives: each group executes one collective at a time, as on one stream, in the
+/// order of the programs. A collective begins when all participants have reached it. Not
+/// thread-safe.
 class CollectiveQueues {
  public:
-  /// All outlive this.
+  /// Builds one queue per group of the plan. All arguments must outlive this object.
   CollectiveQueues(const Plan& plan, const StepPrograms& programs, Flights& flights,
                    StepRecord& record, OpListener& listener);
 
-  /// A worker has come to one of its collectives, in all groups that have a part in it.
-  void arrive(std::uint32_t worker, std::uint32_t op);
+  /// Records that a worker has reached one of its collectives, in all groups that the worker
+  /// shares, and starts collectives that are complete.
+  void record_arrival(std::uint32_t worker, std::uint32_t op);
 
  private:
+  /// Worker and operation.
   using WorkerOp = std::pair<std::uint32_t, std::uint32_t>;
+  /// Collective with the workers that must take part and those that arrived.
   struct Collective {
     const Op* op = nullptr;
     std::uint32_t expected = 0;
     std::vector<WorkerOp> arrived;
   };
+  /// Queue of one group of the plan.
   struct Group {
-    std::vector<Collective> queue;  ///< in program order
-    /// By class (as in the plan's group): place in the queue of each of its program's collectives;
-    /// empty: the same place.
+    std::vector<Collective> queue;  ///< collectives in program order
+    /// Index in the queue of each collective of a class's program, by class as in the plan's group;
+    /// empty if the indices are equal.
     std::vector<std::vector<std::uint32_t>> places;
     std::size_t next = 0;
     bool running = false;
   };
+  /// Returns the queue of a group.
   Group group_of(const GroupPlan& plan) const;
+  /// Starts the next collective of a group if all participants have arrived.
   void next(std::uint32_t group);
-  void ended(std::uint32_t group, double from);
+  /// Ends the current collective of a group, which began at `from`, and starts the next one.
+  void end_collective(std::uint32_t group, double from);
 
   const Plan& plan_;
   const StepPrograms& programs_;
   Flights& flights_;
   StepRecord& record_;
   OpListener& listener_;
-  std::vector<Group> groups_;                 ///< as in the plan
-  std::map<WorkerOp, std::uint32_t> shared_;  ///< of those in several: groups still to end
+  std::vector<Group> groups_;                 ///< queue of each group of the plan
+  std::map<WorkerOp, std::uint32_t> shared_;  ///< remaining groups of operations in several groups
 };
 
 }  // namespace orrery::estimates

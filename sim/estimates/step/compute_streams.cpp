@@ -21,7 +21,7 @@ void ComputeStreams::next(std::uint32_t worker) {
   const std::vector<std::uint32_t>& order = programs_.index(worker).compute_order();
   if (at.busy || at.next == order.size()) return;
   const std::uint32_t op = order[at.next];
-  if (programs_.waits(worker, op)) return;
+  if (programs_.has_missing(worker, op)) return;
   ++at.next;
   start(worker, op);
 }
@@ -31,11 +31,11 @@ void ComputeStreams::start(std::uint32_t worker, std::uint32_t op) {
   const Op& what = programs_.op(worker, op);
   at.busy = true;
   at.began = record_.now();
-  if (at.held_up && is_pass(what.phase)) record_.expose(worker, at.began - at.ended);
+  if (at.held_up && is_pass(what.phase)) record_.add_exposed_time(worker, at.began - at.ended);
   at.running_members = request_.plan.member_hosts;
   const BlockPrice& price = request_.prices[what.block];
   for (std::uint32_t member = 0; member < request_.plan.member_hosts; ++member) {
-    request_.engine.compute(hardware_.host(worker, member), price.compute.value,
+    request_.engine.start_computation(hardware_.host(worker, member), price.compute.value,
                             [this, worker, op](bool) { member_ended(worker, op); });
   }
 }
@@ -43,7 +43,7 @@ void ComputeStreams::start(std::uint32_t worker, std::uint32_t op) {
 void ComputeStreams::member_ended(std::uint32_t worker, std::uint32_t op) {
   Stream& at = streams_[worker];
   if (--at.running_members > 0) return;
-  at.ended = record_.now();  // of its kernels
+  at.ended = record_.now();  // end of the kernels; block_ended sets the end of the block
   const double tensor = request_.prices[programs_.op(worker, op).block].tensor.value;
   if (tensor == 0) return block_ended(worker, op);
   request_.engine.after(tensor, [this, worker, op] { block_ended(worker, op); });
@@ -52,15 +52,15 @@ void ComputeStreams::member_ended(std::uint32_t worker, std::uint32_t op) {
 void ComputeStreams::block_ended(std::uint32_t worker, std::uint32_t op) {
   Stream& at = streams_[worker];
   const Op& what = programs_.op(worker, op);
-  record_.block(worker, what, at.began, at.ended, request_.prices[what.block].moved.value);
+  record_.add_block(worker, what, at.began, at.ended, request_.prices[what.block].moved.value);
   if (what.phase == Phase::backward && --at.backward_left[what.micro_batch] == 0) {
     record_.micro_batch(worker);
   }
   at.busy = false;
   at.ended = record_.now();
   at.held_up = false;
-  listener_.ended(worker, op);
-  if (!listener_.over()) next(worker);
+  listener_.on_op_end(worker, op);
+  if (!listener_.is_over()) next(worker);
 }
 
 }  // namespace orrery::estimates

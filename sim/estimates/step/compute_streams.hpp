@@ -1,6 +1,5 @@
-// The blocks of a step's workers on their GPUs: each worker computes one block after the other, in
-// its program's order; a block ends with the slowest of its GPUs, and with the collectives inside
-// the node. Kept by the execution of a step; one thread. Seconds from the step's beginning.
+// Compute streams of a step's workers. Owned by the execution of a step; one thread. Seconds from
+// the step's beginning.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +12,37 @@
 
 namespace orrery::estimates {
 
+/// Compute streams of the workers: each worker computes one block after the other in its program's
+/// order. The kernels of a block end with the slowest of its GPUs; then the collectives inside the
+/// node follow. Not thread-safe.
 class ComputeStreams {
  public:
-  /// All outlive this.
+  /// Starts idle. All arguments must outlive this object.
   ComputeStreams(const IterationRequest& request, const StepPrograms& programs,
                  const StepHardware& hardware, StepRecord& record, OpListener& listener);
 
-  /// The worker's next block begins, if it is free and the block waits for nobody.
+  /// Starts the worker's next block if the worker is idle and the block waits for no other
+  /// operation.
   void next(std::uint32_t worker);
-  /// Whether a collective or input was what its next block came last to.
+  /// Records whether a collective or an input was the last dependency of the worker's next block.
   void held_up(std::uint32_t worker, bool held_up) { streams_[worker].held_up = held_up; }
 
  private:
+  /// State of one worker's stream.
   struct Stream {
-    std::size_t next = 0;  ///< in the order of its blocks
+    std::size_t next = 0;  ///< index of the next block in the worker's order
     bool busy = false;
-    double began = 0, ended = 0;  ///< of the newest block
+    /// Begin of the newest block and end of its kernels or of the block.
+    double began = 0, ended = 0;
     bool held_up = false;
-    std::uint32_t running_members = 0;         ///< still in the block
-    std::vector<std::uint32_t> backward_left;  ///< by micro-batch: backward blocks to come
+    std::uint32_t running_members = 0;         ///< GPUs that still compute the block
+    std::vector<std::uint32_t> backward_left;  ///< backward blocks left, by micro-batch
   };
+  /// Starts the kernels of a block on all simulated GPUs of the worker.
   void start(std::uint32_t worker, std::uint32_t op);
+  /// Ends the kernels of one GPU; after the last one, starts the collectives inside the node.
   void member_ended(std::uint32_t worker, std::uint32_t op);
+  /// Ends the block, records it and starts the next one.
   void block_ended(std::uint32_t worker, std::uint32_t op);
 
   const IterationRequest& request_;
@@ -42,7 +50,7 @@ class ComputeStreams {
   const StepHardware& hardware_;
   StepRecord& record_;
   OpListener& listener_;
-  std::vector<Stream> streams_;  ///< by worker
+  std::vector<Stream> streams_;  ///< stream of each worker
 };
 
 }  // namespace orrery::estimates

@@ -27,7 +27,8 @@ void Flights::next_phase(std::uint32_t number) {
   }
   const CommPhase& phase = flight.plan->phases[flight.phase];
   flight.parts_left = static_cast<std::uint32_t>(phase.parts.size());
-  const double bytes = flight.bytes;  // a flow may end at once, and what follows may move flights
+  // A flow may end immediately, and later communications may move flights_.
+  const double bytes = flight.bytes;
   for (const WideFlow& part : phase.parts) {
     engine_.flow(part.links, bytes * part.share,
                  [this, number](bool ok) { part_ended(number, ok); });

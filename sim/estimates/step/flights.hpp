@@ -1,6 +1,5 @@
-// Communications under way on an engine: what is sent is coded first, then it passes through the
-// phases of its plan one after the other, the parts of a phase beside one another. A training step
-// owns them; one thread.
+// In-flight communications of a step on an engine. Owned by the execution of a training step; one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +13,39 @@
 
 namespace orrery::estimates {
 
+/// In-flight communications: each is coded first, then passes through the phases of its plan one
+/// after the other; the flows of a phase run at once, and the phase's latency follows them. Not
+/// thread-safe.
 class Flights {
  public:
-  /// `failed`: a flow of that phase could not go on.
+  /// Starts without communications. `failed` is called with the phase of a flow that failed. The
+  /// engine must outlive this object.
   Flights(Engine& engine, std::function<void(const CommPhase&)> failed)
       : engine_(engine), failed_(std::move(failed)) {}
 
-  /// The plan outlives the flight. `coding`: before anything is sent.
+  /// Starts a communication of `bytes`, after `coding` seconds for codecs. `landed` is called once
+  /// at the end. The plan must outlive the communication.
   void start(const CommPlan& plan, double bytes, Seconds coding, std::function<void()> landed);
-  /// Nothing lands or fails any more.
+  /// Discards all communications: no callback is called any more.
   void end() { over_ = true; }
 
  private:
+  /// Communication in flight. Records are reused.
   struct Flight {
     const CommPlan* plan = nullptr;
     double bytes = 0;
     std::function<void()> landed;
     std::uint32_t phase = 0, parts_left = 0;
   };
+  /// Starts the next phase of a communication, or ends the communication after the last one.
   void next_phase(std::uint32_t number);
+  /// Ends one flow of the current phase.
   void part_ended(std::uint32_t number, bool ok);
 
   Engine& engine_;
   const std::function<void(const CommPhase&)> failed_;
   std::vector<Flight> flights_;
+  /// Indices of unused records.
   std::vector<std::uint32_t> free_;
   bool over_ = false;
 };

@@ -10,13 +10,14 @@ namespace {
 
 constexpr double kNotYet = -1;
 
-/// A stage's program under way: all classes of replicas run it in the same order.
+/// Progress of a stage's program; all classes of replicas run the program in the same order.
 struct Stage {
   const std::vector<Op>* ops = nullptr;
   std::size_t next = 0;
-  std::vector<double> end;      ///< op x class
-  std::vector<double> arrived;  ///< (pass, chunk, micro-batch) x class: what others send
-  std::vector<FreeTime> onward, back;  ///< by class, to the stage after and before
+  std::vector<double> end;      ///< end by operation x class
+  /// Arrival by (pass, chunk, micro-batch) x class of data from other stages.
+  std::vector<double> arrived;
+  std::vector<FreeTime> onward, back;  ///< cost by class, to the stages after and before
   double idle_since = 0;               ///< end of the first class's last block
 };
 
@@ -75,7 +76,7 @@ FreeStep Walk::run() {
   }
   for (std::uint32_t number = 0; number < count; ++number) {
     const Stage& stage = stages_[number];
-    ensure(stage.next == stage.ops->size(), "every operation of a training step gets to run");
+    ensure(stage.next == stage.ops->size(), "every operation of a training step runs");
     for (const double end : stage.end) out_.duration = std::max(out_.duration, end);
   }
   for (std::uint32_t number = 0; number < count; ++number) {
@@ -86,7 +87,8 @@ FreeStep Walk::run() {
   return std::move(out_);
 }
 
-/// Until it needs what another stage has not sent yet. True if it came any further.
+/// Runs a stage until it needs data that another stage has not sent yet. Returns true if the stage
+/// advanced.
 bool Walk::advance(std::uint32_t number) {
   Stage& stage = stages_[number];
   const std::size_t began = stage.next;
@@ -123,13 +125,13 @@ void Walk::compute(std::uint32_t number, const Op& op, std::size_t at) {
   stage.idle_since = stage.end[at];
 }
 
-/// What the first class waited for before a block, and what the block is.
+/// Attributes the first class's wait before a block, and the block.
 void Walk::account(std::uint32_t number, const Op& op, double start) {
   Stage& stage = stages_[number];
   StageTime& time = out_.stages[number];
   const BlockPrice& price = in_.prices[op.block];
   time.compute += price.compute.value;
-  const bool host = op.phase == Phase::optimizer;  // what follows its kernels is the host's
+  const bool host = op.phase == Phase::optimizer;  // time after the kernels belongs to the host
   (host ? time.compute : time.inside) += price.tensor.value;
   const double waited = start - stage.idle_since;
   if (waited <= 0) return;
@@ -147,7 +149,7 @@ void Walk::account(std::uint32_t number, const Op& op, double start) {
 void Walk::send(std::uint32_t number, const Op& op, std::size_t at) {
   Stage& stage = stages_[number];
   const auto to = static_cast<std::uint32_t>(op.peer_stage);
-  // Of two stages each is the other's next one and the one before: over the same links.
+  // Both stages of a pair are each other's next and previous one, over the same links.
   const bool goes_on =
       to == number + 1 || (stages_.size() > 2 && number + 1 == stages_.size() && to == 0);
   Stage& receiver = stages_[to];
@@ -168,7 +170,7 @@ bool Walk::receive(Stage& stage, const Op& op, std::size_t at) {
   return true;
 }
 
-/// Begins when all classes have come to it.
+/// A collective begins when all classes have reached it.
 void Walk::collective(std::uint32_t number, const Op& op, std::size_t at) {
   Stage& stage = stages_[number];
   double start = 0;

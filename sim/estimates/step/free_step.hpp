@@ -1,7 +1,10 @@
-// What a training step takes where nothing shares: the longest path through its programs, found in
-// one walk over them instead of by an engine's events. The times are those of
-// sim/estimates/step/iteration on sim/estimates/engine/free_engine (tests), and beside them what
-// the time went into. Called by sim/estimates/predict/estimate; one thread. Seconds.
+// Contention-free duration of a training step. Called by sim/estimates/predict/estimate; one
+// thread. Seconds.
+//
+// The duration is the longest path through the step's programs, found in one walk over them instead
+// of by events. The times equal those of sim/estimates/step/iteration on the contention-free engine
+// (tests compare both); in addition the walk attributes the time of each stage. For example,
+// end(op) = max over dependencies of end + bytes x seconds per byte + latency.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +16,39 @@
 
 namespace orrery::estimates {
 
-/// What a communication takes, alone: bytes at a rate, then what its messages' latencies add.
+/// Cost of a communication alone.
 struct FreeTime {
   double each = 0;     ///< seconds per byte of the operation
+  /// Seconds that the latencies of its messages add.
   double latency = 0;
 };
 
+/// Input of the walk. All references must outlive the call.
 struct FreeStepRequest {
   StepGraph& graph;
-  std::uint32_t micro_batches = 0;        ///< of every replica
-  std::uint32_t classes = 1;              ///< of replicas whose transfers differ
-  std::vector<BlockPrice> prices;         ///< by block
+  std::uint32_t micro_batches = 0;        ///< micro-batches of every replica
+  std::uint32_t classes = 1;              ///< classes of replicas with different transfers
+  std::vector<BlockPrice> prices;         ///< price of each block
   std::function<FreeTime(std::uint32_t of_class, std::uint32_t from, std::uint32_t to)> transfer;
   std::function<FreeTime(std::uint32_t stage, const Op& op)> collective;
 };
 
-/// What the time of a stage's GPU went into; together a step's duration.
+/// Attribution of the time of a stage's GPU; the sum of the parts is the step's duration.
 struct StageTime {
-  double compute = 0;   ///< kernels, and what the host adds
-  double inside = 0;    ///< collectives inside blocks (tensor, context, expert) that show
-  double exposed = 0;   ///< waiting for gradients or parameters
-  double pipeline = 0;  ///< waiting for another stage
-  double input = 0;     ///< waiting for data
+  double compute = 0;   ///< kernels, and time that the host adds
+  double inside = 0;    ///< exposed collectives inside blocks (tensor, context, expert)
+  double exposed = 0;   ///< wait for gradients or parameters
+  double pipeline = 0;  ///< wait for another stage
+  double input = 0;     ///< wait for data
 };
 
+/// Duration of a step and the attribution by stage.
 struct FreeStep {
   double duration = 0;
-  std::vector<StageTime> stages;  ///< of the first class
+  std::vector<StageTime> stages;  ///< times of the first class
 };
 
+/// Returns the duration of a step. Throws an internal Error if the programs wait for each other.
 FreeStep free_step(const FreeStepRequest& request);
 
 }  // namespace orrery::estimates

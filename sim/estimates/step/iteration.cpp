@@ -15,10 +15,11 @@
 namespace orrery::estimates {
 namespace {
 
-/// Hands each operation of a step to who carries it out once nobody has to end before it.
+/// Execution of one step: passes each operation to the part that executes it once all dependencies
+/// have ended.
 class Execution : private OpListener {
  public:
-  /// `ended`: beside others, nobody else's activities are cancelled.
+  /// A step with `ended` shares the engine with others and cancels no activity at its end.
   explicit Execution(const IterationRequest& request, std::function<void()> ended = {})
       : in_(request),
         ended_(std::move(ended)),
@@ -35,8 +36,8 @@ class Execution : private OpListener {
   IterationRun take();
 
  private:
-  void ended(std::uint32_t worker, std::uint32_t op) override;
-  bool over() const override { return over_; }
+  void on_op_end(std::uint32_t worker, std::uint32_t op) override;
+  bool is_over() const override { return over_; }
   void ready(std::uint32_t worker, std::uint32_t op);
   void read(std::uint32_t worker, std::uint32_t op);
   void change(const TimedChange& change);
@@ -69,7 +70,7 @@ void Execution::begin() {
       if (missing[op] == 0) ready(worker, op);
     }
   }
-  if (programs_.done() && !over_) finish(false);
+  if (programs_.is_done() && !over_) finish(false);
 }
 
 void Execution::send_beside(const Background& other) {
@@ -82,20 +83,20 @@ void Execution::send_beside(const Background& other) {
 void Execution::ready(std::uint32_t worker, std::uint32_t op) {
   switch (programs_.op(worker, op).kind) {
     case OpKind::compute: compute_.next(worker); break;
-    case OpKind::send: transfers_.send(worker, op); break;
-    case OpKind::receive: transfers_.receive(worker, op); break;
-    case OpKind::collective: collectives_.arrive(worker, op); break;
+    case OpKind::send: transfers_.start_send(worker, op); break;
+    case OpKind::receive: transfers_.record_receive(worker, op); break;
+    case OpKind::collective: collectives_.record_arrival(worker, op); break;
     case OpKind::read: read(worker, op); break;
   }
 }
 
-void Execution::ended(std::uint32_t worker, std::uint32_t op) {
+void Execution::on_op_end(std::uint32_t worker, std::uint32_t op) {
   record_.event();
   if (programs_.end_one()) return finish(false);
   const ProgramIndex& index = programs_.index(worker);
   const OpKind kind = index.ops()[op].kind;
   for (const std::uint32_t dependent : index.dependents(op)) {
-    if (!programs_.free(worker, dependent)) continue;
+    if (!programs_.satisfy_one(worker, dependent)) continue;
     if (index.ops()[dependent].kind == OpKind::compute) {
       compute_.held_up(worker, kind == OpKind::collective || kind == OpKind::read);
     }
@@ -104,20 +105,20 @@ void Execution::ended(std::uint32_t worker, std::uint32_t op) {
   }
 }
 
-/// The reader works beside everything else.
+/// The reader works in parallel with everything else.
 void Execution::read(std::uint32_t worker, std::uint32_t op) {
   in_.engine.after(to_seconds(in_.graph.job().input().read()),
-                   [this, worker, op] { ended(worker, op); });
+                   [this, worker, op] { on_op_end(worker, op); });
 }
 
 void Execution::change(const TimedChange& change) {
   if (over_) return;
-  hardware_.change(change);
+  hardware_.apply_change(change);
   if (change.fatal) finish(true);
 }
 
 void Execution::fail(const CommPhase& phase) {
-  const auto broken = hardware_.broken(phase);
+  const auto broken = hardware_.broken_link(phase);
   ensure(broken.has_value(), "a flow fails only over a link that is down");
   record_.broken_by(*broken);
   finish(true);
@@ -137,8 +138,8 @@ IterationRun Execution::run() {
 }
 
 IterationRun Execution::take() {
-  ensure(over_, "every operation of a training step gets to run");
-  return record_.take(in_.plan.stages);
+  ensure(over_, "every operation of a training step runs");
+  return record_.take_run(in_.plan.stages);
 }
 
 }  // namespace
@@ -159,6 +160,6 @@ StepUnderWay::StepUnderWay(const IterationRequest& request, std::function<void()
   body_->begin();
 }
 StepUnderWay::~StepUnderWay() = default;
-IterationRun StepUnderWay::take() { return body_->take(); }
+IterationRun StepUnderWay::take_run() { return body_->take(); }
 
 }  // namespace orrery::estimates

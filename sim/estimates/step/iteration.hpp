@@ -1,6 +1,5 @@
-// One training step on the engine: every (replica class, stage) of a plan executes its program;
-// what takes how long, who waits for whom, and how far each had come at each moment comes back.
-// Called by the backend, once per distinct state; one thread. Seconds from the step's beginning.
+// Execution of one training step on an engine. Called by the backend, once per distinct state; one
+// thread. Seconds from the step's beginning.
 #pragma once
 
 #include <cstdint>
@@ -18,77 +17,87 @@
 
 namespace orrery::estimates {
 
-/// A piece of a worker's time, for the timeline.
+/// Interval of a worker's time, for the timeline.
 struct Slice {
   enum class Track : std::uint8_t { compute, communication } track{};
   std::string name;
   double begin = 0, end = 0;
 };
 
-/// What one simulated worker (a class at a stage) did.
+/// Times and progress of one simulated worker (a class at a stage) in a step.
 struct WorkerRun {
-  double compute = 0;       ///< kernels, slow ones at their real length
+  double compute = 0;       ///< kernels, with the length on slow GPUs
   double tensor = 0;        ///< collectives inside the node
-  double passes_end = 0;    ///< its last forward or backward block ended
+  double passes_end = 0;    ///< end of its last forward or backward block
   double passes = 0;        ///< compute and tensor time of forward and backward blocks
-  double exposed = 0;       ///< idle between them, waiting for a collective or for input
+  double exposed = 0;       ///< idle time before such blocks, waiting for a collective or for input
   double tail = 0;          ///< compute and tensor time after passes_end (optimizer)
   double moved = 0;         ///< bytes through the memory of one GPU
-  std::uint32_t micro_batches = 0;  ///< whose backward pass ended
-  /// How much of `passes` was done when: ascending points, straight lines between them.
+  std::uint32_t micro_batches = 0;  ///< micro-batches whose backward pass ended
+  /// Part of `passes` done by a time: points (time, seconds done), ascending, linear between them.
   std::vector<std::pair<double, double>> progress;
-  std::vector<Slice> slices;  ///< only if asked for
+  std::vector<Slice> slices;  ///< intervals for the timeline; empty unless requested
 };
 
+/// Result of one executed step.
 struct IterationRun {
   double duration = 0;
-  std::vector<WorkerRun> workers;     ///< class x stage, as in the plan
-  std::vector<double> stage_passes_end;  ///< by stage: when its slowest class ended its passes
+  std::vector<WorkerRun> workers;     ///< runs by class x stage, as in the plan
+  std::vector<double> stage_passes_end;  ///< end of the passes of each stage's slowest class
   std::uint64_t events = 0;
-  bool cut_short = false;  ///< a fatal change came, or a flow failed; duration is when
-  std::optional<LinkId> broken;  ///< a link that is down, where a flow over it cut it short
+  /// True if a fatal change or a failed flow ended the step early, at `duration`.
+  bool cut_short = false;
+  std::optional<LinkId> broken;  ///< link that is down and failed a flow
 };
 
-/// A change of hardware during the iteration.
+/// Change of the hardware during the step.
 struct TimedChange {
   double at = 0;
-  std::vector<std::pair<RankId, double>> slow;       ///< new factors
-  std::vector<std::pair<LinkId, double>> bandwidth;  ///< new effective rates of pinned links
+  std::vector<std::pair<RankId, double>> slow;       ///< new slowdown factors
+  /// New effective rates of pinned links, bytes per second.
+  std::vector<std::pair<LinkId, double>> bandwidth;
   std::vector<LinkId> down;                          ///< pinned links that go down
   bool fatal = false;
 };
 
-/// Bytes of somebody else's over a pinned link, sharing it from `at` on until they have passed.
+/// Traffic of another job over a pinned link: shares the link from `at` on until `bytes` have
+/// passed.
 struct Background {
   LinkId link;
   double at = 0, bytes = 0;
 };
 
+/// Input of an execution. All references must outlive the execution.
 struct IterationRequest {
   Engine& engine;
   StepGraph& graph;
   const Plan& plan;
-  const std::vector<BlockPrice>& prices;  ///< by block
+  const std::vector<BlockPrice>& prices;  ///< price of each block
   const HardwareState& state;
   std::vector<TimedChange> changes = {};
   std::vector<Background> background = {};
   bool slices = false;
 };
 
-/// Hosts that an engine needs for the largest plan of a job.
+/// Returns the number of hosts that an engine needs for the largest plan of a job.
 std::uint32_t hosts_needed(const StepGraph& graph, bool full_detail);
 
+/// Executes one step and returns its run: every (replica class, stage) of the plan executes its
+/// program. Blocks until the step ends or is cut short. Throws bad_input if the plan needs more
+/// links than the engine has.
 IterationRun run_iteration(const IterationRequest& request);
 
-/// A step beside others on one engine: somebody else calls run(), and nobody cancels.
+/// Step that shares an engine with other steps. The owner of the engine calls run(); the end of
+/// this step cancels no activity of the others. Not thread-safe.
 class StepUnderWay {
  public:
-  /// Begins now, inside run(); `ended` is called at its end, and may not destroy this. All that
-  /// `request` refers to outlives this.
+  /// Starts the step now; call only inside Engine::run(). `ended` is called at the end of the step
+  /// and must not destroy this object. All references of `request`, and `request` itself, must
+  /// outlive this object.
   StepUnderWay(const IterationRequest& request, std::function<void()> ended);
   ~StepUnderWay();
-  /// After its end.
-  IterationRun take();
+  /// Returns the run and leaves none behind. Call once, after the step ended.
+  IterationRun take_run();
 
  private:
   class Body;

@@ -6,7 +6,7 @@
 namespace orrery::estimates {
 namespace {
 
-/// When a class had ended the passes of all its stages.
+/// Returns the second at which a class has ended the passes of all its stages.
 double passes_end(const SimulatedStep& step, std::uint32_t of_class) {
   double end = 0;
   for (std::uint32_t stage = 0; stage < step.plan.stages; ++stage) {
@@ -18,7 +18,7 @@ double passes_end(const SimulatedStep& step, std::uint32_t of_class) {
 }  // namespace
 
 StepParts parts_of(const SimulatedStep& step, double whole, const std::vector<double>& stretch) {
-  std::vector<double> longest(step.plan.classes.size(), 1);  // stretch of a class
+  std::vector<double> longest(step.plan.classes.size(), 1);  // largest stretch of a class
   if (!stretch.empty()) std::fill(longest.begin(), longest.end(), 0);
   for (std::size_t r = 0; r < stretch.size(); ++r) {
     double& of_class = longest[step.plan.class_of[r]];

@@ -1,6 +1,5 @@
-// A simulated step placed on the policy clock, with the noise of that one step: what each replica
-// had done at any instant, how long it computed and waited. The backend makes one per step that a
-// policy watches. Immutable; one thread. Policy clock in nanoseconds, spans in seconds.
+// Simulated step on the policy clock. Created by the backend once per step that a policy observes.
+// One thread. Instants in nanoseconds of the policy clock, durations in seconds.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +11,50 @@
 
 namespace orrery::estimates {
 
+/// Simulated step placed on the policy clock, with the noise of that one step: micro-batches done
+/// at any instant, and the compute and wait times of each replica. Shares the simulated step.
+/// Immutable.
+///
+/// For example, a replica with stretch 1.1 that ends its passes after 2.0 s in the simulated step
+/// ends them after 2.2 s here.
 class PlayedStep {
  public:
-  /// `stretch`: by replica, how many times as long its compute takes in this step; empty: 1.
+  /// Places a simulated step at `start`. `stretch` is the factor on the compute time of this step,
+  /// by replica; empty: 1.
   PlayedStep(Step step, Nanos start, std::shared_ptr<const SimulatedStep> what,
              std::vector<double> stretch);
 
+  /// Returns the number of the step.
   Step step() const { return step_; }
+  /// Returns the instant at which the step starts.
   Nanos start() const { return start_; }
+  /// Returns the instant at which the step ends, noise included.
   Nanos end() const { return end_; }
   Nanos duration() const { return end_ - start_; }
+  /// Returns the simulated step without the noise.
   const SimulatedStep& what() const { return *what_; }
+  /// Returns the factor on compute time by replica; empty if all are 1.
   const std::vector<double>& stretch() const { return stretch_; }
 
-  /// Micro-batches that a replica has done at a stage at `instant`, with the fraction of the
-  /// current one.
+  /// Returns the number of micro-batches that a replica has done at a stage at `instant`, including
+  /// the fraction of the current one.
   double done(std::uint32_t replica, std::uint32_t stage, Nanos instant) const;
+  /// Returns the number of micro-batches of a replica.
   std::uint32_t micro_batches(std::uint32_t replica) const;
-  /// Compute per micro-batch; 0 where a replica has none.
+  /// Returns the compute seconds per micro-batch; 0 if the replica has no micro-batch.
   double micro_batch_time(std::uint32_t replica, std::uint32_t stage) const;
-  /// From its own last backward block to that of the slowest replica.
+  /// Returns the seconds from the replica's own last backward block to the last one of the slowest
+  /// replica.
   double wait_time(std::uint32_t replica, std::uint32_t stage) const;
-  /// Share of the step in which the GPU ran a kernel, collectives included.
+  /// Returns the share of the step in which the GPU ran a kernel, collectives included.
   double utilization(std::uint32_t replica, std::uint32_t stage) const;
-  /// Bytes through GPU memory per second, mean of the step.
+  /// Returns the bytes through GPU memory per second, as the mean of the step.
   double memory_rate(std::uint32_t replica, std::uint32_t stage) const;
 
  private:
+  /// Returns the run of the replica's class at a stage.
   const WorkerRun& worker(std::uint32_t replica, std::uint32_t stage) const;
+  /// Returns the factor on the compute time of a replica.
   double stretch_of(std::uint32_t replica) const {
     return stretch_.empty() ? 1 : stretch_[replica];
   }
@@ -48,18 +63,21 @@ class PlayedStep {
   Nanos start_, end_;
   std::shared_ptr<const SimulatedStep> what_;
   std::vector<double> stretch_;
-  std::vector<double> passes_end_;  ///< by stage: of the slowest replica
+  /// End of the passes of the slowest replica, by stage, in seconds.
+  std::vector<double> passes_end_;
 };
 
-/// What a step of `whole` seconds went into, of the replica that took longest.
+/// Parts of a step's duration, each for the replica in which the part is longest. Seconds.
 struct StepParts {
-  double compute = 0;   ///< until the last pass ended
-  double exchange = 0;  ///< beyond that
-  double tail = 0;      ///< the update and what else comes after the exchange
+  double compute = 0;   ///< time until the last pass ended
+  double exchange = 0;  ///< time of the exchange beyond the compute
+  double tail = 0;      ///< update, and other work after the exchange
 };
+/// Returns the parts of a step that took `whole` seconds under `stretch`, by replica; empty: 1.
 StepParts parts_of(const SimulatedStep& step, double whole, const std::vector<double>& stretch);
 
-/// Length of a step whose replicas' compute is stretched: the slowest replica, then what follows.
+/// Returns the duration of a step with stretched compute: the simulated duration plus the delay of
+/// the slowest replica's passes, in seconds.
 double stretched_duration(const SimulatedStep& step, const std::vector<double>& stretch);
 
 }  // namespace orrery::estimates

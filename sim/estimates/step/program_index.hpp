@@ -1,6 +1,5 @@
-// A program as its execution needs it: who waits for whom, which op receives what, which
-// collectives come in which order. Made once per program and shared by all workers that run it.
-// Immutable after building; thread-safe.
+// Index of a program for its execution: dependencies, receives and the order of collectives.
+// Immutable after construction; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,46 +12,53 @@
 
 namespace orrery::estimates {
 
+/// Index of one program, built once and shared by all workers that run the program. Keeps a pointer
+/// to the program, which must outlive this object. Immutable; thread-safe.
 class ProgramIndex {
  public:
+  /// Builds the index; `chunks` is the number of model chunks per stage.
   explicit ProgramIndex(const Program& program, std::uint32_t chunks);
 
   const Program& program() const { return *program_; }
   const std::vector<Op>& ops() const { return program_->ops; }
-  /// By op: how many others must end first.
+  /// Returns the number of operations that must end first, by operation.
   const std::vector<std::uint32_t>& missing() const { return missing_; }
-  /// Ops that wait for `op`.
+  /// Returns the operations that depend on `op`.
   std::span<const std::uint32_t> dependents(std::uint32_t op) const {
     return std::span(dependents_).subspan(first_[op], first_[op + 1] - first_[op]);
   }
+  /// Returns the compute operations in program order.
   const std::vector<std::uint32_t>& compute_order() const { return compute_order_; }
-  /// By micro-batch: backward and weight-gradient blocks.
+  /// Returns the number of backward and weight-gradient blocks, by micro-batch.
   const std::vector<std::uint32_t>& backward_blocks() const { return backward_blocks_; }
-  /// The receive of a phase, micro-batch and chunk; kNone if there is none.
-  std::uint32_t receive(Phase phase, std::uint32_t micro_batch, std::uint32_t chunk) const {
+  /// Returns the receive of a phase, micro-batch and chunk; kNone if the program has none.
+  std::uint32_t receive_op(Phase phase, std::uint32_t micro_batch, std::uint32_t chunk) const {
     const std::size_t at = slot(phase, micro_batch, chunk);
     return at < receives_.size() ? receives_[at] : kNone;
   }
 
-  /// What makes a collective the same in programs with different micro-batches.
+  /// Identity of a collective across programs with different numbers of micro-batches.
   using CollectiveKey = std::tuple<Phase, std::uint32_t, std::uint32_t, std::uint32_t,
                                    OpCollective>;  // micro-batch, chunk, bucket
+  /// Returns the identity of a collective.
   static CollectiveKey key_of(const Op& op) {
     return {op.phase, op.micro_batch, op.chunk, op.bucket, op.collective};
   }
-  /// Ops of a communicator, in order.
+  /// Returns the collectives of a communicator in program order.
   const std::vector<std::uint32_t>& collectives(Communicator which) const;
-  /// Place of a collective op among those of its communicator.
+  /// Returns the index of a collective among those of its communicator.
   std::uint32_t ordinal(std::uint32_t op) const { return ordinal_[op]; }
 
   static constexpr std::uint32_t kNone = ~0u;
 
  private:
+  /// Returns the index of a receive in receives_.
   std::size_t slot(Phase phase, std::uint32_t micro_batch, std::uint32_t chunk) const {
     const std::size_t each = std::size_t{program_->micro_batches} * chunks_;
     return (phase == Phase::forward ? 0 : each) + std::size_t{chunk} * program_->micro_batches +
            micro_batch;
   }
+  /// Adds an operation to the index.
   void add(std::uint32_t op);
 
   const Program* program_;

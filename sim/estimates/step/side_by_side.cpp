@@ -16,13 +16,13 @@ namespace orrery::estimates {
 namespace {
 
 constexpr std::uint32_t kNoLink = ~0u;
-/// Steps of each job before any is counted; the fewest that are counted where all of all jobs take
-/// as long, and where jobs drift against each other; the most of the slowest one.
+/// Steps of each job before the first counted one; fewest counted steps if all steps of all jobs
+/// take equally long, and if jobs drift against each other; most steps of the slowest job.
 constexpr std::size_t kBefore = 8, kLeast = 8, kLeastDrifting = 256, kMost = 512;
 constexpr double kEqual = 1e-6;    ///< relative difference of steps
 constexpr double kSettled = 1e-3;  ///< relative difference of the means of two halves
 
-/// A job's part of an engine: hosts and links by its own numbers.
+/// Part of an engine that one job uses, with the job's own host and link numbers.
 class EngineView : public Engine {
  public:
   EngineView(Engine& engine, std::uint32_t first_host, std::vector<std::uint32_t> links)
@@ -34,8 +34,8 @@ class EngineView : public Engine {
   void after(double delay, std::function<void()> what) override {
     engine_.after(delay, std::move(what));
   }
-  Handle compute(std::uint32_t host, double work, Done done) override {
-    return engine_.compute(first_host_ + host, work, std::move(done));
+  Handle start_computation(std::uint32_t host, double work, Done done) override {
+    return engine_.start_computation(first_host_ + host, work, std::move(done));
   }
   Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) override {
     over_.clear();
@@ -53,18 +53,19 @@ class EngineView : public Engine {
   void set_link_up(std::uint32_t link, bool up) override {
     if (links_[link] != kNoLink) engine_.set_link_up(links_[link], up);
   }
-  void run() override { throw Error(ErrorKind::internal, "a part of an engine is not run"); }
+  void run() override { throw Error(ErrorKind::internal, "a part of an engine cannot run()"); }
   void cancel_all() override {}
   std::uint64_t events() const override { return engine_.events(); }
 
  private:
   Engine& engine_;
   const std::uint32_t first_host_;
-  const std::vector<std::uint32_t> links_;  ///< by the job's slot; kNoLink: one of them is enough
-  std::vector<std::uint32_t> over_;         ///< of the flow being started
+  /// Engine link by the job's slot; kNoLink if an equal link represents it.
+  const std::vector<std::uint32_t> links_;
+  std::vector<std::uint32_t> over_;         ///< links of the flow that is being started
 };
 
-/// How a job's flows cross one of its slots: (flow, how often).
+/// Flows of a job on one of its slots: (flow, flows on the link).
 using Crossings = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 std::vector<Crossings> crossings_of(const Plan& plan) {
@@ -85,8 +86,9 @@ std::vector<Crossings> crossings_of(const Plan& plan) {
   return all;
 }
 
-/// The engine's links by each job's slots. Links that several jobs cross are one for all of them;
-/// those that the same flows of all jobs cross as often, equally fast, are one.
+/// Returns the engine's link numbers by job and slot. A link that several jobs cross has one number
+/// for all of them; links that the same flows of all jobs cross equally often, with equal
+/// bandwidth, are merged.
 std::vector<std::vector<std::uint32_t>> link_numbers(const std::vector<JobBeside>& jobs,
                                                      std::uint32_t& used) {
   std::vector<std::vector<Crossings>> crossings;
@@ -122,7 +124,7 @@ std::vector<std::vector<std::uint32_t>> link_numbers(const std::vector<JobBeside
   return numbers;
 }
 
-/// One job's steps, one after the other.
+/// Sequence of one job's steps.
 class Lane {
  public:
   Lane(Engine& engine, const JobBeside& job, std::uint32_t first_host,
@@ -139,21 +141,22 @@ class Lane {
   const std::vector<IterationRun>& runs() const { return runs_; }
   bool cut_short() const { return !runs_.empty() && runs_.back().cut_short; }
 
-  /// Mean duration from step `first` up to `last`.
+  /// Returns the mean duration of steps `first` up to `last`, `last` excluded.
   double mean(std::size_t first, std::size_t last) const {
     double sum = 0;
     for (std::size_t i = first; i < last; ++i) sum += runs_[i].duration;
     return sum / static_cast<double>(last - first);
   }
   std::size_t counted() const { return runs_.size() - std::min(runs_.size(), kBefore); }
-  /// Least and most duration of those counted; there are some.
+  /// Returns the least and the largest duration of the counted steps. Call only if steps are
+  /// counted.
   std::pair<double, double> range() const {
     const auto [least, most] = std::minmax_element(
         runs_.begin() + kBefore, runs_.end(),
         [](const auto& a, const auto& b) { return a.duration < b.duration; });
     return {least->duration, most->duration};
   }
-  /// Its steps have settled, or never will within the limit.
+  /// Returns true if the job's steps have settled or the limit of steps is reached.
   bool settled() const {
     if (cut_short() || counted() >= kMost) return true;
     if (counted() < kLeastDrifting) return false;
@@ -174,7 +177,7 @@ class Lane {
 
  private:
   void step() {
-    if (now_) runs_.push_back(now_->take());
+    if (now_) runs_.push_back(now_->take_run());
     if (enough_() || cut_short()) return;
     now_ = std::make_unique<StepUnderWay>(request_, [this] {
       view_.after(0, [this] { step(); });
@@ -191,7 +194,8 @@ class Lane {
 
 using Lanes = std::vector<std::unique_ptr<Lane>>;
 
-/// All steps of all jobs take as long: they stay as they are to each other.
+/// Returns true if all steps of all jobs take equally long, so that the jobs keep their relative
+/// phase.
 bool in_step(const Lanes& lanes) {
   double least = std::numeric_limits<double>::infinity(), most = 0;
   for (const auto& lane : lanes) {
@@ -208,14 +212,15 @@ bool settled(const Lanes& lanes) {
                                        [](const auto& lane) { return lane->settled(); });
 }
 
-/// The engine has room for all jobs as they began; grown ones may need more.
+/// Throws bad_input if the engine lacks room. The engine has room for the jobs at their start;
+/// grown jobs may need more.
 void check_room(const Engine& engine, const std::vector<JobBeside>& jobs, std::uint32_t links) {
   std::uint32_t hosts = 0;
   for (const JobBeside& job : jobs) hosts += job.plan.workers() * job.plan.member_hosts;
   if (hosts <= engine.hosts() && links <= engine.links()) return;
   throw Error(ErrorKind::bad_input,
-              fmt::format("jobs that meet on links need {} workers and {} links to be simulated "
-                          "together; they began with {} and {}, and cannot grow beyond that",
+              fmt::format("jobs that share links: expected at most {2} workers and {3} links, as "
+                          "at the jobs' start, found {0} and {1}: limit their growth",
                           hosts, links, engine.hosts(), engine.links()));
 }
 

@@ -1,6 +1,5 @@
-// Steps of several training jobs on one engine, each over and over, where some of their flows meet
-// on links: what a step takes beside the others. The jobs share nothing but those links. Called by
-// sim/jobs/contention; one thread. Seconds.
+// Simulation of several training jobs on one engine. Called by sim/jobs/contention; one thread.
+// Seconds.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +9,30 @@
 
 namespace orrery::estimates {
 
-/// A job among those that meet. All outlive the call.
+/// Job of a joint simulation. All references must outlive the call.
 struct JobBeside {
   StepGraph& graph;
-  const Plan& plan;  ///< links that others cross too are pinned
+  const Plan& plan;  ///< plan in which links that other jobs cross too are pinned
   const std::vector<BlockPrice>& prices;
   const HardwareState& state;
-  double begins = 0;  ///< from now until its next step begins
+  double begins = 0;  ///< seconds from now until its next step begins
 };
 
-/// A typical step of each job: what it takes in the mean once the beginning is past, and the run of
-/// the one that came closest. A job whose step is cut short (a link on its way is down) has that
-/// one run. As many steps are simulated as it takes: until the means of two halves agree, or a
-/// limit.
+/// Typical step of a job that shares links with others: the mean duration after the first steps,
+/// and the run closest to the mean. If a step is cut short because a link is down, the result is
+/// that one run.
 struct SteadyStep {
   IterationRun run;
   double mean = 0;
 };
+/// Returns the typical step of each job. The jobs repeat their steps on one engine and share
+/// nothing but links. The simulation ends when all steps take equally long, or for each job the
+/// mean durations of the first and the second half agree within 0.1 %, or a limit of steps is
+/// reached. Throws bad_input if the engine has too few hosts or links for the jobs together.
+///
+/// For example, two equal jobs that cross one link at the same time each see about half of the
+/// link's bandwidth; drift between jobs of different step times is averaged over at least 256
+/// steps.
 std::vector<SteadyStep> steady_steps(Engine& engine, const std::vector<JobBeside>& jobs);
 
 }  // namespace orrery::estimates

@@ -17,32 +17,31 @@ StageTransfers::StageTransfers(const Plan& plan, const StepPrograms& programs, F
   }
 }
 
-void StageTransfers::send(std::uint32_t worker, std::uint32_t op) {
+void StageTransfers::start_send(std::uint32_t worker, std::uint32_t op) {
   const Op& what = programs_.op(worker, op);
   const auto to = static_cast<std::uint32_t>(what.peer_stage);
   const CommPlan& way = plan_.transfer(programs_.class_of(worker), programs_.stage_of(worker), to);
   flights_.start(way, what.bytes.value, {}, [this, worker, op, from = record_.now()] {
-    record_.note(worker, Slice::Track::communication, programs_.op(worker, op), from);
-    delivered(worker, op);
+    record_.add_interval(worker, Slice::Track::communication, programs_.op(worker, op), from);
+    end_send(worker, op);
   });
 }
 
-/// A send has ended, and with it the receive if that waits.
-void StageTransfers::delivered(std::uint32_t worker, std::uint32_t op) {
+void StageTransfers::end_send(std::uint32_t worker, std::uint32_t op) {
   const Op& what = programs_.op(worker, op);
   const std::uint32_t receiver =
       programs_.at_stage(worker, static_cast<std::uint32_t>(what.peer_stage));
   const std::uint32_t wanted =
-      programs_.index(receiver).receive(what.phase, what.micro_batch, what.chunk);
-  ensure(wanted != ProgramIndex::kNone, "every send has its receive");
+      programs_.index(receiver).receive_op(what.phase, what.micro_batch, what.chunk);
+  ensure(wanted != ProgramIndex::kNone, "every send has a matching receive");
   const bool waits = here_[receiver][wanted];
   here_[receiver][wanted] = true;
-  listener_.ended(worker, op);
-  if (!listener_.over() && waits) listener_.ended(receiver, wanted);
+  listener_.on_op_end(worker, op);
+  if (!listener_.is_over() && waits) listener_.on_op_end(receiver, wanted);
 }
 
-void StageTransfers::receive(std::uint32_t worker, std::uint32_t op) {
-  if (here_[worker][op]) return listener_.ended(worker, op);
+void StageTransfers::record_receive(std::uint32_t worker, std::uint32_t op) {
+  if (here_[worker][op]) return listener_.on_op_end(worker, op);
   here_[worker][op] = true;
 }
 

@@ -1,6 +1,4 @@
-// What the workers of a step send from stage to stage: a transfer begins with its send, whether or
-// not the receiver waits, and the receive ends once both are there. Kept by the execution of a
-// step; one thread.
+// Transfers between the stages of a step. Owned by the execution of a step; one thread.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +11,29 @@
 
 namespace orrery::estimates {
 
+/// Transfers between stages: a transfer begins with its send, whether or not the receiver waits;
+/// the receive ends when both the data and the receiver have arrived. Not thread-safe.
 class StageTransfers {
  public:
-  /// All outlive this.
+  /// Starts without transfers. All arguments must outlive this object.
   StageTransfers(const Plan& plan, const StepPrograms& programs, Flights& flights,
                  StepRecord& record, OpListener& listener);
 
-  void send(std::uint32_t worker, std::uint32_t op);
-  void receive(std::uint32_t worker, std::uint32_t op);
+  /// Starts the transfer of a send.
+  void start_send(std::uint32_t worker, std::uint32_t op);
+  /// Records that a worker has reached a receive; ends the receive if its data has arrived.
+  void record_receive(std::uint32_t worker, std::uint32_t op);
 
  private:
-  void delivered(std::uint32_t worker, std::uint32_t op);
+  /// Ends a send, and the matching receive if its worker waits.
+  void end_send(std::uint32_t worker, std::uint32_t op);
 
   const Plan& plan_;
   const StepPrograms& programs_;
   Flights& flights_;
   StepRecord& record_;
   OpListener& listener_;
-  /// By worker and op: a receive whose transfer has come, or that waits.
+  /// True for a receive if its data has arrived or its worker waits, by worker and operation.
   std::vector<std::vector<bool>> here_;
 };
 

@@ -13,8 +13,8 @@ StepHardware::StepHardware(const IterationRequest& request, const StepPrograms& 
          "the engine has a host for every simulated worker");
   if (plan.slots.size() <= request.engine.links()) return;
   throw Error(ErrorKind::bad_input,
-              fmt::format("faults: too many different ones at once: a step needs {} links that "
-                          "differ, at most {} are simulated",
+              fmt::format("faults: expected a step with at most {1} different links, found {0}: "
+                          "use fewer different faults at once",
                           plan.slots.size(), request.engine.links()));
 }
 
@@ -45,7 +45,7 @@ void StepHardware::set_speeds() {
   }
 }
 
-void StepHardware::change(const TimedChange& change) {
+void StepHardware::apply_change(const TimedChange& change) {
   for (const auto& [rank, factor] : change.slow) state_.slow[rank.value] = factor;
   set_speeds();
   for (const auto& [link, rate] : change.bandwidth) {
@@ -55,14 +55,14 @@ void StepHardware::change(const TimedChange& change) {
   for (const LinkId link : change.down) take_down(link);
 }
 
-/// No flow goes over a link that the plan does not have.
+/// A link without a slot carries no flow of the plan.
 void StepHardware::take_down(LinkId link) {
   state_.down.insert(link.value);
   const auto slot = request_.plan.pinned.find(link.value);
   if (slot != request_.plan.pinned.end()) request_.engine.set_link_up(slot->second, false);
 }
 
-std::optional<LinkId> StepHardware::broken(const CommPhase& phase) const {
+std::optional<LinkId> StepHardware::broken_link(const CommPhase& phase) const {
   std::optional<LinkId> broken;
   for (const WideFlow& part : phase.parts) {
     for (const std::uint32_t slot : part.links) {

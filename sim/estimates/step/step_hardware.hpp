@@ -1,6 +1,5 @@
-// The hardware under a step, on an engine: how fast each worker's GPUs are, which links are down
-// and how fast the others, and how that changes while the step goes on. Kept by the execution of a
-// step; one thread. Seconds from the step's beginning.
+// Hardware of a step on an engine. Owned by the execution of a step; one thread. Seconds from the
+// step's beginning.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +12,32 @@
 
 namespace orrery::estimates {
 
+/// Hardware of a step as resources of an engine: speeds of the workers' GPUs, bandwidths and
+/// outages of links, and their changes during the step. Not thread-safe.
 class StepHardware {
  public:
-  /// Throws bad_input if the plan needs more links than the engine has. All outlive this.
+  /// Copies the state of the request. Throws bad_input if the plan needs more links than the engine
+  /// has. Both arguments must outlive this object.
   StepHardware(const IterationRequest& request, const StepPrograms& programs);
 
-  /// As it is when the step begins.
+  /// Sets all speeds and links to the state at the beginning of the step.
   void begin();
-  void change(const TimedChange& change);
+  /// Applies a change from now on.
+  void apply_change(const TimedChange& change);
 
-  /// The engine's number of a GPU that is simulated.
+  /// Returns the engine's host number of a simulated GPU.
   std::uint32_t host(std::uint32_t worker, std::uint32_t member) const {
     return worker * request_.plan.member_hosts + member;
   }
-  /// A link that is down among those that a flow of this phase crosses; nothing: none is.
-  std::optional<LinkId> broken(const CommPhase& phase) const;
+  /// Returns a link that is down and crossed by a flow of this phase; nothing if none is down.
+  std::optional<LinkId> broken_link(const CommPhase& phase) const;
 
  private:
+  /// Returns the slowdown factor of a simulated GPU.
   double slow_of(std::uint32_t worker, std::uint32_t member) const;
+  /// Sets the speeds of all hosts by the current state.
   void set_speeds();
+  /// Marks a link as down; ignored by the engine if no flow of the plan crosses the link.
   void take_down(LinkId link);
 
   const IterationRequest& request_;

@@ -1,5 +1,4 @@
-// The programs of a step's workers, and how far each has come: a worker is a replica class at a
-// stage, numbered class by class. Kept by the execution of a step; one thread.
+// Programs of a step's workers and their progress. Owned by the execution of a step; one thread.
 #pragma once
 
 #include <cstdint>
@@ -13,53 +12,68 @@
 
 namespace orrery::estimates {
 
+/// Programs of all workers of a step, with the dependencies that are left. A worker is a replica
+/// class at a stage, numbered class by class. Not thread-safe.
+///
+/// For example, with 4 stages worker 6 is class 1 at stage 2.
 class StepPrograms {
  public:
-  /// Both outlive this.
+  /// Builds the indices of all programs. Both arguments must outlive this object.
   StepPrograms(StepGraph& graph, const Plan& plan);
 
+  /// Returns the number of workers.
   std::uint32_t workers() const { return static_cast<std::uint32_t>(workers_.size()); }
+  /// Returns the replica class of a worker.
   std::uint32_t class_of(std::uint32_t worker) const { return worker / stages_; }
+  /// Returns the stage of a worker.
   std::uint32_t stage_of(std::uint32_t worker) const { return worker % stages_; }
-  /// The worker of the same class at another stage.
+  /// Returns the worker of the same class at another stage.
   std::uint32_t at_stage(std::uint32_t worker, std::uint32_t stage) const {
     return class_of(worker) * stages_ + stage;
   }
+  /// Returns the program index of a worker.
   const ProgramIndex& index(std::uint32_t worker) const { return *workers_[worker].index; }
   const ProgramIndex& index(std::uint32_t of_class, std::uint32_t stage) const {
     return index(of_class * stages_ + stage);
   }
+  /// Returns an operation of a worker's program.
   const Op& op(std::uint32_t worker, std::uint32_t op) const { return index(worker).ops()[op]; }
 
-  /// Others must end before it.
-  bool waits(std::uint32_t worker, std::uint32_t op) const {
+  /// Returns true if other operations must end before `op`.
+  bool has_missing(std::uint32_t worker, std::uint32_t op) const {
     return workers_[worker].missing[op] > 0;
   }
-  /// One that it waits for has ended. True if it was the last.
-  bool free(std::uint32_t worker, std::uint32_t op) { return --workers_[worker].missing[op] == 0; }
-  /// An operation has ended. True if it was the last of all.
+  /// Removes one dependency of `op`. Returns true if it was the last one.
+  bool satisfy_one(std::uint32_t worker, std::uint32_t op) {
+    return --workers_[worker].missing[op] == 0;
+  }
+  /// Counts one operation as ended. Returns true if it was the last one of the step.
   bool end_one() { return --ops_left_ == 0; }
-  bool done() const { return ops_left_ == 0; }
+  /// Returns true if all operations of the step have ended.
+  bool is_done() const { return ops_left_ == 0; }
 
  private:
+  /// Progress of one worker.
   struct Worker {
     const ProgramIndex* index = nullptr;
-    std::vector<std::uint32_t> missing;  ///< by op: dependencies not yet ended
+    std::vector<std::uint32_t> missing;  ///< dependencies not yet ended, by operation
   };
 
   const std::uint32_t stages_;
-  std::map<const Program*, std::unique_ptr<ProgramIndex>> indices_;  // looked up, never walked
+  // Only for lookup: the order of pointers is not deterministic.
+  std::map<const Program*, std::unique_ptr<ProgramIndex>> indices_;
   std::vector<Worker> workers_;
   std::size_t ops_left_ = 0;
 };
 
-/// Who is told when an operation of a worker has ended.
+/// Observer of ended operations; implemented by the execution of a step.
 class OpListener {
  public:
   virtual ~OpListener() = default;
-  virtual void ended(std::uint32_t worker, std::uint32_t op) = 0;
-  /// Nothing more is to happen in this step.
-  virtual bool over() const = 0;
+  /// Handles the end of an operation of a worker.
+  virtual void on_op_end(std::uint32_t worker, std::uint32_t op) = 0;
+  /// Returns true if the step has ended and no further operation may start.
+  virtual bool is_over() const = 0;
 };
 
 }  // namespace orrery::estimates

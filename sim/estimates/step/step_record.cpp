@@ -41,16 +41,16 @@ void StepRecord::begin(std::uint32_t workers) {
   for (WorkerRun& worker : run_.workers) worker.progress.emplace_back(0.0, 0.0);
 }
 
-void StepRecord::note(std::uint32_t worker, Slice::Track track, const Op& op, double from) {
+void StepRecord::add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from) {
   if (!slices_) return;
   run_.workers[worker].slices.push_back({track, slice_name(op), from, now()});
 }
 
-void StepRecord::block(std::uint32_t worker, const Op& op, double began, double kernels_ended,
+void StepRecord::add_block(std::uint32_t worker, const Op& op, double began, double kernels_ended,
                        double moved) {
   WorkerRun& run = run_.workers[worker];
   const double end = now();
-  // What follows an update's kernels is the host's, not a collective.
+  // Time after an update's kernels belongs to the host, not to a collective.
   const double kernels = is_pass(op.phase) ? kernels_ended : end;
   run.compute += kernels - began;
   run.tensor += end - kernels;
@@ -63,7 +63,7 @@ void StepRecord::block(std::uint32_t worker, const Op& op, double began, double 
   } else {
     run.tail += end - began;
   }
-  note(worker, Slice::Track::compute, op, began);
+  add_interval(worker, Slice::Track::compute, op, began);
 }
 
 void StepRecord::end(bool cut_short) {
@@ -71,7 +71,7 @@ void StepRecord::end(bool cut_short) {
   run_.duration = now();
 }
 
-IterationRun StepRecord::take(std::uint32_t stages) {
+IterationRun StepRecord::take_run(std::uint32_t stages) {
   run_.stage_passes_end.assign(stages, 0);
   for (std::size_t i = 0; i < run_.workers.size(); ++i) {
     double& latest = run_.stage_passes_end[i % stages];

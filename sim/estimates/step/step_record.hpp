@@ -1,5 +1,5 @@
-// What a step under way has come to: its clock, and what each worker has done so far. Written by
-// the parts of its execution; one thread. Seconds from the step's beginning.
+// Record of a step in execution. Written by the parts of the execution; one thread. Seconds from
+// the step's beginning.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,40 @@
 
 namespace orrery::estimates {
 
+/// Record of a step in execution: its clock, and the times and progress of each worker. Not
+/// thread-safe.
 class StepRecord {
  public:
-  /// `slices`: each piece of a worker's time is kept. The engine outlives this.
+  /// Starts empty. With `slices` the record keeps each interval of a worker's time for the
+  /// timeline. The engine must outlive this object.
   StepRecord(const Engine& engine, bool slices) : engine_(engine), slices_(slices) {}
 
-  /// Now, for so many workers.
+  /// Begins the step now, for `workers` workers.
   void begin(std::uint32_t workers);
+  /// Returns the seconds since the step began.
   double now() const { return engine_.now() - began_; }
 
-  /// What `worker` has done since `from` has ended now.
-  void note(std::uint32_t worker, Slice::Track track, const Op& op, double from);
-  /// It was idle for so long, waiting for a collective or for input.
-  void expose(std::uint32_t worker, double idle) { run_.workers[worker].exposed += idle; }
-  /// A block that began at `began` has ended now, its kernels at `kernels`; it moved so many bytes.
-  void block(std::uint32_t worker, const Op& op, double began, double kernels, double moved);
-  /// A micro-batch's backward pass has ended.
+  /// Adds an interval from `from` until now to the timeline of `worker`, if intervals are kept.
+  void add_interval(std::uint32_t worker, Slice::Track track, const Op& op, double from);
+  /// Adds idle seconds in which `worker` waited for a collective or for input.
+  void add_exposed_time(std::uint32_t worker, double idle) { run_.workers[worker].exposed += idle; }
+  /// Adds a block that ends now: begun at `began`, with kernels ended at `kernels` and `moved`
+  /// bytes through GPU memory.
+  void add_block(std::uint32_t worker, const Op& op, double began, double kernels, double moved);
+  /// Counts a micro-batch whose backward pass ended.
   void micro_batch(std::uint32_t worker) { ++run_.workers[worker].micro_batches; }
+  /// Counts one ended operation.
   void event() { ++run_.events; }
 
-  /// It ends now; `cut_short`: before all was done.
+  /// Ends the step now; `cut_short` means before all operations ended.
   void end(bool cut_short);
+  /// Records the link that cut the step short.
   void broken_by(LinkId link) { run_.broken = link; }
-  bool broken() const { return run_.broken.has_value(); }
-  /// After its end; `stages`: of the plan.
-  IterationRun take(std::uint32_t stages);
+  /// Returns true if a link cut the step short.
+  bool is_broken() const { return run_.broken.has_value(); }
+  /// Returns the run and leaves none behind. Call once, after the step ended. `stages` is the
+  /// number of stages of the plan.
+  IterationRun take_run(std::uint32_t stages);
 
  private:
   const Engine& engine_;
@@ -44,9 +53,9 @@ class StepRecord {
   IterationRun run_;
 };
 
-/// "forward", "backward" and so on.
+/// Returns the name of a phase, for example "forward".
 const char* phase_name(Phase phase);
-/// Whether it is forward or backward.
+/// Returns true for forward and backward phases.
 inline bool is_pass(Phase phase) { return phase == Phase::forward || phase == Phase::backward; }
 
 }  // namespace orrery::estimates

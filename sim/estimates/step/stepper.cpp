@@ -15,14 +15,15 @@ namespace {
 
 /// Folded plans share links; only thousands of different faults at once would need more.
 constexpr std::uint32_t kMostFoldedLinks = 16384;
-/// A long ramp makes a new state every step; old ones hardly come back.
+/// A long ramp creates a new state in every step; old states are rarely reused.
 constexpr std::size_t kMostRemembered = 1024;
 
 std::shared_ptr<Engine> make(const EngineFactory& engine, EngineRoom room) {
   return engine(room.hosts, room.links);
 }
 
-/// What launching and waiting add, where the stack knows it, for this job's layout.
+/// Adds the host's launch and wait times to the profile, if the stack knows them, for this job's
+/// layout.
 void take_host(const Job& job, const Cluster& cluster, const SoftwareStack& stack,
                CostProfile& profile) {
   const double tensor = std::max(1u, job.layout().tensor());
@@ -35,12 +36,14 @@ void take_host(const Job& job, const Cluster& cluster, const SoftwareStack& stac
     host += Seconds{to_seconds(stack.host_stages())} * tensor;
   }
   profile.layer_host = job.compiled() ? Seconds{} : host;
-  constexpr double kStalledNodes = 48;  // all published runs of that size polled (docs/accuracy.md)
+  // All published runs of that size polled for messages (docs/accuracy.md).
+  constexpr double kStalledNodes = 48;
   profile.transfer_gap = Seconds{to_seconds(stack.transfer_gap())};
   if (nodes >= kStalledNodes) profile.transfer_gap += Seconds{to_seconds(stack.transfer_stall())};
 }
 
-/// What the host adds to every step: of a measured machine, else of the software stack.
+/// Returns the time that the host adds to every step: of a measured machine, else of the software
+/// stack.
 Seconds rest_of_step(const MachineCosts& machine, const Job& job) {
   if (machine.kernels) return machine.control;
   const SoftwareStack& stack = stack_of(job);
@@ -68,7 +71,7 @@ GradientCodes codes_on(const MachineCosts& machine, const Job& job, const Cluste
                          : known_speeds(job, cluster.gpu_model().memory_bandwidth.value)};
 }
 
-/// One value that differs where any rule does.
+/// Returns a text that differs if any rule differs.
 std::string key_of(const std::vector<CodecRule>& rules) {
   std::string key;
   for (const CodecRule& rule : rules) {
@@ -78,7 +81,7 @@ std::string key_of(const std::vector<CodecRule>& rules) {
   return key;
 }
 
-/// The optimizer's blocks, each once: what a stack does once a step is theirs.
+/// Returns the optimizer's blocks, each once: work that a stack does once per step belongs to them.
 std::set<std::uint32_t> optimizer_blocks(const StepGraph& graph) {
   std::set<std::uint32_t> blocks;
   for (std::uint32_t stage = 0; stage < graph.pipeline(); ++stage) {
@@ -89,14 +92,14 @@ std::set<std::uint32_t> optimizer_blocks(const StepGraph& graph) {
 
 }  // namespace
 
-/// The links of the nodes on which the job stands.
+/// The bound counts the links of as many nodes as the job fills.
 EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full_detail) {
   const Cluster::Shape& shape = cluster.shape();
   const auto above = [](std::uint32_t count, std::uint32_t each) {
     return (count + each - 1) / each;
   };
   const std::uint32_t nodes = above(graph.ranks(), shape.gpus_per_node);
-  std::uint32_t fabric = 0;  // per rail, one direction
+  std::uint32_t fabric = 0;  // links per rail in one direction
   if (shape.fabric == FabricKind::ring) fabric = cluster.nodes();
   if (shape.fabric == FabricKind::fat_tree) {
     fabric = above(nodes, shape.nodes_per_unit) * shape.spines;
@@ -143,7 +146,7 @@ Stepper::Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<Gpu
       options_(options),
       profile_(profile_on(options.machine, graph.job(), cluster)),
       rest_(rest_of_step(options.machine, graph.job())),
-      groups_(whole.stepper != nullptr && within_replicas(graph)
+      groups_(whole.stepper != nullptr && is_within_replicas(graph)
                   ? whole.stepper->groups_.of(whole.kept)
                   : replica_groups(graph, cluster, placement)),
       prices_(block_prices(cluster, graph, block_groups(graph, cluster, groups_),
@@ -191,7 +194,7 @@ std::unique_ptr<SimulatedStep> Stepper::plan(const PlanRequest& request) {
   return made;
 }
 
-std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& request,
+std::shared_ptr<const SimulatedStep> Stepper::simulate_step(const PlanRequest& request,
                                                        std::vector<TimedChange> changes) {
   std::unique_ptr<SimulatedStep> made = plan(request);
   made->run = run_iteration({.engine = *engine_,
@@ -204,14 +207,14 @@ std::shared_ptr<const SimulatedStep> Stepper::simulate(const PlanRequest& reques
   return made;
 }
 
-std::vector<LinkId> Stepper::crossed(const HardwareState& state,
+std::vector<LinkId> Stepper::links_crossed_by(const HardwareState& state,
                                      const std::vector<std::uint32_t>& micro_batches) {
   return crossed_links(plan_request(state, micro_batches));
 }
 
-LinkNeed Stepper::need(LinkId link) {
+LinkNeed Stepper::link_need(LinkId link) {
   if (!needs_) {
-    // Whatever replicas hold of the batch, flows are the same.
+    // Flows do not depend on the replicas' shares of the batch.
     const std::uint32_t each = std::max(1u, graph_.micro_batches() / graph_.data());
     const HardwareState healthy;
     const std::vector<std::uint32_t> shares(graph_.data(), each);
@@ -221,13 +224,13 @@ LinkNeed Stepper::need(LinkId link) {
   return found == needs_->end() ? LinkNeed{} : found->second;
 }
 
-std::uint64_t Stepper::flows_over(LinkId link) { return need(link).flows; }
+std::uint64_t Stepper::flows_over(LinkId link) { return link_need(link).flows; }
 
 bool Stepper::has_room(LinkId link, double slow) {
   constexpr double kRounding = 1e-9;
   if (cluster_.link(link).kind < LinkKind::leaf_up) return false;
   const double there = link_rate(cluster_, profile_, link) / slow;
-  return need(link).bandwidth < there * (1 - kRounding);
+  return link_need(link).bandwidth < there * (1 - kRounding);
 }
 
 std::unique_ptr<SimulatedStep> Stepper::planned(const HardwareState& state,
@@ -238,8 +241,8 @@ std::unique_ptr<SimulatedStep> Stepper::planned(const HardwareState& state,
   return plan(request);
 }
 
-/// As a ring does, and both steps of a coded exchange: each rank sends its size less its own part,
-/// an all-reduce twice.
+/// Rings, and both steps of a coded exchange, send the size less the rank's own part; an all-reduce
+/// sends twice as much.
 double Stepper::wire_bytes(const Plan& plan) {
   double sum = 0;
   for (std::uint32_t worker = 0; worker < plan.workers(); ++worker) {
@@ -262,11 +265,11 @@ double Stepper::wire_bytes(const Plan& plan) {
 
 std::shared_ptr<const SimulatedStep> Stepper::step(
     const HardwareState& state, const std::vector<std::uint32_t>& micro_batches) {
-  if (options_.full_detail) return simulate(plan_request(state, micro_batches), {});
+  if (options_.full_detail) return simulate_step(plan_request(state, micro_batches), {});
   if (memo_.size() >= kMostRemembered) memo_.clear();
   std::shared_ptr<const SimulatedStep>& known =
       memo_[{state, micro_batches, collectives_, key_of(codes_.rules())}];
-  if (!known) known = simulate(plan_request(state, micro_batches), {});
+  if (!known) known = simulate_step(plan_request(state, micro_batches), {});
   return known;
 }
 
@@ -289,7 +292,7 @@ std::shared_ptr<const SimulatedStep> Stepper::step_with(
     }
     timed.push_back(std::move(next));
   }
-  return simulate(request, std::move(timed));
+  return simulate_step(request, std::move(timed));
 }
 
 double Stepper::nominal_micro_batch_time() {

@@ -1,6 +1,5 @@
-// One training step for any state of the hardware: simulated once per distinct state and
-// remembered (folded), or simulated every time (full detail). Called by the backend with SimGrid's
-// engine, by prediction with the free one; owns it; one thread. Seconds within the step.
+// Simulator of training steps for any state of the hardware. Called by the backend with the SimGrid
+// engine and by prediction with the contention-free engine. One thread. Seconds within the step.
 #pragma once
 
 #include <cstdint>
@@ -20,50 +19,62 @@
 
 namespace orrery::estimates {
 
-/// The profile of a GPU with the factors of the software that the job runs on.
+/// Returns the cost profile of the cluster's GPU with the factors of the job's software stack.
 CostProfile job_profile(const Job& job, const Cluster& cluster);
-/// Price of every block of a job on its stack, what the stack adds to a step included. Throws
-/// bad_input if the GPU lacks the job's precision.
+/// Returns the price of every block of a job on its software stack, including the stack's additions
+/// to each step. Throws bad_input if the GPU lacks the job's precision.
 std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,
                                      const BlockGroups& groups, const MachineCosts& machine = {});
 
-/// What plans of a job can need of an engine at most.
+/// Returns the largest number of hosts and links that plans of a job can need of an engine.
 EngineRoom engine_room(const Cluster& cluster, const StepGraph& graph, bool full_detail);
 
-/// A simulated step with the plan it ran on.
+/// Simulated step with the plan on which it ran.
 struct SimulatedStep {
   Plan plan;
   IterationRun run;
-  double wire_bytes = 0;  ///< that all ranks together send for gradients
+  double wire_bytes = 0;  ///< bytes that all ranks together send for gradients
 };
 
+/// Simulator and cache of the steps of one job. A folded step is simulated once per distinct key
+/// (hardware state, micro-batches, collectives, codecs) and then returned from the cache; in full
+/// detail every step is simulated. Owns the prices, the cache and a share of the engine. Not
+/// thread-safe.
 class Stepper {
  public:
+  /// Settings of a stepper, fixed at construction.
   struct Options {
     bool full_detail = false;
+    /// True if steps keep intervals for the timeline.
     bool slices = false;
-    CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;  ///< automatic: by size
+    /// Algorithm of collectives; automatic: by size.
+    CollectiveAlgorithm algorithm = CollectiveAlgorithm::ring;
     MachineCosts machine = {};
   };
-  /// From the next step on; calls that the table says nothing of go by Options.
+  /// Sets the algorithms of collectives from the next step on; collectives without an entry in the
+  /// table use Options.
   void set_collectives(const CollectiveTable& table);
-  /// From the next step on; none: gradients travel as they are.
+  /// Sets the rules of gradient codecs from the next step on; without rules gradients travel
+  /// uncoded.
   void set_codecs(const std::vector<CodecRule>& rules);
-  /// The stepper of the same job with more replicas, and which of them are here; they stand there
-  /// as well. What both have in common is known then.
+  /// Stepper of the same job with more replicas, whose results this stepper reuses. The replicas of
+  /// this job have the same placement there.
   struct Whole {
-    Stepper* stepper;  ///< null: there is none
-    std::vector<std::uint32_t> kept;  ///< by replica: its number there, ascending
+    Stepper* stepper;  ///< stepper of the larger job, or null
+    std::vector<std::uint32_t> kept;  ///< number of each replica in the larger job, ascending
   };
-  /// Throws bad_input if the GPU lacks the job's precision.
+  /// Prices the blocks and creates the engine. Throws bad_input if the GPU lacks the job's
+  /// precision. All arguments passed by reference except `engine`, and the larger job's stepper,
+  /// must outlive this object.
   Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
           Options options, const EngineFactory& engine, Whole whole = {});
 
-  /// The step under `state`, with `micro_batches` by replica.
+  /// Returns the step under `state` with `micro_batches` by replica.
   std::shared_ptr<const SimulatedStep> step(const HardwareState& state,
                                             const std::vector<std::uint32_t>& micro_batches);
 
-  /// A change of the hardware at `at`: what it touches, and the state from then on.
+  /// Change of the hardware at second `at` of the step: the affected ranks and links, and the state
+  /// from then on.
   struct Change {
     double at = 0;
     HardwareState state;
@@ -71,51 +82,65 @@ class Stepper {
     std::vector<LinkId> links = {};
     bool fatal = false;
   };
-  /// The same with changes during it; never remembered.
+  /// Returns the step with changes during it; never cached.
   std::shared_ptr<const SimulatedStep> step_with(const HardwareState& state,
                                                  const std::vector<std::uint32_t>& micro_batches,
                                                  const std::vector<Change>& changes);
 
-  /// Links that the step's flows cross, ascending.
-  std::vector<LinkId> crossed(const HardwareState& state,
+  /// Returns the links that the step's flows cross, ascending.
+  std::vector<LinkId> links_crossed_by(const HardwareState& state,
                               const std::vector<std::uint32_t>& micro_batches);
-  /// How many flows cross a link between switches in a step without faults.
+  /// Returns the number of flows that cross a link between switches in a step without faults.
   std::uint64_t flows_over(LinkId link);
-  /// Whether it, a link between switches, never binds a step, with 1/`slow` of its bandwidth.
+  /// Returns true if `link` is between switches and cannot bind a step, even with 1/`slow` of its
+  /// bandwidth. Returns false for all other links.
   bool has_room(LinkId link, double slow);
-  /// The step with a plan in which `pinned` are links of their own, to be run by somebody else.
+  /// Returns a step with a plan but without a run, for execution by the caller; `pinned` are links
+  /// of their own in the plan.
   std::unique_ptr<SimulatedStep> planned(const HardwareState& state,
                                          const std::vector<std::uint32_t>& micro_batches,
                                          std::vector<LinkId> pinned);
+  /// Returns the step graph of the job.
   StepGraph& graph() { return graph_; }
+  /// Returns the price of each block.
   const std::vector<BlockPrice>& prices() const { return prices_; }
+  /// Returns the engine, which other steppers may share.
   Engine& engine() { return *engine_; }
 
-  /// Seconds of forward and backward blocks per micro-batch on a nominal GPU, slowest stage.
+  /// Returns the seconds of forward and backward blocks per micro-batch on a nominal GPU, of the
+  /// slowest stage.
   double nominal_micro_batch_time();
-  /// What the host adds to every step, seconds.
+  /// Returns the seconds that the host adds to every step.
   double rest() const { return rest_.value; }
-  /// What a flow over `link` alone reaches under `state`, bytes per second.
+  /// Returns the rate of a flow alone on `link` under `state`, in bytes per second.
   double effective_bandwidth(LinkId link, const HardwareState& state) const;
 
+  /// Returns the number of simulated steps, cached results excluded.
   std::uint64_t simulated() const { return simulated_; }
+  /// Returns the largest number of replica classes of any plan.
   std::uint64_t most_classes() const { return most_classes_; }
 
  private:
+  /// Cache key of a folded step.
   struct Key {
     HardwareState state;
     std::vector<std::uint32_t> micro_batches;
     CollectiveTable collectives;
-    std::string codecs;  ///< rules in force
+    std::string codecs;  ///< codec rules as text
     friend auto operator<=>(const Key&, const Key&) = default;
   };
+  /// Returns the request of a plan with the current settings.
   PlanRequest plan_request(const HardwareState& state,
                            const std::vector<std::uint32_t>& micro_batches);
+  /// Returns a step with a new plan and without a run; counts the step as simulated.
   std::unique_ptr<SimulatedStep> plan(const PlanRequest& request);
-  std::shared_ptr<const SimulatedStep> simulate(const PlanRequest& request,
+  /// Returns a newly simulated step.
+  std::shared_ptr<const SimulatedStep> simulate_step(const PlanRequest& request,
                                                 std::vector<TimedChange> changes);
+  /// Returns the bytes that all ranks send for gradients.
   double wire_bytes(const Plan& plan);
-  LinkNeed need(LinkId link);
+  /// Returns the need of a link between switches without faults; zero for a link without flows.
+  LinkNeed link_need(LinkId link);
 
   const Cluster& cluster_;
   StepGraph& graph_;
@@ -128,9 +153,11 @@ class Stepper {
   CollectiveTable collectives_;
   GradientCodes codes_;
   PlanBase plan_base_;
-  std::shared_ptr<Engine> engine_;  ///< a process has one of SimGrid's: steppers share it
+  /// SimGrid allows one engine per process, so steppers share the engine.
+  std::shared_ptr<Engine> engine_;
   std::map<Key, std::shared_ptr<const SimulatedStep>> memo_;
-  std::optional<std::map<std::uint32_t, LinkNeed>> needs_;  ///< of links, once asked for
+  /// Needs of links between switches, computed on first use.
+  std::optional<std::map<std::uint32_t, LinkNeed>> needs_;
   std::uint64_t simulated_ = 0;
   std::uint64_t most_classes_ = 0;
 };

@@ -32,40 +32,41 @@ void TraceCommunications::add(Communication communication) {
   all_.push_back(std::move(communication));
 }
 
-void TraceCommunications::reached(ClassOp reached) {
+void TraceCommunications::record_reached(ClassOp reached) {
   const std::uint32_t number = number_of(reached);
   Communication& it = all_[number];
   if (--it.missing > 0) return;
   for (const ClassOp& at : it.starts) {
-    classes_[at.of_class].startable.insert(turn(at, number));
-    owner_.touch(at.of_class);
+    classes_[at.of_class].startable.insert(priority_of(at, number));
+    owner_.mark_class(at.of_class);
   }
 }
 
-TraceCommunications::Turn TraceCommunications::turn(ClassOp at, std::uint32_t number) const {
+TraceCommunications::Turn TraceCommunications::priority_of(ClassOp at, std::uint32_t number) const {
   return {op(at).kind == TraceOpKind::collective, op(at).id, number};
 }
 
-bool TraceCommunications::free_to_start(const Communication& communication) const {
+bool TraceCommunications::can_start(const Communication& communication) const {
   return std::none_of(communication.starts.begin(), communication.starts.end(),
                       [&](const ClassOp& at) { return classes_[at.of_class].busy; });
 }
 
-/// Only the one whose turn it is: a later one that overtakes it, because a member is about to
-/// become free in this same instant, would make the order depend on how instants are worked off.
+/// Only the communication whose turn it is may start: a later one that overtakes, because a member
+/// becomes free in this same instant, would make the order depend on the processing order of
+/// events.
 void TraceCommunications::start_next(std::uint32_t of_class) {
   const ClassState& state = classes_[of_class];
   if (state.busy || state.startable.empty()) return;
   const std::uint32_t next = std::get<2>(*state.startable.begin());
-  if (free_to_start(all_[next])) start(next);
+  if (can_start(all_[next])) start(next);
 }
 
 void TraceCommunications::start(std::uint32_t number) {
   for (const ClassOp& at : all_[number].starts) {
     ClassState& state = classes_[at.of_class];
-    owner_.account(at.of_class);
+    owner_.account_class(at.of_class);
     state.busy = true;
-    state.startable.erase(turn(at, number));
+    state.startable.erase(priority_of(at, number));
   }
   phase(number, 0);
 }
@@ -79,7 +80,7 @@ void TraceCommunications::phase(std::uint32_t number, std::size_t at) {
     engine_.flow(links, what.bytes, [this, number, at](bool ok) {
       ensure(ok, "no link of a trace goes down");
       phase(number, at + 1);
-      owner_.settle();
+      owner_.process_ends();
     });
   };
   if (phases[at].latency > 0) {
@@ -93,21 +94,21 @@ void TraceCommunications::end(std::uint32_t number) {
   Communication& it = all_[number];
   it.over = true;
   for (const ClassOp& at : it.starts) {
-    owner_.account(at.of_class);
+    owner_.account_class(at.of_class);
     classes_[at.of_class].busy = false;
-    owner_.touch(at.of_class);
-    // Others may have waited for this class alone.
+    owner_.mark_class(at.of_class);
+    // Other communications may have waited for this class alone.
     for (const auto& [collective, id, other] : classes_[at.of_class].startable) {
-      for (const ClassOp& member : all_[other].starts) owner_.touch(member.of_class);
+      for (const ClassOp& member : all_[other].starts) owner_.mark_class(member.of_class);
     }
   }
   for (const ClassOp& at : it.ends) {
     const bool receive = op(at).kind == TraceOpKind::receive;
-    if (!receive || owner_.is_reached(at)) owner_.ended(at);
+    if (!receive || owner_.is_reached(at)) owner_.on_op_end(at);
   }
 }
 
-std::optional<std::pair<ClassOp, ClassOp>> TraceCommunications::stuck() const {
+std::optional<std::pair<ClassOp, ClassOp>> TraceCommunications::stuck_pair() const {
   for (const Communication& it : all_) {
     if (it.over) continue;
     const ClassOp *here = nullptr, *absent = nullptr;

@@ -1,6 +1,4 @@
-// The collectives and messages of a folded execution trace: each waits until all that begin it have
-// reached it, then for its turn among those of its classes, of which each has one under way; then
-// it passes through its phases on the engine. Driven by sim/estimates/step/trace_run; one thread.
+// Communications of a folded execution trace. Driven by sim/estimates/step/trace_run; one thread.
 // Seconds.
 #pragma once
 
@@ -17,64 +15,82 @@
 
 namespace orrery::estimates {
 
+/// Scheduler of the collectives and messages of a folded execution trace. A communication waits
+/// until all members that begin it have reached it, then for its turn in each of its classes, of
+/// which each executes one communication at a time; then the communication passes through its
+/// phases on the engine. Not thread-safe.
 class TraceCommunications {
  public:
-  /// Who runs the classes' programs.
+  /// Owner of the classes' programs, which this object notifies.
   class Owner {
    public:
     virtual ~Owner() = default;
-    /// Nothing that it depends on is left.
+    /// Returns true if all dependencies of the operation have ended.
     virtual bool is_reached(ClassOp at) const = 0;
-    /// Its class begins or ends to communicate: what it did so far goes to its account.
-    virtual void account(std::uint32_t of_class) = 0;
-    /// The class may start something.
-    virtual void touch(std::uint32_t of_class) = 0;
-    virtual void ended(ClassOp at) = 0;
-    /// Passes on what has ended.
-    virtual void settle() = 0;
+    /// Attributes the time of a class since its last change; called before a communication of the
+    /// class begins or ends.
+    virtual void account_class(std::uint32_t of_class) = 0;
+    /// Marks a class that may be able to start an operation.
+    virtual void mark_class(std::uint32_t of_class) = 0;
+    /// Records the end of an operation.
+    virtual void on_op_end(ClassOp at) = 0;
+    /// Processes all recorded ends.
+    virtual void process_ends() = 0;
   };
-  /// All outlive this.
+  /// Builds the communications. All arguments must outlive this object.
   TraceCommunications(Engine& engine, const ChakraTrace& trace, const FoldedTrace& folded,
                       const TracePlan& plan, Owner& owner);
 
-  /// The class has one under way.
-  bool busy(std::uint32_t of_class) const { return classes_[of_class].busy; }
-  /// Of a receive that has been reached: its message has come.
-  bool over(ClassOp receive) const { return all_[number_of(receive)].over; }
-  /// A send or a collective has been reached.
-  void reached(ClassOp at);
-  /// Those whose turn it is begin, if they can.
+  /// Returns true if a communication of the class is in flight.
+  bool is_busy(std::uint32_t of_class) const { return classes_[of_class].busy; }
+  /// Returns true if the message of a receive has arrived. Call for a receive that has been
+  /// reached.
+  bool is_over(ClassOp receive) const { return all_[number_of(receive)].over; }
+  /// Records that a send or a collective has been reached.
+  void record_reached(ClassOp at);
+  /// Starts the next communication of a class if all of its classes are free.
   void start_next(std::uint32_t of_class);
 
-  /// Of one that never began, or never ended: a member that waits and one that it waits for.
-  std::optional<std::pair<ClassOp, ClassOp>> stuck() const;
+  /// Returns, for a communication that never began or never ended, a member that waits and a member
+  /// that it waits for; nothing if no such pair exists.
+  std::optional<std::pair<ClassOp, ClassOp>> stuck_pair() const;
 
  private:
-  /// Messages before collectives: another rank waits for one with nothing to do, and it is short.
-  /// Then the least id, then the communication.
+  /// Priority of a communication in a class: messages before collectives, because another rank
+  /// waits idle for a message and messages are short; then the least id, then the number of the
+  /// communication.
   using Turn = std::tuple<bool, std::uint64_t, std::uint32_t>;
-  /// A collective or message of whole classes.
+  /// Collective or message of whole classes.
   struct Communication {
     const std::vector<TracePhase>* phases = nullptr;
-    std::vector<ClassOp> starts;  ///< all must have been reached
-    std::vector<ClassOp> ends;    ///< end with it; a receive also has to be reached
-    std::uint32_t missing = 0;    ///< of `starts`
+    std::vector<ClassOp> starts;  ///< operations that must have been reached before the begin
+    /// Operations that end with the communication; a receive must also have been reached.
+    std::vector<ClassOp> ends;
+    std::uint32_t missing = 0;    ///< entries of `starts` not yet reached
     bool over = false;
   };
+  /// Communication state of one class.
   struct ClassState {
     const RankProgram* program = nullptr;
-    std::vector<std::uint32_t> number;  ///< by op: of its communication, if it has one
+    /// Communication of each operation; the largest value for operations without one.
+    std::vector<std::uint32_t> number;
     bool busy = false;
-    std::set<Turn> startable;  ///< that all have reached
+    std::set<Turn> startable;  ///< communications that all members have reached, by priority
   };
 
+  /// Adds a communication.
   void add(Communication communication);
   std::uint32_t number_of(ClassOp at) const { return classes_[at.of_class].number[at.op]; }
   const TraceOp& op(ClassOp at) const { return classes_[at.of_class].program->ops[at.op]; }
-  Turn turn(ClassOp at, std::uint32_t number) const;
-  bool free_to_start(const Communication& communication) const;
+  /// Returns the priority of a communication in the class of `at`.
+  Turn priority_of(ClassOp at, std::uint32_t number) const;
+  /// Returns true if all classes that begin the communication are free.
+  bool can_start(const Communication& communication) const;
+  /// Starts a communication and marks its classes as busy.
   void start(std::uint32_t number);
+  /// Starts phase `at` of a communication, or ends the communication after the last phase.
   void phase(std::uint32_t number, std::size_t at);
+  /// Ends a communication and frees its classes.
   void end(std::uint32_t number);
 
   Engine& engine_;

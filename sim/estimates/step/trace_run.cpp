@@ -15,7 +15,7 @@
 namespace orrery::estimates {
 namespace {
 
-/// Successors of every op, one array per program.
+/// Dependents of every operation, one array per program.
 struct Waiters {
   std::vector<std::uint32_t> begin, ops;
 };
@@ -56,21 +56,21 @@ class TraceRun : private TraceCommunications::Owner {
   struct ClassState {
     const RankProgram* program = nullptr;
     const Waiters* waiters = nullptr;
-    std::vector<std::uint32_t> left;  ///< dependencies, by op
+    std::vector<std::uint32_t> left;  ///< dependencies left, by operation
     std::array<std::priority_queue<Ranked, std::vector<Ranked>, std::greater<>>, kLanes> queue;
     std::array<bool, kLanes> busy{};
-    double since = 0;  ///< accounted up to here
+    double since = 0;  ///< time is attributed up to this instant
   };
 
   void build_classes();
   void begin();
   bool is_reached(ClassOp at) const override { return classes_[at.of_class].left[at.op] == 0; }
-  void account(std::uint32_t of_class) override;
-  void touch(std::uint32_t of_class) override { touched_.insert(of_class); }
+  void account_class(std::uint32_t of_class) override;
+  void mark_class(std::uint32_t of_class) override { touched_.insert(of_class); }
 
   void ready(ClassOp at);
-  void ended(ClassOp at) override;
-  void settle() override;
+  void on_op_end(ClassOp at) override;
+  void process_ends() override;
   void start_lane(std::uint32_t of_class, Lane lane);
   [[noreturn]] void fail_stuck() const;
 
@@ -80,11 +80,11 @@ class TraceRun : private TraceCommunications::Owner {
   const TracePlan& plan_;
   const GpuModel& gpu_;
   const FlopPerSecond peak_;
-  std::vector<Waiters> waiters_;  ///< by program
+  std::vector<Waiters> waiters_;  ///< dependents of each program
   std::vector<ClassState> classes_;
   TraceCommunications communications_;
-  std::vector<ClassOp> just_ended_;  ///< to be told to those that wait
-  std::set<std::uint32_t> touched_;  ///< classes that may start something
+  std::vector<ClassOp> just_ended_;  ///< ended operations whose dependents are not yet updated
+  std::set<std::uint32_t> touched_;  ///< classes that may start an operation
   std::uint64_t unfinished_ = 0;
   TraceRunResult result_;
 };
@@ -116,26 +116,24 @@ void TraceRun::begin() {
       if (classes_[i].left[op] == 0) ready({i, op});
     }
   }
-  settle();
+  process_ends();
 }
 
-/// What a class did since the last change goes to its account.
-void TraceRun::account(std::uint32_t of_class) {
+void TraceRun::account_class(std::uint32_t of_class) {
   ClassState& state = classes_[of_class];
   const double span = engine_.now() - std::exchange(state.since, engine_.now());
   if (state.busy[kCompute]) {
     result_.classes[of_class].compute += span;
-  } else if (communications_.busy(of_class)) {
+  } else if (communications_.is_busy(of_class)) {
     result_.classes[of_class].exposed += span;
   }
 }
 
-/// Nothing that it depends on is left.
 void TraceRun::ready(ClassOp at) {
   ClassState& state = classes_[at.of_class];
   const TraceOp& op = state.program->ops[at.op];
   switch (op.kind) {
-    case TraceOpKind::none: ended(at); return;
+    case TraceOpKind::none: on_op_end(at); return;
     case TraceOpKind::compute:
     case TraceOpKind::memory: {
       const Lane lane = op.cpu ? kHost : op.kind == TraceOpKind::memory ? kMemory : kCompute;
@@ -144,21 +142,21 @@ void TraceRun::ready(ClassOp at) {
       return;
     }
     case TraceOpKind::receive:
-      // `left` is zero now, which is how the message's end sees that it has been reached.
-      if (communications_.over(at)) ended(at);
+      // `left` is zero now, so that the end of the message finds the receive reached.
+      if (communications_.is_over(at)) on_op_end(at);
       return;
     case TraceOpKind::send:
-    case TraceOpKind::collective: communications_.reached(at); return;
+    case TraceOpKind::collective: communications_.record_reached(at); return;
   }
 }
 
-void TraceRun::ended(ClassOp at) {
+void TraceRun::on_op_end(ClassOp at) {
   --unfinished_;
   just_ended_.push_back(at);
 }
 
-/// Passes on what has ended until nothing follows from it, then starts what can be.
-void TraceRun::settle() {
+/// Processes ended operations until no further operation follows, then starts the possible ones.
+void TraceRun::process_ends() {
   while (!just_ended_.empty() || !touched_.empty()) {
     if (!just_ended_.empty()) {
       const ClassOp at = just_ended_.back();
@@ -190,22 +188,22 @@ void TraceRun::start_lane(std::uint32_t of_class, Lane lane) {
     queue.pop();
     const double seconds = price(state.program->ops[at.op], gpu_, peak_);
     if (seconds <= 0) {
-      ended(at);
+      on_op_end(at);
       continue;
     }
-    account(of_class);
+    account_class(of_class);
     state.busy[lane] = true;
-    // Nothing shares a GPU here: a timer says the same as an execution, at a tenth of the cost.
+    // A timer suffices because nothing shares a GPU here, at a tenth of the cost of a computation.
     engine_.after(seconds, [this, at, lane] {
-      account(at.of_class);
+      account_class(at.of_class);
       classes_[at.of_class].busy[lane] = false;
-      ended(at);
-      settle();
+      on_op_end(at);
+      process_ends();
     });
   }
 }
 
-// ---- the whole ----------------------------------------------------------------------------------
+// ---- execution ----------------------------------------------------------------------------------
 
 void TraceRun::fail_stuck() const {
   const auto name = [&](const ClassOp& at) {
@@ -214,13 +212,16 @@ void TraceRun::fail_stuck() const {
                        classes_[at.of_class].program->ops[at.op].id + trace_.ranks[rank].first_id,
                        rank);
   };
-  if (const auto stuck = communications_.stuck()) {
+  if (const auto stuck = communications_.stuck_pair()) {
     throw Error(ErrorKind::bad_input,
-                fmt::format("{}: the ranks wait for each other: {} waits for {}, which is never "
-                            "reached",
+                fmt::format("{}: expected ranks that can finish, found ranks that wait for each "
+                            "other: {} waits for {}, which is never reached; correct the "
+                            "dependencies of these nodes",
                             trace_.name, name(stuck->first), name(stuck->second)));
   }
-  throw Error(ErrorKind::bad_input, trace_.name + ": the ranks wait for each other");
+  throw Error(ErrorKind::bad_input,
+              trace_.name + ": expected ranks that can finish, found ranks that wait for each "
+                            "other; correct the dependencies");
 }
 
 TraceRunResult TraceRun::run() {

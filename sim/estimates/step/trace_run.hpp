@@ -1,8 +1,11 @@
-// One pass through a folded execution trace on the engine. As in ASTRA-sim, a rank computes one
-// thing at a time, has one communication under way and one host operation; a receive waits without
-// holding anything up, and so does a collective until all of its members have reached it. Of what
-// a rank could start, a message is next, else the node with the least id. Called by the trace
-// backend; one thread. Seconds.
+// Execution of a folded execution trace on an engine. Called by the trace backend; one thread.
+// Seconds.
+//
+// The rules are those of ASTRA-sim: a rank computes one operation at a time and has one
+// communication and one host operation in flight. A receive waits without blocking other
+// operations, and so does a collective until all of its members have reached it. Of the operations
+// that a rank could start, a message is next, else the node with the least id. For example, of a
+// reached collective with id 4 and a send with id 9, the send starts first.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +18,21 @@
 
 namespace orrery::estimates {
 
-/// What one class did.
+/// Times of one class. Each class stands for its member ranks.
 struct TraceClassRun {
-  double compute = 0;  ///< a kernel computed
-  double exposed = 0;  ///< it communicated without computing
+  double compute = 0;  ///< time in which a kernel computed
+  double exposed = 0;  ///< time of communication without compute
 };
 
+/// Duration of an iteration through the trace, and the times of its classes.
 struct TraceRunResult {
   double duration = 0;
   std::vector<TraceClassRun> classes;
 };
 
-/// Nodes that compute take what price() says. `engine` has the plan's links. Throws bad_input that
-/// names ranks and nodes when the trace waits for itself across ranks.
+/// Executes the trace once and returns its times. Compute nodes are priced by GPU and peak rate.
+/// `engine` must have the plan's links. Throws bad_input with ranks and nodes if ranks wait for
+/// each other.
 TraceRunResult run_trace(Engine& engine, const ChakraTrace& trace, const FoldedTrace& folded,
                          const TracePlan& plan, const GpuModel& gpu, FlopPerSecond peak);
 

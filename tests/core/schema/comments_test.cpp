@@ -10,7 +10,7 @@
 namespace orrery {
 namespace {
 
-/// As protoc --include_source_info writes it: comments by the path of indices that they stand at.
+/// Descriptor set as protoc --include_source_info writes it: comments by their paths of indices.
 class Set {
  public:
   Set() {

@@ -63,9 +63,9 @@ TEST(Convert, APartialMessageMayLackItsChoice) {
 
 TEST(Convert, DuplicateKeysNameTheFirst) {
   EXPECT_EQ(refusal("title: a\nsmall: 1\nsmall: 1"),
-            "3:1: duplicate key 'small': it stands on line 2 already");
+            "3:1: duplicate key 'small': it is on line 2 already");
   EXPECT_EQ(refusal("title: a\ninner: {count: 1, \"count\": 2}"),
-            "2:19: duplicate key 'count': it stands on line 2 already");
+            "2:19: duplicate key 'count': it is on line 2 already");
 }
 
 TEST(Convert, MissingKeysAreNamed) {

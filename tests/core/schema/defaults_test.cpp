@@ -37,7 +37,7 @@ TEST(CheckWhole, MissesAChoiceThatMustBeMade) {
     check_whole(sample, places, "");
     ADD_FAILURE() << "whole";
   } catch (const Error& error) {
-    EXPECT_EQ(error.place()->line, 3);
+    EXPECT_EQ(error.source_place()->line, 3);
     EXPECT_EQ(error.message(), "expected exactly one of at_step and at_time in half, got none");
   }
   sample.mutable_half()->set_at_step(0);

@@ -1,4 +1,4 @@
-// Helpers of the loader's tests: load a Sample, and what a bad text is answered with.
+// Helpers of the loader's tests: load a Sample, and the message about a bad text.
 #pragma once
 
 #include <string>
@@ -21,9 +21,10 @@ inline std::string refusal(const std::string& text) {
   try {
     load_sample(text);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::bad_input || !error.place()) return "an error of another kind";
-    return std::to_string(error.place()->line) + ":" + std::to_string(error.place()->column) +
-           ": " + error.message();
+    if (error.kind() != ErrorKind::bad_input || !error.source_place())
+      return "an error of another kind";
+    return std::to_string(error.source_place()->line) + ":" +
+           std::to_string(error.source_place()->column) + ": " + error.message();
   }
   return "accepted";
 }

@@ -12,8 +12,9 @@ std::string refusal_of(const std::string& path, const std::string& text) {
   try {
     set_field(sample, path, text, "--set");
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::bad_input || !error.place()) return "an error of another kind";
-    return std::to_string(error.place()->column) + ": " + error.message();
+    if (error.kind() != ErrorKind::bad_input || !error.source_place())
+      return "an error of another kind";
+    return std::to_string(error.source_place()->column) + ": " + error.message();
   }
   return "accepted";
 }

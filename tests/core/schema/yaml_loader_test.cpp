@@ -40,13 +40,13 @@ TEST(LoadYaml, PlacesAreKnownByPath) {
   Sample sample;
   const SourceMap places =
       load_yaml("title: a\ninner:\n  count: 4\nmany:\n  - {count: 1}\n", "s.yaml", sample);
-  EXPECT_EQ(places.place("inner.count").line, 3);
-  EXPECT_EQ(places.place("inner.count").column, 10);
-  EXPECT_EQ(places.place("inner.count").line_text, "  count: 4");
-  EXPECT_EQ(places.place("many[0].count").column, 13);
-  EXPECT_EQ(places.place("inner.rate").line, 3) << "absent: what encloses it";
-  EXPECT_EQ(places.place("many[7].count").line, 5);
-  EXPECT_EQ(places.place("tuning.depth").line, 1);
+  EXPECT_EQ(places.place_of("inner.count").line, 3);
+  EXPECT_EQ(places.place_of("inner.count").column, 10);
+  EXPECT_EQ(places.place_of("inner.count").line_text, "  count: 4");
+  EXPECT_EQ(places.place_of("many[0].count").column, 13);
+  EXPECT_EQ(places.place_of("inner.rate").line, 3) << "absent: what encloses it";
+  EXPECT_EQ(places.place_of("many[7].count").line, 5);
+  EXPECT_EQ(places.place_of("tuning.depth").line, 1);
 }
 
 TEST(LoadYamlFile, UnreadableFilesAreBadInputWithTheirName) {
@@ -57,8 +57,8 @@ TEST(LoadYamlFile, UnreadableFilesAreBadInputWithTheirName) {
       FAIL() << "accepted " << path;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-      ASSERT_TRUE(error.place().has_value());
-      EXPECT_EQ(error.place()->file, path);
+      ASSERT_TRUE(error.source_place().has_value());
+      EXPECT_EQ(error.source_place()->file, path);
     }
   }
 }
@@ -83,7 +83,7 @@ TEST(CheckYaml, FindsEveryProblem) {
   const auto problems = check_yaml("titel: a\nsmall: x\ninner: {count: 65}\nwords: 3\nwait: 5\n",
                                    "s.yaml", sample);
   std::vector<int> lines;
-  for (const Error& problem : problems) lines.push_back(problem.place()->line);
+  for (const Error& problem : problems) lines.push_back(problem.source_place()->line);
   EXPECT_EQ(lines, (std::vector<int>{1, 2, 3, 4, 5, 1})) << "the last one: 'title' is missing";
 }
 
@@ -98,10 +98,10 @@ TEST(WithPlace, FindsThePathThatAMessageBeginsWith) {
   SourceMap places("a.yaml", "job:\n  layout: 3\n");
   places.add("job.layout", 2, 3);
   const Error named(ErrorKind::bad_input, "job.layout.tensor: too wide");
-  EXPECT_EQ(with_place(named, places).place()->line, 2);
-  EXPECT_FALSE(with_place(named, SourceMap()).place());
-  EXPECT_FALSE(with_place(Error(ErrorKind::bad_input, "too wide"), places).place());
-  EXPECT_FALSE(with_place(Error(ErrorKind::internal, "job.layout: no"), places).place());
+  EXPECT_EQ(with_place(named, places).source_place()->line, 2);
+  EXPECT_FALSE(with_place(named, SourceMap()).source_place());
+  EXPECT_FALSE(with_place(Error(ErrorKind::bad_input, "too wide"), places).source_place());
+  EXPECT_FALSE(with_place(Error(ErrorKind::internal, "job.layout: no"), places).source_place());
 }
 
 TEST(ProblemAt, NamesThePathWithoutAPlace) {
@@ -109,7 +109,7 @@ TEST(ProblemAt, NamesThePathWithoutAPlace) {
                "error: job.layout: too wide");
   Sample sample;
   const SourceMap places = load_yaml("title: a", "s.yaml", sample);
-  EXPECT_EQ(problem_at(places, "title", "bad").place()->column, 8);
+  EXPECT_EQ(problem_at(places, "title", "bad").source_place()->column, 8);
 }
 
 }  // namespace

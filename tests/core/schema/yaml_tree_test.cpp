@@ -19,9 +19,10 @@ std::string refusal(const std::string& text) {
   try {
     parse_yaml_tree(text, "f.yaml");
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::bad_input || !error.place()) return "an error of another kind";
-    return std::to_string(error.place()->line) + ":" + std::to_string(error.place()->column) +
-           ": " + error.message();
+    if (error.kind() != ErrorKind::bad_input || !error.source_place())
+      return "an error of another kind";
+    return std::to_string(error.source_place()->line) + ":" +
+           std::to_string(error.source_place()->column) + ": " + error.message();
   }
   return "accepted";
 }

@@ -15,7 +15,7 @@ namespace orrery::live {
 namespace {
 
 std::optional<CheckpointId> newest(Store& store) {
-  return CheckpointArchive(store).search(kTraining, kParameters).newest;
+  return CheckpointArchive(store).search_newest(kTraining, kParameters).newest;
 }
 
 /// The newest whole checkpoint is that of step `step`, with exactly its state.
@@ -52,7 +52,7 @@ TEST(CheckpointArchive, WithoutAManifestThereIsNoCheckpoint) {
   EXPECT_EQ(archive.unfinished(kTraining), std::vector{id_at(3)});
   write_checkpoint(store, 4, 1);
   EXPECT_EQ(archive.unfinished(kTraining), std::vector{id_at(3)});
-  EXPECT_EQ(archive.committed(kTraining), std::vector{id_at(4)});
+  EXPECT_EQ(archive.committed_attempts(kTraining), std::vector{id_at(4)});
 }
 
 TEST(CheckpointArchive, ADamagedOneIsPassedOverAndNamed) {
@@ -69,7 +69,7 @@ TEST(CheckpointArchive, ADamagedOneIsPassedOverAndNamed) {
   const auto cut = [](MemoryStore& store, const std::string& name) {
     store.content(name).resize(store.content(name).size() - 1);
   };
-  const auto drop = [](MemoryStore& store, const std::string& name) { store.remove(name); };
+  const auto drop = [](MemoryStore& store, const std::string& name) { store.remove_file(name); };
   for (const std::string part : {"manifest", "shard-0-of-3", "shard-2-of-3"}) {
     for (int kind = 0; kind < 3; ++kind) {
       MemoryStore store;
@@ -79,7 +79,7 @@ TEST(CheckpointArchive, ADamagedOneIsPassedOverAndNamed) {
       if (kind == 1) damage(store, part, cut);
       if (kind == 2) damage(store, part, drop);
       EXPECT_TRUE(holds(store, 10)) << part << kind;
-      const auto search = CheckpointArchive(store).search(kTraining, kParameters);
+      const auto search = CheckpointArchive(store).search_newest(kTraining, kParameters);
       const bool unseen = kind == 2 && part == "manifest";  // then it is as if it had never been
       ASSERT_EQ(search.passed_over.size(), unseen ? 0u : 1u) << part << kind;
       if (!unseen) {
@@ -106,8 +106,8 @@ TEST(CheckpointArchive, AnotherTrainingOrModelIsNotFound) {
   MemoryStore store;
   write_checkpoint(store, 10, 2);
   CheckpointArchive archive(store);
-  EXPECT_FALSE(archive.search(sha256_hex("another"), kParameters).newest);
-  const auto search = archive.search(kTraining, kParameters + 1);
+  EXPECT_FALSE(archive.search_newest(sha256_hex("another"), kParameters).newest);
+  const auto search = archive.search_newest(kTraining, kParameters + 1);
   EXPECT_FALSE(search.newest);
   ASSERT_EQ(search.passed_over.size(), 1u);
   EXPECT_NE(search.passed_over[0].find("parameters"), std::string::npos) << search.passed_over[0];
@@ -118,10 +118,10 @@ TEST(CheckpointArchive, OtherFilesOfTheFolderAreLeftAlone) {
   const std::vector<std::string> others{
       "notes.txt", "step-", "step-000000000010", "step-9.manifest",
       "step-99999999999999999999999999.aa.bb.manifest", "step-000000000010.x.y.manifest"};
-  for (const std::string& name : others) store.create(name);
+  for (const std::string& name : others) store.create_file(name);
   write_checkpoint(store, 10, 2);
   EXPECT_TRUE(holds(store, 10));
-  CheckpointArchive(store).remove(id_at(10));
+  CheckpointArchive(store).remove_attempt(id_at(10));
   EXPECT_EQ(store.list().size(), others.size());
 }
 
@@ -131,7 +131,7 @@ bool replace_checkpoint(Store& store, int n, bool for_good) {
   FailingStore failing(store, n, for_good);
   try {
     write_checkpoint(failing, 20, 3);
-    CheckpointArchive(failing).remove(id_at(10));
+    CheckpointArchive(failing).remove_attempt(id_at(10));
   } catch (const Error&) {
   }
   return failing.has_failed();
@@ -179,13 +179,14 @@ TEST(CheckpointArchive, OneThatIsBeingRemovedIsWholeOrGone) {
     write_checkpoint(store, 10, 3);
     FailingStore failing(store, n, true);
     try {
-      CheckpointArchive(failing).remove(id_at(10));
+      CheckpointArchive(failing).remove_attempt(id_at(10));
     } catch (const Error&) {
     }
     failed = failing.has_failed();
     for (int i = 0; i < 200; ++i) {
       MemoryStore left = store.lose_power(rng);
-      ASSERT_TRUE(CheckpointArchive(left).search(kTraining, kParameters).passed_over.empty());
+      ASSERT_TRUE(
+          CheckpointArchive(left).search_newest(kTraining, kParameters).passed_over.empty());
     }
   }
 }
@@ -204,10 +205,10 @@ TEST(CheckpointArchive, AFailedShardGivesItsSpaceBack) {
 TEST(CheckpointArchive, WorksOnAFolderOfTheFileSystem) {
   const std::string path = testing::TempDir() + "orrery_archive." + std::to_string(getpid());
   std::filesystem::remove_all(path);
-  const auto store = FolderStore::make(path);
+  const auto store = FolderStore::make_folder(path);
   for (const Step step : {10u, 20u}) write_checkpoint(*store, step, 3);
   EXPECT_TRUE(holds(*store, 20));
-  CheckpointArchive(*store).remove(id_at(20));
+  CheckpointArchive(*store).remove_attempt(id_at(20));
   EXPECT_TRUE(holds(*store, 10));
   EXPECT_EQ(store->list().size(), 4u);
   std::filesystem::remove_all(path);

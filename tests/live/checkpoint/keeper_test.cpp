@@ -29,7 +29,7 @@ class CheckpointKeeperTest : public testing::Test {
                                   .patience = patience});
   }
 
-  /// What a rank does.
+  /// Writes a shard as a rank does.
   Seal write(std::uint64_t attempt, Step step, std::uint32_t rank) {
     const ShardHeader header = header_of({kTraining, step, attempt}, rank, kRanks);
     return CheckpointArchive(*store_).write_shard(header, encoded_shard(header, state_at(step)));
@@ -46,19 +46,19 @@ class CheckpointKeeperTest : public testing::Test {
   static std::vector<CheckpointKeeper::Outcome> outcomes(CheckpointKeeper& keeper,
                                                          std::size_t count) {
     std::vector<CheckpointKeeper::Outcome> all;
-    for (int i = 0; i < 1000 && (all.size() < count || !keeper.at_rest()); ++i) {
-      for (auto& outcome : keeper.take()) all.push_back(std::move(outcome));
+    for (int i = 0; i < 1000 && (all.size() < count || !keeper.is_idle()); ++i) {
+      for (auto& outcome : keeper.drain_outcomes()) all.push_back(std::move(outcome));
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     EXPECT_EQ(all.size(), count);
-    EXPECT_TRUE(keeper.at_rest());
+    EXPECT_TRUE(keeper.is_idle());
     return all;
   }
 
   std::vector<Step> whole() {
     std::vector<Step> steps;
     CheckpointArchive archive(*store_);
-    for (const CheckpointId& id : archive.committed(kTraining)) {
+    for (const CheckpointId& id : archive.committed_attempts(kTraining)) {
       EXPECT_EQ(archive.load(id, kParameters), state_at(id.step));
       steps.push_back(id.step);
     }
@@ -67,7 +67,8 @@ class CheckpointKeeperTest : public testing::Test {
 
   static constexpr std::chrono::milliseconds kPatience{60'000};
   const std::string path_ = testing::TempDir() + "orrery_keeper." + std::to_string(getpid());
-  const std::unique_ptr<Store> store_ = FolderStore::make(path_);  // of this process alone
+  // used by this process alone
+  const std::unique_ptr<Store> store_ = FolderStore::make_folder(path_);
 };
 
 TEST_F(CheckpointKeeperTest, ACheckpointIsThereWhenAllShardsAre) {
@@ -76,7 +77,7 @@ TEST_F(CheckpointKeeperTest, ACheckpointIsThereWhenAllShardsAre) {
   keep->begin(10, kRanks);
   keep->shard_durable(attempt, 0, write(attempt, 10, 0));
   keep->shard_durable(attempt, 0, write(attempt + 7, 10, 0));  // said twice
-  EXPECT_FALSE(keep->at_rest());
+  EXPECT_FALSE(keep->is_idle());
   EXPECT_TRUE(whole().empty());
   const Seal seal = write(attempt, 10, 1);
   keep->shard_durable(attempt, 1, seal);
@@ -114,7 +115,7 @@ TEST_F(CheckpointKeeperTest, AFailedOneCountsAndLeavesTheOlderOnes) {
   keep->begin(30, kRanks);
   keep->shard_durable(attempt, 0, write(attempt, 30, 0));
   keep->writer_gone(0);  // its shard is durable: nothing is lost with it
-  EXPECT_FALSE(keep->at_rest());
+  EXPECT_FALSE(keep->is_idle());
   keep->writer_gone(1);
   EXPECT_NE(outcomes(*keep, 1)[0].failure, "");
   write_all(*keep, 40);
@@ -130,7 +131,7 @@ TEST_F(CheckpointKeeperTest, WhatComesAfterAnAttemptHasFailedIsRemovedInTheEnd) 
     keep->shard_failed(attempt, 1, "no space left on this device");
     outcomes(*keep, 1);
     keep->shard_durable(attempt, 0, write(attempt, 20, 0));
-    EXPECT_TRUE(keep->at_rest());
+    EXPECT_TRUE(keep->is_idle());
   }
   EXPECT_TRUE(store_->list().empty());
 }
@@ -147,7 +148,7 @@ TEST_F(CheckpointKeeperTest, WhatComesWhenLaterAttemptsHaveFailedTooIsRemovedInT
       keep->shard_failed(number, 1, "no space left on this device");
       outcomes(*keep, 1);
     }
-    write(first, 20, 0);  // by a rank that had heard of none of this
+    write(first, 20, 0);  // written by a rank without any of these events
   }
   EXPECT_EQ(whole(), std::vector<Step>{10});
   EXPECT_EQ(store_->list().size(), kRanks + 1);
@@ -182,10 +183,10 @@ TEST_F(CheckpointKeeperTest, WhicheverCallFailsTheOlderCheckpointStays) {
       write_all(*keep, 20);
       EXPECT_NE(outcomes(*keep, 1)[0].failure, "") << n;
     }
-    const auto newest = CheckpointArchive(*store_).search(kTraining, kParameters).newest;
+    const auto newest = CheckpointArchive(*store_).search_newest(kTraining, kParameters).newest;
     ASSERT_TRUE(newest);
     EXPECT_EQ(newest->step, n < 4 ? 10u : 20u) << "call " << n;
-    for (const std::string& name : store_->list()) store_->remove(name);
+    for (const std::string& name : store_->list()) store_->remove_file(name);
   }
 }
 
@@ -205,7 +206,7 @@ TEST_F(CheckpointKeeperTest, ARunThatGoesOnTakesOverWhatTheEarlierOneHasLeft) {
   for (const Step step : {10u, 20u, 90u}) write_checkpoint(*store_, step, kRanks);
   write(5, 25, 0);
   const auto keep = keeper(2);
-  keep->adopt(20);
+  keep->adopt_existing(20);
   write_all(*keep, 30);
   outcomes(*keep, 1);
   EXPECT_EQ(whole(), (std::vector<Step>{20, 30, 90}));
@@ -215,9 +216,9 @@ TEST_F(CheckpointKeeperTest, ARunThatGoesOnTakesOverWhatTheEarlierOneHasLeft) {
 TEST_F(CheckpointKeeperTest, ANewControllerTakesOverWhatTheEarlierOneHasBegun) {
   for (const Step step : {10u, 20u, 30u, 90u}) write_checkpoint(*store_, step, kRanks);
   write(id_at(40).attempt, 40, 0);
-  write(7, 40, 1);  // of another run
+  write(7, 40, 1);  // attempt of another run
   const auto keep = keeper(2);
-  keep->take_over({id_at(5), id_at(10), id_at(20), id_at(30), id_at(40)});
+  keep->continue_attempts({id_at(5), id_at(10), id_at(20), id_at(30), id_at(40)});
   const auto told = outcomes(*keep, 5);
   EXPECT_NE(told[0].failure, "") << "it has been removed";
   for (const std::size_t i : {1u, 2u, 3u}) {

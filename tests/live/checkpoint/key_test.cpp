@@ -57,20 +57,20 @@ TEST(CheckpointKey, OnlyWhatWasWrittenWithItIsFound) {
   write_checkpoint(store, 10, 2, kKey);
   write_checkpoint(store, 20, 2, kOther);
   write_checkpoint(store, 30, 2);
-  auto with = CheckpointArchive(store, kKey).search(kTraining, kParameters);
+  auto with = CheckpointArchive(store, kKey).search_newest(kTraining, kParameters);
   EXPECT_EQ(with.newest, id_at(10));
   ASSERT_EQ(with.passed_over.size(), 2u);
   EXPECT_NE(with.passed_over[0].find("is not authenticated"), std::string::npos);
   EXPECT_NE(with.passed_over[1].find("another key"), std::string::npos);
-  auto without = CheckpointArchive(store).search(kTraining, kParameters);
+  auto without = CheckpointArchive(store).search_newest(kTraining, kParameters);
   EXPECT_EQ(without.newest, id_at(30));
-  CheckpointArchive(store).remove(id_at(30));
-  without = CheckpointArchive(store).search(kTraining, kParameters);
+  CheckpointArchive(store).remove_attempt(id_at(30));
+  without = CheckpointArchive(store).search_newest(kTraining, kParameters);
   EXPECT_FALSE(without.newest);
   EXPECT_NE(without.passed_over[0].find("live.checkpoints.key"), std::string::npos);
 }
 
-/// Whoever may write the folder and has no key: other parameters, every checksum right.
+/// Attack by a writer of the folder without the key: other parameters, every checksum right.
 TEST(CheckpointKey, AForgedShardOrManifestIsNoticed) {
   MemoryStore store;
   write_checkpoint(store, 10, 1, kKey);
@@ -78,12 +78,12 @@ TEST(CheckpointKey, AForgedShardOrManifestIsNoticed) {
   Manifest forged{.id = id_at(10), .total = kParameters, .shards = {}};
   forged.shards.push_back(CheckpointArchive(store).write_shard(
       header, encode_shard(header, part_of(state_at(99), header.range()))));
-  EXPECT_FALSE(CheckpointArchive(store, kKey).search(kTraining, kParameters).newest);
-  CheckpointArchive(store).commit(forged);  // checksums, as without a key
-  EXPECT_TRUE(CheckpointArchive(store).search(kTraining, kParameters).newest);
-  EXPECT_FALSE(CheckpointArchive(store, kKey).search(kTraining, kParameters).newest);
-  CheckpointArchive(store, kOther).commit(forged);
-  EXPECT_FALSE(CheckpointArchive(store, kKey).search(kTraining, kParameters).newest);
+  EXPECT_FALSE(CheckpointArchive(store, kKey).search_newest(kTraining, kParameters).newest);
+  CheckpointArchive(store).commit_manifest(forged);  // checksums, as without a key
+  EXPECT_TRUE(CheckpointArchive(store).search_newest(kTraining, kParameters).newest);
+  EXPECT_FALSE(CheckpointArchive(store, kKey).search_newest(kTraining, kParameters).newest);
+  CheckpointArchive(store, kOther).commit_manifest(forged);
+  EXPECT_FALSE(CheckpointArchive(store, kKey).search_newest(kTraining, kParameters).newest);
 }
 
 TEST(CheckpointKey, EveryFlippedBitOfAnAuthenticatedManifestIsNoticed) {

@@ -45,7 +45,7 @@ inline ShardHeader header_of(const CheckpointId& id, std::uint32_t index, std::u
 
 inline CheckpointId id_at(Step step) { return {kTraining, step, 1000 + step}; }
 
-/// What the ranks and the controller do, one after the other.
+/// Writes a checkpoint as the ranks and the controller do, one after the other.
 inline void write_checkpoint(Store& store, Step step, std::uint32_t ranks,
                              const std::string& key = {}) {
   CheckpointArchive archive(store, key);
@@ -54,7 +54,7 @@ inline void write_checkpoint(Store& store, Step step, std::uint32_t ranks,
     const ShardHeader header = header_of(manifest.id, rank, ranks);
     manifest.shards.push_back(archive.write_shard(header, encoded_shard(header, state_at(step))));
   }
-  archive.commit(manifest);
+  archive.commit_manifest(manifest);
 }
 
 }  // namespace orrery::live

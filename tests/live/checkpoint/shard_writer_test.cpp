@@ -30,7 +30,7 @@ TEST(ShardWriter, WritesOnAThreadOfItsOwnAndSaysSo) {
     ShardWriter writer([&] { return std::make_unique<Borrowed>(store, kNever); },
                        [&](const ShardOutcome& outcome) { outcomes.push_back(outcome); });
     writer.write(header(), state_at(5));
-    writer.drain();
+    writer.wait_until_idle();
     ASSERT_EQ(outcomes.size(), 1u);
     EXPECT_EQ(outcomes[0].failure, "");
     EXPECT_EQ(outcomes[0].seal.size, shard_size(header()));
@@ -38,7 +38,7 @@ TEST(ShardWriter, WritesOnAThreadOfItsOwnAndSaysSo) {
   }
   EXPECT_EQ(outcomes.size(), 2u) << "what has begun is finished before it goes";
   CheckpointArchive archive(store);
-  archive.commit({.id = id_at(5), .total = kParameters, .shards = {outcomes[0].seal}});
+  archive.commit_manifest({.id = id_at(5), .total = kParameters, .shards = {outcomes[0].seal}});
   EXPECT_EQ(archive.load(id_at(5), kParameters), state_at(5));
 }
 
@@ -54,7 +54,7 @@ TEST(ShardWriter, WhatFailsIsSaidAndTheNextOneIsTriedAgain) {
       [&](const ShardOutcome& outcome) { outcomes.push_back(outcome); });
   for (Step step = 5; step < 8; ++step) {
     writer.write(header_of(id_at(step), 0, 1), state_at(step));
-    writer.drain();
+    writer.wait_until_idle();
   }
   ASSERT_EQ(outcomes.size(), 3u);
   EXPECT_NE(outcomes[0].failure.find("no such disk"), std::string::npos);
@@ -89,7 +89,7 @@ TEST(ShardWriter, TheStepLoopDoesNotWaitForASlowDisk) {
     slow = false;
     changed.notify_all();
   }
-  writer.drain();
+  writer.wait_until_idle();
   ASSERT_EQ(outcomes.size(), 2u);
   EXPECT_EQ(outcomes[1].failure, "");
 }

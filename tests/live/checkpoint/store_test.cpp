@@ -36,13 +36,13 @@ void expect_refused(ErrorKind kind, const std::string& name, const std::function
 }
 
 void write(Store& store, const std::string& name, const std::string& content) {
-  const auto file = store.create(name);
+  const auto file = store.create_file(name);
   file->write(content);
   file->sync();
 }
 
 TEST_F(FolderStoreTest, MakesItsFolderForItsUserAlone) {
-  const auto store = FolderStore::make(folder_ + "/a/b");
+  const auto store = FolderStore::make_folder(folder_ + "/a/b");
   write(*store, "file", "content");
   for (const char* name : {"", "/a", "/a/b"}) {
     struct stat status {};
@@ -55,7 +55,7 @@ TEST_F(FolderStoreTest, MakesItsFolderForItsUserAlone) {
 }
 
 TEST_F(FolderStoreTest, WritesRenamesListsReadsAndRemoves) {
-  const auto store = FolderStore::make(folder_);
+  const auto store = FolderStore::make_folder(folder_);
   write(*store, "b", "one");
   write(*store, "a", "two");
   store->rename("b", "c");
@@ -64,30 +64,30 @@ TEST_F(FolderStoreTest, WritesRenamesListsReadsAndRemoves) {
   EXPECT_EQ(store->read("c", 3), "one");
   store->rename("c", "a");
   EXPECT_EQ(store->read("a", 100), "one");
-  store->remove("a");
+  store->remove_file("a");
   EXPECT_TRUE(store->list().empty());
 }
 
 TEST_F(FolderStoreTest, FollowsItsFolderWhenThatIsRenamed) {
-  const auto store = FolderStore::make(folder_ + "/before");
+  const auto store = FolderStore::make_folder(folder_ + "/before");
   fs::rename(folder_ + "/before", folder_ + "/after");
   write(*store, "file", "content");
   EXPECT_TRUE(fs::exists(folder_ + "/after/file"));
 }
 
 TEST_F(FolderStoreTest, WhatFailsNamesTheFileAndTheCause) {
-  const auto store = FolderStore::make(folder_);
+  const auto store = FolderStore::make_folder(folder_);
   write(*store, "there", "content");
   const auto environment = ErrorKind::environment;
-  expect_refused(environment, "there': File exists", [&] { store->create("there"); });
+  expect_refused(environment, "there': File exists", [&] { store->create_file("there"); });
   expect_refused(environment, "gone': No such file", [&] { store->read("gone", 9); });
-  expect_refused(environment, "gone': No such file", [&] { store->remove("gone"); });
+  expect_refused(environment, "gone': No such file", [&] { store->remove_file("gone"); });
   expect_refused(environment, "gone': No such file", [&] { store->rename("gone", "a"); });
-  expect_refused(environment, "there", [&] { FolderStore::make(path("there/below")); });
+  expect_refused(environment, "there", [&] { FolderStore::make_folder(path("there/below")); });
 }
 
 TEST_F(FolderStoreTest, ReadsRegularFilesOfTheExpectedSizeOnly) {
-  const auto store = FolderStore::make(folder_);
+  const auto store = FolderStore::make_folder(folder_);
   write(*store, "file", "content");
   fs::create_symlink(path("file"), path("link"));
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
@@ -101,7 +101,7 @@ TEST_F(FolderStoreTest, ReadsRegularFilesOfTheExpectedSizeOnly) {
 TEST_F(FolderStoreTest, OpensOnlyWhatIsThere) {
   expect_refused(ErrorKind::bad_input, folder_, [&] { FolderStore::open(folder_); });
   EXPECT_FALSE(fs::exists(folder_));
-  FolderStore::make(folder_);
+  FolderStore::make_folder(folder_);
   EXPECT_TRUE(FolderStore::open(folder_)->list().empty());
 }
 

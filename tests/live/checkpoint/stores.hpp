@@ -22,17 +22,17 @@ class FailingStore : public Store {
   FailingStore(Store& inner, int fails_at, bool for_good)
       : inner_(inner), fails_at_(fails_at), for_good_(for_good) {}
 
-  std::unique_ptr<File> create(const std::string& name) override {
+  std::unique_ptr<File> create_file(const std::string& name) override {
     count();
-    return std::make_unique<FailingFile>(*this, inner_.create(name));
+    return std::make_unique<FailingFile>(*this, inner_.create_file(name));
   }
   void rename(const std::string& from, const std::string& to) override {
     count();
     inner_.rename(from, to);
   }
-  void remove(const std::string& name) override {
+  void remove_file(const std::string& name) override {
     count();
-    inner_.remove(name);
+    inner_.remove_file(name);
   }
   void sync_names() override {
     count();
@@ -82,11 +82,11 @@ class FailingStore : public Store {
   int calls_ = 0;
 };
 
-/// What a disk with a cache may hold: contents and names that were not made durable can be gone
-/// after lose_power(), each on its own.
+/// Store like a disk with a cache: contents and names that were not made durable may be lost by
+/// lose_power(), each on its own.
 class MemoryStore : public Store {
  public:
-  std::unique_ptr<File> create(const std::string& name) override {
+  std::unique_ptr<File> create_file(const std::string& name) override {
     if (names_.contains(name)) throw Error(ErrorKind::environment, "cannot create " + name);
     return std::make_unique<MemoryFile>(names_[name] = std::make_shared<Inode>());
   }
@@ -94,7 +94,7 @@ class MemoryStore : public Store {
     names_[to] = names_.at(from);
     names_.erase(from);
   }
-  void remove(const std::string& name) override {
+  void remove_file(const std::string& name) override {
     if (names_.erase(name) == 0) throw Error(ErrorKind::environment, "cannot remove " + name);
   }
   void sync_names() override { durable_names_ = names_; }
@@ -112,8 +112,8 @@ class MemoryStore : public Store {
     return found->second->content;
   }
 
-  /// A store that holds what is left: `rng` chooses, for every name and content that was not made
-  /// durable, what of it was written already.
+  /// Returns the store after a power loss: `rng` chooses, for every name and content that was not
+  /// made durable, the part that was already written.
   MemoryStore lose_power(Rng& rng) const {
     std::set<std::string> all;
     for (const auto* names : {&names_, &durable_names_}) {
@@ -140,7 +140,7 @@ class MemoryStore : public Store {
  private:
   struct Inode {
     std::string content;
-    std::size_t durable = 0;  ///< that many of its first bytes
+    std::size_t durable = 0;  ///< number of durable bytes
   };
   class MemoryFile : public File {
    public:

@@ -50,7 +50,7 @@ inline std::vector<float> gradient_like(std::size_t count, Rng rng) {
 inline std::vector<std::byte> encoded(const GradientCodec& codec, std::span<const float> values,
                                       CodecState& state) {
   std::vector<std::byte> code(codec.encoded_size(values.size()));
-  codec.encode(values, state, code);
+  codec.encode_values(values, state, code);
   return code;
 }
 

@@ -1,4 +1,5 @@
-// int8 and int4: error bounds, layout of the code, what is not finite stays in its block.
+// int8 and int4: error bounds and layout of the code; values that are not finite affect only their
+// block.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,7 +16,7 @@ std::vector<float> round_trip(const CodecRule& rule, std::span<const float> valu
   const auto codec = make_codec(rule);
   CodecState state;
   std::vector<float> decoded(values.size());
-  codec->decode(encoded(*codec, values, state), decoded);
+  codec->decode_values(encoded(*codec, values, state), decoded);
   return decoded;
 }
 
@@ -66,14 +67,14 @@ TEST(BlockCodec, CodesThatAreNeverWrittenAreRefused) {
   std::vector<float> decoded(3);
   std::vector<std::byte> code(make_codec({.codec = Codec::int8})->encoded_size(3));
   code[4] = std::byte{0x80};
-  EXPECT_THROW(make_codec({.codec = Codec::int8})->decode(code, decoded), Error);
+  EXPECT_THROW(make_codec({.codec = Codec::int8})->decode_values(code, decoded), Error);
   code.assign(make_codec({.codec = Codec::int4})->encoded_size(3), std::byte{0});
-  EXPECT_NO_THROW(make_codec({.codec = Codec::int4})->decode(code, decoded));
+  EXPECT_NO_THROW(make_codec({.codec = Codec::int4})->decode_values(code, decoded));
   code[2] = std::byte{0x80};
-  EXPECT_THROW(make_codec({.codec = Codec::int4})->decode(code, decoded), Error);
+  EXPECT_THROW(make_codec({.codec = Codec::int4})->decode_values(code, decoded), Error);
   code[2] = std::byte{0};
   code[3] = std::byte{0x10};  // the half behind the last value
-  EXPECT_THROW(make_codec({.codec = Codec::int4})->decode(code, decoded), Error);
+  EXPECT_THROW(make_codec({.codec = Codec::int4})->decode_values(code, decoded), Error);
 }
 
 TEST(BlockCodec, SizesAreThoseOfTheTable) {

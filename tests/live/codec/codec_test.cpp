@@ -1,4 +1,4 @@
-// What every codec promises, whatever its kind.
+// Properties of every codec.
 #include "live/codec/codec.hpp"
 
 #include <cmath>
@@ -28,7 +28,7 @@ TEST(Codec, EverySizeRoundTripsAndTheCodeHasItsExactSize) {
       CodecState state;
       const auto code = encoded(*codec, values, state);
       std::vector<float> decoded(count, 99.0F);
-      ASSERT_NO_THROW(codec->decode(code, decoded));
+      ASSERT_NO_THROW(codec->decode_values(code, decoded));
       std::vector<float> error(count);
       for (std::size_t i = 0; i < count; ++i) error[i] = decoded[i] - values[i];
       EXPECT_LE(norm(error), norm(values) * 1.0001) << "a code is never worse than none";
@@ -61,7 +61,7 @@ TEST(Codec, WhatWasDecodedAndWhatIsRememberedIsWhatWentIn) {
       const std::vector<float> values = gradient_like(kCount, Rng(100 + step));
       const auto code = encoded(*codec, values, state);
       std::vector<float> decoded(kCount);
-      codec->decode(code, decoded);
+      codec->decode_values(code, decoded);
       for (std::size_t i = 0; i < kCount; ++i) {
         put_in[i] += values[i];
         came_out[i] += decoded[i];
@@ -76,7 +76,7 @@ TEST(Codec, WhatWasDecodedAndWhatIsRememberedIsWhatWentIn) {
 }
 
 TEST(Codec, ErrorFeedbackKeepsTheMeanTrue) {
-  // The same gradient again and again: the mean of what arrives becomes the gradient itself.
+  // A repeated gradient: the mean of the decoded values converges to the gradient.
   constexpr std::size_t kCount = 512;
   constexpr int kSteps = 200;
   const std::vector<float> values = gradient_like(kCount, Rng(3));
@@ -87,7 +87,7 @@ TEST(Codec, ErrorFeedbackKeepsTheMeanTrue) {
     CodecState state;
     std::vector<float> mean(kCount, 0), decoded(kCount);
     for (int step = 0; step < kSteps; ++step) {
-      codec->decode(encoded(*codec, values, state), decoded);
+      codec->decode_values(encoded(*codec, values, state), decoded);
       for (std::size_t i = 0; i < kCount; ++i) mean[i] += decoded[i] / kSteps;
     }
     for (std::size_t i = 0; i < kCount; ++i) mean[i] -= values[i];
@@ -106,12 +106,12 @@ TEST(Codec, WhatIsNotFiniteShowsAndIsNotRemembered) {
       values[100] = bad;
       CodecState state;
       std::vector<float> decoded(values.size());
-      codec->decode(encoded(*codec, values, state), decoded);
+      codec->decode_values(encoded(*codec, values, state), decoded);
       EXPECT_FALSE(std::isfinite(decoded[100])) << "an overflow must not be hidden";
       for (const float left : state.residual) EXPECT_TRUE(std::isfinite(left));
       // The next, healthy step is whole again.
       values[100] = 0.25F;
-      codec->decode(encoded(*codec, values, state), decoded);
+      codec->decode_values(encoded(*codec, values, state), decoded);
       for (const float value : decoded) EXPECT_TRUE(std::isfinite(value));
     }
   }
@@ -128,7 +128,7 @@ TEST(Codec, TheExtremesOfFloatsAreCoded) {
     CodecState state;
     const auto codec = make_codec(rule);
     std::vector<float> decoded(values.size());
-    codec->decode(encoded(*codec, values, state), decoded);
+    codec->decode_values(encoded(*codec, values, state), decoded);
     for (const float value : decoded) EXPECT_TRUE(std::isfinite(value));
   }
 }
@@ -141,7 +141,7 @@ TEST(Codec, CodesOfWrongSizeAreRefused) {
     for (const std::size_t size : {std::size_t{0}, codec->encoded_size(100) - 1,
                                    codec->encoded_size(100) + 1}) {
       const std::vector<std::byte> code(size);
-      EXPECT_THROW(codec->decode(code, decoded), Error);
+      EXPECT_THROW(codec->decode_values(code, decoded), Error);
     }
   }
 }
@@ -156,7 +156,7 @@ TEST(Codec, AnyBytesOfTheRightSizeAreDecodedOrRefused) {
       std::vector<std::byte> code(codec->encoded_size(decoded.size()));
       for (std::byte& each : code) each = static_cast<std::byte>(rng.next());
       try {
-        codec->decode(code, decoded);
+        codec->decode_values(code, decoded);
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::bad_input);
         ++refused;

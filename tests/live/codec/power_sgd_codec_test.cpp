@@ -23,7 +23,7 @@ TEST(PowerSgdCodec, AMatrixOfTheRankIsReproduced) {
   const auto codec = make_codec({.codec = Codec::power_sgd, .parameter = 2});
   CodecState state;
   std::vector<float> decoded(values.size());
-  codec->decode(encoded(*codec, values, state), decoded);
+  codec->decode_values(encoded(*codec, values, state), decoded);
   for (std::size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(decoded[i], values[i], 1e-4);
 }
 
@@ -55,7 +55,7 @@ TEST(PowerSgdCodec, RepeatedCallsFindTheLargestDirections) {
   CodecState state;
   std::vector<float> decoded(values.size());
   const auto error = [&] {
-    codec->decode(encoded(*codec, values, state), decoded);
+    codec->decode_values(encoded(*codec, values, state), decoded);
     double sum = 0;
     for (std::size_t i = 0; i < values.size(); ++i) sum += std::pow(decoded[i] - values[i], 2);
     return sum;

@@ -14,7 +14,7 @@ std::vector<float> round_trip(double share, std::span<const float> values) {
   const auto codec = make_codec({.codec = Codec::top_k, .parameter = share});
   CodecState state;
   std::vector<float> decoded(values.size());
-  codec->decode(encoded(*codec, values, state), decoded);
+  codec->decode_values(encoded(*codec, values, state), decoded);
   return decoded;
 }
 
@@ -48,7 +48,7 @@ TEST(TopKCodec, IndicesThatRepeatOrLieBeyondTheEndAreRefused) {
     std::vector<std::byte> code(codec->encoded_size(4));
     code[0] = std::byte{first};
     code[4] = std::byte{second};
-    codec->decode(code, decoded);
+    codec->decode_values(code, decoded);
   };
   EXPECT_NO_THROW(decode(1, 3));
   EXPECT_THROW(decode(1, 1), Error);

@@ -66,14 +66,14 @@ TEST_F(ControlPlane, CarriesMessagesBothWaysAndNoticesTheEnd) {
     EXPECT_EQ(next().kind, AgentMessage::kHello);
     AgentMessage message;
     message.mutable_ready();
-    EXPECT_TRUE(client.send(message));
+    EXPECT_TRUE(client.send_message(message));
     const Said ready = next();
     EXPECT_EQ(ready.kind, AgentMessage::kReady);
     EXPECT_EQ(ready.rank, 1u);
     ControllerMessage order;
     order.mutable_directive()->set_epoch(12);
-    EXPECT_TRUE(server_.send(1, order));
-    EXPECT_FALSE(server_.send(0, order));  // nobody there
+    EXPECT_TRUE(server_.send_message(1, order));
+    EXPECT_FALSE(server_.send_message(0, order));  // nobody there
     const auto got = client.read();
     ASSERT_TRUE(got.has_value());
     EXPECT_EQ(got->directive().epoch(), 12u);
@@ -98,7 +98,7 @@ TEST_F(ControlPlane, RefusesASecondAgentOfARank) {
   EXPECT_TRUE(refuses(second));
   AgentMessage message;
   message.mutable_ready();
-  EXPECT_TRUE(first.send(message));
+  EXPECT_TRUE(first.send_message(message));
   EXPECT_EQ(next().kind, AgentMessage::kReady);
 }
 
@@ -109,7 +109,7 @@ TEST_F(ControlPlane, AProcessWhoseStreamBrokeComesInAgainAndSaysWhatWasLost) {
   EXPECT_FALSE(again.read().has_value());  // the old stream is in the way, and is ended
   EXPECT_EQ(next().kind, AgentMessage::KIND_NOT_SET);
   EXPECT_FALSE(agent.read().has_value());
-  agent.reopen([] {
+  agent.reopen_stream([] {
     AgentMessage report;
     report.mutable_step_report();
     return std::vector<AgentMessage>{report};

@@ -1,5 +1,5 @@
-// The CUDA runtime's functions that NcclComm uses, over host memory: one device, streams that are
-// threads. "Device memory" is what cudaMalloc gave out.
+// Functions of the CUDA runtime that NcclComm uses, over host memory: one device, streams that are
+// threads. "Device memory" is the memory from cudaMalloc.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -40,7 +40,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  of(stream).synchronize();
+  of(stream).synchronize_stream();
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -81,7 +81,7 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind,
                             cudaStream_t stream) {
   of(stream).run([=] { std::memcpy(to, from, size); });
-  of(stream).synchronize();  // as copies of ordinary host memory do
+  of(stream).synchronize_stream();  // same as copies of ordinary host memory
   return cudaSuccess;
 }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {

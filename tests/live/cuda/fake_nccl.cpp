@@ -32,18 +32,19 @@ struct Message {
   bool taken = false;
 };
 
-/// What the ranks of one communicator share.
+/// State that the ranks of one communicator share.
 struct Hub {
   int ranks = 0, joined = 0;
   bool gone = false;  ///< one of them is
-  std::map<int, Sum> sums;                                     ///< by call
-  std::map<std::pair<int, int>, std::map<int, Message>> mail;  ///< by pair, then call
-  std::map<int, std::map<int, std::pair<int, int>>> splits;    ///< by call, then rank: color, key
-  std::map<std::pair<int, int>, std::shared_ptr<Hub>> groups;  ///< by call and color
-  std::map<std::vector<int>, std::shared_ptr<Hub>> smaller;    ///< by who is left out
+  std::map<int, Sum> sums;                                     ///< keyed by call
+  std::map<std::pair<int, int>, std::map<int, Message>> mail;  ///< keyed by pair, then call
+  /// keyed by call, then rank: color, key
+  std::map<int, std::map<int, std::pair<int, int>>> splits;
+  std::map<std::pair<int, int>, std::shared_ptr<Hub>> groups;  ///< keyed by call and color
+  std::map<std::vector<int>, std::shared_ptr<Hub>> smaller;    ///< indexed by who is left out
 };
 
-std::mutex mutex;  // of everything that ranks share
+std::mutex mutex;  // guards everything that ranks share
 std::condition_variable changed;
 std::map<std::string, std::shared_ptr<Hub>> hubs;
 std::atomic<int> ids{0};

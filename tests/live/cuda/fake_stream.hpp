@@ -1,5 +1,5 @@
-// What the fakes of CUDA and of NCCL have in common: a stream is a thread that does what it is
-// given, one thing after the other. A cudaStream_t is one of these.
+// Common part of the fakes of CUDA and of NCCL: a stream is a thread that executes its work in
+// order. A cudaStream_t is one of these.
 #pragma once
 
 #include <condition_variable>
@@ -10,6 +10,7 @@
 
 namespace orrery::live::gpu {
 
+/// Stream of the fake CUDA: a thread with a queue.
 class FakeStream {
  public:
   virtual ~FakeStream() = default;
@@ -18,7 +19,7 @@ class FakeStream {
     work_.push_back(std::move(work));
     changed_.notify_all();
   }
-  void synchronize() {
+  void synchronize_stream() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return work_.empty(); });
   }

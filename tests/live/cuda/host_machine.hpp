@@ -9,6 +9,7 @@
 
 namespace orrery::live::gpu {
 
+/// Machine of TransformerStep on the CPU.
 struct HostMachine {
   struct Team {
     u64 lane() const { return 0; }
@@ -17,14 +18,14 @@ struct HostMachine {
     float max(float value) const { return value; }
   };
   template <class Body>
-  void each(u64 count, const Body& body) {
+  void for_each(u64 count, const Body& body) {
     for (u64 i = 0; i < count; ++i) body(i);
   }
   template <class Body>
   void teams(u64 count, const Body& body) {
     for (u64 i = 0; i < count; ++i) body(i, Team{});
   }
-  void multiply(const Product& p) {
+  void multiply_matrices(const Product& p) {
     for (u64 one = 0; one < p.many; ++one) {
       const float* const a = p.a + one * p.a_stride;
       const float* const b = p.b + one * p.b_stride;
@@ -42,15 +43,15 @@ struct HostMachine {
       }
     }
   }
-  void* allocate(u64 bytes) {
+  void* allocate_bytes(u64 bytes) {
     void* const memory = std::malloc(bytes);
     std::memset(memory, 0xFF, bytes);
     return memory;
   }
   void release(void* memory) { std::free(memory); }
   void zero(void* memory, u64 bytes) { std::memset(memory, 0, bytes); }
-  void upload(void* to, const void* from, u64 bytes) { std::memcpy(to, from, bytes); }
-  void download(void* to, const void* from, u64 bytes) { std::memcpy(to, from, bytes); }
+  void upload_bytes(void* to, const void* from, u64 bytes) { std::memcpy(to, from, bytes); }
+  void download_bytes(void* to, const void* from, u64 bytes) { std::memcpy(to, from, bytes); }
 };
 
 }  // namespace orrery::live::gpu

@@ -1,5 +1,5 @@
-// NcclComm and NcclFabric over fakes of CUDA and NCCL: ranks are threads. What NCCL itself does on
-// a GPU is for tests/live/gpu.sh.
+// NcclComm and NcclFabric over fakes of CUDA and NCCL: ranks are threads. tests/live/gpu.sh tests
+// NCCL itself on a GPU.
 #include "live/cuda/nccl_comm.hpp"
 
 #include <dlfcn.h>
@@ -63,7 +63,7 @@ class NcclFabricTest : public testing::Test {
     make(ranks);
     std::vector<std::jthread> threads;
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([this, rank] { fabrics[rank]->connect(rank, addresses); });
+      threads.emplace_back([this, rank] { fabrics[rank]->connect_ranks(rank, addresses); });
     }
   }
   std::vector<std::unique_ptr<NcclFabric>> fabrics;
@@ -167,7 +167,7 @@ TEST_F(NcclFabricTest, AbortWakesAnOperationThatWouldNeverEnd) {
 TEST_F(NcclFabricTest, AbortWakesARankThatWaitsForTheOthersToJoin) {
   make(2);
   std::jthread waiting([this] {
-    EXPECT_THROW(fabrics[0]->connect(0, addresses), FabricBroken);
+    EXPECT_THROW(fabrics[0]->connect_ranks(0, addresses), FabricBroken);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   fabrics[0]->abort("nobody comes");
@@ -191,8 +191,8 @@ TEST_F(NcclFabricTest, TheRanksThatAreLeftShrinkAndGoOn) {
         std::vector<float> values(10, 1);
         EXPECT_THROW(fabric.all_reduce(values), FabricBroken);
         detector.join();
-        EXPECT_EQ(revokes, revokes && fabric.revoke());
-        const auto smaller = fabric.shrink({1});
+        EXPECT_EQ(revokes, revokes && fabric.revoke_operations());
+        const auto smaller = fabric.shrink_without({1});
         EXPECT_EQ(smaller->ranks(), 3u);
         EXPECT_EQ(smaller->rank(), rank == 0 ? 0u : rank - 1);
         values.assign(10, 1);
@@ -230,7 +230,7 @@ TEST_F(NcclFabricTest, ATableReachesTheTunersFileAndANewEpochBeginsWithNone) {
   };
   for (int epoch = 0; epoch < 2; ++epoch) {
     NcclFabric fabric(table(), {.table_file = path});
-    fabric.connect(0, {fabric.address()});
+    fabric.connect_ranks(0, {fabric.address()});
     EXPECT_EQ(content(), "orrery-collectives 1\nfrom 0\n");
     fabric.use_collectives({{.kind = CollectiveKind::all_reduce,
                              .algorithm = CollectiveAlgorithm::tree}});
@@ -243,7 +243,7 @@ TEST_F(NcclFabricTest, AnAddressThatIsNoIdIsRefused) {
   make(2);
   for (const std::string& address : {std::string("unix:/tmp/x"), std::string("nccl:12"),
                                      "nccl:" + std::string(256, 'g')}) {
-    EXPECT_THROW(fabrics[1]->connect(1, {address, addresses[1]}), FabricBroken);
+    EXPECT_THROW(fabrics[1]->connect_ranks(1, {address, addresses[1]}), FabricBroken);
   }
 }
 

@@ -82,7 +82,7 @@ Vectors<T> random_vectors(std::uint32_t ranks, std::size_t size) {
   return out;
 }
 
-/// How many ranks were told that the links are broken.
+/// Returns the number of ranks that learned of the broken links.
 template <class T>
 int sum(Wires& wires, Algorithm algorithm, Vectors<T>& data) {
   const auto ranks = static_cast<std::uint32_t>(data.size());

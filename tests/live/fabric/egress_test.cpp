@@ -10,7 +10,7 @@ namespace {
 
 void send(Egress& egress, std::size_t bytes) {
   Egress::Turn turn(egress, bytes);
-  turn.sent();
+  turn.mark_sent();
 }
 
 TEST(Egress, CountsWhatIsSentAndOnlyThat) {

@@ -24,8 +24,8 @@ class Fabrics {
       all_.push_back(std::make_unique<GrpcFabric>(rank, ranks, addresses_.back(), kSecret));
     }
     for (auto& fabric : all_) {
-      if (streams) fabric->keep_to_streams();
-      fabric->connect(addresses_);
+      if (streams) fabric->disable_shared_memory();
+      fabric->connect_next(addresses_);
     }
   }
   GrpcFabric& operator[](std::size_t rank) { return *all_[rank]; }
@@ -196,7 +196,7 @@ TEST(GrpcFabric, AbortWakesEveryBlockedRank) {
   const auto abort = [&] { fabrics[2].abort("enough"); };
   EXPECT_EQ(broken_ranks(fabrics, abort), 3u);
   std::vector<float> values(10);
-  EXPECT_THROW(fabrics[2].all_reduce(values), FabricBroken);  // and it stays broken
+  EXPECT_THROW(fabrics[2].all_reduce(values), FabricBroken);  // the fabric stays broken
 }
 
 TEST(GrpcFabric, AbortWakesEveryAlgorithmOnBothWays) {
@@ -224,14 +224,14 @@ TEST(GrpcFabric, AStrangerIsRefusedAndChangesNothing) {
   const std::string own = "unix:" + folder.path() + "/stranger";
   GrpcFabric stranger(0, 2, own, Secrets{.token = "guess"});
   GrpcFabric victim(1, 2, "unix:" + folder.path() + "/victim", kSecret);
-  stranger.connect({own, "unix:" + folder.path() + "/victim"});
+  stranger.connect_next({own, "unix:" + folder.path() + "/victim"});
   std::vector<float> values(1000, 1.0F);
   EXPECT_THROW(stranger.all_reduce(values), FabricBroken);
   GrpcFabric neighbour(0, 2, "unix:" + folder.path() + "/neighbour", kSecret);
   const std::vector<std::string> addresses{"unix:" + folder.path() + "/neighbour",
                                            "unix:" + folder.path() + "/victim"};
-  neighbour.connect(addresses);
-  victim.connect(addresses);
+  neighbour.connect_next(addresses);
+  victim.connect_next(addresses);
   std::vector<float> other(1000, 2.0F);
   std::jthread thread([&] { victim.all_reduce(other); });
   std::vector<float> mine(1000, 1.0F);
@@ -270,7 +270,7 @@ TEST(GrpcFabric, AbortEndsTheWaitForANeighbourThatNeverListens) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     fabric.abort("the run is over");
   });
-  EXPECT_THROW(fabric.connect(addresses), FabricBroken);
+  EXPECT_THROW(fabric.connect_next(addresses), FabricBroken);
 }
 
 }  // namespace

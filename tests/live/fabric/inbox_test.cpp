@@ -22,16 +22,16 @@ PieceData piece(std::uint8_t value) {
 
 int value_of(PieceData data) {
   std::array<std::byte, 1> bytes{};
-  data.take(bytes);
+  data.take_bytes(bytes);
   return std::to_integer<int>(bytes[0]);
 }
 
 TEST(Inbox, BothKindsStayInTheirOrder) {
   Inbox inbox;
   EXPECT_FALSE(inbox.take_collective());
-  inbox.put(piece(1), false);
-  inbox.put(piece(2), true);
-  inbox.put(piece(3), false);
+  inbox.put_piece(piece(1), false);
+  inbox.put_piece(piece(2), true);
+  inbox.put_piece(piece(3), false);
   EXPECT_TRUE(inbox.has_collective());
   EXPECT_EQ(value_of(*inbox.take_collective()), 1);
   EXPECT_EQ(value_of(inbox.wait_for_direct()), 2);
@@ -42,7 +42,7 @@ TEST(Inbox, BothKindsStayInTheirOrder) {
 TEST(Inbox, AWaitEndsWithAPieceOrWithTheLinks) {
   Inbox inbox;
   {
-    const std::jthread sender([&inbox] { inbox.put(piece(7), true); });
+    const std::jthread sender([&inbox] { inbox.put_piece(piece(7), true); });
     EXPECT_EQ(value_of(inbox.wait_for_direct()), 7);
   }
   const std::jthread closer([&inbox] { inbox.close("it is gone"); });

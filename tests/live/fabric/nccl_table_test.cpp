@@ -48,7 +48,7 @@ TEST_F(TunerFile, IsReplacedWholeAndOnlyWhenItChanges) {
   write_tuner_file(path, one);
   EXPECT_EQ(std::filesystem::last_write_time(path), first);
   write_tuner_file(path, tuner_table_of({}));
-  // Who has the old file open reads the old table to its end.
+  // A reader with the old file open reads the old table to its end.
   const std::string old(std::istreambuf_iterator<char>(open_before), {});
   EXPECT_EQ(parse_tuner_table(old), one);
   std::ifstream now(path);

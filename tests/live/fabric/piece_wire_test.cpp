@@ -35,12 +35,12 @@ grpc::ByteBuffer cut(Rng& rng, const std::string& bytes) {
   return {slices.data(), slices.size()};
 }
 
-/// In steps of random size.
+/// Takes all data in steps of random size.
 std::string take_all(Rng& rng, PieceData& data) {
   std::string out;
   while (data.size() > 0) {
     std::string part(1 + rng.below(data.size()), '\0');
-    data.take(std::as_writable_bytes(std::span(part)));
+    data.take_bytes(std::as_writable_bytes(std::span(part)));
     out += part;
   }
   return out;
@@ -90,7 +90,7 @@ TEST(PieceWire, OtherPiecesArriveAsTheyAre) {
   for (const Piece& each : {hello, ping}) {
     grpc::ByteBuffer wire = cut(rng, flat(other_piece(each)));
     Piece piece;
-    piece.set_direct(true);  // of the one before
+    piece.set_direct(true);  // field of the previous piece
     PieceData data;
     ASSERT_TRUE(read_piece(wire, piece, data));
     EXPECT_EQ(piece.SerializeAsString(), each.SerializeAsString());
@@ -115,7 +115,7 @@ TEST(PieceWire, WhatIsNoPieceIsRefused) {
   }
 }
 
-/// What random bytes are taken for is what protobuf takes them for.
+/// Random bytes are decoded exactly as by protobuf.
 TEST(PieceWire, RandomBytesHarmNothing) {
   Rng rng(5);
   for (int turn = 0; turn < 20'000; ++turn) {

@@ -16,12 +16,12 @@ TEST(SharedFate, TheFirstBreakClosesEverythingOnce) {
   for (const char* name : {"a", "b"}) {
     fate.on_break([&closed, name](const std::string& why) { closed.push_back(name + why); });
   }
-  EXPECT_FALSE(fate.broken());
+  EXPECT_FALSE(fate.is_broken());
   EXPECT_NO_THROW(fate.throw_if_broken());
   fate.break_all(" is gone");
   fate.break_all(" is gone again");
   EXPECT_EQ(closed, (std::vector<std::string>{"a is gone", "b is gone"}));
-  EXPECT_TRUE(fate.broken());
+  EXPECT_TRUE(fate.is_broken());
   try {
     fate.throw_if_broken();
     FAIL();

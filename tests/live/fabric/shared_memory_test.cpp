@@ -18,10 +18,10 @@ namespace {
 
 TEST(Board, AnotherProcessOfThisMachineSeesTheSameMemory) {
   Board own(3);
-  const auto seen = Board::open(own.place(), 3);
+  const auto seen = Board::open(own.board_place(), 3);
   ASSERT_TRUE(seen);
   own.ring_to(2).free_stretch()[0] = std::byte{42};
-  own.ring_to(2).filled(1, true);
+  own.ring_to(2).mark_filled(1, true);
   ASSERT_EQ(seen->ring_to(2).filled_stretch().size(), 8u);  // the next message's place
   EXPECT_EQ(seen->ring_to(2).filled_stretch()[0], std::byte{42});
   EXPECT_TRUE(seen->ring_to(1).filled_stretch().empty());
@@ -32,17 +32,17 @@ TEST(Board, AnotherProcessOfThisMachineSeesTheSameMemory) {
 
 TEST(Board, WhatIsNotTheBoardThatWasMeantIsNotOpened) {
   const Board own(3);
-  BoardPlace place = own.place();
+  BoardPlace place = own.board_place();
   place.machine += "x";
   EXPECT_FALSE(Board::open(place, 3)) << "another machine";
-  place = own.place();
+  place = own.board_place();
   place.mark ^= 1;
   EXPECT_FALSE(Board::open(place, 3)) << "another board";
-  EXPECT_FALSE(Board::open(own.place(), 4)) << "another number of ranks";
-  place = own.place();
+  EXPECT_FALSE(Board::open(own.board_place(), 4)) << "another number of ranks";
+  place = own.board_place();
   place.pid = 1'000'000'000;
   EXPECT_FALSE(Board::open(place, 3)) << "no such process";
-  place = own.place();
+  place = own.board_place();
   place.descriptor = open("/dev/zero", O_RDWR | O_CLOEXEC);
   EXPECT_FALSE(Board::open(place, 3)) << "something else";
   close(place.descriptor);
@@ -51,12 +51,12 @@ TEST(Board, WhatIsNotTheBoardThatWasMeantIsNotOpened) {
 
 TEST(Board, NobodyCanTakeItsMemoryAway) {
   const Board own(2);
-  EXPECT_NE(ftruncate(own.place().descriptor, 0), 0);
+  EXPECT_NE(ftruncate(own.board_place().descriptor, 0), 0);
 }
 
 TEST(ByteRing, KeepsOrderAndContentOfMessagesOfAllSizes) {
   Board own(2);
-  const auto seen = Board::open(own.place(), 2);
+  const auto seen = Board::open(own.board_place(), 2);
   ASSERT_TRUE(seen);
   Rng rng(7);
   std::vector<std::vector<std::byte>> messages;
@@ -80,7 +80,7 @@ TEST(ByteRing, KeepsOrderAndContentOfMessagesOfAllSizes) {
         }
         std::memcpy(room.data(), message.data() + done, bytes);
         done += bytes;
-        ring.filled(bytes, done == message.size());
+        ring.mark_filled(bytes, done == message.size());
         own.bell().ring();
       }
     }
@@ -98,7 +98,7 @@ TEST(ByteRing, KeepsOrderAndContentOfMessagesOfAllSizes) {
         continue;
       }
       got.insert(got.end(), there.begin(), there.begin() + static_cast<std::ptrdiff_t>(bytes));
-      ring.emptied(bytes, got.size() == message.size());
+      ring.mark_emptied(bytes, got.size() == message.size());
       seen->bell().ring();
     }
     ASSERT_EQ(got, message);

@@ -17,18 +17,18 @@ JobProcess::Order order(std::uint32_t first, std::uint32_t gpus, Nanos since, Na
 }
 
 void await_end(JobProcess& process) {
-  while (!process.ended()) {
+  while (!process.end_time()) {
     pollfd waiting{process.channel(), POLLIN, 0};
     poll(&waiting, 1, 1000);
-    process.hear();
+    process.read_messages();
   }
 }
 
 void await_life(JobProcess& process) {
-  while (!process.ended() && process.alive_at() < 0) {
+  while (!process.end_time() && process.alive_at() < 0) {
     pollfd waiting{process.channel(), POLLIN, 0};
     poll(&waiting, 1, 1000);
-    process.hear();
+    process.read_messages();
   }
 }
 
@@ -40,8 +40,8 @@ TEST(JobProcess, EndsInTheSecondInWhichItHasToEnd) {
   await_life(process);
   EXPECT_GE(process.alive_at(), 0);
   await_end(process);
-  EXPECT_EQ(process.ended(), 73 * kSecond);
-  EXPECT_FALSE(process.failed());
+  EXPECT_EQ(process.end_time(), 73 * kSecond);
+  EXPECT_FALSE(process.has_failed());
   EXPECT_GE(clock.now(), 73 * kSecond);
 }
 
@@ -50,7 +50,7 @@ TEST(JobProcess, AJobWithoutWorkEndsAtOnce) {
   const GpuSlots slots;
   JobProcess process(slots, clock, order(0, 1, 0, 0));
   await_end(process);
-  EXPECT_EQ(process.ended(), 0);
+  EXPECT_EQ(process.end_time(), 0);
 }
 
 TEST(JobProcess, NobodyElseHasItsSlotsUntilItIsGone) {
@@ -60,14 +60,14 @@ TEST(JobProcess, NobodyElseHasItsSlotsUntilItIsGone) {
   await_life(first);
   JobProcess taken(slots, clock, order(3, 2, 0, kSecond));
   await_end(taken);
-  EXPECT_TRUE(taken.failed());
+  EXPECT_TRUE(taken.has_failed());
   JobProcess beside(slots, clock, order(4, 2, 0, kSecond));
   await_end(beside);
-  EXPECT_FALSE(beside.failed());
-  first.kill();
+  EXPECT_FALSE(beside.has_failed());
+  first.kill_process();
   JobProcess after(slots, clock, order(3, 2, 0, kSecond));
   await_end(after);
-  EXPECT_FALSE(after.failed());
+  EXPECT_FALSE(after.has_failed());
 }
 
 TEST(JobProcess, OneThatSomebodyElseKillsHasFailed) {
@@ -77,9 +77,9 @@ TEST(JobProcess, OneThatSomebodyElseKillsHasFailed) {
   await_life(process);
   kill(process.pid(), SIGKILL);
   await_end(process);
-  EXPECT_TRUE(process.failed());
-  EXPECT_EQ(*process.ended() % kSecond, 0);
-  EXPECT_LT(*process.ended(), 1'000'000 * kSecond);
+  EXPECT_TRUE(process.has_failed());
+  EXPECT_EQ(*process.end_time() % kSecond, 0);
+  EXPECT_LT(*process.end_time(), 1'000'000 * kSecond);
 }
 
 }  // namespace

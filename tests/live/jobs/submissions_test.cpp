@@ -16,16 +16,16 @@ TEST(Submissions, ComeInTheirOrderAndAtTheirTime) {
   EXPECT_EQ(submissions.count(), 3u) << "what does not fit never comes";
   EXPECT_FALSE(submissions.fits(1));
   EXPECT_EQ(submissions.next(), 10 * kNanosPerSecond);
-  EXPECT_EQ(submissions.take(9 * kNanosPerSecond), std::nullopt);
-  EXPECT_EQ(submissions.take(10 * kNanosPerSecond), 0u);
-  EXPECT_EQ(submissions.take(10 * kNanosPerSecond), 1u) << "as given where the second is one";
-  EXPECT_EQ(submissions.take(10 * kNanosPerSecond), std::nullopt);
+  EXPECT_EQ(submissions.take_next(9 * kNanosPerSecond), std::nullopt);
+  EXPECT_EQ(submissions.take_next(10 * kNanosPerSecond), 0u);
+  EXPECT_EQ(submissions.take_next(10 * kNanosPerSecond), 1u) << "as given where the second is one";
+  EXPECT_EQ(submissions.take_next(10 * kNanosPerSecond), std::nullopt);
   EXPECT_EQ(submissions.index(0), 2u);
   EXPECT_EQ(submissions.index(1), 3u);
-  EXPECT_FALSE(submissions.all_came());
-  EXPECT_EQ(submissions.take(kNever), 2u);
+  EXPECT_FALSE(submissions.has_submitted_all());
+  EXPECT_EQ(submissions.take_next(kNever), 2u);
   EXPECT_EQ(submissions.job(2).submit_s, 20);
-  EXPECT_TRUE(submissions.all_came());
+  EXPECT_TRUE(submissions.has_submitted_all());
   EXPECT_EQ(submissions.next(), kNever);
 }
 

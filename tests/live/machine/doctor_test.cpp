@@ -10,7 +10,7 @@ namespace {
 TEST(Doctor, EverythingMissingHasAReasonAndAUse) {
   FakeSys sys;
   const Diagnosis found = diagnose("/no/such/folder", sys.path());
-  EXPECT_FALSE(found.complete());
+  EXPECT_FALSE(found.is_complete());
   for (const Finding& finding : found.findings) {
     EXPECT_FALSE(finding.detail.empty()) << finding.name;
     EXPECT_FALSE(finding.needed.empty()) << finding.name;
@@ -22,9 +22,9 @@ TEST(Doctor, EverythingMissingHasAReasonAndAUse) {
 TEST(Doctor, NothingMissingIsComplete) {
   Diagnosis found;
   found.findings = {{"a", true, "here", "b"}};
-  EXPECT_TRUE(found.complete());
+  EXPECT_TRUE(found.is_complete());
   found.findings.push_back({"c", false, "not here", "d"});
-  EXPECT_FALSE(found.complete());
+  EXPECT_FALSE(found.is_complete());
 }
 
 TEST(Doctor, SamplesOfTheDriverAreShownUnderTheirDcgmNames) {

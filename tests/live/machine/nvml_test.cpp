@@ -10,7 +10,7 @@ namespace {
 TEST(Nvml, ALibraryThatIsMissingOrIsNoNvmlGivesAReason) {
   std::string reason;
   EXPECT_EQ(Nvml::open("libno-such-nvml.so.1", reason), nullptr);
-  EXPECT_NE(reason.find("no NVIDIA driver"), std::string::npos);
+  EXPECT_NE(reason.find("the NVIDIA driver is not installed"), std::string::npos);
   EXPECT_EQ(Nvml::open("libc.so.6", reason), nullptr);
   EXPECT_NE(reason.find("lacks"), std::string::npos);
 }

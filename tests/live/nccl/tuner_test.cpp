@@ -36,14 +36,14 @@ struct V5 {
   int (*open)(void**, std::uint64_t, std::size_t, std::size_t, Logger, void*, void*);
   int (*choose)(void*, int, std::size_t, int, float**, int, int, int, int*);
   int (*close)(void*);
-  // From version 6 on; may be null.
+  // The function exists from version 6 on; may be null.
 };
 
 constexpr int kAllReduce = static_cast<int>(NcclCollective::all_reduce);
 
 class Tuner : public ::testing::Test {
  protected:
-  /// Of each test: where what a whole suite shares fails, the tests count as skipped.
+  /// Runs before each test: where the set-up of a whole suite fails, its tests count as skipped.
   void SetUp() override {
     setenv("ORRERY_NCCL_TABLE", path().c_str(), 1);
     ASSERT_NE(handle(), nullptr) << dlerror();

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = membership::Task::Kind;
 
-/// Remembers what was asked of it.
+/// Fabric that records its calls.
 class NotedFabric : public JoiningFabric {
  public:
   std::uint32_t rank() const override { return 0; }
@@ -21,7 +21,7 @@ class NotedFabric : public JoiningFabric {
   void abort(const std::string& reason) override { aborted = reason; }
   double round_trip() const override { return 0; }
   const std::string& address() const override { return where; }
-  void connect(std::uint32_t, const std::vector<std::string>&) override {}
+  void connect_ranks(std::uint32_t, const std::vector<std::string>&) override {}
   void set_link_rate(double bytes_per_second) override { rate = bytes_per_second; }
 
   std::string where = "unix:/here", aborted;
@@ -42,7 +42,7 @@ class RankStateTest : public testing::Test {
   }
   std::shared_ptr<NotedFabric> enter(std::uint64_t epoch) {
     auto fabric = std::make_shared<NotedFabric>();
-    state.enter(epoch, fabric);
+    state.mark_listening(epoch, fabric);
     return fabric;
   }
 
@@ -58,7 +58,7 @@ class RankStateTest : public testing::Test {
 };
 
 TEST_F(RankStateTest, ANewEpochInterruptsWhatIsDoneAndRevokesItsLinks) {
-  state.hear(directive(1));
+  state.on_directive(directive(1));
   EXPECT_EQ(interrupts, 1);
   EXPECT_EQ(next().kind, Kind::enter);
   EXPECT_EQ(resumed, 1);
@@ -66,10 +66,10 @@ TEST_F(RankStateTest, ANewEpochInterruptsWhatIsDoneAndRevokesItsLinks) {
   EXPECT_EQ(fabric->rate, 5.0);
   EXPECT_EQ(told.back().epoch(), 1u);
   EXPECT_EQ(told.back().address(), "unix:/here");
-  state.hear(directive(1, 2));
+  state.on_directive(directive(1, 2));
   EXPECT_EQ(interrupts, 1) << "the epoch goes on";
   EXPECT_EQ(fabric->aborted, "");
-  state.hear(directive(2));
+  state.on_directive(directive(2));
   EXPECT_EQ(interrupts, 2);
   EXPECT_EQ(fabric->aborted, "its epoch is over");
   EXPECT_FALSE(state.links(1)) << "its orders are gone with it";
@@ -78,17 +78,17 @@ TEST_F(RankStateTest, ANewEpochInterruptsWhatIsDoneAndRevokesItsLinks) {
 }
 
 TEST_F(RankStateTest, ALinkThatIsDownBreaksTheFabricAndIsWaitedFor) {
-  state.hear(directive(1));
+  state.on_directive(directive(1));
   const auto fabric = enter(1);
   Hardware hardware;
   hardware.set_link_rate(7);
   hardware.set_link_down(true);
-  state.feel(hardware);
+  state.on_hardware(hardware);
   EXPECT_EQ(fabric->rate, 7);
   EXPECT_EQ(fabric->aborted, "the link of this rank is down");
   const std::jthread mender([&] {
     hardware.set_link_down(false);
-    state.feel(hardware);
+    state.on_hardware(hardware);
   });
   EXPECT_TRUE(state.wait_for_link(1));
   EXPECT_FALSE(state.wait_for_link(9)) << "over before it is up";
@@ -97,8 +97,8 @@ TEST_F(RankStateTest, ALinkThatIsDownBreaksTheFabricAndIsWaitedFor) {
 TEST_F(RankStateTest, ShardsAreSavedBeforeTheNextTask) {
   SaveShard order;
   order.set_attempt(3);
-  state.note(order);
-  state.hear(directive(1));
+  state.add_shard_order(order);
+  state.on_directive(directive(1));
   EXPECT_EQ(next().kind, Kind::enter);
   EXPECT_EQ(saved, 3u);
 }
@@ -110,16 +110,16 @@ TEST_F(RankStateTest, ARankGoesWhenItIsReleasedAndNotBefore) {
   EXPECT_EQ(next().kind, Kind::none);
   EXPECT_EQ(resumed, 0);
   EXPECT_EQ(state.parameters_wanted(), 0u);
-  EXPECT_FALSE(state.released());
+  EXPECT_FALSE(state.is_released());
   state.begin_session();
   EXPECT_EQ(state.parameters_wanted(), std::nullopt) << "the next controller says so again";
   EXPECT_FALSE(state.wait_for_release());
   stop.set_want_parameters(false);
   state.end(stop);
-  EXPECT_TRUE(state.released());
+  EXPECT_TRUE(state.is_released());
   EXPECT_TRUE(state.wait_for_release());
   state.lose_controller();
-  EXPECT_FALSE(state.abandoned()) << "it has been released";
+  EXPECT_FALSE(state.is_abandoned()) << "it has been released";
 }
 
 }  // namespace

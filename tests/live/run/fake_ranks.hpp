@@ -1,4 +1,4 @@
-// For tests: ranks that do nothing but remember what was done to them.
+// Fake ranks for tests, which only record the calls.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,22 @@
 
 namespace orrery::live {
 
+/// Rank control that records its calls.
 struct FakeRanks : RankControl {
   void replace(std::uint32_t rank) override { replaced.push_back(rank); }
   void signal(std::uint32_t rank, int number) override { signals.emplace_back(rank, number); }
   void end(std::uint32_t rank, const std::string& cause) override {
     ended.emplace_back(rank, cause);
   }
-  void renew() override { ++renewed; }
-  bool running(std::uint32_t rank) const override {
+  void renew_epoch() override { ++renewed; }
+  bool is_running(std::uint32_t rank) const override {
     for (const std::uint32_t each : there) {
       if (each == rank) return true;
     }
     return false;
   }
   std::int64_t pid(std::uint32_t) const override { return 0; }
-  bool running() const override { return formed; }
+  bool is_running() const override { return formed; }
   std::vector<std::uint32_t> members() const override { return there; }
   std::vector<std::uint32_t> peers() const override { return there; }
   std::vector<std::uint32_t> silent(Nanos) const override { return quiet; }

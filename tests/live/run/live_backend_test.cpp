@@ -171,7 +171,7 @@ TEST(LiveBackend, AStoppedRankIsLostAfterTheHeartbeatTimeout) {
   const Report report = run_watched(request({"run.steps=60"}), trains);
   expect_whole(report, 60);
   ASSERT_GE(report.failures_size(), 1);
-  EXPECT_NE(report.failures(0).cause().find("has said nothing for 1.0 s"), std::string::npos)
+  EXPECT_NE(report.failures(0).cause().find("sent no heartbeat for 1.0 s"), std::string::npos)
       << report.failures(0).cause();
   expect_overcome(report);
   expect_nothing_left();

@@ -1,4 +1,4 @@
-// For tests: a world of eight GPUs whose one job has the first four, or whatever it is assigned.
+// World for tests: eight GPUs and one job on the first four, or on its assigned GPUs.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 namespace orrery::live {
 
+/// World with one job, for tests of the parts of a live run.
 struct OneJob {
   explicit OneJob(LossResponse response = LossResponse::go_on)
       : cluster(build_cluster(
@@ -36,18 +37,18 @@ struct OneJob {
                 0);
   }
 
-  void lose(std::uint32_t rank) {
+  void lose_rank(std::uint32_t rank) {
     world.apply(RanksLost{.job = kLiveJob, .ranks = {RankId{rank}}, .epoch = {2}}, 1);
   }
 
-  Assign assign(const std::vector<std::uint32_t>& gpus) {
+  Assign assign_gpus(const std::vector<std::uint32_t>& gpus) {
     Assign where{.job = kLiveJob, .gpus = {}, .layout = {}, .state = StateFrom::peer};
     for (const std::uint32_t gpu : gpus) where.gpus.push_back(GpuId{gpu});
     where.layout.data = static_cast<std::uint32_t>(gpus.size());
     Decision decision;
     decision.id = decided++;
     decision.what = where;
-    world.announce(decision);
+    world.announce_decision(decision);
     world.apply(Decided{decision.id, Outcome::applied, {}}, 2);
     return where;
   }

@@ -11,8 +11,8 @@ namespace {
 
 struct Vote : Carrier {
   std::string refusal(const Decision&) const override { return {}; }
-  bool step_open(JobId) const override { return false; }
-  void happen(Event event) override {
+  bool is_step_open(JobId) const override { return false; }
+  void emit_event(Event event) override {
     run.world.apply(event, 0);
     if (const auto* outcome = std::get_if<Decided>(&event)) outcomes.push_back(*outcome);
   }
@@ -21,7 +21,7 @@ struct Vote : Carrier {
   void decide(std::uint64_t id) {
     DecisionList decisions(id);
     decisions.add(Configure{kLiveJob, Shares{{1, 5, 5, 5}}}, "");
-    gate.take(decisions, 0);
+    gate.accept_decisions(decisions, 0);
   }
 
   OneJob run;
@@ -35,33 +35,33 @@ struct Vote : Carrier {
 
 TEST(Proposals, HoldOnceAllRanksHaveThem) {
   Vote vote;
-  vote.proposals.go_on_after(6);
-  vote.proposals.put();
+  vote.proposals.continue_after(6);
+  vote.proposals.propose_waiting();
   EXPECT_TRUE(vote.put.empty());
   vote.decide(0);
-  vote.proposals.put();
+  vote.proposals.propose_waiting();
   EXPECT_EQ(vote.put, (std::vector<std::uint64_t>{7}));
-  EXPECT_TRUE(vote.proposals.open());
+  EXPECT_TRUE(vote.proposals.has_open());
   EXPECT_TRUE(vote.outcomes.empty());
-  vote.proposals.agreed(7);
+  vote.proposals.apply_agreed(7);
   ASSERT_EQ(vote.outcomes.size(), 1u);
   EXPECT_EQ(vote.outcomes[0].status, Outcome::applied);
-  EXPECT_FALSE(vote.proposals.open());
+  EXPECT_FALSE(vote.proposals.has_open());
 }
 
 TEST(Proposals, AreVoidWithAnotherMembershipAndRejectedAtTheEndOfTheRun) {
   Vote vote;
   vote.decide(0);
-  vote.proposals.put();
-  vote.proposals.dropped(1);
+  vote.proposals.propose_waiting();
+  vote.proposals.drop_batches(1);
   ASSERT_EQ(vote.outcomes.size(), 1u);
   EXPECT_EQ(vote.outcomes[0].status, Outcome::expired);
   vote.decide(1);
-  vote.proposals.put();
-  vote.proposals.reject(vote, "the run has ended");
+  vote.proposals.propose_waiting();
+  vote.proposals.reject_open(vote, "the run has ended");
   ASSERT_EQ(vote.outcomes.size(), 2u);
   EXPECT_EQ(vote.outcomes[1].reason, "the run has ended");
-  EXPECT_FALSE(vote.proposals.open());
+  EXPECT_FALSE(vote.proposals.has_open());
 }
 
 }  // namespace

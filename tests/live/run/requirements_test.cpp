@@ -93,27 +93,27 @@ TEST(Requirements, NamesTheFaultThatLiveModeCannotInject) {
     fault.set_rank(1);
     fault.set_link_down(true);
   };
-  expect_refusal(for_ever, kBad, "faults[0].link_down: the job stands still");
+  expect_refusal(for_ever, kBad, "faults[0].link_down: expected an end");
   const auto down = [&](RunRequest& request) {
     Fault& fault = *at(request);
     fault.set_nic(1);
     fault.set_down(true);
   };
-  expect_refusal(down, kBad, "faults[0].down: the job stands still");
+  expect_refusal(down, kBad, "faults[0].down: expected an end");
   const auto slowed_nccl = [&](RunRequest& request) {
     Fault& fault = *at(request);
     fault.set_rank(1);
     fault.set_link_slow(4);
     request.set_fabric("nccl");
   };
-  expect_refusal(slowed_nccl, kBad, "faults[0].link_slow: NCCL's traffic");
+  expect_refusal(slowed_nccl, kBad, "faults[0].link_slow: expected no fault of links with NCCL");
   const auto elsewhere = [&](RunRequest& request) {
     Fault& fault = *at(request);
     fault.set_gpu(1);
     fault.set_down(true);
     request.mutable_rendezvous();
   };
-  expect_refusal(elsewhere, kBad, "faults: with --rendezvous");
+  expect_refusal(elsewhere, kBad, "faults: expected no kill or stop with --rendezvous");
 }
 
 TEST(Requirements, TakesFaultsAtTimesAndOnLinksOfRanks) {
@@ -130,7 +130,7 @@ TEST(Requirements, TakesFaultsAtTimesAndOnLinksOfRanks) {
   EXPECT_NO_THROW(check_request(request));
 }
 
-/// With fixed-codec in this code for matrices.
+/// Adds fixed-codec with this code for matrices.
 void add_codec(RunRequest& request, const std::string& codec) {
   FixedCodecParameters codes;
   FixedCodecParameters::Rule& line = *codes.add_rules();
@@ -144,7 +144,7 @@ void add_codec(RunRequest& request, const std::string& codec) {
 
 TEST(Requirements, AReproducibleRunBearsNoLossyCodes) {
   expect_refusal([](auto& r) { add_codec(r, "int4"); }, ErrorKind::bad_input,
-                 "policies[0]: fixed-codec");
+                 "policies[0]: expected a lossless codec");
   expect_refusal([](auto& r) { add_codec(r, "bf16"); }, ErrorKind::bad_input,
                  "set live.reproducible to false");
   RunRequest request = runnable();

@@ -7,9 +7,9 @@ namespace {
 
 TEST(RunEnd, ARunWithItsStepsAndNoParametersIsUnfinished) {
   const RunEnd end(10);
-  EXPECT_FALSE(end.whole(9));
-  EXPECT_TRUE(end.whole(10));
-  EXPECT_EQ(end.unfinished(10, {}, {}), "no rank has handed in its parameters");
+  EXPECT_FALSE(end.is_whole(9));
+  EXPECT_TRUE(end.is_whole(10));
+  EXPECT_EQ(end.unfinished(10, {}, {}), "no rank has sent its parameters");
   Report report;
   end.fill(report);
   EXPECT_FALSE(report.has_parameters_sha256());
@@ -19,24 +19,24 @@ TEST(RunEnd, SaysWhyItEndedBefore) {
   RunEnd end(10);
   FailureRecords failures;
   EXPECT_EQ(end.unfinished(4, failures, {}),
-            "ended after step 4 of 10: nobody is left who could go on");
-  failures.lost(2, 0, 0, "killed by signal 9 (Killed)");
+            "ended after step 4 of 10: no rank is left to continue");
+  failures.add_loss(2, 0, 0, "killed by signal 9 (Killed)");
   EXPECT_EQ(end.unfinished(4, failures, {}),
             "ended after step 4 of 10: rank 2 killed by signal 9 (Killed)");
-  EXPECT_FALSE(end.stopping());
+  EXPECT_FALSE(end.is_stopping());
   end.stop("stopped by the operator");
-  EXPECT_TRUE(end.stopping());
+  EXPECT_TRUE(end.is_stopping());
   EXPECT_EQ(end.unfinished(4, failures, {}), "ended after step 4 of 10: stopped by the operator");
 }
 
 TEST(RunEnd, AStateThatIsGoneCountsBeforeEveryOtherReason) {
   RunEnd end(10);
   end.stop("stopped by the operator");
-  EXPECT_EQ(end.state_gone("the optimizer's part 3"),
-            "the optimizer's part 3: it is gone with the ranks that held it");
-  EXPECT_FALSE(end.whole(10));
+  EXPECT_EQ(end.is_state_gone("the optimizer's part 3"),
+            "the optimizer's part 3: it was lost with the ranks that held it");
+  EXPECT_FALSE(end.is_whole(10));
   EXPECT_EQ(end.unfinished(10, {}, {}),
-            "ended after step 10 of 10: the optimizer's part 3: it is gone with the ranks that "
+            "ended after step 10 of 10: the optimizer's part 3: it was lost with the ranks that "
             "held it");
 }
 

@@ -52,7 +52,7 @@ OrreryCudaTable table_on_host() {
   };
   table.transformer_accumulate = [](OrreryTransformer* model, const uint8_t* bytes,
                                     uint64_t sequences, uint64_t length, double* loss) {
-    return gpu::guarded([&] { *loss = model->step.accumulate(bytes, sequences, length); });
+    return gpu::guarded([&] { *loss = model->step.accumulate_gradient(bytes, sequences, length); });
   };
   table.transformer_update = [](OrreryTransformer* model, float rate, float scale) {
     return gpu::guarded([&] { model->step.update(rate, scale); });
@@ -75,17 +75,17 @@ void expect_trains_as_the_cpu(Device& gpu_device) {
     SCOPED_TRACE(step);
     for (Device* device : {&gpu_device, cpu.get()}) device->zero_gradient();
     for (const Batch& batch : {Batch{.bytes = bytes, .sequences = 2}, Batch{.bytes = other}}) {
-      EXPECT_NEAR(gpu_device.accumulate(batch), cpu->accumulate(batch), 0.05);
+      EXPECT_NEAR(gpu_device.accumulate_gradient(batch), cpu->accumulate_gradient(batch), 0.05);
     }
     if (step == 0) expect_near(gpu_device.gradient(), cpu->gradient());
     for (Device* device : {&gpu_device, cpu.get()}) {
-      for (float& value : device->gradient()) value *= 2;  // as an all-reduce of two
+      for (float& value : device->gradient()) value *= 2;  // same as an all-reduce of two
       device->update(1.0F / 226);
     }
   }
-  EXPECT_EQ(gpu_device.gathered().used, cpu->gathered().used);
-  EXPECT_EQ(gpu_device.gathered().read, cpu->gathered().read);
-  EXPECT_LT(gpu_device.accumulate({.bytes = other}) / 49, 5.0);
+  EXPECT_EQ(gpu_device.gather_count().used, cpu->gather_count().used);
+  EXPECT_EQ(gpu_device.gather_count().read, cpu->gather_count().read);
+  EXPECT_LT(gpu_device.accumulate_gradient({.bytes = other}) / 49, 5.0);
 }
 
 TEST(CudaDevice, TrainsAsTheCpuDoes) {
@@ -105,10 +105,10 @@ TEST(CudaDevice, WhatIsWrittenIntoItsGradientIsWhatMoreIsAddedTo) {
   const auto device = make_cuda_device(table, 0, 7, 0.003);
   const auto bytes = sample_bytes(20);
   device->zero_gradient();
-  device->accumulate({.bytes = bytes});
+  device->accumulate_gradient({.bytes = bytes});
   const float once = device->gradient()[0];
   device->gradient()[0] = once + 1;
-  device->accumulate({.bytes = bytes});
+  device->accumulate_gradient({.bytes = bytes});
   EXPECT_NEAR(device->gradient()[0], 2 * once + 1, 1e-5F);
 }
 
@@ -118,7 +118,7 @@ TEST(CudaDevice, AReplacementGoesOnWithThePeersStateOnEitherKindOfDevice) {
   const auto other = make_cuda_device(table, 0, 8, 0.003);
   const auto cpu = make_cpu_device(9, 0.003, "transformer");
   const auto bytes = sample_bytes(20);
-  one->accumulate({.bytes = bytes});
+  one->accumulate_gradient({.bytes = bytes});
   one->update(0.05F);
   for (Device* device : {other.get(), cpu.get()}) {
     EXPECT_NE(device->parameters_sha256(), one->parameters_sha256());
@@ -145,7 +145,7 @@ TEST(CudaDevice, AFailureOfTheGpuIsAnErrorThatSaysWhich) {
   const auto device = make_cuda_device(table, 0, 7, 0.003);
   const auto bytes = sample_bytes(20);
   try {
-    device->accumulate({.bytes = bytes});
+    device->accumulate_gradient({.bytes = bytes});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::environment);

@@ -37,7 +37,7 @@ TEST(Device, ItsPartsTogetherAreAllOfItsState) {
     }
     const auto other = make_cpu_device(2, 0.003);
     ASSERT_NE(other->state(), device->state());
-    other->restore(whole);
+    other->restore_state(whole);
     EXPECT_EQ(other->state(), device->state());
     EXPECT_EQ(other->parameters_sha256(), device->parameters_sha256());
   }
@@ -47,7 +47,7 @@ TEST(Device, RefusesTheStateOfAnotherModel) {
   const auto device = trained();
   TrainingState whole = device->part({0, device->gradient().size()});
   whole.square.pop_back();
-  EXPECT_THROW(device->restore(whole), Error);
+  EXPECT_THROW(device->restore_state(whole), Error);
   EXPECT_THROW(device->part({0, device->gradient().size() + 1}), Error);
 }
 

@@ -47,7 +47,7 @@ TEST(GradientExchange, AllRanksEndWithTheSameBitsAndLoseNothingForGood) {
       on_loop(hub, [&](LoopFabric& fabric) {
         GradientExchange exchange(kTensors, 2000);
         for (int step = 0; step <= kSteps; ++step) {
-          // The last step sends nothing new and no code: what is left over comes in.
+          // The last step sends nothing new and has no code: the values left out arrive.
           const bool last = step == kSteps;
           auto values = last ? std::vector<float>(kSize) : gradients(ranks, step)[fabric.rank()];
           const std::vector<CodecRule> rules = {last ? CodecRule{} : rule};
@@ -125,7 +125,7 @@ TEST(GradientExchange, BesideTheCallerItGivesTheSameBits) {
         if (started) {
           const auto now = Clock::now();
           exchange.start(fabric, {step, 0, rules}, values, now, now + std::chrono::milliseconds(3));
-          exchange.finish();
+          exchange.finish_exchange();
         } else {
           exchange.reduce(fabric, {step, 0, rules}, values);
         }
@@ -168,7 +168,7 @@ TEST(GradientExchange, ABrokenFabricEndsIt) {
     const auto now = Clock::now();
     exchange.start(fabric, {1, 0, rules}, values, now, now);
     try {
-      exchange.finish();
+      exchange.finish_exchange();
     } catch (const FabricBroken&) {
       ++broken;
     }
@@ -193,7 +193,7 @@ TEST(GradientExchange, WithFewerRanksWhatTheSurvivorsHeldBackStillArrives) {
     sums[fabric.rank()] = nothing;
   });
   EXPECT_EQ(sums[0], sums[1]);
-  // What ranks 0 and 1 left out came in late: what is missing is smaller than before.
+  // The values that ranks 0 and 1 left out arrived late: the difference is smaller than before.
   const std::vector<double> wanted = sum_of(gradients(3, 0));
   double before = 0, after = 0;
   for (std::size_t i = 0; i < kSize; ++i) {

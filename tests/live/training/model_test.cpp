@@ -30,9 +30,10 @@ TEST(Model, GradientOfABatchIsTheSumOfItsSequences) {
   const std::vector<std::uint8_t> first(bytes.begin(), bytes.begin() + 30);
   const std::vector<std::uint8_t> second(bytes.begin() + 30, bytes.end());
   LanguageModel<double> both(Rng(5)), apart(Rng(5));
-  const double together = both.accumulate(batch_of(bytes, 2));
-  EXPECT_NEAR(apart.accumulate(batch_of(first)) + apart.accumulate(batch_of(second)), together,
-              1e-9);
+  const double together = both.accumulate_gradient(batch_of(bytes, 2));
+  EXPECT_NEAR(
+      apart.accumulate_gradient(batch_of(first)) + apart.accumulate_gradient(batch_of(second)),
+      together, 1e-9);
   for (std::size_t i = 0; i < both.gradient().size(); ++i) {
     ASSERT_NEAR(both.gradient()[i], apart.gradient()[i], 1e-9);
   }
@@ -42,10 +43,10 @@ TEST(Model, FetchesEachRowOfItsEmbeddingOnceAMicroBatch) {
   LanguageModel<float> model(Rng(5));
   const std::vector<std::uint8_t> bytes = sample_bytes(BuiltinModel::context + 45);
   const std::set<std::uint8_t> distinct(bytes.begin(), bytes.end());
-  model.accumulate(batch_of(bytes));
+  model.accumulate_gradient(batch_of(bytes));
   const double row = 2.0 * BuiltinModel::embedding * sizeof(float);
-  EXPECT_EQ(model.gathered().used, 45 * BuiltinModel::context * row);
-  EXPECT_EQ(model.gathered().read, static_cast<double>(distinct.size()) * row);
+  EXPECT_EQ(model.gather_count().used, 45 * BuiltinModel::context * row);
+  EXPECT_EQ(model.gather_count().read, static_cast<double>(distinct.size()) * row);
 }
 
 TEST(Model, LossStartsNearThatOfAUniformGuess) {
@@ -60,7 +61,7 @@ TEST(Model, AdamLearnsARepeatedSentence) {
   const double before = model.loss(batch_of(bytes));
   for (int step = 0; step < 40; ++step) {
     model.zero_gradient();
-    model.accumulate(batch_of(bytes));
+    model.accumulate_gradient(batch_of(bytes));
     adam.update(model.parameters(), model.gradient(), 1.0F / 90);
   }
   EXPECT_LT(model.loss(batch_of(bytes)), before / 10);

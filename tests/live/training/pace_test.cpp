@@ -41,10 +41,10 @@ TEST(Pace, AnInterruptHoldsUntilItIsTakenBack) {
   Pace pace(kThousandSeconds);
   pace.begin_step(Clock::now());
   pace.begin_micro_batch(1);
-  pace.interrupt();
+  pace.interrupt_waits();
   EXPECT_THROW(pace.wait(), Stopped);
   EXPECT_THROW(pace.throw_if_interrupted(), Stopped);
-  pace.resume();
+  pace.resume_waits();
   EXPECT_NO_THROW(pace.throw_if_interrupted());
 }
 
@@ -52,11 +52,11 @@ TEST(Pace, OnlySeveralStepsInARowBeyondItAreTooMany) {
   Pace pace(1000);
   pace.begin_step(Clock::now());
   pace.begin_micro_batch(1);
-  for (int i = 0; i < 2; ++i) EXPECT_NO_THROW(pace.check(1, 7, 2000));
-  EXPECT_NO_THROW(pace.check(1, 7, 1000));
-  for (int i = 0; i < 2; ++i) EXPECT_NO_THROW(pace.check(1, 7, 2000));
+  for (int i = 0; i < 2; ++i) EXPECT_NO_THROW(pace.check_pace(1, 7, 2000));
+  EXPECT_NO_THROW(pace.check_pace(1, 7, 1000));
+  for (int i = 0; i < 2; ++i) EXPECT_NO_THROW(pace.check_pace(1, 7, 2000));
   try {
-    pace.check(1, 7, 2000);
+    pace.check_pace(1, 7, 2000);
     FAIL();
   } catch (const PaceMissed& error) {
     EXPECT_NE(error.message().find("rank 1 needed 0.0 ms of CPU in step 7"), std::string::npos)

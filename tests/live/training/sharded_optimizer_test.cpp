@@ -24,7 +24,7 @@ std::vector<float> initial() {
 }
 
 std::vector<float> gradient_at(int step) {
-  Rng rng = Rng(7).split(std::to_string(step));
+  Rng rng = Rng(7).split_stream(std::to_string(step));
   std::vector<float> values;
   for (std::size_t i = 0; i < kSize; ++i) values.push_back(static_cast<float>(rng.normal()));
   return values;
@@ -63,12 +63,12 @@ class ShardedOptimizerTest : public testing::Test {
   bool deal(std::uint64_t breaks_after = ~std::uint64_t{0}) {
     const ShardedOptimizer::Keepers keepers = this->keepers();
     return together(breaks_after, [&keepers](Rank& rank, Fabric& fabric) {
-      rank.optimizer.deal(fabric, rank.current, keepers);
+      rank.optimizer.deal_state(fabric, rank.current, keepers);
       rank.current = true;
     });
   }
 
-  /// Of ranks that all stand in one node, or in the nodes that a test says.
+  /// Returns the holders for ranks in one node, or in the nodes that a test sets.
   ShardedOptimizer::Keepers keepers() const {
     std::vector<FailureDomain> members = domains_;
     members.resize(ranks_.size());
@@ -81,8 +81,8 @@ class ShardedOptimizerTest : public testing::Test {
       const std::vector<float> gradient = gradient_at(step_++);
       reference_.update(expected_, gradient, 0.5F);
       for (auto& rank : ranks_) rank->optimizer.update(gradient, 0.5F);
-      all =
-          together(breaks_after, [](Rank& rank, Fabric& fabric) { rank.optimizer.gather(fabric); });
+      all = together(breaks_after,
+                     [](Rank& rank, Fabric& fabric) { rank.optimizer.gather_parameters(fabric); });
     }
     return all;
   }
@@ -245,7 +245,7 @@ TEST_F(ShardedOptimizerTest, WhereverADealBreaksAnotherOneMakesUpForIt) {
     lose(rng.below(4));
     for (int broken = 0; broken < 3; ++broken) deal(rng.below(2500));
     ASSERT_TRUE(deal());
-    lose(rng.below(3));  // before any update
+    lose(rng.below(3));  // loss before any update
     join_late();
     for (int broken = 0; broken < 3; ++broken) deal(rng.below(2500));
     join_late();
@@ -264,7 +264,7 @@ TEST_F(ShardedOptimizerTest, AWholeStateIsTakenOnAndDealt) {
   whole.square.assign(reference_.square().begin(), reference_.square().end());
   ranks_.clear();
   join(2);
-  for (auto& rank : ranks_) rank->optimizer.restore(whole);
+  for (auto& rank : ranks_) rank->optimizer.restore_state(whole);
   ASSERT_TRUE(deal());
   ASSERT_TRUE(train(2));
   expect_equal();

@@ -65,7 +65,8 @@ TEST_F(TextFolder, TooLittleOrNothingIsBadInput) {
 
 TEST_F(TextFolder, WhatRanksCannotReadAlikeIsBadInput) {
   ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(kind_of_load((folder_ / "pipe").string()), ErrorKind::bad_input);  // and no wait
+  // refused without waiting
+  EXPECT_EQ(kind_of_load((folder_ / "pipe").string()), ErrorKind::bad_input);
   EXPECT_EQ(kind_of_load("/dev/urandom"), ErrorKind::bad_input);
 }
 

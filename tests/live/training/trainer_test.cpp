@@ -55,7 +55,7 @@ Text text() {
 }
 
 struct Rig {
-  explicit Rig(std::int64_t pace_ns) : job(scenario(pace_ns)) { trainer.use(fabric); }
+  explicit Rig(std::int64_t pace_ns) : job(scenario(pace_ns)) { trainer.set_fabric(fabric); }
   Scenario job;
   Text bytes = text();
   std::unique_ptr<Device> device = make_cpu_device(1, 0.003);
@@ -64,7 +64,7 @@ struct Rig {
 };
 
 void train(Trainer& trainer, std::shared_ptr<Fabric> fabric, const StepPlan& what, double& loss) {
-  trainer.use(std::move(fabric));
+  trainer.set_fabric(std::move(fabric));
   loss = trainer.run_step(what).loss_sum();
   trainer.apply();
 }
@@ -89,7 +89,7 @@ TEST(Trainer, ReportsEveryOperationOfAStep) {
   rig.trainer.apply();
   const StepReport next = rig.trainer.run_step(plan(8, 0));
   ASSERT_EQ(next.ops_size(), 2);
-  EXPECT_EQ(next.ops(0).phase(), OPTIMIZER);  // of the step before
+  EXPECT_EQ(next.ops(0).phase(), OPTIMIZER);  // update of the previous step
   EXPECT_EQ(next.ops(0).start(), -next.ops(0).duration());
 }
 
@@ -111,14 +111,14 @@ TEST(Trainer, AnInterruptedStepSaysWhatItHadDone) {
   {
     std::jthread stopper([&] {
       while (rig.trainer.snapshot().micro_batches_done() < 2) std::this_thread::yield();
-      rig.trainer.interrupt();
+      rig.trainer.interrupt_step();
     });
     EXPECT_THROW(rig.trainer.run_step(plan(4, 1000)), Stopped);
   }
-  EXPECT_GE(rig.trainer.abandoned().ops_size(), 2);
-  EXPECT_TRUE(rig.trainer.abandoned().abandoned());
-  EXPECT_EQ(rig.trainer.abandoned().step(), 4u);
-  rig.trainer.resume();
+  EXPECT_GE(rig.trainer.abandoned_report().ops_size(), 2);
+  EXPECT_TRUE(rig.trainer.abandoned_report().abandoned());
+  EXPECT_EQ(rig.trainer.abandoned_report().step(), 4u);
+  rig.trainer.resume_steps();
   EXPECT_EQ(rig.trainer.run_step(plan(4, 1)).ops_size(), 2);
 }
 
@@ -167,7 +167,7 @@ TEST(Trainer, AnInterruptEndsAWaitForThePaceAndHolds) {
   Rig rig(3'600'000'000'000);  // an hour
   std::jthread stopper([&] {
     while (rig.trainer.snapshot().micro_batches_done() == 0) std::this_thread::yield();
-    rig.trainer.interrupt();
+    rig.trainer.interrupt_step();
   });
   EXPECT_THROW(rig.trainer.run_step(plan(0, 1)), Stopped);
   EXPECT_THROW(rig.trainer.run_step(plan(1, 1)), Stopped);
@@ -180,7 +180,7 @@ TEST(Trainer, SnapshotCountsWhatIsDone) {
   const ProgressSample sample = rig.trainer.snapshot();
   EXPECT_EQ(sample.step(), 2u);
   EXPECT_EQ(sample.micro_batches_done(), 3);
-  // The wait for the pace counts; what passes between two micro-batches does not.
+  // The wait for the pace counts; the time between two micro-batches does not.
   EXPECT_GT(sample.busy(), 50 * kMs);
   EXPECT_GT(sample.bytes_moved(), 0);
   EXPECT_GT(sample.cpu(), 0);
@@ -212,8 +212,8 @@ TEST(Trainer, TrainsTheTransformerToo) {
 struct Together {
   std::uint32_t first = 4;             ///< micro-batches of rank 0; with one rank it does all
   bool newcomer = false;               ///< rank 0 begins with other parameters
-  std::vector<CodecRule> codecs = {};  ///< from step 2 on
-  std::uint64_t* sent = nullptr;       ///< by rank 0
+  std::vector<CodecRule> codecs = {};  ///< valid from step 2 on
+  std::uint64_t* sent = nullptr;       ///< bytes sent by rank 0
 };
 
 /// Ranks in this process that train ten steps of four micro-batches; the hash of each.
@@ -226,7 +226,7 @@ std::vector<std::string> train_together(std::uint32_t ranks, const Scenario& job
   const auto work = [&](std::uint32_t rank) {
     const auto device = make_cpu_device(newcomer && rank == 0 ? 5 : 1, 0.003);
     Trainer trainer(job, bytes, *device);
-    trainer.use(std::make_shared<LoopFabric>(hub, rank));
+    trainer.set_fabric(std::make_shared<LoopFabric>(hub, rank));
     if (newcomer) trainer.share_state(ranks - 1, true, rank != 0, {});
     for (Step step = 0; step < 10; ++step) {
       StepPlan all = plan(step, ranks == 1 ? 4 : first);
@@ -296,17 +296,17 @@ TEST(Trainer, AnInterruptedExchangeIsGivenUpAndTheStepDoneAgainInTheSameCodes) {
   const Text bytes = text();
   const auto device = make_cpu_device(1, 0.003);
   Trainer trainer(job, bytes, *device);
-  trainer.use(std::make_shared<LonelyFabric>());
+  trainer.set_fabric(std::make_shared<LonelyFabric>());
   StepPlan coded = plan(0, 1);
   set_codecs(std::vector<CodecRule>{{.codec = Codec::int4}}, coded);
   {
     std::jthread stopper([&] {
       while (trainer.snapshot().micro_batches_done() == 0) std::this_thread::yield();
-      trainer.interrupt();
+      trainer.interrupt_step();
     });
     EXPECT_THROW(trainer.run_step(coded), Stopped);
   }
-  trainer.resume();
+  trainer.resume_steps();
   trainer.set_speed(1e9);
   coded.mutable_shares(0)->set_count(0);
   EXPECT_EQ(trainer.run_step(coded).step(), 0u);

@@ -25,17 +25,18 @@ TEST(Transformer, GradientOfABatchIsTheSumOfItsSequences) {
   const std::vector<std::uint8_t> first(bytes.begin(), bytes.begin() + 20);
   const std::vector<std::uint8_t> second(bytes.begin() + 20, bytes.end());
   Transformer<double> both(Rng(5)), apart(Rng(5));
-  const double together = both.accumulate(batch_of(bytes, 2));
-  EXPECT_NEAR(apart.accumulate(batch_of(first)) + apart.accumulate(batch_of(second)), together,
-              1e-9);
+  const double together = both.accumulate_gradient(batch_of(bytes, 2));
+  EXPECT_NEAR(
+      apart.accumulate_gradient(batch_of(first)) + apart.accumulate_gradient(batch_of(second)),
+      together, 1e-9);
   for (std::size_t i = 0; i < both.gradient().size(); ++i) {
     ASSERT_NEAR(both.gradient()[i], apart.gradient()[i], 1e-9);
   }
 }
 
 TEST(Transformer, LooksAtNoByteThatIsStillToCome) {
-  // What follows "abcdz" has probability 1 in sum only if its earlier predictions stay what they
-  // were without it, although 'z' is an input now and was none before.
+  // The probabilities after "abcdz" sum to 1 only if the earlier predictions do not depend on 'z',
+  // which is an input now and was none before.
   Transformer<double> model(Rng(2));
   std::vector<std::uint8_t> bytes{'a', 'b', 'c', 'd', 'z'};
   const double before = model.loss(batch_of(bytes));
@@ -63,10 +64,10 @@ TEST(Transformer, FetchesEachRowOfItsEmbeddingOnceAMicroBatch) {
   Transformer<float> model(Rng(5));
   const auto bytes = sample_bytes(2 * 46);
   const std::set<std::uint8_t> distinct(bytes.begin(), bytes.end());
-  model.accumulate(batch_of(bytes, 2));
+  model.accumulate_gradient(batch_of(bytes, 2));
   const double row = 2.0 * BuiltinTransformer::hidden * sizeof(float);
-  EXPECT_EQ(model.gathered().used, 2 * 45 * row);
-  EXPECT_EQ(model.gathered().read, static_cast<double>(distinct.size()) * row);
+  EXPECT_EQ(model.gather_count().used, 2 * 45 * row);
+  EXPECT_EQ(model.gather_count().read, static_cast<double>(distinct.size()) * row);
 }
 
 TEST(Transformer, LossStartsNearThatOfAUniformGuess) {
@@ -81,7 +82,7 @@ TEST(Transformer, AdamLearnsARepeatedSentence) {
   const double before = model.loss(batch_of(bytes));
   for (int step = 0; step < 40; ++step) {
     model.zero_gradient();
-    model.accumulate(batch_of(bytes));
+    model.accumulate_gradient(batch_of(bytes));
     adam.update(model.parameters(), model.gradient(), 1.0F / 90);
   }
   EXPECT_LT(model.loss(batch_of(bytes)), before / 10);
@@ -90,7 +91,7 @@ TEST(Transformer, AdamLearnsARepeatedSentence) {
 TEST(Transformer, EqualGeneratorsTrainEqualBits) {
   Transformer<float> one(Rng(8)), same(Rng(8)), other(Rng(9));
   const auto bytes = sample_bytes(60);
-  EXPECT_EQ(one.accumulate(batch_of(bytes)), same.accumulate(batch_of(bytes)));
+  EXPECT_EQ(one.accumulate_gradient(batch_of(bytes)), same.accumulate_gradient(batch_of(bytes)));
   EXPECT_EQ(parameters_sha256(one), parameters_sha256(same));
   EXPECT_NE(parameters_sha256(one), parameters_sha256(other));
   EXPECT_TRUE(std::equal(one.gradient().begin(), one.gradient().end(), same.gradient().begin()));

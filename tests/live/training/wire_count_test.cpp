@@ -16,15 +16,15 @@ Model model(const std::string& builtin) {
 
 TEST(WireCount, EveryProcessOfARankCountsAndTheNewestOfEachIsIt) {
   WireCount count(model("transformer"));
-  count.sent(0, 0, 100);
-  count.sent(0, 0, 80);  // came late
-  count.sent(0, 1, 50);  // the replacement begins at nothing
-  count.sent(1, 0, 7);
+  count.record_sent_bytes(0, 0, 100);
+  count.record_sent_bytes(0, 0, 80);  // came late
+  count.record_sent_bytes(0, 1, 50);  // the replacement begins at nothing
+  count.record_sent_bytes(1, 0, 7);
   Report report;
   count.fill(report);
   EXPECT_EQ(report.bytes_on_wire(), 157);
   EXPECT_EQ(report.codecs_size(), 0);
-  count.exchanged({}, 2);
+  count.add_step({}, 2);
   count.fill(report);
   EXPECT_EQ(report.codecs_size(), 3) << "one for each class";
 }

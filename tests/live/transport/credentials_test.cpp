@@ -1,5 +1,5 @@
-// Strangers at the door of both planes: whoever lacks the run's certificate or token, speaks
-// another protocol or sends what is no message is turned away with one line, and the run goes on.
+// Strangers at both planes: a client without the run's certificate or token, with another protocol
+// or with malformed messages is refused with one line, and the run continues.
 #include "live/transport/credentials.hpp"
 
 #include <arpa/inet.h>
@@ -44,8 +44,9 @@ std::size_t lines_of(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-/// Standard error goes to a file as long as this lives, and can be read meanwhile: GoogleTest's own
-/// capture has to be ended for that, and loses what is said before the next one begins.
+/// Redirects standard error to a file during its lifetime, so that it can be read meanwhile:
+/// GoogleTest's own capture must end before its text can be read, and loses the text before the
+/// next begin.
 class SaidOnStderr {
  public:
   SaidOnStderr() : before_(dup(STDERR_FILENO)), file_(std::tmpfile()) {
@@ -81,7 +82,7 @@ class Door : public ::testing::TestWithParam<const char*> {
     return std::string(GetParam()) == "unix" ? "unix:" + folder_.path() + "/door" : "127.0.0.1:0";
   }
 
-  /// What is on standard error after `knock`, once `lines` lines are there (at most 10 s).
+  /// Returns the text on standard error after `knock`, once `lines` lines are there (at most 10 s).
   static std::string said_after(const std::function<void()>& knock, std::size_t lines) {
     const SaidOnStderr said;
     knock();
@@ -273,13 +274,13 @@ TEST(Credentials, TheDataPlaneTurnsStrangersAwayToo) {
     std::vector<float> values(10, 1.0F);
     EXPECT_THROW(
         {
-          stranger.connect(addresses);
+          stranger.connect_next(addresses);
           stranger.all_reduce(values);
         },
         FabricBroken);
   }
-  one.connect(addresses);
-  two.connect(addresses);
+  one.connect_next(addresses);
+  two.connect_next(addresses);
   std::vector<float> a(1000, 1.0F), b(1000, 2.0F);
   std::jthread thread([&] { one.all_reduce(a); });
   two.all_reduce(b);
@@ -324,19 +325,19 @@ TEST(Age, NoConnectionIsMadeWithWhatHasExpired) {
   }
 }
 
-/// A server lasts as long as the run: it takes up what is renewed in the folder, and whoever comes
-/// with what was there before and has expired is turned away.
+/// A server lives as long as the run: it uses the renewed files in the folder, and refuses a client
+/// with an earlier, expired certificate.
 TEST(Age, AServerTakesUpRenewedCertificates) {
   const RunFolder folder;
   Authority authority(true);
-  write_secrets(authority.issue(std::chrono::hours(25)), folder.path());
+  write_secrets(authority.issue_secrets(std::chrono::hours(25)), folder.path());
   const Secrets first = read_secrets(folder.path(), true);
   ControlServer server("127.0.0.1:0", first, 1, [](std::uint32_t, const AgentMessage*) {});
   {
     const SaidOnStderr said;
     ASSERT_FALSE(can_connect(server.address(), first, std::chrono::seconds(1)));
   }
-  ASSERT_TRUE(renew_secrets(authority.issue(), folder.path()));
+  ASSERT_TRUE(renew_secrets(authority.issue_secrets(), folder.path()));
   const Secrets second = newest(first);
   ASSERT_NE(second.key, first.key);
   EXPECT_TRUE(can_connect(server.address(), second, std::chrono::seconds(10)));

@@ -70,8 +70,8 @@ TEST(Secrets, ACertificateHoldsForADay) {
 
 TEST(Secrets, AnAuthorityIssuesOthersForTheSameRun) {
   Authority authority(true);
-  const Secrets first = authority.issue(), second = authority.issue();
-  EXPECT_FALSE(authority.due()) << "it has just issued one";
+  const Secrets first = authority.issue_secrets(), second = authority.issue_secrets();
+  EXPECT_FALSE(authority.is_renewal_due()) << "it has just issued one";
   EXPECT_EQ(first.token, second.token);
   EXPECT_EQ(first.authority, second.authority);
   EXPECT_NE(first.key, second.key);
@@ -82,9 +82,9 @@ TEST(Secrets, AnAuthorityIssuesOthersForTheSameRun) {
 TEST(Secrets, AreRenewedInTheirFolderAndReadAsAPair) {
   const RunFolder folder;
   Authority authority(true);
-  write_secrets(authority.issue(), folder.path());
+  write_secrets(authority.issue_secrets(), folder.path());
   const Secrets before = read_secrets(folder.path(), true);
-  const Secrets fresh = authority.issue();
+  const Secrets fresh = authority.issue_secrets();
   ASSERT_TRUE(renew_secrets(fresh, folder.path()));
   const Secrets after = newest(before);
   EXPECT_EQ(after.key, fresh.key);
@@ -99,7 +99,7 @@ TEST(Secrets, AreRenewedInTheirFolderAndReadAsAPair) {
 
 TEST(Secrets, WithoutEncryptionThereIsATokenAndNothingElse) {
   const Secrets secrets = make_secrets(false);
-  EXPECT_FALSE(secrets.encrypted());
+  EXPECT_FALSE(secrets.is_encrypted());
   EXPECT_EQ(secrets.token.size(), 32u);
   EXPECT_TRUE(secrets.authority.empty() && secrets.certificate.empty() && secrets.key.empty());
 }
@@ -118,8 +118,8 @@ TEST(Secrets, ComeBackFromTheirFolderAndOnlyTheirOwnerMayReadThem) {
     EXPECT_EQ(file.status().permissions(), fs::perms::owner_read | fs::perms::owner_write);
     ++files;
   }
-  EXPECT_EQ(files, 4 + 1);  // and the run's marker; the key of the authority is nowhere
-  EXPECT_FALSE(read_secrets(folder.path(), false).encrypted());
+  EXPECT_EQ(files, 4 + 1);  // including the run's marker; the key of the authority is in no file
+  EXPECT_FALSE(read_secrets(folder.path(), false).is_encrypted());
   EXPECT_THROW(write_secrets(secrets, folder.path()), Error);  // nothing is overwritten
 }
 

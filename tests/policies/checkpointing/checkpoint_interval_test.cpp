@@ -27,7 +27,7 @@ class CheckpointIntervalTest : public ::testing::Test {
   std::uint64_t see(const std::vector<Event>& events, Nanos now) {
     DecisionList decisions;
     policy_.observe(context_, toy::seen_of(world_, events, samples_, now), decisions);
-    EXPECT_TRUE(decisions.at_rest());
+    EXPECT_TRUE(decisions.is_resting());
     EXPECT_LE(decisions.items().size(), 1u);
     if (decisions.items().empty()) return 0;
     const auto& setting = std::get<Configure>(decisions.items()[0].what).what;

@@ -12,7 +12,7 @@ namespace {
 using Kind = CollectiveKind;
 using Algorithm = CollectiveAlgorithm;
 
-/// One job on four GPUs, and what the policy decides of it.
+/// One job on four GPUs, and the policy's decisions about it.
 class CollectiveTableTest : public ::testing::Test {
  protected:
   void submit(bool runs) {
@@ -28,7 +28,7 @@ class CollectiveTableTest : public ::testing::Test {
     if (anew) policy_.start(context, cluster_, &parameters);
     DecisionList decisions;
     policy_.observe(context, toy::seen_of(world_, {}, samples_), decisions);
-    EXPECT_TRUE(decisions.at_rest());
+    EXPECT_TRUE(decisions.is_resting());
     return decisions.items();
   }
   static const CollectiveTable& table_of(const Decision& decision) {
@@ -83,7 +83,7 @@ TEST_F(CollectiveTableTest, TheWorldHoldsTheTableFromItsStepOn) {
   submit(true);
   const CollectiveTable tree{{Kind::all_reduce, 0, 0, Algorithm::tree, 0}};
   Decision decision{.id = 7, .what = Configure{{0}, tree}, .at_step = 2};
-  world_.announce(decision);
+  world_.announce_decision(decision);
   world_.apply(Decided{7, Outcome::applied, ""}, 0);
   const JobInfo& job = world_.jobs()[{0}];
   EXPECT_TRUE(job.now.get<CollectiveTable>().empty());

@@ -1,5 +1,5 @@
-// One data-parallel job of four ranks in a World, for the tests of compression policies: what a
-// policy is shown, and what becomes of its decisions.
+// One data-parallel job of four ranks in a World, for the tests of compression policies:
+// observations for a policy, and outcomes of its decisions.
 #pragma once
 
 #include <utility>
@@ -25,6 +25,7 @@ inline const Cluster& codec_cluster() {
   return cluster;
 }
 
+/// World with one job and a compression policy.
 struct CodecRig {
   CodecRig() {
     JobSpec job = toy::job(0, 8);
@@ -35,24 +36,24 @@ struct CodecRig {
   const JobInfo& job() const { return world.jobs()[{0}]; }
   const CodecRules& codecs() const { return job().now.get<CodecRules>(); }
 
-  /// One call of the policy; what it decides is applied, or left open.
-  std::vector<Decision> show(Policy& policy, std::vector<Event> events = {}) {
+  /// Calls the policy once; its decision is applied, or left open.
+  std::vector<Decision> show_events(Policy& policy, std::vector<Event> events = {}) {
     for (const Event& event : events) world.apply(event, 0);
     Context context{rng, {Kinds<Action>::all(), Kinds<Setting>::all()}};
     list.clear();
     policy.observe(context, toy::seen_of(world, events, samples, 0, calls++), list);
     for (const Decision& decision : list.items()) {
       EXPECT_EQ(world.objection(decision), "");
-      world.announce(decision);
+      world.announce_decision(decision);
       if (!leave_open) world.apply(Decided{decision.id, Outcome::applied, ""}, 0);
     }
     return list.items();
   }
-  /// What is said of a decision that show() has left open, or of one of somebody else's.
+  /// Returns the rejection of a decision that show_events() has left open, or of another policy's.
   static Event refusal(const Decision& decision) {
     return Decided{decision.id, Outcome::rejected, "no"};
   }
-  bool rests() const { return list.at_rest(); }
+  bool is_resting() const { return list.is_resting(); }
 
   World world{codec_cluster()};
   Rng rng{1};

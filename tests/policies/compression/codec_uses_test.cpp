@@ -29,8 +29,8 @@ Pair use(const Report& report, std::string_view codec, std::string_view bucket_c
 
 TEST(CodecUses, SaysInWhichCodesEachClassTravelled) {
   CodecUses uses(kParts);
-  uses.exchanged({}, 4);
-  uses.exchanged(kRules, 3);
+  uses.add_steps({}, 4);
+  uses.add_steps(kRules, 3);
   Report report;
   uses.fill(report);
   EXPECT_EQ(report.codecs_size(), 5);
@@ -42,8 +42,8 @@ TEST(CodecUses, SaysInWhichCodesEachClassTravelled) {
 
 TEST(CodecUses, EqualStepsCountTogether) {
   CodecUses one_by_one(kParts), together(kParts);
-  for (int i = 0; i < 5; ++i) one_by_one.exchanged(kRules, 3);
-  together.exchanged(kRules, 3, 5);
+  for (int i = 0; i < 5; ++i) one_by_one.add_steps(kRules, 3);
+  together.add_steps(kRules, 3, 5);
   Report a, b;
   one_by_one.fill(a);
   together.fill(b);
@@ -52,7 +52,7 @@ TEST(CodecUses, EqualStepsCountTogether) {
 
 TEST(CodecUses, OneReplicaAloneSendsNothing) {
   CodecUses uses(kParts);
-  uses.exchanged(kRules, 1);
+  uses.add_steps(kRules, 1);
   Report report;
   uses.fill(report);
   EXPECT_EQ(report.codecs_size(), 0);
@@ -60,7 +60,7 @@ TEST(CodecUses, OneReplicaAloneSendsNothing) {
 
 TEST(CodecUses, WithoutCodesAValueHasTheJobsBytes) {
   CodecUses uses(kParts, 2);
-  uses.exchanged({}, 2);
+  uses.add_steps({}, 2);
   Report report;
   uses.fill(report);
   EXPECT_EQ(use(report, "none", "matrices"), Pair(2 * 1600, 2 * 800));

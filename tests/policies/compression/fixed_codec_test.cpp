@@ -34,13 +34,13 @@ TEST(FixedCodec, SetsTheScenariosCodesOnceAndTheyHoldAfterTheWarmUp) {
   CodecRig rig;
   FixedCodec policy;
   start(policy, int4_for_matrices(2));
-  const auto decided = rig.show(policy);
+  const auto decided = rig.show_events(policy);
   ASSERT_EQ(decided.size(), 1u);
   EXPECT_EQ(decided[0].at_step, 2u);
-  EXPECT_TRUE(rig.rests());
-  rig.show(policy, {StepsDone{{0}, 0}});
+  EXPECT_TRUE(rig.is_resting());
+  rig.show_events(policy, {StepsDone{{0}, 0}});
   EXPECT_TRUE(rig.codecs().empty());
-  EXPECT_TRUE(rig.show(policy, {StepsDone{{0}, 1}}).empty());
+  EXPECT_TRUE(rig.show_events(policy, {StepsDone{{0}, 1}}).empty());
   EXPECT_EQ(rule_for(rig.codecs(), kMatrices).codec, Codec::int4);
   EXPECT_EQ(rule_for(rig.codecs(), kMatrices).parameter, 64);
   EXPECT_EQ(rule_for(rig.codecs(), kVectors).codec, Codec::none);
@@ -51,12 +51,12 @@ TEST(FixedCodec, AsksAgainWhereTheRanksDidNotAgreeButNotForEver) {
   rig.leave_open = true;
   FixedCodec policy;
   start(policy, int4_for_matrices(0));
-  auto decided = rig.show(policy);
+  auto decided = rig.show_events(policy);
   int asked = 0;
   for (; !decided.empty(); ++asked) {
     ASSERT_LT(asked, 10);
-    EXPECT_TRUE(rig.show(policy, {Tick{}}).empty());
-    decided = rig.show(policy, {rig.refusal(decided[0])});
+    EXPECT_TRUE(rig.show_events(policy, {Tick{}}).empty());
+    decided = rig.show_events(policy, {rig.refusal(decided[0])});
   }
   EXPECT_EQ(asked, 4);
 }
@@ -66,33 +66,33 @@ TEST(FixedCodec, TakesOnlyARefusalOfItsOwn) {
   rig.leave_open = true;
   FixedCodec policy;
   start(policy, int4_for_matrices(0));
-  const auto decided = rig.show(policy);
+  const auto decided = rig.show_events(policy);
   ASSERT_EQ(decided.size(), 1u);
   const Decision other{.id = 77, .what = Save{{0}}};
-  rig.world.announce(other);
-  EXPECT_TRUE(rig.show(policy, {CodecRig::refusal(other)}).empty()) << "somebody else's";
-  EXPECT_EQ(rig.show(policy, {CodecRig::refusal(decided[0])}).size(), 1u);
+  rig.world.announce_decision(other);
+  EXPECT_TRUE(rig.show_events(policy, {CodecRig::refusal(other)}).empty()) << "somebody else's";
+  EXPECT_EQ(rig.show_events(policy, {CodecRig::refusal(decided[0])}).size(), 1u);
 }
 
 TEST(FixedCodec, SaysItAgainToAJobThatHasLeftAndComeBack) {
   CodecRig rig;
   FixedCodec policy;
   start(policy, int4_for_matrices(0));
-  EXPECT_EQ(rig.show(policy).size(), 1u);
-  EXPECT_TRUE(rig.show(policy, {JobStopped{{0}, 0}}).empty());
-  EXPECT_EQ(rig.show(policy, {toy::started(rig.world, 0, toy::standing(0, 4))}).size(), 1u);
+  EXPECT_EQ(rig.show_events(policy).size(), 1u);
+  EXPECT_TRUE(rig.show_events(policy, {JobStopped{{0}, 0}}).empty());
+  EXPECT_EQ(rig.show_events(policy, {toy::started(rig.world, 0, toy::standing(0, 4))}).size(), 1u);
 }
 
 TEST(FixedCodec, RemembersWhomItTold) {
   CodecRig rig;
   FixedCodec policy;
   start(policy, int4_for_matrices(5));
-  rig.show(policy);
+  rig.show_events(policy);
   Archive saved;
   policy.save(saved);
   start(policy, int4_for_matrices(5));
   policy.load(saved);
-  EXPECT_TRUE(rig.show(policy).empty());
+  EXPECT_TRUE(rig.show_events(policy).empty());
   EXPECT_THROW(policy.load(saved + "x"), Error);
 }
 

@@ -15,7 +15,7 @@ Sample<double> measured(double value) {
   return {.value = value, .age = 0, .origin = Origin::measured};
 }
 
-/// What the samples of every step say.
+/// Values of the samples of every step.
 struct Measured {
   double bandwidth = 1e7, memory = 0.1 * kGpuMemory, variance = 1;
   double gradient = 4e6;     ///< bytes
@@ -39,7 +39,7 @@ class MemoryAwareTest : public ::testing::Test {
     std::vector<Decision> all;
     for (int i = 0; i < steps; ++i) {
       sample(what);
-      for (Decision& each : rig_.show(policy_, {StepsDone{{0}, rig_.job().step}})) {
+      for (Decision& each : rig_.show_events(policy_, {StepsDone{{0}, rig_.job().step}})) {
         all.push_back(std::move(each));
       }
     }
@@ -86,13 +86,13 @@ TEST_F(MemoryAwareTest, ASlowLinkGetsInt4AfterTheWarmUpAndVectorsStayAsTheyAre) 
   EXPECT_EQ(rule().codec, Codec::int4);
   EXPECT_TRUE(rule().error_feedback);
   EXPECT_EQ(rule_for(rig_.codecs(), kVectors).codec, Codec::none);
-  EXPECT_TRUE(rig_.rests());
+  EXPECT_TRUE(rig_.is_resting());
 }
 
 TEST_F(MemoryAwareTest, AFastLinkGetsNoCode) {
   begin(quick());
   EXPECT_TRUE(run(20, {.bandwidth = 5e12}).empty());
-  EXPECT_TRUE(rig_.rests());
+  EXPECT_TRUE(rig_.is_resting());
 }
 
 TEST_F(MemoryAwareTest, WithoutMemoryForErrorFeedbackNothingBelowEightBits) {

@@ -40,7 +40,7 @@ class Insistent : public Policy {
 class Same : public Approver {
  public:
   Same(bool yes, int delay) : yes_(yes), delay_(delay) {}
-  void ask(const Decision& decision, Nanos) override {
+  void request_approval(const Decision& decision, Nanos) override {
     asked.push_back(decision.id);
     due_ = delay_;
   }
@@ -125,7 +125,7 @@ TEST(HandOver, WithoutAnAnswerInTimeItIsANo) {
   EXPECT_FALSE(run.shifted());
   EXPECT_EQ(run.report.refused(), 1u);
   ASSERT_EQ(run.policy.outcomes.size(), 1u);
-  EXPECT_EQ(run.policy.outcomes[0].reason, "nobody answered in time");
+  EXPECT_EQ(run.policy.outcomes[0].reason, "no answer came in time");
 }
 
 TEST(HandOver, TheLimitHoldsWithinAnHour) {
@@ -168,7 +168,8 @@ TEST(HandOver, WakesPassInEveryMode) {
   EXPECT_EQ(sleeper.woken, 1);
 }
 
-/// Decides twice at step 5, of which one is refused, and keeps what it sees of the other's effect.
+/// Policy that decides twice at step 5, of which one decision is refused, and records the effect of
+/// the other.
 class TwoAtOnce : public Policy {
  public:
   Needs needs() const override { return toy::setting<OnLoss>(toy::kTick); }
@@ -199,7 +200,7 @@ TEST(HandOver, ARefusalIsShownWithTheWorldThatItsEventsLeadTo) {
   Rng rng = policy_rng(1);
   Context context{rng, {}};
   EXPECT_EQ(drive(policy, recorder, context), 2u);
-  recorder.finish();
+  recorder.finish_log();
   EXPECT_EQ(toy::replay_to(again, dir / "log", cluster), "");
 }
 
@@ -223,7 +224,7 @@ TEST(HandOver, WhatIsDecidedOnTheLastObservationIsAnsweredToo) {
   Rng rng(1);
   Context context{rng, {}};
   EXPECT_EQ(drive(policy, handed_over, context), 2u);
-  EXPECT_EQ(policy.reasons, (std::vector<std::string>{"shadow mode: watched, not applied",
+  EXPECT_EQ(policy.reasons, (std::vector<std::string>{"shadow mode: observed, not applied",
                                                       "the run is over"}));
 }
 

@@ -25,7 +25,7 @@ class Stage {
   }
   void propose(ShadowScore& score, std::uint64_t id, Action what, Step from = 0) {
     samples_.clear();
-    score.propose({.id = id, .what = std::move(what), .at_step = from}, seen({}));
+    score.add_proposal({.id = id, .what = std::move(what), .at_step = from}, seen({}));
   }
 
  private:
@@ -40,7 +40,7 @@ class Stage {
       samples_.of_ranks[i].rank = {i};
       samples_.of_ranks[i].micro_batch_time = {times[i], 0, Origin::measured};
     }
-    score.see(seen(events));
+    score.add_observation(seen(events));
   }
 
   const Cluster cluster_ = toy::cluster();

@@ -12,26 +12,27 @@ namespace {
 
 constexpr Nanos kMs = 1'000'000;
 
-/// Two ranks whose members do at once what they are told.
+/// Two ranks whose members follow their directives at once.
 class Pair : public ::testing::Test {
  protected:
   void settle() {
     for (int i = 0; i < 20; ++i) {
       for (Member* member : {&zero, &one}) {
-        if (const auto said = coordinator.directive(member == &zero ? 0 : 1)) member->hear(*said);
+        if (const auto said = coordinator.directive(member == &zero ? 0 : 1))
+          member->on_directive(*said);
         for (Task task = member->task(); obey(*member, task); task = member->task()) {
         }
         if (member == &one && one_is_dead) continue;
-        coordinator.hear(member->status(), now);
+        coordinator.on_status(member->status(), now);
       }
     }
   }
   bool obey(Member& member, const Task& task) {
     switch (task.kind) {
       case Task::Kind::none: return false;
-      case Task::Kind::apply: member.applied(); return true;
-      case Task::Kind::enter: member.entered(task.epoch); return true;
-      case Task::Kind::link: member.linked(task.epoch); return true;
+      case Task::Kind::apply: member.mark_applied(); return true;
+      case Task::Kind::enter: member.mark_listening(task.epoch); return true;
+      case Task::Kind::link: member.mark_linked(task.epoch); return true;
       case Task::Kind::work: member.reduced(task.epoch, task.step); return works;
     }
     return false;
@@ -39,7 +40,8 @@ class Pair : public ::testing::Test {
   template <class Kind>
   std::size_t happened() {
     std::size_t count = 0;
-    for (const Happening& each : coordinator.take()) count += std::holds_alternative<Kind>(each);
+    for (const Happening& each : coordinator.drain_happenings())
+      count += std::holds_alternative<Kind>(each);
     return count;
   }
 
@@ -53,13 +55,13 @@ class Pair : public ::testing::Test {
 TEST_F(Pair, FormsWhenAllRanksAreThereAndCommitsWhatAllHaveSummed) {
   EXPECT_FALSE(coordinator.directive(0).has_value());
   settle();
-  ASSERT_TRUE(coordinator.ready());
+  ASSERT_TRUE(coordinator.is_ready());
   EXPECT_EQ(coordinator.epoch(), 1u);
   EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 0}, {1, 0}}));
   EXPECT_EQ(happened<Formed>(), 1u);
-  coordinator.work();
+  coordinator.start_step();
   settle();
-  EXPECT_EQ(coordinator.committed(), 1u);
+  EXPECT_EQ(coordinator.committed_steps(), 1u);
   EXPECT_EQ(zero.status().applied, 1u);
   EXPECT_EQ(one.status().applied, 1u);
   EXPECT_EQ(happened<Committed>(), 1u);
@@ -67,25 +69,25 @@ TEST_F(Pair, FormsWhenAllRanksAreThereAndCommitsWhatAllHaveSummed) {
 
 TEST_F(Pair, ADeathRevokesTheStepAndTheSurvivorGoesOn) {
   settle();
-  coordinator.work();
+  coordinator.start_step();
   one_is_dead = true;
-  coordinator.gone({1, 0});
+  coordinator.record_exit({1, 0});
   EXPECT_EQ(coordinator.epoch(), 2u);
-  EXPECT_EQ(coordinator.committed(), 0u);
+  EXPECT_EQ(coordinator.committed_steps(), 0u);
   settle();
-  ASSERT_TRUE(coordinator.ready());
+  ASSERT_TRUE(coordinator.is_ready());
   EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 0}}));
   EXPECT_EQ(happened<Lost>(), 1u);
 }
 
 TEST_F(Pair, AReplacementJoinsBetweenStepsWithTheStateOfAPeer) {
   settle();
-  coordinator.work();
+  coordinator.start_step();
   settle();
-  coordinator.gone({1, 0});
+  coordinator.record_exit({1, 0});
   one = Member({1, 1});
   settle();
-  ASSERT_TRUE(coordinator.ready());
+  ASSERT_TRUE(coordinator.is_ready());
   EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 0}, {1, 1}}));
   EXPECT_EQ(coordinator.directive(1)->source, 0u);
   EXPECT_EQ(one.status().applied, 1u);
@@ -93,11 +95,11 @@ TEST_F(Pair, AReplacementJoinsBetweenStepsWithTheStateOfAPeer) {
 
 TEST_F(Pair, ASuccessorThatSpeaksFirstIsTheLossOfItsPredecessor) {
   settle();
-  coordinator.take();
+  coordinator.drain_happenings();
   one = Member({1, 1});
-  coordinator.hear(one.status(), now);
+  coordinator.on_status(one.status(), now);
   std::vector<Seat> lost;
-  for (const Happening& each : coordinator.take()) {
+  for (const Happening& each : coordinator.drain_happenings()) {
     if (const auto* loss = std::get_if<Lost>(&each)) lost.push_back(loss->seat);
   }
   EXPECT_EQ(lost, (std::vector<Seat>{{1, 0}}));
@@ -105,47 +107,47 @@ TEST_F(Pair, ASuccessorThatSpeaksFirstIsTheLossOfItsPredecessor) {
 
 TEST_F(Pair, SilenceForTheTimeoutIsALoss) {
   settle();
-  coordinator.take();
+  coordinator.drain_happenings();
   for (one_is_dead = true; now <= 1000 * kMs; now += 100 * kMs) {
-    coordinator.hear(zero.status(), now);
-    coordinator.tick(now);
+    coordinator.on_status(zero.status(), now);
+    coordinator.check_heartbeats(now);
     EXPECT_EQ(happened<Lost>(), 0u) << now;
   }
-  coordinator.hear(zero.status(), now);
-  coordinator.tick(now);
+  coordinator.on_status(zero.status(), now);
+  coordinator.check_heartbeats(now);
   EXPECT_EQ(happened<Lost>(), 1u);
 }
 
 /// The network was away, or both machines were suspended: whoever is back first speaks for both.
 TEST_F(Pair, SilenceOfAllAtOnceIsWaitedFor) {
   settle();
-  coordinator.tick(now);
-  coordinator.take();
+  coordinator.check_heartbeats(now);
+  coordinator.drain_happenings();
   one_is_dead = true;
   for (const Nanos end = now + 60'000 * kMs; now < end; now += 100 * kMs) {
-    coordinator.tick(now);
+    coordinator.check_heartbeats(now);
     ASSERT_EQ(happened<Lost>(), 0u) << now;
   }
   EXPECT_TRUE(coordinator.all_silent());
-  coordinator.hear(zero.status(), now);
-  coordinator.tick(now);
+  coordinator.on_status(zero.status(), now);
+  coordinator.check_heartbeats(now);
   EXPECT_FALSE(coordinator.all_silent());
   EXPECT_EQ(happened<Lost>(), 0u) << "the other has a timeout from now on";
   for (int i = 0; i < 12; ++i) {
     now += 100 * kMs;
-    coordinator.hear(zero.status(), now);
-    coordinator.tick(now);
+    coordinator.on_status(zero.status(), now);
+    coordinator.check_heartbeats(now);
   }
   EXPECT_EQ(happened<Lost>(), 1u) << "it did not come back with the first";
 }
 
 TEST_F(Pair, SilenceOfAllIsNotWaitedForWithoutEnd) {
   settle();
-  coordinator.tick(now);
-  coordinator.take();
+  coordinator.check_heartbeats(now);
+  coordinator.drain_happenings();
   std::size_t lost = 0;
   for (const Nanos end = 700'000 * kMs; now < end; now += 400 * kMs) {
-    coordinator.tick(now);
+    coordinator.check_heartbeats(now);
     lost += happened<Lost>();
   }
   EXPECT_EQ(lost, 2u);
@@ -153,22 +155,22 @@ TEST_F(Pair, SilenceOfAllIsNotWaitedForWithoutEnd) {
 
 TEST_F(Pair, ACoordinatorThatWasAwayBlamesNobody) {
   settle();
-  coordinator.tick(0);
-  coordinator.take();
-  coordinator.tick(60'000 * kMs);
+  coordinator.check_heartbeats(0);
+  coordinator.drain_happenings();
+  coordinator.check_heartbeats(60'000 * kMs);
   EXPECT_EQ(happened<Lost>(), 0u);
 }
 
 TEST_F(Pair, ADecisionIsInForceWhenAllHaveAcknowledgedItAndDiesWithItsEpoch) {
   settle();
-  coordinator.propose(7);
-  EXPECT_FALSE(coordinator.ready());
+  coordinator.propose_decision(7);
+  EXPECT_FALSE(coordinator.is_ready());
   settle();
   EXPECT_EQ(happened<Decided>(), 1u);
-  coordinator.work();
+  coordinator.start_step();
   EXPECT_EQ(coordinator.directive(0)->decided, 7u);
-  coordinator.propose(8);
-  coordinator.gone({1, 0});
+  coordinator.propose_decision(8);
+  coordinator.record_exit({1, 0});
   one_is_dead = true;
   settle();
   EXPECT_EQ(happened<Aborted>(), 1u);
@@ -177,14 +179,14 @@ TEST_F(Pair, ADecisionIsInForceWhenAllHaveAcknowledgedItAndDiesWithItsEpoch) {
 
 TEST_F(Pair, ANewCoordinatorGoesOnWhereItsJournalEnds) {
   settle();
-  coordinator.work();
+  coordinator.start_step();
   settle();
   coordinator = Coordinator({.ranks = 2}, coordinator.journal());
   settle();
-  ASSERT_TRUE(coordinator.ready());
+  ASSERT_TRUE(coordinator.is_ready());
   EXPECT_EQ(coordinator.epoch(), 2u);
-  EXPECT_EQ(coordinator.committed(), 1u);
-  coordinator.work();
+  EXPECT_EQ(coordinator.committed_steps(), 1u);
+  coordinator.start_step();
   settle();
   EXPECT_EQ(zero.status().applied, 2u);
 }
@@ -192,14 +194,14 @@ TEST_F(Pair, ANewCoordinatorGoesOnWhereItsJournalEnds) {
 TEST_F(Pair, WhoMissedACommitAppliesItWhenItHearsOfItInTheNextEpoch) {
   settle();
   works = false;
-  coordinator.work();
+  coordinator.start_step();
   for (Member* member : {&zero, &one}) {
-    member->hear(*coordinator.directive(member == &zero ? 0 : 1));
+    member->on_directive(*coordinator.directive(member == &zero ? 0 : 1));
     member->reduced(1, 0);
-    coordinator.hear(member->status(), now);
+    coordinator.on_status(member->status(), now);
   }
-  EXPECT_EQ(coordinator.committed(), 1u);  // neither has heard so
-  coordinator.gone({1, 0});
+  EXPECT_EQ(coordinator.committed_steps(), 1u);  // neither has heard so
+  coordinator.record_exit({1, 0});
   one_is_dead = true;
   settle();
   EXPECT_EQ(zero.status().applied, 1u);
@@ -217,13 +219,13 @@ void play(std::uint64_t schedules, const Adversity& adversity, bool expect_kills
   for (std::uint64_t i = 0; i < schedules; ++i) {
     const std::uint64_t seed = first_seed() + i;
     Model model(seed, 2 + static_cast<std::uint32_t>(i % 4), adversity);
-    model.pass(2 * kNanosPerSecond);
-    const Step before = model.committed();
-    model.calm();
-    model.revive();
-    model.pass(4 * kNanosPerSecond);
+    model.pass_time(2 * kNanosPerSecond);
+    const Step before = model.committed_steps();
+    model.end_adversity();
+    model.revive_dead();
+    model.pass_time(4 * kNanosPerSecond);
     ASSERT_EQ(model.wrong(), "") << "ORRERY_SEED=" << seed;
-    ASSERT_GT(model.committed(), before + 3) << "no progress, ORRERY_SEED=" << seed;
+    ASSERT_GT(model.committed_steps(), before + 3) << "no progress, ORRERY_SEED=" << seed;
     ASSERT_EQ(model.members(), 2 + i % 4) << "ORRERY_SEED=" << seed;
     kills += model.kills();
     decisions += model.decisions();

@@ -20,28 +20,30 @@
 
 namespace orrery::membership {
 
+/// Probabilities of the network's and the processes' faults.
 struct Adversity {
   double drop = 0, twice = 0, kill = 0, coordinator_kill = 0, cut = 0, mute = 0;
   Nanos delay = 1'000'000;  ///< longest
 };
 
+/// Model of a run under the control core.
 class Model {
  public:
   static constexpr Nanos kTick = 10'000'000;
   static constexpr Nanos kMuted = 400'000'000;  ///< at most, beyond the timeout
 
   Model(std::uint64_t seed, std::uint32_t ranks, Adversity adversity)
-      : ranks_(ranks), adversity_(adversity), rng_(Rng(seed).split("model")) {
+      : ranks_(ranks), adversity_(adversity), rng_(Rng(seed).split_stream("model")) {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) start(rank, 0);
     coordinator_ = make_coordinator();
   }
 
-  void calm() { adversity_ = Adversity{}; }
-  void pass(Nanos span) {
-    for (const Nanos end = now_ + span; now_ < end && wrong_.empty(); now_ += kTick) turn();
+  void end_adversity() { adversity_ = Adversity{}; }
+  void pass_time(Nanos span) {
+    for (const Nanos end = now_ + span; now_ < end && wrong_.empty(); now_ += kTick) run_turn();
   }
   /// Starts whoever is dead.
-  void revive() {
+  void revive_dead() {
     if (!coordinator_) coordinator_ = make_coordinator();
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       if (!nodes_.contains(rank)) start(rank, lives_[rank] + 1);
@@ -49,13 +51,13 @@ class Model {
   }
 
   const std::string& wrong() const { return wrong_; }
-  Step committed() const { return static_cast<Step>(finals_.size()); }
+  Step committed_steps() const { return static_cast<Step>(finals_.size()); }
   std::uint64_t kills() const { return kills_; }
   std::size_t decisions() const { return decided_.size(); }
   std::size_t members() const { return coordinator_ ? coordinator_->members().size() : 0; }
 
  private:
-  /// What made an update: equal for all ranks that apply the step.
+  /// Origin of an update: equal for all ranks that apply the step.
   struct Origin {
     std::uint64_t epoch = 0, decided = 0;
     friend bool operator==(const Origin&, const Origin&) = default;
@@ -65,10 +67,10 @@ class Model {
     Seat self;
     Member member;
     Task doing;
-    Nanos until = 0;         ///< of the present task
+    Nanos until = 0;         ///< end of the present task
     Nanos mute_until = 0;    ///< cut off from the coordinator, both ways
-    bool contributed = false;  ///< to the sum of the step it works on
-    std::vector<Origin> history;  ///< by applied step
+    bool contributed = false;  ///< contribution to the sum of its current step
+    std::vector<Origin> history;  ///< indexed by applied step
     Origin held;
   };
   struct Message {
@@ -78,7 +80,7 @@ class Model {
 
   bool chance(double probability) { return rng_.uniform() < probability; }
   Nanos span(Nanos most) { return static_cast<Nanos>(rng_.uniform() * static_cast<double>(most)); }
-  void fail(std::string what) {
+  void record_failure(std::string what) {
     if (wrong_.empty()) wrong_ = std::move(what);
   }
   std::unique_ptr<Coordinator> make_coordinator() {
@@ -89,7 +91,7 @@ class Model {
     nodes_.emplace(rank, std::make_unique<Node>(Seat{rank, life}));
   }
 
-  void post(const std::variant<Status, Directive>& what) {
+  void post_message(const std::variant<Status, Directive>& what) {
     if (chance(adversity_.drop)) return;
     const int copies = chance(adversity_.twice) ? 2 : 1;
     for (int i = 0; i < copies; ++i) {
@@ -97,22 +99,23 @@ class Model {
     }
   }
 
-  void turn() {
-    strike();
-    deliver();
+  void run_turn() {
+    strike_rank();
+    deliver_message();
     for (auto& [rank, node] : nodes_) {
-      act(*node);
+      run_task(*node);
       if (chance(adversity_.mute)) node->mute_until = now_ + kNanosPerSecond + span(kMuted);
-      if (node->mute_until <= now_) post(node->member.status());
+      if (node->mute_until <= now_) post_message(node->member.status());
     }
-    if (coordinator_) coordinate();
+    if (coordinator_) run_coordinator();
   }
 
-  void strike() {
+  void strike_rank() {
     for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
       if (nodes_.contains(rank)) {
         // The last one that holds the state is spared: nothing could go on without it.
-        if (nodes_.size() > ranks_ / 2 + 1 && holders() > 1 && chance(adversity_.kill)) kill(rank);
+        if (nodes_.size() > ranks_ / 2 + 1 && holders() > 1 && chance(adversity_.kill))
+          kill_rank(rank);
       } else if (chance(0.02)) {
         start(rank, lives_[rank] + 1);
       }
@@ -125,7 +128,7 @@ class Model {
     if (chance(adversity_.cut) && !nodes_.empty()) {
       Node& node = *std::next(nodes_.begin(), static_cast<std::ptrdiff_t>(
                                                   span(static_cast<Nanos>(nodes_.size()))))->second;
-      node.member.broke(node.member.epoch());
+      node.member.mark_broken(node.member.epoch());
       node.doing = {};
     }
   }
@@ -138,14 +141,14 @@ class Model {
     }
     return count;
   }
-  void kill(std::uint32_t rank) {
+  void kill_rank(std::uint32_t rank) {
     const Seat seat = nodes_.at(rank)->self;
     nodes_.erase(rank);
     ++kills_;
-    if (coordinator_ && chance(0.5)) coordinator_->gone(seat);  // else its silence tells
+    if (coordinator_ && chance(0.5)) coordinator_->record_exit(seat);  // else its silence tells
   }
 
-  void deliver() {
+  void deliver_message() {
     std::vector<Message> due;
     std::erase_if(network_, [&](const Message& message) {
       if (message.at > now_) return false;
@@ -157,39 +160,40 @@ class Model {
     }
     for (const Message& message : due) {
       if (const auto* status = std::get_if<Status>(&message.what)) {
-        if (coordinator_) coordinator_->hear(*status, now_);
+        if (coordinator_) coordinator_->on_status(*status, now_);
       } else if (const auto found = nodes_.find(std::get<Directive>(message.what).to.rank);
                  found != nodes_.end() && found->second->mute_until <= now_) {
         Node& node = *found->second;
-        if (node.member.hear(std::get<Directive>(message.what))) node.doing = {};
+        if (node.member.on_directive(std::get<Directive>(message.what))) node.doing = {};
       }
     }
   }
 
-  void coordinate() {
-    coordinator_->tick(now_);
-    if (coordinator_->ready() && chance(0.8)) coordinator_->work();
-    if (coordinator_->running() && chance(0.05)) coordinator_->propose(++proposals_);
-    for (const Happening& happening : coordinator_->take()) note(happening);
-    journal_ = coordinator_->journal();  // before anything is sent
+  void run_coordinator() {
+    coordinator_->check_heartbeats(now_);
+    if (coordinator_->is_ready() && chance(0.8)) coordinator_->start_step();
+    if (coordinator_->is_running() && chance(0.05)) coordinator_->propose_decision(++proposals_);
+    for (const Happening& happening : coordinator_->drain_happenings()) record_happening(happening);
+    journal_ = coordinator_->journal();  // written before any message is sent
     for (const std::uint32_t rank : coordinator_->peers()) {
-      if (const auto directive = coordinator_->directive(rank)) post(*directive);
+      if (const auto directive = coordinator_->directive(rank)) post_message(*directive);
     }
   }
-  void note(const Happening& happening) {
+  void record_happening(const Happening& happening) {
     if (const auto* done = std::get_if<Committed>(&happening)) {
-      if (done->step != finals_.size()) fail(fmt::format("step {} is committed again", done->step));
+      if (done->step != finals_.size())
+        record_failure(fmt::format("step {} is committed again", done->step));
       finals_.push_back(done->epoch);
     } else if (const auto* decided = std::get_if<Decided>(&happening)) {
       decided_.insert(decided->number);
     } else if (const auto* aborted = std::get_if<Aborted>(&happening)) {
-      if (decided_.contains(aborted->number)) fail("a decision in force is aborted");
+      if (decided_.contains(aborted->number)) record_failure("a decision in force is aborted");
     }  // Stuck is no fault: who holds the state is cut off, and will be back
   }
 
   // ---- a rank -----------------------------------------------------------------------------
 
-  void act(Node& node) {
+  void run_task(Node& node) {
     const Task task = node.member.task();
     if (task.kind != node.doing.kind || task.epoch != node.doing.epoch ||
         task.step != node.doing.step) {
@@ -203,44 +207,46 @@ class Model {
       case Task::Kind::apply: return apply(node);
       case Task::Kind::enter:
         node.held = {};
-        node.member.entered(task.epoch);
+        node.member.mark_listening(task.epoch);
         return;
       case Task::Kind::link: return link(node, task);
-      case Task::Kind::work: return work(node, task);
+      case Task::Kind::work: return work_on_step(node, task);
     }
   }
 
   void apply(Node& node) {
     const Step step = node.history.size();
-    if (step >= finals_.size()) return fail(fmt::format("step {} is applied uncommitted", step));
-    if (finals_[step] != node.held.epoch) return fail("a step of a revoked epoch is applied");
+    if (step >= finals_.size())
+      return record_failure(fmt::format("step {} is applied uncommitted", step));
+    if (finals_[step] != node.held.epoch)
+      return record_failure("a step of a revoked epoch is applied");
     const auto [first, fresh] = origins_.emplace(step, node.held);
-    if (!fresh && first->second != node.held) fail("a decision is applied by some only");
+    if (!fresh && first->second != node.held) record_failure("a decision is applied by some only");
     node.history.push_back(node.held);
     node.held = {};
-    node.member.applied();
+    node.member.mark_applied();
   }
 
   void link(Node& node, const Task& task) {
     const auto [first, fresh] = agreed_.emplace(task.epoch, task.members);
-    if (!fresh && first->second != task.members) fail("two memberships in one epoch");
+    if (!fresh && first->second != task.members) record_failure("two memberships in one epoch");
     const auto source = nodes_.find(task.source);
     const bool there = source != nodes_.end() && source->second->member.epoch() == task.epoch;
-    if (!there) return node.member.broke(task.epoch);
+    if (!there) return node.member.mark_broken(task.epoch);
     const std::vector<Origin>& state = source->second->history;
     if (task.share && node.history.size() != task.step) node.history = state;
-    if (node.history.size() != task.step) fail("the source does not hold the state");
-    node.member.linked(task.epoch);
+    if (node.history.size() != task.step) record_failure("the source does not hold the state");
+    node.member.mark_linked(task.epoch);
   }
 
   /// The sum is there when every member has contributed; one that is gone breaks it.
-  void work(Node& node, const Task& task) {
+  void work_on_step(Node& node, const Task& task) {
     node.contributed = true;
     for (const Seat& seat : task.members) {
       const auto found = nodes_.find(seat.rank);
       const bool gone = found == nodes_.end() || found->second->self != seat ||
                         found->second->member.epoch() != task.epoch;
-      if (gone) return node.member.broke(task.epoch);
+      if (gone) return node.member.mark_broken(task.epoch);
       const Node& other = *found->second;
       const bool has = other.held.epoch == task.epoch || other.history.size() > task.step ||
                        (other.contributed && other.doing.kind == Task::Kind::work);
@@ -261,7 +267,7 @@ class Model {
   std::vector<Message> network_;
 
   std::vector<std::uint64_t> finals_;  ///< epoch of every committed step
-  std::map<Step, Origin> origins_;     ///< as first applied
+  std::map<Step, Origin> origins_;     ///< origin of the first application
   std::map<std::uint64_t, std::vector<Seat>> agreed_;
   std::set<std::uint64_t> decided_;
   std::uint64_t proposals_ = 0, kills_ = 0;

@@ -40,7 +40,7 @@ double cpu_seconds() {
 
 class Swarm {
  public:
-  explicit Swarm(std::uint64_t seed) : rng_(Rng(seed).split("swarm")) {
+  explicit Swarm(std::uint64_t seed) : rng_(Rng(seed).split_stream("swarm")) {
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) start(rank);
     control([this] { begin(); });
   }
@@ -60,7 +60,7 @@ class Swarm {
 
   /// Every rank is a member of an epoch that works.
   bool whole() const {
-    return coordinator_ && coordinator_->running() && coordinator_->members().size() == kRanks;
+    return coordinator_ && coordinator_->is_running() && coordinator_->members().size() == kRanks;
   }
   Step committed() const { return finals_.size(); }
   std::uint64_t faults() const { return faults_; }
@@ -94,9 +94,9 @@ class Swarm {
     bool contributed = false;
     bool awake = true;  ///< there may be something else to do
     Step applied = 0;
-    std::uint64_t chain = 0, held = 0;  ///< what its updates were; the epoch of the sum it holds
+    std::uint64_t chain = 0, held = 0;  ///< hash of its updates; epoch of the sum it holds
   };
-  /// What the ranks of an epoch do together.
+  /// Common state of the ranks of an epoch.
   struct Epoch {
     std::uint32_t entered = 0, contributed = 0, size = 0;
     Step step = 0;
@@ -134,7 +134,7 @@ class Swarm {
     nodes_[rank].reset();
     back_.emplace(tick_ + 2 + rng_.below(10), rank);
     if (coordinator_ && chance(0.8)) {  // else its silence tells
-      control([&] { coordinator_->gone(seat); });
+      control([&] { coordinator_->record_exit(seat); });
     }
   }
   void cut(std::uint32_t rank) {
@@ -182,7 +182,7 @@ class Swarm {
       if (const auto* directive = std::get_if<Directive>(&message)) {
         Node* const node = nodes_[directive->to.rank].get();
         if (!node || node->mute_until > tick_) continue;
-        if (node->member.hear(*directive)) leave(*node);
+        if (node->member.on_directive(*directive)) leave(*node);
         node->awake = true;
       }
     }
@@ -190,7 +190,7 @@ class Swarm {
     control([&] {
       for (const Message& message : due) {
         const auto* status = std::get_if<Status>(&message);
-        if (status) coordinator_->hear(*status, now_);
+        if (status) coordinator_->on_status(*status, now_);
       }
     });
   }
@@ -199,19 +199,19 @@ class Swarm {
 
   void coordinate() {
     if (!coordinator_) return;
-    coordinator_->tick(now_);
-    if (coordinator_->ready()) coordinator_->work();
-    for (const Happening& happening : coordinator_->take()) {
+    coordinator_->check_heartbeats(now_);
+    if (coordinator_->is_ready()) coordinator_->start_step();
+    for (const Happening& happening : coordinator_->drain_happenings()) {
       if (const auto* done = std::get_if<Committed>(&happening)) {
         if (done->step != finals_.size()) fail(fmt::format("step {} again", done->step));
         finals_.push_back(done->epoch);
       } else if (const auto* lost = std::get_if<Lost>(&happening); lost && lost->silent) {
-        // As a controller does: whoever counts as lost is ended.
+        // A lost rank's process is ended, as by a controller.
         Node* const node = nodes_[lost->seat.rank].get();
         if (node && node->self == lost->seat) doomed_.push_back(lost->seat.rank);
       }
     }
-    journal_ = coordinator_->journal();  // before anything is sent
+    journal_ = coordinator_->journal();  // written before any message is sent
     for (const std::uint32_t rank : coordinator_->peers()) tell(rank);
     for (const std::uint32_t rank : std::exchange(doomed_, {})) {
       leave(*nodes_[rank]);
@@ -219,7 +219,7 @@ class Swarm {
       back_.emplace(tick_ + 2 + rng_.below(10), rank);
     }
   }
-  /// What is new to it; and now and then again, since it may have been dropped.
+  /// Sends new directives, and old ones again from time to time, because messages may be dropped.
   void tell(std::uint32_t rank) {
     const auto directive = coordinator_->directive(rank);
     if (!directive) return;
@@ -241,7 +241,7 @@ class Swarm {
   }
   void break_links(Node& node) {
     epoch_of(node).broken = true;
-    node.member.broke(node.member.epoch());
+    node.member.mark_broken(node.member.epoch());
     node.doing = {};
     node.awake = true;
     say(node);
@@ -275,23 +275,23 @@ class Swarm {
     node.contributed = false;
   }
   void enter(Node& node, const Task& task) {
-    epoch_of(node).broken = true;  // of the one before
+    epoch_of(node).broken = true;  // link of the previous epoch
     node.held = 0;
-    node.member.entered(task.epoch);
+    node.member.mark_listening(task.epoch);
     ++epoch_of(node).entered;
   }
   bool link(Node& node, const Task& task) {
     Epoch& epoch = epoch_of(node);
-    if (epoch.broken) return node.member.broke(task.epoch), true;
+    if (epoch.broken) return node.member.mark_broken(task.epoch), true;
     if (epoch.entered < task.members.size()) return false;
     epoch.size = static_cast<std::uint32_t>(task.members.size());
     const Node* const source = nodes_[task.source].get();
-    if (task.share && !node.member.whole() && source) {
+    if (task.share && !node.member.has_whole_state() && source) {
       node.applied = source->applied;
       node.chain = source->chain;
     }
     if (node.applied != task.step) fail("the source does not hold the state");
-    node.member.linked(task.epoch);
+    node.member.mark_linked(task.epoch);
     return true;
   }
   bool work(Node& node, const Task& task) {
@@ -302,7 +302,7 @@ class Swarm {
       ++epoch.contributed;
     }
     const bool done = epoch.step == task.step && epoch.contributed == epoch.size;
-    if (epoch.broken && (!done || chance(0.5))) return node.member.broke(task.epoch), true;
+    if (epoch.broken && (!done || chance(0.5))) return node.member.mark_broken(task.epoch), true;
     if (!done) return false;
     node.held = task.epoch;
     node.member.reduced(task.epoch, task.step);
@@ -315,7 +315,7 @@ class Swarm {
     const auto [first, fresh] = chains_.emplace(++node.applied, node.chain);
     if (!fresh && first->second != node.chain) fail("two ranks hold other updates");
     node.held = 0;
-    node.member.applied();
+    node.member.mark_applied();
   }
 
   Rng rng_;
@@ -328,7 +328,8 @@ class Swarm {
   std::vector<std::uint32_t> lives_ = std::vector<std::uint32_t>(kRanks, 0);
   std::vector<std::vector<Message>> network_{kLongest + 2};
   std::map<std::uint32_t, std::tuple<Seat, std::uint64_t, std::uint64_t>> sent_;
-  std::multimap<std::uint64_t, std::uint32_t> back_;  ///< by tick: ranks; kRanks: the coordinator
+  /// keyed by tick: ranks; kRanks: the coordinator
+  std::multimap<std::uint64_t, std::uint32_t> back_;
   std::vector<std::uint32_t> doomed_;
   std::map<std::uint64_t, Epoch> epochs_;
   std::vector<std::uint64_t> finals_;  ///< epoch of every committed step
@@ -348,7 +349,7 @@ TEST(Swarm, AThousandRanksAndTenThousandFaults) {
   const std::uint64_t seed = given("ORRERY_SEED", 1), wanted = given("ORRERY_FAULTS", 10'000);
   SCOPED_TRACE(fmt::format("ORRERY_SEED={}", seed));
   Swarm swarm(seed);
-  Rng dice = Rng(seed).split("dice");
+  Rng dice = Rng(seed).split_stream("dice");
   Step before = 0;
   std::uint64_t since = 0;
   bool wait_for_all = true;

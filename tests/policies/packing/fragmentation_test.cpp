@@ -12,13 +12,13 @@ TEST(Fragmentation, CountsWhatIsFreeAndOfNoUse) {
   const TypicalPods typical(pods);
   SharedCluster cluster({{"n", 4000, 4096, 2, "T4"}});
   EXPECT_DOUBLE_EQ(typical.fragmented(cluster.nodes()[0]), 0);
-  cluster.place(pods[0], 0, {0});
+  cluster.place_pod(pods[0], 0, {0});
   // Half of the pods need a whole GPU: the half one is of no use to them.
   EXPECT_DOUBLE_EQ(typical.fragmented(cluster.nodes()[0]), 0.5 * 500);
-  cluster.place(pods[0], 0, {1});
+  cluster.place_pod(pods[0], 0, {1});
   EXPECT_DOUBLE_EQ(typical.fragmented(cluster.nodes()[0]), 0.5 * 1000);
-  // Without CPU nobody can use them.
-  cluster.place({.name = "cpu", .cpu_milli = 2000}, 0, {});
+  // No pod can use the GPUs without CPU.
+  cluster.place_pod({.name = "cpu", .cpu_milli = 2000}, 0, {});
   EXPECT_DOUBLE_EQ(typical.fragmented(cluster.nodes()[0]), 1000);
 }
 
@@ -27,10 +27,10 @@ TEST(Fragmentation, FgdFillsTheGpuThatIsBrokenAlready) {
                               {.name = "whole", .gpus = 1, .gpu_milli = 1000}};
   SharedCluster cluster({{"a", 1000, 1024, 1, "T4"}, {"b", 1000, 1024, 2, "T4"}});
   FgdPacker fgd(pods);
-  cluster.place(pods[0], 1, {1});
-  EXPECT_EQ(fgd.pick(pods[0], cluster), (Pick{1, {1}}));
-  cluster.place(pods[0], 1, {1});
-  EXPECT_EQ(fgd.pick(pods[1], cluster), (Pick{0, {0}}));
+  cluster.place_pod(pods[0], 1, {1});
+  EXPECT_EQ(fgd.pick_place(pods[0], cluster), (Pick{1, {1}}));
+  cluster.place_pod(pods[0], 1, {1});
+  EXPECT_EQ(fgd.pick_place(pods[1], cluster), (Pick{0, {0}}));
 }
 
 }  // namespace

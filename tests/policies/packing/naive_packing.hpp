@@ -14,6 +14,7 @@
 
 namespace orrery {
 
+/// Packing by definition, for comparison with the real packers.
 struct NaivePacking {
   using Node = SharedCluster::Node;
   std::string policy;
@@ -109,11 +110,11 @@ struct NaivePacking {
     if (policy == "best-fit") {
       return int(100 * (1 - ((cpu - asked_cpu) / 128000 + (gpu - asked_gpu) / 8000) / 2));
     }
-    const double more =  // to a millionth: the sums are rounded
+    const double more =  // compared to a millionth: the sums are rounded
         std::round((fragmented(with(pod, node, gpus)) - fragmented(node)) * 1e6) / 1e6;
     return int(100 / (1 + std::exp(more / 1000)));
   }
-  std::optional<Pick> pick(const Pod& pod, const std::vector<Node>& nodes) const {
+  std::optional<Pick> pick_place(const Pod& pod, const std::vector<Node>& nodes) const {
     std::optional<Pick> best;
     int most = -1;
     for (std::uint32_t n = 0; n < nodes.size(); ++n) {

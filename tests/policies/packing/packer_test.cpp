@@ -45,9 +45,9 @@ RC_GTEST_PROP(Packer, AgreesWithANaiveProgram, ()) {
     const NaivePacking naive{policy, pods};
     for (std::size_t i = 0; i < 3 * pods.size(); ++i) {
       const Pod& pod = pods[i % pods.size()];
-      const auto pick = packer->pick(pod, cluster);
-      RC_ASSERT(pick == naive.pick(pod, cluster.nodes()));
-      if (pick) cluster.place(pod, pick->node, pick->gpus);
+      const auto pick = packer->pick_place(pod, cluster);
+      RC_ASSERT(pick == naive.pick_place(pod, cluster.nodes()));
+      if (pick) cluster.place_pod(pod, pick->node, pick->gpus);
     }
   }
 }
@@ -59,7 +59,7 @@ TEST(Packer, RandomTakesAnyNodeAndAnyGpuThatSuffices) {
   const SharedCluster empty(nodes);
   std::map<std::pair<std::uint32_t, std::uint32_t>, int> picks;
   for (int i = 0; i < 400; ++i) {
-    const auto pick = packer->pick({.name = "p", .gpus = 1, .gpu_milli = 500}, empty);
+    const auto pick = packer->pick_place({.name = "p", .gpus = 1, .gpu_milli = 500}, empty);
     ASSERT_TRUE(pick);
     ++picks[{pick->node, pick->gpus.at(0)}];
   }
@@ -70,8 +70,8 @@ TEST(Packer, RandomTakesAnyNodeAndAnyGpuThatSuffices) {
 
 TEST(Packer, ATightGpuIsTakenBeforeAnIdleOne) {
   SharedCluster cluster({{"a", 64000, 65536, 4, "T4"}});
-  cluster.place({.name = "p", .gpus = 1, .gpu_milli = 400}, 0, {2});
-  cluster.place({.name = "q", .gpus = 1, .gpu_milli = 700}, 0, {1});
+  cluster.place_pod({.name = "p", .gpus = 1, .gpu_milli = 400}, 0, {2});
+  cluster.place_pod({.name = "q", .gpus = 1, .gpu_milli = 700}, 0, {1});
   EXPECT_EQ(tightest_gpus({.name = "r", .gpus = 1, .gpu_milli = 500}, cluster.nodes()[0]),
             (std::vector<std::uint32_t>{2}));
   EXPECT_EQ(tightest_gpus({.name = "s", .gpus = 2, .gpu_milli = 1000}, cluster.nodes()[0]),
@@ -84,7 +84,7 @@ TEST(Packer, WhatDoesNotFitIsRefused) {
   const Pod pod{.name = "p", .cpu_milli = 2000, .gpus = 1, .gpu_milli = 1000};
   EXPECT_FALSE(cluster.fits(pod, 0));
   EXPECT_FALSE(cluster.fits({.name = "q", .gpus = 1, .gpu_milli = 1, .models = {"G2"}}, 0));
-  EXPECT_THROW(cluster.place(pod, 0, {0}), Error);
+  EXPECT_THROW(cluster.place_pod(pod, 0, {0}), Error);
   EXPECT_THROW(make_packer("best-fitt", {}, Rng(1)), Error);
 }
 

@@ -26,27 +26,27 @@ TEST(Placer, EveryNameMakesItsPlacer) {
 TEST(FreeGpus, APassRemembersWhatItGaveAway) {
   FreePool pool(2, 4);
   GpuRuns out;
-  pool.free().take(1, 2, out);
-  pool.free().take(1, 1, out);
+  pool.free_gpus().take_gpus(1, 2, out);
+  pool.free_gpus().take_gpus(1, 1, out);
   EXPECT_EQ(out, (GpuRuns{{4}, {5}, {6}}));
-  EXPECT_EQ(pool.free().in_node(1), 1u);
-  EXPECT_EQ(pool.free().total(), 5u);
-  pool.free().refresh(pool.state());  // nothing came true: all is free again
-  EXPECT_EQ(pool.free().total(), 8u);
+  EXPECT_EQ(pool.free_gpus().in_node(1), 1u);
+  EXPECT_EQ(pool.free_gpus().total(), 5u);
+  pool.free_gpus().refresh_from(pool.state());  // nothing came true: all is free again
+  EXPECT_EQ(pool.free_gpus().total(), 8u);
   out.clear();
-  pool.free().take(1, 1, out);
+  pool.free_gpus().take_gpus(1, 1, out);
   EXPECT_EQ(out, GpuRuns::range({4}, 1));
 }
 
 TEST(FreeGpus, TakingMoreThanThereIsIsADefect) {
   FreePool pool(1, 4);
   GpuRuns out;
-  EXPECT_THROW(pool.free().take(0, 5, out), Error);
+  EXPECT_THROW(pool.free_gpus().take_gpus(0, 5, out), Error);
 }
 
-/// What is free after a pass has begun, node by node.
+/// Checks the free GPUs after the begin of a pass, node by node.
 void check_fresh(FreePool& pool) {
-  const FreeGpus& free = pool.free();
+  const FreeGpus& free = pool.free_gpus();
   std::vector<std::uint32_t> nodes_with(free.gpus_per_node() + 1, 0);
   std::uint32_t first_not_full = free.nodes();
   for (std::uint32_t node = free.nodes(); node-- > 0;) {
@@ -72,22 +72,22 @@ RC_GTEST_PROP(FreeGpusProperty, ItFollowsWhateverHasChanged, (std::uint64_t seed
   for (int pass = 0; pass < 30; ++pass) {
     for (std::uint32_t i = below(below(5) == 0 ? 4000 : 20); i > 0; --i) {
       const bool gpu = below(2) == 0;
-      pool.change({gpu ? PartKind::gpu : PartKind::node, below(gpu ? nodes * size : nodes)},
+      pool.change_health({gpu ? PartKind::gpu : PartKind::node, below(gpu ? nodes * size : nodes)},
                   below(3) == 0 ? Health::ok : Health::lost);
     }
-    pool.free().refresh(pool.state());
+    pool.free_gpus().refresh_from(pool.state());
     check_fresh(pool);
     std::set<std::uint32_t> given;
     for (std::uint32_t i = below(8); i > 0; --i) {
       const std::uint32_t node = below(nodes);
       GpuRuns taken;
-      pool.free().take(node, below(pool.free().in_node(node) + 1), taken);
+      pool.free_gpus().take_gpus(node, below(pool.free_gpus().in_node(node) + 1), taken);
       for (const GpuId gpu : taken) {
-        RC_ASSERT(pool.state().well(gpu, {node}));
+        RC_ASSERT(pool.state().is_healthy(gpu, {node}));
         RC_ASSERT(given.insert(gpu.value).second);
       }
       if (below(4) > 0) continue;
-      pool.free().give_back(taken);
+      pool.free_gpus().return_gpus(taken);
       for (const GpuId gpu : taken) given.erase(gpu.value);
     }
   }

@@ -12,18 +12,18 @@ class Units {
  public:
   Units(std::uint32_t nodes, std::uint32_t per_unit)
       : cluster_(GpuModel{}, shape(nodes, per_unit), Price{}), world_(cluster_), free_(cluster_) {
-    free_.refresh(world_.state());
+    free_.refresh_from(world_.state());
   }
   void take(std::uint32_t node, std::uint32_t gpus = 2) {
     GpuRuns out;
-    free_.take(node, gpus, out);
+    free_.take_gpus(node, gpus, out);
   }
   /// Nodes of the job's ranks 0, 2, 4, ...
   std::vector<std::uint32_t> place(std::uint32_t gpus) {
     JobSpec job;
     job.gpus = gpus;
     std::vector<std::uint32_t> nodes;
-    const auto placed = TopologyPlacer().place(job, free_);
+    const auto placed = TopologyPlacer().place_job(job, free_);
     if (!placed) return nodes;
     for (const GpuId gpu : *placed) {
       if (nodes.empty() || nodes.back() != gpu.value / 2) nodes.push_back(gpu.value / 2);

@@ -30,7 +30,7 @@ TEST(DecisionCodec, UnknownKindsAndNumbersAreRefused) {
   DecisionRecord record;
   EXPECT_THROW(decode(record), Error);
   AssignRecord& assign = *record.mutable_assign();
-  EXPECT_TRUE(std::get<Assign>(decode(record).what).leaves());
+  EXPECT_TRUE(std::get<Assign>(decode(record).what).is_release());
   assign.set_state(static_cast<StateFromRecord>(3));
   EXPECT_THROW(decode(record), Error);
   assign.set_state(STATE_CHECKPOINT);

@@ -31,11 +31,15 @@ std::vector<Event> every_event(toy::Dice& dice) {
           JobSubmitted{second},
           JobStarted{{0}, {1}, 0, toy::standing(0, 4)},
           StepsDone{{0}, count - 1, count, dice.nanos()},
-          SaveDone{{0}, dice.below(count), dice.pick(Tier::storage), dice.nanos(), dice.nanos(),
-                   dice.flag()},
-          PartChanged{{PartKind::node, 1}, {.health = dice.pick(Health::lost),
-                                            .rate = dice.real()}},
-          Decided{17, dice.pick(Outcome::expired), dice.text()},
+          SaveDone{{0},
+                   dice.below(count),
+                   dice.random_enum(Tier::storage),
+                   dice.nanos(),
+                   dice.nanos(),
+                   dice.random_flag()},
+          PartChanged{{PartKind::node, 1},
+                      {.health = dice.random_enum(Health::lost), .rate = dice.real()}},
+          Decided{17, dice.random_enum(Outcome::expired), dice.text()},
           RanksSuspected{{0}, {{1}}},
           RanksLost{{0}, {{1}, {3}}, {2}},
           JobHeld{{0}},
@@ -43,7 +47,7 @@ std::vector<Event> every_event(toy::Dice& dice) {
           JobStarted{{0}, {3}, dice.u64(), toy::standing(0, 2)},
           ParameterSet{"recover", "how", dice.text()},
           Tick{},
-          JobDone{{1}, dice.pick(Ending::cancelled)}};
+          JobDone{{1}, dice.random_enum(Ending::cancelled)}};
 }
 
 /// A decision that can be applied when its outcome comes.
@@ -58,7 +62,7 @@ RC_GTEST_PROP(ObservationCodec, DecodingAndEncodingAgainGivesTheSameBytes, (std:
   ObservationRecord record, again;
   encode(toy::seen_of(nothing, events, samples, dice.nanos(), dice.u64()), record);
   ObservationReader reader(cluster);
-  reader.world().announce(kAnnounced);
+  reader.world().announce_decision(kAnnounced);
   encode(reader.read(record, samples), again);
   RC_ASSERT(record.SerializeAsString() == again.SerializeAsString());
   RC_ASSERT(record.events_size() == int(events.size()));
@@ -73,7 +77,7 @@ TEST(ObservationReader, ItsWorldFollowsTheEvents) {
   NoSamples samples;
   encode(toy::seen_of(nothing, events, samples, 5), record);
   ObservationReader reader(cluster);
-  reader.world().announce(kAnnounced);
+  reader.world().announce_decision(kAnnounced);
   const Observation seen = reader.read(record, samples);
   EXPECT_EQ(seen.jobs.size(), 2u);
   EXPECT_EQ(seen.jobs[{0}].gpus, toy::gpus(0, 2));

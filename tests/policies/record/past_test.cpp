@@ -15,13 +15,13 @@ class PastOfToy : public testing::Test {
   /// The recorded decisions, as who decides the same would.
   static DecisionList recorded(const CallRecord& call) {
     DecisionList list;
-    for (const DecisionRecord& record : call.decisions()) list.put(decode(record));
+    for (const DecisionRecord& record : call.decisions()) list.put_decision(decode(record));
     return list;
   }
   void tell_all(Past& past) {
     std::size_t call = 0;
     const std::vector<LogRecord> records = toy::read_log(path_);
-    while (past.next()) past.decided(recorded(records.at(++call).call()));
+    while (past.next()) past.check_decisions(recorded(records.at(++call).call()));
   }
 
   const toy::TempDir dir_;
@@ -58,7 +58,7 @@ TEST_F(PastOfToy, OtherDecisionsOfTheSamePoliciesAreRefused) {
   past.compare_decisions();
   EXPECT_THROW(
       {
-        while (past.next()) past.decided(DecisionList());
+        while (past.next()) past.check_decisions(DecisionList());
       },
       Error);
 }
@@ -73,7 +73,7 @@ TEST_F(PastOfToy, WhatHasNoOutcomeYetIsOpen) {
   Past past(path_, decided, cluster_);
   std::size_t call = 0, open = 0;
   while (past.next()) {
-    past.decided(recorded(records.at(++call).call()));
+    past.check_decisions(recorded(records.at(++call).call()));
     open = std::max(open, past.open().size());
   }
   EXPECT_EQ(open, 1u);

@@ -28,7 +28,7 @@ toy::Recorded record_run(Policy& policy, Recorder::Options options) {
   Rng rng = policy_rng(1);
   Context context{rng, {}};
   toy::Recorded result{drive(policy, recorder, context), {}, {}};
-  recorder.finish();
+  recorder.finish_log();
   result.log_sha256 = recorder.log_sha256();
   result.trace_sha256 = recorder.trace_sha256();
   EXPECT_GT(recorder.events(), 40u);
@@ -112,7 +112,7 @@ TEST(Recorder, OfTelemetryTheLogHoldsWhatWasReadOnce) {
   EXPECT_EQ(records[4].call().read(1).what(), SamplesRead::LINKS);
 }
 
-/// What encoding a policy's state would cost shows in how often it is saved.
+/// The number of saves shows the cost of encoding a policy's state.
 class SavesCounted : public toy::ShiftOnce {
  public:
   void save(Archive& archive) const override {
@@ -147,21 +147,21 @@ TEST(Recorder, WithoutALogItStillCounts) {
   EXPECT_EQ(recorder.events(), 2u);
 }
 
-/// Two decisions, and what the backend says of them in this order.
+/// Returns the trace of two decisions with their outcomes in this order.
 std::string trace_of(std::initializer_list<Decided> outcomes) {
   const Cluster cluster = toy::cluster();
   const World world(cluster);
   NoSamples samples;
   DecisionTrace trace;
   for (const DecisionId id : {0u, 1u}) {
-    trace.decided({.id = id, .what = Save{{0}, static_cast<Tier>(id)}},
+    trace.add_decision({.id = id, .what = Save{{0}, static_cast<Tier>(id)}},
                   toy::seen_of(world, {}, samples));
   }
   for (const Decided& outcome : outcomes) {
     const Event event = outcome;
-    trace.see(toy::seen_of(world, {&event, 1}, samples));
+    trace.add_observation(toy::seen_of(world, {&event, 1}, samples));
   }
-  return trace.finish();
+  return trace.finish_trace();
 }
 
 TEST(DecisionTrace, HoldsWhatBecameOfEachDecisionWhateverTheOrder) {
@@ -185,7 +185,7 @@ TEST(Recorder, RunsThatRefuseDifferentlyHaveDifferentTraces) {
     Rng rng = policy_rng(1);
     Context context{rng, {}};
     drive(policy, recorder, context);
-    recorder.finish();
+    recorder.finish_log();
     return recorder.trace_sha256();
   };
   EXPECT_EQ(trace(false), run_shift_once("").trace_sha256);
@@ -211,7 +211,8 @@ TEST(Recorder, WhatIsNoRegularFileIsWrittenToAndNeverReplaced) {
   const toy::TempDir dir;
   const std::string pipe = dir / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const int end = open(pipe.c_str(), O_RDWR | O_NONBLOCK);  // so that the writer need not wait
+  // lets the writer open the pipe without waiting
+  const int end = open(pipe.c_str(), O_RDWR | O_NONBLOCK);
   run_shift_once(pipe);
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
   char first = 0;

@@ -34,7 +34,7 @@ class CheapestGoodputTest : public ::testing::Test {
     }
     DecisionList decisions;
     policy_.observe(context_, toy::seen_of(world_, events, samples_, now), decisions);
-    EXPECT_TRUE(decisions.at_rest());
+    EXPECT_TRUE(decisions.is_resting());
     for (const Decision& each : decisions.items()) EXPECT_EQ(world_.objection(each), "");
     return decisions.items();
   }

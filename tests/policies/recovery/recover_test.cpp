@@ -8,7 +8,7 @@
 namespace orrery {
 namespace {
 
-/// What is decided when that is seen of a job of four ranks at step 7.
+/// Returns the decisions on these events of a job of four ranks at step 7.
 std::vector<Decision> decide(const char* how, const std::vector<Event>& events) {
   const Cluster cluster = toy::cluster();
   World world(cluster);
@@ -26,7 +26,7 @@ std::vector<Decision> decide(const char* how, const std::vector<Event>& events) 
   DecisionList decisions;
   NoSamples samples;
   policy.observe(context, toy::seen_of(world, events, samples, 5), decisions);
-  EXPECT_TRUE(decisions.at_rest());
+  EXPECT_TRUE(decisions.is_resting());
   for (const Decision& decision : decisions.items()) EXPECT_EQ(world.objection(decision), "");
   return decisions.items();
 }

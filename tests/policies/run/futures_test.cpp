@@ -171,7 +171,8 @@ TEST(Succession, APolicyOfTheSameNameGoesOnWithItsState) {
     policy.observe(context, toy::seen_of(world, {}, samples), decisions);
   };
   call(), call(), call();
-  policy.succeed(stack_of({"b", "c"}, heirs), {Decision{.what = Save{}, .why = "as given"}});
+  policy.replace_policies(stack_of({"b", "c"}, heirs),
+                          {Decision{.what = Save{}, .why = "as given"}});
   EXPECT_EQ(heirs[0]->calls, 0) << "they begin with the next observation";
   call();
   ASSERT_EQ(decisions.items().size(), 1u);

@@ -87,7 +87,7 @@ TEST(StaticPolicy, RestsAndDecidesNothing) {
   DecisionList decisions;
   toy::ToyBackend fresh(cluster);
   policy.observe(context, *fresh.next(), decisions);
-  EXPECT_TRUE(decisions.at_rest());
+  EXPECT_TRUE(decisions.is_resting());
 }
 
 }  // namespace

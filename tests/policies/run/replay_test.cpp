@@ -104,9 +104,9 @@ TEST_F(Replay, TelemetryThatWasNotReadThenIsADifference) {
 
 TEST_F(Replay, AnotherTickIsADifferenceBeforeTheFirstCall) {
   const ReplayResult result = replayed(kNothing, {"predictive-rebalance.tick=100ms"});
-  EXPECT_EQ(result.first_difference,
-            "the policies need something else than when this was recorded: recorded a tick of "
-            "0.05 s, now 0.1 s");
+  EXPECT_EQ(
+      result.first_difference,
+      "the policies' needs differ from the recorded ones: recorded a tick of 0.05 s, now 0.1 s");
   EXPECT_EQ(result.calls, 0u);
 }
 
@@ -190,7 +190,7 @@ TEST_F(Replay, HeadersAreChecked) {
             "is no log (record 0, byte 0)");
   EXPECT_EQ(refusal([](auto& records) { records.clear(); }), "is empty (record 0, byte 0)");
   EXPECT_EQ(refusal([](auto& records) { records[0].mutable_header()->clear_scenario(); }),
-            "its header is not whole (record 0, byte 0)");
+            "its header is incomplete (record 0, byte 0)");
   EXPECT_NE(refusal([](auto& records) {
               records[0].mutable_header()->set_policy_outside(true);
             }).find("orrery.replay"), std::string::npos);

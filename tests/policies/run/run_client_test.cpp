@@ -158,7 +158,7 @@ TEST(RunClient, InsideAndOutsideAPolicyDecidesTheSame) {
   EXPECT_EQ(report.decision_trace_sha256(), expected.decision_trace_sha256());
 }
 
-/// Reads what it likes and keeps it.
+/// Policy that reads telemetry and counts it.
 class Reader : public toy::ShiftOnce {
  public:
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
@@ -168,7 +168,7 @@ class Reader : public toy::ShiftOnce {
       times.push_back(rank.micro_batch_time.value);
     }
     devices += seen.samples.devices({0}).size();
-    devices += seen.samples.devices({0}).size();  // once asked, twice there
+    devices += seen.samples.devices({0}).size();  // requested once, read twice
     collectives += seen.samples.collectives({0}).size();
   }
   std::vector<double> times;

@@ -11,29 +11,29 @@ namespace {
 class Easy : public testing::Test {
  protected:
   Easy() {
-    queue.submit(4, 100);
-    queue.submit(2, 50);
-    EXPECT_EQ(queue.ask(), (Started{0, 1}));
-    queue.submit(8, 10);
+    queue.submit_job(4, 100);
+    queue.submit_job(2, 50);
+    EXPECT_EQ(queue.ask_policy(), (Started{0, 1}));
+    queue.submit_job(8, 10);
   }
   QueueHarness queue{"easy", 1, 8};
 };
 
 TEST_F(Easy, AJobThatEndsBeforeTheShadowMayStart) {
-  queue.submit(1, 101);
-  queue.submit(1, 100);
-  EXPECT_EQ(queue.ask(), (Started{4}));
+  queue.submit_job(1, 101);
+  queue.submit_job(1, 100);
+  EXPECT_EQ(queue.ask_policy(), (Started{4}));
 }
 
 TEST_F(Easy, AJobThatNeedsOnlyWhatIsLeftOverMayStart) {
   QueueHarness other("easy", 1, 8);
-  other.submit(6, 100);
-  EXPECT_EQ(other.ask(), (Started{0}));
-  other.submit(7, 10);   // at 100 one GPU is left over
-  other.submit(1, 500);  // takes it
-  other.submit(1, 500);  // would delay the first in line
-  other.submit(1, 100);
-  EXPECT_EQ(other.ask(), (Started{2, 4}));
+  other.submit_job(6, 100);
+  EXPECT_EQ(other.ask_policy(), (Started{0}));
+  other.submit_job(7, 10);   // one GPU is left over at 100
+  other.submit_job(1, 500);  // takes it
+  other.submit_job(1, 500);  // would delay the first in line
+  other.submit_job(1, 100);
+  EXPECT_EQ(other.ask_policy(), (Started{2, 4}));
 }
 
 TEST(ExpectedEnds, AJobThatOutlivesItsEstimateIsGivenAsMuchTimeAgain) {
@@ -41,8 +41,8 @@ TEST(ExpectedEnds, AJobThatOutlivesItsEstimateIsGivenAsMuchTimeAgain) {
   ExpectedEnds ends;
   ends.begin({1}, 4, 0, 10 * s);
   ends.begin({2}, 2, 5 * s, 100 * s);
-  EXPECT_FALSE(ends.extend(10 * s)) << "it may end at this instant";
-  EXPECT_TRUE(ends.extend(30 * s));
+  EXPECT_FALSE(ends.extend_overdue(10 * s)) << "it may end at this instant";
+  EXPECT_TRUE(ends.extend_overdue(30 * s));
   EXPECT_EQ(ends.in_order().begin()->at, 60 * s);
   EXPECT_EQ(ends.end({1}), 60 * s);
   EXPECT_EQ(ends.end({1}), kNever);

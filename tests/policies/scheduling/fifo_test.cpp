@@ -10,13 +10,13 @@ namespace {
 
 TEST(Fifo, OrderOfSubmissionAndStrictBlocking) {
   QueueHarness queue("fifo", 1, 4);
-  queue.submit(3, 100);
-  queue.submit(2, 1);
-  queue.submit(1, 1);  // would fit, but stands behind
-  EXPECT_EQ(queue.ask(), (Started{0}));
-  EXPECT_EQ(queue.ask(), Started{});
+  queue.submit_job(3, 100);
+  queue.submit_job(2, 1);
+  queue.submit_job(1, 1);  // would fit, but stands behind
+  EXPECT_EQ(queue.ask_policy(), (Started{0}));
+  EXPECT_EQ(queue.ask_policy(), Started{});
   queue.end(0);
-  EXPECT_EQ(queue.ask(), (Started{1, 2}));
+  EXPECT_EQ(queue.ask_policy(), (Started{1, 2}));
 }
 
 TEST(Fifo, RefusesAStateThatIsNotItsOwn) {

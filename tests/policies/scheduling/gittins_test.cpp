@@ -13,11 +13,11 @@ namespace {
 
 GittinsIndex learned(const std::vector<double>& took) {
   GittinsIndex index(took.size());
-  for (const double each : took) index.learn(each);
+  for (const double each : took) index.add_service(each);
   return index;
 }
 
-/// By definition: every amount that any of them took.
+/// Computes the index by its definition: over every service of an ended job.
 double by_definition(const std::deque<double>& took, double had) {
   double best = 0;
   for (const double whole : took) {
@@ -34,12 +34,12 @@ double by_definition(const std::deque<double>& took, double had) {
 }
 
 TEST(GittinsIndex, ByHand) {
-  // Of two jobs one took 1 and one 10. Fresh: half a chance for 1 (1/2 over 1 = 1/2 a unit), or a
+  // Two ended jobs took 1 and 10. A fresh job: half a chance for 1 (1/2 over 1 = 1/2 a unit), or a
   // whole one for (1 + 10) / 2: 2/11.
   EXPECT_DOUBLE_EQ(learned({1, 10}).of(0), 0.5);
   // Behind the first only the long one is left: 8 more.
   EXPECT_DOUBLE_EQ(learned({1, 10}).of(2), 1.0 / 8);
-  // Who has had more than any before goes last.
+  // A job with more service than any ended job goes last.
   EXPECT_DOUBLE_EQ(learned({1, 10}).of(10), 0);
   EXPECT_DOUBLE_EQ(learned({}).of(0), 0);
   // Three that took 2 and one that took 100: 3/4 over 2.
@@ -55,7 +55,7 @@ TEST(GittinsIndex, IsTheDefinitionToTheLastBit) {
     std::deque<double> newest;
     for (int job = 0; job < 60; ++job) {
       newest.push_back(static_cast<double>(rng.below(most)));
-      index.learn(newest.back());
+      index.add_service(newest.back());
       if (newest.size() > history) newest.pop_front();
       for (int look = 0; look < 4; ++look) {
         const double had =

@@ -12,7 +12,8 @@ namespace {
 
 std::vector<JobPlace> all_of(const JobLine& line) {
   std::vector<JobPlace> out;
-  for (JobLine::Cursor at; line.get(at) != nullptr; line.advance(at)) out.push_back(*line.get(at));
+  for (JobLine::Cursor at; line.get(at) != nullptr; line.advance_cursor(at))
+    out.push_back(*line.get(at));
   return out;
 }
 
@@ -43,7 +44,7 @@ TEST(JobLine, StaysInOrderAndFindsWhatASortedVectorFinds) {
                            [](const auto& a, const auto& b) { return a.job == b.job; }));
     const Nanos most = Nanos(rng.below(100));
     JobLine::Cursor at;
-    const JobPlace* found = line.seek(at, most);
+    const JobPlace* found = line.seek_place(at, most);
     const auto expected = std::find_if(plain.begin(), plain.end(),
                                        [most](const auto& p) { return p.estimate <= most; });
     ASSERT_EQ(found == nullptr, expected == plain.end());

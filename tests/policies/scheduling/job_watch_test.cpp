@@ -16,7 +16,7 @@ JobInfo four_ranks(std::uint32_t pipeline = 1) {
   job.layout = job.spec.layout;
   job.phase = JobPhase::running;
   job.gpus = {{8}, {9}, {10}, {11}};
-  job.now.set(Shares{{8, 8}});
+  job.now.set_setting(Shares{{8, 8}});
   return job;
 }
 
@@ -32,7 +32,7 @@ RankSample progress(std::uint32_t rank, Step step, double done, double seconds) 
 TEST(JobWatch, ReplicaGoesAtThePaceOfItsSlowestRank) {
   JobWatch watch(four_ranks());
   for (std::uint32_t rank = 0; rank < 4; ++rank) {
-    watch.see(progress(rank, 0, 1.5, rank == 2 ? 0.3 : 0.1), 0);
+    watch.add_sample(progress(rank, 0, 1.5, rank == 2 ? 0.3 : 0.1), 0);
   }
   const auto replicas = watch.forecast(0);
   ASSERT_EQ(replicas.size(), 2u);
@@ -43,18 +43,19 @@ TEST(JobWatch, ReplicaGoesAtThePaceOfItsSlowestRank) {
 
 TEST(JobWatch, SameMicroBatchCountsOnce) {
   JobWatch once(four_ranks()), often(four_ranks());
-  once.see(progress(0, 0, 1.2, 0.1), 0);
-  for (int i = 0; i < 50; ++i) often.see(progress(0, 0, 1.2 + 0.01 * i, i == 0 ? 0.1 : 0.5), 0);
+  once.add_sample(progress(0, 0, 1.2, 0.1), 0);
+  for (int i = 0; i < 50; ++i)
+    often.add_sample(progress(0, 0, 1.2 + 0.01 * i, i == 0 ? 0.1 : 0.5), 0);
   EXPECT_EQ(once.forecast(0)[0].log_time, often.forecast(0)[0].log_time);
   EXPECT_EQ(once.forecast(0)[0].deviation, often.forecast(0)[0].deviation);
 }
 
 TEST(JobWatch, UnknownUntilMeasured) {
   JobWatch watch(four_ranks());
-  watch.see(progress(0, 0, 0.5, 0.1), 0);  // nothing is finished yet
+  watch.add_sample(progress(0, 0, 0.5, 0.1), 0);  // nothing is finished yet
   EXPECT_FALSE(watch.forecast(0)[0].known);
-  EXPECT_FALSE(watch.measured(0));
-  watch.see(progress(0, 0, 1.5, 0.1), 0);
+  EXPECT_FALSE(watch.has_measured(0));
+  watch.add_sample(progress(0, 0, 1.5, 0.1), 0);
   EXPECT_TRUE(watch.forecast(0)[0].known);
   EXPECT_FALSE(watch.forecast(0)[1].known);
 }
@@ -65,16 +66,16 @@ TEST(JobWatch, LatenessOfAnUnfinishedMicroBatchCounts) {
     JobWatch watch(job);
     for (Step step = 0; step < 6; ++step) {
       job.step = step;
-      watch.follow(job, to_nanos(double(step)));
+      watch.follow_job(job, to_nanos(double(step)));
       for (std::uint32_t rank = 0; rank < 4; ++rank) {
-        for (int k = 1; k <= 8; ++k) watch.see(progress(rank, step, k, 0.1), 0);
+        for (int k = 1; k <= 8; ++k) watch.add_sample(progress(rank, step, k, 0.1), 0);
       }
-      watch.settle();
+      watch.learn_from_samples();
     }
     job.step = 6;
-    watch.follow(job, to_nanos(6));
-    watch.see(progress(3, 6, 0.02, 0.1), to_nanos(6.05));
-    watch.see(progress(3, 6, 0.20, 0.1), to_nanos(6.65));
+    watch.follow_job(job, to_nanos(6));
+    watch.add_sample(progress(3, 6, 0.02, 0.1), to_nanos(6.05));
+    watch.add_sample(progress(3, 6, 0.20, 0.1), to_nanos(6.65));
     const double seconds = std::exp(watch.forecast(6)[1].log_time);
     if (pipeline == 1) {
       EXPECT_NEAR(seconds, 0.6 / 1.18, 1e-3) << "at most 1.18 were done in 0.6 s";
@@ -88,26 +89,26 @@ TEST(JobWatch, LatenessOfAnUnfinishedMicroBatchCounts) {
 TEST(JobWatch, AnotherPlacementIsAnotherJob) {
   JobInfo job = four_ranks();
   const JobWatch watch(job);
-  EXPECT_TRUE(watch.fits(job));
+  EXPECT_TRUE(watch.fits_job(job));
   job.gpus = {{8}, {30}, {10}, {11}};
-  EXPECT_FALSE(watch.fits(job));
+  EXPECT_FALSE(watch.fits_job(job));
   job = four_ranks(2);
-  EXPECT_FALSE(watch.fits(job));
+  EXPECT_FALSE(watch.fits_job(job));
 }
 
 TEST(JobWatch, ForeignAndImpossibleSamplesArePassedOver) {
   JobWatch watch(four_ranks());
   RankSample other = progress(0, 0, 1, 0.1);
   other.job = {5};
-  watch.see(other, 0);
-  watch.see(progress(99, 0, 1, 0.1), 0);
-  watch.see(progress(0, 40, 1, 0.1), 0);
-  watch.see(progress(0, 0, 1, std::nan("")), 0);
+  watch.add_sample(other, 0);
+  watch.add_sample(progress(99, 0, 1, 0.1), 0);
+  watch.add_sample(progress(0, 40, 1, 0.1), 0);
+  watch.add_sample(progress(0, 0, 1, std::nan("")), 0);
   DeviceSample device{};
   device.gpu = {3000};
   device.utilization = {0.5, 0, Origin::measured};
-  watch.see(device, 0);
-  watch.settle();
+  watch.add_sample(device, 0);
+  watch.learn_from_samples();
   EXPECT_FALSE(watch.forecast(0)[0].known);
 }
 

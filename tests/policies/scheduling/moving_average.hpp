@@ -11,6 +11,7 @@
 
 namespace orrery::test {
 
+/// Baseline policy with moving averages instead of filters.
 class MovingAverage : public Policy {
  public:
   explicit MovingAverage(std::size_t window) : window_(window) {}
@@ -58,7 +59,7 @@ class MovingAverage : public Policy {
 
   std::size_t window_;
   Step step_ = 0, next_ = 0;
-  std::vector<std::deque<double>> steps_;    ///< per rank, one mean a step
+  std::vector<std::deque<double>> steps_;    ///< one mean a step for each rank
   std::vector<std::vector<double>> newest_;  ///< samples of the step under way
 };
 

@@ -79,7 +79,7 @@ TEST(PredictiveRebalance, SaysWhatItDoesAndHowOftenItLooks) {
 }
 
 TEST(PredictiveRebalance, StragglerCostsLittleMoreThanItsSpeed) {
-  const double ideal = 40 * 0.1 / (3 + 1.0 / 3);  // from the declared speeds
+  const double ideal = 40 * 0.1 / (3 + 1.0 / 3);  // computed from the declared speeds
   for (const double noise : {0.0, 0.01, 0.03}) {
     ToyOptions options = straggler();
     options.step_noise = noise;

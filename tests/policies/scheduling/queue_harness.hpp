@@ -11,25 +11,26 @@
 
 namespace orrery {
 
+/// World in which a queue policy places jobs.
 class QueueHarness : private Carrier {
  public:
   QueueHarness(const std::string& policy, std::uint32_t nodes, std::uint32_t size)
-      : replay_(make(policy, nodes, size)), cluster_(cluster_of(replay_)), world_(cluster_) {
-    restart();
+      : replay_(make_replay(policy, nodes, size)), cluster_(cluster_of(replay_)), world_(cluster_) {
+    restart_policy();
   }
 
-  void submit(std::uint32_t gpus, Nanos duration) {
+  void submit_job(std::uint32_t gpus, Nanos duration) {
     JobSpec job;
     job.id = {world_.jobs().submitted()};
     job.gpus = job.layout.data = gpus;
     job.estimate = duration;
-    happen(JobSubmitted{.job = job});
+    emit_event(JobSubmitted{.job = job});
   }
-  void end(std::uint32_t job) { happen(JobDone{{job}}); }
+  void end(std::uint32_t job) { emit_event(JobDone{{job}}); }
 
   /// Asks the policy; its decisions come true unless `reject`. The jobs that it wants started, in
   /// order.
-  std::vector<std::uint32_t> ask(bool reject = false) {
+  std::vector<std::uint32_t> ask_policy(bool reject = false) {
     decisions_.clear();
     rejects_ = reject;
     const std::vector<Event> events = std::exchange(events_, {});
@@ -40,7 +41,7 @@ class QueueHarness : private Carrier {
                                  .samples = samples_},
                      decisions_);
     world_.begin_batch();
-    gate_.take(decisions_, 0);
+    gate_.accept_decisions(decisions_, 0);
     std::vector<std::uint32_t> wanted;
     for (const Decision& each : decisions_.items()) wanted.push_back(job_of(each.what).value);
     return wanted;
@@ -53,7 +54,7 @@ class QueueHarness : private Carrier {
     return archive;
   }
   /// A fresh policy, with the state of the old one if `archive` is given.
-  void restart(const Archive* archive = nullptr) {
+  void restart_policy(const Archive* archive = nullptr) {
     policy_ = make_stack(replay_);
     Context context{rng_, kAll};
     policy_->start(context, cluster_, nullptr);
@@ -61,7 +62,7 @@ class QueueHarness : private Carrier {
   }
 
  private:
-  static JobReplay make(const std::string& policy, std::uint32_t nodes, std::uint32_t size) {
+  static JobReplay make_replay(const std::string& policy, std::uint32_t nodes, std::uint32_t size) {
     JobReplay replay;
     replay.set_nodes(nodes);
     replay.set_gpus_per_node(size);
@@ -70,16 +71,17 @@ class QueueHarness : private Carrier {
     return replay;
   }
   std::string refusal(const Decision&) const override { return rejects_ ? "not now" : ""; }
-  bool step_open(JobId) const override { return false; }
-  void happen(Event event) override {
+  bool is_step_open(JobId) const override { return false; }
+  void emit_event(Event event) override {
     world_.apply(event, 0);
     events_.push_back(std::move(event));
   }
   void carry_out(const Decision& decision) override {
     const auto& assign = std::get<Assign>(decision.what);
-    if (assign.leaves()) return happen(JobStopped{assign.job, 0});
+    if (assign.is_release()) return emit_event(JobStopped{assign.job, 0});
     const Epoch epoch{world_.jobs()[assign.job].epoch.value + 1};
-    happen(JobStarted{.job = assign.job, .epoch = epoch, .where = {assign.gpus, assign.layout}});
+    emit_event(
+        JobStarted{.job = assign.job, .epoch = epoch, .where = {assign.gpus, assign.layout}});
   }
 
   static constexpr Capabilities kAll{Kinds<Action>::all(), Kinds<Setting>::all()};

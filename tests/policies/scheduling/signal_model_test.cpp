@@ -26,8 +26,8 @@ TEST(SignalModel, FindsTheWeightsThatMadeTheData) {
   for (int i = 0; i < 1500; ++i) {
     SignalVector change{0.01 * rng.normal(), 0.01 * rng.normal(), 0.01 * rng.normal()};
     if (i % 10 == 0) change(i / 10 % 3) += 0.5 * rng.normal();
-    model.learn(change, truth.dot(change) + 0.01 * rng.normal(), kVariance);
-    model.settle();
+    model.add_surprise(change, truth.dot(change) + 0.01 * rng.normal(), kVariance);
+    model.update_weights();
   }
   EXPECT_LT((model.weights() - truth).norm(), 0.1);
   const auto hint = model.hint({0, -0.5, 0});
@@ -39,8 +39,8 @@ TEST(SignalModel, ChangesWithinTheNoiseOfASignalSayNothing) {
   SignalModel model;
   Rng rng(8);
   for (int i = 0; i < 500; ++i) {
-    model.learn({0.1 * rng.normal(), -0.3, 0}, 0.3 + 0.01 * rng.normal(), kVariance);
-    model.settle();
+    model.add_surprise({0.1 * rng.normal(), -0.3, 0}, 0.3 + 0.01 * rng.normal(), kVariance);
+    model.update_weights();
   }
   EXPECT_EQ(model.hint({0.2, 0, 0}).mean, 0) << "this signal does that all the time";
   EXPECT_EQ(model.hint({0.2, 0, 0}).variance, 0);
@@ -51,8 +51,8 @@ TEST(SignalModel, LargeChangesThatExplainNothingGetNoSay) {
   Rng rng(9);
   for (int i = 0; i < 300; ++i) {
     const bool moved = i % 10 == 0;
-    model.learn({0, 0, moved ? 0.5 : 0.001}, 0.01 * rng.normal(), kVariance);
-    model.settle();
+    model.add_surprise({0, 0, moved ? 0.5 : 0.001}, 0.01 * rng.normal(), kVariance);
+    model.update_weights();
   }
   EXPECT_LT(std::abs(model.hint({0, 0, 0.5}).mean), 0.01);
 }
@@ -61,12 +61,13 @@ TEST(SignalModel, BrokenPromisesAreMistrusted) {
   SignalModel model;
   const SignalVector change{0, -0.6, 0};
   for (int i = 0; i < 200; ++i) {
-    model.learn(i % 10 == 0 ? change : SignalVector::Zero(), i % 10 == 0 ? 0.5 : 0, kVariance);
-    model.settle();
+    model.add_surprise(i % 10 == 0 ? change : SignalVector::Zero(), i % 10 == 0 ? 0.5 : 0,
+                       kVariance);
+    model.update_weights();
   }
   const auto trusted = model.hint(change);
-  model.learn(change, 0, kVariance);
-  model.settle();
+  model.add_surprise(change, 0, kVariance);
+  model.update_weights();
   const auto doubted = model.hint(change);
   EXPECT_LT(trusted.variance / (trusted.mean * trusted.mean), 0.02);
   EXPECT_GT(doubted.variance / (doubted.mean * doubted.mean), 0.1);
@@ -74,8 +75,8 @@ TEST(SignalModel, BrokenPromisesAreMistrusted) {
 
 TEST(SignalModel, UnchangedSignalsTeachNothing) {
   SignalModel model;
-  model.learn(SignalVector::Zero(), 1, kVariance);
-  model.settle();
+  model.add_surprise(SignalVector::Zero(), 1, kVariance);
+  model.update_weights();
   EXPECT_EQ(model.weights(), SignalVector::Zero());
 }
 

@@ -10,25 +10,25 @@ namespace {
 
 TEST(Sjf, ShortestFirstTiesInOrderOfSubmission) {
   QueueHarness queue("sjf", 1, 4);
-  queue.submit(4, 50);
-  queue.submit(4, 20);
-  queue.submit(4, 20);
-  queue.submit(4, 30);
-  EXPECT_EQ(queue.ask(), (Started{1}));
+  queue.submit_job(4, 50);
+  queue.submit_job(4, 20);
+  queue.submit_job(4, 20);
+  queue.submit_job(4, 30);
+  EXPECT_EQ(queue.ask_policy(), (Started{1}));
   queue.end(1);
-  EXPECT_EQ(queue.ask(), (Started{2}));
+  EXPECT_EQ(queue.ask_policy(), (Started{2}));
   queue.end(2);
-  queue.submit(4, 10);
-  EXPECT_EQ(queue.ask(), (Started{4}));
+  queue.submit_job(4, 10);
+  EXPECT_EQ(queue.ask_policy(), (Started{4}));
 }
 
 TEST(Sjf, TheShortestBlocksTheRest) {
   QueueHarness queue("sjf", 1, 4);
-  queue.submit(3, 10);
-  EXPECT_EQ(queue.ask(), (Started{0}));
-  queue.submit(2, 5);
-  queue.submit(1, 6);
-  EXPECT_EQ(queue.ask(), Started{});
+  queue.submit_job(3, 10);
+  EXPECT_EQ(queue.ask_policy(), (Started{0}));
+  queue.submit_job(2, 5);
+  queue.submit_job(1, 6);
+  EXPECT_EQ(queue.ask_policy(), Started{});
 }
 
 TEST(Sjf, RefusesAStateThatIsNotItsOwn) { EXPECT_THROW(SjfPolicy().load("x"), Error); }

@@ -38,9 +38,9 @@ TEST(DecisionList, WhatIsDroppedGivesItsIdsBack) {
   list.add(Save{{0}}, ""), list.add(Save{{1}}, "");
   list.wake(5);
   list.rest();
-  list.drop();
-  EXPECT_TRUE(list.wakes().empty());
-  EXPECT_FALSE(list.at_rest());
+  list.drop_all();
+  EXPECT_TRUE(list.wake_times().empty());
+  EXPECT_FALSE(list.is_resting());
   EXPECT_EQ(list.next(), 7u);
 }
 
@@ -54,14 +54,14 @@ TEST(DecisionList, AnotherOnesComeBehindWithTheirIdsAndGroupsOfTheirOwn) {
   one.add(Save{{3}}, "");
   one.wake(11);
   one.rest();
-  all.append(std::move(one));
+  all.append_list(std::move(one));
   DecisionList two(all.next());
   two.add(Save{{4}}, "").group = two.new_group();
-  all.append(std::move(two));
+  all.append_list(std::move(two));
   EXPECT_EQ(ids_of(all), (std::vector<DecisionId>{0, 1, 2, 3, 4}));
   EXPECT_EQ(all.next(), 5u);
-  EXPECT_EQ(all.wakes(), std::vector<Nanos>{11});
-  EXPECT_FALSE(all.at_rest()) << "whether all rest is for the one who appends to say";
+  EXPECT_EQ(all.wake_times(), std::vector<Nanos>{11});
+  EXPECT_FALSE(all.is_resting()) << "whether all rest is for the one who appends to say";
   std::vector<std::uint32_t> groups;
   for (const Decision& decision : all.items()) groups.push_back(decision.group);
   EXPECT_EQ(groups, (std::vector<std::uint32_t>{1, 3, 2, 0, 4}));
@@ -70,7 +70,7 @@ TEST(DecisionList, AnotherOnesComeBehindWithTheirIdsAndGroupsOfTheirOwn) {
 
 TEST(DecisionList, ADecisionPutThereKeepsItsId) {
   DecisionList list(3);
-  list.put({.id = 77, .what = Save{{0}}});
+  list.put_decision({.id = 77, .what = Save{{0}}});
   EXPECT_EQ(ids_of(list), std::vector<DecisionId>{77});
   EXPECT_EQ(list.next(), 3u);
 }

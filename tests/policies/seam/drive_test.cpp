@@ -84,7 +84,7 @@ TEST(Drive, DecidingWithoutEndAtOneInstantEndsTheRun) {
 }
 
 TEST(Drive, WhoSetsALaterStepAtEveryCallIsToldWhyThatHasNoEnd) {
-  /// It compares what is with what it wants; what it has asked for is not yet.
+  /// The policy compares the state with its target; a requested change is not visible yet.
   class Forgetful : public Restless {
     void observe(Context&, const Observation& seen, DecisionList& decisions) override {
       const JobInfo& job = seen.jobs[{0}];

@@ -27,8 +27,8 @@ class Stage : public Carrier {
   std::string refusal(const Decision& decision) const override {
     return std::holds_alternative<Save>(decision.what) ? refuses_saves : "";
   }
-  bool step_open(JobId) const override { return open; }
-  void happen(Event event) override {
+  bool is_step_open(JobId) const override { return open; }
+  void emit_event(Event event) override {
     world.apply(event, now);
     if (const auto* outcome = std::get_if<Decided>(&event)) {
       EXPECT_TRUE(outcomes.emplace(outcome->decision, *outcome).second) << "told twice";
@@ -44,8 +44,8 @@ class Stage : public Carrier {
     const DecisionId id = next++;
     decision.id = id;
     DecisionList list;
-    list.put(std::move(decision));
-    gate.take(list, now);
+    list.put_decision(std::move(decision));
+    gate.accept_decisions(list, now);
     return id;
   }
   std::vector<DecisionId> take_group(std::vector<Action> actions) {
@@ -58,7 +58,7 @@ class Stage : public Carrier {
       ids.push_back(decision.id);
     }
     next = list.next();
-    gate.take(list, now);
+    gate.accept_decisions(list, now);
     return ids;
   }
   void end_step() {
@@ -99,7 +99,7 @@ TEST(DecisionGate, WhatNothingStandsAgainstHoldsAtOnce) {
   EXPECT_EQ(stage.outcome(id), "applied");
   EXPECT_EQ(stage.job().now.get<Shares>(), kShifted);
   EXPECT_EQ(stage.carried, std::vector<DecisionId>{id});
-  EXPECT_FALSE(stage.gate.waits({0}));
+  EXPECT_FALSE(stage.gate.has_waiting({0}));
 }
 
 TEST(DecisionGate, ExpiresAfterItsInstantAndNotAtIt) {
@@ -108,7 +108,7 @@ TEST(DecisionGate, ExpiresAfterItsInstantAndNotAtIt) {
     return stage.outcome(stage.take({.what = Save{{0}}, .expires = expires}));
   };
   EXPECT_EQ(outcome(stage.now), "applied");
-  EXPECT_EQ(outcome(stage.now - 1), "expired: it was to hold until 9.999999999 s");
+  EXPECT_EQ(outcome(stage.now - 1), "expired: it expired at 9.999999999 s");
   EXPECT_EQ(stage.carried.size(), 1u);
 }
 
@@ -156,7 +156,7 @@ TEST(DecisionGate, WhatChangesStepsWaitsForTheOneUnderWay) {
   const DecisionId shares = stage.take({.what = Configure{{0}, kShifted}});
   const DecisionId on_loss = stage.take({.what = Configure{{0}, OnLoss{LossResponse::hold}}});
   EXPECT_EQ(stage.outcome(shares), "none yet");
-  EXPECT_TRUE(stage.gate.waits({0}));
+  EXPECT_TRUE(stage.gate.has_waiting({0}));
   EXPECT_EQ(stage.outcome(on_loss), "applied") << "no step depends on it";
   stage.end_step();
   EXPECT_EQ(stage.outcome(shares), "applied");
@@ -197,7 +197,7 @@ TEST(DecisionGate, WhatIsHeldIsJudgedAgainWhenItsStepComes) {
   toy::run_on(stage.world, toy::job(1), 4);
   stage.now += 6;
   stage.end_step();
-  EXPECT_EQ(stage.outcome(late), "expired: it was to hold until 10.000000005 s");
+  EXPECT_EQ(stage.outcome(late), "expired: it expired at 10.000000005 s");
   stage.end_step();
   EXPECT_EQ(stage.outcome(taken), "rejected: GPU 4 is taken by job 1");
 }
@@ -239,7 +239,7 @@ TEST(DecisionGate, WhatAllRanksMustFollowIsPutToThemFirst) {
   EXPECT_FALSE(stage.gate.has_unagreed());
   ASSERT_EQ(put.size(), 1u);
   EXPECT_EQ(stage.outcome(shares), "none yet");
-  stage.gate.agreed(put[0], stage.now);
+  stage.gate.apply_agreed(put[0], stage.now);
   EXPECT_EQ(stage.outcome(shares), "applied");
 }
 
@@ -252,9 +252,9 @@ TEST(DecisionGate, AnAgreementThatComesTooLateOrNeverIsSaid) {
   const std::vector<Decision> put = stage.gate.take_unagreed();
   stage.end_step();
   stage.open = true;
-  stage.gate.agreed(put[0], stage.now);
+  stage.gate.apply_agreed(put[0], stage.now);
   EXPECT_EQ(stage.outcome(begun), "rejected: step 1 has begun");
-  stage.gate.agreed(put[1], stage.now);
+  stage.gate.apply_agreed(put[1], stage.now);
   EXPECT_EQ(stage.outcome(at_once), "none yet") << "it holds from the next step on";
   stage.end_step();
   EXPECT_EQ(stage.outcome(at_once), "applied");
@@ -333,7 +333,7 @@ TEST(DecisionGate, OrNothingOfItDoes) {
   none_holds({toy::assign(1, 0, 4), Assign{{0}}}, "GPU 0 is taken by job 0");
   none_holds({Assign{{0}}, toy::assign(0, 4, 4)}, "job 0 is assigned twice");
   none_holds({Configure{{0}, OnLoss{}}, Configure{{0}, kShifted}},
-             "decisions that hold together hold at once, not from a step on");
+             "decisions of a group are applied at once, not from a step on");
   stage.refuses_saves = "no disk";
   none_holds({Assign{{0}}, Save{{0}}}, "no disk");
 }
@@ -346,8 +346,8 @@ TEST(DecisionGate, AGroupWithOneThatExpiredExpires) {
   late.group = 1;
   late.expires = stage.now - 1;
   list.add(Save{{0}, Tier::peer}, "");
-  stage.gate.take(list, stage.now);
-  EXPECT_EQ(stage.outcome(0), "expired: it was to hold until 9.999999999 s");
+  stage.gate.accept_decisions(list, stage.now);
+  EXPECT_EQ(stage.outcome(0), "expired: it expired at 9.999999999 s");
   EXPECT_EQ(stage.outcome(1), stage.outcome(0));
   EXPECT_EQ(stage.outcome(2), "applied") << "it is in no group";
 }
@@ -359,18 +359,19 @@ TEST(DecisionGate, WakesComeOnceAtTheirInstantAndThoseInThePastNow) {
   EXPECT_EQ(stage.gate.next_wake(), kNever);
   DecisionList list;
   for (const Nanos at : {stage.now + 7, stage.now + 7, stage.now - 5, Nanos{-1}}) list.wake(at);
-  stage.gate.take(list, stage.now);
+  stage.gate.accept_decisions(list, stage.now);
   EXPECT_EQ(stage.gate.next_wake(), stage.now);
-  EXPECT_TRUE(stage.gate.wake_due(stage.now));
-  EXPECT_FALSE(stage.gate.wake_due(stage.now + 6));
+  EXPECT_TRUE(stage.gate.pop_due_wakes(stage.now));
+  EXPECT_FALSE(stage.gate.pop_due_wakes(stage.now + 6));
   EXPECT_EQ(stage.gate.next_wake(), stage.now + 7);
-  EXPECT_TRUE(stage.gate.wake_due(stage.now + 9));
+  EXPECT_TRUE(stage.gate.pop_due_wakes(stage.now + 9));
   EXPECT_EQ(stage.gate.next_wake(), kNever);
 }
 
 // ---- exactly one outcome ------------------------------------------------------------------
 
-/// Decides, steps, agrees, loses and ends at random; Stage counts what is told.
+/// Driver that decides, steps, agrees, loses and ends at random; Stage counts the reported
+/// outcomes.
 class RandomGate {
  public:
   RandomGate(std::uint64_t seed, bool agreement) : rng_(seed), stage_(kAll, agreement) {}
@@ -404,7 +405,7 @@ class RandomGate {
       } else if (below(4) == 0) {
         stage_.gate.not_agreed(decision);
       } else {
-        stage_.gate.agreed(decision, stage_.now);
+        stage_.gate.apply_agreed(decision, stage_.now);
       }
     }
   }
@@ -447,7 +448,7 @@ class RandomGate {
     }
     if (below(4) == 0) list.wake(stage_.now);
     stage_.next = list.next();
-    stage_.gate.take(list, stage_.now);
+    stage_.gate.accept_decisions(list, stage_.now);
   }
 
   Rng rng_;

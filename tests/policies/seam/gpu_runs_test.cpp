@@ -15,8 +15,8 @@ TEST(GpuRuns, NeighboursAreOneRun) {
   EXPECT_EQ(runs_of(gpus), (Runs{{4, 3}, {9, 1}, {8, 2}}));
   EXPECT_EQ(gpus.size(), 6u);
   GpuRuns row = GpuRuns::range({0}, 65536);
-  row.append({65536, 65536});
-  row.append({7, 0});
+  row.append_run({65536, 65536});
+  row.append_run({7, 0});
   EXPECT_EQ(row.runs().size(), 1u);
   EXPECT_EQ(row.size(), 131072u);
   EXPECT_TRUE(GpuRuns::range({3}, 0).empty());

@@ -70,14 +70,14 @@ TEST(JobTable, ItsOrderIsThatOfSubmissionWhoeverLeaves) {
 
 TEST(Settings, HoldOneValueOfEach) {
   Settings settings;
-  settings.set(OnLoss{LossResponse::hold});
-  settings.set(Shares{{1, 2}});
+  settings.set_setting(OnLoss{LossResponse::hold});
+  settings.set_setting(Shares{{1, 2}});
   EXPECT_EQ(settings.get<OnLoss>().response, LossResponse::hold);
   EXPECT_EQ(settings.get<Shares>().per_replica, (List{1, 2}));
   EXPECT_EQ(settings.get<CheckpointPlan>(), CheckpointPlan{});
   Settings other = settings;
   EXPECT_EQ(other, settings);
-  other.set(OnLoss{});
+  other.set_setting(OnLoss{});
   EXPECT_NE(other, settings);
 }
 

@@ -1,6 +1,6 @@
-// The smallest backend with everything that decisions meet: steps, ticks, losses, starts and stops
-// that take their time, checkpoints, and ranks that must agree, or none that need. Steps take a
-// second. For the tests of the gate and of what stands before it.
+// Smallest backend with all conditions of decisions: steps, ticks, losses, starts and stops with
+// durations, checkpoints, and ranks that must agree, or need not. Steps take a second. For the
+// tests of the gate and of decorators.
 #pragma once
 
 #include <algorithm>
@@ -18,9 +18,10 @@
 
 namespace orrery::test {
 
+/// Options of the model.
 struct ModelOptions {
   bool agreement = false;
-  Nanos agree_after = 0;  ///< until the ranks have answered
+  Nanos agree_after = 0;  ///< delay of the ranks' answers
   Nanos start_after = 0, stop_after = 0;
   std::map<Step, std::vector<RankId>> losses;  ///< in the middle of that step, the first time
   Step steps = 60;
@@ -28,6 +29,7 @@ struct ModelOptions {
   std::vector<JobSpec> others;          ///< they wait to be assigned
 };
 
+/// Backend for tests of the gate.
 class ModelBackend : public Backend, private Carrier {
  public:
   ModelBackend(const Cluster& cluster, ModelOptions options)
@@ -40,16 +42,16 @@ class ModelBackend : public Backend, private Carrier {
   void begin(const Needs& needs) override { tick_ = needs.tick; }
 
   std::optional<Observation> next() override {
-    if (sequence_ == 0) submit();
+    if (sequence_ == 0) submit_job();
     if (!over_) begin_step();
-    while (news_.empty() && !over_) advance();
+    while (news_.empty() && !over_) advance_clock();
     if (news_.empty()) return {};
     events_ = std::exchange(news_, {});
     return toy::seen_of(world_, events_, samples_, now_, sequence_++);
   }
   void apply(const DecisionList& decisions) override {
     world_.begin_batch();
-    gate_.take(decisions, now_);
+    gate_.accept_decisions(decisions, now_);
     for (Decision& each : gate_.take_unagreed()) {
       put_.push_back({now_ + options_.agree_after, std::move(each)});
     }
@@ -72,8 +74,8 @@ class ModelBackend : public Backend, private Carrier {
     const auto* save = std::get_if<Save>(&decision.what);
     return save != nullptr && save->tier == Tier::local_disk ? "there are no local disks" : "";
   }
-  bool step_open(JobId job) const override { return job == JobId{0} && now_ < step_ends_; }
-  void happen(Event event) override {
+  bool is_step_open(JobId job) const override { return job == JobId{0} && now_ < step_ends_; }
+  void emit_event(Event event) override {
     world_.apply(event, now_);
     news_.push_back(std::move(event));
   }
@@ -81,16 +83,16 @@ class ModelBackend : public Backend, private Carrier {
     if (const auto* save = std::get_if<Save>(&decision.what)) saves_.push_back(save->tier);
     const auto* assign = std::get_if<Assign>(&decision.what);
     if (assign == nullptr) return;
-    const Nanos after = assign->leaves() ? options_.stop_after : options_.start_after;
+    const Nanos after = assign->is_release() ? options_.stop_after : options_.start_after;
     standings_[assign->job] = {now_ + after, assign->state};
   }
 
   const JobInfo& job() const { return world_.jobs()[{0}]; }
 
-  void submit() {
-    happen(JobSubmitted{options_.job});
-    for (const JobSpec& other : options_.others) happen(JobSubmitted{other});
-    happen(toy::started(world_, 0, {toy::gpus(0, options_.job.gpus), options_.job.layout}));
+  void submit_job() {
+    emit_event(JobSubmitted{options_.job});
+    for (const JobSpec& other : options_.others) emit_event(JobSubmitted{other});
+    emit_event(toy::started(world_, 0, {toy::gpus(0, options_.job.gpus), options_.job.layout}));
   }
   void begin_step() {
     if (step_ends_ != kNever || !can_go_on(job())) return;
@@ -98,7 +100,7 @@ class ModelBackend : public Backend, private Carrier {
     loses_ = options_.losses.contains(job().step) ? now_ + kNanosPerSecond / 2 : kNever;
   }
 
-  void advance() {
+  void advance_clock() {
     const Nanos tick = tick_ > 0 ? (now_ / tick_ + 1) * tick_ : kNever;
     Nanos next = std::min({step_ends_ == kNever ? kNever : step_ends_, loses_, gate_.next_wake(),
                            tick});
@@ -106,36 +108,37 @@ class ModelBackend : public Backend, private Carrier {
     for (const auto& [job, standing] : standings_) next = std::min(next, standing.at);
     if (next == kNever) return end("nothing is left to come");
     now_ = next;
-    if (now_ >= loses_) return lose();
+    if (now_ >= loses_) return lose_ranks();
     if (now_ >= step_ends_) return end_step();
-    answer();
-    stand();
-    const bool woken = gate_.wake_due(now_);
-    if (woken || now_ == tick) happen(Tick{});
+    answer_decisions();
+    place_jobs();
+    const bool woken = gate_.pop_due_wakes(now_);
+    if (woken || now_ == tick) emit_event(Tick{});
     begin_step();
   }
 
   void end_step() {
-    happen(StepsDone{{0}, job().step, 1, kNanosPerSecond});
+    emit_event(StepsDone{{0}, job().step, 1, kNanosPerSecond});
     step_ends_ = loses_ = kNever;
-    for (const Tier tier : std::exchange(saves_, {})) happen(SaveDone{{0}, job().step, tier, 0, 0});
+    for (const Tier tier : std::exchange(saves_, {}))
+      emit_event(SaveDone{{0}, job().step, tier, 0, 0});
     gate_.step_ended({0}, now_);
     if (job().step >= options_.steps) end("the run is over");
   }
-  void lose() {
+  void lose_ranks() {
     loses_ = kNever;
     auto lost = options_.losses.extract(job().step);
     std::erase_if(lost.mapped(), [this](RankId rank) { return rank.value >= job().gpus.size(); });
     if (lost.mapped().empty()) return;
     const bool was_assigned = job().next.has_value();
-    happen(RanksLost{{0}, lost.mapped(), {job().epoch.value + 1}});
+    emit_event(RanksLost{{0}, lost.mapped(), {job().epoch.value + 1}});
     membership_changed();
     if (job().next && !was_assigned) {
       standings_[{0}] = {now_ + options_.start_after, StateFrom::peer};
     }
     const bool hold = job().now.get<OnLoss>().response == LossResponse::hold;
     if (!hold && (can_go_on(job()) || job().next)) return;
-    happen(JobHeld{{0}});
+    emit_event(JobHeld{{0}});
   }
   /// The step under way is given up.
   void membership_changed() {
@@ -143,17 +146,17 @@ class ModelBackend : public Backend, private Carrier {
     gate_.membership_changed({0});
     for (const Put& put : std::exchange(put_, {})) gate_.not_agreed(put.decision);
   }
-  void answer() {
+  void answer_decisions() {
     for (const Put& put : std::exchange(put_, {})) {
       if (put.answered > now_) {
         put_.push_back(put);
       } else {
-        gate_.agreed(put.decision, now_);
+        gate_.apply_agreed(put.decision, now_);
       }
     }
   }
   /// Assignments come true.
-  void stand() {
+  void place_jobs() {
     for (auto each = standings_.begin(); each != standings_.end();) {
       const auto [id, standing] = *each;
       if (standing.at > now_) {
@@ -163,25 +166,25 @@ class ModelBackend : public Backend, private Carrier {
       each = standings_.erase(each);
       const JobInfo& of = world_.jobs()[id];
       if (of.next->gpus.empty()) {
-        happen(JobStopped{id, of.step});
-        gone(id);
+        emit_event(JobStopped{id, of.step});
+        release_job(id);
       } else {
         const Step from = standing.state == StateFrom::checkpoint ? of.saved : of.step;
-        happen(toy::started(world_, id.value, *of.next, from));
+        emit_event(toy::started(world_, id.value, *of.next, from));
         if (id == JobId{0}) membership_changed();
       }
     }
   }
-  void gone(JobId id) {
+  void release_job(JobId id) {
     if (id == JobId{0}) step_ends_ = loses_ = kNever, saves_.clear();
     gate_.job_gone(id, now_);
-    for (const Put& put : std::exchange(put_, {})) gate_.agreed(put.decision, now_);
+    for (const Put& put : std::exchange(put_, {})) gate_.apply_agreed(put.decision, now_);
   }
   void end(const std::string& why) {
     over_ = true;
     why_ = why;
-    if (job().phase != JobPhase::done) happen(JobDone{{0}});
-    gone({0});
+    if (job().phase != JobPhase::done) emit_event(JobDone{{0}});
+    release_job({0});
     close();
   }
   void close() { gate_.close(why_); }
@@ -194,7 +197,7 @@ class ModelBackend : public Backend, private Carrier {
   std::uint64_t sequence_ = 0;
   std::vector<Event> events_, news_;
   std::vector<Put> put_;
-  std::map<JobId, Standing> standings_;  ///< when what was assigned comes true
+  std::map<JobId, Standing> standings_;  ///< placements of pending assignments
   std::vector<Tier> saves_;
   bool over_ = false;
   std::string why_;

@@ -26,10 +26,10 @@ std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
   return given != nullptr ? std::strtoull(given, nullptr, 10) : otherwise;
 }
 
-/// What both backends have in common: jobs, and which ranks are lost when.
+/// Common events of both backends: jobs, and lost ranks with their instants.
 struct Scene {
   explicit Scene(std::uint64_t seed) : decisions{.seed = seed, .job = {0}} {
-    Rng rng = Rng(seed).split("scene");
+    Rng rng = Rng(seed).split_stream("scene");
     options.job.least_gpus = 2, options.job.most_gpus = 8;
     options.job.settings = {OnLoss{static_cast<LossResponse>(rng.below(3))}};
     options.others = {toy::plain(1, 4), toy::plain(2, 2)};
@@ -50,7 +50,7 @@ struct Scene {
     return out;
   }
   ModelOptions agreed_upon(std::uint64_t seed) const {
-    Rng rng = Rng(seed).split("delays");
+    Rng rng = Rng(seed).split_stream("delays");
     const auto delay = [&rng](Nanos most) {
       return static_cast<Nanos>(rng.below(static_cast<std::uint64_t>(most)));
     };
@@ -131,13 +131,13 @@ TEST(Parity, ARecordingShowsEachDecisionWhatBecameOfItThen) {
     Rng rng = policy_rng(1);
     Context context{rng, {}};
     drive(policy, recorder, context);
-    recorder.finish();
+    recorder.finish_log();
     ASSERT_EQ(toy::replay_to(again, dir / "log", machines()), "") << "ORRERY_SEED=" << seed;
     ASSERT_EQ(difference(policy.fates(), again.fates()), "") << "ORRERY_SEED=" << seed;
   }
 }
 
-/// In how many of a hundred sequences something fares differently before these two.
+/// Returns the number of sequences, of a hundred, with a difference between these two.
 template <class Make>
 int differences(Make make_other) {
   int differ = 0;
@@ -159,9 +159,9 @@ TEST(Parity, GroupsThatAreTakenOneByOneWouldShow) {
       DecisionList loose;
       for (Decision decision : decisions.items()) {
         decision.group = 0;
-        loose.put(std::move(decision));
+        loose.put_decision(std::move(decision));
       }
-      for (const Nanos at : decisions.wakes()) loose.wake(at);
+      for (const Nanos at : decisions.wake_times()) loose.wake(at);
       ModelBackend::apply(loose);
     }
   };

@@ -1,7 +1,7 @@
-// A policy that decides at random, much of it nonsense, and keeps what became of each decision: the
-// same seed before two backends must give the same decisions, outcomes and reasons. It looks only
-// at what all backends show alike: it decides when a job has come to a step on a grid, or stands
-// still, never while something of its own is open, and it leaves ranks time to agree. Telemetry and
+// Policy that decides at random, much of it invalid, and records the outcome of each decision: the
+// same seed with two backends must give the same decisions, outcomes and reasons. It reads only
+// values that all backends show alike: it decides when a job has reached a step on a grid, or is on
+// hold, never while a decision of its own is open, and it leaves ranks time to agree. Telemetry and
 // the clock play no part.
 #pragma once
 
@@ -21,27 +21,30 @@
 
 namespace orrery::test {
 
-/// A decision and what became of it.
+/// Decision and its outcome.
 struct Fate {
-  std::string what;     ///< with everything that it hangs on
+  std::string what;     ///< text with everything on which the decision depends
   std::string outcome;  ///< "applied", "rejected: why"; empty: none yet
-  int told = 0;         ///< how often
+  int told = 0;         ///< number of outcomes
   friend bool operator==(const Fate&, const Fate&) = default;
 };
 using Fates = std::map<DecisionId, Fate>;
 
+/// Options of the random policy.
 struct RandomDecisionOptions {
   std::uint64_t seed = 1;
   JobId job;       ///< it trains; the others only take and give GPUs
   Step every = 8;  ///< the grid
   /// Settings that name a step name one at least so far ahead, or one that is past.
   Step lead = 2;
-  /// A rank is lost in the middle of that step: what is decided in it hangs on that loss.
+  /// True if a rank is lost in the middle of that step: outcomes of decisions in it depend on the
+  /// loss.
   std::function<bool(Step)> loses = [](Step) { return false; };
   bool within = true;  ///< decides within steps, too; else at their ends alone
-  Needs needs = {};  ///< what the run is told; decided is everything
+  Needs needs = {};  ///< needs for the run; the decisions cover everything
 };
 
+/// Policy that decides at random.
 class RandomDecisions : public Policy {
  public:
   explicit RandomDecisions(RandomDecisionOptions options)
@@ -51,7 +54,7 @@ class RandomDecisions : public Policy {
   void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
 
   void observe(Context&, const Observation& seen, DecisionList& decisions) override {
-    for (const Event& event : seen.events) note(event);
+    for (const Event& event : seen.events) record_event(event);
     const JobInfo* job = seen.jobs.find(options_.job);
     if (job == nullptr || job->phase == JobPhase::done || open_ > 0) return;
     if (std::any_of(seen.jobs.begin(), seen.jobs.end(),
@@ -80,7 +83,7 @@ class RandomDecisions : public Policy {
   std::uint32_t below(std::uint64_t bound) { return static_cast<std::uint32_t>(rng_.below(bound)); }
   bool one_in(std::uint64_t n) { return below(n) == 0; }
 
-  void note(const Event& event) {
+  void record_event(const Event& event) {
     if (const auto* done = std::get_if<StepsDone>(&event); done && done->job == options_.job) {
       ended_ = done->last + 1;
     }
@@ -89,13 +92,13 @@ class RandomDecisions : public Policy {
     constexpr const char* kNames[] = {"applied", "rejected", "expired"};
     Fate& fate = fates_[told->decision];
     // The instant depends on the backend's clock.
-    const bool late = told->reason.starts_with("it was to hold until");
+    const bool late = told->reason.starts_with("it expired at");
     fate.outcome = kNames[static_cast<int>(told->status)];
     if (!told->reason.empty()) fate.outcome += ": " + (late ? "too late" : told->reason);
     if (fate.told++ == 0) --open_;
   }
 
-  void decide(DecisionList& out, Action what, const Observation& seen, Step at_step = 0,
+  void add_decision(DecisionList& out, Action what, const Observation& seen, Step at_step = 0,
               std::uint32_t group = 0) {
     const JobInfo* job = seen.jobs.find(job_of(what));
     Decision& decision = out.add(std::move(what), "at random");
@@ -148,11 +151,11 @@ class RandomDecisions : public Policy {
   /// Settings and saves, right and wrong; assignments that no backend can take.
   void some_settings(const Observation& seen, const JobInfo& job, bool within, DecisionList& out) {
     const std::uint32_t group = one_in(8) ? out.new_group() : 0;
-    // Which of two settings is the last word must not hang on how long ranks take to agree.
+    // The order of two settings must not depend on the time that ranks take to agree.
     const bool ahead = one_in(2) && !(within && options_.loses(job.step));
     for (std::uint32_t i = 1 + below(4); i > 0; --i) {
       Action what = one_in(6) ? nonsense(seen, job) : a_setting(job);
-      decide(out, std::move(what), seen, a_step(job, within, ahead), one_in(3) ? 0 : group);
+      add_decision(out, std::move(what), seen, a_step(job, within, ahead), one_in(3) ? 0 : group);
     }
   }
 
@@ -215,21 +218,21 @@ class RandomDecisions : public Policy {
     for (std::uint32_t i = 0; i < seen.cluster.gpus(); ++i) {
       const bool own = seen.state.owner[i] == job.spec.id;
       const bool free = seen.state.owner[i] == ClusterState::kNobody;
-      const bool well = seen.state.well({i}, seen.cluster.node_of({i}));
+      const bool well = seen.state.is_healthy({i}, seen.cluster.node_of({i}));
       if ((own || free) && (well || !careful)) gpus.push_back({i});
     }
     return gpus;
   }
   static StateFrom state_for(const JobInfo& job) {
     const std::vector<bool> lost = lost_replicas(job);
-    const bool peer = job.placed() && std::find(lost.begin(), lost.end(), false) != lost.end();
-    if (!job.spec.trains()) return StateFrom::none;
+    const bool peer = job.is_placed() && std::find(lost.begin(), lost.end(), false) != lost.end();
+    if (!job.spec.is_training()) return StateFrom::none;
     if (peer) return StateFrom::peer;
     return job.saved_at > 0 ? StateFrom::checkpoint : StateFrom::none;
   }
 
   Assign a_standing(const Observation& seen, const JobInfo& job, bool careful) {
-    const std::uint32_t size = job.spec.trains() ? job.spec.layout.ranks_per_replica() : 1;
+    const std::uint32_t size = job.spec.is_training() ? job.spec.layout.ranks_per_replica() : 1;
     const std::vector<GpuId> open = open_to(seen, job, careful);
     std::uint32_t data = job.spec.gpus / size;
     if (!careful) data = 1 + below(job.spec.most() / size + 1);
@@ -243,7 +246,7 @@ class RandomDecisions : public Policy {
   }
 
   Assign some_assignment(const Observation& seen, const JobInfo& job) {
-    if (job.placed() && one_in(6)) return {job.spec.id};
+    if (job.is_placed() && one_in(6)) return {job.spec.id};
     if (!job.lost.empty() && one_in(2)) {
       const Standing left = one_in(2) ? without_lost(job) : Standing{job.gpus, job.layout};
       return {job.spec.id, left.gpus, left.layout, state_for(job)};
@@ -251,36 +254,36 @@ class RandomDecisions : public Policy {
     return a_standing(seen, job, false);
   }
   void an_assignment(const Observation& seen, const JobInfo& job, DecisionList& out) {
-    const bool later = job.phase == JobPhase::running && job.spec.trains() && one_in(4);
+    const bool later = job.phase == JobPhase::running && job.spec.is_training() && one_in(4);
     const Step at = later ? job.step + 1 + below(options_.every / 2) : 0;
-    decide(out, some_assignment(seen, job), seen, at);
-    if (one_in(3)) decide(out, Configure{job.spec.id, OnLoss{}}, seen);
+    add_decision(out, some_assignment(seen, job), seen, at);
+    if (one_in(3)) add_decision(out, Configure{job.spec.id, OnLoss{}}, seen);
   }
-  /// One leaves or moves, and another takes what becomes free; or it does not fit together.
+  /// One job leaves or moves, and another takes its GPUs; or the group does not fit together.
   void a_group(const Observation& seen, const JobInfo& job, DecisionList& out) {
     const std::uint32_t group = out.new_group();
     const JobInfo& other = any_job(seen);
     const GpuRuns freed = job.gpus;
     if (one_in(2)) {
-      decide(out, Assign{job.spec.id}, seen, 0, group);
+      add_decision(out, Assign{job.spec.id}, seen, 0, group);
     } else {
-      decide(out, some_assignment(seen, job), seen, 0, group);
+      add_decision(out, some_assignment(seen, job), seen, 0, group);
     }
     const std::uint32_t count = std::min<std::uint32_t>(
         other.spec.gpus, static_cast<std::uint32_t>(freed.size()));
     GpuRuns gpus;
     for (std::uint32_t i = 0; i < count; ++i) gpus.push_back(freed[i]);
     ParallelLayout layout = other.spec.layout;
-    decide(out, Assign{other.spec.id, gpus, layout}, seen, 0, group);
-    if (one_in(4)) decide(out, nonsense(seen, job), seen, 0, group);
+    add_decision(out, Assign{other.spec.id, gpus, layout}, seen, 0, group);
+    if (one_in(4)) add_decision(out, nonsense(seen, job), seen, 0, group);
   }
 
-  /// Anew on whatever is well; a held job whose state is gone leaves first.
+  /// Returns a new assignment on healthy GPUs; a held job without state leaves first.
   Action way_on(const Observation& seen, const JobInfo& job) {
     Assign assign = a_standing(seen, job, true);
     assign.state = state_for(job);
     const bool fits = assign.gpus.size() == job.spec.gpus;
-    const bool stuck = job.placed() && assign.state == StateFrom::none;
+    const bool stuck = job.is_placed() && assign.state == StateFrom::none;
     if (stuck || !fits) return Assign{job.spec.id};
     return assign;
   }
@@ -293,7 +296,7 @@ class RandomDecisions : public Policy {
   int open_ = 0;     ///< decisions without an outcome
   int still_ = 0;    ///< calls since it stands still
   Step ended_ = 0;   ///< the step that begins when the newest one has ended
-  Step newest_ = 0;  ///< of the grid
+  Step newest_ = 0;  ///< newest step on the grid
   bool within_ = false;
 };
 

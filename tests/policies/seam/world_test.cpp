@@ -39,7 +39,7 @@ class WorldTest : public ::testing::Test {
   void decide(Action what, Step at_step = 0) {
     const Decision decision{.id = next_++, .what = std::move(what), .at_step = at_step};
     ASSERT_EQ(world_.objection(decision), "");
-    world_.announce(decision);
+    world_.announce_decision(decision);
     apply(Decided{decision.id, Outcome::applied, ""});
   }
   /// Its assignment comes true.
@@ -103,7 +103,7 @@ RC_GTEST_PROP(WorldGpus, BitsAndCountsSayWhatOwnersAndHealthSay, (std::uint64_t 
       for (std::uint32_t at = 0; at < size; ++at) {
         const GpuId gpu{node * size + at};
         const bool is_free =
-            state.owner[gpu.value] == ClusterState::kNobody && state.well(gpu, {node});
+            state.owner[gpu.value] == ClusterState::kNobody && state.is_healthy(gpu, {node});
         const std::uint64_t word = state.free_bits[node * state.words_per_node + at / 64];
         RC_ASSERT((word >> at % 64 & 1) == (is_free ? 1u : 0u));
         here += is_free ? 1 : 0;
@@ -122,7 +122,7 @@ TEST_F(WorldTest, AJobWaitsIsAssignedRunsAndEnds) {
   EXPECT_EQ(job().phase, JobPhase::waiting);
   decide(toy::assign(0, 4, 4));
   EXPECT_EQ(job().phase, JobPhase::starting);
-  EXPECT_FALSE(job().placed());
+  EXPECT_FALSE(job().is_placed());
   EXPECT_EQ(world_.state().free, 12u) << "it is to have them: nobody else may";
   EXPECT_EQ(world_.state().owner[4], JobId{0});
   start();
@@ -138,14 +138,14 @@ TEST_F(WorldTest, AJobWaitsIsAssignedRunsAndEnds) {
 
 TEST_F(WorldTest, ADecisionHoldsOnlyWithItsOutcome) {
   submit(elastic());
-  world_.announce({.id = 5, .what = toy::assign(0, 0, 4)});
+  world_.announce_decision({.id = 5, .what = toy::assign(0, 0, 4)});
   EXPECT_EQ(job().phase, JobPhase::waiting);
   apply(Decided{5, Outcome::rejected, "no"});
   EXPECT_EQ(job().phase, JobPhase::waiting);
   EXPECT_EQ(world_.state().free, 16u);
   EXPECT_THROW(world_.apply(Decided{5, Outcome::applied, ""}, 0), Error);
-  world_.announce({.id = 6, .what = toy::assign(0, 0, 4)});
-  EXPECT_THROW(world_.announce({.id = 6, .what = Save{{0}}}), Error);
+  world_.announce_decision({.id = 6, .what = toy::assign(0, 0, 4)});
+  EXPECT_THROW(world_.announce_decision({.id = 6, .what = Save{{0}}}), Error);
 }
 
 TEST_F(WorldTest, AJobGrowsAndIsDividedAnew) {
@@ -211,7 +211,7 @@ TEST_F(WorldTest, AJobLeavesAndAnotherStartsInOneGroup) {
   const std::vector<Decision> other_way{group[1], group[0]};
   EXPECT_EQ(world_.objection(other_way).first, 0u);
   for (const Decision& decision : group) {
-    world_.announce(decision);
+    world_.announce_decision(decision);
     apply(Decided{decision.id, Outcome::applied, ""});
   }
   EXPECT_EQ(world_.state().owner[0], JobId{1});
@@ -263,7 +263,7 @@ TEST_F(WorldTest, TwoJobsDoNotGetTheSameGpusInOneBatch) {
   submit(elastic(1));
   decide(toy::assign(0, 0, 4));
   EXPECT_EQ(objection(toy::assign(1, 2, 4)), "GPU 2 is taken by job 0");
-  world_.announce({.id = 9, .what = toy::assign(1, 2, 4)});
+  world_.announce_decision({.id = 9, .what = toy::assign(1, 2, 4)});
   EXPECT_THROW(world_.apply(Decided{9, Outcome::applied, ""}, 0), Error);
 }
 
@@ -422,8 +422,8 @@ TEST_F(WorldTest, SlowAndSuspectedPartsAreKnownAndCanBeUsed) {
   EXPECT_EQ(world_.state().parts.size(), 3u);
   EXPECT_EQ(world_.state().parts.at({PartKind::gpu, 1}).rate, 0.5);
   EXPECT_EQ(world_.state().free, 16u);
-  EXPECT_TRUE(world_.state().lost({PartKind::nic, 3}));
-  EXPECT_FALSE(world_.state().lost({PartKind::link, 2}));
+  EXPECT_TRUE(world_.state().is_lost({PartKind::nic, 3}));
+  EXPECT_FALSE(world_.state().is_lost({PartKind::link, 2}));
   submit(elastic());
   EXPECT_EQ(objection(toy::assign(0, 0, 4)), "");
   EXPECT_EQ(world_.objection(PartChanged{{PartKind::gpu, 16}, {}}), "there is no gpu 16");
@@ -532,7 +532,7 @@ TEST_F(WorldTest, ObjectionsSayWhatIsWrong) {
   EXPECT_EQ(objection(Assign{{9}}), "there is no job 9");
   EXPECT_EQ(objection(toy::assign(9, 0, 4)), "there is no job 9");
   EXPECT_EQ(objection(Assign{{1}}), "job 1 is not running");
-  EXPECT_EQ(objection(toy::assign(0, 0, 4)), "job 0 stands there already");
+  EXPECT_EQ(objection(toy::assign(0, 0, 4)), "job 0 is placed there already");
   EXPECT_EQ(objection(toy::assign(0, 4, 4)), "") << "it moves";
   EXPECT_EQ(objection(toy::assign(1, 3, 4)), "GPU 3 is taken by job 0");
   EXPECT_EQ(objection(toy::assign(1, 14, 4)), "there is no GPU 16");
@@ -665,14 +665,14 @@ TEST_F(WorldTest, AJobThatIsOverLeavesWithTheNextBatch) {
 
 // ---- properties ---------------------------------------------------------------------------
 
-/// Whatever happens: the free counts are what counting gives, and no micro-batch is lost.
+/// Invariants: the free counts are those of a recount, and no micro-batch is lost.
 void check_invariants(const World& world) {
   const ClusterState& state = world.state();
   List free_per_node(world.cluster().nodes());
   std::uint32_t free = 0;
   for (std::uint32_t i = 0; i < world.cluster().gpus(); ++i) {
     const NodeId node = world.cluster().node_of({i});
-    if (state.owner[i] != ClusterState::kNobody || !state.well({i}, node)) continue;
+    if (state.owner[i] != ClusterState::kNobody || !state.is_healthy({i}, node)) continue;
     ++free;
     ++free_per_node[node.value];
   }
@@ -681,10 +681,10 @@ void check_invariants(const World& world) {
   for (const JobInfo& job : world.jobs()) {
     std::uint64_t sum = 0;
     for (const std::uint32_t share : job.shares()) sum += share;
-    RC_ASSERT(sum == (job.placed() ? job.spec.micro_batches : 0));
-    RC_ASSERT(job.shares().size() == (job.placed() ? job.layout.data : 0));
-    RC_ASSERT(!job.placed() || job.gpus.size() == job.layout.ranks());
-    RC_ASSERT(job.placed() || job.lost.empty());
+    RC_ASSERT(sum == (job.is_placed() ? job.spec.micro_batches : 0));
+    RC_ASSERT(job.shares().size() == (job.is_placed() ? job.layout.data : 0));
+    RC_ASSERT(!job.is_placed() || job.gpus.size() == job.layout.ranks());
+    RC_ASSERT(job.is_placed() || job.lost.empty());
     for (const RankId rank : job.lost) RC_ASSERT(rank.value < job.gpus.size());
     if (job.next && job.next->gpus.empty()) continue;  // others may be promised its GPUs
     for (const GpuId gpu : job.next ? job.next->gpus : job.gpus) {
@@ -770,7 +770,7 @@ class RandomLife {
 
   void decide(const std::vector<Decision>& group) {
     if (!world_.objection(group).second.empty()) return;
-    for (const Decision& decision : group) world_.announce(decision);
+    for (const Decision& decision : group) world_.announce_decision(decision);
     for (const Decision& decision : group) {
       world_.apply(Decided{decision.id, Outcome::applied, ""}, 0);
     }

@@ -96,7 +96,7 @@ TEST(SimGridEngine, IsAskedOnlyAboutFlowsThatMeet) {
       for (std::uint32_t i = 0; i < kPairs; ++i) {
         engine.set_bandwidth(2 * i, 10);
         engine.set_bandwidth(2 * i + 1, 10 + i);
-        engine.compute(i, 1, [&](bool ok) { ended += ok ? 1 : 0; });
+        engine.start_computation(i, 1, [&](bool ok) { ended += ok ? 1 : 0; });
         engine.flow(Links{2 * i, 2 * i + 1}, 30, [&](bool ok) { ended += ok ? 1 : 0; });
       }
       // One after the other over the same link: they do not meet.
@@ -145,7 +145,7 @@ TEST(SimGridEngine, HostThatSlowsDownMidwayEndsExactly) {
     SimGridEngine engine(2, 0);
     std::vector<double> ends;
     engine.after(0, [&] {
-      engine.compute(0, 2.0, [&](bool) { ends.push_back(engine.now()); });
+      engine.start_computation(0, 2.0, [&](bool) { ends.push_back(engine.now()); });
       engine.after(0.5, [&] { engine.set_speed(0, 0.25); });
       engine.after(1.5, [&] { engine.set_speed(0, 2); });
     });
@@ -164,7 +164,7 @@ TEST(SimGridEngine, SpeedChangeAtTheEndOfAComputationComesTooLate) {
     engine.after(0, [&] {
       engine.after(1.0, [&] { engine.set_speed(0, 0.25); });
       for (const std::uint32_t host : {0u, 1u}) {
-        engine.compute(host, 1.0, [&](bool) { ends.push_back(engine.now()); });
+        engine.start_computation(host, 1.0, [&](bool) { ends.push_back(engine.now()); });
       }
       engine.after(1.0, [&] { engine.set_speed(1, 0.25); });
     });
@@ -261,7 +261,7 @@ TEST(SimGridEngine, CancelAllForgetsEverything) {
     engine.after(0, [&] {
       engine.set_bandwidth(0, 1);
       engine.flow(Links{0}, 100, [&](bool) { ++told; });
-      engine.compute(0, 100, [&](bool) { ++told; });
+      engine.start_computation(0, 100, [&](bool) { ++told; });
       engine.after(50, [&] { ++told; });
       engine.after(1, [&] { engine.cancel_all(); });
     });

@@ -38,7 +38,7 @@ TEST(Backtest, WaitsBesideThoseOfTheLog) {
   EXPECT_DOUBLE_EQ(rows[0].difference_s, (400 + 10) / 3.0);
   EXPECT_DOUBLE_EQ(rows[0].within_minute, 2 / 3.0);
   EXPECT_DOUBLE_EQ(rows[0].longer_in_log, 1 / 3.0);
-  // In the log b waited on while c had both GPUs for 100 s; else there was room, also for c.
+  // The log's b waited while c had both GPUs for 100 s; otherwise GPUs were free, also for c.
   EXPECT_DOUBLE_EQ(rows[0].full_s, 100 / 3.0);
   EXPECT_DOUBLE_EQ(rows[0].quota_s, 0);
   EXPECT_DOUBLE_EQ(rows[0].room_s, (300 + 10) / 3.0);

@@ -61,22 +61,22 @@ TEST(Contention, ThoseWhoMeetThroughOthersAreOneCompany) {
     Contention contention;
     std::vector<double> out;
     const auto note = [&](std::uint64_t number) { out.push_back(static_cast<double>(number)); };
-    contention.enter(kA, bench.work(0));   // units 0, 1
-    contention.enter(kC, bench.work(64));  // units 2, 3
+    contention.enter_job(kA, bench.work(0));   // units 0, 1
+    contention.enter_job(kC, bench.work(64));  // units 2, 3
     note(contention.company(kA));
     note(contention.company(kC));
     note(contention.step(kA, 0) == nullptr);
-    contention.enter(kB, bench.work(32));  // units 1, 2
+    contention.enter_job(kB, bench.work(32));  // units 1, 2
     note(contention.company(kA) == contention.company(kC));
     note(contention.company(kA) != 0);
     const double a = contention.step(kA, 0)->run.duration;
     const double b = contention.step(kB, 0)->run.duration;
     out.insert(out.end(), {a, b});
     const std::uint64_t before = contention.company(kA);
-    contention.leave(kC);
+    contention.remove_job(kC);
     note(contention.company(kA) != before);
     out.push_back(contention.step(kA, 0)->run.duration);
-    contention.leave(kB);
+    contention.remove_job(kB);
     note(contention.company(kA));
     return out;
   });
@@ -101,12 +101,12 @@ TEST(Contention, WhereTheOthersStandInTheirStepsCounts) {
     const double alone = first.stepper->step({}, first.micro_batches)->run.duration;
     std::vector<double> out = {alone};
     for (const double later : {0.0, 0.1, 0.5}) {
-      contention.enter(kA, first);
-      contention.enter(kB, second);
+      contention.enter_job(kA, first);
+      contention.enter_job(kB, second);
       contention.next_step(kB, to_nanos(later * alone));
       out.push_back(contention.step(kA, 0)->run.duration);
-      contention.leave(kA);
-      contention.leave(kB);
+      contention.remove_job(kA);
+      contention.remove_job(kB);
     }
     return out;
   });

@@ -80,7 +80,8 @@ TEST(MaxMin, NothingIsLentWhereThatIsForbidden) {
 }
 
 TEST(MaxMin, WhoUsesLeastOfItsQuotaBorrowsFirst) {
-  // c is away and leaves four; a uses two of two, b two of four: b first, whatever came first.
+  // c is away and leaves four; a uses two of two, b two of four: b goes first, independently of the
+  // order of arrival.
   const std::vector<TraceJob> jobs{logged_job("a1", 0, 2, 100, "a"),
                                    logged_job("a2", 0, 4, 10, "a"),
                                    logged_job("b1", 0, 2, 100, "b"),

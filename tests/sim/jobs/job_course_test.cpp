@@ -10,10 +10,10 @@ TEST(JobCourse, AtItsRecordedPaceAJobTakesItsDuration) {
   course.start(10, 0);
   EXPECT_EQ(course.due(100), 110);
   course.stop(50);
-  EXPECT_EQ(course.served(), 40);
+  EXPECT_EQ(course.served_time(), 40);
   course.start(70, 0);
   EXPECT_EQ(course.due(100), 130);
-  EXPECT_EQ(course.lost(), 0);
+  EXPECT_EQ(course.lost_time(), 0);
 }
 
 TEST(JobCourse, ItGetsOnAtItsPace) {
@@ -31,15 +31,15 @@ TEST(JobCourse, GoingOnTakesItsDelayFirst) {
   JobCourse course;
   course.start(0, 30);
   EXPECT_EQ(course.due(100), 130);
-  course.stop(20);  // before it got on
+  course.stop(20);  // stopped during the delay
   EXPECT_EQ(course.done(), 0);
-  EXPECT_EQ(course.lost(), 20);
+  EXPECT_EQ(course.lost_time(), 20);
   course.start(50, 30);
   EXPECT_EQ(course.due(100), 180);
   course.stop(180);
   EXPECT_EQ(course.done(), 100);
-  EXPECT_EQ(course.served(), 150);
-  EXPECT_EQ(course.lost(), 50);
+  EXPECT_EQ(course.served_time(), 150);
+  EXPECT_EQ(course.lost_time(), 50);
 }
 
 TEST(JobCourse, WorkThatIsDoneAgainIsLost) {
@@ -49,7 +49,7 @@ TEST(JobCourse, WorkThatIsDoneAgainIsLost) {
   course.stop(100);
   course.fall_back(20);
   EXPECT_EQ(course.done(), 20);
-  EXPECT_EQ(course.lost(), 60) << "thirty of its duration, at half the pace";
+  EXPECT_EQ(course.lost_time(), 60) << "thirty of its duration, at half the pace";
   course.fall_back(70);
   EXPECT_EQ(course.done(), 20) << "nobody keeps more than he had";
 }

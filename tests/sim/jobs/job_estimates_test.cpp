@@ -23,12 +23,12 @@ TraceJob job_of(const std::string& user, const std::string& name, std::uint32_t 
 TEST(JobEstimates, LearnedFromTheMostAlikeThatHaveEnded) {
   JobEstimates estimates({.kind = "learned"});
   EXPECT_EQ(estimates.at_submission(job_of("ann", "train-1", 8, 5)), seconds(3600));
-  estimates.ended(job_of("ann", "train-1", 8, 0), seconds(100));
+  estimates.record_end(job_of("ann", "train-1", 8, 0), seconds(100));
   EXPECT_EQ(estimates.at_submission(job_of("ann", "train-2", 8, 5)), seconds(100));
-  estimates.ended(job_of("ann", "train-2", 8, 0), seconds(300));
+  estimates.record_end(job_of("ann", "train-2", 8, 0), seconds(300));
   EXPECT_EQ(estimates.at_submission(job_of("ann", "train-3", 8, 5)), seconds(200))
       << "the mean of the last two";
-  estimates.ended(job_of("bob", "eval", 8, 0), seconds(10));
+  estimates.record_end(job_of("bob", "eval", 8, 0), seconds(10));
   EXPECT_EQ(estimates.at_submission(job_of("ann", "train-4", 8, 5)), seconds(200));
   EXPECT_EQ(estimates.at_submission(job_of("ann", "other", 8, 5)), seconds(200)) << "her others";
   EXPECT_EQ(estimates.at_submission(job_of("cat", "new", 8, 5)), seconds(155)) << "her cluster's";
@@ -37,7 +37,7 @@ TEST(JobEstimates, LearnedFromTheMostAlikeThatHaveEnded) {
 
 TEST(JobEstimates, WhatWasAskedForAndWithoutThatWhatWasLearned) {
   JobEstimates estimates({.kind = "requested"});
-  estimates.ended(job_of("ann", "a", 1, 0), seconds(50));
+  estimates.record_end(job_of("ann", "a", 1, 0), seconds(50));
   EXPECT_EQ(estimates.at_submission(job_of("ann", "a", 1, 5, 900)), seconds(900));
   EXPECT_EQ(estimates.at_submission(job_of("ann", "a", 1, 5)), seconds(50));
 }

@@ -201,7 +201,7 @@ RC_GTEST_PROP(JobReplay, AgreesWithANaiveProgramWhereNodesFailAndRestartsCost, (
   RC_LOG() << naive.nodes << " nodes, consolidated " << naive.consolidated << ", restart "
            << naive.restart << ", checkpoint " << naive.checkpoint << "\n"
            << csv << job_trace_csv(naive.jobs);
-  // Those that go by no estimates: what a job has left is nobody's to know.
+  // Policies without estimates: the remaining time of a job is unknown to them.
   for (const std::string policy : {"fifo", "fifo-skip", "sjf", "las", "priority"}) {
     naive.policy = policy;
     RC_LOG() << policy << "\n";
@@ -304,7 +304,7 @@ TEST(JobReplay, UnderEveryPolicyAllJobsEndWhereNodesFailAllTheTime) {
     const std::string path = testing::TempDir() + "orrery_jobs_" + policy + "_fails.log";
     JobReplay replay = replay_of(4, 8, policy, "consolidated");
     ReplayConditions& conditions = *replay.mutable_conditions();
-    conditions.set_failures(1e6);  // of a thousand in a day: one of the four every 22 s
+    conditions.set_failures(1e6);  // rate per thousand in a day: one of the four every 22 s
     conditions.set_repair(15 * kNanosPerSecond);
     conditions.set_restart_cost(2 * kNanosPerSecond);
     conditions.set_checkpoint_every(5 * kNanosPerSecond);

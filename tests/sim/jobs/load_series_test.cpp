@@ -10,8 +10,8 @@ const auto kHalf = [] { return 0.5; };
 
 TEST(LoadSeries, MeansOverMinutes) {
   LoadSeries series(seconds(1000));
-  series.hold({.busy_gpus = 4, .waiting_jobs = 0, .waiting_gpus = 0}, seconds(1030), kHalf);
-  series.hold({.busy_gpus = 8, .waiting_jobs = 2, .waiting_gpus = 6}, seconds(1090), kHalf);
+  series.hold_load({.busy_gpus = 4, .waiting_jobs = 0, .waiting_gpus = 0}, seconds(1030), kHalf);
+  series.hold_load({.busy_gpus = 8, .waiting_jobs = 2, .waiting_gpus = 6}, seconds(1090), kHalf);
   const auto all = series.intervals();
   ASSERT_EQ(all.size(), 2u);
   EXPECT_DOUBLE_EQ(all[0].busy_gpus, 6);
@@ -28,8 +28,8 @@ TEST(LoadSeries, AYearFitsAndItsMeanIsExact) {
   for (int hour = 1; hour <= 24 * 365; ++hour) {
     const auto busy = static_cast<std::uint32_t>(hour % 17);
     work += busy;
-    series.hold({.busy_gpus = busy, .waiting_jobs = 1, .waiting_gpus = 1}, seconds(hour * 3600),
-                kHalf);
+    series.hold_load({.busy_gpus = busy, .waiting_jobs = 1, .waiting_gpus = 1},
+                     seconds(hour * 3600), kHalf);
   }
   const auto all = series.intervals();
   EXPECT_LE(all.size(), LoadSeries::kMostIntervals);

@@ -7,39 +7,39 @@ namespace {
 
 TEST(Losses, WhoHasDiedIsKnownToNobodyUntilItIsNoticed) {
   Losses losses;
-  losses.strike({3}, "rank 3 killed", 100, 150);
-  losses.strike({1}, "rank 1 stopped", 110, 400);
+  losses.record_death({3}, "rank 3 killed", 100, 150);
+  losses.record_death({1}, "rank 1 stopped", 110, 400);
   EXPECT_TRUE(losses.has_died({3}));
   EXPECT_FALSE(losses.has_died({2}));
   EXPECT_EQ(losses.next_noticed(), 150);
   EXPECT_EQ(losses.all_noticed(120), 400);
 
-  EXPECT_TRUE(losses.notice(149, 500).ranks.empty());
-  const Losses::Noticed first = losses.notice(150, 500);
+  EXPECT_TRUE(losses.drain_noticed(149, 500).ranks.empty());
+  const Losses::Noticed first = losses.drain_noticed(150, 500);
   EXPECT_EQ(first.ranks, std::vector<RankId>{{3}});
   EXPECT_EQ(first.first, 100);
   EXPECT_FALSE(losses.has_died({3}));
-  EXPECT_TRUE(losses.unnoticed());
+  EXPECT_TRUE(losses.has_unnoticed());
   losses.forget_unnoticed();
   EXPECT_EQ(losses.next_noticed(), kNever);
 }
 
 TEST(Losses, OfOneInstantAreNoticedTogetherInOrder) {
   Losses losses;
-  losses.strike({5}, "node 1 down", 10, 20);
-  losses.strike({4}, "node 1 down", 10, 20);
-  EXPECT_EQ(losses.notice(20, 30).ranks, (std::vector<RankId>{{4}, {5}}));
+  losses.record_death({5}, "node 1 down", 10, 20);
+  losses.record_death({4}, "node 1 down", 10, 20);
+  EXPECT_EQ(losses.drain_noticed(20, 30).ranks, (std::vector<RankId>{{4}, {5}}));
 }
 
 TEST(Losses, TheReportSaysWhatBecameOfEach) {
   Losses losses;
   EXPECT_TRUE(losses.has_resumed());
   EXPECT_EQ(losses.newest_cause(), "");
-  losses.strike({0}, "rank 0 killed", kNanosPerSecond, 2 * kNanosPerSecond);
-  losses.notice(2 * kNanosPerSecond, 3 * kNanosPerSecond);
+  losses.record_death({0}, "rank 0 killed", kNanosPerSecond, 2 * kNanosPerSecond);
+  losses.drain_noticed(2 * kNanosPerSecond, 3 * kNanosPerSecond);
   EXPECT_FALSE(losses.has_resumed());
   losses.rolled_back(7);
-  losses.resumed(4 * kNanosPerSecond);
+  losses.mark_resumed(4 * kNanosPerSecond);
   losses.replaced(5 * kNanosPerSecond);
   losses.end("spine 0 down", 9 * kNanosPerSecond);
   losses.replaced(10 * kNanosPerSecond);  // the first was before

@@ -13,19 +13,19 @@ TEST(NodeOutages, ANodeIsDownWhileAnyOfItsOutagesLasts) {
                        {.node = 0, .begin_s = 40, .end_s = 50}},
                       {}, 2);
   EXPECT_EQ(outages.next(false), s(10));
-  auto changes = outages.pass(s(10));
+  auto changes = outages.advance_to(s(10));
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_TRUE(changes[0].down);
   EXPECT_FALSE(changes[0].planned);
-  EXPECT_TRUE(outages.pass(s(20)).empty());
-  EXPECT_TRUE(outages.pass(s(30)).empty());
+  EXPECT_TRUE(outages.advance_to(s(20)).empty());
+  EXPECT_TRUE(outages.advance_to(s(30)).empty());
   EXPECT_EQ(outages.down(), 1u);
-  changes = outages.pass(s(40));
+  changes = outages.advance_to(s(40));
   ASSERT_EQ(changes.size(), 2u);
   EXPECT_FALSE(changes[0].down) << "who comes back goes first";
   EXPECT_EQ(changes[0].node, 1u);
   EXPECT_TRUE(changes[1].down);
-  outages.pass(s(50));
+  outages.advance_to(s(50));
   EXPECT_EQ(outages.down(), 0u);
   EXPECT_EQ(outages.outages(), 2u);
   EXPECT_EQ(outages.next(true), kNever);
@@ -40,7 +40,7 @@ TEST(NodeOutages, FailuresComeAtTheirRateWhileThereIsWork) {
     if (next > s(200 * 86400)) break;
     EXPECT_GT(next, last);
     last = next;
-    for (const auto& change : outages.pass(next)) EXPECT_FALSE(change.planned);
+    for (const auto& change : outages.advance_to(next)) EXPECT_FALSE(change.planned);
   }
   // 100 nodes for 200 days at 5% a day.
   EXPECT_NEAR(static_cast<double>(outages.outages()), 1000, 100);

@@ -60,7 +60,7 @@ TEST(RankNoise, EachRankIsNormalWhicheverIsTheSlowest) {
 }
 
 TEST(RankNoise, RanksOfAReplicaVaryApartFromEachOther) {
-  const RankNoise noise(1e-3, 16, 7);  // without the least factor
+  const RankNoise noise(1e-3, 16, 7);  // small enough that the least factor has no effect
   double product = 0;
   for (Step step = 0; step < kSteps; ++step) {
     product += (noise.of_rank(step, 1, 2) - 1) * (noise.of_rank(step, 1, 9) - 1) * 1e6;

@@ -36,7 +36,7 @@ class World8 {
   void decide(RecordedJobs& jobs, const Assign& assign) {
     const Decision decision{.id = decisions++, .what = assign};
     ASSERT_EQ(jobs.refusal(decision), "");
-    world.announce(decision);
+    world.announce_decision(decision);
     happen(Decided{decision.id, Outcome::applied, ""});
     jobs.carry_out(decision, now);
   }
@@ -61,40 +61,40 @@ TEST(RecordedJobs, OthersMayBeSubmittedInBetween) {
                                      logged_job("c", 9, 1, 7)};
   RecordedJobs jobs(log, at.world, [&](Event event) { at.happen(std::move(event)); });
   at.submit_other();
-  at.now = jobs.next_stop();
+  at.now = jobs.next_event_time();
   EXPECT_EQ(at.now, seconds(5));
-  jobs.pass(at.now, {});
+  jobs.advance_to(at.now, {});
   at.submit_other();
-  at.now = jobs.next_stop();
-  jobs.pass(at.now, {});
+  at.now = jobs.next_event_time();
+  jobs.advance_to(at.now, {});
   EXPECT_EQ(at.world.jobs()[{1}].spec.name, "a");
   EXPECT_EQ(at.world.jobs()[{2}].spec.name, "b");
   EXPECT_EQ(at.world.jobs()[{4}].spec.name, "c");
   at.decide(jobs, at.place({4}, 0, 1));
   at.decide(jobs, at.place({2}, 1, 1));
-  EXPECT_EQ(jobs.next_stop(), seconds(9 + 7)) << "c runs for 7 s";
-  at.now = jobs.next_stop();
-  jobs.pass(at.now, {});
+  EXPECT_EQ(jobs.next_event_time(), seconds(9 + 7)) << "c runs for 7 s";
+  at.now = jobs.next_event_time();
+  jobs.advance_to(at.now, {});
   EXPECT_EQ(std::get<JobDone>(at.events.back()).job, JobId{4});
-  EXPECT_EQ(jobs.next_stop(), seconds(9 + 30)) << "b runs for 30 s";
-  EXPECT_FALSE(jobs.over());
+  EXPECT_EQ(jobs.next_event_time(), seconds(9 + 30)) << "b runs for 30 s";
+  EXPECT_FALSE(jobs.is_over());
 }
 
 TEST(RecordedJobs, AJobThatWasTakenOffGoesOnWhereItWas) {
   World8 at;
   const std::vector<TraceJob> log = {logged_job("a", 0, 2, 100)};
   RecordedJobs jobs(log, at.world, [&](Event event) { at.happen(std::move(event)); });
-  jobs.pass(0, {});
+  jobs.advance_to(0, {});
   at.decide(jobs, at.place({0}, 0, 2));
-  at.now = seconds(40) + 1;  // within a second
+  at.now = seconds(40) + 1;  // not on a whole second
   at.decide(jobs, {.job = {0}});
-  EXPECT_EQ(jobs.next_stop(), kNever) << "it waits";
+  EXPECT_EQ(jobs.next_event_time(), kNever) << "it waits";
   at.now = seconds(50);
   at.decide(jobs, at.place({0}, 4, 2));
-  EXPECT_EQ(jobs.next_stop(), seconds(50 + 60) - 1);
-  at.now = jobs.next_stop();
-  jobs.pass(at.now, {});
-  EXPECT_TRUE(jobs.over());
+  EXPECT_EQ(jobs.next_event_time(), seconds(50 + 60) - 1);
+  at.now = jobs.next_event_time();
+  jobs.advance_to(at.now, {});
+  EXPECT_TRUE(jobs.is_over());
   JobsReport report;
   jobs.fill(report);
   EXPECT_EQ(report.preemptions(), 1u);
@@ -105,7 +105,7 @@ TEST(RecordedJobs, WhatTheyCannotDoIsRefused) {
   World8 at;
   const std::vector<TraceJob> log = {logged_job("a", 0, 2, 100)};
   RecordedJobs jobs(log, at.world, [&](Event event) { at.happen(std::move(event)); });
-  jobs.pass(0, {});
+  jobs.advance_to(0, {});
   EXPECT_THAT(jobs.refusal({.what = Save{.job = {0}}}), ::testing::HasSubstr("nothing to save"));
   at.decide(jobs, at.place({0}, 0, 2));
   EXPECT_THAT(jobs.refusal({.what = at.place({0}, 4, 2)}), ::testing::HasSubstr("stays"));

@@ -28,7 +28,7 @@ TEST(RecordedRuns, EachEndsAfterItsDuration) {
   EXPECT_TRUE(runs.over(1));
   EXPECT_EQ(runs.first_start(1), 10 * kSecond);
   EXPECT_EQ(runs.end(1), 60 * kSecond);
-  EXPECT_EQ(runs.ran(1), 50 * kSecond);
+  EXPECT_EQ(runs.run_time(1), 50 * kSecond);
   EXPECT_EQ(runs.nodes(1), 2u);
   EXPECT_EQ(runs.next_end(), 100 * kSecond);
 }
@@ -41,10 +41,10 @@ TEST(RecordedRuns, WhoLeavesGoesOnLaterAndPaysForIt) {
   EXPECT_FALSE(runs.next_end()) << "its end is void";
   runs.start(0, 200 * kSecond, 1);
   EXPECT_EQ(runs.next_end(), 265 * kSecond);
-  EXPECT_EQ(runs.moves(0), 3u);
+  EXPECT_EQ(runs.move_count(0), 3u);
   EXPECT_EQ(runs.end_one(265 * kSecond), 0u);
-  EXPECT_EQ(runs.ran(0), 105 * kSecond);
-  EXPECT_EQ(runs.lost(0), 5 * kSecond);
+  EXPECT_EQ(runs.run_time(0), 105 * kSecond);
+  EXPECT_EQ(runs.lost_time(0), 5 * kSecond);
 }
 
 TEST(RecordedRuns, AFailureCostsWhatCameAfterTheLastCheckpoint) {
@@ -55,7 +55,7 @@ TEST(RecordedRuns, AFailureCostsWhatCameAfterTheLastCheckpoint) {
   runs.start(0, 50 * kSecond, 1);
   EXPECT_EQ(runs.next_end(), 110 * kSecond);
   runs.end_one(110 * kSecond);
-  EXPECT_EQ(runs.lost(0), 7 * kSecond);
+  EXPECT_EQ(runs.lost_time(0), 7 * kSecond);
 }
 
 TEST(RecordedRuns, APaceMovesTheEnd) {

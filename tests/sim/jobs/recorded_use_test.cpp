@@ -23,7 +23,7 @@ TEST(RecordedUse, SaysWhatAWaitLookedLike) {
   use.add(job(150, 2, 100, "b"));
   use.add(logged_job("unknown", 0, 8, 1000, "a"));  // never started in the log
   const TraceJob waits = job(300, 4, 10, "b");
-  use.add(waits);  // but for this one: four
+  use.add(waits);  // except for this job
   // 0 to 100: two are free. 100 to 250: six are free, and b would have six: more than ever. Then
   // nobody runs.
   const RecordedUse::Reasons reasons = use.reasons(waits, 0, 300);

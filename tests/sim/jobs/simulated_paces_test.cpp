@@ -71,7 +71,7 @@ class Replay {
   toy::TempDir folder_;
 };
 
-/// One step of a job of the example alone, and what of it is the exchange.
+/// Returns the time of one step of a job of the example alone, and of its exchange.
 std::pair<double, double> step_and_exchange() {
   const Report apart =
       testing::simulate_example("two-jobs-one-spine.yaml", {"jobs[0].first_gpu=512"});
@@ -103,7 +103,7 @@ TEST(SimulatedPaces, OnlyWhileBothRunTheySlowEachOther) {
   const double slowed = slowed_by_hand();
   const double second = 3600 + 18000 * slowed;
   EXPECT_NEAR(ends[1] / second, 1, 0.02);
-  // Until then the first has done an hour and as much as the second.
+  // The first job has done an hour and as much as the second until then.
   const double first = second + (36000 - 3600 - 18000);
   EXPECT_NEAR(ends[0] / first, 1, 0.02);
 }

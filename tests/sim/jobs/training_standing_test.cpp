@@ -1,4 +1,4 @@
-// Where a simulated job stands: what policies decide when ranks are lost and when they are not.
+// Placement of a simulated job: decisions of policies with and without lost ranks.
 #include "sim/jobs/training_run.hpp"
 
 #include <functional>
@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::in_child;
 
-/// A policy as a function of what it sees.
+/// Policy given as a function of its observation.
 class Scripted : public Policy {
  public:
   using Body = std::function<void(const Observation&, DecisionList&)>;
@@ -44,7 +44,7 @@ struct Ran {
   std::vector<std::string> lines;
 };
 
-/// The example with a kill, or what of it `overrides` leave, under `body`; `note` adds a line.
+/// Runs the example with a kill, changed by `overrides`, under `body`; `note` adds a line.
 Ran run(const std::vector<std::string>& overrides,
         const std::function<Scripted::Body(std::vector<std::string>& lines)>& make) {
   const std::string bytes = in_child([&] {
@@ -62,7 +62,7 @@ Ran run(const std::vector<std::string>& overrides,
     Recorder recorder(backend, policy, {}, {});
     Report report;
     report.set_decisions(drive(policy, recorder, context));
-    recorder.finish();
+    recorder.finish_log();
     backend.fill(report);
     for (const std::string& line : lines) report.add_warnings(line);
     return report.SerializeAsString();
@@ -285,7 +285,7 @@ TEST(Standing, NonsenseIsRefusedWithItsReason) {
     };
   });
   ASSERT_EQ(ran.lines.size(), 4u);
-  EXPECT_THAT(ran.lines[0], HasSubstr("stands there already"));
+  EXPECT_THAT(ran.lines[0], HasSubstr("is placed there already"));
   EXPECT_THAT(ran.lines[1], HasSubstr("no GPU 999"));
   EXPECT_THAT(ran.lines[2], HasSubstr("no job 7"));
   EXPECT_THAT(ran.lines[3], HasSubstr("folder"));

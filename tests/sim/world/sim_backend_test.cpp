@@ -127,7 +127,7 @@ TEST(SimBackend, SameSeedSameReport) {
   EXPECT_NE(bytes("7"), bytes("8"));
 }
 
-/// Where the survivors lack the memory for the micro-batches of a lost replica.
+/// Settings under which the survivors lack the memory for the micro-batches of a lost replica.
 const std::vector<std::string> kNoRoom{"job.max_share=1", "survival={on_loss: go-on}"};
 
 TEST(SimBackend, KilledRankEndsTheRunWithItsCauseWhereNobodyHasRoom) {
@@ -179,7 +179,7 @@ TEST(SimBackend, WithoutAReplacementTheJobStaysSmall) {
   EXPECT_EQ(report.steps_completed(), 30u);
   EXPECT_FALSE(report.failures(0).has_replaced_s());
   EXPECT_NEAR(report.step_times_s(29), 6 * 0.040, 0.002);
-  // With three replicas as with four: what is simulated once is what every step would be.
+  // Three replicas behave as four: the step that is simulated once equals every step.
   const std::string file = std::string(ORRERY_SOURCE_DIR) + "/examples/kill-one-rank.yaml";
   const Report full = simulate(load_scenario(file, shrink),
                                {.full_detail = true, .record = {}, .timeline = {}});

@@ -23,7 +23,7 @@ ChakraTrace fold_all(const std::vector<std::string>& files, const std::string& g
     folder.add_rank(rank, fmt::format("t.{}.et", rank), files[rank]);
   }
   if (!groups.empty()) folder.set_groups("t.json", groups);
-  return folder.finish();
+  return folder.finish_trace();
 }
 
 std::string refused(const std::vector<std::string>& files, const std::string& groups = {}) {
@@ -108,13 +108,13 @@ TEST(ChakraReader, CommunicatorsComeFromTheSideFileOrMetadataOrMeanAll) {
 TEST(ChakraReader, OneFileServesManyRanksUnlessItNamesOne) {
   ChakraFolder folder("t");
   folder.add_rank(0, "t.0.et", file_of({collective(1, chakra::ALL_REDUCE, 8)}));
-  const ChakraTrace trace = folder.finish(1000);
+  const ChakraTrace trace = folder.finish_trace(1000);
   EXPECT_EQ(trace.ranks.size(), 1000u);
   EXPECT_EQ(trace.programs.size(), 1u);
   EXPECT_EQ(trace.groups[0].size(), 1000u);
   ChakraFolder other("t");
   other.add_rank(0, "t.0.et", file_of({message(1, true, 1, 8)}));
-  EXPECT_THROW(other.finish(2), Error);
+  EXPECT_THROW(other.finish_trace(2), Error);
 }
 
 TEST(ChakraReader, DamagedBytesAreReadOrRefused) {
@@ -139,10 +139,10 @@ TEST(ChakraReader, DamagedBytesAreReadOrRefused) {
     try {
       folder.add_rank(0, "t.0.et", bytes);
       folder.add_rank(1, "t.1.et", other);
-      folder.finish();
+      folder.finish_trace();
     } catch (const Error& error) {
       ASSERT_EQ(error.kind(), ErrorKind::bad_input) << "mutation " << i << ": " << error.what();
-      ASSERT_TRUE(error.place().has_value()) << error.what();
+      ASSERT_TRUE(error.source_place().has_value()) << error.what();
       ++refused;
     }
   }
@@ -176,7 +176,7 @@ TEST(ChakraReader, FilesOnDiskAreReadAndFolded) {
   }
 }
 
-/// What a file of the test data holds: ranks, different programs, nodes.
+/// Contents of a file of the test data: ranks, different programs, nodes.
 struct Expected {
   const char* path;
   std::size_t ranks, programs;

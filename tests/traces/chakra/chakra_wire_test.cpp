@@ -21,7 +21,7 @@ std::string refusal(const std::string& bytes) {
     parse(bytes);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    EXPECT_TRUE(error.place().has_value());
+    EXPECT_TRUE(error.source_place().has_value());
     return error.what();
   }
   return "accepted";

@@ -18,7 +18,7 @@ ChakraTrace trace_of(const std::vector<std::string>& files, const std::string& g
     folder.add_rank(rank, fmt::format("t.{}.et", rank), files[rank]);
   }
   if (!groups.empty()) folder.set_groups("t.json", groups);
-  return folder.finish();
+  return folder.finish_trace();
 }
 
 FoldedTrace fold(const std::vector<std::string>& files, const std::string& groups = {},

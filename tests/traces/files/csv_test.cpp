@@ -23,8 +23,8 @@ std::string problem(std::string_view text) {
   try {
     rows(text);
   } catch (const Error& error) {
-    return std::to_string(error.place()->line) + ":" + std::to_string(error.place()->column) +
-           ": " + error.message();
+    return std::to_string(error.source_place()->line) + ":" +
+           std::to_string(error.source_place()->column) + ": " + error.message();
   }
   return "";
 }
@@ -50,11 +50,11 @@ TEST(Csv, LinesAreCountedThroughQuotes) {
   ASSERT_TRUE(reader.next_row(fields));
   EXPECT_EQ(reader.line(), 4);
   try {
-    reader.fail(1, "no");
+    reader.fail_at_field(1, "no");
   } catch (const Error& error) {
-    EXPECT_EQ(error.place()->line, 4);
-    EXPECT_EQ(error.place()->column, 3);
-    EXPECT_EQ(error.place()->line_text, "d,e");
+    EXPECT_EQ(error.source_place()->line, 4);
+    EXPECT_EQ(error.source_place()->column, 3);
+    EXPECT_EQ(error.source_place()->line_text, "d,e");
   }
 }
 

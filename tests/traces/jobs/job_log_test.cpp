@@ -154,9 +154,9 @@ std::string problem(const std::string& text, bool strict = false) {
     parse_job_log("log", text, {.strict = strict});
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    if (!error.place()) return error.message();
-    return std::to_string(error.place()->line) + ":" + std::to_string(error.place()->column) +
-           ": " + error.message();
+    if (!error.source_place()) return error.message();
+    return std::to_string(error.source_place()->line) + ":" +
+           std::to_string(error.source_place()->column) + ": " + error.message();
   }
   return "";
 }
@@ -214,7 +214,7 @@ TEST(JobLog, TheWholePhillyLogGivesTheTracesThatOthersMadeFromIt) {
   const JobLog log = load_job_log((root / "jobs" / "philly.csv.gz").string());
   EXPECT_EQ(counts(log.quality), "philly-csv 82247 = 82247 + 0 + 0");
   const JobLog small = load_job_log((root / "jobs" / "philly_small.csv").string());
-  // That one begins with October: find its first jobs and go on from there.
+  // The log begins with October: finds its first jobs and reads on from there.
   std::vector<TraceJob> vc;
   for (const TraceJob& job : log.jobs) {
     if (job.pool == "103959") vc.push_back(job);

@@ -27,10 +27,10 @@ class JobTrace : public testing::Test {
       load(text);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-      if (!error.place()) return error.message();
-      EXPECT_EQ(error.place()->file, path_);
-      return std::to_string(error.place()->line) + ":" + std::to_string(error.place()->column) +
-             ": " + error.message();
+      if (!error.source_place()) return error.message();
+      EXPECT_EQ(error.source_place()->file, path_);
+      return std::to_string(error.source_place()->line) + ":" +
+             std::to_string(error.source_place()->column) + ": " + error.message();
     }
     return "";
   }

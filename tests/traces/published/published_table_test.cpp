@@ -24,8 +24,8 @@ std::string problem(const std::string& text) {
     rows(text);
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    return std::to_string(error.place()->line) + ":" + std::to_string(error.place()->column) +
-           ": " + error.message();
+    return std::to_string(error.source_place()->line) + ":" +
+           std::to_string(error.source_place()->column) + ": " + error.message();
   }
   return "";
 }

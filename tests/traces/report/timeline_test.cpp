@@ -29,7 +29,7 @@ perfetto::Trace written(const std::function<void(Timeline&)>& what) {
 
 TEST(Timeline, AFullDiskIsAnEnvironmentError) {
   Timeline timeline("/dev/full");
-  timeline.track("rank 0", "compute");
+  timeline.track_named("rank 0", "compute");
   try {
     timeline.close();
     FAIL() << "did not throw";
@@ -41,9 +41,9 @@ TEST(Timeline, AFullDiskIsAnEnvironmentError) {
 
 TEST(Timeline, TracksAreMadeOnce) {
   const auto trace = written([](Timeline& timeline) {
-    const auto a = timeline.track("rank 0", "compute");
-    EXPECT_EQ(a, timeline.track("rank 0", "compute"));
-    EXPECT_NE(a, timeline.track("rank 1", "compute"));
+    const auto a = timeline.track_named("rank 0", "compute");
+    EXPECT_EQ(a, timeline.track_named("rank 0", "compute"));
+    EXPECT_NE(a, timeline.track_named("rank 1", "compute"));
   });
   ASSERT_EQ(trace.packet_size(), 4);  // two processes, two tracks
   EXPECT_EQ(trace.packet(0).track_descriptor().process().process_name(), "rank 0");
@@ -53,7 +53,7 @@ TEST(Timeline, TracksAreMadeOnce) {
 
 TEST(Timeline, OverlappingSlicesGetLanes) {
   const auto trace = written([](Timeline& timeline) {
-    const auto track = timeline.track("rank 0", "communication");
+    const auto track = timeline.track_named("rank 0", "communication");
     timeline.slice(track, "a", 0, 10);
     timeline.slice(track, "b", 5, 15);
     timeline.slice(track, "c", 10, 20);

@@ -1,4 +1,4 @@
-// Failures as rates: what is drawn follows from counts, seed and cluster.
+// Failures as rates: the drawn faults follow from counts, seed and cluster.
 #include "traces/scenario/failure_model.hpp"
 
 #include <cmath>

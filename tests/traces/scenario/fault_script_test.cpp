@@ -98,7 +98,7 @@ class Naive {
   const FaultScript& script_;
 };
 
-constexpr std::uint64_t kSteps = 12;  // and instants: few, so that much coincides
+constexpr std::uint64_t kSteps = 12;  // steps and instants: few, so that many coincide
 
 Fault random_fault(Rng& rng) {
   Fault fault;
@@ -158,13 +158,13 @@ RC_GTEST_PROP(FaultScript, SaysWhatReadingLineByLineSays, (std::uint64_t seed)) 
     RC_ASSERT(script.condition(RankId{9}, at) == Condition{});
     const auto begun = std::ranges::count_if(
         scenario.faults(), [&](const Fault& fault) { return Naive::begun(fault, at); });
-    RC_ASSERT(script.begun(at) == static_cast<std::uint64_t>(begun));
+    RC_ASSERT(script.begun_count(at) == static_cast<std::uint64_t>(begun));
 
     const Nanos until = at.now + static_cast<Nanos>(rng.below(8));
     std::vector<Nanos> changing;
     for (Nanos each = at.now + 1; each < until; ++each) {
       if (naive.changes(each)) changing.push_back(each);
-      RC_ASSERT(script.changing(each).empty() != naive.changes(each));
+      RC_ASSERT(script.changing_faults(each).empty() != naive.changes(each));
     }
     RC_ASSERT(script.instants(at.now, until) == changing);
     const auto next = script.next_instant(at.now);
@@ -217,7 +217,7 @@ RC_GTEST_PROP(FaultScript, EveryFaultIsDueOnceWithThoseOfItsTrigger, (std::uint6
       RC_ASSERT(triggers.emplace(group.at_step, group.at).second);
       for (const std::uint32_t fault : group.faults) {
         RC_ASSERT(all.insert(fault).second);
-        RC_ASSERT(script.at_step(fault) == group.at_step);
+        RC_ASSERT(script.is_at_step(fault) == group.at_step);
         RC_ASSERT(script.begin(fault) == group.at);
       }
     }
@@ -291,11 +291,11 @@ TEST(FaultScript, TwoKillsOfOneInstantAreOneStrike) {
   ASSERT_TRUE(later.has_value());
   EXPECT_EQ(later->at, 50);
   EXPECT_EQ(later->faults, (std::vector<std::uint32_t>{0, 1}));
-  script.spend(0);
+  script.mark_spent(0);
   EXPECT_EQ(script.next_strike(6, 40, 90)->faults, std::vector<std::uint32_t>{1});
-  script.spend(1);
+  script.mark_spent(1);
   EXPECT_FALSE(script.next_strike(6, 40, 90));
-  EXPECT_TRUE(script.ends_ranks(2));
+  EXPECT_TRUE(script.is_ending_ranks(2));
   EXPECT_EQ(script.cause(2, Part{PartKind::node, 1}), "node 1 down");
   EXPECT_EQ(script.cause(0, RankId{2}), "rank 2 killed");
 }
@@ -335,7 +335,7 @@ TEST(FaultScript, AShareIsDrawnByTheSeed) {
     }
     return nics;
   };
-  EXPECT_EQ(drawn(1).size(), 10u);  // of 32
+  EXPECT_EQ(drawn(1).size(), 10u);  // out of 32 NICs
   EXPECT_LT(*drawn(1).rbegin(), 32u);
   EXPECT_EQ(drawn(1), drawn(1));
   EXPECT_NE(drawn(1), drawn(2));

@@ -48,8 +48,9 @@ std::string problem(const std::string& text) {
     parse_scenario(text, "test.yaml", {});
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    EXPECT_TRUE(error.place().has_value());
-    return std::to_string(error.place() ? error.place()->line : 0) + ": " + error.message();
+    EXPECT_TRUE(error.source_place().has_value());
+    return std::to_string(error.source_place() ? error.source_place()->line : 0) + ": " +
+           error.message();
   }
   return "";
 }

@@ -50,7 +50,7 @@ TEST(LayoutCheck, ExpertsAreSplitEvenlyAmongRanksThatAreThere) {
   experts.set_count(16);
   experts.set_top_k(2);
   EXPECT_EQ(paths(job), "");
-  job.mutable_layout()->set_expert(8);  // over the tensor ranks too
+  job.mutable_layout()->set_expert(8);  // also divides the tensor ranks
   EXPECT_EQ(paths(job), "");
   job.mutable_layout()->set_expert(16);
   EXPECT_EQ(paths(job), "layout.expert ") << "more than there are ranks";

@@ -63,7 +63,7 @@ TEST(StepBlocks, ShapesOfOneLayer) {
   for (const Kernel& kernel : block.kernels) named[kernel.name] = &kernel;
   EXPECT_EQ(named.at("qkv")->n, (1024 + 2 * 256) / 2);
   EXPECT_EQ(named.at("qkv")->m, 512);
-  EXPECT_EQ(named.at("mlp_up")->n, 2 * 4096 / 2);  // with the gate
+  EXPECT_EQ(named.at("mlp_up")->n, 2 * 4096 / 2);  // includes the gate
   EXPECT_EQ(named.at("mlp_down")->k, 4096 / 2);
   EXPECT_EQ(named.at("attention")->batch, 8);
   // Causal: half of 4 s^2 d per head.
@@ -141,7 +141,7 @@ TEST(StepBlocks, UnfusedAttentionMovesEveryScore) {
   Job job = small_job(2, 4, 1, 4);
   job.set_attention("unfused");
   const Block forward = forward_block(RankShape(job), kMiddle);
-  const double scores = 8.0 * 512 * 512;  // of 8 heads
+  const double scores = 8.0 * 512 * 512;  // scores of 8 heads
   EXPECT_EQ(kernel(forward, "attention_scores").flop.value, 2 * scores * 64) << "masked ones too";
   EXPECT_EQ(kernel(forward, "attention_scores").batch, 8);
   EXPECT_EQ(kernel(forward, "softmax").bytes.value, 4 * scores);

@@ -74,7 +74,7 @@ Job any_job() {
 }
 
 TEST(StepGraph, FlopsOfAllRanksAreTheModels) {
-  // By hand: per layer q and o 2 x 1024^2, k and v 2 x 1024 x 256, three MLP matrices of
+  // Expected by hand: per layer q and o 2 x 1024^2, k and v 2 x 1024 x 256, three MLP matrices of
   // 1024 x 4096; one vocabulary matrix; causal attention 2 s h per token, layer and pass.
   const double layer = 2 * 1024.0 * 1024 + 2 * 1024.0 * 256 + 3 * 1024.0 * 4096;
   const double matrices = 8 * layer + 32000.0 * 1024;
@@ -179,8 +179,8 @@ TEST(StepGraph, ActivationsFollowTheMicroBatchesInFlight) {
   const double one = graph.memory(1, 1).activations.value;
   EXPECT_DOUBLE_EQ(graph.memory(1, 16).activations.value, 3 * one);
   EXPECT_DOUBLE_EQ(graph.memory(1, 2).activations.value, 2 * one);
-  // Per token: four inputs of 1024 (half a token here), q and o of 512, k and v of 128, two up
-  // projections and the activation of 2048, two bytes each; 8 softmax statistics of 4 bytes.
+  // Bytes per token: four inputs of 1024 (half a token here), q and o of 512, k and v of 128, two
+  // up projections and the activation of 2048, two bytes each; 8 softmax statistics of 4 bytes.
   const double row = (4 * 1024 / 2.0 + 2 * 512 + 2 * 128 + 3 * 2048) * 2 + 8 * 4;
   EXPECT_DOUBLE_EQ(one, 2 * 512 * row);  // two layers a stage
 }

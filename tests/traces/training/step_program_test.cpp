@@ -209,7 +209,7 @@ std::map<std::tuple<Phase, Communicator, OpCollective>, double> exchanged(const 
   return bytes;
 }
 
-/// Bytes of what each kind of sharding moves in a step of four micro-batches.
+/// Bytes that each kind of sharding moves in a step of four micro-batches.
 TEST(StepProgram, ShardingMovesWhatItsPaperSays) {
   using enum OpCollective;
   using C = Communicator;

@@ -7,48 +7,48 @@ namespace {
 
 TEST(Ledger, AWholeStepCountsNothing) {
   Ledger ledger(3);
-  for (const std::uint64_t id : {2, 0, 1}) ledger.executed(7, id);
-  ledger.committed(7);
-  EXPECT_EQ(ledger.lost(), 0u);
-  EXPECT_EQ(ledger.repeated(), 0u);
+  for (const std::uint64_t id : {2, 0, 1}) ledger.record_execution(7, id);
+  ledger.record_commit(7);
+  EXPECT_EQ(ledger.lost_count(), 0u);
+  EXPECT_EQ(ledger.repeated_count(), 0u);
   EXPECT_EQ(ledger.recomputed(), 0u);
 }
 
 TEST(Ledger, ACommitWithoutAMicroBatchLosesIt) {
   Ledger ledger(3);
-  ledger.executed(0, 0);
-  ledger.executed(0, 2);
-  ledger.committed(0);
-  EXPECT_EQ(ledger.lost(), 1u);
-  EXPECT_EQ(ledger.repeated(), 0u);
+  ledger.record_execution(0, 0);
+  ledger.record_execution(0, 2);
+  ledger.record_commit(0);
+  EXPECT_EQ(ledger.lost_count(), 1u);
+  EXPECT_EQ(ledger.repeated_count(), 0u);
 }
 
 TEST(Ledger, AMicroBatchThatTwoRanksHoldIsRepeated) {
   Ledger ledger(2);
-  for (const std::uint64_t id : {0, 1, 1}) ledger.executed(0, id);
-  ledger.committed(0);
-  EXPECT_EQ(ledger.lost(), 0u);
-  EXPECT_EQ(ledger.repeated(), 1u);
+  for (const std::uint64_t id : {0, 1, 1}) ledger.record_execution(0, id);
+  ledger.record_commit(0);
+  EXPECT_EQ(ledger.lost_count(), 0u);
+  EXPECT_EQ(ledger.repeated_count(), 1u);
 }
 
 TEST(Ledger, AnIdBeyondTheStepIsNotTakenForOneOfIts) {
   Ledger ledger(2);
-  for (const std::uint64_t id : {0, 2}) ledger.executed(0, id);
-  ledger.committed(0);
-  EXPECT_EQ(ledger.lost(), 1u);
-  EXPECT_EQ(ledger.repeated(), 1u);
+  for (const std::uint64_t id : {0, 2}) ledger.record_execution(0, id);
+  ledger.record_commit(0);
+  EXPECT_EQ(ledger.lost_count(), 1u);
+  EXPECT_EQ(ledger.repeated_count(), 1u);
 }
 
 TEST(Ledger, WorkThatWasThrownAwayAndDoneAgainIsRecomputed) {
   Ledger ledger(2);
-  ledger.executed(4, 0);
-  ledger.discarded(4);
+  ledger.record_execution(4, 0);
+  ledger.record_discard(4);
   EXPECT_EQ(ledger.recomputed(), 0u);  // not yet done again
-  ledger.executed(4, 0);
-  ledger.executed(4, 1);
-  ledger.committed(4);
+  ledger.record_execution(4, 0);
+  ledger.record_execution(4, 1);
+  ledger.record_commit(4);
   EXPECT_EQ(ledger.recomputed(), 1u);
-  EXPECT_EQ(ledger.lost() + ledger.repeated(), 0u);
+  EXPECT_EQ(ledger.lost_count() + ledger.repeated_count(), 0u);
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ StepReport worked(Step step, std::uint64_t micro_batch) {
 
 void commit(RunAccount& account, Step step, Nanos now) {
   const std::vector<StepReport> reports{worked(step, 0), worked(step, 1)};
-  for (const StepReport& each : reports) account.executed(each);
-  account.committed(step, reports, {}, 2, now);
+  for (const StepReport& each : reports) account.record_executions(each);
+  account.record_commit(step, reports, {}, 2, now);
 }
 
 Report told(const RunAccount& account) {
@@ -43,11 +43,11 @@ Report told(const RunAccount& account) {
 TEST(RunAccount, CountsWhatIsDoneOnceMoreAndWhatIsMissing) {
   const Scenario job = two_ranks();
   RunAccount account(job);
-  account.executed(worked(0, 0));
-  account.discarded(0);
+  account.record_executions(worked(0, 0));
+  account.record_discard(0);
   commit(account, 0, kNanosPerSecond);
-  account.executed(worked(1, 1));
-  account.committed(1, std::vector<StepReport>{{}, worked(1, 1)}, {}, 2, 2 * kNanosPerSecond);
+  account.record_executions(worked(1, 1));
+  account.record_commit(1, std::vector<StepReport>{{}, worked(1, 1)}, {}, 2, 2 * kNanosPerSecond);
   const Report out = told(account);
   EXPECT_EQ(out.steps_completed(), 2u);
   EXPECT_EQ(out.micro_batches_recomputed(), 1u);
@@ -62,9 +62,9 @@ TEST(RunAccount, BusyCoresAreCpuOverTheTimeOfCommittedSteps) {
   for (const std::uint32_t rank : {0u, 1u}) {
     account.hello(rank, 0);
     sample.set_cpu(7);
-    account.heard(rank, 0, sample);
+    account.record_progress(rank, 0, sample);
     sample.set_cpu(7 + kNanosPerSecond);
-    account.heard(rank, 0, sample);
+    account.record_progress(rank, 0, sample);
   }
   commit(account, 0, 4 * kNanosPerSecond);
   EXPECT_DOUBLE_EQ(account.busy_cores(), 0.5);
@@ -75,19 +75,19 @@ TEST(RunAccount, AnotherControllerGoesOnFromSnapshotAndCommits) {
   RunAccount first(job);
   Past past;
   commit(first, 0, kNanosPerSecond);
-  first.keep(past.snapshot.emplace());
-  first.executed(worked(1, 0));
-  first.discarded(1);
+  first.save_to(past.snapshot.emplace());
+  first.record_executions(worked(1, 0));
+  first.record_discard(1);
   commit(first, 1, 2 * kNanosPerSecond);
   JournalCommit& newest = past.commits.emplace_back();
   newest.set_step(1);
   newest.set_at(2 * kNanosPerSecond);
   *newest.add_reports() = worked(1, 0);
   *newest.add_reports() = worked(1, 1);
-  first.keep(newest);
+  first.save_to(newest);
 
   RunAccount second(job);
-  second.restore(past);
+  second.restore_from(past);
   EXPECT_EQ(told(second).SerializeAsString(), told(first).SerializeAsString());
   EXPECT_EQ(told(second).micro_batches_recomputed(), 1u);
 }

@@ -41,14 +41,14 @@ TEST(RunStatistics, AddsUpCommittedSteps) {
   Nanos now = 0;
   for (const double interval : {0.25, 0.25, 1.0}) {
     now += to_nanos(interval);
-    statistics.commit(reports, now);
+    statistics.record_commit(reports, now);
   }
   Report out;
   statistics.fill(out);
   EXPECT_EQ(out.steps_completed(), 3u);
   EXPECT_DOUBLE_EQ(out.elapsed_s(), 1.5);
   EXPECT_DOUBLE_EQ(out.step_time_s(), 0.25);  // the median
-  EXPECT_DOUBLE_EQ(out.final_loss(), 2.5);    // by predictions, not by ranks
+  EXPECT_DOUBLE_EQ(out.final_loss(), 2.5);    // weighted by predictions, not by ranks
   EXPECT_DOUBLE_EQ(out.tokens_per_s(), 3 * 8 * 10 / 1.5);
   EXPECT_DOUBLE_EQ(out.goodput(), 3 * 0.2 / 1.5);  // two micro-batches a rank
   EXPECT_DOUBLE_EQ(out.breakdown().compute(), 0.9 / 3);
@@ -70,7 +70,7 @@ TEST(RunStatistics, PhasesAreThePartsOfTheMedianStep) {
     update.set_start(-to_nanos(0.005));
     update.set_duration(to_nanos(0.005));
   }
-  for (int step = 1; step <= 3; ++step) statistics.commit(reports, step * to_nanos(0.24));
+  for (int step = 1; step <= 3; ++step) statistics.record_commit(reports, step * to_nanos(0.24));
   Report out;
   statistics.fill(out);
   EXPECT_DOUBLE_EQ(out.phases().compute_s(), 0.2);
@@ -84,7 +84,7 @@ TEST(RunStatistics, FinalLossIsTheMeanOfTheLastFiveSteps) {
   RunStatistics statistics(job);
   for (int step = 1; step <= 8; ++step) {
     const std::vector<StepReport> reports{report(0.1, step, 1)};
-    statistics.commit(reports, step * kNanosPerSecond);
+    statistics.record_commit(reports, step * kNanosPerSecond);
   }
   Report out;
   statistics.fill(out);

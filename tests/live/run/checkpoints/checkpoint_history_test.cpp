@@ -7,19 +7,19 @@ namespace {
 
 KeptCheckpoints kept_of(const CheckpointHistory& history) {
   KeptCheckpoints kept;
-  history.keep(kept);
+  history.save_to(kept);
   return kept;
 }
 
 TEST(CheckpointHistory, CountsAndKeepsTheNewestThatAreWhole) {
   CheckpointHistory history("t", 2, {});
   for (const Step step : {10, 20, 30, 40}) {
-    history.begun(step, step + 1);
-    EXPECT_TRUE(history.ended(step, step != 20));
+    history.record_begin(step, step + 1);
+    EXPECT_TRUE(history.record_end(step, step != 20));
   }
-  history.begun(50, 51);
+  history.record_begin(50, 51);
   EXPECT_EQ(history.written(), 3u);
-  EXPECT_EQ(history.failed(), 1u);
+  EXPECT_EQ(history.failed_count(), 1u);
   const KeptCheckpoints kept = kept_of(history);
   ASSERT_EQ(kept.begun_size(), 3);
   EXPECT_EQ(kept.begun(0).step(), 30u);
@@ -30,10 +30,10 @@ TEST(CheckpointHistory, CountsAndKeepsTheNewestThatAreWhole) {
 
 TEST(CheckpointHistory, AnotherControllerTakesOverWhatWasBegunAndTellsNothingTwice) {
   CheckpointHistory first("t", 5, {});
-  first.begun(10, 1);
-  first.ended(10, true);
+  first.record_begin(10, 1);
+  first.record_end(10, true);
   Past past;
-  first.keep(*past.snapshot.emplace().mutable_checkpoints());
+  first.save_to(*past.snapshot.emplace().mutable_checkpoints());
   JournalCommit& commit = past.commits.emplace_back();
   commit.set_step(19);
   commit.set_checkpoint(2);
@@ -44,8 +44,8 @@ TEST(CheckpointHistory, AnotherControllerTakesOverWhatWasBegunAndTellsNothingTwi
   EXPECT_EQ(earlier[1].step, 20u);
   EXPECT_EQ(earlier[1].attempt, 2u);
   EXPECT_TRUE(second.take_earlier().empty());
-  EXPECT_FALSE(second.ended(10, true));
-  EXPECT_TRUE(second.ended(20, true));
+  EXPECT_FALSE(second.record_end(10, true));
+  EXPECT_TRUE(second.record_end(20, true));
   EXPECT_EQ(second.written(), 2u);
 }
 
@@ -56,7 +56,7 @@ TEST(CheckpointHistory, WhatWasShownOfACheckpointCounts) {
   shown.set_durable(true);
   CheckpointHistory history("t", 5, past);
   EXPECT_EQ(history.written(), 1u);
-  EXPECT_FALSE(history.ended(10, true));
+  EXPECT_FALSE(history.record_end(10, true));
 }
 
 }  // namespace

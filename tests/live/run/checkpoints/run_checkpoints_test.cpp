@@ -36,7 +36,7 @@ class RunCheckpointsTest : public testing::Test {
   }
   ~RunCheckpointsTest() override { std::filesystem::remove_all(path_); }
 
-  /// What the ranks say about a checkpoint that they have written.
+  /// Reports a checkpoint that all ranks have written.
   void write(RunCheckpoints& checkpoints, Step step, std::uint64_t attempt) {
     const auto store = FolderStore::open(path_);
     for (std::uint32_t index = 0; index < 2; ++index) {
@@ -53,19 +53,19 @@ class RunCheckpointsTest : public testing::Test {
       said.set_index(index);
       said.set_size(seal.size);
       said.set_sha256(seal.sha256);
-      checkpoints.take(said);
+      checkpoints.record_shard(said);
     }
   }
 
   static std::vector<Step> wait(RunCheckpoints& checkpoints) {
     std::vector<Step> steps;
-    for (int i = 0; i < 1000 && !checkpoints.at_rest(); ++i) {
+    for (int i = 0; i < 1000 && !checkpoints.is_idle(); ++i) {
       for (const auto& [step, whole] : checkpoints.durable()) {
         if (whole) steps.push_back(step);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    EXPECT_TRUE(checkpoints.at_rest());
+    EXPECT_TRUE(checkpoints.is_idle());
     return steps;
   }
 
@@ -74,7 +74,7 @@ class RunCheckpointsTest : public testing::Test {
     RunCheckpoints checkpoints(request_, text_);
     checkpoints.open();
     const std::uint64_t attempt = checkpoints.plan(3, {0, 1});
-    checkpoints.committed();
+    checkpoints.on_commit();
     write(checkpoints, 4, attempt);
     EXPECT_EQ(wait(checkpoints), std::vector<Step>{4});
   }
@@ -143,35 +143,35 @@ TEST_F(RunCheckpointsTest, ARunThatCannotGoOnIsRefused) {
   request_.set_resume_from(path_);
   expect_refused("cannot open the folder");
   std::filesystem::create_directory(path_);
-  expect_refused("no whole checkpoint");
+  expect_refused("found none");
   request_.clear_resume_from();
   run_to_step_4();
   request_.set_resume_from(path_);
   request_.mutable_scenario()->mutable_run()->set_steps(4);
-  expect_refused("nothing is left to do");
+  expect_refused("increase run.steps");
   request_.mutable_scenario()->mutable_run()->set_seed(2);
-  expect_refused("no whole checkpoint");
+  expect_refused("found none");
 }
 
 TEST_F(RunCheckpointsTest, WhatFailsIsCountedAndSaid) {
   RunCheckpoints checkpoints(request_, text_);
   checkpoints.open();
   std::uint64_t attempt = checkpoints.plan(3, {0, 1});
-  checkpoints.committed();
+  checkpoints.on_commit();
   ShardWritten said;
   said.set_attempt(attempt);
   said.set_index(1);
   said.set_failure("File too large");
-  checkpoints.take(said);
+  checkpoints.record_shard(said);
   EXPECT_TRUE(wait(checkpoints).empty());
   attempt = checkpoints.plan(7, {0, 2});
-  checkpoints.committed();
-  checkpoints.lost(1);  // it takes no part
-  EXPECT_FALSE(checkpoints.at_rest());
-  checkpoints.lost(2);
+  checkpoints.on_commit();
+  checkpoints.record_lost_rank(1);  // it takes no part
+  EXPECT_FALSE(checkpoints.is_idle());
+  checkpoints.record_lost_rank(2);
   EXPECT_TRUE(wait(checkpoints).empty());
   attempt = checkpoints.plan(11, {0, 2});
-  checkpoints.committed();
+  checkpoints.on_commit();
   write(checkpoints, 12, attempt);
   EXPECT_EQ(wait(checkpoints), std::vector<Step>{12});
   Report report;
@@ -194,7 +194,7 @@ TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) 
       commit.set_step(step);
       commit.set_checkpoint(checkpoints.planned());
       EXPECT_EQ(commit.checkpoint(), attempt);
-      checkpoints.committed();
+      checkpoints.on_commit();
       EXPECT_EQ(checkpoints.planned(), 0u);
       if (step == 11) continue;  // the controller dies
       write(checkpoints, step + 1, attempt);
@@ -209,7 +209,7 @@ TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) 
   checkpoints.open();
   EXPECT_EQ(wait(checkpoints), std::vector<Step>{8}) << "of step 4 the policies have heard";
   const std::uint64_t attempt = checkpoints.plan(15, {0, 1});
-  checkpoints.committed();
+  checkpoints.on_commit();
   write(checkpoints, 16, attempt);
   EXPECT_EQ(wait(checkpoints), std::vector<Step>{16});
   Report report;
@@ -219,7 +219,8 @@ TEST_F(RunCheckpointsTest, ANewControllerGoesOnWithWhatTheEarlierOneHasWritten) 
   const auto store = FolderStore::open(path_);
   std::vector<Step> kept;
   CheckpointArchive archive(*store);
-  for (const CheckpointId& id : archive.committed(training_name(request_.scenario(), text_))) {
+  for (const CheckpointId& id :
+       archive.committed_attempts(training_name(request_.scenario(), text_))) {
     kept.push_back(id.step);
   }
   EXPECT_EQ(kept, (std::vector<Step>{8, 16})) << "two are kept";

@@ -37,20 +37,20 @@ TEST_F(SaveEventsTest, ACheckpointThatFailsIsToldOnceWithTheTimeSinceItsCommit) 
   checkpoints.open();
   SaveEvents saves(checkpoints);
   checkpoints.plan(2, {0, 1});  // none follows that step
-  saves.committed(3, 50);
+  saves.on_commit(3, 50);
   checkpoints.plan(3, {0, 1});
-  saves.committed(4, 100);
-  checkpoints.lost(1);  // with its shard
+  saves.on_commit(4, 100);
+  checkpoints.record_lost_rank(1);  // its shard is lost too
   std::vector<SaveDone> told;
   for (int i = 0; i < 1000 && told.empty(); ++i) {
-    told = saves.take(130);
+    told = saves.drain_events(130);
     if (told.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].step, 4u);
   EXPECT_FALSE(told[0].durable);
   EXPECT_EQ(told[0].took, 30);
-  EXPECT_TRUE(saves.take(140).empty());
+  EXPECT_TRUE(saves.drain_events(140).empty());
 }
 
 }  // namespace

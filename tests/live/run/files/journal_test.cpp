@@ -49,7 +49,7 @@ class JournalTest : public ::testing::Test {
     append(journal, record);
   }
   static void append(Journal& journal, const JournalRecord& record) {
-    EXPECT_TRUE(journal.append(record));
+    EXPECT_TRUE(journal.append_record(record));
   }
   static void commit(Journal& journal, Step step, std::uint64_t epoch) {
     JournalRecord record;
@@ -112,7 +112,7 @@ TEST_F(JournalTest, ATornTailIsCutOffAndWritingGoesOnThere) {
       seen = journal.past().seen.size();
       JournalRecord record;
       record.mutable_seen();
-      EXPECT_TRUE(journal.append(record));
+      EXPECT_TRUE(journal.append_record(record));
     }
     const Journal again(path_, "hash");
     EXPECT_EQ(again.cut_off(), 0u);
@@ -136,7 +136,7 @@ TEST_F(JournalTest, AStepThatIsLeftOutIsRefused) {
     Journal journal(path_, "hash");
     commit(journal, 1, 1);
   }
-  expect_refused("leaves a step out");
+  expect_refused("lacks the commit of a step");
 }
 
 TEST_F(JournalTest, ARunThatGoesOnFromACheckpointBeginsWithItsStep) {
@@ -157,7 +157,7 @@ TEST_F(JournalTest, ARunThatGoesOnFromACheckpointBeginsWithItsStep) {
     EXPECT_EQ(journal.past().core.committed, 42u);
     commit(journal, 2, 1);
   }
-  expect_refused("leaves a step out");
+  expect_refused("lacks the commit of a step");
 }
 
 /// The state after `steps` steps of a run that has lost `losses` ranks on the way.
@@ -231,7 +231,7 @@ TEST_F(JournalTest, ASecondStateInItsMidstIsRefused) {
     *record.mutable_snapshot() = state_after(1, 0);
     append(journal, record);
   }
-  expect_refused("is begun anew in its midst");
+  expect_refused("holds a snapshot after its first record");
 }
 
 /// A month's steps would be written for minutes: a journal that stays within its bound over a
@@ -249,7 +249,7 @@ TEST_F(JournalTest, ItsSizeDoesNotGrowWithTheRun) {
       commit.set_epoch(1);
       append(journal, record);
       most = std::max(most, journal.size());
-      if (!journal.due()) continue;
+      if (!journal.is_due()) continue;
       const JournalSnapshot state = state_after(step + 1, 200);
       state_bytes = state.ByteSizeLong();
       journal.begin_anew(state);
@@ -262,8 +262,9 @@ TEST_F(JournalTest, ItsSizeDoesNotGrowWithTheRun) {
   EXPECT_EQ(Journal(path_, "hash").past().core.committed, 20'000u);
 }
 
-/// As tests/fuzz/journal_fuzz does: damage inside records whose checksums are right is a past or
-/// refused by name, and a good part of it is a past: what stands behind the checks is reached.
+/// Damaged records as in tests/fuzz/journal_fuzz: damage inside records whose checksums are right
+/// gives a past or a refusal by name, and a good part of the cases is a past: the code behind the
+/// checks is reached.
 TEST_F(JournalTest, RecordsOfAnyContentTellAPastOrAreRefused) {
   write_some();
   { Journal(path_, "hash").begin_anew(state_after(7, 2)); }
@@ -324,9 +325,9 @@ TEST_F(JournalTest, WhatCannotBeWrittenIsSaid) {
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit full{bytes().size(), before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &full);
-  EXPECT_FALSE(journal.append(JournalRecord{}));
+  EXPECT_FALSE(journal.append_record(JournalRecord{}));
   setrlimit(RLIMIT_FSIZE, &before);
-  EXPECT_FALSE(journal.append(JournalRecord{})) << "what follows a gap would be of no use";
+  EXPECT_FALSE(journal.append_record(JournalRecord{})) << "what follows a gap would be of no use";
   EXPECT_EQ(decisions, 1);
   EXPECT_FALSE(std::filesystem::exists(path_)) << "others need the disk";
 }

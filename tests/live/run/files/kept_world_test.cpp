@@ -50,7 +50,7 @@ class KeptWorldTest : public ::testing::Test {
     decision.id = next_++;
     decision.what = Configure{JobId{0}, setting};
     decision.at_step = from;
-    world_.announce(decision);
+    world_.announce_decision(decision);
     world_.apply(Decided{decision.id, Outcome::applied, {}}, 65);
   }
 
@@ -82,7 +82,7 @@ TEST_F(KeptWorldTest, IsTheSameWhenItIsRead) {
   EXPECT_EQ(is.gpu_seconds, was.gpu_seconds);
   EXPECT_EQ(again.state().version, world_.state().version);
   EXPECT_EQ(again.state().free, world_.state().free);
-  EXPECT_TRUE(again.state().lost({PartKind::gpu, 2}));
+  EXPECT_TRUE(again.state().is_lost({PartKind::gpu, 2}));
 }
 
 TEST_F(KeptWorldTest, GoesOnAsTheOtherDoes) {
@@ -91,7 +91,7 @@ TEST_F(KeptWorldTest, GoesOnAsTheOtherDoes) {
   World again(cluster_);
   restore(kept, again);
   for (World* each : {&world_, &again}) {
-    // What was set for step 20 holds from there on.
+    // The setting for step 20 is valid from there on.
     each->apply(StepsDone{.job = {0}, .last = 19, .count = 10, .duration = 5}, 100);
     each->apply(PartChanged{{PartKind::gpu, 2}, {}}, 110);
     each->apply(RanksLost{.job = {0}, .ranks = {RankId{0}}, .epoch = {3}}, 120);
@@ -104,7 +104,7 @@ TEST_F(KeptWorldTest, IsNotWrittenWhileADecisionIsOpen) {
   Decision decision;
   decision.id = next_;
   decision.what = Configure{JobId{0}, OnLoss{LossResponse::hold}};
-  world_.announce(decision);
+  world_.announce_decision(decision);
   KeptWorld kept;
   EXPECT_FALSE(keep(world_, kept));
 }

@@ -37,9 +37,9 @@ TEST(RunFolder, GoesAwayWithWhatIsInIt) {
 TEST(RunFolder, MayBeRemovedEarlyAndTwice) {
   RunFolder folder, other;
   EXPECT_NE(folder.path(), other.path());
-  folder.remove();
+  folder.remove_folder();
   EXPECT_FALSE(fs::exists(folder.path()));
-  folder.remove();
+  folder.remove_folder();
   EXPECT_TRUE(fs::exists(other.path()));
 }
 
@@ -74,7 +74,7 @@ TEST(RunFolder, WhatOnlyHasANameLikeItIsTheUsers) {
   std::ofstream(results + "/loss.csv") << "1,2\n";
   std::string empty = "/tmp/orrery-live-XXXXXX";
   ASSERT_NE(mkdtemp(empty.data()), nullptr);
-  // With another's marker, or a link to ours, it is no run's either.
+  // A folder with another's marker, or a link to ours, is not a run's either.
   const fs::path linked = fs::path(::testing::TempDir()) / "marker";
   {
     const RunFolder folder;
@@ -160,7 +160,7 @@ TEST(RunFolder, GoesWhereTheSignalComesWhileItIsRemoved) {
           for (int file = 0; file < 2000; ++file) {
             std::ofstream(folder.path() + "/" + std::to_string(file)) << "x";
           }
-          const std::jthread owner([&folder] { folder.remove(); });
+          const std::jthread owner([&folder] { folder.remove_folder(); });
           std::this_thread::sleep_for(std::chrono::microseconds(500 * i));
           kill(getpid(), SIGTERM);
           for (;;) pause();

@@ -11,7 +11,7 @@
 namespace orrery::live {
 namespace {
 
-/// What stands on a disk that may hang, or be full.
+/// Disk that may hang, or be full.
 struct Disk {
   std::mutex mutex;
   std::condition_variable changed;
@@ -23,15 +23,15 @@ class OnDisk : public LogFile {
  public:
   explicit OnDisk(std::shared_ptr<Disk> disk) : disk_(std::move(disk)) {}
   void begin_at(std::uint64_t bytes) override { disk_->bytes.resize(bytes); }
-  void append(const std::string& bytes) override {
+  void append_bytes(const std::string& bytes) override {
     std::unique_lock lock(disk_->mutex);
     disk_->changed.wait(lock, [this] { return !disk_->hangs; });
     if (disk_->full) throw Error(ErrorKind::environment, "no room");
     disk_->bytes += bytes;
   }
   void flush() override {}
-  void leave() override {}
-  void put_in_place() override { disk_->in_place = true; }
+  void release_file() override {}
+  void rename_into_place() override { disk_->in_place = true; }
 
  private:
   const std::shared_ptr<Disk> disk_;
@@ -56,34 +56,34 @@ class Unhurried : public ::testing::Test {
 TEST_F(Unhurried, WritesAllInOrder) {
   log_.begin_at(0);
   for (const char* each : {"a", "bc", "def"}) {
-    log_.append(each);
+    log_.append_bytes(each);
     log_.flush();
   }
-  log_.put_in_place();
+  log_.rename_into_place();
   EXPECT_EQ(disk_->bytes, "abcdef");
   EXPECT_TRUE(disk_->in_place);
 }
 
 TEST_F(Unhurried, AHungDiskIsAnErrorAndNotAWait) {
   disk_->hangs = true;
-  log_.append("four");
+  log_.append_bytes("four");
   EXPECT_THROW(log_.flush(), Error);
-  log_.append("four");
-  EXPECT_THROW(log_.append("four"), Error) << "more than ten bytes wait";
-  EXPECT_THROW(log_.put_in_place(), Error);
+  log_.append_bytes("four");
+  EXPECT_THROW(log_.append_bytes("four"), Error) << "more than ten bytes wait";
+  EXPECT_THROW(log_.rename_into_place(), Error);
   EXPECT_FALSE(disk_->in_place);
 }
 
 TEST_F(Unhurried, AFullDiskIsTheErrorOfWhoeverComesNext) {
   disk_->full = true;
-  log_.append("four");
+  log_.append_bytes("four");
   try {
     log_.flush();
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "no room");
   }
-  EXPECT_THROW(log_.append("x"), Error);
+  EXPECT_THROW(log_.append_bytes("x"), Error);
 }
 
 }  // namespace

@@ -20,23 +20,23 @@ class FailureDetectorTest : public ::testing::Test {
   }
   ~FailureDetectorTest() override { std::filesystem::remove(path_); }
 
-  /// What a rank says of itself; `done`: of its four micro-batches.
+  /// Sends a heartbeat of a rank; `done`: number of its four micro-batches.
   void beat(std::uint32_t rank, double done, Nanos now) {
     Heartbeat said;
     said.mutable_status()->set_epoch(1);
     said.mutable_status()->set_linked(true);
     said.mutable_progress()->set_micro_batches_done(done);
-    detector_.note(rank, 0, said, now);
+    detector_.record_heartbeat(rank, 0, said, now);
   }
   void beats(double of_rank_2, double of_others, Nanos now) {
     for (const std::uint32_t rank : ranks_.there) {
       beat(rank, rank == 2 ? of_rank_2 : of_others, now);
     }
   }
-  /// As the backend does, twenty times a second.
+  /// Calls the detector as the backend does, twenty times a second.
   void look_until(Nanos from, Nanos until, bool under_way = true) {
     for (Nanos now = from; now <= until; now += kNanosPerSecond / 20)
-      detector_.look(0, under_way, now);
+      detector_.check_progress(0, under_way, now);
   }
 
   const std::string path_ = ::testing::TempDir() + "failure_detector_test.journal";
@@ -72,7 +72,7 @@ TEST_F(FailureDetectorTest, WhereNobodyIsBehindTheyLinkUpAnew) {
 TEST_F(FailureDetectorTest, NobodyIsBehindWhileThereIsNothingToDoOrNobodyHasWatched) {
   beats(1, 4, 0);
   look_until(0, 3 * kNanosPerSecond, false);
-  detector_.look(0, true, 60 * kNanosPerSecond);  // this machine was suspended
+  detector_.check_progress(0, true, 60 * kNanosPerSecond);  // this machine was suspended
   EXPECT_TRUE(ranks_.ended.empty());
 }
 
@@ -83,24 +83,24 @@ TEST_F(FailureDetectorTest, WhereNobodyIsHeardOfTheyAreWaitedForAndThatIsSaidOnc
   EXPECT_TRUE(ranks_.ended.empty());
   EXPECT_EQ(warnings_.size(), 1u);
   ranks_.nobody_heard = false;
-  detector_.look(0, true, 3 * kNanosPerSecond);
+  detector_.check_progress(0, true, 3 * kNanosPerSecond);
   EXPECT_EQ(warnings_.size(), 2u);
 }
 
 TEST_F(FailureDetectorTest, WhoIsSilentIsSuspectedUntilItIsHeardOf) {
-  EXPECT_FALSE(detector_.suspect());
+  EXPECT_FALSE(detector_.new_suspects());
   ranks_.quiet = {3, 1, 7};  // the job does not count on the last one
-  const auto suspected = detector_.suspect();
+  const auto suspected = detector_.new_suspects();
   ASSERT_TRUE(suspected);
   EXPECT_EQ(suspected->ranks, (std::vector<RankId>{{1}, {3}}));
-  EXPECT_FALSE(detector_.suspect());
+  EXPECT_FALSE(detector_.new_suspects());
   JournalSnapshot kept;
-  detector_.keep(kept);
+  detector_.save_to(kept);
   EXPECT_EQ(kept.suspected_size(), 2);
   ranks_.quiet.clear();
-  ASSERT_TRUE(detector_.suspect());
-  detector_.restore(kept);
-  EXPECT_TRUE(detector_.suspect());
+  ASSERT_TRUE(detector_.new_suspects());
+  detector_.restore_from(kept);
+  EXPECT_TRUE(detector_.new_suspects());
 }
 
 }  // namespace

@@ -10,13 +10,13 @@ constexpr Nanos kSecond = kNanosPerSecond;
 TEST(FailureRecords, EachIsFollowedFromTheLossToTheReplacement) {
   FailureRecords records;
   EXPECT_TRUE(records.empty());
-  records.lost(2, 1 * kSecond, 2 * kSecond, "killed by signal 9 (Killed)");
+  records.add_loss(2, 1 * kSecond, 2 * kSecond, "killed by signal 9 (Killed)");
   EXPECT_EQ(records.cause(), "rank 2 killed by signal 9 (Killed)");
   records.known(3 * kSecond);
   records.working(4 * kSecond);
   records.replaced(1, 4 * kSecond);  // another one
-  records.resumed(5 * kSecond);
-  records.lost(0, 6 * kSecond, 6 * kSecond, "exit code 1");
+  records.mark_resumed(5 * kSecond);
+  records.add_loss(0, 6 * kSecond, 6 * kSecond, "exit code 1");
   records.known(7 * kSecond);
   records.replaced(2, 8 * kSecond);
   Report report;

@@ -39,20 +39,20 @@ class FaultInjectorTest : public ::testing::Test {
 TEST_F(FaultInjectorTest, StrikesByASignalAndWritesItDown) {
   Journal journal(path_, "hash");
   FaultInjector faults(scenario_, cluster_, 4, 0, ranks_, journal);
-  faults.strike(2, 100, all_);
+  faults.inject_due(2, 100, all_);
   EXPECT_TRUE(ranks_.signals.empty());
-  faults.strike(3, 200, all_);
-  faults.strike(3, 600, all_);
+  faults.inject_due(3, 200, all_);
+  faults.inject_due(3, 600, all_);
   EXPECT_EQ(ranks_.signals,
             (std::vector<std::pair<std::uint32_t, int>>{{1, SIGKILL}, {2, SIGSTOP}}));
-  EXPECT_EQ(faults.struck(1), 200);
-  EXPECT_EQ(faults.struck(1), std::nullopt);
+  EXPECT_EQ(faults.take_hit_time(1), 200);
+  EXPECT_EQ(faults.take_hit_time(1), std::nullopt);
   const std::vector<JournalStrike> written = Journal(path_, "hash").past().strikes;
   ASSERT_EQ(written.size(), 2u);
   EXPECT_EQ(written[0].rank(), 1u);
   EXPECT_EQ(written[0].at(), 200);
   JournalSnapshot kept;
-  faults.keep(kept);
+  faults.save_to(kept);
   EXPECT_EQ(kept.strikes_size(), 2);
 }
 
@@ -60,31 +60,31 @@ TEST_F(FaultInjectorTest, AnotherControllerStrikesAgainWhomNobodyHasMissed) {
   {
     Journal journal(path_, "hash");
     FaultInjector first(scenario_, cluster_, 4, 0, ranks_, journal);
-    first.strike(3, 600, all_);
+    first.inject_due(3, 600, all_);
   }
   JournalRecord seen;
   JournalLoss& loss = *seen.mutable_seen()->add_losses();
   loss.set_rank(1);
   loss.mutable_report()->set_time_s(to_seconds(600));
-  Journal(path_, "hash").append(seen);
+  Journal(path_, "hash").append_record(seen);
 
   Journal journal(path_, "hash");
   FakeRanks ranks;
   FaultInjector second(scenario_, cluster_, 4, 0, ranks, journal);
-  second.strike_again();
+  second.repeat_injections();
   EXPECT_EQ(ranks.signals, (std::vector<std::pair<std::uint32_t, int>>{{2, SIGKILL}}));
-  second.strike(3, 700, all_);
+  second.inject_due(3, 700, all_);
   EXPECT_EQ(ranks.signals.size(), 1u);  // each strikes once
 }
 
 TEST_F(FaultInjectorTest, TellsPartsThatAreGoneAndThoseThatAreBack) {
   Journal journal(path_, "hash");
   const FaultInjector faults(scenario_, cluster_, 4, 0, ranks_, journal);
-  EXPECT_FALSE(faults.parts_lost(0, 0));
+  EXPECT_FALSE(faults.has_lost_parts(0, 0));
   ClusterState known;
-  EXPECT_TRUE(faults.changes(known, 0, 0).empty());
+  EXPECT_TRUE(faults.part_changes(known, 0, 0).empty());
   known.parts[{PartKind::gpu, 2}] = {.health = Health::lost, .rate = 0};
-  const std::vector<PartChanged> changes = faults.changes(known, 0, 0);
+  const std::vector<PartChanged> changes = faults.part_changes(known, 0, 0);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0].to.health, Health::ok);
 }

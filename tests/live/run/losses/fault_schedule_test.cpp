@@ -50,8 +50,8 @@ TEST(FaultSchedule, AStrikeWaitsForARankThatIsAwayOrNotYetMissed) {
   EXPECT_TRUE(faults.due(0, 10, without, kAll).empty());
   EXPECT_EQ(faults.due(0, 20, kAll, kAll).size(), 1u);
   EXPECT_TRUE(faults.due(0, 30, kAll, kAll).empty());
-  EXPECT_EQ(faults.noticed(1), 20);
-  EXPECT_EQ(faults.noticed(1), std::nullopt);
+  EXPECT_EQ(faults.take_hit_time(1), 20);
+  EXPECT_EQ(faults.take_hit_time(1), std::nullopt);
   EXPECT_EQ(faults.due(0, 40, kAll, kAll).size(), 1u);
 }
 
@@ -99,10 +99,10 @@ TEST(FaultSchedule, WhatAnEarlierControllerCarriedOutIsNotDoneAgain) {
   fault.set_gpu(2);
   fault.set_down(true);
   FaultSchedule faults(scenario, kCluster, 4);
-  faults.restore(0, 2, 510, false);
+  faults.restore_injection(0, 2, 510, false);
   EXPECT_TRUE(faults.due(9, 900, kAll, kAll).empty());
   EXPECT_TRUE(faults.unnoticed(2));
-  EXPECT_EQ(faults.noticed(2), 510);
+  EXPECT_EQ(faults.take_hit_time(2), 510);
 }
 
 TEST(FaultSchedule, StrikesOfAnEarlierRunsStepsAreNotRepeated) {

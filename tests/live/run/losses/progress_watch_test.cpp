@@ -25,9 +25,9 @@ using Ranks = std::vector<std::uint32_t>;
 
 TEST(ProgressWatch, WhoIsBehindTheOthersIsNamed) {
   ProgressWatch watch;
-  watch.note(0, 0, beat(1, 7, 4), 0);
-  watch.note(1, 0, beat(1, 7, 1), 0);  // its whole share
-  watch.note(2, 0, beat(1, 7, 2.5), 0);
+  watch.record_heartbeat(0, 0, beat(1, 7, 4), 0);
+  watch.record_heartbeat(1, 0, beat(1, 7, 1), 0);  // its whole share
+  watch.record_heartbeat(2, 0, beat(1, 7, 2.5), 0);
   EXPECT_EQ(watch.standing(kMembers, kShares, 10 * kSecond, 9 * kSecond), Ranks{});
   EXPECT_EQ(watch.standing(kMembers, kShares, 10 * kSecond, 10 * kSecond), Ranks{2});
   EXPECT_EQ(watch.where(2), "in step 7, after 2 micro-batches");
@@ -36,19 +36,19 @@ TEST(ProgressWatch, WhoIsBehindTheOthersIsNamed) {
 TEST(ProgressWatch, HeartbeatsAndFractionsOfAMicroBatchAreNoProgress) {
   ProgressWatch watch;
   for (Nanos now = 0; now <= 10 * kSecond; now += kSecond) {
-    watch.note(0, 0, beat(1, 7, 4), now);
-    watch.note(1, 0, beat(1, 7, 1), now);
-    watch.note(2, 0, beat(1, 7, 2 + 0.09 * static_cast<double>(now / kSecond)), now);
+    watch.record_heartbeat(0, 0, beat(1, 7, 4), now);
+    watch.record_heartbeat(1, 0, beat(1, 7, 1), now);
+    watch.record_heartbeat(2, 0, beat(1, 7, 2 + 0.09 * static_cast<double>(now / kSecond)), now);
   }
   EXPECT_EQ(watch.standing(kMembers, kShares, 10 * kSecond, 10 * kSecond), Ranks{2});
 }
 
 TEST(ProgressWatch, NobodyIsNamedWhileAnyoneMoves) {
   ProgressWatch watch;
-  watch.note(0, 0, beat(1, 7, 0), 0);
-  watch.note(1, 0, beat(1, 7, 1), 0);
-  watch.note(2, 0, beat(1, 7, 0), 0);
-  watch.note(2, 0, beat(1, 7, 1), 8 * kSecond);  // slow, not hung
+  watch.record_heartbeat(0, 0, beat(1, 7, 0), 0);
+  watch.record_heartbeat(1, 0, beat(1, 7, 1), 0);
+  watch.record_heartbeat(2, 0, beat(1, 7, 0), 0);
+  watch.record_heartbeat(2, 0, beat(1, 7, 1), 8 * kSecond);  // slow, not hung
   EXPECT_EQ(watch.standing(kMembers, kShares, 10 * kSecond, 12 * kSecond), Ranks{});
 }
 
@@ -58,27 +58,27 @@ TEST(ProgressWatch, AControllerThatKnowsOfNoMembersYetNamesNobody) {
 
 TEST(ProgressWatch, WhereNobodyIsBehindAllAreNamed) {
   ProgressWatch watch;
-  watch.note(0, 0, beat(1, 7, 4), 0);
-  watch.note(1, 0, beat(1, 7, 1), 0);
-  watch.note(2, 0, beat(1, 7, 4), 0);
+  watch.record_heartbeat(0, 0, beat(1, 7, 4), 0);
+  watch.record_heartbeat(1, 0, beat(1, 7, 1), 0);
+  watch.record_heartbeat(2, 0, beat(1, 7, 4), 0);
   EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 2 * kSecond), kMembers);
 }
 
 TEST(ProgressWatch, WhereOneHasTheSumAndSeveralWaitForItNobodyIsSingledOut) {
   ProgressWatch watch;
-  watch.note(0, 0, beat(1, 7, 4), 0);
-  watch.note(1, 0, beat(1, 7, 1), 0);
-  watch.note(2, 0, beat(1, 7, 4, true), 0);
+  watch.record_heartbeat(0, 0, beat(1, 7, 4), 0);
+  watch.record_heartbeat(1, 0, beat(1, 7, 1), 0);
+  watch.record_heartbeat(2, 0, beat(1, 7, 4, true), 0);
   EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 2 * kSecond), kMembers);
-  watch.note(1, 0, beat(1, 7, 1, true), kSecond);
+  watch.record_heartbeat(1, 0, beat(1, 7, 1, true), kSecond);
   EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 3 * kSecond), Ranks{0});
 }
 
 TEST(ProgressWatch, WhoDoesNotComeAlongIntoTheNextEpochIsBehind) {
   ProgressWatch watch;
-  watch.note(0, 0, beat(2, 7, 0), 0);
-  watch.note(1, 0, beat(1, 7, 1), 0);
-  watch.note(2, 0, beat(2, 7, 0), 0);
+  watch.record_heartbeat(0, 0, beat(2, 7, 0), 0);
+  watch.record_heartbeat(1, 0, beat(1, 7, 1), 0);
+  watch.record_heartbeat(2, 0, beat(2, 7, 0), 0);
   EXPECT_EQ(watch.standing(kMembers, kShares, kSecond, 2 * kSecond), Ranks{1});
 }
 
@@ -95,10 +95,10 @@ TEST(ProgressWatch, OneStepInWhichAllWereStoppedMakesNobodyPatient) {
 
 TEST(ProgressWatch, AReplacementBeginsAfreshAndSoDoAllThatAreForgiven) {
   ProgressWatch watch;
-  for (const std::uint32_t rank : kMembers) watch.note(rank, 0, beat(1, 7, 0), 0);
-  watch.note(1, 1, beat(1, 7, 0), 5 * kSecond);
+  for (const std::uint32_t rank : kMembers) watch.record_heartbeat(rank, 0, beat(1, 7, 0), 0);
+  watch.record_heartbeat(1, 1, beat(1, 7, 0), 5 * kSecond);
   EXPECT_EQ(watch.standing(kMembers, kShares, 3 * kSecond, 6 * kSecond), Ranks{});
-  watch.forgive(8 * kSecond);
+  watch.restart_timers(8 * kSecond);
   EXPECT_EQ(watch.standing(kMembers, kShares, 3 * kSecond, 10 * kSecond), Ranks{});
   EXPECT_EQ(watch.standing(kMembers, kShares, 3 * kSecond, 11 * kSecond), kMembers);
 }

@@ -18,8 +18,8 @@ struct Regrouping : Carrier {
   explicit Regrouping(LossResponse response = LossResponse::go_on) : run(response) {}
 
   std::string refusal(const Decision&) const override { return {}; }
-  bool step_open(JobId) const override { return false; }
-  void happen(Event event) override {
+  bool is_step_open(JobId) const override { return false; }
+  void emit_event(Event event) override {
     run.world.apply(event, clock.now());
     happened.push_back(std::move(event));
   }
@@ -44,85 +44,85 @@ struct Regrouping : Carrier {
 
 TEST(Recovery, LossesOfOneInstantAreToldTogetherOnceTheOthersAgree) {
   Regrouping job;
-  EXPECT_TRUE(job.recovery.died(2, true));
-  EXPECT_TRUE(job.recovery.died(1, true));
-  EXPECT_FALSE(job.recovery.died(1, true));  // known already
+  EXPECT_TRUE(job.recovery.record_exit(2, true));
+  EXPECT_TRUE(job.recovery.record_exit(1, true));
+  EXPECT_FALSE(job.recovery.record_exit(1, true));  // known already
   EXPECT_TRUE(job.happened.empty());
-  EXPECT_TRUE(job.recovery.untold());
-  EXPECT_FALSE(job.recovery.nobody_left());
-  job.recovery.tell_losses();
+  EXPECT_TRUE(job.recovery.has_unreported());
+  EXPECT_FALSE(job.recovery.is_nobody_left());
+  job.recovery.emit_losses();
   const auto lost = job.all<RanksLost>();
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].ranks, (std::vector<RankId>{{1}, {2}}));
   EXPECT_EQ(lost[0].epoch.value, 2u);
-  EXPECT_FALSE(job.recovery.held());
-  EXPECT_FALSE(job.recovery.untold());
+  EXPECT_FALSE(job.recovery.is_held());
+  EXPECT_FALSE(job.recovery.has_unreported());
 }
 
 TEST(Recovery, AJobThatIsToHoldStandsStillUntilItIsAssigned) {
   Regrouping job(LossResponse::hold);
-  job.recovery.died(3, true);
-  job.recovery.tell_losses();
+  job.recovery.record_exit(3, true);
+  job.recovery.emit_losses();
   EXPECT_EQ(job.all<JobHeld>().size(), 1u);
-  EXPECT_TRUE(job.recovery.held());
+  EXPECT_TRUE(job.recovery.is_held());
   JournalSnapshot kept;
-  job.recovery.keep(kept);
-  EXPECT_FALSE(job.recovery.waits_in_vain(false));
-  EXPECT_TRUE(job.recovery.waits_in_vain(true));
+  job.recovery.save_to(kept);
+  EXPECT_FALSE(job.recovery.is_hold_unanswerable(false));
+  EXPECT_TRUE(job.recovery.is_hold_unanswerable(true));
   job.ranks.there = {0, 1, 2};
-  job.recovery.assign(job.run.assign({0, 1, 2}), 7);
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2}), 7);
   const auto started = job.all<JobStarted>();
   ASSERT_EQ(started.size(), 1u);
   EXPECT_EQ(started[0].from, 7u);
-  EXPECT_FALSE(job.recovery.held());
-  job.recovery.restore(kept);
-  EXPECT_TRUE(job.recovery.held());
-  job.recovery.told(started[0], 0);
-  EXPECT_FALSE(job.recovery.held());
+  EXPECT_FALSE(job.recovery.is_held());
+  job.recovery.restore_from(kept);
+  EXPECT_TRUE(job.recovery.is_held());
+  job.recovery.apply_reported(started[0], 0);
+  EXPECT_FALSE(job.recovery.is_held());
 }
 
 TEST(Recovery, WhereLostRanksAreReplacedTheyAreStartedAtOnce) {
   Regrouping job(LossResponse::replace);
-  job.recovery.died(1, true);
-  job.recovery.tell_losses();
+  job.recovery.record_exit(1, true);
+  job.recovery.emit_losses();
   EXPECT_EQ(job.ranks.replaced, (std::vector<std::uint32_t>{1}));
-  EXPECT_FALSE(job.recovery.died(1, false));  // before it has joined
+  EXPECT_FALSE(job.recovery.record_exit(1, false));  // the process ended before it joined
   EXPECT_EQ(job.ranks.replaced, (std::vector<std::uint32_t>{1, 1}));
-  job.recovery.come_true({0, 1, 2, 3}, 4);
+  job.recovery.activate_assignment({0, 1, 2, 3}, 4);
   EXPECT_EQ(job.all<JobStarted>().size(), 1u);
 }
 
 TEST(Recovery, WhoLeavesIsEndedOnceTheOthersAreThereAndIsNoLoss) {
   Regrouping job;
-  job.recovery.assign(job.run.assign({0, 1, 5}), 4);
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 5}), 4);
   EXPECT_EQ(job.ranks.replaced, (std::vector<std::uint32_t>{5}));
   EXPECT_TRUE(job.ranks.signals.empty());
-  job.recovery.come_true({0, 1, 2, 3, 5}, 4);
+  job.recovery.activate_assignment({0, 1, 2, 3, 5}, 4);
   EXPECT_EQ(job.ranks.signals,
             (std::vector<std::pair<std::uint32_t, int>>{{2, SIGKILL}, {3, SIGKILL}}));
   EXPECT_TRUE(job.all<JobStarted>().empty());
-  EXPECT_FALSE(job.recovery.died(2, true));
-  job.recovery.come_true({0, 1, 5}, 4);
+  EXPECT_FALSE(job.recovery.record_exit(2, true));
+  job.recovery.activate_assignment({0, 1, 5}, 4);
   EXPECT_EQ(job.all<JobStarted>().size(), 1u);
 }
 
 TEST(Recovery, AnAssignmentComesTrueWithoutWhomNobodyStarts) {
   Regrouping job;
-  job.recovery.assign(job.run.assign({0, 1, 2, 5}), 4);
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}), 4);
   EXPECT_TRUE(job.all<JobStarted>().empty());
   job.ranks.there = {0, 1, 2};
-  job.recovery.give_up(5, 4);
+  job.recovery.abandon_seat(5, 4);
   EXPECT_EQ(job.all<JobStarted>().size(), 1u);
-  EXPECT_FALSE(job.recovery.deserted());
+  EXPECT_FALSE(job.recovery.is_deserted());
   job.ranks.there.clear();
-  EXPECT_TRUE(job.recovery.deserted());
+  EXPECT_TRUE(job.recovery.is_deserted());
 }
 
 TEST(Recovery, WhoHasNotComeBackToANewControllerIsEndedAndLost) {
   Regrouping job;
   EXPECT_EQ(job.recovery.end_missing({0, 1, 3}), (std::vector<std::uint32_t>{2}));
   EXPECT_EQ(job.ranks.signals.size(), 1u);
-  EXPECT_TRUE(job.recovery.died(2, true));
+  EXPECT_TRUE(job.recovery.record_exit(2, true));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace orrery::live {
 namespace {
 
-/// What a controller has left that died after two observations and three steps.
+/// Returns the journal of a controller that died after two observations and three steps.
 Past some_past() {
   Past past;
   const OneJob run;
@@ -51,9 +51,9 @@ TEST(JournalReplay, WithoutAPastThereIsNothingToShow) {
   const OneJob run;
   const Past past;
   JournalReplay replay(run.cluster, past);
-  EXPECT_FALSE(replay.more());
-  EXPECT_FALSE(replay.under_way());
-  EXPECT_FALSE(replay.finish());
+  EXPECT_FALSE(replay.has_more());
+  EXPECT_FALSE(replay.is_replaying());
+  EXPECT_FALSE(replay.end_replay());
 }
 
 TEST(JournalReplay, ShowsWhatWasShownWithWhatWasRead) {
@@ -61,24 +61,24 @@ TEST(JournalReplay, ShowsWhatWasShownWithWhatWasRead) {
   const Past past = some_past();
   JournalReplay replay(run.cluster, past);
   EXPECT_EQ(replay.next().events.size(), 2u);
-  EXPECT_FALSE(replay.halted());
-  EXPECT_TRUE(replay.more());
+  EXPECT_FALSE(replay.is_halted());
+  EXPECT_TRUE(replay.has_more());
   const Observation second = replay.next();
   EXPECT_EQ(second.now, 10);
   ASSERT_EQ(second.samples.ranks(kLiveJob).size(), 1u);
   EXPECT_EQ(second.samples.ranks(kLiveJob)[0].rank.value, 3u);
   EXPECT_EQ(replay.world().jobs()[kLiveJob].step, 1u);
-  EXPECT_TRUE(replay.halted());
-  EXPECT_FALSE(replay.more());
-  EXPECT_TRUE(replay.finish());
-  EXPECT_FALSE(replay.under_way());
+  EXPECT_TRUE(replay.is_halted());
+  EXPECT_FALSE(replay.has_more());
+  EXPECT_TRUE(replay.end_replay());
+  EXPECT_FALSE(replay.is_replaying());
 }
 
 TEST(JournalReplay, StepsThatNobodySawTheEndOfAreMadeUpFor) {
   const OneJob run;
   Past past = some_past();
   JournalReplay replay(run.cluster, past);
-  while (replay.more()) replay.next();
+  while (replay.has_more()) replay.next();
   const std::vector<StepsDone> unseen = replay.unseen_steps();
   ASSERT_EQ(unseen.size(), 2u);
   EXPECT_EQ(unseen[0].last, 1u);
@@ -96,9 +96,9 @@ TEST(JournalReplay, ADecisionStaysOpenUntilItsOutcomeWasShown) {
   replay.next();
   DecisionList decisions(0);
   replay.next();
-  decisions.put(save(0));
-  decisions.put(save(1));
-  replay.answered(decisions);
+  decisions.put_decision(save(0));
+  decisions.put_decision(save(1));
+  replay.record_answer(decisions);
   replay.next();
   const std::vector<Decision> open = replay.take_open();
   ASSERT_EQ(open.size(), 1u);

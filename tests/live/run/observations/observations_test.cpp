@@ -25,32 +25,32 @@ class ObservationsTest : public ::testing::Test {
 };
 
 TEST_F(ObservationsTest, WhatHappensHoldsAtOnceAndIsShownOnce) {
-  EXPECT_FALSE(observations_.waiting());
-  observations_.happen(RanksLost{.job = kLiveJob, .ranks = {RankId{1}}, .epoch = {2}});
-  EXPECT_FALSE(run_.placement.works(1));
-  EXPECT_TRUE(observations_.waiting());
-  const Observation seen = observations_.make({});
+  EXPECT_FALSE(observations_.has_pending());
+  observations_.add_event(RanksLost{.job = kLiveJob, .ranks = {RankId{1}}, .epoch = {2}});
+  EXPECT_FALSE(run_.placement.is_working(1));
+  EXPECT_TRUE(observations_.has_pending());
+  const Observation seen = observations_.next_observation({});
   EXPECT_EQ(seen.sequence, 0u);
   ASSERT_EQ(seen.events.size(), 1u);
   EXPECT_TRUE(std::holds_alternative<RanksLost>(seen.events[0]));
-  EXPECT_FALSE(observations_.waiting());
-  EXPECT_EQ(observations_.make({}).sequence, 1u);
+  EXPECT_FALSE(observations_.has_pending());
+  EXPECT_EQ(observations_.next_observation({}).sequence, 1u);
 }
 
 TEST_F(ObservationsTest, AreInTheJournalWithLossesAndWithWhatWasReadOfTelemetry) {
-  observations_.happen(RanksLost{.job = kLiveJob, .ranks = {RankId{1}}, .epoch = {2}});
+  observations_.add_event(RanksLost{.job = kLiveJob, .ranks = {RankId{1}}, .epoch = {2}});
   telemetry_.progress(1, {}, 0);
   telemetry_.progress(2, {}, 0);
   JournalLoss loss;
   loss.set_rank(1);
-  const Observation seen = observations_.make({loss});
-  EXPECT_EQ(written().seen.size(), 1u);  // before any policy sees it
+  const Observation seen = observations_.next_observation({loss});
+  EXPECT_EQ(written().seen.size(), 1u);  // written before any policy sees the event
   const auto ranks = seen.samples.ranks(kLiveJob);
   ASSERT_EQ(ranks.size(), 1u);  // nobody counts on the one that is lost
   EXPECT_EQ(ranks[0].rank.value, 2u);
-  observations_.answered();
-  observations_.make({});
-  observations_.answered();  // nothing was read
+  observations_.mark_answered();
+  observations_.next_observation({});
+  observations_.mark_answered();  // nothing was read
 
   const Past past = written();
   ASSERT_EQ(past.losses.size(), 1u);
@@ -60,12 +60,14 @@ TEST_F(ObservationsTest, AreInTheJournalWithLossesAndWithWhatWasReadOfTelemetry)
 }
 
 TEST_F(ObservationsTest, RanksHaveTheNumbersThatTheJobGivesThem) {
-  run_.lose(0);
-  run_.assign({3, 2});
+  run_.lose_rank(0);
+  run_.assign_gpus({3, 2});
   run_.world.apply(
-      JobStarted{.job = kLiveJob, .epoch = {3}, .from = 0, .where = run_.placement.coming()}, 3);
+      JobStarted{
+          .job = kLiveJob, .epoch = {3}, .from = 0, .where = run_.placement.pending_placement()},
+      3);
   telemetry_.progress(3, {}, 0);
-  const auto ranks = observations_.make({}).samples.ranks(kLiveJob);
+  const auto ranks = observations_.next_observation({}).samples.ranks(kLiveJob);
   ASSERT_EQ(ranks.size(), 1u);
   EXPECT_EQ(ranks[0].rank, run_.placement.rank_in(3));
 }

@@ -19,11 +19,11 @@ TEST(PolicyClock, StandsAtZeroUntilTheFirstStep) {
 TEST(PolicyClock, AnotherControllerReadsTheSameOnceItGoesOn) {
   PolicyClock first, second;
   first.start();
-  second.restore(first.started());
+  second.restore_start(first.started());
   EXPECT_EQ(second.now(), 0);
   EXPECT_EQ(second.moment(5), first.moment(5));
   const Nanos before = first.now();
-  second.go_on();
+  second.start_running();
   EXPECT_GE(second.now(), before);
 }
 
@@ -31,16 +31,16 @@ TEST(PolicyTicks, NobodyWhoWantsNoneIsAsked) {
   PolicyTicks ticks;
   ticks.begin(0, 0);
   EXPECT_EQ(ticks.next(), kNever);
-  EXPECT_FALSE(ticks.due(1000, false, false));
+  EXPECT_FALSE(ticks.is_due(1000, false, false));
 }
 
 TEST(PolicyTicks, ComeAtMultiplesOfThePeriodAndNotTwice) {
   PolicyTicks ticks;
   ticks.begin(100, 0);
-  EXPECT_FALSE(ticks.due(99, false, false));
-  EXPECT_TRUE(ticks.due(350, false, false));
+  EXPECT_FALSE(ticks.is_due(99, false, false));
+  EXPECT_TRUE(ticks.is_due(350, false, false));
   EXPECT_EQ(ticks.next(), 400);
-  EXPECT_FALSE(ticks.due(350, false, false));
+  EXPECT_FALSE(ticks.is_due(350, false, false));
   ticks.begin(100, 730);
   EXPECT_EQ(ticks.next(), 800);
 }
@@ -48,13 +48,13 @@ TEST(PolicyTicks, ComeAtMultiplesOfThePeriodAndNotTwice) {
 TEST(PolicyTicks, NobodyIsAskedWhileAllStandOrWhileItRestsAndAllGoesAsBefore) {
   PolicyTicks ticks;
   ticks.begin(100, 0);
-  EXPECT_FALSE(ticks.due(100, true, false));
-  EXPECT_TRUE(ticks.due(200, false, true));
+  EXPECT_FALSE(ticks.is_due(100, true, false));
+  EXPECT_TRUE(ticks.is_due(200, false, true));
   ticks.rest(true);
-  EXPECT_FALSE(ticks.due(300, false, true));
-  EXPECT_TRUE(ticks.due(400, false, false));
+  EXPECT_FALSE(ticks.is_due(300, false, true));
+  EXPECT_TRUE(ticks.is_due(400, false, false));
   ticks.rest(false);
-  EXPECT_TRUE(ticks.due(500, false, true));
+  EXPECT_TRUE(ticks.is_due(500, false, true));
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ TEST(Telemetry, WhatTheDriverOfAGpuMeasuresCountsBeforeWhatThePaceSays) {
   sample.mutable_device()->set_utilization(0.9);
   sample.mutable_device()->set_power(650);
   telemetry.progress(0, sample, 100 * kMs);
-  telemetry.take(100 * kMs);
+  telemetry.refresh_samples(100 * kMs);
   ASSERT_EQ(telemetry.devices().size(), 1u);
   const DeviceSample& device = telemetry.devices()[0];
   EXPECT_EQ(device.utilization.value, 0.9);
@@ -48,7 +48,7 @@ StepReport report(Nanos compute, Nanos exchange) {
 TEST(Telemetry, GivesFreshSamplesOnceAndWithTheirAge) {
   Telemetry telemetry(2, 1000);
   telemetry.progress(1, progress(100 * kMs, 50 * kMs, 20), 90 * kMs);
-  telemetry.take(100 * kMs);
+  telemetry.refresh_samples(100 * kMs);
   ASSERT_EQ(telemetry.ranks().size(), 1u);
   const RankSample& sample = telemetry.ranks()[0];
   EXPECT_EQ(sample.rank.value, 1u);
@@ -58,7 +58,7 @@ TEST(Telemetry, GivesFreshSamplesOnceAndWithTheirAge) {
   EXPECT_DOUBLE_EQ(sample.micro_batch_time.value, 0.040);
   EXPECT_FALSE(sample.wait_time.known());
   EXPECT_FALSE(sample.gradient_variance.known());
-  telemetry.take(150 * kMs);
+  telemetry.refresh_samples(150 * kMs);
   EXPECT_TRUE(telemetry.ranks().empty());
   EXPECT_TRUE(telemetry.devices().empty());
 }
@@ -66,10 +66,10 @@ TEST(Telemetry, GivesFreshSamplesOnceAndWithTheirAge) {
 TEST(Telemetry, DeviceSharesAreThoseSinceTheSampleBefore) {
   Telemetry telemetry(1, 1000);
   telemetry.progress(0, progress(100 * kMs, 100 * kMs, 100), 0);
-  telemetry.take(0);
+  telemetry.refresh_samples(0);
   EXPECT_DOUBLE_EQ(telemetry.devices()[0].utilization.value, 1);
   telemetry.progress(0, progress(200 * kMs, 125 * kMs, 150), 0);
-  telemetry.take(0);
+  telemetry.refresh_samples(0);
   ASSERT_EQ(telemetry.devices().size(), 1u);
   EXPECT_DOUBLE_EQ(telemetry.devices()[0].utilization.value, 0.25);
   EXPECT_EQ(telemetry.devices()[0].utilization.origin, Origin::measured);
@@ -82,17 +82,17 @@ TEST(Telemetry, LinkLatencyIsHalfTheRoundTripAndOnlyWhenMeasuredAnew) {
   Telemetry telemetry(2, 1000);
   ProgressSample sample = progress(10 * kMs, 0, 0);
   telemetry.progress(1, sample, 0);
-  telemetry.take(0);
+  telemetry.refresh_samples(0);
   EXPECT_TRUE(telemetry.links().empty());  // none yet
   sample.set_round_trip(2 * kMs);
   telemetry.progress(1, sample, 0);
-  telemetry.take(0);
+  telemetry.refresh_samples(0);
   ASSERT_EQ(telemetry.links().size(), 1u);
   EXPECT_DOUBLE_EQ(telemetry.links()[0].latency.value, 0.001);
   EXPECT_EQ(telemetry.links()[0].from.value, 1u);
   EXPECT_EQ(telemetry.links()[0].to.value, 0u);
   telemetry.progress(1, sample, 0);
-  telemetry.take(0);
+  telemetry.refresh_samples(0);
   EXPECT_TRUE(telemetry.links().empty());
 }
 
@@ -103,7 +103,7 @@ TEST(Telemetry, ACommittedStepTellsWhoWaitedAndWhatTheExchangeTook) {
   EXPECT_EQ(exchange_time(reports), 5 * kMs);
   telemetry.step_done(7, 4e6, reports, 310 * kMs);
   for (const std::uint32_t rank : {0u, 1u}) telemetry.progress(rank, progress(1, 0, 0), 0);
-  telemetry.take(320 * kMs);
+  telemetry.refresh_samples(320 * kMs);
   EXPECT_DOUBLE_EQ(telemetry.ranks()[0].wait_time.value, 0.2);
   EXPECT_EQ(telemetry.ranks()[0].wait_time.age, 10 * kMs);
   EXPECT_DOUBLE_EQ(telemetry.ranks()[1].wait_time.value, 0);
@@ -124,7 +124,7 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   ProgressSample sample = progress(10 * kMs, 0, 0);
   sample.set_memory(123);
   for (const std::uint32_t rank : {0u, 1u}) telemetry.progress(rank, sample, 320 * kMs);
-  telemetry.take(320 * kMs);
+  telemetry.refresh_samples(320 * kMs);
   ASSERT_EQ(telemetry.links().size(), 1u) << "rank 0 has sent nothing";
   EXPECT_EQ(telemetry.links()[0].from.value, 1u);
   EXPECT_DOUBLE_EQ(telemetry.links()[0].bandwidth.value, 4e6 / 0.020);
@@ -134,7 +134,7 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   EXPECT_EQ(telemetry.ranks()[1].gradient_variance.value, 2.5);
   EXPECT_EQ(telemetry.devices()[1].memory_used.value, 123);
   telemetry.progress(1, sample, 330 * kMs);
-  telemetry.take(330 * kMs);
+  telemetry.refresh_samples(330 * kMs);
   EXPECT_TRUE(telemetry.links().empty()) << "no exchange since";
   EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.known());
 }

@@ -41,8 +41,8 @@ TEST(MetricsSocket, AnswersWithTheNewestTextAndOnlyItsUserMayEnter) {
   const RunFolder folder;
   const std::string path = folder.path() + "/metrics";
   MetricsSocket socket(path);
-  socket.show("orrery_steps_total 1\n");
-  socket.show("orrery_steps_total 2\n");
+  socket.set_text("orrery_steps_total 1\n");
+  socket.set_text("orrery_steps_total 2\n");
   const std::string answer = ask(path, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\n"));
   EXPECT_TRUE(answer.ends_with("\r\n\r\norrery_steps_total 2\n")) << answer;

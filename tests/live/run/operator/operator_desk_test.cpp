@@ -41,14 +41,14 @@ Decision question() { return {.id = 12, .what = Save{JobId{0}}, .why = "because"
 TEST(OperatorDesk, AnOrderIsCarriedOutOnceAndItsFileGoesOnceItsEffectWasShown) {
   Staffed run;
   run.leave("order-1.json", kSet);
-  EXPECT_FALSE(run.desk.hear(0, true, true));
+  EXPECT_FALSE(run.desk.apply_orders(0, true, true));
   ASSERT_EQ(run.happened.size(), 1u);
   EXPECT_EQ(std::get<ParameterSet>(run.happened[0]).value, "replace");
   until_the_next_look();
-  run.desk.hear(0, true, false);
+  run.desk.apply_orders(0, true, false);
   EXPECT_TRUE(run.there("order-1.json"));
   until_the_next_look();
-  run.desk.hear(0, true, true);
+  run.desk.apply_orders(0, true, true);
   EXPECT_FALSE(run.there("order-1.json"));
   EXPECT_EQ(run.happened.size(), 1u);
 }
@@ -57,7 +57,7 @@ TEST(OperatorDesk, WhatCannotBeSetChangesNothing) {
   Staffed run;
   run.objection = "no such policy";
   run.leave("order-1.json", kSet);
-  run.desk.hear(0, true, true);
+  run.desk.apply_orders(0, true, true);
   EXPECT_TRUE(run.happened.empty());
 }
 
@@ -65,14 +65,14 @@ TEST(OperatorDesk, BeforeTheTrainingOrdersWait) {
   Staffed run;
   run.leave("order-1.json", kSet);
   run.leave("stop", "");
-  EXPECT_FALSE(run.desk.hear(0, false, true));
+  EXPECT_FALSE(run.desk.apply_orders(0, false, true));
   EXPECT_TRUE(run.happened.empty());
 }
 
 TEST(OperatorDesk, AStopIsHandedOverWithItsCheckpoint) {
   Staffed run;
   run.leave("stop", "checkpoint");
-  const auto order = run.desk.hear(0, true, true);
+  const auto order = run.desk.apply_orders(0, true, true);
   ASSERT_TRUE(order);
   EXPECT_TRUE(order->checkpoint());
   EXPECT_EQ(order->reason(), "stopped by the operator");
@@ -85,10 +85,10 @@ TEST(OperatorDesk, AQuestionStandsUntilItIsAnsweredOrTooOld) {
     run.desk.fill(status);
     return status.questions.size();
   };
-  run.desk.asked(question(), 0);
+  run.desk.add_question(question(), 0);
   EXPECT_EQ(open(), 1u);
   run.leave("order-1.json", R"({"verdict": {"decision": 12, "accepted": true}})");
-  run.desk.hear(0, true, true);
+  run.desk.apply_orders(0, true, true);
   EXPECT_EQ(open(), 0u);
   EXPECT_EQ(run.happened.size(), 1u);  // somebody has to look for the answer
   const std::vector<Verdict> answers = run.desk.take_verdicts();
@@ -96,18 +96,18 @@ TEST(OperatorDesk, AQuestionStandsUntilItIsAnsweredOrTooOld) {
   EXPECT_TRUE(answers[0].accepted);
   EXPECT_TRUE(run.desk.take_verdicts().empty());
 
-  run.desk.asked(question(), 0);
-  run.desk.happened(Decided{12, Outcome::rejected, "too late"}, 0);
+  run.desk.add_question(question(), 0);
+  run.desk.add_event(Decided{12, Outcome::rejected, "too late"}, 0);
   EXPECT_EQ(open(), 0u);
-  run.desk.asked(question(), 0);
+  run.desk.add_question(question(), 0);
   until_the_next_look();
-  run.desk.hear(61 * kNanosPerSecond, true, true);
+  run.desk.apply_orders(61 * kNanosPerSecond, true, true);
   EXPECT_EQ(open(), 0u);
 }
 
 TEST(OperatorDesk, WarningsAreInTheReport) {
   Staffed run;
-  run.desk.warn(0, "the disk is slow");
+  run.desk.add_warning(0, "the disk is slow");
   Report report;
   run.desk.fill(report);
   ASSERT_EQ(report.warnings_size(), 1);

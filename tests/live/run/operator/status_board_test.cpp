@@ -36,11 +36,11 @@ RunStatus some() {
 TEST(StatusBoard, ShowsWhatTheRunStandsAtAndWhatHasHappened) {
   const RunFolder folder;
   StatusBoard board(folder.path(), {});
-  EXPECT_TRUE(board.due());
-  board.note(2 * kNanosPerSecond, describe(RanksLost{JobId{0}, {RankId{1}}, {2}}));
-  board.note(0, describe(Tick{}));  // no news
-  board.show(some());
-  EXPECT_FALSE(board.due());
+  EXPECT_TRUE(board.is_due());
+  board.add_line(2 * kNanosPerSecond, describe(RanksLost{JobId{0}, {RankId{1}}, {2}}));
+  board.add_line(0, describe(Tick{}));  // no news
+  board.publish_status(some());
+  EXPECT_FALSE(board.is_due());
   const auto shown = nlohmann::json::parse(contents(folder.path() + "/" + kStatusFile));
   EXPECT_EQ(shown["step"], 12);
   EXPECT_EQ(shown["saved_step"], 10);
@@ -57,7 +57,7 @@ TEST(StatusBoard, ALinkInItsPlaceIsReplacedNotFollowed) {
   fs::create_symlink(mine, folder.path() + "/" + kStatusFile + ".new");
   fs::create_symlink(mine, folder.path() + "/" + kStatusFile);
   StatusBoard board(folder.path(), {});
-  board.show(some());
+  board.publish_status(some());
   EXPECT_EQ(contents(mine), "the user's");
   EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(folder.path() + "/" + kStatusFile)));
 }
@@ -67,7 +67,7 @@ TEST(StatusBoard, MetricsAreOfPrometheus) {
   const std::string path = folder.path() + "/run.prom";
   {
     StatusBoard board(folder.path(), path);
-    board.show(some());
+    board.publish_status(some());
     for (int i = 0; i < 1000 && !fs::exists(path); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }

@@ -28,7 +28,7 @@ class LocalProcesses : public AgentProcesses {
     owned_.signal(seat, number);
   }
   std::vector<AgentState> states() override { return {}; }
-  void listen(std::function<void(const AgentState&)> ended) override {
+  void set_exit_callback(std::function<void(const AgentState&)> ended) override {
     const std::scoped_lock lock(mutex_);
     ended_ = std::move(ended);
   }
@@ -39,7 +39,7 @@ class LocalProcesses : public AgentProcesses {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       const std::scoped_lock lock(mutex_);
       if (!ended_) continue;
-      for (const AgentState& state : owned_.take_ended()) ended_(state);
+      for (const AgentState& state : owned_.drain_exited()) ended_(state);
     }
   }
 
@@ -49,7 +49,7 @@ class LocalProcesses : public AgentProcesses {
   const std::jthread watcher_{[this](const std::stop_token& stop) { watch(stop); }};
 };
 
-/// What an agent group of `program` throws at its start.
+/// Returns the error of an agent group of `program` at its start.
 Error failure_of(const std::string& program, const Assignment& assignment) {
   const RunFolder folder;
   ControllerStart place;

@@ -14,7 +14,7 @@ AgentState next_end(OwnedProcesses& processes) {
   std::vector<pollfd> channels;
   for (const int channel : processes.channels()) channels.push_back({channel, POLLIN, 0});
   poll(channels.data(), channels.size(), 10000);
-  const std::vector<AgentState> ended = processes.take_ended();
+  const std::vector<AgentState> ended = processes.drain_exited();
   return ended.empty() ? AgentState{} : ended.front();
 }
 
@@ -36,7 +36,7 @@ TEST(OwnedProcesses, TheEndOfEachIsToldOnceWithItsCause) {
   EXPECT_EQ(ended.life(), 5u);
   EXPECT_FALSE(ended.running());
   EXPECT_FALSE(ended.cause().empty());
-  EXPECT_TRUE(processes.take_ended().empty());
+  EXPECT_TRUE(processes.drain_exited().empty());
   EXPECT_FALSE(processes.states()[0].running());
   EXPECT_EQ(processes.states()[0].cause(), ended.cause());
 }
@@ -44,7 +44,7 @@ TEST(OwnedProcesses, TheEndOfEachIsToldOnceWithItsCause) {
 TEST(OwnedProcesses, OneThatCannotStartHasEndedWithTheReason) {
   OwnedProcesses processes("/no/such/program");
   processes.start(0, life(0));
-  const std::vector<AgentState> ended = processes.take_ended();
+  const std::vector<AgentState> ended = processes.drain_exited();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_NE(ended[0].cause().find("/no/such/program"), std::string::npos) << ended[0].cause();
 }

@@ -12,49 +12,49 @@ namespace {
 TEST(Placement, RanksSitOnTheGpusOfTheJob) {
   OneJob run;
   EXPECT_EQ(run.placement.rank_in(2), RankId{2});
-  EXPECT_FALSE(run.placement.works(4));
+  EXPECT_FALSE(run.placement.is_working(4));
   EXPECT_EQ(run.placement.share(0), 4u);
   EXPECT_EQ(run.placement.share(4), 0u);
   EXPECT_EQ(run.placement.counted(), 4u);
-  EXPECT_TRUE(run.placement.complete({0, 1, 2, 3}));
-  EXPECT_FALSE(run.placement.complete({0, 1, 2}));
-  EXPECT_FALSE(run.placement.complete({0, 1, 2, 4}));
+  EXPECT_TRUE(run.placement.is_complete({0, 1, 2, 3}));
+  EXPECT_FALSE(run.placement.is_complete({0, 1, 2}));
+  EXPECT_FALSE(run.placement.is_complete({0, 1, 2, 4}));
 }
 
 TEST(Placement, ALostRankIsNobodyUntilItIsWantedAgain) {
   OneJob run;
-  run.lose(1);
-  EXPECT_FALSE(run.placement.works(1));
-  EXPECT_FALSE(run.placement.wanted(1));
-  EXPECT_TRUE(run.placement.complete({0, 2, 3}));
-  EXPECT_FALSE(run.placement.complete({0, 1, 2, 3}));
-  run.assign({0, 1, 2, 3});
-  EXPECT_TRUE(run.placement.wanted(1));
-  EXPECT_EQ(run.placement.awaited(), (std::vector<std::uint32_t>{0, 1, 2, 3}));
+  run.lose_rank(1);
+  EXPECT_FALSE(run.placement.is_working(1));
+  EXPECT_FALSE(run.placement.is_pending(1));
+  EXPECT_TRUE(run.placement.is_complete({0, 2, 3}));
+  EXPECT_FALSE(run.placement.is_complete({0, 1, 2, 3}));
+  run.assign_gpus({0, 1, 2, 3});
+  EXPECT_TRUE(run.placement.is_pending(1));
+  EXPECT_EQ(run.placement.awaited_seats(), (std::vector<std::uint32_t>{0, 1, 2, 3}));
 }
 
 TEST(Placement, AnAssignmentIsAssembledOnceAllThatItNamesAreThere) {
   OneJob run;
-  run.lose(3);
-  run.assign({0, 1, 5});
-  EXPECT_TRUE(run.placement.to_leave(2));
-  EXPECT_TRUE(run.placement.wanted(5));
-  EXPECT_FALSE(run.placement.assembled({0, 1, 2}));
-  EXPECT_TRUE(run.placement.complete({0, 1, 2}));  // they go on until then
-  EXPECT_TRUE(run.placement.assembled({0, 1, 2, 5}));
-  EXPECT_FALSE(run.placement.complete({0, 1, 2, 5}));
+  run.lose_rank(3);
+  run.assign_gpus({0, 1, 5});
+  EXPECT_TRUE(run.placement.is_leaving(2));
+  EXPECT_TRUE(run.placement.is_pending(5));
+  EXPECT_FALSE(run.placement.is_assembled({0, 1, 2}));
+  EXPECT_TRUE(run.placement.is_complete({0, 1, 2}));  // they go on until then
+  EXPECT_TRUE(run.placement.is_assembled({0, 1, 2, 5}));
+  EXPECT_FALSE(run.placement.is_complete({0, 1, 2, 5}));
 }
 
 TEST(Placement, WhoCannotBeStartedIsLeftOut) {
   OneJob run;
-  run.lose(3);
-  run.assign({0, 1, 2, 5});
-  run.placement.give_up(5);
-  EXPECT_FALSE(run.placement.wanted(5));
-  EXPECT_TRUE(run.placement.assembled({0, 1, 2}));
-  EXPECT_EQ(run.placement.coming().layout.data, 3u);
+  run.lose_rank(3);
+  run.assign_gpus({0, 1, 2, 5});
+  run.placement.abandon_seat(5);
+  EXPECT_FALSE(run.placement.is_pending(5));
+  EXPECT_TRUE(run.placement.is_assembled({0, 1, 2}));
+  EXPECT_EQ(run.placement.pending_placement().layout.data, 3u);
   run.placement.try_again(5);
-  EXPECT_FALSE(run.placement.assembled({0, 1, 2}));
+  EXPECT_FALSE(run.placement.is_assembled({0, 1, 2}));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ TEST(Replacements, AreStartedAtOnceAndOnce) {
     started.push_back(rank);
     return true;
   };
-  replacements.want(2, 0);
+  replacements.request_restart(2, 0);
   EXPECT_TRUE(replacements.start(0, start).empty());
   EXPECT_TRUE(replacements.start(1, start).empty());
   EXPECT_EQ(started, (Ranks{2}));
@@ -22,7 +22,7 @@ TEST(Replacements, AreStartedAtOnceAndOnce) {
 
 TEST(Replacements, WaitUntilTheirProcessCanStart) {
   Replacements replacements;
-  replacements.want(1, 0);
+  replacements.request_restart(1, 0);
   replacements.start(0, [](std::uint32_t) { return false; });
   int started = 0;
   replacements.start(1, [&started](std::uint32_t) { return ++started > 0; });
@@ -36,7 +36,7 @@ TEST(Replacements, WhoDiesBeforeJoiningIsStartedLaterAndLaterAndThenNoMore) {
   Ranks given_up;
   while (given_up.empty() && pauses.size() < 20) {
     const Nanos wanted = now;
-    replacements.want(3, now);
+    replacements.request_restart(3, now);
     bool started = false;
     while (!started && given_up.empty()) {
       given_up = replacements.start(now, [&started](std::uint32_t) { return started = true; });
@@ -53,13 +53,13 @@ TEST(Replacements, WhoDiesBeforeJoiningIsStartedLaterAndLaterAndThenNoMore) {
 
 TEST(Replacements, WhoHasJoinedBeginsAnew) {
   Replacements replacements;
-  for (int i = 0; i < 5; ++i) replacements.want(0, 0);
-  replacements.joined(0);
+  for (int i = 0; i < 5; ++i) replacements.request_restart(0, 0);
+  replacements.record_member(0);
   int started = 0;
   const auto start = [&started](std::uint32_t) { return ++started > 0; };
   replacements.start(kNever - 1, start);
   EXPECT_EQ(started, 0);
-  replacements.want(0, 100);
+  replacements.request_restart(0, 100);
   replacements.start(100, start);
   EXPECT_EQ(started, 1);
 }

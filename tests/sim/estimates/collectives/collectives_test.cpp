@@ -112,7 +112,7 @@ TEST(Collectives, HierarchicalOverlapsItsLevels) {
                7.0 / 8 * size / kInside + kNear + 3.0 / 4 * size / kBetween + kFar);
 }
 
-// 64 GPUs, 1 GiB: what each NIC has to carry is all that shows.
+// 64 GPUs, 1 GiB: only the load of the NICs determines the time.
 TEST(Collectives, HierarchicalIsAsFastAsTheNarrowestLevel) {
   const Cluster cluster = small_cluster({.nodes = 8, .gpus_per_node = 8});
   const double size = 1ull << 30;
@@ -143,7 +143,7 @@ TEST(Collectives, SwitchesAddUp) {
                9.0 / 8 * size / kInside + 2 * kNear);
   expect_equal(time(one, Kind::all_gather, Algorithm::nvls, {gpus(8)}, size),
                size / kInside + kNear);
-  // In two nodes the trees' four halves are two; the fabric's switches need half of that.
+  // The trees' four halves are two in two nodes; the fabric's switches need half of that.
   const Cluster two = small_cluster({.nodes = 2, .gpus_per_node = 8, .nvls = true});
   expect_equal(time(two, Kind::all_reduce, Algorithm::nvls, {gpus(16)}, size),
                size / 8 / kBetween + 2 * (kNear + kFar));

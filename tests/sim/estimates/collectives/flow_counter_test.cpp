@@ -11,23 +11,23 @@ namespace {
 std::vector<LinkLoad> one_by_one(const Cluster& cluster, const GpuGroup& group) {
   FlowCounter counter(cluster);
   for (const GpuId from : group) {
-    for (const GpuId to : group) counter.add(from, to);
+    for (const GpuId to : group) counter.add_flows(from, to);
   }
-  return counter.take();
+  return counter.drain_loads();
 }
 
 TEST(FlowCounter, CountsAscendingAndStartsAnew) {
   const Cluster cluster = testing::small_cluster({});
   FlowCounter counter(cluster);
-  counter.add({0}, {1});
-  counter.add({2}, {1}, 3);
-  EXPECT_EQ(counter.take(), (std::vector<LinkLoad>{{cluster.nvlink_out({0}), 1},
+  counter.add_flows({0}, {1});
+  counter.add_flows({2}, {1}, 3);
+  EXPECT_EQ(counter.drain_loads(), (std::vector<LinkLoad>{{cluster.nvlink_out({0}), 1},
                                                    {cluster.nvlink_out({2}), 3},
                                                    {cluster.nvlink_in({1}), 4}}));
-  EXPECT_TRUE(counter.take().empty());
+  EXPECT_TRUE(counter.drain_loads().empty());
 }
 
-// Whatever the cluster and the group: counting by place is counting pair by pair.
+// Property for every cluster and group: counting by place equals counting pair by pair.
 RC_GTEST_PROP(FlowCounter, AllPairsAreEveryPair, ()) {
   Cluster::Shape shape = testing::small_cluster({}).shape();
   shape.nodes = *rc::gen::inRange(1u, 13u);
@@ -44,7 +44,7 @@ RC_GTEST_PROP(FlowCounter, AllPairsAreEveryPair, ()) {
   }
   FlowCounter counter(cluster);
   counter.add_all_pairs(group);
-  RC_ASSERT(counter.take() == one_by_one(cluster, group));
+  RC_ASSERT(counter.drain_loads() == one_by_one(cluster, group));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST(Protocols, FlagsForSmallMessagesDataAloneForLargeOnes) {
   EXPECT_EQ(priced(cluster, profile, Algorithm::ring, 8, 1e9).protocol, Protocol::simple);
 }
 
-// By hand: start, rounds of LL at the link's latency, the bytes with their flags.
+// Expected by hand: start, rounds of LL at the link's latency, the bytes with their flags.
 TEST(Protocols, PriceIsStartRoundsAndBytes) {
   const Cluster cluster = small_cluster({.nodes = 1, .gpus_per_node = 8});
   CostProfile profile = testing::ideal();
@@ -68,7 +68,7 @@ TEST(Protocols, MoreBytesAreNeverFaster) {
   }
 }
 
-// What NVIDIA's talk on NCCL (GTC 2024) states for one DGX H100 and for many, in bus bandwidth.
+// Bus bandwidths of NVIDIA's talk on NCCL (GTC 2024) for one DGX H100 and for many.
 TEST(Protocols, LargeAllReducesReachWhatIsPublished) {
   const CostProfile profile = cost_profile("H100");
   const auto bus = [&](const Cluster& cluster, Algorithm algorithm, std::uint32_t ranks) {

@@ -16,7 +16,7 @@ namespace {
 
 using Links = std::vector<std::uint32_t>;
 using Seen = std::vector<double>;
-/// Starts things at time 0 and notes what it sees.
+/// Starts activities at time 0 and records the events.
 using Plot = std::function<void(Engine&, Seen&)>;
 
 Seen play(Engine& engine, const Plot& plot) {
@@ -47,7 +47,7 @@ TEST(FreeEngine, IsSimGridsWhereNothingIsShared) {
         engine.set_bandwidth(0, 50e9);
         engine.set_bandwidth(1, 90e9);
         engine.flow(Links{0, 1, 1}, 1e9, [&](bool) { seen.push_back(engine.now()); });
-        engine.compute(0, 0.5, [&](bool) { seen.push_back(engine.now()); });
+        engine.start_computation(0, 0.5, [&](bool) { seen.push_back(engine.now()); });
         engine.after(0.25, [&] { seen.push_back(engine.now()); });
       },
       1, 2);
@@ -56,7 +56,7 @@ TEST(FreeEngine, IsSimGridsWhereNothingIsShared) {
 TEST(FreeEngine, SpeedChangesMidway) {
   expect_equal(
       [](Engine& engine, Seen& seen) {
-        engine.compute(0, 2.0, [&](bool) { seen.push_back(engine.now()); });
+        engine.start_computation(0, 2.0, [&](bool) { seen.push_back(engine.now()); });
         engine.after(0.5, [&] { engine.set_speed(0, 0.25); });
         engine.after(1.5, [&] { engine.set_speed(0, 2); });
       },
@@ -104,7 +104,7 @@ TEST(FreeEngine, AnInstantKeepsTheOrderOfStarting) {
   FreeEngine engine(3, 1);
   const Seen order = play(engine, [](Engine& on, Seen& seen) {
     for (std::uint32_t host = 0; host < 3; ++host) {
-      on.compute(host, 1, [&seen, host](bool) { seen.push_back(host); });
+      on.start_computation(host, 1, [&seen, host](bool) { seen.push_back(host); });
       on.after(1, [&seen, host] { seen.push_back(10 + host); });
     }
   });
@@ -116,14 +116,14 @@ TEST(FreeEngine, CancelAllForgetsAndRunsAgain) {
   FreeEngine engine(1, 1);
   double told = 0;
   engine.after(0, [&] {
-    engine.compute(0, 100, [&](bool) { ++told; });
+    engine.start_computation(0, 100, [&](bool) { ++told; });
     engine.after(50, [&] { ++told; });
     engine.after(1, [&] { engine.cancel_all(); });
   });
   engine.run();
   EXPECT_EQ(told, 0);
   EXPECT_EQ(engine.now(), 1);
-  engine.after(1, [&] { engine.compute(0, 2, [&](bool) { told = engine.now(); }); });
+  engine.after(1, [&] { engine.start_computation(0, 2, [&](bool) { told = engine.now(); }); });
   engine.run();
   EXPECT_EQ(told, 4);
 }

@@ -64,9 +64,9 @@ TEST(KnownFlows, LookOnlyAtLinksOfWhatDiffers) {
   const KnownFlows known({&flows[0], &flows[1]}, 2 * kWidth + 1, bandwidth);
   EXPECT_EQ(asked, int{2 * kWidth + 1});
   asked = 0;
-  // Three links of the first flow, and what they use of the common one, become a flow of their own.
+  // Three links of the first flow, and their use of the common one, become a flow of their own.
   const std::vector<LinkLoad> part{{{7}, 1}, {{8}, 1}, {{9}, 1}, {{2 * kWidth}, 3}};
-  const BindingLinks bound = known.bind({.flows = 3, .rest = {0, 2},
+  const BindingLinks bound = known.bind_links({.flows = 3, .rest = {0, 2},
                                          .parts = {{.flow = 1, .known = 0, .links = &part}},
                                          .changed = {}, .bandwidth = bandwidth, .pinned = {}});
   EXPECT_EQ(asked, 4);

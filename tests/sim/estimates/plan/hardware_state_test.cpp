@@ -32,8 +32,8 @@ TEST_F(HardwareStateTest, FaultsAtStepsHoldFromTheirStepToTheirEnd) {
   EXPECT_EQ(faults.next_change(0), Step{10});
   EXPECT_EQ(faults.next_change(10), Step{20});
   EXPECT_EQ(faults.next_change(20), std::nullopt);
-  EXPECT_EQ(faults.begun(9, 0), 0u);
-  EXPECT_EQ(faults.begun(10, 0), 1u);
+  EXPECT_EQ(faults.begun_count(9, 0), 0u);
+  EXPECT_EQ(faults.begun_count(10, 0), 1u);
 }
 
 TEST_F(HardwareStateTest, RampsChangeEveryStepUntilTheirTop) {
@@ -58,8 +58,8 @@ TEST_F(HardwareStateTest, FaultsAtTimesAreInstants) {
   EXPECT_EQ(later.link_slow.size(), 2u);
   EXPECT_EQ(faults.instants(0, 10 * second), (std::vector<Nanos>{2 * second, 3 * second}));
   EXPECT_EQ(faults.next_instant(2 * second), 3 * second);
-  EXPECT_FALSE(faults.kill(0, 0, 3 * second).has_value());
-  EXPECT_EQ(faults.touched(2 * second).ranks, std::vector<RankId>{{5}});
+  EXPECT_FALSE(faults.first_loss(0, 0, 3 * second).has_value());
+  EXPECT_EQ(faults.touched_at(2 * second).ranks, std::vector<RankId>{{5}});
 }
 
 TEST_F(HardwareStateTest, TheFirstOfSeveralKillsCounts) {
@@ -68,12 +68,12 @@ TEST_F(HardwareStateTest, TheFirstOfSeveralKillsCounts) {
       "  - {at_time: 2 s, rank: 4, kill: true}\n"
       "  - {at_step: 7, rank: 6, kill: true}\n");
   const Nanos second = kNanosPerSecond;
-  const auto first = faults.kill(0, second, kNever);
+  const auto first = faults.first_loss(0, second, kNever);
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(first->cause, "rank 4 killed");
   EXPECT_EQ(first->at, 2 * second);
-  EXPECT_EQ(faults.kill(7, second, kNever)->cause, "rank 6 killed");
-  EXPECT_FALSE(faults.kill(0, 4 * second, kNever).has_value());
+  EXPECT_EQ(faults.first_loss(7, second, kNever)->cause, "rank 6 killed");
+  EXPECT_FALSE(faults.first_loss(0, 4 * second, kNever).has_value());
 }
 
 TEST_F(HardwareStateTest, AStoppedRankIsOneThatOnlyItsSilenceTells) {
@@ -81,11 +81,11 @@ TEST_F(HardwareStateTest, AStoppedRankIsOneThatOnlyItsSilenceTells) {
       "  - {at_step: 3, rank: 1, stop: true}\n"
       "  - {at_step: 5, rank: 2, kill: true}\n");
   EXPECT_TRUE(faults.state(3, 0).slow.empty());
-  const auto stopped = faults.kill(3, 0, kNever);
+  const auto stopped = faults.first_loss(3, 0, kNever);
   ASSERT_TRUE(stopped.has_value());
   EXPECT_TRUE(stopped->silent);
   EXPECT_EQ(stopped->cause, "rank 1 stopped");
-  EXPECT_FALSE(faults.kill(5, 0, kNever)->silent);
+  EXPECT_FALSE(faults.first_loss(5, 0, kNever)->silent);
 }
 
 TEST_F(HardwareStateTest, AllRanksOfOneInstantAreLostAtOnceAndEachIsSpent) {
@@ -99,13 +99,14 @@ TEST_F(HardwareStateTest, AllRanksOfOneInstantAreLostAtOnceAndEachIsSpent) {
   EXPECT_EQ(lost[0].rank.value, 1u);
   EXPECT_TRUE(lost[0].silent);
   EXPECT_EQ(lost[1].cause, "rank 4 killed");
-  faults.spend(lost[0]);
-  const auto left = faults.kill(0, 2 * second + 5, kNever);  // the other one is as good as struck
+  faults.mark_spent(lost[0]);
+  const auto left =
+      faults.first_loss(0, 2 * second + 5, kNever);  // the other one is as good as struck
   ASSERT_TRUE(left.has_value());
   EXPECT_EQ(left->rank.value, 4u);
   EXPECT_EQ(left->at, 2 * second + 5);
-  faults.spend(*left);
-  EXPECT_EQ(faults.kill(0, 2 * second + 9, kNever)->rank.value, 2u);
+  faults.mark_spent(*left);
+  EXPECT_EQ(faults.first_loss(0, 2 * second + 9, kNever)->rank.value, 2u);
 }
 
 TEST_F(HardwareStateTest, PartsAreTheirRanksAndLinks) {
@@ -125,7 +126,7 @@ TEST_F(HardwareStateTest, PartsAreTheirRanksAndLinks) {
   EXPECT_EQ(faults.cause_of(cluster_->nic_out({0}, 6), 0, second).cause, "plane 6 down");
   EXPECT_TRUE(faults.state(0, 2 * second).down.empty());
   EXPECT_EQ(faults.instants(0, kNever), (std::vector<Nanos>{second, 2 * second}));
-  const auto lost = faults.kill(9, 0, kNever);
+  const auto lost = faults.first_loss(9, 0, kNever);
   ASSERT_TRUE(lost.has_value());
   EXPECT_EQ(lost->rank.value, 7u);
   EXPECT_EQ(lost->cause, "gpu 7 down");
@@ -137,8 +138,8 @@ TEST_F(HardwareStateTest, OnlyCheckpointsUseStorage) {
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::bad_input);
-    EXPECT_EQ(error.message(), "faults[0].storage: only checkpoints use storage, and this run "
-                               "writes none: give live.checkpoints");
+    EXPECT_EQ(error.message(), "faults[0].storage: expected a run that writes checkpoints, "
+                               "found none: give live.checkpoints or remove the fault");
   }
   const FaultPlan faults = plan(
       "  - {at_time: 1 s, storage: 0, rate: 0.25, for: 1 s}\n"

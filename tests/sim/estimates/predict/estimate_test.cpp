@@ -18,7 +18,7 @@ Cluster cluster(std::uint32_t nodes) {
 }
 
 TEST(Estimate, ADeclaredStepTakesWhatItDeclares) {
-  // One rank: five micro-batches of what each declares, and nobody to talk to.
+  // One rank: five micro-batches with their declared times, without communication.
   Job job = paced_job(1, 5);
   const double micro_batch = static_cast<double>(job.pace().micro_batch()) * 1e-9;
   EXPECT_NEAR(estimate_step(job, cluster(1)).step_s, 5 * micro_batch, 0.01 * micro_batch);

@@ -218,7 +218,8 @@ TEST(PredictionProperties, LessWorkSlowsNothing) {
   }
 }
 
-/// A run that does not say what it recomputes is out of memory only if nothing would help.
+/// A run that does not give its recomputation is out of memory only if no recomputation would
+/// suffice.
 TEST(Prediction, RecomputationThatIsNotSaidMayBeWhatMakesARunFit) {
   TableRow row = llama_row();
   row.recompute = "none";
@@ -227,7 +228,8 @@ TEST(Prediction, RecomputationThatIsNotSaidMayBeWhatMakesARunFit) {
   EXPECT_TRUE(predict_run("a", published_run(row)).fits);
 }
 
-/// What a row leaves open is taken as its neighbours have it: no case is a third off the stated.
+/// An omitted option gets the value of its neighbours: no case differs by a third from the given
+/// one.
 TEST(PredictionProperties, AnOptionThatIsNotSaidMakesNoJump) {
   Rng random(13);
   for (int i = 0; i < configurations() / 4; ++i) {

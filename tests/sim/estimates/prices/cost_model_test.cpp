@@ -190,7 +190,7 @@ TEST(CostModel, AStackMultipliesRatesAndAddsGaps) {
   Block block;
   block.layers = 3;
   EXPECT_NEAR(price(block, h100(), Precision::bf16, alone(), after).compute.value, 60e-6, 1e-15);
-  // Half of the bytes of what is fused are left; of the optimizer, all.
+  // Half of the bytes of fused kernels are left; of the optimizer, all.
   block = product(1, 1, 1);
   block.kernels[0] = {.kind = Kernel::Kind::memory_bound, .bytes = {1e9}, .name = "norm"};
   const auto time = [&](const CostProfile& profile) {

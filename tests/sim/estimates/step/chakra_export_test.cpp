@@ -21,7 +21,7 @@ ChakraTrace exported(const LoadedScenario& loaded) {
     folder.add_rank(rank, fmt::format("exported.{}.et", rank), from.rank_file({rank}));
   }
   folder.set_groups("exported.json", from.groups_file());
-  return folder.finish();
+  return folder.finish_trace();
 }
 
 TEST(ChakraExport, RanksOfAStageShareTheirProgramAndTheirGroupsAreTheJobs) {

@@ -1,4 +1,4 @@
-// Over the engine in which nothing is shared: when a flight lands is a sum of its parts.
+// Flights over the contention-free engine: the landing time is a sum of parts.
 #include "sim/estimates/step/flights.hpp"
 
 #include <functional>

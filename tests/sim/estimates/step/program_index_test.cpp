@@ -34,9 +34,9 @@ TEST(ProgramIndex, KnowsWhoWaitsForWhom) {
 TEST(ProgramIndex, FindsTheReceiveOfASend) {
   const Program program = by_hand();
   const ProgramIndex index(program, 2);
-  EXPECT_EQ(index.receive(Phase::forward, 1, 1), 0u);
-  EXPECT_EQ(index.receive(Phase::backward, 1, 1), ProgramIndex::kNone);
-  EXPECT_EQ(index.receive(Phase::forward, 0, 1), ProgramIndex::kNone);
+  EXPECT_EQ(index.receive_op(Phase::forward, 1, 1), 0u);
+  EXPECT_EQ(index.receive_op(Phase::backward, 1, 1), ProgramIndex::kNone);
+  EXPECT_EQ(index.receive_op(Phase::forward, 0, 1), ProgramIndex::kNone);
 }
 
 TEST(ProgramIndex, CountsCollectivesByCommunicator) {

@@ -38,7 +38,8 @@ class Bench {
     return {.graph = graph, .plan = step.plan, .prices = steppers[job]->prices(), .state = state};
   }
   std::vector<LinkId> common() {
-    const auto a = steppers[0]->crossed(state, shares), b = steppers[1]->crossed(state, shares);
+    const auto a = steppers[0]->links_crossed_by(state, shares),
+               b = steppers[1]->links_crossed_by(state, shares);
     std::vector<LinkId> both;
     std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
     return both;

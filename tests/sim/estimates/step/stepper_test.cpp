@@ -102,7 +102,7 @@ TEST(Stepper, MovedMicroBatchesMoveTime) {
   EXPECT_NEAR(n.at(2) / 8, n.at(3), 0.05 * n.at(3));
 }
 
-/// Exchange of two ranks of the built-in model over links of `rate`, and what the step sends.
+/// Exchange of two ranks of the built-in model over links of `rate`, and the bytes of the step.
 struct Exchange {
   double step_s, bytes;
 };

@@ -127,7 +127,7 @@ TEST(TraceRun, CollectivesTakeWhatTheirFormulaSays) {
 }
 
 TEST(TraceRun, ARingOfMessagesIsItsStepsOneAfterTheOther) {
-  // Every rank sends to the next, and what it has received, onward: three hops of 128 KiB.
+  // Every rank sends to the next, and forwards the received message: three hops of 128 KiB.
   constexpr int kRanks = 4;
   std::vector<std::string> files;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -176,8 +176,8 @@ TEST(TraceRun, SixteenRanksOfTheTestDataCrossTheirNicsAtTheFormulasRate) {
     EXPECT_NEAR(run_free(trace, cluster).duration / (share * kBytes / 8 / kNic), 1, 1e-9) << kind;
   }
   for (const int n : {4, 8, 16}) {
-    // Directly: each NVLink carries what its GPU sends to the others; across two nodes half of the
-    // buffer leaves through the NIC.
+    // Direct algorithm: each NVLink carries its GPU's messages to the others; across two nodes half
+    // of the buffer leaves through the NIC.
     const ChakraTrace trace = read_chakra(
         {.path = fmt::format("{}/astra-microbench/all_to_all/{}npus_1MB/all_to_all", data, n)});
     const double expected =
@@ -224,11 +224,11 @@ TEST(TraceRun, TheStepOfTheTestDataLiesBetweenItsBounds) {
       plan_trace(trace, folded, cluster, full_rates(), CollectiveAlgorithm::ring);
   const TraceBounds limits =
       bounds(trace, folded, plan, cluster.gpu_model(), cluster.gpu_model().bf16);
-  // By hand, stage 0 (stage 3 computes a little more, and communicates as much). Per rank, of the
-  // tensor group of four on two nodes (two rings, each half of the bytes over a NIC): 384
-  // all-gathers of 3 x 2 MiB, 256 reduce-scatters of 3/4 x 8 MiB, one all-reduce of 3/2 x 200 MiB.
-  // Of the data group of four on one node: 64 all-reduces of 3/2 x 48 MiB and one of 200 MiB, over
-  // NVLink. Eight messages of 2 MiB. Rounds of 1 us: 3 a gather or scatter, 6 an all-reduce.
+  // Expected by hand for stage 0 (stage 3 computes a little more, and communicates as much). Per
+  // rank, of the tensor group of four on two nodes (two rings, each half of the bytes over a NIC):
+  // 384 all-gathers of 3 x 2 MiB, 256 reduce-scatters of 3/4 x 8 MiB, one all-reduce of 3/2 x 200
+  // MiB. Of the data group of four on one node: 64 all-reduces of 3/2 x 48 MiB and one of 200 MiB,
+  // over NVLink. Eight messages of 2 MiB. Rounds of 1 us: 3 a gather or scatter, 6 an all-reduce.
   constexpr double kMiB = 1 << 20, kNic = 10e9, kNvlink = 100e9;
   const double tensor = (384 * 6 + 256 * 6 + 300) * kMiB / 2 / kNic;
   const double data_group = (64 * 72 + 300) * kMiB / kNvlink;

@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+"""Shows that two builds simulate the same: logs, reports and decision traces, byte for byte.
+
+    tests/equal/equal.py BEFORE AFTER [--scenarios N] [--seed S] [--jobs N]
+
+BEFORE and AFTER are folders with the programs (build/bin). Both builds simulate all examples and N
+random scenarios (default 1,000). The texts of `why`, `reason` and `cause` are blanked before the
+comparison, and so is `host`, which the machine decides. For a scenario that a build refuses, the
+exit codes are compared. Prints one line for each difference and exits 1 if there is one; the
+scenario of a difference stays in a temporary folder. Plain Python; needs protoc for logs that
+differ in bytes."""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import scenarios
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TEXTS = ('why', 'reason', 'cause')
+FROM_TEXTS = ('decision_log_sha256',)  # a digest with the texts; the log itself is compared
+FROM_HOST = ('host', *FROM_TEXTS)
+LIMIT_S = 300
+
+Outcome = collections.namedtuple('Outcome', 'code report table log')
+
+
+def blanked(value):
+    """Returns a JSON value without explanatory texts and without figures of the host."""
+    if isinstance(value, dict):
+        return {key: '' if key in TEXTS else blanked(each)
+                for key, each in value.items() if key not in FROM_HOST}
+    if isinstance(value, list):
+        return [blanked(each) for each in value]
+    return value
+
+
+def run(arguments, folder):
+    """Returns (exit code, standard output) of a program; 124 if the time limit was reached."""
+    try:
+        result = subprocess.run(arguments, cwd=folder, capture_output=True, timeout=LIMIT_S,
+                                check=False)
+    except subprocess.TimeoutExpired:
+        return 124, b''
+    return result.returncode, result.stdout
+
+
+def frames(log):
+    """Yields the messages of a log: each has its length, a varint, before it."""
+    position = 0
+    while position < len(log):
+        length = shift = 0
+        while True:
+            byte = log[position]
+            position += 1
+            length |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                break
+        yield log[position:position + length]
+        position += length
+
+
+def readable(log):
+    """Returns a log as text with blanked explanations, as protoc prints its messages."""
+    parts = []
+    for frame in frames(log):
+        text = subprocess.run(
+            ['protoc', f'-I{ROOT}', '--decode=orrery.LogRecord', 'traces/trace.proto'], input=frame,
+            cwd=ROOT, capture_output=True, check=True).stdout.decode()
+        blank = '|'.join(TEXTS + FROM_TEXTS)
+        parts.append(re.sub(rf'(?m)^(\s*(?:{blank})): ".*"$', r'\1: ""', text))
+    return '\n'.join(parts)
+
+
+def simulate(programs, scenario, options, folder):
+    """Returns the Outcome of one build for one scenario."""
+    log = pathlib.Path(folder, 'run.log')
+    log.unlink(missing_ok=True)
+    command = [str(programs / 'orrery'), 'simulate', str(scenario), *options]
+    code, out = run([*command, '--json', '--record', str(log)], folder)
+    if code not in (0, 1) or not out:
+        return Outcome(code, None, None, None)
+    return Outcome(code, blanked(json.loads(out)), None, log.read_bytes() if log.exists() else b'')
+
+
+def replay_jobs(programs, replay, folder):
+    """Returns the Outcome of one build for one replay of a job trace."""
+    code, out = run([str(programs / 'orrery'), 'jobs', str(replay), '--json'], folder)
+    return Outcome(code, blanked(json.loads(out)) if out else None, None, b'')
+
+
+def difference(before, after):
+    """Returns the first part in which two outcomes differ, or None."""
+    if before.code != after.code:
+        return f'exit code {before.code}, then {after.code}'
+    if before.report != after.report:
+        keys = [key for key in before.report if before.report[key] != after.report.get(key)]
+        return f'report: {", ".join(keys) or "keys"}'
+    if before.log != after.log and readable(before.log) != readable(after.log):
+        return 'log'
+    return None
+
+
+def compare(before, after, scenario, options):
+    """Returns (exit code, difference or None) of one scenario under two builds."""
+    with tempfile.TemporaryDirectory() as folder:
+        if 'replay-' in scenario.name:
+            pair = [replay_jobs(build, scenario, folder) for build in (before, after)]
+        else:
+            pair = [simulate(build, scenario, options, folder) for build in (before, after)]
+    return pair[0].code, difference(*pair)
+
+
+def tasks(folder, count, seed):
+    """Yields (scenario file, options): all examples, then `count` random ones."""
+    for path in sorted((ROOT / 'examples').rglob('*.yaml')):
+        if 'policies' not in path.parts and '../shared/' not in path.read_text():
+            yield path, []
+    for log in (ROOT / 'examples').glob('*.csv'):  # random scenarios read it
+        shutil.copy(log, folder)
+    for number in range(count):
+        text, options = scenarios.random_scenario(seed * 1_000_003 + number)
+        path = pathlib.Path(folder, f'random-{number}.yaml')
+        path.write_text(text)
+        yield path, options
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition('\n')[0])
+    parser.add_argument('before', type=pathlib.Path)
+    parser.add_argument('after', type=pathlib.Path)
+    parser.add_argument('--scenarios', type=int, default=1000)
+    parser.add_argument('--seed', type=int, default=int(os.environ.get('ORRERY_SEED', 1)))
+    parser.add_argument('--jobs', type=int, default=os.cpu_count())
+    chosen = parser.parse_args()
+    folder = tempfile.mkdtemp(prefix='orrery-equal-')
+    before, after = chosen.before.resolve(), chosen.after.resolve()
+    todo = list(tasks(folder, chosen.scenarios, chosen.seed))
+    codes, differing = collections.Counter(), 0
+    with concurrent.futures.ThreadPoolExecutor(chosen.jobs) as pool:
+        results = pool.map(lambda task: compare(before, after, *task), todo)
+        for (path, options), (code, found) in zip(todo, results):
+            codes[code] += 1
+            if found:
+                differing += 1
+                print(f'{path} {" ".join(options)}: {found}', flush=True)
+            elif path.parent == pathlib.Path(folder):
+                path.unlink()
+    exits = ', '.join(f'{count} with exit code {code}' for code, count in sorted(codes.items()))
+    print(f'equal: seed {chosen.seed}, {len(todo)} scenarios ({exits}), {differing} differ')
+    if not differing:
+        shutil.rmtree(folder)
+    return 1 if differing else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
