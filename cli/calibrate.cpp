@@ -47,8 +47,8 @@ int calibrate(const CalibrateOptions& options) {
       measure_machine(options.ranks, options.quick, options.tolerance);
   if (measured.product_error > options.tolerance) {
     throw Error(ErrorKind::goal_missed,
-                fmt::format("no profile written: {}, at most {:.0f}% wanted (--tolerance). "
-                            "Something else keeps this machine busy; try again when it is quiet",
+                fmt::format("no profile written: {}, but at most {:.0f}% is allowed (--tolerance). "
+                            "Other programs keep this machine busy; try again when it is quiet",
                             describe_error(measured), 100 * options.tolerance));
   }
   file.write_and_rename("# This machine as `orrery calibrate` measured it; for `--machine`.\n" +

@@ -1,5 +1,5 @@
-// orrery compare: scenarios in both worlds, predicted against measured; of several also whether
-// their order was predicted.
+// orrery compare: runs scenarios in both worlds and compares predicted with measured times, and the
+// predicted with the measured order of several scenarios.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -20,7 +20,7 @@ namespace {
 
 struct CompareOptions : RunOptions {
   std::vector<std::string> files;
-  std::uint32_t ranks = 0;  // 0: each scenario's
+  std::uint32_t ranks = 0;  // world size; 0: as each scenario says
   std::string machine;      // profile; empty: this machine is measured first
   double tolerance = 0.1;
 };
@@ -39,25 +39,26 @@ Candidate load(const CompareOptions& options, const std::string& file) {
   const Scenario& scenario = candidate.loaded.scenario;
   if (!scenario.has_job() || scenario.job().model().builtin().empty()) {
     throw problem_at(candidate.loaded.places, "job.model",
-                     "only the built-in models run in both worlds");
+                     "expected a built-in model: only these run in both worlds");
   }
   candidate.ranks = scenario.job().layout().data();
   return candidate;
 }
 
-/// Returns a machine measured for as many ranks as the scenarios have.
+/// Returns the profile of --machine, or measures this machine for the scenarios' numbers of ranks.
 MachineProfile machine_of(const CompareOptions& options, const std::vector<Candidate>& candidates) {
   if (!options.machine.empty()) return load_machine(options.machine);
   std::vector<std::uint32_t> ranks;
   for (const Candidate& each : candidates) ranks.push_back(std::max(2u, each.ranks));
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  fmt::print(stderr, "measuring this machine (a profile of `orrery calibrate` spares it)\n");
+  fmt::print(stderr, "measuring this machine (--machine with a profile of `orrery calibrate` saves "
+                     "this time)\n");
   const MeasuredMachine measured = measure_machine(ranks, true);
   if (measured.product_error > kMostProductError) {
     throw Error(ErrorKind::goal_missed,
-                fmt::format("nothing to predict with: {}. Something else keeps this machine busy; "
-                            "try again when it is quiet, or give a profile: --machine",
+                fmt::format("cannot predict: {}. Other programs keep this machine busy; try again "
+                            "when it is quiet, or give a profile: --machine",
                             describe_error(measured)));
   }
   return measured.profile;
@@ -74,7 +75,8 @@ Comparison run_both(const Candidate& candidate, const MachineProfile& machine) {
   request.set_fabric(request.scenario().live().fabric());
   out.measured = run("orrery-live", request, candidate.loaded.places);
   if (out.predicted.has_step_time_s() && out.measured.has_step_time_s()) return out;
-  throw Error(ErrorKind::goal_missed, out.name + ": nothing was committed, nothing to compare");
+  throw Error(ErrorKind::goal_missed, out.name + ": no step was committed, so no times can be "
+                                                   "compared");
 }
 
 int compare(const CompareOptions& options) {

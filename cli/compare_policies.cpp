@@ -1,5 +1,5 @@
-// orrery compare-policies: one scenario under several policies, in one world or in both, side by
-// side with the ideal step time that follows from the declared speeds.
+// orrery compare-policies: runs one scenario under several policies, in one world or in both, and
+// prints the results beside the ideal step time that follows from the declared speeds.
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,14 +22,14 @@ namespace {
 struct ComparePoliciesOptions : RunOptions {
   std::vector<std::string> policies = {"static", "predictive-rebalance"};
   std::string world = "sim";
-  double within = 0;  // 0: no limit stated
+  double within = 0;  // limit of step time / ideal; 0: none
 };
 
 struct Row {
   std::string world, policy;
   Report report;
 
-  /// Step time over the ideal one; nothing where either is unknown.
+  /// Returns step time / ideal step time; nothing if either is unknown.
   std::optional<double> ratio() const {
     if (!report.has_step_time_s() || !report.has_ideal_step_time_s()) return std::nullopt;
     if (report.ideal_step_time_s() <= 0) return std::nullopt;
@@ -42,7 +42,8 @@ std::vector<std::string> worlds_of(const ComparePoliciesOptions& options) {
   return {options.world};
 }
 
-/// `simulator`: where simulations are forked; null where there are none.
+/// Runs the scenario under one policy. `simulator`: fork server of simulations; may be null for
+/// live runs.
 Row run_one(const ComparePoliciesOptions& options, const LoadedScenario& loaded,
             const std::string& world, const std::string& policy, ForkServer* simulator) {
   RunRequest request;
@@ -99,7 +100,8 @@ std::string as_json(const std::vector<Row>& rows) {
   return out.dump(2);
 }
 
-/// Whether the last policy misses the stated limit in any world. An unknown ratio misses it.
+/// Returns true, and prints the reason, if the last policy misses the limit of --within in any
+/// world. An unknown ratio misses the limit.
 bool misses(const ComparePoliciesOptions& options, const std::vector<Row>& rows) {
   bool missed = false;
   for (const Row& row : rows) {
@@ -107,7 +109,7 @@ bool misses(const ComparePoliciesOptions& options, const std::vector<Row>& rows)
     const std::optional<double> ratio = row.ratio();
     if (ratio && *ratio <= options.within) continue;
     missed = true;
-    fmt::print(stderr, "goal missed: {} under {}: {} of the ideal step time, at most {} wanted\n",
+    fmt::print(stderr, "goal missed: {} under {}: {} of the ideal step time, at most {} allowed\n",
                row.policy, row.world, ratio ? fmt::format("{:.3f} x", *ratio) : "unknown",
                options.within);
   }

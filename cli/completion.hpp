@@ -9,7 +9,8 @@
 
 namespace orrery::cli {
 
-/// Returns the script that makes a shell complete the command line. `shell`: bash, zsh or fish.
+/// Returns the script that makes a shell complete the command line. `shell`: bash, fish, or any
+/// other text for zsh.
 std::string completion_script(const CLI::App& app, const std::string& shell);
 
 /// Adds the subcommand `completion`. Call after all other add_*() functions.

@@ -1,4 +1,4 @@
-// orrery explain: why a job of a job trace waited.
+// orrery explain: prints the reasons why a job of a job trace waited.
 #include <memory>
 #include <string>
 
@@ -27,22 +27,24 @@ void print_reasons(const sim::WaitReasons& why, const std::string& policy) {
   };
   fmt::print("job {}: {} GPUs, submitted at {} s, started {}, ended {}\n", why.name, why.gpus,
              why.submitted / kNanosPerSecond, instant(why.started), instant(why.ended));
-  fmt::print("when it came {} GPUs were free, {} jobs waited before it for {} GPUs\n",
+  fmt::print("at its submission {} GPUs were free, and {} jobs waited before it for {} GPUs\n",
              why.free_gpus, why.ahead_jobs, why.ahead_gpus);
   if (why.taken_off > 0) fmt::print("it was preempted {} times\n", why.taken_off);
   fmt::print("it waited {} s:\n", why.waited() / kNanosPerSecond);
-  print_time("fewer GPUs were free than it needs", why.too_few, why.waited());
-  print_time("enough were free, but not where it could be placed", why.scattered, why.waited());
-  print_time(fmt::format("it could have been placed: {} let it wait for others", policy).c_str(),
+  print_time("fewer GPUs were free than the job needs", why.too_few, why.waited());
+  print_time("enough GPUs were free, but not where the job could be placed", why.scattered,
+             why.waited());
+  print_time(fmt::format("it could have been placed, but {} preferred other jobs", policy).c_str(),
              why.order, why.waited());
-  fmt::print("meanwhile {} jobs that came later started, with {} GPUs\n", why.overtook_jobs,
-             why.overtook_gpus);
+  fmt::print("meanwhile {} jobs that were submitted later started, with {} GPUs\n",
+             why.overtook_jobs, why.overtook_gpus);
 }
 
 int explain(const ReplayOptions& options, const std::string& job) {
   const JobReplay replay = asked_for(options);
   if (replay.conditions().speed() == "simulated") {
-    throw Error(ErrorKind::usage, "orrery explain knows jobs of recorded speed only");
+    throw Error(ErrorKind::usage, "orrery explain: expected jobs of recorded speed, got simulated "
+                                  "speed: add --speed recorded");
   }
   JobLog log = load_log(replay, options);
   const auto stack = make_stack(replay);
@@ -67,7 +69,7 @@ void add_explain(CLI::App& app, Action& chosen) {
   const auto job = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("explain", "explain the wait of a job of a job trace");
   declare_replay(*command, options);
-  command->add_option("--job", *job, "its id")->type_name("ID")->required();
+  command->add_option("--job", *job, "id of the job")->type_name("ID")->required();
   add_examples(*command, {"orrery explain trace.csv --job 1317 --nodes 16 --gpus-per-node 8 "
                           "--policy easy"});
   command->callback(

@@ -21,7 +21,8 @@ struct FromLog {
 };
 
 /// Returns the log to continue from. `written`: a file name, or a file name with @ and a time, for
-/// example "train.log@90s". Throws bad_input if the file is not the log of a scenario.
+/// example "train.log@90s"; an @ without a valid time is a part of the file name. Throws bad_input
+/// if the file is not the log of a scenario.
 FromLog from_log(const std::string& written);
 
 }  // namespace orrery::cli

@@ -92,7 +92,8 @@ std::vector<std::string> names_of(const FuturesOptions& options) {
   return options.policies;
 }
 
-/// The first choice beside this one, future by future: in how many it comes further.
+/// Returns the number of futures in which `choice` has more goodput than the first choice, and the
+/// number of futures that could be compared.
 std::pair<std::size_t, std::size_t> further_than_first(const FuturesReport& all,
                                                        std::uint32_t choice,
                                                        std::uint32_t choices) {
@@ -195,8 +196,8 @@ void FuturesOptions::add(CLI::App& command) {
       .type_name("N");
   command.add_option("--at", at, "instant of the run's clock at which the futures begin")
       ->type_name("TIME");
-  command.add_option("--for", ahead, "end each future this long after --at (default: when it is "
-                                     "done)")
+  command.add_option("--for", ahead, "end each future this long after --at (default: when its "
+                                     "run is done)")
       ->type_name("TIME");
   command
       .add_option("--policies", policies,

@@ -23,13 +23,15 @@ struct FuturesOptions {
   void add(CLI::App& command);
   bool has_futures() const { return count > 0; }
   /// Writes the options into the request of a run. `begun`: end of the log from which the run
-  /// continues; futures begin there if --at is absent. Throws a usage error if the options do not
-  /// fit together, a time is not valid, or a policy is unknown.
+  /// continues; futures begin there if --at is absent. Changes nothing if no option is given.
+  /// Throws a usage error if the options do not fit together, a time is not valid, or a policy is
+  /// unknown.
   void fill(RunRequest& request, std::optional<Nanos> begun = {}) const;
 };
 
-/// Runs the futures of `request` and prints quantiles, or one JSON object. Returns the exit code:
-/// goal_missed if a future failed, else 0. Throws errors of run_futures().
+/// Runs the futures of `request` and prints quantiles, or one JSON object, and failed futures on
+/// standard error. Returns the exit code: goal_missed if a future failed, else 0. Throws errors of
+/// run_futures().
 int show_futures(const FuturesOptions& options, const RunRequest& request, const SourceMap& places,
                  bool json);
 

@@ -1,4 +1,4 @@
-// orrery import: other tools' files, checked and made into scenarios.
+// orrery import: checks files of other tools and writes scenarios or job logs from them.
 #include <filesystem>
 #include <memory>
 
@@ -29,7 +29,8 @@ struct JobOptions {
   bool anonymize = false, json = false;
 };
 
-/// Returns the scenario without the preset's own values, which stay in the catalogue.
+/// Returns a scenario that runs the trace. It names the preset of the nodes; the preset's values
+/// stay in the catalogue.
 Scenario scenario_of(const ImportOptions& options, const ChakraTrace& trace) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::absolute(options.out).parent_path();
@@ -96,7 +97,8 @@ int import_jobs(const JobOptions& options) {
 
 void add_import_jobs(CLI::App& command, Action& chosen) {
   const auto options = std::make_shared<JobOptions>();
-  CLI::App* jobs = command.add_subcommand("jobs", "a job log, into the form of orrery jobs");
+  CLI::App* jobs =
+      command.add_subcommand("jobs", "a job log of another tool, written as CSV for orrery jobs");
   jobs->add_option("FILE", options->file,
                    "job log of Slurm (sacct -P), Philly, Helios, Acme, openb, Gavel, Tiresias, "
                    "Muri, or in the Standard Workload Format; .gz too")
@@ -110,7 +112,7 @@ void add_import_jobs(CLI::App& command, Action& chosen) {
   jobs->add_option("--throughputs", options->log.throughputs,
                    "steps per second of Gavel's jobs (simulation_throughputs.json)")
       ->type_name("FILE");
-  jobs->add_option("--gpu", options->log.gpu, "which GPU's throughputs")
+  jobs->add_option("--gpu", options->log.gpu, "GPU whose throughputs are used")
       ->type_name("NAME")
       ->capture_default_str();
   jobs->add_flag("--json", options->json, "print the report on the rows as one JSON object");

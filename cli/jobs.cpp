@@ -1,4 +1,5 @@
-// orrery jobs: a production job trace, replayed job by job. It needs no engine, so it runs here.
+// orrery jobs: replays a production job trace job by job. The replay needs no engine, so it runs in
+// this process.
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -26,7 +27,7 @@ struct JobsOptions : ReplayOptions {
   bool json = false, backtest = false;
 };
 
-/// jobs.csv, series.csv and groups.csv; with several policies in a folder for each.
+/// Writes jobs.csv, series.csv, groups.csv and, if the replay has one, backtest.csv into `folder`.
 void write_tables(const std::filesystem::path& folder, const sim::JobTables& tables) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
@@ -41,15 +42,15 @@ void write_tables(const std::filesystem::path& folder, const sim::JobTables& tab
   write_file((folder / "backtest.csv").string(), sim::backtest_csv(tables.backtest));
 }
 
-/// One of the replays that are asked for.
+/// One of the replays of the command: a policy, and a change of --what-if or none.
 struct Variant {
   JobReplay replay;
-  std::string what_if;  ///< the change; empty: none
-  std::string label;    ///< its policy, and the change
-  std::string folder;   ///< folder of its files, if it has several
+  std::string what_if;  ///< change; empty: none
+  std::string label;    ///< policy and change
+  std::string folder;   ///< folder of its files if the command has several replays
 };
 
-/// Every policy as things are, then as they might be.
+/// Returns every policy without a change, then every policy under each change of --what-if.
 std::vector<Variant> variants_of(const JobsOptions& options) {
   std::vector<Variant> variants;
   const auto add = [&](const std::string& change, const std::string& folder) {
@@ -75,14 +76,14 @@ bool is_elsewhere(const Variant& variant) {
   return variant.replay.conditions().speed() == "simulated";
 }
 
-/// Steps of jobs that meet are simulated, which needs a process of its own.
+/// Runs a replay with simulated speed in the simulator, a process of its own.
 JobsReport run_elsewhere(const JobReplay& replay, const std::string& record,
                          sim::JobTables* tables) {
   return sim::replay_report(replay, run("orrery-sim", sim::replay_request(replay, record), {}),
                             tables);
 }
 
-/// Report with its backtest, if there is one.
+/// Report of a replay, and the rows of its backtest; empty without --out and --backtest.
 using Ran = std::pair<JobsReport, std::vector<sim::BacktestRow>>;
 
 Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<TraceJob> log,
@@ -95,7 +96,8 @@ Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<Trac
   sim::JobTables* const wanted = !options.out.empty() || options.backtest ? &tables : nullptr;
   const bool elsewhere = is_elsewhere(variant);
   if (elsewhere && options.backtest) {
-    throw Error(ErrorKind::usage, "--backtest puts waits of recorded speed beside the log's");
+    throw Error(ErrorKind::usage, "--backtest: expected jobs of recorded speed, got simulated "
+                                  "speed: leave --backtest out");
   }
   JobsReport report = elsewhere ? run_elsewhere(replay, record, wanted)
                                 : sim::replay_jobs(std::move(log), replay, record, wanted);
@@ -140,7 +142,7 @@ int jobs(const JobsOptions& options) {
   std::vector<JobsReport> reports;
   std::vector<std::vector<sim::BacktestRow>> backtests;
   for (const Variant& variant : variants) {
-    const bool last = reports.size() + 1 == variants.size();  // a million jobs are not copied
+    const bool last = reports.size() + 1 == variants.size();  // saves a copy of a million jobs
     auto [report, backtest] =
         run_one(options, variant, last ? std::move(log.jobs) : log.jobs, variants.size() > 1);
     *report.mutable_quality() = log.quality;

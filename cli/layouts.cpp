@@ -1,4 +1,5 @@
-// orrery layouts: all layouts of a job on a cluster, priced and ranked, and why the first one wins.
+// orrery layouts: prices and ranks all layouts of a job on a cluster, and says why the first layout
+// is the best.
 #include <algorithm>
 #include <memory>
 
@@ -35,7 +36,8 @@ bool asks_by_name(const LayoutQuestion& asked) {
          !asked.stack.empty() || !asked.precision.empty();
 }
 
-/// The scenario's own layout need not fit the changed values: it is only one of the candidates.
+/// Loads the scenario, also if its own layout does not fit the changed values: that layout is only
+/// one of the candidates.
 LoadedScenario any_layout(const LayoutsOptions& options) {
   std::vector<std::string> overrides = options.run.overrides;
   try {
@@ -56,7 +58,7 @@ AskedScenario asked_for(const LayoutsOptions& options) {
   if (options.file.empty()) return scenario_of(options.question, options.run.overrides);
   if (asks_by_name(options.question)) {
     throw Error(ErrorKind::usage,
-                "error: expected either a scenario or options for model, cluster and batch, got "
+                "expected either a scenario or options for model, cluster and batch, got "
                 "both: change the scenario with --set, for example --set cluster.nodes=64, or "
                 "leave the file out");
   }
@@ -112,8 +114,8 @@ int layouts(const LayoutsOptions& options) {
   const Scenario& scenario = asked.loaded.scenario;
   if (!scenario.has_job() || !scenario.job().model().builtin().empty()) {
     throw Error(ErrorKind::bad_input,
-                fmt::format("{}: layouts are those of a training job of a transformer: expected a "
-                            "key 'job' with a model by preset or by hand",
+                fmt::format("{}: expected a key 'job' with a transformer, by preset or by its "
+                            "dimensions: other work has no layouts",
                             options.file));
   }
   const Cluster cluster = build_cluster(scenario.cluster(), asked.loaded.places, "cluster");

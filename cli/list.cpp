@@ -1,4 +1,4 @@
-// orrery list: names that a scenario or the command line can use.
+// orrery list: prints the names that a scenario or the command line can use.
 #include <algorithm>
 #include <memory>
 
@@ -26,7 +26,7 @@ void add_list(CLI::App& app, Action& chosen) {
   const auto kind = std::make_shared<std::string>();
   CLI::App* command =
       app.add_subcommand("list", "models, clusters, GPUs, stacks and policies by name");
-  one_of(*command->add_option("KIND", *kind, "what to list"), kinds_of_names()).required();
+  one_of(*command->add_option("KIND", *kind, "kind of names"), kinds_of_names()).required();
   add_examples(*command, {"orrery list models"});
   command->callback([kind, &chosen] { chosen = [kind] { return list(*kind); }; });
 }

@@ -26,7 +26,7 @@ namespace {
 
 using What = StandingBook::Line::What;
 
-/// Events of the jobs, and the course of the run.
+/// Results of the live run: the events of the jobs, and figures of the processes.
 struct Course {
   std::vector<StandingBook::Line> lines;
   std::vector<live::LocalJobs::Outcome> outcomes;
@@ -58,7 +58,7 @@ JobReplay replay_of(const LiveJobsOptions& options) {
   return replay;
 }
 
-/// Those submitted in the excerpt, which begins at 0.
+/// Returns the jobs that are submitted in the excerpt, with submission times from its begin.
 std::vector<TraceJob> excerpt(const LiveJobsOptions& options) {
   std::vector<TraceJob> jobs;
   for (TraceJob& job : load_job_log(options.log).jobs) {
@@ -119,7 +119,7 @@ void print_summary(const LiveJobsOptions& options, const Course& course, std::si
   print_line("behind", fmt::format("at most {:.1f} ms", course.most_behind_ms));
   print_line("beside a replay", difference.empty()
                                     ? "start order, placements and ends are equal"
-                                    : "not equal. Here and there: " + difference);
+                                    : "not equal; live, then replayed: " + difference);
 }
 
 void print_course(const Course& course, std::size_t jobs, const std::string& difference) {
@@ -178,7 +178,8 @@ std::shared_ptr<LiveJobsOptions> add_live_jobs(CLI::App& live) {
   one_of(declared(live.add_option("--placement", options->placement, "placement of the jobs")),
          placer_names())
       .capture_default_str();
-  one_of(declared(live.add_option("--estimates", options->estimates, "as in orrery jobs")),
+  one_of(declared(live.add_option("--estimates", options->estimates, "estimated durations, as "
+                                                                        "in orrery jobs")),
          {"recorded", "requested", "learned", "disturbed"})
       .capture_default_str();
   number(declared(live.add_option("--speed", options->speed, "seconds of the log in one real "
@@ -186,11 +187,13 @@ std::shared_ptr<LiveJobsOptions> add_live_jobs(CLI::App& live) {
          0.01, 1e6)
       .type_name("X")
       ->capture_default_str();
-  whole_number(declared(live.add_option("--begin", options->begin_s, "second of the log")), 0,
+  whole_number(declared(live.add_option("--begin", options->begin_s, "first second of the "
+                                                                    "excerpt")), 0,
                3'153'600'000)
       .type_name("S")
       ->capture_default_str();
-  whole_number(declared(live.add_option("--for", options->for_s, "seconds of the log")), 1,
+  whole_number(declared(live.add_option("--for", options->for_s, "seconds of the "
+                                                                "excerpt")), 1,
                3'153'600'000)
       .type_name("S")
       ->capture_default_str();

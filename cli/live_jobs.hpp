@@ -23,8 +23,9 @@ struct LiveJobsOptions {
 std::shared_ptr<LiveJobsOptions> add_live_jobs(CLI::App& live);
 
 /// Runs the excerpt of the log in both worlds and prints the comparison. `record`: log to write, or
-/// empty. Returns the exit code: goal_missed if the worlds differ or a process failed, else 0.
-/// Throws a usage error if the options lack a cluster or the excerpt has no job.
+/// empty. Blocks for the excerpt's length in real time. Returns the exit code: goal_missed if the
+/// worlds differ or a process failed, else 0. Throws a usage error if the options lack a cluster or
+/// the excerpt has no job, and errors of load_job_log().
 int live_jobs(const LiveJobsOptions& options, const std::string& record, bool json);
 
 }  // namespace orrery::cli

@@ -17,8 +17,8 @@
 namespace orrery::cli {
 namespace {
 
-/// Scenario that measures the time of a step besides computation, with real processes that do
-/// little else.
+/// Scenario that measures the time of a step beside computation, with real processes that compute
+/// little.
 constexpr const char* kProbe = R"(
 name: probe
 cluster:
@@ -47,7 +47,8 @@ MachineMeasurements ask_live(const std::vector<std::uint32_t>& ranks, bool quick
                           status.description()));
 }
 
-/// Control, and the latency that ranks who wake up from their pace have, from a run's phases.
+/// Sets the control time of a step and the latency of links from the phases of a live run. The
+/// latency includes the time in which ranks wake up after their pace.
 void take_from_run(RankLinks& links, bool quick) {
   const std::vector<std::string> overrides{
       fmt::format("cluster.nodes={}", links.ranks()),
@@ -93,7 +94,8 @@ std::string describe_error(const MeasuredMachine& measured) {
 void use_machine(RunRequest& request, const MachineProfile& machine) {
   Scenario& scenario = *request.mutable_scenario();
   if (!scenario.has_job()) {
-    throw Error(ErrorKind::bad_input, "a machine's profile is for scenarios with a job");
+    throw Error(ErrorKind::bad_input, "expected a scenario with a job for a machine's "
+                                      "profile, got none");
   }
   const Layout& layout = scenario.job().layout();
   const std::uint32_t ranks =

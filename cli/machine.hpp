@@ -25,7 +25,8 @@ struct MeasuredMachine {
 /// Returns the measured machine. `ranks`: the numbers of ranks whose links are measured, each at
 /// least 2. Measures again, twice at most, while the error of the fit exceeds `tolerance`, and
 /// returns the best fit. If its error still exceeds `tolerance`, the latency and control time of
-/// its links have not been corrected by live runs. Throws errors of the live program and the runs.
+/// its links have not been corrected by live runs. Blocks for seconds to minutes. Throws an
+/// environment Error if the live program gives no measurements, and errors of run().
 MeasuredMachine measure_machine(const std::vector<std::uint32_t>& ranks, bool quick,
                                 double tolerance = kMostProductError);
 

@@ -1,5 +1,5 @@
-// orrery new policy NAME: a policy that decides something already, and its test.
-// orrery new jobs: a synthetic job log.
+// orrery new policy NAME: writes a small working policy and its test.
+// orrery new jobs: writes a synthetic job log.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -26,7 +26,7 @@ struct NewOptions {
   bool cpp = false, python = true;
 };
 
-/// "lost-ranks" as it stands in a file's name ("lost_ranks"), and as a class ("LostRanks").
+/// Forms of a policy's name: "lost-ranks" has file name "lost_ranks" and class name "LostRanks".
 struct Words {
   std::string file, type;
 };
@@ -66,10 +66,10 @@ std::string filled(std::string_view text, const std::string& name, const Words& 
   return out;
 }
 
-/// Nothing is written where something stands already.
+/// Writes a new file. Throws a usage error if the file exists.
 void write_new(const std::filesystem::path& path, const std::string& text) {
   if (std::filesystem::exists(path)) {
-    throw Error(ErrorKind::usage, fmt::format("{} exists already: take another NAME, or another "
+    throw Error(ErrorKind::usage, fmt::format("{} exists already: give another NAME, or another "
                                               "folder with -o", path.string()));
   }
   write_file(path.string(), text);
@@ -80,7 +80,7 @@ int new_policy(const NewOptions& options) {
   const std::filesystem::path folder(options.folder);
   const auto policy = folder / (words.file + (options.cpp ? ".hpp" : ".py"));
   const auto test = folder / (words.file + (options.cpp ? "_test.cpp" : "_test.py"));
-  if (std::filesystem::exists(test)) write_new(test, {});  // says so before the first is written
+  if (std::filesystem::exists(test)) write_new(test, {});  // fails before any file is written
   write_new(policy, filled(options.cpp ? embedded::policy_hpp : embedded::policy_py, options.name,
                            words));
   write_new(test, filled(options.cpp ? embedded::policy_test_cpp : embedded::policy_test_py,
@@ -123,10 +123,10 @@ void add_new_jobs(CLI::App& command, Action& chosen) {
   one_of(*jobs->add_option("--like", options->like, "cluster whose published means the jobs have"),
          job_mix_names())
       .capture_default_str();
-  whole_number(*jobs->add_option("--jobs", options->draw.jobs, "how many"), 2, 20'000'000)
+  whole_number(*jobs->add_option("--jobs", options->draw.jobs, "number of jobs"), 2, 20'000'000)
       .type_name("N")
       ->capture_default_str();
-  whole_number(*jobs->add_option("--gpus", options->draw.gpus, "of the cluster"), 1, 1'048'576)
+  whole_number(*jobs->add_option("--gpus", options->draw.gpus, "GPUs of the cluster"), 1, 1'048'576)
       .type_name("N")
       ->capture_default_str();
   number(*jobs->add_option("--load", options->draw.load, "share of these GPUs that the jobs "
@@ -146,13 +146,13 @@ void add_new_jobs(CLI::App& command, Action& chosen) {
 
 void add_new(CLI::App& app, Action& chosen) {
   const auto options = std::make_shared<NewOptions>();
-  CLI::App* command = app.add_subcommand("new", "write the begin of your own policy or job log");
+  CLI::App* command = app.add_subcommand("new", "write a start for your own policy, or a job log");
   command->require_subcommand(1);
   CLI::App* policy = command->add_subcommand("policy", "a policy and its test");
   policy->add_option("NAME", options->name, "name in scenarios, for example lost-ranks")
       ->required();
   CLI::Option* cpp = policy->add_flag("--cpp", options->cpp, "in C++, for a build of the project");
-  policy->add_flag("--python", options->python, "in Python (as without either)")->excludes(cpp);
+  policy->add_flag("--python", options->python, "in Python (the default)")->excludes(cpp);
   policy->add_option("-o,--output", options->folder, "folder to write to")
       ->type_name("FOLDER")
       ->capture_default_str();

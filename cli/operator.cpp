@@ -24,7 +24,7 @@ namespace {
 
 volatile std::sig_atomic_t halt_seen = 0;
 
-/// Nobody to ask; SIGUSR1 halts.
+/// Operator who approves nothing and halts the decisions at SIGUSR1.
 class Console : public Operator {
  public:
   Console() {
@@ -38,7 +38,7 @@ class Console : public Operator {
   Console& operator=(const Console&) = delete;
 
   void request_approval(const ApprovalAsk&) override {
-    throw Error(ErrorKind::internal, "nobody to ask");
+    throw Error(ErrorKind::internal, "the operator cannot answer questions");
   }
   std::vector<ApprovalVerdict> verdicts() override { return {}; }
   bool is_halted() override { return halt_seen != 0; }
@@ -66,14 +66,14 @@ std::string as_json(const ApprovalAsk& question) {
   return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// Questions wait for `orrery attach`, which reaches the run by its folder.
+/// Operator who leaves all questions to `orrery attach`, which reaches the run by its folder.
 class Attended : public Console {
  public:
   void request_approval(const ApprovalAsk&) override {}
 };
 
-/// Operator that runs a command for every question, with the question as JSON as its last argument:
-/// exit code 0 is a yes. Its output goes to standard error.
+/// Operator that runs a shell command for every question, with the question as JSON in the last
+/// argument. Exit code 0 is a yes. The command's output goes to standard error.
 class Hook : public Console {
  public:
   explicit Hook(const std::string& command) : script_("exec 1>&2\n" + command + " \"$@\"") {}
@@ -100,7 +100,7 @@ class Hook : public Console {
   std::deque<std::pair<std::uint64_t, ChildProcess>> running_;
 };
 
-/// Asks whoever sits at standard input, one question after the other.
+/// Operator at the terminal, who answers one question after the other on standard input.
 class Terminal : public Console {
  public:
   void request_approval(const ApprovalAsk& question) override {
@@ -129,7 +129,8 @@ class Terminal : public Console {
     std::fflush(stderr);
   }
 
-  /// A whole line, if one is there; an end of input is an empty line, and so a no.
+  /// Returns a complete line without blocking; nothing if none has been typed. The end of input is
+  /// an empty line, and so a no.
   std::optional<std::string> read_line() {
     pollfd input{STDIN_FILENO, POLLIN, 0};
     while (::poll(&input, 1, 0) == 1) {
@@ -147,7 +148,7 @@ class Terminal : public Console {
   std::string typed_;
 };
 
-/// Whether /bin/sh ends `script` with exit code 0; the others are its arguments. Says nothing.
+/// Returns true if /bin/sh runs `script` with `argument` to exit code 0; discards all output.
 bool shell_agrees(const std::string& script, const std::string& argument) {
   return ChildProcess("/bin/sh", {"-c", "exec >/dev/null 2>&1\n" + script, "sh", argument})
              .wait().code == 0;
@@ -162,7 +163,8 @@ std::string plain_word(const std::string& command) {
   return word.find_first_of("\"'\\$`(){}*?[]~=!#") == std::string::npos ? word : std::string();
 }
 
-/// A hook that cannot run would refuse every decision, and nobody would know why.
+/// Throws a usage error if /bin/sh does not find the command of `hook`, or cannot parse `hook`:
+/// such a hook would refuse every decision without a reason.
 void check_hook(const std::string& hook) {
   const std::string word = plain_word(hook);
   if (!word.empty() && !shell_agrees("command -v -- \"$1\"", word)) {
@@ -177,7 +179,7 @@ void check_hook(const std::string& hook) {
   }
 }
 
-/// A switch that nobody can throw is no switch.
+/// Throws a usage error if the run could not see the kill switch `file` appear.
 void check_kill_switch(const std::string& file) {
   namespace fs = std::filesystem;
   std::error_code unknown;
@@ -190,13 +192,13 @@ void check_kill_switch(const std::string& file) {
   }
   if (::access(folder.c_str(), R_OK | X_OK) != 0) {
     throw Error(ErrorKind::usage,
-                fmt::format("--kill-switch: expected a file in a folder that can be looked into, "
+                fmt::format("--kill-switch: expected a file in a folder that can be read, "
                             "got '{}': '{}' cannot be read", file, folder.string()));
   }
   if (fs::status(file, unknown).type() == fs::file_type::none) {
     throw Error(ErrorKind::usage,
-                fmt::format("--kill-switch: expected the name of a file, there or not, got '{}': "
-                            "it cannot be looked at: {}", file, unknown.message()));
+                fmt::format("--kill-switch: expected the name of a file, existing or not, got "
+                            "'{}', which cannot be checked: {}", file, unknown.message()));
   }
   if (fs::is_directory(file, unknown)) {
     throw Error(ErrorKind::usage,
@@ -232,15 +234,16 @@ void OperatorOptions::add(CLI::App& command, const std::string& default_on_polic
 
 void OperatorOptions::fill(RunRequest& request, bool waits) const {
   if (!hook.empty() && mode != "approve") {
-    throw Error(ErrorKind::usage, "--hook answers questions: it needs --mode approve");
+    throw Error(ErrorKind::usage, "--hook answers questions: add --mode approve, or leave --hook "
+                                  "out");
   }
   if (attended && (mode != "approve" || waits)) {
     throw Error(ErrorKind::usage, "--attended needs --mode approve and a live run");
   }
   if (mode == "approve" && hook.empty() && !attended && isatty(STDIN_FILENO) != 1) {
     throw Error(ErrorKind::usage,
-                "--mode approve needs a terminal to ask at, or --hook COMMAND, or --attended for a "
-                "live run that `orrery attach` answers");
+                "--mode approve needs a terminal for its questions, or --hook COMMAND, or "
+                "--attended for a live run whose questions `orrery attach` answers");
   }
   if (!hook.empty()) check_hook(hook);
   if (!kill_switch.empty()) check_kill_switch(kill_switch);

@@ -25,11 +25,13 @@ struct OperatorOptions {
   /// Declares the options; this object must outlive the parsing of the command line.
   void add(CLI::App& command, const std::string& default_on_policy_error);
   /// Writes the options into the request of a run. `waits`: the run stalls until a question is
-  /// answered. Throws a usage error if --hook is given in a mode without approval, if the hook or
-  /// the kill switch cannot work, or if the mode needs approval and no terminal, hook or
-  /// --attended gives answers.
+  /// answered. Throws a usage error if --hook is given in a mode without approval, --attended
+  /// without approval or with `waits`, if the hook or the kill switch cannot work, or if the mode
+  /// needs approval and no terminal, hook or --attended gives answers.
   void fill(RunRequest& request, bool waits) const;
   /// Returns the operator that the options describe; the caller keeps it until the run has ended.
+  /// Forgets an earlier SIGUSR1 and handles SIGUSR1 until the operator is destroyed. At most one
+  /// operator may exist.
   std::unique_ptr<Operator> make_operator() const;
 };
 

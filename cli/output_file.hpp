@@ -18,7 +18,8 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Writes the text and gives the file its name. Call once. Throws an environment Error.
+  /// Writes the text and gives the file its name. Call once. Throws an environment Error if the
+  /// text cannot be written; a file written in place may then be incomplete.
   void write_and_rename(const std::string& text);
 
  private:
@@ -27,7 +28,8 @@ class OutputFile {
   std::string path_, beside_;
 };
 
-/// Writes a text file completely or not at all. Throws an environment Error.
+/// Writes a text file as OutputFile does. Throws an environment Error if the file cannot be
+/// written.
 void write_file(const std::string& path, const std::string& text);
 
 }  // namespace orrery::cli

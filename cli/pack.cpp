@@ -1,4 +1,4 @@
-// orrery pack: how much of a cluster of shared GPUs of several kinds a packing gives away.
+// orrery pack: compares the shares of a cluster of shared GPUs that packing policies can allocate.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -27,7 +27,7 @@ struct PackOptions {
   bool json = false;
 };
 
-/// All seeds of one policy.
+/// Result of one policy over all seeds: fractions of the cluster's GPUs, and a number of pods.
 struct Row {
   std::string policy;
   double mean = 0, least = 1, most = 0, turned_away = 0, fragmented = 0;
@@ -49,8 +49,8 @@ Row row_of(const std::vector<sim::PackingRun>& runs, double demand) {
 
 void print_table(const PackOptions& options, const std::vector<Row>& rows, std::size_t pods,
                  const SharedCluster& cluster) {
-  fmt::print("{} pods of {}, {} nodes with {} GPUs; {} seeds, until {:.0f}% have been asked "
-             "for\n\n",
+  fmt::print("{} pods of {}, {} nodes with {} GPUs; {} seeds, until {:.0f}% of the GPUs are "
+             "requested\n\n",
              pods, options.pods, cluster.nodes().size(), cluster.gpu_milli() / kWholeGpu,
              options.seeds, 100 * options.demand);
   fmt::print("{:<14}{:>12}{:>10}{:>10}{:>16}{:>14}\n", "packing", "allocated %", "least", "most",
@@ -120,10 +120,10 @@ void add_pack(CLI::App& app, Action& chosen) {
   one_of(*command->add_option("--policy", options->policies, "packings to compare (default: all)"),
          packer_names())
       .delimiter(',');
-  whole_number(*command->add_option("--seeds", options->seeds, "orders of arrival"), 1, 1000)
+  whole_number(*command->add_option("--seeds", options->seeds, "random orders of arrival"), 1, 1000)
       .type_name("N")
       ->capture_default_str();
-  command->add_option("--seed", options->first_seed, "the first of them")
+  command->add_option("--seed", options->first_seed, "seed of the first order")
       ->type_name("N")
       ->capture_default_str();
   number(*command->add_option("--demand", options->demand,

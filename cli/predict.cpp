@@ -1,5 +1,5 @@
-// orrery predict: iteration times of published runs, from a table. It needs no engine, so it runs
-// here, one row after the other.
+// orrery predict: predicts the iteration times of the runs in a table. The predictions need no
+// engine, so they run in this process, one row after the other.
 #include <filesystem>
 #include <memory>
 
@@ -24,7 +24,7 @@ struct PredictOptions {
   std::string cases, out, scenarios, stacks;
 };
 
-/// Stacks to use instead of the shipped ones of the same name.
+/// Returns the stacks of --stacks, which replace the shipped stacks of the same name.
 StackCatalog own_stacks(const std::string& path) {
   StackCatalog stacks;
   if (path.empty()) return stacks;
@@ -39,7 +39,7 @@ void take_stack(const StackCatalog& stacks, PublishedRun& run) {
   }
 }
 
-/// The id as a file's name.
+/// Returns the row's id as a file name; "line-N" for a row without id.
 std::string file_name(const TableRow& row) {
   std::string name;
   for (const char c : row.id.substr(0, 100)) {
@@ -65,7 +65,7 @@ void make_folder(const std::string& path) {
   fs::create_directories(path, error);
   if (error) {
     throw Error(ErrorKind::environment,
-                fmt::format("{}: cannot be made: {}", path, error.message()));
+                fmt::format("cannot make the folder {}: {}", path, error.message()));
   }
 }
 

@@ -24,22 +24,23 @@ std::optional<std::uint32_t> number_in(const char* name) {
   std::uint32_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem == std::errc() && end == text.data() + text.size()) return value;
-  throw Error(ErrorKind::usage, fmt::format("{}={}: not a number of a rank", name, text));
+  throw Error(ErrorKind::usage, fmt::format("{}={}: expected a whole number", name, text));
 }
 
 bool set_place(Rendezvous& out, const char* rank_name, const char* ranks_name) {
   const auto rank = number_in(rank_name), ranks = number_in(ranks_name);
   if (!rank || !ranks) return false;
   if (*rank >= *ranks) {
-    throw Error(ErrorKind::usage, fmt::format("{}={} is not one of {}={} ranks", rank_name, *rank,
-                                              ranks_name, *ranks));
+    throw Error(ErrorKind::usage, fmt::format("{}={}: expected a rank below {}={}", rank_name,
+                                              *rank, ranks_name, *ranks));
   }
   out.set_rank(*rank);
   out.set_ranks(*ranks);
   return true;
 }
 
-/// Secrets of the user's own are for all steps; those that a run makes are for one.
+/// Returns the folder of the secrets: the user's own secrets serve all steps of a Slurm job, the
+/// secrets that a run makes serve one step.
 std::string secrets_folder(const std::string& folder) {
   const std::string job = environment("SLURM_JOB_ID"), step = environment("SLURM_STEP_ID");
   std::error_code unknown;
@@ -56,7 +57,7 @@ Rendezvous rendezvous_of_environment(const std::string& folder, const std::strin
   if (!set_place(out, "RANK", "WORLD_SIZE") && !set_place(out, "SLURM_PROCID", "SLURM_NTASKS")) {
     throw Error(ErrorKind::usage,
                 "--rendezvous: the environment has neither RANK and WORLD_SIZE nor SLURM_PROCID "
-                "and SLURM_NTASKS; is this started by srun or a launcher?");
+                "and SLURM_NTASKS; start this command with srun or a launcher");
   }
   const std::string master = environment("MASTER_ADDR"), port = environment("MASTER_PORT");
   if (!master.empty() && !port.empty()) out.set_controller(fmt::format("{}:{}", master, port));

@@ -12,8 +12,8 @@ namespace orrery::cli {
 /// SLURM_NTASKS. The controller is at MASTER_ADDR and MASTER_PORT if both are set; otherwise the
 /// ranks find it by `folder`, in which each step of a Slurm job has a folder of its own (unless
 /// `folder` has the user's token). `listen`: address of this machine; empty: for rank 0 MASTER_ADDR
-/// or SLURM_LAUNCH_NODE_IPADDR. Throws a usage Error if the environment has no rank, or no address
-/// for rank 0.
+/// or SLURM_LAUNCH_NODE_IPADDR. Throws a usage Error if the environment has no rank, a rank that is
+/// not below the number of ranks, a text that is no number, or no address for rank 0.
 Rendezvous rendezvous_of_environment(const std::string& folder, const std::string& listen);
 
 }  // namespace orrery::cli

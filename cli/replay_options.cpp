@@ -25,7 +25,7 @@ bool is_yaml(const std::filesystem::path& path) {
   return path.extension() == ".yaml" || path.extension() == ".yml";
 }
 
-/// Source of the conditions of a replay.
+/// Source of the conditions of a replay, for the places in messages.
 struct Origin {
   SourceMap places;
   std::string prefix = "conditions.";
@@ -51,7 +51,7 @@ SourceMap load_description(const std::string& file, JobReplay& replay) {
   }
 }
 
-/// Files that a file names are looked for beside it.
+/// Makes the path of the outages relative to the folder of `file`, which names them.
 void look_beside(const std::string& file, ReplayConditions& conditions) {
   if (conditions.outages().empty()) return;
   conditions.set_outages(
@@ -63,7 +63,8 @@ void take_topology(JobReplay& replay) {
   replay.set_gpus_per_node(replay.cluster().node().gpus_per_node());
 }
 
-/// The replay that a YAML file describes, or an empty one of a trace.
+/// Returns the replay that a YAML file describes; for a job log, a replay of the log with placement
+/// "count" and no other keys.
 JobReplay described(const std::string& file, Origin& origin) {
   JobReplay replay;
   if (!is_yaml(file)) {
@@ -97,7 +98,9 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
   if (std::find(known.begin(), known.end(), first) != known.end()) {
     const auto& asked = options.policies;
     if (first != replay.policy() && std::find(asked.begin(), asked.end(), first) == asked.end()) {
-      throw usage(fmt::format("'{}' is of a policy that is not replayed", text));
+      throw usage(fmt::format("'{}': expected a parameter of a replayed policy; add the policy to "
+                              "--policy",
+                              text));
     }
     parameter_set(text);  // throws a usage error
     return replay.add_set(text);
@@ -108,7 +111,7 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
   set_field(replay, key, text.substr(equals + 1), "--set");
 }
 
-/// Takes the cluster from the operator's node list: its nodes with GPUs, which must be equal.
+/// Sets the cluster from the operator's list of nodes. All nodes with GPUs must have equally many.
 void take_nodes(JobReplay& replay, const std::string& file) {
   std::map<std::uint32_t, std::uint32_t> nodes;  // keyed by GPUs
   for (const NodeRecord& node : load_cluster_log(file)) nodes[node.gpus] += node.gpus > 0 ? 1 : 0;
@@ -156,7 +159,7 @@ void declare_log(CLI::App& command, const std::shared_ptr<ReplayOptions>& option
       .add_option("--throughputs", options->log.throughputs,
                   "steps per second of Gavel's jobs (simulation_throughputs.json)")
       ->type_name("FILE");
-  command.add_option("--gpu", options->log.gpu, "which GPU's throughputs")
+  command.add_option("--gpu", options->log.gpu, "GPU whose throughputs are used")
       ->type_name("NAME")
       ->capture_default_str();
 }
@@ -196,7 +199,7 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
                                            "--policy fifo, or another");
   if (replay.has_cluster()) {
     if (replay.gpus_per_node() != replay.cluster().node().gpus_per_node()) {
-      throw usage("--gpus-per-node is another than that of the cluster's description");
+      throw usage("--gpus-per-node differs from that of the cluster's description: leave it out");
     }
     replay.mutable_cluster()->set_nodes(replay.nodes());
   }
@@ -215,18 +218,19 @@ JobLog load_log(const JobReplay& replay, const ReplayOptions& options) {
 void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {
   command
       .add_option("FILE", options->file,
-                  "job log (ours or another tool's, .gz too), or a YAML file naming one")
+                  "job log (Orrery's or another tool's, .gz too), or a YAML file that names one")
       ->type_name("TRACE|FILE.yaml")
       ->required();
   whole_number(*command.add_option("--nodes", options->nodes, "nodes of the cluster"), 1, 131072)
       .type_name("N");
-  whole_number(*command.add_option("--gpus-per-node", options->gpus_per_node, "GPUs of each"), 1,
-               128)
+  whole_number(*command.add_option("--gpus-per-node", options->gpus_per_node, "GPUs of each "
+                                                                                 "node"),
+               1, 128)
       .type_name("G");
   command
       .add_option("--cluster", options->cluster,
-                  "alternative to the two: a cluster description (YAML), slurm.conf, or the "
-                  "output of kubectl get nodes -o json")
+                  "alternative to --nodes and --gpus-per-node: a cluster description (YAML), "
+                  "slurm.conf, or the output of kubectl get nodes -o json")
       ->type_name("C.yaml|FILE");
   command
       .add_option(

@@ -32,11 +32,13 @@ struct ReplayOptions {
 void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& options);
 
 /// Returns the replay that the file describes, changed by the options and then by `changes`
-/// (KEY=VALUE of a replay's file, or POLICY.PARAMETER=VALUE). Throws a usage error if the cluster
-/// or the policy is missing or an option is not valid, and bad_input for an invalid file.
+/// (KEY=VALUE of a replay's file, or POLICY.PARAMETER=VALUE). Of several policies, the replay has
+/// the last. Throws a usage error if the cluster or the policy is missing or an option is not
+/// valid, and bad_input for an invalid file.
 JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>& changes = {});
 
-/// Returns the job log of the replay, read with the options' --throughputs, --gpu and --strict.
+/// Returns the job log of the replay, read with the options' --throughputs and --gpu; strictly if
+/// the replay says so.
 /// Throws errors of load_job_log().
 JobLog load_log(const JobReplay& replay, const ReplayOptions& options);
 

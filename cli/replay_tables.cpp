@@ -53,7 +53,7 @@ void print_groups(std::string_view what, const auto& groups) {
   }
 }
 
-/// Prints the conditions under which jobs do not just run for their recorded duration.
+/// Prints the speed of the jobs, the failures of nodes and the lost GPU time.
 void print_conditions(const JobsReport& report) {
   print_line("speed", fmt::format("{}; with GPUs for {:.3f} times as long as recorded (mean), at "
                                   "most {:.3f}",
@@ -82,7 +82,7 @@ void print_table(const JobReplay& replay, const JobsReport& report) {
   if (report.has_queue_length_mean()) {
     print_line("waiting jobs", fmt::format("mean {:.1f}, most {}", report.queue_length_mean(),
                                            grouped(report.queue_length_max())));
-    print_line("fragmentation", fmt::format("{} of the free GPUs stand in nodes partly taken",
+    print_line("fragmentation", fmt::format("{} of the free GPUs are in partly used nodes",
                                             percent_of(true, report.fragmentation_mean())));
   }
   std::string told = report.estimates();
@@ -121,7 +121,7 @@ void print_comparison(const JobReplay& replay, const std::vector<std::string>& l
 void print_backtest(const std::string& policy, const std::vector<sim::BacktestRow>& rows) {
   if (rows.empty()) {
     throw Error(ErrorKind::usage,
-                "--backtest: the log says of no job when it started (recorded_start_s)");
+                "--backtest: expected a log with starts of jobs (recorded_start_s), got none");
   }
   fmt::print("\n{:<14}{:>8}{:>14}{:>12}{:>11}{:>13}{:>15}{:>10}{:>10}{:>10}\n", policy, "jobs",
              "log's wait s", "replayed s", "off by s", "within 60 s", "longer in log", "full s",
@@ -139,15 +139,15 @@ void print_backtest(const std::string& policy, const std::vector<sim::BacktestRo
 void print_node_health(const NodeHealth& health, std::uint32_t nodes) {
   fmt::print("\n");
   print_line(
-      "nodes that failed",
-      fmt::format("{} times in {:.0f} days of nodes with jobs: conditions.failures={:.2f}",
+      "node failures",
+      fmt::format("{} in {:.0f} node-days with jobs: conditions.failures={:.2f}",
                   grouped(health.failures), health.node_days, health.per_thousand_node_days()));
   if (health.failures > 0) {
     print_line("", fmt::format("one node of {} every {:.1f} h, of a job of 16 every {:.1f} h",
                                grouped(nodes), health.mean_hours(nodes), health.mean_hours(16)));
   }
   for (const NodeHealth::Lemon& lemon : health.lemons) {
-    print_line("", fmt::format("lemon {}: {} failures where {:.1f} are expected", lemon.node,
+    print_line("", fmt::format("lemon {}: {} failures, {:.1f} expected", lemon.node,
                                lemon.failures, lemon.expected));
   }
 }

@@ -15,7 +15,8 @@ namespace orrery::cli {
 /// Prints the report of one replay.
 void print_table(const JobReplay& replay, const JobsReport& report);
 
-/// Prints one row for each report, with its label. `replay`: the first replay.
+/// Prints one row for each report, with its label; `reports` must not be empty. `replay`: the first
+/// replay.
 void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
                       const std::vector<JobsReport>& reports);
 

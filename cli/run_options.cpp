@@ -33,8 +33,8 @@ void on_interrupt(int number) {
 
 constexpr int kInterrupts[] = {SIGINT, SIGTERM, SIGHUP};
 
-/// Guard: SIGINT, SIGTERM and SIGHUP set a flag during its lifetime, so that a run deletes its
-/// unfinished files.
+/// Guard that makes SIGINT, SIGTERM and SIGHUP set a flag during its lifetime, so that the command
+/// ends the run in order and deletes unfinished files.
 class InterruptGuard {
  public:
   InterruptGuard() {
@@ -56,14 +56,15 @@ class InterruptGuard {
   std::array<struct sigaction, std::size(kInterrupts)> before_{};
 };
 
-/// A run that keeps checkpoints is asked for one first: the signal is passed on to it, and ends the
-/// wait for its report only if that takes long, or another one comes. Two within a second are one.
+/// Operator of a live run with checkpoints, which passes the first interrupt on to the run, so that
+/// the run ends with a checkpoint. The wait for the run's report ends after 25 s or at another
+/// interrupt; interrupts within one second count once. Other calls go to the inner operator.
 class Farewell : public Operator {
  public:
   explicit Farewell(Operator* inner) : inner_(inner) {}
 
   void request_approval(const ApprovalAsk& question) override {
-    ensure(inner_ != nullptr, "there is somebody to ask");
+    ensure(inner_ != nullptr, "a run that needs approval has an operator");
     inner_->request_approval(question);
   }
   std::vector<ApprovalVerdict> verdicts() override {
@@ -78,7 +79,8 @@ class Farewell : public Operator {
                        "again to end it now\n");
     return SIGTERM;
   }
-  /// Polled about ten times a second, which tells it the time.
+  /// Returns true if the wait for the report is over. Called about ten times a second: the number
+  /// of calls measures the time.
   bool over() {
     if (!passed_on_) return false;
     if (++polls_ <= kOneSecond) counted_ = interrupts;
@@ -93,8 +95,8 @@ class Farewell : public Operator {
   std::sig_atomic_t counted_ = 0;
 };
 
-/// One line on standard error that rewrites itself. Polled about ten times a second by the run,
-/// which also tells it the time: shorter runs stay silent.
+/// Progress line on standard error that rewrites itself. poll() is called about ten times a second;
+/// the number of calls measures the time, so that runs of less than a second print nothing.
 class ProgressLine {
  public:
   ~ProgressLine() {
@@ -133,7 +135,7 @@ void RunOptions::add_file(CLI::App& command) {
 }
 
 void RunOptions::add_overrides(CLI::App& command) {
-  // Added to, not assigned: --seed and the like have put theirs here, in any order.
+  // Appended, so that overrides from before the parsing stay.
   const auto add = [this](const std::vector<std::string>& settings) {
     overrides.insert(overrides.end(), settings.begin(), settings.end());
   };
@@ -176,7 +178,8 @@ bool was_interrupted() { return interrupt_seen != 0; }
 
 namespace {
 
-/// `body` runs while SIGINT and SIGTERM end it and a line shows how far it is.
+/// Runs `body` with a progress line and handlers for SIGINT, SIGTERM and SIGHUP, and returns its
+/// result. Adds places to errors of bad input.
 template <class Body>
 auto watched(const SourceMap& places, bool shows_progress, Farewell* farewell, const Body& body) {
   interrupt_seen = 0;

@@ -15,8 +15,8 @@
 
 namespace orrery::cli {
 
-/// Returns the exit code for the last signal, as shells give it: 130 after SIGINT, 143 after
-/// SIGTERM.
+/// Returns the exit code for the last signal of the last run, as shells give it: 130 after SIGINT,
+/// 143 after SIGTERM, 129 after SIGHUP; 128 without a signal.
 int interrupted_code();
 /// Returns true if SIGINT, SIGTERM or SIGHUP came during the last run() or run_futures().
 bool was_interrupted();
@@ -35,7 +35,7 @@ struct RunOptions {
   void add_seed(CLI::App& command);  ///< becomes the override "run.seed=N"
   void add_record(CLI::App& command);
   void add_json(CLI::App& command);
-  /// Returns the scenario with all overrides. Throws bad_input, as load_scenario() does.
+  /// Returns the scenario with all overrides. Throws as load_scenario() does.
   LoadedScenario load() const;
   /// Returns `overrides`, then `own`.
   std::vector<std::string> all_overrides() const;
@@ -43,7 +43,8 @@ struct RunOptions {
 
 /// Runs `request` in a worker process ("orrery-sim", "orrery-live") and returns its report. Shows a
 /// progress line on a terminal after about a second. After SIGINT, SIGTERM or SIGHUP, throws
-/// Interrupted; a live run with checkpoints instead writes a checkpoint and returns its report.
+/// Interrupted; a live run with checkpoints instead writes a checkpoint and returns its report, and
+/// throws Interrupted if no report comes within 25 s or before another signal.
 /// Throws errors of run_in_worker(), bad input with its place in `places`. `operated`: operator of
 /// the run, or null. `server`: fork server that forks the worker, or null: the worker is started.
 Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
@@ -54,8 +55,9 @@ Report run(const std::string& worker, const RunRequest& request, const SourceMap
 FuturesReport run_futures(const std::string& worker, const RunRequest& request,
                           const SourceMap& places);
 
-/// Prints a report to standard output. Returns the exit code: goal_missed if a failure ended the
-/// run or it is unfinished, else 0.
+/// Prints a report to standard output, and to standard error the warnings that standard output does
+/// not contain. Returns the exit code: goal_missed if a failure ended the run or the run is
+/// unfinished, else 0.
 int print_report(const Report& report, bool json);
 
 }  // namespace orrery::cli

@@ -1,5 +1,5 @@
-// orrery runs, status, attach, set, stop: live runs of this user, seen from another terminal. Each
-// run publishes its status in a folder of its own, and looks there for orders.
+// orrery runs, status, attach, set, stop: commands about live runs of this user, for another
+// terminal. Each run publishes its status in a folder of its own, and reads orders from there.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -41,10 +41,11 @@ using nlohmann::ordered_json;
 constexpr std::chrono::seconds kCommandPatience{10};
 constexpr int kMostOrders = 10000;
 
+/// Live run as its folder shows it.
 struct LiveRun {
-  std::string id;  ///< end of its folder's name
+  std::string id;  ///< end of the folder's name
   std::string folder;
-  ordered_json status;  ///< null: it has not shown any yet
+  ordered_json status;  ///< null: the run has not published a status yet
   std::string text(const char* key) const {
     return status.is_object() ? status.value(key, std::string("-")) : "-";
   }
@@ -56,7 +57,8 @@ struct LiveRun {
   }
 };
 
-/// A folder of this user's that holds a run's marker and that a living run has locked.
+/// Returns true if the folder belongs to this user, has a run's marker, and a living run has locked
+/// it.
 bool is_run(const fs::path& folder) {
   struct stat status {};
   const int opened = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -189,7 +191,7 @@ int make_file(const std::string& path) {
   return open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 }
 
-/// Under the next number that is free, whole or not at all.
+/// Writes an order into the run's folder under the next free number, completely or not at all.
 void leave_order(const LiveRun& run, const ordered_json& order) {
   for (int number = 1; number < kMostOrders; ++number) {
     const std::string place = fmt::format("{}/{}{:06}{}", run.folder, live::kOrderPrefix, number,
@@ -201,14 +203,15 @@ void leave_order(const LiveRun& run, const ordered_json& order) {
     const std::string text = order.dump();
     const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     close(file);
-    const bool left = written && link(fresh.c_str(), place.c_str()) == 0;  // replaces nothing
+    const bool left = written && link(fresh.c_str(), place.c_str()) == 0;  // replaces no file
     const int reason = errno;
     unlink(fresh.c_str());
     errno = reason;
     if (left) return;
     if (errno != EEXIST) fail_to_leave(place);
   }
-  throw Error(ErrorKind::environment, "the run does not read its orders");
+  throw Error(ErrorKind::environment, "the run does not read its orders; is it stopped or "
+                                           "suspended?");
 }
 
 /// Sends `policy.parameter=value`, as in the scenario. Refuses a text that cannot be a parameter of
@@ -236,8 +239,8 @@ int set_parameter(const std::string& name, const std::string& setting) {
   return 0;
 }
 
-/// Handles a line that an attached user typed: a yes or a no to the oldest question, or to one by
-/// number.
+/// Handles a line that an attached user typed: a yes or a no to the oldest question, or to the
+/// question of a given number.
 void answer(const LiveRun& run, const std::string& line) {
   std::istringstream words(line);
   std::string verdict;
@@ -260,7 +263,8 @@ void answer(const LiveRun& run, const std::string& line) {
                      {{"decision", decision}, {"accepted", yes}, {"reason", "by an operator"}}}});
 }
 
-/// Whole lines of standard input that have come; waits a little where there are none.
+/// Reader of standard input. lines() returns the complete lines, and waits a little if no input has
+/// arrived.
 class Typed {
  public:
   std::vector<std::string> lines() {
@@ -283,7 +287,8 @@ class Typed {
   std::string typed_;
 };
 
-/// The event as JSON is the last argument of a shell command, which gets ten seconds.
+/// Runs a shell command with the event as JSON in its last argument, and kills it after ten
+/// seconds.
 void run_command(const std::string& command, const std::string& event) {
   ChildProcess child("/bin/sh", {"-c", command + " \"$@\"", "event", event});
   if (!child.wait_for(kCommandPatience)) child.signal(SIGKILL);

@@ -1,4 +1,4 @@
-// orrery simulate: a scenario in the simulator.
+// orrery simulate: runs a scenario in the simulator.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -65,7 +65,7 @@ void add_simulate(CLI::App& app, Action& chosen) {
   options->add_seed(*command);
   one_of(*command->add_option("--detail", options->detail,
                               "full: simulate every rank and every step; folded: simulate equal "
-                              "ones once"),
+                              "ranks and equal steps once"),
          {"folded", "full"})
       .capture_default_str();
   command

@@ -21,7 +21,7 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-/// All of `text` as a number, or nothing.
+/// Returns `text` as a number; nothing if a part of it is not of the number.
 template <class Number>
 std::optional<Number> parsed(const std::string& text) {
   Number value{};
@@ -31,7 +31,8 @@ std::optional<Number> parsed(const std::string& text) {
   return value;
 }
 
-/// Returns the range of a number of `kind`; NaN is below every range.
+/// Restricts an option to a range. `kind` names the numbers in messages; NaN is outside every
+/// range.
 template <class Number>
 CLI::Option& in_range(CLI::Option& option, const char* kind, Number least, Number most) {
   return *option.check(CLI::Validator(
@@ -52,7 +53,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-/// Options that people look for where they are not.
+/// Hint for an option that users expect in a command that lacks it.
 struct Elsewhere {
   std::string_view command, option, instead;
 };
@@ -65,7 +66,7 @@ constexpr Elsewhere kElsewhere[] = {
     {"compare", "--cluster", "--machine takes a profile of `orrery calibrate`"},
 };
 
-/// "unknown option '--x'; did you mean '--y'?"
+/// Returns the message for an unknown option: "unknown option '--x'; did you mean '--y'?".
 std::string no_such_option(const std::string& command, const std::string& option,
                            const std::vector<std::string>& known) {
   for (const Elsewhere& each : kElsewhere) {
@@ -109,7 +110,7 @@ std::string explain_usage(const CLI::App& app, const std::vector<std::string>& a
   const std::vector<std::string> kinds = command_names(*command);
   if (kind != arguments.end() && !kinds.empty()) {
     if (find_command(*command, *kind) == nullptr) {
-      return fmt::format("orrery {}: unknown kind '{}'{}; there is {}", name, *kind,
+      return fmt::format("orrery {}: unknown kind '{}'{}; the kinds are {}", name, *kind,
                          did_you_mean(*kind, kinds), fmt::join(kinds, ", "));
     }
     command = command->get_subcommand(*kind);
@@ -146,7 +147,7 @@ CLI::Option& one_of(CLI::Option& option, const std::vector<std::string>& words) 
 std::vector<std::string> choices_of(const CLI::Option& option) {
   const std::string text = option.get_type_name();
   const auto capital = [](char c) { return c >= 'A' && c <= 'Z'; };
-  if (std::any_of(text.begin(), text.end(), capital)) return {};  // the name of a kind of value
+  if (std::any_of(text.begin(), text.end(), capital)) return {};  // a placeholder such as FILE
   std::vector<std::string> words;
   std::istringstream parts(text);
   for (std::string word; std::getline(parts, word, '|');) words.push_back(word);

@@ -34,9 +34,13 @@ class Error : public std::exception {
   Error(ErrorKind kind, std::string message);
   Error(SourcePlace place, std::string message);  ///< a bad_input error with its place
 
+  /// Returns the complete text for the user: place, message, and the line with a caret.
   const char* what() const noexcept override { return rendered_.c_str(); }
+  /// Returns the kind, whose value is the exit code.
   ErrorKind kind() const { return kind_; }
+  /// Returns the message alone, without the place.
   const std::string& message() const { return message_; }
+  /// Returns the place of the problem; nothing if the error has none.
   const std::optional<SourcePlace>& source_place() const { return place_; }
 
  private:
@@ -48,7 +52,8 @@ class Error : public std::exception {
 
 /// Returns the candidate nearest to `name` by edit distance, if it is near enough to be a typing
 /// error (at most a third of its letters, rounded up, and at most 3); otherwise empty. A `name` of
-/// more than 100 bytes has no nearest candidate.
+/// more than 100 bytes has no nearest candidate. The result is a view into `candidates`; of equally
+/// near candidates, the first.
 std::string_view nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 /// Returns "; did you mean 'x'?" or "", for the end of a message.

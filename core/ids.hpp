@@ -18,6 +18,7 @@ inline constexpr Nanos kNever = std::numeric_limits<Nanos>::max();
 /// Returns a time of `t` nanoseconds in seconds.
 constexpr double to_seconds(Nanos t) { return static_cast<double>(t) / 1e9; }
 /// Returns a time of `seconds`, rounded to the nearest nanosecond (half a nanosecond: away from 0).
+/// `seconds` must be finite and below 9.2e9.
 constexpr Nanos to_nanos(double seconds) {
   return static_cast<Nanos>(seconds * 1e9 + (seconds < 0 ? -0.5 : 0.5));
 }

@@ -30,9 +30,9 @@ namespace {
 constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20;
 constexpr std::chrono::milliseconds kTermGrace{2000};
 
-// The first thing that a child does, before anything else may happen to its parent: from here on
-// it dies with it, has the channel where it belongs and no signal handlers of the parent's.
-// Async-signal-safe calls only.
+// First action of every child: from here on the child dies with its parent, has its channel at
+// kChildDescriptor, the default actions of SIGINT, SIGTERM, SIGPIPE and SIGCHLD, and no blocked
+// signals. Async-signal-safe calls only.
 void become_child(int channel, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // the parent died before the line above
@@ -50,7 +50,7 @@ void become_child(int channel, pid_t parent) {
 // Runs in the child between fork and exec.
 [[noreturn]] void exec_child(const char* program, char* const* argv, char* const* environment,
                              int channel, int error_pipe, pid_t parent) {
-  // The pipe may stand where the channel has to go.
+  // The pipe moves away if it has the descriptor that the channel needs.
   if (error_pipe == kChildDescriptor) error_pipe = fcntl(error_pipe, F_DUPFD_CLOEXEC, 10);
   become_child(channel, parent);
   execve(program, argv, environment);
@@ -70,8 +70,8 @@ std::vector<char*> environment_for(const std::vector<std::string>& arguments) {
   return all;
 }
 
-/// A fork whose parent is this process's own: fork() has no way to ask for that. Only for a
-/// process with one thread, whose locks nobody else can hold.
+/// Forks a child whose parent is the parent of this process, which fork() does not support. Call in
+/// a process with one thread only, so that no other thread holds a lock.
 pid_t fork_for_parent() {
   return static_cast<pid_t>(
       syscall(SYS_clone, CLONE_PARENT | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
@@ -80,10 +80,11 @@ pid_t fork_for_parent() {
 std::array<int, 2> channel_pair() {
   std::array<int, 2> sockets{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) == 0) return sockets;
-  throw Error(ErrorKind::environment, fmt::format("no descriptors left: {}", strerror(errno)));
+  throw Error(ErrorKind::environment, fmt::format("cannot open a socket pair: {}",
+                                                  strerror(errno)));
 }
 
-/// One byte that carries a descriptor.
+/// Message of one byte that transfers a descriptor over a socket.
 struct DescriptorMessage {
   DescriptorMessage() {
     header.msg_iov = &piece;
@@ -111,7 +112,7 @@ bool send_descriptor(int over, int descriptor) {
   return sent == 1;
 }
 
-/// Nothing when the peer is gone.
+/// Returns the descriptor of the next message; nothing if the peer is gone.
 std::optional<int> receive_descriptor(int over) {
   DescriptorMessage message;
   ssize_t got = 0;
@@ -167,7 +168,7 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
   const std::array<int, 2> sockets = channel_pair();
   std::array<int, 2> errors{};
   if (pipe2(errors.data(), O_CLOEXEC) != 0) {
-    throw Error(ErrorKind::environment, fmt::format("no descriptors left: {}", strerror(errno)));
+    throw Error(ErrorKind::environment, fmt::format("cannot open a pipe: {}", strerror(errno)));
   }
   const pid_t parent = getpid();
   pid_ = fork();
@@ -208,7 +209,7 @@ std::optional<ChildProcess> ChildProcess::fork_here() {
   const pid_t pid = fork();
   if (pid == 0) {
     become_child(sockets[1], parent);
-    if (sockets[0] != kChildDescriptor) close(sockets[0]);  // else the channel has taken its place
+    if (sockets[0] != kChildDescriptor) close(sockets[0]);  // else: the channel now
     if (sockets[1] != kChildDescriptor) close(sockets[1]);
     return {};
   }
@@ -258,7 +259,7 @@ ExitStatus ChildProcess::wait() {
     if (wait4(pid_, &raw, 0, &usage) == pid_) {
       status_ = decode(raw, usage);
     } else if (errno != EINTR) {
-      status_ = ExitStatus{.code = 255};  // somebody else reaped it
+      status_ = ExitStatus{.code = 255};  // reaped by other code
     }
   }
   return *status_;
@@ -273,7 +274,7 @@ std::optional<ExitStatus> ChildProcess::exit_status() {
 }
 
 std::optional<ExitStatus> ChildProcess::wait_for(std::chrono::milliseconds timeout) {
-  // Most have just said their last word: short pauses first.
+  // Most children end at once after their last message: short pauses first.
   constexpr std::chrono::microseconds kLongest{5000};
   std::chrono::microseconds waited{0}, pause{50};
   for (; waited < timeout; waited += pause, pause = std::min(2 * pause, kLongest)) {
@@ -287,7 +288,8 @@ std::optional<ExitStatus> ChildProcess::wait_for(std::chrono::milliseconds timeo
 ForkServer::ForkServer(std::string program)
     : program_(std::move(program)), process_(program_, {kForkServerArgument}) {}
 
-/// The process id; 0 if the server is gone, negative with errno if it cannot fork.
+/// Returns the child's process id; 0 if the server is gone; a negative number, with errno set, if
+/// the server cannot fork.
 pid_t ForkServer::fork_with(int channel) {
   const std::lock_guard lock(one_at_a_time_);
   std::int64_t answer = 0;
@@ -329,7 +331,7 @@ std::string sibling_program(const std::string& name) {
   std::string path;
   if (dladdr(reinterpret_cast<void*>(&sibling_program), &here) != 0 && here.dli_fname != nullptr &&
       std::strstr(here.dli_fname, ".so") != nullptr) {
-    path = here.dli_fname;  // inside the Python extension: executables stand in bin/ beside it
+    path = here.dli_fname;  // the Python extension: its executables are in bin/ beside it
     const std::string folder = path.substr(0, path.rfind('/') + 1);
     return folder + "bin/" + name;
   }

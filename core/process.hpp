@@ -30,36 +30,43 @@ inline constexpr int kChildDescriptor = 3;
 
 class ForkServer;
 
-/// Handle of a child process with its socket.
+/// Handle of a child process with its socket. One thread per handle. A moved-from handle may only
+/// be destroyed or assigned to.
 class ChildProcess {
  public:
-  /// Starts `program` with `arguments` (without argv[0]). Throws an environment Error if the
-  /// program cannot be executed.
+  /// Starts the executable at path `program` (PATH is not searched) with `arguments` (without
+  /// argv[0]), and blocks until it executes. The child dies with the calling thread. Throws an
+  /// environment Error if the program cannot be executed.
   ChildProcess(const std::string& program, const std::vector<std::string>& arguments);
   /// Forks the server's program. The child dies with the thread that started the server. Throws an
-  /// environment Error if the server is gone.
+  /// environment Error if the server is gone or cannot fork.
   explicit ChildProcess(ForkServer& server);
-  /// Forks this process, which must have one thread, at its current position. Returns nothing in
-  /// the child. Throws an environment Error if no more processes can be created.
+  /// Forks this process, which must have one thread, at its current position. Returns the handle in
+  /// the parent, nothing in the child. Throws an environment Error if no more processes can be
+  /// created.
   static std::optional<ChildProcess> fork_here();
-  /// Kills a running child (SIGTERM, after 2 s SIGKILL) and reaps it; does nothing in a fork of the
-  /// process that started it.
+  /// Closes the channel, kills a running child (SIGTERM, after 2 s SIGKILL) and blocks until the
+  /// child is reaped. In a fork of the process that started the child, closes the channel only.
   ~ChildProcess();
   ChildProcess(ChildProcess&&) noexcept;
+  /// Exchanges the children of both handles: the other handle then owns the child of this handle.
   ChildProcess& operator=(ChildProcess&&) noexcept;
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
   int channel() const { return channel_; }  ///< this process's end of the socket pair; -1: closed
-  void close_channel();
-  /// Sends signal `number`; does nothing if the child has been reaped.
+  void close_channel();  ///< a second call does nothing
+  /// Sends signal `number`; does nothing if this handle has reaped the child.
   void signal(int number);
-  /// Blocks until the child ends, and reaps it. Later calls return the same status.
+  /// Blocks until the child ends, and reaps it. Later calls return the same status. Returns exit
+  /// code 255 if other code has reaped the child.
   ExitStatus wait();
-  /// Returns the status without blocking; nothing while the child runs.
+  /// Reaps the child if it has ended and returns its status, without blocking; returns nothing
+  /// while the child runs, and also if other code has reaped the child.
   std::optional<ExitStatus> exit_status();
-  /// Blocks until the child ends, for at most `timeout`. Returns nothing if the child still runs.
+  /// Blocks until the child ends, for at most `timeout`, and reaps the child. Returns nothing if
+  /// the child still runs.
   std::optional<ExitStatus> wait_for(std::chrono::milliseconds timeout);
 
  private:
@@ -73,7 +80,8 @@ class ChildProcess {
 
 /// Program that is started once and forks for every child, so that each child begins with all
 /// libraries loaded. The children belong to this process, as if it had started them, and survive
-/// the end of the server. Any thread may request a child.
+/// the end of the server. Any thread may request a child. The destructor ends the server as
+/// ~ChildProcess() does.
 class ForkServer {
  public:
   /// Starts `program`, whose main() calls serve_forks() if its first argument is
@@ -100,15 +108,17 @@ void serve_forks();
 /// Returns the number of processors that this process may use; 1 if the system does not say.
 std::size_t usable_cpus();
 
-/// Returns the path of an executable beside the running one, or beside the shared object with this
-/// code if Orrery is loaded into another program.
+/// Returns the path of an executable beside the running one, or in bin/ beside the shared object
+/// with this code if Orrery is loaded into another program. The file may be missing.
 std::string sibling_program(const std::string& name);
 
-/// Writes one length-prefixed message (4 bytes little endian, then the bytes) to a descriptor.
-/// Returns false if the peer is gone. Never raises SIGPIPE.
+/// Writes one length-prefixed message (4 bytes little endian, then the bytes) to a socket; blocks
+/// while the socket is full. Returns false if the peer is gone. Never raises SIGPIPE. Does not
+/// check the limit of read_message().
 bool write_message(int descriptor, const std::string& bytes);
-/// Blocks until a message arrives and returns it; returns nothing if the peer closed. Throws an
-/// internal Error if a message is torn or has more than 256 MiB.
+/// Blocks until a message arrives on a socket and returns the message; returns nothing if the peer
+/// closed or the socket failed before its first byte. Throws an internal Error if a message is torn
+/// or has more than 256 MiB.
 std::optional<std::string> read_message(int descriptor);
 
 }  // namespace orrery

@@ -37,7 +37,8 @@ class Rng {
     return radius * std::cos(2.0 * std::numbers::pi * uniform());
   }
   /// Returns a generator for the purpose `name`. Its stream depends on this generator's state and
-  /// on `name`; this generator's state stays unchanged.
+  /// on `name`; this generator's state stays unchanged, so that a second call with the same name
+  /// returns the same stream.
   Rng split_stream(std::string_view name) const {
     std::uint64_t hash = 0xCBF29CE484222325ull ^ state_;
     for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ull;

@@ -1,6 +1,7 @@
 #include "core/sha256.hpp"
 
-// OpenSSL 3 deprecates these calls for EVP's, whose state cannot be written down and gone on from.
+// OpenSSL 3 deprecates these functions, but the state of its newer ones (EVP) cannot be saved and
+// restored.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 
@@ -30,9 +31,10 @@ std::string Sha256::state() const {
 }
 
 void Sha256::restore_state(std::string_view state) {
-  ensure(state.size() == sizeof state_->context, "the state of a hash is of this build");
+  ensure(state.size() == sizeof state_->context,
+         "a saved hash state has the size that this build writes");
   std::memcpy(&state_->context, state.data(), state.size());
-  ensure(state_->context.num < SHA256_CBLOCK, "the state of a hash is one");
+  ensure(state_->context.num < SHA256_CBLOCK, "a saved hash state is valid");
 }
 
 std::string Sha256::hex() const {

@@ -24,8 +24,9 @@ std::string host_of(const std::string& address);
 /// Rank 0's side of the rendezvous. Deletes its files at the end.
 class MeetingPoint {
  public:
-  /// Creates the folder if it is missing, and secrets if the user has provided none. Throws an
-  /// environment Error if that fails, or if others may enter the folder.
+  /// Creates the folder if it is missing, and secrets if the user has provided none; replaces the
+  /// secrets of a killed run. Throws an environment Error if that fails, if others may enter the
+  /// folder, if the folder has a foreign file named `controller`, or if the host is unknown.
   MeetingPoint(const Rendezvous& rendezvous, bool encrypted);
   ~MeetingPoint();
   MeetingPoint(const MeetingPoint&) = delete;
@@ -40,7 +41,8 @@ class MeetingPoint {
   const std::string& controller_address() const { return controller_; }
   /// Returns the address of this machine for rank 0's agent.
   const std::string& host() const { return host_; }
-  /// Publishes the address of a listening controller.
+  /// Publishes the address of a listening controller, in place of an earlier one. Throws an
+  /// environment Error if the file cannot be written.
   void announce_address(const std::string& address);
 
  private:
@@ -57,7 +59,8 @@ AgentStart await_controller(const Rendezvous& rendezvous, bool encrypted,
                             std::chrono::milliseconds patience);
 
 /// Runs `orrery-live join`: reads a RunRequest from the inherited socket, waits for the controller,
-/// and is the agent of its rank. Returns the exit code.
+/// and is the agent of its rank. Returns the exit code. Throws a usage Error without a request, and
+/// errors of await_controller().
 int run_join();
 
 }  // namespace orrery::live

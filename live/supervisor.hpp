@@ -8,8 +8,9 @@ namespace orrery::live {
 
 inline constexpr unsigned kControllerRestarts = 3;
 
-/// Runs `orrery-live` without arguments: serves one request on kChildDescriptor. Returns the exit
-/// code. Throws a usage Error without a client.
+/// Runs `orrery-live` without arguments: serves one request on kChildDescriptor. Blocks until the
+/// run has ended. Returns the exit code. Reports errors to the client; throws a usage Error without
+/// a client.
 int run_supervisor();
 
 /// Runs `orrery-live controller DESCRIPTOR`. Returns the exit code.

@@ -14,11 +14,14 @@ namespace orrery {
 /// Resolves preset and catalogue names in place and sets defaults (afterwards node, fabric, price
 /// and gpus[0..] are complete: the node's GPU model is in `gpus`). `path` is the place of the
 /// topology in the file: "" or "cluster". Call before any fill_defaults() on the enclosing message,
-/// which would hide the values that override the preset. Throws bad_input with the nearest name.
+/// which would hide the values that override the preset. Throws bad_input, with the nearest name
+/// for an unknown preset or GPU, also for a missing node or fabric, and for keys of the fabric that
+/// are missing or belong to another kind.
 void resolve(Topology& topology, const SourceMap& places, const std::string& path = {});
 
 /// Returns the cluster of a resolved description; checks conditions between fields (a unit has
-/// enough spines, rails divide GPUs, ...).
+/// enough spines, rails divide GPUs, ...). Throws bad_input at the violated condition, also for a
+/// description that is not resolved or needs more than 10^8 links.
 Cluster build_cluster(const Topology& resolved, const SourceMap& places,
                       const std::string& path = {});
 

@@ -16,8 +16,8 @@ const KernelCatalog& kernel_catalog();
 /// Returns the shipped presets.
 const PresetCatalog& preset_catalog();
 
-/// Returns the fitted profile of a GPU model: the one that lists the model, else the one that
-/// replaces it, else the catalogue's fallback.
+/// Returns the fitted profile of a GPU model: the first profile of the catalogue that has the
+/// model's name, lists the model or stands in for the model, else the catalogue's fallback.
 const KernelProfile& kernel_profile(const std::string& gpu);
 
 }  // namespace orrery

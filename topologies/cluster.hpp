@@ -86,6 +86,7 @@ class Cluster {
     std::optional<Seconds> reroute = {};
     std::uint64_t hash_seed = 0;       ///< seed of ECMP's hash
   };
+  /// Checks nothing; build_cluster() checks the description.
   Cluster(GpuModel gpu, Shape shape, Price price);
 
   const GpuModel& gpu_model() const { return gpu_; }
@@ -96,7 +97,8 @@ class Cluster {
   std::uint32_t nodes() const { return shape_.nodes; }
   std::uint32_t units() const;  ///< scalable units; the last one may be incomplete
   std::uint32_t rails() const { return shape_.nics_per_node; }
-  /// Numbers of switches of both tiers, in all planes, and of paths between two leaves.
+  /// Numbers of switches of both tiers, in all planes, and of paths between two leaves; all 0
+  /// outside of fat-trees.
   struct Switches {
     std::uint32_t leaves = 0, spines = 0, paths = 0;
     std::uint32_t all() const { return leaves + spines; }
@@ -117,8 +119,13 @@ class Cluster {
   /// Returns the NIC of a GPU, which is also its rail.
   std::uint32_t rail_of(GpuId gpu) const;
 
+  /// Returns a link; GPUs without NVLink have links of PCIe's bandwidth. Throws an internal Error
+  /// for an unknown id.
   Link link(LinkId id) const;
-  std::string link_name(LinkId id) const;  ///< for example "node3/nic5 out", "unit0/leaf2 up 7"
+  /// Returns a name, for example "node3/nic5 out" or "unit0/leaf2 up 7". Throws an internal Error
+  /// for an unknown id.
+  std::string link_name(LinkId id) const;
+  // The methods below do not check their arguments.
   LinkId nvlink_out(GpuId gpu) const;
   LinkId nvlink_in(GpuId gpu) const;
   LinkId nic_out(NodeId node, std::uint32_t rail) const;
@@ -139,7 +146,7 @@ class Cluster {
   /// nodes: one flow, one path; or the link that represents all spines). In a ring the shorter way,
   /// onward if both are equal.
   void route(GpuId from, GpuId to, std::vector<LinkId>& out) const;
-  /// Returns the latency of a small message between two GPUs.
+  /// Returns the latency of a small message between two GPUs; 0 for the same GPU.
   Seconds latency(GpuId from, GpuId to) const;
 
  private:
@@ -158,7 +165,7 @@ class Cluster {
 };
 
 /// Returns the number of switches of a fat-tree of three tiers for `nics` NICs, of switches with
-/// `ports` ports: half of the ports of a leaf and of a middle switch go up (Al-Fares et al. 2008).
+/// `ports` > 0 ports: half of the ports of a leaf and a middle switch go up (Al-Fares et al. 2008).
 /// For example, 128 NICs with 8-port switches need 80.
 std::uint64_t three_tier_switches(std::uint64_t nics, std::uint32_t ports);
 

@@ -39,9 +39,9 @@ std::string part_name(Part part);         ///< for example "nic 17"
 /// Returns the number of parts of a kind; 0 if the fabric has none (spines of a ring).
 std::uint32_t count_of(const Cluster& cluster, PartKind kind);
 /// Returns the links that are lost with the part, or of which it is a fraction, ascending; a node's
-/// are those of its GPUs and NICs.
+/// are those of its GPUs and NICs; the storage has none. The index must be below count_of().
 std::vector<LinkId> links_of(const Cluster& cluster, Part part);
-/// Returns the fraction of these links that is lost with the part.
+/// Returns the fraction of these links that is lost with the part; 1 for most kinds.
 double share_of(const Cluster& cluster, PartKind kind);
 /// Returns the GPUs that are lost with the part: a GPU itself, all of a node, none of others.
 std::vector<GpuId> gpus_of(const Cluster& cluster, Part part);

@@ -13,7 +13,7 @@ using google::protobuf::DescriptorProto;
 using google::protobuf::FileDescriptorProto;
 using Location = google::protobuf::SourceCodeInfo::Location;
 
-/// Words with one space between them.
+/// Returns the words of `text` with one space between them.
 std::string in_one_line(const std::string& text) {
   std::istringstream words(text);
   std::string out;
@@ -21,7 +21,7 @@ std::string in_one_line(const std::string& text) {
   return out;
 }
 
-/// The full name of the message or field that a path in a file leads to; empty for anything else.
+/// Returns the full name of the message or field at `location`; empty for any other element.
 std::string name_at(const FileDescriptorProto& file, const Location& location) {
   std::string name = file.package();
   const DescriptorProto* type = nullptr;
@@ -47,7 +47,7 @@ std::string name_at(const FileDescriptorProto& file, const Location& location) {
 SchemaComments::SchemaComments(std::string_view descriptor_set) {
   google::protobuf::FileDescriptorSet files;
   ensure(files.ParseFromArray(descriptor_set.data(), static_cast<int>(descriptor_set.size())),
-         "the embedded descriptor set is one");
+         "the embedded descriptor set can be parsed");
   for (const FileDescriptorProto& file : files.file()) {
     for (const Location& location : file.source_code_info().location()) {
       const std::string name = name_at(file, location);

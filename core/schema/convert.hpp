@@ -33,14 +33,16 @@ class Problems {
 };
 
 /// Converter of the nodes of one text. It adds invalid values to `problems` and leaves them out of
-/// the message, and adds the place of every value to `places`. All references must outlive it.
+/// the message, and adds the place of every value to `places`. All references must outlive it. Both
+/// methods throw Problems::Full when `problems` reaches its limit.
 class Converter {
  public:
   Converter(std::string_view text, const std::string& file, Problems& problems, SourceMap& places)
       : text_(text), file_(file), problems_(problems), places_(places) {}
 
   /// Sets the fields of `message` from a map. `path` is the place of the message in the whole text,
-  /// for example "job.layout"; "" is the root. `partial`: required keys may be absent.
+  /// for example "job.layout"; "" is the root. `partial`: required keys may be absent. Parameters
+  /// (google.protobuf.Any) are set last, because the field `name` decides their type.
   void fill_message(const YamlNode& node, google::protobuf::Message& message,
                     const std::string& path, bool partial);
   /// Sets one field from its value; replaces no entries of a repeated field, but appends.
@@ -73,7 +75,8 @@ class Converter {
 /// Returns a joined path: "job.layout" + "data" is "job.layout.data".
 std::string join_path(const std::string& path, std::string_view name);
 
-/// Returns "; did you mean 'x'?" for a key that `type` lacks, or a list of its keys.
+/// Returns "; did you mean 'x'?" for a key that `type` lacks, or a list of its keys, or "; it takes
+/// no keys".
 std::string key_hint(std::string_view name, const google::protobuf::Descriptor& type);
 
 }  // namespace orrery

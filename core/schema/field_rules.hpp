@@ -25,7 +25,8 @@ bool is_required(const google::protobuf::OneofDescriptor& choice_of);
 std::string choices_of(const google::protobuf::OneofDescriptor& choice_of);
 
 /// Converts `text` by the rule of `field` and sets the field (appends, if the field is repeated).
-/// `plain`: the text has no quotes. Returns the problem for a message to the user, or "".
+/// `plain`: the text has no quotes. Returns "", or the problem for a message to the user; then the
+/// message is unchanged. Throws an internal Error for a field whose type no schema of Orrery has.
 std::string put_scalar(google::protobuf::Message& message,
                        const google::protobuf::FieldDescriptor& field, std::string_view text,
                        bool plain);
@@ -35,7 +36,7 @@ struct Range {
   double low, high;
 };
 /// Returns the range of a number. The default minimum is 0; the default maximum is the largest
-/// value of the field's type.
+/// value of the field's type (of 64-bit integers: 9.2e18).
 Range range_of(const google::protobuf::FieldDescriptor& field);
 
 /// Returns true if the field's type is google.protobuf.Any.

@@ -16,7 +16,8 @@
 namespace orrery {
 
 /// Returns the JSON of a message. Absent fields are null; a oneof has only its chosen key. Numbers
-/// that are not finite are null.
+/// that are not finite are null. A google.protobuf.Any is its message, or null if its type is not
+/// linked in.
 nlohmann::ordered_json to_json(const google::protobuf::Message& message);
 
 /// Additions to a JSON Schema that the rules of the fields do not contain.
@@ -28,7 +29,9 @@ struct SchemaNotes {
   std::map<std::string, const google::protobuf::Descriptor*> parameters = {};
 };
 
-/// Returns the JSON Schema (draft 2020-12) of the YAML form of a message type, for editors.
+/// Returns the JSON Schema (draft 2020-12) of the YAML form of a message type, for editors. If
+/// `notes.parameters` has entries, they are the only valid values of `name` beside a
+/// google.protobuf.Any.
 nlohmann::ordered_json json_schema(const google::protobuf::Descriptor& type,
                                    const SchemaNotes& notes = {});
 

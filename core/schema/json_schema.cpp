@@ -36,13 +36,14 @@ Json quantity_schema(Dimension dimension) {
           {"description", fmt::format("a quantity with its unit, for example {}", example)}};
 }
 
-/// Types inside others may share a name: "OuterInner".
+/// Returns the name of a type in the schema: "OuterInner" for nested types, whose own names may be
+/// equal.
 std::string name_of(const Descriptor& type) {
   const Descriptor* const outer = type.containing_type();
   return (outer == nullptr ? std::string() : name_of(*outer)) + type.name();
 }
 
-/// Exactly one of the keys of a oneof, or none of them where none need be.
+/// Returns the schema of a oneof: exactly one of its keys, or also none if no key is required.
 Json choice_schema(const OneofDescriptor& choice_of, bool partial) {
   Json each = Json::array();
   for (int i = 0; i < choice_of.field_count(); ++i) {
@@ -100,7 +101,7 @@ class Schemas {
   Json value(const FieldDescriptor& field) {
     const FieldRule& rules = rule_of(field);
     if (is_any(field)) {
-      return {{"type", "object"}, {"description", "the parameters of what 'name' says"}};
+      return {{"type", "object"}, {"description", "parameters of the type that 'name' selects"}};
     }
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       return reference(*field.message_type(), rules.partial());

@@ -41,7 +41,7 @@ YamlNode parse_yaml_tree(std::string_view text, const std::string& file);
 /// '?'.
 SourcePlace place_in(std::string_view text, const std::string& file, int line, int column);
 
-/// Returns `text` for a message: at most 60 bytes, without control sequences.
+/// Returns `text` for a message: at most 60 bytes, then "...", without control sequences.
 std::string shown(std::string_view text);
 
 /// Returns the offset of the first forbidden byte (a control character other than tab and line end,

@@ -1,7 +1,8 @@
 // Checkpoint interval from the observed failures and costs, by Young's formula: interval = sqrt(2 *
 // cost of a checkpoint * mean time between failures) (J. W. Young, "A first order approximation to
-// the optimum checkpoint interval", 1974). Both are observed: the stall of the newest checkpoint,
-// and the rate of rollbacks. adaptive_checkpoints.py decides the same.
+// the optimum checkpoint interval", 1974). The cost is the stall of the newest durable checkpoint,
+// the mean time between failures follows from the observed losses. For example, a stall of 2 s and
+// a failure an hour give an interval of 120 s. adaptive_checkpoints.py makes the same decisions.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,7 @@
 
 namespace orrery::example {
 
-/// Policy that adapts the checkpoint interval to observed failures and costs.
+/// Policy that adapts the checkpoint interval to observed failures and costs. One thread.
 class AdaptiveCheckpoints : public Policy {
  public:
   /// `mtbf_s`: assumed mean time between failures, with the weight of one observed failure.
@@ -66,8 +67,8 @@ class AdaptiveCheckpoints : public Policy {
     decisions.add(Configure{id, wanted}, std::move(why));
   }
 
-  static constexpr double kFirstEvery = 10;  ///< steps, until a checkpoint has shown its cost
-  static constexpr double kTolerance = 0.2;  ///< an interval this close is left alone
+  static constexpr double kFirstEvery = 10;  ///< interval in steps before a cost is known
+  static constexpr double kTolerance = 0.2;  ///< relative change below which nothing changes
 
   double mtbf_s_;
   int failures_ = 0;

@@ -1,8 +1,8 @@
-"""Checkpoints as often as failures and their cost ask for.
+"""Checkpoint interval from the observed failures and costs.
 
 The interval is Young's: sqrt(2 x cost of a checkpoint x mean time between failures) (J. W. Young,
-"A first order approximation to the optimum checkpoint interval", 1974). Both are observed: how long
-training stood still for the last checkpoint, and how often it was thrown back.
+"A first order approximation to the optimum checkpoint interval", 1974). The cost is the stall of
+the newest durable checkpoint, the mean time between failures follows from the observed losses.
 
     orrery.simulate(scenario, policy=AdaptiveCheckpoints(mtbf_s=3600))
 """
@@ -16,10 +16,10 @@ from orrery import events, settings
 
 class AdaptiveCheckpoints(orrery.Policy):
     def __init__(self, mtbf_s, tier="local-disk", first_every=10, tolerance=0.2):
-        self.mtbf_s = mtbf_s  # believed at first, with the weight of one failure
+        self.mtbf_s = mtbf_s  # assumed at first, with the weight of one failure
         self.tier = tier
-        self.first_every = first_every  # steps, used until a checkpoint has shown its cost
-        self.tolerance = tolerance  # an interval this close to the one in force is left alone
+        self.first_every = first_every  # interval in steps before a cost is known
+        self.tolerance = tolerance  # relative change below which nothing changes
         self.failures = 0
         self.stall_s = None
         self.step_s = None

@@ -1,7 +1,7 @@
-// Cheapest recovery of lost ranks: a spare, the same GPU again, or a smaller job. Each way is
-// priced in seconds of the whole job until it ends. After a refused way the policy tries the next
-// one: it knows the ids of its decisions, and every decision gets an answer. cheapest_recovery.py
-// decides the same.
+// Cheapest recovery of lost ranks: a spare, the same GPU again, or a smaller job. The price of each
+// way is the time in seconds by which it delays the end of the job. If a way is rejected, the
+// policy tries the next way: it knows the ids of its decisions, and every decision gets an answer.
+// cheapest_recovery.py makes the same decisions.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 
 namespace orrery::example {
 
-/// Policy that recovers lost ranks in the cheapest way.
+/// Policy that recovers lost ranks in the cheapest way. One thread.
 class CheapestRecovery : public Policy {
  public:
-  /// `replacement_s`: from the decision until a new rank has joined.
+  /// `replacement_s`: seconds from the decision until a new rank has joined.
   explicit CheapestRecovery(double replacement_s) : replacement_s_(replacement_s) {}
 
   Needs needs() const override { return {.actions = Kinds<Action>::of<Assign>(), .settings = {}}; }
@@ -48,6 +48,7 @@ class CheapestRecovery : public Policy {
   }
 
  private:
+  /// Way to recover, with its price.
   struct Way {
     double loss_s = 0;
     std::string name;
@@ -55,7 +56,7 @@ class CheapestRecovery : public Policy {
   };
   using Ways = std::vector<Way>;
 
-  /// The cheapest first.
+  /// Returns the possible ways, the cheapest first.
   Ways ways(const Observation& seen, const JobInfo& job) const {
     Ways found;
     const double redo = step_s_ / 2;
@@ -71,7 +72,7 @@ class CheapestRecovery : public Policy {
     const bool well = std::none_of(job.lost.begin(), job.lost.end(), [&](RankId rank) {
       return seen.state.parts.contains({PartKind::gpu, job.gpus[rank.value].value});
     });
-    // The others work meanwhile, a little slower.
+    // The other ranks do the work of the lost ranks meanwhile.
     if (well) add(redo + replacement_s_ * lost / ranks, "same GPU", {job.gpus, job.layout});
     const Standing fewer = without_lost(job);
     if (!fewer.gpus.empty() && fewer.gpus.size() >= job.spec.least()) {
@@ -84,7 +85,8 @@ class CheapestRecovery : public Policy {
     return found;
   }
 
-  /// Its GPUs, with free ones for those of lost ranks; empty where there are too few.
+  /// Returns the job's GPUs with a free GPU in place of each lost rank's; empty if too few are
+  /// free.
   static GpuRuns with_spares(const Observation& seen, const JobInfo& job) {
     std::vector<GpuId> gpus = job.gpus.to_vector();
     std::uint32_t next = 0;
@@ -114,7 +116,7 @@ class CheapestRecovery : public Policy {
 
   double replacement_s_;
   double step_s_ = 0;
-  std::map<DecisionId, Ways> second_;  ///< the ways that are left, the cheapest first
+  std::map<DecisionId, Ways> second_;  ///< remaining ways, the cheapest first
 };
 
 }  // namespace orrery::example

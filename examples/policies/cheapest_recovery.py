@@ -1,7 +1,8 @@
 """Cheapest recovery of lost ranks: a spare, the same GPU again, or a smaller job.
 
-Each way is priced in seconds of the whole job until it ends. A way that is refused is followed by
-the next one: a policy knows the id of its decisions, and every decision is answered.
+The price of each way is the time in seconds by which it delays the end of the job. If a way is
+rejected, the policy tries the next way: it knows the ids of its decisions, and every decision gets
+an answer.
 
     orrery.simulate(scenario, policy=CheapestRecovery(replacement_s=30))
 """
@@ -17,7 +18,7 @@ class CheapestRecovery(orrery.Policy):
     def __init__(self, replacement_s=1.0):
         self.replacement_s = replacement_s  # seconds from the decision until a new rank has joined
         self.step_s = 0.0
-        self.second = {}  # decision -> the ways that are left, by cost
+        self.second = {}  # decision -> remaining ways, the cheapest first
 
     def needs(self):
         return orrery.Needs(actions=[actions.Assign])
@@ -36,7 +37,7 @@ class CheapestRecovery(orrery.Policy):
         decisions.rest()
 
     def ways(self, seen, job):
-        """(seconds lost, name, Assign) of each."""
+        """Yields (seconds lost, name, Assign) of each possible way."""
         redo = self.step_s / 2
         spares = [int(gpu) for gpu in seen.state.free_gpus[: len(job.lost)]]
         if len(spares) == len(job.lost):
@@ -46,7 +47,7 @@ class CheapestRecovery(orrery.Policy):
             yield redo + self.replacement_s, "spare", assign(job, gpus)
         lost = [("gpu", job.gpus[rank]) for rank in job.lost]
         if not any(part in seen.state.parts for part in lost):
-            # The others work meanwhile, a little slower.
+            # The other ranks do the work of the lost ranks meanwhile.
             slower = self.replacement_s * len(job.lost) / len(job.gpus)
             yield redo + slower, "same GPU", assign(job, job.gpus)
         fewer = job.without_lost()

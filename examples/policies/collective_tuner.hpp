@@ -1,5 +1,5 @@
-// Fastest algorithm for the sum of gradients, found by trying each for some steps.
-// collective_tuner.py decides the same.
+// Fastest algorithm for the all-reduce of gradients, found by a trial of some steps with each.
+// collective_tuner.py makes the same decisions.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 
 namespace orrery::example {
 
-/// Policy that tries each algorithm for some steps and keeps the fastest.
+/// Policy that tries each algorithm for some steps and keeps the fastest. One thread.
 class CollectiveTuner : public Policy {
  public:
-  /// `steps`: that each of them is tried for.
+  /// `algorithms`: algorithms to try. `steps`: steps of each trial.
   explicit CollectiveTuner(std::vector<CollectiveAlgorithm> algorithms, std::size_t steps = 4)
       : algorithms_(std::move(algorithms)), steps_(steps) {}
 
@@ -57,10 +57,11 @@ class CollectiveTuner : public Policy {
  private:
   static constexpr double kNotHere = std::numeric_limits<double>::infinity();
 
+  /// Trials of one job.
   struct Tried {
-    /// Seconds that computation did not hide.
+    /// Seconds of each step that computation did not hide; kNotHere: the algorithm was rejected.
     std::map<CollectiveAlgorithm, std::vector<double>> heard;
-    /// newest request; automatic: none yet
+    /// Newest request; automatic: none yet.
     CollectiveAlgorithm asked = CollectiveAlgorithm::automatic;
     bool settled = false;
   };
@@ -77,7 +78,7 @@ class CollectiveTuner : public Policy {
   void measure_job(const Observation& seen, const JobInfo& job, DecisionList& decisions) {
     Tried& tried = tried_[job.spec.id];
     for (const CollectiveSample& sample : seen.samples.collectives(job.spec.id)) {
-      // The sample names the algorithm that was used in its step; the table may have changed since.
+      // The sample names the algorithm of its step, after which the table may have changed.
       if (sample.kind != CollectiveKind::all_reduce || sample.step + 1 != job.step) continue;
       tried.heard[sample.algorithm].push_back(sample.exposed);
     }

@@ -1,4 +1,4 @@
-"""Fastest algorithm for the sum of gradients, found by trying each for some steps.
+"""Fastest algorithm for the all-reduce of gradients, found by a trial of some steps with each.
 
     orrery.simulate(scenario, policy=CollectiveTuner(["ring", "tree", "halving-doubling"]))
 """
@@ -14,7 +14,7 @@ class CollectiveTuner(orrery.Policy):
         self.algorithms = list(algorithms)
         self.steps = steps  # steps of each trial
         self.heard = {}  # job -> {algorithm -> seconds that computation did not hide}
-        self.asked = {}  # job -> the one that was asked for last
+        self.asked = {}  # job -> newest requested algorithm
         self.open = {}  # decision -> job, algorithm
         self.settled = set()
 
@@ -28,7 +28,7 @@ class CollectiveTuner(orrery.Policy):
             elif isinstance(event, events.Decided) and event.decision in self.open:
                 number, algorithm = self.open.pop(event.decision)
                 if event.status == "rejected" and number in seen.jobs:
-                    self.heard[number][algorithm] = [float("inf")]  # not here
+                    self.heard[number][algorithm] = [float("inf")]  # the algorithm was rejected
                     self.look(seen, seen.jobs[number], decisions)
             elif isinstance(event, events.JobDone):
                 self.settled.discard(event.job)
@@ -36,8 +36,7 @@ class CollectiveTuner(orrery.Policy):
     def look(self, seen, job, decisions):
         heard = self.heard.setdefault(job.id, {})
         for row in seen.samples.collectives(job):
-            # The sample names the algorithm that was used in its step; the table may have changed
-            # since.
+            # The sample names the algorithm of its step, after which the table may have changed.
             if row["kind"] == "all-reduce" and row["step"] + 1 == job.step:
                 heard.setdefault(str(row["algorithm"]), []).append(float(row["exposed"]))
         if job.id in self.settled or job.phase != "running":

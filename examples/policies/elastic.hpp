@@ -1,5 +1,5 @@
-// A job that loses ranks goes on with fewer replicas, and takes them back when it can. elastic.py
-// decides the same.
+// Elastic size of a job: a job that loses ranks continues with fewer replicas, and returns to its
+// old size when its GPUs are healthy again. elastic.py makes the same decisions.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace orrery::example {
 
-/// Policy that shrinks a job after a loss and grows it again.
+/// Policy that shrinks a job after a loss and grows it again. One thread.
 class Elastic : public Policy {
  public:
-  /// `back_after_s`: from the loss until it asks for its old size.
+  /// `back_after_s`: seconds from the loss to the request for the old size.
   explicit Elastic(double back_after_s) : back_after_(to_nanos(back_after_s)) {}
 
   Needs needs() const override { return {.actions = Kinds<Action>::of<Assign>(), .settings = {}}; }
@@ -49,9 +49,10 @@ class Elastic : public Policy {
   }
 
  private:
+  /// Job that has fewer ranks than before a loss.
   struct Small {
-    Nanos at = 0;  ///< the instant from which it may grow
-    GpuRuns gpus;  ///< GPUs of its old size
+    Nanos at = 0;  ///< instant from which the job may grow
+    GpuRuns gpus;  ///< GPUs of the old size
   };
 
   void shrink_job(const Observation& seen, const JobInfo& job, DecisionList& decisions) {
@@ -64,7 +65,8 @@ class Elastic : public Policy {
     decisions.wake(at);
   }
 
-  /// Whether it has asked for its old size.
+  /// Requests the old size if the job runs and its GPUs are healthy; otherwise sets the next
+  /// attempt. Returns true if the old size was requested.
   bool grow_job(const Observation& seen, const JobInfo& job, Small& small,
                 DecisionList& decisions) {
     const bool ready = job.phase == JobPhase::running && !job.next && job.lost.empty();

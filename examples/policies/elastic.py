@@ -1,4 +1,4 @@
-"""A job that loses ranks goes on with fewer replicas, and takes them back when it can.
+"""Elastic size of a job: fewer replicas after a loss, the old size when its GPUs are healthy.
 
     orrery.simulate(scenario, policy=Elastic(back_after_s=2))
 """
@@ -11,8 +11,8 @@ from orrery import actions, events
 
 class Elastic(orrery.Policy):
     def __init__(self, back_after_s):
-        self.back_after_s = back_after_s  # seconds from the loss to the request for its old size
-        self.small = {}  # job -> [the instant from which it may grow, GPUs that it had]
+        self.back_after_s = back_after_s  # seconds from the loss to the request for the old size
+        self.small = {}  # job -> [instant from which it may grow, old GPUs]
 
     def needs(self):
         return orrery.Needs(actions=[actions.Assign])

@@ -1,6 +1,6 @@
-// A queue by priority: a job gets all its GPUs at once, close together, or waits. A job of higher
-// priority takes the place of lower ones: those leave and it starts in one group of decisions, all
-// of it or nothing. gang_scheduler.py decides the same.
+// Queue by priority: a job gets all its GPUs at once, close together, or waits. A job preempts jobs
+// of lower priority: these leave and the job starts in one group of decisions, which is applied as
+// a whole or not at all. gang_scheduler.py makes the same decisions.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +18,11 @@
 
 namespace orrery::example {
 
-/// Queue policy with gangs and priorities.
+/// Queue policy with gangs and priorities. One thread.
 class GangScheduler : public Policy {
  public:
-  /// `pools`: priority by pool, beside the job's own.
+  /// `pools`: priority of each pool, which is added to the job's own. `preempts`: jobs of higher
+  /// priority preempt others.
   explicit GangScheduler(std::map<std::string, int> pools = {}, bool preempts = true)
       : pools_(std::move(pools)), preempts_(preempts) {}
 
@@ -62,7 +63,7 @@ class GangScheduler : public Policy {
       const Queue leaving = room_for(*job, free.size(), running);
       std::size_t room = free.size();
       for (const JobInfo* victim : leaving) room += victim->gpus.size();
-      if (room < job->spec.gpus) return;  // the head of the queue waits; nobody overtakes it
+      if (room < job->spec.gpus) return;  // the head of the queue waits, no job overtakes it
       place_job(seen.cluster, *job, leaving, free, decisions);
     }
   }
@@ -76,8 +77,8 @@ class GangScheduler : public Policy {
     return free;
   }
 
-  /// Returns the jobs that must leave so that this one fits, and removes them from `running`: the
-  /// lowest priority and newest first.
+  /// Returns the jobs that must leave so that `job` fits, lowest priority and newest first, and
+  /// removes these jobs from `running`.
   Queue room_for(const JobInfo& job, std::size_t room, Queue& running) const {
     Queue leaving;
     while (preempts_ && room < job.spec.gpus && !running.empty() &&
@@ -104,7 +105,8 @@ class GangScheduler : public Policy {
         .group = group;
   }
 
-  /// Returns `count` of the free GPUs: from the fullest unit with enough of them, node by node.
+  /// Returns `count` of the free GPUs: from the scalable unit with the fewest sufficient free GPUs,
+  /// node by node; from several units if none is sufficient.
   static GpuRuns nearest_gpus(const Cluster& cluster, std::size_t count, const Gpus& free) {
     std::map<NodeId, std::vector<GpuId>> by_node;
     std::map<std::uint32_t, std::size_t> by_unit;

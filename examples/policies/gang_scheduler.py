@@ -1,7 +1,7 @@
-"""A queue by priority: a job gets all its GPUs at once, close together, or waits.
+"""Queue by priority: a job gets all its GPUs at once, close together, or waits.
 
-A job of higher priority takes the place of lower ones: those leave and it starts in one group of
-decisions, all of it or nothing.
+A job preempts jobs of lower priority: these leave and the job starts in one group of decisions,
+which is applied as a whole or not at all.
 
     orrery.jobs("trace.csv", nodes=16, gpus_per_node=8, policy=GangScheduler({"urgent": 1}))
 """
@@ -12,7 +12,7 @@ from orrery import actions, events
 
 class GangScheduler(orrery.Policy):
     def __init__(self, pools=None, preempts=True):
-        self.pools = dict(pools or {})  # pool -> priority, beside the job's own
+        self.pools = dict(pools or {})  # pool -> priority, added to the job's own
         self.preempts = preempts
 
     def needs(self):
@@ -40,7 +40,7 @@ class GangScheduler(orrery.Policy):
                 leaving.append(running.pop(0))
                 room += len(leaving[-1].gpus)
             if room < job.spec.gpus:
-                return  # the head of the queue waits; nobody overtakes it
+                return  # the head of the queue waits, no job overtakes it
             group = decisions.new_group()
             for victim in leaving:
                 free.update(victim.gpus)
@@ -52,7 +52,7 @@ class GangScheduler(orrery.Policy):
             decisions.add(action, group=group, why=f"{len(gpus)} GPUs at once")
 
     def together(self, count, free):
-        """Returns that many of `free`: from the fullest unit with enough of them, node by node."""
+        """Returns `count` GPUs of `free`, from the smallest sufficient unit, node by node."""
         cluster = self.cluster
         by_node, by_unit = {}, {}
         for gpu in sorted(free):

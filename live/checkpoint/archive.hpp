@@ -27,9 +27,10 @@ class CheckpointArchive {
   /// Writes a shard, `unsealed` being the result of encode_shard(); durable on return. A failure
   /// leaves no file that could be taken for a shard.
   Seal write_shard(const ShardHeader& header, std::string unsealed);
-  /// Writes the manifest after all shards are durable: on return the checkpoint exists.
+  /// Writes the manifest after all shards are durable: on return the checkpoint exists. After an
+  /// exception a manifest may exist that is not durable.
   void commit_manifest(const Manifest& manifest);
-  /// Deletes all files of an attempt, the manifest first.
+  /// Deletes all files of an attempt, the manifest first. No effect if the attempt has no files.
   void remove_attempt(const CheckpointId& id);
 
   /// Returns the attempts of a training that have a manifest, oldest first; reads no contents.
@@ -37,10 +38,11 @@ class CheckpointArchive {
   /// Returns the attempts of a training that have files but no manifest.
   std::vector<CheckpointId> unfinished(const std::string& training);
 
-  /// Returns the bytes of all shards, as the manifest says. Throws if no manifest exists.
+  /// Returns the bytes of all shards, as the manifest says. Throws the store's error if the
+  /// manifest cannot be read, bad_input if the manifest is not valid.
   std::uint64_t size(const CheckpointId& id);
   /// Reads every byte. Throws bad_input with the file name unless the checkpoint is complete and
-  /// has `total` parameters.
+  /// has `total` parameters; throws the store's error for a file that cannot be read.
   void check_whole(const CheckpointId& id, std::uint64_t total);
   /// Returns the state of a checkpoint. Throws like check_whole().
   TrainingState load(const CheckpointId& id, std::uint64_t total);
@@ -50,7 +52,8 @@ class CheckpointArchive {
     std::optional<CheckpointId> newest;    ///< newest complete checkpoint
     std::vector<std::string> passed_over;  ///< newer attempts with their defects
   };
-  /// Returns the newest complete checkpoint of a training.
+  /// Returns the newest complete checkpoint of a training, for which every byte of the newer ones
+  /// is read too; `newest` is absent if no checkpoint is complete.
   Search search_newest(const std::string& training, std::uint64_t total);
 
  private:

@@ -34,7 +34,8 @@ struct Range {
 };
 
 /// Returns part `index` of `count` parts of a vector of `total` elements; sizes differ by at most
-/// one. For example, parts of 10 elements in 3 parts have 4, 3 and 3 elements.
+/// one. For example, parts of 10 elements in 3 parts have 4, 3 and 3 elements. Throws an internal
+/// Error unless index < count.
 Range part_of(std::size_t total, std::uint32_t index, std::uint32_t count);
 
 /// Header of a shard.
@@ -75,11 +76,13 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-/// Returns the bytes of a shard without their checksum.
+/// Returns the bytes of a shard without their checksum. Throws an internal Error if `part` has
+/// other sizes than the header's range, or the training is not 64 digits long.
 std::string encode_shard(const ShardHeader& header, const TrainingState& part);
 /// Returns the bytes of a manifest without their checksum; `keyed`: to be sealed with a key.
 std::string encode_manifest(const Manifest& manifest, bool keyed = false);
-/// Appends the checksum that completes a file; with a key only its owner can compute the checksum.
+/// Appends the checksum that completes a file, and returns the checksum with the complete size.
+/// With a key only its owner can compute the checksum.
 Seal seal(std::string& bytes, std::string_view key = {});
 
 /// Returns the size of a shard file, checksum included.

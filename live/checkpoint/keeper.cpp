@@ -105,7 +105,7 @@ void CheckpointKeeper::run() {
   while (true) {
     changed_.wait(lock, [this] { return over_ || !jobs_.empty(); });
     if (jobs_.empty()) return clean_up();
-    const std::function<void()> job = jobs_.front();  // stays there until it is done: at_rest()
+    const std::function<void()> job = jobs_.front();  // stays there until it is done: is_idle()
     lock.unlock();
     try {
       job();

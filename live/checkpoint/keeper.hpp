@@ -21,8 +21,8 @@
 namespace orrery::live {
 
 /// State machine of the checkpoint attempts of one run. For example, after begin(step 100, 4
-/// shards) and four shard_durable() calls, drain_outcomes() returns the durable checkpoint of step
-/// 100.
+/// shards) and four shard_durable() calls the keeper's thread commits the manifest, and the next
+/// drain_outcomes() after the commit returns the durable checkpoint of step 100.
 class CheckpointKeeper {
  public:
   /// Options of a keeper.
@@ -31,15 +31,16 @@ class CheckpointKeeper {
     std::uint64_t total = 0;  ///< parameters of the model
     std::uint32_t keep = 1;
     std::uint64_t first_attempt = 1;
-    std::chrono::milliseconds patience{60'000};  ///< limit for all shards of an attempt
+    /// Limit for all shards of an attempt, checked by drain_outcomes().
+    std::chrono::milliseconds patience{60'000};
     std::string key = {};                        ///< key of the manifests
   };
   CheckpointKeeper(std::unique_ptr<Store> store, Options options);
-  /// Waits for pending writes.
+  /// Fails the current attempt, and waits for pending writes.
   ~CheckpointKeeper();
 
   /// Registers the checkpoints of an earlier run, up to step `newest`, so that retention applies to
-  /// them. Deletes unfinished ones. Call before any other method.
+  /// them. Deletes unfinished ones. Call before any other method. Throws the errors of the store.
   void adopt_existing(Step newest);
 
   /// Continues the attempts of an earlier controller of this run, oldest first: drain_outcomes()
@@ -49,15 +50,17 @@ class CheckpointKeeper {
 
   /// Returns the number under which the next attempt's shards must be written.
   std::uint64_t next_attempt() const { return next_attempt_; }
-  /// Records the begin of that attempt: `shards` ranks are writing. An attempt that is still in
-  /// flight has failed.
+  /// Records the begin of attempt next_attempt(): `shards` > 0 ranks are writing. Increases
+  /// next_attempt(). An attempt that still waits for shards fails.
   void begin(Step step, std::uint32_t shards);
-  /// Records a durable shard.
+  /// Records a durable shard; the last one starts the commit of the manifest and ends the current
+  /// attempt. No effect if `attempt` is not the current attempt, the attempt has no shard `index`,
+  /// or the shard has been recorded.
   void shard_durable(std::uint64_t attempt, std::uint32_t index, const Seal& seal);
-  /// Records a failed shard.
+  /// Fails the current attempt because of a shard. No effect if `attempt` is another one.
   void shard_failed(std::uint64_t attempt, std::uint32_t index, const std::string& why);
-  /// Records that the writer of a shard of the current attempt is gone, unless the shard is
-  /// durable.
+  /// Fails the current attempt because the writer of a shard is gone, unless the shard is durable.
+  /// No effect without a current attempt or without a shard `index`.
   void writer_gone(std::uint32_t index);
 
   /// Result of one attempt.
@@ -66,9 +69,12 @@ class CheckpointKeeper {
     std::string failure = {};  ///< empty: the checkpoint is durable
     std::uint64_t size = 0;    ///< bytes of all shards
   };
-  /// Returns the outcomes of the attempts that finished since the last call, oldest first.
+  /// Returns the outcomes of the attempts that finished since the last call, oldest first. Does not
+  /// wait for commits. Fails an attempt whose `patience` is over; a later call returns its outcome.
+  /// Errors of the store are failures of the attempt and are not thrown.
   std::vector<Outcome> drain_outcomes();
-  /// Returns true if no attempt is in flight and no outcome is undrained.
+  /// Returns true if no attempt is in flight, no outcome is undrained and the thread has no work,
+  /// such as the deletions of adopt_existing(). Does not check `patience`.
   bool is_idle();
 
  private:

@@ -29,13 +29,13 @@ class ShardWriter {
   using Done = std::function<void(const ShardOutcome&)>;
 
   ShardWriter(OpenStore open, Done done);
-  /// Waits for the pending shard.
+  /// Blocks until the current shard is written and reported.
   ~ShardWriter();
 
-  /// Starts writing a shard. Reports a failure at once if the previous shard is still being
-  /// written.
+  /// Starts writing a shard and returns; `done` later receives the outcome on the writer's thread.
+  /// If the previous shard is still being written, calls `done` with a failure before it returns.
   void write(const ShardHeader& header, TrainingState part);
-  /// Blocks until no shard is being written.
+  /// Blocks until no shard is being written and all outcomes are reported.
   void wait_until_idle();
 
  private:

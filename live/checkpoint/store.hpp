@@ -11,13 +11,15 @@
 
 namespace orrery::live {
 
-/// Folder of files. All methods throw an environment Error with the file and the reason.
+/// Folder of files. All methods throw an environment Error with the file and the reason if the
+/// operating system refuses.
 class Store {
  public:
   /// File being written; closed by the destructor.
   class File {
    public:
     virtual ~File() = default;
+    /// Appends all of the bytes.
     virtual void write(std::string_view bytes) = 0;
     /// Blocks until the contents so far are durable.
     virtual void sync() = 0;
@@ -34,7 +36,8 @@ class Store {
   virtual void sync_names() = 0;
   /// Returns the names of the files, ascending.
   virtual std::vector<std::string> list() = 0;
-  /// Returns the contents of a regular file. Throws bad_input for more than `most_bytes`.
+  /// Returns the contents of a regular file. Throws bad_input for more than `most_bytes`, and for a
+  /// name that is no regular file.
   virtual std::string read(const std::string& name, std::uint64_t most_bytes) = 0;
 };
 
@@ -44,7 +47,8 @@ class FolderStore : public Store {
  public:
   /// Creates the folder and its parents, if missing (0700), and opens it.
   static std::unique_ptr<FolderStore> make_folder(const std::string& path);
-  /// Opens a folder. Throws bad_input if it does not exist.
+  /// Opens an existing folder. Throws bad_input for any reason that prevents it: the folder does
+  /// not exist, `path` is no folder, or the user may not read it.
   static std::unique_ptr<FolderStore> open(const std::string& path);
   ~FolderStore() override;
 

@@ -31,11 +31,12 @@ class GradientCodec {
   std::size_t encoded_size(std::size_t count) const { return codec_bytes(rule(), count); }
 
   /// Encodes `values` (plus the residual, if the rule has error feedback) into `code`, which has
-  /// encoded_size() bytes, and stores the values left out in `state`.
+  /// encoded_size() bytes, and stores the values left out in `state`, and PowerSGD's new basis.
+  /// Throws an internal Error for a code of another size.
   void encode_values(std::span<const float> values, CodecState& state,
                      std::span<std::byte> code) const;
   /// Decodes `code` into `values`. Throws bad_input if encode_values() cannot have produced `code`:
-  /// wrong size, impossible contents.
+  /// wrong size, impossible contents; `values` may be overwritten then.
   void decode_values(std::span<const std::byte> code, std::span<float> values) const;
 
  private:

@@ -22,8 +22,8 @@ struct FactorShape {
   std::size_t right_size() const { return columns * rank; }
 };
 
-/// Makes `basis` usable: fixed pseudo-random values if it is empty or not finite, and in columns of
-/// zeros (which would stay 0 for ever).
+/// Makes `basis` usable: fixed pseudo-random values if it has another size than right_size() or is
+/// not finite, and in columns of zeros (which would stay 0 for ever).
 void refresh_basis(const FactorShape& shape, std::vector<float>& basis);
 /// Computes left = M basis.
 void project(const FactorShape& shape, std::span<const float> matrix, std::span<const float> basis,

@@ -29,7 +29,8 @@ class ControlClient {
   /// other message, the messages that `first` returns. The next read() shows whether the controller
   /// accepted the stream. Must be called by the thread that reads.
   void reopen_stream(const std::function<std::vector<AgentMessage>()>& first);
-  /// Ends the stream after all sent messages are delivered. No send_message() may follow.
+  /// Announces the end of this side's messages, after those that were sent; read() still returns
+  /// messages of the controller. No send_message() may follow.
   void finish_stream();
 
  private:

@@ -17,8 +17,9 @@ namespace orrery::live {
 /// thread-safe.
 class ControlServer {
  public:
-  /// Receives the messages of the ranks. Called from gRPC's threads, for one rank never twice at
-  /// once. A null `message` means that the stream of `rank` ended.
+  /// Receives the messages of the ranks, the hello of each stream first. Called from gRPC's
+  /// threads, for one rank never twice at once. A null `message` means that the stream of `rank`
+  /// ended.
   using Handler = std::function<void(std::uint32_t rank, const AgentMessage* message)>;
 
   /// Starts the server. Throws an environment Error if the server cannot listen at `address`.
@@ -28,10 +29,12 @@ class ControlServer {
 
   /// Returns the address at which the server listens; port 0 is replaced by the port in use.
   const std::string& address() const;
-  /// Sends `message` to `rank`. Returns false if the rank has no open stream. May be called from
-  /// any thread.
+  /// Sends `message` to `rank`; may block while the stream is full. Returns false if the rank has
+  /// no open stream. Throws std::out_of_range for a rank that the run lacks. May be called from any
+  /// thread.
   bool send_message(std::uint32_t rank, const ControllerMessage& message);
-  /// Ends the stream of `rank`, if the rank has one. May be called from any thread.
+  /// Ends the stream of `rank`, if the rank has one; the handler hears of the end later. Throws
+  /// std::out_of_range for a rank that the run lacks. May be called from any thread.
   void drop_rank(std::uint32_t rank);
 
  private:

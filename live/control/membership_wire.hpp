@@ -6,11 +6,11 @@
 
 namespace orrery::live {
 
-/// Returns the wire form of a member's status.
+/// Returns the wire form of a member's status; the caller adds the address.
 MemberStatus to_wire(const membership::Status& status);
 /// Returns the member's status that the wire form holds.
 membership::Status from_wire(const MemberStatus& status);
-/// Returns the wire form of a directive.
+/// Returns the wire form of a directive; the caller adds the addresses and the plan.
 MemberDirective to_wire(const membership::Directive& directive);
 /// Returns the directive that the wire form holds.
 membership::Directive from_wire(const MemberDirective& directive);

@@ -32,13 +32,18 @@ class NcclComm {
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
 
-  /// Connects the ranks with the same id; returns when all have joined.
+  /// Connects the ranks with the same id; returns when all `ranks` have joined. Call once, before
+  /// any operation.
   void connect_ranks(const ncclUniqueId& id, int rank, int ranks);
-  /// Sums in place; `values` are in device memory (without a copy) or in host memory.
+  /// Replaces `values` on every rank by the sum over all ranks, and blocks until this rank has the
+  /// sum. `values`: `count` elements in device memory (without a copy) or in host memory; `type`:
+  /// ncclInt64 or a type of 4 bytes. All ranks call it with the same `count` and `type`.
   void all_reduce(void* values, std::size_t count, ncclDataType_t type);
   /// Sends bytes; returns when they may be overwritten, whether or not the receiver wants them yet.
+  /// The first send_bytes() or receive_bytes() links all pairs of ranks: the call blocks until
+  /// every rank has made one of these calls.
   void send_bytes(int peer, const void* bytes, std::size_t size);
-  /// Receives `size` bytes.
+  /// Blocks until `size` bytes of `peer` have arrived. The first call: see send_bytes().
   void receive_bytes(int peer, void* bytes, std::size_t size);
 
   /// Wakes the current operation; it and all later ones throw.
@@ -50,8 +55,10 @@ class NcclComm {
   /// also after a failure. Throws if this NCCL cannot.
   std::unique_ptr<NcclComm> shrink_without(std::vector<int> excluded);
 
-  int rank() const { return rank_; }
-  int ranks() const { return ranks_; }
+  int rank() const { return rank_; }    ///< 0 before connect_ranks()
+  int ranks() const { return ranks_; }  ///< 0 before connect_ranks()
+  /// Returns the bytes sent so far: of messages their size, of an all-reduce of s bytes among n
+  /// ranks the 2 s (n - 1) / n bytes of a ring.
   std::uint64_t bytes_sent() const { return sent_; }
 
  private:

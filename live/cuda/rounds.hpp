@@ -7,7 +7,8 @@ namespace orrery::live::gpu {
 
 constexpr int pairing_rounds(int ranks) { return ranks < 2 ? 0 : ranks - 1 + ranks % 2; }
 
-/// -1: none in this round (which an odd number of ranks brings about).
+/// Returns the partner of a rank in a round below pairing_rounds(); -1 if the rank has none, as in
+/// one round with an odd number of ranks.
 constexpr int partner_of(int rank, int ranks, int round) {
   const int circle = pairing_rounds(ranks);  // odd; seat `circle` is the middle, or empty
   int partner = -1;

@@ -48,7 +48,8 @@ CollectiveAlgorithm choose_all_reduce(const CollectiveTable& table, double bytes
                                       std::uint32_t ranks);
 
 /// Replaces `values` by their sum over the `ranks` ranks that call this function with the same
-/// algorithm, one of those above.
+/// algorithm; does nothing for one rank. Throws an internal Error for an algorithm other than ring,
+/// tree and halving-doubling, and errors of `links`.
 void all_reduce(Links& links, CollectiveAlgorithm algorithm, std::uint32_t rank,
                 std::uint32_t ranks, std::span<float> values);
 void all_reduce(Links& links, CollectiveAlgorithm algorithm, std::uint32_t rank,

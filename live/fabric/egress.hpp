@@ -11,17 +11,18 @@
 
 namespace orrery::live {
 
-/// Meter and rate limiter of sent bytes. For example, at 1 MB/s a second piece of 0.5 MB waits
-/// until the first one would have left.
+/// Meter and rate limiter of sent bytes. For example, at 1 MB/s a piece of 0.5 MB waits half a
+/// second, and a second piece at the same time waits a second.
 class Egress {
  public:
-  /// Sets the rate in bytes per second; 0: unlimited.
+  /// Sets the rate of later turns in bytes per second; 0: unlimited.
   void set_rate(double bytes_per_second) { rate_ = bytes_per_second; }
   /// Wakes all waiting threads; no call waits any longer.
   void close();
 
-  /// Turn of some bytes: its constructor waits until the previous bytes would have left. The bytes
-  /// count from mark_sent() on, the time until the end of the turn.
+  /// Turn of some bytes: its constructor waits until these and all previous bytes would have left,
+  /// unless the rate is unlimited or close() was called. The bytes count from mark_sent() on, the
+  /// time until the end of the turn; a turn without mark_sent() counts neither.
   class Turn {
    public:
     Turn(Egress& egress, std::size_t bytes);

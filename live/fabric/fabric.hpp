@@ -23,12 +23,13 @@ class FabricBroken : public std::exception {
   std::string reason_;
 };
 
-/// Collectives and messages between the ranks of a job.
+/// Collectives and messages between the ranks of a job. A collective blocks until this rank has the
+/// result.
 class Fabric {
  public:
   virtual ~Fabric() = default;
-  virtual std::uint32_t rank() const = 0;
-  virtual std::uint32_t ranks() const = 0;
+  virtual std::uint32_t rank() const = 0;   ///< number of this rank in the job, from 0
+  virtual std::uint32_t ranks() const = 0;  ///< number of ranks in the job
   /// Replaces every rank's `values` by their sum. The order of summation depends only on the
   /// numbers of ranks and values and the algorithm, and all ranks end with the same bits. Throws
   /// FabricBroken.
@@ -37,9 +38,11 @@ class Fabric {
   /// support it.
   virtual void all_reduce_integers(std::span<std::int64_t> values);
   /// Sets the table of algorithms for later sums; all ranks must set the same table. Without a rule
-  /// the fabric chooses by the numbers of bytes and ranks alone.
+  /// the fabric chooses by the numbers of bytes and ranks alone. Fabrics without tables ignore it.
   virtual void use_collectives(const CollectiveTable&) {}
-  /// Returns the algorithm that sums `bytes`; automatic if the fabric does not know.
+  /// Returns the algorithm by which all_reduce() sums a buffer of `bytes` bytes on each rank, by
+  /// the table or the fabric's own choice; automatic if the fabric does not know. Sends nothing;
+  /// call from the thread of the operations.
   virtual CollectiveAlgorithm algorithm(double bytes) const;
   /// Sends bytes to another rank, without waiting for the receiver; bytes of one pair arrive in the
   /// order of sending. Throws FabricBroken if the fabric has no such links or the other rank is
@@ -47,9 +50,10 @@ class Fabric {
   virtual void send_to(std::uint32_t rank, std::span<const std::byte> bytes);
   /// Receives bytes from another rank until `bytes` is full. Throws FabricBroken like send_to().
   virtual void receive_from(std::uint32_t rank, std::span<std::byte> bytes);
-  /// Returns all bytes sent by this rank so far, including frames.
+  /// Returns all bytes sent by this rank so far, including frames; 0 if the fabric counts none.
   virtual std::uint64_t bytes_sent() const { return 0; }
-  /// Returns the seconds spent on sending: the wait for card and network.
+  /// Returns the seconds spent on sending so far: the wait for card and network; 0 if the fabric
+  /// does not measure them.
   virtual double seconds_sending() const { return 0; }
   /// Wakes a blocked operation at once; this and all later operations throw FabricBroken.
   virtual void abort(const std::string& reason) = 0;

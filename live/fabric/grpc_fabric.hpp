@@ -22,7 +22,8 @@ class GrpcFabric : public JoiningFabric {
   /// `secrets`. Throws an environment Error if it cannot listen.
   GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::string& address,
              const Secrets& secrets);
-  /// Listens for a rank that learns its number later, through connect_ranks().
+  /// Listens for a rank that learns its number later, through connect_ranks(). Operations before
+  /// connect_ranks() are invalid.
   GrpcFabric(const std::string& address, const Secrets& secrets);
   ~GrpcFabric() override;
 
@@ -32,12 +33,12 @@ class GrpcFabric : public JoiningFabric {
   /// connect_next().
   void disable_shared_memory();
 
-  /// Opens the link to the next rank, whose address is `addresses[rank + 1]`. Call after all ranks
-  /// listen.
+  /// Opens the link to the next rank, whose address is `addresses[rank + 1]`; links to other ranks
+  /// open when they are used. Call after all ranks listen. Throws FabricBroken.
   void connect_next(const std::vector<std::string>& addresses);
   /// Connects as rank `rank` of `addresses.size()` ranks. Earlier incoming links wait.
   void connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) override;
-  /// Limits the sending rate; each piece waits until the previous ones would have left.
+  /// Limits the sending rate; each piece waits until this and the previous pieces would have left.
   void set_link_rate(double bytes_per_second) override;
 
   std::uint32_t rank() const override;

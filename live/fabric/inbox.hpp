@@ -19,7 +19,8 @@ class Inbox {
  public:
   /// Adds a piece; `direct`: not part of a collective.
   void put_piece(PieceData piece, bool direct);
-  /// Wakes all waiting threads; later waits throw FabricBroken with `why`.
+  /// Wakes all waiting threads; current and later waits throw FabricBroken with `why`, even if
+  /// pieces have arrived. take_collective() still returns pieces.
   void close(const std::string& why);
 
   /// Returns true if a piece of a collective has arrived; takes no lock.

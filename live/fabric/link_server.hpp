@@ -20,7 +20,7 @@
 
 namespace orrery::live {
 
-/// Server of the incoming links of one rank.
+/// Server of the incoming links of one rank. The end of an accepted link breaks `fate`.
 class LinkServer {
  public:
   /// Listens at `address`. Throws an environment Error if that fails. `fate` must outlive the
@@ -30,7 +30,7 @@ class LinkServer {
 
   /// Returns the listening address, with the real port instead of 0.
   const std::string& address() const { return listener_.address; }
-  /// Accepts links of these peers from now on; `peers` must outlive the server.
+  /// Accepts links of these peers from now on. Call once; `peers` must outlive the server.
   void admit_peers(Peers& peers);
 
  private:

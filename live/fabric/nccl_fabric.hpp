@@ -36,7 +36,8 @@ class NcclFabric : public JoiningFabric {
 
   /// Returns "nccl:" and the id, which the other ranks need if this rank is rank 0.
   const std::string& address() const override { return address_; }
-  /// Connects as rank `rank` of `addresses.size()` ranks; returns when all have joined.
+  /// Connects as rank `rank` of `addresses.size()` ranks, without a table of collectives; returns
+  /// when all have joined. Throws FabricBroken.
   void connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) override;
 
   void set_link_rate(double) override {}
@@ -53,14 +54,15 @@ class NcclFabric : public JoiningFabric {
 
   /// Sets the table of later collectives, through the tuner plugin. Call between two steps, with
   /// the same table on all ranks; a new connection has no table. NCCL chooses where it lacks an
-  /// algorithm.
+  /// algorithm. Does nothing without a plugin's file; throws an environment Error if the file
+  /// cannot be written.
   void use_collectives(const CollectiveTable& table) override;
 
   /// Stops the operations that still run on the GPU after a failure. Returns false if this NCCL
   /// cannot.
   bool revoke_operations();
   /// Returns a fabric of the remaining ranks, without new ids. Called by these ranks only, also
-  /// after a failure. Throws FabricBroken.
+  /// after a failure. The new fabric has no address and no table. Throws FabricBroken.
   std::unique_ptr<NcclFabric> shrink_without(const std::vector<std::uint32_t>& excluded);
 
  private:

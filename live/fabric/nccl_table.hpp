@@ -15,7 +15,7 @@ namespace orrery::live {
 TunerTable tuner_table_of(const CollectiveTable& table);
 
 /// Replaces the file by rename, so that no reader sees half of it; does nothing if the file has
-/// that table. Throws an environment Error.
+/// that table. Throws an environment Error if the file cannot be written.
 void write_tuner_file(const std::string& path, const TunerTable& table);
 
 }  // namespace orrery::live

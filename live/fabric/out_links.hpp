@@ -34,8 +34,8 @@ class OutLinks {
 
   /// Sets the addresses of the ranks.
   void set_addresses(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
-  /// Opens the link to a listening rank, unless it is open. Throws FabricBroken, as the next three
-  /// functions.
+  /// Opens the link to a listening rank, unless the link is open; blocks until the rank accepts, or
+  /// the links break. Throws FabricBroken, as the next three functions, which open the link too.
   void open(std::uint32_t to) { link_to(to); }
   /// Waits for the peer's answer, which decides the way of collectives. Returns the bell of the
   /// peer if memory is shared with it, or null.
@@ -43,7 +43,8 @@ class OutLinks {
   /// Sends the first of `bytes`, as many as a piece holds, and removes them from the span;
   /// `direct`: not part of a collective.
   void send_piece(std::uint32_t to, std::span<const std::byte>& bytes, bool direct);
-  /// Sends a small message to the next rank from time to time, which the rank returns.
+  /// Sends a small message to the next rank, which the rank returns; does nothing within 20 ms of
+  /// the previous message.
   void ping();
   /// Returns the round trip of the newest ping in seconds; 0: no answer yet.
   double round_trip() const { return round_trip_s_; }

@@ -36,8 +36,8 @@ class PieceData {
 grpc::ByteBuffer data_piece(std::span<const std::byte> bytes, bool direct);
 /// Returns the encoding of any other piece.
 grpc::ByteBuffer other_piece(const Piece& piece);
-/// Decodes a received piece: `piece` is without its data, which is in `data`. Returns false if the
-/// bytes are no piece.
+/// Decodes a received piece, and empties `wire`: `piece` is without its data, which is in `data`.
+/// Returns false if the bytes are no piece.
 bool read_piece(grpc::ByteBuffer& wire, Piece& piece, PieceData& data);
 
 }  // namespace orrery::live

@@ -41,11 +41,11 @@ class SharedBoards {
 
   /// Returns true if this peer's bytes arrive through memory.
   bool is_connected_to(std::uint32_t peer) const { return rings_[peer] != nullptr; }
-  /// Copies as many bytes of `out` as fit, and rings the peer's bell. Returns false if no space is
-  /// free.
+  /// Copies bytes of `out`, as many as fit and at most 64 KiB, removes them from `out`, and rings
+  /// the peer's bell. Returns false if no space is free. Blocks for the turn of `egress`.
   bool push_bytes(std::uint32_t to, Bell& bell, std::span<const std::byte>& out, Egress& egress);
-  /// Takes the available bytes directly from the shared memory. Returns false if none are
-  /// available.
+  /// Takes the available bytes, whole units and at most 64 KiB, directly from the shared memory.
+  /// Returns false if none are available. Call only if is_connected_to(from).
   bool pull_bytes(std::uint32_t from, Inflow& in);
 
  private:

@@ -23,7 +23,7 @@ class Bell {
   std::uint32_t count() const { return count_.load(); }
   /// Increments the count and wakes the waiters.
   void ring();
-  /// Returns when the count differs from `seen`, or spuriously.
+  /// Returns when the count differs from `seen`, or spuriously, after at most 100 ms.
   void wait(std::uint32_t seen);
 
  private:
@@ -37,12 +37,12 @@ class ByteRing {
  public:
   static constexpr std::size_t kCapacity = 512 * 1024;
 
-  /// Returns free bytes in one stretch, for the writer.
+  /// Returns free bytes in one stretch, for the writer; empty if the ring is full.
   std::span<std::byte> free_stretch();
   /// Records how many bytes the writer has filled.
   void mark_filled(std::size_t bytes, bool end_of_message);
-  /// Returns filled bytes in one stretch, for the reader. Always empty if the writer has broken the
-  /// ring.
+  /// Returns filled bytes in one stretch, for the reader; empty if the ring is empty. Always empty
+  /// if the writer has broken the ring.
   std::span<const std::byte> filled_stretch() const;
   /// Records how many bytes the reader has emptied.
   void mark_emptied(std::size_t bytes, bool end_of_message);
@@ -74,7 +74,10 @@ class Board {
 
   /// Returns the description for other processes.
   const BoardPlace& board_place() const { return place_; }
+  /// Returns the bell of the rank that owns this board: the owner waits for the bell, and a peer
+  /// rings it, through the board from open(), after the peer has filled or emptied a ring.
   Bell& bell();
+  /// Returns the ring that the owner of this board fills and `rank` empties; `rank` < ranks.
   ByteRing& ring_to(std::uint32_t rank);
 
  private:

@@ -24,7 +24,7 @@ class GpuSlots {
   GpuSlots& operator=(const GpuSlots&) = delete;
 
   /// Locks the GPUs for this process until it ends. Returns false if another process has one of
-  /// them.
+  /// them, or if the file cannot be opened; locks of other GPUs may then remain until the end.
   bool lock_slots(const GpuRuns& gpus) const;
 
  private:
@@ -41,13 +41,15 @@ class JobProcess {
     /// interval of the signs of life
     std::chrono::nanoseconds beat = std::chrono::milliseconds(20);
   };
-  /// Forks this process, which must have one thread.
+  /// Forks this process, which must have one thread. Throws an environment Error if no process can
+  /// be created. The destructor kills the process.
   JobProcess(const GpuSlots& slots, const TraceClock& clock, const Order& order);
 
   /// Returns the descriptor of its messages, for poll().
   int channel() const { return process_.channel(); }
   pid_t pid() const { return process_.pid(); }
-  /// Reads its messages; does not block.
+  /// Reads its messages; does not block. A taken slot or a closed channel marks the process as
+  /// failed, as mark_failed() does.
   void read_messages();
   /// Returns the second in which it ended, by itself or by an accident; nothing as long as it
   /// counts as running.
@@ -60,8 +62,9 @@ class JobProcess {
   bool has_failed() const { return failed_; }
   /// Waits until the process is gone and its slots are free.
   void wait_for_exit() { process_.wait(); }
+  /// Kills the process and waits until it is gone; end_time() stays as it was.
   void kill_process();
-  /// Marks the process as failed.
+  /// Kills the process and marks it as failed; it ended in the second after alive_at().
   void mark_failed();
 
  private:

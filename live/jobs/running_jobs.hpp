@@ -22,11 +22,14 @@ class RunningJobs {
   RunningJobs(std::chrono::nanoseconds patience, std::chrono::nanoseconds beat)
       : patience_(patience), beat_(beat) {}
 
-  /// Starts job `number` at `now`; it ends after `duration` of total running time.
+  /// Starts job `number`, which must not run, at `now`; the job ends after `duration` of total
+  /// running time. Forks this process, which must have one thread.
   const JobProcess& start(std::uint32_t number, const GpuRuns& gpus, const TraceClock& clock,
                           Nanos now, Nanos duration);
-  /// Kills the job's process; the job continues from its progress when it is started again.
+  /// Kills the job's process and waits until its slots are free; the job continues from its
+  /// progress when it is started again. Throws an internal Error if the job has no process.
   void kill_job(std::uint32_t number, Nanos now);
+  /// Kills all processes, without keeping the progress of their jobs.
   void kill_all() { running_.clear(); }
 
   bool none() const { return running_.empty(); }
@@ -37,7 +40,8 @@ class RunningJobs {
   /// Returns true if no process can still end at `at` or before, except those that have reported
   /// their end.
   bool all_beyond(Nanos at) const;
-  /// Reads the messages of the processes, waiting for them at most `at_most` of real time.
+  /// Reads the messages of the processes, waiting for them at most `at_most` of real time. Kills
+  /// processes that have been silent for longer than `patience`: their jobs have failed.
   void read_messages(std::chrono::nanoseconds at_most);
 
   /// Ended job.

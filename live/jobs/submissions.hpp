@@ -33,7 +33,8 @@ class Submissions {
   bool has_submitted_all() const { return came_ == order_.size(); }
   /// Returns the instant of the next submission; kNever if none follows.
   Nanos next() const;
-  /// Returns the next job, if it is submitted by `now`, and moves on.
+  /// Returns the number of the next job, if it is submitted by `now`, and moves on; nothing if the
+  /// next submission is later or none follows.
   std::optional<std::uint32_t> take_next(Nanos now);
 
  private:

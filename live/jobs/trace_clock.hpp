@@ -13,7 +13,7 @@ class TraceClock {
  public:
   using Real = std::chrono::steady_clock;
 
-  /// Starts the clock at `begin`. `speed` > 0.
+  /// Starts the clock at `begin`. Throws an internal Error unless speed > 0.
   TraceClock(double speed, Nanos begin);
 
   Nanos now() const;

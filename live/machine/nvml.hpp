@@ -48,11 +48,11 @@ class Nvml {
 
   /// Returns the driver's version; empty if unknown.
   std::string driver_version() const;
-  /// Returns the number of GPUs that the driver counts.
+  /// Returns the number of GPUs that the driver counts; 0 if unknown.
   std::uint32_t gpus() const;
-  /// Returns the current measurements of `gpu`.
+  /// Returns the current measurements of `gpu`; all are absent for an unknown GPU.
   NvmlReading read(std::uint32_t gpu);
-  /// Returns the number of active NVLinks of `gpu`.
+  /// Returns the number of active NVLinks of `gpu`; 0 if unknown.
   std::uint32_t links_up(std::uint32_t gpu) const;
   /// Returns NVML's index of the GPU at `pci_address` ("0000:17:00.0"), since CUDA's and NVML's
   /// indices may differ. Returns nothing if no GPU is found.

@@ -27,13 +27,13 @@ class CheckpointShards {
 
   /// Plans the shard of the checkpoint after `step`, whose gradient sum this rank holds: member
   /// `index` of `count` members writes its shard of the checkpoint. Attempt 0 means that the step
-  /// has no checkpoint.
+  /// has no checkpoint. Replaces an earlier plan. Any other attempt needs a folder.
   void plan(Step step, std::uint64_t attempt, std::uint32_t index, std::uint32_t count);
-  /// Writes the planned shard of `step`, if planned. Must be called after the update of `step` is
-  /// applied.
+  /// Starts writing the planned shard of `step`, if planned, and forgets the plan in any case. Must
+  /// be called after the update of `step` is applied.
   void write_planned(Step step);
-  /// Writes the shard of `order`. `applied`: number of steps whose updates this rank holds; the
-  /// order fails if its step differs.
+  /// Starts writing the shard of `order`. `applied`: number of steps whose updates this rank holds;
+  /// the order fails if its step differs.
   void save(const SaveShard& order, Step applied);
 
  private:

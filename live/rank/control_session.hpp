@@ -22,14 +22,15 @@ class ControlSession {
       : client_(address, secrets, hello) {}
 
   /// Returns the controller's first message, which is the assignment unless the controller refuses
-  /// this rank. Reconnects if the controller dies meanwhile. Returns nothing if no message arrived
-  /// in time (10 s).
+  /// this rank. Blocks until a message arrives or the stream ends; after the end of a stream,
+  /// reconnects for up to 10 s. Returns nothing if no message arrived in that time.
   std::optional<ControllerMessage> join();
   /// Blocks until the next message of the controller arrives. Returns nothing if the stream has
   /// ended.
   std::optional<ControllerMessage> read() { return client_.read(); }
-  /// Sends `message`. The newest step report, shard report and failure are sent again on every new
-  /// stream; statuses and heartbeats are periodic and need no repetition.
+  /// Sends `message`; an ended stream is no error. The newest step report, shard report and failure
+  /// are sent again on every new stream; statuses and heartbeats are periodic and need no
+  /// repetition.
   void send_message(const AgentMessage& message);
   /// Reconnects after the end of the stream, for at most 10 s and while `wanted` returns true.
   /// Returns false if no controller was found, or if the controller counts this rank as lost.

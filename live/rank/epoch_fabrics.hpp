@@ -22,7 +22,7 @@ class EpochFabrics {
   EpochFabrics(std::string address, const Secrets& secrets, const GpuSeat* gpu, bool apart);
 
   /// Returns a fabric for `epoch`. The fabric already listens, because an epoch is agreed on once
-  /// all members listen.
+  /// all members listen. Throws an environment Error if the fabric cannot listen.
   std::shared_ptr<JoiningFabric> make_fabric(std::uint64_t epoch) const;
 
  private:

@@ -29,7 +29,7 @@ struct GpuShare {
   std::vector<std::pair<std::string, std::string>> environment;
 };
 /// Returns the share of a rank. `tuner`: path of the tuner plugin; `table_file`: path of the file
-/// that the plugin reads.
+/// that the plugin reads. Throws an internal Error without GPUs.
 GpuShare share_of_gpus(std::uint32_t rank, std::uint32_t ranks, std::uint32_t gpus,
                        const std::string& tuner, const std::string& table_file);
 
@@ -44,7 +44,7 @@ class GpuSeat {
   /// Returns the training device on this GPU. Throws an environment Error if the device cannot be
   /// opened.
   std::unique_ptr<Device> make_device(const Scenario& scenario) const;
-  /// Returns a fabric for one epoch.
+  /// Returns a fabric for one epoch. Throws an environment Error if the device or NCCL fails.
   std::shared_ptr<NcclFabric> make_fabric() const;
   /// Returns the driver's newest measurements; empty without NVML. Refreshed at most ten times a
   /// second.

@@ -18,7 +18,8 @@ namespace orrery::live {
 /// ranks and 50 ms for 16; at most a fifth of `timeout`, at least 25 ms.
 std::chrono::nanoseconds heartbeat_interval(std::uint32_t ranks, Nanos timeout);
 
-/// Thread that sends heartbeats. Owns the thread; calls `beat` on it.
+/// Thread that sends heartbeats. Owns the thread, which calls `beat`; the destructor ends the
+/// thread and waits for a current call.
 class HeartbeatSender {
  public:
   /// Starts the thread. Sends the first heartbeat at once.

@@ -172,8 +172,8 @@ void RankState::mark_linked(std::uint64_t epoch) {
   change_member([&] { member_.mark_linked(epoch); });
 }
 
-void RankState::reduced(std::uint64_t epoch, Step step) {
-  change_member([&] { member_.reduced(epoch, step); });
+void RankState::mark_reduced(std::uint64_t epoch, Step step) {
+  change_member([&] { member_.mark_reduced(epoch, step); });
 }
 
 void RankState::updated(std::uint64_t epoch, bool gathered) {

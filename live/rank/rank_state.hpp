@@ -43,14 +43,17 @@ class RankState {
   void mark_failed();
 
   // ---- called by the thread that reads the controller's messages ----
-  /// Applies a directive of the control core. Interrupts the current task if the directive revokes
-  /// it.
+  /// Applies a directive of the control core and sends the status. If the directive revokes the
+  /// current task, interrupts the task and aborts the fabric. Ignores outdated directives.
   void on_directive(const MemberDirective& said);
-  /// Applies a new send rate or a link failure. The compute speed belongs to the trainer.
+  /// Applies a new send rate or a link failure, which aborts the fabric. The compute speed belongs
+  /// to the trainer.
   void on_hardware(const Hardware& said);
-  /// Records an order to write a shard between two steps.
+  /// Records an order to write a shard between two steps, in place of an order that next() has not
+  /// carried out.
   void add_shard_order(const SaveShard& order);
-  /// Records the end of the run and interrupts the current task.
+  /// Records the end of the run, interrupts the current task and aborts the fabric. Releases this
+  /// rank unless `stop` requests the parameters.
   void end(const Stop& stop);
   /// Forgets the end of the run, because a new session has begun: a controller that still wants the
   /// end sends it again.
@@ -88,7 +91,7 @@ class RankState {
   /// Records that this rank is linked with all members of `epoch`.
   void mark_linked(std::uint64_t epoch);
   /// Records that this rank holds the gradient sum of `step`.
-  void reduced(std::uint64_t epoch, Step step);
+  void mark_reduced(std::uint64_t epoch, Step step);
   /// Records that the update of the current step is applied. `gathered`: the parameters have been
   /// gathered as well; if false, the links of `epoch` count as broken.
   void updated(std::uint64_t epoch, bool gathered);
@@ -98,7 +101,8 @@ class RankState {
   /// controller requests the parameters; nothing otherwise.
   std::optional<Step> parameters_wanted();
   /// Blocks until the controller releases this rank, at most 10 s. Returns false if the controller
-  /// that collected the parameters is gone and a successor has taken its place.
+  /// that collected the parameters is gone and a successor has taken its place; returns true also
+  /// after 10 s or a failure.
   bool wait_for_release();
   /// Returns true if no controller remained to release this rank.
   bool is_abandoned();

@@ -88,7 +88,7 @@ void TaskRunner::run_step(const Task& task) {
   report(with_.trainer.run_step(*plan));
   with_.shards.plan(plan->step(), plan->checkpoint(), place(task, rank_),
                     static_cast<std::uint32_t>(task.members.size()));
-  with_.state.reduced(task.epoch, task.step);
+  with_.state.mark_reduced(task.epoch, task.step);
 }
 
 void TaskRunner::report_lost_work(const Task& task) {

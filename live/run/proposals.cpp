@@ -4,7 +4,7 @@ namespace orrery::live {
 
 void Proposals::propose_waiting() {
   if (!gate_.has_unagreed()) return;
-  open_[++newest_] = gate_.take_unagreed();
+  open_[++newest_] = gate_.drain_unagreed();
   put_(newest_);
 }
 
@@ -18,7 +18,7 @@ void Proposals::apply_agreed(std::uint64_t number) {
 void Proposals::drop_batches(std::uint64_t number) {
   while (!open_.empty() && open_.begin()->first <= number) {
     const auto lot = open_.extract(open_.begin());
-    for (const Decision& decision : lot.mapped()) gate_.not_agreed(decision);
+    for (const Decision& decision : lot.mapped()) gate_.expire_decision(decision);
   }
 }
 

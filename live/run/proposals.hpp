@@ -28,13 +28,14 @@ class Proposals {
 
   /// Returns true if a batch is not agreed upon yet.
   bool has_open() const { return !open_.empty(); }
-  /// Proposes the decisions that wait at the gate.
+  /// Proposes the decisions that wait at the gate as one batch; no effect if none waits.
   void propose_waiting();
-  /// Records that all ranks hold the batches up to `number`.
+  /// Passes the decisions of the batches up to `number`, which all ranks hold, to the gate.
   void apply_agreed(std::uint64_t number);
-  /// Records that no rank follows the batches up to `number`.
+  /// Reports the decisions of the batches up to `number`, which no rank follows, as expired.
   void drop_batches(std::uint64_t number);
-  /// Rejects all open batches with `reason`, because the run is over.
+  /// Rejects all open batches with `reason`, because the run is over: reports every decision
+  /// through `carrier`. DecisionGate::close() rejects the decisions that still wait at the gate.
   void reject_open(Carrier& carrier, const std::string& reason);
 
  private:

@@ -19,9 +19,10 @@ class RunEnd {
   /// Starts with a running run of `steps` steps.
   explicit RunEnd(Step steps) : steps_(steps) {}
 
-  /// Requests the end after the current step, for `reason`; the first reason counts.
+  /// Requests the end after the current step, for `reason`. Call only while is_stopping() is false:
+  /// a second reason replaces the first.
   void stop(const std::string& reason) { stop_reason_ = reason; }
-  /// Returns true if the end was requested.
+  /// Returns true if stop() has requested the end.
   bool is_stopping() const { return !stop_reason_.empty(); }
   /// Records that a part of the training state is lost; every rank reports it. Returns the reason
   /// why the run cannot continue.
@@ -42,7 +43,7 @@ class RunEnd {
   /// the last checkpoint is missing.
   std::string unfinished(Step next, const FailureRecords& failures,
                          const std::string& no_checkpoint) const;
-  /// Writes the hash of the parameters into the report.
+  /// Writes the hash of the parameters into the report; nothing if no rank has sent it.
   void fill(Report& report) const;
 
  private:

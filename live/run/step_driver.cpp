@@ -73,7 +73,7 @@ void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
   if (run_.checkpoints.is_enabled()) run_.checkpoints.set_every(plan.every_steps);
   for (const StepsDone& done : unseen) {
     emit_event(done);
-    gate_.step_ended(kLiveJob, run_.clock.now());
+    gate_.settle_deferred(kLiveJob, run_.clock.now());
   }
   recovery_.resume_interrupted();
   gate_.resume_decisions(open, run_.clock.now());
@@ -99,7 +99,7 @@ void StepDriver::handle_event(const RankEvent& event) {
               [this](const RankDied& died) { handle_loss(died); },
               [this](const membership::Revoked&) {
                 step_.mark_interrupted();
-                gate_.membership_changed(kLiveJob);
+                gate_.expire_settings(kLiveJob);
               },
               [this](const membership::Agreed&) {
                 run_.failures.known(run_.clock.now());
@@ -159,7 +159,7 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   emit_event(
       StepsDone{.job = kLiveJob, .last = done, .count = 1, .duration = step_.newest_duration()});
   saves_.on_commit(step_.number(), now);
-  gate_.step_ended(kLiveJob, now);
+  gate_.settle_deferred(kLiveJob, now);
   end_if_complete();
   run_.account.send_progress();
 }
@@ -364,7 +364,7 @@ bool StepDriver::finish_run() {
 
 void StepDriver::emit_job_done() {
   emit_event(JobDone{kLiveJob});
-  gate_.job_gone(kLiveJob, run_.clock.now());
+  gate_.reject_decisions(kLiveJob, run_.clock.now());
 }
 
 // ---- report and status ----

@@ -22,10 +22,12 @@ class CudaCodecs {
   /// Encodes like GradientCodec. Throws an environment Error if the device fails.
   void encode_values(const CodecRule& rule, std::span<const float> values, CodecState& state,
               std::span<std::byte> code) const;
-  /// Decodes like GradientCodec. Throws an environment Error if the device fails.
+  /// Decodes like GradientCodec, but does not check the contents of `code`, and throws an internal
+  /// Error for a code of another size. Throws an environment Error if the device fails.
   void decode_values(const CodecRule& rule, std::span<const std::byte> code,
               std::span<float> values) const;
-  /// Returns the speed on `count` values, best of several measurements, in bytes per second.
+  /// Returns the speed on `count` values, best of several measurements, in bytes per second. Throws
+  /// an environment Error if the device fails.
   OrreryCodecSpeed speed(const CodecRule& rule, std::size_t count) const;
 
  private:

@@ -18,6 +18,7 @@ std::unique_ptr<Device> make_cuda_device(const std::string& module_path, int dev
                                          std::uint64_t seed, double learning_rate,
                                          const std::string& builtin, std::string& reason);
 /// Returns a device on existing functions, of the module or of a test, which must outlive it.
+/// Throws an environment Error if the GPU fails, as the device's methods do.
 std::unique_ptr<Device> make_cuda_device(const OrreryCudaTable& module, int device,
                                          std::uint64_t seed, double learning_rate);
 

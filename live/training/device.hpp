@@ -25,14 +25,15 @@ class Device {
   virtual double accumulate_gradient(const Batch& batch) = 0;
   /// Returns the traffic of the embedding table so far.
   virtual GatherCount gather_count() const = 0;
-  /// Returns the summed gradient, which the fabric reduces in place.
+  /// Returns the summed gradient, which the fabric reduces in place; valid until the next call of a
+  /// method that changes the gradient.
   virtual std::span<float> gradient() = 0;
   /// Returns the slices of the gradient, in order, without gaps.
   virtual std::span<const Tensor> tensors() const = 0;
   /// Returns the parameters, which may be changed in place. Throws an environment Error if they are
   /// not in host memory.
   virtual std::span<float> parameters();
-  /// Applies one optimizer step along gradient x scale.
+  /// Applies one optimizer step along gradient x scale; the gradient stays.
   virtual void update(float scale) = 0;
   /// Returns the SHA-256 of the parameters as hex digits.
   virtual std::string parameters_sha256() const = 0;
@@ -41,7 +42,8 @@ class Device {
   virtual std::string state() const = 0;
   /// Sets the state. Throws an internal Error for a state of another model.
   virtual void set_state(std::string_view state) = 0;
-  /// Returns a copy of the state of some parameters.
+  /// Returns a copy of the state of some parameters. Throws an internal Error for a range beyond
+  /// the model.
   virtual TrainingState part(const Range& range) const;
   /// Sets the state; throws like set_state().
   virtual void restore_state(const TrainingState& whole);

@@ -70,23 +70,26 @@ class GradientExchange {
 
   /// Starts the same exchange beside the caller: bucket i of n, counted from the end of the
   /// gradient (backward passes end at the first layer), is sent when the fraction (i + 1) / n of
-  /// the time from `begin` to `end` has passed. The gradient is final already.
+  /// the time from `begin` to `end` has passed. The gradient is final already, and must outlive the
+  /// exchange. finish_exchange() or cancel_exchange() must follow before the next exchange.
   void start(Fabric& fabric, const Order& order, std::span<float> gradient,
              Clock::time_point begin, Clock::time_point end);
-  /// Waits for the end of the exchange, and throws its error.
+  /// Waits for the end of the started exchange, and throws its error; does nothing if none is
+  /// started.
   void finish_exchange();
 
   /// Cancels a started exchange that will not be finished, and breaks its fabric, which must still
-  /// exist.
+  /// exist. Waits for its thread; does nothing if no exchange is started. The destructor cancels
+  /// too.
   void cancel_exchange();
 
   /// Returns, for the last call, the variance of a rank's gradient over the ranks as a fraction of
   /// the mean's square (0 with one rank), from this rank's norm and the sum's, both before coding.
   double gradient_variance() const { return variance_; }
   /// Returns the algorithm that summed the largest uncompressed bucket; automatic if none exists or
-  /// the fabric does not know. Call while the last call's fabric exists.
+  /// the fabric does not know. Call after an exchange, while its fabric exists.
   CollectiveAlgorithm algorithm() const;
-  /// How long the last one took, from the release of its first bucket on.
+  /// Returns the duration of the last complete exchange, from the release of its first bucket on.
   double seconds() const { return seconds_; }
 
  private:

@@ -21,7 +21,8 @@ class MeteredFabric {
   Fabric& operator*() const { return *fabric_; }
   Fabric* operator->() const { return fabric_.get(); }
 
-  /// Counts the bytes sent during its lifetime: the gradients of a step. At most one exists.
+  /// Counts the bytes sent during its lifetime: the gradients of a step. At most one exists, and
+  /// only while the fabric is set and not replaced.
   class Count {
    public:
     explicit Count(MeteredFabric& fabric);
@@ -40,7 +41,8 @@ class MeteredFabric {
 
   /// Returns the bytes counted so far, including the current count.
   std::uint64_t bytes_sent() const;
-  /// Returns the round trip to the next rank, as last measured; nothing without a fabric.
+  /// Returns the round trip to the next rank, as last measured, 0 if not measured yet; nothing
+  /// without a fabric.
   std::optional<Nanos> round_trip() const;
 
  private:

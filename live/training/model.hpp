@@ -50,13 +50,13 @@ class Adam {
   void update(std::span<float> parameters, std::span<const float> gradient, float scale);
   /// Appends steps and moments as bytes of a fixed size.
   void append_state(std::string& bytes) const;
-  /// Restores the result of append_state().
+  /// Restores the result of append_state(). Throws an internal Error for another size.
   void set_state(std::string_view bytes);
   /// Returns the number of updates.
   std::uint64_t steps() const { return steps_; }
   std::span<const float> mean() const { return mean_; }
   std::span<const float> square() const { return square_; }
-  /// Restores steps and moments, each of this optimizer's size.
+  /// Restores steps and moments. Throws an internal Error unless each has this optimizer's size.
   void set_state(std::uint64_t steps, std::span<const float> mean, std::span<const float> square);
 
  private:

@@ -63,7 +63,8 @@ class Network {
 
   /// Runs forward and backward: every byte of a sequence after its first `context` ones (see
   /// traces/training/model.hpp) is predicted from the previous ones. Adds to the gradient of the
-  /// summed loss; returns that sum.
+  /// summed loss; returns that sum. Throws an internal Error for sequences of unequal length, or
+  /// not longer than the context.
   virtual double accumulate_gradient(const Batch& batch) = 0;
   /// Returns the summed loss.
   virtual double loss(const Batch& batch) const = 0;

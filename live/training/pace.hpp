@@ -32,18 +32,20 @@ class Pace {
   /// Constructs a pace with the duration of a micro-batch at nominal speed.
   explicit Pace(Nanos micro_batch) : micro_batch_(static_cast<double>(micro_batch)) {}
 
-  /// Sets the speed, also for the current micro-batch; 1 is nominal.
+  /// Sets the speed (> 0; 1 is nominal) from now on, also for the rest of the current micro-batch.
   void set_speed(double speed);
-  /// Ends the current wait, and all waits until resume_waits().
+  /// Ends the current wait, and all later waits until resume_waits(): wait() throws Stopped.
   void interrupt_waits();
+  /// Lets later waits wait for their deadlines again.
   void resume_waits();
+  /// Throws Stopped between interrupt_waits() and resume_waits().
   void throw_if_interrupted();
 
   /// Begins the computation of a step.
   void begin_step(Clock::time_point start);
-  /// Begins a micro-batch: `count` micro-batches of the step must have passed at the next deadline.
+  /// Begins a micro-batch: the next deadline is the end of `count` micro-batches of the step.
   void begin_micro_batch(std::uint32_t count);
-  /// Waits until the deadline. Throws Stopped if interrupted.
+  /// Blocks until the deadline. Throws Stopped if interrupted, also after the deadline.
   void wait();
   /// Returns the deadline of the current micro-batch at the present speed.
   Clock::time_point deadline() const;

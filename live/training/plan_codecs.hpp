@@ -10,12 +10,12 @@
 
 namespace orrery::live {
 
-/// Writes the rules into a plan.
+/// Writes the rules into a plan, in place of its earlier ones.
 void set_codecs(const CodecRules& rules, StepPlan& plan);
 /// Returns the rules of a plan. Throws bad_input for an invalid code.
 CodecRules codecs_of(const StepPlan& plan);
 
-/// Returns true if the sum of some bucket differs from the sum of its gradients.
+/// Returns true if some rule has a codec other than `none`.
 bool lossy(std::span<const CodecRule> rules);
 
 }  // namespace orrery::live

@@ -37,7 +37,8 @@ class ShardedOptimizer {
   /// holds.
   static std::vector<Range> shares(std::size_t total, std::uint32_t index, const Keepers& keepers);
 
-  /// Sets a complete state; the next deal_state() keeps this rank's share of it.
+  /// Sets a complete state, parameters included; the next deal_state() keeps this rank's share.
+  /// Throws an internal Error for a state of another model.
   void restore_state(const TrainingState& whole);
   /// Distributes the state again among the fabric's ranks, from the parts that each of them holds;
   /// all end with all parameters. `current`: this rank's part is of the step of the others. Every
@@ -45,12 +46,14 @@ class ShardedOptimizer {
   /// must be the same on all ranks. Throws FabricBroken and StateLost.
   void deal_state(Fabric& fabric, bool current, const Keepers& keepers);
   /// Applies one optimizer step to the held parts along gradient x scale; the other parameters are
-  /// outdated until gather_parameters().
+  /// outdated until gather_parameters(). Forgets the parts of before the newest deal_state().
+  /// Throws an internal Error if neither deal_state() nor restore_state() has been called.
   void update(std::span<const float> gradient, float scale);
   /// Sends every rank's own part of the parameters to all ranks. Throws FabricBroken.
   void gather_parameters(Fabric& fabric);
 
-  /// Returns a copy of the state of held parameters.
+  /// Returns a copy of the state of held parameters. Throws an internal Error for a range with
+  /// parameters whose state this rank does not hold.
   TrainingState part(const Range& range) const;
   /// Returns the size of the held moments in bytes.
   std::size_t bytes() const;

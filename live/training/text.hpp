@@ -24,7 +24,8 @@ class Text {
   /// Returns the entropy of single bytes in nats: the loss that a model without context can reach.
   double unigram_entropy() const;
   /// Returns `count` sequences of `length` bytes, one after the other. They depend on the arguments
-  /// alone: every rank computes the same micro-batch.
+  /// alone: every rank computes the same micro-batch. Throws bad_input if `length` is above the
+  /// text's.
   std::vector<std::uint8_t> sample(std::uint64_t seed, Step step, std::uint64_t micro_batch,
                                    std::size_t count, std::size_t length) const;
 

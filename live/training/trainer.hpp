@@ -35,14 +35,15 @@ class Trainer {
   /// Sets the pace of micro-batches, including the current one; 1 is nominal.
   void set_speed(double speed) { pace_.set_speed(speed); }
   /// Computes this rank's share of `plan` and exchanges gradients, without an update. Throws
-  /// FabricBroken, Stopped, and PaceMissed if the work took longer than the pace.
+  /// FabricBroken, Stopped, PaceMissed if the work of several steps took longer than the pace, and
+  /// an environment Error for a gradient that a reproducible sum cannot hold.
   StepReport run_step(const StepPlan& plan);
   /// Applies the update along the sum of the last run_step(): once, and only if that step is final.
   /// With a sharded optimizer it updates the parameters whose state this rank holds;
   /// gather_parameters() then fetches the others.
   void apply();
-  /// Fetches the parameters of the other ranks. Throws FabricBroken: parameters are missing then
-  /// until the next share_state().
+  /// Fetches the parameters of the other ranks; does nothing without a sharded optimizer. Throws
+  /// FabricBroken: parameters are missing then until the next share_state().
   void gather_parameters();
   /// Returns the report of the last run_step() that threw.
   StepReport abandoned_report() const;
@@ -54,12 +55,13 @@ class Trainer {
   /// Returns a copy of the state of some parameters (see Device); with a sharded state, of those
   /// that this rank holds.
   TrainingState part(const Range& range) const;
+  /// Sets parameters and optimizer state. Throws an internal Error for a state of another model.
   void restore_state(const TrainingState& whole);
 
   /// Returns the progress of the current step.
   ProgressSample snapshot() const;
-  /// Ends a run_step() that waits for its pace; the caller must abort the fabric. Valid until
-  /// resume_steps().
+  /// Ends a run_step() that waits for its pace, by Stopped; the caller must abort the fabric. Until
+  /// resume_steps(), every run_step() throws Stopped.
   void interrupt_step() { pace_.interrupt_waits(); }
   void resume_steps() { pace_.resume_waits(); }
 

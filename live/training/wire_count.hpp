@@ -24,6 +24,8 @@ class WireCount {
   void add_step(std::span<const CodecRule> rules, std::uint32_t ranks) {
     codes_.add_steps(rules, ranks);
   }
+  /// Sets the bytes on the wire of all processes, and appends the codes: a second call appends them
+  /// again.
   void fill(Report& report) const;
 
  private:

@@ -41,8 +41,8 @@ class ByteService : public grpc::Service {
 };
 
 /// Reads the next message of a service's stream with `parse(wire)`. Returns false if the stream has
-/// ended, or if the message is larger than `most_bytes` or cannot be parsed; `why` names the fault
-/// in the latter two cases.
+/// ended, or if the message is larger than `most_bytes` or cannot be parsed; `why`, null before the
+/// call, names the fault in the latter two cases.
 template <class Stream, class Parse>
 bool read_message(Stream& stream, std::size_t most_bytes, const Parse& parse, const char*& why) {
   grpc::ByteBuffer wire;

@@ -27,7 +27,8 @@ struct Listener {
 /// Starts a server for `service` at `address`. A message of more than `most_bytes` bytes ends its
 /// stream (-1: the service checks sizes itself). `renewed`: the server reads its certificates from
 /// their folder once a second, for a server that lives as long as the run. Throws an environment
-/// Error if the server cannot listen at `address`.
+/// Error if the server cannot listen at `address`. If gRPC later can accept no connection any more,
+/// this process ends at once with the exit code of an environment Error.
 Listener listen(const std::string& address, const Secrets& secrets, grpc::Service& service,
                 int most_bytes, bool renewed = false);
 

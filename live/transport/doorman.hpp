@@ -14,7 +14,7 @@ namespace orrery::live {
 inline constexpr std::chrono::milliseconds kDoorPatience{4000};
 
 /// Scoped timeout of one call: cancels the call if this object still exists after
-/// kHandshakeTimeout. The call must outlive this object.
+/// kDoorPatience. The call must outlive this object.
 class AtTheDoor {
  public:
   /// Starts the timeout of `call`.

@@ -47,7 +47,7 @@ class Authority {
   /// this time, which lets tests imitate a clock that has advanced.
   Secrets issue_secrets(std::chrono::seconds age = {});
   /// Returns true if half of the newest certificate's lifetime is over, or if the certificate's
-  /// start lies in the future (a clock may jump).
+  /// start lies in the future (a clock may jump). Returns false if not encrypted.
   bool is_renewal_due() const;
 
  private:
@@ -66,20 +66,22 @@ void check_private(const std::string& folder);
 /// environment Error if the file exists or cannot be written.
 void write_private(const std::string& path, const std::string& bytes);
 
-/// Writes the files `token`, `ca.pem`, `certificate.pem` and `key.pem` in `folder`, readable by
-/// this user only. Throws an environment Error if a file exists or cannot be written.
+/// Writes the file `token` and, if encrypted, `ca.pem`, `certificate.pem` and `key.pem` in
+/// `folder`, readable by this user only. Throws an environment Error if a file exists or cannot be
+/// written.
 void write_secrets(const Secrets& secrets, const std::string& folder);
 
-/// Replaces key and certificate in `folder`, each atomically. Returns false, with errno set, if a
-/// file cannot be replaced.
+/// Replaces key and certificate in `folder`, each atomically; does nothing if not encrypted.
+/// Returns false, with errno set, if a file cannot be replaced.
 bool renew_secrets(const Secrets& secrets, const std::string& folder);
 
-/// Returns the secrets that the folder holds now; returns `secrets` unchanged if the folder cannot
-/// be read.
+/// Returns the secrets that secrets.folder holds now; returns `secrets` unchanged without a folder,
+/// or if the folder cannot be read. Blocks as read_secrets() does.
 Secrets newest(const Secrets& secrets);
 
-/// Returns the secrets in `folder`, with the three TLS files if `encrypted`. Throws an environment
-/// Error if a file is missing or other users may enter the folder.
+/// Returns the secrets in `folder`, with the three TLS files if `encrypted`. Waits up to a second
+/// for a key and a certificate that belong together. Throws an environment Error if a file is
+/// missing, if no such pair appears, or if other users may enter the folder.
 Secrets read_secrets(const std::string& folder, bool encrypted);
 
 }  // namespace orrery::live

@@ -28,7 +28,8 @@ inline double expected_goodput(double interval, double cost, double restart, dou
          (mtbf * std::exp(restart / mtbf) * std::expm1((interval + cost) / mtbf));
 }
 
-/// Returns the same fraction to first order (arXiv:2410.21680): (1 - (R + t/2) / M) / (1 + C / t).
+/// Returns the same fraction to first order (arXiv:2410.21680): (1 - (R + t/2) / M) / (1 + C / t);
+/// negative if R + t/2 exceeds M.
 inline double expected_ettr(double interval, double cost, double restart, double mtbf) {
   return (1 - (restart + interval / 2) / mtbf) / (1 + cost / interval);
 }

@@ -11,7 +11,7 @@
 namespace orrery {
 namespace {
 
-/// Names in the order of the enums.
+/// Names of the schema in the order of the enums CollectiveKind and CollectiveAlgorithm.
 constexpr std::array<std::string_view, 5> kKinds{"all-reduce", "reduce-scatter", "all-gather",
                                                  "all-to-all", "broadcast"};
 constexpr std::array<std::string_view, 7> kAlgorithms{

@@ -1,6 +1,6 @@
-// Fixed choice of collective algorithms: sets every job's table once, at its start, to thresholds
-// from the scenario; without thresholds to "automatic" for all kinds. Registered as
-// `collective-table`; one thread.
+// Policy `collective-table`: sets the table of collective algorithms of every job, once each time
+// the job starts to run, to the rules of the scenario; without rules to "automatic" for all kinds
+// of collectives. Registered in run/registry.cpp; one thread.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,12 @@
 
 namespace orrery {
 
-/// Policy that sets a fixed table of collectives.
+/// Policy that sets a fixed table of collective algorithms. For example, the rules {all-reduce,
+/// ring} and {all-reduce, tree, from_ranks 64} give a tree to groups of at least 64 ranks.
 class CollectiveTablePolicy : public Policy {
  public:
   Needs needs() const override;
+  /// `parameters`: CollectiveTableParameters; throws an internal Error without them.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
@@ -21,7 +23,7 @@ class CollectiveTablePolicy : public Policy {
 
  private:
   CollectiveTable table_;
-  std::vector<JobId> told_;  ///< running jobs that have the table
+  std::vector<JobId> told_;  ///< running jobs whose table is set, ascending
 };
 
 }  // namespace orrery

@@ -1,4 +1,4 @@
-// Names of the classes of gradient buckets in scenarios and reports. Thread-safe.
+// Names of the classes of gradient buckets in scenarios and reports. Constants; thread-safe.
 #pragma once
 
 #include <array>

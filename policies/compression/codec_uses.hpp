@@ -1,6 +1,6 @@
-// Compression of a run's gradients and the resulting bytes: the `codecs` of a report. Both worlds
-// add every committed step. Sizes are those of gradient_codec.hpp, tensor by tensor where the
-// tensors are known. One thread.
+// Counts of the compression of a run's gradients: the `codecs` of a report. Simulated and live runs
+// add every committed step. Sizes in bytes are computed by gradient_codec.hpp, for each tensor if
+// the tensors are known. One thread.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,32 @@
 
 namespace orrery {
 
-/// Part of a gradient that may have a code of its own.
+/// Part of a gradient with one code: a tensor, or all tensors of a class.
 struct GradientPart {
   std::uint64_t count = 0;  ///< number of values
   std::uint32_t bucket_class = kMatrices;
-  MatrixShape shape = {};  ///< matrix for PowerSGD; empty for a vector
+  MatrixShape shape = {};  ///< rows and columns for PowerSGD; empty for a vector
   bool operator==(const GradientPart&) const = default;
 };
 
-/// Returns the parts of a model's gradient: the tensors of a built-in model in their order; for any
-/// other model its classes, each as one part.
+/// Returns the parts of a model's gradient: for a built-in model its tensors in the order of the
+/// training program, for any other model one part for each class of buckets with values.
 std::vector<GradientPart> gradient_parts(const Model& model);
 
-/// Counter of the codes of a run's gradients and of their bytes.
+/// Counter of the bytes of a run's gradients before and after compression, by codec and bucket
+/// class. For example, one step of 4 replicas with 1000 values in int8 adds 16,000 gradient bytes
+/// and about 4,000 code bytes.
 class CodecUses {
  public:
-  /// Constructs a counter. `value_bytes`: bytes of one gradient value without a code.
+  /// Constructs a counter for these parts. `value_bytes`: bytes that one value takes on the wire in
+  /// a step without rules; the bytes before compression always count values in fp32.
   explicit CodecUses(std::vector<GradientPart> parts, double value_bytes = sizeof(float))
       : parts_(std::move(parts)), value_bytes_(value_bytes) {}
 
-  /// Adds `steps` committed steps in which each of `ranks` replicas sent a gradient in these codes.
-  /// A single replica sends nothing.
+  /// Adds `steps` committed steps in which each of `ranks` replicas sent its gradient compressed by
+  /// `rules` (empty: uncompressed). A single replica sends nothing.
   void add_steps(std::span<const CodecRule> rules, std::uint32_t ranks, std::uint64_t steps = 1);
-  /// Writes the uses of each code.
+  /// Appends the counts to report.codecs().
   void fill(Report& report) const;
 
  private:

@@ -1,5 +1,6 @@
-// Predicted duration of a gradient exchange with a code, from the link and the codec's speed: the
-// basis on which compression policies compare codes. Pure, thread-safe. Seconds and bytes.
+// Prediction of the duration of a gradient exchange with a code, from the speeds of link and codec.
+// Compression policies compare codes by this duration. Pure function; thread-safe. Seconds and
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +9,17 @@
 
 namespace orrery {
 
-/// Speed of a rank's link: seconds of a small message, and bytes per second.
+/// Speed of a rank's link: `latency` in seconds of a small message, `bandwidth` in bytes per second
+/// (0: transfers take no time).
 struct LinkSpeed {
   double latency = 0, bandwidth = 0;
 };
 
-/// Returns the duration of one exposed exchange of `count` values: sequential messages (as many in
-/// the two steps of coded parts as in a ring, twice as many in PowerSGD's two rings), bytes, and
-/// coding; 0 for a single rank. For example, a ring of N ranks sends 2 (N - 1) messages one after
-/// the other and 2 (N - 1) / N of the bytes.
+/// Returns the predicted duration, in seconds, of an exchange of `count` gradient values among
+/// `ranks` ranks that no computation hides: the latency of the sequential messages, the transfer of
+/// the bytes, and the coding; 0 for a single rank. For example, an uncompressed exchange is a ring
+/// of N ranks with 2 (N - 1) sequential messages and 2 (N - 1) / N of the bytes of the gradient. A
+/// coded exchange has as many messages; PowerSGD, with two rings, has twice as many.
 double exchange_seconds(const CodecRule& rule, std::uint64_t count, std::uint32_t ranks,
                         const LinkSpeed& link, const CodecThroughput& throughput);
 

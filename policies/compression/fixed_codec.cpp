@@ -12,7 +12,7 @@
 namespace orrery {
 namespace {
 
-/// Ranks that do not agree so often will not.
+/// Limit of decisions on one job: a decision that fails so often will not succeed.
 constexpr std::uint32_t kMostAsked = 4;
 
 }  // namespace

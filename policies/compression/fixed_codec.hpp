@@ -1,6 +1,7 @@
-// Fixed gradient codes: sets every data-parallel job's codes once, at its start, to rules from the
-// scenario, which apply from the end of the warm-up on. Repeats the decision a few times if the
-// ranks could not agree. Registered as `fixed-codec`; one thread.
+// Policy `fixed-codec`: sets the compression rules of every data-parallel job, once each time the
+// job starts to run, to the rules of the scenario, which apply after a warm-up. Repeats the
+// decision up to three times if it is rejected or expires, for example at a change of membership.
+// Registered in run/registry.cpp; one thread.
 #pragma once
 
 #include <map>
@@ -11,13 +12,16 @@
 
 namespace orrery {
 
-/// Returns the rules in a scenario's parameters. Throws bad_input for a rule without a codec.
+/// Returns the compression rules of a scenario's parameters. Throws bad_input for a rule whose
+/// parameter is not valid for its codec, an internal Error for a bucket class that the schema does
+/// not know.
 std::vector<CodecRule> rules_of(const FixedCodecParameters& parameters);
 
-/// Policy that sets fixed codes.
+/// Policy that sets fixed compression rules.
 class FixedCodec : public Policy {
  public:
   Needs needs() const override;
+  /// `parameters`: FixedCodecParameters. Throws as rules_of().
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
@@ -26,11 +30,11 @@ class FixedCodec : public Policy {
 
  private:
   std::vector<CodecRule> rules_;
-  Step warm_up_ = 0;
-  /// Number of requests, and the newest decision.
+  Step warm_up_ = 0;  ///< number of steps without compression
+  /// Decisions on one job.
   struct Asked {
-    DecisionId newest = 0;
-    std::uint32_t times = 0;
+    DecisionId newest = 0;    ///< newest decision
+    std::uint32_t times = 0;  ///< number of decisions
   };
   std::map<JobId, Asked> asked_;  ///< keyed by running job
 };

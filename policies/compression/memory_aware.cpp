@@ -13,13 +13,13 @@
 namespace orrery {
 namespace {
 
-/// Weight of the newest sample, and how many make an average that is acted on.
+/// Weight of the newest sample in an average, and number of samples before a decision.
 constexpr double kNewest = 0.3;
 constexpr std::uint64_t kEnough = 3;
-/// A code is given up for a milder one once it gains less than this share of the threshold.
+/// Fraction of the gain threshold below which the current code is replaced by a milder code.
 constexpr double kHysteresis = 0.5;
-/// An average may move by so many of its mean deviations, and by so much of itself, before a
-/// promise to rest is broken. One sample moves it by kNewest of its own deviation.
+/// Change of an average for which a promise to rest still holds: a number of mean deviations and a
+/// fraction of the average. One sample changes the average by kNewest of the sample's deviation.
 constexpr double kPromised = 2, kRounding = 0.01;
 
 bool concerns(const JobInfo& job) {
@@ -29,7 +29,8 @@ bool concerns(const JobInfo& job) {
 
 CodecRule in_force(const JobInfo& job) { return rule_for(job.now.get<CodecRules>(), kMatrices); }
 
-/// Samples are looked at once a step and once a tick, however often the policy is called.
+/// Returns true if the policy reads the samples of the job at this call: once a step and once a
+/// tick, although events of other kinds cause more calls.
 bool news_of(const JobInfo& job, const Observation& seen) {
   return std::any_of(seen.events.begin(), seen.events.end(), [&job](const Event& event) {
     const auto* steps = std::get_if<StepsDone>(&event);
@@ -73,7 +74,7 @@ void MemoryAware::observe(Context&, const Observation& seen, DecisionList& decis
   if (quiet) decisions.rest();
 }
 
-// ---- what is known ------------------------------------------------------------------------
+// ---- measurements -------------------------------------------------------------------------
 
 void MemoryAware::Average::add(double sample) {
   if (samples > 0) deviation += kNewest * (std::abs(sample - value) - deviation);
@@ -90,7 +91,7 @@ void MemoryAware::record_samples(const Observation& seen, const JobInfo& job, Wa
   see_collectives(seen, job, watch);
   std::vector<double> variances;
   for (const RankSample& rank : seen.samples.ranks(job.spec.id)) {
-    if (rank.gradient_variance.known()) variances.push_back(rank.gradient_variance.value);
+    if (rank.gradient_variance.is_known()) variances.push_back(rank.gradient_variance.value);
   }
   if (!variances.empty()) {
     const auto middle = variances.begin() + static_cast<std::ptrdiff_t>(variances.size() / 2);
@@ -99,7 +100,7 @@ void MemoryAware::record_samples(const Observation& seen, const JobInfo& job, Wa
   }
   double fullest = 0;
   for (const DeviceSample& device : seen.samples.devices(job.spec.id)) {
-    if (device.memory_used.known()) fullest = std::max(fullest, device.memory_used.value);
+    if (device.memory_used.is_known()) fullest = std::max(fullest, device.memory_used.value);
   }
   if (fullest > 0) watch.memory.add(fullest);
 }
@@ -117,7 +118,7 @@ void MemoryAware::see_collectives(const Observation& seen, const JobInfo& job,
     }
     watch.gradient.add(sample.bytes);
     const double predicted = predicted_seconds(job, watch, {});
-    if (watch.bandwidth.known() && predicted > 0) watch.plain.add(sample.exposed / predicted);
+    if (watch.bandwidth.is_known() && predicted > 0) watch.plain.add(sample.exposed / predicted);
   }
   const Codec now = in_force(job).codec;
   if (now != watch.in_force) watch.coded = {};
@@ -127,26 +128,26 @@ void MemoryAware::see_collectives(const Observation& seen, const JobInfo& job,
 void MemoryAware::see_links(const Observation& seen, const JobInfo& job, Watch& watch) const {
   double bandwidth = 0, latency = 0;
   for (const LinkSample& link : seen.samples.links(job.spec.id)) {
-    if (link.bandwidth.known() && link.bandwidth.value > 0) {
+    if (link.bandwidth.is_known() && link.bandwidth.value > 0) {
       bandwidth = bandwidth == 0 ? link.bandwidth.value : std::min(bandwidth, link.bandwidth.value);
     }
-    if (link.latency.known()) latency = std::max(latency, link.latency.value);
+    if (link.latency.is_known()) latency = std::max(latency, link.latency.value);
   }
   if (bandwidth > 0) watch.bandwidth.add(bandwidth);
   if (latency > 0) watch.latency.add(latency);
 }
 
-// ---- what is decided ----------------------------------------------------------------------
+// ---- decisions ----------------------------------------------------------------------------
 
-/// Codes that may be used, from the mildest to the most lossy; the first is none.
+/// Returns the permitted codes from the mildest to the most lossy; the first means no compression.
 std::vector<CodecRule> MemoryAware::allowed_rules(const JobInfo& job, const Watch& watch) const {
-  // Error feedback keeps fp32 values: of the whole gradient, and of this rank's part of the sum.
+  // Error feedback stores fp32 values of the whole gradient and of this rank's part of the sum.
   const bool has_it = in_force(job).error_feedback && watch.in_force != Codec::none;
   const double needed = has_it ? 0 : watch.gradient.value * (1 + 1.0 / job.layout.data);
-  const bool fits = watch.memory.known() &&
+  const bool fits = watch.memory.is_known() &&
                     watch.memory.value + needed <= (1 - parameters_.memory_reserve()) * memory_;
   const bool agree =
-      watch.variance.known() && watch.variance.value <= parameters_.variance_limit();
+      watch.variance.is_known() && watch.variance.value <= parameters_.variance_limit();
   std::vector<CodecRule> rules{{}, {.codec = Codec::bf16, .error_feedback = false},
                                {.codec = Codec::int8, .error_feedback = fits}};
   if (fits && agree) rules.push_back({.codec = Codec::int4});
@@ -177,14 +178,15 @@ MemoryAware::Choice MemoryAware::choose_rules(const JobInfo& job, const Watch& w
   return best;
 }
 
-/// The code in force was measured long enough to see that it shortens nothing.
+/// Returns true if enough samples show that the current code does not shorten the exchange.
 bool MemoryAware::is_in_vain(const JobInfo& job, const Watch& watch) const {
   return watch.in_force != Codec::none && watch.plain.samples >= kEnough &&
          watch.coded.samples >= kEnough &&
          watch.coded.value >= watch.plain.value * predicted_seconds(job, watch, {});
 }
 
-/// The same would be decided if the link were somewhat faster or slower, or the exchange longer.
+/// Returns true if the decision would be the same for a somewhat faster or slower link and a
+/// somewhat longer exchange.
 bool MemoryAware::is_settled(const JobInfo& job, const Watch& watch) const {
   if (watch.in_force != Codec::none && watch.coded.samples < kEnough) return false;
   Watch faster = watch, slower = watch;
@@ -219,10 +221,10 @@ bool MemoryAware::decide_for_job(const JobInfo& job, Watch& watch, DecisionList&
 std::string MemoryAware::reason(const JobInfo& job, const Watch& watch,
                                 const Choice& choice) const {
   const auto share = [&](const Average& of) {
-    return of.known() ? fmt::format("{:.1f}%", 100 * of.value / memory_) : "unknown";
+    return of.is_known() ? fmt::format("{:.1f}%", 100 * of.value / memory_) : "unknown";
   };
   const std::string variance =
-      watch.variance.known() ? fmt::format("{:.2f}", watch.variance.value) : "unknown";
+      watch.variance.is_known() ? fmt::format("{:.2f}", watch.variance.value) : "unknown";
   std::string why = fmt::format(
       "an exchange of {:.3g} MB between {} ranks at {:.3g} MB/s is predicted to take {:.3g} ms as "
       "it is, {:.3g} ms in {}{}; memory in use {}, gradient variance {}",

@@ -1,13 +1,15 @@
-// The policy `memory-aware`: chooses the code of each job's gradient from the measured link, the
-// free memory and the differences between the ranks' gradients. Registered in registry.cpp; one
-// thread. Needs samples of collectives, from which it learns the size of a gradient and the real
-// duration of its exchange. Method: after the warm-up, exchange_time.hpp predicts the duration of
-// an exchange with the current code and with each permitted code, from the mildest to the most
-// lossy. A code with more loss is chosen only if it is predicted to be faster than the previous one
-// by the threshold. Codes with error feedback need memory for it, and codes below 8 bits need
-// similar gradients. Vectors (few bytes, sensitive) stay uncompressed. A code that does not shorten
-// the measured exchange is withdrawn and not tried again. For example, on a slow link int8 halves
-// an fp16 exchange and is chosen if the threshold is below 1/2.
+// Policy `memory-aware`: chooses the code of each job's gradient from the measured link, the free
+// memory and the variance of the gradients between ranks. Registered in run/registry.cpp; one
+// thread.
+//
+// The samples of collectives give the size of a gradient and the measured duration of its exchange.
+// After the warm-up, exchange_time.hpp predicts the duration of an exchange without a code and with
+// each permitted code, from the mildest to the most lossy code. A code with more loss is chosen
+// only if its predicted duration is below that of the best milder code by the threshold. Error
+// feedback needs free memory, and codes below 8 bits need free memory and a low variance. Vectors
+// stay uncompressed, because they have few bytes and are sensitive to rounding. A code that does
+// not shorten the measured exchange is withdrawn and not tried again. For example, on a slow link
+// int8 takes about half the time of bf16 and is chosen if the threshold is below 1/2.
 #pragma once
 
 #include <array>
@@ -21,13 +23,15 @@
 
 namespace orrery {
 
-/// Policy that chooses gradient codes from measurements.
+/// Policy that chooses compression rules from measurements.
 class MemoryAware : public Policy {
  public:
+  /// Constructs a policy with default parameters.
   MemoryAware();
 
   Needs needs() const override;
-  /// `parameters`: MemoryAwareParameters or null; absent fields take their defaults.
+  /// `parameters`: MemoryAwareParameters, or null for the defaults; absent fields have their
+  /// defaults.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
@@ -38,29 +42,33 @@ class MemoryAware : public Policy {
   /// Moving average of a sampled value; 0 samples: unknown.
   struct Average {
     double value = 0;
-    std::uint64_t samples = 0;
-    double deviation = 0;  ///< mean of the absolute deviations of the samples
+    std::uint64_t samples = 0;  ///< number of samples
+    double deviation = 0;       ///< moving average of the samples' absolute deviations
+    /// Adds a sample.
     void add(double sample);
-    bool known() const { return samples > 0; }
-    /// Returns the possible error after the next sample.
-    double doubt() const;  ///< possible error after the next sample
+    /// Returns true after the first sample.
+    bool is_known() const { return samples > 0; }
+    /// Returns the largest change of the average that the next samples may cause while the policy
+    /// rests.
+    double doubt() const;
   };
-  /// Knowledge about one job.
+  /// Measurements and decisions of one job.
   struct Watch {
-    Average gradient;   ///< bytes of fp32 in one exchange
-    Average bandwidth;  ///< slowest link, bytes per second
-    Average latency;    ///< slowest link, seconds
+    Average gradient;   ///< bytes of the gradient in fp32
+    Average bandwidth;  ///< bytes per second of the slowest link
+    Average latency;    ///< seconds of a small message on the slowest link
     Average variance;   ///< variance of the gradients, median over ranks
     Average memory;     ///< bytes in use on the fullest GPU
-    Average plain;  ///< exchange without codes: measured over predicted time
-    Average coded;  ///< exchange with the current code, measured seconds
-    /// code at the previous call, with which its samples were measured
+    Average plain;      ///< measured over predicted duration of an exchange without a code
+    Average coded;      ///< measured seconds of an exchange with the current code
+    /// code at the previous reading of samples, with which the newest step was measured
     Codec in_force = Codec::none;
-    Step heard_to = 0;             ///< collectives of earlier steps have been read
-    Step changes_at = 0;           ///< first step of the newest decision
-    bool decided = false;
+    Step heard_to = 0;         ///< first step whose collective has not been read
+    Step changes_at = 0;       ///< first step of the newest decision
+    bool decided = false;      ///< true after the first decision
     std::uint32_t barred = 0;  ///< bit mask of the codecs that were tried without success
 
+    /// Passes all fields to `bytes`, a ByteWriter or ByteReader.
     template <class Self, class Bytes>
     static void fields(Self& self, Bytes& bytes) {
       for (auto* each : {&self.gradient, &self.bandwidth, &self.latency, &self.variance,
@@ -71,6 +79,7 @@ class MemoryAware : public Policy {
       bytes(self.decided), bytes(self.barred);
     }
   };
+  /// Possible code with its prediction.
   struct Choice {
     CodecRule code;
     double seconds = 0;  ///< predicted seconds of an exchange
@@ -83,7 +92,8 @@ class MemoryAware : public Policy {
   Choice choose_rules(const JobInfo& job, const Watch& watch) const;
   bool is_in_vain(const JobInfo& job, const Watch& watch) const;
   bool is_settled(const JobInfo& job, const Watch& watch) const;
-  /// Decides for one job. Returns true if no decision is pending and none would be made.
+  /// Decides about one job. Returns true if the policy may rest: it decided nothing and would
+  /// decide nothing after similar samples.
   bool decide_for_job(const JobInfo& job, Watch& watch, DecisionList& decisions) const;
   std::string reason(const JobInfo& job, const Watch& watch, const Choice& choice) const;
 

@@ -5,7 +5,8 @@
 namespace orrery {
 namespace {
 
-// Begin of the archive of a disabled policy, which no policy's own archive has; the reason follows.
+// Start of the archive of a disabled policy, with which no archive of a policy starts. The message
+// of the failure follows.
 constexpr std::string_view kPutAside = "\xff\xff put aside: ";
 
 }  // namespace

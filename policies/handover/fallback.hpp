@@ -1,6 +1,6 @@
-// Decorator of a policy that may fail. An exception, or decisions without end, disable the policy:
-// from then on nothing is decided, as under `static`, and the training continues. Decisions of the
-// failing call are dropped. One thread.
+// Decorator of a policy that may fail. An exception, or endless decisions at one instant, disable
+// the policy: from then on the run has no decisions, as with `static`, and the training continues.
+// The decisions of the failing call are dropped. One thread.
 #pragma once
 
 #include <string>
@@ -10,25 +10,30 @@
 
 namespace orrery {
 
-/// Policy that forwards to another policy until that one fails.
+/// Policy that forwards to another policy until the other policy fails, and then decides nothing.
 class FallbackPolicy : public Policy {
  public:
-  /// Constructs a decorator; `inner` must outlive it. Exceptions of start() are thrown on, because
-  /// nothing runs yet.
+  /// Constructs a decorator of `inner`, which must outlive the decorator. An exception of
+  /// inner.start() leaves start(), because no training runs yet.
   explicit FallbackPolicy(Policy& inner) : inner_(inner) {}
 
   Needs needs() const override { return inner_.needs(); }
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Forwards the call. After a std::exception of the policy, in this call or earlier, drops all
+  /// decisions and rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  /// Writes the state of the policy; after a failure only the message of the failure.
   void save(Archive& archive) const override;
+  /// Restores a saved state. A failure before the call remains.
   void load(const Archive& archive) override;
   bool has_changed() const override { return !failure_.empty() || inner_.has_changed(); }
 
-  /// Returns the reason of the failure; empty: none.
+  /// Returns the message of the failure; empty while the policy works.
   const std::string& failure() const { return failure_; }
-  Nanos failed_at() const { return failed_at_; }  ///< instant of the failure, policy clock
-  /// Sets the instant of the failure, which load() cannot know.
+  /// Returns the instant of the failure, policy clock; 0 while the policy works.
+  Nanos failed_at() const { return failed_at_; }
+  /// Sets the instant of the failure after load(), because the archive contains only its message.
   void set_failed_at(Nanos at) { failed_at_ = at; }
 
  private:

@@ -19,7 +19,8 @@ HandOverMode hand_over_mode(const std::string& name) {
   if (name.empty() || name == "drive") return HandOverMode::drive;
   if (name == "shadow") return HandOverMode::shadow;
   if (name == "approve") return HandOverMode::approve;
-  throw Error(ErrorKind::usage, fmt::format("there is no --mode {}: drive, shadow, approve", name));
+  throw Error(ErrorKind::usage,
+              fmt::format("--mode: expected drive, shadow or approve, found '{}'", name));
 }
 
 HandOver::HandOver(Backend& inner, HandOverRules rules) : inner_(inner), rules_(std::move(rules)) {
@@ -27,8 +28,8 @@ HandOver::HandOver(Backend& inner, HandOverRules rules) : inner_(inner), rules_(
          "somebody answers in mode approve");
 }
 
-/// Refusals are shown with the inner backend's next observation, so that the world is the one that
-/// its events lead to; a wake brings it about at this instant.
+/// Refusals are added to the next observation of the inner backend, so that events and world match.
+/// apply() requests that observation at the same instant with a wake-up.
 std::optional<Observation> HandOver::next() {
   const auto seen = ended_ ? std::optional<Observation>() : inner_.next();
   ended_ = !seen.has_value();
@@ -98,8 +99,8 @@ void HandOver::refuse_decision(std::uint64_t decision, std::string reason, std::
   refused_.push_back(Decided{decision, Outcome::rejected, std::move(reason)});
 }
 
-/// An answer after the begin of its step is valid from the next step on: the operator accepted the
-/// division, not the instant.
+/// A decision whose step has begun before the approval takes effect from the next step on, because
+/// the operator approved the action and not its instant.
 void HandOver::take_verdicts() {
   if (rules_.mode != HandOverMode::approve) return;
   for (Verdict& verdict : rules_.approver->verdicts()) {

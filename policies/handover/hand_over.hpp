@@ -1,8 +1,9 @@
 // Authority of the policies in a run: their decisions are applied (drive), only observed (shadow),
-// or applied after an approval (approve). A decorator of any backend, so the rules are the same for
-// every backend; it answers a decision that it does not forward with a rejection, as a backend
-// would. Wake-ups are no decisions and are always forwarded. The kill switch and the limit apply in
-// every mode. Used inside the recorder: a log holds the outcomes that the policies saw. One thread.
+// or applied after an approval (approve). The rules are in a decorator of the backend, so they are
+// the same for every backend. The decorator reports a decision that it does not forward as
+// rejected, as a backend would. Wake-up times are always forwarded. The kill switch works in every
+// mode; the limit of decisions per hour counts forwarded decisions. The recorder is the outer
+// decorator, so a log contains the outcomes that the policies saw. One thread.
 #pragma once
 
 #include <cstdint>
@@ -20,68 +21,81 @@
 
 namespace orrery {
 
+/// Handling of decisions: apply, observe only, or apply after an approval.
 enum class HandOverMode : std::uint8_t { drive, shadow, approve };
 
-/// Returns the mode named "drive", "shadow" or "approve"; empty is drive. Throws a usage Error for
-/// any other name.
+/// Returns the mode named "drive", "shadow" or "approve"; `drive` for an empty name. Throws a usage
+/// Error for any other name.
 HandOverMode hand_over_mode(const std::string& name);
 
 /// Answer to a request for approval.
 struct Verdict {
-  std::uint64_t decision = 0;
+  std::uint64_t decision = 0;  ///< id of the decision
   bool accepted = false;
-  std::string reason;  ///< reason of a refusal
+  std::string reason;  ///< reason of a refusal, may be empty
 };
 
-/// Source of approvals.
+/// Interface to the operators who approve decisions.
 class Approver {
  public:
   virtual ~Approver() = default;
-  /// Asks for the approval of a decision.
+  /// Requests the approval of a decision at the instant `now` of the policy clock. The answer comes
+  /// from verdicts().
   virtual void request_approval(const Decision& decision, Nanos now) = 0;
-  /// Returns the answers since the last call; does not wait.
+  /// Returns the answers since the last call without blocking.
   virtual std::vector<Verdict> verdicts() = 0;
 };
 
-/// Authority of policies in a run: mode, limits and kill switch.
+/// Rules for the authority of policies in a run: mode, limits and kill switch.
 struct HandOverRules {
   HandOverMode mode = HandOverMode::drive;
   std::uint32_t per_hour = 0;  ///< limit of forwarded decisions in any hour; 0: no limit
-  /// policy clock; an unanswered question counts as refused afterwards
+  /// time, on the policy clock, after which an unanswered request counts as refused
   Nanos patience = 60 * kNanosPerSecond;
-  Approver* approver = nullptr;            ///< required by approve; must outlive the backend
-  std::function<bool()> stopped = {};      ///< the kill switch, read with every observation
+  Approver* approver = nullptr;        ///< required by mode approve; must outlive the HandOver
+  std::function<bool()> stopped = {};  ///< kill switch, read once for every observation
 };
 
-/// Backend that forwards decisions according to HandOverRules.
+/// Backend decorator that forwards decisions according to HandOverRules. For example, in mode
+/// shadow every decision is rejected with "shadow mode: observed, not applied", and a decision
+/// about shares gets a score.
 class HandOver : public Backend {
  public:
+  /// Constructs a decorator of `inner`, which must outlive the decorator. Throws an internal Error
+  /// for mode approve without an approver.
   HandOver(Backend& inner, HandOverRules rules);
 
   Capabilities capabilities() const override { return inner_.capabilities(); }
   const Cluster& cluster() const override { return inner_.cluster(); }
   void begin(const Needs& needs) override { inner_.begin(needs); }
+  /// Returns the observation of `inner` with the outcomes of the decisions that were not forwarded;
+  /// with such outcomes once more after the last observation of `inner`.
   std::optional<Observation> next() override;
+  /// Forwards, refuses or asks about each decision, and collects the answers of the approver. The
+  /// kill switch refuses all decisions, pending ones too.
   void apply(const DecisionList& decisions) override;
-  /// Writes the counts of forwarded and refused decisions and the shadow score.
+  /// Writes the mode, the numbers of forwarded and refused decisions, and the scores of mode
+  /// shadow. Call once for a report.
   void fill(HandOverReport& report) const;
   DecisionId decided_before() const override { return decided_; }
-  /// Returns the state between two calls, for another process; nothing while a question is open or
-  /// an answer has not been shown yet.
+  /// Returns the state between two calls, for another process that continues the run; nothing while
+  /// an approval is pending, an outcome has not been shown yet, or the run is over.
   std::optional<std::string> save() const;
-  /// Restores the state within begin().
+  /// Restores a saved state. Call once, within begin(). Throws an internal Error for bytes that
+  /// save() has not written.
   void load(std::string_view saved);
 
  private:
+  /// Decision that waits for an approval.
   struct Question {
     Decision decision;
-    Nanos asked = 0;
+    Nanos asked = 0;  ///< instant of the request
   };
   void judge_decision(const Decision& decision);
   void pass_on(Decision decision);
   void refuse_decision(std::uint64_t decision, std::string reason, std::uint64_t& count);
   void take_verdicts();
-  /// Refuses the open questions about a job, or all.
+  /// Refuses the pending decisions on a job, or on all jobs, and adds their number to `count`.
   void close_questions(std::optional<JobId> job, const std::string& reason, std::uint64_t& count);
 
   Backend& inner_;
@@ -92,8 +106,8 @@ class HandOver : public Backend {
   std::vector<Event> shown_;            ///< events of the last observation, if outcomes were added
   bool ended_ = false;                  ///< true if the inner backend has no more observations
   DecisionList passed_;                 ///< decisions of this call for the inner backend
-  std::map<std::uint64_t, Question> open_;
-  std::deque<Nanos> passed_at_;  ///< instants within the last hour
+  std::map<std::uint64_t, Question> open_;  ///< pending approvals, by id of the decision
+  std::deque<Nanos> passed_at_;  ///< instants of the decisions forwarded within the last hour
   ShadowScore score_;
   DecisionId decided_ = 0;  ///< number of decisions so far
   std::uint64_t passed_on_ = 0, watched_ = 0, refused_count_ = 0, over_limit_ = 0, stopped_ = 0;

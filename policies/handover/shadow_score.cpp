@@ -42,14 +42,16 @@ void ShadowScore::add_observation(const Observation& seen) {
     Job& job = jobs_[info.spec.id];
     job.rank_time.resize(info.layout.ranks());
     for (const RankSample& sample : seen.samples.ranks(info.spec.id)) {
-      if (!sample.micro_batch_time.known() || sample.rank.value >= job.rank_time.size()) continue;
-      job.rank_time[sample.rank.value] = sample.micro_batch_time.value;
+      const Sample<double>& time = sample.micro_batch_time;
+      if (!time.is_known() || sample.rank.value >= job.rank_time.size()) continue;
+      job.rank_time[sample.rank.value] = time.value;
     }
     job.per_replica = info.shares();
   }
 }
 
-/// The replica that is last; nothing while a rank's speed is unknown.
+/// Returns the compute time of the slowest replica; nothing while the speed of a rank with work is
+/// unknown. A pipeline of p stages adds p - 1 micro-batch times to fill.
 std::optional<double> ShadowScore::compute_seconds(const Job& job, const ParallelLayout& layout,
                                            const std::vector<std::uint32_t>& per_replica) {
   double latest = 0;

@@ -89,8 +89,9 @@ void Coordinator::check_heartbeats(Nanos now) {
   if (phase_ == Phase::waiting && restarted_ && !patient && !peers_.empty()) gather_members();
 }
 
-/// True while nobody is to be blamed. The first who is heard again gives the others a timeout from
-/// then on: they have been on the same way, or on the same machine.
+/// Returns true while silence is no reason to remove a rank, because all ranks are silent. When the
+/// first rank is heard again, every other rank gets a full timeout from then on, because the same
+/// network or machine probably delayed it too.
 bool Coordinator::wait_for_all(Nanos now) {
   Nanos latest = 0;
   for (const auto& [rank, peer] : peers_) latest = std::max(latest, peer.heard);
@@ -117,14 +118,14 @@ void Coordinator::renew_epoch() {
 void Coordinator::start_step() {
   ensure(is_ready(), "a step begins when the one before is final");
   phase_ = Phase::working;
-  in_force_ = decided_;  // one that is agreed on during the step waits for the next
+  in_force_ = decided_;  // a decision agreed during the step waits for the next step
   ++number_;
 }
 
-/// Takes the transitions that the newest statuses allow.
+/// Performs the transitions that the newest statuses allow.
 void Coordinator::review_membership() {
   if (phase_ == Phase::waiting && peers_.size() == options_.ranks) gather_members();
-  if (phase_ == Phase::gathering) agree_on_decision();
+  if (phase_ == Phase::gathering) agree_on_members();
   if (phase_ == Phase::linking) {
     if (has_broken_link()) return gather_members();
     if (!all_members([](const Status& status) { return status.linked; })) return;
@@ -154,7 +155,7 @@ void Coordinator::commit_step() {
   ++number_;
 }
 
-/// Revokes the present epoch; everyone who is there is a candidate for the next.
+/// Revokes the current epoch and begins the next, for which all present ranks are candidates.
 void Coordinator::gather_members() {
   if (proposed_ > decided_) happened_.push_back(Aborted{std::exchange(proposed_, decided_)});
   ++epoch_;
@@ -165,8 +166,8 @@ void Coordinator::gather_members() {
   happened_.push_back(Revoked{epoch_});
 }
 
-/// Fixes the members when all candidates have given up the previous epoch.
-void Coordinator::agree_on_decision() {
+/// Fixes the members once all candidates have given up the previous epoch and a quorum is present.
+void Coordinator::agree_on_members() {
   if (peers_.size() < options_.quorum || peers_.empty()) return;
   std::optional<std::uint32_t> source;
   bool share = false;

@@ -1,10 +1,14 @@
-// Controller's end of the control core: members, epoch, final steps and decisions in force. A state
-// machine without clock, thread or socket: statuses in, directives out, time as an argument. Driven
-// by live mode and the model test; one thread. A change of membership is a new epoch. First every
-// candidate gives up the old epoch (gathering), then all link up (linking), then the members work
-// on steps, one at a time. A step is final when every member of the epoch holds its sum: then each
-// member can apply it, even if others die. A decision is in force, from the next step on, when
-// every member has acknowledged it; a new epoch aborts a decision that is not in force.
+// Coordinator's end of the membership protocol: members, epoch, committed steps and agreed
+// decisions. A state machine without clock, thread or socket: its input are statuses, exits and the
+// time, its output are directives and events. Driven by live mode and by the model test; one
+// thread.
+//
+// A change of membership begins a new epoch. First every candidate gives up the previous epoch
+// (gathering), then all members link with each other (linking), then the members compute steps, one
+// at a time. A step is committed when every member of the epoch holds its gradient sum: then each
+// member can apply the sum even if other members die. A decision is agreed when every member has
+// acknowledged it, and is in force from the next step on; a new epoch aborts a decision that is not
+// agreed. Instants and durations (Nanos) are nanoseconds of the caller's clock.
 #pragma once
 
 #include <cstdint>
@@ -17,94 +21,103 @@
 
 namespace orrery::membership {
 
-/// Everything before `epoch` is revoked.
+/// Event: a new epoch `epoch` begins, and all earlier epochs are revoked.
 struct Revoked { std::uint64_t epoch = 0; };
-/// A process is lost. `silent`: no heartbeat within the timeout.
+/// Event: a process was lost. `silent`: it sent no heartbeat within the timeout; otherwise it
+/// exited or was replaced.
 struct Lost { Seat seat; bool silent = false; };
-/// All members have given up their work of earlier epochs.
+/// Event: all candidates have given up earlier epochs, and the members of `epoch` are fixed.
 struct Agreed { std::uint64_t epoch = 0; };
-/// All members of an epoch are linked.
+/// Event: all members of `epoch` are linked.
 struct Formed { std::uint64_t epoch = 0; std::vector<Seat> members; };
-/// A step is final.
+/// Event: `step` was committed in `epoch`.
 struct Committed { Step step = 0; std::uint64_t epoch = 0; };
-/// A decision is in force.
+/// Event: all members agreed on decision `number`.
 struct Decided { std::uint64_t number = 0; };
-/// A decision was not agreed on.
+/// Event: decision `number` was aborted by a new epoch.
 struct Aborted { std::uint64_t number = 0; };
-/// No present rank holds the training state; the run continues if a holder returns.
-struct Stuck {};  ///< nobody who is there holds the state; goes on if one who does comes back
+/// Event: no present rank has the training state. The run continues if a rank with the state
+/// returns.
+struct Stuck {};
+/// Event that a coordinator reports.
 using Happening = std::variant<Revoked, Lost, Agreed, Formed, Committed, Decided, Aborted, Stuck>;
 
-/// State machine of the membership and the steps of one run. For example, with 3 ranks and a silent
-/// rank 1, check_heartbeats() reports Revoked and Lost; after the statuses of ranks 0 and 2 follow
-/// Agreed, Formed and the repetition of the step.
+/// State machine of the membership and the steps of one run. For example, if rank 1 of 3 falls
+/// silent during a step, check_heartbeats() leads to the events Lost and Revoked; after the
+/// statuses of ranks 0 and 2 follow Agreed and Formed, and the step is repeated.
 class Coordinator {
  public:
   /// Parameters of a coordinator.
   struct Options {
-    std::uint32_t ranks = 0;  ///< number of ranks; all are awaited at the start
-    Nanos timeout = kNanosPerSecond;  ///< limit of silence
-    /// Additional patience if all ranks fall silent at once, in nanoseconds: the network or the
-    /// machine was probably suspended.
+    std::uint32_t ranks = 0;  ///< number of ranks of the run; the first epoch needs all of them
+    Nanos timeout = kNanosPerSecond;  ///< time without a heartbeat after which a rank is lost
+    /// time to wait if all ranks fall silent at once, which suggests a suspended network or machine
     Nanos patience_with_all = 600 * kNanosPerSecond;
     std::uint32_t quorum = 1;         ///< smallest number of members of an epoch
   };
-  /// Constructs a coordinator. With the journal of an earlier coordinator it continues from that
-  /// state, with the ranks that are heard within one timeout.
+  /// Constructs a coordinator. `journal`: state of an earlier coordinator of the run, which the new
+  /// coordinator continues with all ranks, or after one timeout with the ranks that sent statuses.
   explicit Coordinator(const Options& options, const Journal& journal = {});
 
-  /// Processes a status of a member.
+  /// Processes a status, which arrived at the instant `now`. Ignores an outdated status. A status
+  /// of a replacement process removes the previous process of the rank.
   void on_status(const Status& status, Nanos now);
-  /// Records that the process in this seat has ended.
+  /// Records that the process in this seat has exited.
   void record_exit(const Seat& seat);
-  /// Removes silent members. Call many times per timeout: time in which the coordinator itself did
-  /// not run does not count as silence.
+  /// Removes ranks that have been silent for longer than the timeout. Call many times per timeout:
+  /// the time since the last call does not count as silence if it exceeds half a timeout, because
+  /// then the coordinator itself was suspended.
   void check_heartbeats(Nanos now);
-  /// Returns true if all present ranks are silent and are being waited for.
+  /// Returns true while all ranks are silent and none is removed, see Options::patience_with_all.
   bool all_silent() const { return all_silent_; }
-  /// Asks all members to hold decision `number`; numbers increase. Call only while is_running().
+  /// Asks all members to hold and acknowledge decision `number`; numbers increase. Call only while
+  /// is_running().
   void propose_decision(std::uint64_t number);
-  /// Starts a new epoch with the same members: they give up the current step and link again.
+  /// Begins a new epoch with all present ranks, which abandon the current step and link again. Does
+  /// nothing before the first epoch and while an epoch gathers.
   void renew_epoch();
-  /// Lets the members work on step committed_steps(). Call only while is_ready().
+  /// Lets the members compute step committed_steps(). Call only while is_ready().
   void start_step();
 
-  /// Returns true if the members are linked, no step is in progress and no decision is open.
+  /// Returns true if the members are linked, no step is in progress and no decision is proposed.
   bool is_ready() const { return phase_ == Phase::idle && proposed_ == decided_; }
-  /// Returns true if all members have applied every final step and their links work.
+  /// Returns true if no step is in progress, all members have applied every committed step, and all
+  /// links work.
   bool is_settled() const;
-  /// Returns true if an epoch is formed.
+  /// Returns true if the members of the current epoch are linked.
   bool is_running() const { return phase_ == Phase::idle || phase_ == Phase::working; }
   /// Returns the current epoch.
   std::uint64_t epoch() const { return epoch_; }
-  /// Returns the number of final steps.
+  /// Returns the number of committed steps.
   Step committed_steps() const { return committed_; }
-  /// Returns the members of the epoch, by rank.
+  /// Returns the members of the current epoch by rank; empty while an epoch gathers.
   const std::vector<Seat>& members() const { return members_; }
-  /// Returns the state that must be durable before later directives are sent.
+  /// Returns the state that must be durable before the next directives are sent.
   Journal journal() const { return {epoch_, committed_, committed_in_, decided_}; }
 
-  /// Returns the directive that a rank should have now; nothing if the rank has to wait.
+  /// Returns the directive to send to a rank now; nothing if the rank is not present or must wait
+  /// for the next epoch.
   std::optional<Directive> directive(std::uint32_t rank) const;
-  /// Returns the ranks without a status for `span`, ascending.
+  /// Returns the present ranks without a status for longer than `span`, ascending.
   std::vector<std::uint32_t> silent(Nanos span, Nanos now) const;
-  /// Returns the ranks that send statuses, members or not.
+  /// Returns the present ranks, ascending: those that send statuses, members or not.
   std::vector<std::uint32_t> peers() const;
-  /// Returns the events since the last call.
+  /// Returns the events since the last call, oldest first.
   std::vector<Happening> drain_happenings();
 
  private:
   enum class Phase : std::uint8_t { waiting, gathering, linking, idle, working };
+  /// Present rank.
   struct Peer {
     Status newest;
-    Nanos heard = 0;
-    bool member = false;
+    Nanos heard = 0;      ///< instant of the newest status, later after a pause of the coordinator
+    bool member = false;  ///< true if the rank is a member of the current epoch
   };
   bool wait_for_all(Nanos now);
   void remove_member(Seat seat, bool silent);  ///< a copy: the caller's seat may be removed
   void review_membership();
   void gather_members();
-  void agree_on_decision();
+  void agree_on_members();
   void commit_step();
   bool has_broken_link() const;
   bool has_newcomers() const;
@@ -112,7 +125,7 @@ class Coordinator {
   bool all_members(Condition condition) const;
 
   Options options_;
-  bool restarted_;
+  bool restarted_;  ///< true if an earlier coordinator began an epoch
   Phase phase_ = Phase::waiting;
   std::uint64_t epoch_ = 0, number_ = 0;
   Step committed_ = 0;

@@ -20,8 +20,8 @@ bool Member::on_directive(const Directive& said) {
   return revokes;
 }
 
-/// A held sum counts only if the step was committed in the epoch that made it: while this rank was
-/// disconnected, the others may have repeated the step without it.
+/// A held sum is valid only if its step was committed in the epoch that made the sum: while this
+/// rank was disconnected, the other ranks may have repeated the step without it.
 bool Member::may_apply() const {
   return state_.reduced && newest_.committed == state_.applied + 1 &&
          newest_.committed_in == state_.epoch;
@@ -68,11 +68,11 @@ void Member::mark_listening(std::uint64_t epoch) {
 void Member::mark_linked(std::uint64_t epoch) {
   if (epoch != newest_.epoch || epoch != state_.epoch || state_.broken) return;
   state_.linked = true;
-  if (!state_.whole) state_.applied = newest_.committed;  // nothing is committed until all link
+  if (!state_.whole) state_.applied = newest_.committed;  // no commit before all are linked
   state_.whole = true;
 }
 
-void Member::reduced(std::uint64_t epoch, Step step) {
+void Member::mark_reduced(std::uint64_t epoch, Step step) {
   if (epoch != state_.epoch || step != state_.applied) return;
   state_.reduced = true;
 }

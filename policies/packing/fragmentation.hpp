@@ -18,12 +18,13 @@ namespace orrery {
 /// all pods.
 class TypicalPods {
  public:
+  /// Counts the requests of `pods`.
   explicit TypicalPods(const std::vector<Pod>& pods);
 
-  /// Returns the expected free GPUs of the node that a typical pod cannot use: all of them if the
-  /// pod does not fit (too little CPU, the wrong kind, too few GPUs) or needs no GPU; else the GPUs
-  /// with less left than the pod needs. For example, 3 GPUs with 500 left each are 1,500 fragmented
-  /// for a pod that needs 1,000.
+  /// Returns the expected free GPUs of the node, in thousandths, that a typical pod cannot use: all
+  /// of them if the pod does not fit (too little CPU, the wrong kind, too few GPUs) or needs no
+  /// GPU; else the GPUs with less left than the pod needs. 0 if no GPU is free. For example, 3 GPUs
+  /// with 500 left each are 1,500 fragmented for a pod that needs 1,000.
   double fragmented(const SharedCluster::Node& node) const;
 
  private:
@@ -43,6 +44,8 @@ class TypicalPods {
 /// least.
 class FgdPacker : public Packer {
  public:
+  /// Constructs a packer for one cluster: pick_place() keeps results by node, and must always get
+  /// the same cluster.
   explicit FgdPacker(const std::vector<Pod>& workload) : typical_(workload) {}
   std::optional<Pick> pick_place(const Pod& pod, const SharedCluster& cluster) override;
 

@@ -31,17 +31,20 @@ class SharedCluster {
     std::uint32_t changes = 0;                   ///< number of changes since the node was empty
   };
 
+  /// Constructs a cluster of idle nodes, which must be in the order of their names.
   explicit SharedCluster(const std::vector<NodeRecord>& nodes);
 
-  /// Returns the nodes in the order of their names.
+  /// Returns the nodes in the order of the constructor's list.
   const std::vector<Node>& nodes() const { return nodes_; }
-  /// Returns the GPUs of all nodes, free or not.
+  /// Returns the GPUs of all nodes, free or not, in thousandths of a GPU.
   std::uint64_t gpu_milli() const { return gpu_milli_; }
-  /// Returns the free GPUs of all nodes.
+  /// Returns the free GPUs of all nodes, in thousandths of a GPU.
   std::uint64_t gpu_milli_left() const { return gpu_milli_left_; }
-  /// Returns true if the pod fits on the node.
+  /// Returns true if the pod fits on the node `node`, an index into nodes().
   bool fits(const Pod& pod, std::uint32_t node) const;
-  /// Places the pod. Throws an internal Error if it does not fit.
+  /// Takes the resources of the pod from `node` and from its GPUs `gpus`. Throws an internal Error
+  /// if the node or one of these GPUs has too little left, or if the pod needs another number of
+  /// GPUs. Does not check the kind of the GPUs.
   void place_pod(const Pod& pod, std::uint32_t node, const std::vector<std::uint32_t>& gpus);
 
  private:
@@ -60,7 +63,8 @@ struct Pick {
 class Packer {
  public:
   virtual ~Packer() = default;
-  /// Returns a place for the pod; nothing if it fits on no node.
+  /// Returns a place for the pod; nothing if it fits on no node. Does not take the resources: the
+  /// caller calls place_pod(). Always pass the same cluster.
   virtual std::optional<Pick> pick_place(const Pod& pod, const SharedCluster& cluster) = 0;
 };
 
@@ -76,8 +80,8 @@ std::vector<std::string> packer_names();
 std::unique_ptr<Packer> make_packer(std::string_view name, const std::vector<Pod>& workload,
                                     Rng rng);
 
-/// Returns the GPU with the least sufficient amount; for a pod of whole GPUs the first idle ones.
-/// The pod must fit.
+/// Returns the GPU with the least sufficient amount; for a pod of whole GPUs the first idle ones;
+/// none for a pod without GPUs. If the pod does not fit, the result is too short.
 std::vector<std::uint32_t> tightest_gpus(const Pod& pod, const SharedCluster::Node& node);
 
 }  // namespace orrery

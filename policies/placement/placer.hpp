@@ -18,9 +18,11 @@ namespace orrery {
 /// refresh reads only the nodes that have changed.
 class FreeGpus {
  public:
+  /// Starts without free GPUs; call refresh_from() first.
   explicit FreeGpus(const Cluster& cluster);
 
-  /// Begins a pass; `state` must outlive it.
+  /// Begins a pass with the free GPUs of `state`, which must outlive the pass; undoes the changes
+  /// of the pass before.
   void refresh_from(const ClusterState& state);
   /// Returns the number of free GPUs.
   std::uint32_t total() const { return total_; }
@@ -38,10 +40,11 @@ class FreeGpus {
   std::uint32_t first_with(std::uint32_t free, std::uint32_t from = 0) const;
   /// Returns the first node, from `from` on, with a free GPU; nodes() if none has.
   std::uint32_t first_not_full(std::uint32_t from = 0) const;
-  /// Takes the `count` free GPUs of a node with the lowest numbers and appends them to `out`; the
-  /// node must have as many.
+  /// Takes the `count` free GPUs of a node with the lowest numbers and appends them to `out`.
+  /// Throws an internal Error if the node has fewer.
   void take_gpus(std::uint32_t node, std::uint32_t count, GpuRuns& out);
-  /// Returns the healthy GPUs of a job that is about to leave them.
+  /// Adds the GPUs of a job that is about to leave them to the free GPUs, except GPUs that are not
+  /// healthy. The GPUs must not be free already (not checked).
   void return_gpus(const GpuRuns& gpus);
 
  private:

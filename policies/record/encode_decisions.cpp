@@ -188,7 +188,7 @@ using google::protobuf::Message;
 
 std::string text_of(const Message& message);
 
-/// "HEALTH_LOST" of HealthRecord is "lost".
+/// Returns the name of an enumerator without the name of its enum: "HEALTH_LOST" becomes "lost".
 std::string enumerator_text(const google::protobuf::EnumValueDescriptor& value) {
   std::string text = value.name().substr(value.name().find('_') + 1);
   for (char& c : text) c = static_cast<char>(c == '_' ? '-' : c >= 'A' && c <= 'Z' ? c + 32 : c);
@@ -221,7 +221,8 @@ std::string value_text(const Message& message, const FieldDescriptor& field, int
   }
 }
 
-/// Fields that are not at their default, by name, in the schema's order; "0-3" for a run of GPUs.
+/// Returns the names and values of the fields that differ from their defaults, in the order of the
+/// schema; for a run of GPUs its ids, for example "0-3".
 std::string text_of(const Message& message) {
   if (message.GetDescriptor() == GpuRunRecord::descriptor()) {
     const auto& run = static_cast<const GpuRunRecord&>(message);

@@ -11,9 +11,9 @@ namespace {
 
 // ---- samples ------------------------------------------------------------------------------
 
-/// A missing sample without a value takes no bytes at all.
+/// Returns false for a missing sample without a value, which then takes no bytes in the log.
 bool worth_writing(const Sample<double>& sample) {
-  return sample.known() || sample.value != 0 || sample.age != 0;
+  return sample.is_known() || sample.value != 0 || sample.age != 0;
 }
 
 void encode(const Sample<double>& sample, SampleRecord& out) {

@@ -1,5 +1,6 @@
-// Conversion between the structs of policies/seam and their records (traces/trace.proto): one
-// conversion for logs, replay, the live journal and policies in another process.
+// Conversion between the structs of policies/seam and their protobuf records (traces/trace.proto).
+// Logs, replay, the live journal and policies in another process use the same conversion. Functions
+// are thread-safe, classes are not.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,14 @@
 
 namespace orrery {
 
-/// Functions that write a struct into its record.
+/// Writes the observation, without its world and telemetry, into `out`; replaces the content of
+/// `out`.
 void encode(const Observation& seen, ObservationRecord& out);
+/// Writes the event into the empty record `out`.
 void encode(const Event& event, EventRecord& out);
+/// Writes the decision into `out`; replaces the content of `out`.
 void encode(const Decision& decision, DecisionRecord& out);
+/// The following functions write a struct into the empty record `out`.
 void encode(const Needs& needs, NeedsRecord& out);
 void encode(const JobSpec& job, JobRecord& out);
 void encode(const Standing& where, StandingRecord& out);
@@ -24,8 +29,8 @@ void encode(const CollectiveTable& table, CollectiveTableRecord& out);
 void encode(const CodecRules& rules, CodecRulesRecord& out);
 void encode(const Setting& setting, SettingRecord& out);
 
-/// Functions that return the struct of a record. All throw bad_input on a record that no struct has
-/// (unknown kind, enumerator out of range).
+/// The following functions return the struct of a record. They throw bad_input for a record without
+/// a matching struct: an unknown kind, an unknown enumerator, or impossible sizes.
 Event decode(const EventRecord& record);
 Decision decode(const DecisionRecord& record);
 Needs decode(const NeedsRecord& record);
@@ -35,7 +40,8 @@ CollectiveTable decode(const CollectiveTableRecord& record);
 CodecRules decode(const CodecRulesRecord& record);
 Setting decode(const SettingRecord& record);
 
-/// Telemetry that was read, stored or played back: owns the data behind the spans.
+/// Telemetry that was read before and is stored by kind and job. Owns the data behind the spans,
+/// which are valid until clear().
 class SamplesBook : public Samples {
  public:
   RankSummary summary(JobId job, std::uint32_t latest) override;
@@ -44,30 +50,32 @@ class SamplesBook : public Samples {
   std::span<const LinkSample> links(JobId job) override;
   std::span<const CollectiveSample> collectives(JobId job) override;
 
-  /// Removes all stored telemetry.
+  /// Removes all stored telemetry and the missed request.
   void clear() {
     pages_.clear();
     missed_ = false;
   }
-  /// Adds a recorded read. Throws bad_input on impossible values (an unknown enumerator).
+  /// Adds the telemetry of one read; the first read of a kind and job counts. Throws bad_input for
+  /// impossible values, such as an unknown enumerator.
   void add(const SamplesRead& read);
-  /// Returns the first request for telemetry that is not stored; null if every request was
-  /// satisfied.
-  const SamplesRead* missed() const { return missed_ ? &wish_ : nullptr; }
+  /// Returns the first request since clear() for telemetry that was neither stored nor fetched;
+  /// null if no request was missed.
+  const SamplesRead* missing_read() const { return missed_ ? &wish_ : nullptr; }
 
  protected:
-  /// Handles a request for telemetry that is not stored; adds the telemetry, or leaves the answer
-  /// empty.
+  /// Handles a request for telemetry that is not stored. An override adds the telemetry with add();
+  /// the default remembers the request for missing_read(), and the request gets an empty answer.
   virtual void fetch_samples(const SamplesRead& wish) {
     if (!missed_) wish_ = wish;
     missed_ = true;
   }
 
  private:
+  /// Telemetry of one read.
   struct Page {
     SamplesRead::What what{};
     JobId job;
-    std::uint32_t asked = 0;
+    std::uint32_t asked = 0;  ///< requested number of slowest ranks, for a summary
     RankSummary summary;
     std::vector<RankSample> ranks;
     std::vector<DeviceSample> devices;
@@ -81,18 +89,21 @@ class SamplesBook : public Samples {
   bool missed_ = false;
 };
 
-/// Returns the telemetry that `wish` describes (kind, job and count), read from `samples`.
+/// Returns the telemetry that `wish` describes (kind, job and number of slowest ranks), read from
+/// `samples`.
 SamplesRead read_samples(Samples& samples, const SamplesRead& wish);
 /// Writes the telemetry that `wish` describes into the empty message `read`.
 void read_samples(Samples& samples, const SamplesRead& wish, SamplesRead& read);
 
-/// Observations rebuilt from records: owns the data behind the spans, and a World that follows the
-/// recorded events.
+/// Reader that rebuilds observations from records. Owns the events of the newest observation and a
+/// World that applies all recorded events. The caller announces the decisions to world().
 class ObservationReader {
  public:
+  /// Constructs a reader; `cluster` must outlive the reader.
   explicit ObservationReader(const Cluster& cluster) : world_(cluster) {}
-  /// Returns the observation of a record; valid until the next call. Throws bad_input on an
-  /// impossible record (unknown event kind, a rank outside its job).
+  /// Returns the observation of the next record, with `samples` as its telemetry; valid until the
+  /// next call. Applies its events to world(). Throws bad_input for an impossible record, for
+  /// example with a rank outside its job; world() then has the events before.
   Observation read(const ObservationRecord& record, Samples& samples);
   /// Returns the world after the newest record.
   World& world() { return world_; }
@@ -102,11 +113,12 @@ class ObservationReader {
   std::vector<Event> events_;
 };
 
-/// Returns a decision without times, ages or reasons, for example "Configure{job 0: shares 13 13 1
-/// 13, step 12}".
+/// Returns the action and the step of a decision as text, for example "Configure{job 0: shares 13
+/// 13 1 13, step 12}".
 std::string trace_line(const Decision& decision);
-/// Returns the line of the decision trace. For the placement of a job without steps it contains the
-/// second of the trace, because the instant is part of the decision's effect.
+/// Returns the line of a decision on the observation `seen` in the decision trace. For an
+/// assignment of a job without steps the line also contains the instant in whole seconds, because
+/// the instant determines the effect of the decision.
 std::string trace_line(const Decision& decision, const Observation& seen);
 
 }  // namespace orrery

@@ -27,7 +27,7 @@ bool LogReader::next(LogRecord& record) {
   const std::optional<std::uint64_t> size = read_length();
   if (!size) return false;
   if (*size > kMaxRecordBytes) refuse_log("is no log");
-  // Grows with the real contents: a wrong length must not allocate the claimed memory.
+  // The buffer grows with the data: a damaged length must not allocate the claimed memory.
   bytes_.clear();
   char piece[1 << 16];
   while (bytes_.size() < *size) {
@@ -53,7 +53,7 @@ void LogReader::refuse_last(const std::string& why) const {
                                                 number_ - 1, begin_));
 }
 
-/// The length before a record; nothing at the end of the file.
+/// Reads the length that precedes a record; nothing at the end of the file.
 std::optional<std::uint64_t> LogReader::read_length() {
   std::uint64_t size = 0;
   for (int shift = 0; shift < 64; shift += 7) {

@@ -38,7 +38,7 @@ Nanos log_end(const std::string& path) {
 Past::Past(const std::string& path, std::optional<Nanos> until, const Cluster& cluster)
     : log_(path), header_(scenario_header(log_)), until_(until), reader_(cluster) {}
 
-/// A log without its end is of a run that still goes on, or was killed.
+/// A log may end without a footer: its run is still going on, or was killed.
 std::optional<Observation> Past::next() {
   if (told_ || !log_.next(record_) || !record_.has_call() ||
       (until_ && record_.call().observation().now() > *until_)) {

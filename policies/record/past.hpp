@@ -1,7 +1,7 @@
-// Recorded observations of a run up to an instant, shown once more. A backend that continues from a
-// log first shows its policies the recorded observations, so that policies and world reach their
-// recorded state. The decisions on them were carried out by the recorded run and are not carried
-// out again. One thread. The policy clock is in nanoseconds.
+// Past of a run that continues from a log. The backend first shows its policies the recorded
+// observations, so that policies and World reach their recorded state. The decisions of the
+// policies on these observations are only compared with the recorded decisions, which the recorded
+// run has carried out. One thread. Instants are nanoseconds of the policy clock.
 #pragma once
 
 #include <map>
@@ -17,43 +17,49 @@
 
 namespace orrery {
 
-/// Replay of a log up to an instant, and the state of the run at its end.
+/// Reader of the recorded observations of a log up to an instant, which collects the state of the
+/// run at that instant.
 class Past {
  public:
-  /// Opens the log at `path` with its calls up to `until`; nothing: all calls. Throws bad_input on
-  /// a file that is no log of a scenario. `cluster` must outlive this object.
+  /// Opens the log at `path` with its calls up to the instant `until`; nothing: all calls.
+  /// `cluster` must outlive this object. Throws bad_input for a file that is not a log of a
+  /// scenario.
   Past(const std::string& path, std::optional<Nanos> until, const Cluster& cluster);
 
   /// Returns the header of the log.
   const LogHeader& header() const { return header_; }
   /// Returns the last instant to show; nothing: all calls are shown.
   std::optional<Nanos> until() const { return until_; }
-  /// Compares later decisions with the recorded ones: the same policies are called.
+  /// Makes check_decisions() compare decisions with the recorded ones. Call before the first
+  /// next(), if the policies are those of the log.
   void compare_decisions() { compares_ = true; }
 
-  /// Returns the next observation, valid until the next call; nothing after the last one.
+  /// Returns the next observation, valid until the next call; nothing after the last observation,
+  /// also if the log has no footer. Throws bad_input for a damaged log, or one cut within a record.
   std::optional<Observation> next();
-  /// Checks the decisions on the last observation. Throws bad_input if the same policies decided
-  /// differently in the recorded run.
+  /// Takes the recorded decisions and wake-up times on the last observation into the state. Call
+  /// once after each observation. Throws bad_input if compare_decisions() was called and
+  /// `decisions` differ from the recorded ones.
   void check_decisions(const DecisionList& decisions);
 
-  // ---- once all has been told ----
+  // ---- state at the end, valid after next() has returned nothing ----
   /// Returns the world after the last observation.
   const World& world() { return reader_.world(); }
-  Nanos now() const { return now_; }  ///< instant of the last observation
+  Nanos now() const { return now_; }  ///< instant of the last observation; 0 without any
   /// Returns the number of shown observations.
   std::uint64_t calls() const { return calls_; }
-  /// Returns the completed steps, in order.
+  /// Returns the reports of completed steps, in order.
   const std::vector<StepsDone>& steps() const { return steps_; }
-  /// Returns the instant of the newest commit.
+  /// Returns the instant of the newest completed step; 0 before the first.
   Nanos last_commit() const { return last_commit_; }
-  /// Returns the ranks that were lost in the current step.
+  /// Returns the ranks, of any job, that were lost since the newest completed step.
   const std::set<RankId>& lost_in_step() const { return lost_in_step_; }
-  /// Returns the decisions without an outcome.
+  /// Returns the decisions without an outcome, by id.
   std::vector<Decision> open() const;
-  /// Returns, by job, the steps from which an applied decision is valid.
+  /// Returns pairs of a job and the first step of a decision that was applied to the job after its
+  /// newest loss of ranks; 0: at once.
   const std::set<std::pair<JobId, Step>>& effects() const { return effects_; }
-  /// Returns the instants at which policies want to be called.
+  /// Returns the instants, not reached yet, at which policies want to be called.
   const std::set<Nanos>& wake_times() const { return wakes_; }
 
  private:
@@ -70,15 +76,15 @@ class Past {
   std::uint64_t calls_ = 0;
   std::vector<StepsDone> steps_;
   std::set<RankId> lost_in_step_;
-  std::map<DecisionId, Decision> open_;
+  std::map<DecisionId, Decision> open_;  ///< decisions without an outcome
   std::set<std::pair<JobId, Step>> effects_;
   std::set<Nanos> wakes_;
 };
 
-/// Returns the instant of the last call in the log at `path`. Throws bad_input on a file that is no
-/// log of a scenario.
+/// Returns the instant of the last call in the log at `path`; 0 without calls. Reads the whole log.
+/// Throws bad_input for a file that is not a log of a scenario, or is damaged.
 Nanos log_end(const std::string& path);
-/// Returns the header of the log at `path`. Throws bad_input on a file that is no log of a
+/// Returns the header of the log at `path`. Throws bad_input for a file that is not a log of a
 /// scenario.
 LogHeader log_header(const std::string& path);
 

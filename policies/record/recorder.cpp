@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
-/// The length prefix of length-delimited protobuf: a base-128 varint.
+/// Returns a number as the base-128 varint that precedes each record.
 std::string varint(std::uint64_t value) {
   std::string bytes;
   for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
@@ -67,8 +67,8 @@ struct PlainFile : LogFile {
     if (::fstat(fileno(stream), &status) != 0) fail();
     if (static_cast<std::uint64_t>(status.st_size) < bytes) {
       throw Error(ErrorKind::environment,
-                  fmt::format("the log {} has {} bytes, and had {}", partial, status.st_size,
-                              bytes));
+                  fmt::format("the log {} has {} bytes, expected at least {}", partial,
+                              status.st_size, bytes));
     }
     const auto at = static_cast<off_t>(bytes);
     if (::ftruncate(fileno(stream), at) != 0 || ::fseeko(stream, at, SEEK_SET) != 0) fail();
@@ -311,7 +311,7 @@ void Recorder::load(std::string_view saved) {
   loaded_ = true;
   state_.digested.clear();
   policy_.save(state_.digested);
-  if (!had_file) file_.reset();  // it was given up then
+  if (!had_file) file_.reset();  // the run had continued without it
   written_ = written;
   with_file([written](LogFile& file) { file.begin_at(written); });
 }

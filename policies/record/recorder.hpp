@@ -1,5 +1,5 @@
-// Decorator that writes observations and decisions to a log, which run/replay feeds to the same
-// policies.
+// Recorder of a run: a decorator of the backend that writes observations, telemetry and decisions
+// to a log, from which run/replay repeats the calls of the policies. One thread.
 #pragma once
 
 #include <cstdint>
@@ -21,32 +21,38 @@
 
 namespace orrery {
 
-/// Version of the log format; a log of any other format is refused with its number.
+/// Version of the log format. A reader refuses a log of any other version.
 inline constexpr std::uint32_t kLogFormat = 2;
 
-/// Returns the digest of a policy's state in the log: the first 8 bytes of the SHA-256 of its saved
-/// state.
+/// Returns the digest of a policy's state in the log: the first 8 bytes of the SHA-256 of the saved
+/// state `archive`.
 std::uint64_t state_digest(const Archive& archive);
+/// Returns the digest of the current state of a policy.
 std::uint64_t state_digest(const Policy& policy);
 
-/// Returns the path of a log while it is being written.
+/// Returns the temporary path of the log at `path` while the log is being written.
 std::string partial_log(const std::string& path);
 
-/// Hash of all decisions of a run in the order of their ids with their outcomes: equal for two
-/// worlds with equal decisions and refusals.
+/// Hash over all decisions of a run and their outcomes, in the order of the ids. A simulated and a
+/// live run with equal decisions and outcomes have equal hashes. For example, one line of the
+/// hashed text is "Configure{job 0: shares 13 13 1 13, step 12} applied".
 class DecisionTrace {
  public:
-  /// Adds a decision on the observation `seen`.
+  /// Adds a decision on the observation `seen`. Its id must be higher than all before.
   void add_decision(const Decision& decision, const Observation& seen);
-  /// Adds the outcomes in an observation.
+  /// Adds the outcomes that an observation contains; ignores outcomes of decisions that were not
+  /// added.
   void add_observation(const Observation& seen);
-  /// Returns the hash as hex digits. A decision without an outcome counts as open. No calls may
-  /// follow.
+  /// Returns the hash as hex digits; a decision without an outcome is hashed as "open". No calls
+  /// may follow.
   std::string finish_trace();
+  /// Writes the complete state.
   void save(ByteWriter& write) const;
+  /// Restores the state that save() has written.
   void load(ByteReader& read);
 
  private:
+  /// Decision as text, with its outcome once known.
   struct Line {
     std::string text;
     std::optional<Outcome> status;
@@ -57,41 +63,50 @@ class DecisionTrace {
   Sha256 hash_;
 };
 
-/// File of a log: written under a temporary name, renamed when complete, deleted otherwise.
-/// Failures throw an environment Error.
+/// File of a log that is written under a temporary name, renamed when complete, and deleted by the
+/// destructor otherwise. Methods throw an environment Error if the file cannot be written.
 class LogFile {
  public:
   virtual ~LogFile() = default;
-  /// Truncates the file to its first `bytes` and continues there.
+  /// Truncates the file to its first `bytes` bytes and continues at that place; no effect on a file
+  /// that is written in place. Throws an environment Error if the file is shorter.
   virtual void begin_at(std::uint64_t bytes) = 0;
-  /// Appends bytes.
+  /// Appends bytes, perhaps only to a buffer.
   virtual void append_bytes(const std::string& bytes) = 0;
   /// Writes buffered bytes to the file.
   virtual void flush() = 0;
-  /// Leaves the file to another process.
+  /// Closes the file without renaming or deleting it, because another process continues it. No
+  /// calls may follow.
   virtual void release_file() = 0;
-  /// Renames the complete file to its final name.
+  /// Flushes, closes and renames the complete file to its final name. No calls may follow. A
+  /// failure may leave the temporary file.
   virtual void rename_into_place() = 0;
 };
 
-/// Returns the file for the log at `path`. An existing file that is not a regular file (/dev/null,
-/// a pipe) is written in place.
+/// Opens the file for the log at `path`, without truncating it: call begin_at(). An existing file
+/// that is not a regular file (/dev/null, a pipe) is written in place. Throws an environment Error
+/// if the file cannot be opened.
 std::unique_ptr<LogFile> open_log(const std::string& path);
 
-/// Decorator of any backend: writes its observations, the telemetry that was read, and the
-/// decisions. finish_log() gives the log its final name, complete or not at all. Throws an
-/// environment Error if the log cannot be written.
+/// Decorator of any backend that records every call of the policies: the observation, the telemetry
+/// that was read, the decisions and a digest of the policies' state. Methods throw an environment
+/// Error if the log cannot be written and the run may not continue without it.
 class Recorder : public Backend {
  public:
+  /// Options of a recorder.
   struct Options {
-    std::string path = {};  ///< empty: no file is written
-    bool hash = true;       ///< compute the hashes, with or without a log
-    /// Returns true if the run continues without a log that cannot be written; absent: that is an
-    /// error.
+    std::string path = {};  ///< path of the log; empty: no file is written
+    bool hash = true;       ///< true: compute the hashes even without a log
+    /// decides whether the run continues after the log cannot be written because of `why`; absent:
+    /// the run ends with an error
     std::function<bool(const std::string& why)> without = {};
+    /// opens the file of the log
     std::function<std::unique_ptr<LogFile>(const std::string& path)> open = open_log;
   };
-  /// Constructs a recorder; sets `format`, `offered` and `needs` of the header.
+  /// Constructs a recorder and opens its file. `inner` and `policy`, the policy that drive() calls,
+  /// must outlive the recorder. `header`: header of the log; begin() sets its `format`, `offered`
+  /// and `needs`. Throws an environment Error if the file cannot be opened, whatever `without`
+  /// says.
   Recorder(Backend& inner, const Policy& policy, const LogHeader& header, Options options);
   ~Recorder() override;
 
@@ -101,31 +116,34 @@ class Recorder : public Backend {
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
 
-  /// Writes everything recorded so far to the file, so that this process may fork.
+  /// Writes all recorded bytes to the file, so that this process may fork.
   void flush();
-  /// Leaves the log to another process, a fork or the parent of this one, which continues it and
-  /// renames it. Call after flush(); the hashes continue.
+  /// Leaves the file to another process, a fork or the parent of this process, which continues and
+  /// renames it. Call after flush(). Later records go into the hashes only.
   void release_log();
-  /// Writes the footer. No calls may follow.
+  /// Writes the footer and renames the complete log to its final name; sets the hashes. No effect
+  /// without log and hashes. No calls may follow.
   void finish_log();
-  /// Returns all state on which later records and hashes depend, between two calls; everything
-  /// recorded so far is in the file then.
+  /// Returns all state on which later records and hashes depend, and writes all recorded bytes to
+  /// the file. Call between two calls of the policies.
   std::string save();
-  /// Restores the state within begin(), for the same policies in their state of that time: the log
-  /// continues where save() was called.
+  /// Restores a saved state, so that the log continues where save() was called. Call within
+  /// begin(), with the same policies in their state at save().
   void load(std::string_view saved);
   DecisionId decided_before() const override { return inner_.decided_before(); }
-  /// Returns the hash of the log, after finish_log(); empty without hashes.
+  /// Returns the hash of the log, valid after finish_log(); empty without hashes.
   const std::string& log_sha256() const { return log_sha256_; }
+  /// Returns the hash of the decision trace, valid after finish_log(); empty without hashes.
   const std::string& trace_sha256() const { return trace_sha256_; }
-  /// Returns the number of calls.
+  /// Returns the number of calls of the policies, those before load() included.
   std::uint64_t calls() const { return calls_; }
   std::uint64_t events() const { return events_; }  ///< events in all observations so far
 
  private:
-  /// Samples that record each read.
+  /// Telemetry of the inner backend that adds each first read to the record of the call.
   class ReadSamples : public SamplesBook {
    public:
+    /// Forgets earlier reads; later reads come from `source` and go into the record `call`.
     void follow_source(Samples& source, CallRecord& call) {
       clear();
       source_ = &source;
@@ -138,10 +156,11 @@ class Recorder : public Backend {
     Samples* source_ = nullptr;
   };
   void write(const LogRecord& record);
-  /// Calls `act` with the file. A failure of the file ends the log alone, if the options say so.
+  /// Calls `act` with the file, if the recorder has a file. After a failure the file is closed if
+  /// the options let the run continue without a log; otherwise the error is thrown.
   template <class Act>
   void with_file(const Act& act);
-  /// Returns the digest of the policy's current state; most calls do not change it.
+  /// Returns the digest of the policy's current state; computes it only if the state has changed.
   std::uint64_t digest();
 
   Backend& inner_;
@@ -154,7 +173,7 @@ class Recorder : public Backend {
   std::uint64_t written_ = 0;  ///< bytes written to the file in total
   /// Memory of the current call: the records of many ranks' samples are freed at once.
   google::protobuf::Arena arena_;
-  LogRecord* call_ = nullptr;  ///< observation shown, decisions not yet
+  LogRecord* call_ = nullptr;  ///< record of the current call, in `arena_`
   ReadSamples samples_;
   std::optional<Observation> seen_;
   struct State {

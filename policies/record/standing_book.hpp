@@ -1,6 +1,6 @@
-// Record of the placements of jobs under a policy: their arrivals, the GPUs on which they started,
-// their stops and ends. Two worlds with equal behaviour have equal books. Decorator without
-// decisions of its own. One thread; nanoseconds of the policy clock.
+// Record of the placements of jobs: their starts with GPUs, their stops and their ends. A simulated
+// and a live run with equal placements have equal records. One thread; instants are nanoseconds of
+// the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,21 @@
 
 namespace orrery {
 
-/// Policy that forwards to another policy and records starts, stops and ends of jobs.
+/// Policy that forwards to another policy and records starts, stops and ends of jobs. Decides
+/// nothing itself.
 class StandingBook : public Policy {
  public:
+  /// Start, stop or end of a job.
   struct Line {
     enum class What : std::uint8_t { started, stopped, done };
-    Nanos at = 0;
+    Nanos at = 0;  ///< instant of the observation that showed the event
     What what{};
     JobId job;
     GpuRuns gpus = {};  ///< GPUs of a start
     friend bool operator==(const Line&, const Line&) = default;
   };
 
-  /// Constructs a book around `inner`, which must outlive it.
+  /// Constructs a book around the policy `inner`, which must outlive the book.
   explicit StandingBook(Policy& inner) : inner_(inner) {}
 
   Needs needs() const override { return inner_.needs(); }
@@ -44,8 +46,9 @@ class StandingBook : public Policy {
   std::vector<Line> lines_;
 };
 
-/// Returns the first line up to an instant in which two books differ, as it is in each; empty if
-/// they are equal.
+/// Returns a text with the first line, up to the instant `until`, in which two books differ, as
+/// each book has it; empty if the books are equal up to `until`. Lines must be in the order of
+/// their instants.
 std::string first_difference(const std::vector<StandingBook::Line>& a,
                              const std::vector<StandingBook::Line>& b, Nanos until = kNever);
 

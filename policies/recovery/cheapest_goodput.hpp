@@ -35,8 +35,9 @@ class CheapestGoodput : public Policy {
     std::optional<Standing> where;
     StateFrom state = StateFrom::none;
   };
-  /// Returns the possible ways, the cheapest first. `step_s`: duration of the newest steps in
-  /// seconds.
+  /// Returns the possible ways, the cheapest first; never empty, because the job can always wait.
+  /// `step_s`: duration of the newest steps in seconds; 0 if unknown: lost and later steps then
+  /// cost nothing.
   static std::vector<Way> ways(const Observation& seen, const JobInfo& job, double step_s,
                                const CheapestGoodputParameters& parameters);
 

@@ -12,13 +12,14 @@ namespace orrery {
 /// otherwise all ranks of their nodes move to free nodes, so that ranks that shared a node still
 /// share one. Nothing if too few GPUs are free.
 std::optional<Standing> whole_again(const Observation& seen, const JobInfo& job);
-/// Returns the placement without the lost replicas, if the job may run with that many GPUs.
+/// Returns the placement without the lost replicas, if the job may run with that many GPUs; nothing
+/// if no replica is left, or if the others have no room for all micro-batches.
 std::optional<Standing> smaller(const JobInfo& job);
-/// Returns `home` if all of its GPUs are healthy and belong to no other job.
+/// Returns `home` if all of its GPUs are healthy and belong to no other job; nothing otherwise.
 std::optional<Standing> back_home(const Observation& seen, const JobInfo& job,
                                   const Standing& home);
-/// Returns the nearest source of state: a peer if a replica remains, else the newest checkpoint,
-/// else none.
+/// Returns the nearest source of state: a peer if the job is placed and a replica remains, else the
+/// newest checkpoint, else none.
 StateFrom nearest_state(const JobInfo& job);
 /// Returns the newest checkpoint as the source of state, else none.
 StateFrom kept_state(const JobInfo& job);

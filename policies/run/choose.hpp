@@ -1,4 +1,5 @@
-// Replacement of a scenario's policies by a single policy, for comparisons. Thread-safe.
+// Replacement of all policies of a scenario by a single policy, for comparisons of policies.
+// Thread-safe.
 #pragma once
 
 #include <string>
@@ -7,8 +8,9 @@
 
 namespace orrery {
 
-/// Makes `name` the scenario's only policy: with its parameters in the scenario if the scenario
-/// names it, else with its defaults. Throws a usage Error with the nearest name.
+/// Makes `name` the only policy of the scenario. The policy has the parameters of the scenario if
+/// the scenario names it, otherwise its defaults. Throws a usage Error with the nearest name for an
+/// unknown policy.
 void choose_policy(Scenario& scenario, const std::string& name);
 
 }  // namespace orrery

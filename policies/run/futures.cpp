@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kEndGrace{5000};
 
-/// The futures under way, and the ends of those that others have overtaken.
+/// Collector of the results of futures. Forwards the results in the order in which the futures
+/// began, although the processes may end in another order.
 class Gathering {
  public:
   explicit Gathering(const std::function<void(const WorkerMessage&)>& tell) : tell_(tell) {}
@@ -28,7 +29,7 @@ class Gathering {
     running_.push_back({begun_++, std::move(which), std::move(child)});
   }
 
-  /// Waits until one more child has ended.
+  /// Blocks until one more process has ended, and forwards all results that are next in order.
   void wait_for_one() {
     for (const std::size_t before = running_.size(); running_.size() == before;) {
       std::vector<pollfd> channels;
@@ -49,12 +50,12 @@ class Gathering {
     ChildProcess child;
   };
 
-  /// True once it has ended.
+  /// Reads one message of a process. Returns true if the process has ended.
   bool read(Running& running) {
     std::optional<std::string> bytes;
     try {
       bytes = read_message(running.child.channel());
-    } catch (const Error&) {  // it died in the middle of a message
+    } catch (const Error&) {  // the process died within a message
     }
     WorkerMessage message;
     if (bytes && !message.ParseFromString(*bytes)) bytes.reset();

@@ -1,9 +1,9 @@
 // Several futures of a run from one instant of its policy clock on. The process that simulates the
-// run forks for every future, so all futures begin with the same world, policies and simulator, at
-// the price of the pages that they change. The process itself does not continue; it forwards the
-// result of each future. Used by the worker (run/worker.cpp); one thread. Futures differ by the
-// randomness after the instant, drawn from the run's seed and the future's number, so that two
-// policies meet the same randomness in the same future.
+// run forks one process for every future, so all futures begin with the same world, policies and
+// simulator; only memory pages that a future changes are copied. The original process does not
+// simulate further: it forwards the result of each future. Used by the worker (run/worker.cpp); one
+// thread. The random numbers after the instant come from the seed of the run and the number of the
+// future, so that two policies meet the same randomness in the same future.
 #pragma once
 
 #include <cstdint>
@@ -18,51 +18,65 @@
 
 namespace orrery {
 
-/// Returns true if the choice changes policies or adds decisions.
+/// Returns true if the choice replaces the policies of the run or adds decisions.
 inline bool says_something(const FutureChoice& choice) {
   return choice.policies_size() > 0 || choice.decisions_size() > 0;
 }
-/// Returns true if one of the futures is the unchanged run.
+/// Returns true if one of the futures is the unchanged run: future 0 without a choice, or with a
+/// choice that changes nothing.
 bool has_unforked(const FuturesOrder& order);
 
-/// Description of one forked process.
+/// Description of the future that a forked process simulates.
 struct Future {
-  std::uint32_t number = 0;
-  const FutureChoice* choice = nullptr;  ///< change of this future; null: none
+  std::uint32_t number = 0;              ///< number of the randomness; 0: that of the run
+  const FutureChoice* choice = nullptr;  ///< policies and decisions of this future; null: the run's
 
-  /// Returns true for the run as it would continue without futures.
+  /// Returns true if this future equals the run as it would continue without futures.
   bool is_unforked() const { return number == 0 && !has_difference(); }
   /// Returns true if policies or decisions of this future differ from the run's.
   bool has_difference() const { return choice != nullptr && says_something(*choice); }
-  /// Returns the seed of all randomness after the instant; nothing: unchanged.
+  /// Returns the seed of all randomness after the instant; nothing for future 0, which continues
+  /// with the random numbers of the run.
   std::optional<std::uint64_t> seed(std::uint64_t run_seed) const;
 };
 
-/// Exception of begin_futures() in the parent process after all futures have ended.
+/// Exception that begin_futures() throws in the parent process after all futures have ended. It
+/// ends the simulation of the parent.
 struct FuturesEnded {};
 
-/// Forks one process for every future of `order`, which must outlive the call, and returns in each
-/// of them. Their kChildDescriptor leads to the parent, which passes the Report or Failure of each
-/// future to `tell`, in order, also for futures that died.
+/// Forks one process for every future of `order` and returns in each forked process; `order` must
+/// outlive the result. At most order.at_once() processes run at once (0: one for each usable CPU).
+/// The kChildDescriptor of a forked process leads to the parent. The parent does not return: it
+/// blocks until all futures have ended, passes the FutureEnd of each with its Report or Failure to
+/// `tell`, in the order of number and choice, and throws FuturesEnded. A future whose process died
+/// counts as a Failure.
 Future begin_futures(const FuturesOrder& order,
                      const std::function<void(const WorkerMessage&)>& tell);
 
-/// Adds the metrics of each future after the instant. `steps`: number of steps of the whole run.
+/// Writes to each future of `all` with a report its metrics after the instant: completed steps,
+/// goodput if the fault-free step time is known, and, if the run completed, its end. `steps`:
+/// number of steps of the whole run. For example, 100 steps of 1 s without faults in 125 s are a
+/// goodput of 0.8.
 void look_ahead(Step steps, FuturesReport& all);
 
-/// Policies that other policies may replace during a run. A new policy with the name of a previous
-/// one continues with that one's state. Earlier events are not repeated: the observation's world
-/// contains them.
+/// Policy that forwards to the policies of a run and lets other policies (heirs) take over during
+/// the run. An heir with the name of a previous policy continues with the state of that policy.
+/// Events before the takeover are not repeated for the heirs, because the World of the next
+/// observation contains their effects.
 class Succession : public Policy {
  public:
-  /// Constructs a succession; `first` must outlive it.
+  /// Constructs a succession that begins with the policy `first`, whose members are `members`. Both
+  /// must outlive the succession.
   explicit Succession(Policy& first, const PolicyStack& members)
       : current_(&first), members_(&members) {}
 
-  /// Lets `heirs` decide from the next observation on; null: no change of policies. Adds
-  /// `decisions` at that observation, after theirs.
+  /// Lets `heirs` decide from the next observation on, which starts them; null: the policies stay.
+  /// Adds `decisions` to the next observation, after the decisions of the policies, with new ids.
+  /// Replaces heirs and decisions of a call before that observation. Call only before any heirs
+  /// have taken over.
   void replace_policies(std::unique_ptr<PolicyStack> heirs, std::vector<Decision> decisions);
-  /// Sets the callback that receives the needs of the heirs before their first call.
+  /// Sets the function that receives the needs of the heirs, within observe(), before their first
+  /// call.
   void on_needs(std::function<void(const Needs&)> tell) { tell_needs_ = std::move(tell); }
 
   Needs needs() const override { return current_->needs(); }
@@ -80,8 +94,8 @@ class Succession : public Policy {
   Policy* current_;
   const PolicyStack* members_;
   std::unique_ptr<PolicyStack> heirs_;
-  bool waiting_ = false;  ///< the heirs have not been called yet
-  std::vector<Decision> given_;
+  bool waiting_ = false;  ///< true until the first call of the heirs
+  std::vector<Decision> given_;  ///< decisions to add at the next observation
   std::function<void(const Needs&)> tell_needs_;
 };
 

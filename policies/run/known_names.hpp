@@ -1,5 +1,5 @@
-// Names that a scenario or the command line can use, each with one line about it: models, clusters,
-// GPUs, stacks, policies. Called by `orrery list` and orrery.names(). Thread-safe.
+// Catalog of the names that scenarios and command lines can use: models, clusters, GPUs, software
+// stacks, policies. Called by `orrery list` and orrery.names(). Thread-safe.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace orrery {
 
-/// Name with a line of description.
+/// Name with a description of one line.
 struct KnownName {
   std::string name, about;
 };
@@ -16,7 +16,8 @@ struct KnownName {
 /// Returns the kinds of names: "models", "clusters", ...
 std::vector<std::string> kinds_of_names();
 
-/// Returns the names of one kind. Throws a usage Error with the nearest kind.
+/// Returns the names of one kind, each with its description. Throws a usage Error with the nearest
+/// kind for an unknown kind.
 std::vector<KnownName> known_names(std::string_view kind);
 
 }  // namespace orrery

@@ -51,7 +51,7 @@ struct Entry {
   std::unique_ptr<google::protobuf::Message> (*parameters)();
 };
 
-/// One line a policy, in alphabetical order.
+/// Table of the policies in alphabetical order.
 constexpr std::array kPolicies{
     Entry{"cheapest-goodput", new_policy<CheapestGoodput>, new_message<CheapestGoodputParameters>},
     Entry{"checkpoint-interval", new_policy<CheckpointInterval>,
@@ -156,7 +156,7 @@ ParameterSet parameter_set(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::size_t dot = text.find('.');
   if (equals == std::string::npos || dot > equals) {
-    throw Error(ErrorKind::usage, fmt::format("'{}' is not POLICY.PARAMETER=VALUE", text));
+    throw Error(ErrorKind::usage, fmt::format("expected POLICY.PARAMETER=VALUE, found '{}'", text));
   }
   return {.policy = text.substr(0, dot),
           .parameter = text.substr(dot + 1, equals - dot - 1),
@@ -190,8 +190,10 @@ Cluster cluster_of(const JobReplay& replay) {
   const bool sane = replay.nodes() >= 1 && replay.nodes() <= kMaxNodes &&
                     replay.gpus_per_node() >= 1 && replay.gpus_per_node() <= kMaxGpusPerNode;
   if (!sane) {
-    throw Error(ErrorKind::bad_input, fmt::format("a cluster of {} nodes with {} GPUs each",
-                                                  replay.nodes(), replay.gpus_per_node()));
+    throw Error(ErrorKind::bad_input,
+                fmt::format("expected a cluster of 1 to 131,072 nodes with 1 to 128 GPUs each, "
+                            "found {} nodes with {} GPUs each",
+                            replay.nodes(), replay.gpus_per_node()));
   }
   GpuModel gpu{};
   gpu.name = "GPU";

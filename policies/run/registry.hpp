@@ -1,5 +1,6 @@
-// Registry of policies by name. A policy registers itself in registry.cpp's table with name and
-// factory. Its parameters are the message orrery.<Name>Parameters of parameters.proto.
+// Registry of the built-in policies by name. To register a policy, add its name, its class and its
+// parameters message orrery.<Name>Parameters (parameters.proto) to the table in registry.cpp. Pure
+// functions; thread-safe.
 #pragma once
 
 #include <memory>
@@ -13,38 +14,48 @@
 
 namespace orrery {
 
-/// Returns the names of all policies.
+/// Returns the names of all policies in alphabetical order.
 std::vector<std::string> policy_names();
 
-/// Returns the message for an unknown policy, for example "there is no policy 'x'; did you mean
-/// 'y'? Known: ..."
+/// Returns the error text for an unknown policy, for example "there is no policy 'statik'; did you
+/// mean 'static'? Known: ..."
 std::string no_such_policy(std::string_view name);
 
-/// Returns a new policy. Throws bad_input at `place` (if given) with the nearest name.
+/// Returns a new policy, not started. Throws bad_input at `place` (if `place` names a file) with
+/// the nearest name for an unknown policy.
 std::unique_ptr<Policy> make_policy(std::string_view name, const SourcePlace& place);
 
-/// Returns the parameters message of a policy: its defaults, overlaid with `given` (may be empty).
-/// Throws bad_input if `given` is of another policy.
+/// Returns the parameters message of a policy: the values of `given`, and defaults for all other
+/// fields. An empty `given` gives the defaults. Throws bad_input for an unknown policy, or if
+/// `given` holds the parameters of another policy.
 std::unique_ptr<google::protobuf::Message> policy_parameters(std::string_view name,
                                                              const google::protobuf::Any& given);
 
-/// Throws bad_input if no policy of the scenario can continue with that parameter.
+/// Checks a change of a parameter during a run of the scenario, by starting a new policy with the
+/// parameter. Throws bad_input if the scenario lacks the policy, the policy lacks the parameter, or
+/// the value is invalid.
 void check_parameter(const Scenario& scenario, const ParameterSet& set, const Cluster& cluster);
 
-/// Returns the stack that a scenario asks for; an empty list gives `static`.
+/// Returns the stack of the scenario's policies; the policy `static` if the scenario names none.
+/// `places`: places of the scenario's values in its file, for errors. Throws bad_input for an
+/// unknown policy or the parameters of another policy; the policy's start() checks the values.
 std::unique_ptr<PolicyStack> make_stack(const Scenario& scenario, const SourceMap& places);
 
-/// Returns the change that "policy.parameter=value" describes. Throws usage for any other text.
+/// Returns the change that a text describes, for example "recover.how=shrink". Does not check the
+/// names. Throws a usage Error if the text is not POLICY.PARAMETER=VALUE.
 ParameterSet parameter_set(const std::string& text);
 
-/// Returns the policy of a job-level replay: its parameter `placement` is the replay's, others are
-/// as the replay sets them. Throws bad_input for a parameter that the policy does not have.
+/// Returns the policy of a job-level replay with its parameters: `placement` from the replay, then
+/// the changes in replay.set() for this policy, and defaults; ignores changes for other policies.
+/// Throws bad_input for an unknown policy or a parameter that the policy does not have, and a usage
+/// Error for a malformed change.
 PolicySpec policy_of(const JobReplay& replay);
-/// Returns the policy of a job-level replay as a stack.
+/// Returns the policy of a job-level replay as a stack with one member. Throws as policy_of().
 std::unique_ptr<PolicyStack> make_stack(const JobReplay& replay);
 
-/// Returns the cluster of a job-level replay, resolved or from its counts alone. Throws bad_input
-/// on counts outside the schema's range.
+/// Returns the cluster of a job-level replay: its topology if the replay has one, otherwise a
+/// cluster of unspecified GPUs with the replay's numbers of nodes and GPUs. Throws bad_input for
+/// numbers outside the range of the schema.
 Cluster cluster_of(const JobReplay& replay);
 
 }  // namespace orrery

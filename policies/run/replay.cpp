@@ -18,7 +18,7 @@
 namespace orrery {
 namespace {
 
-/// The header's scenario, or one that holds no more than a job replay's policy.
+/// Returns the scenario of the header; for a job-level replay a scenario with only its policy.
 Scenario scenario_of(const LogHeader& header) {
   if (header.has_scenario()) return header.scenario();
   Scenario scenario;
@@ -26,7 +26,7 @@ Scenario scenario_of(const LogHeader& header) {
   return scenario;
 }
 
-/// "policy.parameter=value" into the parameters of that policy.
+/// Sets the parameter that `text` (POLICY.PARAMETER=VALUE) names in the scenario.
 void override_parameter(Scenario& scenario, const std::string& text) {
   const ParameterSet set = parameter_set(text);
   std::vector<std::string> names;
@@ -59,7 +59,7 @@ std::string describe_all(const Decisions& decisions) {
   return text.empty() ? "nothing" : text;
 }
 
-/// Recorded run as a backend: shows the recorded observations, compares the decisions.
+/// Backend of a recorded run: shows the recorded observations and compares the decisions.
 class LogBackend : public Backend {
  public:
   LogBackend(LogReader& log, const LogHeader& header, const Policy& policy, const Cluster& cluster)
@@ -108,10 +108,10 @@ class LogBackend : public Backend {
   void apply(const DecisionList& decisions) override {
     policy_decides_ = false;
     const CallRecord& call = record_.call();
-    if (const SamplesRead* missed = samples_.missed()) {
+    if (const SamplesRead* missed = samples_.missing_read()) {
       return differs(
-          fmt::format("the policy reads {} of job {}, which was not read when this was "
-                      "recorded",
+          fmt::format("the policy reads {} of job {}, which it did not read in the recorded "
+                      "run",
                       SamplesRead::What_Name(missed->what()), missed->job()));
     }
     compare(decisions);
@@ -169,7 +169,7 @@ class LogBackend : public Backend {
     }
     if (!std::equal(decisions.wake_times().begin(), decisions.wake_times().end(),
                     call.wakes().begin(), call.wakes().end())) {
-      differs("the policies want to be called at other instants");
+      differs("the policies request calls at other instants than recorded");
       return;
     }
     for (const Decision& decision : decisions.items()) reader_.world().announce_decision(decision);
@@ -182,7 +182,7 @@ class LogBackend : public Backend {
     if (footer.calls() != calls_) {
       difference_ = fmt::format("recorded {} calls, replayed {}", footer.calls(), calls_);
     } else if (footer.decision_log_sha256() != log_hash_.hex()) {
-      difference_ = "the log's bytes are not those that were recorded: something in it was altered";
+      difference_ = "the bytes of the log differ from the recorded ones: the log was altered";
     } else if (footer.decision_trace_sha256() != trace_sha256_) {
       difference_ = "the decision trace is not the recorded one";
     }
@@ -206,12 +206,12 @@ class LogBackend : public Backend {
   std::string difference_;
 };
 
-/// Returns the header's cluster; a missing value is an error of the log.
+/// Returns the cluster of the header. A missing or invalid value is an error of the log.
 Cluster cluster_of(const LogReader& log, const LogHeader& header) {
   try {
     if (!header.has_scenario()) return orrery::cluster_of(header.replay());
     const Topology& cluster = header.scenario().cluster();
-    JobReplay counts;  // checked before anything as large is built
+    JobReplay counts;  // checked first: a damaged log must not build a huge cluster
     counts.set_nodes(cluster.nodes());
     counts.set_gpus_per_node(cluster.node().gpus_per_node());
     orrery::cluster_of(counts);
@@ -221,8 +221,8 @@ Cluster cluster_of(const LogReader& log, const LogHeader& header) {
   }
 }
 
-/// Policy of the caller with the generator that run_in_worker() gave it, independent of the
-/// generators of the stack around it.
+/// Policy of the caller with the random generator that it had in run_in_worker(), instead of the
+/// generator of the stack around it.
 class OutsidePolicy : public Policy {
  public:
   OutsidePolicy(Policy& inner, std::uint64_t seed) : inner_(inner), rng_(policy_rng(seed)) {}

@@ -1,5 +1,5 @@
-// Replay of a log through the policies that recorded it: pure, without a backend. Throws as
-// documented; one thread.
+// Replay of a log: calls the recorded policies again with the recorded observations and compares
+// their decisions with the recorded decisions. Needs no simulator and no live run. One thread.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,24 @@ namespace orrery {
 
 /// Result of a replay, with the first difference to the log.
 struct ReplayResult {
-  std::uint64_t calls = 0;
-  std::uint64_t decisions = 0;
-  std::string decision_trace_sha256;
-  std::string first_difference;  ///< empty: identical
+  std::uint64_t calls = 0;            ///< replayed calls of observe()
+  std::uint64_t decisions = 0;        ///< decisions of the replayed policies
+  std::string decision_trace_sha256;  ///< hash of the replayed decisions and their outcomes
+  std::string first_difference;       ///< text for people; empty: the replay equals the log
 };
 
-/// Feeds the log's observations, through drive(), to the policies named in its header (with
-/// `overrides`, such as "predictive-rebalance.gain_threshold=0.2", applied to their parameters).
-/// Stops at the first difference: other needs (another tick), another decision, a request for
-/// telemetry that the recorded run did not read, another state of the policies after a call, or (at
-/// the end) other bytes than recorded. Throws bad_input on a file that is no log, is truncated, or
-/// has another format.
+/// Replays the log at `path` with the policies named in its header. `overrides` change their
+/// parameters, for example "predictive-rebalance.gain_threshold=0.2". Stops at the first
+/// difference: other needs, other decisions or wake-up times, another idle promise, a read of
+/// telemetry that the recorded run did not read, another state of the policies after a call, an
+/// exception of a policy, or, at the end, other bytes than recorded. Throws bad_input for a file
+/// that is not a log, is truncated or damaged, or has another format, for a log of a policy outside
+/// the registry, and for an unknown policy or parameter in `overrides`; throws a usage Error for an
+/// override that is not POLICY.PARAMETER=VALUE.
 ReplayResult replay_log(const std::string& path, const std::vector<std::string>& overrides);
-/// Replays the log with a policy of the caller, in the way in which run_in_worker() called it: for
-/// runs of policies that no registry knows.
+/// Replays the log at `path` with a policy of the caller, for example the policy that
+/// run_in_worker() called when the log was recorded. Calls start() of the policy. Stops and throws
+/// as above.
 ReplayResult replay_log(const std::string& path, Policy& policy);
 
 }  // namespace orrery

@@ -26,7 +26,7 @@ using FutureSink = std::function<void(const FutureEnd&)>;
 constexpr int kPollMs = 100;
 constexpr std::chrono::milliseconds kEndGrace{5000};
 
-/// A policy of this process that a worker asks.
+/// Adapter that answers a worker's questions with a policy of this process.
 class Answerer {
  public:
   Answerer(Policy& policy, const Scenario& scenario)
@@ -37,7 +37,7 @@ class Answerer {
         context_{rng_, {}} {
     policy_.start(context_, cluster_, nullptr);
     const Needs needs = policy_.needs();
-    context_.backend = {needs.actions, needs.settings};  // set with the first question
+    context_.backend = {needs.actions, needs.settings};  // replaced with the first question
   }
 
   NeedsRecord needs() const {
@@ -46,7 +46,7 @@ class Answerer {
     return record;
   }
 
-  /// `fetch` answers a wish for telemetry.
+  /// Returns the policy's answer. `fetch` gets telemetry from the worker.
   PolicyAnswer answer(const PolicyQuestion& asked,
                       const std::function<SamplesRead(const SamplesRead&)>& fetch) {
     if (asked.has_offered()) {
@@ -69,7 +69,7 @@ class Answerer {
   }
 
  private:
-  /// Samples that the worker sends on request, once for each call.
+  /// Telemetry that the worker sends on request, each part once for each call.
   class FetchedSamples : public SamplesBook {
    public:
     explicit FetchedSamples(const std::function<SamplesRead(const SamplesRead&)>& fetch)
@@ -97,10 +97,10 @@ class Answerer {
               failure.message());
 }
 
-/// One run from the client's side.
+/// Client's end of one run.
 class Session {
  public:
-  /// `program`: of `child`, to name it.
+  /// `program`: path of the program that `child` runs, for messages.
   Session(const std::string& program, ChildProcess child, const RunRequest& request,
           Answerer* answerer, const ProgressSink& progress,
           const std::function<bool()>& interrupted, Operator* operated, const FutureSink& futures)
@@ -119,7 +119,7 @@ class Session {
     while (true) {
       WorkerMessage message = next_message();
       if (message.has_failure()) {
-        child_.wait_for(kEndGrace);  // it tidies up first
+        child_.wait_for(kEndGrace);  // the worker cleans up first
         rethrow(message.failure());
       }
       if (message.has_progress() && progress_) progress_(message.progress());
@@ -163,7 +163,8 @@ class Session {
 
   void pass_on_what_the_operator_says() {
     for (const ApprovalVerdict& verdict : operator_->verdicts()) {
-      write_message(child_.channel(), verdict.SerializeAsString());  // a dead worker is noticed
+      // A failure means that the worker died, which next_message() reports.
+      write_message(child_.channel(), verdict.SerializeAsString());
     }
     if (const int number = operator_->signal(); number != 0) child_.signal(number);
     if (halted_ || !operator_->is_halted()) return;
@@ -171,7 +172,7 @@ class Session {
     child_.signal(SIGUSR1);
   }
 
-  /// Returns a part of the telemetry that the worker holds.
+  /// Returns telemetry that the worker holds.
   SamplesRead fetch(const SamplesRead& wish) {
     PolicyAnswer asks;
     *asks.mutable_wish() = wish;
@@ -194,7 +195,7 @@ class Session {
     }
     const bool sent = write_message(child_.channel(), answer.SerializeAsString());
     if (thrown != nullptr) {
-      child_.wait_for(kEndGrace);  // it tidies up first
+      child_.wait_for(kEndGrace);  // the worker cleans up first
       std::rethrow_exception(thrown);
     }
     if (!sent) throw died();
@@ -207,7 +208,8 @@ class Session {
     return child_.wait();
   }
 
-  /// Ctrl-C reaches the worker too, and may end it before this process looks at its own flag.
+  /// Throws Interrupted or WorkerDied. Ctrl-C reaches the worker too, and may end the worker before
+  /// this process reads its own flag.
   [[noreturn]] void end_early() {
     if (interrupted_ && interrupted_()) throw Interrupted();
     throw died();
@@ -249,7 +251,7 @@ Report run_in_child(const std::string& program, const ChildStarter& start,
                    interrupted, operated, futures)
         .run();
   } catch (...) {
-    // A worker that was killed could not take its unfinished log away.
+    // A worker that was killed could not remove its unfinished log.
     if (!request.record().empty()) std::remove(partial_log(request.record()).c_str());
     throw;
   }

@@ -40,7 +40,7 @@ void send(const WorkerMessage& message) {
   }
 }
 
-/// Asks the policy in the client's process.
+/// Policy that forwards every observation to the policy in the client's process.
 class RemotePolicy : public Policy {
  public:
   explicit RemotePolicy(const NeedsRecord& needs) : needs_(decode(needs)) {}
@@ -88,10 +88,10 @@ class RemotePolicy : public Policy {
   PolicyAnswer answer_;
 };
 
-/// Asks whoever started the run, and whoever else the backend knows.
+/// Approver that asks the client of the run and the operators that the backend knows.
 class ClientApprover : public Approver {
  public:
-  /// `waits`: ask() returns when the question is answered, so that no policy time passes.
+  /// `waits`: request_approval() blocks until the answer, so that no policy time passes.
   ClientApprover(bool waits, RunBackend& backend) : waits_(waits), backend_(backend) {}
 
   void request_approval(const Decision& decision, Nanos now) override {
@@ -130,8 +130,9 @@ class ClientApprover : public Approver {
 
 volatile std::sig_atomic_t halt_seen = 0;
 
-/// The kill switch: the file of that name is there, or SIGUSR1 has come. One that cannot be looked
-/// at may be there: whoever wants to stop a run must not have to mend a file system first.
+/// Returns the kill switch: true if `file` exists or SIGUSR1 has arrived. A file that cannot be
+/// examined counts as existing, because an operator must be able to stop a run despite a broken
+/// file system.
 std::function<bool()> kill_switch(const std::string& file) {
   return [file] {
     std::error_code unknown;
@@ -164,7 +165,8 @@ std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request) {
   return std::make_unique<PolicyStack>(std::move(members));
 }
 
-/// Adds the drawn faults to the request; logs and hashes are of the scenario without them.
+/// Returns the request with the faults that the failure model draws. Only the backend gets these
+/// faults: logs and hashes use the scenario without them.
 RunRequest with_drawn_failures(RunRequest request, const Cluster& cluster) {
   if (!request.scenario().has_failures()) return request;
   *request.mutable_scenario() =
@@ -172,7 +174,8 @@ RunRequest with_drawn_failures(RunRequest request, const Cluster& cluster) {
   return request;
 }
 
-/// Passes progress on, but neither too often nor to a client that does not read.
+/// Returns a sink that sends progress to the client at intervals, and drops progress while the
+/// client does not read.
 ProgressSink progress_sender() {
   return [last = HostClock::time_point{}](const Progress& progress) mutable {
     const auto now = HostClock::now();
@@ -209,14 +212,14 @@ void check_futures(const RunRequest& request) {
   const bool asks = request.policy_outside() || request.mode() == "approve";
   if (asks || !request.timeline().empty()) {
     throw Error(ErrorKind::usage,
-                asks ? "a run goes on in several futures only where all of its policies decide in "
-                       "its own process, and nobody is asked"
-                     : "a timeline is of one run: futures have none");
+                asks ? "futures: expected policies that decide in the process of the run and "
+                       "without approval"
+                     : "futures: expected no timeline, which can show only one run");
   }
   if (!request.record().empty() && !has_unforked(request.futures())) {
     throw Error(ErrorKind::usage,
-                "a log is of the run as it goes on: none of these futures is, each has policies or "
-                "decisions of its own");
+                "futures: expected no log, because a log records the unchanged run and each of "
+                "these futures has its own policies or decisions");
   }
 }
 
@@ -226,8 +229,8 @@ std::unique_ptr<PolicyStack> heirs_of(const FutureChoice& choice, Scenario scena
   return make_stack(scenario, SourceMap{});
 }
 
-/// Checks the request against the log: faults, noise and policies may differ, the job's placement
-/// may not.
+/// Throws if the run cannot continue from the log. Faults, noise and policies may differ from those
+/// of the log; the cluster, the layout and the batch may not.
 void check_past(const RunRequest& request, const LogHeader& header) {
   const auto differs = [](const google::protobuf::Message& a, const google::protobuf::Message& b) {
     return a.SerializeAsString() != b.SerializeAsString();
@@ -238,16 +241,16 @@ void check_past(const RunRequest& request, const LogHeader& header) {
       differs(now.job().layout(), then.job().layout()) ||
       now.job().global_batch() != then.job().global_batch()) {
     throw Error(ErrorKind::bad_input,
-                "the cluster, job.layout and job.global_batch are what the log was recorded with: "
-                "it tells where the job stands");
+                "expected the cluster, job.layout and job.global_batch that the log was recorded "
+                "with, found other values: the log contains the placement of the job");
   }
   if (request.policy_outside()) {
     throw Error(ErrorKind::usage,
-                "a run goes on from a log only where its policies decide in its own process");
+                "a run can continue from a log only with policies in the process of the run");
   }
 }
 
-/// The policies of a log may be others than those that go on from it.
+/// Returns true if the run continues with exactly the policies and parameters of the log.
 bool same_policies(const RunRequest& request, const LogHeader& header) {
   const auto& now = request.scenario().policies();
   const auto& then = header.scenario().policies();
@@ -269,7 +272,8 @@ std::unique_ptr<Past> past_of(const RunRequest& request, const Cluster& cluster)
   return past;
 }
 
-/// Those that are asked first: of the log, if there is one and they are known.
+/// Returns the policies of the first call: those of the log if the run continues from a log, but
+/// `static` if the log's policies decided in another process.
 std::unique_ptr<PolicyStack> first_stack(const RunRequest& request, const Past* past) {
   if (request.policy_outside()) return remote_stack(request);
   if (past == nullptr) return make_stack(request.scenario(), SourceMap{});
@@ -278,14 +282,15 @@ std::unique_ptr<PolicyStack> first_stack(const RunRequest& request, const Past* 
   return make_stack(then, SourceMap{});
 }
 
-/// Hands over to the policies of the run where the log's are others.
+/// Makes the run continue from the log. The policies of the run replace those of the log at its
+/// end, if they differ.
 void go_on_from(const RunRequest& request, std::unique_ptr<Past> past, Succession& policy,
                 RunBackend& backend) {
   const bool others = !same_policies(request, past->header());
   if (others && !request.record().empty()) {
     throw Error(ErrorKind::usage,
-                "what goes on from a log under other policies than the log's cannot be recorded: "
-                "no replay would have them all");
+                "a run that continues from a log with other policies than the log's cannot be "
+                "recorded: a replay knows only one list of policies");
   }
   backend.continue_from(std::move(past), [others, &request, &policy] {
     if (others) policy.replace_policies(make_stack(request.scenario(), SourceMap{}), {});
@@ -293,7 +298,7 @@ void go_on_from(const RunRequest& request, std::unique_ptr<Past> past, Successio
   });
 }
 
-/// In the process of each future, at the instant at which they begin.
+/// Prepares the process of a future at the instant of the fork.
 RunBackend::GoingOn go_on(const Future& future, const Scenario& scenario, Succession& policy,
                           Recorder& recorder) {
   if (!future.is_unforked()) recorder.release_log();
@@ -308,7 +313,8 @@ RunBackend::GoingOn go_on(const Future& future, const Scenario& scenario, Succes
   return {.seed = future.seed(scenario.run().seed()), .ask = future.has_difference()};
 }
 
-/// A question to an operator outside this process cannot be saved.
+/// Gives the backend access to the state, unless a part of the state is in another process (that of
+/// an external policy or of a question to an operator) or the run forks.
 void remember(const RunRequest& request, Succession& policy, FallbackPolicy& guarded,
               HandOver& handed_over, Recorder& recorder, RunBackend& backend) {
   if (request.policy_outside() || request.mode() == "approve" || request.has_futures()) return;
@@ -358,7 +364,8 @@ Recorder::Options recorder_options(const RunRequest& request, RunBackend& backen
           }};
 }
 
-/// A fork does not return: freeing its memory would copy the shared pages.
+/// Runs a request. A forked process sends its report and exits here, because freeing its memory
+/// would copy the pages that it shares with other processes.
 Report run(const std::string& mode, const RunRequest& request, const BackendMaker& make_backend,
            bool forked) {
   const HostMeter meter;
@@ -439,7 +446,7 @@ WorkerMessage failure_of(const Error& error) {
   return message;
 }
 
-/// Reports the failure if anybody still listens; the exit code says it in any case.
+/// Sends the failure to the client, which may be gone, and returns the exit code.
 int fail(const Error& error) {
   write_message(kChildDescriptor, failure_of(error).SerializeAsString());
   return static_cast<int>(error.kind());
@@ -448,15 +455,15 @@ int fail(const Error& error) {
 }  // namespace
 
 void RunBackend::branch_at(Nanos, std::function<GoingOn()>) {
-  throw Error(ErrorKind::bad_input, "futures are of a simulated scenario with a job");
+  throw Error(ErrorKind::bad_input, "futures: expected a simulated scenario with a job");
 }
 
 void RunBackend::continue_from(std::unique_ptr<Past>, std::function<bool()>) {
-  throw Error(ErrorKind::bad_input, "only a simulated scenario with a job goes on from a log");
+  throw Error(ErrorKind::bad_input, "only a simulated scenario with a job can continue from a log");
 }
 
 void RunBackend::end_at(Nanos) {
-  throw Error(ErrorKind::bad_input, "only a simulated scenario with a job ends at an instant");
+  throw Error(ErrorKind::bad_input, "only a simulated scenario with a job can end at an instant");
 }
 
 void HostMeter::fill(HostUse& host) const {

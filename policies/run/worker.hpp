@@ -1,6 +1,7 @@
-// Run in a process of its own, seen from both ends. The worker's side is the body of orrery-sim and
-// orrery-live: it reads one RunRequest, builds a backend, drives it and answers with a Report. The
-// command line and Python call the client's side.
+// Both ends of a run in a separate process. Worker: body of the programs orrery-sim and
+// orrery-live, which reads one RunRequest, builds a backend, drives it and answers with a Report
+// (worker.cpp). Client: functions that the command line and Python call (run_client.cpp). Instants
+// (Nanos) are nanoseconds of the policy clock.
 #pragma once
 
 #include <chrono>
@@ -22,119 +23,138 @@
 
 namespace orrery {
 
-/// Backend that can also report the course of its run.
+/// Backend of a run in a worker process: a Backend that also fills the report of the run. Its other
+/// methods are optional features; the defaults leave a feature out or refuse it.
 class RunBackend : public Backend {
  public:
-  /// Writes the metrics that only this backend knows. Called after the last next().
+  /// Writes the metrics that only this backend knows into the report. Called once, after the last
+  /// next(), or after the run has forked.
   virtual void fill(Report& report) = 0;
-  /// Returns true if the kill switch counts as on; called at every observation. `now`: true if it
-  /// is on now. A backend that continues the run of another process returns the recorded answer.
+  /// Returns true if the kill switch counts as on. Called at every observation. `now`: true if the
+  /// kill switch is on now. A backend that repeats the observations of an earlier process returns
+  /// the answer of that process.
   virtual bool is_halted(bool now) { return now; }
-  /// Publishes a decision that needs approval (mode approve) to other operators than the one who
-  /// started the run.
+  /// Publishes a decision that needs approval (mode approve) to operators other than the client
+  /// that started the run.
   virtual void on_approval_request(const Decision& /*decision*/) {}
   /// Returns the answers of those operators since the last call.
   virtual std::vector<Verdict> verdicts() { return {}; }
-  /// Returns the file for the log; a live run's file must not wait for a disk.
+  /// Returns the file for the log, a decorator of `plain` or `plain` itself. A live run must not
+  /// wait for a disk, so its file writes in the background.
   virtual std::unique_ptr<LogFile> log_file(std::unique_ptr<LogFile> plain) { return plain; }
-  /// Called when the log cannot be written any more, because of `why`. Returns true if the run
-  /// continues without a log; otherwise the run ends.
+  /// Decides about a run whose log cannot be written any more because of the error `why`. Returns
+  /// true if the run continues without a log; otherwise the run ends with the error.
   virtual bool can_continue_without_log(const std::string& /*why*/) { return false; }
 
-  /// Access to the state of everything between the backend and the policies, policies included, as
-  /// bytes.
+  /// Functions that save and restore the state of everything between the backend and the policies,
+  /// policies included, as bytes.
   struct Memory {
-    /// Returns the state between two calls; nothing if it cannot be saved at this instant.
+    /// Returns the state between two calls of the policies; nothing if the state cannot be saved at
+    /// this instant.
     std::function<std::optional<std::string>()> save;
-    /// Restores the state within begin(): the run continues where save() was called.
+    /// Restores a saved state, so that the run continues where save() was called. Call within
+    /// begin() only.
     std::function<void(const std::string&)> load;
   };
-  /// Passes the access to that state. Called before begin(), if the state can be saved.
+  /// Passes these functions to the backend. Called before begin(), and only if the state of this
+  /// run can be saved.
   virtual void remember_by(Memory /*memory*/) {}
 
-  /// Conditions under which a process continues from an instant at which a run may fork
+  /// Conditions under which a process continues after an instant at which a run may fork
   /// (futures.hpp).
   struct GoingOn {
     std::optional<std::uint64_t> seed = {};  ///< seed of later randomness; nothing: unchanged
     bool ask = false;                        ///< true: the policies are called at the instant
   };
-  /// Sets an instant at which the run may fork: `branch` is called once, before anything that
-  /// happens at `at` or later. Throws bad_input if the run has no such instants.
+  /// Sets the instant `at` at which the run may fork. The backend calls `branch` once, before
+  /// anything that happens at `at` or later, and continues as its result says. Throws bad_input if
+  /// the run cannot fork.
   virtual void branch_at(Nanos at, std::function<GoingOn()> branch);
-  /// Shows the recorded observations of `past` and continues from their end. Called before the
-  /// first next(). `hand_over` is called once at the end; if it returns true, the policies are
-  /// called then. Throws bad_input if the run cannot continue from a log.
+  /// Makes the backend show the recorded observations of `past` first and then continue the
+  /// recorded run. Called before the first next(). The backend calls `hand_over` once, at the end
+  /// of the recorded observations, and calls the policies at that instant if the result is true.
+  /// Throws bad_input if the run cannot continue from a log.
   virtual void continue_from(std::unique_ptr<Past> past, std::function<bool()> hand_over);
-  /// Ends the run at the instant `until`. Throws bad_input if the run cannot end before its work is
-  /// done.
+  /// Ends the run at the instant `until`, even if its work is not done. Throws bad_input if the
+  /// run cannot end early.
   virtual void end_at(Nanos until);
 };
 
-/// Error of run_in_worker() after `interrupted` returned true.
+/// Error that run_in_worker() throws after `interrupted` returned true.
 class Interrupted : public Error {
  public:
   Interrupted() : Error(ErrorKind::environment, "interrupted") {}
 };
 
-/// Error of run_in_worker() if the worker ended without a result.
+/// Error that run_in_worker() throws if the worker process ended without a result.
 class WorkerDied : public Error {
  public:
   explicit WorkerDied(std::string message) : Error(ErrorKind::internal, std::move(message)) {}
 };
 
-/// Meter of the resources that this process uses from the construction of the meter on.
+/// Meter of the resources that this process uses: wall time since the construction of the meter,
+/// CPU time and peak memory since the start of the process.
 class HostMeter {
  public:
   HostMeter() : began_(std::chrono::steady_clock::now()) {}
-  /// Writes the used resources.
+  /// Writes wall time and CPU time in seconds and peak memory in bytes.
   void fill(HostUse& host) const;
 
  private:
   std::chrono::steady_clock::time_point began_;
 };
 
-/// Person or program that supervises a run: approves decisions in mode approve, and may end the
-/// policies' part in the run. Called by the thread of run_in_worker(), about ten times a second; no
-/// call may block.
+/// Person or program that supervises a run: approves decisions in mode approve, and can stop all
+/// decisions of the policies. The thread of run_in_worker() calls the methods, about ten times a
+/// second; no method may block.
 class Operator {
  public:
   virtual ~Operator() = default;
-  /// Asks for the approval of a decision.
+  /// Shows a decision that needs approval to the operator. The answer comes from verdicts().
   virtual void request_approval(const ApprovalAsk& question) = 0;
   /// Returns the answers since the last call.
   virtual std::vector<ApprovalVerdict> verdicts() = 0;
-  /// Returns true from the moment on at which no decision may be applied any more.
+  /// Returns true once no decision may be applied any more. Cannot be revoked.
   virtual bool is_halted() = 0;
-  /// Returns a signal for the run's process, each once; 0: none.
+  /// Returns the number of a signal to send to the worker process; 0: none. Returns each signal
+  /// once.
   virtual int signal() { return 0; }
 };
 
+/// Receiver of the progress of a run.
 using ProgressSink = std::function<void(const Progress&)>;
+/// Factory of the backend of a run; `cluster` outlives the backend.
 using BackendMaker = std::function<std::unique_ptr<RunBackend>(
     const RunRequest& request, const Cluster& cluster, const ProgressSink& progress)>;
 
-/// Serves one request on kChildDescriptor; body of a worker's main(). Returns the exit code. Sends
-/// progress at most five times a second and drops it while the client does not read. `forked`: a
-/// successful run ends with its report, without freeing its memory page by page.
+/// Serves one request on kChildDescriptor; body of a worker's main(). `mode`: name of the program's
+/// mode in logs and reports. Blocks until the run ends. Returns the exit code: 0, or the kind of
+/// the error, which is sent to the client and not thrown. Sends progress at most five times a
+/// second, and drops progress while the client does not read. SIGUSR1 turns the kill switch on.
+/// `forked`: after a successful run the process exits at once without freeing its memory, which it
+/// shares with other processes.
 int serve_run(const std::string& mode, const BackendMaker& make_backend, bool forked = false);
 
-/// Runs `program` (orrery-sim, orrery-live) on `request` and returns its report. `policy`, if
-/// given, is called in this process instead of the scenario's policies; its state and needs then
-/// come from here, and its exceptions are thrown on. Throws the errors that the worker reported,
-/// and WorkerDied with the cause if the worker died. `interrupted` is polled about ten times a
-/// second; true ends the run with Interrupted. `operated`, if given, must outlive the call. The
-/// report's `host` covers the worker process and its start.
+/// Runs `program` (orrery-sim or orrery-live) on `request` and returns its report. `policy`: if not
+/// null, the policy that decides instead of the scenario's policies; it is started and called in
+/// this process, and its exceptions leave this function. `progress`: receives the progress of the
+/// run. `interrupted`: polled about ten times a second; true ends the run. `operated`: operator of
+/// the run; null only if no decision needs approval. The report's `host` covers the worker process
+/// and its start. Blocks until the run ends. Throws the error that the worker reported,
+/// Interrupted, WorkerDied with the cause, or an environment Error if the program cannot be
+/// started; then removes the unfinished log.
 Report run_in_worker(const std::string& program, const RunRequest& request,
                      Policy* policy = nullptr, const ProgressSink& progress = {},
                      const std::function<bool()>& interrupted = {}, Operator* operated = nullptr);
-/// Runs the request in a fork of `server`'s program, at a fraction of the start time. Several
-/// threads may share one server.
+/// Runs the request in a fork of the program of `server`, which starts much faster than a new
+/// process. Otherwise as above. Several threads may share one server.
 Report run_in_worker(ForkServer& server, const RunRequest& request, Policy* policy = nullptr,
                      const ProgressSink& progress = {},
                      const std::function<bool()>& interrupted = {}, Operator* operated = nullptr);
 
-/// Runs a request with futures and returns the result of each future. The `host` of `begun` covers
-/// all of them. `progress` counts futures once they have begun.
+/// Runs a request with futures and returns the result of each future, in order. The `host` of the
+/// report `begun` covers all futures. `progress`: receives the progress of the run up to the fork,
+/// then the number of ended futures. Throws as run_in_worker().
 FuturesReport run_futures(const std::string& program, const RunRequest& request,
                           const ProgressSink& progress = {},
                           const std::function<bool()>& interrupted = {});

@@ -13,17 +13,18 @@ namespace orrery {
 /// earliest_start() of 4 GPUs is 10 s.
 class Availability {
  public:
-  /// Sets the function to `free` GPUs from now on.
+  /// Sets the function to `free` GPUs from now on. Call before any other method.
   void reset(Nanos now, std::uint32_t free);
-  /// Adds `gpus` free GPUs from `at` on; call in order of time.
+  /// Adds `gpus` free GPUs from `at` on; call in order of time, before reserve().
   void release(Nanos at, std::uint32_t gpus);
-  /// Returns the first instant from `from` on at which `gpus` are free for `duration`; kNever if
-  /// none.
+  /// Returns the first instant from `from` on, and not before the instant of reset(), at which
+  /// `gpus` are free for `duration`; kNever if none.
   Nanos earliest_start(std::uint32_t gpus, Nanos duration, Nanos from) const;
   /// Returns true if `gpus` are free for `duration` from `from` on; `from` must not precede the
   /// first instant.
   bool is_free_for(std::uint32_t gpus, Nanos duration, Nanos from) const;
-  /// Reserves `gpus` from `begin` to `end`.
+  /// Reserves `gpus` from `begin` to `end`; nothing if `begin` >= `end`. The GPUs must be free
+  /// then, and `begin` must not precede the instant of reset() (not checked).
   void reserve(Nanos begin, Nanos end, std::uint32_t gpus);
 
  private:

@@ -15,9 +15,10 @@ class BackfillPolicy : public WaitingLine {
   void remove_job(const JobInfo& job) override;
   void clear() override;
 
-  /// Starts a job as begin() does, and records its end by its estimate.
+  /// Starts a job as WaitingLine::begin() does, and records its end by its estimate.
   void begin_at(Nanos now, const JobSpec& job, GpuRuns gpus, const char* why,
                 DecisionList& decisions);
+  /// Returns the expected ends of the running jobs.
   ExpectedEnds& ends() { return ends_; }
 
  private:

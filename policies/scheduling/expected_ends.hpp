@@ -22,12 +22,16 @@ class ExpectedEnds {
     friend auto operator<=>(const End&, const End&) = default;
   };
 
-  /// Records that a job runs since `since`; a repeated call records a new start.
+  /// Records that a job runs since `since`. A repeated call with another `since` records a new
+  /// start; with the same `since` it changes nothing.
   void begin(JobId job, std::uint32_t gpus, Nanos since, Nanos estimate);
-  /// Returns the expected end; kNever for a job that does not run.
+  /// Removes a job and returns the end that was expected of it; kNever, and no effect, for a job
+  /// that does not run.
   Nanos end(JobId job);
+  /// Removes all jobs.
   void clear();
-  /// Gives more time to jobs that should have ended before `now`. Returns true if any exists.
+  /// Moves the ends of jobs that should have ended before `now`: each is expected to run as long
+  /// again as it has, at least 1 s. Returns true if any end was moved.
   bool extend_overdue(Nanos now);
   /// Returns the ends in order of end, then GPUs, then job.
   const std::set<End>& in_order() const { return ends_; }

@@ -10,7 +10,9 @@ namespace orrery {
 /// cursor waits.
 class FifoPolicy : public StrictQueue {
  public:
+  /// Writes the cursor.
   void save(Archive& archive) const override;
+  /// Restores the cursor. Throws bad_input for bytes that save() has not written.
   void load(const Archive& archive) override;
 
  protected:

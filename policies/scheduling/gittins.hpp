@@ -24,10 +24,11 @@ namespace orrery {
 /// definition, because all sums are exact.
 class GittinsIndex {
  public:
+  /// Starts without ended jobs; the index rests on the newest `history` of them.
   explicit GittinsIndex(std::size_t history = 0) : history_(history) {}
-  /// Adds the service of an ended job.
+  /// Adds the service of an ended job, in GPU-seconds.
   void add_service(double took);
-  /// Returns the index of a job with service `had`.
+  /// Returns the index of a job with service `had`, per GPU-second; 0 if no ended job took more.
   double of(double had) const;
 
  private:

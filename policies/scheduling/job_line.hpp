@@ -39,6 +39,7 @@ class JobLine {
     std::size_t block = 0, at = 0;
   };
 
+  /// Adds a place, which must not be in the line yet (not checked).
   void insert(const JobPlace& place);
   /// Removes a place. Returns false if it is not in the line.
   bool erase(const JobPlace& place);
@@ -49,6 +50,7 @@ class JobLine {
   const JobPlace* get(const Cursor& cursor) const {
     return cursor.block < blocks_.size() ? &blocks_[cursor.block].places[cursor.at] : nullptr;
   }
+  /// Moves the cursor to the next place. The cursor must not be behind the last place.
   void advance_cursor(Cursor& cursor) const {
     if (++cursor.at < blocks_[cursor.block].places.size()) return;
     ++cursor.block;
@@ -95,13 +97,17 @@ class JobLine {
 /// Lines of waiting jobs by job size in GPUs.
 class JobLines {
  public:
+  /// Adds a place to the line of its size. The place must not be in the line yet (not checked).
   void insert(std::uint32_t gpus, const JobPlace& place);
+  /// Removes a place; no effect if it is not in the line of its size.
   void erase(std::uint32_t gpus, const JobPlace& place);
+  /// Removes all places and lines.
   void clear();
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   /// Returns a digest of the places, independent of their order: equal contents give equal digests.
   std::uint64_t digest() const { return digest_; }
+  /// Returns the lines by job size in GPUs; lines may be empty.
   const std::map<std::uint32_t, JobLine>& by_size() const { return lines_; }
 
  private:

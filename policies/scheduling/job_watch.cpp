@@ -16,7 +16,7 @@ constexpr double kSurprising = 4, kLeastSurprise = 0.01;
 constexpr double kRounding = 1e-6;
 
 bool usable(const Sample<double>& sample, double least, double most) {
-  return sample.known() && std::isfinite(sample.value) && sample.value >= least &&
+  return sample.is_known() && std::isfinite(sample.value) && sample.value >= least &&
          sample.value <= most;
 }
 

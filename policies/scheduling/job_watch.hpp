@@ -26,13 +26,16 @@ struct ReplicaForecast {
 class JobWatch {
  public:
   JobWatch() = default;
+  /// Starts watching a placed job at its current step, without measurements.
   explicit JobWatch(const JobInfo& job);
 
   /// Returns true if the job still has the same ranks on the same GPUs.
   bool fits_job(const JobInfo& job) const;
-  /// Records the current step and shares of the job. Call before any sample of an instant.
+  /// Records the current step and shares of the job; other shares make earlier signals void. Call
+  /// before any sample of an instant, and only if fits_job().
   void follow_job(const JobInfo& job, Nanos now);
-  /// Adds a sample. Ignores samples of other jobs, missing values and absurd values.
+  /// Adds a sample. Ignores samples of other jobs and of GPUs without a rank, missing values,
+  /// absurd values, and values that an earlier sample has shown.
   void add_sample(const RankSample& sample, Nanos now);
   void add_sample(const DeviceSample& sample, Nanos now);
   void add_sample(const LinkSample& sample, Nanos now);
@@ -40,22 +43,27 @@ class JobWatch {
   /// Call after the last sample of the instant.
   void learn_from_samples();
 
-  /// Returns true if one of the slowest ranks is slower than expected, beyond noise.
+  /// Returns true if one of the slowest ranks is slower than expected, beyond noise; ranks that
+  /// were never measured do not count.
   bool is_surprised_by(const RankSummary& summary) const;
 
   /// Returns the current step.
   Step step() const { return step_; }
-  /// Returns the forecast of each replica for step `target`.
+  /// Returns the forecast of each replica for step `target`, by replica; `known` is false without a
+  /// measurement.
   std::vector<ReplicaForecast> forecast(Step target) const;
   /// Returns true if only a lower bound of this rank is known and the current step still has time
   /// for its first micro-batch to end, because other ranks are working too.
   bool knows_more_soon(std::uint32_t rank) const;
-  /// Returns true if every measured rank has measurements of `steps` steps and none is in doubt.
+  /// Returns true if every measured rank has measurements of `steps` steps and none is in doubt;
+  /// false if no rank was measured.
   bool has_measured(std::uint64_t steps) const;
-  /// Returns true if the log time of a rank changes by more than `change` until `target` and its
-  /// slope exceeds its uncertainty by `confidence` standard deviations.
+  /// Returns true if the log time of a measured rank changes by more than `change` until `target`
+  /// and its slope exceeds its uncertainty by `confidence` standard deviations.
   bool is_drifting(Step target, double change, double confidence) const;
 
+  /// Writes every field, in a fixed order, to a ByteWriter, or reads it from a ByteReader. For
+  /// reading call restore_from(), which sets the number of ranks first.
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
     archive(self.job_), archive(self.gpus_), archive(self.shares_);
@@ -65,6 +73,7 @@ class JobWatch {
     SignalModel::fields(self.signals_, archive);
     for (auto& rank : self.ranks_) Rank::fields(rank, archive);
   }
+  /// Reads the state of a job with `ranks` ranks that fields() has written.
   template <class Archive>
   void restore_from(Archive& archive, std::size_t ranks) {
     ranks_.assign(ranks, {});

@@ -25,10 +25,11 @@ namespace orrery {
 /// Policy that moves micro-batches before a straggler forms.
 class PredictiveRebalance : public Policy {
  public:
+  /// Constructs a policy with default parameters.
   PredictiveRebalance();
 
   Needs needs() const override;
-  /// `parameters`: PredictiveRebalanceParameters or null; absent fields take their defaults.
+  /// `parameters`: PredictiveRebalanceParameters, or null for the defaults of all fields.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;

@@ -18,7 +18,8 @@ namespace orrery {
 /// Base of queue policies with preemption whose keys change only at events.
 class PreemptivePolicy : public QueuePolicy {
  public:
-  /// Writes numbers and digests of the waiting and the running jobs.
+  /// Writes numbers and digests of the waiting and the running jobs, for comparisons; load()
+  /// rebuilds the queue from the job table.
   void save(Archive& archive) const override;
 
  protected:
@@ -37,16 +38,20 @@ class PreemptivePolicy : public QueuePolicy {
   /// Returns the rank that compares jobs of all sizes at an instant; never decreases within a line.
   virtual std::int64_t rank(const JobPlace& place, std::uint32_t gpus, bool running,
                             Nanos now) const = 0;
-  /// Called for every job that begins to run.
+  /// Called for every job that begins to run, after its place is set.
   virtual void runs(const Track&) {}
-  /// Called for every job that stops running.
+  /// Called for every running job that stops, ends or is removed by clear(), while it still counts
+  /// as running.
   virtual void on_idle(const Track&) {}
+  /// Returns the reason of a start in the decision.
   virtual const char* reason() const = 0;
-  /// Called after every pass.
+  /// Called after every pass, also if no job waits.
   virtual void after_pass(DecisionList&) {}
 
   void clear() override;
   void dispatch_jobs(const Observation& seen, DecisionList& decisions) override;
+  /// Moves a job to its place by its present key_of(). Throws std::out_of_range for a job that
+  /// neither runs nor waits.
   void file_anew(JobId job);
 
  private:

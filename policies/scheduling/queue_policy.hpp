@@ -16,32 +16,38 @@ namespace orrery {
 class QueuePolicy : public Policy {
  public:
   Needs needs() const override;
+  /// Creates the placer. Throws bad_input for an unknown placement, an internal Error without
+  /// parameters.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Follows the events, makes a pass if one is due, and always rests.
   void observe(Context& context, const Observation& seen, DecisionList& decisions) final;
-  /// Rebuilds everything from the job table at the first observation: the state of subclasses
-  /// beyond the queue follows from jobs and events.
+  /// Ignores the bytes, and rebuilds the queue from the job table at the next observation. State of
+  /// a subclass that follows neither from jobs nor from events is lost.
   void load(const Archive& archive) override;
 
  protected:
-  /// Adds a job that waits: submitted, or without its GPUs again.
+  /// Adds a job that waits: submitted, or without its GPUs again. May be called for a job that the
+  /// policy has stopped itself and that waits already.
   virtual void enter_queue(const JobInfo& job, Nanos now) = 0;
-  /// Records a job that runs since `since`.
+  /// Records a job that runs since `since`. May be called for a job that the policy has started
+  /// itself.
   virtual void run(const JobInfo& job, Nanos since) = 0;
   virtual void remove_job(const JobInfo& job) = 0;  ///< removes a job that is over
   virtual void clear() = 0;                    ///< forgets all jobs
   /// Makes a pass; free_gpus() is up to date.
   virtual void dispatch_jobs(const Observation& seen, DecisionList& decisions) = 0;
-  /// Returns true if the policy has been waiting for this instant.
+  /// Returns true if the policy has been waiting for this instant. Called once at every
+  /// observation, before its events; an override may change its state.
   virtual bool is_due(Nanos) { return false; }
   /// Returns true if GPUs released by a job may allow a start; false if the policy has given them
   /// away already.
   virtual bool is_stop_relevant(Nanos) const { return true; }
 
-  /// Returns the GPUs for a job and removes them from the free GPUs; nothing if the job does not
-  /// fit.
+  /// Returns the GPUs for a job and removes them from the free GPUs; nothing, and no effect, if the
+  /// job does not fit. Call within dispatch_jobs().
   std::optional<GpuRuns> place_job(const JobSpec& job) { return placer_->place_job(job, *free_); }
-  /// Returns the free GPUs of the pass.
+  /// Returns the free GPUs of the pass. Call after start().
   FreeGpus& free_gpus() { return *free_; }
   const FreeGpus& free_gpus() const { return *free_; }
   /// Requests that the next observation rebuilds the queue from the table.

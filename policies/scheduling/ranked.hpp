@@ -18,7 +18,8 @@ namespace orrery {
 /// Base of queue policies with preemption that rank all jobs in every pass.
 class RankedPolicy : public QueuePolicy {
  public:
-  /// Writes number and digest of the jobs.
+  /// Writes number and digest of the jobs, for comparisons; load() rebuilds the queue from the job
+  /// table.
   void save(Archive& archive) const override;
 
  protected:
@@ -48,18 +49,20 @@ class RankedPolicy : public QueuePolicy {
   /// anywhere. `jobs`: the running jobs in the order of their starts, then the waiting jobs in the
   /// order of the queue.
   virtual Jobs select_jobs(const Jobs& jobs, std::uint64_t gpus, Nanos now) = 0;
-  /// Records the GPU-seconds of a job that is over.
+  /// Called with the GPU-seconds of a job that is over, after its removal.
   virtual void on_job_end(double) {}
+  /// Returns the reason of a start in the decision.
   virtual const char* reason() const = 0;
 
   /// Returns true if running jobs may be preempted; otherwise no selection is made while no GPU is
   /// free.
   virtual bool can_make_room() const { return true; }
 
-  /// Returns the jobs that fit, the highest rank first, then by submission, then in the given
-  /// order.
+  /// Selects jobs by falling `key`, then by submission, then in the given order, skipping jobs that
+  /// no longer fit into `gpus`. Returns the selected waiting jobs in this order, running jobs
+  /// anywhere. Reorders `jobs`.
   static Jobs highest_first(std::vector<Ranked>& jobs, std::uint64_t gpus);
-  /// Returns the numbers of virtual clusters by name.
+  /// Returns the numbers of all virtual clusters that have had jobs, by name.
   const std::map<std::string, std::uint32_t>& pools() const { return pools_; }
 
  private:

@@ -12,7 +12,8 @@ namespace orrery {
 
 using ShareList = std::vector<std::uint32_t>;  ///< micro-batches of one step, by replica
 
-/// Returns the time at which the last replica ends. `times`: one entry for each replica, each > 0.
+/// Returns the time at which the last replica ends; 0 without replicas. `times`: one entry for each
+/// replica, each > 0.
 double makespan(std::span<const std::uint32_t> shares, std::span<const double> times, double fill);
 
 /// Returns the makespan with divisible micro-batches: a lower bound on the makespan of any shares.

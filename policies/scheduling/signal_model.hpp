@@ -27,6 +27,7 @@ class SignalModel {
     double mean = 0;      ///< expected change of the log micro-batch time
     double variance = 0;  ///< variance of that expectation
   };
+  /// Starts without knowledge: every hint has mean 0.
   SignalModel();
 
   /// Returns the hint for a change of one rank's signals against the previous step, minus the
@@ -36,12 +37,14 @@ class SignalModel {
   /// `variance` was expected. Takes effect at the next update_weights(), so the order of the ranks
   /// does not matter.
   void add_surprise(const SignalVector& change, double error, double variance);
-  /// Updates the weights with the observations of one instant.
+  /// Updates the weights with the observations since the last call; no effect without any.
   void update_weights();
 
   /// Returns the weights of the signals.
   const SignalVector& weights() const { return weights_; }
 
+  /// Writes every field, in a fixed order, to a ByteWriter, or reads it from a ByteReader.
+  /// Observations before the next update_weights() are not included.
   template <class Self, class Archive>
   static void fields(Self& self, Archive& archive) {
     for (Eigen::Index i = 0; i < self.weights_.size(); ++i) archive(self.weights_(i));

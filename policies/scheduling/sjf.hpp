@@ -15,6 +15,7 @@ class SjfPolicy : public StrictQueue {
   /// Writes size and digest of the queue; the queue itself is rebuilt from the waiting jobs at the
   /// first observation after load().
   void save(Archive& archive) const override;
+  /// Throws bad_input for bytes that save() has not written.
   void load(const Archive& archive) override;
 
  protected:

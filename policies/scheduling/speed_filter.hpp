@@ -20,6 +20,7 @@ namespace orrery {
 /// Noise of the ranks of a job: variances of log times. Learned from the surprises of all ranks
 /// together, clipped so that a real slow-down does not count as noise.
 struct JobNoise {
+  /// Starts with a deviation of 2% of both kinds.
   explicit JobNoise(std::size_t ranks = 1);
 
   /// Adds the mean of a step, which was `surprise` off where a variance of `expected` was due.
@@ -27,7 +28,7 @@ struct JobNoise {
   void learn_step(double surprise, double expected);
   /// Adds `count` samples of one step with variance `scatter` around their mean.
   void learn_samples(double scatter, double count);
-  /// Updates the variances with the observations of one instant.
+  /// Updates the variances with the observations since the last call; no effect without any.
   void update_noise();
 
   double step;         ///< variance of a step's mean around the rank's trend
@@ -63,16 +64,20 @@ class SpeedFilter {
     double variance = 0;
   };
 
-  /// Ends the current step and begins `step`: the measurements so far update the state, and the
-  /// trend is carried over. No effect unless `step` is later than the current step. Returns the
-  /// surprise of the ended step, if it had measurements.
+  /// Ends the current step and begins `step`: the measurements so far update the state and are
+  /// given to `noise`, and the trend is carried over. No effect unless `step` is later than the
+  /// current step. Returns the surprise of the ended step; nothing if it had no measurements.
   std::optional<Surprise> advance_to(Step step, JobNoise& noise);
-  /// Adds the duration of a micro-batch of the current step in seconds (finite, > 0).
+  /// Adds the duration of a micro-batch of the current step in seconds (finite, > 0). An outlier
+  /// counts only if the next outlier is on the same side: then both are a jump.
   void add_measurement(double seconds, JobNoise& noise);
   /// Records that a micro-batch of `step` takes at least `seconds`, because it has not ended yet.
-  /// Matters only if it contradicts the prediction; the next measurement replaces it.
+  /// No effect before the first measurement, for an earlier step, or unless it contradicts the
+  /// prediction; the next measurement replaces it.
   void at_least(Step step, double seconds, const JobNoise& noise);
-  /// Adds a hint from other signals: the log time changes by `mean` at `step`, with this variance.
+  /// Sets the hint from other signals: the log time changes by `mean` at `step`, with this
+  /// variance. Replaces an earlier hint for the current or for a later step; ignored for an earlier
+  /// step.
   void hint(Step step, double mean, double variance);
 
   /// Returns true if a measurement exists.
@@ -89,7 +94,7 @@ class SpeedFilter {
   /// Returns the prediction for `target`, with the trend carried from the current step.
   /// Precondition: is_known().
   Prediction predict_step(Step target, const JobNoise& noise) const;
-  /// Returns the trend.
+  /// Returns the trend; zeros before the first measurement.
   Trend trend(const JobNoise& noise) const;
 
   /// Writes every field, in a fixed order, to a ByteWriter, or reads it from a ByteReader.

@@ -12,10 +12,11 @@ namespace orrery {
 /// Base of queue policies whose first job blocks the rest.
 class StrictQueue : public QueuePolicy {
  protected:
+  /// Returns the reason of a start in the decision.
   virtual const char* reason() const = 0;
   virtual void queue_up(const JobSpec& job) = 0;  ///< inserts a job at its place in the order
   virtual void drop_job(const JobSpec& job) = 0;      ///< removes a job, if it is queued
-  /// Returns the first job of the queue.
+  /// Returns the first job of the queue; nothing if the queue is empty.
   virtual std::optional<JobId> head(const JobTable& jobs) = 0;
 
  private:

@@ -20,13 +20,15 @@ class QueueWalk {
     const JobPlace* place = nullptr;
   };
 
+  /// Starts before the first job. `lines` must outlive the walk.
   explicit QueueWalk(const JobLines& lines) {
     for (const auto& [gpus, line] : lines.by_size()) {
       if (!line.empty()) lanes_.push_back({gpus, &line, {}, false});
     }
   }
   /// Returns the next job whose estimate is at most `longest(its GPUs)`; kNone as the limit means
-  /// no job of that size. A job skipped once is skipped for good.
+  /// no job of that size; nothing if no such job is left. A job whose estimate was once too long is
+  /// skipped for good.
   template <class Longest>
   std::optional<Stop> next(const Longest& longest) {
     Lane* first = nullptr;
@@ -60,7 +62,8 @@ class QueueWalk {
 /// Base of queue policies that skip jobs.
 class WaitingLine : public QueuePolicy {
  public:
-  /// Writes number and digest of the waiting jobs.
+  /// Writes number and digest of the waiting jobs, for comparisons; load() rebuilds the queue from
+  /// the job table.
   void save(Archive& archive) const override;
 
  protected:
@@ -71,8 +74,10 @@ class WaitingLine : public QueuePolicy {
 
   /// Returns the waiting jobs.
   const JobLines& waiting() const { return waiting_; }
-  /// Decides to start a job, and removes it from the line at the end of the pass.
+  /// Decides to start a job, which stays in the line until end_pass(). Keeps a pointer to `job`
+  /// until then.
   void begin(const JobSpec& job, GpuRuns gpus, const char* why, DecisionList& decisions);
+  /// Removes the jobs that begin() has started from the line.
   void end_pass();
 
  private:

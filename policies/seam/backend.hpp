@@ -1,7 +1,8 @@
-// Interface of a world: it is observed and acted upon. Implementations: sim/world/sim_backend (a
-// simulated world), live/run/live_backend (real processes), record/replay (a recorded log).
-// Decorators around any of them: record/recorder, handover/hand_over. One component, seam/gate,
-// decides about every decision, for all backends. All calls come from the thread that runs drive().
+// Interface of the worlds in which policies run. Implementations: sim/world/sim_backend (a
+// simulated world), live/run/live_backend (a training job of real processes), live/jobs/local_jobs
+// (a job log as real processes), run/replay (a recorded log). Decorators of any backend:
+// record/recorder, handover/hand_over. In a simulated and in a live world, seam/gate judges every
+// decision. All calls come from the thread that runs drive().
 #pragma once
 
 #include <optional>
@@ -11,7 +12,7 @@
 namespace orrery {
 
 /// World in which a run happens: simulated, live or replayed. drive() calls begin() once, then
-/// next() and apply() in turn until next() returns nothing.
+/// next() and apply() in turn until next() returns nothing. Not thread-safe.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -19,8 +20,8 @@ class Backend {
   virtual Capabilities capabilities() const = 0;
   /// Returns the cluster of the run; valid as long as the backend.
   virtual const Cluster& cluster() const = 0;
-  /// Starts the run. Called once, before the first next(). `needs`: the decisions, samples and
-  /// ticks that the policies declare.
+  /// Starts the run. Called before the first next(); called again only if other policies take over
+  /// (run/futures.hpp). `needs`: the actions, settings and ticks that the policies declare.
   virtual void begin(const Needs& needs) = 0;
   /// Blocks until the next instant with an event, a tick or a wake-up, and returns its observation;
   /// nothing at the end of the run. The observation's views are valid until the next call of
@@ -29,8 +30,8 @@ class Backend {
   /// Accepts the decisions on the last observation and returns at once. Every decision gets exactly
   /// one Decided event later.
   virtual void apply(const DecisionList& decisions) = 0;
-  /// Returns the number of decisions before this run, whose ids are used. Called once, after
-  /// begin().
+  /// Returns the number of decisions of an earlier process that this run continues, which is the id
+  /// of the first new decision. Called once, after begin().
   virtual DecisionId decided_before() const { return 0; }
 };
 

@@ -1,5 +1,6 @@
-// Conversion of plain values to and from the saved bytes of a policy (Archive in policy.hpp): fixed
-// order and no padding, so that equal states give equal bytes. Supports only types without padding.
+// Conversion of plain values to and from the saved bytes of a policy (Archive in policy.hpp). The
+// bytes are in the order of the calls and have no padding, so that equal states give equal bytes.
+// Structs with padding must be written field by field. Integers have the byte order of the machine.
 #pragma once
 
 #include <array>
@@ -13,24 +14,27 @@
 
 namespace orrery {
 
-/// Type whose value representation is its bytes.
+/// Type whose values are copied byte by byte.
 template <class T>
 concept PlainValue = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>;
-/// True for element types whose vectors are written as one piece of bytes.
+/// True for element types whose vectors are copied as a whole; all other elements one by one.
 template <class T>
 inline constexpr bool kInOnePiece = PlainValue<T> && !std::is_same_v<T, bool>;
 
-/// Archive that appends values to a string. Not thread-safe. For example, a uint64 3 and a vector
-/// {1.0} become 8 bytes, a length of 8 bytes and 8 bytes.
+/// Writer that appends values to a string. Not thread-safe. For example, ByteWriter write(archive)
+/// and then write(std::uint64_t{3}), write(std::vector<double>{1.0}) append 8 bytes, a length of 8
+/// bytes and 8 bytes.
 class ByteWriter {
  public:
+  /// Constructs a writer; `bytes` must outlive the writer.
   explicit ByteWriter(std::string& bytes) : bytes_(bytes) {}
 
+  /// Appends the bytes of a value.
   template <PlainValue T>
   void operator()(const T& value) {
     put_bytes(&value, sizeof(T));
   }
-  /// Appends several values in one piece: states of many ranks are many small fields.
+  /// Appends several values at once, which is faster than one call for each value.
   template <PlainValue... Ts>
     requires(sizeof...(Ts) > 1)
   void operator()(const Ts&... values) {
@@ -39,6 +43,7 @@ class ByteWriter {
     ((std::memcpy(at, &values, sizeof(Ts)), at += sizeof(Ts)), ...);
     put_bytes(piece.data(), piece.size());
   }
+  /// Appends the number of elements and the elements.
   template <class T>
   void operator()(const std::vector<T>& values) {
     (*this)(static_cast<std::uint64_t>(values.size()));
@@ -48,6 +53,7 @@ class ByteWriter {
       for (const T& value : values) (*this)(value);
     }
   }
+  /// Appends the number of characters and the characters.
   void operator()(const std::string& text) {
     (*this)(static_cast<std::uint64_t>(text.size()));
     bytes_ += text;
@@ -61,10 +67,11 @@ class ByteWriter {
   std::string& bytes_;
 };
 
-/// Archive that reads values from bytes in the order in which ByteWriter wrote them. Throws an
-/// internal Error if the bytes end too early.
+/// Reader of values in the order in which ByteWriter wrote them. Each call stores a value in its
+/// argument and throws an internal Error if too few bytes remain. Not thread-safe.
 class ByteReader {
  public:
+  /// Constructs a reader; the characters of `bytes` must outlive the reader.
   explicit ByteReader(std::string_view bytes) : left_(bytes) {}
 
   template <PlainValue... Ts>
@@ -95,8 +102,8 @@ class ByteReader {
     text.assign(left_.substr(0, length));
     left_.remove_prefix(length);
   }
-  /// Returns a length that stands before the items it counts; at most the number of remaining
-  /// bytes.
+  /// Reads the number of elements that precedes the elements of a container. Throws an internal
+  /// Error if the number exceeds the number of remaining bytes.
   std::size_t size() {
     std::uint64_t count = 0;
     (*this)(count);

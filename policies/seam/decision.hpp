@@ -1,7 +1,7 @@
-// Actions and decisions of policies. Three actions: place a job, set one of its settings, save it
-// now. A new kind is a struct and an alternative of Action, its message in trace.proto, and its
-// checks and effect in world_actions.cpp; its name in logs and in Python follows from the message.
-// Plain values.
+// Actions and decisions of policies. The three actions place a job (Assign), change a setting of a
+// job (Configure) and order a checkpoint (Save). A new action needs a struct and an alternative of
+// Action, a message in trace.proto, and its checks and effect in world_actions.cpp; its name in
+// logs and in Python is that of the message. Plain values.
 #pragma once
 
 #include <algorithm>
@@ -18,25 +18,27 @@
 
 namespace orrery {
 
-/// Placement of a job from now on: one action for starting, growing, shrinking, moving, replacing
-/// lost ranks (in place or by spares), restarting, and (without GPUs) leaving the cluster. With
-/// `at_step` 0 the current step is abandoned; otherwise the assignment happens between two steps.
+/// Action that gives a job its GPUs: starts, grows, shrinks, moves or restarts the job, replaces
+/// lost ranks (on the same GPUs or on spares), or, without GPUs, takes all GPUs from the job, which
+/// waits then. With Decision::at_step 0 the current step is abandoned; otherwise the assignment
+/// happens between two steps. For example, Assign{job, GpuRuns::range({0}, 2), {.data = 2}} places
+/// two replicas on GPUs 0 and 1.
 struct Assign {
   JobId job;
-  GpuRuns gpus = {};
-  ParallelLayout layout = {};
-  StateFrom state = StateFrom::none;
+  GpuRuns gpus = {};                  ///< GPUs of ranks 0, 1, ...; empty: the job loses its GPUs
+  ParallelLayout layout = {};         ///< a training job's: as many ranks as `gpus`
+  StateFrom state = StateFrom::none;  ///< source of the training state
 
-  /// Returns true if the job leaves the cluster.
+  /// Returns true if the job loses its GPUs.
   bool is_release() const { return gpus.empty(); }
 };
-/// Value of one setting of a job. With `at_step` 0 a setting that changes steps applies from the
-/// next step on.
+/// Action that changes one setting of a job. With Decision::at_step 0, a setting that changes steps
+/// (`changes_steps`) applies from the next step on, and any other setting applies at once.
 struct Configure {
   JobId job;
-  Setting what;
+  Setting what;  ///< the setting with its new value
 };
-/// Order to write a checkpoint after the next step that begins.
+/// Action that orders a checkpoint after the next step that begins.
 struct Save {
   JobId job;
   Tier tier = Tier::storage;
@@ -53,70 +55,82 @@ std::string_view setting_name(const Setting& setting);
 std::span<const std::string_view> action_names();
 /// Returns the names of all settings, in the order of the variant.
 std::span<const std::string_view> setting_names();
-/// Returns true if the action takes effect only at a step boundary.
+/// Returns true for a Configure of a setting that changes steps: even with at_step 0 the decision
+/// takes effect only at a step boundary.
 bool waits_for_step(const Action& action);
 
 using DecisionId = std::uint64_t;
-/// Action of a policy with the conditions under which the action is valid.
+/// Action of a policy with the conditions under which the action is valid. Every decision gets
+/// exactly one Decided event: applied, rejected or expired.
 struct Decision {
-  DecisionId id = 0;  ///< counts from 0 over the whole run
-  Action what;
-  Step at_step = 0;                    ///< first step of the effect; 0: at once
+  DecisionId id = 0;   ///< number of earlier decisions in the run
+  Action what;         ///< the action
+  Step at_step = 0;    ///< first step of the effect; 0: at once
   /// Membership epoch that the decision requires; the decision expires once the job has another
-  /// epoch. Without an epoch, a setting that waits for its step still expires at a change of
-  /// membership, because it was meant for the earlier ranks; an assignment does not, because it
-  /// names all of its ranks.
+  /// epoch. Without this field, a setting that waits for its step still expires at a change of
+  /// membership, because the setting was meant for the earlier ranks; an assignment does not
+  /// expire, because it names all of its ranks.
   std::optional<Epoch> if_epoch = {};
-  Nanos expires = kNever;              ///< the decision expires after this instant
-  /// Group number. Decisions of one call with the same number other than 0 are applied together or
-  /// not at all, in their order: for example, one job leaves and another gets its GPUs.
+  Nanos expires = kNever;  ///< last instant, on the policy clock, at which the decision is valid
+  /// Group number. Decisions of one call with the same number other than 0 are applied together, in
+  /// their order, or all get the same rejection or expiry: for example, one job leaves and another
+  /// job gets its GPUs. Decisions of a group are applied at once: a group with an at_step other
+  /// than 0, or with a setting that changes steps, is rejected.
   std::uint32_t group = 0;
-  std::string why = {};  ///< reason for people, one line
+  std::string why = {};  ///< reason of the decision for people, one line
 };
 
 /// Decisions of one call of observe(), with the wake-up times and the idle promise of the policy.
+/// For example, decisions.add(Configure{job, Shares{{13, 13, 1, 13}}}, "replica 2 is slow").at_step
+/// = 12 changes the shares from step 12 on. Plain value.
 class DecisionList {
  public:
+  /// Constructs an empty list; `next` is the id of the first decision to add.
   explicit DecisionList(DecisionId next = 0) : next_(next) {}
 
-  /// Adds a decision and returns it. The id is known at once, so that a policy can recognise the
-  /// outcomes of its own decisions.
+  /// Adds a decision and returns a reference to it, valid until the next change of the list. The
+  /// decision has its final id, so that a policy can recognise the outcomes of its own decisions.
   Decision& add(Action what, std::string why) {
     items_.push_back({.id = next_++, .what = std::move(what), .why = std::move(why)});
     return items_.back();
   }
-  /// Requests a call (a Tick) at the instant `at`, once. Decides nothing.
+  /// Requests one call of observe() at the instant `at` of the policy clock, or now if `at` is
+  /// past.
   void wake(Nanos at) { wakes_.push_back(at); }
-  /// Promises that the policy would decide nothing as long as no event happens and samples stay
-  /// unchanged. A backend may then skip ticks; every event and wake-up ends the promise. On real
-  /// ranks samples always change: every step is shown, and within a step ticks return once the step
-  /// takes a quarter longer than the previous one.
+  /// Promises that the policy would decide nothing as long as no event happens and all samples stay
+  /// unchanged. A backend may then skip ticks. Every event and every wake-up ends the promise. On
+  /// real ranks samples always change: a live run shows every step, and sends ticks within a step
+  /// again once the step takes a quarter longer than the previous step.
   void rest() { at_rest_ = true; }
-  /// Returns a new number for decisions that are applied together.
+  /// Returns a group number that no decision of this list has; see Decision::group.
   std::uint32_t new_group() { return ++groups_; }
 
-  /// Appends the decisions of another list.
+  /// Moves the decisions and wake-up times of `other` to the end of this list. Groups of `other`
+  /// get new numbers; ids stay, so `other` must have been constructed with next() of this list. The
+  /// idle promise of `other` is ignored.
   void append_list(DecisionList&& other);
-  /// Removes everything except the next id.
+  /// Removes decisions, wake-up times, groups and the idle promise; the next id stays.
   void clear() {
     items_.clear();
     wakes_.clear();
     groups_ = 0;
     at_rest_ = false;
   }
-  /// Removes the decisions and returns their ids.
+  /// Clears the list and lets later decisions reuse the ids of the removed decisions.
   void drop_all() {
     next_ -= items_.size();
     clear();
   }
 
+  /// Returns the decisions in the order in which they were added.
   const std::vector<Decision>& items() const { return items_; }
+  /// Returns the instants at which the policy requests a call.
   const std::vector<Nanos>& wake_times() const { return wakes_; }
   /// Returns true if rest() was called.
   bool is_resting() const { return at_rest_; }
   /// Returns the id of the next decision.
   DecisionId next() const { return next_; }
-  /// Adds a decision that has an id already, for example from a log. For decorators.
+  /// Adds a decision that has an id already, for example a decision that a decorator forwards.
   void put_decision(Decision decision) { items_.push_back(std::move(decision)); }
 
  private:

@@ -17,7 +17,7 @@ std::vector<std::string_view> names_of(std::uint32_t bits,
   for (std::size_t i = 0; i < names.size(); ++i) {
     if ((bits >> i & 1u) != 0) out.push_back(names[i]);
   }
-  if (bits >> names.size() != 0) out.push_back("something unknown");
+  if (bits >> names.size() != 0) out.push_back("(unknown)");
   return out;
 }
 
@@ -27,11 +27,12 @@ void check_capabilities(const Needs& needs, const Capabilities& has) {
   std::string lacks;
   if (!actions.empty()) lacks = fmt::format("the actions {}", fmt::join(actions, ", "));
   if (!settings.empty()) {
-    lacks += fmt::format("{}to set {}", lacks.empty() ? "" : " and ", fmt::join(settings, ", "));
+    lacks += fmt::format("{}the settings {}", lacks.empty() ? "" : " and ",
+                         fmt::join(settings, ", "));
   }
   if (lacks.empty()) return;
   throw Error(ErrorKind::bad_input,
-              fmt::format("the policies need what this run does not offer: {}", lacks));
+              fmt::format("the policies need features that this run does not offer: {}", lacks));
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
-// Loop that connects a policy and a backend.
+// Loop that connects a policy and a backend. Called by workers (run/worker.cpp), by the replay of a
+// log (run/replay.cpp), by replays and live runs of job logs (sim/jobs/job_replay.cpp,
+// cli/live_jobs.cpp) and by tests. One thread.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +10,16 @@
 
 namespace orrery {
 
-/// Runs a policy in a backend until the run ends. Starts the policy, asks for its needs (they may
-/// depend on its parameters), checks them and calls observe() for every observation. Returns the
-/// number of decisions. Throws bad_input with the missing feature if the backend cannot satisfy the
-/// needs.
+/// Runs a policy in a backend until the run ends: starts the policy, compares its needs with the
+/// backend's capabilities, begins the run, and then passes every observation to the policy and its
+/// decisions to the backend. Sets context.backend. Returns the number of decisions of the run,
+/// those of an earlier process included. Throws bad_input with the missing features if the backend
+/// cannot satisfy the needs, and bad_input if the policy decides a thousand times at one instant
+/// (StandstillGuard).
 std::uint64_t drive(Policy& policy, Backend& backend, Context& context);
 
-/// Returns the generator that a run with this seed passes to its policies; a replay must use the
-/// same generator.
+/// Returns the random generator that a run with the seed `seed` passes to its policies. A replay
+/// must use the same generator.
 inline Rng policy_rng(std::uint64_t seed) { return Rng(seed).split_stream("policy"); }
 
 }  // namespace orrery

@@ -1,6 +1,7 @@
-// Events, as policies see them and as World applies them: effects, never intentions. Plain values.
-// A new kind is a struct and an alternative of Event, its message in trace.proto, and its effect in
-// world_events.cpp; its Python name follows from the message.
+// Events, as policies see them and as World applies them: effects, never intentions. A new event
+// needs a struct and an alternative of Event, a message in trace.proto, and its effect in
+// world_events.cpp; its Python name is that of the message. Plain values. Durations (Nanos) are
+// nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +16,37 @@ namespace orrery {
 
 // ---- hardware -----------------------------------------------------------------------------
 
+/// Condition of a part: works, probably failed, failed.
 enum class Health : std::uint8_t { ok, suspected, lost };
-/// State of one part. `rate`: fraction of the data sheet's speed (compute or bandwidth) that
-/// remains, if known.
+/// State of one part of the cluster (GPU, node, link, ...).
 struct PartState {
   Health health = Health::ok;
-  double rate = 1;
-  Nanos since = 0;  ///< set by World
+  double rate = 1;  ///< remaining fraction of the data sheet's speed (compute or bandwidth)
+  Nanos since = 0;  ///< instant of the newest change; set by World
   /// Returns true if the part works as its data sheet says.
   bool is_nominal() const { return health == Health::ok && rate == 1; }
 };
 
 // ---- events -------------------------------------------------------------------------------
 
-/// Completion of `count` steps, the newest of which is `last`, in `duration` together. A live run
-/// reports one step at a time; a simulation reports as many as no policy needed to see separately.
+/// Completion of one or more steps. A live run reports every step; a simulation reports several
+/// steps at once if no policy needed a call in between.
 struct StepsDone {
   JobId job;
-  Step last = 0;
-  std::uint64_t count = 1;
-  Nanos duration = 0;
+  Step last = 0;            ///< newest completed step
+  std::uint64_t count = 1;  ///< number of completed steps
+  Nanos duration = 0;       ///< duration of all of these steps together
 };
+/// Way in which a job ended.
 enum class Ending : std::uint8_t { completed, failed, cancelled };
 /// End of a job.
 struct JobDone {
   JobId job;
   Ending how{};
 };
-/// Result of a checkpoint: training can continue with `step` from it if it is `durable`, otherwise
-/// it failed. Training was stalled for `stalled`; the copy was complete after `took`.
+/// Result of a checkpoint. If `durable`, training can continue with `step` from the checkpoint;
+/// otherwise the checkpoint failed. Training was stalled for `stalled`; the copy was complete after
+/// `took`.
 struct SaveDone {
   JobId job;
   Step step = 0;
@@ -54,59 +57,61 @@ struct SaveDone {
 /// Change of the state of a part.
 struct PartChanged {
   Part part;
-  PartState to;
+  PartState to;  ///< new state
 };
-/// Ranks without a recent heartbeat: the complete list. A rank that was in the previous list and is
-/// not in this one has been heard again.
+/// Complete list of the ranks of a job without a recent heartbeat. A rank that was in the previous
+/// list and is not in this list has sent a heartbeat again, or is lost.
 struct RanksSuspected {
   JobId job;
   std::vector<RankId> ranks;
 };
-/// All ranks of a job that were lost at one instant. The other ranks continue in `epoch` if the
-/// job's OnLoss says so: they take over the micro-batches of the lost replicas, and shares
-/// announced for later steps become invalid.
+/// Loss of ranks of a job at one instant. World moves the micro-batches of the lost replicas to the
+/// remaining replicas if these have the memory, and drops shares that were set for later steps. The
+/// job's OnLoss decides whether the remaining ranks continue.
 struct RanksLost {
   JobId job;
-  std::vector<RankId> ranks;
-  Epoch epoch;
+  std::vector<RankId> ranks;  ///< all ranks that were lost at this instant
+  Epoch epoch;                ///< membership epoch of the remaining ranks
 };
-/// Stop of a job after a loss, until it is assigned again.
+/// Stop of a job after a loss, until the job is assigned again.
 struct JobHeld {
   JobId job;
 };
-/// Release of the GPUs of a job, which would continue with step `kept`.
+/// Release of all GPUs of a job, which waits from now on.
 struct JobStopped {
   JobId job;
-  Step kept = 0;
+  Step kept = 0;  ///< step with which the job would continue
 };
-/// Completion of an assignment: the job's placement and the step with which it continues.
+/// Completion of an assignment: the job runs on its new GPUs.
 struct JobStarted {
   JobId job;
-  Epoch epoch;
-  Step from = 0;
-  Standing where;
+  Epoch epoch;     ///< membership epoch of the ranks
+  Step from = 0;   ///< step with which the job continues
+  Standing where;  ///< placement of the job
 };
 /// Arrival of a new job.
 struct JobSubmitted {
   JobSpec job;
 };
+/// Kind of outcome of a decision.
 enum class Outcome : std::uint8_t { applied, rejected, expired };
 /// Outcome of a decision. Applied means that the decision is valid from its step on; the placement
 /// itself changes with JobStarted or JobStopped.
 struct Decided {
-  std::uint64_t decision = 0;
+  std::uint64_t decision = 0;  ///< id of the decision
   Outcome status{};
-  std::string reason;
+  std::string reason;  ///< reason of a rejection or expiry, for people
 };
-/// Change of a policy's parameter by the operator, with the names and the text of the scenario.
+/// Change of a policy's parameter by the operator, with the names and the value text of the
+/// scenario: for example {"fixed-codec", "warm_up_steps", "50"}.
 struct ParameterSet {
   std::string policy, parameter, value;
 };
-/// Call at an instant without another event.
+/// Periodic call (Needs::tick), or a requested call (DecisionList::wake).
 struct Tick {};
 
-/// The order of the alternatives is the order of the events of one instant: ends, faults, arrivals,
-/// decisions, and the changes that decisions have caused.
+/// Any event. The order of the alternatives is the order of the events of one instant: ends,
+/// faults, arrivals, outcomes of decisions, and the changes that the decisions caused.
 using Event = std::variant<StepsDone, JobDone, SaveDone, PartChanged, RanksSuspected, RanksLost,
                            JobHeld, JobSubmitted, Decided, JobStopped, JobStarted, ParameterSet,
                            Tick>;

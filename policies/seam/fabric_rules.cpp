@@ -21,12 +21,12 @@ bool shards_gradients(const Scenario& scenario) {
 }
 
 std::string objection(const Scenario& scenario, const CodecRules& rules) {
-  if (shards_gradients(scenario)) return "gradients that are sharded travel as they are";
-  if (fabric_of(scenario) == Fabric::nccl) return "NCCL sums gradients as they are";
+  if (shards_gradients(scenario)) return "sharded gradients cannot be compressed";
+  if (fabric_of(scenario) == Fabric::nccl) return "NCCL cannot sum compressed gradients";
   const bool coded = std::any_of(rules.begin(), rules.end(),
                                  [](const CodecRule& each) { return each.codec != Codec::none; });
   if (!coded || !reproducible_sums(scenario)) return {};
-  return "live.reproducible: a sum with the same bits on any ranks bears no codes";
+  return "live.reproducible: gradients of reproducible sums cannot be compressed";
 }
 
 std::string objection(const Scenario& scenario, const CollectiveTable& table) {
@@ -43,7 +43,7 @@ std::string objection(const Scenario& scenario, const CheckpointPlan& plan) {
   if (plan.every_steps > 0 && !scenario.live().has_checkpoints()) {
     return "live.checkpoints: this run has no folder for checkpoints";
   }
-  return plan.tier == Tier::local_disk ? "" : "checkpoints of this run go to local-disk";
+  return plan.tier == Tier::local_disk ? "" : "this run writes checkpoints to local-disk only";
 }
 
 template <class Any>
@@ -54,22 +54,24 @@ std::string objection(const Scenario&, const Any&) {
 struct Refusal {
   const Scenario& scenario;
 
-  /// Each rank's process has a GPU of its own from the start on: rank r has GPU r.
+  /// The process of rank r has GPU r from the start of the run on, so an assignment can only choose
+  /// among these GPUs.
   std::string operator()(const Assign& assign) const {
     if (fabric_of(scenario) == Fabric::simulated) return {};
-    if (assign.is_release()) return "the ranks of this run leave with its end only";
+    if (assign.is_release()) return "the job of this run keeps its GPUs until the run ends";
     if (assign.state == StateFrom::checkpoint) {
-      return "a run goes on from a checkpoint when it starts, not within";
+      return "a job can continue from a checkpoint only at the start of the run";
     }
-    if (assign.state == StateFrom::none) return "ranks that join take their state from a peer";
+    if (assign.state == StateFrom::none) return "new ranks need the state of a peer";
     const std::uint32_t ranks = scenario.job().layout().data();
     for (const GpuId gpu : assign.gpus) {
       if (gpu.value >= ranks) {
-        return fmt::format("GPU {} is none of the {} that this run's ranks have", gpu.value, ranks);
+        return fmt::format("GPU {} is not available: this run has {} GPUs, one for each rank",
+                           gpu.value, ranks);
       }
     }
     const std::vector<GpuId> gpus = assign.gpus.to_vector();
-    return std::is_sorted(gpus.begin(), gpus.end()) ? "" : "ranks keep the order of their GPUs";
+    return std::is_sorted(gpus.begin(), gpus.end()) ? "" : "expected GPUs in ascending order";
   }
   std::string operator()(const Configure& configure) const {
     return std::visit([this](const auto& what) { return objection(scenario, what); },
@@ -79,7 +81,7 @@ struct Refusal {
     if (!scenario.live().has_checkpoints()) {
       return "live.checkpoints: this run has no folder for checkpoints";
     }
-    return save.tier == Tier::local_disk ? "" : "checkpoints of this run go to local-disk";
+    return save.tier == Tier::local_disk ? "" : "this run writes checkpoints to local-disk only";
   }
 };
 

@@ -1,6 +1,6 @@
-// Limits of training programs that the fabric imposes, the same for a run and its rehearsal. A
-// model that live mode does not train (any except the built-in models) is only simulated and has no
-// such limits. Pure functions; thread-safe.
+// Limits that the live fabric (gRPC or NCCL) imposes on a training program. A simulation of a
+// built-in model obeys the same limits as the live run. Any other model is only simulated: its
+// placements and collectives are not limited. Pure functions; thread-safe.
 #pragma once
 
 #include <string>
@@ -10,19 +10,21 @@
 
 namespace orrery {
 
-/// Returns the settings of the scenario's job that can change while the job runs.
+/// Returns the kinds of settings that the scenario's job can change while it runs: all kinds, but
+/// CheckpointPlan only with live.checkpoints.
 Kinds<Setting> settable(const Scenario& scenario);
 
-/// Returns the objection to a decision on the scenario's job, independent of the job's state; empty
-/// if none exists.
+/// Returns the reason why the fabric cannot carry out a decision on the scenario's job, in any
+/// state of the job; empty if the fabric can.
 std::string fabric_refusal(const Scenario& scenario, const Decision& decision);
 
-/// Returns the reaction of ranks to a loss until a policy decides: the value in the scenario, else
-/// `replace` if no policy of the run decides placements. `applied`: decisions are applied at all.
+/// Returns the reaction of the job to lost ranks until a policy decides: survival.on_loss of the
+/// scenario if set; otherwise `go_on` if `applied` (decisions of the run are applied) and a policy
+/// decides placements, and `replace` if not.
 OnLoss loss_response(const Scenario& scenario, const Needs& needs, bool applied);
 
-/// Returns true if gradients are summed in whole numbers, so that the sum has the same bits on any
-/// ranks.
+/// Returns true if gradients are summed as integers, so that the sum has the same bits for any
+/// division of the batch among ranks: live.reproducible with a built-in model.
 bool reproducible_sums(const Scenario& scenario);
 
 }  // namespace orrery

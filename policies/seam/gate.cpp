@@ -9,7 +9,8 @@ namespace {
 
 constexpr const char* kChanged = "membership has changed";
 
-/// Must hold between two steps: set for all ranks alike, or moved without giving up a step.
+/// Returns true if the decision must be applied between two steps: all ranks need the same setting
+/// in a step, and a decision with a first step must not change or abandon the current step.
 bool between_steps(const Decision& decision) {
   return waits_for_step(decision.what) || decision.at_step > 0;
 }
@@ -52,14 +53,14 @@ DecisionGate::Verdict DecisionGate::judge_group(std::span<const Decision> group,
   return {};
 }
 
-/// Its step is under way already.
+/// Returns true if the first step of the decision's effect is in progress already.
 bool DecisionGate::has_begun(const Decision& decision) const {
   const JobId job = job_of(decision.what);
   return decision.at_step > 0 && decision.at_step == world_.jobs()[job].step &&
          carrier_.is_step_open(job);
 }
 
-// ---- taking -------------------------------------------------------------------------------
+// ---- accepting ----------------------------------------------------------------------------
 
 void DecisionGate::accept_decisions(const DecisionList& decisions, Nanos now) {
   for (const Nanos at : decisions.wake_times()) wakes_.insert(std::max(at, now));
@@ -107,7 +108,9 @@ void DecisionGate::apply_agreed(const Decision& decision, Nanos now) {
   settle_decision(decision, now);
 }
 
-/// At once is from the next step on, where one is under way; moves wait for their step.
+/// A setting that changes steps and applies at once is deferred while a step is in progress. An
+/// assignment or checkpoint is deferred until its step. A setting with a step is not deferred:
+/// World stores the value for that step.
 bool DecisionGate::is_deferred(const Decision& decision) const {
   const JobId id = job_of(decision.what);
   const JobInfo* job = world_.jobs().find(id);
@@ -118,11 +121,11 @@ bool DecisionGate::is_deferred(const Decision& decision) const {
   return decision.at_step > job->step;
 }
 
-void DecisionGate::not_agreed(const Decision& decision) {
+void DecisionGate::expire_decision(const Decision& decision) {
   emit_outcome(decision, {Outcome::expired, kChanged});
 }
 
-/// Time may have passed since it was admitted.
+/// The checks are repeated because the state of the job may have changed since the first check.
 void DecisionGate::settle_decision(const Decision& decision, Nanos now) {
   Verdict verdict = judge_decision(decision, now);
   if (verdict.good() && has_begun(decision) && between_steps(decision)) {
@@ -143,9 +146,9 @@ void DecisionGate::emit_outcome(const Decision& decision, Verdict verdict) {
   carrier_.emit_event(Decided{decision.id, verdict.status, std::move(verdict.reason)});
 }
 
-// ---- as jobs go on ------------------------------------------------------------------------
+// ---- progress of jobs ---------------------------------------------------------------------
 
-void DecisionGate::step_ended(JobId job, Nanos now) {
+void DecisionGate::settle_deferred(JobId job, Nanos now) {
   const JobInfo* info = world_.jobs().find(job);
   const Step step = info == nullptr ? kNoStep : info->step;
   effects_.erase(effects_.lower_bound({job, 0}), effects_.lower_bound({job, step}));
@@ -157,7 +160,7 @@ void DecisionGate::step_ended(JobId job, Nanos now) {
   for (const Decision& decision : waiting) settle_decision(decision, now);
 }
 
-void DecisionGate::membership_changed(JobId job) {
+void DecisionGate::expire_settings(JobId job) {
   std::vector<Decision> dropped;
   for (std::vector<Decision>* list : {&held_, &unagreed_}) {
     const auto first = std::stable_partition(list->begin(), list->end(), [job](const auto& each) {
@@ -166,10 +169,10 @@ void DecisionGate::membership_changed(JobId job) {
     std::move(first, list->end(), std::back_inserter(dropped));
     list->erase(first, list->end());
   }
-  for (const Decision& decision : dropped) not_agreed(decision);
+  for (const Decision& decision : dropped) expire_decision(decision);
 }
 
-void DecisionGate::job_gone(JobId job, Nanos now) {
+void DecisionGate::reject_decisions(JobId job, Nanos now) {
   effects_.erase(effects_.lower_bound({job, 0}), effects_.upper_bound({job, kNoStep}));
   std::vector<Decision> theirs;
   for (auto* list : {&held_, &unagreed_}) {

@@ -1,7 +1,9 @@
-// Course of a decision, the same in every backend: announced, then checked against its expiry, the
-// job's epoch, World, the run's offers and the backend's limits; deferred until its step; reported
-// as a Decided event, once. Backends say which decisions they refuse and carry out the accepted
-// ones. One thread, the one that runs drive().
+// Gate through which all decisions of a run pass, the same in simulated and live runs. The gate
+// announces a decision to World, checks it against its expiry, the job's epoch, World's objections,
+// the run's features and the backend's limits, defers it until its step, and reports its outcome as
+// one Decided event. Backends state which decisions they refuse and carry out the accepted
+// decisions. All calls come from the thread that runs drive(). Instants (Nanos) are nanoseconds of
+// the policy clock.
 #pragma once
 
 #include <map>
@@ -15,76 +17,86 @@
 
 namespace orrery {
 
-/// Backend's side of the gate.
+/// Interface of a backend towards the gate: refuses decisions, carries out decisions, shows events.
 class Carrier {
  public:
   virtual ~Carrier() = default;
-  /// Returns the reason why this run cannot carry out the decision, beyond World's objections and
-  /// the run's offers; empty if it can.
+  /// Returns the reason why this run cannot carry out the decision, apart from World's objections
+  /// and the run's features; empty if the run can.
   virtual std::string refusal(const Decision& decision) const = 0;
   /// Returns true if a step of the job is in progress.
   virtual bool is_step_open(JobId job) const = 0;
-  /// Applies an event of this instant to the world and shows it with the next observation.
+  /// Applies an event of this instant to the world and adds the event to the next observation.
   virtual void emit_event(Event event) = 0;
-  /// Carries out an accepted decision, whose Decided event has happened: from its step on, or at
-  /// once.
+  /// Carries out an accepted decision from its step on, or at once. The gate has emitted the
+  /// decision's Decided event before the call.
   virtual void carry_out(const Decision& decision) = 0;
 };
 
-/// State machine of all decisions of a run. Not thread-safe. For example, Configure with `at_step`
-/// 7 is announced, deferred while step 6 runs, checked, reported as applied and carried out before
-/// step 7.
+/// State machine of all decisions of a run. Not thread-safe.
+///
+/// For example, a Configure of shares with `at_step` 7 that is decided during step 6 is reported as
+/// applied at once, and World stores the shares for step 7. With `at_step` 0 it is deferred to the
+/// end of step 6, checked again and then reported. A Save with `at_step` 9 is deferred until step 8
+/// has ended.
 class DecisionGate {
  public:
-  /// Constructs a gate. `world` and `carrier` must outlive it. `agreement`: decisions that all
-  /// ranks of a job must follow from one step on are first proposed to the ranks; the backend then
-  /// calls apply_agreed() or membership_changed().
+  /// Constructs a gate; `world` and `carrier` must outlive the gate. `agreement`: settings that
+  /// change steps must first be proposed to all ranks of the job. The backend gets these decisions
+  /// from drain_unagreed() and calls apply_agreed() or expire_decision() for each.
   DecisionGate(World& world, Capabilities offered, Carrier& carrier, bool agreement = false)
       : world_(world), offered_(offered), carrier_(carrier), agreement_(agreement) {}
 
-  /// Accepts the decisions of one observation: checks each, and applies, defers or rejects it.
+  /// Processes the decisions on one observation: stores the wake-up times, announces every decision
+  /// to World, and then applies, defers or rejects each decision.
   void accept_decisions(const DecisionList& decisions, Nanos now);
-  /// Continues with decisions that an earlier controller has already announced.
+  /// Processes decisions that are announced to World already, for example by an earlier controller
+  /// of the run: applies, defers or rejects each decision.
   void resume_decisions(const std::vector<Decision>& decisions, Nanos now);
-  /// Adds a wake-up time.
+  /// Adds an instant at which policies want to be called.
   void wake(Nanos at) { wakes_.insert(at); }
   /// Returns the instants at which policies want to be called.
   const std::set<Nanos>& wake_times() const { return wakes_; }
   /// Records that an earlier controller has applied a decision on `job` from `step` on.
   void expect_effect(JobId job, Step step) { effects_.emplace(job, step); }
 
-  /// Returns the decisions that must be proposed to the ranks, once. The backend owns them until
-  /// apply_agreed().
-  std::vector<Decision> take_unagreed() { return std::exchange(unagreed_, {}); }
-  /// Returns true if decisions must be proposed to the ranks.
+  /// Returns the decisions that must be proposed to the ranks and have not been returned before.
+  /// The backend must finish each with apply_agreed() or expire_decision().
+  std::vector<Decision> drain_unagreed() { return std::exchange(unagreed_, {}); }
+  /// Returns true if drain_unagreed() would return decisions.
   bool has_unagreed() const { return !unagreed_.empty(); }
-  /// Applies a decision on which all ranks agreed.
+  /// Processes a decision on which all ranks agreed: defers it, or checks it once more and reports
+  /// it as applied, rejected or expired.
   void apply_agreed(const Decision& decision, Nanos now);
-  /// Defers a decision again, because a change of membership prevented the agreement.
-  void not_agreed(const Decision& decision);
+  /// Reports a proposed decision as expired, because a change of membership prevented the
+  /// agreement.
+  void expire_decision(const Decision& decision);
 
-  /// Applies the decisions that waited for this step boundary. Call after the job's StepsDone
-  /// event, while no step is in progress.
-  void step_ended(JobId job, Nanos now);
-  /// Drops the settings of the job that wait for a step, and those that the backend is proposing to
-  /// its ranks. A waiting assignment stays, unless its if_epoch says otherwise.
-  void membership_changed(JobId job);
-  /// Rejects everything that waits for a job that is over or has left.
-  void job_gone(JobId job, Nanos now);
-  /// Rejects everything that waits, and all later decisions, with `reason`.
+  /// Checks the decisions that were deferred to this step boundary, and applies or rejects each.
+  /// Call after the job's StepsDone event, while no step is in progress.
+  void settle_deferred(JobId job, Nanos now);
+  /// Reports as expired the deferred settings of the job that change steps, and those that await
+  /// drain_unagreed(). Deferred assignments and checkpoints stay; a decision with another
+  /// `if_epoch` expires when its step comes.
+  void expire_settings(JobId job);
+  /// Rejects the deferred and undrained decisions on a job that is over or has lost its GPUs; those
+  /// past their expiry or epoch are reported as expired.
+  void reject_decisions(JobId job, Nanos now);
+  /// Rejects all deferred and undrained decisions with `reason`, and later every decision without
+  /// another objection.
   void close(const std::string& reason);
 
   /// Result of next_effect() if no decision takes effect later.
   static constexpr Step kNoStep = ~Step{0};
-  /// Returns the first step after `step` from which a decision on the job is valid; kNoStep if none
-  /// is.
+  /// Returns the first step after `step` at which an applied or deferred decision on the job takes
+  /// effect; kNoStep if none does.
   Step next_effect(JobId job, Step step) const;
-  /// Returns true if a decision waits for the end of the job's current step.
+  /// Returns true if a decision on the job is deferred to a step boundary, the next or a later one.
   bool has_waiting(JobId job) const;
 
   /// Returns the next instant at which a policy wants to be called; kNever if none.
   Nanos next_wake() const { return wakes_.empty() ? kNever : *wakes_.begin(); }
-  /// Returns true if a wake-up time has come, and forgets those up to `now`.
+  /// Removes the wake-up times up to `now`. Returns true if at least one was removed.
   bool pop_due_wakes(Nanos now);
 
  private:
@@ -108,11 +120,11 @@ class DecisionGate {
   const Capabilities offered_;
   Carrier& carrier_;
   const bool agreement_;
-  std::vector<Decision> unagreed_;
-  std::vector<Decision> held_;                 ///< deferred until a step ends or begins
+  std::vector<Decision> unagreed_;             ///< must be proposed to the ranks
+  std::vector<Decision> held_;                 ///< deferred until a step boundary
   std::set<std::pair<JobId, Step>> effects_;   ///< applied decisions and their first step
   std::set<Nanos> wakes_;
-  std::string closed_;  ///< reason why no decision can be applied any more; empty: none
+  std::string closed_;  ///< argument of close(); empty: open
 };
 
 }  // namespace orrery

@@ -11,8 +11,8 @@ namespace {
 
 std::uint32_t ones(std::uint64_t bits) { return static_cast<std::uint32_t>(std::popcount(bits)); }
 
-/// Calls `each` with every word of `count` bits from `first` on, with those bits in it and how many
-/// they are.
+/// Calls `each` for every word that contains some of the `count` bits from bit `first` on, with the
+/// word, the mask of these bits in the word, and their number.
 template <class Each>
 void for_each_word(std::uint64_t* words, std::uint32_t first, std::uint32_t count,
                    const Each& each) {
@@ -40,7 +40,6 @@ bool unclaimed(const ClusterState& state, GpuRuns::Run run, JobId job) {
                      [job](JobId owner) { return owner == ClusterState::kNobody || owner == job; });
 }
 
-/// Counts the node's free bits.
 void GpuOwners::count_free(NodeId node) {
   std::uint32_t free = 0;
   const std::size_t words = state_.words_per_node;
@@ -50,13 +49,14 @@ void GpuOwners::count_free(NodeId node) {
   set_free(state_, node, free);
 }
 
-/// Marks the GPUs of a run within the node. Most changes of a replay end here.
+/// Updates the bits and the count without a loop over GPUs, because most changes of ownership in a
+/// replay of a job log take this path.
 void GpuOwners::mark_free(NodeId node, GpuRuns::Run run, bool free) {
   std::uint64_t* const words = &state_.free_bits[node.value * std::size_t{state_.words_per_node}];
   const std::uint32_t first = run.first - node.value * cluster_.shape().gpus_per_node;
   std::uint32_t now = state_.free_per_node[node.value];
   const auto mark = [&now, free](std::uint64_t& word, std::uint64_t bits, std::uint32_t count) {
-    const std::uint64_t were = word & bits;  // nearly always all of them, or none
+    const std::uint64_t were = word & bits;  // nearly always all bits, or none
     now -= were == 0 ? 0 : were == bits ? count : ones(were);
     now += free ? count : 0;
     word = free ? word | bits : word & ~bits;

@@ -1,5 +1,4 @@
-// Bookkeeping of GPU owners and of the free GPUs of each node, on World's state. One thread, as
-// World.
+// Writer of the GPU owners and free GPUs in World's ClusterState. Used by World only; one thread.
 #pragma once
 
 #include "policies/seam/cluster_state.hpp"
@@ -9,25 +8,26 @@
 
 namespace orrery {
 
-/// Returns true if all GPUs of the run are healthy and owned by `job` or by no job.
+/// Returns true if all GPUs of the run exist and are owned by `job` or by no job. Does not check
+/// their health.
 bool unclaimed(const ClusterState& state, GpuRuns::Run run, JobId job);
 
-/// Writer of GPU owners and free counts of a ClusterState.
+/// Writer of the GPU owners, free bits and free counts of a ClusterState, which the caller owns.
 class GpuOwners {
  public:
-  /// Constructs a writer. `some_lost`: some GPUs or nodes are lost, so that a GPU without an owner
-  /// need not be free.
+  /// Constructs a writer; `cluster` and `state` must outlive the writer. `some_lost`: true if a GPU
+  /// or node is lost, so that a GPU without an owner need not be free.
   GpuOwners(const Cluster& cluster, ClusterState& state, bool some_lost)
       : cluster_(cluster), state_(state), some_lost_(some_lost) {}
 
   /// Makes `job` the owner of the GPUs.
   void claim_gpus(const GpuRuns& gpus, JobId job);
-  /// Releases the GPUs of the job that are not among `kept`; a GPU with a pending owner goes to
-  /// that owner.
+  /// Releases the GPUs of the job and of its pending assignment that are not among `kept`. A GPU
+  /// that another job has claimed in the meantime stays with that job.
   void vacate_gpus(const JobInfo& job, const GpuRuns& kept);
-  /// Releases the GPUs of the run that the job still owns.
+  /// Releases those GPUs of the run that the job owns.
   void release_run(GpuRuns::Run run, JobId job);
-  /// Recounts the free GPUs of a node from owners and health.
+  /// Computes the free GPUs of a node again, from owners and health.
   void recount_free(NodeId node);
 
  private:

@@ -1,5 +1,6 @@
-// GPUs of a job's ranks 0, 1, ... as runs of neighbours: 131,072 consecutive GPUs take eight bytes.
-// Reads like a vector; up to two runs need no heap memory. Plain value; thread-safe.
+// List of the GPUs of a job's ranks 0, 1, ..., stored as runs of consecutive ids: 131,072
+// consecutive GPUs take eight bytes. Up to two runs need no heap memory. Plain value without shared
+// state.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +18,16 @@
 
 namespace orrery {
 
-/// Ordered list of GPUs, stored as runs of consecutive ids. For example, GPUs 4, 5, 6, 9 are the
-/// runs {4, 3} and {9, 1}.
+/// Ordered list of GPUs with the interface of a read-only vector, stored as runs of consecutive
+/// ids. For example, GPUs 4, 5, 6, 9 are the runs {4, 3} and {9, 1}.
 class GpuRuns {
  public:
+  /// `count` GPUs with the ids `first`, `first` + 1, ...
   struct Run {
     std::uint32_t first = 0, count = 0;
     friend bool operator==(const Run&, const Run&) = default;
   };
+  /// Forward iterator over the GPUs; valid until the list changes.
   class Iterator {
    public:
     using value_type = GpuId;
@@ -60,6 +63,7 @@ class GpuRuns {
   GpuRuns(It begin, It end) {
     for (; begin != end; ++begin) push_back(*begin);
   }
+  /// Returns the list of `count` GPUs with consecutive ids from `first` on.
   static GpuRuns range(GpuId first, std::uint32_t count) {
     GpuRuns out;
     out.append_run({first.value, count});
@@ -67,7 +71,8 @@ class GpuRuns {
   }
 
   void push_back(GpuId gpu) { append_run({gpu.value, 1}); }
-  /// Appends a run; joins it to the last run if it continues that run.
+  /// Appends a run, or extends the last run if `run` begins where the last run ends. Ignores an
+  /// empty run.
   void append_run(Run run) {
     if (run.count == 0) return;
     size_ += run.count;
@@ -93,6 +98,7 @@ class GpuRuns {
     }
     throw Error(ErrorKind::internal, "a rank stands on a GPU of its job");
   }
+  /// Returns true if the list contains `gpu`, in O(runs).
   bool contains(GpuId gpu) const {
     return std::any_of(runs_.begin(), runs_.end(), [gpu](const Run& run) {
       return gpu.value - run.first < run.count;

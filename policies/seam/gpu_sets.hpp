@@ -1,5 +1,6 @@
-// Set operations on GPUs as runs: differences, and GPUs that are named twice. O(runs) if runs are
-// in ascending order, as they nearly always are. Used by World. Pure functions; thread-safe.
+// Set operations on lists of GPUs (GpuRuns): difference, and search for a GPU that a list contains
+// twice. They take O(runs) if the runs are in ascending order, which is the common case. Used by
+// World. Pure functions; thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +15,13 @@
 
 namespace orrery {
 
+/// Order of runs by their first GPU.
 inline constexpr auto starts_before = [](const GpuRuns::Run& a, const GpuRuns::Run& b) {
   return a.first < b.first;
 };
 
-/// Calls `use` with the runs in ascending order; copies them only if they are not ascending.
+/// Calls `use` with the runs in ascending order and returns its result. Copies the runs only if
+/// they are not in ascending order.
 template <class Use>
 auto with_ascending(const GpuRuns& gpus, const Use& use) {
   const std::span<const GpuRuns::Run> runs = gpus.runs();
@@ -28,7 +31,7 @@ auto with_ascending(const GpuRuns& gpus, const Use& use) {
   return use(std::span<const GpuRuns::Run>(in_order));
 }
 
-/// Returns a message about a GPU that is in the list twice; empty if none is.
+/// Returns a message about a GPU that the list contains twice; empty if no GPU is repeated.
 inline std::string named_twice(const GpuRuns& gpus) {
   if (gpus.runs().size() < 2) return {};
   return with_ascending(gpus, [](std::span<const GpuRuns::Run> runs) -> std::string {
@@ -40,7 +43,9 @@ inline std::string named_twice(const GpuRuns& gpus) {
   });
 }
 
-/// Calls `each` with the parts of `run` that are not among `kept` (ascending).
+/// Calls `each` with the parts of `run` that are not among `kept`, which must be ascending. Removes
+/// the runs that end before `run` from the front of `kept`, so that the calls for ascending runs
+/// take O(runs) together.
 template <class Each>
 void for_each_without(const GpuRuns::Run& run, std::span<const GpuRuns::Run>& kept,
                       const Each& each) {
@@ -57,8 +62,9 @@ void for_each_without(const GpuRuns::Run& run, std::span<const GpuRuns::Run>& ke
   }
 }
 
-/// Calls `each` with the parts of `gpus` that are not among `kept`, ascending; O(runs) if both are
-/// ascending.
+/// Calls `each` with the parts of `gpus` that are not among `kept`, in ascending order. Takes
+/// O(runs) if both lists are ascending. For example, with `gpus` {0, 8} and `kept` {2, 3}, `each`
+/// gets {0, 2} and {5, 3}.
 template <class Each>
 void for_each_without(const GpuRuns& gpus, const GpuRuns& kept, const Each& each) {
   with_ascending(gpus, [&](std::span<const GpuRuns::Run> runs) {

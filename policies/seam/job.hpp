@@ -1,5 +1,6 @@
 // Jobs, as policies see them: submission, placement, settings and progress. Plain values that only
-// World changes (world.hpp); one thread.
+// World changes (world.hpp); one thread. Instants and durations (Nanos) are nanoseconds of the
+// policy clock. Steps count from 0.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,8 @@
 namespace orrery {
 
 /// Division of a job's ranks by tensor, context, pipeline and data parallelism. A job without a
-/// modelled step has only `data` ranks.
+/// modelled step has only `data` ranks. For example, {.tensor = 8, .pipeline = 2, .data = 4} has 64
+/// ranks; one replica has 16 ranks.
 struct ParallelLayout {
   std::uint32_t tensor = 1, context = 1, pipeline = 1, data = 1;
   bool pipeline_last = false;  ///< rank order: replicas of a stage are neighbours
@@ -42,56 +44,60 @@ struct ParallelLayout {
   friend bool operator==(const ParallelLayout&, const ParallelLayout&) = default;
 };
 
-/// Source of the state with which a job continues: the remaining ranks, or the newest checkpoint;
-/// none: the job begins, or has no state.
+/// Source of the training state with which an assigned job continues. `peer`: the remaining ranks.
+/// `checkpoint`: the newest durable checkpoint. `none`: the job begins, or has no state.
 enum class StateFrom : std::uint8_t { none, peer, checkpoint };
+/// Storage of a checkpoint, from the fastest to the most durable.
 enum class Tier : std::uint8_t { memory, peer, local_disk, storage };
 
-// ---- what can be set while a job runs -----------------------------------------------------
+// ---- settings that can change while a job runs --------------------------------------------
 
-/// Micro-batches of one step by data-parallel replica; the sum is the micro-batches of the step.
+/// Setting: numbers of micro-batches that the data-parallel replicas compute in one step. The sum
+/// is JobSpec::micro_batches. For example, {13, 13, 1, 13} relieves replica 2.
 struct Shares {
   std::vector<std::uint32_t> per_replica;
   friend bool operator==(const Shares&, const Shares&) = default;
 };
-/// Compression rules by class of gradient bucket; empty: gradients are sent uncompressed.
+/// Setting: compression rules by class of gradient bucket; empty: gradients are sent uncompressed.
 using CodecRules = std::vector<CodecRule>;
-/// Checkpoint interval in steps and the target; 0: no periodic checkpoints.
+/// Setting: interval and target of the periodic checkpoints.
 struct CheckpointPlan {
-  std::uint64_t every_steps = 0;
-  Tier tier = Tier::storage;
+  std::uint64_t every_steps = 0;  ///< steps between two checkpoints; 0: no periodic checkpoints
+  Tier tier = Tier::storage;      ///< target of the checkpoints
   friend bool operator==(const CheckpointPlan&, const CheckpointPlan&) = default;
 };
-/// Reaction of ranks to a loss until a policy decides: the remaining ranks continue and share the
-/// work, all ranks stop, or the remaining ranks continue while the lost ones are replaced on the
-/// same GPUs.
+/// Reaction of a job to lost ranks until a policy decides. `go_on`: the remaining ranks continue
+/// and share the work. `hold`: all ranks stop. `replace`: the remaining ranks continue, and new
+/// processes replace the lost ranks on the same GPUs.
 enum class LossResponse : std::uint8_t { go_on, hold, replace };
-/// Setting of a job: its reaction to a loss.
+/// Setting: reaction of the job to lost ranks.
 struct OnLoss {
   LossResponse response = LossResponse::go_on;
   friend bool operator==(const OnLoss&, const OnLoss&) = default;
 };
 
-/// All settings of a job. The order is that of the wire format (trace.proto); append only. A new
-/// setting is a struct and an alternative; the code that executes a step gives it its meaning, and
-/// World::objection checks it if a value can be invalid.
+/// Value of any one setting. The order of the alternatives is part of the wire format
+/// (trace.proto): append only. A new setting needs a struct and an alternative here, code that
+/// executes steps with the setting, and a check in World::objection if a value can be invalid.
 using Setting = std::variant<Shares, CollectiveTable, CodecRules, CheckpointPlan, OnLoss>;
 
-/// True for settings that apply from a step on, never within one; all others apply at once.
+/// True for settings that change the computation of a step, and therefore apply from a step
+/// boundary on; all other settings apply at once.
 template <class S>
 inline constexpr bool changes_steps = std::is_same_v<S, Shares> ||
                                       std::is_same_v<S, CollectiveTable> ||
                                       std::is_same_v<S, CodecRules>;
 
-/// Values of all settings of a job.
+/// Values of all settings of a job. For example, job.now.get<CheckpointPlan>().every_steps. Plain
+/// value.
 class Settings {
  public:
+  /// Returns the value of the setting S.
   template <class S>
-  /// Returns the value of one setting.
   const S& get() const {
     return std::get<S>(values_);
   }
-  /// Replaces the value of one setting.
+  /// Replaces the value of the setting that `setting` holds.
   void set_setting(Setting setting) {
     std::visit(
         [this](auto&& value) {
@@ -118,20 +124,20 @@ struct JobSpec {
   JobId id;
   std::string name, user;
   std::string pool;  ///< virtual cluster, queue or tenant
-  Nanos submit = 0;
-  /// Expected duration; 0: unknown. An expectation, unless the run declares that estimates are the
-  /// recorded durations.
+  Nanos submit = 0;  ///< instant of submission
+  /// Expected duration; 0: unknown. The real duration differs, unless the run declares that
+  /// estimates are the recorded durations.
   Nanos estimate = 0;
   std::int32_t priority = 0;  ///< higher values go first in policies that use priorities
-  std::uint32_t gpus = 0;
+  std::uint32_t gpus = 0;     ///< number of requested GPUs
   std::uint32_t least_gpus = 0, most_gpus = 0;  ///< limits of an elastic job; 0: equal to `gpus`
   ParallelLayout layout;                    ///< layout at submission
   /// micro-batches of one step, all replicas together; 0: not a training job
   std::uint32_t micro_batches = 0;
-  /// limit of one replica and step, given by memory; 0: no limit
+  /// micro-batches of one step that fit into the memory of one replica; 0: no limit
   std::uint32_t max_micro_batches = 0;
-  Step steps = 0;                       ///< 0: unknown
-  Nanos nominal_micro_batch_time = 0;   ///< declared or predicted; 0: unknown
+  Step steps = 0;                       ///< number of steps of the whole job; 0: unknown
+  Nanos nominal_micro_batch_time = 0;   ///< declared or predicted duration; 0: unknown
   Bytes state;                          ///< size of a checkpoint, all ranks together; 0: unknown
   Kinds<Setting> can;             ///< settings that the job's program can change while it runs
   std::vector<Setting> settings;  ///< settings from the start of the job on
@@ -144,6 +150,8 @@ struct JobSpec {
   std::uint32_t most() const { return most_gpus > 0 ? most_gpus : gpus; }
 };
 
+/// Phase of a job. `waiting`: has no GPUs. `starting`: has been assigned GPUs and does not run yet.
+/// `held`: has stopped after a loss and needs an assignment.
 enum class JobPhase : std::uint8_t { waiting, starting, running, held, done };
 
 /// Placement of a job: the GPUs of ranks 0, 1, ... and the division of the ranks.
@@ -153,17 +161,17 @@ struct Standing {
   friend bool operator==(const Standing&, const Standing&) = default;
 };
 
-/// State of one submitted job.
+/// State of one submitted job: its submission, placement, progress and settings.
 struct JobInfo {
-  JobSpec spec;
+  JobSpec spec;  ///< facts known at submission
   JobPhase phase = JobPhase::waiting;
   Epoch epoch;              ///< membership epoch; increases with every loss and every start
   Step step = 0;            ///< step in progress
   Step saved = 0;           ///< step from which the newest durable checkpoint continues
   Nanos saved_at = 0;       ///< instant at which that checkpoint was durable; 0: never
-  Nanos started = 0;        ///< instant of the newest start
+  Nanos started = 0;        ///< instant of the newest start after a time without GPUs
   double gpu_seconds = 0;   ///< GPU-seconds used up to `standing_since`
-  Nanos standing_since = 0;
+  Nanos standing_since = 0;  ///< instant up to which `gpu_seconds` is counted
   GpuRuns gpus;             ///< GPUs of ranks 0, 1, ...
   ParallelLayout layout;            ///< division of those ranks
   std::optional<Standing> next;  ///< pending assignment; without GPUs: the job is leaving
@@ -174,29 +182,33 @@ struct JobInfo {
   bool is_placed() const { return !gpus.empty(); }
   /// Returns true if the rank is lost.
   bool is_lost(RankId rank) const { return std::binary_search(lost.begin(), lost.end(), rank); }
-  /// Returns the micro-batches by replica; empty: not set.
+  /// Returns the current numbers of micro-batches by data-parallel replica; empty for a job without
+  /// GPUs and for a job that does not train.
   const std::vector<std::uint32_t>& shares() const { return now.get<Shares>().per_replica; }
 };
 
-/// Returns, by replica, true if one of its ranks is lost, so that the replica gets no
-/// micro-batches.
+/// Returns one value for each data-parallel replica: true if a rank of the replica is lost, so that
+/// the replica gets no micro-batches.
 std::vector<bool> lost_replicas(const JobInfo& job);
-/// Returns true if every micro-batch of a step can belong to a remaining replica. False if the
-/// remaining replicas lack the memory for all of them, or if none remains.
+/// Returns true if the job runs and no lost replica has micro-batches in the current step. After a
+/// loss World moves the micro-batches of lost replicas to the remaining replicas; the result is
+/// false if the remaining replicas lack the memory for them, or if no replica remains. A job
+/// without shares can continue only without losses.
 bool can_go_on(const JobInfo& job);
-/// Returns the placement of the job without its lost replicas; ranks keep their order.
+/// Returns the placement of the job without the GPUs of its lost replicas; ranks keep their order.
 Standing without_lost(const JobInfo& job);
 
 /// Returns `total` divided into `parts` as evenly as whole numbers allow; the first parts get the
-/// remainder. For example, 10 over 4 is {3, 3, 2, 2}.
+/// remainder. For example, even_split(10, 4) is {3, 3, 2, 2}.
 std::vector<std::uint32_t> even_split(std::uint32_t total, std::uint32_t parts);
 
-/// Jobs that wait or run, in order of submission. A job that is over leaves the table with the
-/// batch of events after the one that showed its end. Memory is proportional to the jobs in the
-/// table, plus four bytes for each job submitted after the oldest of them.
+/// Table of the jobs that wait or run, in order of submission; iterable. A job that is over leaves
+/// the table after the observation that shows its end. Memory: proportional to the jobs in the
+/// table, plus four bytes for each job submitted after the oldest job in the table. find() takes
+/// constant time.
 class JobTable {
  public:
-  /// Returns the job; null for a job that was never submitted or is over.
+  /// Returns the job; null for a job that was never submitted or has left the table.
   const JobInfo* find(JobId id) const {
     if (id.value < base_ || id.value - base_ >= slots_.size()) return nullptr;
     const std::uint32_t slot = slots_[id.value - base_];
@@ -206,7 +218,7 @@ class JobTable {
   const JobInfo& operator[](JobId id) const;
   std::size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  /// Returns the number of jobs submitted so far, which is the number of the next job.
+  /// Returns the number of jobs submitted so far, which is the id of the next job.
   std::uint32_t submitted() const { return base_ + static_cast<std::uint32_t>(slots_.size()); }
 
   class Iterator {

@@ -1,5 +1,5 @@
-// Sets of the alternatives of a variant, named by type and never by number. Describe a policy's
-// needs and a run's offers. Plain value; thread-safe.
+// Set type for the alternatives of a variant, which are named by type and never by number. Policies
+// list their needs and runs list their features with such sets. Plain value; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -10,28 +10,28 @@
 
 namespace orrery {
 
-template <class Variant>
 /// Set of alternatives of `Variant`, one bit each. For example, Kinds<Action>::of<Assign, Save>()
 /// contains Assign and Save.
+template <class Variant>
 class Kinds {
  public:
   static constexpr std::size_t kCount = std::variant_size_v<Variant>;
   static_assert(kCount < 32, "one bit each");
 
   constexpr Kinds() = default;
-  template <class... K>
   /// Returns the set of the alternatives K.
+  template <class... K>
   static constexpr Kinds of() {
     return Kinds((bit<K>() | ... | 0u));
   }
   /// Returns the set of all alternatives.
   static constexpr Kinds all() { return Kinds((1u << kCount) - 1); }
-  /// Returns the set with these bits of the wire format; unknown bits are kept, so that a check can
-  /// name them.
+  /// Returns the set with these bits of the wire format. Bits without an alternative stay set, so
+  /// that a later check finds them.
   static constexpr Kinds from_bits(std::uint32_t bits) { return Kinds(bits); }
 
-  template <class K>
   /// Returns true if the set contains alternative K.
+  template <class K>
   constexpr bool has() const {
     return (bits_ & bit<K>()) != 0;
   }

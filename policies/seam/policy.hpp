@@ -1,11 +1,14 @@
-// The seam. A policy is a deterministic state machine: observation in, decisions out. It owns no
-// clock, thread, socket, file or random source; time is a field of the observation, randomness a
-// generator handed over. The simulator, real processes and a recorded log all stand behind the
-// same Backend (backend.hpp), and one loop (drive.hpp) joins the two. Nothing here tells a policy
-// which of them it is talking to.
+// Interface of policies. A policy is a deterministic state machine: it receives observations and
+// returns decisions. A policy owns no clock, thread, socket, file or random source: the time is a
+// field of the observation, and random numbers come from the generator in the Context. The
+// simulator, real processes and a recorded log are backends (backend.hpp); drive() (drive.hpp)
+// calls the policy with the observations of a backend. No field tells a policy which backend that
+// is.
 //
-// To write a policy: subclass Policy, say in needs() what it decides, keep state in members,
-// register it by name (run/registry.cpp). One thread calls it; calls never overlap.
+// A new policy is a class derived from Policy that lists its actions and settings in needs(), keeps
+// its state in members, writes that state in save() and is registered by name (run/registry.cpp).
+// All calls come from one thread and never overlap. Instants and durations (Nanos) are nanoseconds
+// of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -26,26 +29,30 @@ class Message;
 
 namespace orrery {
 
-/// Input of one call: the changes since the last call, and read-only views of the complete known
-/// state. Spans and references are valid until observe() returns.
+/// Input of one call of Policy::observe(): the events since the previous call, and read-only views
+/// of the complete known state. Spans and references are valid until observe() returns.
 struct Observation {
-  Nanos now = 0;
-  std::uint64_t sequence = 0;  ///< counts calls from 0
-  std::span<const Event> events;
-  const Cluster& cluster;
-  const ClusterState& state;
-  const JobTable& jobs;
-  Samples& samples;
+  Nanos now = 0;                  ///< instant of the observation, on the policy clock
+  std::uint64_t sequence = 0;     ///< number of earlier calls
+  std::span<const Event> events;  ///< events since the previous call, in order
+  const Cluster& cluster;         ///< description of the hardware; never changes during a run
+  const ClusterState& state;      ///< owners of GPUs, free GPUs, degraded parts
+  const JobTable& jobs;           ///< jobs that wait or run, and jobs whose end `events` contains
+  Samples& samples;               ///< telemetry; each read is recorded in the log
   /// True if only steps equal to known ones have passed since the policies called rest()
-  /// (PolicyStack::ask_member). Not shown to policies: it would reveal the future.
+  /// (PolicyStack::ask_member). A policy always sees false, because true would reveal the future.
   bool resting = false;
 };
 
-/// Actions, settings and ticks that a policy needs.
+/// Actions, settings and ticks that a policy needs. For example, a policy that sets shares and
+/// requests a call every 50 ms returns
+///
+///     {.actions = Kinds<Action>::of<Configure>(), .settings = Kinds<Setting>::of<Shares>(),
+///      .tick = 50'000'000}
 struct Needs {
-  Kinds<Action> actions;
-  Kinds<Setting> settings;
-  Nanos tick = 0;  ///< period of Tick events; 0: events only
+  Kinds<Action> actions;    ///< kinds of action that the policy may decide
+  Kinds<Setting> settings;  ///< settings that the policy may change with Configure
+  Nanos tick = 0;           ///< period of Tick events; 0: the policy is called on events only
 };
 /// Actions and settings that a run supports for at least one job; JobSpec::can lists the settings
 /// of one job.
@@ -54,32 +61,51 @@ struct Capabilities {
   Kinds<Setting> settings;
 };
 
-/// Services that a policy may use: a random generator and the run's features.
+/// Services that a policy may use: a random generator and the features of the run.
 struct Context {
-  Rng& rng;
-  Capabilities backend;
+  Rng& rng;              ///< the policy's own generator, derived from the seed of the run
+  Capabilities backend;  ///< actions and settings that the run supports
 };
 
 /// Byte string with the saved state of a policy; equal states give equal bytes.
 using Archive = std::string;
 
-/// Base class of all policies: a deterministic state machine with one entry point.
+/// Base class of all policies: a deterministic state machine that observe() advances. Equal
+/// observations, parameters and seeds must give equal decisions, because a log is replayed by
+/// calling the policy again. Not thread-safe.
+///
+/// For example, this policy orders a checkpoint of each job that loses a rank:
+///
+///     void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+///       for (const Event& event : seen.events) {
+///         const auto* lost = std::get_if<RanksLost>(&event);
+///         if (lost != nullptr) decisions.add(Save{lost->job}, "a rank was lost");
+///       }
+///       decisions.rest();
+///     }
 class Policy {
  public:
   virtual ~Policy() = default;
-  /// Returns the needs of the policy; may depend on its parameters, so it is called after start().
+  /// Returns the needs of the policy. A run calls needs() after start(), so the result may depend
+  /// on the parameters. `orrery list policies` calls needs() without start(): the method must then
+  /// return the needs under default parameters.
   virtual Needs needs() const = 0;
-  /// Prepares the policy for a run. Called once, before any other method except the constructor.
+  /// Prepares the policy for a run. Called once, before observe() and load(). `parameters`: the
+  /// policy's message of parameters.proto with all defaults filled in; null for a policy that no
+  /// registry knows. An implementation throws bad_input for parameters that cannot work.
   virtual void start(Context& context, const Cluster& cluster,
                      const google::protobuf::Message* parameters) = 0;
-  /// Decides about one observation. The only entry point; must not keep references into `seen`.
+  /// Adds the decisions about one observation to `decisions`. Must not keep references into `seen`.
+  /// An exception ends the run, or disables the policy if the run falls back (FallbackPolicy).
   virtual void observe(Context& context, const Observation& seen, DecisionList& decisions) = 0;
-  /// Writes all state that influences later decisions; a stateless policy overrides neither method.
+  /// Writes all state that influences later decisions into the archive, which is empty at the call.
+  /// A policy without state overrides neither save() nor load().
   virtual void save(Archive&) const {}
-  /// Restores the state that save() has written.
+  /// Replaces the state by the state that save() has written. Called after start(), and after an
+  /// observe() whose changes of the state the run discards.
   virtual void load(const Archive&) {}
-  /// Returns false if the last observe() has changed nothing that save() would write. Spares a
-  /// policy of many ranks from being saved and hashed after calls without effect.
+  /// Returns false if the last observe() changed nothing that save() would write; the policy is
+  /// then neither saved nor hashed, which matters for a policy with the state of many ranks.
   virtual bool has_changed() const { return true; }
 };
 

@@ -1,5 +1,5 @@
-// Job of a recorded log, as policies see it in both worlds: the facts known at submission, and an
-// estimate of its duration.
+// Conversion of a job of a recorded job log into the submission that policies see, in simulated and
+// in live runs. Pure function; thread-safe.
 #pragma once
 
 #include "policies/seam/job.hpp"
@@ -7,7 +7,8 @@
 
 namespace orrery {
 
-/// Returns the submission of a recorded job with an estimate of its duration in nanoseconds.
+/// Returns the submission of a recorded job as job `id`. `estimate`: expected duration in
+/// nanoseconds; 0: unknown. The layout has one data-parallel replica for each GPU.
 inline JobSpec recorded_job(const TraceJob& job, JobId id, Nanos estimate) {
   JobSpec spec;
   spec.id = id;

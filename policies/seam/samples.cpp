@@ -6,7 +6,7 @@
 namespace orrery {
 namespace {
 
-/// The lower median; `values` is reordered. 0 without values.
+/// Returns the lower median, 0 for no values; reorders `values`.
 double median(std::vector<double>& values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
@@ -21,10 +21,10 @@ RankSummary summarize(std::span<const RankSample> ranks, std::uint32_t latest,
   RankSummary summary;
   summary.ranks = static_cast<std::uint32_t>(ranks.size());
   std::vector<double> times;
-  std::vector<std::uint32_t> known;  // places among `ranks`
+  std::vector<std::uint32_t> known;  // indices in `ranks`
   for (std::uint32_t place = 0; place < ranks.size(); ++place) {
     const Sample<double>& time = ranks[place].micro_batch_time;
-    if (!time.known()) continue;
+    if (!time.is_known()) continue;
     times.push_back(time.value);
     summary.age = std::max(summary.age, time.age);
     known.push_back(place);

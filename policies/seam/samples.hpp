@@ -1,6 +1,6 @@
-// Telemetry on request: values that no policy reads are neither computed nor recorded. A recorder
-// records the reads; a replay reports a read that the recorded run did not make. Called from
-// observe(); one thread. Times in seconds, sizes in bytes.
+// Telemetry on request: values that no policy reads are neither computed nor recorded. The log of a
+// run contains every read; a replay reports a read that the recorded run did not make. Called from
+// observe(); one thread. Times in seconds, sizes in bytes, ages in nanoseconds.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,18 @@
 
 namespace orrery {
 
+/// Source of a sampled value: measured by the run, computed by a model, or not available.
 enum class Origin : std::uint8_t { measured, modelled, missing };
 
-/// One sampled value. `age`: nanoseconds between the measurement and now. Never use a missing
-/// value.
+/// One sampled value. Check is_known() before a use of `value`. For example, a rank that has not
+/// finished a micro-batch yet has a missing micro_batch_time.
 template <class T>
 struct Sample {
-  T value{};
-  Nanos age = 0;
-  Origin origin = Origin::missing;
-  /// Returns true if a value exists.
-  bool known() const { return origin != Origin::missing; }
+  T value{};                        ///< undefined meaning if the sample is missing
+  Nanos age = 0;                    ///< nanoseconds between the measurement and now
+  Origin origin = Origin::missing;  ///< source of the value
+  /// Returns true if the sample has a value.
+  bool is_known() const { return origin != Origin::missing; }
 };
 
 /// Utilization of one GPU.
@@ -33,24 +34,25 @@ struct DeviceSample {
   Sample<double> memory_used;       ///< bytes
   Sample<double> power;             ///< watts
 };
-/// Path between two communicating GPUs (a ring edge, a pipeline boundary).
+/// Path between two GPUs that communicate, such as an edge of a ring or a pipeline boundary.
 struct LinkSample {
   GpuId from, to;
-  Sample<double> latency;    ///< seconds, small message
-  Sample<double> bandwidth;  ///< bytes per second, newest transfer
+  Sample<double> latency;    ///< seconds of a small message
+  Sample<double> bandwidth;  ///< bytes per second of the newest transfer
 };
 /// Progress and times of one rank.
 struct RankSample {
   JobId job;
   RankId rank;
   Step step = 0;                      ///< step in progress
-  /// micro-batches of this step, with the fraction of the current one
+  /// completed micro-batches of this step, with the completed fraction of the current micro-batch
   Sample<double> micro_batches_done;
-  Sample<double> micro_batch_time;    ///< seconds of compute per micro-batch, newest
+  Sample<double> micro_batch_time;    ///< seconds of compute of the newest micro-batch
   Sample<double> wait_time;           ///< seconds of waiting for other ranks in the previous step
+  /// variance of the gradients over the ranks, as a fraction of the square of the mean gradient
   Sample<double> gradient_variance;
 };
-/// Gradient sum of the newest committed step, as one call.
+/// Collective that sums the gradients of the newest committed step, all buckets as one call.
 struct CollectiveSample {
   JobId job;
   Step step = 0;  ///< step of the call, which determines its table and codes
@@ -61,37 +63,43 @@ struct CollectiveSample {
   double exposed = 0;  ///< seconds not hidden by computation
 };
 
-/// Ranks of a job in a few numbers, at any size, and the slowest ranks.
+/// Summary of the ranks of a job in a few numbers, with the samples of the slowest ranks. Its size
+/// does not grow with the number of ranks.
 struct RankSummary {
-  std::uint32_t ranks = 0;       ///< number of present ranks
-  double micro_batch_time = 0;   ///< seconds, median of the ranks; 0: unknown
-  /// deviation of a rank from the median, as a fraction: 1.4826 x the median absolute deviation
+  std::uint32_t ranks = 0;       ///< number of ranks with a sample
+  double micro_batch_time = 0;   ///< seconds, lower median of the ranks; 0: unknown
+  /// robust standard deviation of the ranks, as a fraction of the median: 1.4826 x the median of
+  /// |time / micro_batch_time - 1|
   double deviation = 0;
-  Nanos age = 0;
-  std::span<const RankSample> latest;  ///< the slowest by micro_batch_time, slowest first
+  Nanos age = 0;  ///< age of the oldest of these times, in nanoseconds
+  std::span<const RankSample> latest;  ///< the slowest ranks by micro_batch_time, slowest first
 };
 
-/// Returns the summary of these samples; `slowest` stores the samples to which the summary refers.
+/// Returns the summary of the samples of all ranks, with at most `latest` slowest ranks. Overwrites
+/// `slowest`, to which the summary refers and which must outlive it.
 RankSummary summarize(std::span<const RankSample> ranks, std::uint32_t latest,
                       std::vector<RankSample>& slowest);
 
-/// Source of telemetry. Spans are valid until observe() returns. An unknown value is an empty span.
+/// Source of the telemetry of jobs. Spans are valid until observe() returns. A span is empty if the
+/// telemetry is unknown, for example for a job that does not run. A simulation returns a sample of
+/// every rank; a live run returns only the samples that arrived since the newest observation at
+/// which a policy read samples.
 class Samples {
  public:
   virtual ~Samples() = default;
   /// Returns the summary of a job's ranks with its `latest` slowest ranks.
   virtual RankSummary summary(JobId job, std::uint32_t latest) = 0;
-  /// Returns the samples of all ranks of a job, by rank.
+  /// Returns the samples of the ranks of a job, by rank.
   virtual std::span<const RankSample> ranks(JobId job) = 0;
-  /// Returns the samples of the job's GPUs.
+  /// Returns the samples of the GPUs of a job.
   virtual std::span<const DeviceSample> devices(JobId job) = 0;
-  /// Returns the samples of the job's links.
+  /// Returns the samples of the paths on which a job communicates.
   virtual std::span<const LinkSample> links(JobId job) = 0;
-  /// Returns the samples of the job's collectives.
+  /// Returns the samples of the collectives of a job's newest committed step.
   virtual std::span<const CollectiveSample> collectives(JobId job) = 0;
 };
 
-/// Samples of a run that measures nothing.
+/// Telemetry of a run that measures nothing: all samples are unknown.
 class NoSamples : public Samples {
  public:
   RankSummary summary(JobId, std::uint32_t) override { return {}; }

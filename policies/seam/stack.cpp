@@ -28,7 +28,7 @@ std::string subject_name(const Action& action) {
   return std::string(configure == nullptr ? action_name(action) : setting_name(configure->what));
 }
 
-/// Passes samples on and notes that somebody looked.
+/// Samples of another source, which also remember whether they were read.
 class NotedSamples : public Samples {
  public:
   explicit NotedSamples(Samples& inner) : inner_(inner) {}
@@ -86,7 +86,7 @@ void PolicyStack::observe(Context& context, const Observation& seen, DecisionLis
   for (const Event& event : seen.events) {
     if (const auto* said = std::get_if<ParameterSet>(&event)) set_parameter(*said);
   }
-  if (members_.size() == 1) {  // nobody to be in conflict with
+  if (members_.size() == 1) {  // a single member has no conflicts
     return ask_member(0, context, seen, decisions);
   }
   std::map<Subject, std::size_t> decided_by;
@@ -104,10 +104,11 @@ void PolicyStack::observe(Context& context, const Observation& seen, DecisionLis
   if (all_rest) decisions.rest();
 }
 
-/// A resting policy is not called for steps equal to those that it has seen; in full detail it is
-/// called at every tick, which tests its promise. Its decisions must be the same in both cases, so
-/// it forgets the samples of such steps, unless it decides: then the promise was broken, and the
-/// run continues from there.
+/// A simulation that skips ahead does not call a resting policy for steps equal to those that the
+/// policy has seen. A simulation in full detail calls the policy at every tick, which tests the
+/// promise of rest(). The decisions must be equal in both cases. Therefore the state after such a
+/// call is discarded if the policy read samples, decided nothing and requested no call. Otherwise
+/// the run continues with the new state; a decision or a request means that the promise was broken.
 void PolicyStack::ask_member(std::size_t member, const Context& context, const Observation& seen,
                       DecisionList& decisions) {
   Policy& policy = *members_[member].policy;
@@ -183,7 +184,7 @@ void PolicyStack::load(const Archive& archive) {
     rngs_.emplace_back(state);
     member.policy->load(Archive(own.begin(), own.end()));
   }
-  while (!read.is_at_end()) {  // each takes the state over that its predecessor has loaded
+  while (!read.is_at_end()) {  // each replacement continues with the state of the replaced policy
     ParameterSet event;
     read(event.policy);
     read(event.parameter);

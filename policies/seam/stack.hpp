@@ -1,9 +1,10 @@
-// Several policies as one. Members are called in the order of the scenario's list; two decisions on
-// one subject in one batch are an error that names both members. The stack rests only if all
-// members rest. Ticks come at the shortest period that any member needs, and every member sees all
-// of them. Each member has a random generator of its own, so another member changes nothing for the
-// others. The operator's ParameterSet replaces a member by a new policy with the state of the
-// previous one. One thread.
+// Combination of several policies into one policy. Members are called in the order of the
+// scenario's list. If two members decide about one subject in one call, the run ends with an error
+// that names both; a subject is a kind of action, for Configure a setting, of one job. The stack
+// rests only if all members rest. Ticks come at the shortest period that any member needs, and
+// every member sees all ticks. Each member has its own random generator, derived from its name, so
+// that adding or removing a member does not change the random numbers of the others. Used by
+// run/registry.cpp, which builds the stack of a scenario. One thread.
 #pragma once
 
 #include <memory>
@@ -14,17 +15,20 @@
 
 namespace orrery {
 
-/// Policy that calls its members in order and merges their decisions.
+/// Policy that calls its members in order and merges their decisions. Owns the members. A
+/// ParameterSet event of the operator replaces a member by a new policy that continues with the
+/// previous state.
 class PolicyStack : public Policy {
  public:
-  /// One policy with its name and parameters.
+  /// Policy of the stack with its name and parameters.
   struct Member {
     std::string name;
     std::unique_ptr<Policy> policy;
-    std::unique_ptr<google::protobuf::Message> parameters;  ///< may be null
-    /// Constructs another policy of the same kind; absent: the parameters cannot change.
+    std::unique_ptr<google::protobuf::Message> parameters;  ///< argument of start(); may be null
+    /// factory of another policy of the same kind; null: the parameters cannot change
     std::unique_ptr<Policy> (*make)() = nullptr;
   };
+  /// Constructs a stack of these members, in the order of their calls.
   explicit PolicyStack(std::vector<Member> members);
   ~PolicyStack() override;
 
@@ -35,27 +39,28 @@ class PolicyStack : public Policy {
   void save(Archive& archive) const override;
   void load(const Archive& archive) override;
   bool has_changed() const override;
-  /// Returns the members in the order of the scenario.
+  /// Returns the members in the order of their calls.
   const std::vector<Member>& members() const { return members_; }
 
  private:
   /// Calls one member with an observation and appends its decisions.
   void ask_member(std::size_t member, const Context& context, const Observation& seen,
            DecisionList& decisions);
-  /// Replaces a member by one with the new parameter; does nothing if no member of that name
-  /// supports the change.
+  /// Replaces the named member by a policy with the new parameter and the same state; does nothing
+  /// if no member of that name can change its parameters.
   void set_parameter(const ParameterSet& event);
+  /// Throws bad_input about two members that decide about one subject.
   [[noreturn]] void report_conflict(std::size_t first, std::size_t second, const Action& what,
                                     Nanos now) const;
 
   std::vector<Member> members_;
   std::vector<Rng> rngs_;  ///< one generator for each member, from start() on
-  std::vector<ParameterSet> set_;  ///< changes by the operator, in order
+  std::vector<ParameterSet> set_;  ///< parameter changes by the operator, in order
   const Cluster* cluster_ = nullptr;  ///< cluster that start() received
   Capabilities offered_;
-  /// saved state of one member; reused, because it may be megabytes each time
+  /// buffer of save() for the state of one member; kept, because a state may have megabytes
   mutable Archive own_;
-  Archive known_;          ///< saved state of a member at the time of its rest()
+  Archive known_;  ///< state of a resting member before a call that may be undone
 };
 
 }  // namespace orrery

@@ -1,6 +1,6 @@
-// Protection against endless calls at one instant. Every decision causes an observation of its
-// outcome, so a policy that answers each outcome with another decision would be called at one
-// instant for ever. Used by drive() and FallbackPolicy. One thread.
+// Guard against endless calls at one instant. Every decision causes an observation with its
+// outcome, so a policy that answers each outcome with another decision would stop the policy clock.
+// Used by drive() and FallbackPolicy. One thread.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,12 @@
 
 namespace orrery {
 
-/// Counter of consecutive calls with decisions at one instant.
+/// Counter of consecutive calls at one instant that decide something or request another call at
+/// that instant.
 class StandstillGuard {
  public:
-  /// Counts one call with its decisions. Throws bad_input after a thousand calls in a row at one
-  /// instant.
+  /// Counts one call with its decisions. Throws bad_input, with the reason of the newest rejection,
+  /// after a thousand such calls in a row at one instant.
   void check_progress(const Observation& seen, const DecisionList& decisions) {
     for (const Event& event : seen.events) {
       const auto* outcome = std::get_if<Decided>(&event);
@@ -37,12 +38,12 @@ class StandstillGuard {
 
  private:
   std::string hint(const DecisionList& decisions) const {
-    if (!rejected_.empty()) return "; last rejected because " + rejected_;
+    if (!rejected_.empty()) return "; reason of the last rejection: " + rejected_;
     const bool later = std::any_of(decisions.items().begin(), decisions.items().end(),
                                    [](const Decision& each) { return each.at_step > 0; });
     if (!later) return {};
-    return "; each outcome is shown at once, what was set for a later step only from that step on: "
-           "remember what was decided until then";
+    return "; a decision for a later step is reported as applied at once but changes the job only "
+           "from that step on: remember the decision until then";
   }
 
   static constexpr int kMostInARow = 1000;

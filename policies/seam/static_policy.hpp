@@ -1,11 +1,12 @@
-// Policy without decisions: the baseline for all other policies.
+// Policy without decisions: the baseline for all other policies. Registered as `static`; one
+// thread.
 #pragma once
 
 #include "policies/seam/policy.hpp"
 
 namespace orrery {
 
-/// Policy that never decides and always rests.
+/// Policy that never decides anything and promises so with rest().
 class StaticPolicy : public Policy {
  public:
   Needs needs() const override { return {}; }

@@ -14,10 +14,10 @@ std::uint64_t sum(const std::vector<std::uint32_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
 }
 
-// ---- dealing out micro-batches --------------------------------------------------------------
+// ---- distribution of micro-batches ----------------------------------------------------------
 
-/// Distributes micro-batches one by one to the replica with the fewest, the first of equals.
-/// Micro-batches that do not fit stay undistributed.
+/// Distributes `loose` micro-batches one by one to the remaining replica with the fewest, the first
+/// of equals. Micro-batches that exceed the limit of every replica stay undistributed.
 void deal(std::uint64_t loose, std::uint32_t most, const std::vector<bool>& lost,
           std::vector<std::uint32_t>& shares) {
   using Least = std::pair<std::uint32_t, std::uint32_t>;  // share, replica
@@ -32,7 +32,8 @@ void deal(std::uint64_t loose, std::uint32_t most, const std::vector<bool>& lost
   }
 }
 
-/// Lost replicas give theirs away. Unchanged if the others lack the memory for them.
+/// Moves the micro-batches of lost replicas to the remaining replicas. Changes nothing if the
+/// remaining replicas lack the memory for all of them.
 void deal_out_lost(const JobInfo& job, std::vector<std::uint32_t>& shares) {
   const std::vector<bool> lost = lost_replicas(job);
   std::vector<std::uint32_t> dealt = shares;
@@ -44,7 +45,7 @@ void deal_out_lost(const JobInfo& job, std::vector<std::uint32_t>& shares) {
   if (sum(dealt) == sum(shares)) shares = std::move(dealt);
 }
 
-/// One that has come back takes from whoever has most until it has an even share.
+/// Gives a returned replica an even share; each micro-batch comes from the replica with the most.
 void take_even_share(std::size_t replica, std::vector<std::uint32_t>& shares) {
   const std::uint64_t even = sum(shares) / shares.size();
   while (shares[replica] < even) {
@@ -53,7 +54,7 @@ void take_even_share(std::size_t replica, std::vector<std::uint32_t>& shares) {
   }
 }
 
-/// Shares that were announced for a later step were dealt to another membership.
+/// Removes the shares of later steps, because they were computed for another membership.
 void drop_shares(std::map<std::pair<JobId, Step>, std::vector<Setting>>& ahead, JobId job) {
   const auto end = ahead.upper_bound({job, ~Step{0}});
   for (auto each = ahead.lower_bound({job, 0}); each != end; ++each) {
@@ -186,7 +187,7 @@ void World::apply(const Event& event, Nanos now) {
   if (!std::holds_alternative<Tick>(event)) ++state_.version;
 }
 
-/// Every lost rank's GPU is well: it can be replaced where it stood.
+/// Returns true if the GPUs of all lost ranks work, so that replacements can use the same GPUs.
 bool World::has_healthy_lost_gpus(const JobInfo& job) const {
   if (lost_hosts_ == 0) return true;
   auto lost = job.lost.begin();

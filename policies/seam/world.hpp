@@ -1,6 +1,7 @@
-// Known state of cluster and jobs at an instant, beside the immutable Cluster. The state changes
-// only through World::apply(event), so a replay of the recorded events rebuilds it exactly. One
-// world with any number of jobs, owned by a backend and read by policies; one thread.
+// Known state of a cluster and its jobs. The state changes only by events (World::apply) and by
+// announced decisions, so a replay of the recorded events and decisions rebuilds the state exactly.
+// A backend owns one World with any number of jobs; policies read it. One thread. Instants (Nanos)
+// are nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -18,44 +19,49 @@
 
 namespace orrery {
 
-/// State machine of cluster and jobs, driven by events.
+/// State machine of a cluster and its jobs, driven by events. Copyable: a copy continues on its
+/// own. Not thread-safe. For example, JobSubmitted adds a waiting job; announce_decision(Assign)
+/// and its Decided event (applied) claim the GPUs; JobStarted places the job on them.
 class World {
  public:
+  /// Constructs a world without jobs; `cluster` must outlive the world.
   explicit World(const Cluster& cluster);
 
-  /// Returns the cluster's description.
+  /// Returns the description of the cluster.
   const Cluster& cluster() const { return *cluster_; }
   /// Returns owners, free GPUs and degraded parts.
   const ClusterState& state() const { return state_; }
-  /// Returns the jobs that wait or run.
+  /// Returns the jobs that wait or run, and those that ended in the current batch of events.
   const JobTable& jobs() const { return jobs_; }
 
-  /// Returns the reason why the decision cannot be applied now: unknown job, GPU taken, sums that
-  /// differ, memory limit, a past step; empty if it can. O(GPUs in the decision).
+  /// Returns the reason why a decision cannot be applied now (unknown job, owned GPU, wrong number
+  /// of micro-batches, memory limit, past step, ...); empty if it can. O(GPUs in the decision).
   std::string objection(const Decision& decision) const;
-  /// Returns the same for a group of decisions, in their order: a job that leaves makes room for
-  /// later decisions. The first value is the index of the rejected decision.
+  /// Returns the index of the first decision of a group that cannot be applied after those before
+  /// it, and the reason; the size of the group and an empty text if all can. A job that loses its
+  /// GPUs makes room for later decisions of the group.
   std::pair<std::size_t, std::string> objection(std::span<const Decision> group) const;
-  /// Returns the reason why the event is impossible now: an id out of range, a job submitted out of
-  /// order, a step that goes back, the outcome of an unannounced decision; empty if it is possible.
+  /// Returns the reason why an event is impossible now (an id out of range, a job submitted out of
+  /// order, a wrong next step, the outcome of an unannounced decision, ...); empty if the event is
+  /// possible.
   std::string objection(const Event& event) const;
-  /// Stores a decision until its Decided event arrives; only then does it take effect.
+  /// Stores a decision until its Decided event. The decision takes effect with that event, if
+  /// applied. Throws an internal Error if the id is announced already.
   void announce_decision(const Decision& decision);
-  /// Removes the jobs that the last observation showed as over. Call after the answer to an
-  /// observation.
+  /// Removes the jobs whose end the last observation showed. Call between the decisions on an
+  /// observation and the events of the next observation.
   void begin_batch();
-  /// Applies an event at an instant of the policy clock. Throws an internal Error if the event is
-  /// impossible.
+  /// Applies an event at the instant `now`. Throws an internal Error if the event is impossible.
   void apply(const Event& event, Nanos now);
 
-  struct Kept;  ///< access for saving and restoring the whole world: live/run/files/kept_world
+  struct Kept;  ///< access to all members for live/run/files/kept_world, which saves a world
 
  private:
-  struct Check;    // visitor over events: reasons why an event is impossible
-  struct Change;   // visitor over events: their effect
-  struct Effect;   // visitor over actions: their effect
-  struct Against;  // visitor over actions: objections
-  /// Placements by earlier decisions of the same group.
+  struct Check;    // visitor of events: returns the reason why an event is impossible
+  struct Change;   // visitor of events: applies the effect
+  struct Effect;   // visitor of actions: applies the effect
+  struct Against;  // visitor of actions: returns the objection
+  /// Jobs and GPUs of earlier assignments of the same group.
   using Supposed = std::vector<std::pair<JobId, GpuRuns>>;
   std::string against(const Decision& decision, Step at_step, const Supposed& supposed) const;
   void take_effect(const Decision& decision);
@@ -77,8 +83,8 @@ class World {
   ClusterState state_;
   JobTable jobs_;
   std::uint32_t lost_hosts_ = 0;  ///< number of lost GPUs and nodes
-  std::vector<JobId> over_;       ///< jobs that leave the table with the next batch
-  std::map<DecisionId, Decision> announced_;
+  std::vector<JobId> over_;       ///< jobs that begin_batch() removes
+  std::map<DecisionId, Decision> announced_;  ///< decisions without an outcome
   std::map<std::pair<JobId, Step>, std::vector<Setting>> ahead_;  ///< settings from a later step on
 };
 

@@ -1,5 +1,5 @@
-// Actions: objections to each, and its effect. This part of World changes with a new action or
-// setting. See world.hpp.
+// Part of World (world.hpp) that knows each action: its objections and its effect. A new action or
+// setting is added here.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -17,7 +17,7 @@ std::uint64_t sum(const std::vector<std::uint32_t>& values) {
   return std::accumulate(values.begin(), values.end(), std::uint64_t{0});
 }
 
-// ---- what stands against a setting --------------------------------------------------------
+// ---- objections to settings ---------------------------------------------------------------
 
 std::string objection_to(const JobInfo& job, const Shares& shares) {
   const std::vector<std::uint32_t>& wanted = shares.per_replica;
@@ -73,7 +73,7 @@ std::string World::gpu_objection(const JobInfo& job, GpuId gpu, const Supposed& 
   if (unclaimed(state_, {gpu.value, 1}, job.spec.id)) return {};
   const JobId owner = state_.owner[gpu.value];
   const bool given_up = std::any_of(supposed.begin(), supposed.end(), [&](const auto& each) {
-    return each.first == owner;  // and it does not contain the GPU, as checked above
+    return each.first == owner;  // its assignment lacks the GPU, as checked above
   });
   const JobInfo* of = jobs_.find(owner);
   const bool to_be_free = of != nullptr && of->next && !of->next->gpus.contains(gpu);
@@ -106,7 +106,7 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
   same.data = shape.data;
   if (same != shape || where.layout.ranks() != count) {
     return fmt::format(
-        "job {} has replicas of {} x {} x {} ranks: {} GPUs are no {} x {} x {} x "
+        "job {} has replicas of {} x {} x {} ranks: {} GPUs do not fit the layout {} x {} x {} x "
         "{}",
         job.spec.id.value, shape.tensor, shape.context, shape.pipeline, count, where.layout.tensor,
         where.layout.context, where.layout.pipeline, where.layout.data);
@@ -119,7 +119,7 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
   return {};
 }
 
-/// Objections to an action; `at_step` is the decision's.
+/// Objections to an action; `at_step` is the step of its decision.
 struct World::Against {
   const World& world;
   Step at_step;
@@ -160,7 +160,7 @@ struct World::Against {
     const JobInfo* job = world.jobs_.find(configure.job);
     if (job == nullptr) return no_such_job(configure.job);
     if (!job->spec.can.has(configure.what)) {
-      return fmt::format("job {} does not let its {} be set", configure.job.value,
+      return fmt::format("job {} cannot change its {} while it runs", configure.job.value,
                          setting_name(configure.what));
     }
     if (!job->is_placed()) return fmt::format("job {} is not running", configure.job.value);
@@ -206,7 +206,7 @@ std::pair<std::size_t, std::string> World::objection(std::span<const Decision> g
   return {group.size(), {}};
 }
 
-// ---- it holds -------------------------------------------------------------------------------
+// ---- effects of decisions -------------------------------------------------------------------
 
 struct World::Effect {
   World& world;
@@ -214,7 +214,7 @@ struct World::Effect {
 
   void operator()(const Assign& assign) const {
     JobInfo& job = world.jobs_.at(assign.job);
-    if (job.next) world.owners().vacate_gpus(job, job.gpus);  // it leaves before that has come true
+    if (job.next) world.owners().vacate_gpus(job, job.gpus);  // replaces a pending assignment
     job.next = Standing{assign.gpus, assign.layout};
     world.owners().claim_gpus(assign.gpus, assign.job);
     if (job.phase == JobPhase::waiting) job.phase = JobPhase::starting;

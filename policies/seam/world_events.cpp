@@ -1,5 +1,5 @@
-// Events: conditions of each, and its effect. This part of World changes with a new event; it
-// limits the events in logs and of backends. See world.hpp.
+// Part of World (world.hpp) that knows each event: its conditions, which protect against damaged
+// logs and faulty backends, and its effect. A new event is added here.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,11 +16,11 @@ struct World::Check {
   std::string operator()(const JobSubmitted& event) const {
     const JobSpec& job = event.job;
     if (job.id.value != world.jobs_.submitted()) {
-      return fmt::format("job {} is submitted where job {} is due", job.id.value,
-                         world.jobs_.submitted());
+      return fmt::format("expected the submission of job {}, found that of job {}",
+                         world.jobs_.submitted(), job.id.value);
     }
     if (job.layout.ranks() == 0) return kNoRanks;
-    // A job without micro-batches has no layout to speak of: it is only a number of GPUs.
+    // The layout of a job that does not train has no meaning; only its number of GPUs counts.
     const bool fits = job.gpus > 0 && job.layout.ranks() == job.gpus;
     if (!job.is_training() || fits) return {};
     return fmt::format("job {} has {} GPUs for a layout of {} x {} x {} x {}", job.id.value,
@@ -30,18 +30,18 @@ struct World::Check {
   std::string operator()(const Decided& event) const {
     const auto found = world.announced_.find(event.decision);
     if (found == world.announced_.end()) {
-      return fmt::format("nobody announced decision {}", event.decision);
+      return fmt::format("decision {} was not announced", event.decision);
     }
     if (event.status != Outcome::applied) return {};
-    // A backend may tell the outcome later than the step: only the rest is checked.
+    // A backend may report the outcome after the step, so the step is not checked.
     return world.against(found->second, 0, {});
   }
   std::string operator()(const JobStarted& event) const {
     const JobInfo* job = world.jobs_.find(event.job);
     if (job == nullptr || job->phase == JobPhase::done) return no_such_job(event.job);
-    if (event.where.gpus.empty()) return fmt::format("job {} starts nowhere", event.job.value);
+    if (event.where.gpus.empty()) return fmt::format("job {} starts without GPUs", event.job.value);
     if (std::string why = newer(*job, event.epoch); !why.empty()) return why;
-    // GPUs of the pending assignment already belong to the job.
+    // The GPUs of the pending assignment belong to the job already and need no check.
     if (!job->next || job->next->gpus != event.where.gpus) {
       for (const GpuRuns::Run& run : event.where.gpus.runs()) {
         if (!unclaimed(world.state_, run, event.job)) return taken(run, event.job);
@@ -68,7 +68,7 @@ struct World::Check {
       }
       const bool next = event.last >= job.step && event.count == event.last - job.step + 1;
       if (next && event.count > 0 && event.last < ~Step{0}) return {};
-      return fmt::format("job {} works on step {}: steps {} to {} are not the next",
+      return fmt::format("job {} works on step {} and cannot complete steps {} to {}",
                          event.job.value, job.step, event.last + 1 - event.count, event.last);
     });
   }
@@ -76,8 +76,8 @@ struct World::Check {
     return with_job(event.job, [&](const JobInfo& job) -> std::string {
       return event.step <= job.step
                  ? ""
-                 : fmt::format("a checkpoint of step {}: job {} works on step {}", event.step,
-                               event.job.value, job.step);
+                 : fmt::format("job {} works on step {}, found a checkpoint of step {}",
+                               event.job.value, job.step, event.step);
     });
   }
   std::string operator()(const PartChanged& event) const {
@@ -127,7 +127,7 @@ struct World::Check {
 
 std::string World::objection(const Event& event) const { return std::visit(Check{*this}, event); }
 
-// ---- it happens -----------------------------------------------------------------------------
+// ---- effects of events ----------------------------------------------------------------------
 
 struct World::Change {
   World& world;

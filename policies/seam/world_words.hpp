@@ -1,4 +1,4 @@
-// Messages that World uses in several places. Called by world_actions.cpp and world_events.cpp
+// Messages of World that several places use. Included by world_actions.cpp and world_events.cpp
 // only. Pure functions; thread-safe.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace orrery {
 
-inline constexpr const char* kNoRanks = "a layout of no ranks";
+inline constexpr const char* kNoRanks = "the layout has no ranks";
 
 inline std::string no_such_job(JobId job) { return fmt::format("there is no job {}", job.value); }
 inline std::string no_such_gpu(GpuId gpu) { return fmt::format("there is no GPU {}", gpu.value); }

@@ -25,8 +25,8 @@ std::string ranked(const LoadedScenario& loaded, const std::vector<std::string>&
   const py::gil_scoped_release release;
   const Scenario& scenario = loaded.scenario;
   if (!scenario.has_job() || !scenario.job().model().builtin().empty()) {
-    throw Error(ErrorKind::bad_input, "layouts are those of a training job of a transformer: "
-                                      "expected a key 'job' with a model by preset or by hand");
+    throw Error(ErrorKind::bad_input, "expected a key 'job' with a transformer, by preset or by "
+                                      "its dimensions: other work has no layouts");
   }
   const Cluster cluster = build_cluster(scenario.cluster(), loaded.places, "cluster");
   return estimates::layouts_json(estimates::search_layouts(scenario.job(), cluster), assumed, top);

@@ -44,7 +44,7 @@ inline s4u::Link* add_link(s4u::NetZone& zone, const std::string& name, double b
 }
 
 /// Calls `ended` for every Comm and Exec that finishes, fails or is cancelled; on 3.32 twice for a
-/// cancelled one.
+/// cancelled one. Registers `ended` for the rest of the process: call once.
 inline void on_completion(const std::function<void(const s4u::Activity&)>& ended) {
 #if SIMGRID_VERSION >= 33400
   s4u::Comm::on_completion_cb([ended](const s4u::Comm& comm) { ended(comm); });

@@ -18,7 +18,8 @@ namespace orrery::sim {
 /// Engine that simulates the sharing of links.
 class SimGridEngine : public estimates::Engine {
  public:
-  /// Constructs the engine. Throws an internal Error if the process has one already.
+  /// Constructs the engine with hosts of speed 1 and links that are up, with bandwidth 0. Throws an
+  /// internal Error if the process has a SimGrid engine already.
   SimGridEngine(std::uint32_t hosts, std::uint32_t links);
   ~SimGridEngine() override;
 
@@ -35,7 +36,7 @@ class SimGridEngine : public estimates::Engine {
   void cancel_all() override;
   std::uint64_t events() const override;
 
-  /// Returns the number of flows given to SimGrid since the start.
+  /// Returns the number of flows given to SimGrid since the start, because they met other flows.
   std::uint64_t shared_flows() const;
 
  private:
@@ -43,7 +44,7 @@ class SimGridEngine : public estimates::Engine {
   std::unique_ptr<State> state_;
 };
 
-/// Returns a new engine; an EngineFactory.
+/// Returns a new engine; an EngineFactory. Throws as the constructor: a process has only one.
 std::unique_ptr<estimates::Engine> simgrid_engine(std::uint32_t hosts, std::uint32_t links);
 
 }  // namespace orrery::sim

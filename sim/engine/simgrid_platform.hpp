@@ -16,13 +16,16 @@ class SimGridPlatform {
  public:
   using Link = simgrid::s4u::Link;
 
-  /// Starts SimGrid's single engine with `links` links of `bandwidth`.
+  /// Starts SimGrid's single engine with `links` links of `bandwidth`, sets its options for the
+  /// whole process, and silences its log. The process keeps its handlers of SIGINT, SIGSEGV and
+  /// SIGBUS.
   SimGridPlatform(std::uint32_t links, double bandwidth);
 
   simgrid::s4u::Engine& engine() { return *engine_; }
   /// Returns a link by number.
   Link* link(std::uint32_t number) const { return links_[number]; }
-  /// Returns a new flow, not started; it crosses each link as often as `over` contains it.
+  /// Returns a new flow, not started; it crosses each link as often as `over` contains it. Start
+  /// the flow before the next call, which replaces the list of links.
   simgrid::s4u::CommPtr flow(const std::vector<std::uint32_t>& over);
 
  private:

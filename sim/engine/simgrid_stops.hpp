@@ -13,17 +13,20 @@ namespace orrery::sim {
 /// Timers on SimGrid's clock.
 class SimGridStops {
  public:
-  /// Constructs an empty set. SimGrid's loop calls `wake` after wake_now().
+  /// Constructs an empty set. SimGrid's loop calls `wake` at the instant of wake_now(), after the
+  /// call.
   explicit SimGridStops(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   /// Returns the clock in seconds.
   static double now();
-  /// Stops the clock at `date` at the latest, and notifies the listeners of the clock.
+  /// Stops the clock at `date` at the latest, and notifies the listeners of the clock. If the clock
+  /// stops earlier already, nothing is added: call again at that stop.
   void at(double date);
   /// Requests a call of `wake` at this instant; repeated requests count once.
   void wake_now();
   /// Removes the timers of instants within `precision` from now.
   void advance_past_now(double precision);
+  /// Removes all dates; a requested call of `wake` remains.
   void clear();
 
  private:

@@ -10,8 +10,9 @@
 namespace orrery::sim {
 namespace {
 
-/// Returns true if every replica has done the micro-batches that it owns, and together these are
-/// all: the normal case.
+/// Returns true if every replica has done exactly the micro-batches that it owns, and together
+/// these are all micro-batches of the step. This is the normal case, which needs no search for
+/// overlaps.
 bool is_all(const std::vector<std::uint32_t>& done, const std::vector<std::uint32_t>& class_of,
             const std::vector<std::uint32_t>& per_replica, std::uint64_t all) {
   std::uint64_t sum = 0;
@@ -24,7 +25,7 @@ bool is_all(const std::vector<std::uint32_t>& done, const std::vector<std::uint3
 
 constexpr std::size_t kStepsListed = 10'000;
 
-/// Returns the median of values with counts; 0 without values.
+/// Returns the median of values, each with the number of its occurrences; 0 without values.
 double median(std::vector<std::pair<double, std::uint64_t>> values) {
   std::sort(values.begin(), values.end());
   std::uint64_t all = 0, below = 0;
@@ -44,7 +45,7 @@ Accounts::Accounts(const Cluster& cluster, const StepGraph& graph, double rest)
 
 namespace {
 
-/// Returns the micro-batches of a class's replicas that all of its stages have done.
+/// Returns the number of micro-batches that all stages of a replica of the class have done.
 std::uint32_t done_by(const estimates::SimulatedStep& step, std::size_t of_class) {
   const std::size_t worker = of_class * step.plan.stages;
   std::uint32_t done = step.run.workers[worker].micro_batches;
@@ -64,13 +65,14 @@ void Accounts::discard_work(const estimates::SimulatedStep& step) {
 
 void Accounts::enter_steps(const estimates::SimulatedStep& step, std::uint64_t count,
                      const std::vector<std::uint32_t>& per_replica) {
-  // Micro-batches of a step are numbered through; a replica owns a run of them, and has done some
-  // from its front: fewer than it owns are lost, more are those of the next ones again.
+  // The micro-batches of a step have consecutive numbers. Each replica owns an interval of them and
+  // has done a prefix. A shorter prefix leaves lost micro-batches; a prefix beyond the own interval
+  // repeats micro-batches of the next replicas.
   std::vector<std::uint32_t> done;
   for (std::size_t c = 0; c < step.plan.classes.size(); ++c) done.push_back(done_by(step, c));
   const std::uint64_t all = graph_.micro_batches();
   if (is_all(done, step.plan.class_of, per_replica, all)) return;
-  std::uint64_t first = 0, reached = 0, entered = 0;  // `reached`: behind all that is done
+  std::uint64_t first = 0, reached = 0, entered = 0;  // `reached`: end of all done intervals
   std::uint64_t covered = 0;
   for (std::size_t replica = 0; replica < per_replica.size(); ++replica) {
     const std::uint64_t end = std::min(all, first + done[step.plan.class_of[replica]]);
@@ -144,7 +146,8 @@ void Accounts::fill_phases(Report& report) const {
   phases.set_rest_s(rest_);
 }
 
-/// Replicas of a class differ only where noise stretches their passes.
+/// Without noise the replicas of a class are equal and count as one entry; with noise each replica
+/// has its own stretch.
 void Accounts::spend_time(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
                      const std::vector<double>& stretch) {
   struct Share {
@@ -228,7 +231,7 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_goodput(std::min(1.0, fault_free * steps / elapsed));
 
   fill_time(report);
-  // Losses came after the last commit, where the elapsed time ends.
+  // A run that continues a log without committing a step ends its elapsed time before `began_s_`.
   const double utilization =
       elapsed > began_s_ ? std::min(1.0, busy_s_ / (elapsed - began_s_)) : 0;
   report.set_gpu_utilization(utilization);
@@ -240,7 +243,6 @@ void Accounts::fill(Report& report, Nanos elapsed_ns, double fault_free) const {
   report.set_cost_per_million_tokens_usd(report.cost_usd() / (graph_.tokens() * steps) * 1e6);
 }
 
-/// Writes the cost to an owner of the machines, and the emissions.
 void Accounts::fill_footprint(Report& report, double elapsed) const {
   const Price& price = cluster_.price();
   const double kwh = report.energy_j() / 3.6e6;

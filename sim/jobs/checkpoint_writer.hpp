@@ -1,6 +1,7 @@
-// Checkpoints of a simulated training job: one at a time, written while later steps run, durable at
-// an instant that is known at its begin; never durable if a rank dies meanwhile. Owned by a
-// training run; one thread. Nanoseconds of the policy clock.
+// Checkpoints of a simulated training job. One checkpoint is written at a time, while later steps
+// run; the instant at which it is durable is known when the write begins. A checkpoint is never
+// durable if a rank dies before that instant. Owned by a training run; one thread. Nanoseconds of
+// the policy clock.
 #pragma once
 
 #include <optional>
@@ -11,42 +12,48 @@
 
 namespace orrery::sim {
 
-/// Current and requested checkpoint of a job.
+/// Requested checkpoint of a job, and the checkpoint in flight. For example, with a stall of 1 s
+/// and a write of 10 s, a checkpoint that begins at 100 s stalls the job until 101 s and is durable
+/// at 111 s; with half of the storage rate, at 121 s.
 class CheckpointWriter {
  public:
-  /// Requests a checkpoint after the next step that begins.
+  /// Requests a checkpoint at the end of the next step that begins.
   void request_save() { asked_ = true; }
-  /// Returns true if a checkpoint is requested.
+  /// Returns true if a checkpoint is requested and no step has begun since the request.
   bool is_requested() const { return asked_; }
-  /// Records the begin of a step: a requested checkpoint comes at its end.
+  /// Records the begin of a step, at whose end a requested checkpoint is due.
   void step_begins() { after_step_ = after_step_ || std::exchange(asked_, false); }
-  /// Returns true if a checkpoint follows the current step.
+  /// Returns true if a requested checkpoint is due at the end of the current step.
   bool is_after_this_step() const { return after_step_; }
-  /// Returns true if a checkpoint must begin between two steps, by request or by the interval
-  /// `every` of the CheckpointPlan. Never true while another one is being written.
+  /// Returns true if a checkpoint must begin before `step`, by request or because `step` is a
+  /// multiple of `every`, the interval of the CheckpointPlan (0: no interval). Returns false while
+  /// another checkpoint is in flight; even then a request that is due here is cleared.
   bool is_due(Step step, std::uint64_t every);
 
-  /// Begins to write the state before `step`. `storage`: available fraction of the storage rate.
-  /// Returns the stall of the job.
+  /// Begins to write the state before `step` and returns the stall of the job. Call only while no
+  /// checkpoint is in flight. `storage`: available fraction of the storage's rate; with 0 the
+  /// checkpoint ends after the stall and is not durable.
   Nanos begin(JobId job, Step step, Nanos now, const Checkpoints& costs, double storage);
-  /// Returns the instant at which the current checkpoint ends; kNever if none is being written or
-  /// it cannot end.
+  /// Returns the instant at which the checkpoint in flight ends; kNever if no checkpoint is in
+  /// flight, or if it is incomplete.
   Nanos next() const { return writing_ ? writing_->at : kNever; }
-  /// Returns the checkpoint that ended by `now`, once.
+  /// Returns the checkpoint that ended by `now` and removes it; nothing if no checkpoint ended.
   std::optional<SaveDone> take_done(Nanos now);
-  /// Marks the current checkpoint as incomplete: it will not be durable.
+  /// Marks the checkpoint in flight, if any, as incomplete, because a rank died: only
+  /// abandon_save() ends it.
   void spoil_current();
-  /// Ends the current checkpoint, which is known to be incomplete, and returns its failure.
+  /// Ends the checkpoint in flight and returns its failure; nothing if no checkpoint is in flight.
   std::optional<SaveDone> abandon_save();
 
  private:
+  /// Checkpoint in flight, and the instant at which it ends.
   struct Writing {
     SaveDone done;
     Nanos at = 0;
   };
   std::optional<Writing> writing_;
-  bool asked_ = false;       ///< true: at the end of the next step
-  bool after_step_ = false;  ///< true: at the end of the current step
+  bool asked_ = false;       ///< true if a checkpoint is due at the end of the next step
+  bool after_step_ = false;  ///< true if a checkpoint is due at the end of the current step
 };
 
 }  // namespace orrery::sim

@@ -10,6 +10,7 @@
 namespace orrery::sim {
 namespace {
 
+/// Returns true if two ascending lists of links have a common link.
 bool meet(const std::vector<LinkId>& a, const std::vector<LinkId>& b) {
   auto i = a.begin();
   auto j = b.begin();
@@ -59,8 +60,8 @@ std::uint64_t Contention::company(JobId job) const {
   return found == entries_.end() ? 0 : found->second.company;
 }
 
-/// Somebody came or went: who is left may meet fewer. One that meets nobody, now as before, has
-/// company 0.
+/// A removed job may have been the only connection between the others, so the group of each
+/// remaining job is computed again. A job that shares no links keeps version 0.
 void Contention::mark_changed(const std::vector<JobId>& group) {
   ++changes_;
   for (const JobId job : group) {
@@ -93,7 +94,6 @@ std::shared_ptr<const estimates::SimulatedStep> Contention::step(JobId job, Nano
   return found->second.beside;
 }
 
-/// Replaces the steps of a group, from the cache if its jobs are steady.
 void Contention::replace_steps(const std::vector<JobId>& group, Nanos now) {
   Known known;
   std::vector<const estimates::Stepper*> key;

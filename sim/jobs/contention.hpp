@@ -1,10 +1,13 @@
-// Training jobs that share links, and their step times beside one another. Jobs that share links,
-// directly or through others, are simulated together (sim/estimates/step/side_by_side) from the
-// current position of each; the resulting step times are valid until one of the jobs changes,
-// begins or ends. A job without shared links has its own step times. Owned by the world, called by
-// its jobs; one thread. Nanoseconds of the policy clock. Limits: a current step ends as it began;
-// jobs take the mean of their common steps, independently of the phases of their steps; traces and
-// recorded jobs share links with no job.
+// Training jobs that share links, and the step times of each job beside the others. Jobs that share
+// links, directly or through other jobs, form a group and are simulated together
+// (sim/estimates/step/side_by_side), each from the begin of its next step on. The resulting step
+// times are valid until a job of the group changes, begins or ends. A job without shared links
+// keeps its own step time. Owned by the world, called by its jobs; one thread. Nanoseconds of the
+// policy clock.
+//
+// Limits: a step in progress keeps its duration when the group changes; each job gets the mean of
+// its simulated steps, whatever the phases of the jobs; execution traces, and recorded jobs without
+// simulated speed, share links with no job.
 #pragma once
 
 #include <cstdint>
@@ -18,62 +21,70 @@
 
 namespace orrery::sim {
 
-/// Groups of jobs that share links.
+/// Groups of jobs that share links, with the step of each job beside its group. For example, of
+/// jobs A, B and C, where A shares a link with B and B with C, all three are one group.
 class Contention {
  public:
-  /// Steps of one job from now on.
+  /// Work of one job: the conditions of its steps from now on.
   struct Work {
     std::shared_ptr<estimates::Stepper> stepper;
     estimates::HardwareState state;
-    std::vector<std::uint32_t> micro_batches;
-    std::optional<std::vector<LinkId>> links = {};  ///< links of its flows, where known
-    /// True if the stepper never changes and no begin of a step is reported; the step times of a
-    /// group of such jobs, all beginning together, are cached.
+    std::vector<std::uint32_t> micro_batches;  ///< number by replica
+    /// Links of the job's flows, ascending; nothing: computed from the stepper when needed.
+    std::optional<std::vector<LinkId>> links = {};
+    /// True if the stepper never changes and no begin of a step is reported. If all jobs of a group
+    /// are steady, their steps begin together, and the result is cached by steppers.
     bool steady = false;
   };
-  /// Adds a job, or replaces its work.
+  /// Adds a job, or replaces the work of a job.
   void enter_job(JobId job, Work work);
-  /// Removes a job that stalls or is over.
+  /// Removes a job that stalls or is over; does nothing for an unknown job.
   void remove_job(JobId job);
-  /// Sets the earliest begin of the job's next step.
+  /// Sets the earliest begin of the job's next step; ignores an unknown job.
   void next_step(JobId job, Nanos at);
 
-  /// Returns a number that changes when the group of the job, or the work of a member, changes.
+  /// Returns a number that changes when the group of the job, or the work of a job in the group,
+  /// changes; 0 if the job shares no links or is unknown.
   std::uint64_t company(JobId job) const;
-  /// Returns the step of the job beside its group, at `now`, when it begins; null if it shares no
-  /// links.
+  /// Returns the step of the job, which begins at `now`, beside its group; null if the job shares
+  /// no links or is unknown.
   std::shared_ptr<const estimates::SimulatedStep> step(JobId job, Nanos now);
 
  private:
+  /// Job with its work, links and group.
   struct Entry {
     Work work;
-    /// links of its flows; computed when other jobs exist
+    /// links of the job's flows; computed once another job exists
     std::optional<std::vector<LinkId>> links;
-    Nanos next = 0;
-    std::uint64_t company = 0;
-    /// Step within the current group; null: not simulated yet.
+    Nanos next = 0;             ///< earliest begin of the next step
+    std::uint64_t company = 0;  ///< version of the group; 0: shares no links
+    /// step beside the current group; null: not simulated yet
     std::shared_ptr<const estimates::SimulatedStep> beside;
   };
-  /// Returns the jobs that share links with `job`, directly or through others, including itself;
+  /// Returns the jobs that share links with `job`, directly or through other jobs, including `job`;
   /// ascending.
   std::vector<JobId> group_of(JobId job) const;
+  /// Sets the links of all jobs whose links are unknown.
   void find_links();
+  /// Gives the jobs of a changed group a new version, and discards their steps.
   void mark_changed(const std::vector<JobId>& group);
-  /// Steps of a group, in its order.
+  /// Steps of the jobs of a group, in the order of the group.
   using Steps = std::vector<std::shared_ptr<const estimates::SimulatedStep>>;
-  /// Cached steps by stepper; the entry keeps the steppers alive.
+  /// Cached steps of a group. Holds the steppers, whose addresses are the key of the cache.
   struct Known {
     std::vector<std::shared_ptr<estimates::Stepper>> steppers;
     Steps steps;
   };
   static constexpr std::size_t kMostKnown = 1024;
 
+  /// Replaces the steps of a group, from the cache if all jobs of the group are steady.
   void replace_steps(const std::vector<JobId>& group, Nanos now);
+  /// Returns newly simulated steps of a group from `now` on.
   Steps simulate_group(const std::vector<JobId>& group, Nanos now) const;
 
   std::map<JobId, Entry> entries_;
   std::map<std::vector<const estimates::Stepper*>, Known> known_;  ///< steps of steady jobs
-  std::uint64_t changes_ = 0;
+  std::uint64_t changes_ = 0;  ///< number of changes of groups
 };
 
 }  // namespace orrery::sim

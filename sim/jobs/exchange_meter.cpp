@@ -5,7 +5,8 @@
 
 namespace orrery::sim {
 
-/// Sizes are those of the gradients in fp32, independent of their code.
+/// The size is that of the gradients in fp32, so that samples of different codecs are comparable.
+/// The algorithm is the one that moves the most bytes.
 void ExchangeMeter::record_step(JobId job, Step step, const estimates::SimulatedStep& what,
                                 Nanos duration, const std::vector<double>& stretch,
                                 const StepGraph& graph) {

@@ -1,5 +1,5 @@
-// Exposed duration of the gradient sum of a training job in its newest committed step, for policies
-// that choose collectives and codes. Called by the job's steps; one thread.
+// Exposed duration of the gradient exchange of a training job in its newest committed step, for
+// policies that choose collectives and codecs. Called by the job's steps; one thread. Seconds.
 #pragma once
 
 #include <optional>
@@ -11,14 +11,15 @@
 
 namespace orrery::sim {
 
-/// Newest collective sample of a job.
+/// Collective sample of the newest committed step of a job. For example, an exchange of 3 s that
+/// computation hides for 2 s has an exposed duration of 1 s.
 class ExchangeMeter {
  public:
-  /// Records `step` of `job`, which took `duration`. `graph`: the current graph. `stretch`: see
-  /// PlayedStep.
+  /// Replaces the sample by the one of `step`, which took `duration`. `graph`: step graph of the
+  /// current placement. `stretch`: by replica, factor on the compute time; empty: 1.
   void record_step(JobId job, Step step, const estimates::SimulatedStep& what, Nanos duration,
             const std::vector<double>& stretch, const StepGraph& graph);
-  /// Adds the sample, if one exists.
+  /// Appends the sample to `out`, unless no step is recorded or its exchange was hidden completely.
   void read(std::vector<CollectiveSample>& out) const;
 
  private:

@@ -5,9 +5,10 @@
 namespace orrery::sim {
 namespace {
 
-/// Standings whose steps are remembered.
+/// Number of cached fits besides the first one; each holds its simulated steps.
 constexpr std::size_t kMostFits = 8;
 
+/// Returns the numbers 0, 1, ... of `ranks` ranks.
 std::vector<std::uint32_t> in_order(std::size_t ranks) {
   std::vector<std::uint32_t> all(ranks);
   for (std::uint32_t i = 0; i < all.size(); ++i) all[i] = i;
@@ -38,7 +39,7 @@ void FitCache::begin_at(const Standing& where) {
   now_ = begun_ = fit(where, in_order(home_.size()), nullptr);
 }
 
-bool FitCache::number(const GpuRuns& gpus) {
+bool FitCache::number_gpus(const GpuRuns& gpus) {
   if (gpus == begun_->where().gpus) return false;
   std::vector<GpuId> known = home_;
   std::sort(known.begin(), known.end());

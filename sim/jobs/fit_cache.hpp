@@ -1,7 +1,7 @@
-// Fits of a training job to its placements: the first one, the current one, and the last few
-// others, whose steps are cached. Also numbers all GPUs that the job has ever used: faults name
-// ranks by their places at the begin of the job. Owned by a training run; one thread. The policy
-// clock is in nanoseconds.
+// Fits of a training job to its placements: the first fit, the current fit, and the last few other
+// fits, each with its cached steps. Also numbers all GPUs that the job has ever used, because
+// faults name ranks by their GPUs at the begin of the job. Owned by a training run; one thread.
+// Nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@
 
 namespace orrery::sim {
 
-/// Cache of fitted jobs.
+/// Cache of the fits of one job (FittedJob). For example, a job that loses a replica and later
+/// returns to its first GPUs returns to its first fit, whose steps are still cached.
 class FitCache {
  public:
-  /// Common data of all fits of the job; must outlive the cache.
+  /// Common data of all fits of the job. The referenced objects must outlive the cache.
   struct Ground {
     const Scenario& scenario;
     const Cluster& cluster;
@@ -25,41 +26,48 @@ class FitCache {
     estimates::EngineFactory engine;
     std::uint64_t seed = 0;  ///< seed of noise
   };
-  /// Constructs a cache. `home`: by rank, GPU at the expected begin.
+  /// Constructs a cache with the first fit. `home`: GPU of each rank at the expected begin of the
+  /// job.
   FitCache(Ground ground, std::vector<GpuId> home);
   FitCache(const FitCache&) = delete;
   FitCache& operator=(const FitCache&) = delete;
 
-  /// fit of the first placement
+  /// Returns the fit of the first placement.
   const std::shared_ptr<FittedJob>& initial_fit() const { return begun_; }
-  const std::shared_ptr<FittedJob>& now() const { return now_; }  ///< fit of the current placement
+  /// Returns the fit of the current placement.
+  const std::shared_ptr<FittedJob>& now() const { return now_; }
 
-  /// Returns the placement at the expected begin, with the scenario's layout.
+  /// Returns the placement at the begin of the job, with the scenario's layout. Valid until
+  /// number_gpus() adds GPUs.
   Standing home() const;
-  /// Sets another first placement, and forgets all fits.
+  /// Replaces the first placement by `where`, discards all fits, and fits the job to `where`.
   void begin_at(const Standing& where);
-  /// Returns the GPUs by number: first those by rank at the begin of the job, then all others that
-  /// the job has used.
+  /// Returns the GPUs by number: the GPUs of ranks 0, 1, ... at the begin of the job, then all
+  /// other GPUs that the job has used, in the order of their first use.
   const std::vector<GpuId>& numbered() const { return home_; }
-  /// Numbers the GPUs. Returns true if the job uses some of them for the first time.
-  bool number(const GpuRuns& gpus);
+  /// Numbers the GPUs that have no number. Returns true if any GPU got a number.
+  bool number_gpus(const GpuRuns& gpus);
 
-  /// Moves the job to `where`. `ranks`: the job's numbers of these ranks.
+  /// Moves the job to `where`, with a known fit if the cache has one. `ranks`: number in the job of
+  /// each rank of `where`. Discards the telemetry of earlier steps.
   void move_to(const Standing& where, std::vector<std::uint32_t> ranks);
-  /// Draws noise from `from` on with another seed.
+  /// Draws the noise of steps from the instant `from` on with another seed.
   void reseed_noise(Nanos from, std::uint64_t seed);
 
-  // Returns the number of simulated steps over all fits.
-  std::uint64_t simulated() const;  ///< number of simulated steps over all fits
+  /// Returns the number of simulated steps of all fits, cached results excluded.
+  std::uint64_t simulated() const;
+  /// Returns the largest number of replica classes of any simulated step.
   std::uint64_t most_classes() const;
 
  private:
+  /// Returns a new fit to `where`. `begun`: the first fit; null for the first fit itself.
   std::shared_ptr<FittedJob> fit(const Standing& where, std::vector<std::uint32_t> ranks,
                                  std::shared_ptr<FittedJob> begun) const;
+  /// Returns the cached fit to `where`, or a new fit. A full cache drops its oldest fit.
   std::shared_ptr<FittedJob> fitted(const Standing& where, std::vector<std::uint32_t> ranks);
 
   const Ground ground_;
-  std::vector<GpuId> home_;
+  std::vector<GpuId> home_;  ///< GPUs by number
   std::shared_ptr<FittedJob> begun_;
   std::shared_ptr<FittedJob> now_;
   std::vector<std::shared_ptr<FittedJob>> others_;  ///< fits of later placements, newest first

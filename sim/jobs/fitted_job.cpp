@@ -14,8 +14,8 @@ Job with_replicas(Job job, std::uint32_t replicas) {
   return job;
 }
 
-/// Returns true if the placement is the scenario's; otherwise micro-batches are divided among the
-/// remaining replicas.
+/// Returns true if all replicas of the scenario work, so that micro-batches are divided evenly;
+/// otherwise they are divided among the remaining replicas.
 bool placed_evenly(const Scenario& scenario, const Standing& where) {
   return where.layout.data == scenario.job().layout().data();
 }
@@ -51,7 +51,6 @@ std::shared_ptr<StepGraph> FittedJob::graph_of(const Scenario& scenario) {
   return known;
 }
 
-/// Whether a replica's ranks are on the GPUs of the one that was `there`.
 bool FittedJob::is_placed_as_in(const FittedJob& whole, std::uint32_t replica,
                              std::uint32_t there) const {
   const auto first = [](const FittedJob& of, std::uint32_t number, std::uint32_t stage) {
@@ -64,7 +63,8 @@ bool FittedJob::is_placed_as_in(const FittedJob& whole, std::uint32_t replica,
   return true;
 }
 
-/// The job as it began, if all replicas stand where they stood then, in the same order.
+/// The plan of the first fit is reusable only if all replicas are still on their first GPUs, in the
+/// same order.
 estimates::Stepper::Whole FittedJob::whole() const {
   if (!begun_) return {};
   ParallelLayout as_then = where_.layout;
@@ -80,7 +80,6 @@ estimates::Stepper::Whole FittedJob::whole() const {
   return whole;
 }
 
-/// The rank here of one by its number as the run began; nothing if it does not work here.
 std::optional<std::uint32_t> FittedJob::rank_by_home(std::uint32_t home_rank) const {
   const GpuId gpu = home_[home_rank];
   std::uint32_t rank = 0;

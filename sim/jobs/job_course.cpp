@@ -10,7 +10,8 @@ void JobCourse::start(Nanos now, Nanos delay) {
   delay_ = delay;
 }
 
-/// Whole at pace 1: jobs that nothing slows keep their durations to the nanosecond.
+/// Pace 1 is computed in integers, so that jobs that run as recorded keep their durations to the
+/// nanosecond.
 void JobCourse::advance_to(Nanos now) {
   const Nanos delayed = std::min(now - mark_, delay_);
   const Nanos works = now - mark_ - delayed;

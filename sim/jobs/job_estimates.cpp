@@ -12,10 +12,11 @@ namespace orrery::sim {
 namespace {
 
 constexpr Nanos kFirstGuess = 3600 * kNanosPerSecond;
-constexpr double kLongest_s = 100.0 * 365 * 24 * 3600;  // limit in job logs
+constexpr double kLongest_s = 100.0 * 365 * 24 * 3600;  // limit of durations in job logs
 
 const std::vector<std::string> kKinds{"recorded", "requested", "learned", "disturbed"};
 
+/// Returns the name without digits: users number the repetitions of a job.
 std::string without_digits(const std::string& name) {
   std::string out;
   std::copy_if(name.begin(), name.end(), std::back_inserter(out),
@@ -30,11 +31,12 @@ JobEstimates::JobEstimates(EstimateChoice choice)
       learns_(choice_.kind == "learned" || choice_.kind == "requested"),
       rng_(Rng(choice_.seed).split_stream("estimates")) {
   if (std::find(kKinds.begin(), kKinds.end(), choice_.kind) != kKinds.end()) return;
-  throw Error(ErrorKind::bad_input, fmt::format("there are no estimates '{}'{}", choice_.kind,
-                                                did_you_mean(choice_.kind, kKinds)));
+  throw Error(ErrorKind::bad_input,
+              fmt::format("estimates: expected recorded, requested, learned or disturbed, found "
+                          "'{}'{}", choice_.kind, did_you_mean(choice_.kind, kKinds)));
 }
 
-/// Returns the kinds of a job, from the most special to the most general.
+/// The first letter separates the kinds, whose texts could be equal otherwise.
 std::vector<std::string> JobEstimates::kinds_of(const TraceJob& job) {
   const std::string size = std::to_string(job.gpus);
   const std::string& user = job.user;

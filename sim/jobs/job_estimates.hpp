@@ -1,12 +1,14 @@
-// Estimated durations of recorded jobs for policies: based only on facts known at submission,
-// unless the run asks for the recorded durations. Called by sim/jobs/recorded_jobs as jobs arrive
-// and end. One thread; seconds of the log, nanoseconds for policies. Kinds: requested: the user's
-// request; a job without one as learned. learned: the mean of the last two ended jobs of the same
-// user, size and name (without digits in names); if none has ended, of the same user and size, then
-// of the same virtual cluster and size, then of the size, then of all jobs; one hour before any
-// end. The last two jobs of a user are the predictor of Tsafrir, Etsion and Feitelson (2007).
-// disturbed: the duration x a log-normal factor of median 1, drawn for each job by its id.
-// recorded: the duration.
+// Estimated durations of recorded jobs, for policies. Called by sim/jobs/recorded_jobs when jobs
+// arrive and end. One thread; seconds of the log, nanoseconds for policies. Kinds of estimates:
+//
+// - recorded: the recorded duration, which no scheduler knows at submission.
+// - requested: the user's request; for a job without a request as learned.
+// - learned: the mean of the last two ended jobs of the same user, size and name (names without
+//   digits). If no such job has ended: of the same user and size, then of the same virtual cluster
+//   and size, then of the same size, then of all jobs; one hour before any end. At least 1 s. The
+//   mean of the last two jobs of a user is the predictor of Tsafrir, Etsion and Feitelson (2007).
+// - disturbed: the recorded duration x a log-normal factor of median 1, drawn for each job by its
+//   id; whole seconds, from 1 s to 100 years.
 #pragma once
 
 #include <array>
@@ -21,15 +23,15 @@
 
 namespace orrery::sim {
 
-/// Kind and parameters of the estimates.
+/// Kind and parameters of the estimates of a run.
 struct EstimateChoice {
-  std::string kind = "recorded";
-  double error = 0.5;  ///< disturbed: standard deviation of the factor's logarithm
+  std::string kind = "recorded";  ///< "recorded", "requested", "learned" or "disturbed"
+  double error = 0.5;  ///< disturbed: standard deviation of the factor's natural logarithm
   std::uint64_t seed = 1;
 };
 
-/// Returns the choice in a message of the schema (JobReplay, RecordedLog), with the defaults above
-/// for absent fields.
+/// Returns the choice that a message of the schema (JobReplay, RecordedLog) makes, with the
+/// defaults of EstimateChoice for absent fields. `seed`: seed of disturbed estimates.
 template <class Message>
 EstimateChoice estimate_choice(const Message& asked, std::uint64_t seed) {
   EstimateChoice choice{.seed = seed};
@@ -42,27 +44,32 @@ EstimateChoice estimate_choice(const Message& asked, std::uint64_t seed) {
 /// h and 3 h, `learned` estimates the next one at 2 h.
 class JobEstimates {
  public:
-  /// Constructs an estimator. Throws bad_input on an unknown kind.
+  /// Constructs an estimator. Throws bad_input if the kind is unknown.
   explicit JobEstimates(EstimateChoice choice);
 
-  /// Returns true if estimates are the recorded durations.
+  /// Returns true if all estimates are the recorded durations.
   bool are_recorded_durations() const { return choice_.kind == "recorded"; }
-  /// Returns the estimate of a job at its submission.
+  /// Returns the estimated duration of a job at its submission, in nanoseconds.
   Nanos at_submission(const TraceJob& job) const;
-  /// Records the end of a job that ran for `ran`.
+  /// Records the end of a job that had its GPUs for `ran`; only learned and requested estimates use
+  /// the record.
   void record_end(const TraceJob& job, Nanos ran);
 
  private:
+  /// Run times of the last two ended jobs of one kind of job, and the number of ended jobs.
   struct Last {
     Nanos newest = 0, before = 0;
     std::uint32_t seen = 0;
   };
+  /// Returns the kinds of a job, from the most special to the most general.
   static std::vector<std::string> kinds_of(const TraceJob& job);
+  /// Returns the mean run time of the last two ended jobs of the most special kind with ended jobs.
   Nanos learned_estimate(const TraceJob& job) const;
+  /// Returns the recorded duration x the job's random factor.
   Nanos disturbed(const TraceJob& job) const;
 
   const EstimateChoice choice_;
-  const bool learns_;
+  const bool learns_;  ///< true if ended jobs are recorded
   const Rng rng_;
   std::map<std::string, Last> last_;  ///< keyed by kind of job
 };

@@ -54,14 +54,14 @@ std::vector<estimates::FatalFault> JobFaults::next_losses(std::optional<Step> st
   }
 }
 
-/// With spread traffic, packets in flight over a lost cable or port are sent again over others once
-/// the loss is detected: connections with a path there wait for that time. A random draw decides
-/// whether one of a link's flows had a path there.
+/// If traffic is spread over several cables, packets in flight over a lost cable or port are sent
+/// again over other cables once the loss is detected. Connections with a path over the lost part
+/// wait for that time. A random draw decides whether any flow over the link had such a path.
 Nanos JobFaults::stalled_by(Nanos instant) const {
   const Cluster::Shape& shape = here_.cluster().shape();
   if (!shape.reroute) return 0;
   for (const estimates::FaultPlan::Thinned& each : plan_.thinned(instant)) {
-    const bool of_nic = each.by == PartKind::port;  // all of its connections have paths there
+    const bool of_nic = each.by == PartKind::port;  // every connection of the NIC has a path there
     const std::uint64_t flows = of_nic ? 1 : fits_.now()->stepper().flows_over(each.link);
     const bool sampled = shape.transport == Transport::spray && each.by == PartKind::cable;
     const double path = sampled ? std::min(1.0, double{1} * shape.paths / shape.cables) : 1;

@@ -1,7 +1,7 @@
-// Faults of a scenario as they affect one training job: the working ranks that they kill, the lost
-// parts of the cluster, and the instants at which these are reported. FaultPlan knows the times of
-// the faults; this class knows the placement of the job. Kept by a training run; one thread.
-// Nanoseconds of the policy clock.
+// Faults of a scenario as they affect one training job: the working ranks that the faults kill, the
+// lost parts of the cluster, and the instants at which these parts are reported. FaultPlan knows
+// the times of the faults; JobFaults knows the placement of the job. Owned by a training run; one
+// thread. Nanoseconds of the policy clock.
 #pragma once
 
 #include <cstdint>
@@ -17,48 +17,57 @@
 
 namespace orrery::sim {
 
-/// Faults of one job.
+/// Faults of a scenario applied to one job. A fault names a rank by its number at the begin of the
+/// run, which is the number of a GPU (FitCache): if the job has left that GPU, the fault kills no
+/// rank. For example, after rank 3 was replaced by a spare, another fault of rank 3 kills no rank.
 class JobFaults {
  public:
   /// Constructs the faults of a job; all arguments must outlive this object.
   JobFaults(const JobInWorld& here, const FitCache& fits, const Losses& losses);
 
+  /// Returns the times and states of the faults.
   const estimates::FaultPlan& plan() const { return plan_; }
   estimates::FaultPlan& plan() { return plan_; }
-  /// Updates the numbers of the job's GPUs.
+  /// Applies the faults to the current numbers of the job's GPUs. Call whenever the fit cache has
+  /// numbered other GPUs.
   void numbered() { plan_.move_ranks(fits_.numbered()); }
 
-  /// Continues after a log that ended before the end of `step`, at `now`: the lost parts of the
-  /// world until then have been reported, and the ranks `lost_in_step` are dead.
+  /// Continues from a log that ended at `now`, within `step`: takes the lost parts of the world as
+  /// reported, and marks the faults of `step` that strike at `now` as spent unless they kill a rank
+  /// that still works and is not in `lost_in_step`.
   void continue_from(Step step, Nanos now, const std::set<RankId>& lost_in_step);
 
-  /// Returns the job's number of a rank from its number at the begin of the run; nothing if the
-  /// rank does not work.
+  /// Returns the rank that works on the GPU with number `home_rank`; nothing if the job does not
+  /// use the GPU or if its rank is lost, detected or not.
   std::optional<RankId> rank_at_work(std::uint32_t home_rank) const;
-  /// Returns the ranks that die first, at one instant: at `step`, if given, which begins at `from`,
-  /// or before `until`. A rank that does not work at that instant is not killed by this fault later
-  /// either.
+  /// Returns the losses of working ranks that come first, all at one instant: at the begin `from`
+  /// of `step`, if given, or from `from` on and before `until`. Empty if no working rank is lost.
+  /// Marks the losses of ranks that do not work at their instant as spent: these faults kill no
+  /// rank later either.
   std::vector<estimates::FatalFault> next_losses(std::optional<Step> step, Nanos from,
                                                  Nanos until) const;
-  /// Returns the stall of the step by packets that a fault at exactly `instant` has lost.
+  /// Returns the duration for which packets lost by a fault at exactly `instant` stall the job; 0
+  /// if the cluster detects no losses or no flow of the job is hit.
   Nanos stalled_by(Nanos instant) const;
 
-  // Returns true if none of these GPUs is lost.
+  /// Returns true if all of these GPUs, and their nodes, are healthy.
   bool are_parts_healthy(const GpuRuns& gpus) const;
-  /// Schedules reports of the parts that are lost or restored during `step` at `at`.
+  /// Schedules a report at the instant `at` for each part of the cluster that is newly lost, or no
+  /// longer lost, during `step`.
   void note_parts(Step step, Nanos at);
-  Nanos next_event_time() const;  ///< kNever: none
-  /// Adds the reports that are due by `now`, once.
+  /// Returns the instant of the first scheduled report; kNever if no report is scheduled.
+  Nanos next_event_time() const;
+  /// Appends the reports that are due by `now` to `out`, and removes them.
   void drain_events(Nanos now, std::vector<Event>& out);
 
  private:
   const JobInWorld& here_;
   const FitCache& fits_;
   const Losses& losses_;
-  /// mutable: it remembers faults that can kill no rank any more
+  /// mutable because next_losses() marks losses as spent
   mutable estimates::FaultPlan plan_;
   std::set<Part> lost_;     ///< parts whose loss has been, or will be, reported
-  std::vector<std::pair<Nanos, PartChanged>> news_;
+  std::vector<std::pair<Nanos, PartChanged>> news_;  ///< scheduled reports
 };
 
 }  // namespace orrery::sim

@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kGiB = 1ull << 30;
 
+/// Returns one line for each use of memory that is not zero.
 std::string breakdown(const MemoryUse& use) {
   std::string text;
   const auto line = [&](const char* name, Bytes bytes) {
@@ -37,10 +38,12 @@ std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster
   if (std::uint64_t{first} + graph.ranks() > cluster.gpus()) {
     throw Error(ErrorKind::bad_input,
                 first == 0
-                    ? fmt::format("the job's layout needs {} GPUs, the cluster has {}",
+                    ? fmt::format("job.layout: expected a cluster with at least {} GPUs, found {}; "
+                                  "choose a smaller layout or a larger cluster",
                                   graph.ranks(), cluster.gpus())
-                    : fmt::format("the job's layout needs {} GPUs from GPU {} on, the cluster "
-                                  "has {}", graph.ranks(), first, cluster.gpus()));
+                    : fmt::format("job.layout: expected {} GPUs from GPU {} on, found a cluster "
+                                  "with {} GPUs; choose a smaller layout, a lower first_gpu or a "
+                                  "larger cluster", graph.ranks(), first, cluster.gpus()));
   }
   std::vector<GpuId> gpus(graph.ranks());
   for (std::uint32_t rank = 0; rank < gpus.size(); ++rank) gpus[rank] = {first + rank};
@@ -64,7 +67,8 @@ std::string memory_lack(const StepGraph& graph, const Cluster& cluster) {
 void check_memory(const StepGraph& graph, const Cluster& cluster) {
   const std::string lack = memory_lack(graph, cluster);
   if (lack.empty()) return;
-  throw Error(ErrorKind::bad_input, lack + "\n  run.memory: warn simulates it all the same");
+  throw Error(ErrorKind::bad_input, lack + "\n  choose another layout, or set run.memory: warn to "
+                                           "simulate the job without this check");
 }
 
 }  // namespace orrery::sim

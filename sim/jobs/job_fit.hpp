@@ -1,5 +1,5 @@
-// Checks before a simulation: placement on the cluster, and memory of the GPUs. Called by the
-// simulator's backend. Pure functions, thread-safe.
+// Checks of a training job before its simulation: number of GPUs, and memory of each GPU. Called by
+// training runs. Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 
 namespace orrery::sim {
 
-/// Returns the GPU of each rank: the cluster's GPUs in order from `first` on. Throws bad_input if
-/// there are too few.
+/// Returns the GPU of each rank: the cluster's GPUs in order, from the GPU `first` on. Throws
+/// bad_input if the cluster has too few GPUs from `first` on.
 std::vector<GpuId> place_in_order(const StepGraph& graph, const Cluster& cluster,
                                   std::uint32_t first = 0);
 
-/// Returns the memory uses of the first stage that does not fit into a GPU; empty if all stages
-/// fit.
+/// Returns a message about the first pipeline stage that does not fit into the memory of a GPU,
+/// with one line for each use of memory; empty if all stages fit. The check assumes even shares of
+/// the micro-batches.
 std::string memory_lack(const StepGraph& graph, const Cluster& cluster);
-/// Throws bad_input with the result of memory_lack(), unless it is empty.
+/// Throws bad_input with the message of memory_lack() if a stage does not fit.
 void check_memory(const StepGraph& graph, const Cluster& cluster);
 
 }  // namespace orrery::sim

@@ -1,6 +1,5 @@
-// Training job in its world: its id, its known state, the gate of its decisions, and the receiver
-// of its events. The parts of a training run share one object; all referenced objects must outlive
-// it. One thread.
+// Access of a training job to its world: id and state of the job, gate of its decisions, and
+// receiver of its events. The parts of a training run share one object. One thread.
 #pragma once
 
 #include <utility>
@@ -13,9 +12,10 @@
 
 namespace orrery::sim {
 
-/// Access of a training job to its world.
+/// Access of a training job to its world. All referenced objects must outlive this object.
 class JobInWorld {
  public:
+  /// Constructs the access. `happen`: passes an event of the job to the backend.
   JobInWorld(const Scenario& scenario, const Cluster& cluster, const World& world,
              DecisionGate& gate, JobModel::Happen happen)
       : scenario_(scenario),
@@ -27,15 +27,16 @@ class JobInWorld {
   const Scenario& scenario() const { return scenario_; }
   const Cluster& cluster() const { return cluster_; }
   const World& world() const { return world_; }
+  /// Returns the gate, which holds the decisions about the job until they take effect.
   DecisionGate& gate() const { return gate_; }
 
-  /// Returns the id; valid after the submission.
+  /// Returns the id of the job; valid after submitted_as().
   JobId id() const { return id_; }
-  /// Sets the id at the submission.
+  /// Sets the id of the job, which the world determines at the submission.
   void submitted_as(JobId id) { id_ = id; }
-  /// Returns the state of the job in the world.
+  /// Returns the state of the job in the world; call after the submission.
   const JobInfo& job() const { return world_.jobs()[id_]; }
-  /// Reports an event to the world.
+  /// Passes an event of the job to the backend, which applies the event to the world at once.
   void emit_event(Event event) const { happen_(std::move(event)); }
 
  private:

@@ -1,5 +1,5 @@
-// Interface to the speeds of recorded jobs at their places, beside one another. Without an
-// implementation all jobs run as recorded. Called by sim/jobs/recorded_jobs; one thread.
+// Interface of the paces of recorded jobs, which depend on their placements and on one another.
+// Without an implementation all jobs run as recorded. Called by sim/jobs/recorded_jobs; one thread.
 // Nanoseconds of the policy clock.
 #pragma once
 
@@ -11,21 +11,23 @@
 
 namespace orrery::sim {
 
-/// Speeds of recorded jobs.
+/// Interface of a model that gives recorded jobs their paces. A pace is recorded time per elapsed
+/// time: at pace 0.8, 80 s of a recorded duration take 100 s.
 class JobPaces {
  public:
-  /// New pace of a job; 1: as recorded.
+  /// Job with a new pace; 1: as recorded.
   struct Change {
     JobId job;
     double pace = 1;
   };
 
   virtual ~JobPaces() = default;
-  /// Records that the job has these GPUs from now on.
+  /// Adds a job that has these GPUs from now on.
   virtual void enter_job(JobId id, const TraceJob& job, const GpuRuns& gpus) = 0;
-  /// Records that the job has left its GPUs.
+  /// Removes a job that has left its GPUs; does nothing for an unknown job.
   virtual void remove_job(JobId id) = 0;
-  /// Returns the changes since the last call, including the first pace of each new job.
+  /// Returns the paces that apply from `now` on and differ from the last ones returned, with the
+  /// first pace of each job whose pace is known. A job that is never returned runs as recorded.
   virtual std::vector<Change> drain_changes(Nanos now) = 0;
 };
 

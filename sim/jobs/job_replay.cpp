@@ -15,10 +15,12 @@
 namespace orrery::sim {
 namespace {
 
+/// Returns the estimates of a replay, with its seed.
 EstimateChoice estimates_of(const JobReplay& replay) {
   return estimate_choice(replay, replay_seed(replay));
 }
 
+/// Writes the settings of a replay to its result.
 void describe(const JobReplay& replay, JobsReport& report) {
   report.set_policy(replay.policy());
   report.set_placement(replay.placement());
@@ -27,6 +29,7 @@ void describe(const JobReplay& replay, JobsReport& report) {
   report.set_estimates(estimates_of(replay).kind);
 }
 
+/// Fills all tables; reads the row of each job once for the table of jobs and the backtest.
 void write_tables(const RecordedJobs& recorded, const JobsReport& report, JobTables& tables) {
   RecordedUse use(report.nodes() * report.gpus_per_node());
   for (std::size_t i = 0; i < recorded.rows(); ++i) use.add(*recorded.row(i).job);
@@ -64,8 +67,8 @@ RunConditions run_conditions(const ReplayConditions& asked, const Cluster& clust
 RunRequest replay_request(const JobReplay& replay, const std::string& record_path) {
   if (!replay.has_cluster()) {
     throw Error(ErrorKind::bad_input,
-                "simulated speed needs to know how nodes are joined: --cluster C.yaml, or the key "
-                "'cluster' of a replay's file");
+                "expected a description of the cluster for simulated speed, found only its size: "
+                "give --cluster C.yaml, or the key 'cluster' in the file of the replay");
   }
   RunRequest request;
   *request.mutable_replay() = replay;
@@ -76,7 +79,7 @@ RunRequest replay_request(const JobReplay& replay, const std::string& record_pat
   const std::vector<std::string> known = policy_names();
   if (std::find(known.begin(), known.end(), replay.policy()) != known.end()) {
     *scenario.add_policies() = policy_of(replay);
-  }  // else it is asked in the caller's process
+  }  // otherwise the policy is an object of the caller's process, which decides there
   scenario.mutable_run()->set_seed(replay_seed(replay));
   return request;
 }
@@ -110,7 +113,7 @@ JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Poli
   header.set_version(version());
   header.set_mode("jobs");
   *header.mutable_replay() = replay;
-  // A hash without a reader is not computed: it costs more than the replay.
+  // The hashes are computed only for recorded runs: hashing costs more time than the replay.
   Recorder recorder(backend, policy, header, {.path = record_path, .hash = !record_path.empty()});
   Rng rng = policy_rng(0);
   Context context{rng, {}};

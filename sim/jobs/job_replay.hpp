@@ -1,6 +1,7 @@
-// Job-level replay of a recorded log: a simulated world with recorded jobs only, so it needs no
-// simulation engine and no process of its own. The same policies as everywhere place the jobs.
-// Called by `orrery jobs` and the Python package. One thread.
+// Job-level replay of a recorded log: a simulated world with recorded jobs only, which needs
+// neither a simulation engine nor a process of its own. The policies that run in all other worlds
+// place the jobs. Replays with simulated speed run in a simulator process instead. Called by
+// `orrery jobs` and the Python package. One thread.
 #pragma once
 
 #include <string>
@@ -16,37 +17,42 @@
 
 namespace orrery::sim {
 
-/// Tables of a replay, as CSV.
+/// Tables of a replay: rows of the backtest, and other tables as CSV with a header line.
 struct JobTables {
   std::string jobs;                        ///< one row for each job
-  std::string series;                      ///< use of the cluster over time
-  std::string groups;                      ///< completion by size and by virtual cluster
-  std::vector<BacktestRow> backtest = {};  ///< comparison with the log's starts, if it has any
+  std::string series;                      ///< use of the cluster, one row for each interval
+  std::string groups;                      ///< completed jobs by size and by virtual cluster
+  std::vector<BacktestRow> backtest = {};  ///< comparison with recorded starts; empty without any
 };
 
-/// Returns the seed of all random draws.
+/// Returns the seed of all random draws of the replay; 1 if the replay names no seed.
 std::uint64_t replay_seed(const JobReplay& replay);
 
-/// Returns the conditions that need no engine, without paces. Throws bad_input for unreadable
-/// outages.
+/// Returns the conditions of recorded jobs that need no engine: restart cost, checkpoints and node
+/// outages, without paces. `seed`: seed of the node failures. Throws bad_input if the file of
+/// outages cannot be read.
 RunConditions run_conditions(const ReplayConditions& asked, const Cluster& cluster,
                              std::uint64_t seed);
 
-/// Returns the same replay for a simulator in its own process, which simulated speed requires.
-/// Throws bad_input without a cluster of known fabric.
+/// Returns the request for the same replay in a simulator process, which simulated speed requires.
+/// With a path, the simulator records the run there. Throws bad_input if the replay has no
+/// description of its cluster.
 RunRequest replay_request(const JobReplay& replay, const std::string& record_path);
 
-/// Returns the result of that run, and its tables except the comparison with the log's starts.
+/// Returns the result of a simulator process that ran replay_request(), and fills `tables`, if
+/// given, except the comparison with recorded starts.
 JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* tables);
 
-/// Replays `jobs` with the policy and placement of `replay` (its `trace` is only recorded) and
-/// returns the result. With a path, records the run there; fills `tables` if given. `host` stays
-/// absent. A job too large for the cluster is rejected and counted. Throws bad_input on an unknown
-/// name.
+/// Replays `jobs` with the policy, placement and conditions of `replay` and returns the result. The
+/// path `replay.trace` is not read, only recorded. With `record_path`, records the run there and
+/// sets the hashes of the result. Fills `tables` if given. The field `host` of the result stays
+/// absent. A job too large for the cluster is rejected and counted. Throws bad_input for an unknown
+/// policy, placement or kind of estimates.
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
                        const std::string& record_path = {}, JobTables* tables = nullptr);
 
-/// Replays `jobs` with a policy of the caller.
+/// Replays `jobs` in the same way with `policy` of the caller instead of the policy and placement
+/// of `replay`.
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Policy& policy,
                        const std::string& record_path = {}, JobTables* tables = nullptr);
 

@@ -21,7 +21,8 @@ double mean_s(const std::vector<Nanos>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// sorted[floor(share n)], without sorting all of them.
+/// Returns element floor(share x n) of the sorted values, without a complete sort; changes the
+/// order of `values`.
 template <class Value>
 Value at_share(std::vector<Value>& values, double share) {
   const auto at =
@@ -30,18 +31,19 @@ Value at_share(std::vector<Value>& values, double share) {
   return *at;
 }
 
+/// Returns the recorded GPU-seconds of a job.
 double gpu_seconds_of(const TraceJob& job) {
   return static_cast<double>(job.gpus) * static_cast<double>(job.duration_s);
 }
 
-/// Between estimate and truth, whichever is longer.
+/// Returns the factor between estimate and recorded duration: longer / shorter, each at least 1 s.
 double factor_of(const JobRow& row) {
   const double truth = std::max(1.0, static_cast<double>(row.job->duration_s));
   const double told = std::max(1.0, to_seconds(row.estimate));
   return std::max(told / truth, truth / told);
 }
 
-/// Whole seconds without a point.
+/// Returns the time in seconds as text; whole seconds have no decimal point.
 std::string seconds(Nanos time) {
   return time % kNanosPerSecond == 0 ? std::to_string(time / kNanosPerSecond)
                                      : fmt::format("{}", to_seconds(time));
@@ -116,7 +118,6 @@ auto JobResults::grouped(const Key& key) const {
   return groups;
 }
 
-/// Writes the figures by size class: 1, 2, 4, 8, ...
 void JobResults::fill_sizes(JobsReport& report) const {
   const auto by_size = grouped([](const TraceJob& job) { return std::bit_ceil(job.gpus); });
   for (const auto& [most, members] : by_size) {
@@ -124,7 +125,7 @@ void JobResults::fill_sizes(JobsReport& report) const {
   }
 }
 
-/// Those with most work by name, the others together.
+/// A log with one virtual cluster only needs no sums by cluster: its group is that of all jobs.
 void JobResults::fill_clusters(const JobGroup& all, JobsReport& report) const {
   const Label first = row_(completed_.front()).job->pool;
   if (std::all_of(completed_.begin(), completed_.end(),
@@ -151,7 +152,6 @@ void JobResults::fill_clusters(const JobGroup& all, JobsReport& report) const {
   if (!others.empty()) fill(*report.add_by_vc(), "(others)", others);
 }
 
-/// Writes the counts, with the reason of the first rejected job.
 void JobResults::fill_counts(JobsReport& report) const {
   report.set_jobs_in(count_);
   report.set_jobs_out(completed_.size() + rejected_.size());

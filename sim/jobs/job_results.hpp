@@ -1,5 +1,6 @@
-// Results of the jobs of a log: the figures of JobsReport, computed from rows, and the tables of a
-// replay (CSV). Called by sim/jobs/recorded_jobs and sim/jobs/job_replay. One thread.
+// Results of the jobs of a log: the metrics of JobsReport, aggregated from one row for each job,
+// and the tables of a replay (CSV). Called by sim/jobs/recorded_jobs and sim/jobs/job_replay. One
+// thread. Nanoseconds of the policy clock; seconds in reports and tables.
 #pragma once
 
 #include <cstdint>
@@ -16,50 +17,65 @@
 
 namespace orrery::sim {
 
-/// Result of one job.
+/// Result of one job. The job outlives the row.
 struct JobRow {
   enum class State : std::uint8_t { unfinished, completed, rejected };
 
   const TraceJob* job = nullptr;
   State state = State::unfinished;
-  Nanos start = -1, end = -1;  ///< first start; -1: never
-  Nanos ran = 0;               ///< time with GPUs, after the end
-  Nanos lost = 0;              ///< part of it spent on restarts and repeated work
-  Nanos estimate = 0;          ///< estimate that policies saw
-  std::uint32_t preemptions = 0;
-  std::uint32_t nodes = 0;  ///< number of nodes of its newest placement
-  Label reason = {};        ///< reason of its rejection
+  Nanos start = -1, end = -1;  ///< first start, and end; -1: never
+  Nanos ran = 0;               ///< time with GPUs; only of a completed job
+  Nanos lost = 0;              ///< part of `ran` spent on restarts and on work that was lost
+  Nanos estimate = 0;          ///< estimated duration that policies saw
+  std::uint32_t preemptions = 0;  ///< number of times that the job left its GPUs before its end
+  std::uint32_t nodes = 0;  ///< number of nodes of the newest placement
+  Label reason = {};        ///< reason of the rejection
 
+  /// Returns the instant of the submission.
   Nanos submit_time() const { return job->submit_s * kNanosPerSecond; }
-  /// Returns the time from submission to end.
+  /// Returns the time from the submission to the end of a completed job.
   Nanos completion() const { return end - submit_time(); }
-  /// Returns the time in the queue, before the start and after preemptions.
+  /// Returns the time that a completed job spent in the queue, before its start and after
+  /// preemptions.
   Nanos waited() const { return completion() - ran; }
 };
 
+/// Returns the name of a state in tables: "completed", "rejected" or "unfinished".
 std::string_view state_name(JobRow::State state);
 
-/// Aggregation of rows. Reads each row a few times and stores none: a log may have ten million.
+/// Aggregation of rows. Reads each row a few times and stores no row, because a log may have ten
+/// million jobs. For example, two completed jobs of 1 h on 8 GPUs each, one after the other on a
+/// cluster of 16 GPUs, have a makespan of 2 h and a utilization of 0.5.
 class JobResults {
  public:
+  /// Function that returns the row of a job by its index in the log.
   using RowAt = std::function<JobRow(std::size_t index)>;
-  /// Constructs an aggregation of `count` rows of a cluster with `gpus` GPUs.
+  /// Constructs an aggregation of `count` rows of a cluster with `gpus` GPUs. Reads each row once;
+  /// `row` must give the same rows until fill() returns.
   JobResults(std::size_t count, RowAt row, std::uint32_t gpus);
-  /// Writes the figures.
+  /// Writes the metrics: counts, and with completed jobs also completion and queue times,
+  /// utilization, accuracy of the estimates, and groups by size and by virtual cluster.
   void fill(JobsReport& report) const;
 
  private:
   using Members = std::vector<std::uint32_t>;  ///< rows of a group, ascending
 
+  /// Returns the recorded GPU-seconds of a group.
   double gpu_seconds(const Members& members) const;
-  /// Writes the figures of a group and returns its GPU-seconds.
+  /// Writes the metrics of a group, whose name is `key`, and returns its recorded GPU-seconds.
   double fill(JobGroup& into, const std::string& key, const Members& members) const;
+  /// Writes the counts, and the reasons of the first 100 rejected jobs.
   void fill_counts(JobsReport& report) const;
+  /// Writes percentiles of the factor between estimate and recorded duration, at least 1.
   void fill_factors(JobsReport& report) const;
-  /// Returns the rows grouped by `key`, each group with exactly the memory that it needs.
+  /// Returns the completed rows grouped by `key`; each group has exactly the memory that its rows
+  /// need.
   template <class Key>
   auto grouped(const Key& key) const;
+  /// Writes the groups by size class.
   void fill_sizes(JobsReport& report) const;
+  /// Writes the groups by virtual cluster: the 20 with the most GPU time, and "(others)". `all`:
+  /// the group of all completed jobs.
   void fill_clusters(const JobGroup& all, JobsReport& report) const;
 
   const std::size_t count_;
@@ -69,15 +85,19 @@ class JobResults {
   Nanos first_submit_ = kNever, last_end_ = 0;
 };
 
-/// Returns the name of the class of jobs with at most `most` GPUs, a power of two: "1", "2", "3-4",
-/// "5-8", ...
+/// Returns the name of the size class of jobs with at most `most` GPUs, a power of two, and more
+/// than half of `most`: "1", "2", "3-4", "5-8", ...
 std::string size_class(std::uint32_t most);
 
-// Functions that write the tables of a replay as CSV.
+/// Returns the header line of the table of jobs.
 std::string jobs_header();
+/// Appends the line of one job to the table of jobs; unknown times are empty fields.
 void write_row(const JobRow& row, std::string& jobs);
+/// Returns the table of `count` jobs as CSV.
 std::string jobs_csv(std::size_t count, const JobResults::RowAt& row);
+/// Returns the use of a cluster with `gpus` GPUs over time as CSV, one line for each interval.
 std::string series_csv(const LoadSeries& load, std::uint32_t gpus);
+/// Returns the groups of a report by size and by virtual cluster as CSV.
 std::string groups_csv(const JobsReport& report);
 
 }  // namespace orrery::sim

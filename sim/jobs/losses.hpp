@@ -19,9 +19,11 @@ class Losses {
  public:
   /// Records that `rank` died of `cause` at `now`, detected at `noticed`.
   void record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed);
-  /// Records that the whole job died, so that no rank is left to detect it.
+  /// Records the loss of the whole job, for example by a link that never comes up again. No rank
+  /// detects this loss; earlier undetected losses stay undetected.
   void end(const std::string& cause, Nanos now);
 
+  /// Returns true if any loss is recorded, detected or not.
   bool has_losses() const { return !losses_.empty(); }
   /// Returns true if the rank is lost and undetected.
   bool has_died(RankId rank) const;
@@ -39,7 +41,7 @@ class Losses {
   /// Returns the losses detected by `now`; the remaining ranks work from `working` on.
   Noticed drain_noticed(Nanos now, Nanos working);
 
-  // Records that a step has been committed after the losses.
+  /// Records that a step has been committed after the losses.
   void mark_resumed(Nanos now);
   bool has_resumed() const;          ///< true if a step was committed after every loss
   void replaced(Nanos now);          ///< all ranks are present again

@@ -22,7 +22,7 @@ class NumberedTrace {
   /// Numbers the jobs. `gpus`: of the cluster.
   NumberedTrace(std::vector<TraceJob> jobs, std::uint32_t gpus);
 
-  // Returns the number of rows of the log.
+  /// Returns the number of rows of the log.
   std::size_t rows() const { return trace_.size(); }
   const TraceJob& row(std::size_t index) const { return trace_[index]; }
   /// Returns the number of the job in row `index`; kRejected if it has none.
@@ -32,7 +32,7 @@ class NumberedTrace {
   /// Returns the reason why a job can never run; empty if it can.
   std::string misfit(const TraceJob& job) const;
 
-  // Returns the number of numbered jobs.
+  /// Returns the number of numbered jobs.
   std::size_t size() const { return number_.empty() ? trace_.size() : order_.size(); }
   const TraceJob& operator[](std::size_t number) const {
     return trace_[order_.empty() ? number : order_[number]];

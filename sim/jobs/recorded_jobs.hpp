@@ -61,8 +61,9 @@ class RecordedJobs : public JobModel {
   void fill(JobsReport& report) const;
   /// Returns the number of jobs in the trace.
   std::size_t rows() const { return trace_.rows(); }
-  /// Returns the result of one job, in the order of the trace.
+  /// Returns the result of the job in row `index` of the trace; `index` < rows().
   JobRow row(std::size_t index) const;
+  /// Returns the load of the cluster over time, so far.
   const LoadSeries& load() const { return load_.series(); }
 
  private:

@@ -191,7 +191,7 @@ void TrainingRun::end(Ending how) {
   books_.end(steps_.now());
   next_.leave_contention();
   here_.emit_event(JobDone{here_.id(), how});
-  here_.gate().job_gone(here_.id(), steps_.now());
+  here_.gate().reject_decisions(here_.id(), steps_.now());
 }
 
 void TrainingRun::on_cut(const estimates::PlayedStep& played) {
@@ -203,7 +203,7 @@ void TrainingRun::on_committed(bool tell) {
   const Step all = scenario().run().steps();
   if (tell || steps_.step() == all) {
     steps_.tell_committed();
-    here_.gate().step_ended(here_.id(), steps_.now());
+    here_.gate().settle_deferred(here_.id(), steps_.now());
     save_if_due();
   }
   if (steps_.step() == all) end(Ending::completed);

@@ -159,7 +159,7 @@ void TrainingStanding::notice_losses() {
   const JobId id = parts_.here.id();
   parts_.here.emit_event(
       RanksLost{.job = id, .ranks = noticed.ranks, .epoch = {job().epoch.value + 1}});
-  parts_.here.gate().membership_changed(id);
+  parts_.here.gate().expire_settings(id);
   fail_saving();
   const bool replaced = job().next.has_value() && !transition_;
   if (replaced) {
@@ -192,7 +192,7 @@ void TrainingStanding::release_gpus() {
   parts_.steps.roll_back_to(job().saved);
   const JobId id = parts_.here.id();
   parts_.here.emit_event(JobStopped{id, parts_.steps.step()});
-  parts_.here.gate().job_gone(id, now());
+  parts_.here.gate().reject_decisions(id, now());
   parts_.next.leave_step();
 }
 
@@ -243,8 +243,8 @@ void TrainingStanding::activate_assignment(const Transition& transition) {
                          .from = parts_.steps.step(),
                          .where = transition.where};
   parts_.books.has_started() ? parts_.here.emit_event(start) : place_initially(start);
-  parts_.here.gate().membership_changed(parts_.here.id());
-  if (parts_.fits.number(transition.where.gpus)) parts_.faults.numbered();
+  parts_.here.gate().expire_settings(parts_.here.id());
+  if (parts_.fits.number_gpus(transition.where.gpus)) parts_.faults.numbered();
   refit_job();
   if (!waited) stall_until(now() + survival().regroup(), GpuUse::recovery);
   if (transition.where.layout != parts_.fits.initial_fit()->where().layout) return;

@@ -49,7 +49,8 @@ class TrainingStanding {
   bool may_work() const;
   /// Returns the instant at which the pending assignment is ready; kNever if none is pending.
   Nanos next_change() const { return transition_ ? transition_->ready : kNever; }
-  /// Returns the next instant with a change of the placement state.
+  /// Returns the next instant with a change of the placement state: the end of a stall, a ready
+  /// assignment, the detection of a loss, or a fault while the job is idle; kNever if none follows.
   Nanos next_stop() const;
   /// Activates the pending assignment between two steps, if it is ready.
   void change_between_steps();
@@ -60,9 +61,10 @@ class TrainingStanding {
   /// Drops the current step, which will not be committed. Returns false if the job ends.
   bool cut_step(const estimates::PlayedStep& played);
 
-  /// Accepts an assignment.
+  /// Accepts an assignment, which change_between_steps() activates; replaces a pending one.
   void assign_gpus(const Assign& assign);
-  /// Takes the job off its GPUs.
+  /// Takes the job off its GPUs, to wait for another assignment. Drops the current step, the
+  /// checkpoint in flight and a pending assignment, and rolls back to the newest checkpoint.
   void release_gpus();
 
  private:

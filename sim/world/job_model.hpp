@@ -32,14 +32,17 @@ class JobModel {
   using Happen = std::function<void(Event)>;
 
   virtual ~JobModel() = default;
-  /// Receives the needs of the policies; called once, before any other method.
+  /// Receives the needs of the policies; called before begin(), and again if other policies take
+  /// over.
   virtual void prepare_job(const Needs&) {}
 
   /// Receives the milestones, which the model must call before time passes in steps advanced at
-  /// once. `milestones` outlives the model.
+  /// once. `milestones` outlives the model. Called before begin() if the run forks or continues
+  /// from a log, perhaps twice with the same milestones.
   virtual void set_milestones(Milestones&) {}
-  /// Draws all randomness from `from` on with another seed.
-  virtual void reseed_noise(Nanos, std::uint64_t) {}
+  /// Draws the noise from the instant `from` on with another seed. A step that is in progress at
+  /// `from` keeps its noise.
+  virtual void reseed_noise(Nanos /*from*/, std::uint64_t /*seed*/) {}
   /// Continues from the current state of the world and the end of `past`, which has been shown.
   /// Throws bad_input if the model cannot.
   virtual void continue_from(const Past&) {
@@ -58,23 +61,29 @@ class JobModel {
   virtual void settle_until(Nanos) {}
   /// Handles the events at `now`, which is next_event_time().
   virtual void advance_to(Nanos now, const Watch& watch) = 0;
-  /// Reports committed steps that have not been reported yet, before any other event.
+  /// Reports committed steps that have not been reported yet. The backend calls it before it
+  /// applies an event of another kind.
   virtual void emit_steps() {}
   /// Returns the instant up to which this model has advanced: later than the backend's clock if
   /// steps were advanced at once.
   virtual Nanos now() const { return 0; }
-  /// Returns true if no event will follow.
+  /// Returns true if all jobs of this model have ended. False for a job that waits for an
+  /// assignment, even if no event follows.
   virtual bool is_over() const = 0;
 
   /// Returns true if a step of the job is in progress.
   virtual bool is_step_open(JobId) const { return false; }
   /// Returns true if something is in progress that the policies may want to observe.
   virtual bool is_watched(const Watch&) const { return false; }
-  /// Returns true if the policies have seen a whole step under the current conditions.
+  /// Returns true if the policies have seen a whole step since the conditions of the steps (faults,
+  /// shares, settings, jobs on the same links) last changed, or if they read no telemetry: further
+  /// steps show them nothing new.
   virtual bool is_unchanged(const Watch&) const { return true; }
-  /// Returns the objection to a decision about a job of this model; empty if none exists.
+  /// Returns the objection to a decision about a job of this model; empty if none exists. The job
+  /// has been submitted.
   virtual std::string refusal(const Decision& decision) const = 0;
-  /// Carries out an accepted decision.
+  /// Carries out a decision to which refusal() has no objection. A setting may name a later step,
+  /// from which on the model applies it.
   virtual void carry_out(const Decision& decision, Nanos now) = 0;
 
   // Telemetry of a job of this model: none, unless it has some.

@@ -27,9 +27,10 @@ class SimBackend : public RunBackend, private Carrier {
   const World& world() const { return world_; }
   /// Returns the gate of all decisions.
   DecisionGate& gate() { return gate_; }
-  /// Returns the callback with which the model that is added next reports events. All models are
-  /// added before begin().
+  /// Returns the callback with which the model that is added next reports events; valid as long as
+  /// the backend. All models are added before begin().
   JobModel::Happen teller();
+  /// Adds a model. Call only before begin().
   void add(std::unique_ptr<JobModel> model) { models_.push_back(std::move(model)); }
 
   Capabilities capabilities() const override { return offered_; }
@@ -37,9 +38,11 @@ class SimBackend : public RunBackend, private Carrier {
   void begin(const Needs& needs) override;
   std::optional<Observation> next() override;
   void apply(const DecisionList& decisions) override;
+  /// Writes the metrics of the first model; with several models adds the outcomes of all.
   void fill(Report& report) override;
   void branch_at(Nanos at, std::function<GoingOn()> branch) override;
   void continue_from(std::unique_ptr<Past> past, std::function<bool()> hand_over) override;
+  /// Lets next() return nothing instead of an event after `until`.
   void end_at(Nanos until) override { end_ = until; }
 
  private:

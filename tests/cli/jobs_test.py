@@ -130,7 +130,7 @@ def test_a_job_larger_than_the_cluster_is_a_rejected_row_with_its_line(tmp_path)
     [
         ('{"jobid": 1}', "expected a Philly job log"),
         ("JobID|User|Elapsed\n1|a|2\n", "expected a job log that begins as one of"),
-        ("job_id,submit_s\na,0\n", "got none named num_gpus, duration_s; other columns may"),
+        ("job_id,submit_s\na,0\n", "got none named num_gpus, duration_s; additional columns are"),
     ],
 )
 def test_other_tools_files_are_told_what_is_expected(tmp_path, text, said):
@@ -232,7 +232,7 @@ def test_why_a_job_waited(tmp_path):
     result = orrery("explain", *where, "--job", "b")
     assert result.returncode == 0, result.stderr
     assert "it waited 90 s:" in result.stdout
-    assert "100.0%  fewer GPUs were free than it needs" in result.stdout
+    assert "100.0%  fewer GPUs were free than the job needs" in result.stdout
     assert "rejected: line 4, needs 9" in orrery("explain", *where, "--job", "c").stdout
     assert orrery("explain", *where, "--job", "d").returncode == 2
 
@@ -311,7 +311,7 @@ def test_what_if_there_were_more_gpus_or_other_quotas(tmp_path):
     "change, said",
     [
         ("nods=2", "did you mean 'nodes'"),
-        ("fifo.placement=count", "of a policy that is not replayed"),
+        ("fifo.placement=count", "expected a parameter of a replayed policy"),
         ("max-min.quota=[]", "did you mean 'quotas'"),
         ("nodes", "is not KEY=VALUE"),
     ],
@@ -379,7 +379,7 @@ def test_how_often_nodes_failed_in_the_log(tmp_path):
     result = orrery("jobs", log, *where, "--backtest")
     assert result.returncode == 0, result.stderr
     # Two failures in twenty days of nodes.
-    assert "2 times in 20 days of nodes with jobs: conditions.failures=100.00" in result.stdout
+    assert "2 in 20 node-days with jobs: conditions.failures=100.00" in result.stdout
     assert "one node of 2 every 120.0 h" in result.stdout
     out = tmp_path / "jobs.csv"
     assert orrery("import", "jobs", log, "-o", out).returncode == 0

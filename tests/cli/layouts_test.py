@@ -72,4 +72,4 @@ def test_a_model_that_fits_nowhere_is_a_goal_missed():
 def test_what_has_no_layouts_is_refused():
     result = orrery("layouts", EXAMPLES / "straggler-4-ranks.yaml")
     assert result.returncode == 3
-    assert "a training job of a transformer" in result.stderr
+    assert "with a transformer, by preset or by its dimensions" in result.stderr

@@ -108,7 +108,7 @@ def test_a_kill_switch_that_cannot_be_looked_at_counts_as_thrown(tmp_path):
     assert shares["passed_on"] == 1 and shares["stopped"] >= 1
     refused = orrery("simulate", STRAGGLER, "--kill-switch", switch)
     assert refused.returncode == 2
-    assert f"--kill-switch: expected the name of a file, there or not, got '{switch}'" in (
+    assert f"--kill-switch: expected the name of a file, existing or not, got '{switch}'" in (
         refused.stderr
     )
 

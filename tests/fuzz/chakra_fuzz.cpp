@@ -12,14 +12,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     orrery::ChakraFolder folder("fuzz");
     folder.add_rank(0, "fuzz.0.et", bytes);
     folder.add_rank(1, "fuzz.1.et", bytes);
-    const orrery::ChakraTrace trace = folder.finish();
+    const orrery::ChakraTrace trace = folder.finish_trace();
     for (const orrery::RankProgram& program : trace.programs) {
       if (!program.ops.empty() && program.ops.back().after_end != program.after.size()) {
         std::abort();
       }
     }
   } catch (const orrery::Error& error) {
-    if (error.kind() != orrery::ErrorKind::bad_input || !error.place()) std::abort();
+    if (error.kind() != orrery::ErrorKind::bad_input || !error.source_place()) std::abort();
   }
   return 0;
 }

@@ -17,14 +17,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t wanted = codec->encoded_size(values.size());
   try {
     // Half of the inputs are cut to the right size, so that the contents are reached.
-    codec->decode(code.size() >= wanted && size % 2 == 0 ? code.first(wanted) : code, values);
+    const bool cut = code.size() >= wanted && size % 2 == 0;
+    codec->decode_values(cut ? code.first(wanted) : code, values);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::bad_input) std::abort();
     return 0;
   }
   live::CodecState state;
   std::vector<std::byte> again(wanted);
-  codec->encode(values, state, again);
-  codec->decode(again, values);
+  codec->encode_values(values, state, again);
+  codec->decode_values(again, values);
   return 0;
 }

@@ -31,9 +31,9 @@ class FourRanks {
   void to_controller(std::uint32_t rank, const std::string& bytes) {
     live::AgentMessage message;
     if (!message.ParseFromString(bytes) || live::fault_of(message, seat(rank))) return;
-    if (message.has_status()) coordinator_.hear(live::from_wire(message.status()), ++now_);
+    if (message.has_status()) coordinator_.on_status(live::from_wire(message.status()), ++now_);
     if (message.has_heartbeat()) {
-      coordinator_.hear(live::from_wire(message.heartbeat().status()), ++now_);
+      coordinator_.on_status(live::from_wire(message.heartbeat().status()), ++now_);
     }
     go_on();
   }
@@ -41,16 +41,16 @@ class FourRanks {
   void to_agent(std::uint32_t rank, const std::string& bytes) {
     live::ControllerMessage message;
     if (!message.ParseFromString(bytes) || live::fault_of(message, rank, kRanks)) return;
-    if (message.has_directive()) members_[rank].hear(live::from_wire(message.directive()));
+    if (message.has_directive()) members_[rank].on_directive(live::from_wire(message.directive()));
     obey(members_[rank]);
   }
 
   /// Real behaviour in between: all members send their status, and follow their directives.
   void go_on() {
-    for (membership::Member& member : members_) coordinator_.hear(member.status(), ++now_);
-    coordinator_.tick(++now_);
-    coordinator_.take();
-    if (coordinator_.ready()) coordinator_.work();
+    for (membership::Member& member : members_) coordinator_.on_status(member.status(), ++now_);
+    coordinator_.check_heartbeats(++now_);
+    coordinator_.drain_happenings();
+    if (coordinator_.is_ready()) coordinator_.start_step();
     for (const std::uint32_t rank : coordinator_.peers()) {
       const auto said = coordinator_.directive(rank);
       if (!said) continue;
@@ -63,7 +63,7 @@ class FourRanks {
         wire.mutable_plan()->add_shares()->set_count(1);
       }
       if (live::fault_of(message, rank, kRanks)) std::abort();  // our own word is refused
-      members_.at(rank).hear(live::from_wire(wire));
+      members_.at(rank).on_directive(live::from_wire(wire));
       obey(members_[rank]);
     }
   }
@@ -75,10 +75,10 @@ class FourRanks {
     const membership::Task task = member.task();
     switch (task.kind) {
       case membership::Task::Kind::none: break;
-      case membership::Task::Kind::apply: member.applied(); break;
-      case membership::Task::Kind::enter: member.entered(task.epoch); break;
-      case membership::Task::Kind::link: member.linked(task.epoch); break;
-      case membership::Task::Kind::work: member.reduced(task.epoch, task.step); break;
+      case membership::Task::Kind::apply: member.mark_applied(); break;
+      case membership::Task::Kind::enter: member.mark_listening(task.epoch); break;
+      case membership::Task::Kind::link: member.mark_linked(task.epoch); break;
+      case membership::Task::Kind::work: member.mark_reduced(task.epoch, task.step); break;
     }
   }
 

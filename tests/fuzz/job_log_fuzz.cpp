@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       const std::string written = orrery::job_trace_csv(log.jobs);
       if (orrery::parse_job_log("again", written).jobs.size() != log.jobs.size()) std::abort();
     } catch (const orrery::Error& error) {
-      if (error.kind() != orrery::ErrorKind::bad_input || !error.place()) std::abort();
+      if (error.kind() != orrery::ErrorKind::bad_input || !error.source_place()) std::abort();
     }
   }
   return 0;

@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     JournalRecord record;
     record.set_started(1);
-    if (!Journal(journal_path(), "").append(record)) __builtin_trap();
+    if (!Journal(journal_path(), "").append_record(record)) __builtin_trap();
     if (Journal(journal_path(), "").past().started != 1) __builtin_trap();
   } catch (const orrery::Error& error) {
     if (error.kind() != orrery::ErrorKind::environment) __builtin_trap();

@@ -17,9 +17,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const orrery::Cluster cluster =
         orrery::build_cluster(loaded.scenario.cluster(), loaded.places, "cluster");
     const orrery::FaultScript faults(loaded.scenario, cluster);  // an accepted scenario can be read
-    if (faults.begun({1 << 20, orrery::kNever}) > faults.size()) std::abort();
+    if (faults.begun_count({1 << 20, orrery::kNever}) > faults.size()) std::abort();
   } catch (const orrery::Error& error) {
-    if (error.kind() != orrery::ErrorKind::bad_input || !error.place()) std::abort();
+    if (error.kind() != orrery::ErrorKind::bad_input || !error.source_place()) std::abort();
   }
   return 0;
 }

@@ -7,7 +7,7 @@
 namespace {
 
 void require_place(const orrery::Error& error) {
-  if (error.kind() != orrery::ErrorKind::bad_input || !error.place()) std::abort();
+  if (error.kind() != orrery::ErrorKind::bad_input || !error.source_place()) std::abort();
 }
 
 }  // namespace

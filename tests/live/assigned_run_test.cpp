@@ -281,7 +281,7 @@ TEST(AssignedRun, WhatTheRunsFabricRefusesItsRehearsalRefusesToo) {
   expect_refused_alike(
       four_ranks(8, {"job.layout.shard=optimizer", "live.reproducible=false",
                      "policies=[{name: fixed-codec, parameters: {rules: [{codec: bf16}]}}]"}),
-      "gradients that are sharded travel as they are");
+      "sharded gradients cannot be compressed");
 }
 
 /// Policy that saves after step 2; from step 4 on a checkpoint follows every third step.

@@ -183,7 +183,7 @@ class ToyBackend : public RunBackend, private Carrier {
   void end_step() {
     emit_event(StepsDone{{0}, step(), 1, now_ - step_began_});
     for (const Tier tier : std::exchange(saves_, {})) emit_event(SaveDone{{0}, step(), tier, 0, 0});
-    gate_.step_ended({0}, now_);
+    gate_.settle_deferred({0}, now_);
     begin_step();
   }
 

@@ -22,7 +22,7 @@ struct ChakraFileSink {
 
 /// Passes the files of a trace to `sink`. `path`: prefix of the files, or an archive.
 /// `groups_file`: file that replaces the trace's own groups, or empty. Throws bad_input with the
-/// name of a file that is missing, damaged or too large.
+/// name of a file that is missing, damaged or too large; ranks may have been passed by then.
 void read_chakra_files(const std::string& path, const std::string& groups_file,
                        const ChakraFileSink& sink);
 

@@ -66,7 +66,7 @@ void ChakraNode::field(WireCursor& cursor, std::uint32_t tag, std::vector<std::u
   const auto expect = [&](WireType wanted) {
     if (type == static_cast<std::uint32_t>(wanted)) return;
     file_.fail_at(cursor.at(),
-                  fmt::format("field {} of a node is of another kind than it should: {}", number,
+                  fmt::format("field {} of a node has an unexpected type: {}", number,
                               kOtherChakraNumbers));
   };
   switch (number) {
@@ -116,7 +116,7 @@ void ChakraNode::attribute(std::string_view message) {
       const std::string_view name = cursor.read_block();
       const auto found = std::find(kAttributeNames.begin(), kAttributeNames.end(), name);
       which = static_cast<std::size_t>(found - kAttributeNames.begin());
-      // The name comes first in practice: then the rest of an unknown one is not even looked at.
+      // Writers put the name first, so that the rest of an unknown attribute need not be read.
       if (which == kAttributes && value.field == 0) return;
       continue;
     }
@@ -136,14 +136,14 @@ void ChakraNode::attribute(std::string_view message) {
   if (which < kAttributes) text_.attributes[which] = value;
 }
 
-/// The value in any of the numeric kinds that the oneof has; nothing if the attribute is absent.
+// The cases are the field numbers of the oneof's numeric types.
 std::optional<std::int64_t> ChakraNode::number(Attribute which) const {
   const Value& value = text_.attributes[which];
   const auto zigzag = [](std::uint64_t v) {
     return static_cast<std::int64_t>((v >> 1) ^ (~(v & 1) + 1));
   };
   const auto whole = [&](double v) {
-    if (!(std::abs(v) < 9e18)) fail_at_node(fmt::format("{} is no size", name(which)));
+    if (!(std::abs(v) < 9e18)) fail_at_node(fmt::format("{} is not a valid size", name(which)));
     return static_cast<std::int64_t>(v);
   };
   switch (value.field) {

@@ -32,12 +32,12 @@ struct OwnPart {
   std::vector<NamedGroup> groups;
 };
 
-/// A program with its dependencies still as node ids, so that the next rank can be compared.
+/// Program whose dependencies are node ids, so that the programs of later ranks can be compared.
 struct RawProgram {
   std::vector<TraceOp> ops;
   std::vector<std::uint64_t> after_ids;
   std::string file;           ///< file of the first rank with this program
-  std::uint64_t first_id = 0;  ///< there
+  std::uint64_t first_id = 0;  ///< smallest node id in this file
 };
 
 std::uint64_t digest(const ParsedRank& rank) {
@@ -59,7 +59,7 @@ std::uint64_t digest(const ParsedRank& rank) {
 
 // ---- dependencies of one program ----------------------------------------------------------------
 
-/// Something that is left out with a warning.
+/// Count of dropped dependencies for a warning, with the first as an example.
 struct Dropped {
   std::uint64_t count = 0;
   std::string first;
@@ -70,6 +70,7 @@ struct Dropped {
   }
 };
 
+/// Resolver of the dependencies of one program, from node ids to indices of operations.
 class Linker {
  public:
   explicit Linker(const RawProgram& raw) : raw_(raw) {}
@@ -116,7 +117,7 @@ void Linker::index_ids() {
   const auto twice = std::adjacent_find(by_id_.begin(), by_id_.end(),
                                         [](auto& a, auto& b) { return a.first == b.first; });
   if (twice == by_id_.end()) return;
-  fail(raw_.file, fmt::format("node {} is there twice", twice->first + raw_.first_id));
+  fail(raw_.file, fmt::format("node {} is in the file twice", twice->first + raw_.first_id));
 }
 
 bool Linker::resolve(const TraceOp& op, std::uint64_t on, std::vector<std::uint32_t>& after) {
@@ -133,8 +134,9 @@ bool Linker::resolve(const TraceOp& op, std::uint64_t on, std::vector<std::uint3
   return false;
 }
 
-/// Ops after all that they wait for, of those possible the one with the least id first; those on
-/// a cycle, and behind one, are missing.
+/// Returns the operations in an order in which each comes after its dependencies; of several
+/// possible operations the smallest id is first. Operations on a cycle, or after a cycle, are
+/// missing. `controls`: control dependencies count too.
 std::vector<std::uint32_t> Linker::order(const RankProgram& program, bool controls) const {
   const auto count = static_cast<std::uint32_t>(program.ops.size());
   const auto each = [&](const auto& visit) {
@@ -174,8 +176,8 @@ std::vector<std::uint32_t> Linker::order(const RankProgram& program, bool contro
   return ordered;
 }
 
-/// Control dependencies in traces of PyTorch say which call encloses which, and may go round in a
-/// circle: of those, only the ones that agree with the data's order are kept.
+/// Drops control dependencies that contradict the order of the data. In traces of PyTorch, control
+/// dependencies say which call encloses which call, and may form cycles.
 void Linker::break_cycles(RankProgram& program) {
   const std::vector<std::uint32_t> ordered = order(program, false);
   if (ordered.size() < program.ops.size()) fail_cycle(program, ordered);
@@ -207,8 +209,8 @@ void Linker::fail_cycle(const RankProgram& program,
                         const std::vector<std::uint32_t>& ordered) const {
   std::vector<bool> free(program.ops.size(), false);
   for (const std::uint32_t op : ordered) free[op] = true;
-  // Going back from any op that is not free along others that are not, a cycle is reached within
-  // as many steps as there are ops.
+  // Each operation without a place in the order waits for another such operation. As many steps
+  // back as the program has operations therefore end on a cycle.
   auto op = static_cast<std::uint32_t>(std::find(free.begin(), free.end(), false) - free.begin());
   for (std::size_t step = 0; step < program.ops.size(); ++step) {
     std::uint32_t i = op == 0 ? 0 : program.ops[op - 1].after_end;
@@ -229,13 +231,13 @@ struct ChakraFolder::State {
   std::vector<RawProgram> programs;
   std::map<std::uint64_t, std::vector<std::uint32_t>> by_digest;
   std::map<std::uint32_t, OwnPart> ranks;
-  std::map<std::string, Members> groups;  ///< groups of the side file
+  std::map<std::string, Members> groups;  ///< groups of the JSON file
   bool has_groups = false;
   std::uint64_t nodes = 0;
 
   ChakraTrace trace;
   std::map<std::pair<std::string, Members>, std::uint32_t> known_groups;
-  std::map<std::string, std::uint32_t> shared_groups;  ///< those that ranks do not define
+  std::map<std::string, std::uint32_t> shared_groups;  ///< groups that ranks do not define
   std::vector<Members> sorted_groups;  ///< groups in the order of ChakraTrace::groups
 
   std::uint32_t program_of(const std::string& file);
@@ -283,7 +285,7 @@ void ChakraFolder::State::link_programs() {
   }
 }
 
-/// One recorded rank stands for all, where it names nobody.
+/// Lets a single recorded rank serve all `count` ranks, if it names no peers.
 void ChakraFolder::State::replicate(std::uint32_t count) {
   if (count == 0 || count == ranks.size()) return;
   const OwnPart first = ranks.begin()->second;
@@ -298,7 +300,7 @@ void ChakraFolder::State::replicate(std::uint32_t count) {
   nodes *= count;
 }
 
-/// Members as given, none meaning all ranks; checked.
+/// Returns the index of a group with these members, which are checked; no members mean all ranks.
 std::uint32_t ChakraFolder::State::add_group(const std::string& file, const std::string& group_name,
                                              Members given) {
   const auto count = static_cast<std::uint32_t>(ranks.size());
@@ -359,7 +361,8 @@ void ChakraFolder::State::resolve_rank(std::uint32_t rank, const OwnPart& own) {
   for (const std::uint64_t peer : own.peers) {
     if (peer == rank) fail(own.file, fmt::format("rank {} sends to itself", rank));
     if (peer >= ranks.size()) {
-      fail(own.file, fmt::format("there is no rank {} to talk to: the trace has ranks 0 to {}",
+      fail(own.file, fmt::format("there is no rank {} to send to or receive from: the trace has "
+                                 "ranks 0 to {}",
                                  peer, ranks.size() - 1));
     }
     out.peers.push_back(static_cast<std::uint32_t>(peer));

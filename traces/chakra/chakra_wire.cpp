@@ -95,8 +95,8 @@ std::string_view RankParser::next_message(WireCursor& stream) const {
   std::uint64_t size = 0;
   try {
     size = stream.varint();
-  } catch (const WireFault&) {
-    fail(begin, "the file is cut short within the length of a message");
+  } catch (const WireFault& fault) {
+    fail(begin, fmt::format("expected the length of a message: {}", fault.what));
   }
   if (size > kMostMessageBytes) {
     fail(begin,

@@ -37,8 +37,8 @@ struct ParsedRank {
 void parse_chakra_rank(const std::string& file, std::string_view bytes, ParsedRank& into);
 
 /// Returns the communicators of a JSON text: a list of {"pg_name": ..., "ranks": [...]}, as
-/// METADATA nodes contain it, or an object with a list of ranks for each name. Throws bad_input for
-/// other JSON or an invalid rank.
+/// METADATA nodes contain it, or an object with a list of ranks for each name. Skips entries of a
+/// list without a name. Throws bad_input for other JSON or an invalid rank.
 std::vector<NamedGroup> groups_in_json(const std::string& file, std::string_view json);
 
 }  // namespace orrery

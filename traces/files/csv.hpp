@@ -27,8 +27,8 @@ class PackedFileReader {
   ~PackedFileReader();
   PackedFileReader(const PackedFileReader&) = delete;
   PackedFileReader& operator=(const PackedFileReader&) = delete;
-  /// Appends a piece to `text`. Returns false at the end. Throws bad_input for a damaged or
-  /// truncated file, or above 1 GiB unpacked.
+  /// Appends a piece to `text`. Returns false at the end, where no bytes remain to be appended.
+  /// Throws bad_input for a damaged or truncated file, or above 1 GiB unpacked.
   bool more(std::string& text);
 
  private:

@@ -23,7 +23,8 @@ class CsvTable {
   /// Reads the next row that is not blank. Returns false at the end. Throws bad_input on a torn
   /// row.
   bool next();
-  /// Returns the text of a column; empty if the column is missing.
+  /// Returns the text of a column, valid until the next row is read; empty if the column is
+  /// missing.
   std::string_view text(std::string_view column) const;
   /// Returns the number in a column, which must exist. Throws bad_input unless the field is a whole
   /// number of at most `most`.

@@ -41,7 +41,8 @@ std::vector<std::string_view> parts_of(std::string_view list) {
   return parts;
 }
 
-/// "001-016" or "7" between `before` and `behind`; false if it is neither.
+/// Appends the names of a range ("001-016" or "7") between `before` and `behind`. Returns false if
+/// the range is not valid.
 bool expand_range(std::string_view range, std::string_view before, std::string_view behind,
                   std::vector<std::string>& out) {
   const std::size_t dash = range.find('-');
@@ -77,7 +78,7 @@ bool expand_part(std::string_view part, std::vector<std::string>& out) {
 
 // ---- Slurm ----------------------------------------------------------------------------------
 
-/// Keys of one line, in lower case, as Slurm takes them.
+/// Returns the settings of one line. The keys are in lower case, because Slurm ignores their case.
 std::map<std::string, std::string_view> settings_of(std::string_view line) {
   std::map<std::string, std::string_view> settings;
   while (true) {
@@ -95,6 +96,7 @@ std::map<std::string, std::string_view> settings_of(std::string_view line) {
   }
 }
 
+/// Reader of the nodes in a slurm.conf.
 class SlurmConf {
  public:
   SlurmConf(const std::string& path, std::string_view text) : path_(path), text_(text) {}
@@ -122,7 +124,7 @@ class SlurmConf {
     fail(fmt::format("{} is '{}', expected a whole number", key,
                      shown(std::string(found->second))));
   }
-  /// "gpu:a100:8(S:0-1)", also several of them.
+  /// Adds the GPUs of a Gres list, for example "gpu:a100:8(S:0-1)", to a node.
   void take_gres(std::string_view gres, NodeRecord& node) const {
     for (std::string_view each : parts_of(gres)) {
       each = each.substr(0, each.find('('));
@@ -130,7 +132,7 @@ class SlurmConf {
       const std::size_t last = each.rfind(':');
       const auto count =
           last == std::string_view::npos ? 1u : whole_number<std::uint32_t>(each.substr(last + 1));
-      const std::uint32_t gpus = count.value_or(1);  // "gpu:a100": one of them
+      const std::uint32_t gpus = count.value_or(1);  // "gpu:a100" means one GPU
       if (gpus > kMostGpus - node.gpus) fail(fmt::format("a node of over {} GPUs", kMostGpus));
       node.gpus += gpus;
       const std::size_t first = each.find(':');
@@ -157,9 +159,9 @@ class SlurmConf {
     }
     const std::vector<std::string> hosts = expand_host_list(names->second);
     if (hosts.empty()) {
-      fail(fmt::format("'{}' is no list of hosts", shown(std::string(names->second))));
+      fail(fmt::format("expected a list of hosts, got '{}'", shown(std::string(names->second))));
     }
-    if (hosts.size() > kMostNodes - nodes_.size()) fail("more nodes than any cluster has");
+    if (hosts.size() > kMostNodes - nodes_.size()) fail("expected at most 131072 nodes, got more");
     for (const std::string& host : hosts) {
       node.name = host;
       nodes_.push_back(node);
@@ -225,8 +227,8 @@ std::vector<NodeRecord> parse_cluster_log(const std::string& path, std::string_v
     return nodes;
   }
   throw Error(SourcePlace{.file = path, .line_text = ""},
-              "names no node with GPUs; expected a slurm.conf (NodeName=... Gres=gpu:8) or what "
-              "kubectl get nodes -o json prints");
+              "expected a slurm.conf (NodeName=... Gres=gpu:8) or the output of kubectl get nodes "
+              "-o json, got a file that names no node with GPUs");
 }
 
 std::vector<NodeRecord> load_cluster_log(const std::string& path) {

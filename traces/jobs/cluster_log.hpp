@@ -16,7 +16,7 @@ namespace orrery {
 /// as gpu[001-016,020]); includes are not followed. Throws bad_input with file:line:column for an
 /// invalid line, and for a file without a node with GPUs.
 std::vector<NodeRecord> load_cluster_log(const std::string& path);
-/// Returns the nodes of a text; `path` is for messages.
+/// Returns the nodes of a text; `path` is for messages. Throws as load_cluster_log() does.
 std::vector<NodeRecord> parse_cluster_log(const std::string& path, std::string_view text);
 
 /// Returns the names of a list of hosts. For example, "gpu[001-003,7],login" gives gpu001, gpu002,

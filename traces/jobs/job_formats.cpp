@@ -53,14 +53,15 @@ std::optional<TraceJob> philly(const LogRow& row) {
   return job;
 }
 
-/// Helios, and Acme's logs of Seren and Kalos, which have a type in place of a virtual cluster.
+/// Reads a row of Helios, or of Acme's logs of Seren and Kalos, which have a type in place of a
+/// virtual cluster.
 std::optional<TraceJob> helios(const LogRow& row) {
   TraceJob job;
   job.id = row.string("job_id");
   job.gpus = row.gpus("gpu_num");
   if (job.gpus == 0) return {};
   const auto start = row.instant("start_time");
-  if (!start) return {};  // it never ran
+  if (!start) return {};  // the job never ran
   job.submit_s = row.required_value(row.instant("submit_time"), "submit_time");
   job.duration_s = row.seconds("duration");
   job.user = row.string("user");
@@ -111,7 +112,7 @@ std::optional<TraceJob> muri(const LogRow& row) {
   return job;
 }
 
-/// Alibaba's log of spot and reserved jobs (GFS).
+/// Reads a row of Alibaba's log of spot and reserved jobs (GFS).
 std::optional<TraceJob> gfs(const LogRow& row) {
   TraceJob job;
   job.id = row.string("job_name");
@@ -119,7 +120,7 @@ std::optional<TraceJob> gfs(const LogRow& row) {
   const double workers = row.number("worker_num", kMostGpus).value_or(1);
   if (each <= 0 || workers <= 0) return {};
   if (each * workers > kMostGpus) {
-    throw RowProblem{"worker_num", fmt::format("asks for {:g} GPUs", each * workers)};
+    throw RowProblem{"worker_num", fmt::format("requests {:g} GPUs", each * workers)};
   }
   job.gpus = static_cast<std::uint32_t>(std::ceil(each)) * static_cast<std::uint32_t>(workers);
   job.submit_s = row.required_value(row.instant("submit_time"), "submit_time");
@@ -129,7 +130,7 @@ std::optional<TraceJob> gfs(const LogRow& row) {
   return job;
 }
 
-/// Steps until the loader has looked up how fast they go.
+/// Reads a row of Gavel. The duration is in steps until job_log.cpp divides it by the throughput.
 std::optional<TraceJob> gavel(const LogRow& row) {
   TraceJob job;
   job.name = row.string("job_type");
@@ -141,7 +142,7 @@ std::optional<TraceJob> gavel(const LogRow& row) {
   return job;
 }
 
-/// The Standard Workload Format, version 2.2: -1 is not known.
+/// Reads a row of the Standard Workload Format, version 2.2, in which -1 means unknown.
 std::optional<TraceJob> swf(const LogRow& row) {
   const auto known = [&row](std::string_view column, double most) -> std::optional<double> {
     if (row.text(column).starts_with("-1")) return {};
@@ -168,18 +169,18 @@ std::optional<TraceJob> swf(const LogRow& row) {
 
 // ---- Slurm --------------------------------------------------------------------------------------
 
-/// The number at the end of "gres/gpu:a100=4" or "gpu:a100:4(S:0-1)".
+/// Returns the number after the last `mark`: 4 for "gres/gpu:a100=4" or "gpu:a100:4(S:0-1)".
 std::uint32_t count_behind(std::string_view text, char mark, std::string_view column) {
   text = text.substr(0, text.find('('));
   const std::size_t at = text.rfind(mark);
-  std::uint32_t count = 1;  // "gpu": one
+  std::uint32_t count = 1;  // "gpu" means one GPU
   if (at == std::string_view::npos) return count;
   const std::string_view digits = text.substr(at + 1);
   const auto [stop, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
   if (error == std::errc{} && stop == digits.data() + digits.size() && count <= kMostGpus) {
     return count;
   }
-  if (mark == ':' && error == std::errc::invalid_argument) return 1;  // "gpu:a100": one of a type
+  if (mark == ':' && error == std::errc::invalid_argument) return 1;  // "gpu:a100": one GPU
   throw RowProblem{std::string(column), fmt::format("{} says '{}'", column, shown(text))};
 }
 
@@ -192,8 +193,8 @@ void for_each_part(std::string_view list, Each&& each) {
   }
 }
 
-/// All of "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,node=1": the sum of kinds, if there is no
-/// number of all of them.
+/// Returns the GPUs of a list such as "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,node=1": the
+/// total (gres/gpu), or without a total the sum over the GPU types.
 std::uint32_t gpus_of_tres(std::string_view list, std::string_view column) {
   std::uint32_t all = 0, kinds = 0;
   for_each_part(list, [&](std::string_view part) {
@@ -237,7 +238,7 @@ std::optional<TraceJob> sacct(const LogRow& row) {
   if (job.id.view().find('.') != std::string_view::npos) return {};  // a step of a job
   const auto start = row.instant("Start"), end = row.instant("End");
   job.gpus = slurm_gpus(row);
-  if (job.gpus == 0 || !start || !end) return {};  // it never ran, or runs still
+  if (job.gpus == 0 || !start || !end) return {};  // no GPUs, never ran, or still runs
   job.submit_s = row.required_value(row.instant("Submit"), "Submit");
   job.duration_s = between(*start, *end, "End");
   job.requested_s = slurm_limit(row);
@@ -255,7 +256,7 @@ std::optional<TraceJob> sacct(const LogRow& row) {
 
 constexpr std::array kFormats{
     JobFormat{"slurm-sacct", Separator::bar, "JobID Submit Start End", true, sacct,
-              "Times without an offset are taken as UTC; the time limit is what was asked for; "
+              "Times without an offset are taken as UTC; the time limit is the requested time; "
               "steps of jobs are part of their job."},
     JobFormat{"philly-csv", Separator::comma, "timestamp duration num_gpus cluster", true, philly,
               "Durations are cut off to seconds; jobs have no ids and are numbered by submission."},
@@ -267,11 +268,11 @@ constexpr std::array kFormats{
               "Jobs without GPUs are passed over."},
     JobFormat{"openb", Separator::comma,
               "name num_gpu gpu_milli creation_time deletion_time scheduled_time", true, openb,
-              "A pod that asks for a part of a GPU gets a whole one."},
+              "A pod that requests a part of a GPU counts with a whole GPU."},
     JobFormat{"gfs", Separator::comma,
               "job_name organization gpu_request worker_num submit_time duration job_type", true,
               gfs,
-              "A job's GPUs are those of all its workers, parts of one rounded up; its type is "
+              "A job has the GPUs of all its workers, parts of a GPU rounded up; its type is "
               "taken as its name, its organization as its virtual cluster."},
     JobFormat{"muri", Separator::comma,
               "job_id num_gpu submit_time iterations duration iteration_time", true, muri,

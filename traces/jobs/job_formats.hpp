@@ -37,11 +37,13 @@ class LogRow {
   /// Returns the number in a column; nothing if absent. Throws a RowProblem for a text that is no
   /// number or a negative number; bad_input for one above `most`.
   std::optional<double> number(std::string_view column, double most) const;
-  /// Returns the number in seconds, rounded down. Throws a RowProblem if absent.
+  /// Returns the number in seconds, rounded down. Throws a RowProblem if absent, bad_input above
+  /// 100 years.
   std::int64_t seconds(std::string_view column) const;
-  /// Returns the instant in seconds since 1970; nothing if absent. Throws a RowProblem.
+  /// Returns the instant in seconds since 1970, in the notations of parse_instant(); nothing if
+  /// absent. Throws a RowProblem for any other text.
   std::optional<std::int64_t> instant(std::string_view column) const;
-  /// Returns a number of GPUs, rounded down. Throws a RowProblem if absent.
+  /// Returns a number of GPUs, rounded down. Throws a RowProblem if absent, bad_input above 2^20.
   std::uint32_t gpus(std::string_view column) const;
   /// Returns the value. Throws a RowProblem if it is absent.
   template <class Value>
@@ -49,7 +51,7 @@ class LogRow {
     if (value) return *value;
     throw RowProblem{std::string(column), std::string(column) + " is missing"};
   }
-  int line() const { return reader_.line(); }  ///< line in the file, from 1
+  int line() const { return reader_.line(); }  ///< line in which the row begins, from 1
   /// Returns the index of a column; nothing if the log lacks it.
   std::optional<std::size_t> index_of(std::string_view column) const;
 

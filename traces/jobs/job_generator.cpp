@@ -21,12 +21,13 @@ const std::array<JobMix, 4>& mixes() {
       JobMix{"seren", 5.68, 1414, {.497, .212}, {.075, .664}, {.429, .124}, 14.7, .31, 1024},
       JobMix{"kalos", 26.8, 1260, {.541, .313}, {.062, .607}, {.397, .080}, 11.3, .32, 2048},
       JobMix{"philly", 1.93, 18006, {.604, .321}, {.090, .294}, {.305, .386}, 3, .05, 128},
-      // Shares of GPU time are not published for it: every ending is as long.
+      // Shares of GPU time are not published: all endings have the same mean run time.
       JobMix{"helios", 3.7, 6652, {.624, .624}, {.221, .221}, {.155, .155}, 3, .05, 2048}};
   return all;
 }
 
-/// Share of a size over that of half of it, at which sizes 1, 2, 4, ... have the given mean.
+/// Returns the ratio of the probabilities of a size and of half that size, at which the sizes 1, 2,
+/// 4, ... have the given mean.
 double ratio_of_sizes(double mean, int sizes) {
   double low = 0, high = 2;
   for (int i = 0; i < 100; ++i) {
@@ -46,6 +47,7 @@ double log_normal(Rng& rng, double mean, double sigma) {
   return mean * std::exp(sigma * rng.normal() - sigma * sigma / 2);
 }
 
+/// Generator of the jobs of one log, and of the gaps between them.
 class Drawing {
  public:
   Drawing(const JobMix& mix, const JobDraw& draw)
@@ -107,7 +109,7 @@ class Drawing {
     }
     return kUsers;
   }
-  /// Draws a time limit: enough, and often far more.
+  /// Draws a time limit: the smallest sufficient value of the list, or one of the two after it.
   std::int64_t limit(std::int64_t duration_s) {
     constexpr std::array<std::int64_t, 7> kMenu_h{1, 4, 12, 24, 72, 168, 720};
     std::size_t at = 0;
@@ -134,7 +136,7 @@ const JobMix& job_mix(const std::string& name) {
   for (const JobMix& mix : mixes()) {
     if (mix.name == name) return mix;
   }
-  throw Error(ErrorKind::usage, fmt::format("there are no jobs like '{}'{}", name,
+  throw Error(ErrorKind::usage, fmt::format("no statistics of a cluster '{}' are known{}", name,
                                             did_you_mean(name, job_mix_names())));
 }
 
@@ -149,7 +151,7 @@ std::vector<TraceJob> draw_jobs(const JobMix& mix, const JobDraw& draw) {
     if (i > 0) now += drawing.gap();
     arrival.push_back(now);
   }
-  // Gaps are stretched until the work that came is the load.
+  // Gaps are stretched so that the requested GPU time is the load.
   const double span_s = work / (draw.load * draw.gpus);
   const double stretch = now > 0 ? span_s / now : 0;
   for (std::size_t i = 0; i < jobs.size(); ++i)

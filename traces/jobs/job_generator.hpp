@@ -48,6 +48,7 @@ struct JobDraw {
 };
 
 /// Returns the jobs of a synthetic log in order of submission. Equal arguments give equal jobs.
+/// `draw.load` and `draw.gpus` must be above 0.
 std::vector<TraceJob> draw_jobs(const JobMix& mix, const JobDraw& draw);
 
 }  // namespace orrery

@@ -23,7 +23,7 @@ namespace {
 constexpr int kMostShown = 100;
 constexpr std::string_view kCanonical = "canonical";
 
-/// A log that is JSON.
+/// Format of a log in JSON.
 struct JsonFormat {
   std::string_view name, note;
   void (*read)(const std::string& path, std::string_view text,
@@ -33,7 +33,7 @@ constexpr JsonFormat kPhilly{
     "philly-json", "A job's attempts count as one run, as long as all of them together.",
     read_philly_json};
 constexpr JsonFormat kKubernetes{
-    "kubernetes", "Of a workload that was admitted several times only the last time is known.",
+    "kubernetes", "If a workload was admitted several times, only the last time is known.",
     read_kubernetes_json};
 
 /// Collector of the jobs and problems of rows.
@@ -64,7 +64,7 @@ void LogReader::refuse_bad_text() const {
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::size_t begin = before.rfind('\n') + 1;  // npos + 1 is 0
   throw Error(place_in(text_, path_, static_cast<int>(line), static_cast<int>(bad - begin) + 1),
-              "this is no UTF-8 text");
+              "expected UTF-8 text, got another byte");
 }
 
 void LogReader::reject(int line, const std::string& id, const std::string& reason) {
@@ -139,7 +139,8 @@ void LogReader::read_json(const JsonFormat& format) {
   log_.quality.set_rows(rows);
 }
 
-/// Submission counts from the first job's; jobs without ids are numbered.
+/// Returns the log with its jobs sorted by submission and with times from the first submission.
+/// Jobs without ids, or all jobs if `numbered`, get numbers as ids.
 JobLog LogReader::finish(bool numbered) {
   std::vector<TraceJob>& jobs = log_.jobs;
   std::stable_sort(jobs.begin(), jobs.end(),
@@ -153,13 +154,14 @@ JobLog LogReader::finish(bool numbered) {
   log_.quality.set_jobs(jobs.size());
   if (!jobs.empty()) return std::move(log_);
   throw Error(SourcePlace{.file = path_, .line_text = ""},
-              fmt::format("holds no job of GPUs that has ended ({} rows passed over, {} rejected)",
+              fmt::format("expected jobs with GPUs that have ended, got none ({} rows passed over, "
+                          "{} rejected)",
                           log_.quality.passed_over(), log_.quality.rejected()));
 }
 
-// ---- telling formats apart ------------------------------------------------------------------
+// ---- recognition of formats -----------------------------------------------------------------
 
-/// The fields of the first line that is no remark.
+/// Returns the fields of the first line that is not blank and not a remark.
 std::vector<std::string> first_fields(const std::string& path, std::string_view text,
                                       Separator mark) {
   CsvReader reader(path, text, mark);
@@ -185,7 +187,8 @@ bool is_json(std::string_view text) {
   return first != std::string_view::npos && (text[first] == '[' || text[first] == '{');
 }
 
-/// Its objects say so first; Philly's log is an array.
+/// Returns true for a list of Kubernetes objects, which begins with its apiVersion. Philly's log is
+/// an array.
 bool is_kubernetes(std::string_view text) {
   constexpr std::size_t kBeginning = 4096;
   const std::size_t first = text.find_first_not_of(" \t\r\n");
@@ -195,14 +198,15 @@ bool is_kubernetes(std::string_view text) {
 
 [[noreturn]] void refuse_format(const std::string& path, std::string_view text) {
   throw Error(place_in(text, path, 1, 1),
-              fmt::format("expected a job log that begins as one of: {}, got something else; our "
-                          "own form has the columns job_id,submit_s,num_gpus,duration_s,vc",
+              fmt::format("expected a job log that begins as one of: {}, got another file; "
+                          "Orrery's own form has the columns "
+                          "job_id,submit_s,num_gpus,duration_s,vc",
                           fmt::join(job_log_formats(), ", ")));
 }
 
 // ---- Gavel's throughputs --------------------------------------------------------------------
 
-/// Steps per second of a kind of job alone, by its name and number of GPUs.
+/// Returns the steps per second of each kind of job without neighbours, by name and number of GPUs.
 std::map<std::pair<std::string, std::uint32_t>, double> read_throughputs(
     const JobLogOptions& options) {
   const std::string& path = options.throughputs;
@@ -230,7 +234,7 @@ std::map<std::pair<std::string, std::uint32_t>, double> read_throughputs(
 void take_throughputs(const std::string& path, const JobLogOptions& options, JobLog& log) {
   if (options.throughputs.empty()) {
     throw Error(SourcePlace{.file = path, .line_text = ""},
-                "is a trace of Gavel, which says steps and not seconds: give its table of "
+                "is a trace of Gavel, which has steps instead of seconds: give the table of "
                 "throughputs (simulation_throughputs.json) with --throughputs");
   }
   const auto throughputs = read_throughputs(options);
@@ -306,7 +310,7 @@ JobLog load_job_log(const std::string& path, const JobLogOptions& options) {
   PackedFileReader file(path);
   std::string text;
   bool more = file.more(text);
-  // Ours is read without holding all of its text.
+  // The canonical form is read piece by piece, without the whole text in memory.
   const bool again = std::filesystem::is_regular_file(path);
   if (again && !is_json(text) && begins_canonical(text)) return canonical(load_job_trace(path));
   while (more) more = file.more(text);

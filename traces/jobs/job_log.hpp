@@ -33,10 +33,11 @@ struct JobLogOptions {
   std::string throughputs = {}, gpu = "v100";
 };
 
-/// Returns the jobs of a file. Throws bad_input with file:line:column for an invalid file, an
-/// unknown format, or a log without jobs.
+/// Returns the jobs of a file, gzip too. Throws bad_input with file:line:column for an invalid
+/// file, an unknown format, a log without jobs, or a trace of Gavel without throughputs. The jobs
+/// of Gavel without a throughput are rejected, so that no job may be left.
 JobLog load_job_log(const std::string& path, const JobLogOptions& options = {});
-/// Returns the jobs of a text; `path` is for messages.
+/// Returns the jobs of a text; `path` is for messages. Throws as load_job_log() does.
 JobLog parse_job_log(const std::string& path, std::string_view text,
                      const JobLogOptions& options = {});
 

@@ -18,7 +18,7 @@ namespace orrery {
 namespace {
 
 constexpr std::int64_t kLatestSecond = 100LL * 365 * 24 * 3600;
-constexpr const char* kColumns = "job_id, submit_s, num_gpus, duration_s (and perhaps vc)";
+constexpr const char* kColumns = "job_id, submit_s, num_gpus, duration_s (optional: vc)";
 constexpr std::int64_t kMostGpus = 1 << 20;
 constexpr std::int64_t kMostPriority = 2'000'000'000;
 
@@ -43,7 +43,7 @@ std::int64_t number(const CsvReader& reader, const std::vector<std::string_view>
   return value;
 }
 
-/// Other tools' tables have other marks between their columns.
+/// Returns a hint if the header has other separators than commas, as in other tools' tables.
 std::string separator_hint(const std::vector<std::string_view>& header) {
   if (header.size() != 1) return {};
   for (const char mark : {'|', ';', '\t', ' '}) {
@@ -54,7 +54,7 @@ std::string separator_hint(const std::vector<std::string_view>& header) {
   return {};
 }
 
-/// A CSV's reader would complain of quotes and commas.
+/// Throws bad_input for JSON, about whose quotes and commas the reader of CSV would complain.
 void refuse_json(const std::string& path, std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos || (text[first] != '{' && text[first] != '[')) return;
@@ -75,7 +75,7 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
     std::optional<std::size_t> found;
     for (std::size_t i = 0; i < fields.size(); ++i) {
       if (fields[i] != name) continue;
-      if (found) reader.fail_at_field(i, fmt::format("the column '{}' is there twice", name));
+      if (found) reader.fail_at_field(i, fmt::format("column '{}' is in the header twice", name));
       found = i;
     }
     return found;
@@ -99,8 +99,8 @@ Columns read_header(const CsvReader& reader, const std::vector<std::string_view>
                         .count = fields.size()};
   if (!missing.empty()) {
     reader.fail_row(
-        fmt::format("expected the columns {}, got none named {}; other columns may "
-                    "stand beside them{}",
+        fmt::format("expected the columns {}, got none named {}; additional columns "
+                    "are allowed{}",
                     kColumns, fmt::join(missing, ", "), separator_hint(fields)));
   }
   return columns;
@@ -162,12 +162,12 @@ std::string job_trace_csv(const std::vector<TraceJob>& jobs) {
 
 namespace {
 
-/// Rows of a trace, in as many pieces as it comes in.
+/// Reader of the rows of a trace, whose text arrives in pieces.
 class TraceRows {
  public:
   explicit TraceRows(const std::string& path) : path_(path) {}
 
-  /// `text` holds whole rows; the header stands first in the first one.
+  /// Reads a piece. `text`: complete rows; the first piece begins with the header.
   void take(std::string_view text) {
     CsvReader reader(path_, text, Separator::comma, line_);
     if (!columns_) {
@@ -194,8 +194,8 @@ class TraceRows {
   int line_ = 1;
 };
 
-/// A piece of the file at a time; nothing where that cannot be: rows that go over several lines, or
-/// an error, whose line is told from the whole text.
+/// Returns the jobs of a file that is read piece by piece. Returns nothing for a file that needs
+/// its whole text: rows over several lines, or an error, whose place is found in the whole text.
 std::optional<std::vector<TraceJob>> read_in_pieces(const std::string& path) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   TraceRows rows(path);
@@ -210,7 +210,7 @@ std::optional<std::vector<TraceJob>> read_in_pieces(const std::string& path) {
       const std::size_t end = more ? text.rfind('\n') + 1 : text.size();  // npos + 1 is 0
       const auto lines = static_cast<std::size_t>(
           std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
-      // Memory that is not used costs nothing; memory that grows is there twice for a while.
+      // Reserved memory costs nothing until it is used; a growing vector exists twice for a while.
       if (first) rows.reserve(unpacked_size(path) / (end / (lines + 1) + 1) * 5 / 4);
       rows.take(std::string_view(text).substr(0, end));
       text.erase(0, end);

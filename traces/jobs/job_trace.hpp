@@ -35,7 +35,7 @@ static_assert(sizeof(TraceJob) <= 64);
 /// unpacked. Reads piece by piece; only a file with an error or with quoted fields is read into
 /// memory as a whole.
 std::vector<TraceJob> load_job_trace(const std::string& path);
-/// Returns the jobs of a text; `path` is for messages.
+/// Returns the jobs of a text; `path` is for messages. Throws as load_job_trace() does.
 std::vector<TraceJob> parse_job_trace(const std::string& path, std::string_view text);
 /// Returns the jobs as text in the canonical form.
 std::string job_trace_csv(const std::vector<TraceJob>& jobs);

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Knows in which line the reader is.
+/// Iterator over a text that counts lines.
 struct CountingIterator {
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
@@ -56,7 +56,7 @@ void read_json_items(const std::string& path, std::string_view text, int depth,
     if (event == Json::parse_event_t::object_start) begun = line;
     if (event != Json::parse_event_t::object_end) return true;
     each(parsed, begun);
-    return false;  // it has been read: nobody keeps it
+    return false;  // frees the object, which has been read
   };
   try {
     const CountingIterator begin{text.data(), &line}, end{text.data() + text.size(), &line};
@@ -64,11 +64,11 @@ void read_json_items(const std::string& path, std::string_view text, int depth,
     if (depth == 1 ? whole.is_array() : whole.is_object()) return;
   } catch (const Json::parse_error& error) {
     fail_at(path, text, error.byte == 0 ? 0 : error.byte - 1,
-            fmt::format("expected {}; here it is no JSON any more", what));
+            fmt::format("expected {}, got text that is not JSON", what));
   } catch (const Json::exception& error) {
-    fail_at(path, text, 0, fmt::format("a number that no job log has ({})", error.what()));
+    fail_at(path, text, 0, fmt::format("a number is too large for a job log ({})", error.what()));
   }
-  fail_at(path, text, 0, fmt::format("expected {}, got something else", what));
+  fail_at(path, text, 0, fmt::format("expected {}, got other JSON", what));
 }
 
 std::string json_text(const Json& object, const char* key) {

@@ -36,7 +36,8 @@ void read_json_items(const std::string& path, std::string_view text, int depth,
 std::string json_text(const nlohmann::json& object, const char* key);
 /// Returns the instant of a key in seconds since 1970; nothing if the key has no valid instant.
 std::optional<std::int64_t> json_instant(const nlohmann::json& object, const char* key);
-/// Returns the value under a path of keys; null if it is missing.
+/// Returns the value under a path of keys, a reference into `object`; a JSON null if the path is
+/// missing.
 const nlohmann::json& json_at(const nlohmann::json& object,
                               std::initializer_list<const char*> path);
 

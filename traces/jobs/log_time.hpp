@@ -13,8 +13,8 @@ namespace orrery {
 std::optional<std::int64_t> parse_instant(std::string_view text);
 
 /// Returns the seconds of a duration in Slurm's notation, "[days-]hours:minutes:seconds" or
-/// "minutes:seconds", without fractions. For example, "1-02:00:00" gives 93,600. Returns nothing
-/// for any other text.
+/// "minutes:seconds"; a fraction is cut off. For example, "1-02:00:00" gives 93,600. Returns
+/// nothing for any other text.
 std::optional<std::int64_t> parse_elapsed(std::string_view text);
 
 }  // namespace orrery

@@ -27,9 +27,10 @@ struct NodeHealth {
   std::vector<Lemon> lemons;  ///< most failures first
 
   /// Returns the failures of a thousand nodes in a day, 1000 x failures / node_days. The failure of
-  /// a job counts as the failure of one node.
+  /// a job counts as the failure of one node. Returns 0 without node days.
   double per_thousand_node_days() const;
-  /// Returns the mean hours until one of `of_nodes` nodes fails; infinite without a failure.
+  /// Returns the mean hours until one of `of_nodes` nodes fails; infinite without a failure or
+  /// node.
   double mean_hours(std::uint64_t of_nodes) const;
 };
 

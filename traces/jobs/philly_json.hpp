@@ -12,8 +12,8 @@
 namespace orrery {
 
 /// Calls `each` for every job. Attempts after the first are retries: the job has the GPUs of its
-/// first attempt with GPUs, and the duration of all such attempts together. Throws bad_input with
-/// the place if the text is not a JSON array.
+/// first attempt with GPUs, and the duration of all such attempts together. Impossible values are
+/// in JobEntry::problem. Throws bad_input with the place if the text is not a JSON array.
 void read_philly_json(const std::string& path, std::string_view text,
                       const std::function<void(const JobEntry&)>& each);
 

@@ -32,10 +32,10 @@ Pod read_pod(const CsvTable& table) {
   pod.models = models_of(table.text("gpu_spec"));
   if (pod.gpus == 0) return pod;
   pod.gpu_milli = static_cast<std::uint32_t>(table.number("gpu_milli", kWholeGpu));
-  if (pod.gpu_milli == 0) table.fail_at("gpu_milli", "a pod with GPUs needs some of them, not 0");
+  if (pod.gpu_milli == 0) table.fail_at("gpu_milli", "a pod with GPUs must have 1 to 1000, not 0");
   if (pod.gpus > 1 && pod.gpu_milli < kWholeGpu) {
-    table.fail_at("gpu_milli", fmt::format("a pod of {} GPUs has whole ones ({}), not {}", pod.gpus,
-                                        kWholeGpu, pod.gpu_milli));
+    table.fail_at("gpu_milli", fmt::format("a pod of {} GPUs must have whole GPUs ({}), not {}",
+                                           pod.gpus, kWholeGpu, pod.gpu_milli));
   }
   return pod;
 }

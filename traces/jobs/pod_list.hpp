@@ -36,12 +36,12 @@ struct NodeRecord {
 /// optionally gpu_spec ("V100M16|V100M32"), in file order. Throws bad_input with file:line:column,
 /// also if no pod requests a GPU.
 std::vector<Pod> load_pods(const std::string& path);
-/// Returns the pods of a text; `path` is for messages.
+/// Returns the pods of a text; `path` is for messages. Throws as load_pods() does.
 std::vector<Pod> parse_pods(const std::string& path, std::string_view text);
 /// Returns the nodes of a CSV, gzip too, with sn, cpu_milli, memory_mib, gpu, model, sorted by
 /// name. Throws bad_input with file:line:column, also if no node has GPUs.
 std::vector<NodeRecord> load_nodes(const std::string& path);
-/// Returns the nodes of a text; `path` is for messages.
+/// Returns the nodes of a text; `path` is for messages. Throws as load_nodes() does.
 std::vector<NodeRecord> parse_nodes(const std::string& path, std::string_view text);
 
 }  // namespace orrery

@@ -10,7 +10,8 @@
 
 namespace orrery {
 
-/// Where chunks that hold only the embedding or the loss were counted, fewer than published.
+/// Sets the number of chunks, at most one for each layer of a stage: some publishers count chunks
+/// with only the embedding or the loss.
 void LayoutReader::read_chunks() {
   const std::uint32_t stages = layout().pipeline();
   const std::uint32_t published = stages > 1 ? draft_.or_one(row().vpp, "vpp") : 1;
@@ -49,7 +50,7 @@ void LayoutReader::read_layout() {
   layout().set_sequence_parallel(split);
 }
 
-/// Ranks that split an expert, where there are experts.
+/// Sets the number of ranks that split an expert, for models with experts.
 void LayoutReader::read_expert_tensor() {
   if (!row().moe_experts) return;
   const bool inside = layout().expert() <= layout().data() * layout().context();
@@ -75,7 +76,7 @@ void LayoutReader::read_mode(const std::string& text) {
              mentions(text, "distributed optimizer")) {
     layout().set_shard("optimizer");
   } else {
-    throw Refusal{fmt::format("dp_shard '{}' is none that is known", shown(row().dp_shard))};
+    throw Refusal{fmt::format("dp_shard '{}' is not known", shown(row().dp_shard))};
   }
 }
 
@@ -110,8 +111,9 @@ void LayoutReader::read_buckets() {
   }
 }
 
-/// FSDP among the fewest nodes whose memory is at most half full of weights, gradients and
-/// optimizer; copies of that among the rest.
+/// Returns the smallest sharding group of 1, 2, 4, ... nodes whose memory is at most half full of
+/// weights, gradients and optimizer state, or the largest of these groups that divides the ranks;
+/// the other groups hold copies.
 std::uint32_t LayoutReader::least_group() const {
   const double states = 16 * parameter_count(draft_.job().model());
   const double memory = draft_.gpu_memory().value_or(80e9);

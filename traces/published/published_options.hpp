@@ -26,7 +26,7 @@ struct RecomputeOption {
 RecomputeOption recompute_option(std::string_view text, std::uint32_t layers);
 
 /// Returns the value of Job.attention for a kernel's name, for example "flash-2" for "sdpa";
-/// nothing for an empty text.
+/// "flash" for an unknown name; nothing for an empty text.
 std::optional<std::string> attention_option(std::string_view text);
 
 /// Overlap of communication by a run's flags. An empty value: the flags do not say.
@@ -41,14 +41,15 @@ struct OverlapOption {
 OverlapOption overlap_option(std::string_view text);
 
 /// Returns the rank of the adapters if only adapters are trained, for example 16 for "llama2-70b
-/// LoRA r16"; 0 if the whole model is trained.
+/// LoRA r16"; 16 if "LoRA" has no rank; 0 if the whole model is trained.
 std::uint32_t adapter_rank(std::string_view model);
 
 /// Returns the bytes of optimizer state for each parameter by the optimizer's name, including fp32
 /// weights beside 16-bit ones; nothing for an unknown optimizer.
 std::optional<double> optimizer_bytes(std::string_view name);
 
-/// Returns the whole number after a word, as in "shard group 64"; nothing if none follows.
+/// Returns the whole number (its first six digits) after the first occurrence of a word, as in
+/// "shard group 64"; nothing if none follows or the number is 0.
 std::optional<std::uint32_t> number_after(std::string_view text, std::string_view word);
 
 }  // namespace orrery

@@ -77,7 +77,7 @@ void RunReader::check_missing() const {
   for (const auto& [name, is_missing] : columns) {
     if (is_missing) missing.push_back(fmt::format("'{}'", name));
   }
-  if (missing.size() < 2) return;  // one is named where it is needed
+  if (missing.size() < 2) return;  // a single missing column is reported by its reader
   throw Refusal{
       fmt::format("{} are missing: give them, or a model of the catalogue (orrery list "
                   "models)",
@@ -120,7 +120,7 @@ void RunReader::take_precision() {
   } else if (mentions(text, "fp32")) {
     job().set_precision("fp32");
   } else {
-    throw Refusal{fmt::format("precision '{}' is none that is known", shown(row_.precision))};
+    throw Refusal{fmt::format("precision '{}' is not known", shown(row_.precision))};
   }
   std::uint32_t gradient = draft_.habits().gradient_bytes;
   if (mentions(text, "fp32 grad")) gradient = 4;
@@ -177,7 +177,7 @@ void RunReader::take_options() {
   } else if (!row_.optimizer.empty()) {
     const std::optional<double> bytes = optimizer_bytes(row_.optimizer);
     if (!bytes) {
-      throw Refusal{fmt::format("optimizer '{}' is none that is known", shown(row_.optimizer))};
+      throw Refusal{fmt::format("optimizer '{}' is not known", shown(row_.optimizer))};
     }
     job().set_optimizer_bytes(*bytes);
   }
@@ -204,7 +204,7 @@ void RunReader::take_offload() {
   } else if (mentions(offload, "optimizer") || mentions(offload, "cpu")) {
     job().set_offload("optimizer");
   } else if (!offload.empty() && offload != "none" && offload != "no" && offload != "0") {
-    throw Refusal{fmt::format("offload '{}' is none that is known", shown(row_.offload))};
+    throw Refusal{fmt::format("offload '{}' is not known", shown(row_.offload))};
   }
 }
 

@@ -79,7 +79,7 @@ const std::vector<Column>& columns() {
   return all;
 }
 
-/// Columns that say where a row was seen or how the run went.
+/// Columns about the source of a row and the results of the run.
 constexpr std::array<std::string_view, 37> kNotOfTheRun = {
     "source_key", "source", "location", "url", "verified", "from_memory", "arch_source",
     "net_source", "iter_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "tflops_per_gpu",
@@ -98,7 +98,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-/// Numbers may be written 128 or 128.0.
+/// Returns the finite number in a text, written 128 or 128.0; nothing for other texts.
 std::optional<double> number(std::string_view text) {
   double value = 0;
   const char* const end = text.data() + text.size();
@@ -107,6 +107,7 @@ std::optional<double> number(std::string_view text) {
   return value;
 }
 
+/// Reader of one cell into its member of the row.
 struct Reader {
   const Column& column;
   std::string_view text;
@@ -158,7 +159,7 @@ PublishedTable::PublishedTable(const std::string& path, std::string_view text)
     for (std::size_t i = 0; i < width_; ++i) {
       if (trimmed(fields_[i]) != column.name) continue;
       if (place)
-        reader_.fail_at_field(i, fmt::format("the column '{}' is there twice", column.name));
+        reader_.fail_at_field(i, fmt::format("column '{}' is in the header twice", column.name));
       place = i;
     }
     if (!column.required) optional.push_back(column.name);

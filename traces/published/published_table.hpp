@@ -42,7 +42,8 @@ class PublishedTable {
   /// bad_input with the place: an empty text, a missing or duplicate column.
   PublishedTable(const std::string& path, std::string_view text);
 
-  /// Reads the next row that is not blank, and sets its defaults. Returns false at the end. Throws
+  /// Reads the next row that is not blank, and sets its defaults; invalid cells are in `problems`.
+  /// Returns false at the end, with `row` unchanged. Throws
   /// bad_input with the place if the row has more or fewer fields than the header, or misplaced
   /// quotes.
   bool next(TableRow& row);

@@ -9,13 +9,16 @@
 
 namespace orrery {
 
-/// Returns the stable JSON object; `with_host` = false gives the bytes that equal runs share.
+/// Returns the stable JSON object, without the tables of a replay; `with_host` = false gives the
+/// bytes that equal runs share.
 std::string report_json(const Report& report, bool with_host = true);
 
 /// Returns the stable JSON object of a replay.
 std::string report_json(const JobsReport& report, bool with_host = true);
 
-/// Returns twelve lines for a terminal: every number with its unit and origin.
+/// Returns the lines for a terminal, each with a line end: every number with its unit and origin;
+/// at most twelve figures without those that are not known, then warnings and, for several jobs,
+/// the outcome of each.
 std::string report_summary(const Report& report);
 
 /// Returns the number with separators, for example "12,345".

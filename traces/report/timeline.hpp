@@ -21,12 +21,14 @@ class Timeline {
   /// name has the extension of another format: the format is Perfetto's protobuf.
   explicit Timeline(const std::string& path);
 
-  /// Writes the remaining data. Throws an environment Error if any data could not be written.
+  /// Writes the remaining data and closes the file. Throws an environment Error if any data could
+  /// not be written, also in a second call. Without a call, lost data are not reported.
   void close();
 
   /// Returns the track `name` of `process`, created at the first use.
   Track track_named(const std::string& process, const std::string& name);
-  /// Adds a slice. Slices of one track may overlap: each then gets a lane of its own below it.
+  /// Adds a slice to a track of track_named(). Slices of one track may overlap: each then gets a
+  /// lane of its own below the track.
   void slice(Track track, const std::string& name, Nanos begin, Nanos end);
   /// Adds an instant.
   void instant(Track track, const std::string& name, Nanos at);

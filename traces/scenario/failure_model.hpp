@@ -25,12 +25,12 @@ std::vector<FailureKind> failure_kinds(const Failures& failures);
 
 /// Returns the mean time between failures of one part in seconds; infinite if none was counted.
 double part_mtbf(const FailureKind& kind);
-/// Returns the number of parts of this kind in `nodes` nodes of `cluster`; incomplete racks and
-/// rows count as whole ones.
+/// Returns the number of parts of this kind in `cluster`; incomplete racks and rows count as whole
+/// ones. Returns 1 for failures of the job itself.
 std::uint32_t parts_of_kind(const FailureKind& kind, const Failures& failures,
                             const Cluster& cluster);
 /// Returns the failures per second of a job on `nodes` nodes, its own and its hardware's, without
-/// kinds that do not interrupt it (slow parts, and parts of the fabric).
+/// kinds that do not interrupt it (slow parts, and parts of the fabric) and without racks and rows.
 double interruption_rate(const std::vector<FailureKind>& kinds, double nodes,
                          double gpus_per_node = 8);
 
@@ -41,16 +41,18 @@ struct FailureProblem {
 /// Returns all violated conditions.
 std::vector<FailureProblem> failure_problems(const Failures& failures, const Cluster& cluster);
 
-/// Returns the faults of `scenario.failures()`, by time: drawn from its kinds, and those of its
-/// trace, a file below `folder`. Throws bad_input for more than a million faults, or an unreadable
-/// trace.
+/// Returns the faults of `scenario.failures()`: those drawn from its kinds by time, then those of
+/// its trace, a file below `folder`, by time; empty without failures. Throws bad_input if more than
+/// a million draws are expected, for an unknown profile, an unreadable trace, or a trace with a
+/// rank that the job lacks.
 std::vector<Fault> drawn_faults(const Scenario& scenario, const Cluster& cluster,
                                 const std::string& folder);
-/// Returns the scenario with its failures as faults behind its own faults.
+/// Returns the scenario with its failures as faults behind its own faults. The failures stay in the
+/// scenario, so that a second call appends the faults again. Throws as drawn_faults() does.
 Scenario with_drawn_faults(Scenario scenario, const Cluster& cluster, const std::string& folder);
 
-/// Returns the faults of a trace of failures (Failures.trace in scenario.proto). `path` is for
-/// messages.
+/// Returns the faults of a trace of failures (Failures.trace in scenario.proto), by time. `path` is
+/// for messages. Throws bad_input with the place of an invalid field.
 std::vector<Fault> read_failure_trace(const std::string& path, std::string_view text);
 
 }  // namespace orrery

@@ -48,7 +48,8 @@ struct FaultGroup {
   std::vector<std::uint32_t> faults;
 };
 
-/// Faults of one run.
+/// Faults of one run. A fault is named by its index in the scenario; methods with such an index
+/// throw std::out_of_range from size() on.
 class FaultScript {
  public:
   /// Sorts the faults. The scenario must have been checked; its seed draws the parts of shares.
@@ -59,8 +60,8 @@ class FaultScript {
   bool empty() const { return entries_.empty(); }
 
   // ---- the state at a moment ----
-  // Returns the condition of one rank or part, by the faults that name it: a GPU's condition is
-  // neither its node's nor its rank's.
+  /// Returns the condition of one rank or part, by the faults that name it: a GPU's condition is
+  /// neither its node's nor its rank's.
   Condition condition(const FaultTarget& target, Moment at) const;
   /// Returns the active faults by target, without kills and stops. Valid until the next call.
   const std::map<FaultTarget, std::set<std::uint32_t>>& active(Moment at) const;
@@ -68,8 +69,8 @@ class FaultScript {
   std::map<FaultTarget, Condition> conditions(Moment at) const;
 
   // ---- what happens ----
-  // Returns the faults that begin after `from` and until `until`: at steps, ascending, then at
-  // instants.
+  /// Returns the faults that begin after `from` and until `until` (inclusive), spent ones too: at
+  /// steps, ascending, then at instants.
   std::vector<FaultGroup> due(Moment from, Moment until) const;
   /// First instant with a loss of ranks, and its faults: kills, stops, GPUs and nodes that go down,
   /// except spent ones.
@@ -77,21 +78,22 @@ class FaultScript {
     Nanos at = 0;
     std::vector<std::uint32_t> faults;
   };
-  /// Returns the first strike in [from, until). Faults of `step`, if given, strike at its begin,
-  /// `from`.
+  /// Returns the first strike in [from, until); nothing if none falls there. Faults of `step`, if
+  /// given, strike at its begin, `from`.
   std::optional<Strike> next_strike(std::optional<Step> step, Nanos from, Nanos until) const;
-  /// Marks a fault as spent: it will not strike again.
+  /// Marks a fault as spent: next_strike() leaves the fault out. No other method does.
   void mark_spent(std::uint32_t fault) { spent_.at(fault) = true; }
-  /// Returns the number of faults that have begun.
+  /// Returns the number of faults that have begun, those that are over too.
   std::uint64_t begun_count(Moment at) const;
-  /// Returns the number of begun faults by the cause in the scenario, of those that begin after
-  /// `from`.
+  /// Returns the number of faults that begin after `from` and until `at`, by the cause in the
+  /// scenario; faults without a cause are left out.
   std::map<std::string, std::uint64_t> begun_by_cause(Moment from, Moment at) const;
 
   // ---- when something changes ----
-  // Returns the first step after `after` at which a fault begins, ends or grows.
+  /// Returns the first step after `after` at which a fault begins, ends or grows; nothing if none
+  /// does.
   std::optional<Step> next_step(Step after) const;
-  /// Returns the first instant after `after` at which a fault begins or ends.
+  /// Returns the first instant after `after` at which a fault begins or ends; nothing if none does.
   std::optional<Nanos> next_instant(Nanos after) const;
   /// Returns all such instants after `from` and before `until`, ascending.
   std::vector<Nanos> instants(Nanos from, Nanos until) const;
@@ -104,11 +106,12 @@ class FaultScript {
   /// Returns the step or the instant at which the fault begins.
   std::int64_t begin(std::uint32_t fault) const { return entries_.at(fault).begin.at; }
   Fault::KindCase kind(std::uint32_t fault) const { return entries_.at(fault).kind; }
-  /// Returns true if ranks do not survive the fault: only such a fault of a part is ever active, as
-  /// a part that is down.
+  /// Returns true if ranks do not survive the fault: a kill, a stop, or a GPU or node that goes
+  /// down. Of these, active() contains only the GPUs and nodes.
   bool is_ending_ranks(std::uint32_t fault) const;
   /// Returns a description, for example "rank 3 killed", "NIC of rank 4 down" or "node 1 down",
-  /// after the scenario's cause, if any.
+  /// after the scenario's cause, if any. Call for kills, stops, link_down and down only: every
+  /// other fault is described as a loss too.
   std::string cause(std::uint32_t fault, const FaultTarget& target) const;
   /// Returns the cause in the scenario; empty if none is given.
   const std::string& named_cause(std::uint32_t fault) const {
@@ -164,11 +167,13 @@ class FaultScript {
 };
 
 /// Returns the parts of the cluster that are lost or transfer nothing, including ranks' NICs, by
-/// the GPUs of ranks 0, 1, ...
+/// the GPUs of ranks 0, 1, ... Leaves out parts whose loss takes only a fraction of their links,
+/// and ranks without an entry in `gpus`.
 std::set<Part> lost_parts(const FaultScript& script, Moment at, const Cluster& cluster,
                           std::span<const GpuId> gpus);
 
-/// Returns `count` of `all` numbers, each equally likely, ascending.
+/// Returns `count` of the numbers below `all`, each equally likely, ascending. `count` must be at
+/// most `all`.
 std::vector<std::uint32_t> some_of(std::uint32_t count, std::uint32_t all, Rng rng);
 
 /// Returns the kind of the parts that a fault hits; nothing if it hits a rank.
@@ -177,8 +182,10 @@ std::optional<PartKind> part_kind(const Fault& fault);
 bool happens_to_parts(Fault::KindCase kind);
 /// Returns true if the fault hits a fraction of the parts, not one by its index.
 bool hits_share(const Fault& fault);
-/// Returns the number of hit parts of `all`, or the index.
+/// Returns the number of hit parts of `all`, rounded. Throws an internal Error unless
+/// hits_share(fault).
 std::uint32_t parts_hit(const Fault& fault, std::uint32_t all);
+/// Returns the index of the hit rank or part. Throws an internal Error if hits_share(fault).
 std::uint32_t hit_index(const Fault& fault);
 
 }  // namespace orrery

@@ -19,15 +19,18 @@ namespace orrery {
 bool describes_replay(const std::string& path);
 
 /// Resolves names, sets defaults and checks kinds. `prefix` is the place of the conditions in the
-/// file, for example "recorded.conditions.". Throws bad_input with the place.
+/// file, for example "recorded.conditions.". Throws bad_input with the place, also for simulated
+/// speed without kinds.
 void complete(ReplayConditions& conditions, const SourceMap& places, const std::string& prefix);
 
-/// Returns the first kind that matches a job; nothing if the job runs as recorded.
+/// Returns the index of the first kind that matches a job (the kind's name begins the job's name,
+/// and the GPUs are in the kind's range and fill whole replicas); nothing if the job runs as
+/// recorded.
 std::optional<std::size_t> kind_of(const ReplayConditions& conditions, std::string_view name,
                                    std::uint32_t gpus);
 
-/// Returns the training job of a kind on `gpus` GPUs, a whole number of its replicas. Throws
-/// bad_input if it cannot be laid out over them.
+/// Returns the training job of a kind on `gpus` GPUs, a whole number of its replicas; the global
+/// batch grows with the replicas. Throws bad_input if the job cannot be laid out over the GPUs.
 Job job_on(const JobKind& kind, std::uint32_t gpus);
 
 }  // namespace orrery

@@ -20,26 +20,30 @@ struct LoadedScenario {
 };
 
 /// Returns the scenario of a file. `overrides` are "path=value" ("cluster.nodes=128",
-/// "run.steps=10"). Throws bad_input.
+/// "run.steps=10"). Throws bad_input for the first problem, also for a file that is the replay of a
+/// job trace; a usage Error for an override without a path and "=".
 LoadedScenario load_scenario(const std::string& path, const std::vector<std::string>& overrides);
-/// Returns the scenario of a text. Throws bad_input.
+/// Returns the scenario of a text. `file` is for messages. Throws as load_scenario() does.
 LoadedScenario parse_scenario(std::string_view text, const std::string& file,
                               const std::vector<std::string>& overrides);
 
-/// Returns all problems of the text, across fields too, at most `limit`.
+/// Returns all problems of the text, at most `limit`; conditions across fields are checked only if
+/// each field is valid. Empty if the text is a valid scenario.
 std::vector<Error> check_scenario(std::string_view text, const std::string& file,
                                   std::size_t limit = 100);
 
-/// Sets the data-parallel size so that the job has `ranks` ranks. Throws bad_input unless the
-/// scenario says elastic or already has them.
+/// Sets the data-parallel size so that the job has `ranks` ranks. Does nothing if the job has so
+/// many. Throws bad_input, without a change, if the scenario has no job or is not elastic, or if
+/// `ranks` is no multiple of a replica; throws bad_input after the change if the new layout
+/// violates another condition.
 void set_ranks(LoadedScenario& loaded, std::uint32_t ranks);
 
-/// Returns the SHA-256 after defaults and overrides, without the seed.
+/// Returns the SHA-256 after defaults and overrides, without the seed and the fabric of live mode.
 std::string scenario_hash(const Scenario& scenario);
 
 /// Returns the time of one step when all replicas end together as nearly as whole micro-batches
 /// allow, for given replica speeds: min over assignments of max(n_i x cost / speed_i), in units of
-/// `cost`.
+/// `cost`. Throws an internal Error without replicas or for a speed that is not positive.
 double ideal_makespan(const std::vector<double>& speeds, std::uint32_t micro_batches, double cost);
 
 }  // namespace orrery

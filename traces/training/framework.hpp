@@ -31,11 +31,12 @@ struct FrameworkHabits {
   std::string_view recompute = {};  ///< default if a row omits it; empty: none, or selective to fit
 };
 
-/// Returns the habits of a framework by its name in tables; null if the framework is unknown.
+/// Returns the habits of a framework by its name in tables: the first whose `named` is a part of
+/// `name`, in any case; null if the framework is unknown.
 const FrameworkHabits* framework_habits(std::string_view name);
 
-/// Returns the habits of the newest framework with the fitted factors of a stack; null if none
-/// exists.
+/// Returns the habits of the first framework of the table with the fitted factors of a stack; null
+/// if none exists.
 const FrameworkHabits* habits_of_stack(std::string_view stack);
 
 /// Returns the text in ASCII lower case.

@@ -34,10 +34,10 @@ enum BucketClass : std::uint32_t {
   kBucketClasses = 3
 };
 
-/// Returns the rule that applies to a class.
+/// Returns the rule that applies to a class, with this class; `none` if no rule applies.
 CodecRule rule_for(std::span<const CodecRule> rules, std::uint32_t bucket_class);
-/// Returns the code of a tensor of that class: PowerSGD gains nothing on a tensor that is no
-/// matrix. The class is not set, so that tensors with equal codes have equal rules.
+/// Returns the code of a tensor of that class; `none` instead of PowerSGD for a tensor that is no
+/// matrix. The class of the result is 0, so that tensors with equal codes have equal rules.
 CodecRule rule_for(std::span<const CodecRule> rules, std::uint32_t bucket_class, bool is_matrix);
 
 /// Returns the name of a codec, for example "int4".
@@ -77,18 +77,18 @@ double codec_ratio(const CodecRule& rule, std::uint64_t count);
 struct CodecThroughput {
   double encode = 0, decode = 0;
 };
-/// Returns the measured speed of one thread of an x86-64 CPU.
+/// Returns the measured speed of one thread of an x86-64 CPU; zeros for `none`.
 CodecThroughput cpu_throughput(Codec codec);
 /// Returns the speed of one GPU, modelled from the moved bytes and `memory_bandwidth` in bytes per
-/// second.
+/// second; zeros for `none`.
 CodecThroughput gpu_throughput(const CodecRule& rule, double memory_bandwidth);
 
 /// Returns the bytes that each of `ranks` ranks sends to reduce `count` values: twice (ranks - 1) /
-/// ranks codes, as in a ring, in both steps of the compressed exchange.
+/// ranks codes, as in a ring, in both steps of the compressed exchange. Returns 0 for one rank.
 double exchange_bytes(const CodecRule& rule, std::uint64_t count, std::uint32_t ranks);
 /// Returns the time that each rank spends on codes in one such exchange: its whole gradient is
 /// encoded once, as many values are decoded once for the sum, one part is encoded again, and all
-/// parts are decoded.
+/// parts are decoded. Returns 0 for one rank or without a throughput.
 double exchange_codec_seconds(std::uint64_t count, std::uint32_t ranks,
                               const CodecThroughput& throughput);
 

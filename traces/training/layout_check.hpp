@@ -16,6 +16,8 @@ struct Problem {
 };
 
 /// Returns every problem of a job whose model is resolved; empty if the job can be laid out.
+/// `even_shares`: all replicas must have equally many micro-batches. Throws bad_input for an
+/// unknown built-in model.
 std::vector<Problem> job_problems(const Job& job, bool even_shares = true);
 
 /// Largest number of gradient buckets on one pipeline stage.

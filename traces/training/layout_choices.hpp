@@ -28,14 +28,18 @@ struct LayoutBounds {
   std::uint32_t domain = 8;  ///< GPUs of an NVLink domain, the limit of a tensor group
 };
 
-/// Returns every division of the GPUs, in order; an impossible one appears once, with its
-/// objection. Of `job`, model, batch, sequence, stack and all keys outside a choice are used.
+/// Returns every division of the GPUs, in order, within the limits of the search (context 64,
+/// micro-batch 16, 8 chunks). An impossible tensor x context x pipeline x data appears once, with
+/// its objection; impossible expert sizes are left out. Of `job`, model, batch, sequence, stack and
+/// all keys outside a choice are used.
 std::vector<LayoutChoice> layout_choices(const Job& job, const LayoutBounds& bounds);
 
-/// Returns the job with the layout of a choice.
+/// Returns the job with the layout of a choice, without shard group, expert_tensor and
+/// recompute_share of its own. The result is not checked.
 Job laid_out(Job job, const LayoutChoice& choice);
 
-/// Returns true if both choices divide the GPUs in the same way.
+/// Returns true if both choices divide GPUs and experts in the same way; micro-batches, chunks,
+/// sharding and recomputation may differ.
 bool divides_alike(const LayoutChoice& a, const LayoutChoice& b);
 
 /// Returns a description, for example "tensor 8 x pipeline 4 x data 16, micro-batch 1, ZeRO-1".

@@ -13,10 +13,12 @@ namespace orrery {
 
 /// Replaces a preset name by the preset's fields (fields in the scenario take precedence) and
 /// checks that a model without a preset is complete. `path` is the model's own ("job.model").
-/// Idempotent. Throws bad_input with the nearest name.
+/// Idempotent. Throws bad_input with the nearest name, also for a missing key, for heads that do
+/// not divide `hidden`, and for a built-in model with a preset or a shape.
 void resolve(Model& model, const SourceMap& places, const std::string& path);
 
-/// Returns the trainable parameters of a resolved model, with a tied embedding counted once.
+/// Returns the trainable parameters of a resolved model, with a tied embedding counted once. Throws
+/// bad_input for an unknown built-in model.
 double parameter_count(const Model& model);
 
 /// Trainable parameters by class, as compression policies distinguish gradients (BucketClass in
@@ -24,16 +26,16 @@ double parameter_count(const Model& model);
 struct GradientClasses {
   double matrices = 0, vectors = 0, embeddings = 0;
 };
-/// Returns the parameters by class.
+/// Returns the parameters by class. Throws as parameter_count() does.
 GradientClasses gradient_classes(const Model& model);
 
 /// Returns the size of one attention head (latent attention has sizes of its own).
 double head_size(const Model& model);
-/// Returns the inner size of one expert.
+/// Returns the inner size of one expert: its own, or that of the model's MLP.
 double expert_feed_forward(const Model& model);
 
 /// Returns the weights with which each token is multiplied: only the experts to which it is routed,
-/// and of the vocabulary only the output projection.
+/// and of the vocabulary only the output projection. Not for built-in models.
 double active_weights(const Model& model);
 
 /// Sizes of `builtin: language-model`, a small byte-level model that live mode trains

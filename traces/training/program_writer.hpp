@@ -24,28 +24,35 @@ class ProgramWriter {
   ProgramWriter(const StepGraph& graph, std::uint32_t stage, std::uint32_t micro_batches,
                 double element);
 
+  /// Returns the operations so far.
   const Program& program() const { return program_; }
+  /// Allocates room for `ops` operations.
   void reserve(std::size_t ops) { program_.ops.reserve(ops); }
-  /// Returns the program and leaves none behind.
+  /// Returns the program. Call last: the writer is of no use afterwards.
   std::unique_ptr<Program> take_program() { return std::make_unique<Program>(std::move(program_)); }
 
-  /// Adds a compute block and returns its index.
+  /// Adds the execution of `block` (index into StepGraph::blocks()) for the micro-batch and chunk
+  /// of `pass`, and returns the index of the operation. It waits for the operations `after`, for
+  /// the newest compute operation, and for a send that blocks.
   Index add_compute(Phase phase, const Pass& pass, std::uint32_t block, FewOps after);
-  /// Adds a collective, unless its group has one rank; appends its index to `out`.
+  /// Adds a collective and appends its index to `out`, unless its group has one rank or `bytes` is
+  /// 0.
   void collective(Op op, Communicator which, OpCollective kind, double bytes, FewOps after,
                   FewOps* out = nullptr);
   /// Adds a receive from the next stage (`from_next`) or the previous one, and appends its index to
   /// `inputs`.
   void add_receive(Phase phase, const Pass& pass, bool from_next, FewOps& inputs);
-  /// Adds a send of the newest block's result.
+  /// Adds a send of the result of the newest compute operation, which must exist.
   void add_send(Phase phase, const Pass& pass, bool to_next);
   /// Allows the read of the micro-batch `prefetch` after this one, and appends this one's read to
-  /// `inputs`.
+  /// `inputs`. No effect for a job without input.
   void read(std::uint32_t micro_batch, FewOps& inputs);
 
-  // Returns the newest compute operation.
+  /// Returns the newest compute operation; nothing before the first.
   const std::optional<Index>& last_compute() const { return last_compute_; }
+  /// Returns the newest compute operation as a list of dependencies; empty before the first.
   FewOps so_far() const { return last_compute_ ? FewOps{*last_compute_} : FewOps{}; }
+  /// Returns the newest collective of each communicator that has any.
   const std::map<Communicator, Index>& last_collectives() const { return last_on_; }
 
  private:

@@ -19,15 +19,16 @@ struct StageShape {
   friend bool operator==(const StageShape&, const StageShape&) = default;
 };
 
-/// Returns the number of ranks that split one expert if the layout does not say: distributed
-/// experts stay whole, as in the recipes of Megatron-Core (expert-tensor-parallel-size 1).
+/// Returns the number of ranks that split one expert: Layout.expert_tensor if given; else all
+/// tensor ranks, unless experts are distributed: those stay whole, as in the recipes of
+/// Megatron-Core (expert-tensor-parallel-size 1).
 std::uint32_t expert_tensor(const Layout& layout);
 
 /// Returns the contents of a stage's chunk. Layers are distributed to the stages chunk by chunk,
-/// the remainder to the first ones, or in order by cost (Layout.balance).
+/// the remainder to the first ones, or in order by cost (Layout.balance; `chunk` is then ignored).
 StageShape stage_shape(const Job& job, std::uint32_t stage, std::uint32_t chunk);
 /// Returns the number of stages without any part of the model in a layout balanced by cost: such a
-/// job cannot start.
+/// job cannot start. Returns 0 for any other balance.
 std::uint32_t stages_left_empty(const Job& job);
 
 /// Mixture of experts on one rank; all zero in a dense model.
@@ -46,7 +47,7 @@ enum class Recompute : std::uint8_t { none, selective, full };
 
 /// Dimensions of a job on one rank.
 struct RankShape {
-  explicit RankShape(const Job& job);
+  explicit RankShape(const Job& job);  ///< the model must be resolved
 
   double sequence = 0, batch = 0;  ///< complete sequences of one micro-batch
   double tokens = 0;               ///< tokens of one micro-batch on this context rank
@@ -75,7 +76,8 @@ struct RankShape {
   bool is_latent() const { return key_value_rank > 0; }
   /// Returns the tokens of this rank's norms and residuals.
   double own_tokens() const { return split_tokens ? tokens / tensor : tokens; }
-  /// Returns the tokens of the sequence in the attention's first products (latents are gathered).
+  /// Returns the values of a token that tensor-parallel ranks gather before attention: `hidden`, or
+  /// the latents if queries are latent too.
   double gathered_width() const;
   /// Returns the pairs of a query and a key of one head that a fused kernel scores.
   double scored() const { return tokens * reach * (causal ? 0.5 : 1); }

@@ -17,7 +17,8 @@ const StackCatalog& stack_catalog();
 /// name.
 const SoftwareStack& software_stack(const std::string& name);
 
-/// Returns the job's own stack, else the named one, else the generic one.
+/// Returns the job's own stack, else the named one, else the generic one. Throws as
+/// software_stack() does. The reference may point into `job`.
 const SoftwareStack& stack_of(const Job& job);
 
 /// Returns the stack's factors for a GPU model, by name or else by family; null if none exist.

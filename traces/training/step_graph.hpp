@@ -1,8 +1,9 @@
 // Operations of one training step: those of one rank and their dependencies, for a model and a
 // parallel layout. The simulator prices every operation, live mode executes it; both report the
 // same phases. Ranks with the same program share it: a program is built once for each rank class
-// (pipeline stage, micro-batches), never once for each rank. Immutable after construction;
-// thread-safe. For example, tensor 2 x pipeline 4 x data 8 has 64 ranks and 4 rank classes.
+// (pipeline stage, micro-batches), never once for each rank. Immutable after construction and
+// thread-safe, except program(), which stores the programs that it builds. For example, tensor 2 x
+// pipeline 4 x data 8 has 64 ranks and 4 rank classes.
 #pragma once
 
 #include <array>
@@ -81,7 +82,8 @@ enum class OpCollective : std::uint8_t { none, all_reduce, reduce_scatter, all_g
 /// Short list of operations of a program, by index, without heap memory: programs of many
 /// operations are built often. A part of a pass has the longest list: it waits for the block and
 /// the blocking send before it, for received, read and kept values, for its parameters (of experts
-/// separately), and for gradients that do not overlap.
+/// separately), and for gradients that do not overlap. Appending more than seven operations throws
+/// an internal Error.
 class FewOps {
  public:
   FewOps() = default;
@@ -154,7 +156,7 @@ class StepGraph {
   /// loss.
   explicit StepGraph(const Job& job, bool even_shares = true);
 
-  const Job& job() const { return job_; }
+  const Job& job() const { return job_; }  ///< with defaults
   std::uint32_t ranks() const { return members() * pipeline() * data(); }
   std::uint32_t tensor() const { return job_.layout().tensor(); }
   std::uint32_t pipeline() const { return job_.layout().pipeline(); }
@@ -168,10 +170,10 @@ class StepGraph {
   std::uint32_t micro_batches() const;
 
   const std::vector<Block>& blocks() const { return blocks_; }
-  /// Returns the block of a stage's optimizer.
+  /// Returns the index of the block of a stage's optimizer in blocks().
   std::uint32_t block_of_optimizer(std::uint32_t stage) const { return optimizer_[stage]; }
   /// Returns the program of a rank class: one per (stage, micro-batches of its replica), built at
-  /// the first use.
+  /// the first use and valid as long as the graph. Throws an internal Error for an unknown stage.
   const Program& program(std::uint32_t stage, std::uint32_t micro_batches);
   std::size_t programs_built() const { return programs_.size(); }
 
@@ -182,7 +184,8 @@ class StepGraph {
   /// Returns the memory of one rank with Adam: a gradient of Job.gradient_bytes, fp32 moments and,
   /// beside 16-bit weights, fp32 weights, divided as Layout.shard says; the activations of the
   /// micro-batches in flight after Korthikanti et al. 2022 (arXiv:2205.05198), without dropout for
-  /// flash attention.
+  /// flash attention. A built-in model has fp32 values only. Throws an internal Error for an
+  /// unknown stage.
   MemoryUse memory(std::uint32_t stage, std::uint32_t micro_batches) const;
 
   /// Place of a rank in the layout. Rank order: members fastest, then pipeline and data as

@@ -32,9 +32,9 @@ class RunAccount {
 
   /// Records that process `life` of `rank` has connected.
   void hello(std::uint32_t rank, std::uint32_t life) { cpu_.hello(rank, life); }
-  /// Records the CPU time and the sent bytes that a rank reports.
+  /// Records the CPU time and the sent bytes that process `life` of a rank reports: its totals.
   void record_progress(std::uint32_t rank, std::uint32_t life, const ProgressSample& sample);
-  /// Records the sent bytes of a rank. `bytes`: see WireCount.
+  /// Records `bytes`: all bytes that process `life` of `rank` has sent so far, not a difference.
   void record_sent_bytes(std::uint32_t rank, std::uint32_t life, std::uint64_t bytes) {
     wire_.record_sent_bytes(rank, life, bytes);
   }
@@ -51,14 +51,14 @@ class RunAccount {
 
   /// Returns the number of committed steps.
   std::uint64_t steps() const { return statistics_.steps(); }
-  /// Returns the time of the newest commit in nanoseconds.
+  /// Returns the time of the newest commit in nanoseconds; 0 before the first.
   Nanos elapsed() const { return statistics_.elapsed(); }
   /// Returns the loss of the newest step; 0 before the first.
   double newest_loss() const { return statistics_.newest_loss(); }
   /// Returns the average number of CPU cores that the ranks kept busy.
   double busy_cores() const;
 
-  /// Writes the metrics into the report.
+  /// Writes the metrics into the report. Call once for each report: lists are appended.
   void fill(Report& report) const;
   /// Writes the metrics into a snapshot or commit of the journal.
   void save_to(JournalSnapshot& now) const;

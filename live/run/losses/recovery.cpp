@@ -26,7 +26,7 @@ void Recovery::emit_losses() {
   }
   std::sort(lost.ranks.begin(), lost.ranks.end());
   carrier_.emit_event(lost);
-  gate_.membership_changed(kLiveJob);
+  gate_.expire_settings(kLiveJob);
   if (job().next) {
     for (const RankId rank : job().lost) control_.replace(job().gpus[rank.value].value);
   }
@@ -60,7 +60,7 @@ void Recovery::activate_assignment(const std::vector<std::uint32_t>& members, St
   if (members.size() != where.gpus.size()) return;
   carrier_.emit_event(
       JobStarted{.job = kLiveJob, .epoch = {job().epoch.value + 1}, .from = next, .where = where});
-  gate_.membership_changed(kLiveJob);
+  gate_.expire_settings(kLiveJob);
   held_since_ = kNever;
 }
 

@@ -45,10 +45,12 @@ class Recovery {
   /// Accepts an assignment: starts the missing processes. The other ranks continue with step `next`
   /// until the new processes have joined.
   void accept_assignment(const Assign& assign, Step next);
-  /// Records that no process is started for `seat` any more, and activates the assignment if it was
-  /// the last missing one.
+  /// Records that no process is started for `seat` any more, and calls activate_assignment() if an
+  /// epoch is formed: the pending assignment may have waited for this seat alone.
   void abandon_seat(std::uint32_t seat, Step next);
-  /// Activates the newest assignment at step `next` if all of its ranks are among `members`.
+  /// Advances the pending assignment if all of its seats except abandoned ones are in `members` and
+  /// no loss is unreported: kills the members that leave or, once they are gone, activates the
+  /// assignment at step `next`. Otherwise, or if no assignment is pending, has no effect.
   void activate_assignment(const std::vector<std::uint32_t>& members, Step next);
   /// Returns true if no process is running and none is pending.
   bool is_deserted() const;

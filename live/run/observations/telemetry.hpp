@@ -34,7 +34,8 @@ class Telemetry {
   /// Returns the collected samples of collectives.
   std::span<const CollectiveSample> collectives() const { return collectives_; }
 
-  /// Returns the newest driver measurements of the rank's GPU; empty if none arrived.
+  /// Returns the newest driver measurements of the rank's GPU that progress() has received, apart
+  /// from the collected samples; all fields unset if none arrived.
   const DeviceReading& device(std::uint32_t rank) const { return sources_[rank].device; }
 
  private:

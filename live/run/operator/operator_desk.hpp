@@ -46,9 +46,10 @@ class OperatorDesk {
   /// Returns the operator's answers since the last call.
   std::vector<Verdict> take_verdicts() { return std::exchange(verdicts_, {}); }
 
-  /// Applies the orders that have arrived since the last call. Looks for orders at most five times
-  /// a second, and only expires old questions while the run does not train. `shown`: the policies
-  /// have seen all events. Returns the order to end the run, if present.
+  /// Removes questions that are too old and, while the run trains, applies the orders that have
+  /// arrived since the last call; at most five times a second. `shown`: the policies have seen all
+  /// events, so that the files of applied orders may be deleted. Returns the order to end the run
+  /// as long as its file exists; otherwise nothing.
   std::optional<StopRun> apply_orders(Nanos now, bool trains, bool shown);
 
   /// Returns true if the status is due to be published.

@@ -71,8 +71,9 @@ class AgentGroup {
   void send_message(std::uint32_t rank, const ControllerMessage& message);
   /// Orders `rank` to stop. `want_parameters`: requests the hash of the parameters first.
   void send_stop(std::uint32_t rank, const std::string& reason, bool want_parameters);
-  /// Sends signal `number` to the rank's process. An external agent can only be killed: its stream
-  /// is closed and the process counts as lost.
+  /// Sends signal `number` to the rank's process, if it runs. An external agent can only be killed:
+  /// its stream is closed and the process counts as lost. Throws an internal Error if another
+  /// signal is sent to an external agent.
   void signal(std::uint32_t rank, int number);
   /// Returns true if the stream of the agent is open.
   bool is_connected(std::uint32_t rank);

@@ -42,8 +42,8 @@ using RankEvent = std::variant<Incoming, RankDied, membership::Revoked, membersh
 
 /// Processes of all ranks of a run, driven by the control core: transfers statuses and directives
 /// between the agents and the coordinator, detects losses and starts replacements. Owns the agents
-/// and the coordinator. The live backend reads the events and orders the next step.
-/// Single-threaded.
+/// and the coordinator. The live backend reads the events and orders the next step. Ranks are
+/// numbered as in RankControl. Single-threaded.
 class RankProcesses : public RankControl {
  public:
   /// Starts the agents and blocks until all are linked; agents that die meanwhile are started
@@ -69,7 +69,7 @@ class RankProcesses : public RankControl {
   bool is_running() const override { return coordinator_.is_running(); }
   /// Returns true if all members have applied the newest commit.
   bool is_settled() const { return coordinator_.is_settled(); }
-  /// Returns the current membership epoch.
+  /// Returns the newest membership epoch, even while it is being formed; 0 before the first.
   std::uint64_t epoch() const { return coordinator_.epoch(); }
   /// Returns the ranks of the members, in the order of a plan's shares.
   std::vector<std::uint32_t> members() const override;

@@ -27,7 +27,7 @@ class Placement {
   std::uint32_t seats() const { return seats_; }
   /// Returns true if the job is submitted.
   bool is_submitted() const { return !world_.jobs().empty(); }
-  /// Returns the job.
+  /// Returns the job. Call only while is_submitted() holds.
   const JobInfo& job() const { return world_.jobs()[kLiveJob]; }
 
   /// Returns the rank of the process in `seat`; nothing if the job does not use the process now.
@@ -51,9 +51,9 @@ class Placement {
   /// Allows new processes for `seat` again.
   void try_again(std::uint32_t seat) { given_up_.erase(seat); }
 
-  /// Returns the placement that the newest assignment leads to. Abandoned seats are omitted:
-  /// otherwise the assignment would stay pending for ever and no other assignment could be
-  /// accepted.
+  /// Returns the placement after the pending assignment. Call only while job().next exists.
+  /// Abandoned seats are omitted: otherwise the assignment would stay pending for ever and no other
+  /// assignment could be accepted.
   Standing pending_placement() const;
   /// Returns true if all processes of the newest assignment are members, with the job's state.
   bool is_assembled(const std::vector<std::uint32_t>& members) const;

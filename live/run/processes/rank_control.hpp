@@ -9,7 +9,8 @@
 
 namespace orrery::live {
 
-/// Interface of RankProcesses for fault injection, failure detection and recovery. Single-threaded.
+/// Interface of RankProcesses for fault injection, failure detection and recovery. A `rank` is the
+/// number of a process here, which Placement calls its seat. Single-threaded.
 class RankControl {
  public:
   virtual ~RankControl() = default;
@@ -17,26 +18,26 @@ class RankControl {
   /// Requests a replacement for a lost rank. If replacements die before they join, the next ones
   /// are started after growing pauses (see Replacements).
   virtual void replace(std::uint32_t rank) = 0;
-  /// Sends signal `number` to the process of `rank`.
+  /// Sends signal `number` to the process of `rank`, if it runs; see AgentGroup::signal().
   virtual void signal(std::uint32_t rank, int number) = 0;
-  /// Kills the process of `rank`; `cause` is the reported cause of the loss.
+  /// Kills the process of `rank`, if it runs; `cause` is the reported cause of the loss.
   virtual void end(std::uint32_t rank, const std::string& cause) = 0;
   /// Links the members again, in a new epoch.
   virtual void renew_epoch() = 0;
 
   /// Returns true if the newest process of `rank` has not ended.
   virtual bool is_running(std::uint32_t rank) const = 0;
-  /// Returns the process id of the rank's newest process.
+  /// Returns the process id of the rank's newest process that has connected; 0 if none has.
   virtual std::int64_t pid(std::uint32_t rank) const = 0;
   /// Returns true if an epoch is formed and not revoked.
   virtual bool is_running() const = 0;
-  /// Returns the ranks of the epoch, ascending.
+  /// Returns the ranks of the epoch, ascending; empty while a new epoch gathers its members.
   virtual std::vector<std::uint32_t> members() const = 0;
   /// Returns the ranks that send statuses, members or not.
   virtual std::vector<std::uint32_t> peers() const = 0;
-  /// Returns the members that have sent nothing for `span` nanoseconds.
+  /// Returns the ranks of peers() that have sent no status for `span` nanoseconds, ascending.
   virtual std::vector<std::uint32_t> silent(Nanos span) const = 0;
-  /// Returns true if all members are silent.
+  /// Returns true while all ranks of peers() are silent and none counts as lost; see Coordinator.
   virtual bool all_silent() const = 0;
 };
 

@@ -20,11 +20,13 @@ std::vector<GpuGroup> by_domain(const Cluster& cluster, const GpuGroup& members)
 /// consists of the k-th GPU of both nodes.
 class CollectiveGroups {
  public:
-  /// Divides the groups. Requires that no group is empty and that all have the same size. Cluster
-  /// and groups must outlive this object.
+  /// Divides the groups. Requires at least one group, no empty group, and groups of equal size (not
+  /// checked). Cluster and groups must outlive this object.
   CollectiveGroups(const Cluster& cluster, const std::vector<GpuGroup>& groups);
 
+  /// Returns the cluster of the constructor.
   const Cluster& cluster() const { return cluster_; }
+  /// Returns the groups of the constructor.
   const std::vector<GpuGroup>& groups() const { return groups_; }
   /// Returns the number of members of each group.
   std::uint32_t size() const { return size_; }
@@ -35,11 +37,11 @@ class CollectiveGroups {
 
   /// Returns true if all domains of all groups hold equally many members.
   bool is_even() const { return each_ > 0; }
-  /// Returns the members per domain if all domains are equal, else 0.
+  /// Returns the number of members of each domain if is_even(), else 0.
   std::uint32_t members_per_domain() const { return each_; }
-  /// Returns the domains per group if all domains are equal, else 1.
+  /// Returns the number of domains of each group if is_even(), else 1.
   std::uint32_t spans() const { return spans_; }
-  /// Returns the k-th member of each domain of a group.
+  /// Returns the k-th member of each domain of a group; each domain has more than `k` members.
   static GpuGroup rail(const std::vector<GpuGroup>& domains, std::uint32_t k);
 
  private:

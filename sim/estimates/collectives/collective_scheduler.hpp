@@ -15,14 +15,15 @@ namespace orrery::estimates {
 /// algorithm, or a fallback that serves every group. One object builds one schedule.
 class CollectiveScheduler {
  public:
-  /// Requires that no group is empty and that all have the same size. Cluster and groups must
-  /// outlive this object.
+  /// Requires at least one group, no empty group, and groups of equal size (not checked). Cluster
+  /// and groups must outlive this object.
   CollectiveScheduler(const Cluster& cluster, CollectiveKind kind,
                       const std::vector<GpuGroup>& groups);
 
-  /// Returns the schedule by `algorithm`, or by ring if `algorithm` cannot serve these groups, or
-  /// by direct if ring cannot either. `CollectiveSchedule::algorithm` names the algorithm that was
-  /// used.
+  /// Returns the schedule by `algorithm`, or by ring if `algorithm` cannot serve these groups or is
+  /// `automatic`, or by direct if ring cannot either. `CollectiveSchedule::algorithm` names the
+  /// algorithm that was used. For groups of one rank returns the requested algorithm without
+  /// phases. Call once.
   CollectiveSchedule make_schedule(CollectiveAlgorithm algorithm);
 
  private:

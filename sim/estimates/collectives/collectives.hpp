@@ -50,10 +50,11 @@ struct CollectiveSchedule {
 using GpuGroup = std::vector<GpuId>;
 
 /// Returns the schedule of one collective that several groups of equal size execute at once (for
-/// example the data-parallel groups of a stage), with the flows of all groups. Ranks are in the
-/// order of their group; the first rank is the root of a broadcast and the sender of a send_receive
-/// (to the last rank). `automatic` is not an algorithm here: choose_algorithm() finds one. Throws
-/// bad_input if a group is empty, if sizes differ, or if a GPU is not part of this cluster.
+/// example the data-parallel groups of a stage), with the flows of all groups; without groups, and
+/// for groups of one rank, no phases. Ranks are in the order of their group; the first rank is the
+/// root of a broadcast and the sender of a send_receive (to the last rank). Throws bad_input if a
+/// group is empty, if sizes differ, or if a GPU is not part of this cluster; throws an internal
+/// Error for `automatic`, which is no algorithm: choose_algorithm() finds one.
 CollectiveSchedule collective_schedule(const Cluster& cluster, CollectiveKind kind,
                                        CollectiveAlgorithm algorithm,
                                        const std::vector<GpuGroup>& groups);
@@ -64,18 +65,22 @@ Seconds uncontended_time(const Cluster& cluster, const CostProfile& profile,
                          const CollectiveSchedule& schedule, Bytes size);
 
 /// Returns the algorithm that is fastest alone, protocols included
-/// (sim/estimates/collectives/protocols.hpp); of equal times the first in the order of the enum.
+/// (sim/estimates/collectives/protocols.hpp), among the algorithms that serve these groups
+/// themselves; of equal times the first in the order of the enum. Throws bad_input for groups as
+/// collective_schedule() does.
 CollectiveAlgorithm choose_algorithm(const Cluster& cluster, const CostProfile& profile,
                                      CollectiveKind kind, const std::vector<GpuGroup>& groups,
                                      Bytes size);
 
-/// Returns the rate of a flow alone on a link without faults, in bytes per second.
+/// Returns the rate of a flow alone on a link without faults, in bytes per second: the bandwidth x
+/// the profile's share of NVLink or network; with link_limit 1 / (1 / rate + 1 / link_limit).
 double link_rate(const Cluster& cluster, const CostProfile& profile, LinkId link);
 
-/// Returns the rings (channels) over the members of a group. If each NVLink domain holds one
-/// member, or domains hold different numbers, the result is one ring. If all domains hold k
-/// members, the result is k rings that leave the domains by different GPUs, so that every rail
-/// carries a part; with an even number of domains each ring stays on its rail.
+/// Returns the rings (channels) over the members of a group, which must not be empty. If the group
+/// lies in one NVLink domain, or domains hold different numbers of members, the result is one ring.
+/// If several domains hold k members each, the result is k rings that leave the domains by
+/// different GPUs, so that every rail carries a part; with an even number of domains each ring
+/// stays on its rail.
 std::vector<GpuGroup> ring_channels(const Cluster& cluster, const GpuGroup& members);
 
 }  // namespace orrery::estimates

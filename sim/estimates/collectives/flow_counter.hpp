@@ -21,7 +21,7 @@ class FlowCounter {
   /// Starts with no flows on any link.
   explicit FlowCounter(const Cluster& cluster);
 
-  /// Adds `flows` to every link of the route between two GPUs.
+  /// Adds `flows` to every link of the route between two GPUs; nothing if both are the same GPU.
   void add_flows(GpuId from, GpuId to, std::uint32_t flows = 1);
   /// Adds `flows` to one link. Modular arithmetic lets a caller subtract with a negated count.
   void add_link(LinkId link, std::uint32_t flows);
@@ -30,7 +30,8 @@ class FlowCounter {
   /// straddle scalable units take the slow way over all pairs.
   void add_all_pairs(const GpuGroup& members);
 
-  /// Returns the counted loads, ascending by link, and resets the counter.
+  /// Returns the counted loads, ascending by link, and resets the counter. A link whose count was
+  /// subtracted to 0 is listed with 0 flows.
   std::vector<LinkLoad> drain_loads();
 
  private:

@@ -20,8 +20,9 @@ class HalvingDoubling {
   /// Adds phases to `phases`. Both arguments must outlive this object.
   HalvingDoubling(const CollectiveGroups& who, PhaseBuilder& phases) : who_(who), phases_(phases) {}
 
-  /// Lays out the collective. Returns false, and adds nothing, if `kind` has no such schedule for
-  /// these groups.
+  /// Adds the phases of the collective and returns true. Returns false, and adds nothing, for
+  /// all-to-all, broadcast and send-receive, and for reduce-scatter and all-gather among a number
+  /// of ranks that is no power of two. A group of one rank has no phases.
   bool lay_out(CollectiveKind kind);
 
  private:

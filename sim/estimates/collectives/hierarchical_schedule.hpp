@@ -20,8 +20,9 @@ class HierarchicalSchedule {
   HierarchicalSchedule(const CollectiveGroups& who, PhaseBuilder& phases)
       : who_(who), phases_(phases) {}
 
-  /// Lays out the collective. Returns false, and adds nothing, if these groups do not have two
-  /// levels of equal domains or `kind` does not use them.
+  /// Adds the phases of the collective and returns true. Returns false, and adds nothing, for
+  /// send-receive, and if the groups do not have at least two NVLink domains with equally many, at
+  /// least two, members.
   bool lay_out(CollectiveKind kind);
 
  private:

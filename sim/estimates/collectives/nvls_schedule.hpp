@@ -18,8 +18,9 @@ class NvlsSchedule {
   /// Adds phases to `phases`. Both arguments must outlive this object.
   NvlsSchedule(const CollectiveGroups& who, PhaseBuilder& phases) : who_(who), phases_(phases) {}
 
-  /// Lays out the collective. Returns false, and adds nothing, if the GPUs' switches cannot reduce
-  /// or `kind` does not use reduction in switches for these groups.
+  /// Adds the phase of the collective and returns true. Returns false, and adds nothing, if the GPU
+  /// model has no reducing switches, if domains hold one member or different numbers, for
+  /// broadcast, all-to-all and send-receive, and between domains for all kinds except all-reduce.
   bool lay_out(CollectiveKind kind);
 
  private:

@@ -25,18 +25,19 @@ class PhaseBuilder {
 
   /// Returns the flow counter of the phase that is being laid out.
   FlowCounter& flows() { return flows_; }
-  /// Adds `times` flows to each edge of a ring, or of a chain if not `closed`. Returns the mean
-  /// path cost of an edge.
+  /// Adds `times` flows to each edge of a ring, or of a chain of at least two members if not
+  /// `closed`. Returns the mean path cost of an edge.
   Way add_ring(const GpuGroup& ring, bool closed, std::uint32_t times = 1);
-  /// Ends a phase with the flows counted so far: each flow carries `share` of the buffer in
-  /// `rounds` rounds; `all` is the path cost of all rounds together.
+  /// Ends a phase with the flows counted so far, and resets the counter: each flow carries `share`
+  /// of the buffer in `rounds` rounds; `all` is the path cost of all rounds together.
   void close(double share, double rounds, Way all);
   /// Returns the closed phases and leaves none behind.
   std::vector<CollectivePhase> drain_phases() { return std::move(phases_); }
 
   /// Returns the path cost of one message.
   Way way(GpuId from, GpuId to) const { return message_way(cluster_, from, to); }
-  /// Returns the longest path cost between two members of a group.
+  /// Returns, for each part of the path cost, the largest value from the first or the last member
+  /// of a non-empty group to any member. On rings of nodes two other members may be farther apart.
   Way worst_way(const GpuGroup& group) const;
 
  private:

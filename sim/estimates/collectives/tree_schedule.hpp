@@ -22,8 +22,9 @@ class TreeSchedule {
   /// Adds phases to `phases`. Both arguments must outlive this object.
   TreeSchedule(const CollectiveGroups& who, PhaseBuilder& phases) : who_(who), phases_(phases) {}
 
-  /// Lays out the collective. Returns false, and adds nothing, if `kind` has no tree schedule for
-  /// these groups.
+  /// Adds the phase of an all-reduce or a broadcast among at least two ranks and returns true.
+  /// Returns false, and adds nothing, for other kinds, and for a broadcast in groups with several
+  /// equal NVLink domains of several members.
   bool lay_out(CollectiveKind kind);
   /// Adds the flows of both trees over `heads`, with `up` in both directions. Returns the longest
   /// path cost from a rank to a root.

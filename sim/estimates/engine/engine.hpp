@@ -38,31 +38,35 @@ class Engine {
 
   /// Calls the callback once, `delay` seconds from now; `delay` >= 0.
   virtual void after(double delay, std::function<void()> what) = 0;
-  /// Starts a computation of `work` seconds at speed 1 and returns the number of the activity. A
-  /// host executes one computation at a time.
+  /// Starts a computation of `work` seconds at speed 1 (0 if negative) and returns the number of
+  /// the activity. A host executes one computation at a time: call only while `host` has none; the
+  /// SimGrid engine throws an internal Error otherwise, the closed-form engine does not check.
   virtual Handle start_computation(std::uint32_t host, double work, Done done) = 0;
   /// Starts one fluid activity over all `links` at once and returns the number of the activity. A
-  /// flow of rate r uses the bandwidth r of each link, and k x r of a link that is listed k times.
-  /// The activity ends when `bytes` have passed at that rate.
+  /// flow of rate r uses the bandwidth r of each link, and k x r of a link that is listed k times
+  /// in a row. The activity ends when `bytes` have passed at that rate; without links or bytes, at
+  /// this instant.
   ///
   /// For example, 1e9 bytes over a link of 100e9 bytes per second that is listed twice take 0.02 s.
   virtual Handle flow(std::span<const std::uint32_t> links, double bytes, Done done) = 0;
 
-  /// Sets the speed of a host, from this instant on, for current computations too.
+  /// Sets the speed (> 0) of a host, from this instant on, for current computations too.
   virtual void set_speed(std::uint32_t host, double speed) = 0;
   /// Sets the bandwidth of a link in bytes per second, from this instant on, for current flows too.
   virtual void set_bandwidth(std::uint32_t link, double bandwidth) = 0;
   /// Marks a link as up or down. A link that goes down fails its current flows; a flow that starts
-  /// over a link that is down fails at once.
+  /// over a link that is down fails at once. Callbacks of failed flows run later in the same
+  /// instant, not within this call.
   virtual void set_link_up(std::uint32_t link, bool up) = 0;
 
   /// Blocks until no activity and no timer is left. The caller must have started a timer before the
-  /// call; all other activities start from callbacks.
+  /// call; all other activities start from callbacks. May be called again: the clock continues.
   virtual void run() = 0;
-  /// Cancels all activities and timers without calling their callbacks. Call only inside run().
+  /// Cancels all activities and timers without calling their callbacks; events() does not count
+  /// them. Call only inside run(); the calling callback may then start new activities.
   virtual void cancel_all() = 0;
 
-  /// Returns the number of activities and timers that ended since the engine was created.
+  /// Returns the number of activities and timers that ended or failed since the engine was created.
   virtual std::uint64_t events() const = 0;
 
  protected:

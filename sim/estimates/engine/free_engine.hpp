@@ -44,8 +44,8 @@ class FreeEngine : public Engine {
  private:
   static constexpr std::uint32_t kNoHost = std::numeric_limits<std::uint32_t>::max();
 
-  /// Computation or flow that has started and not ended. Records are reused; `generation` tells the
-  /// present use of a record from earlier uses.
+  /// Computation or flow that has started and not ended. Records are reused; `turn` tells the
+  /// present end of an activity from invalid earlier ones.
   struct Activity {
     Done done;
     std::uint32_t turn = 0;

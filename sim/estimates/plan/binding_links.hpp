@@ -34,7 +34,7 @@ struct BindingLinks {
 
 /// Returns the links that bind `flows`; each flow lists its links ascending, with ids below
 /// `link_count`. `bandwidth` returns the rate of a link in bytes per second. Links of `pinned` may
-/// change later and are always kept as links of their own.
+/// change later: if a flow crosses them, they are always kept as links of their own.
 BindingLinks binding_links(const std::vector<std::vector<LinkLoad>>& flows,
                            std::uint32_t link_count,
                            const std::function<double(LinkId)>& bandwidth,

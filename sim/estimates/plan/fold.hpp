@@ -61,7 +61,7 @@ Folding fold_replicas(const PlanRequest& request);
 
 /// Returns the factor by which the blocks of a rank take longer than nominal: the largest slowdown
 /// of the ranks with which the rank shares every layer, namely the members of its stage and, with
-/// experts, of its expert-parallel group.
+/// experts, of its expert-parallel group. Returns 1 if no rank of the state is slow.
 double slowest_beside(const StepGraph& graph, const HardwareState& state, RankId rank);
 
 }  // namespace orrery::estimates

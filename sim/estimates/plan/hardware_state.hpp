@@ -51,46 +51,53 @@ struct FatalFault {
 /// backend; not thread-safe. The cluster must outlive this object.
 class FaultPlan {
  public:
-  /// Reads the faults. Throws bad_input for faults that the simulator cannot inject.
+  /// Reads the faults; `placement` is the GPU of each rank. Throws bad_input for parts that the
+  /// cluster lacks, and for faults of the storage in a run without live.checkpoints.
   FaultPlan(const Scenario& scenario, const Cluster& cluster, std::vector<GpuId> placement);
 
   /// Moves the ranks to `placement` from now on; GPU by rank.
   void move_ranks(std::vector<GpuId> placement);
 
-  /// Returns the state during `step`, including faults of instants that began up to `now`.
+  /// Returns the state during `step`, with the faults of instants that are active at `now`. Where
+  /// the cluster reroutes, a part between leaf switches that has been down for the reroute time
+  /// halves its links instead of taking them down.
   HardwareState state(Step step, Nanos now) const;
   /// Returns the first step after `step` whose state or losses may differ; nothing if no step does.
   std::optional<Step> next_change(Step step) const { return script_.next_step(step); }
-  /// Returns the ranks that are lost first, all at one instant, by rank: at `step`, which begins at
-  /// `from`, or at an instant before `until`. Without a step only faults of instants count. Losses
-  /// of the newest instant that were not marked as spent are returned again, with `from` as
-  /// instant.
+  /// Returns the ranks that are lost first, all at one instant, by rank; empty if none: at `step`,
+  /// which begins at `from`, or at an instant from `from` on and before `until`. Without a step
+  /// only faults of instants count. Losses of the newest instant that were not marked as spent are
+  /// returned again, with `from` as instant.
   std::vector<FatalFault> losses(std::optional<Step> step, Nanos from, Nanos until) const;
   /// Returns the first of losses(); nothing if no rank is lost.
   std::optional<FatalFault> first_loss(Step step, Nanos from, Nanos until) const;
-  /// Marks a loss as done, so that losses() does not return it again.
+  /// Marks a loss as done, so that losses() does not return it again, and its fault as felt. The
+  /// instant of the loss becomes the newest instant.
   void mark_spent(const FatalFault& killed);
   /// Returns the fault that took down `link`, which must be one of the links that are down during
   /// `step` at `now`. Throws an internal Error otherwise.
   FatalFault cause_of(LinkId link, Step step, Nanos now) const;
-  /// Returns the available share of the storage's rate at `now`; 0 if the storage accepts nothing.
+  /// Returns the available share of the storage's rate at `now`; 1 without a fault, 0 if the
+  /// storage accepts nothing.
   double storage(Step step, Nanos now) const;
   /// Link that lost a share of its bandwidth, and the kind of part that caused the loss.
   struct Thinned {
     LinkId link;
     PartKind by{};
   };
-  /// Returns the links that lose a share of their bandwidth at exactly `instant`, with the kind of
-  /// part.
+  /// Returns the links that lose a share of their bandwidth because a part, such as one of several
+  /// parallel cables, goes down at exactly `instant`, with the kind of part. A link is listed once
+  /// for each such part.
   std::vector<Thinned> thinned(Nanos instant) const;
-  /// Returns the first instant from `now` on at which `link` is up while `step` waits for the link;
-  /// nothing if the link never comes up.
+  /// Returns the first instant from `now` on at which `link` is up while `step` waits for the link,
+  /// because a fault ends or traffic is rerouted; nothing if the link never comes up.
   std::optional<Nanos> up_again(LinkId link, Step step, Nanos now) const;
   /// Returns the instants after `from` and before `until` at which the script changes, ascending.
   std::vector<Nanos> instants(Nanos from, Nanos until) const {
     return script_.instants(from, until);
   }
-  /// Returns the first instant after `after` at which the script changes; nothing if it never does.
+  /// Returns the first instant after `after` at which the script changes, reroutes excluded;
+  /// nothing if it never does.
   std::optional<Nanos> next_instant(Nanos after) const { return script_.next_instant(after); }
   /// Returns true if a fault begins or ends at exactly `instant`.
   bool has_change_at(Nanos instant) const { return !script_.changing_faults(instant).empty(); }
@@ -109,10 +116,12 @@ class FaultPlan {
     return script_.begun_count(moment(step, now));
   }
   /// Marks the faults that are active during `step` at `now` as felt, because a step ran under
-  /// them.
+  /// them. Skips faults without a cause in the scenario and faults that end ranks.
   void mark_felt(Step step, Nanos now);
-  /// Writes to the report, by cause, the number of faults that began since `from` and the number
-  /// that were felt or lost ranks.
+  /// Adds one entry to the report for each cause in the scenario's faults: the number of faults
+  /// that began by `step` or, after the instant `from`, by `now`, and the number of faults, since
+  /// the construction, under which a step ran or that ended a rank. Faults without a cause are
+  /// omitted, and causes without a begun fault.
   void count(Step step, Nanos from, Nanos now, Report& report) const;
 
  private:

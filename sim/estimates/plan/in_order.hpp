@@ -29,7 +29,8 @@ class InOrder {
   /// far as needed. Throws bad_input if the cluster has too few GPUs.
   InOrder(const StepGraph& graph, const Cluster& cluster);
 
-  /// Returns the same as block_groups() for ranks placed in order.
+  /// Returns the same as block_groups() of sim/estimates/prices/cost_model for ranks placed in
+  /// order.
   BlockGroups block_groups() const;
 
   /// Returns the number of replica classes with different kinds of paths between stages.
@@ -45,7 +46,9 @@ class InOrder {
     double each = 0;
     Seconds latency;
   };
-  /// Returns the cost of a transfer between two stages by all ranks of class `of_class`.
+  /// Returns the cost of a transfer between two stages by all ranks of class `of_class`, the
+  /// profile's transfer gap included. The result is cached without the profile: pass the same one
+  /// always.
   Way transfer(const CostProfile& profile, std::uint32_t of_class, std::uint32_t from,
                std::uint32_t to);
   /// Rings of all communicators of a stage, active at once. A flow carries 1 / `channels` of its
@@ -56,7 +59,8 @@ class InOrder {
     /// Seconds of one round beside the bytes.
     double round = 0;
   };
-  /// Returns the cost of the rings of all communicators `which` of a stage.
+  /// Returns the cost of the rings of all communicators `which` of a stage. The result is cached
+  /// without the profile: pass the same one always.
   Rings rings(const CostProfile& profile, std::uint32_t stage, Communicator which);
 
  private:

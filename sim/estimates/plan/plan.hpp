@@ -89,7 +89,8 @@ struct Plan {
   std::vector<std::vector<std::uint32_t>> groups_of;
 
   /// Returns the transfer of a class between two neighbouring stages; with chunks the last and the
-  /// first stage are neighbours too.
+  /// first stage are neighbours too. Call only with neighbours of a plan with several stages (not
+  /// checked).
   const CommPlan& transfer(std::uint32_t of_class, std::uint32_t from, std::uint32_t to) const;
   /// Returns the execution of a collective of the given kind and size in a group. Throws an
   /// internal Error if the programs of the group have no such collective.
@@ -98,9 +99,10 @@ struct Plan {
   std::uint32_t workers() const { return static_cast<std::uint32_t>(classes.size()) * stages; }
 };
 
-/// Returns the plan of a request.
+/// Returns the plan of a request; adds new facts to the cache `base`.
 Plan make_plan(const PlanRequest& request);
-/// Returns all links that carry a flow in the plan of the request, ascending.
+/// Returns all links that carry a flow in the plan of the request, ascending, including links that
+/// never bind.
 std::vector<LinkId> crossed_links(const PlanRequest& request);
 /// Need of a link between switches if all flows are active at once: the number of flows, and the
 /// bandwidth at which they can arrive given their other links without faults. A link with more
@@ -109,7 +111,7 @@ struct LinkNeed {
   std::uint64_t flows = 0;
   double bandwidth = 0;
 };
-/// Returns the need of each link between switches, by LinkId.
+/// Returns the need of each link between switches, by LinkId; links without flows are omitted.
 std::map<std::uint32_t, LinkNeed> link_needs(const PlanRequest& request);
 
 }  // namespace orrery::estimates

@@ -45,7 +45,8 @@ class PlanBase {
   /// Returns the shape number by replica: equal numbers where each member's path from stage to
   /// stage is of the same kind.
   const std::vector<std::uint32_t>& shapes();
-  /// Returns the shared flow counter; the user must drain it before any other use.
+  /// Returns the flow counter, which is that of the larger job if there is one; the user must drain
+  /// it before any other use.
   FlowCounter& counter() { return counter_; }
 
   /// Returns the links of a flow of all replicas, by the flow's number.
@@ -54,14 +55,16 @@ class PlanBase {
   /// stages. With two stages each is both the next and the previous one: activations and gradients
   /// (`back`) are separate flows.
   std::uint32_t transfer(std::uint32_t from, std::uint32_t to, bool back);
-  /// Returns the longest latency of a transfer among `replicas`.
+  /// Returns the longest latency of a transfer among `replicas`, without the profile's transfer
+  /// gap; 0 for no replicas.
   Seconds latency(std::uint32_t from, std::uint32_t to, bool back,
                   const std::vector<std::uint32_t>& replicas);
 
   /// Returns true if each communicator of this kind contains all replicas, so that all
   /// communicators of a stage are alike in any plan.
   bool of_all(Communicator which) const;
-  /// Returns the GPUs of the communicators of a stage.
+  /// Returns the GPUs of the communicators of a stage that contain a rank of replica 0: of all of
+  /// them if of_all().
   const std::vector<GpuGroup>& groups(std::uint32_t stage, Communicator which);
   /// Returns the number of NVLink domains of the first communicator of a stage.
   std::uint32_t domains(std::uint32_t stage, Communicator which);
@@ -71,10 +74,12 @@ class PlanBase {
     double share = 0;
     Seconds latency;
   };
-  /// Returns the phases of a collective that all communicators of a stage execute at once.
+  /// Returns the phases of a collective that all communicators of a stage execute at once. Call
+  /// only if of_all(). Throws as collective_schedule().
   const std::vector<Phase>& collective(std::uint32_t stage, Communicator which,
                                        CollectiveKind kind, CollectiveAlgorithm algorithm);
   /// Returns the algorithm that choose_algorithm() finds for the communicators of a stage; cached.
+  /// Call only if of_all().
   CollectiveAlgorithm fastest(std::uint32_t stage, Communicator which, CollectiveKind kind,
                               Bytes size);
 
@@ -84,7 +89,7 @@ class PlanBase {
     /// Changes of each flow against the known flows, in their order; empty if no flow changed.
     std::vector<const std::vector<KnownFlows::Change>*> now = {};
   };
-  /// Returns the known flows for these flow numbers.
+  /// Returns the known flows for these flow numbers; valid until the next call.
   Known known(const std::vector<std::uint32_t>& flows);
 
  private:

@@ -30,19 +30,23 @@ class PlanFlows {
   FlowCounter& counter() { return base_ != nullptr ? base_->counter() : *own_counter_; }
   /// Adds a flow with these links.
   void add(Loads loads) { loads_.push_back(std::move(loads)); }
-  /// Adds the counted flow. With a cache the flow is a part of the cache's flow `known`.
+  /// Adds the counted flow. With a cache the flow is a part of the cache's flow `known`; without a
+  /// cache `known` is ignored.
   void add_counted(std::uint32_t known);
-  /// Adds the flow that remains of the cache's flow `known` after its parts are subtracted.
+  /// Adds the flow that remains of the cache's flow `known` after its parts are subtracted. Call
+  /// only with a cache.
   void add_rest_of(std::uint32_t known);
 
-  /// Calls `look` with the links of each flow; for the remainder of a known flow with all links of
-  /// the known flow.
+  /// Calls `look` with the links of each flow in the order of adding, where the list of a remainder
+  /// is empty; then, for each remainder, with all links of the known flow that it remains of.
   template <class Look>
   void for_each_flow(const Look& look) const {
     for (const Loads& loads : loads_) look(loads);
     for (const std::uint32_t known : rest_of_) look(base_->links(known));
   }
-  /// Writes the binding links to the plan and the slots of each flow to its communications.
+  /// Appends the binding links to the plan's slots, replaces its pinned links, and writes the slots
+  /// of each flow to its communications. Throws an internal Error if the plan has fewer parts than
+  /// flows were added. Call once.
   void bind_flows(Plan& plan) const;
 
  private:

@@ -35,9 +35,9 @@ struct TracePlan {
 };
 
 /// Returns the seconds of a compute or memory node: the recorded duration; without one the roofline
-/// of the GPU's rates, max(flop / peak, bytes / memory bandwidth). A memory node takes bytes / PCIe
-/// rate. For example, 1e12 flop and 2e9 bytes at 1e15 flop/s and 4e12 bytes/s take max(1 ms, 0.5
-/// ms) = 1 ms.
+/// of the GPU's rates, max(flop / peak, bytes / memory bandwidth), but 0 for a node of the host. A
+/// memory node always takes bytes / PCIe rate. For example, 1e12 flop and 2e9 bytes at 1e15 flop/s
+/// and 4e12 bytes/s take max(1 ms, 0.5 ms) = 1 ms.
 double price(const TraceOp& op, const GpuModel& gpu, FlopPerSecond peak);
 
 /// Closed-form bounds on the duration of one iteration through the trace. Lower bounds: the busiest
@@ -53,8 +53,10 @@ struct TraceBounds {
 TraceBounds bounds(const ChakraTrace& trace, const FoldedTrace& folded, const TracePlan& plan,
                    const GpuModel& gpu, FlopPerSecond peak);
 
-/// Returns the plan of a folded trace. `automatic` selects for each collective the algorithm that
-/// is cheapest by its closed form.
+/// Returns the plan of a folded trace with rank r on GPU r. `automatic` selects for each collective
+/// the algorithm that is cheapest by its closed form. A barrier is planned as an all-reduce of 0
+/// bytes, a reduce as a broadcast. Throws bad_input if the cluster has too few GPUs for a
+/// collective.
 TracePlan plan_trace(const ChakraTrace& trace, const FoldedTrace& folded, const Cluster& cluster,
                      const CostProfile& profile, CollectiveAlgorithm algorithm);
 

@@ -25,12 +25,13 @@ struct StepEstimate {
 };
 
 /// Returns the estimate of `job`, whose model must be resolved, with ranks on the cluster's first
-/// GPUs. Throws bad_input if the job cannot be laid out or the GPU lacks the precision.
+/// GPUs. Throws bad_input if the job cannot be laid out, the cluster has too few GPUs, or the GPU
+/// lacks the precision. A job that exceeds the GPU's memory is estimated all the same.
 StepEstimate estimate_step(const Job& job, const Cluster& cluster);
-/// Writes the memory part of an estimate. Separate from the time part, because a layout that does
-/// not fit needs no time.
+/// Writes `memory`, `fullest_stage` and `first_stage` of an estimate. Separate from the time part,
+/// because a layout that does not fit needs no time.
 void take_memory(const StepGraph& graph, StepEstimate& estimate);
-/// Writes the time part of an estimate.
+/// Writes the times of an estimate, whose times must be 0. Throws as estimate_step().
 void take_time(StepGraph& graph, const Cluster& cluster, StepEstimate& estimate);
 
 }  // namespace orrery::estimates

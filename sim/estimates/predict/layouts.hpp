@@ -33,17 +33,21 @@ struct LayoutSearch {
   std::size_t fitting = 0;            ///< number of layouts with status ok
   double tokens = 0;                  ///< tokens of a step
   /// Comparison of the first layout with the second, and with the first one that divides the GPUs
-  /// otherwise.
+  /// otherwise; empty if fewer than two layouts fit.
   std::string why;
 };
 
-/// Returns the ranked layouts of `job`, which must be resolved, on all GPUs of the cluster.
+/// Returns the ranked layouts of `job`, which must be resolved, on all GPUs of the cluster. The
+/// reason of a layout that does not fit names a remedy; an Error of one layout makes it impossible
+/// and is not thrown.
 LayoutSearch search_layouts(const Job& job, const Cluster& cluster);
 
-/// Returns the first `top` layouts (0: all) as one JSON object.
+/// Returns the first `top` layouts (0: all) as one JSON object; `assumed` is copied into it. Values
+/// that a layout lacks are null.
 std::string layouts_json(const LayoutSearch& search, const std::vector<std::string>& assumed,
                          std::size_t top);
-/// Returns the first `top` layouts (0: all) as CSV: one row each, under a header.
+/// Returns the first `top` layouts (0: all) as CSV: one row each, under a header; "" without
+/// layouts.
 std::string layouts_csv(const LayoutSearch& search, std::size_t top);
 
 }  // namespace orrery::estimates

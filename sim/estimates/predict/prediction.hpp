@@ -23,7 +23,8 @@ struct Prediction {
   std::string reason;  ///< assumptions, or the reason against a prediction; one line
 };
 
-/// Returns the prediction of one run. Errors of the row do not throw; they become the reason.
+/// Returns the prediction of one run. An Error of the row, or its refusal, does not throw: the
+/// prediction is then not supported, and the message is its reason.
 Prediction predict_run(const std::string& id, const PublishedRun& run);
 
 /// Returns "ok", "out-of-memory" or "unsupported".

@@ -63,8 +63,9 @@ CostProfile cost_profile(const KernelProfile& from);
 /// Returns the profile of a GPU: by its family if it has one, else by its name.
 CostProfile cost_profile(const GpuModel& gpu);
 
-/// Returns the profile for the links of a cluster: unchanged, or with all links at the rates of
-/// their data sheets if the cluster asks for line rate.
+/// Returns the profile for the links of a cluster: unchanged, or, if the cluster asks for line
+/// rate, with all links at the rates of their data sheets and without protocols, start and fill
+/// times.
 CostProfile over_links(CostProfile profile, const Cluster& cluster);
 
 /// Returns the profile with the job's generation of attention kernels (Job.attention: "flash-1",
@@ -72,7 +73,8 @@ CostProfile over_links(CostProfile profile, const Cluster& cluster);
 CostProfile with_attention(CostProfile profile, const std::string& kernels);
 
 /// Returns the profile under a software stack: with the stack's factors and gaps (SoftwareStack in
-/// traces/scenario.proto). The caller adds the gap of a whole step.
+/// traces/scenario.proto). `gpu` and `family` select the stack's compute factor for that GPU, by
+/// name, then by family; 1 if it has none. The caller adds the gap of a whole step.
 CostProfile apply(CostProfile profile, const SoftwareStack& stack, const std::string& gpu = {},
                   const std::string& family = {});
 
@@ -101,8 +103,8 @@ BlockGroups group_links(const Cluster& cluster, GroupShape tensor, GroupShape co
 /// of experts may contain ranks of several replicas.
 struct ReplicaGroups {
   std::vector<std::uint32_t> tensor, context, expert;
-  /// Returns the entries of some replicas. The result is valid for a job of these replicas alone if
-  /// is_within_replicas() holds.
+  /// Returns the entries of `replicas` (indices of replicas), in this order; empty vectors stay
+  /// empty. The result is valid for a job of these replicas alone if is_within_replicas() holds.
   ReplicaGroups of(const std::vector<std::uint32_t>& replicas) const;
 };
 /// Returns the groups of every replica for ranks placed by `placement`.

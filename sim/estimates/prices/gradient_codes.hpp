@@ -27,7 +27,8 @@ using CodecSpeeds = std::array<CodecThroughput, 7>;
 /// which live mode trains on the CPU, else of a GPU with `memory_bandwidth` bytes per second.
 CodecSpeeds known_speeds(const Job& job, double memory_bandwidth);
 
-/// Returns the bytes of one gradient value of the job.
+/// Returns the bytes of one gradient value: Job.gradient_bytes, or if 0, 4 for built-in models and
+/// fp32, else 2.
 double gradient_value_bytes(const Job& job);
 /// Returns true if live mode sums the gradients in whole numbers, as is the default for the
 /// built-in models; such a sum supports no codecs.
@@ -49,7 +50,8 @@ class GradientCodes {
   const std::vector<CodecRule>& rules() const { return rules_; }
 
   /// Returns the execution of an all-reduce among `ranks` of `bytes`, measured in the job's
-  /// gradient size.
+  /// gradient size. Without rules the values travel uncoded, each in `plain_bytes`, in any
+  /// algorithm.
   Travel coded_all_reduce(double bytes, std::uint32_t ranks) const;
 
  private:

@@ -24,7 +24,9 @@ struct MachineCosts {
   double plain_bytes = 0;  ///< bytes of an uncoded gradient value; 0: the job's
 };
 
-/// Returns the costs of a machine with `ranks` ranks; no values for an empty profile.
+/// Returns the costs of a machine with `ranks` ranks; no values for a profile without links.
+/// `control` is that of the nearest measured number of ranks. Does not set link_limit and
+/// plain_bytes. Throws an internal Error for an unknown codec.
 MachineCosts machine_costs(const MachineProfile& machine, std::uint32_t ranks);
 
 }  // namespace orrery::estimates

@@ -15,14 +15,17 @@
 namespace orrery::estimates {
 
 /// Returns the fitted profile, except the values that only a run can show (RankLinks.control, and
-/// the latency inside a step).
+/// the latency inside a step). Throws as fit_links() if a measured number of ranks has too few
+/// sums.
 MachineProfile fit_machine(const MachineMeasurements& measured);
 
-/// Returns the mean of |log(predicted / measured)| over the products under the fitted profile.
+/// Returns the mean of |log(predicted / measured)| over the products under the fitted profile; 0
+/// without products.
 double product_error(const MachineMeasurements& measured, const MachineProfile& fitted);
 
 /// Returns the round latency and bandwidth of a ring among `ranks`, fitted to sums of at least two
-/// sizes. Throws an internal Error for fewer.
+/// sizes; sums of one size give latency 0. Throws an internal Error for fewer than two ranks or
+/// sums.
 RankLinks fit_links(std::uint32_t ranks, std::span<const MachineMeasurements::Sum> sums);
 
 }  // namespace orrery::estimates

@@ -19,14 +19,16 @@ namespace orrery::estimates {
 /// thread-safe.
 class ChakraExport {
  public:
-  /// Prices the blocks. `graph` must outlive this object; `micro_batches` is by replica and needs
-  /// an entry for each. Rank r is placed on GPU r.
+  /// Prices the blocks. `graph` must outlive this object; `micro_batches` is by replica: throws an
+  /// internal Error for another number of entries. Rank r is placed on GPU r. Throws bad_input if
+  /// the GPU lacks the job's precision.
   ChakraExport(StepGraph& graph, const Cluster& cluster,
                std::vector<std::uint32_t> micro_batches);
 
   /// Returns the number of ranks.
   std::uint32_t ranks() const { return graph_.ranks(); }
-  /// Returns the bytes of one rank's file. Ranks may come in any order.
+  /// Returns the bytes of one rank's file and registers the rank's communicators for groups_file().
+  /// Ranks may come in any order, which determines the numbers of the communicators.
   std::string rank_file(RankId rank);
   /// Returns the communicators of all ranks requested so far as JSON: {"1": [0, 8], ...}.
   std::string groups_file() const;
@@ -46,8 +48,8 @@ class ChakraExport {
   std::map<std::vector<std::uint32_t>, std::uint32_t> groups_;
 };
 
-/// Writes PREFIX.0.et, PREFIX.1.et ... and PREFIX.json. Throws an environment Error with the name
-/// of a file that cannot be written.
+/// Writes PREFIX.0.et, PREFIX.1.et ... and PREFIX.json; replaces existing files. Throws an
+/// environment Error with the name of a file that cannot be written.
 void export_chakra(ChakraExport& from, const std::string& prefix);
 
 }  // namespace orrery::estimates

@@ -24,7 +24,9 @@ class CollectiveQueues {
                    StepRecord& record, OpListener& listener);
 
   /// Records that a worker has reached one of its collectives, in all groups that the worker
-  /// shares, and starts collectives that are complete.
+  /// shares, and starts collectives that are complete. At the end of a collective the listener gets
+  /// on_op_end() for every participant, for an operation of several groups after the last of them.
+  /// Call once per operation.
   void record_arrival(std::uint32_t worker, std::uint32_t op);
 
  private:

@@ -22,9 +22,11 @@ class ComputeStreams {
                  const StepHardware& hardware, StepRecord& record, OpListener& listener);
 
   /// Starts the worker's next block if the worker is idle and the block waits for no other
-  /// operation.
+  /// operation. At the end of the block calls on_op_end() of the listener and starts the block
+  /// after it.
   void next(std::uint32_t worker);
-  /// Records whether a collective or an input was the last dependency of the worker's next block.
+  /// Records whether a collective or an input was the last dependency of the worker's next block:
+  /// the idle time before that block then counts as exposed.
   void held_up(std::uint32_t worker, bool held_up) { streams_[worker].held_up = held_up; }
 
  private:

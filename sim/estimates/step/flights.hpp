@@ -18,15 +18,17 @@ namespace orrery::estimates {
 /// thread-safe.
 class Flights {
  public:
-  /// Starts without communications. `failed` is called with the phase of a flow that failed. The
-  /// engine must outlive this object.
+  /// Starts without communications. `failed` is called with the phase of each flow that failed;
+  /// that communication does not go further. The engine must outlive this object.
   Flights(Engine& engine, std::function<void(const CommPhase&)> failed)
       : engine_(engine), failed_(std::move(failed)) {}
 
   /// Starts a communication of `bytes`, after `coding` seconds for codecs. `landed` is called once
-  /// at the end. The plan must outlive the communication.
+  /// at the end, unless a flow fails: within this call if the plan has no phases and `coding` is 0.
+  /// The plan must outlive the communication.
   void start(const CommPlan& plan, double bytes, Seconds coding, std::function<void()> landed);
-  /// Discards all communications: no callback is called any more.
+  /// Discards all communications: neither `landed` nor `failed` is called any more. Flows on the
+  /// engine continue.
   void end() { over_ = true; }
 
  private:

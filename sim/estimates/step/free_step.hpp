@@ -48,7 +48,8 @@ struct FreeStep {
   std::vector<StageTime> stages;  ///< times of the first class
 };
 
-/// Returns the duration of a step. Throws an internal Error if the programs wait for each other.
+/// Returns the duration of a step and the attribution of its time. Throws an internal Error if the
+/// programs wait for each other.
 FreeStep free_step(const FreeStepRequest& request);
 
 }  // namespace orrery::estimates

@@ -83,20 +83,22 @@ struct IterationRequest {
 std::uint32_t hosts_needed(const StepGraph& graph, bool full_detail);
 
 /// Executes one step and returns its run: every (replica class, stage) of the plan executes its
-/// program. Blocks until the step ends or is cut short. Throws bad_input if the plan needs more
-/// links than the engine has.
+/// program. Blocks until the step ends or is cut short, then cancels all activities of the engine;
+/// call outside of Engine::run(). Throws bad_input if the plan needs more links than the engine
+/// has, an internal Error if it needs more hosts or the programs wait for each other.
 IterationRun run_iteration(const IterationRequest& request);
 
 /// Step that shares an engine with other steps. The owner of the engine calls run(); the end of
 /// this step cancels no activity of the others. Not thread-safe.
 class StepUnderWay {
  public:
-  /// Starts the step now; call only inside Engine::run(). `ended` is called at the end of the step
-  /// and must not destroy this object. All references of `request`, and `request` itself, must
-  /// outlive this object.
+  /// Starts the step now; call only inside Engine::run(). `ended` is called once at the end of the
+  /// step, perhaps within the constructor, and must not destroy this object. All references of
+  /// `request`, and `request` itself, must outlive this object. Throws as run_iteration().
   StepUnderWay(const IterationRequest& request, std::function<void()> ended);
   ~StepUnderWay();
-  /// Returns the run and leaves none behind. Call once, after the step ended.
+  /// Returns the run and leaves none behind. Call once, after the step ended; throws an internal
+  /// Error before.
   IterationRun take_run();
 
  private:

@@ -37,16 +37,18 @@ class PlayedStep {
   const std::vector<double>& stretch() const { return stretch_; }
 
   /// Returns the number of micro-batches that a replica has done at a stage at `instant`, including
-  /// the fraction of the current one.
+  /// the fraction of the current one: 0 before the step, all of the replica after it.
   double done(std::uint32_t replica, std::uint32_t stage, Nanos instant) const;
   /// Returns the number of micro-batches of a replica.
   std::uint32_t micro_batches(std::uint32_t replica) const;
   /// Returns the compute seconds per micro-batch; 0 if the replica has no micro-batch.
   double micro_batch_time(std::uint32_t replica, std::uint32_t stage) const;
   /// Returns the seconds from the replica's own last backward block to the last one of the slowest
-  /// replica.
+  /// replica of the stage.
   double wait_time(std::uint32_t replica, std::uint32_t stage) const;
-  /// Returns the share of the step in which the GPU ran a kernel, collectives included.
+  /// Returns the share of the step in which the GPU ran a kernel, collectives included; the time
+  /// after the passes of the slowest replica counts as busy. At most 1; 0 for a step without
+  /// duration.
   double utilization(std::uint32_t replica, std::uint32_t stage) const;
   /// Returns the bytes through GPU memory per second, as the mean of the step.
   double memory_rate(std::uint32_t replica, std::uint32_t stage) const;
@@ -74,10 +76,11 @@ struct StepParts {
   double tail = 0;      ///< update, and other work after the exchange
 };
 /// Returns the parts of a step that took `whole` seconds under `stretch`, by replica; empty: 1.
+/// `exchange` is the rest of `whole`, at least 0.
 StepParts parts_of(const SimulatedStep& step, double whole, const std::vector<double>& stretch);
 
 /// Returns the duration of a step with stretched compute: the simulated duration plus the delay of
-/// the slowest replica's passes, in seconds.
+/// the slowest replica's passes, in seconds. Empty `stretch`: the simulated duration.
 double stretched_duration(const SimulatedStep& step, const std::vector<double>& stretch);
 
 }  // namespace orrery::estimates

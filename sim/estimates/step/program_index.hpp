@@ -44,9 +44,9 @@ class ProgramIndex {
   static CollectiveKey key_of(const Op& op) {
     return {op.phase, op.micro_batch, op.chunk, op.bucket, op.collective};
   }
-  /// Returns the collectives of a communicator in program order.
+  /// Returns the collectives of a communicator in program order; empty if the program has none.
   const std::vector<std::uint32_t>& collectives(Communicator which) const;
-  /// Returns the index of a collective among those of its communicator.
+  /// Returns the index of a collective among those of its communicator; 0 for other operations.
   std::uint32_t ordinal(std::uint32_t op) const { return ordinal_[op]; }
 
   static constexpr std::uint32_t kNone = ~0u;

@@ -19,9 +19,11 @@ class StageTransfers {
   StageTransfers(const Plan& plan, const StepPrograms& programs, Flights& flights,
                  StepRecord& record, OpListener& listener);
 
-  /// Starts the transfer of a send.
+  /// Starts the transfer of a send. At its end calls on_op_end() of the listener for the send, and
+  /// for the matching receive if its worker waits; throws an internal Error without such a receive.
   void start_send(std::uint32_t worker, std::uint32_t op);
-  /// Records that a worker has reached a receive; ends the receive if its data has arrived.
+  /// Records that a worker has reached a receive; ends the receive, within this call, if its data
+  /// has arrived. Call once per operation.
   void record_receive(std::uint32_t worker, std::uint32_t op);
 
  private:

@@ -17,19 +17,22 @@ namespace orrery::estimates {
 class StepHardware {
  public:
   /// Copies the state of the request. Throws bad_input if the plan needs more links than the engine
-  /// has. Both arguments must outlive this object.
+  /// has, an internal Error if it needs more hosts. Both arguments must outlive this object.
   StepHardware(const IterationRequest& request, const StepPrograms& programs);
 
-  /// Sets all speeds and links to the state at the beginning of the step.
+  /// Sets the speeds of all workers and the rates of all slots to the state at the beginning of the
+  /// step.
   void begin();
-  /// Applies a change from now on.
+  /// Applies a change from now on. Links that are not pinned are ignored, and `fatal` is left to
+  /// the caller. A link that is down stays down until the next begin().
   void apply_change(const TimedChange& change);
 
   /// Returns the engine's host number of a simulated GPU.
   std::uint32_t host(std::uint32_t worker, std::uint32_t member) const {
     return worker * request_.plan.member_hosts + member;
   }
-  /// Returns a link that is down and crossed by a flow of this phase; nothing if none is down.
+  /// Returns a link that is down and crossed by a flow of this phase, the last in the order of the
+  /// flows; nothing if none is down.
   std::optional<LinkId> broken_link(const CommPhase& phase) const;
 
  private:

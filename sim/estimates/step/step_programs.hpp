@@ -43,11 +43,12 @@ class StepPrograms {
   bool has_missing(std::uint32_t worker, std::uint32_t op) const {
     return workers_[worker].missing[op] > 0;
   }
-  /// Removes one dependency of `op`. Returns true if it was the last one.
+  /// Removes one dependency of `op`, which must have one left. Returns true if it was the last one.
   bool satisfy_one(std::uint32_t worker, std::uint32_t op) {
     return --workers_[worker].missing[op] == 0;
   }
-  /// Counts one operation as ended. Returns true if it was the last one of the step.
+  /// Counts one operation as ended. Returns true if it was the last one of the step. Call only if
+  /// not is_done().
   bool end_one() { return --ops_left_ == 0; }
   /// Returns true if all operations of the step have ended.
   bool is_done() const { return ops_left_ == 0; }

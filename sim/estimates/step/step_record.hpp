@@ -29,7 +29,8 @@ class StepRecord {
   /// Adds idle seconds in which `worker` waited for a collective or for input.
   void add_exposed_time(std::uint32_t worker, double idle) { run_.workers[worker].exposed += idle; }
   /// Adds a block that ends now: begun at `began`, with kernels ended at `kernels` and `moved`
-  /// bytes through GPU memory.
+  /// bytes through GPU memory; also its interval. Blocks that are no pass count as compute until
+  /// now.
   void add_block(std::uint32_t worker, const Op& op, double began, double kernels, double moved);
   /// Counts a micro-batch whose backward pass ended.
   void micro_batch(std::uint32_t worker) { ++run_.workers[worker].micro_batches; }
@@ -38,7 +39,7 @@ class StepRecord {
 
   /// Ends the step now; `cut_short` means before all operations ended.
   void end(bool cut_short);
-  /// Records the link that cut the step short.
+  /// Records the link that cut the step short; the caller ends the step by end(true).
   void broken_by(LinkId link) { run_.broken = link; }
   /// Returns true if a link cut the step short.
   bool is_broken() const { return run_.broken.has_value(); }

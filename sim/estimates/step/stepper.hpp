@@ -19,10 +19,12 @@
 
 namespace orrery::estimates {
 
-/// Returns the cost profile of the cluster's GPU with the factors of the job's software stack.
+/// Returns the cost profile of the cluster's GPU with the job's attention kernels, the factors and
+/// host times of the job's software stack, and the cluster's line rate if it asks for one.
 CostProfile job_profile(const Job& job, const Cluster& cluster);
 /// Returns the price of every block of a job on its software stack, including the stack's additions
-/// to each step. Throws bad_input if the GPU lacks the job's precision.
+/// to each step, which belong to the optimizer's blocks; values of `machine` replace those of the
+/// stack. Throws bad_input if the GPU lacks the job's precision.
 std::vector<BlockPrice> block_prices(const Cluster& cluster, const StepGraph& graph,
                                      const BlockGroups& groups, const MachineCosts& machine = {});
 
@@ -69,7 +71,9 @@ class Stepper {
   Stepper(const Cluster& cluster, StepGraph& graph, const std::vector<GpuId>& placement,
           Options options, const EngineFactory& engine, Whole whole = {});
 
-  /// Returns the step under `state` with `micro_batches` by replica.
+  /// Returns the step under `state` with `micro_batches` by replica: from the cache if known, else
+  /// blocks while the engine simulates it. Throws bad_input if the step needs more links than the
+  /// engine has.
   std::shared_ptr<const SimulatedStep> step(const HardwareState& state,
                                             const std::vector<std::uint32_t>& micro_batches);
 
@@ -82,7 +86,9 @@ class Stepper {
     std::vector<LinkId> links = {};
     bool fatal = false;
   };
-  /// Returns the step with changes during it; never cached.
+  /// Returns the step with changes during it; never cached. A change sets only the listed ranks and
+  /// links to its state; a link that is down stays down until the end of the step. Throws as
+  /// step().
   std::shared_ptr<const SimulatedStep> step_with(const HardwareState& state,
                                                  const std::vector<std::uint32_t>& micro_batches,
                                                  const std::vector<Change>& changes);
@@ -90,13 +96,14 @@ class Stepper {
   /// Returns the links that the step's flows cross, ascending.
   std::vector<LinkId> links_crossed_by(const HardwareState& state,
                               const std::vector<std::uint32_t>& micro_batches);
-  /// Returns the number of flows that cross a link between switches in a step without faults.
+  /// Returns the number of flows that cross a link between switches in a step without faults; 0 for
+  /// any other link.
   std::uint64_t flows_over(LinkId link);
   /// Returns true if `link` is between switches and cannot bind a step, even with 1/`slow` of its
   /// bandwidth. Returns false for all other links.
   bool has_room(LinkId link, double slow);
   /// Returns a step with a plan but without a run, for execution by the caller; `pinned` are links
-  /// of their own in the plan.
+  /// of their own in the plan. Never cached; counts as simulated().
   std::unique_ptr<SimulatedStep> planned(const HardwareState& state,
                                          const std::vector<std::uint32_t>& micro_batches,
                                          std::vector<LinkId> pinned);
@@ -108,14 +115,15 @@ class Stepper {
   Engine& engine() { return *engine_; }
 
   /// Returns the seconds of forward and backward blocks per micro-batch on a nominal GPU, of the
-  /// slowest stage.
+  /// slowest stage, with the collectives inside blocks.
   double nominal_micro_batch_time();
   /// Returns the seconds that the host adds to every step.
   double rest() const { return rest_.value; }
-  /// Returns the rate of a flow alone on `link` under `state`, in bytes per second.
+  /// Returns the rate of a flow alone on `link` under `state`, in bytes per second; not 0 for a
+  /// link that is down.
   double effective_bandwidth(LinkId link, const HardwareState& state) const;
 
-  /// Returns the number of simulated steps, cached results excluded.
+  /// Returns the number of simulated and planned() steps, cached results excluded.
   std::uint64_t simulated() const { return simulated_; }
   /// Returns the largest number of replica classes of any plan.
   std::uint64_t most_classes() const { return most_classes_; }

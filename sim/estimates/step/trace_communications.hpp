@@ -46,9 +46,12 @@ class TraceCommunications {
   /// Returns true if the message of a receive has arrived. Call for a receive that has been
   /// reached.
   bool is_over(ClassOp receive) const { return all_[number_of(receive)].over; }
-  /// Records that a send or a collective has been reached.
+  /// Records that a send or a collective has been reached; after the last member, marks the classes
+  /// of the communication at the owner. Call once per operation.
   void record_reached(ClassOp at);
-  /// Starts the next communication of a class if all of its classes are free.
+  /// Starts the communication whose turn it is in a class, if all classes that begin it are free; a
+  /// later one does not overtake it. The owner gets account_class(), and mark_class() and
+  /// on_op_end() at the end, which may be within this call.
   void start_next(std::uint32_t of_class);
 
   /// Returns, for a communication that never began or never ended, a member that waits and a member

@@ -31,8 +31,9 @@ struct TraceRunResult {
 };
 
 /// Executes the trace once and returns its times. Compute nodes are priced by GPU and peak rate.
-/// `engine` must have the plan's links. Throws bad_input with ranks and nodes if ranks wait for
-/// each other.
+/// `engine` must have the plan's links, all up, and a clock at 0: the duration is the instant of
+/// the last end. Sets the bandwidths of these links, and blocks until the engine has run. Throws
+/// bad_input with ranks and nodes if ranks wait for each other.
 TraceRunResult run_trace(Engine& engine, const ChakraTrace& trace, const FoldedTrace& folded,
                          const TracePlan& plan, const GpuModel& gpu, FlopPerSecond peak);
 

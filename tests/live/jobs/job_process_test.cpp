@@ -64,6 +64,7 @@ TEST(JobProcess, NobodyElseHasItsSlotsUntilItIsGone) {
   JobProcess beside(slots, clock, order(4, 2, 0, kSecond));
   await_end(beside);
   EXPECT_FALSE(beside.has_failed());
+  beside.wait_for_exit();  // an ended process may still have its slots
   first.kill_process();
   JobProcess after(slots, clock, order(3, 2, 0, kSecond));
   await_end(after);

@@ -33,7 +33,7 @@ class Pair : public ::testing::Test {
       case Task::Kind::apply: member.mark_applied(); return true;
       case Task::Kind::enter: member.mark_listening(task.epoch); return true;
       case Task::Kind::link: member.mark_linked(task.epoch); return true;
-      case Task::Kind::work: member.reduced(task.epoch, task.step); return works;
+      case Task::Kind::work: member.mark_reduced(task.epoch, task.step); return works;
     }
     return false;
   }
@@ -197,7 +197,7 @@ TEST_F(Pair, WhoMissedACommitAppliesItWhenItHearsOfItInTheNextEpoch) {
   coordinator.start_step();
   for (Member* member : {&zero, &one}) {
     member->on_directive(*coordinator.directive(member == &zero ? 0 : 1));
-    member->reduced(1, 0);
+    member->mark_reduced(1, 0);
     coordinator.on_status(member->status(), now);
   }
   EXPECT_EQ(coordinator.committed_steps(), 1u);  // neither has heard so

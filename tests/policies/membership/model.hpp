@@ -253,7 +253,7 @@ class Model {
       if (!has) return;
     }
     node.held = {task.epoch, task.decided};
-    node.member.reduced(task.epoch, task.step);
+    node.member.mark_reduced(task.epoch, task.step);
   }
 
   const std::uint32_t ranks_;

@@ -305,7 +305,7 @@ class Swarm {
     if (epoch.broken && (!done || chance(0.5))) return node.member.mark_broken(task.epoch), true;
     if (!done) return false;
     node.held = task.epoch;
-    node.member.reduced(task.epoch, task.step);
+    node.member.mark_reduced(task.epoch, task.step);
     return true;
   }
   void apply(Node& node) {

@@ -109,11 +109,11 @@ TEST(SamplesBook, GivesWhatWasReadAndSaysWhatWasNot) {
     EXPECT_EQ(read_samples(book, wish).SerializeAsString(), read.SerializeAsString());
   }
   EXPECT_EQ(book.summary({2}, 3).latest.size(), drawn.ranks.size());
-  EXPECT_EQ(book.missed(), nullptr);
+  EXPECT_EQ(book.missing_read(), nullptr);
   EXPECT_TRUE(book.ranks({1}).empty());
-  ASSERT_NE(book.missed(), nullptr);
-  EXPECT_EQ(book.missed()->job(), 1u);
-  EXPECT_EQ(book.missed()->what(), SamplesRead::RANKS);
+  ASSERT_NE(book.missing_read(), nullptr);
+  EXPECT_EQ(book.missing_read()->job(), 1u);
+  EXPECT_EQ(book.missing_read()->what(), SamplesRead::RANKS);
   EXPECT_EQ(book.summary({2}, 4).ranks, 0u) << "another count is another answer";
 }
 
@@ -128,8 +128,8 @@ TEST(SamplesBook, AMissingSampleTakesNoBytes) {
   EXPECT_FALSE(read.devices(0).has_power());
   SamplesBook book;
   book.add(read);
-  EXPECT_TRUE(book.devices({0})[0].utilization.known());
-  EXPECT_FALSE(book.devices({0})[0].power.known());
+  EXPECT_TRUE(book.devices({0})[0].utilization.is_known());
+  EXPECT_FALSE(book.devices({0})[0].power.is_known());
   SamplesRead odd = read;
   odd.mutable_devices(0)->mutable_power()->set_origin(9);
   EXPECT_THROW(book.add(odd), Error);
@@ -157,7 +157,7 @@ TEST(ObservationReader, WhatCannotBeIsRefused) {
   event.mutable_job_done()->set_job(7);
   EXPECT_EQ(refusal(record), "there is no job 7");
   event.mutable_decided()->set_decision(3);
-  EXPECT_EQ(refusal(record), "nobody announced decision 3");
+  EXPECT_EQ(refusal(record), "decision 3 was not announced");
   event.mutable_decided()->set_status(static_cast<OutcomeStatusRecord>(3));
   EXPECT_EQ(refusal(record), "outcome 3 is unknown");
   event.mutable_ranks_lost()->add_ranks(4);

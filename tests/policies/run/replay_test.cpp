@@ -88,7 +88,7 @@ TEST_F(Replay, WhatNoDecisionHangsOnIsADifferenceToo) {
     call.mutable_observation()->mutable_events(0)->mutable_steps_done()->set_duration_ns(99);
   });
   EXPECT_EQ(result.first_difference,
-            "the log's bytes are not those that were recorded: something in it was altered");
+            "the bytes of the log differ from the recorded ones: the log was altered");
 }
 
 TEST_F(Replay, TelemetryThatWasNotReadThenIsADifference) {
@@ -97,7 +97,7 @@ TEST_F(Replay, TelemetryThatWasNotReadThenIsADifference) {
     while (records[at].call().read_size() == 0) ++at;
     records[at].mutable_call()->clear_read();
   });
-  EXPECT_NE(result.first_difference.find("the policy reads RANKS of job 0, which was not read"),
+  EXPECT_NE(result.first_difference.find("the policy reads RANKS of job 0, which it did not read"),
             std::string::npos) << result.first_difference;
   EXPECT_EQ(result.calls, at - 1);
 }
@@ -123,7 +123,7 @@ TEST_F(Replay, WakesAtOtherInstantsAreADifference) {
   const ReplayResult result = replayed([](std::vector<LogRecord>& records) {
     records[4].mutable_call()->add_wakes(17);
   });
-  EXPECT_NE(result.first_difference.find("called at other instants"), std::string::npos)
+  EXPECT_NE(result.first_difference.find("calls at other instants"), std::string::npos)
       << result.first_difference;
 }
 

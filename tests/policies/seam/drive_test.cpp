@@ -36,12 +36,12 @@ TEST(Drive, WhatTheBackendLacksIsNamed) {
   } backend(cluster);
   Scripted policy({Kinds<Action>::all(), Kinds<Setting>::of<Shares, CodecRules, OnLoss>(), 0}, {});
   EXPECT_EQ(failure_of(policy, backend),
-            "the policies need what this run does not offer: the actions Assign, Save and to set "
-            "CodecRules, OnLoss");
+            "the policies need features that this run does not offer: the actions Assign, Save and "
+            "the settings CodecRules, OnLoss");
   EXPECT_EQ(policy.calls, 0);
   Scripted odd({Kinds<Action>::from_bits(1u << 9), {}, 0}, {});
   EXPECT_EQ(failure_of(odd, backend),
-            "the policies need what this run does not offer: the actions something unknown");
+            "the policies need features that this run does not offer: the actions (unknown)");
 }
 
 /// A world whose clock stands still.
@@ -96,9 +96,9 @@ TEST(Drive, WhoSetsALaterStepAtEveryCallIsToldWhyThatHasNoEnd) {
   const Cluster cluster = toy::cluster();
   test::ModelBackend backend(cluster, {});
   EXPECT_EQ(failure_of(policy, backend),
-            "the policies decide without end: 1000 times in a row at 0 s; each outcome is shown at "
-            "once, what was set for a later step only from that step on: remember what was decided "
-            "until then");
+            "the policies decide without end: 1000 times in a row at 0 s; a decision for a later "
+            "step is reported as applied at once but changes the job only from that step on: "
+            "remember the decision until then");
 }
 
 TEST(Drive, WakingAtOnceWithoutEndEndsTheRunToo) {

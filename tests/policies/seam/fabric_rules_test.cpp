@@ -60,7 +60,7 @@ TEST(FabricRules, RanksStayOnTheirGpusAndTakeAPeersState) {
               HasSubstr("order"));
   EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{0}}, {}, StateFrom::checkpoint})),
               HasSubstr("checkpoint"));
-  EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}})), HasSubstr("with its end only"));
+  EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}})), HasSubstr("until the run ends"));
 }
 
 TEST(FabricRules, CheckpointsNeedAFolder) {

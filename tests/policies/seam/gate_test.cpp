@@ -64,11 +64,11 @@ class Stage : public Carrier {
   void end_step() {
     open = false;
     world.apply(StepsDone{{0}, job().step}, now);
-    gate.step_ended({0}, now);
+    gate.settle_deferred({0}, now);
   }
   void lose(std::uint32_t rank) {
     world.apply(RanksLost{{0}, {{rank}}, {job().epoch.value + 1}}, now);
-    gate.membership_changed({0});
+    gate.expire_settings({0});
   }
   const JobInfo& job() const { return world.jobs()[{0}]; }
   bool told(DecisionId id) const { return outcomes.contains(id); }
@@ -141,7 +141,7 @@ TEST(DecisionGate, WhatTheJobsProgramOrTheBackendCannotDoIsRefused) {
   spec.can = Kinds<Setting>::of<Shares>();
   toy::run_on(stage.world, spec, 4);
   EXPECT_EQ(stage.outcome(stage.take({.what = Configure{{1}, CodecRules{}}})),
-            "rejected: job 1 does not let its CodecRules be set");
+            "rejected: job 1 cannot change its CodecRules while it runs");
   stage.refuses_saves = "the disk is full";
   EXPECT_EQ(stage.outcome(stage.take({.what = Save{{0}}})), "rejected: the disk is full");
   EXPECT_EQ(stage.outcome(stage.take({.what = Save{{9}}})), "rejected: there is no job 9");
@@ -235,7 +235,7 @@ TEST(DecisionGate, WhatAllRanksMustFollowIsPutToThemFirst) {
   EXPECT_EQ(stage.outcome(on_loss), "applied");
   EXPECT_EQ(stage.outcome(wrong), "rejected: job 0 has 4 replicas, not 1") << "nobody is asked";
   ASSERT_TRUE(stage.gate.has_unagreed());
-  const std::vector<Decision> put = stage.gate.take_unagreed();
+  const std::vector<Decision> put = stage.gate.drain_unagreed();
   EXPECT_FALSE(stage.gate.has_unagreed());
   ASSERT_EQ(put.size(), 1u);
   EXPECT_EQ(stage.outcome(shares), "none yet");
@@ -249,7 +249,7 @@ TEST(DecisionGate, AnAgreementThatComesTooLateOrNeverIsSaid) {
   const DecisionId begun = stage.take({.what = Configure{{0}, kShifted}, .at_step = 1});
   const DecisionId at_once = stage.take({.what = Configure{{0}, kShifted}});
   const DecisionId changed = stage.take({.what = Configure{{0}, CodecRules{}}, .at_step = 9});
-  const std::vector<Decision> put = stage.gate.take_unagreed();
+  const std::vector<Decision> put = stage.gate.drain_unagreed();
   stage.end_step();
   stage.open = true;
   stage.gate.apply_agreed(put[0], stage.now);
@@ -258,7 +258,7 @@ TEST(DecisionGate, AnAgreementThatComesTooLateOrNeverIsSaid) {
   EXPECT_EQ(stage.outcome(at_once), "none yet") << "it holds from the next step on";
   stage.end_step();
   EXPECT_EQ(stage.outcome(at_once), "applied");
-  stage.gate.not_agreed(put[2]);
+  stage.gate.expire_decision(put[2]);
   EXPECT_EQ(stage.outcome(changed), "expired: membership has changed");
 }
 
@@ -286,7 +286,7 @@ TEST(DecisionGate, WhatWaitsForAJobThatIsGoneIsRefused) {
     const DecisionId ahead = stage.take({.what = Configure{{0}, OnLoss{}}, .at_step = 5});
     EXPECT_EQ(stage.gate.next_effect({0}, 3), 5u);
     stage.world.apply(JobStopped{{0}, 0}, stage.now);
-    stage.gate.job_gone({0}, stage.now);
+    stage.gate.reject_decisions({0}, stage.now);
     EXPECT_EQ(stage.outcome(shares), "rejected: job 0 is not running");
     EXPECT_EQ(stage.outcome(move), "rejected: job 0 has left");
     EXPECT_EQ(stage.outcome(ahead), "applied");
@@ -387,8 +387,10 @@ class RandomGate {
         default: decide(); break;
       }
     }
-    for (const Decision& decision : put_) stage_.gate.not_agreed(decision);
-    for (const Decision& decision : stage_.gate.take_unagreed()) stage_.gate.not_agreed(decision);
+    for (const Decision& decision : put_) stage_.gate.expire_decision(decision);
+    for (const Decision& decision : stage_.gate.drain_unagreed()) {
+      stage_.gate.expire_decision(decision);
+    }
     stage_.gate.close("over");
     RC_ASSERT(stage_.outcomes.size() == stage_.next);
   }
@@ -398,12 +400,12 @@ class RandomGate {
   bool running() const { return stage_.job().phase == JobPhase::running; }
 
   void return_agreements() {
-    for (Decision& decision : stage_.gate.take_unagreed()) put_.push_back(std::move(decision));
+    for (Decision& decision : stage_.gate.drain_unagreed()) put_.push_back(std::move(decision));
     for (const Decision& decision : std::exchange(put_, {})) {
       if (below(3) == 0) {
         put_.push_back(decision);
       } else if (below(4) == 0) {
-        stage_.gate.not_agreed(decision);
+        stage_.gate.expire_decision(decision);
       } else {
         stage_.gate.apply_agreed(decision, stage_.now);
       }
@@ -415,10 +417,10 @@ class RandomGate {
     stage_.open = false;
     if (job.next->gpus.empty()) {
       stage_.world.apply(JobStopped{{0}, job.step}, stage_.now);
-      stage_.gate.job_gone({0}, stage_.now);
+      stage_.gate.reject_decisions({0}, stage_.now);
     } else {
       stage_.world.apply(toy::started(stage_.world, 0, Standing(*job.next), job.step), stage_.now);
-      stage_.gate.membership_changed({0});
+      stage_.gate.expire_settings({0});
     }
   }
   void change_membership() {

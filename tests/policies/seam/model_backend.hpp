@@ -52,7 +52,7 @@ class ModelBackend : public Backend, private Carrier {
   void apply(const DecisionList& decisions) override {
     world_.begin_batch();
     gate_.accept_decisions(decisions, now_);
-    for (Decision& each : gate_.take_unagreed()) {
+    for (Decision& each : gate_.drain_unagreed()) {
       put_.push_back({now_ + options_.agree_after, std::move(each)});
     }
     if (over_) close();
@@ -122,7 +122,7 @@ class ModelBackend : public Backend, private Carrier {
     step_ends_ = loses_ = kNever;
     for (const Tier tier : std::exchange(saves_, {}))
       emit_event(SaveDone{{0}, job().step, tier, 0, 0});
-    gate_.step_ended({0}, now_);
+    gate_.settle_deferred({0}, now_);
     if (job().step >= options_.steps) end("the run is over");
   }
   void lose_ranks() {
@@ -143,8 +143,8 @@ class ModelBackend : public Backend, private Carrier {
   /// The step under way is given up.
   void membership_changed() {
     step_ends_ = loses_ = kNever;
-    gate_.membership_changed({0});
-    for (const Put& put : std::exchange(put_, {})) gate_.not_agreed(put.decision);
+    gate_.expire_settings({0});
+    for (const Put& put : std::exchange(put_, {})) gate_.expire_decision(put.decision);
   }
   void answer_decisions() {
     for (const Put& put : std::exchange(put_, {})) {
@@ -177,7 +177,7 @@ class ModelBackend : public Backend, private Carrier {
   }
   void release_job(JobId id) {
     if (id == JobId{0}) step_ends_ = loses_ = kNever, saves_.clear();
-    gate_.job_gone(id, now_);
+    gate_.reject_decisions(id, now_);
     for (const Put& put : std::exchange(put_, {})) gate_.apply_agreed(put.decision, now_);
   }
   void end(const std::string& why) {

@@ -493,7 +493,8 @@ TEST_F(WorldTest, WhatAJobsProgramDoesNotLetBeSetIsRefused) {
   spec.can = Kinds<Setting>::of<OnLoss>();
   run(spec);
   EXPECT_EQ(objection(Configure{{0}, OnLoss{}}), "");
-  EXPECT_EQ(objection(Configure{{0}, CodecRules{}}), "job 0 does not let its CodecRules be set");
+  EXPECT_EQ(objection(Configure{{0}, CodecRules{}}),
+            "job 0 cannot change its CodecRules while it runs");
 }
 
 TEST_F(WorldTest, CheckpointsAreRememberedByTheNewestDurableOne) {
@@ -572,13 +573,13 @@ TEST_F(WorldTest, LayoutsThatNoJobCanHaveAreRefused) {
     EXPECT_NE(layout(0, to), "");
   }
   EXPECT_EQ(layout(1, {}), "");
-  EXPECT_EQ(layout(1, {.data = 0}), "a layout of no ranks");
-  EXPECT_EQ(layout(1, {.pipeline = 0}), "a layout of no ranks");
+  EXPECT_EQ(layout(1, {.data = 0}), "the layout has no ranks");
+  EXPECT_EQ(layout(1, {.pipeline = 0}), "the layout has no ranks");
   JobSpec nothing = toy::plain(2, 1);
   nothing.layout.tensor = 0;
-  EXPECT_EQ(world_.objection(JobSubmitted{nothing}), "a layout of no ranks");
+  EXPECT_EQ(world_.objection(JobSubmitted{nothing}), "the layout has no ranks");
   EXPECT_EQ(world_.objection(JobStarted{{1}, {1}, 0, {toy::gpus(4, 4), {.context = 0}}}),
-            "a layout of no ranks");
+            "the layout has no ranks");
 }
 
 TEST_F(WorldTest, StepsThatAreNotTheNextAreRefused) {
@@ -592,13 +593,14 @@ TEST_F(WorldTest, StepsThatAreNotTheNextAreRefused) {
     EXPECT_NE(world_.objection(done), "") << done.last << " " << done.count;
   }
   EXPECT_EQ(world_.objection(StepsDone{{0}, 3}),
-            "job 0 works on step 8: steps 3 to 3 are not the next");
+            "job 0 works on step 8 and cannot complete steps 3 to 3");
   EXPECT_EQ(world_.objection(StepsDone{{0}, 9, 2}), "");
 }
 
 TEST_F(WorldTest, ImpossibleEventsAreRefusedWithAReason) {
   EXPECT_EQ(world_.objection(JobDone{{0}}), "there is no job 0");
-  EXPECT_EQ(world_.objection(JobSubmitted{toy::job(1)}), "job 1 is submitted where job 0 is due");
+  EXPECT_EQ(world_.objection(JobSubmitted{toy::job(1)}),
+            "expected the submission of job 0, found that of job 1");
   JobSpec crooked = toy::job();
   crooked.layout.data = 3;
   EXPECT_EQ(world_.objection(JobSubmitted{crooked}),
@@ -607,7 +609,7 @@ TEST_F(WorldTest, ImpossibleEventsAreRefusedWithAReason) {
   EXPECT_EQ(world_.objection(StepsDone{{0}, 0}), "job 0 is not running");
   EXPECT_EQ(world_.objection(JobHeld{{0}}), "job 0 is not running");
   EXPECT_EQ(world_.objection(RanksLost{{0}, {{0}}, {1}}), "job 0 has no rank 0");
-  EXPECT_EQ(world_.objection(JobStarted{{0}, {1}, 0, {}}), "job 0 starts nowhere");
+  EXPECT_EQ(world_.objection(JobStarted{{0}, {1}, 0, {}}), "job 0 starts without GPUs");
   EXPECT_EQ(world_.objection(JobStarted{{0}, {1}, 0, {toy::gpus(14, 4), {.data = 4}}}),
             "there is no GPU 16");
   EXPECT_EQ(world_.objection(JobStarted{{0}, {1}, 0, {{{0}, {1}, {2}, {1}}, {.data = 4}}}),
@@ -618,8 +620,8 @@ TEST_F(WorldTest, ImpossibleEventsAreRefusedWithAReason) {
   EXPECT_EQ(world_.objection(RanksLost{{0}, {{4}}, {2}}), "job 0 has no rank 4");
   EXPECT_EQ(world_.objection(RanksLost{{0}, {{3}}, {1}}), "epoch 1 of job 0 is not after epoch 1");
   EXPECT_EQ(world_.objection(SaveDone{.job = {0}, .step = 1}),
-            "a checkpoint of step 1: job 0 works on step 0");
-  EXPECT_EQ(world_.objection(Decided{3, Outcome::applied, ""}), "nobody announced decision 3");
+            "job 0 works on step 0, found a checkpoint of step 1");
+  EXPECT_EQ(world_.objection(Decided{3, Outcome::applied, ""}), "decision 3 was not announced");
   submit(elastic(1));
   EXPECT_EQ(world_.objection(JobStarted{{1}, {1}, 0, toy::standing(3, 4)}),
             "GPU 3 is taken by job 0");

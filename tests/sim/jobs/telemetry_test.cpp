@@ -37,14 +37,14 @@ class TelemetryTest : public ::testing::Test {
 TEST_F(TelemetryTest, SamplesShowThePast) {
   Telemetry telemetry = make(0, 0, 10 * kMs);
   telemetry.begin_step(estimates::PlayedStep(0, 0, testing::step_by_hand(), {}));
-  EXPECT_FALSE(ranks(telemetry, 5 * kMs)[0].micro_batches_done.known());
+  EXPECT_FALSE(ranks(telemetry, 5 * kMs)[0].micro_batches_done.is_known());
   const auto seen = ranks(telemetry, 160 * kMs);
   EXPECT_NEAR(seen[0].micro_batches_done.value, 1.5, 1e-9);
   EXPECT_EQ(seen[0].micro_batches_done.age, 10 * kMs);
   EXPECT_NEAR(seen[0].micro_batch_time.value, 0.1, 1e-9);
-  EXPECT_FALSE(seen[1].micro_batch_time.known()) << "its first micro-batch is under way";
-  EXPECT_FALSE(seen[0].wait_time.known());
-  EXPECT_FALSE(seen[0].gradient_variance.known());
+  EXPECT_FALSE(seen[1].micro_batch_time.is_known()) << "its first micro-batch is under way";
+  EXPECT_FALSE(seen[0].wait_time.is_known());
+  EXPECT_FALSE(seen[0].gradient_variance.is_known());
 
   telemetry.begin_step(estimates::PlayedStep(1, 850 * kMs, testing::step_by_hand(), {}));
   EXPECT_EQ(ranks(telemetry, 855 * kMs)[0].step, 0u);
@@ -62,7 +62,7 @@ TEST_F(TelemetryTest, SamplesOlderThanSeveralStepsAreNotMissing) {
   }
   const auto seen = ranks(telemetry, 19 * 850 * kMs);  // 13.1 steps had passed then
   EXPECT_EQ(seen[0].step, 13u);
-  EXPECT_TRUE(seen[0].wait_time.known());
+  EXPECT_TRUE(seen[0].wait_time.is_known());
 }
 
 TEST_F(TelemetryTest, NoiseDependsOnSeedInstantAndPlaceAlone) {

@@ -82,7 +82,7 @@ TEST(ChakraReader, ControlDependenciesGiveWayToTheData) {
 TEST(ChakraReader, DamagedGraphsAreRefusedByNode) {
   EXPECT_NE(refused({file_of({compute(5, 1, {6}), compute(6, 1, {7}), compute(7, 1, {6})})})
                 .find("waits for itself"), std::string::npos);
-  EXPECT_NE(refused({file_of({compute(5, 1), compute(5, 1)})}).find("node 5 is there twice"),
+  EXPECT_NE(refused({file_of({compute(5, 1), compute(5, 1)})}).find("node 5 is in the file twice"),
             std::string::npos);
   EXPECT_NE(refused({file_of({message(1, true, 3, 8)})}).find("no rank 3"), std::string::npos);
   EXPECT_NE(refused({file_of({message(1, true, 0, 8)})}).find("sends to itself"),

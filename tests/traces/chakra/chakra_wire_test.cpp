@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "tests/traces/chakra_sample.hpp"
+#include "traces/chakra/wire_cursor.hpp"
 
 namespace orrery {
 namespace {
@@ -136,6 +137,22 @@ TEST(ChakraWire, WhatCannotBeReadIsRefusedByName) {
   EXPECT_NE(refusal(file_of({node})).find("'num_ops' must be a number"), std::string::npos);
   EXPECT_NE(refusal("").find("empty"), std::string::npos);
   EXPECT_NE(refusal(std::string(200, 'n')).find("not a Chakra trace"), std::string::npos);
+}
+
+TEST(ChakraWire, ANumberOfMoreThan64BitsIsRefused) {
+  const std::string nine(9, '\xff');
+  const std::string most = nine + '\x01';
+  WireCursor cursor(most);
+  EXPECT_EQ(cursor.varint(), ~std::uint64_t{0});
+  EXPECT_TRUE(cursor.is_done());
+  for (const char tenth : {'\x02', '\x7f', '\x80', '\x81'}) {
+    const std::string more = nine + tenth + '\x00';
+    EXPECT_THROW(WireCursor(more).varint(), WireFault) << static_cast<int>(tenth);
+  }
+  const std::string node = "\x08" + nine + "\x02";  // a node's id
+  const std::string stream = file_of({}) + static_cast<char>(node.size()) + node;
+  EXPECT_NE(refusal(stream).find("more than 64 bits"), std::string::npos);
+  EXPECT_NE(refusal(file_of({}) + nine + "\x02").find("more than 64 bits"), std::string::npos);
 }
 
 TEST(ChakraWire, MetadataNodesDefineCommunicators) {

@@ -73,7 +73,7 @@ TEST(ClusterLog, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_THAT(cluster_complaint("\nNodeName=a[1-\n"), HasSubstr("f:2:1"));
   EXPECT_THAT(cluster_complaint("NodeName=a CPUs=many\n"), HasSubstr("cpus is 'many'"));
   EXPECT_THAT(cluster_complaint("NodeName=a Gres=gpu:129\n"), HasSubstr("over 128 GPUs"));
-  EXPECT_THAT(cluster_complaint("{\"items\": ["), HasSubstr("no JSON any more"));
+  EXPECT_THAT(cluster_complaint("{\"items\": ["), HasSubstr("text that is not JSON"));
 }
 
 }  // namespace

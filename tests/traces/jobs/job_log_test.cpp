@@ -166,17 +166,19 @@ TEST(JobLog, WhatIsNoLogIsRefusedWithItsPlace) {
   const std::string good = "0,1,0,606,vgg19,164,30\n";
   EXPECT_EQ(problem(head + good), "");
   EXPECT_THAT(problem(head + good + "1,8,3"), HasSubstr("3:1: this line has 3 fields"));
-  EXPECT_THAT(problem(head + good + "1,8,30,133,\xff,147,23\n"), HasSubstr("3:12: this is no UTF"));
+  EXPECT_THAT(problem(head + good + "1,8,30,133,\xff,147,23\n"),
+              HasSubstr("3:12: expected UTF-8 text"));
   EXPECT_THAT(problem(head + good + "1,8,30,133,v,1e400,23\n"),
               HasSubstr("3:14: duration is 1e400"));
   EXPECT_THAT(problem(head + good + "1,9999999,30,133,v,14,23\n"), HasSubstr("3:3: num_gpu is"));
   EXPECT_THAT(problem("a,b\n1,2\n"), HasSubstr("1:1: expected a job log that begins as one of"));
   EXPECT_THAT(problem(""), HasSubstr("1:1: expected a job log"));
-  EXPECT_THAT(problem(head), HasSubstr("holds no job of GPUs"));
+  EXPECT_THAT(problem(head), HasSubstr("expected jobs with GPUs"));
   EXPECT_THAT(problem("[{\"jobid\": 1},\n {\"jobid\": "), HasSubstr("2:"));
   EXPECT_THAT(problem("{\"jobs\": []}"), HasSubstr("a JSON array of jobs"));
   EXPECT_THAT(problem("{\"apiVersion\": \"v1\",\n \"items\": [{\"kind\":"), HasSubstr("2:"));
-  EXPECT_THAT(problem("{\"apiVersion\": \"v1\", \"items\": []}"), HasSubstr("no job of GPUs"));
+  EXPECT_THAT(problem("{\"apiVersion\": \"v1\", \"items\": []}"),
+              HasSubstr("expected jobs with GPUs"));
 }
 
 TEST(JobLog, BrokenRowsAreCountedOrRefused) {

@@ -79,10 +79,10 @@ TEST(PublishedOptions, ReachTheJob) {
   ASSERT_EQ(run.assumed.size(), 1u);
   EXPECT_EQ(run.assumed.front(), "column 'colour' not read");
   row.optimizer = "magic";
-  EXPECT_EQ(published_run(row).refusal, "optimizer 'magic' is none that is known");
+  EXPECT_EQ(published_run(row).refusal, "optimizer 'magic' is not known");
   row.optimizer.clear();
   row.offload = "moon";
-  EXPECT_EQ(published_run(row).refusal, "offload 'moon' is none that is known");
+  EXPECT_EQ(published_run(row).refusal, "offload 'moon' is not known");
 }
 
 TEST(PublishedOptions, RecomputationThatIsNotSaidIsNeverFull) {

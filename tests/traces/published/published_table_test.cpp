@@ -61,7 +61,7 @@ TEST(PublishedTable, TheFormItselfIsRefusedWithItsPlace) {
                          "none named model; those may be left out: id, n_params_b, layers, "),
             std::string::npos)
       << lacking;
-  EXPECT_EQ(problem("id," + kHeader), "1:4: the column 'id' is there twice");
+  EXPECT_EQ(problem("id," + kHeader), "1:4: column 'id' is in the header twice");
   EXPECT_EQ(problem(kHeader + "a,b\n"), "2:1: this row has 2 fields, the header has 19");
   EXPECT_EQ(problem(kHeader + "a,\"b\n"), "2:3: this quote is never closed");
 }

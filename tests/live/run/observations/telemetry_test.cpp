@@ -31,7 +31,7 @@ TEST(Telemetry, WhatTheDriverOfAGpuMeasuresCountsBeforeWhatThePaceSays) {
   EXPECT_EQ(device.power.value, 650);
   EXPECT_EQ(device.power.origin, Origin::measured);
   EXPECT_EQ(device.memory_bandwidth.origin, Origin::modelled);
-  EXPECT_FALSE(device.memory_used.known());
+  EXPECT_FALSE(device.memory_used.is_known());
 }
 
 StepReport report(Nanos compute, Nanos exchange) {
@@ -56,8 +56,8 @@ TEST(Telemetry, GivesFreshSamplesOnceAndWithTheirAge) {
   EXPECT_EQ(sample.micro_batches_done.value, 2.5);
   EXPECT_EQ(sample.micro_batches_done.age, 10 * kMs);
   EXPECT_DOUBLE_EQ(sample.micro_batch_time.value, 0.040);
-  EXPECT_FALSE(sample.wait_time.known());
-  EXPECT_FALSE(sample.gradient_variance.known());
+  EXPECT_FALSE(sample.wait_time.is_known());
+  EXPECT_FALSE(sample.gradient_variance.is_known());
   telemetry.refresh_samples(150 * kMs);
   EXPECT_TRUE(telemetry.ranks().empty());
   EXPECT_TRUE(telemetry.devices().empty());
@@ -75,7 +75,7 @@ TEST(Telemetry, DeviceSharesAreThoseSinceTheSampleBefore) {
   EXPECT_EQ(telemetry.devices()[0].utilization.origin, Origin::measured);
   EXPECT_DOUBLE_EQ(telemetry.devices()[0].memory_bandwidth.value, 0.5);
   EXPECT_EQ(telemetry.devices()[0].memory_bandwidth.origin, Origin::modelled);
-  EXPECT_FALSE(telemetry.devices()[0].power.known());
+  EXPECT_FALSE(telemetry.devices()[0].power.is_known());
 }
 
 TEST(Telemetry, LinkLatencyIsHalfTheRoundTripAndOnlyWhenMeasuredAnew) {
@@ -129,14 +129,14 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   EXPECT_EQ(telemetry.links()[0].from.value, 1u);
   EXPECT_DOUBLE_EQ(telemetry.links()[0].bandwidth.value, 4e6 / 0.020);
   EXPECT_EQ(telemetry.links()[0].bandwidth.age, 10 * kMs);
-  EXPECT_FALSE(telemetry.links()[0].latency.known());
-  EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.known());
+  EXPECT_FALSE(telemetry.links()[0].latency.is_known());
+  EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.is_known());
   EXPECT_EQ(telemetry.ranks()[1].gradient_variance.value, 2.5);
   EXPECT_EQ(telemetry.devices()[1].memory_used.value, 123);
   telemetry.progress(1, sample, 330 * kMs);
   telemetry.refresh_samples(330 * kMs);
   EXPECT_TRUE(telemetry.links().empty()) << "no exchange since";
-  EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.known());
+  EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.is_known());
 }
 
 }  // namespace
