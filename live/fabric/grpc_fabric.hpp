@@ -36,7 +36,9 @@ class GrpcFabric : public JoiningFabric {
   /// Opens the link to the next rank, whose address is `addresses[rank + 1]`; links to other ranks
   /// open when they are used. Call after all ranks listen. Throws FabricBroken.
   void connect_next(const std::vector<std::string>& addresses);
-  /// Connects as rank `rank` of `addresses.size()` ranks. Earlier incoming links wait.
+  /// Connects as rank `rank` of `addresses.size()` ranks. Incoming links that arrived earlier wait
+  /// until this call. Throws FabricBroken; throws an environment Error if this machine lacks the
+  /// memory for the links.
   void connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) override;
   /// Limits the sending rate; each piece waits until this and the previous pieces would have left.
   void set_link_rate(double bytes_per_second) override;

@@ -37,7 +37,8 @@ class NcclFabric : public JoiningFabric {
   /// Returns "nccl:" and the id, which the other ranks need if this rank is rank 0.
   const std::string& address() const override { return address_; }
   /// Connects as rank `rank` of `addresses.size()` ranks, without a table of collectives; returns
-  /// when all have joined. Throws FabricBroken.
+  /// when all have joined. Throws FabricBroken; throws an environment Error if the plugin's file
+  /// cannot be written.
   void connect_ranks(std::uint32_t rank, const std::vector<std::string>& addresses) override;
 
   void set_link_rate(double) override {}
@@ -46,6 +47,9 @@ class NcclFabric : public JoiningFabric {
   std::uint32_t ranks() const override { return ranks_; }
   void all_reduce(std::span<float> values) override;
   void all_reduce_integers(std::span<std::int64_t> values) override;
+  /// Sends like Fabric::send_to(), except that the first message opens the links between all ranks:
+  /// the first send_to() or receive_from() blocks until every rank has called one of the two. The
+  /// caller may change `bytes` after the call. Throws FabricBroken.
   void send_to(std::uint32_t rank, std::span<const std::byte> bytes) override;
   void receive_from(std::uint32_t rank, std::span<std::byte> bytes) override;
   std::uint64_t bytes_sent() const override;

@@ -68,7 +68,9 @@ class Coordinator {
   /// the time since the last call does not count as silence if it exceeds half a timeout, because
   /// then the coordinator itself was suspended.
   void check_heartbeats(Nanos now);
-  /// Returns true while all ranks are silent and none is removed, see Options::patience_with_all.
+  /// Returns true if the newest check_heartbeats() found that all present ranks had been silent for
+  /// more than half the timeout, and for at most Options::patience_with_all. While the result is
+  /// true, no rank is removed for silence.
   bool all_silent() const { return all_silent_; }
   /// Asks all members to hold and acknowledge decision `number`; numbers increase. Call only while
   /// is_running().
@@ -81,8 +83,8 @@ class Coordinator {
 
   /// Returns true if the members are linked, no step is in progress and no decision is proposed.
   bool is_ready() const { return phase_ == Phase::idle && proposed_ == decided_; }
-  /// Returns true if no step is in progress, all members have applied every committed step, and all
-  /// links work.
+  /// Returns true if the members are linked, no step is in progress, all members have applied every
+  /// committed step, and all links work.
   bool is_settled() const;
   /// Returns true if the members of the current epoch are linked.
   bool is_running() const { return phase_ == Phase::idle || phase_ == Phase::working; }

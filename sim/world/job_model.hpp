@@ -92,8 +92,8 @@ class JobModel {
   virtual void links(Nanos, std::vector<LinkSample>&) const {}
   virtual void collectives(std::vector<CollectiveSample>&) const {}
 
-  /// Writes the metrics of the whole run into the report; called for the first model of a world
-  /// only.
+  /// Writes the metrics of the whole run, with the steps that have ended by `now`, into the report.
+  /// Called once, after the last event of the run, for the first model of a world only.
   virtual void fill(Report& report, Nanos now) = 0;
   /// Adds one entry for each job.
   virtual void add_outcomes(Report& report) const = 0;
