@@ -10,11 +10,11 @@
 
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
+#include "cli/policy_option.hpp"
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
-#include "policies/run/choose.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -48,7 +48,7 @@ Row run_one(const ComparePoliciesOptions& options, const LoadedScenario& loaded,
             const std::string& world, const std::string& policy, ForkServer* simulator) {
   RunRequest request;
   *request.mutable_scenario() = loaded.scenario;
-  choose_policy(*request.mutable_scenario(), policy);
+  const auto own = choose_policies({policy}, request);
   if (world == "live") {
     request.set_mode("drive");
     request.set_fabric(request.scenario().live().fabric());
@@ -57,7 +57,7 @@ Row run_one(const ComparePoliciesOptions& options, const LoadedScenario& loaded,
     request.set_record(fmt::format("{}.{}.{}", options.record, world, policy));
   }
   ForkServer* const server = world == "sim" ? simulator : nullptr;
-  return {world, policy, run("orrery-" + world, request, loaded.places, nullptr, server)};
+  return {world, policy, run("orrery-" + world, request, loaded.places, nullptr, server, own.get())};
 }
 
 std::string seconds(bool known, double value) {
@@ -143,7 +143,8 @@ void add_compare_policies(CLI::App& app, Action& chosen) {
                          "run a scenario under several policies, side by side");
   command->alias("versus");  // its name until 0.1
   options->add_file(*command);
-  command->add_option("--policies", options->policies, "policies, in the table's order")
+  command->add_option("--policies", options->policies, "policies, in the table's order: names, or "
+                                                     "FILE.py[:CLASS]")
       ->type_name("A,B,...")
       ->delimiter(',')
       ->allow_extra_args(false)

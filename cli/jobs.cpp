@@ -10,6 +10,7 @@
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
 #include "cli/output_file.hpp"
+#include "cli/policy_option.hpp"
 #include "cli/replay_options.hpp"
 #include "cli/replay_tables.hpp"
 #include "cli/run_options.hpp"
@@ -77,10 +78,18 @@ bool is_elsewhere(const Variant& variant) {
 }
 
 /// Runs a replay with simulated speed in the simulator, a process of its own.
-JobsReport run_elsewhere(const JobReplay& replay, const std::string& record,
+JobsReport run_elsewhere(const JobReplay& replay, Policy* policy, const std::string& record,
                          sim::JobTables* tables) {
-  return sim::replay_report(replay, run("orrery-sim", sim::replay_request(replay, record), {}),
-                            tables);
+  return sim::replay_report(
+      replay,
+      run("orrery-sim", sim::replay_request(replay, record), {}, nullptr, nullptr, policy), tables);
+}
+
+/// Runs a replay in this process; `policy`: null for the one that the replay names.
+JobsReport run_here(const JobReplay& replay, std::vector<TraceJob> log, Policy* policy,
+                    const std::string& record, sim::JobTables* tables) {
+  if (policy == nullptr) return sim::replay_jobs(std::move(log), replay, record, tables);
+  return sim::replay_jobs(std::move(log), replay, *policy, record, tables);
 }
 
 /// Report of a replay, and the rows of its backtest; empty without --out and --backtest.
@@ -99,8 +108,10 @@ Ran run_one(const JobsOptions& options, const Variant& variant, std::vector<Trac
     throw Error(ErrorKind::usage, "--backtest: expected jobs of recorded speed, got simulated "
                                   "speed: leave --backtest out");
   }
-  JobsReport report = elsewhere ? run_elsewhere(replay, record, wanted)
-                                : sim::replay_jobs(std::move(log), replay, record, wanted);
+  const auto policy = job_policy(replay, elsewhere ? sim::replay_seed(replay) : 0);
+  JobsReport report = elsewhere
+                          ? run_elsewhere(replay, policy.get(), record, wanted)
+                          : run_here(replay, std::move(log), policy.get(), record, wanted);
   if (!options.out.empty()) {
     const std::filesystem::path folder(options.out);
     write_tables(several ? folder / variant.folder : folder, tables);

@@ -12,6 +12,7 @@
 #include "cli/help.hpp"
 #include "cli/live_jobs.hpp"
 #include "cli/operator.hpp"
+#include "cli/policy_option.hpp"
 #include "cli/rendezvous.hpp"
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
@@ -27,6 +28,7 @@ struct LiveOptions : RunOptions {
   std::uint32_t ranks = 0;  // world size; 0: as the scenario says
   std::string from;         // folder of checkpoints, or empty
   std::string rendezvous, listen;
+  std::vector<std::string> policies;  // of --policy
   std::uint32_t restarts = 0;  // limit within an hour
   OperatorOptions operation;
 };
@@ -67,6 +69,7 @@ void explain(const LiveOptions& options, const Scenario& scenario, const Report&
     return;
   }
   std::string command = "orrery live " + quoted(options.file);
+  for (const std::string& policy : options.policies) command += " --policy " + quoted(policy);
   for (const std::string& setting : options.all_overrides()) {
     command += " --set " + quoted(setting);
   }
@@ -126,7 +129,7 @@ bool may_pass(const Error& error) {
 /// Runs the request, and again from the newest checkpoint after each early end, until a run is
 /// complete or the limit of restarts is reached. Returns the last report.
 Report run_again(const LiveOptions& options, RunRequest& request, const SourceMap& places,
-                 Operator* operated) {
+                 Operator* operated, Policy* policy) {
   Restarts restarts(options.restarts), of_lost_state(kRestartsOfLostState);
   const auto keeps = [&request] {
     return request.scenario().live().has_checkpoints() &&
@@ -135,7 +138,7 @@ Report run_again(const LiveOptions& options, RunRequest& request, const SourceMa
   while (true) {
     std::string why;
     try {
-      Report report = run("orrery-live", request, places, operated);
+      Report report = run("orrery-live", request, places, operated, nullptr, policy);
       if (!report.has_unfinished() || was_stopped(report)) return report;
       const bool of_itself = has_lost_state(report) && keeps() && of_lost_state.take();
       if (!of_itself && !restarts.take()) return report;
@@ -166,7 +169,9 @@ int live(const LiveOptions& options) {
   request.set_resume_from(options.from);
   if (request.rendezvous().rank() != 0) return join(request);
   const auto operated = options.operation.make_operator();
-  const Report report = run_again(options, request, loaded.places, operated.get());
+  const auto policy = choose_policies(options.policies, request);
+  const Report report =
+      run_again(options, request, loaded.places, operated.get(), policy.get());
   const int code = print_report(report, options.json);
   if (!report.has_unfinished()) return code;
   explain(options, request.scenario(), report);
@@ -212,10 +217,12 @@ void declare(CLI::App& command, const std::shared_ptr<LiveOptions>& options) {
       ->type_name("PATH");
   options->add_json(command);
   options->add_seed(command);
+  add_policy_option(command, options->policies);
   options->add_record(command);
   options->add_overrides(command);
   add_examples(command, {"orrery live examples/straggler-4-ranks.yaml",
                          "orrery live train.yaml --mode shadow --record train.log",
+                         "orrery live train.yaml --policy mine.py:Mine",
                          "orrery live train.yaml --mode approve --hook ./ask.sh "
                          "--kill-switch /run/halt",
                          "srun orrery live train.yaml --rendezvous /shared/meet",
@@ -233,7 +240,8 @@ void add_live(CLI::App& app, Action& chosen) {
   command->callback([options, jobs, &chosen] {
     if (options->file.empty() && jobs->log.empty()) throw CLI::RequiredError("FILE");
     chosen = [options, jobs] {
-      return jobs->log.empty() ? live(*options) : live_jobs(*jobs, options->record, options->json);
+      if (jobs->log.empty()) return live(*options);
+      return live_jobs(*jobs, options->policies, options->record, options->json);
     };
   });
 }

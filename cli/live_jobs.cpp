@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/policy_option.hpp"
 #include "cli/usage.hpp"
 #include "core/error.hpp"
 #include "live/jobs/local_jobs.hpp"
@@ -43,7 +44,7 @@ struct Course {
   }
 };
 
-JobReplay replay_of(const LiveJobsOptions& options) {
+JobReplay replay_of(const LiveJobsOptions& options, const std::vector<std::string>& policies) {
   if (options.nodes == 0 || options.gpus_per_node == 0) {
     throw Error(ErrorKind::usage, "expected a cluster for the log, got none: give --nodes N "
                                   "--gpus-per-node G");
@@ -52,7 +53,11 @@ JobReplay replay_of(const LiveJobsOptions& options) {
   replay.set_trace(options.log);
   replay.set_nodes(options.nodes);
   replay.set_gpus_per_node(options.gpus_per_node);
-  replay.set_policy(options.policy);
+  if (policies.size() > 1) {
+    throw Error(ErrorKind::usage, "--jobs: expected one --policy, got several");
+  }
+  replay.set_policy(policies.empty() ? "fifo" : policies[0]);
+  check_policy_name(replay.policy());
   replay.set_placement(options.placement);
   replay.set_estimates(options.estimates);
   return replay;
@@ -72,10 +77,16 @@ std::vector<TraceJob> excerpt(const LiveJobsOptions& options) {
                                             options.log, options.for_s, options.begin_s));
 }
 
+/// Returns a new policy that schedules the jobs.
+std::unique_ptr<Policy> scheduler_of(const JobReplay& replay) {
+  auto policy = job_policy(replay);
+  return policy ? std::move(policy) : make_stack(replay);
+}
+
 Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
                 const std::vector<TraceJob>& jobs, const std::string& record) {
-  const auto stack = make_stack(replay);
-  StandingBook book(*stack);
+  const auto policy = scheduler_of(replay);
+  StandingBook book(*policy);
   sim::JobEstimates estimates(sim::estimate_choice(replay, 1));
   live::LocalJobs local(cluster_of(replay), jobs,
                         {[&](const TraceJob& job) { return estimates.at_submission(job); },
@@ -95,8 +106,8 @@ Course run_here(const LiveJobsOptions& options, const JobReplay& replay,
 }
 
 std::vector<StandingBook::Line> rehearse(const JobReplay& replay, std::vector<TraceJob> jobs) {
-  const auto stack = make_stack(replay);
-  StandingBook book(*stack);
+  const auto policy = scheduler_of(replay);
+  StandingBook book(*policy);
   sim::replay_jobs(std::move(jobs), replay, book);
   return book.lines();
 }
@@ -105,12 +116,12 @@ void print_line(std::string_view what, const std::string& text) {
   fmt::print("{:<16}{}\n", what, text);
 }
 
-void print_summary(const LiveJobsOptions& options, const Course& course, std::size_t jobs,
-                   const std::string& difference) {
+void print_summary(const LiveJobsOptions& options, const std::string& policy, const Course& course,
+                   std::size_t jobs, const std::string& difference) {
   print_line("jobs", fmt::format("{} of {}, from second {} for {} s, {:g} times as fast", jobs,
                                  options.log, options.begin_s, options.for_s, options.speed));
   print_line("cluster", fmt::format("{} nodes x {} GPUs as slots of this machine, {}, {} placement",
-                                    options.nodes, options.gpus_per_node, options.policy,
+                                    options.nodes, options.gpus_per_node, policy,
                                     options.placement));
   print_line("processes", fmt::format("{} started, {} killed to make room, {} failed",
                                       course.processes, course.count(What::stopped),
@@ -138,8 +149,9 @@ void print_course(const Course& course, std::size_t jobs, const std::string& dif
 
 }  // namespace
 
-int live_jobs(const LiveJobsOptions& options, const std::string& record, bool json) {
-  const JobReplay replay = replay_of(options);
+int live_jobs(const LiveJobsOptions& options, const std::vector<std::string>& policies,
+              const std::string& record, bool json) {
+  const JobReplay replay = replay_of(options, policies);
   const std::vector<TraceJob> jobs = excerpt(options);
   const std::vector<StandingBook::Line> rehearsed = rehearse(replay, jobs);
   const Course course = run_here(options, replay, jobs, record);
@@ -148,7 +160,7 @@ int live_jobs(const LiveJobsOptions& options, const std::string& record, bool js
   if (json) {
     print_course(course, jobs.size(), difference);
   } else {
-    print_summary(options, course, jobs.size(), difference);
+    print_summary(options, replay.policy(), course, jobs.size(), difference);
   }
   const bool good = difference.empty() && course.failed() == 0;
   return good ? 0 : static_cast<int>(ErrorKind::goal_missed);
@@ -171,10 +183,6 @@ std::shared_ptr<LiveJobsOptions> add_live_jobs(CLI::App& live) {
   whole_number(declared(live.add_option("--gpus-per-node", options->gpus_per_node, "GPUs of each")),
                1, 128)
       .type_name("G");
-  one_of(declared(live.add_option("--policy", options->policy, "order of the queue")),
-         policy_names())
-      .type_name("P")
-      ->capture_default_str();
   one_of(declared(live.add_option("--placement", options->placement, "placement of the jobs")),
          placer_names())
       .capture_default_str();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <CLI/App.hpp>
 
@@ -13,7 +14,7 @@ namespace orrery::cli {
 /// Options of `orrery live --jobs`.
 struct LiveJobsOptions {
   std::string log;  ///< job log; empty: a scenario runs instead
-  std::string policy = "fifo", placement = "count", estimates = "recorded";
+  std::string placement = "count", estimates = "recorded";
   std::uint32_t nodes = 0, gpus_per_node = 0;
   double speed = 1000;  ///< seconds of the log in one real second
   std::int64_t begin_s = 0, for_s = 7200;  ///< excerpt: its begin in the log, and its length
@@ -22,10 +23,12 @@ struct LiveJobsOptions {
 /// Declares the options of `orrery live --jobs` for the subcommand `live` and returns their values.
 std::shared_ptr<LiveJobsOptions> add_live_jobs(CLI::App& live);
 
-/// Runs the excerpt of the log in both worlds and prints the comparison. `record`: log to write, or
-/// empty. Blocks for the excerpt's length in real time. Returns the exit code: goal_missed if the
-/// worlds differ or a process failed, else 0. Throws a usage error if the options lack a cluster or
-/// the excerpt has no job, and errors of load_job_log().
-int live_jobs(const LiveJobsOptions& options, const std::string& record, bool json);
+/// Runs the excerpt of the log in both worlds and prints the comparison. `policies`: those of
+/// --policy, at most one; empty: fifo. `record`: log to write, or empty. Blocks for the excerpt's
+/// length in real time. Returns the exit code: goal_missed if the worlds differ or a process failed,
+/// else 0. Throws a usage error if the options lack a cluster or the excerpt has no job, and errors
+/// of load_job_log().
+int live_jobs(const LiveJobsOptions& options, const std::vector<std::string>& policies,
+              const std::string& record, bool json);
 
 }  // namespace orrery::cli

@@ -6,7 +6,9 @@
 
 #include "cli/commands.hpp"
 #include "cli/help.hpp"
+#include "cli/policy_option.hpp"
 #include "core/error.hpp"
+#include "policies/record/log_reader.hpp"
 #include "policies/run/replay.hpp"
 
 namespace orrery::cli {
@@ -14,7 +16,7 @@ namespace {
 
 struct ReplayLogOptions {
   std::string log;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides, policies;
   bool json = false;
 };
 
@@ -29,8 +31,19 @@ std::string as_json(const ReplayResult& result) {
   return out.dump(2);
 }
 
+ReplayResult result_of(const ReplayLogOptions& options) {
+  if (options.policies.empty()) return replay_log(options.log, options.overrides);
+  if (!options.overrides.empty()) {
+    throw Error(ErrorKind::usage, "--set changes the policies of the log: leave --set or --policy "
+                                  "out");
+  }
+  LogReader log(options.log);
+  const auto policy = log_policies(options.policies, read_header(log));
+  return replay_log(options.log, *policy);
+}
+
 int replay(const ReplayLogOptions& options) {
-  const ReplayResult result = replay_log(options.log, options.overrides);
+  const ReplayResult result = result_of(options);
   const bool identical = result.first_difference.empty();
   if (options.json) {
     fmt::print("{}\n", as_json(result));
@@ -55,7 +68,9 @@ void add_replay(CLI::App& app, Action& chosen) {
                    "change one policy parameter: predictive-rebalance.gain_threshold=0.1")
       ->type_name("POLICY.PARAMETER=VALUE")
       ->allow_extra_args(false);
+  add_policy_option(*command, options->policies);
   add_examples(*command, {"orrery simulate train.yaml --record train.log",
+                          "orrery replay train.log --policy mine.py:Mine",
                           "orrery replay train.log --set predictive-rebalance.gain_threshold=0.1"});
   command->callback([options, &chosen] { chosen = [options] { return replay(*options); }; });
 }

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "cli/help.hpp"
+#include "cli/policy_option.hpp"
 #include "cli/usage.hpp"
 #include "core/schema/yaml_loader.hpp"
 #include "policies/placement/placer.hpp"
@@ -139,10 +140,7 @@ void take_cluster(JobReplay& replay, const std::string& file) {
 }
 
 void take_policy(JobReplay& replay, const std::string& name) {
-  const std::vector<std::string> known = policy_names();
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
-    throw usage(no_such_policy(name));
-  }
+  check_policy_name(name);
   replay.set_policy(name);
 }
 
@@ -236,7 +234,8 @@ void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& opt
       .add_option(
           "--policy", options->policies,
           "order of the queue: fifo, fifo-skip, sjf, easy, conservative, srtf, srsf, las, "
-          "priority, gittins, finish-time-fairness, drf, max-min; several are compared")
+          "priority, gittins, finish-time-fairness, drf, max-min, or FILE.py[:CLASS]; several are "
+          "compared")
       ->type_name("P")
       ->delimiter(',');
   one_of(*command.add_option("--placement", options->placement,

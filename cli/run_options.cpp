@@ -205,7 +205,7 @@ auto watched(const SourceMap& places, bool shows_progress, Farewell* farewell, c
 }  // namespace
 
 Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
-           Operator* operated, ForkServer* server) {
+           Operator* operated, ForkServer* server, Policy* policy) {
   const bool asks = request.mode() == "approve";  // questions and the line share the terminal
   Farewell farewell(operated);
   const bool saves = worker == "orrery-live" && request.scenario().live().has_checkpoints();
@@ -213,9 +213,9 @@ Report run(const std::string& worker, const RunRequest& request, const SourceMap
   Farewell* const last = saves ? &farewell : nullptr;
   return watched(places, !asks, last, [&](const auto& note, const auto& interrupted) {
     if (server != nullptr) {
-      return run_in_worker(*server, request, nullptr, note, interrupted, operated);
+      return run_in_worker(*server, request, policy, note, interrupted, operated);
     }
-    return run_in_worker(sibling_program(worker), request, nullptr, note, interrupted, operated);
+    return run_in_worker(sibling_program(worker), request, policy, note, interrupted, operated);
   });
 }
 

@@ -47,8 +47,9 @@ struct RunOptions {
 /// throws Interrupted if no report comes within 25 s or before another signal.
 /// Throws errors of run_in_worker(), bad input with its place in `places`. `operated`: operator of
 /// the run, or null. `server`: fork server that forks the worker, or null: the worker is started.
+/// `policy`: policy of this process that decides instead of the scenario's, or null.
 Report run(const std::string& worker, const RunRequest& request, const SourceMap& places,
-           Operator* operated = nullptr, ForkServer* server = nullptr);
+           Operator* operated = nullptr, ForkServer* server = nullptr, Policy* policy = nullptr);
 
 /// Runs a `request` with futures in worker processes, like run(), and returns the report of all
 /// futures.

@@ -9,6 +9,7 @@
 #include "cli/help.hpp"
 #include "cli/machine.hpp"
 #include "cli/operator.hpp"
+#include "cli/policy_option.hpp"
 #include "cli/run_options.hpp"
 #include "cli/usage.hpp"
 #include "core/error.hpp"
@@ -24,6 +25,7 @@ struct SimulateOptions : RunOptions {
   OperatorOptions operation;
   FuturesOptions futures;
   std::string from;  ///< LOG[@TIME], or empty
+  std::vector<std::string> policies;  ///< of --policy
 
   LoadedScenario load_from(const std::optional<FromLog>& log) const {
     return log && file.empty() ? log->load(all_overrides()) : load();
@@ -44,14 +46,23 @@ int simulate(const SimulateOptions& options) {
   request.set_full_detail(options.detail == "full");
   request.set_record(options.record);
   request.set_timeline(options.timeline);
+  const auto policy = choose_policies(options.policies, request);
   if (!options.machine.empty()) use_machine(request, load_machine(options.machine));
   options.operation.fill(request, true);
   options.futures.fill(request, log ? std::optional(log->at) : std::nullopt);
   if (options.futures.has_futures()) {
+    if (policy) {
+      throw Error(ErrorKind::usage,
+                  "--futures: expected policies with names, which decide in the process of the "
+                  "run, got a Python file: leave --futures out, or choose names of `orrery list "
+                  "policies`");
+    }
     return show_futures(options.futures, request, loaded.places, options.json);
   }
   const auto operated = options.operation.make_operator();
-  return print_report(run("orrery-sim", request, loaded.places, operated.get()), options.json);
+  const Report report =
+      run("orrery-sim", request, loaded.places, operated.get(), nullptr, policy.get());
+  return print_report(report, options.json);
 }
 
 }  // namespace
@@ -63,6 +74,7 @@ void add_simulate(CLI::App& app, Action& chosen) {
                                              "log's");
   options->add_json(*command);
   options->add_seed(*command);
+  add_policy_option(*command, options->policies);
   one_of(*command->add_option("--detail", options->detail,
                               "full: simulate every rank and every step; folded: simulate equal "
                               "ranks and equal steps once"),
@@ -86,6 +98,7 @@ void add_simulate(CLI::App& app, Action& chosen) {
   options->add_overrides(*command);
   add_examples(*command, {"orrery simulate examples/llama3-70b-512-h100.yaml",
                           "orrery simulate train.yaml --set cluster.nodes=128 --json",
+                          "orrery simulate train.yaml --policy mine.py --policy recover",
                           "orrery simulate train.yaml --futures 100 --at 1h --for 1h "
                           "--policies static,predictive-rebalance",
                           "orrery simulate --from live.log@90s --futures 100 --for 1h",

@@ -179,6 +179,20 @@ Needs decode(const NeedsRecord& record) {
           record.tick_ns()};
 }
 
+void encode(const Note& note, NoteRecord& out) {
+  out.set_key(note.key);
+  if (const double* number = std::get_if<double>(&note.value)) {
+    out.set_number(*number);
+  } else {
+    out.set_text(std::get<std::string>(note.value));
+  }
+}
+
+Note decode(const NoteRecord& record) {
+  if (record.has_number()) return {record.key(), record.number()};
+  return {record.key(), record.text()};
+}
+
 // ---- the trace ----------------------------------------------------------------------------
 
 namespace {

@@ -23,6 +23,7 @@ void encode(const Event& event, EventRecord& out);
 void encode(const Decision& decision, DecisionRecord& out);
 /// The following functions write a struct into the empty record `out`.
 void encode(const Needs& needs, NeedsRecord& out);
+void encode(const Note& note, NoteRecord& out);
 void encode(const JobSpec& job, JobRecord& out);
 void encode(const Standing& where, StandingRecord& out);
 void encode(const CollectiveTable& table, CollectiveTableRecord& out);
@@ -34,6 +35,7 @@ void encode(const Setting& setting, SettingRecord& out);
 Event decode(const EventRecord& record);
 Decision decode(const DecisionRecord& record);
 Needs decode(const NeedsRecord& record);
+Note decode(const NoteRecord& record);
 JobSpec decode(const JobRecord& record);
 Standing decode(const StandingRecord& record);
 CollectiveTable decode(const CollectiveTableRecord& record);

@@ -231,6 +231,7 @@ std::optional<Observation> Recorder::next() {
 
 void Recorder::apply(const DecisionList& decisions) {
   ++calls_;
+  notes_ += decisions.notes().size();
   if (active_) {
     CallRecord& call = *call_->mutable_call();
     for (const Decision& decision : decisions.items()) {
@@ -238,6 +239,7 @@ void Recorder::apply(const DecisionList& decisions) {
       trace_.add_decision(decision, *seen_);
     }
     for (const Nanos at : decisions.wake_times()) call.add_wakes(at);
+    for (const Note& note : decisions.notes()) encode(note, *call.add_notes());
     call.set_state_digest(digest());
     call.set_at_rest(decisions.is_resting());
     write(*call_);
@@ -292,6 +294,7 @@ std::string Recorder::save() {
   trace_.save(write);
   write(file_ != nullptr);
   write(file_ != nullptr ? written_ : std::uint64_t{0});
+  write(notes_);
   return saved;
 }
 
@@ -308,6 +311,7 @@ void Recorder::load(std::string_view saved) {
   trace_.load(read);
   read(had_file);
   read(written);
+  read(notes_);
   loaded_ = true;
   state_.digested.clear();
   policy_.save(state_.digested);

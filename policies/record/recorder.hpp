@@ -138,6 +138,7 @@ class Recorder : public Backend {
   /// Returns the number of calls of the policies, those before load() included.
   std::uint64_t calls() const { return calls_; }
   std::uint64_t events() const { return events_; }  ///< events in all observations so far
+  std::uint64_t notes() const { return notes_; }    ///< annotations of the policies so far
 
  private:
   /// Telemetry of the inner backend that adds each first read to the record of the call.
@@ -184,7 +185,7 @@ class Recorder : public Backend {
   Sha256 log_hash_;
   DecisionTrace trace_;
   std::string log_sha256_, trace_sha256_;
-  std::uint64_t calls_ = 0, events_ = 0;
+  std::uint64_t calls_ = 0, events_ = 0, notes_ = 0;
 };
 
 }  // namespace orrery

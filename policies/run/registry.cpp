@@ -111,6 +111,15 @@ std::vector<std::string> policy_names() {
   return names;
 }
 
+bool is_policy(std::string_view name) {
+  return std::any_of(kPolicies.begin(), kPolicies.end(),
+                     [name](const Entry& entry) { return entry.name == name; });
+}
+
+bool is_policy_file(std::string_view name) {
+  return name.ends_with(".py") || name.find(".py:") != std::string_view::npos;
+}
+
 std::unique_ptr<Policy> make_policy(std::string_view name, const SourcePlace& place) {
   return find_entry(name, place).make();
 }

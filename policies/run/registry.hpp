@@ -17,6 +17,11 @@ namespace orrery {
 /// Returns the names of all policies in alphabetical order.
 std::vector<std::string> policy_names();
 
+/// Returns true if the registry has a policy of this name.
+bool is_policy(std::string_view name);
+/// Returns true for the name of a policy in a file: "mine.py", "folder/mine.py:Mine".
+bool is_policy_file(std::string_view name);
+
 /// Returns the error text for an unknown policy, for example "there is no policy 'statik'; did you
 /// mean 'static'? Known: ..."
 std::string no_such_policy(std::string_view name);

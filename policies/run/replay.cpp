@@ -12,6 +12,7 @@
 #include "policies/record/log_reader.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/registry.hpp"
+#include "policies/run/remote_policy.hpp"
 #include "policies/seam/drive.hpp"
 #include "topologies/builder.hpp"
 
@@ -121,8 +122,8 @@ class LogBackend : public Backend {
     }
     if (difference_.empty() && call.state_digest() != state_digest(policy_)) {
       differs(
-          "the policy's state differs from the recorded one (was a sample or a parameter "
-          "altered?)");
+          "the policy's state differs from the recorded one: the policy, its arguments or its "
+          "save() is another, or a sample or a parameter was altered");
     }
     for (const Decision& decision : decisions.items()) trace_.add_decision(decision, *seen_);
     ++calls_;
@@ -221,6 +222,23 @@ Cluster cluster_of(const LogReader& log, const LogHeader& header) {
   }
 }
 
+/// Returns the command that replays a log of policies outside the registry.
+std::string command_of(const std::string& path, const LogHeader& header) {
+  std::string command = fmt::format("orrery replay {}", path);
+  std::vector<std::string> names(header.outside_policies().begin(),
+                                 header.outside_policies().end());
+  if (header.has_replay() && names.empty()) names.push_back(header.replay().policy());
+  bool complete = !names.empty();
+  for (const std::string& name : names) {
+    const bool known = is_policy_file(name) || is_policy(name);
+    complete = complete && known;
+    command += fmt::format(" --policy {}{}", known ? "" : "FILE.py:", name);
+  }
+  if (names.empty()) command += " --policy FILE.py";
+  return complete ? "`" + command + "`"
+                  : fmt::format("`{}`, or in Python orrery.replay(log, policy=...)", command);
+}
+
 /// Policy of the caller with the random generator that it had in run_in_worker(), instead of the
 /// generator of the stack around it.
 class OutsidePolicy : public Policy {
@@ -235,7 +253,11 @@ class OutsidePolicy : public Policy {
   }
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
     Context own{rng_, context.backend};
-    inner_.observe(own, seen, decisions);
+    try {
+      inner_.observe(own, seen, decisions);
+    } catch (const std::exception& error) {  // in the words of the recorded run
+      throw Error(ErrorKind::bad_input, policy_failure(error));
+    }
   }
   void save(Archive& archive) const override { inner_.save(archive); }
   bool has_changed() const override { return inner_.has_changed(); }
@@ -266,10 +288,10 @@ ReplayResult replay(LogReader& log, const LogHeader& header, Policy& stack) {
 ReplayResult replay_log(const std::string& path, const std::vector<std::string>& overrides) {
   LogReader log(path);
   const LogHeader header = read_header(log);
-  if (header.policy_outside()) {
-    log.refuse_last(
-        "the policy is not one of this program's: in Python, orrery.replay(log, policy=...) "
-        "replays the log with your own");
+  const bool own = header.has_replay() && !is_policy(header.replay().policy());
+  if (header.policy_outside() || own) {
+    log.refuse_last("the run had policies of your own: replay the log with " +
+                    command_of(path, header));
   }
   Scenario scenario = scenario_of(header);
   for (const std::string& text : overrides) override_parameter(scenario, text);

@@ -11,10 +11,9 @@
 #include <fmt/format.h>
 
 #include "core/process.hpp"
-#include "policies/record/encoding.hpp"
-#include "policies/seam/drive.hpp"
 #include "policies/record/recorder.hpp"
 #include "policies/run/futures.hpp"
+#include "policies/run/remote_policy.hpp"
 #include "policies/run/worker.hpp"
 #include "topologies/builder.hpp"
 
@@ -26,87 +25,17 @@ using FutureSink = std::function<void(const FutureEnd&)>;
 constexpr int kPollMs = 100;
 constexpr std::chrono::milliseconds kEndGrace{5000};
 
-/// Adapter that answers a worker's questions with a policy of this process.
-class Answerer {
- public:
-  Answerer(Policy& policy, const Scenario& scenario)
-      : policy_(policy),
-        cluster_(build_cluster(scenario.cluster(), SourceMap{})),
-        reader_(cluster_),
-        rng_(policy_rng(scenario.run().seed())),
-        context_{rng_, {}} {
-    policy_.start(context_, cluster_, nullptr);
-    const Needs needs = policy_.needs();
-    context_.backend = {needs.actions, needs.settings};  // replaced with the first question
-  }
-
-  NeedsRecord needs() const {
-    NeedsRecord record;
-    encode(policy_.needs(), record);
-    return record;
-  }
-
-  /// Returns the policy's answer. `fetch` gets telemetry from the worker.
-  PolicyAnswer answer(const PolicyQuestion& asked,
-                      const std::function<SamplesRead(const SamplesRead&)>& fetch) {
-    if (asked.has_offered()) {
-      const Needs offered = decode(asked.offered());
-      context_.backend = {offered.actions, offered.settings};
-    }
-    FetchedSamples samples(fetch);
-    const Observation seen = reader_.read(asked.seen(), samples);
-    DecisionList decisions(asked.next_decision());
-    policy_.observe(context_, seen, decisions);
-    PolicyAnswer answer;
-    for (const Decision& decision : decisions.items()) {
-      reader_.world().announce_decision(decision);
-      encode(decision, *answer.add_decisions());
-    }
-    for (const Nanos at : decisions.wake_times()) answer.add_wakes(at);
-    answer.set_at_rest(decisions.is_resting());
-    policy_.save(*answer.mutable_state());
-    return answer;
-  }
-
- private:
-  /// Telemetry that the worker sends on request, each part once for each call.
-  class FetchedSamples : public SamplesBook {
-   public:
-    explicit FetchedSamples(const std::function<SamplesRead(const SamplesRead&)>& fetch)
-        : fetch_(fetch) {}
-
-   private:
-    void fetch_samples(const SamplesRead& wish) override { add(fetch_(wish)); }
-    const std::function<SamplesRead(const SamplesRead&)>& fetch_;
-  };
-
-  Policy& policy_;
-  Cluster cluster_;
-  ObservationReader reader_;
-  Rng rng_;
-  Context context_;
-};
-
-[[noreturn]] void rethrow(const Failure& failure) {
-  if (!failure.file().empty()) {
-    throw Error(SourcePlace{failure.file(), failure.line(), failure.column(), failure.line_text()},
-                failure.message());
-  }
-  const bool known = failure.kind() >= 1 && failure.kind() <= 5;
-  throw Error(known ? static_cast<ErrorKind>(failure.kind()) : ErrorKind::internal,
-              failure.message());
-}
-
 /// Client's end of one run.
 class Session {
  public:
   /// `program`: path of the program that `child` runs, for messages.
   Session(const std::string& program, ChildProcess child, const RunRequest& request,
-          Answerer* answerer, const ProgressSink& progress,
+          PolicyAnswerer* answerer, const ProgressSink& progress,
           const std::function<bool()>& interrupted, Operator* operated, const FutureSink& futures)
       : program_(program),
         child_(std::move(child)),
         answerer_(answerer),
+        falls_back_(request.hand_over().fall_back()),
         progress_(progress),
         interrupted_(interrupted),
         operator_(operated),
@@ -120,7 +49,7 @@ class Session {
       WorkerMessage message = next_message();
       if (message.has_failure()) {
         child_.wait_for(kEndGrace);  // the worker cleans up first
-        rethrow(message.failure());
+        throw_failure(message.failure());
       }
       if (message.has_progress() && progress_) progress_(message.progress());
       if (message.has_ask()) answer(message.ask());
@@ -178,7 +107,7 @@ class Session {
     *asks.mutable_wish() = wish;
     if (!write_message(child_.channel(), asks.SerializeAsString())) throw died();
     WorkerMessage message = next_message();
-    if (message.has_failure()) rethrow(message.failure());
+    if (message.has_failure()) throw_failure(message.failure());
     ensure(message.has_read(), "a wish for telemetry is answered with it");
     return std::move(*message.mutable_read());
   }
@@ -187,11 +116,14 @@ class Session {
     ensure(answerer_ != nullptr, "only a policy outside the worker is asked");
     PolicyAnswer answer;
     std::exception_ptr thrown;
+    const auto fetched = [this](const SamplesRead& wish) { return fetch(wish); };
     try {
-      answer = answerer_->answer(asked, [this](const SamplesRead& wish) { return fetch(wish); });
+      answer = answerer_->answer_question(asked, fetched);
+    } catch (const Interrupted&) {
+      throw;
     } catch (const std::exception& error) {
-      thrown = std::current_exception();
-      answer.set_failure(fmt::format("the policy failed: {}", error.what()));
+      if (!falls_back_) thrown = std::current_exception();
+      answer.set_failure(policy_failure(error));
     }
     const bool sent = write_message(child_.channel(), answer.SerializeAsString());
     if (thrown != nullptr) {
@@ -225,7 +157,8 @@ class Session {
 
   std::string program_;
   ChildProcess child_;
-  Answerer* answerer_;
+  PolicyAnswerer* answerer_;
+  const bool falls_back_;  ///< the run continues after a failure of the policy
   const ProgressSink& progress_;
   const std::function<bool()>& interrupted_;
   Operator* operator_;
@@ -240,9 +173,10 @@ Report run_in_child(const std::string& program, const ChildStarter& start,
                     const std::function<bool()>& interrupted, Operator* operated,
                     const FutureSink& futures = {}) {
   RunRequest whole = request;
-  std::optional<Answerer> answerer;
+  std::optional<PolicyAnswerer> answerer;
   if (policy != nullptr) {
-    answerer.emplace(*policy, request.scenario());
+    answerer.emplace(*policy, build_cluster(request.scenario().cluster(), SourceMap{}),
+                     request.scenario().run().seed());
     whole.set_policy_outside(true);
     *whole.mutable_policy_outside_needs() = answerer->needs();
   }

@@ -21,6 +21,7 @@
 #include "policies/record/recorder.hpp"
 #include "policies/run/futures.hpp"
 #include "policies/run/registry.hpp"
+#include "policies/run/remote_policy.hpp"
 #include "policies/seam/byte_archive.hpp"
 #include "policies/seam/drive.hpp"
 #include "topologies/builder.hpp"
@@ -40,52 +41,26 @@ void send(const WorkerMessage& message) {
   }
 }
 
-/// Policy that forwards every observation to the policy in the client's process.
-class RemotePolicy : public Policy {
+/// Channel to the policy in the client's process.
+class ClientChannel : public PolicyChannel {
  public:
-  explicit RemotePolicy(const NeedsRecord& needs) : needs_(decode(needs)) {}
-
-  Needs needs() const override { return needs_; }
-  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
-  void observe(Context& context, const Observation& seen, DecisionList& decisions) override {
-    PolicyQuestion& question = *message_.mutable_ask();
-    if (seen.sequence == 0) {
-      encode(Needs{context.backend.actions, context.backend.settings, 0},
-             *question.mutable_offered());
-    } else {
-      question.clear_offered();
-    }
-    encode(seen, *question.mutable_seen());
-    question.set_next_decision(decisions.next());
-    send(message_);
-    for (receive(); answer_.has_wish(); receive()) {
-      WorkerMessage samples;
-      *samples.mutable_read() = read_samples(seen.samples, answer_.wish());
-      send(samples);
-    }
-    if (!answer_.failure().empty()) throw Error(ErrorKind::bad_input, answer_.failure());
-    for (const DecisionRecord& record : answer_.decisions()) {
-      Decision decision = decode(record);
-      Decision& taken = decisions.add(std::move(decision.what), decision.why);
-      decision.what = taken.what;
-      decision.id = taken.id;
-      taken = std::move(decision);
-    }
-    for (const Nanos at : answer_.wakes()) decisions.wake(at);
-    if (answer_.at_rest()) decisions.rest();
-  }
-  void save(Archive& archive) const override { archive = answer_.state(); }
-
- private:
-  void receive() {
+  void send_message(const WorkerMessage& message) override { send(message); }
+  PolicyAnswer receive_answer() override {
     const auto bytes = read_message(kChildDescriptor);
     if (!bytes) throw Error(ErrorKind::environment, "the process of the policy is gone");
-    ensure(answer_.ParseFromString(*bytes), "the policy's answer is a PolicyAnswer");
+    PolicyAnswer answer;
+    ensure(answer.ParseFromString(*bytes), "the policy's answer is a PolicyAnswer");
+    return answer;
   }
+};
 
-  Needs needs_;
-  WorkerMessage message_;
-  PolicyAnswer answer_;
+/// Policy in the client's process.
+class ClientPolicy : private ClientChannel, public RemotePolicy {
+ public:
+  explicit ClientPolicy(const NeedsRecord& needs)
+      : RemotePolicy(static_cast<ClientChannel&>(*this)) {
+    set_needs(needs);
+  }
 };
 
 /// Approver that asks the client of the run and the operators that the backend knows.
@@ -160,7 +135,7 @@ HandOverRules rules_of(const RunRequest& request, Approver& approver, RunBackend
 std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request) {
   std::vector<PolicyStack::Member> members;
   members.push_back({.name = "outside",
-                     .policy = std::make_unique<RemotePolicy>(request.policy_outside_needs()),
+                     .policy = std::make_unique<ClientPolicy>(request.policy_outside_needs()),
                      .parameters = nullptr});
   return std::make_unique<PolicyStack>(std::move(members));
 }
@@ -197,6 +172,7 @@ LogHeader header_of(const std::string& mode, const RunRequest& request) {
   *header.mutable_scenario() = request.scenario();
   header.set_policy_outside(request.policy_outside());
   header.set_fall_back(request.hand_over().fall_back());
+  *header.mutable_outside_policies() = request.policy_outside_names();
   return header;
 }
 
@@ -420,6 +396,7 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   report.set_scenario(scenario.name());
   report.set_scenario_hash(scenario_hash(scenario));
   report.set_events(recorder.events());
+  if (recorder.notes() > 0) report.set_notes(recorder.notes());
   report.set_decision_log_sha256(recorder.log_sha256());
   report.set_decision_trace_sha256(recorder.trace_sha256());
   backend->fill(report);
@@ -432,23 +409,11 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   _exit(0);
 }
 
-WorkerMessage failure_of(const Error& error) {
-  WorkerMessage message;
-  Failure& failure = *message.mutable_failure();
-  failure.set_kind(static_cast<std::uint32_t>(error.kind()));
-  failure.set_message(error.message());
-  if (error.source_place()) {
-    failure.set_file(error.source_place()->file);
-    failure.set_line(error.source_place()->line);
-    failure.set_column(error.source_place()->column);
-    failure.set_line_text(error.source_place()->line_text);
-  }
-  return message;
-}
-
 /// Sends the failure to the client, which may be gone, and returns the exit code.
 int fail(const Error& error) {
-  write_message(kChildDescriptor, failure_of(error).SerializeAsString());
+  WorkerMessage message;
+  *message.mutable_failure() = failure_record(error);
+  write_message(kChildDescriptor, message.SerializeAsString());
   return static_cast<int>(error.kind());
 }
 

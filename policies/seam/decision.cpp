@@ -37,9 +37,11 @@ void DecisionList::append_list(DecisionList&& other) {
   groups_ = highest;
   std::move(other.items_.begin(), other.items_.end(), std::back_inserter(items_));
   wakes_.insert(wakes_.end(), other.wakes_.begin(), other.wakes_.end());
+  std::move(other.notes_.begin(), other.notes_.end(), std::back_inserter(notes_));
   next_ = other.next_;
   other.items_.clear();
   other.wakes_.clear();
+  other.notes_.clear();
 }
 
 }  // namespace orrery

@@ -80,7 +80,14 @@ struct Decision {
   std::string why = {};  ///< reason of the decision for people, one line
 };
 
-/// Decisions of one call of observe(), with the wake-up times and the idle promise of the policy.
+/// Annotation of a policy, recorded in the log for people and tools. Has no effect on the run.
+struct Note {
+  std::string key;
+  std::variant<double, std::string> value;
+};
+
+/// Decisions of one call of observe(), with the wake-up times, the idle promise and the annotations
+/// of the policy.
 /// For example, decisions.add(Configure{job, Shares{{13, 13, 1, 13}}}, "replica 2 is slow").at_step
 /// = 12 changes the shares from step 12 on. Plain value.
 class DecisionList {
@@ -105,14 +112,24 @@ class DecisionList {
   /// Returns a group number that no decision of this list has; see Decision::group.
   std::uint32_t new_group() { return ++groups_; }
 
-  /// Moves the decisions and wake-up times of `other` to the end of this list. Groups of `other`
+  /// Adds an annotation to the log, for example add_note("slow ranks", 3).
+  void add_note(std::string key, std::variant<double, std::string> value) {
+    notes_.push_back({std::move(key), std::move(value)});
+  }
+  /// Removes the annotations after the first `count`.
+  void truncate_notes(std::size_t count) {
+    if (count < notes_.size()) notes_.resize(count);
+  }
+
+  /// Moves the decisions, wake-up times and annotations of `other` to the end of this list. Groups of `other`
   /// get new numbers; ids stay, so `other` must have been constructed with next() of this list. The
   /// idle promise of `other` is ignored.
   void append_list(DecisionList&& other);
-  /// Removes decisions, wake-up times, groups and the idle promise; the next id stays.
+  /// Removes decisions, wake-up times, groups, annotations and the idle promise; the next id stays.
   void clear() {
     items_.clear();
     wakes_.clear();
+    notes_.clear();
     groups_ = 0;
     at_rest_ = false;
   }
@@ -126,6 +143,8 @@ class DecisionList {
   const std::vector<Decision>& items() const { return items_; }
   /// Returns the instants at which the policy requests a call.
   const std::vector<Nanos>& wake_times() const { return wakes_; }
+  /// Returns the annotations in the order in which they were added.
+  const std::vector<Note>& notes() const { return notes_; }
   /// Returns true if rest() was called.
   bool is_resting() const { return at_rest_; }
   /// Returns the id of the next decision.
@@ -136,6 +155,7 @@ class DecisionList {
  private:
   std::vector<Decision> items_;
   std::vector<Nanos> wakes_;
+  std::vector<Note> notes_;
   DecisionId next_;
   std::uint32_t groups_ = 0;
   bool at_rest_ = false;

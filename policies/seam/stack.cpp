@@ -117,6 +117,7 @@ void PolicyStack::ask_member(std::size_t member, const Context& context, const O
   known_.clear();
   policy.save(known_);
   const Rng rng = rngs_[member];
+  const std::size_t notes = decisions.notes().size();
   NotedSamples samples(seen.samples);
   policy.observe(own,
                  Observation{.now = seen.now, .sequence = seen.sequence, .events = seen.events,
@@ -125,6 +126,7 @@ void PolicyStack::ask_member(std::size_t member, const Context& context, const O
                  decisions);
   if (!samples.looked() || !decisions.items().empty() || !decisions.wake_times().empty()) return;
   policy.load(known_);
+  decisions.truncate_notes(notes);
   rngs_[member] = rng;
   decisions.rest();
 }

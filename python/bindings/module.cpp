@@ -10,5 +10,7 @@ PYBIND11_MODULE(_core, module) {
   orrery::python::bind_policy(module);
   orrery::python::bind_run(module);
   orrery::python::bind_tools(module);
+  orrery::python::bind_log(module);
+  orrery::python::bind_testing(module);
   orrery::python::bind_planning(module);
 }

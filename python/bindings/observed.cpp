@@ -215,6 +215,21 @@ DecisionId Decisions::add(py::handle what, py::handle why, py::handle at_step, p
 
 void Decisions::wake(py::handle at) { list().wake(nanos_of_seconds(at, "wake(at)")); }
 
+void Decisions::note(py::handle key, py::handle value) {
+  std::string name = utf8(key, "note(key)");
+  if (py::isinstance<py::str>(value)) {
+    list().add_note(std::move(name), utf8(value, "note(value)"));
+    return;
+  }
+  const double number = PyFloat_AsDouble(value.ptr());
+  if (number == -1 && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    throw py::type_error("note(value): expected a number or a text, got " +
+                         py::repr(value).cast<std::string>());
+  }
+  list().add_note(std::move(name), number);
+}
+
 void bind_observed(py::module_& module) {
   bind_job(module);
   py::class_<Observed, std::shared_ptr<Observed>>(module, "Observed",
@@ -237,6 +252,7 @@ void bind_observed(py::module_& module) {
            py::arg("if_epoch"), py::arg("expires"), py::arg("group"))
       .def("wake", &Decisions::wake, py::arg("at"))
       .def("rest", &Decisions::rest)
+      .def("note", &Decisions::note, py::arg("key"), py::arg("value"))
       .def("new_group", &Decisions::new_group)
       .def("__len__", &Decisions::size);
 }

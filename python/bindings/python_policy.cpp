@@ -10,8 +10,10 @@
 
 #include "core/error.hpp"
 #include "policies/run/registry.hpp"
+#include "policies/run/remote_policy.hpp"
 #include "python/bindings/bindings.hpp"
 #include "python/bindings/observed.hpp"
+#include "python/bindings/records.hpp"
 
 namespace py = pybind11;
 
@@ -20,15 +22,17 @@ namespace {
 
 using Names = std::span<const std::string_view>;
 
-/// Calls into Python; a Python exception is kept and becomes an Error that ends the run.
+/// Calls into Python; a Python exception is kept, unless the run continues after it, and becomes an
+/// Error with the place in the user's file.
 template <class Call>
 void in_python(Raised& raised, Call&& call) {
   const py::gil_scoped_acquire gil;
   try {
     call();
   } catch (py::error_already_set& error) {
-    if (!raised.exception) raised.exception.emplace(error);
-    throw Error(ErrorKind::internal, "the policy raised an exception");
+    const Error failure = error_of(error);
+    if (!raised.exception && !raised.falls_back) raised.exception.emplace(error);
+    throw failure;
   }
 }
 
@@ -70,6 +74,18 @@ std::string unique_name(const std::string& name, std::set<std::string>& taken) {
 }
 
 }  // namespace
+
+Error error_of(const py::error_already_set& exception) {
+  if (exception.trace()) {
+    PyException_SetTraceback(exception.value().ptr(), exception.trace().ptr());
+  }
+  const py::tuple found =
+      py::module_::import("orrery._errors").attr("raised")(exception.value());
+  const std::string text = utf8(found[0], "exception");
+  const int line = found[2].cast<int>();
+  if (line == 0) return {ErrorKind::bad_input, text};
+  return {SourcePlace{utf8(found[1], "file"), line, 1, utf8(found[3], "line")}, text};
+}
 
 PythonPolicy::PythonPolicy(py::object object, Raised& raised)
     : object_(std::move(object)), raised_(raised), needs_(needs_of(object_)) {}
@@ -119,6 +135,16 @@ void PythonPolicy::load(const Archive& archive) {
   in_python(raised_, [&] { object_.attr("_load")(py::bytes(archive)); });
 }
 
+std::vector<std::string> listed_names(const py::handle& policies) {
+  std::vector<std::string> names;
+  for (const py::handle each : policies) {
+    const bool named = py::isinstance<py::tuple>(each);
+    names.push_back(py::str(named ? py::object(each[py::int_(0)])
+                                  : py::object(py::type::of(each).attr("__name__"))));
+  }
+  return names;
+}
+
 std::unique_ptr<PolicyStack> stack_of(const py::list& policies, Raised& raised,
                                       const SpecOf& spec_of) {
   std::vector<PolicyStack::Member> members;
@@ -141,8 +167,49 @@ std::unique_ptr<PolicyStack> stack_of(const py::list& policies, Raised& raised,
   return std::make_unique<PolicyStack>(std::move(members));
 }
 
+namespace {
+
+/// Serves policies to the command line. `load` makes the policy of a file and a class.
+void serve_policies(const py::object& load) {
+  Raised raised;
+  const auto make = [&](const PolicyHostOrder& order) {
+    const py::gil_scoped_acquire gil;
+    py::list listed;
+    for (const HostedPolicy& each : order.policies()) {
+      if (each.file().empty()) {
+        listed.append(py::make_tuple(each.registered().name(), py::dict()));
+      } else {
+        listed.append(load(text_of_bytes(each.file()), text_of_bytes(each.type())));
+      }
+    }
+    return stack_of(listed, raised, [&order](const std::string& name, const auto&) {
+      for (const HostedPolicy& each : order.policies()) {
+        if (each.registered().name() == name) return each.registered();
+      }
+      throw Error(ErrorKind::internal, "an order has the policies that it names");
+    });
+  };
+  const auto failure_of = [&](const std::exception& error) {
+    const py::gil_scoped_acquire gil;
+    if (raised.exception) {
+      py::module_::import("traceback").attr("print_exception")(
+          raised.exception->type(), raised.exception->value(), raised.exception->trace());
+    }
+    if (const auto* thrown = dynamic_cast<const py::error_already_set*>(&error)) {
+      return failure_record(error_of(*thrown));
+    }
+    const auto* own = dynamic_cast<const Error*>(&error);
+    return failure_record(own != nullptr ? *own : Error(ErrorKind::internal, error.what()));
+  };
+  const py::gil_scoped_release serving;
+  serve_policy(make, failure_of);
+}
+
+}  // namespace
+
 void bind_policy(py::module_& module) {
   bind_observed(module);
+  module.def("serve_policies", &serve_policies, py::arg("load"));
   module.def("action_names", [] { return as_list(action_names()); });
   module.def("setting_names", [] { return as_list(setting_names()); });
 }

@@ -8,9 +8,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <pybind11/pybind11.h>
 
+#include "core/error.hpp"
 #include "policies/seam/stack.hpp"
 #include "traces/scenario.pb.h"
 
@@ -19,7 +21,12 @@ namespace orrery::python {
 /// The exception that ends a run early; set and read with the GIL held.
 struct Raised {
   std::optional<pybind11::error_already_set> exception;
+  bool falls_back = false;  ///< the run continues without the policies: no exception is kept
 };
+
+/// Returns the Error of a Python exception of a policy: bad_input with the innermost line of the
+/// user's file. GIL held.
+Error error_of(const pybind11::error_already_set& exception);
 
 /// C++ policy that calls a Python object.
 class PythonPolicy : public Policy {
@@ -47,6 +54,9 @@ class PythonPolicy : public Policy {
 using PolicyParameters = std::map<std::string, std::string>;
 /// Function that returns the specification of a built-in policy with parameters.
 using SpecOf = std::function<PolicySpec(const std::string& name, const PolicyParameters& values)>;
+
+/// Returns the names of `policies`: of the built-in ones, and of the classes of the others.
+std::vector<std::string> listed_names(const pybind11::handle& policies);
 
 /// Returns the stack of `policies`: orrery.Policy objects and (name, parameters), in the order of
 /// their calls. The caller holds the GIL.

@@ -1,5 +1,6 @@
 #include "python/bindings/records.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -210,6 +211,8 @@ void set_scalar(py::handle value, Message& message, const FieldDescriptor& field
     }
     case FieldDescriptor::CPPTYPE_UINT64:
       return reflection.SetUInt64(&message, &field, whole_number(value, where));
+    case FieldDescriptor::CPPTYPE_INT32:
+      return reflection.SetInt32(&message, &field, static_cast<std::int32_t>(number(value, where)));
     case FieldDescriptor::CPPTYPE_INT64:
       return reflection.SetInt64(&message, &field, nanos_of_seconds(value, where));
     case FieldDescriptor::CPPTYPE_DOUBLE:
@@ -229,9 +232,27 @@ void set_scalar(py::handle value, Message& message, const FieldDescriptor& field
   }
 }
 
+/// Sets the bits of the settings with these names.
+void set_kinds(py::handle value, Message& message, const FieldDescriptor& field,
+               const std::string& where) {
+  const std::vector<std::string> names(setting_names().begin(), setting_names().end());
+  std::uint32_t bits = 0;
+  for (const py::handle item : items_of(value, where, "a list of names of settings")) {
+    const std::string given = utf8(item, where);
+    const auto found = std::find(names.begin(), names.end(), given);
+    if (found == names.end()) {
+      refuse<py::value_error>(
+          where, fmt::format("names of settings{}", did_you_mean(given, names)), item);
+    }
+    bits |= 1u << (found - names.begin());
+  }
+  message.GetReflection()->SetUInt32(&message, &field, bits);
+}
+
 void set_value(py::handle value, Message& message, const FieldDescriptor& field,
                const std::string& where) {
   if (value.is_none()) return;
+  if (is_kinds(field)) return set_kinds(value, message, field, where);
   if (is_gpu_runs(field)) return set_gpus(value, message, field, where);
   if (!field.is_repeated()) return set_scalar(value, message, field, where);
   const char* expected = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
@@ -404,6 +425,54 @@ py::object to_python(const Message& message) {
 
 bool choose_in_python(py::handle object, const char* oneof, Message& message) {
   return choose_of(object, *message.GetDescriptor()->FindOneofByName(oneof), message);
+}
+
+py::tuple decision_in_python(const DecisionRecord& decision) {
+  const auto& oneof = *DecisionRecord::descriptor()->FindOneofByName("what");
+  const FieldDescriptor* what =
+      decision.GetReflection()->GetOneofFieldDescriptor(decision, &oneof);
+  const auto known = [](bool has, auto value) {
+    return has ? py::object(py::cast(value)) : py::object(py::none());
+  };
+  return py::make_tuple(
+      decision.id(),
+      what == nullptr ? py::object(py::none())
+                      : to_python(decision.GetReflection()->GetMessage(decision, what)),
+      decision.at_step(), known(decision.has_if_epoch(), decision.if_epoch()),
+      known(decision.expires() != kNever, to_seconds(decision.expires())), decision.group(),
+      text_of_bytes(decision.why()));
+}
+
+void row_from_python(py::handle row, Message& message) {
+  const Descriptor& type = *message.GetDescriptor();
+  if (!py::isinstance<py::dict>(row)) refuse<py::type_error>("samples", "rows that are dicts", row);
+  for (const auto& [key, value] : row.cast<py::dict>()) {
+    const std::string name = utf8(key, "samples");
+    const FieldDescriptor* field = type.FindFieldByName(name);
+    if (field == nullptr) {
+      std::vector<std::string> names;
+      for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
+      throw py::value_error(fmt::format("samples: there is no '{}'{}; known: {}", name,
+                                        did_you_mean(name, names), fmt::join(names, ", ")));
+    }
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      set_value(value, message, *field, name);
+      continue;
+    }
+    auto& sample =
+        static_cast<SampleRecord&>(*message.GetReflection()->MutableMessage(&message, field));
+    sample.set_value(number(value, name));
+    sample.set_origin(std::isnan(sample.value()) ? 2 : 0);
+  }
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor* field = type.field(i);
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE ||
+        message.GetReflection()->HasField(message, field)) {
+      continue;
+    }
+    static_cast<SampleRecord&>(*message.GetReflection()->MutableMessage(&message, field))
+        .set_origin(2);
+  }
 }
 
 py::tuple rows_of(const Message& message, const char* field_name) {

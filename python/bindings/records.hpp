@@ -12,6 +12,7 @@
 #include <pybind11/pybind11.h>
 
 #include "core/ids.hpp"
+#include "traces/trace.pb.h"
 
 namespace orrery::python {
 
@@ -22,6 +23,14 @@ pybind11::object to_python(const google::protobuf::Message& message);
 /// none matches.
 bool choose_in_python(pybind11::handle object, const char* oneof,
                       google::protobuf::Message& message);
+
+/// Returns a decision as (id, action, at_step, if_epoch, expires in s, group, why); None for a
+/// condition that is not set.
+pybind11::tuple decision_in_python(const DecisionRecord& decision);
+
+/// Writes a mapping from field names to values into a record of telemetry. A sample is a number and
+/// counts as measured now; NaN is a missing one.
+void row_from_python(pybind11::handle row, google::protobuf::Message& message);
 
 /// Returns a whole number from 0 to `most`. Throws an error that begins with `where` otherwise.
 std::uint64_t whole_number(pybind11::handle value, const std::string& where,

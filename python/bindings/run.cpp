@@ -23,6 +23,7 @@ namespace {
 struct RunSettings {
   std::string program, detail, record, timeline, mode, fabric, kill_switch;
   std::uint32_t limit = 0;  ///< decisions an hour; 0: no limit
+  bool falls_back = false;  ///< the run continues without policies that fail
   std::string from;         ///< log that the run goes on from, or empty
   std::optional<double> from_until_s;
 };
@@ -40,6 +41,7 @@ RunSettings settings_of(const py::dict& given) {
           .fabric = text("fabric"),
           .kill_switch = text("kill_switch"),
           .limit = given["limit"].cast<std::uint32_t>(),
+          .falls_back = given["fall_back"].cast<bool>(),
           .from = from.first,
           .from_until_s = from.second};
 }
@@ -59,7 +61,8 @@ RunRequest request_of(const LoadedScenario& loaded, const RunSettings& settings)
   if (!settings.from.empty()) request.mutable_from()->set_path(settings.from);
   if (settings.from_until_s) request.mutable_from()->set_until(to_nanos(*settings.from_until_s));
   const bool handed_over = !settings.mode.empty() && settings.mode != "drive";
-  if (handed_over || settings.limit > 0 || !settings.kill_switch.empty()) {
+  if (handed_over || settings.limit > 0 || !settings.kill_switch.empty() || settings.falls_back) {
+    request.mutable_hand_over()->set_fall_back(settings.falls_back);
     request.mutable_hand_over()->set_decisions_per_hour(settings.limit);
     request.mutable_hand_over()->set_kill_switch(settings.kill_switch);
   }
@@ -131,16 +134,17 @@ void tell(Raised& raised, const py::object& listener, const Progress& progress) 
 Report run(const LoadedScenario& loaded, const RunSettings& settings, const py::object& policies,
            const py::object& hook, const py::object& progress, const py::object& cancelled,
            const py::object& server) {
-  Raised raised;
+  Raised raised{.exception = {}, .falls_back = settings.falls_back};
+  RunRequest request = request_of(loaded, settings);
   std::unique_ptr<PolicyStack> own;
   if (!policies.is_none()) {
+    for (const std::string& name : listed_names(policies)) request.add_policy_outside_names(name);
     own = stack_of(policies, raised, [&](const std::string& name, const PolicyParameters& values) {
       return policy_spec(loaded.scenario, name, values);
     });
   }
   std::optional<HookOperator> operated;
   if (!hook.is_none()) operated.emplace(hook, raised);
-  const RunRequest request = request_of(loaded, settings);
   auto* const forks = server.is_none() ? nullptr : server.cast<ForkServer*>();
   const ProgressSink told = [&](const Progress& now) { tell(raised, progress, now); };
   const auto interrupted = [&] { return wants_end(raised, cancelled); };

@@ -38,17 +38,6 @@ ReplayResult replay(const std::string& log, const std::vector<std::string>& over
   return without_gil(raised, [&] { return replay_log(log, *stack); });
 }
 
-/// Returns the names as reports show them: "Mine + fifo".
-std::string names_of(const py::list& policies) {
-  std::vector<std::string> names;
-  for (const py::handle each : policies) {
-    const bool named = py::isinstance<py::tuple>(each);
-    names.push_back(py::str(named ? py::object(each[py::int_(0)])
-                                  : py::object(py::type::of(each).attr("__name__"))));
-  }
-  return fmt::format("{}", fmt::join(names, " + "));
-}
-
 /// Returns the policy of a job-level replay: its placement is the replay's.
 PolicySpec placing_spec(JobReplay replay, const std::string& name, const PolicyParameters& values) {
   replay.set_policy(policy_spec(Scenario(), name, {}).name());
@@ -121,7 +110,7 @@ JobsResult jobs(const py::dict& asked, const std::string& record, const py::obje
   const auto stack = stack_of(policy, raised, [&](const auto& name, const auto& values) {
     return placing_spec(replay, name, values);
   });
-  replay.set_policy(names_of(policy));
+  replay.set_policy(fmt::format("{}", fmt::join(listed_names(policy), " + ")));  // as reports show it
   return without_gil(raised, [&] { return run_jobs(replay, stack.get(), record); });
 }
 

@@ -9,8 +9,9 @@ Every run is a process of its own: a crash or Ctrl-C of a run never takes this o
 Times are seconds, sizes bytes.
 """
 
-from orrery import actions, events, settings, values
+from orrery import actions, events, settings, testing, values
 from orrery._cluster import Cluster
+from orrery._compare import compare_policies
 from orrery._errors import (
     Error,
     GoalMissed,
@@ -22,6 +23,7 @@ from orrery._errors import (
 )
 from orrery._examples import example
 from orrery._futures import futures
+from orrery._log import Log, read_log
 from orrery._planning import layouts, names, predict
 from orrery._policy import Capabilities, Needs, Policy
 from orrery._report import Report
@@ -37,6 +39,7 @@ from orrery._seen import (
     Samples,
     State,
 )
+from orrery._simulation import Simulation
 from orrery._snapshot import Snapshot
 from orrery._spec import JobSpec
 from orrery._sweep import sweep
@@ -58,6 +61,7 @@ __all__ = [
     "Jobs",
     "JobsReport",
     "Layout",
+    "Log",
     "MachineError",
     "Needs",
     "Observation",
@@ -68,6 +72,7 @@ __all__ = [
     "Report",
     "Samples",
     "Scenario",
+    "Simulation",
     "Snapshot",
     "Standing",
     "State",
@@ -75,6 +80,7 @@ __all__ = [
     "WorkerDied",
     "actions",
     "check",
+    "compare_policies",
     "events",
     "example",
     "futures",
@@ -86,10 +92,12 @@ __all__ = [
     "names",
     "policy_names",
     "predict",
+    "read_log",
     "replay",
     "settings",
     "simulate",
     "sweep",
+    "testing",
     "values",
     "version",
 ]

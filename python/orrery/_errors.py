@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Optional
+import linecache
+import os
+import sysconfig
+import traceback
+from typing import Optional, Tuple
 
 
 class Error(Exception):
@@ -115,3 +119,36 @@ def make(
     if kind == InputError.exit_code:
         return InputError(text, message, file, line, column)
     return _BY_EXIT_CODE.get(kind, InternalError)(text, message)
+
+
+def raised(exception: BaseException) -> Tuple[str, str, int, str]:
+    """Text and place of an exception of a policy; called by the compiled part.
+
+    Parameters
+    ----------
+    exception : BaseException
+        The exception, with its traceback.
+
+    Returns
+    -------
+    tuple
+        ``"ZeroDivisionError: division by zero"``; file, line and text of the innermost line outside
+        this package, and outside other installed packages if there is one (0 and empty if all
+        lines are inside).
+    """
+    name = type(exception).__name__
+    text = f"{name}: {exception}" if str(exception) else name
+    if isinstance(exception, InputError) and exception.file and exception.line:
+        line = linecache.getline(exception.file, exception.line).rstrip()
+        return exception.message, exception.file, exception.line, line
+    package = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    frames = traceback.extract_tb(exception.__traceback__)
+    own = [each for each in frames if not os.path.abspath(each.filename).startswith(package)]
+    installed = tuple(path + os.sep for path in sysconfig.get_paths().values())
+    own = [each for each in own if not each.filename.startswith(installed)] or own
+    if isinstance(exception, SyntaxError) and exception.filename and exception.lineno:
+        line = linecache.getline(exception.filename, exception.lineno).rstrip()
+        return f"{name}: {exception.msg}", exception.filename, exception.lineno, line
+    if not own or own[-1].lineno is None:
+        return text, "", 0, ""
+    return text, own[-1].filename, own[-1].lineno, own[-1].line or ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
 import math
@@ -93,7 +94,9 @@ class Policy:
     `orrery.jobs` or `orrery.replay`, alone or in a list beside others. It runs in this process
     while the run itself is a process of its own; an exception that it raises ends the run and
     comes out of the call. It must be deterministic: time is ``seen.now``, and randomness
-    ``self.rng``. Parameters are the arguments of its own constructor.
+    ``self.rng``. Parameters are the arguments of its own constructor. An object can be used for
+    several runs, one after another: each begins with the attributes that the object had before its
+    first run (see `reset`), and after a run they are as the run has left them.
 
     Attributes
     ----------
@@ -117,6 +120,8 @@ class Policy:
     capabilities: Capabilities = Capabilities()
     _seed: Optional[int] = None
     _generator: Optional[np.random.Generator] = None
+    #: Attributes before the first run, and the reasons why some cannot be copied.
+    _before: Optional[Tuple[Dict[str, Any], Dict[str, str]]] = None
 
     @property
     def rng(self) -> np.random.Generator:
@@ -137,8 +142,26 @@ class Policy:
         """
         return Needs()
 
+    def reset(self) -> None:
+        """Forget earlier runs; called before each run of this object but the first.
+
+        By default all attributes become deep copies of those that the object had before its first
+        run. Override it for a policy that keeps what it has learned (``pass``), or whose attributes
+        must stay the same objects.
+        """
+        if self._before is None:
+            return
+        attributes, problems = self._before
+        for name, problem in problems.items():
+            raise TypeError(
+                f"{type(self).__name__}.{name} cannot be copied, so that another run cannot begin "
+                f"as the first one did: make a new object, or override reset() ({problem})"
+            )
+        vars(self).clear()
+        vars(self).update(copy.deepcopy(attributes), _before=(attributes, {}))
+
     def start(self) -> None:
-        """Called once, before the first `observe`; the cluster and the generator are there."""
+        """Called once in a run, before the first `observe`; the cluster and the generator are there."""
 
     def observe(self, seen: Observation, decisions: Decisions) -> None:
         """Observe and decide; called at every instant with an event.
@@ -175,11 +198,27 @@ class Policy:
     # ---- called by the compiled part --------------------------------------------------------
 
     def _needs(self) -> Tuple[Tuple[str, ...], Tuple[str, ...], float]:
+        # The first call of a run.
+        if self._before is not None:
+            self.reset()
+        elif type(self).reset is Policy.reset:
+            self._before = self._copied()
+        else:
+            self._before = {}, {}
         needs = self.needs()
         if not isinstance(needs, Needs):
             raise TypeError(f"{type(self).__name__}.needs() returns orrery.Needs, not {needs!r}")
         self._needed = {str(name) for name in (*needs.actions, *needs.settings)}
         return tuple(map(str, needs.actions)), tuple(map(str, needs.settings)), float(needs.tick)
+
+    def _copied(self) -> Tuple[Dict[str, Any], Dict[str, str]]:
+        copied, problems = {}, {}
+        for name, value in vars(self).items():
+            try:
+                copied[name] = copy.deepcopy(value)
+            except Exception as problem:  # matters only if there is another run
+                problems[name] = str(problem)
+        return copied, problems
 
     def _offer(self, offered: Sequence[str], settable: Sequence[str]) -> None:
         self.capabilities = Capabilities(frozenset(offered), frozenset(settable))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import warnings
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Union
 
 from tqdm.auto import tqdm
@@ -28,6 +29,7 @@ def simulate(
     progress: bool = False,
     overrides: Optional[Mapping[str, Any]] = None,
     policies: Optional[Sequence[PolicyLike]] = None,
+    on_policy_error: str = "stop",
     **changes: Any,
 ) -> Report:
     """Run a scenario in the simulator, in a process of its own.
@@ -55,6 +57,10 @@ def simulate(
     policies : sequence, optional
         Several policies, of any form that `policy` has, asked in this order:
         ``[MyPolicy(), "recover"]``.
+    on_policy_error : {"stop", "static"}
+        Reaction to an exception of a policy: the run ends and the exception comes out of the call,
+        or the run goes on without the policies, with a warning; ``report.hand_over`` then has the
+        failure.
 
     Returns
     -------
@@ -75,7 +81,14 @@ def simulate(
     loaded = _with_seed(scenario, seed, overrides, changes)
     chosen = listed(policy, policies)
     return start(
-        "orrery-sim", loaded, chosen, progress, detail=detail, record=record, timeline=timeline
+        "orrery-sim",
+        loaded,
+        chosen,
+        progress,
+        detail=detail,
+        record=record,
+        timeline=timeline,
+        fall_back=_falls_back(on_policy_error),
     )
 
 
@@ -93,6 +106,7 @@ def live(
     hook: Optional[Hook] = None,
     limit: Optional[int] = None,
     kill_switch: PathLike = None,
+    on_policy_error: str = "stop",
     **changes: Any,
 ) -> Report:
     """Run the same scenario on real processes of this machine.
@@ -126,6 +140,8 @@ def live(
         Most decisions in an hour that are passed on.
     kill_switch : path, optional
         While this file is there nothing is applied.
+    on_policy_error : {"stop", "static"}
+        As for `orrery.simulate`. The command line has ``static`` as its default for live runs.
 
     Returns
     -------
@@ -146,6 +162,7 @@ def live(
         loaded = _with_ranks(loaded, ranks)
     chosen = listed(policy, policies)
     order = _order(fabric, mode, hook, limit, kill_switch)
+    order["fall_back"] = _falls_back(on_policy_error)
     return start("orrery-live", loaded, chosen, progress, record=record, **order)
 
 
@@ -158,6 +175,7 @@ _SETTINGS = {
     "mode": "",
     "limit": 0,
     "kill_switch": None,
+    "fall_back": False,
 }
 
 
@@ -219,7 +237,24 @@ def start(
     finally:
         if bar is not None:
             bar.close()
-    return Report(raw)
+    report = Report(raw)
+    _warn_of_failure(report)
+    return report
+
+
+def _falls_back(on_policy_error: str) -> bool:
+    if on_policy_error not in ("stop", "static"):
+        raise ValueError(f"on_policy_error is 'stop' or 'static', not {on_policy_error!r}")
+    return on_policy_error == "static"
+
+
+def _warn_of_failure(report: Report) -> None:
+    handed_over = report.to_dict().get("hand_over") or {}
+    if handed_over.get("policy_failure"):
+        text = f"{handed_over['policy_failure']}; the run went on without the policies"
+        warnings.warn(
+            f"at {handed_over['policy_failure_s']:.6g} s {text}", RuntimeWarning, stacklevel=4
+        )
 
 
 def _order(

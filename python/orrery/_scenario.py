@@ -186,6 +186,7 @@ def _begun(scenario: Scenario) -> List[InputError]:
                 "mode": "",
                 "limit": 0,
                 "kill_switch": "",
+                "fall_back": False,
             },
             None,
             None,
@@ -235,8 +236,13 @@ def _plain(value: Any) -> Any:
 def _scalar(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, (Mapping, list, tuple)) or getattr(value, "ndim", 0) > 0:
+        # JSON is YAML, with booleans and numbers at any depth.
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
+    if value is None:
+        return "null"
     if hasattr(value, "item"):
-        value = value.item()
+        return _scalar(value.item())
     return repr(value) if isinstance(value, float) else str(value)
 
 

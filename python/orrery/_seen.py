@@ -510,6 +510,21 @@ class Decisions:
         """
         self._sink.rest()
 
+    def note(self, key: str, value: Union[bool, float, str]) -> None:
+        """Add an annotation to the run's log, for people and tools.
+
+        `orrery.read_log` shows the annotations and the report counts them. They decide nothing, and
+        a replay does not compare them.
+
+        Parameters
+        ----------
+        key : str
+            Name: ``"slow ranks"``.
+        value : bool, int, float or str
+            A number is recorded as a float.
+        """
+        self._sink.note(key, value)
+
     def new_group(self) -> int:
         """A number for a group of decisions that hold together or not at all.
 

@@ -296,3 +296,83 @@ def test_a_python_policy_places_recorded_jobs(tmp_path):
 class Falls(orrery.Policy):
     def observe(self, seen, decisions):
         raise ZeroDivisionError("not today")
+
+
+class Counting(orrery.Policy):
+    """Decides in its first run only, unless each run begins as the first one did."""
+
+    def __init__(self, seen):
+        self.left, self.calls, self.seen = 1, 0, seen
+
+    def needs(self):
+        return orrery.Needs(settings=["Shares"])
+
+    def observe(self, seen, decisions):
+        self.calls += 1
+        self.seen.append(seen.now)
+        if self.left and any(isinstance(event, events.StepsDone) for event in seen.events):
+            self.left -= 1
+            decisions.configure(0, settings.Shares([12, 12, 4, 12]))
+
+
+def test_an_object_begins_each_run_as_the_first_one():
+    policy = Counting([])
+    first = orrery.simulate(STRAGGLER, policy=policy)
+    calls, seen = policy.calls, policy.seen
+    second = orrery.simulate(STRAGGLER, policy=policy)
+    assert first.decisions == second.decisions == 1
+    assert first.decision_log_sha256 == second.decision_log_sha256
+    assert policy.calls == calls == len(seen)  # readable after each run
+    assert policy.seen == seen and policy.seen is not seen
+
+
+def test_reset_may_keep_what_was_learned():
+    class Learning(Counting):
+        def reset(self):
+            self.resets = getattr(self, "resets", 0) + 1
+
+    policy = Learning([])
+    reports = [orrery.simulate(STRAGGLER, policy=policy) for _ in range(3)]
+    assert [report.decisions for report in reports] == [1, 0, 0] and policy.resets == 2
+    assert len(policy.seen) == policy.calls
+
+
+def test_what_cannot_be_copied_is_named_by_the_second_run():
+    policy = Counting([])
+    policy.generator = (number for number in range(3))
+    assert orrery.simulate(STRAGGLER, policy=policy).decisions == 1
+    with pytest.raises(TypeError, match="Counting.generator cannot be copied.*reset"):
+        orrery.simulate(STRAGGLER, policy=policy)
+
+
+def test_a_run_may_go_on_without_a_policy_that_fails(tmp_path):
+    log = tmp_path / "log"
+    with pytest.warns(RuntimeWarning, match=r"python_policy_test.py:\d+: ZeroDivisionError: a sli"):
+        report = orrery.simulate(
+            STRAGGLER, policy=Unlucky(), on_policy_error="static", record=log
+        )
+    assert report.steps_completed == 40 and "a slip" in report.hand_over["policy_failure"]
+    assert orrery.replay(log, policy=Unlucky()).identical
+    with pytest.raises(ValueError, match="'stop' or 'static', not 'ignore'"):
+        orrery.simulate(STRAGGLER, on_policy_error="ignore")
+
+
+def test_a_live_run_may_go_on_without_a_policy_that_fails():
+    short = {"run.steps": 4, "job.global_batch": 8, "job.pace.micro_batch": "20 ms"}
+    with pytest.warns(RuntimeWarning, match="ZeroDivisionError"):
+        report = orrery.live(
+            STRAGGLER, policy=Broken(), on_policy_error="static", overrides=short
+        )
+    assert report.steps_completed == 4
+
+
+class Broken(orrery.Policy):
+    def observe(self, seen, decisions):
+        1 / 0
+
+
+def test_a_log_of_an_object_tells_how_to_replay_it(tmp_path):
+    log = tmp_path / "log"
+    orrery.simulate(STRAGGLER, policies=[Woken(), "recover"], record=log, run__steps=2)
+    with pytest.raises(orrery.InputError, match="FILE.py:Woken --policy recover.*orrery.replay"):
+        orrery.replay(log)

@@ -27,6 +27,17 @@ def test_every_form_of_a_scenario_is_the_same():
     assert len(hashes) == 1
 
 
+def test_overrides_hold_values_at_any_depth():
+    faults = [{"at_step": 4, "rank": 2, "kill": True}]
+    loaded = orrery.load(STRAGGLER, {"faults": faults, "job.layout": {"data": np.int64(4)}})
+    assert loaded.to_dict()["faults"][0]["kill"] is True
+    assert orrery.load(STRAGGLER, {"faults": np.array([])}).to_dict().get("faults") in (None, [])
+    inside = orrery.load({**loaded.to_dict(), "faults": faults})
+    assert inside.hash == loaded.hash
+    with pytest.raises(TypeError, match="cannot hold a object"):
+        orrery.load(STRAGGLER, {"faults": [object()]})
+
+
 def test_overrides():
     loaded = orrery.load(STRAGGLER, {"job.global_batch": 80}, run__steps=np.int64(7))
     assert loaded.steps == 7 and loaded.ranks == 4

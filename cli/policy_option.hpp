@@ -1,0 +1,39 @@
+// Option --policy: policies in place of those of a scenario, a log or a job trace. A policy is a
+// name of `orrery list policies`, or FILE.py[:Class], a class derived from orrery.Policy, which a
+// Python process beside the command serves. One thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "policies/seam/policy.hpp"
+#include "traces/run.pb.h"
+#include "traces/trace.pb.h"
+
+namespace orrery::cli {
+
+/// Declares --policy; `given` receives the policies in the order of the command line.
+void add_policy_option(CLI::App& command, std::vector<std::string>& given);
+
+/// Replaces the policies of the run by `given`, unless `given` is empty. Returns the policy that
+/// decides in this process; null if the process of the run decides, which it does if all policies
+/// have names. Throws a usage error for an unknown name, and bad_input for a file that cannot be
+/// read.
+std::unique_ptr<Policy> choose_policies(const std::vector<std::string>& given, RunRequest& request);
+
+/// Returns the policies of `given` for the replay of a log. Throws as choose_policies().
+std::unique_ptr<Policy> log_policies(const std::vector<std::string>& given,
+                                     const LogHeader& header);
+
+/// Returns the policy that schedules the jobs of a job trace if it is a file; null for a name.
+/// `seed`: seed of the run. Throws as choose_policies().
+std::unique_ptr<Policy> job_policy(const JobReplay& replay, std::uint64_t seed = 0);
+
+/// Throws a usage error with the nearest name unless `policy` is a file or a known name.
+void check_policy_name(const std::string& policy);
+
+}  // namespace orrery::cli

@@ -1,0 +1,263 @@
+#include "policies/run/remote_policy.hpp"
+
+#include <poll.h>
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "policies/run/registry.hpp"
+#include "policies/run/worker.hpp"
+#include "policies/seam/drive.hpp"
+#include "topologies/builder.hpp"
+
+namespace orrery {
+namespace {
+
+constexpr int kPollMs = 100;
+constexpr std::chrono::milliseconds kEndGrace{1000};
+constexpr int kNoPackage = 64, kNoProgram = 127;  // exit codes of a host that cannot work
+constexpr int kPatientPolls = 25;  // after an interrupt: a run that saves a checkpoint still asks
+
+/// Telemetry that the process of the run sends on request, each part once for each call.
+class FetchedSamples : public SamplesBook {
+ public:
+  explicit FetchedSamples(const std::function<SamplesRead(const SamplesRead&)>& fetch)
+      : fetch_(fetch) {}
+
+ private:
+  void fetch_samples(const SamplesRead& wish) override { add(fetch_(wish)); }
+  const std::function<SamplesRead(const SamplesRead&)>& fetch_;
+};
+
+Cluster cluster_of(const PolicyHostOrder& order) {
+  if (order.has_replay()) return orrery::cluster_of(order.replay());
+  return build_cluster(order.scenario().cluster(), SourceMap{});
+}
+
+}  // namespace
+
+void RemotePolicy::observe(Context& context, const Observation& seen, DecisionList& decisions) {
+  PolicyQuestion& question = *message_.mutable_ask();
+  if (seen.sequence == 0) {
+    encode(Needs{context.backend.actions, context.backend.settings, 0},
+           *question.mutable_offered());
+  } else {
+    question.clear_offered();
+  }
+  encode(seen, *question.mutable_seen());
+  question.set_next_decision(decisions.next());
+  channel_.send_message(message_);
+  for (answer_ = channel_.receive_answer(); answer_.has_wish();
+       answer_ = channel_.receive_answer()) {
+    WorkerMessage samples;
+    *samples.mutable_read() = read_samples(seen.samples, answer_.wish());
+    channel_.send_message(samples);
+  }
+  if (answer_.has_raised()) throw_failure(answer_.raised());
+  if (!answer_.failure().empty()) throw Error(ErrorKind::bad_input, answer_.failure());
+  for (const DecisionRecord& record : answer_.decisions()) {
+    Decision decision = decode(record);
+    Decision& taken = decisions.add(std::move(decision.what), decision.why);
+    decision.what = taken.what;
+    decision.id = taken.id;
+    taken = std::move(decision);
+  }
+  for (const Nanos at : answer_.wakes()) decisions.wake(at);
+  for (const NoteRecord& record : answer_.notes()) {
+    Note note = decode(record);
+    decisions.add_note(std::move(note.key), std::move(note.value));
+  }
+  if (answer_.at_rest()) decisions.rest();
+}
+
+PolicyAnswerer::PolicyAnswerer(Policy& policy, Cluster cluster, std::uint64_t seed)
+    : policy_(policy),
+      cluster_(std::move(cluster)),
+      reader_(cluster_),
+      rng_(policy_rng(seed)),
+      context_{rng_, {}} {
+  policy_.start(context_, cluster_, nullptr);
+  const Needs needs = policy_.needs();
+  context_.backend = {needs.actions, needs.settings};  // replaced with the first question
+}
+
+NeedsRecord PolicyAnswerer::needs() const {
+  NeedsRecord record;
+  encode(policy_.needs(), record);
+  return record;
+}
+
+PolicyAnswer PolicyAnswerer::answer_question(
+    const PolicyQuestion& asked, const std::function<SamplesRead(const SamplesRead&)>& fetch) {
+  if (asked.has_offered()) {
+    const Needs offered = decode(asked.offered());
+    context_.backend = {offered.actions, offered.settings};
+  }
+  FetchedSamples samples(fetch);
+  const Observation seen = reader_.read(asked.seen(), samples);
+  DecisionList decisions(asked.next_decision());
+  policy_.observe(context_, seen, decisions);
+  PolicyAnswer answer;
+  for (const Decision& decision : decisions.items()) {
+    reader_.world().announce_decision(decision);
+    encode(decision, *answer.add_decisions());
+  }
+  for (const Nanos at : decisions.wake_times()) answer.add_wakes(at);
+  for (const Note& note : decisions.notes()) encode(note, *answer.add_notes());
+  answer.set_at_rest(decisions.is_resting());
+  policy_.save(*answer.mutable_state());
+  return answer;
+}
+
+std::string policy_failure(const std::exception& error) {
+  const auto* own = dynamic_cast<const Error*>(&error);
+  if (own == nullptr || !own->source_place()) {
+    return fmt::format("the policy failed: {}", own == nullptr ? error.what() : own->message());
+  }
+  const SourcePlace& place = *own->source_place();
+  return fmt::format("the policy failed: {}:{}: {}", place.file, place.line, own->message());
+}
+
+Failure failure_record(const Error& error) {
+  Failure failure;
+  failure.set_kind(static_cast<std::uint32_t>(error.kind()));
+  failure.set_message(error.message());
+  if (error.source_place()) {
+    failure.set_file(error.source_place()->file);
+    failure.set_line(error.source_place()->line);
+    failure.set_column(error.source_place()->column);
+    failure.set_line_text(error.source_place()->line_text);
+  }
+  return failure;
+}
+
+void throw_failure(const Failure& failure) {
+  if (!failure.file().empty()) {
+    throw Error(SourcePlace{failure.file(), failure.line(), failure.column(), failure.line_text()},
+                failure.message());
+  }
+  const bool known = failure.kind() >= 1 && failure.kind() <= 5;
+  throw Error(known ? static_cast<ErrorKind>(failure.kind()) : ErrorKind::internal,
+              failure.message());
+}
+
+/// Running policy host with the policy that asks it.
+class HostPolicy::Host : public PolicyChannel {
+ public:
+  Host(const Program& program, const PolicyHostOrder& order,
+       const std::function<bool()>& interrupted)
+      : child_(program.path, program.arguments), interrupted_(interrupted), policy_(*this) {
+    write_message(child_.channel(), order.SerializeAsString());  // a dead host is reported below
+    const PolicyAnswer first = first_answer(program.absence);
+    if (first.has_raised()) throw_failure(first.raised());
+    policy_.set_needs(first.needs());
+  }
+
+  /// Lets the process end by itself, so that it writes what the policies have printed.
+  ~Host() override {
+    child_.close_channel();
+    child_.wait_for(kEndGrace);
+  }
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
+
+  void send_message(const WorkerMessage& message) override {
+    if (!write_message(child_.channel(), message.SerializeAsString())) report_end();
+  }
+  PolicyAnswer receive_answer() override {
+    pollfd channel{child_.channel(), POLLIN, 0};
+    for (int polls = 0; ::poll(&channel, 1, kPollMs) <= 0;) {
+      if (interrupted_ && interrupted_() && ++polls > kPatientPolls) throw Interrupted();
+    }
+    const auto bytes = read_message(child_.channel());
+    if (!bytes) report_end();
+    PolicyAnswer answer;
+    ensure(answer.ParseFromString(*bytes), "a policy host sends PolicyAnswers");
+    return answer;
+  }
+  RemotePolicy& policy() { return policy_; }
+
+ private:
+  /// Returns the needs, or the reason why the policies could not be made.
+  PolicyAnswer first_answer(const std::string& absence) {
+    try {
+      return receive_answer();
+    } catch (const Error&) {
+      const int code = child_.wait().code;
+      if (code == kNoPackage || code == kNoProgram) throw Error(ErrorKind::environment, absence);
+      throw;
+    }
+  }
+  [[noreturn]] void report_end() {
+    throw Error(ErrorKind::environment,
+                fmt::format("the process of the policies ended: {}", child_.wait().description()));
+  }
+
+  ChildProcess child_;
+  const std::function<bool()>& interrupted_;
+  RemotePolicy policy_;
+};
+
+HostPolicy::HostPolicy(Program program, PolicyHostOrder order, std::function<bool()> interrupted)
+    : program_(std::move(program)),
+      order_(std::move(order)),
+      interrupted_(std::move(interrupted)) {}
+HostPolicy::~HostPolicy() = default;
+
+Needs HostPolicy::needs() const {
+  ensure(host_ != nullptr, "a policy host is started before it is asked");
+  return host_->policy().needs();
+}
+void HostPolicy::start(Context&, const Cluster&, const google::protobuf::Message*) {
+  host_.reset();
+  host_ = std::make_unique<Host>(program_, order_, interrupted_);
+}
+void HostPolicy::observe(Context& context, const Observation& seen, DecisionList& decisions) {
+  host_->policy().observe(context, seen, decisions);
+}
+void HostPolicy::save(Archive& archive) const { host_->policy().save(archive); }
+
+void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOrder&)>& make_policy,
+                  const std::function<Failure(const std::exception&)>& failure_of) {
+  const auto send = [](const PolicyAnswer& answer) {
+    return write_message(kChildDescriptor, answer.SerializeAsString());
+  };
+  const auto receive = [] {
+    std::optional<WorkerMessage> message;
+    if (const auto bytes = read_message(kChildDescriptor)) {
+      ensure(message.emplace().ParseFromString(*bytes), "a policy host is sent WorkerMessages");
+    }
+    return message;
+  };
+  const auto fetch = [&](const SamplesRead& wish) {
+    PolicyAnswer asks;
+    *asks.mutable_wish() = wish;
+    send(asks);
+    const auto message = receive();
+    if (!message) throw Error(ErrorKind::environment, "the process of the run is gone");
+    return message->read();
+  };
+  PolicyAnswer answer;
+  try {
+    const auto bytes = read_message(kChildDescriptor);
+    PolicyHostOrder order;
+    ensure(bytes && order.ParseFromString(*bytes), "a policy host is sent its order first");
+    const std::unique_ptr<Policy> policy = make_policy(order);
+    PolicyAnswerer answerer(*policy, cluster_of(order), order.seed());
+    *answer.mutable_needs() = answerer.needs();
+    while (send(answer)) {
+      const auto message = receive();
+      if (!message) return;
+      answer = answerer.answer_question(message->ask(), fetch);
+    }
+  } catch (const std::exception& error) {
+    answer.Clear();
+    *answer.mutable_raised() = failure_of(error);
+    send(answer);
+  }
+}
+
+}  // namespace orrery

@@ -1,0 +1,122 @@
+// Policies in another process than their run: the end that asks (RemotePolicy), the end that
+// answers (PolicyAnswerer), and a process that serves policies of a user's files (HostPolicy,
+// serve_policy). The messages are PolicyQuestion and PolicyAnswer (traces/run.proto); telemetry is
+// sent on request. The ends may be chained: a worker asks the command line, which asks a policy
+// host. One thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/process.hpp"
+#include "policies/record/encoding.hpp"
+#include "policies/seam/policy.hpp"
+#include "traces/run.pb.h"
+
+namespace orrery {
+
+/// Connection to a process that answers for a policy.
+class PolicyChannel {
+ public:
+  virtual ~PolicyChannel() = default;
+  /// Sends a question, or telemetry that the other process requested. Throws an environment Error
+  /// if the other process is gone.
+  virtual void send_message(const WorkerMessage& message) = 0;
+  /// Blocks until the next message of the other process and returns it. Throws as send_message().
+  virtual PolicyAnswer receive_answer() = 0;
+};
+
+/// Policy whose observations are answered by another process.
+class RemotePolicy : public Policy {
+ public:
+  /// `channel` must outlive the policy.
+  explicit RemotePolicy(PolicyChannel& channel) : channel_(channel) {}
+
+  /// Sets the needs of the policy in the other process.
+  void set_needs(const NeedsRecord& needs) { needs_ = decode(needs); }
+  Needs needs() const override { return needs_; }
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+  /// Throws bad_input if the policy in the other process failed, with the place if it is known.
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  void save(Archive& archive) const override { archive = answer_.state(); }
+
+ private:
+  PolicyChannel& channel_;
+  Needs needs_;
+  WorkerMessage message_;
+  PolicyAnswer answer_;
+};
+
+/// Adapter that answers the questions of another process with a policy of this process.
+class PolicyAnswerer {
+ public:
+  /// Starts `policy`, which must outlive this object, with the random generator that a run with the
+  /// seed `seed` passes to its policies.
+  PolicyAnswerer(Policy& policy, Cluster cluster, std::uint64_t seed);
+
+  /// Returns the needs of the policy.
+  NeedsRecord needs() const;
+  /// Returns the policy's answer. `fetch` gets telemetry from the process of the run. Exceptions of
+  /// the policy leave this function.
+  PolicyAnswer answer_question(const PolicyQuestion& asked,
+                               const std::function<SamplesRead(const SamplesRead&)>& fetch);
+
+ private:
+  Policy& policy_;
+  Cluster cluster_;
+  ObservationReader reader_;
+  Rng rng_;
+  Context context_;
+};
+
+/// Returns the text of a policy's failure that runs, reports and replays use: for an Error with a
+/// place "the policy failed: FILE:LINE: message".
+std::string policy_failure(const std::exception& error);
+
+/// Returns the record of the error.
+Failure failure_record(const Error& error);
+/// Throws the error of the record.
+[[noreturn]] void throw_failure(const Failure& failure);
+
+/// Policy in a policy host, a child process that this object starts. start() starts the process, so
+/// that each run has new policies.
+class HostPolicy : public Policy {
+ public:
+  /// Program of a policy host.
+  struct Program {
+    std::string path;
+    std::vector<std::string> arguments;
+    std::string absence;  ///< message for a machine that lacks a part of the program
+  };
+  /// `interrupted`: polled about ten times a second while the policy decides; the wait ends 2.5 s
+  /// after the first true, so that a run has time to end in order.
+  HostPolicy(Program program, PolicyHostOrder order, std::function<bool()> interrupted = {});
+  ~HostPolicy() override;
+
+  Needs needs() const override;
+  /// Starts the process. Throws the error that the host reports: bad_input for a file without a
+  /// policy, environment if the host cannot work on this machine.
+  void start(Context& context, const Cluster& cluster,
+             const google::protobuf::Message* parameters) override;
+  void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
+  void save(Archive& archive) const override;
+
+ private:
+  class Host;
+  const Program program_;
+  const PolicyHostOrder order_;
+  const std::function<bool()> interrupted_;
+  std::unique_ptr<Host> host_;
+};
+
+/// Serves one policy on kChildDescriptor until the process that asks is gone; body of a policy
+/// host. `make_policy` returns the policy of the order. `failure_of` returns the record of an
+/// exception.
+void serve_policy(const std::function<std::unique_ptr<Policy>(const PolicyHostOrder&)>& make_policy,
+                  const std::function<Failure(const std::exception&)>& failure_of);
+
+}  // namespace orrery
