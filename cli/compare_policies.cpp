@@ -1,5 +1,6 @@
 // orrery compare-policies: runs one scenario under several policies, in one world or in both, and
 // prints the results beside the ideal step time that follows from the declared speeds.
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,10 +55,12 @@ Row run_one(const ComparePoliciesOptions& options, const LoadedScenario& loaded,
     request.set_fabric(request.scenario().live().fabric());
   }
   if (!options.record.empty()) {
-    request.set_record(fmt::format("{}.{}.{}", options.record, world, policy));
+    const std::string name = std::filesystem::path(policy).filename().string();
+    request.set_record(fmt::format("{}.{}.{}", options.record, world, name));
   }
   ForkServer* const server = world == "sim" ? simulator : nullptr;
-  return {world, policy, run("orrery-" + world, request, loaded.places, nullptr, server, own.get())};
+  return {world, policy,
+          run("orrery-" + world, request, loaded.places, nullptr, server, own.get())};
 }
 
 std::string seconds(bool known, double value) {

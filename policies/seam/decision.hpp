@@ -121,9 +121,9 @@ class DecisionList {
     if (count < notes_.size()) notes_.resize(count);
   }
 
-  /// Moves the decisions, wake-up times and annotations of `other` to the end of this list. Groups of `other`
-  /// get new numbers; ids stay, so `other` must have been constructed with next() of this list. The
-  /// idle promise of `other` is ignored.
+  /// Moves the decisions, wake-up times and annotations of `other` to the end of this list. Groups
+  /// of `other` get new numbers; ids stay, so `other` must have been constructed with next() of
+  /// this list. The idle promise of `other` is ignored.
   void append_list(DecisionList&& other);
   /// Removes decisions, wake-up times, groups, annotations and the idle promise; the next id stays.
   void clear() {

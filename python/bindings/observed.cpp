@@ -215,7 +215,7 @@ DecisionId Decisions::add(py::handle what, py::handle why, py::handle at_step, p
 
 void Decisions::wake(py::handle at) { list().wake(nanos_of_seconds(at, "wake(at)")); }
 
-void Decisions::note(py::handle key, py::handle value) {
+void Decisions::add_note(py::handle key, py::handle value) {
   std::string name = utf8(key, "note(key)");
   if (py::isinstance<py::str>(value)) {
     list().add_note(std::move(name), utf8(value, "note(value)"));
@@ -252,7 +252,7 @@ void bind_observed(py::module_& module) {
            py::arg("if_epoch"), py::arg("expires"), py::arg("group"))
       .def("wake", &Decisions::wake, py::arg("at"))
       .def("rest", &Decisions::rest)
-      .def("note", &Decisions::note, py::arg("key"), py::arg("value"))
+      .def("note", &Decisions::add_note, py::arg("key"), py::arg("value"))
       .def("new_group", &Decisions::new_group)
       .def("__len__", &Decisions::size);
 }

@@ -49,7 +49,7 @@ class Decisions {
                  pybind11::handle if_epoch, pybind11::handle expires, pybind11::handle group);
   void wake(pybind11::handle at);
   void rest() { list().rest(); }
-  void note(pybind11::handle key, pybind11::handle value);
+  void add_note(pybind11::handle key, pybind11::handle value);
   std::uint32_t new_group() { return list().new_group(); }
   std::size_t size() const { return list().items().size(); }
 

@@ -36,8 +36,8 @@ def compare_policies(
     same noise, so their difference has less spread than the difference of means of independent
     runs. For the n differences d of a policy from the first one, with mean m and standard deviation
     s, the interval is m +- t(n - 1) s / sqrt(n), where t is the quantile of Student's distribution.
-    It holds for the mean over seeds of this scenario, and assumes differences that are about
-    normally distributed or many seeds.
+    It holds for this scenario only, and assumes many seeds or differences that are about normally
+    distributed.
 
     Parameters
     ----------
@@ -53,12 +53,8 @@ def compare_policies(
     metric : str or callable
         Key of the report, such as ``"goodput"``, ``"step_time_s"`` or ``"elapsed_s"``; or a
         function of the report.
-    workers : int, optional
-        How many worker processes run at a time; by default one for each CPU.
-    progress : bool
-        Whether to show a progress bar.
-    detail : {"folded", "full"}
-        As for `orrery.simulate`.
+    workers, progress, detail
+        As for `orrery.sweep`.
     confidence : float
         Of the interval.
 
@@ -77,32 +73,27 @@ def compare_policies(
     ValueError
         For fewer than two policies or seeds, or a metric that a run does not have.
     """
-    if len(policies) < 2:
-        raise ValueError("a comparison has at least two policies; the first is the reference")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence is between 0 and 1, not {confidence!r}")
+    _check(policies, confidence)
     chosen = _seeds(seeds)
     points = [{"policy": name, "seed": seed} for name in policies for seed in chosen]
     base = load(scenario)
-    reports = _run_all(
-        points,
-        [load(base, {"run.seed": point["seed"]}) for point in points],
-        [_policies_of(_key(policies[str(point["policy"])])) for point in points],
-        _workers(workers),
-        progress,
-        detail,
-        True,
-    )
+    made = [_policies_of(_key(policies[str(point["policy"])])) for point in points]
+    loaded = [load(base, {"run.seed": point["seed"]}) for point in points]
+    reports = _run_all(points, loaded, made, _workers(workers), progress, detail, True)
     values = [_value(report, metric, point) for report, point in zip(reports, points)]
-    runs = pd.DataFrame(
-        {name: values[i * len(chosen) : (i + 1) * len(chosen)] for i, name in enumerate(policies)},
-        index=pd.Index(chosen, name="seed"),
-        dtype=float,
-    )
+    by_policy = np.array(values, dtype=float).reshape(len(policies), len(chosen))
+    runs = pd.DataFrame(by_policy.T, pd.Index(chosen, name="seed"), list(policies))
     table = pd.DataFrame([_row(runs, name, confidence) for name in runs], index=list(runs))
     table.index.name = "policy"
     table.attrs["runs"] = runs
     return table
+
+
+def _check(policies: Mapping[str, Any], confidence: float) -> None:
+    if len(policies) < 2:
+        raise ValueError("a comparison has at least two policies; the first is the reference")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence is between 0 and 1, not {confidence!r}")
 
 
 def _seeds(seeds: Union[int, Sequence[int]]) -> List[int]:

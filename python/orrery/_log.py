@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 from functools import cached_property
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import pandas as pd
@@ -106,7 +106,7 @@ class Log:
         ``"Configure"``, ``"Save"``), ``setting`` (class of `orrery.settings`, of a ``Configure``),
         ``parameters`` (dict of the fields of the action or setting), ``at_step`` (0: at once),
         ``if_epoch``, ``expires_s``, ``group`` (0: none), ``why``, ``outcome`` (``"applied"``,
-        ``"rejected"``, ``"expired"``, or ``None`` while open at the end of the log), ``reason``, and
+        ``"rejected"``, ``"expired"``, or ``None`` if open at the end of the log), ``reason``, and
         ``decided_s``, the policy clock of the outcome.
         """
         outcomes = {
@@ -215,11 +215,12 @@ def _event_row(call: int, now: float, event: Any) -> Dict[str, Any]:
 
 
 def _decision_row(
-    recorded: Tuple[int, float, Tuple[Any, ...]], outcomes: Dict[int, Tuple[str, str, float]]
+    recorded: Tuple[int, float, Tuple[Any, ...]], outcomes: Mapping[int, Tuple[str, str, float]]
 ) -> List[Any]:
     call, now, (number, action, at_step, if_epoch, expires, group, why) = recorded
     setting = action.what if isinstance(action, Configure) else None
-    parameters = dataclasses.asdict(action if setting is None else setting)
+    chosen: Any = action if setting is None else setting
+    parameters = dataclasses.asdict(chosen)
     if setting is None:
         parameters.pop("job")
     outcome, reason, decided = outcomes.get(number, (None, None, None))

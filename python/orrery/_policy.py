@@ -161,7 +161,7 @@ class Policy:
         vars(self).update(copy.deepcopy(attributes), _before=(attributes, {}))
 
     def start(self) -> None:
-        """Called once in a run, before the first `observe`; the cluster and the generator are there."""
+        """Called once in a run, before the first `observe`; cluster and generator are there."""
 
     def observe(self, seen: Observation, decisions: Decisions) -> None:
         """Observe and decide; called at every instant with an event.

@@ -1,7 +1,7 @@
 """Process that serves the policies of a file to the command line.
 
-``orrery simulate SCENARIO --policy FILE.py:CLASS`` starts one beside the run. The output of a policy
-goes to the error stream, so that the command line's own output stays a report.
+``orrery simulate SCENARIO --policy FILE.py:CLASS`` starts one beside the run. The output of a
+policy goes to the error stream, so that the command line's own output stays a report.
 """
 
 from __future__ import annotations

@@ -55,12 +55,10 @@ def simulate(
     overrides, **changes
         Values of the scenario to change, as for `orrery.load`.
     policies : sequence, optional
-        Several policies, of any form that `policy` has, asked in this order:
-        ``[MyPolicy(), "recover"]``.
+        Several, of any form that `policy` has, in this order: ``[MyPolicy(), "recover"]``.
     on_policy_error : {"stop", "static"}
-        Reaction to an exception of a policy: the run ends and the exception comes out of the call,
-        or the run goes on without the policies, with a warning; ``report.hand_over`` then has the
-        failure.
+        An exception of a policy ends the run and comes out of the call, or the run goes on without
+        the policies, with a warning and the failure in ``report.hand_over``.
 
     Returns
     -------
@@ -120,15 +118,13 @@ def live(
     seed : int, optional
         Instead of the scenario's.
     ranks : int, optional
-        World size, if the scenario says that it is elastic.
+        World size of an elastic scenario.
     fabric : {"grpc", "nccl"}
         Data plane.
     record : path, optional
         Where to write the observation and decision log, for `orrery.replay`.
-    progress : bool
-        Whether to show a progress bar.
-    overrides, **changes
-        Values of the scenario to change, as for `orrery.load`.
+    progress, overrides, **changes
+        As for `orrery.simulate`.
     policies : sequence, optional
         Several, as for `orrery.simulate`.
     mode : {"drive", "shadow", "approve"}
@@ -141,7 +137,7 @@ def live(
     kill_switch : path, optional
         While this file is there nothing is applied.
     on_policy_error : {"stop", "static"}
-        As for `orrery.simulate`. The command line has ``static`` as its default for live runs.
+        As for `orrery.simulate`; the command line's default for live runs is ``static``.
 
     Returns
     -------
@@ -161,8 +157,7 @@ def live(
     if ranks is not None:
         loaded = _with_ranks(loaded, ranks)
     chosen = listed(policy, policies)
-    order = _order(fabric, mode, hook, limit, kill_switch)
-    order["fall_back"] = _falls_back(on_policy_error)
+    order = _order(fabric, mode, hook, limit, kill_switch, on_policy_error)
     return start("orrery-live", loaded, chosen, progress, record=record, **order)
 
 
@@ -258,7 +253,12 @@ def _warn_of_failure(report: Report) -> None:
 
 
 def _order(
-    fabric: str, mode: str, hook: Optional[Hook], limit: Optional[int], kill_switch: PathLike
+    fabric: str,
+    mode: str,
+    hook: Optional[Hook],
+    limit: Optional[int],
+    kill_switch: PathLike,
+    on_policy_error: str,
 ) -> Dict[str, Any]:
     if fabric not in ("grpc", "nccl"):
         raise ValueError(f"fabric is 'grpc' or 'nccl', not {fabric!r}")
@@ -275,6 +275,7 @@ def _order(
         "hook": hook,
         "limit": most,
         "kill_switch": kill_switch,
+        "fall_back": _falls_back(on_policy_error),
     }
 
 

@@ -66,7 +66,7 @@ class Simulation:
         chosen: List[Any] = [self._caller, *beside]
         caller, settings = self._caller, {"detail": detail, "record": record}
         self._thread = threading.Thread(
-            target=caller.run, args=(loaded, chosen, settings), daemon=True, name="orrery.Simulation"
+            target=caller.run, args=(loaded, chosen, settings), daemon=True
         )
         self._end = weakref.finalize(self, _end, caller, self._thread)
         self._report: Optional[Report] = None
@@ -146,7 +146,7 @@ class _Closed(Exception):
 
 
 class _Caller(Policy):
-    """Policy that hands each observation to the thread of the caller and waits for its decisions."""
+    """Policy that shows each observation to the thread of the caller and waits for decisions."""
 
     def __init__(self, needs: Needs) -> None:
         self._wanted = needs
@@ -172,10 +172,9 @@ class _Caller(Policy):
 
     def run(self, scenario: Any, policies: List[Any], settings: Mapping[str, Any]) -> None:
         try:
+            ended = self.closed.is_set
             self.shown.put(
-                start(
-                    "orrery-sim", scenario, policies, False, cancelled=self.closed.is_set, **settings
-                )
+                start("orrery-sim", scenario, policies, False, cancelled=ended, **settings)
             )
         except BaseException as problem:
             self.shown.put(problem)

@@ -3,6 +3,7 @@
     api_page.py    prints the page; run it with the Python that has the package
 """
 
+import functools
 import inspect
 import re
 import sys
@@ -18,9 +19,9 @@ For planners who use Orrery from Python. First line: `import orrery`. Start with
 LISTS = ("Parameters", "Returns", "Raises", "Attributes")
 RUNS = (
     "simulate", "live", "sweep", "futures", "predict", "layouts", "names", "jobs", "job_log",
-    "replay", "load", "check", "example", "policy_names", "version"
+    "replay", "read_log", "compare_policies", "load", "check", "example", "policy_names", "version"
 )
-MODULES = ("events", "actions", "settings", "values")  # written from the schema of logs
+MODULES = ("events", "actions", "settings", "values", "testing")
 
 
 def text_of(thing):
@@ -56,9 +57,10 @@ def signature_of(thing):
 
 def members_of(kind):
     for name, member in vars(kind).items():
-        if name.startswith("_") or not (callable(member) or isinstance(member, property)):
+        is_value = isinstance(member, (property, functools.cached_property))
+        if name.startswith("_") or not (callable(member) or is_value):
             continue
-        if isinstance(member, property):
+        if is_value:
             yield f"#### `{kind.__name__}.{name}`", text_of(member)
         elif member.__doc__:
             yield f"#### `{kind.__name__}.{name}{signature_of(member)}`", text_of(member)
@@ -94,6 +96,10 @@ def page():
         for name, kind in vars(getattr(orrery, module)).items():
             if inspect.isclass(kind) and kind.__module__ == f"orrery.{module}":
                 parts += [f"### class `orrery.{module}.{name}`", text_of(kind)]
+                parts += [line for each in members_of(kind) for line in each]
+            elif inspect.isfunction(kind) and kind.__module__ == f"orrery.{module}":
+                if not name.startswith("_"):
+                    parts += [f"### `orrery.{module}.{name}{signature_of(kind)}`", text_of(kind)]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 

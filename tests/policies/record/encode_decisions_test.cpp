@@ -26,6 +26,15 @@ RC_GTEST_PROP(DecisionCodec, DecodingAndEncodingAgainGivesTheSameBytes, (std::ui
   }
 }
 
+TEST(DecisionCodec, AnnotationsKeepTheirKind) {
+  for (const Note& note : {Note{"number", 0.0}, Note{"text", std::string()}}) {
+    NoteRecord record;
+    encode(note, record);
+    EXPECT_EQ(decode(record).key, note.key);
+    EXPECT_EQ(decode(record).value, note.value);
+  }
+}
+
 TEST(DecisionCodec, UnknownKindsAndNumbersAreRefused) {
   DecisionRecord record;
   EXPECT_THROW(decode(record), Error);

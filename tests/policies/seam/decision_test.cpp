@@ -68,6 +68,22 @@ TEST(DecisionList, AnotherOnesComeBehindWithTheirIdsAndGroupsOfTheirOwn) {
   EXPECT_EQ(all.new_group(), 5u);
 }
 
+TEST(DecisionList, AnnotationsAreAppendedCutOffAndCleared) {
+  DecisionList all, more;
+  all.add_note("slow", 3.0);
+  more.add_note("why", std::string("noise"));
+  more.add_note("cut", 0.0);
+  more.truncate_notes(1);
+  more.truncate_notes(7);
+  all.append_list(std::move(more));
+  ASSERT_EQ(all.notes().size(), 2u);
+  EXPECT_EQ(std::get<double>(all.notes()[0].value), 3.0);
+  EXPECT_EQ(all.notes()[1].key, "why");
+  EXPECT_EQ(std::get<std::string>(all.notes()[1].value), "noise");
+  all.clear();
+  EXPECT_TRUE(all.notes().empty());
+}
+
 TEST(DecisionList, ADecisionPutThereKeepsItsId) {
   DecisionList list(3);
   list.put_decision({.id = 77, .what = Save{{0}}});

@@ -123,6 +123,34 @@ TEST(PolicyStack, RestsOnlyWhenAllDo) {
   EXPECT_EQ(rests(false, true), 0);
 }
 
+TEST(PolicyStack, AnAnnotationOfACallThatIsUndoneIsDropped) {
+  class Noting : public Scripted {
+   public:
+    Noting() : Scripted({}, {}) {}
+    void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+      seen.samples.ranks({0});
+      decisions.add_note("calls", 1.0);
+    }
+  };
+  const Cluster cluster = toy::cluster();
+  const World world(cluster);
+  NoSamples samples;
+  PolicyStack policies = stack(member("a", std::make_unique<Noting>()));
+  Rng rng(1);
+  Context context{rng, {}};
+  policies.start(context, cluster, nullptr);
+  for (const bool resting : {false, true}) {
+    DecisionList decisions;
+    decisions.add_note("of another", 0.0);
+    policies.observe(context,
+                     Observation{.now = 0, .sequence = 0, .events = {}, .cluster = cluster,
+                                 .state = world.state(), .jobs = world.jobs(),
+                                 .samples = samples, .resting = resting},
+                     decisions);
+    EXPECT_EQ(decisions.notes().size(), resting ? 1u : 2u);
+  }
+}
+
 TEST(PolicyStack, RandomnessOfAMemberDoesNotDependOnTheOthers) {
   const Cluster cluster = toy::cluster();
   const auto first_random = [&cluster](bool alone) {
