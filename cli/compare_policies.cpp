@@ -146,8 +146,7 @@ void add_compare_policies(CLI::App& app, Action& chosen) {
                          "run a scenario under several policies, side by side");
   command->alias("versus");  // its name until 0.1
   options->add_file(*command);
-  command->add_option("--policies", options->policies, "policies, in the table's order: names, or "
-                                                     "FILE.py[:CLASS]")
+  command->add_option("--policies", options->policies, "names or files, in table order")
       ->type_name("A,B,...")
       ->delimiter(',')
       ->allow_extra_args(false)

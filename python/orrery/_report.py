@@ -36,6 +36,8 @@ class Report:
     def __getattr__(self, name: str) -> Any:
         # Only called for names that are no ordinary attribute.
         values = self.__dict__.get("_values", {})
+        if name == "notes" and values:
+            return values.get(name)  # only in reports of policies that annotate
         if name not in values:
             raise AttributeError(f"a report has no {name!r}; it has: {', '.join(values)}")
         return values[name]

@@ -82,6 +82,16 @@ def test_what_is_installed_is_whole(tmp_path):
         capture_output=True, text=True,
     )  # fmt: skip
     assert command.stdout == f"orrery {orrery.__version__}\n", command.stderr
+    policy = tmp_path / "mine.py"
+    policy.write_text("import orrery\nclass Mine(orrery.Policy):\n"
+                      "    def observe(self, seen, decisions):\n        print(orrery.__file__)\n")
+    steered = subprocess.run(
+        [sys.executable, "-m", "orrery", "simulate", STRAGGLER, "--policy", policy,
+         "--set", "run.steps=1"],
+        env=environment, cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert steered.returncode == 0, steered.stderr
+    assert str(tmp_path / "orrery" / "__init__.py") in steered.stderr
 
 
 @pytest.mark.parametrize("name", ["first-steps", "replay-a-production-trace"])

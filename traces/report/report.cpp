@@ -44,6 +44,9 @@ std::string json_text(const Message& report, bool with_host) {
   nlohmann::ordered_json json = to_json(report);
   make_bytes_whole(json);
   json.erase("replay_tables");  // a table is no figure
+  if (const auto notes = json.find("notes"); notes != json.end() && notes->is_null()) {
+    json.erase(notes);  // of a run whose policies annotate nothing
+  }
   if (!with_host) json.erase("host");
   return json.dump(2);
 }
