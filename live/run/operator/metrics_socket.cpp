@@ -1,15 +1,19 @@
 #include "live/run/operator/metrics_socket.hpp"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -18,9 +22,14 @@
 namespace orrery::live {
 namespace {
 
-constexpr int kAcceptMs = 100;
-constexpr timeval kPatience{1, 0};
+using Clock = std::chrono::steady_clock;
+
+// Longest time from the acceptance of a connection to the last byte of its answer.
+constexpr std::chrono::seconds kPatience{1};
+// Pause after a refused connection: the process may lack descriptors, for example.
+constexpr int kRefusedMs = 100;
 constexpr std::size_t kMostRequest = 8192;
+constexpr std::size_t kMostConnections = 16;
 
 [[noreturn]] void fail(const std::string& path, const std::string& why) {
   throw Error(ErrorKind::environment,
@@ -36,16 +45,82 @@ bool answers(const sockaddr_un& place) {
   return there;
 }
 
-/// Reads the head of a request, as far as it arrives in time.
-std::string read_head(int connection) {
-  std::string head;
-  char bytes[1024];
-  while (head.size() < kMostRequest && head.find("\r\n\r\n") == std::string::npos) {
-    const ssize_t got = recv(connection, bytes, sizeof bytes, 0);
-    if (got <= 0) break;
-    head.append(bytes, static_cast<std::size_t>(got));
+/// Connection of one scraper: reads the head of the request, then writes the answer. Never blocks.
+/// Owns its descriptor.
+class Connection {
+ public:
+  explicit Connection(int descriptor)
+      : descriptor_(descriptor), deadline_(Clock::now() + kPatience) {}
+  ~Connection() {
+    if (descriptor_ >= 0) close(descriptor_);
   }
-  return head;
+  Connection(Connection&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)),
+        deadline_(other.deadline_),
+        head_(std::move(other.head_)),
+        answer_(std::move(other.answer_)),
+        sent_(other.sent_) {}
+  Connection& operator=(Connection&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(deadline_, other.deadline_);
+    std::swap(head_, other.head_);
+    std::swap(answer_, other.answer_);
+    std::swap(sent_, other.sent_);
+    return *this;
+  }
+
+  /// Returns the event to wait for.
+  pollfd wanted_event() const {
+    const bool reads = answer_.empty();
+    return {descriptor_, static_cast<short>(reads ? POLLIN : POLLOUT), 0};
+  }
+  /// Returns the end of the scraper's time.
+  Clock::time_point deadline() const { return deadline_; }
+
+  /// Continues after the awaited event; `body`: metrics of an answer that begins now. Returns false
+  /// if the connection is finished.
+  bool advance(const std::string& body) {
+    return answer_.empty() ? read_head(body) : write_answer();
+  }
+
+ private:
+  bool read_head(const std::string& body) {
+    char bytes[1024];
+    const ssize_t got = recv(descriptor_, bytes, sizeof bytes, MSG_DONTWAIT);
+    if (got < 0) return errno == EAGAIN || errno == EINTR;
+    head_.append(bytes, static_cast<std::size_t>(got));
+    const bool partial = head_.find("\r\n\r\n") == std::string::npos;
+    if (got > 0 && partial && head_.size() < kMostRequest) return true;
+    const bool asks = head_.starts_with("GET ");
+    answer_ = fmt::format(
+        "HTTP/1.1 {}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n"
+        "Connection: close\r\n\r\n{}",
+        asks ? "200 OK" : "405 Method Not Allowed", asks ? body.size() : 0, asks ? body : "");
+    return write_answer();
+  }
+
+  bool write_answer() {
+    const ssize_t some = send(descriptor_, answer_.data() + sent_, answer_.size() - sent_,
+                              MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (some < 0) return errno == EAGAIN || errno == EINTR;
+    sent_ += static_cast<std::size_t>(some);
+    return sent_ < answer_.size();
+  }
+
+  int descriptor_;
+  Clock::time_point deadline_;
+  std::string head_, answer_;
+  std::size_t sent_ = 0;
+};
+
+/// Returns the milliseconds until the first deadline, rounded up; -1 without connections.
+int patience_ms(const std::vector<Connection>& connections) {
+  if (connections.empty()) return -1;
+  const auto first = std::min_element(
+      connections.begin(), connections.end(),
+      [](const Connection& a, const Connection& b) { return a.deadline() < b.deadline(); });
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(first->deadline() - Clock::now());
+  return std::max<int>(0, static_cast<int>(left.count()));
 }
 
 }  // namespace
@@ -70,17 +145,21 @@ MetricsSocket::MetricsSocket(std::string path) : path_(std::move(path)) {
   const bool listens = socket_ >= 0 && fchmod(socket_, 0600) == 0 &&
                        bind(socket_, at, sizeof place) == 0 && chmod(path_.c_str(), 0600) == 0 &&
                        listen(socket_, 8) == 0;
-  if (!listens) {
+  if (listens) wake_ = eventfd(0, EFD_CLOEXEC);
+  if (wake_ < 0) {
     const std::string why = std::strerror(errno);
     if (socket_ >= 0) close(socket_);
+    if (listens) unlink(path_.c_str());
     fail(path_, why);
   }
-  server_ = std::jthread([this](const std::stop_token& stop) { serve_connections(stop); });
+  server_ = std::jthread([this] { serve_connections(); });
 }
 
 MetricsSocket::~MetricsSocket() {
-  server_.request_stop();
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_, &one, sizeof one);
   server_.join();
+  close(wake_);
   close(socket_);
   unlink(path_.c_str());
 }
@@ -90,38 +169,37 @@ void MetricsSocket::set_text(std::string text) {
   text_ = std::move(text);
 }
 
-void MetricsSocket::serve_connections(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
-    pollfd look{socket_, POLLIN, 0};
-    if (poll(&look, 1, kAcceptMs) != 1) continue;
-    const int connection = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
-    if (connection < 0) {
-      poll(nullptr, 0, kAcceptMs);  // The process may lack descriptors, for example.
-      continue;
+void MetricsSocket::serve_connections() {
+  std::vector<Connection> connections;
+  while (true) {
+    std::vector<pollfd> awaited{{wake_, POLLIN, 0}};
+    for (const Connection& each : connections) awaited.push_back(each.wanted_event());
+    if (connections.size() < kMostConnections) awaited.push_back({socket_, POLLIN, 0});
+    if (poll(awaited.data(), awaited.size(), patience_ms(connections)) < 0) continue;
+    if (awaited.front().revents != 0) return;
+    const bool arrived = awaited.back().fd == socket_ && awaited.back().revents != 0;
+    const std::string body = text();
+    std::vector<Connection> open;
+    for (std::size_t i = 0; i < connections.size(); ++i) {
+      Connection& each = connections[i];
+      if (awaited[i + 1].revents != 0 && !each.advance(body)) continue;
+      if (Clock::now() < each.deadline()) open.push_back(std::move(each));
     }
-    answer_connection(connection);
-    close(connection);
+    connections = std::move(open);
+    if (!arrived) continue;
+    const int accepted = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (accepted >= 0) {
+      connections.emplace_back(accepted);
+    } else {
+      pollfd wake{wake_, POLLIN, 0};
+      poll(&wake, 1, kRefusedMs);
+    }
   }
 }
 
-void MetricsSocket::answer_connection(int connection) {
-  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof kPatience);
-  setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &kPatience, sizeof kPatience);
-  const bool asks = read_head(connection).starts_with("GET ");
-  std::string body;
-  if (asks) {
-    const std::scoped_lock lock(mutex_);
-    body = text_;
-  }
-  const std::string out = fmt::format(
-      "HTTP/1.1 {}\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\n"
-      "Connection: close\r\n\r\n{}",
-      asks ? "200 OK" : "405 Method Not Allowed", body.size(), body);
-  for (std::size_t sent = 0; sent < out.size();) {
-    const ssize_t some = send(connection, out.data() + sent, out.size() - sent, MSG_NOSIGNAL);
-    if (some <= 0) return;
-    sent += static_cast<std::size_t>(some);
-  }
+std::string MetricsSocket::text() {
+  const std::scoped_lock lock(mutex_);
+  return text_;
 }
 
 }  // namespace orrery::live

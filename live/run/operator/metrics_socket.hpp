@@ -9,13 +9,14 @@ namespace orrery::live {
 
 /// Server that answers HTTP GET requests on a Unix socket with the newest metrics text. Only this
 /// user may connect: access to the socket grants access to the metrics, so that no other part of
-/// HTTP is supported. One connection at a time, each for at most a second. Owns its thread;
-/// thread-safe.
+/// HTTP is supported. Serves up to 16 connections side by side, each for at most a second in all,
+/// so that a slow scraper delays no other one. Owns its thread; thread-safe.
 class MetricsSocket {
  public:
   /// Starts the server at `path`. Replaces the socket of a dead run. Throws an environment Error if
   /// any other file or a live socket exists at `path`, or if the server cannot listen there.
   explicit MetricsSocket(std::string path);
+  /// Closes all connections without waiting for a scraper, and removes the socket.
   ~MetricsSocket();
   MetricsSocket(const MetricsSocket&) = delete;
   MetricsSocket& operator=(const MetricsSocket&) = delete;
@@ -24,13 +25,14 @@ class MetricsSocket {
   void set_text(std::string text);
 
  private:
-  /// Accepts connections until `stop` is requested.
-  void serve_connections(const std::stop_token& stop);
-  /// Answers one connection.
-  void answer_connection(int connection);
+  /// Serves connections until the destructor writes to `wake_`.
+  void serve_connections();
+  /// Returns the newest text.
+  std::string text();
 
   const std::string path_;
   int socket_ = -1;
+  int wake_ = -1;     // Event descriptor that ends the thread.
   std::mutex mutex_;  // Guards the text.
   std::string text_;
   std::jthread server_;
