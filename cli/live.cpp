@@ -168,7 +168,7 @@ int live(const LiveOptions& options) {
   request.set_fabric(request.scenario().live().fabric());
   request.set_resume_from(options.from);
   if (request.rendezvous().rank() != 0) return join(request);
-  const auto operated = options.operation.make_operator();
+  const auto operated = options.operation.make_operator(false);
   const auto policy = choose_policies(options.policies, request);
   const Report report =
       run_again(options, request, loaded.places, operated.get(), policy.get());

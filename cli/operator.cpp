@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <deque>
 #include <filesystem>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -73,31 +76,141 @@ class Attended : public Console {
 };
 
 /// Operator that runs a shell command for every question, with the question as JSON in the last
-/// argument. Exit code 0 is a yes. The command's output goes to standard error.
+/// argument. Exit code 0 is a yes. The command's output goes to standard error. At most kMostHooks
+/// commands run at once; later questions wait. A question without an answer `timeout_s` after it
+/// was asked is refused, and the command with all that it has started is killed (SIGTERM, 2 s later
+/// SIGKILL).
 class Hook : public Console {
  public:
-  explicit Hook(const std::string& command) : script_("exec 1>&2\n" + command + " \"$@\"") {}
+  Hook(const std::string& command, double timeout_s)
+      : script_("exec 1>&2\n" + command + " \"$@\""), timeout_s_(timeout_s) {}
 
   void request_approval(const ApprovalAsk& question) override {
-    running_.emplace_back(question.decision(),
-                          ChildProcess("/bin/sh", {"-c", script_, "hook", as_json(question)}));
+    ++asked_;
+    waiting_.push_back({question.decision(), now_s() + timeout_s_, as_json(question)});
+    start_hooks();
   }
 
   std::vector<ApprovalVerdict> verdicts() override {
     std::vector<ApprovalVerdict> out;
-    std::erase_if(running_, [&out](auto& each) {
-      const auto status = each.second.exit_status();
-      if (!status) return false;
-      out.push_back(
-          answer(each.first, status->code == 0, "the hook said " + status->description()));
-      return true;
-    });
+    std::erase_if(running_, [&](Running& each) { return is_finished(each, out); });
+    while (!waiting_.empty() && now_s() >= waiting_.front().deadline_s) {
+      out.push_back(refuse_unanswered(waiting_.front().decision));
+      waiting_.pop_front();
+    }
+    start_hooks();
     return out;
   }
 
+  std::vector<std::string> end_run() override {
+    std::vector<ApprovalVerdict> late;
+    std::erase_if(running_, [&](Running& each) { return is_finished(each, late); });
+    const auto open =
+        static_cast<std::size_t>(std::count_if(running_.begin(), running_.end(),
+                                               [](const Running& each) { return !each.killed_s; }) +
+                                 std::ssize(waiting_));
+    waiting_.clear();
+    kill_hooks();
+    std::vector<std::string> warnings;
+    if (unanswered_ > 0) {
+      warnings.push_back(fmt::format(
+          "--hook: expected an answer to each of {} questions within {:g} s, got none to {}: the "
+          "decisions were refused and the commands killed; make the command answer in time, or "
+          "set --hook-timeout",
+          asked_, timeout_s_, unanswered_));
+    }
+    if (open > 0) {
+      warnings.push_back(fmt::format(
+          "--hook: {} of {} questions had no answer at the end of the run: the decisions were "
+          "refused and the commands killed",
+          open, asked_));
+    }
+    asked_ = unanswered_ = 0;
+    return warnings;
+  }
+
  private:
+  static constexpr std::size_t kMostHooks = 4;
+  static constexpr double kGraceS = 2;
+  struct Waiting {
+    std::uint64_t decision;
+    double deadline_s;
+    std::string argument;
+  };
+  struct Running {
+    std::uint64_t decision;
+    double deadline_s;
+    std::optional<double> killed_s;  ///< instant of SIGTERM; its question is refused
+    ChildProcess process;
+  };
+
+  double now_s() const {
+    HostUse use;
+    clock_.fill(use);
+    return use.wall_s();
+  }
+
+  void start_hooks() {
+    while (!waiting_.empty() && running_.size() < kMostHooks) {
+      const Waiting& next = waiting_.front();
+      running_.push_back(
+          {next.decision, next.deadline_s, std::nullopt,
+           ChildProcess("/bin/sh", {"-c", script_, "hook", next.argument}, ChildGroup::own)});
+      waiting_.pop_front();
+    }
+  }
+
+  /// Adds the verdict of a command that has ended or is too late to `out`. Returns true if the
+  /// command is no longer needed.
+  bool is_finished(Running& each, std::vector<ApprovalVerdict>& out) {
+    if (each.killed_s) {
+      if (now_s() < *each.killed_s + kGraceS) return false;
+      each.process.signal(SIGKILL);
+      return true;
+    }
+    if (const auto status = each.process.exit_status()) {
+      out.push_back(
+          answer(each.decision, status->code == 0, "the hook said " + status->description()));
+      return true;
+    }
+    if (now_s() < each.deadline_s) return false;
+    out.push_back(refuse_unanswered(each.decision));
+    each.process.signal(SIGTERM);
+    each.killed_s = now_s();
+    return false;
+  }
+
+  ApprovalVerdict refuse_unanswered(std::uint64_t decision) {
+    ApprovalVerdict verdict =
+        answer(decision, false, fmt::format("the hook gave no answer within {:g} s", timeout_s_));
+    verdict.set_unanswered(true);
+    if (++unanswered_ == 1) {
+      fmt::print(stderr,
+                 "warning: --hook: expected an answer to decision {} within {:g} s, got none; the "
+                 "decision is refused\n",
+                 decision, timeout_s_);
+    }
+    return verdict;
+  }
+
+  /// Kills all commands, which share one grace period.
+  void kill_hooks() {
+    for (Running& each : running_) each.process.signal(SIGTERM);
+    const double killed_s = now_s() + kGraceS;
+    const auto has_ended = [](const Running& each) { return each.process.has_ended(); };
+    while (now_s() < killed_s && !std::all_of(running_.begin(), running_.end(), has_ended)) {
+      ::poll(nullptr, 0, 10);
+    }
+    for (Running& each : running_) each.process.signal(SIGKILL);
+    running_.clear();
+  }
+
   const std::string script_;
-  std::deque<std::pair<std::uint64_t, ChildProcess>> running_;
+  const double timeout_s_;
+  const HostMeter clock_;
+  std::deque<Waiting> waiting_;
+  std::deque<Running> running_;
+  std::size_t asked_ = 0, unanswered_ = 0;
 };
 
 /// Operator at the terminal, who answers one question after the other on standard input.
@@ -218,6 +331,13 @@ void OperatorOptions::add(CLI::App& command, const std::string& default_on_polic
   command.add_option("--hook", hook, "approve: command with the decision as its argument; exit "
                                      "code 0 is a yes")
       ->type_name("COMMAND");
+  command
+      .add_option("--hook-timeout", hook_timeout_s,
+                  "seconds after which a hook without an answer is killed and its decision "
+                  "refused (default: 60 live, 600 in simulation)")
+      ->check(CLI::Range(0.001, 86400.0))
+      ->type_name("S")
+      ->needs("--hook");
   whole_number(*command.add_option("--decisions-per-hour", per_hour, "limit of the applied "
                                                                      "decisions"), 1,
                1'000'000)
@@ -255,13 +375,17 @@ void OperatorOptions::fill(RunRequest& request, bool waits) const {
   order.set_kill_switch(kill_switch);
   order.set_wait_for_verdicts(waits);
   order.set_fall_back(falls_back);
+  if (!hook.empty() && hook_timeout_s > 0) {
+    order.set_patience(static_cast<std::int64_t>(1e9 * hook_timeout_s));
+  }
 }
 
-std::unique_ptr<Operator> OperatorOptions::make_operator() const {
+std::unique_ptr<Operator> OperatorOptions::make_operator(bool waits) const {
+  const double default_timeout_s = waits ? 600 : 60;
   if (mode != "approve") return std::make_unique<Console>();
   if (attended) return std::make_unique<Attended>();
   if (hook.empty()) return std::make_unique<Terminal>();
-  return std::make_unique<Hook>(hook);
+  return std::make_unique<Hook>(hook, hook_timeout_s > 0 ? hook_timeout_s : default_timeout_s);
 }
 
 }  // namespace orrery::cli

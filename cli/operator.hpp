@@ -17,6 +17,7 @@ namespace orrery::cli {
 struct OperatorOptions {
   std::string mode = "drive";   ///< "drive", "shadow" or "approve"
   std::string hook;             ///< shell command; empty: the user at the terminal answers
+  double hook_timeout_s = 0;    ///< time for an answer of the hook; 0: 60 s, simulate 600 s
   bool attended = false;        ///< true: `orrery attach` answers, not the terminal
   std::string kill_switch;      ///< file, or empty
   std::string on_policy_error;  ///< "static" or "stop"
@@ -31,8 +32,8 @@ struct OperatorOptions {
   void fill(RunRequest& request, bool waits) const;
   /// Returns the operator that the options describe; the caller keeps it until the run has ended.
   /// Forgets an earlier SIGUSR1 and handles SIGUSR1 until the operator is destroyed. At most one
-  /// operator may exist.
-  std::unique_ptr<Operator> make_operator() const;
+  /// operator may exist. `waits`: see fill().
+  std::unique_ptr<Operator> make_operator(bool waits) const;
 };
 
 }  // namespace orrery::cli

@@ -79,6 +79,9 @@ class Farewell : public Operator {
                        "again to end it now\n");
     return SIGTERM;
   }
+  std::vector<std::string> end_run() override {
+    return inner_ == nullptr ? std::vector<std::string>{} : inner_->end_run();
+  }
   /// Returns true if the wait for the report is over. Called about ten times a second: the number
   /// of calls measures the time.
   bool over() {

@@ -59,7 +59,7 @@ int simulate(const SimulateOptions& options) {
     }
     return show_futures(options.futures, request, loaded.places, options.json);
   }
-  const auto operated = options.operation.make_operator();
+  const auto operated = options.operation.make_operator(true);
   const Report report =
       run("orrery-sim", request, loaded.places, operated.get(), nullptr, policy.get());
   return print_report(report, options.json);

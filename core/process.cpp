@@ -49,10 +49,11 @@ void become_child(int channel, pid_t parent) {
 
 // Runs in the child between fork and exec.
 [[noreturn]] void exec_child(const char* program, char* const* argv, char* const* environment,
-                             int channel, int error_pipe, pid_t parent) {
+                             int channel, int error_pipe, pid_t parent, ChildGroup group) {
   // The pipe moves away if it has the descriptor that the channel needs.
   if (error_pipe == kChildDescriptor) error_pipe = fcntl(error_pipe, F_DUPFD_CLOEXEC, 10);
   become_child(channel, parent);
+  if (group == ChildGroup::own) setpgid(0, 0);
   execve(program, argv, environment);
   const int reason = errno;
   [[maybe_unused]] const auto written = write(error_pipe, &reason, sizeof reason);
@@ -159,7 +160,9 @@ std::string ExitStatus::description() const {
   return fmt::format("exit code {}", code);
 }
 
-ChildProcess::ChildProcess(const std::string& program, const std::vector<std::string>& arguments) {
+ChildProcess::ChildProcess(const std::string& program, const std::vector<std::string>& arguments,
+                           ChildGroup group)
+    : group_(group) {
   std::vector<char*> argv{const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -173,7 +176,8 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
   const pid_t parent = getpid();
   pid_ = fork();
   if (pid_ == 0) {
-    exec_child(program.c_str(), argv.data(), environment.data(), sockets[1], errors[1], parent);
+    exec_child(program.c_str(), argv.data(), environment.data(), sockets[1], errors[1], parent,
+               group);
   }
   const int fork_error = errno;
   close(sockets[1]);
@@ -224,12 +228,14 @@ ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : owner_(other.owner_),
       pid_(std::exchange(other.pid_, -1)),
       channel_(std::exchange(other.channel_, -1)),
+      group_(other.group_),
       status_(std::exchange(other.status_, std::nullopt)) {}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(owner_, other.owner_);
   std::swap(pid_, other.pid_);
   std::swap(channel_, other.channel_);
+  std::swap(group_, other.group_);
   std::swap(status_, other.status_);
   return *this;
 }
@@ -238,10 +244,21 @@ ChildProcess::~ChildProcess() {
   close_channel();
   if (pid_ <= 0 || status_ || owner_ != getpid()) return;
   signal(SIGTERM);
-  if (!wait_for(kTermGrace)) {
-    signal(SIGKILL);
-    wait();
+  if (group_ == ChildGroup::shared && wait_for(kTermGrace)) return;
+  // The unreaped child keeps the number of its group from being used again.
+  constexpr timespec kPause{0, 5'000'000};
+  for (int i = 0; group_ == ChildGroup::own && i < 400 && !has_ended(); ++i) {
+    nanosleep(&kPause, nullptr);
   }
+  signal(SIGKILL);
+  wait();
+}
+
+bool ChildProcess::has_ended() const {
+  if (status_) return true;
+  siginfo_t ended{};
+  const int failed = waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
+  return failed != 0 || ended.si_pid != 0;
 }
 
 void ChildProcess::close_channel() {
@@ -249,7 +266,7 @@ void ChildProcess::close_channel() {
 }
 
 void ChildProcess::signal(int number) {
-  if (pid_ > 0 && !status_) kill(pid_, number);
+  if (pid_ > 0 && !status_) kill(group_ == ChildGroup::own ? -pid_ : pid_, number);
 }
 
 ExitStatus ChildProcess::wait() {

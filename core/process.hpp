@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -30,14 +31,19 @@ inline constexpr int kChildDescriptor = 3;
 
 class ForkServer;
 
+/// Process group of a child: the group of this process, or a group of its own, which also holds the
+/// programs that the child starts.
+enum class ChildGroup : std::uint8_t { shared, own };
+
 /// Handle of a child process with its socket. One thread per handle. A moved-from handle may only
-/// be destroyed or assigned to.
+/// be destroyed or assigned to. Signals to a child with a group of its own go to the whole group.
 class ChildProcess {
  public:
   /// Starts the executable at path `program` (PATH is not searched) with `arguments` (without
   /// argv[0]), and blocks until it executes. The child dies with the calling thread. Throws an
   /// environment Error if the program cannot be executed.
-  ChildProcess(const std::string& program, const std::vector<std::string>& arguments);
+  ChildProcess(const std::string& program, const std::vector<std::string>& arguments,
+               ChildGroup group = ChildGroup::shared);
   /// Forks the server's program. The child dies with the thread that started the server. Throws an
   /// environment Error if the server is gone or cannot fork.
   explicit ChildProcess(ForkServer& server);
@@ -46,7 +52,8 @@ class ChildProcess {
   /// created.
   static std::optional<ChildProcess> fork_here();
   /// Closes the channel, kills a running child (SIGTERM, after 2 s SIGKILL) and blocks until the
-  /// child is reaped. In a fork of the process that started the child, closes the channel only.
+  /// child is reaped. In a fork of the process that started the child, closes the channel only. Of
+  /// a group, no process is left if the child was still running.
   ~ChildProcess();
   ChildProcess(ChildProcess&&) noexcept;
   /// Exchanges the children of both handles: the other handle then owns the child of this handle.
@@ -65,6 +72,8 @@ class ChildProcess {
   /// Reaps the child if it has ended and returns its status, without blocking; returns nothing
   /// while the child runs, and also if other code has reaped the child.
   std::optional<ExitStatus> exit_status();
+  /// Returns true if the child has ended; does not reap the child.
+  bool has_ended() const;
   /// Blocks until the child ends, for at most `timeout`, and reaps the child. Returns nothing if
   /// the child still runs.
   std::optional<ExitStatus> wait_for(std::chrono::milliseconds timeout);
@@ -75,6 +84,7 @@ class ChildProcess {
   pid_t owner_ = getpid();
   pid_t pid_ = -1;
   int channel_ = -1;
+  ChildGroup group_ = ChildGroup::shared;
   std::optional<ExitStatus> status_;
 };
 

@@ -110,6 +110,7 @@ void HandOver::take_verdicts() {
     if (!verdict.accepted) {
       std::string reason = verdict.reason.empty() ? "refused" : "refused: " + verdict.reason;
       refuse_decision(decision.id, std::move(reason), refused_count_);
+      if (verdict.unanswered) ++unanswered_;
       continue;
     }
     const JobInfo* job = seen_->jobs.find(job_of(decision.what));
@@ -122,6 +123,7 @@ void HandOver::take_verdicts() {
     const auto here = each++;
     if (here->second.asked + rules_.patience > seen_->now) continue;
     refuse_decision(here->first, "no answer came in time", refused_count_);
+    ++unanswered_;
     open_.erase(here);
   }
 }
@@ -132,6 +134,7 @@ void HandOver::close_questions(std::optional<JobId> job, const std::string& reas
     const auto here = each++;
     if (job && job_of(here->second.decision.what) != job) continue;
     refuse_decision(here->first, reason, count);
+    if (&count == &refused_count_) ++unanswered_;
     open_.erase(here);
   }
 }
@@ -144,7 +147,8 @@ std::optional<std::string> HandOver::save() const {
   write(decided_);
   write(static_cast<std::uint64_t>(passed_at_.size()));
   for (const Nanos at : passed_at_) write(at);
-  for (const std::uint64_t count : {passed_on_, watched_, refused_count_, over_limit_, stopped_}) {
+  for (const std::uint64_t count :
+       {passed_on_, watched_, refused_count_, over_limit_, stopped_, unanswered_}) {
     write(count);
   }
   score_.save(write);
@@ -157,7 +161,7 @@ void HandOver::load(std::string_view saved) {
   read(decided_);
   for (std::size_t count = read.size(); count > 0; --count) read(passed_at_.emplace_back());
   for (std::uint64_t* count :
-       {&passed_on_, &watched_, &refused_count_, &over_limit_, &stopped_}) {
+       {&passed_on_, &watched_, &refused_count_, &over_limit_, &stopped_, &unanswered_}) {
     read(*count);
   }
   score_.load(read);
@@ -168,6 +172,7 @@ void HandOver::fill(HandOverReport& report) const {
   report.set_passed_on(passed_on_);
   report.set_only_watched(watched_);
   report.set_refused(refused_count_);
+  report.set_unanswered(unanswered_);
   report.set_over_the_limit(over_limit_);
   report.set_stopped(stopped_);
   if (rules_.mode == HandOverMode::shadow) score_.fill(*report.mutable_shadow());

@@ -33,6 +33,7 @@ struct Verdict {
   std::uint64_t decision = 0;  ///< id of the decision
   bool accepted = false;
   std::string reason;  ///< reason of a refusal, may be empty
+  bool unanswered = false;  ///< true: refused because the operator did not answer in time
 };
 
 /// Interface to the operators who approve decisions.
@@ -111,6 +112,7 @@ class HandOver : public Backend {
   ShadowScore score_;
   DecisionId decided_ = 0;  ///< number of decisions so far
   std::uint64_t passed_on_ = 0, watched_ = 0, refused_count_ = 0, over_limit_ = 0, stopped_ = 0;
+  std::uint64_t unanswered_ = 0;  ///< part of refused_count_
 };
 
 }  // namespace orrery

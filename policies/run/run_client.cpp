@@ -181,10 +181,14 @@ Report run_in_child(const std::string& program, const ChildStarter& start,
     *whole.mutable_policy_outside_needs() = answerer->needs();
   }
   try {
-    return Session(program, start(), whole, answerer ? &*answerer : nullptr, progress,
-                   interrupted, operated, futures)
-        .run();
+    Report report = Session(program, start(), whole, answerer ? &*answerer : nullptr, progress,
+                            interrupted, operated, futures)
+                        .run();
+    if (operated == nullptr) return report;
+    for (std::string& warning : operated->end_run()) report.add_warnings(std::move(warning));
+    return report;
   } catch (...) {
+    if (operated != nullptr) operated->end_run();
     // A worker that was killed could not remove its unfinished log.
     if (!request.record().empty()) std::remove(partial_log(request.record()).c_str());
     throw;

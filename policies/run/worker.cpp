@@ -95,7 +95,8 @@ class ClientApprover : public Approver {
     if (!bytes) throw Error(ErrorKind::environment, "the program that started this run is gone");
     ApprovalVerdict verdict;
     ensure(verdict.ParseFromString(*bytes), "a question is answered with an ApprovalVerdict");
-    answers_.push_back({verdict.decision(), verdict.accepted(), verdict.reason()});
+    answers_.push_back(
+        {verdict.decision(), verdict.accepted(), verdict.reason(), verdict.unanswered()});
   }
 
   const bool waits_;

@@ -106,7 +106,7 @@ class HostMeter {
 
 /// Person or program that supervises a run: approves decisions in mode approve, and can stop all
 /// decisions of the policies. The thread of run_in_worker() calls the methods, about ten times a
-/// second; no method may block.
+/// second; no method but end_run() may block.
 class Operator {
  public:
   virtual ~Operator() = default;
@@ -119,6 +119,9 @@ class Operator {
   /// Returns the number of a signal to send to the worker process; 0: none. Returns each signal
   /// once.
   virtual int signal() { return 0; }
+  /// Drops the open questions of a run that has ended. Returns warnings for the report of the run.
+  /// The only method that may block, for a few seconds.
+  virtual std::vector<std::string> end_run() { return {}; }
 };
 
 /// Receiver of the progress of a run.

@@ -2,13 +2,23 @@
 
 import json
 import os
+import pathlib
 import pty
 import signal
 import subprocess
 import time
 
 import pytest
-from conftest import EXAMPLES, PROGRAM, STRAGGLER, children_of, orrery, parts_of, wait_until
+from conftest import (
+    EXAMPLES,
+    PROGRAM,
+    STRAGGLER,
+    alive,
+    children_of,
+    orrery,
+    parts_of,
+    wait_until,
+)
 
 WORLDS = {
     "simulate": ("simulate", STRAGGLER),
@@ -75,6 +85,62 @@ def test_a_hook_that_says_no():
     report = report_of("simulate", "--mode", "approve", "--hook", "exit 7;")
     assert report["hand_over"]["passed_on"] == 0
     assert report["hand_over"]["refused"] == report["decisions"] >= 1
+
+
+def commands_with(mark):
+    """Command lines of the living processes that contain `mark`, without this one's."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            line = (entry / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if mark in line and alive(int(entry.name)):
+            found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_hook_that_hangs_is_a_no_and_leaves_nothing(world, tmp_path):
+    mark = f"{tmp_path.name}-{os.getpid()}-{world}"
+    hook = tmp_path / f"hook-{mark}"
+    # It is deaf to SIGTERM, and so is the program that it starts.
+    hook.write_text(
+        "#!/bin/sh\ntrap '' TERM\n"
+        f"exec 2>&-; python3 -c 'import time; time.sleep(600)' {mark} & wait\n"
+    )
+    hook.chmod(0o755)
+    result = orrery(
+        *WORLDS[world], "--json", "--mode", "approve", "--hook", hook, "--hook-timeout", "0.5",
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    assert commands_with(mark) == []
+    report = json.loads(result.stdout)
+    shares = report["hand_over"]
+    assert shares["passed_on"] == 0
+    assert shares["refused"] == shares["unanswered"] == report["decisions"] >= 1
+    assert any("--hook: " in warning for warning in report["warnings"]), report["warnings"]
+
+
+def test_hooks_run_four_at_a_time_and_end_with_the_run(tmp_path):
+    mark = f"{tmp_path.name}-{os.getpid()}"
+    started = tmp_path / "started"
+    hook = tmp_path / f"hook-{mark}"
+    hook.write_text(f"#!/bin/sh\necho started >> {started}\nexec sleep 600 # {mark}\n")
+    hook.chmod(0o755)
+    # A decision after almost every step, none of which is answered before the end.
+    result = orrery(
+        "live", EXAMPLES / "ramp-4-ranks.yaml", "--json", "--set", "run.steps=30",
+        "--mode", "approve", "--hook", hook,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["hand_over"]["unanswered"] == report["decisions"] >= 1
+    assert len(started.read_text().splitlines()) == min(report["decisions"], 4)
+    assert commands_with(mark) == []
+    assert any("at the end of the run" in warning for warning in report["warnings"])
 
 
 def test_at_most_so_many_decisions_an_hour():

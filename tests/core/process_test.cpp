@@ -94,6 +94,33 @@ TEST(ChildProcess, MovingKeepsOneOwner) {
   EXPECT_EQ(read_message(second.channel()), "still there");
 }
 
+TEST(ChildProcess, AGroupOfItsOwnEndsWithItsHandle) {
+  const std::string pids = testing::TempDir() + "process_test_group." + std::to_string(getpid());
+  const std::string script = "trap '' TERM; sleep 600 & echo $! > " + pids + "; wait";
+  pid_t grandchild = 0;
+  {
+    ChildProcess child("/bin/sh", {"-c", script}, ChildGroup::own);
+    EXPECT_EQ(getpgid(child.pid()), child.pid());
+    for (int i = 0; i < 2000 && grandchild == 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::ifstream(pids) >> grandchild;
+    }
+    ASSERT_GT(grandchild, 0);
+    EXPECT_FALSE(child.has_ended());
+  }
+  std::remove(pids.c_str());
+  // Its parent is gone: it is reaped by another process.
+  const auto state = [grandchild] {
+    std::string pid, name, letter = "X";
+    std::ifstream("/proc/" + std::to_string(grandchild) + "/stat") >> pid >> name >> letter;
+    return letter;
+  };
+  for (int i = 0; i < 2000 && state() != "X" && state() != "Z"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_TRUE(state() == "X" || state() == "Z") << state();
+}
+
 TEST(ChildProcess, ItsChildrenDieWithAKilledParent) {
   // A subreaper inherits the orphan and learns how it died.
   ASSERT_EQ(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
