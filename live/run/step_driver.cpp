@@ -16,10 +16,22 @@
 namespace orrery::live {
 namespace {
 
+constexpr const char* kWholeState = "the training state";
+// Heartbeat timeouts to wait for silent ranks that hold the training state alone, if there is a
+// checkpoint.
+constexpr Nanos kTimeoutsOfHolders = 10;
+
 template <class... Each>
 struct Hearing : Each... {
   using Each::operator()...;
 };
+
+/// Returns the time to wait for silent ranks that hold the training state alone. `saved`: a
+/// complete checkpoint exists, which makes their state less precious than the time of the others.
+Nanos patience_with_holders(const Survival& survival, bool saved) {
+  const Nanos short_wait = kTimeoutsOfHolders * survival.heartbeat_timeout();
+  return saved ? std::min(survival.hold_limit(), short_wait) : survival.hold_limit();
+}
 
 std::optional<Nanos> hold_limit(const Scenario& scenario, const Needs& needs) {
   if (!needs.actions.has<Assign>()) return {};
@@ -109,11 +121,9 @@ void StepDriver::handle_event(const RankEvent& event) {
               [this](const membership::Committed& committed) { commit_step(committed); },
               [this](const membership::Decided& lot) { proposals_.apply_agreed(lot.number); },
               [this](const membership::Aborted& lot) { proposals_.drop_batches(lot.number); },
-              [this](const membership::Stuck&) {
-                if (!over_) end_early();
-              },
+              [this](const membership::Stuck&) { abandon_run(kWholeState); },
               [this](const GivenUp& given_up) { omit_rank(given_up); },
-              [this](const StateGone& gone) { abandon_run(gone); }},
+              [this](const StateGone& gone) { abandon_run(gone.what); }},
       event);
 }
 
@@ -195,12 +205,16 @@ void StepDriver::omit_rank(const GivenUp& given_up) {
                   given_up.rank, given_up.cause));
   if (over_) return;
   recovery_.abandon_seat(given_up.rank, step_.number());
-  if (recovery_.is_deserted()) end_early();
+  if (recovery_.is_deserted()) abandon_run(kWholeState);
 }
 
-void StepDriver::abandon_run(const StateGone& gone) {
+/// No decision of a policy could continue the run: only the newest checkpoint can.
+void StepDriver::abandon_run(std::string what) {
   if (over_ || end_.is_state_gone()) return;
-  run_.desk.add_line(run_.clock.now(), end_.is_state_gone(gone.what));
+  if (end_.is_stopping() && !end_.are_steps_done(step_.number())) return end_early();
+  recovery_.emit_losses();
+  if (!run_.failures.empty()) what += fmt::format(" ({})", run_.failures.cause());
+  run_.desk.add_line(run_.clock.now(), end_.is_state_gone(what));
   end_early();
 }
 
@@ -218,9 +232,14 @@ void StepDriver::advance_run() {
   }
   if (step_.is_disturbed()) emit_part_changes();
   const Nanos now = run_.clock.now();
+  const bool saved = run_.checkpoints.written() > 0 || run_.checkpoints.first_step() > 0;
+  crew_.set_patience_with_holders(patience_with_holders(scenario_.survival(), saved));
   if (const auto suspected = detector_.new_suspects()) emit_event(*suspected);
   detector_.check_progress(step_.number(), step_.is_current(), now);
-  if (recovery_.is_hold_unanswerable(!run_.observations.has_pending())) end_early();
+  const bool shown = !run_.observations.has_pending();
+  if (recovery_.is_nobody_left() && shown) return abandon_run(kWholeState);
+  const bool stops = recovery_.is_held() && end_.is_stopping();
+  if (stops || recovery_.is_hold_unanswerable(shown)) end_early();
 }
 
 Nanos StepDriver::next_instant() const {

@@ -123,8 +123,8 @@ class StepDriver : public Carrier {
   void commit_step(const membership::Committed& committed);
   /// Handles a rank that is not restarted any more.
   void omit_rank(const GivenUp& given_up);
-  /// Ends the run after a loss of training state.
-  void abandon_run(const StateGone& gone);
+  /// Ends the run after the loss of `what`, a part of the training state or all of it.
+  void abandon_run(std::string what);
   /// Begins the next step if the ranks are ready and the policies have seen all events.
   void begin_step();
   /// Returns the plan of the next step for `members`.

@@ -82,26 +82,48 @@ void Coordinator::check_heartbeats(Nanos now) {
     if (away > options_.timeout / 2) peer.heard += away;
     if (now - peer.heard > options_.timeout) silent.push_back(peer.newest.from);
   }
-  if (!wait_for_all(now)) {
+  if (!wait_for_holders(now)) {
     for (const Seat& seat : silent) remove_member(seat, true);
   }
-  const bool patient = now - *began_ <= options_.timeout;
+  const bool patient = now - *began_ <= (has_holder() ? options_.timeout : patience());
   if (phase_ == Phase::waiting && restarted_ && !patient && !peers_.empty()) gather_members();
 }
 
-/// Returns true while silence is no reason to remove a rank, because all ranks are silent. When the
-/// first rank is heard again, every other rank gets a full timeout from then on, because the same
-/// network or machine probably delayed it too.
-bool Coordinator::wait_for_all(Nanos now) {
-  Nanos latest = 0;
-  for (const auto& [rank, peer] : peers_) latest = std::max(latest, peer.heard);
+bool Coordinator::is_holder(const Status& status) const {
+  if (!status.whole) return false;
+  const bool pending = status.reduced && status.epoch == committed_in_;
+  return status.applied == committed_ || (pending && status.applied + 1 == committed_);
+}
+
+bool Coordinator::has_holder() const {
+  return std::any_of(peers_.begin(), peers_.end(),
+                     [this](const auto& entry) { return is_holder(entry.second.newest); });
+}
+
+/// Returns true while silence is no reason to remove a rank, because all ranks that hold the
+/// training state are silent. A new process without the state does not count as heard: if the last
+/// holders were removed on its word, the run would lose its state. When the first holder is heard
+/// again, every other rank gets a full timeout from then on, because the same network or machine
+/// probably delayed it too.
+bool Coordinator::wait_for_holders(Nanos now) {
+  const bool held = has_holder();
+  Nanos latest = 0, latest_of_all = 0;
+  for (const auto& [rank, peer] : peers_) {
+    latest_of_all = std::max(latest_of_all, peer.heard);
+    if (!held || is_holder(peer.newest)) latest = std::max(latest, peer.heard);
+  }
   const Nanos silence = now - latest;
   const bool all = !peers_.empty() && silence > options_.timeout / 2;
+  witnessed_ = peers_.size() < options_.ranks || now - latest_of_all <= options_.timeout / 2;
   if (all_silent_ && !all) {
     for (auto& [rank, peer] : peers_) peer.heard = now;
   }
-  const bool was = std::exchange(all_silent_, all && silence <= options_.patience_with_all);
+  const bool was = std::exchange(all_silent_, all && silence <= patience());
   return all_silent_ || was;
+}
+
+Nanos Coordinator::patience() const {
+  return witnessed_ ? options_.patience_with_holders : options_.patience_with_all;
 }
 
 void Coordinator::propose_decision(std::uint64_t number) {

@@ -53,6 +53,9 @@ class Coordinator {
     Nanos timeout = kNanosPerSecond;  ///< time without a heartbeat after which a rank is lost
     /// time to wait if all ranks fall silent at once, which suggests a suspended network or machine
     Nanos patience_with_all = 600 * kNanosPerSecond;
+    /// time to wait if only the ranks that hold the training state are silent, while other ranks
+    /// have exited or send statuses without the state: the last holders are worth more than others
+    Nanos patience_with_holders = 600 * kNanosPerSecond;
     std::uint32_t quorum = 1;         ///< smallest number of members of an epoch
   };
   /// Constructs a coordinator. `journal`: state of an earlier coordinator of the run, which the new
@@ -64,14 +67,20 @@ class Coordinator {
   void on_status(const Status& status, Nanos now);
   /// Records that the process in this seat has exited.
   void record_exit(const Seat& seat);
-  /// Removes ranks that have been silent for longer than the timeout. Call many times per timeout:
-  /// the time since the last call does not count as silence if it exceeds half a timeout, because
-  /// then the coordinator itself was suspended.
+  /// Removes ranks that have been silent for longer than the timeout, but never the last holders of
+  /// the training state before their patience has passed: a rank with the state is removed only
+  /// while another one with the state is heard. Call many times per timeout: the time since the
+  /// last call does not count as silence if it exceeds half a timeout, because then the coordinator
+  /// itself was suspended.
   void check_heartbeats(Nanos now);
-  /// Returns true if the newest check_heartbeats() found that all present ranks had been silent for
-  /// more than half the timeout, and for at most Options::patience_with_all. While the result is
-  /// true, no rank is removed for silence.
+  /// Returns true if the newest check_heartbeats() found that all present ranks that hold the
+  /// training state are silent. While the result is true, none of them is removed for silence, see
+  /// Options::patience_with_all and patience_with_holders.
   bool all_silent() const { return all_silent_; }
+  /// Replaces Options::patience_with_holders, for example once a checkpoint is complete.
+  void set_patience_with_holders(Nanos patience) { options_.patience_with_holders = patience; }
+  /// Returns the longest duration of the present state of all_silent().
+  Nanos patience() const;
   /// Asks all members to hold and acknowledge decision `number`; numbers increase. Call only while
   /// is_running().
   void propose_decision(std::uint64_t number);
@@ -115,7 +124,11 @@ class Coordinator {
     Nanos heard = 0;      ///< instant of the newest status, later after a pause of the coordinator
     bool member = false;  ///< true if the rank is a member of the current epoch
   };
-  bool wait_for_all(Nanos now);
+  /// Returns true if the rank has the training state of all committed steps, or can complete it
+  /// with the gradient sum that it holds.
+  bool is_holder(const Status& status) const;
+  bool has_holder() const;
+  bool wait_for_holders(Nanos now);
   void remove_member(Seat seat, bool silent);  ///< a copy: the caller's seat may be removed
   void review_membership();
   void gather_members();
@@ -139,6 +152,7 @@ class Coordinator {
   std::map<std::uint32_t, Peer> peers_;  ///< keyed by rank
   std::optional<Nanos> began_, looked_;
   bool all_silent_ = false;
+  bool witnessed_ = false;  ///< true: other ranks exited or are heard while the holders are silent
   std::vector<Happening> happened_;
 };
 

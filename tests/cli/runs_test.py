@@ -202,6 +202,9 @@ def test_a_socket_answers_with_the_metrics(tmp_path):
     assert not path.exists()
 
 
+RECOVER = ["--set", "policies=[{name: recover, parameters: {how: replace}}]"]
+
+
 def kill_ranks(name, ranks=range(4)):
     status = json.loads(orrery("status", name, "--json").stdout)
     for rank in status["ranks"]:
@@ -212,7 +215,7 @@ def kill_ranks(name, ranks=range(4)):
 def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp_path):
     calm = begin(tmp_path / "calm", f"calm {tmp_path.name}", 80, "--json")
     expected = json.loads(calm.communicate(timeout=90)[0])["parameters_sha256"]
-    every_rank = (range(4), ["--restart", "2"])
+    every_rank = (range(4), RECOVER)
     both_that_hold_a_part = ((0, 2), ["--set", "job.layout.shard=optimizer"])
     for number, (ranks, options) in enumerate((every_rank, both_that_hold_a_part)):
         name = f"again {number} {tmp_path.name}"
@@ -224,3 +227,15 @@ def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp
         assert run.returncode == 0, err
         assert "it continues by itself from the newest complete checkpoint" in err
         assert json.loads(out)["parameters_sha256"] == expected
+
+
+def test_a_run_without_checkpoints_that_has_lost_all_ranks_ends_and_says_so(tmp_path):
+    name = f"all gone {tmp_path.name}"
+    none = ["--set", "live.checkpoints=null"]
+    run = begin(tmp_path, name, 2000, *none, *RECOVER)
+    wait_until(lambda: run_id(name) and steps_of(name) > 5)
+    kill_ranks(name)
+    _, err = run.communicate(timeout=60)
+    assert run.returncode == 1, err
+    assert "the training state (rank" in err and "was lost with the ranks that held it" in err
+    assert "it kept no checkpoints (set live.checkpoints)" in err

@@ -87,6 +87,52 @@ TEST(Attack, AllRanksStoppedAtOnceAreWaitedFor) {
   })) << "an operator is told";
 }
 
+/// The only processes with the training state are silent for longer than the timeout, while the
+/// successor of the dead one is heard. If the successor has received the state before the stall,
+/// the others are lost; otherwise they are waited for.
+TEST(Attack, AKillAndThenAStallOfAllOthersLosesNothing) {
+  const Report calm = calm_run();
+  auto report = begin(request({kSteps}));
+  ASSERT_TRUE(all_at_work());
+  const std::vector<pid_t> all = own("agent");
+  kill(all.at(1), SIGKILL);
+  std::this_thread::sleep_for(milliseconds(200));
+  for (const pid_t each : {all[0], all[2], all[3]}) kill(each, SIGSTOP);
+  std::this_thread::sleep_for(milliseconds(1500));
+  for (const pid_t each : {all[0], all[2], all[3]}) kill(each, SIGCONT);
+  const Report told = report.get();
+  expect_same(told, calm);
+  EXPECT_GE(told.failures_size(), 1);
+}
+
+TEST(Attack, TheLastRankGoesOnAfterAStopThoughAllOthersAreDead) {
+  const Report calm = calm_run();
+  auto report = begin(request({kSteps}));
+  ASSERT_TRUE(all_at_work());
+  const std::vector<pid_t> all = own("agent");
+  kill(all.at(0), SIGSTOP);
+  std::this_thread::sleep_for(milliseconds(300));
+  for (const pid_t each : {all[1], all[2], all[3]}) kill(each, SIGKILL);
+  std::this_thread::sleep_for(milliseconds(2000));
+  kill(all[0], SIGCONT);
+  const Report told = report.get();
+  expect_same(told, calm);
+  EXPECT_EQ(told.failures_size(), 3);
+}
+
+/// The policy wants replacements, but nobody is left to give them the training state.
+TEST(Attack, ARunWithoutAnyRankEndsAtOnceAndSaysWhy) {
+  auto report = begin(request({kSteps, "policies=[{name: recover, parameters: {how: replace}}]"}));
+  ASSERT_TRUE(all_at_work());
+  for (const pid_t each : own("agent")) kill(each, SIGKILL);
+  ASSERT_EQ(report.wait_for(std::chrono::seconds(60)), std::future_status::ready)
+      << "it waits for the limit of a hold, ten minutes";
+  const Report told = report.get();
+  EXPECT_EQ(told.failures_size(), 4);
+  EXPECT_NE(told.unfinished().find(kStateGone), std::string::npos) << told.unfinished();
+  EXPECT_NE(told.unfinished().find("killed by signal 9"), std::string::npos) << told.unfinished();
+}
+
 TEST(Attack, ASuspendedMachineGoesOnWhereItWas) {
   const Report calm = calm_run();
   auto report = begin(request({kSteps, "live.progress_timeout=6 s"}));

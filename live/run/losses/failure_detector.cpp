@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace orrery::live {
 namespace {
@@ -43,14 +44,21 @@ std::optional<RanksSuspected> FailureDetector::new_suspects() {
 
 bool FailureDetector::has_reason_to_wait(Step step, bool under_way, Nanos now) {
   if (const bool silent = control_.all_silent(); silent != std::exchange(all_silent_, silent)) {
-    warn_(silent ? "no rank sends heartbeats: the network or this machine's clock is suspected, "
-                   "and no rank is declared lost yet"
-                 : "ranks send heartbeats again");
+    warn_(silent ? silence_of_holders() : "ranks send heartbeats again");
   }
   const bool working = under_way || !control_.is_running();
   // Progress is unobserved during a suspension of this machine.
   const bool away = now - std::exchange(looked_at_, now) > kLongestLook;
   return !working || away || all_silent_ || faults_.has_lost_parts(step, now);
+}
+
+std::string FailureDetector::silence_of_holders() const {
+  return fmt::format(
+      "no rank sends heartbeats that holds the training state (silent ranks: {}): the network, "
+      "this machine's clock or a stopped process is suspected; none of them is declared lost for "
+      "{:g} s",
+      fmt::join(control_.silent(scenario_.survival().heartbeat_timeout() / 2), ", "),
+      to_seconds(control_.patience()));
 }
 
 Nanos FailureDetector::limit(const std::vector<std::uint32_t>& ranks, Step step, Nanos now) const {

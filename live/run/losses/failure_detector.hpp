@@ -59,6 +59,8 @@ class FailureDetector {
  private:
   /// Returns true if a missing progress has a known reason or was not observed.
   bool has_reason_to_wait(Step step, bool under_way, Nanos now);
+  /// Returns the warning about the silence of all ranks that hold the training state.
+  std::string silence_of_holders() const;
   /// Returns the time without progress, in nanoseconds, after which a rank counts as stalled.
   Nanos limit(const std::vector<std::uint32_t>& ranks, Step step, Nanos now) const;
   /// Kills a stalled rank and warns the operator.

@@ -18,6 +18,15 @@ bool Recovery::record_exit(std::uint32_t seat, bool was_member) {
   return true;
 }
 
+bool Recovery::is_nobody_left() const {
+  for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
+    const bool told = std::find(untold_.begin(), untold_.end(), seat) != untold_.end();
+    const bool left = placement_.is_leaving(seat) && !control_.is_running(seat);
+    if (placement_.is_working(seat) && !told && !left) return false;
+  }
+  return job().gpus.size() > 0;
+}
+
 void Recovery::emit_losses() {
   if (untold_.empty()) return;
   RanksLost lost{.job = kLiveJob, .ranks = {}, .epoch = {job().epoch.value + 1}};
@@ -41,6 +50,7 @@ void Recovery::accept_assignment(const Assign& assign, Step next) {
     placement_.try_again(gpu.value);
     if (!placement_.is_working(gpu.value)) control_.replace(gpu.value);
   }
+  if (is_held()) held_since_ = clock_.now();
   if (control_.is_running()) activate_assignment(control_.members(), next);
 }
 
@@ -90,8 +100,8 @@ void Recovery::resume_interrupted() {
 }
 
 bool Recovery::is_hold_unanswerable(bool shown) const {
-  if (!is_held() || job().next) return false;
-  return hold_limit_ ? clock_.now() - held_since_ > *hold_limit_ : shown;
+  if (!is_held()) return false;
+  return hold_limit_ ? clock_.now() - held_since_ > *hold_limit_ : shown && !job().next;
 }
 
 void Recovery::apply_reported(const Event& event, Nanos at) {

@@ -37,8 +37,8 @@ class Recovery {
   bool record_exit(std::uint32_t seat, bool was_member);
   /// Returns true if a loss has not been reported yet.
   bool has_unreported() const { return !untold_.empty(); }
-  /// Returns true if the unreported losses are all ranks of the job.
-  bool is_nobody_left() const { return untold_.size() == placement_.counted(); }
+  /// Returns true if all processes that the job used have ended, and the training state with them.
+  bool is_nobody_left() const;
   /// Reports the losses to the policies, and holds the job if it cannot continue.
   void emit_losses();
 
@@ -63,8 +63,9 @@ class Recovery {
 
   /// Returns true if the job is on hold until the next assignment.
   bool is_held() const { return held_since_ != kNever; }
-  /// Returns true if the job is on hold and no policy can assign it any more. `shown`: the policies
-  /// have seen all events.
+  /// Returns true if the job is on hold and no policy can assign it any more, or if the newest
+  /// assignment has been pending for longer than the limit. `shown`: the policies have seen all
+  /// events.
   bool is_hold_unanswerable(bool shown) const;
 
   /// Writes the start of the hold into a snapshot of the journal.

@@ -95,6 +95,11 @@ class RankProcesses : public RankControl {
   /// lost. May be called only while is_ready() holds.
   void open_anew();
   bool all_silent() const override { return coordinator_.all_silent(); }
+  Nanos patience() const override { return coordinator_.patience(); }
+  /// Sets the longest time to wait for silent ranks that hold the training state alone.
+  void set_patience_with_holders(Nanos patience) {
+    coordinator_.set_patience_with_holders(patience);
+  }
   std::vector<std::uint32_t> peers() const override { return coordinator_.peers(); }
   void end(std::uint32_t rank, const std::string& cause) override;
   void signal(std::uint32_t rank, int number) override { agents_.signal(rank, number); }

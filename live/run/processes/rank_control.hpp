@@ -37,8 +37,11 @@ class RankControl {
   virtual std::vector<std::uint32_t> peers() const = 0;
   /// Returns the ranks of peers() that have sent no status for `span` nanoseconds, ascending.
   virtual std::vector<std::uint32_t> silent(Nanos span) const = 0;
-  /// Returns true while all ranks of peers() are silent and none counts as lost; see Coordinator.
+  /// Returns true while all ranks of peers() that hold the training state are silent and none of
+  /// them counts as lost; see Coordinator.
   virtual bool all_silent() const = 0;
+  /// Returns the longest time to wait for one of them, in nanoseconds.
+  virtual Nanos patience() const = 0;
 };
 
 }  // namespace orrery::live

@@ -30,6 +30,7 @@ struct FakeRanks : RankControl {
   std::vector<std::uint32_t> peers() const override { return there; }
   std::vector<std::uint32_t> silent(Nanos) const override { return quiet; }
   bool all_silent() const override { return nobody_heard; }
+  Nanos patience() const override { return 600 * kNanosPerSecond; }
 
   std::vector<std::uint32_t> there{0, 1, 2, 3}, quiet;
   bool formed = true, nobody_heard = false;

@@ -153,6 +153,62 @@ TEST_F(Pair, SilenceOfAllIsNotWaitedForWithoutEnd) {
   EXPECT_EQ(lost, 2u);
 }
 
+/// Rank 1 dies after a committed step; its successor, which holds nothing, sends heartbeats while
+/// rank 0 is stopped for 1.5 s, longer than the timeout.
+TEST_F(Pair, TheLastHolderOfTheStateIsWaitedForThoughANewcomerIsHeard) {
+  settle();
+  coordinator.start_step();
+  settle();
+  coordinator.record_exit({1, 0});
+  one = Member({1, 1});
+  coordinator.drain_happenings();
+  for (const Nanos end = now + 1500 * kMs; now < end; now += 100 * kMs) {
+    coordinator.on_status(one.status(), now);
+    coordinator.check_heartbeats(now);
+    ASSERT_EQ(happened<Lost>(), 0u) << now;
+  }
+  EXPECT_TRUE(coordinator.all_silent());
+  settle();
+  EXPECT_EQ(coordinator.members(), (std::vector<Seat>{{0, 0}, {1, 1}}));
+  EXPECT_EQ(one.status().applied, 1u);
+}
+
+TEST_F(Pair, AHolderIsLostWhileAnotherOneIsHeard) {
+  settle();
+  coordinator.start_step();
+  settle();
+  coordinator.drain_happenings();
+  one_is_dead = true;
+  for (const Nanos end = now + 1500 * kMs; now < end; now += 100 * kMs) {
+    coordinator.on_status(zero.status(), now);
+    coordinator.check_heartbeats(now);
+  }
+  EXPECT_EQ(happened<Lost>(), 1u);
+  // Rank 0 is the last one now.
+  for (const Nanos end = now + 60'000 * kMs; now < end; now += 100 * kMs) {
+    coordinator.check_heartbeats(now);
+    ASSERT_EQ(happened<Lost>(), 0u) << now;
+  }
+}
+
+TEST_F(Pair, TheLastHolderIsNotWaitedForBeyondItsPatience) {
+  settle();
+  coordinator.start_step();
+  settle();
+  coordinator.record_exit({1, 0});
+  one = Member({1, 1});
+  coordinator.drain_happenings();
+  coordinator.set_patience_with_holders(10'000 * kMs);
+  std::vector<Nanos> lost;
+  for (const Nanos end = now + 20'000 * kMs; now < end; now += 100 * kMs) {
+    coordinator.on_status(one.status(), now);
+    coordinator.check_heartbeats(now);
+    if (happened<Lost>() > 0) lost.push_back(now);
+  }
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_GT(lost[0], 10'000 * kMs);
+}
+
 TEST_F(Pair, ACoordinatorThatWasAwayBlamesNobody) {
   settle();
   coordinator.check_heartbeats(0);
@@ -223,7 +279,8 @@ void play(std::uint64_t schedules, const Adversity& adversity, bool expect_kills
     const Step before = model.committed_steps();
     model.end_adversity();
     model.revive_dead();
-    model.pass_time(4 * kNanosPerSecond);
+    // A rank that is stopped until then may be killed late, and its successor takes its time.
+    model.pass_time((adversity.stop > 0 ? 10 : 4) * kNanosPerSecond);
     ASSERT_EQ(model.wrong(), "") << "ORRERY_SEED=" << seed;
     ASSERT_GT(model.committed_steps(), before + 3) << "no progress, ORRERY_SEED=" << seed;
     ASSERT_EQ(model.members(), 2 + i % 4) << "ORRERY_SEED=" << seed;
@@ -250,6 +307,46 @@ TEST(CoordinatorModel, KillsOfTheCoordinator) {
 
 TEST(CoordinatorModel, RanksCutOffForLongerThanTheTimeout) {
   play(1000, {.mute = 0.005, .delay = 20 * kMs}, false);
+}
+
+/// One rank is killed and, a little later, all others are stopped for longer than the timeout.
+TEST(CoordinatorModel, AKillAndThenAStallOfAllOthersLosesNothing) {
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const std::uint64_t seed = first_seed() + i;
+    const std::uint32_t ranks = 2 + static_cast<std::uint32_t>(i % 4);
+    Model model(seed, ranks, {.delay = 5 * kMs, .kills_silent = true});
+    model.pass_time(kNanosPerSecond);
+    model.kill_rank(0);
+    model.pass_time(100 * kMs + static_cast<Nanos>(i % 5) * 50 * kMs);
+    for (std::uint32_t rank = 1; rank < ranks; ++rank) model.stop_rank(rank, 1500 * kMs);
+    const Step before = model.committed_steps();
+    model.pass_time(6 * kNanosPerSecond);
+    ASSERT_EQ(model.wrong(), "") << "ORRERY_SEED=" << seed;
+    ASSERT_GT(model.committed_steps(), before + 3) << "ORRERY_SEED=" << seed;
+    ASSERT_EQ(model.members(), ranks) << "ORRERY_SEED=" << seed;
+  }
+}
+
+/// One rank is stopped and all others are killed; new processes without the state take their place.
+TEST(CoordinatorModel, TheLastHolderThatIsStoppedGoesOnAfterwards) {
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    const std::uint64_t seed = first_seed() + i;
+    const std::uint32_t ranks = 2 + static_cast<std::uint32_t>(i % 4);
+    Model model(seed, ranks, {.delay = 5 * kMs, .kills_silent = true});
+    model.pass_time(kNanosPerSecond);
+    model.stop_rank(0, 8 * kNanosPerSecond);
+    model.pass_time(static_cast<Nanos>(i % 8) * 50 * kMs);
+    for (std::uint32_t rank = 1; rank < ranks; ++rank) model.kill_rank(rank);
+    const Step before = model.committed_steps();
+    model.pass_time(12 * kNanosPerSecond);
+    ASSERT_EQ(model.wrong(), "") << "ORRERY_SEED=" << seed;
+    ASSERT_GT(model.committed_steps(), before + 3) << "ORRERY_SEED=" << seed;
+    ASSERT_EQ(model.members(), ranks) << "ORRERY_SEED=" << seed;
+  }
+}
+
+TEST(CoordinatorModel, KillsAndStallsInAnyOrderLeaveAHolder) {
+  play(1000, {.kill = 0.02, .stop = 0.005, .delay = 20 * kMs, .kills_silent = true}, true);
 }
 
 TEST(CoordinatorModel, EverythingAtOnce) {

@@ -23,7 +23,11 @@ namespace orrery::membership {
 /// Probabilities of the network's and the processes' faults.
 struct Adversity {
   double drop = 0, twice = 0, kill = 0, coordinator_kill = 0, cut = 0, mute = 0;
+  double stop = 0;          ///< of one rank, or half as often of all
   Nanos delay = 1'000'000;  ///< longest
+  /// The coordinator's word that a silent rank is lost kills it, and every exit is reported, as on
+  /// one machine.
+  bool kills_silent = false;
 };
 
 /// Model of a run under the control core.
@@ -38,7 +42,25 @@ class Model {
     coordinator_ = make_coordinator();
   }
 
-  void end_adversity() { adversity_ = Adversity{}; }
+  void end_adversity() {
+    const bool kills_silent = adversity_.kills_silent;
+    adversity_ = Adversity{.kills_silent = kills_silent};
+  }
+  /// Kills the process of a rank; a successor without the state starts a little later.
+  void kill_rank(std::uint32_t rank) {
+    const Seat seat = nodes_.at(rank)->self;
+    nodes_.erase(rank);
+    ++kills_;
+    const bool reported = adversity_.kills_silent || chance(0.5);  // else its silence tells
+    if (coordinator_ && reported) coordinator_->record_exit(seat);
+    if (!adversity_.kills_silent) return;
+    std::erase_if(network_, [&seat](const Message& message) {  // as its connection is closed
+      const auto* status = std::get_if<Status>(&message.what);
+      return status != nullptr && status->from == seat;
+    });
+  }
+  /// Stops the process of a rank, which then goes on as if nothing had happened.
+  void stop_rank(std::uint32_t rank, Nanos span) { nodes_.at(rank)->stopped_until = now_ + span; }
   void pass_time(Nanos span) {
     for (const Nanos end = now_ + span; now_ < end && wrong_.empty(); now_ += kTick) run_turn();
   }
@@ -69,6 +91,7 @@ class Model {
     Task doing;
     Nanos until = 0;         ///< end of the present task
     Nanos mute_until = 0;    ///< cut off from the coordinator, both ways
+    Nanos stopped_until = 0;   ///< does nothing, and its messages wait
     bool contributed = false;  ///< contribution to the sum of its current step
     std::vector<Origin> history;  ///< indexed by applied step
     Origin held;
@@ -103,6 +126,7 @@ class Model {
     strike_rank();
     deliver_message();
     for (auto& [rank, node] : nodes_) {
+      if (node->stopped_until > now_) continue;
       run_task(*node);
       if (chance(adversity_.mute)) node->mute_until = now_ + kNanosPerSecond + span(kMuted);
       if (node->mute_until <= now_) post_message(node->member.status());
@@ -125,11 +149,19 @@ class Model {
     } else if (!coordinator_ && chance(0.1)) {
       coordinator_ = make_coordinator();
     }
+    stop_ranks();
     if (chance(adversity_.cut) && !nodes_.empty()) {
       Node& node = *std::next(nodes_.begin(), static_cast<std::ptrdiff_t>(
                                                   span(static_cast<Nanos>(nodes_.size()))))->second;
       node.member.mark_broken(node.member.epoch());
       node.doing = {};
+    }
+  }
+  void stop_ranks() {
+    if (adversity_.stop == 0) return;
+    const bool all = chance(adversity_.stop / 2);
+    for (auto& [rank, node] : nodes_) {
+      if (all || chance(adversity_.stop)) node->stopped_until = now_ + span(2 * kNanosPerSecond);
     }
   }
   std::size_t holders() const {
@@ -141,17 +173,11 @@ class Model {
     }
     return count;
   }
-  void kill_rank(std::uint32_t rank) {
-    const Seat seat = nodes_.at(rank)->self;
-    nodes_.erase(rank);
-    ++kills_;
-    if (coordinator_ && chance(0.5)) coordinator_->record_exit(seat);  // else its silence tells
-  }
 
   void deliver_message() {
     std::vector<Message> due;
     std::erase_if(network_, [&](const Message& message) {
-      if (message.at > now_) return false;
+      if (message.at > now_ || is_stopped(message)) return false;
       due.push_back(message);
       return true;
     });
@@ -167,6 +193,12 @@ class Model {
         if (node.member.on_directive(std::get<Directive>(message.what))) node.doing = {};
       }
     }
+  }
+
+  bool is_stopped(const Message& message) const {
+    const auto* directive = std::get_if<Directive>(&message.what);
+    const auto found = directive ? nodes_.find(directive->to.rank) : nodes_.end();
+    return found != nodes_.end() && found->second->stopped_until > now_;
   }
 
   void run_coordinator() {
@@ -186,6 +218,10 @@ class Model {
       finals_.push_back(done->epoch);
     } else if (const auto* decided = std::get_if<Decided>(&happening)) {
       decided_.insert(decided->number);
+    } else if (const auto* lost = std::get_if<Lost>(&happening)) {
+      const auto found = nodes_.find(lost->seat.rank);
+      const bool there = found != nodes_.end() && found->second->self == lost->seat;
+      if (there && lost->silent && adversity_.kills_silent) kill_rank(lost->seat.rank);
     } else if (const auto* aborted = std::get_if<Aborted>(&happening)) {
       if (decided_.contains(aborted->number)) record_failure("a decision in force is aborted");
     }  // Stuck is no fault: who holds the state is cut off, and will be back

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,7 +16,9 @@ namespace {
 
 /// Four ranks and whoever carries events to the world.
 struct Regrouping : Carrier {
-  explicit Regrouping(LossResponse response = LossResponse::go_on) : run(response) {}
+  explicit Regrouping(LossResponse response = LossResponse::go_on,
+                      std::optional<Nanos> hold_limit = std::nullopt)
+      : run(response), limit(hold_limit) {}
 
   std::string refusal(const Decision&) const override { return {}; }
   bool is_step_open(JobId) const override { return false; }
@@ -35,10 +38,11 @@ struct Regrouping : Carrier {
   }
 
   OneJob run;
+  std::optional<Nanos> limit;
   FakeRanks ranks;
   PolicyClock clock;
   DecisionGate gate{run.world, {}, *this, true};
-  Recovery recovery{run.placement, ranks, *this, gate, clock, std::nullopt};
+  Recovery recovery{run.placement, ranks, *this, gate, clock, limit};
   std::vector<Event> happened;
 };
 
@@ -79,6 +83,34 @@ TEST(Recovery, AJobThatIsToHoldStandsStillUntilItIsAssigned) {
   EXPECT_TRUE(job.recovery.is_held());
   job.recovery.apply_reported(started[0], 0);
   EXPECT_FALSE(job.recovery.is_held());
+}
+
+TEST(Recovery, TheLimitOfAHoldCountsWhileAnAssignmentIsPending) {
+  Regrouping job(LossResponse::hold, Nanos{0});
+  job.clock.start();
+  job.recovery.record_exit(3, true);
+  job.recovery.emit_losses();
+  job.ranks.there = {0, 1, 2};
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 5}), 7);
+  EXPECT_TRUE(job.all<JobStarted>().empty()) << "GPU 5 has no process yet";
+  const Nanos asked = job.clock.now();
+  while (job.clock.now() <= asked) std::this_thread::yield();
+  EXPECT_TRUE(job.recovery.is_hold_unanswerable(false));
+}
+
+TEST(Recovery, NobodyIsLeftOnceAllProcessesOfTheJobHaveEnded) {
+  Regrouping job;
+  EXPECT_FALSE(job.recovery.is_nobody_left());
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}), 4);  // rank 3 is to leave
+  job.ranks.there = {};
+  for (const std::uint32_t seat : {0u, 1u, 2u}) {
+    EXPECT_FALSE(job.recovery.is_nobody_left()) << seat;
+    EXPECT_TRUE(job.recovery.record_exit(seat, true));
+  }
+  EXPECT_FALSE(job.recovery.record_exit(3, true));
+  EXPECT_TRUE(job.recovery.is_nobody_left()) << "the new process on GPU 5 has no state";
+  job.recovery.emit_losses();
+  EXPECT_TRUE(job.recovery.is_nobody_left());
 }
 
 TEST(Recovery, WhereLostRanksAreReplacedTheyAreStartedAtOnce) {
