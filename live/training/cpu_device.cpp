@@ -37,6 +37,12 @@ class CpuDevice : public Device {
     }
     return state;
   }
+  void add_state(Checksum& sum) const override {
+    sum.add(std::as_const(*model_).parameters());
+    if (!optimizer_) return;
+    sum.add(optimizer_->mean());
+    sum.add(optimizer_->square());
+  }
   void set_state(std::string_view state) override {
     const std::span<float> parameters = model_->parameters();
     ensure(state.size() > parameters.size_bytes(), "a state is that of this model");

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "live/checkpoint/format.hpp"
+#include "live/training/checksum.hpp"
 #include "live/training/network.hpp"
 
 namespace orrery::live {
@@ -42,6 +43,8 @@ class Device {
   virtual std::string state() const = 0;
   /// Sets the state. Throws an internal Error for a state of another model.
   virtual void set_state(std::string_view state) = 0;
+  /// Adds parameters and optimizer state to `sum`; only the values in host memory.
+  virtual void add_state(Checksum&) const {}
   /// Returns a copy of the state of some parameters. Throws an internal Error for a range beyond
   /// the model.
   virtual TrainingState part(const Range& range) const;

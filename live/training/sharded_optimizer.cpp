@@ -107,6 +107,13 @@ TrainingState ShardedOptimizer::part(const Range& range) const {
   return out;
 }
 
+void ShardedOptimizer::add_state(Checksum& sum) const {
+  for (const Held& held : held_) {
+    sum.add(held.optimizer.mean());
+    sum.add(held.optimizer.square());
+  }
+}
+
 std::size_t ShardedOptimizer::bytes() const {
   std::size_t elements = 0;
   for (const auto* parts : {&held_, &before_}) {

@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "live/checkpoint/format.hpp"
 #include "live/fabric/fabric.hpp"
+#include "live/training/checksum.hpp"
 #include "live/training/model.hpp"
 
 namespace orrery::live {
@@ -55,6 +56,8 @@ class ShardedOptimizer {
   /// Returns a copy of the state of held parameters. Throws an internal Error for a range with
   /// parameters whose state this rank does not hold.
   TrainingState part(const Range& range) const;
+  /// Adds the held moments to `sum`.
+  void add_state(Checksum& sum) const;
   /// Returns the size of the held moments in bytes.
   std::size_t bytes() const;
 

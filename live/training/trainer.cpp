@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "core/error.hpp"
 #include "live/training/model.hpp"
 #include "live/training/plan_codecs.hpp"
@@ -58,6 +60,22 @@ Trainer::Trainer(const Scenario& scenario, const Text& text, Device& device)
   if (scenario.job().layout().shard() == "optimizer") {
     shards_.emplace(device_.parameters(), scenario.live().learning_rate());
   }
+}
+
+Checksum Trainer::state_checksum() const {
+  Checksum sum;
+  device_.add_state(sum);
+  if (shards_) shards_->add_state(sum);
+  return sum;
+}
+
+void Trainer::verify_state() const {
+  if (!seal_ || state_checksum() == *seal_) return;
+  throw Error(ErrorKind::environment,
+              fmt::format("expected the training state in memory as the update before step {} left "
+                          "it, found another one: the memory of this machine is damaged, or a "
+                          "program has written to it; check the machine",
+                          report_.step()));
 }
 
 ProgressSample Trainer::snapshot() const {
@@ -145,6 +163,7 @@ StepReport Trainer::run_step(const StepPlan& plan) {
   report_.set_gather_read(device_.gather_count().read - before.read);
   report_.set_predictions(std::uint64_t{share.count()} * job.micro_batch() * job.sequence_length());
   exchange(plan);
+  verify_state();
   report_.set_duration(marks.now());
   report_.set_exchange_bytes(static_cast<double>(sending.bytes()));
   report_.set_sending(sending.duration());
@@ -162,11 +181,14 @@ StepReport Trainer::run_step(const StepPlan& plan) {
 
 void Trainer::apply() {
   const auto start = Clock::now();
+  verify_state();
+  seal_.reset();
   const auto scale = static_cast<float>(1.0 / predictions_);
   if (shards_) {
     shards_->update(device_.gradient(), scale);
   } else {
     device_.update(scale);
+    seal_ = state_checksum();
   }
   update_ = since(start);
 }
@@ -175,15 +197,18 @@ void Trainer::gather_parameters() {
   if (!shards_) return;
   const auto start = Clock::now();
   shards_->gather_parameters(*fabric_);
+  seal_ = state_checksum();
   update_ += since(start);
 }
 
 TrainingState Trainer::part(const Range& range) const {
+  verify_state();
   return shards_ ? shards_->part(range) : device_.part(range);
 }
 
 void Trainer::restore_state(const TrainingState& whole) {
   shards_ ? shards_->restore_state(whole) : device_.restore_state(whole);
+  seal_ = state_checksum();
 }
 
 StepReport Trainer::abandoned_report() const {
@@ -195,8 +220,17 @@ StepReport Trainer::abandoned_report() const {
 
 void Trainer::share_state(std::uint32_t source, bool newcomers, bool current,
                           const ShardedOptimizer::Keepers& keepers) {
-  if (shards_) return shards_->deal_state(*fabric_, current, keepers);
-  if (!newcomers) return;
+  verify_state();
+  seal_.reset();
+  if (shards_) {
+    shards_->deal_state(*fabric_, current, keepers);
+  } else if (newcomers) {
+    copy_state(source);
+  }
+  seal_ = state_checksum();
+}
+
+void Trainer::copy_state(std::uint32_t source) {
   // A sum in which all but one give zeros: no other way through the fabric is needed.
   std::string state = device_.state();
   std::vector<std::int64_t> words((state.size() + 7) / 8, 0);

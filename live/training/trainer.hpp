@@ -36,11 +36,13 @@ class Trainer {
   void set_speed(double speed) { pace_.set_speed(speed); }
   /// Computes this rank's share of `plan` and exchanges gradients, without an update. Throws
   /// FabricBroken, Stopped, PaceMissed if the work of several steps took longer than the pace, and
-  /// an environment Error for a gradient that a reproducible sum cannot hold.
+  /// an environment Error for a gradient that a reproducible sum cannot hold, or if the state in
+  /// memory has changed since the last update: such a gradient must not become final.
   StepReport run_step(const StepPlan& plan);
   /// Applies the update along the sum of the last run_step(): once, and only if that step is final.
   /// With a sharded optimizer it updates the parameters whose state this rank holds;
-  /// gather_parameters() then fetches the others.
+  /// gather_parameters() then fetches the others. Throws an environment Error if the state in
+  /// memory has changed since the last update.
   void apply();
   /// Fetches the parameters of the other ranks; does nothing without a sharded optimizer. Throws
   /// FabricBroken: parameters are missing then until the next share_state().
@@ -53,7 +55,7 @@ class Trainer {
   void share_state(std::uint32_t source, bool newcomers, bool current,
                    const ShardedOptimizer::Keepers& keepers);
   /// Returns a copy of the state of some parameters (see Device); with a sharded state, of those
-  /// that this rank holds.
+  /// that this rank holds. Throws like apply().
   TrainingState part(const Range& range) const;
   /// Sets parameters and optimizer state. Throws an internal Error for a state of another model.
   void restore_state(const TrainingState& whole);
@@ -73,6 +75,10 @@ class Trainer {
   void start_exchange(const StepPlan& plan);
   void exchange(const StepPlan& plan);
   double micro_batch(Step step, std::uint64_t id);
+  /// Copies the state of rank `source` to all ranks.
+  void copy_state(std::uint32_t source);
+  Checksum state_checksum() const;
+  void verify_state() const;
 
   const Scenario& scenario_;
   const BuiltinCost cost_;
@@ -86,6 +92,7 @@ class Trainer {
   StepReport report_;                       ///< report of the current step
   double predictions_ = 0;                  ///< predicted bytes of all ranks in the last step
   Nanos update_ = 0;                        ///< duration of the last update
+  std::optional<Checksum> seal_;  ///< of the state since its last change; nothing: incomplete
   Pace pace_;
   ProgressMeter progress_;
   MeteredFabric fabric_;

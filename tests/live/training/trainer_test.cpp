@@ -1,5 +1,7 @@
 #include "live/training/trainer.hpp"
 
+#include <cstdint>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -104,6 +106,42 @@ TEST(Trainer, NothingIsUpdatedBeforeTheStepIsFinal) {
   undisturbed.trainer.run_step(plan(0, 2));
   undisturbed.trainer.apply();
   EXPECT_EQ(rig.device->parameters_sha256(), undisturbed.device->parameters_sha256());
+}
+
+void flip_bit(float& value) {
+  std::uint32_t word = 0;
+  std::memcpy(&word, &value, sizeof word);
+  word ^= 1u << 23;
+  std::memcpy(&value, &word, sizeof word);
+}
+
+TEST(Trainer, ABitThatFlipsInMemoryIsAnErrorOfThisMachineBeforeTheStepIsFinal) {
+  Rig rig(20 * kMs);
+  rig.trainer.run_step(plan(0, 1));
+  rig.trainer.apply();
+  rig.trainer.run_step(plan(1, 1));
+  rig.trainer.apply();
+  flip_bit(rig.device->parameters()[1234]);
+  try {
+    rig.trainer.run_step(plan(2, 1));
+    ADD_FAILURE() << "the gradient of damaged parameters was reported";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::environment);
+    EXPECT_NE(error.message().find("before step 2"), std::string::npos) << error.message();
+  }
+  EXPECT_THROW(rig.trainer.apply(), Error) << "nor is it updated";
+  EXPECT_THROW(rig.trainer.part({0, 10}), Error) << "nor saved";
+  flip_bit(rig.device->parameters()[1234]);
+  rig.trainer.run_step(plan(2, 1));
+  rig.trainer.apply();
+}
+
+TEST(Trainer, TheStateOfADamagedRankIsNotShared) {
+  Rig rig(20 * kMs);
+  rig.trainer.run_step(plan(0, 1));
+  rig.trainer.apply();
+  flip_bit(rig.device->parameters()[0]);
+  EXPECT_THROW(rig.trainer.share_state(0, true, true, {}), Error);
 }
 
 TEST(Trainer, AnInterruptedStepSaysWhatItHadDone) {
