@@ -23,6 +23,7 @@ namespace orrery::cli {
 namespace {
 
 constexpr std::uint32_t kRestartsOfLostState = 3;  // limit within an hour
+constexpr int kShortOfRanks = 6;  // exit code of a complete run that lacks ranks at its end
 
 struct LiveOptions : RunOptions {
   std::uint32_t ranks = 0;  // world size; 0: as the scenario says
@@ -173,7 +174,9 @@ int live(const LiveOptions& options) {
   const Report report =
       run_again(options, request, loaded.places, operated.get(), policy.get());
   const int code = print_report(report, options.json);
-  if (!report.has_unfinished()) return code;
+  if (!report.has_unfinished()) {
+    return code == 0 && report.ranks_missing() > 0 ? kShortOfRanks : code;
+  }
   explain(options, request.scenario(), report);
   return was_interrupted() ? interrupted_code() : code;
 }

@@ -1,5 +1,6 @@
 // Main program `orrery`: parses the command line, runs one subcommand, and turns every error into
-// an exit code: 1 a goal was missed, 2 usage, 3 bad input, 4 environment, 5 internal.
+// an exit code: 1 a goal was missed, 2 usage, 3 bad input, 4 environment, 5 internal, 6 short of
+// ranks.
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -24,7 +25,8 @@ constexpr const char* kAbout =
     "Orrery rehearses GPU-cluster policies in simulation and runs the same policies live.";
 constexpr const char* kFooter =
     "Exit codes: 0 ok; 1 a stated goal or comparison failed; 2 usage; 3 bad input;\n"
-    "4 environment; 5 internal; 130 interrupted (143: by SIGTERM).";
+    "4 environment; 5 internal; 6 live run complete, but short of ranks;\n"
+    "130 interrupted (143: by SIGTERM).";
 
 void declare(CLI::App& app, Action& chosen) {
   app.set_version_flag("--version", "orrery " + version(), "print the version");

@@ -77,7 +77,7 @@ class Farewell : public Operator {
     counted_ = interrupts;
     fmt::print(stderr, "\nthe run ends after the current step, with a checkpoint; interrupt "
                        "again to end it now\n");
-    return SIGTERM;
+    return interrupt_seen == SIGINT ? SIGINT : SIGTERM;  // SIGHUP would end the run at once
   }
   std::vector<std::string> end_run() override {
     return inner_ == nullptr ? std::vector<std::string>{} : inner_->end_run();

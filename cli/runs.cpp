@@ -155,6 +155,9 @@ void print_status(const LiveRun& run) {
              run.number<std::uint64_t>("checkpoints_written"),
              run.number<std::uint64_t>("checkpoints_failed"), saved(run));
   if (!run.status.is_object()) return;
+  if (const auto missing = run.number<std::uint64_t>("ranks_missing"); missing > 0) {
+    fmt::print("  the job lacks {} rank{}\n", missing, missing == 1 ? "" : "s");
+  }
   for (const auto& rank : run.status.value("ranks", ordered_json::array())) {
     fmt::print("  rank {:<4} {:<8} pid {:<8} step {}, micro-batch {}\n",
                rank.value("rank", 0u), rank.value("state", "-"), rank.value("pid", 0),

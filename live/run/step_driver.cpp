@@ -52,6 +52,7 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
       detector_(scenario_, !run.request.has_rendezvous(), run.placement, faults_, crew_,
                 [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); }),
       recovery_(run.placement, crew_, *this, gate_, run.clock, hold_limit(scenario_, needs)),
+      ranks_(run.placement.seats()),
       proposals_(gate_, run.clock,
                  [this](std::uint64_t number) { crew_.propose_decision(number); }),
       step_(run.checkpoints.first_step(), run.placement.seats()),
@@ -67,6 +68,7 @@ void StepDriver::restore_from(const Past& past) {
     step_.restore_number(past.snapshot->step());
     for (const Nanos at : past.snapshot->wakes()) gate_.wake(at);
     recovery_.restore_from(*past.snapshot);
+    ranks_.restore_from(*past.snapshot);
     detector_.restore_from(*past.snapshot);
   }
   if (!past.commits.empty()) step_.restore_number(past.commits.back().step() + 1);
@@ -75,6 +77,10 @@ void StepDriver::restore_from(const Past& past) {
 
 void StepDriver::apply_reported(const Event& event, Nanos at) {
   recovery_.apply_reported(event, at);
+  if (!run_.placement.is_submitted()) return;
+  const JobInfo& job = run_.placement.job();
+  if (std::holds_alternative<Decided>(event) && job.next) ranks_.set_wanted(job.next->gpus.size());
+  if (job.is_placed()) ranks_.record_end(run_.placement.counted(), job.next.has_value(), at);
   if (const auto* suspected = std::get_if<RanksSuspected>(&event))
     detector_.record_reported(*suspected);
 }
@@ -236,6 +242,11 @@ void StepDriver::advance_run() {
   crew_.set_patience_with_holders(patience_with_holders(scenario_.survival(), saved));
   if (const auto suspected = detector_.new_suspects()) emit_event(*suspected);
   detector_.check_progress(step_.number(), step_.is_current(), now);
+  const JobInfo& job = run_.placement.job();
+  const bool replaces = job.next || proposals_.has_open() || gate_.has_unagreed();
+  const std::string cause = run_.failures.empty() ? std::string() : run_.failures.cause();
+  const auto lacks = ranks_.find_warning(run_.placement.counted(), replaces, cause, now);
+  if (lacks) run_.desk.add_warning(now, *lacks);
   const bool shown = !run_.observations.has_pending();
   if (recovery_.is_nobody_left() && shown) return abandon_run(kWholeState);
   const bool stops = recovery_.is_held() && end_.is_stopping();
@@ -328,6 +339,7 @@ std::string StepDriver::refusal(const Decision& decision) const {
 
 void StepDriver::carry_out(const Decision& decision) {
   if (const auto* what = std::get_if<Assign>(&decision.what)) {
+    ranks_.set_wanted(what->gpus.size());
     return recovery_.accept_assignment(*what, step_.number());
   }
   if (std::holds_alternative<Save>(decision.what)) return run_.checkpoints.request_checkpoint();
@@ -376,6 +388,10 @@ void StepDriver::end_early() {
 }
 
 bool StepDriver::finish_run() {
+  const Nanos now = run_.clock.now();
+  const bool replaces = run_.placement.job().next.has_value();
+  const auto lacks = ranks_.record_end(run_.placement.counted(), replaces, now);
+  if (lacks) run_.desk.add_warning(now, *lacks);
   if (!end_.is_whole(step_.number())) return false;
   end_.gather_hashes(crew_, step_.number(), run_.failures, run_.journal, run_.clock);
   return true;
@@ -390,6 +406,7 @@ void StepDriver::emit_job_done() {
 
 void StepDriver::fill(Report& report) const {
   end_.fill(report);
+  ranks_.fill(report);
   std::string why = end_.unfinished(step_.number(), run_.failures, run_.checkpoints.missing());
   if (!why.empty()) report.set_unfinished(std::move(why));
   faults_.fill(report, step_.number() > 0 ? step_.number() - 1 : 0, run_.account.elapsed());
@@ -406,6 +423,7 @@ void StepDriver::fill(RunStatus& status) const {
   }
   if (!run_.placement.is_submitted()) return;
   status.epoch = crew_.epoch();
+  status.ranks_missing = over_ ? 0 : ranks_.missing(run_.placement.counted());
   const JobInfo& job = run_.placement.job();
   if (job.saved_at > 0) status.saved = job.saved;
   const std::vector<std::uint32_t> members = crew_.members();
@@ -435,6 +453,7 @@ void StepDriver::save_to(JournalSnapshot& now) const {
   faults_.save_to(now);
   now.mutable_wakes()->Add(gate_.wake_times().begin(), gate_.wake_times().end());
   recovery_.save_to(now);
+  ranks_.save_to(now);
   detector_.save_to(now);
 }
 

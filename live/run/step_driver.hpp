@@ -13,6 +13,7 @@
 #include "live/run/losses/failure_detector.hpp"
 #include "live/run/losses/failure_records.hpp"
 #include "live/run/losses/fault_injector.hpp"
+#include "live/run/losses/rank_shortage.hpp"
 #include "live/run/losses/recovery.hpp"
 #include "live/run/observations/observations.hpp"
 #include "live/run/observations/policy_clock.hpp"
@@ -93,7 +94,7 @@ class StepDriver : public Carrier {
   const OpenStep& step() const { return step_; }
   /// Writes the state of the run into the status.
   void fill(RunStatus& status) const;
-  /// Writes the end of the run and the faults into the report.
+  /// Writes the end of the run, its ranks and the faults into the report.
   void fill(Report& report) const;
   /// Returns true if a snapshot would hold all pending work. A step may be in flight: a successor
   /// repeats it, as after any loss.
@@ -149,6 +150,7 @@ class StepDriver : public Carrier {
   FaultInjector faults_;
   FailureDetector detector_;
   Recovery recovery_;
+  RankShortage ranks_;
   Proposals proposals_;
   OpenStep step_;
   SaveEvents saves_;

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import STRAGGLER, orrery
-from operating import BINARY, ROOT, begin, wait_until
+from conftest import EXAMPLES, STRAGGLER, orrery
+from operating import BINARY, ROOT, begin, settings, wait_until
 
 
 def run_id(scenario):
@@ -68,7 +68,7 @@ def test_a_signal_leaves_a_checkpoint_and_says_how_to_go_on(training, tmp_path, 
     run.send_signal(number)
     _, err = run.communicate(timeout=60)
     assert run.returncode == 128 + number
-    assert f"stopped by signal {int(signal.SIGTERM)}" in err
+    assert f"stopped by signal {int(number)}" in err
     assert f"--from {tmp_path}/checkpoints" in err
     assert list((tmp_path / "checkpoints").glob("*manifest*"))
     wait_until(lambda: run_id(name) is None)
@@ -231,11 +231,42 @@ def test_a_run_that_has_lost_its_state_goes_on_by_itself_from_its_checkpoint(tmp
 
 def test_a_run_without_checkpoints_that_has_lost_all_ranks_ends_and_says_so(tmp_path):
     name = f"all gone {tmp_path.name}"
-    none = ["--set", "live.checkpoints=null"]
-    run = begin(tmp_path, name, 2000, *none, *RECOVER)
+    words = settings(tmp_path, name, 2000)
+    at = next(i for i, word in enumerate(words) if word.startswith("live.checkpoints="))
+    del words[at - 1 : at + 1]
+    command = [BINARY, "live", STRAGGLER, *words, *RECOVER]
+    run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: run_id(name) and steps_of(name) > 5)
     kill_ranks(name)
     _, err = run.communicate(timeout=60)
     assert run.returncode == 1, err
     assert "the training state (rank" in err and "was lost with the ranks that held it" in err
     assert "it kept no checkpoints (set live.checkpoints)" in err
+
+
+KILL = EXAMPLES / "kill-one-rank.yaml"
+BRISK = ["--set", "run.steps=24", "--set", "job.pace.micro_batch=20 ms"]
+
+
+def test_a_run_short_of_ranks_says_so_at_once_and_at_its_end(tmp_path):
+    name = f"short {tmp_path.name}"
+    words = ["--set", f"name={name}", "--set", "policies=[{name: static}]", "--set",
+             "survival.on_loss=go-on", "--set", "run.steps=60"]  # fmt: skip
+    command = [BINARY, "live", KILL, *words, "--json"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: "the job lacks 1 rank" in orrery("status", name).stdout)
+    out, err = run.communicate(timeout=90)
+    assert run.returncode == 6, err
+    report = json.loads(out)
+    assert (report["ranks"], report["ranks_at_end"], report["ranks_missing"]) == (4, 3, 1)
+    assert "the job has 3 of 4 ranks (rank 2 killed by signal 9" in err
+    assert any("the run ends with 3 of 4 ranks" in each for each in report["warnings"])
+
+
+def test_a_run_that_a_policy_has_made_smaller_is_not_short():
+    shrunk = orrery(
+        "live", KILL, *BRISK, "--json", "--set", "policies[0].parameters.how=shrink",
+    )  # fmt: skip
+    assert shrunk.returncode == 0, shrunk.stderr
+    report = json.loads(shrunk.stdout)
+    assert (report["ranks_at_end"], report["ranks_missing"], report["warnings"]) == (3, 0, [])

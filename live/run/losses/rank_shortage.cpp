@@ -31,16 +31,18 @@ std::optional<std::string> RankShortage::find_warning(std::size_t working, bool 
               : "no replacement is pending");
 }
 
-std::optional<std::string> RankShortage::record_end(std::size_t working) {
+std::optional<std::string> RankShortage::record_end(std::size_t working, bool pending, Nanos now) {
+  const bool joining = pending && (!since_ || now - *since_ < kJoining);
   at_end_ = working;
-  if (missing(working) == 0) return {};
+  missing_at_end_ = joining ? 0 : missing(working);
+  if (missing_at_end_ == 0) return {};
   return fmt::format("the run ends with {} of {} ranks", working, wanted_);
 }
 
 void RankShortage::fill(Report& report) const {
   if (!at_end_) return;
   report.set_ranks_at_end(*at_end_);
-  report.set_ranks_missing(missing(*at_end_));
+  report.set_ranks_missing(missing_at_end_);
 }
 
 }  // namespace orrery::live

@@ -36,8 +36,8 @@ class RankShortage {
                                           const std::string& cause, Nanos now);
 
   /// Records the number of ranks that worked at the end of the run. Returns a warning if ranks were
-  /// missing.
-  std::optional<std::string> record_end(std::size_t working);
+  /// missing; a replacement that has been pending for less than ten seconds is not missing.
+  std::optional<std::string> record_end(std::size_t working, bool pending, Nanos now);
   /// Writes the ranks at the end of the run into the report.
   void fill(Report& report) const;
 
@@ -52,6 +52,7 @@ class RankShortage {
   std::optional<Nanos> since_;         ///< Start of the shortage with working_ ranks.
   std::optional<std::size_t> warned_;  ///< Number of ranks of the newest warning.
   std::optional<std::size_t> at_end_;
+  std::size_t missing_at_end_ = 0;
 };
 
 }  // namespace orrery::live

@@ -105,6 +105,7 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
   out["loss"] = status.loss;
   out["epoch"] = status.epoch;
   out["losses"] = status.losses;
+  out["ranks_missing"] = status.ranks_missing;
   out["decisions"] = status.decisions;
   out["controller_restarts"] = status.controller_restarts;
   out["checkpoints_written"] = status.checkpoints_written;

@@ -29,9 +29,12 @@ TEST(RankShortage, AReplacementHasTimeToJoin) {
   RankShortage ranks(4);
   EXPECT_FALSE(ranks.find_warning(3, true, "", 0));
   EXPECT_FALSE(ranks.find_warning(3, true, "", 99 * kTenth));
+  EXPECT_FALSE(ranks.record_end(3, true, 99 * kTenth)) << "the run may end before it has joined";
+  EXPECT_TRUE(ranks.record_end(3, false, 99 * kTenth));
   const auto warning = ranks.find_warning(3, true, "", 100 * kTenth);
   ASSERT_TRUE(warning);
   EXPECT_NE(warning->find("no replacement has joined within 10 s"), std::string::npos) << *warning;
+  EXPECT_TRUE(ranks.record_end(3, true, 100 * kTenth));
 }
 
 TEST(RankShortage, APolicyMayAskForFewer) {
@@ -41,7 +44,7 @@ TEST(RankShortage, APolicyMayAskForFewer) {
   EXPECT_EQ(ranks.missing(4), 0u);
   EXPECT_EQ(ranks.missing(1), 2u);
   EXPECT_FALSE(ranks.find_warning(3, false, "", 100 * kTenth));
-  EXPECT_FALSE(ranks.record_end(3));
+  EXPECT_FALSE(ranks.record_end(3, false, 0));
   JournalSnapshot kept;
   ranks.save_to(kept);
   RankShortage successor(4);
@@ -54,7 +57,7 @@ TEST(RankShortage, TheReportContainsTheRanksAtTheEnd) {
   Report report;
   ranks.fill(report);
   EXPECT_FALSE(report.has_ranks_at_end());
-  EXPECT_EQ(ranks.record_end(3), "the run ends with 3 of 4 ranks");
+  EXPECT_EQ(ranks.record_end(3, false, 0), "the run ends with 3 of 4 ranks");
   ranks.fill(report);
   EXPECT_EQ(report.ranks_at_end(), 3u);
   EXPECT_EQ(report.ranks_missing(), 1u);
