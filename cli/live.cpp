@@ -29,7 +29,7 @@ struct LiveOptions : RunOptions {
   std::uint32_t ranks = 0;  // world size; 0: as the scenario says
   std::string from;         // folder of checkpoints, or empty
   std::string rendezvous, listen;
-  std::vector<std::string> policies;  // of --policy
+  std::vector<std::string> policies;  // values of --policy
   std::uint32_t restarts = 0;  // limit within an hour
   OperatorOptions operation;
 };

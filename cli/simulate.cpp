@@ -25,7 +25,7 @@ struct SimulateOptions : RunOptions {
   OperatorOptions operation;
   FuturesOptions futures;
   std::string from;  ///< LOG[@TIME], or empty
-  std::vector<std::string> policies;  ///< of --policy
+  std::vector<std::string> policies;  ///< values of --policy
 
   LoadedScenario load_from(const std::optional<FromLog>& log) const {
     return log && file.empty() ? log->load(all_overrides()) : load();

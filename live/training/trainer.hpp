@@ -92,7 +92,7 @@ class Trainer {
   StepReport report_;                       ///< report of the current step
   double predictions_ = 0;                  ///< predicted bytes of all ranks in the last step
   Nanos update_ = 0;                        ///< duration of the last update
-  std::optional<Checksum> seal_;  ///< of the state since its last change; nothing: incomplete
+  std::optional<Checksum> seal_;  ///< checksum of the state; nothing: incomplete
   Pace pace_;
   ProgressMeter progress_;
   MeteredFabric fabric_;

@@ -19,7 +19,7 @@ namespace {
 constexpr int kPollMs = 100;
 constexpr std::chrono::milliseconds kEndGrace{1000};
 constexpr int kNoPackage = 64, kNoProgram = 127;  // exit codes of a host that cannot work
-constexpr int kPatientPolls = 25;  // after an interrupt: a run that saves a checkpoint still asks
+constexpr int kPatientPolls = 25;  // a run that is interrupted still asks
 
 /// Telemetry that the process of the run sends on request, each part once for each call.
 class FetchedSamples : public SamplesBook {

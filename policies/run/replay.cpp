@@ -255,7 +255,7 @@ class OutsidePolicy : public Policy {
     Context own{rng_, context.backend};
     try {
       inner_.observe(own, seen, decisions);
-    } catch (const std::exception& error) {  // in the words of the recorded run
+    } catch (const std::exception& error) {  // the message equals that of the run
       throw Error(ErrorKind::bad_input, policy_failure(error));
     }
   }

@@ -110,7 +110,7 @@ JobsResult jobs(const py::dict& asked, const std::string& record, const py::obje
   const auto stack = stack_of(policy, raised, [&](const auto& name, const auto& values) {
     return placing_spec(replay, name, values);
   });
-  // As reports show it: "Mine + fifo".
+  // Reports show names like "Mine + fifo".
   replay.set_policy(fmt::format("{}", fmt::join(listed_names(policy), " + ")));
   return without_gil(raised, [&] { return run_jobs(replay, stack.get(), record); });
 }

@@ -75,7 +75,7 @@ def test_notes_are_recorded_counted_and_not_compared(recorded):
     assert isinstance(log.notes.value[0], float)
     assert report.notes == 2
 
-    class Silent(Noting):  # under the same name: random numbers depend on it
+    class Silent(Noting):  # the name seeds its random numbers
         def observe(self, seen, decisions):
             decisions.note = lambda key, value: None
             super().observe(seen, decisions)

@@ -45,7 +45,7 @@ std::string json_text(const Message& report, bool with_host) {
   make_bytes_whole(json);
   json.erase("replay_tables");  // a table is no figure
   if (const auto notes = json.find("notes"); notes != json.end() && notes->is_null()) {
-    json.erase(notes);  // of a run whose policies annotate nothing
+    json.erase(notes);  // the policies annotated nothing
   }
   if (!with_host) json.erase("host");
   return json.dump(2);

@@ -48,7 +48,7 @@ class RankShortage {
 
  private:
   std::size_t wanted_;
-  std::size_t working_ = 0;            ///< At the newest check.
+  std::size_t working_ = 0;            ///< Working ranks at the newest check.
   std::optional<Nanos> since_;         ///< Start of the shortage with working_ ranks.
   std::optional<std::size_t> warned_;  ///< Number of ranks of the newest warning.
   std::optional<std::size_t> at_end_;

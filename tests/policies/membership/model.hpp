@@ -23,7 +23,7 @@ namespace orrery::membership {
 /// Probabilities of the network's and the processes' faults.
 struct Adversity {
   double drop = 0, twice = 0, kill = 0, coordinator_kill = 0, cut = 0, mute = 0;
-  double stop = 0;          ///< of one rank, or half as often of all
+  double stop = 0;          ///< rate of stops of one rank, half as often of all
   Nanos delay = 1'000'000;  ///< longest
   /// The coordinator's word that a silent rank is lost kills it, and every exit is reported, as on
   /// one machine.
