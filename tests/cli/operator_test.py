@@ -130,10 +130,9 @@ def test_hooks_run_four_at_a_time_and_end_with_the_run(tmp_path):
     hook = tmp_path / f"hook-{mark}"
     hook.write_text(f"#!/bin/sh\necho started >> {started}\nexec sleep 600 # {mark}\n")
     hook.chmod(0o755)
-    # A decision after almost every step, none of which is answered before the end.
+    # None of the decisions is answered before the end.
     result = orrery(
-        "live", EXAMPLES / "ramp-4-ranks.yaml", "--json", "--set", "run.steps=30",
-        "--mode", "approve", "--hook", hook,
+        *WORLDS["live"], "--json", "--mode", "approve", "--hook", hook,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
