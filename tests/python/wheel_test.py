@@ -64,6 +64,7 @@ def python(wheel, tmp_path_factory):
 def test_the_wheel_has_programs_examples_and_the_notebook(wheel):
     inside = set(zipfile.ZipFile(wheel).namelist())
     expected = {f"orrery/bin/{program}" for program in PROGRAMS}
+    expected |= {"orrery/programs/attach/sitecustomize.py", "orrery/programs/guard.cpp"}
     expected |= {
         f"orrery/examples/{path.relative_to(ROOT / 'examples')}"
         for path in (ROOT / "examples").rglob("*.yaml")

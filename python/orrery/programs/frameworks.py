@@ -1,0 +1,106 @@
+"""Changes for the frameworks around a program: optimizers' steps, compilers, Triton kernels.
+
+Imported after torch.
+"""
+
+import contextlib
+import importlib.util
+from typing import Any
+
+import torch
+import torch.optim.optimizer as optimizers
+
+from .mode import Parts, RehearsalMode, is_on_device
+
+
+def install(parts: Parts, mode: RehearsalMode) -> None:
+    """Marks steps, leaves compilers out, prices Triton kernels by their bytes, speeds up FSDP."""
+    _install_steps(parts)
+    _install_compilers(parts)
+    _install_chunks()
+    if importlib.util.find_spec("triton") is not None:
+        _install_triton(mode)
+
+
+def _install_steps(parts: Parts) -> None:
+    session = parts.session
+
+    def before(*_args: Any) -> None:
+        parts.optimizing += 1
+
+    def after(*_args: Any) -> None:
+        parts.optimizing -= 1
+        if parts.optimizing == 0:
+            moment = max(session.clock.now, session.clock.busy_until())
+            session.record.end_step(moment, session.cpu_seconds())
+
+    optimizers.register_optimizer_step_pre_hook(before)
+    optimizers.register_optimizer_step_post_hook(after)
+
+
+def _install_compilers(parts: Parts) -> None:
+    note = "torch.compile and CUDA graphs are left out: the program runs eagerly"
+
+    def compiled(model: Any = None, *_args: Any, **_kwargs: Any) -> Any:
+        parts.session.note(note)
+        return (lambda function: function) if model is None else model
+
+    def compile_module(_self: Any, *_args: Any, **_kwargs: Any) -> None:
+        parts.session.note(note)
+
+    def graph(*_args: Any, **_kwargs: Any) -> Any:
+        parts.session.note(note)
+        return contextlib.nullcontext()
+
+    torch.compile = compiled
+    torch.nn.Module.compile = compile_module
+    torch.cuda.graph = graph
+
+
+class Chunks:
+    """Chunks of a tensor, made when they are read: a program reads two of thousands.
+
+    Parameters
+    ----------
+    tensor : torch.Tensor
+        Tensor of which FSDP takes this rank's chunk.
+    count, dim : int
+        Number of chunks, and the dimension that is divided.
+    """
+
+    def __init__(self, tensor: Any, count: int, dim: int) -> None:
+        self._tensor = tensor
+        self._dim = dim
+        self._each = -(-int(tensor.shape[dim]) // count) if count else 0
+
+    def __getitem__(self, place: int) -> Any:
+        begin = place * self._each
+        length = min(self._each, int(self._tensor.shape[self._dim]) - begin)
+        if length <= 0:
+            return self._tensor.new_empty(0)
+        return self._tensor.narrow(self._dim, begin, length)
+
+
+def _install_chunks() -> None:
+    import torch.distributed.fsdp._fully_shard._fsdp_param as parameters
+
+    def chunk_with_empty(tensor: Any, num_chunks: int, dim: int) -> Chunks:
+        return Chunks(tensor, num_chunks, dim)
+
+    if not hasattr(parameters, "_chunk_with_empty"):
+        raise AttributeError("torch.distributed.fsdp._fully_shard has no _chunk_with_empty")
+    parameters._chunk_with_empty = chunk_with_empty
+
+
+def _install_triton(mode: RehearsalMode) -> None:
+    import triton.runtime.autotuner as autotuner
+    import triton.runtime.jit as jit
+
+    def run(self: Any, *args: Any, **kwargs: Any) -> None:
+        inner = getattr(self, "fn", None)
+        name = getattr(self, "__name__", None) or getattr(inner, "__name__", "?")
+        tensors = [each for each in (*args, *kwargs.values()) if is_on_device(each)]
+        mode.launch_outside(f"triton::{name}", tensors)
+
+    jit.JITFunction.run = run
+    autotuner.Autotuner.run = run

@@ -1,0 +1,347 @@
+"""Dispatch mode that rehearses every operator of the program. Imported after torch.
+
+Tensors of the CPU stay real, except parameters and large new tensors. Tensors of the device are
+fake: they have shapes, types and a storage in the model of the allocator, and small ones carry
+their values. Each device operator is priced and put on the clock.
+"""
+
+import math
+from typing import Any, Optional, Sequence
+
+import torch
+import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import (
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .groups import FUNCTIONAL, Groups, is_collective
+from .kernels import KernelPricer, Operator, Work, operator_of
+from .record import Kernel
+from .session import VIEW_SHARE, Session
+from .stand_ins import make_stand_in
+from .storages import Storages
+from .values import FINITE_CHECKS, Values
+
+#: Elements above which a new tensor of the CPU is fake: an untrained model costs no memory.
+LARGE = 1 << 20
+_FAKE_KEY = torch._C._TorchDispatchModeKey.FAKE
+_DEVICE_OF = torch.ops.prim.device.default
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+_ITEM_PARTS = ("aten::is_nonzero", "aten::allclose", "aten::item")
+#: Fixed time of a copy between host and GPU, seconds.
+COPY_SECONDS = 10e-6
+
+
+class Parts:
+    """Collaborators of the mode."""
+
+    def __init__(
+        self,
+        session: Session,
+        storages: Storages,
+        values: Values,
+        groups: Groups,
+        pricer: KernelPricer,
+    ) -> None:
+        self.session = session
+        self.storages = storages
+        self.values = values
+        self.groups = groups
+        self.pricer = pricer
+        self.fake_mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self.optimizing = 0
+
+
+def tensors_of(args: Sequence[Any], kwargs: "dict[str, Any]") -> "list[Any]":
+    """Return the tensors among the arguments of a call, lists of tensors included."""
+    found = []
+    for each in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(each, torch.Tensor):
+            found.append(each)
+        elif isinstance(each, (list, tuple)):
+            found.extend(one for one in each if isinstance(one, torch.Tensor))
+    return found
+
+
+def is_on_device(tensor: Any) -> bool:
+    """Return true for a fake tensor of the fake device."""
+    return isinstance(tensor, FakeTensor) and tensor.fake_device.type == "cuda"
+
+
+class RehearsalMode(TorchDispatchMode):  # type: ignore[misc]
+    """Mode that is active for the whole program in its main thread."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()
+        self._parts = parts
+        self._session = parts.session
+        self._values = parts.values
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: "tuple[Any, ...]" = (),
+        kwargs: "Optional[dict[str, Any]]" = None,
+    ) -> Any:
+        if func is _DEVICE_OF and isinstance(args[0], FakeTensor):
+            return args[0].fake_device
+        kwargs = kwargs or {}
+        if torch._C._get_dispatch_mode(_FAKE_KEY) is not None:
+            return func(*args, **kwargs)  # shape arithmetic, for example of DTensor
+        if isinstance(func, torch._ops.HigherOrderOperator):
+            return self._run_higher_order(func, args, kwargs)
+        inputs = tensors_of(args, kwargs)
+        fake = False
+        for each in inputs:
+            if isinstance(each, FakeTensor):
+                fake = True
+            elif type(each) not in _PLAIN:
+                return NotImplemented  # DTensor and others unwrap themselves first
+        if func.namespace == "c10d":
+            return self._parts.groups.run(func, args, kwargs)
+        if func.namespace in FUNCTIONAL and is_collective(func):
+            return self._run_functional_collective(func, args, kwargs)
+        if not fake and not _names_device(kwargs):
+            return self._run_real(func, args, kwargs, inputs)
+        if func.namespace == "prim":
+            return func(*args, **kwargs)
+        if func._schema.name in _ITEM_PARTS and func._can_decompose():
+            with self:
+                return func.decompose(*args, **kwargs)
+        special = self._run_special(func, args)
+        if special is not NotImplemented:
+            return special
+        return self._run_fake(func, args, kwargs, inputs)
+
+    def _run_real(
+        self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", inputs: "list[Any]"
+    ) -> Any:
+        """Runs an operator of the CPU; large new tensors are fake."""
+        if not inputs and func.namespace == "aten" and args:
+            size = args[0]
+            if isinstance(size, (list, tuple)) and all(isinstance(each, int) for each in size):
+                if math.prod(size) > LARGE:
+                    with self._parts.fake_mode:
+                        return func(*args, **kwargs)
+        return func(*args, **kwargs)
+
+    def _run_special(self, func: Any, args: Sequence[Any]) -> Any:
+        """Runs the operators whose result is no tensor; NotImplemented for all others."""
+        name = func._schema.name
+        if name == "aten::_local_scalar_dense":
+            return self.read_scalar(args[0])
+        if name == "aten::_pin_memory":
+            return args[0]
+        if name == "aten::is_pinned":
+            return False
+        if name == "aten::equal":
+            first, second = self._values.of(args[0]), self._values.of(args[1])
+            if first is not None and second is not None:
+                return bool(torch.equal(first, second))
+            self._session.ledger.decide(self._values.name_of(args[0]))
+            return True
+        return NotImplemented
+
+    def read_scalar(self, tensor: Any) -> Any:
+        """Return the value of a tensor of one element, after its stream is idle.
+
+        An unknown value is a stand-in that decides: callers that only print read the tensor by
+        `read_number`.
+        """
+        self._wait_for(tensor)
+        value = self._values.of(tensor)
+        if value is not None:
+            return value.item()
+        name = self._values.name_of(tensor)
+        self._session.ledger.decide(name)
+        return stand_in_number(tensor.dtype, name)
+
+    def read_number(self, tensor: Any) -> Any:
+        """Return the value of a tensor of one element, or a stand-in that remembers its name."""
+        self._wait_for(tensor)
+        value = self._values.of(tensor)
+        if value is not None:
+            return value.item()
+        name = self._values.name_of(tensor)
+        number = stand_in_number(tensor.dtype, name)
+        if isinstance(number, bool):
+            self._session.ledger.decide(name)
+            return number
+        self._session.ledger.note(name, "read")
+        return make_stand_in(number, name, self._session.ledger)
+
+    def read_array(self, tensor: Any) -> Any:
+        """Return the values of a fake tensor as a tensor of the CPU; ones if they may be unknown.
+
+        Unknown values end the rehearsal unless their name is allowed.
+        """
+        self._wait_for(tensor)
+        value = self._values.of(tensor)
+        if value is not None:
+            return value
+        self._session.ledger.decide(self._values.name_of(tensor))
+        return torch.ones(tuple(tensor.shape), dtype=tensor.dtype)
+
+    def _wait_for(self, tensor: Any) -> None:
+        if is_on_device(tensor):
+            self._session.clock.synchronize(self._session.clock.stream)
+
+    def _run_fake(
+        self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", inputs: "list[Any]"
+    ) -> Any:
+        values, fake_mode = self._values, self._parts.fake_mode
+        known = values.arguments(func, args, kwargs, inputs)
+        if any(not isinstance(each, FakeTensor) for each in inputs):
+            args, kwargs = pytree.tree_map_only(
+                torch.Tensor,
+                lambda each: each if isinstance(each, FakeTensor) else fake_mode.from_tensor(each),
+                (args, kwargs),
+            )
+        result = self._fake_result(func, args, kwargs)
+        outputs = tensors_of((result,), {})
+        operator = operator_of(func)
+        written = _written(operator, args)
+        if func._schema.name in FINITE_CHECKS and known is None:
+            self._session.ledger.note("non-finite check of gradients", "assumed")
+        else:
+            values.compute(func, known, written, outputs, inputs)
+        if any(map(is_on_device, outputs)) or any(map(is_on_device, inputs)):
+            self._account(func, operator, (args, kwargs), inputs, outputs)
+        return result
+
+    def _fake_result(self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]") -> Any:
+        name = func._schema.name
+        try:
+            with self._parts.fake_mode:
+                return func(*args, **kwargs)
+        except DynamicOutputShapeException:
+            self._session.refuse(
+                "expected shapes that do not depend on values of the device, found one in "
+                f"{name.removeprefix('aten::')}; a fixed capacity would make the program "
+                "rehearsable"
+            )
+        except UnsupportedOperatorException:
+            self._session.refuse(
+                f"expected an operator with a fake kernel (torch.library.register_fake), found "
+                f"{name}"
+            )
+
+    def _account(
+        self,
+        func: Any,
+        operator: Operator,
+        call: "tuple[Sequence[Any], dict[str, Any]]",
+        inputs: "list[Any]",
+        outputs: "list[Any]",
+    ) -> None:
+        """Allocates the outputs of a device operator, prices the call and puts it on the clock."""
+        session = self._session
+        session.record.operators += 1
+        hold = self._parts.storages.hold
+        for each in outputs:
+            if is_on_device(each):
+                hold(each)
+        if operator.kind in ("free", "view"):
+            session.clock.spend(session.host_seconds * VIEW_SHARE)
+            return
+        read = [each for each in inputs if is_on_device(each)]
+        wrote = [each for each in outputs if is_on_device(each)]
+        if operator.in_place_list and not outputs:
+            wrote = [each for each in tensors_of(_arguments_at(operator, call[0]), {})]
+        if operator.name in ("copy_", "_to_copy") and self._copy(operator, call, inputs, wrote):
+            return
+        work = self._parts.pricer.work(
+            func, operator, call, inputs if operator.kind == "attention" else read, wrote
+        )
+        self._launch(operator.name, work)
+
+    def _copy(
+        self,
+        operator: Operator,
+        call: "tuple[Sequence[Any], dict[str, Any]]",
+        inputs: "list[Any]",
+        wrote: "list[Any]",
+    ) -> bool:
+        """Puts a copy between host and device on the clock; false for a copy on the device."""
+        source = inputs[-1]
+        if is_on_device(source) == bool(wrote):
+            return False
+        session = self._session
+        size = source.numel() * source.element_size()
+        seconds = COPY_SECONDS + size / session.settings.pcie
+        self._launch("copy between host and device", Work(seconds, 0, size, "copy"))
+        if not call[1].get("non_blocking") and True not in call[0][2:3]:
+            session.clock.synchronize(session.clock.stream)
+        return True
+
+    def _launch(self, name: str, work: Work) -> None:
+        session = self._session
+        clock, record = session.clock, session.record
+        clock.spend(session.host_seconds)
+        start = clock.start(work.seconds, clock.stream)
+        if not self._parts.optimizing:
+            record.note_pass()
+        record.add(
+            Kernel(name, work.source, work.seconds, work.flops, work.moved, clock.stream, start)
+        )
+
+    def launch_outside(self, name: str, tensors: Sequence[Any]) -> None:
+        """Prices a kernel that PyTorch does not dispatch, and leaves its execution out."""
+        self._session.record.operators += 1
+        self._launch(name, self._parts.pricer.launched(name, tensors))
+        for each in tensors:
+            self._values.forget(each, name)
+
+    def _run_functional_collective(
+        self, func: Any, args: "tuple[Any, ...]", kwargs: "dict[str, Any]"
+    ) -> Any:
+        finish = self._parts.groups.run_functional(func, args, kwargs)
+        if finish is None:
+            return args[0]
+        with self._parts.fake_mode:
+            result = func(*args, **kwargs)
+        for each in tensors_of((result,), {}):
+            if is_on_device(each):
+                self._parts.storages.hold(each)
+        finish(result)
+        return result
+
+    def _run_higher_order(self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]") -> Any:
+        """Runs an operator that takes functions, which has no price."""
+        with self._parts.fake_mode:
+            result = func(*args, **kwargs)
+        inputs = [each for each in pytree.tree_leaves(args) if is_on_device(each)]
+        outputs = [each for each in pytree.tree_leaves(result) if is_on_device(each)]
+        for each in outputs:
+            self._parts.storages.hold(each)
+        self.launch_outside(str(func), [*inputs, *outputs])
+        return result
+
+
+def stand_in_number(dtype: Any, name: str) -> Any:
+    """Return the number in place of an unknown value: false (true for isfinite), 1 or 1.0."""
+    if dtype == torch.bool:
+        return name == "isfinite"
+    return 1.0 if dtype.is_floating_point else 1
+
+
+def _names_device(kwargs: "dict[str, Any]") -> bool:
+    device = kwargs.get("device")
+    return device is not None and torch.device(device).type == "cuda"
+
+
+def _arguments_at(operator: Operator, args: Sequence[Any]) -> "list[Any]":
+    return [args[place] for place in operator.written if place < len(args)]
+
+
+def _written(operator: Operator, args: Sequence[Any]) -> "list[Any]":
+    if not operator.written:
+        return []
+    return tensors_of(_arguments_at(operator, args), {})

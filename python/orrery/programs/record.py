@@ -1,0 +1,109 @@
+"""Record of the operators and collectives of a rehearsed rank, step by step."""
+
+from typing import NamedTuple, Union
+
+
+class Kernel(NamedTuple):
+    """Kernel on a stream: its price with the source, and its start on the clock, in seconds."""
+
+    operator: str
+    source: str
+    seconds: float
+    flops: float
+    moved: float
+    stream: int
+    start: float
+
+
+class Collective(NamedTuple):
+    """Collective of a process group. `size`: bytes of the whole buffer (docs/rehearse.md)."""
+
+    kind: str
+    size: int
+    group: str
+    members: "tuple[int, ...]"
+    seconds: float
+    stream: int
+    start: float
+    number: int
+    blocking: bool
+
+
+class Mark(NamedTuple):
+    """Dependency between streams.
+
+    `action` is 'event' (event `number` recorded on the stream), 'wait_event' (the stream waits for
+    event `number`), 'wait_stream' (for stream `number`) or 'wait_collective' (for collective
+    `number`).
+    """
+
+    action: str
+    stream: int
+    number: int
+
+
+Row = Union[Kernel, Collective, Mark]
+
+
+class Step(NamedTuple):
+    """Optimizer step: its rows, its begin and end on the clock, and the calls of operators."""
+
+    rows: "list[Row]"
+    begin: float
+    end: float
+    operators: int
+    cpu_s: float
+
+
+class Record:
+    """Rows since the last step, and the last complete step. Older rows are dropped.
+
+    A step ends with the optimizer's update. Updates without a kernel of another phase between them
+    (two optimizers) belong to one step.
+    """
+
+    def __init__(self) -> None:
+        self.rows: "list[Row]" = []
+        self.operators = 0
+        self.last: "Step | None" = None
+        self.durations: "list[float]" = []
+        self._end: "float | None" = None
+        self._cpu_s = 0.0
+        self._busy = False
+
+    def add(self, row: Row) -> None:
+        """Appends a row."""
+        self.rows.append(row)
+
+    def note_pass(self) -> None:
+        """Marks that a kernel outside the optimizer ran."""
+        self._busy = True
+
+    def end_step(self, moment: float, cpu_s: float) -> None:
+        """Ends the current step.
+
+        Parameters
+        ----------
+        moment : float
+            Simulated time at which the streams are idle, seconds.
+        cpu_s : float
+            Processor time that the process has used, seconds.
+        """
+        if self._end is not None and not self._busy and self.last is not None:
+            self.last.rows.extend(self.rows)
+            self.last = self.last._replace(
+                end=moment, operators=self.last.operators + self.operators
+            )
+            if self.durations:
+                self.durations[-1] += moment - self._end
+        else:
+            begin = 0.0 if self._end is None else self._end
+            step = Step(self.rows, begin, moment, self.operators, cpu_s - self._cpu_s)
+            if self._end is not None:
+                self.durations.append(moment - begin)
+            self.last = step
+        self.rows = []
+        self.operators = 0
+        self._end = moment
+        self._cpu_s = cpu_s
+        self._busy = False

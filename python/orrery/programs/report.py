@@ -1,0 +1,167 @@
+"""Report of a rehearsal: JSON for programs, a few lines for people."""
+
+import collections
+import json
+import resource
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from .record import Collective, Kernel, Step
+
+if TYPE_CHECKING:
+    from .session import Session
+
+GIB = 1 << 30
+#: Operators and stand-ins that the text shows.
+SHOWN = 8
+#: Sources of prices, see kernels.py.
+SOURCES = {
+    "table": "kernel tables",
+    "stream": "bytes as a plain stream",
+    "flops": "operations as a product",
+    "copy": "PCIe",
+    "registered": "--prices",
+    "unpriced": "bytes, a guess",
+}
+
+
+def _kernels(step: Step) -> "list[Kernel]":
+    return [row for row in step.rows if isinstance(row, Kernel)]
+
+
+def _collectives(step: Step) -> "list[Collective]":
+    return [row for row in step.rows if isinstance(row, Collective)]
+
+
+def _shares(kernels: "list[Kernel]", key: str) -> "dict[str, float]":
+    """Return the share of kernel time by an attribute of the kernels, largest first."""
+    total = sum(each.seconds for each in kernels)
+    sums: "collections.Counter[str]" = collections.Counter()
+    for each in kernels:
+        sums[getattr(each, key)] += each.seconds  # type: ignore[assignment]
+    return {name: value / total for name, value in sums.most_common() if total > 0}
+
+
+def _of_kind(collectives: "list[Collective]") -> "list[dict[str, Any]]":
+    """Return the collectives of a step by kind and number of ranks, longest first."""
+    sums: "dict[tuple[str, int], list[float]]" = {}
+    for each in collectives:
+        entry = sums.setdefault((each.kind, len(each.members)), [0, 0, 0])
+        entry[0] += 1
+        entry[1] += each.size
+        entry[2] += each.seconds
+    rows = [
+        {"kind": kind, "ranks": ranks, "count": int(count), "bytes": int(size), "time_s": seconds}
+        for (kind, ranks), (count, size, seconds) in sums.items()
+    ]
+    return sorted(rows, key=lambda row: -float(row["time_s"]))
+
+
+def _host(session: "Session") -> "dict[str, Any]":
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    step = session.record.last
+    return {
+        "wall_s": session.clock.real_counter() - session.started,
+        "cpu_s": used.ru_utime + used.ru_stime,
+        "peak_rss_bytes": used.ru_maxrss * 1024,
+        "step_cpu_s": step.cpu_s if step is not None and session.record.durations else None,
+    }
+
+
+def make_report(session: "Session") -> "dict[str, Any]":
+    """Return the report of a session.
+
+    Returns
+    -------
+    dict
+        ``step_time_s`` is the median of the steps after the first, None if there were fewer than
+        two; ``memory_bytes`` the peak of the allocated bytes. Counts, shares and collectives are
+        of the last step. ``sources`` are shares of the kernel time by source of the price,
+        ``unpriced`` those of operators whose price is a guess.
+    """
+    record, storages = session.record, session.storages
+    step = record.last or Step(record.rows, 0.0, 0.0, record.operators, 0.0)
+    kernels, collectives = _kernels(step), _collectives(step)
+    guessed = [each for each in kernels if each.source == "unpriced"]
+    total = sum(each.seconds for each in kernels)
+    unpriced = {
+        name: share * sum(each.seconds for each in guessed) / total
+        for name, share in _shares(guessed, "operator").items()
+    }
+    return {
+        "ranks": session.settings.ranks,
+        "gpu": session.settings.gpu,
+        "steps": len(record.durations) + (record.last is not None),
+        "step_time_s": statistics.median(record.durations) if record.durations else None,
+        "memory_bytes": storages.peak if storages is not None else None,
+        "reserved_bytes": storages.allocator.peak_reserved if storages is not None else None,
+        "operators": step.operators,
+        "kernels": len(kernels),
+        "collectives": len(collectives),
+        "collectives_by_kind": _of_kind(collectives),
+        "collective_sequence": [[each.kind, each.size, len(each.members)] for each in collectives],
+        "kernel_time_s": total,
+        "collective_time_s": sum(each.seconds for each in collectives),
+        "sources": _shares(kernels, "source"),
+        "operators_by_time": _shares(kernels, "operator"),
+        "unpriced": unpriced,
+        "stand_ins": [
+            {"name": name, "use": use, "place": place, "count": count}
+            for (name, use, place), count in session.ledger.reads.items()
+        ],
+        "notes": dict(session.notes),
+        "assumed": {"host_s_per_operator": session.host_seconds},
+        "refused": session.refused,
+        "host": _host(session),
+    }
+
+
+def as_json(report: "dict[str, Any]") -> str:
+    """Return the report as one line of JSON."""
+    return json.dumps(report) + "\n"
+
+
+def _percentages(shares: "dict[str, float]") -> str:
+    shown = list(shares.items())[:SHOWN]
+    return ", ".join(f"{100 * share:.1f}% {SOURCES.get(name, name)}" for name, share in shown)
+
+
+def as_text(report: "dict[str, Any]") -> str:
+    """Return the report as lines for people."""
+    lines = [f"\nrehearsed rank 0 of {report['ranks']} on {report['gpu']}, simulated times"]
+    duration = report["step_time_s"]
+    if duration is None:
+        lines.append(f"step         unknown: expected two optimizer steps, saw {report['steps']}")
+    else:
+        lines.append(f"step         {duration:.4f} s, median of {report['steps'] - 1} after one")
+    if report["memory_bytes"] is not None:
+        lines.append(
+            f"memory       {report['memory_bytes'] / GIB:.2f} GiB allocated, "
+            f"{report['reserved_bytes'] / GIB:.2f} GiB reserved at the peak"
+        )
+    lines.append(
+        f"a step       {report['operators']} operators, {report['kernels']} kernels of "
+        f"{report['kernel_time_s']:.4f} s, {report['collectives']} collectives of "
+        f"{report['collective_time_s']:.4f} s"
+    )
+    for row in report["collectives_by_kind"][:SHOWN]:
+        lines.append(
+            f"             {row['count']} x {row['kind']} among {row['ranks']}: "
+            f"{row['bytes'] / GIB:.3f} GiB, {row['time_s']:.4f} s"
+        )
+    lines.append(f"prices       {_percentages(report['sources'])}")
+    if report["unpriced"]:
+        lines.append(f"guessed      {_percentages(report['unpriced'])}")
+    for each in report["stand_ins"][:SHOWN]:
+        lines.append(
+            f"stand-in     {each['name']} ({each['use']} {each['count']} times at "
+            f"{each['place']})"
+        )
+    lines.extend(f"note         {text} ({count})" for text, count in report["notes"].items())
+    host = report["host"]
+    lines.append(
+        f"host         {host['wall_s']:.1f} s, {host['cpu_s']:.1f} s of CPU, "
+        f"{host['peak_rss_bytes'] / GIB:.2f} GiB"
+        + (f", {host['step_cpu_s']:.2f} s of CPU a step" if host["step_cpu_s"] else "")
+    )
+    return "\n".join(lines) + "\n"

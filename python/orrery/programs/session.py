@@ -1,0 +1,90 @@
+"""State of a rehearsal that its parts share, and its end."""
+
+import os
+import sys
+import time
+from typing import Any, NoReturn, Optional
+
+from .clock import Clock
+from .prices import PriceClient
+from .record import Record
+from .registered import read_prices
+from .settings import Settings
+from .stand_ins import Ledger
+
+#: Host time of an operator, seconds: assumed, because nothing measures the user's host. A line
+#: `host time_s=...` of --prices replaces the value.
+HOST_SECONDS = 6e-6
+#: Share of the host time for operators that launch no kernel, such as views.
+VIEW_SHARE = 0.25
+#: Exit code of a program that cannot be rehearsed.
+CANNOT_REHEARSE = 4
+
+
+class Session:
+    """Clock, record, prices and settings of one rehearsed process.
+
+    Parameters
+    ----------
+    settings : Settings
+        Description of the rehearsal.
+    client : PriceClient
+        Connection to the command line.
+
+    Raises
+    ------
+    PriceFileError
+        If the file of --prices has an invalid line.
+    """
+
+    def __init__(self, settings: Settings, client: PriceClient) -> None:
+        self.settings = settings
+        self.client = client
+        self.clock = Clock()
+        self.record = Record()
+        self.ledger = Ledger(settings.allowed, self.refuse)
+        self.registered = read_prices(settings.prices, settings.prices_file)
+        host = self.registered.pop("host", None)
+        self.host_seconds = HOST_SECONDS if host is None else host.values([], [], 0, 0)["time_s"]
+        self.notes: "dict[str, int]" = {}
+        #: Memory of the fake device (storages.Storages), once torch has been imported.
+        self.storages: Any = None
+        self.refused: Optional[str] = None
+        self.reported = False
+        self.pid = os.getpid()
+        self.started = self.clock.real_counter()
+
+    def note(self, text: str) -> None:
+        """Counts an assumption or a simplification for the report."""
+        self.notes[text] = self.notes.get(text, 0) + 1
+
+    def refuse(self, message: str) -> NoReturn:
+        """Ends the process with exit code 4, the message and the report of what ran so far."""
+        self.refused = message
+        sys.stdout.flush()
+        sys.stderr.write(f"error: cannot rehearse this program: {message}\n")
+        try:
+            self.send_report()
+        finally:
+            sys.stderr.flush()
+            os._exit(CANNOT_REHEARSE)
+
+    def send_report(self) -> None:
+        """Sends the report to the command line, once, from the process that was attached."""
+        if self.reported or os.getpid() != self.pid:
+            return
+        self.reported = True
+        from . import report
+
+        made = report.make_report(self)
+        text = report.as_json(made) if self.settings.as_json else report.as_text(made)
+        if self.settings.trace and self.record.last is not None:
+            from . import chakra
+
+            chakra.write_trace(self.record.last, self.settings, self.settings.trace)
+        self.client.send_report(text)
+        self.client.close()
+
+    def cpu_seconds(self) -> float:
+        """Return the processor time of this process."""
+        return time.process_time()

@@ -1,0 +1,133 @@
+"""Numbers in place of values that no kernel computed.
+
+A stand-in carries the name of the operator that would have computed the value. Arithmetic and
+printing are allowed; a comparison, a truth value or a use as an index decides something, and ends
+the rehearsal unless the name is allowed.
+"""
+
+import operator
+from typing import Any, Callable, NoReturn
+
+from .places import program_place
+
+
+class Ledger:
+    """Stand-ins that the program read, for the report.
+
+    Parameters
+    ----------
+    allowed : frozenset of str
+        Names that may decide a branch or a shape; ``all`` allows every name.
+    refuse : callable
+        Ends the rehearsal with a message; does not return.
+    """
+
+    def __init__(self, allowed: "frozenset[str]", refuse: Callable[[str], NoReturn]) -> None:
+        self._allowed = allowed
+        self._refuse = refuse
+        self.reads: "dict[tuple[str, str, str], int]" = {}
+
+    def note(self, name: str, use: str) -> None:
+        """Counts a use ('read', 'decides', 'assumed') of a stand-in at the program's line."""
+        key = (name, use, program_place())
+        self.reads[key] = self.reads.get(key, 0) + 1
+
+    def decide(self, name: str) -> None:
+        """Refuses a branch or a shape that depends on the stand-in, unless its name is allowed."""
+        if name in self._allowed or "all" in self._allowed:
+            self.note(name, "decides")
+            return
+        self._refuse(
+            f"{program_place()}: expected a branch or a shape of known values, found one that "
+            f"depends on a result of '{name}', which no kernel computed; --allow-stand-in {name} "
+            "goes on with a stand-in (1, false, finite)"
+        )
+
+
+def _binary(apply: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        number = other.number if hasattr(other, "number") else other
+        if not isinstance(number, (int, float)):
+            return NotImplemented
+        left, right = (number, self.number) if swapped else (self.number, number)
+        return make_stand_in(apply(left, right), self.name, self.ledger)
+
+    return method
+
+
+def _compare(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        number = other.number if hasattr(other, "number") else other
+        if not isinstance(number, (int, float)):
+            return NotImplemented
+        self.ledger.decide(self.name)
+        return apply(self.number, number)
+
+    return method
+
+
+class StandIn:
+    """Integer that no kernel computed. Not an int, so that it cannot become a shape unnoticed."""
+
+    number: Any
+    name: str
+    ledger: Ledger
+
+    def __bool__(self) -> bool:
+        self.ledger.decide(self.name)
+        return bool(self.number)
+
+    def __int__(self) -> int:
+        self.ledger.decide(self.name)
+        return int(self.number)
+
+    def __index__(self) -> int:
+        return self.__int__()
+
+    def __float__(self) -> float:
+        return float(self.number)
+
+    def __neg__(self) -> Any:
+        return make_stand_in(-self.number, self.name, self.ledger)
+
+    def __abs__(self) -> Any:
+        return make_stand_in(abs(self.number), self.name, self.ledger)
+
+    def __round__(self, digits: "int | None" = None) -> Any:
+        return make_stand_in(round(self.number, digits), self.name, self.ledger)
+
+    def __repr__(self) -> str:
+        return repr(self.number)
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+    def __format__(self, form: str) -> str:
+        return format(self.number, form)
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def __reduce__(self) -> Any:
+        return (type(self.number), (self.number,))
+
+
+class StandInFloat(StandIn, float):  # type: ignore[misc]
+    """Floating point number that no kernel computed; a float for printing and JSON."""
+
+
+for _name in "add sub mul truediv floordiv mod pow".split():
+    _apply = getattr(operator, _name)
+    setattr(StandIn, f"__{_name}__", _binary(_apply, False))
+    setattr(StandIn, f"__r{_name}__", _binary(_apply, True))
+for _name in "eq ne lt le gt ge".split():
+    setattr(StandIn, f"__{_name}__", _compare(getattr(operator, _name)))
+
+
+def make_stand_in(number: Any, name: str, ledger: Ledger) -> Any:
+    """Return a stand-in with the value `number` for a result of operator `name`."""
+    made: StandIn = (
+        StandInFloat.__new__(StandInFloat, number) if isinstance(number, float) else StandIn()
+    )
+    made.number, made.name, made.ledger = number, name, ledger
+    return made

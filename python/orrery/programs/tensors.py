@@ -1,0 +1,187 @@
+"""Changes to torch.Tensor and parameters that a rehearsal needs. Imported after torch."""
+
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from .mode import Parts, RehearsalMode
+from .values import LIMIT
+
+#: Bits of an address within a storage: handles are at least 64 apart, so that 1 TiB fits.
+ADDRESS_BITS = 34
+
+
+def install(parts: Parts, mode: RehearsalMode) -> None:
+    """Replaces what reads values back, and makes all parameters fake."""
+    _install_readers(mode)
+    _install_addresses()
+    _install_data()
+    _install_parameters(parts)
+    _install_attention(parts)
+    _install_optimizer_types()
+    _install_initialisation()
+
+
+def _install_readers(mode: RehearsalMode) -> None:
+    """Makes reads of fake tensors return values or stand-ins, which remember their operator."""
+    tensor = torch.Tensor
+    original = {name: getattr(tensor, name) for name in ("item", "numpy", "tolist", "__array__")}
+
+    def item(self: Any) -> Any:
+        if isinstance(self, FakeTensor) and self.numel() == 1:
+            return mode.read_number(self)
+        if hasattr(self, "full_tensor") and self.numel() == 1:  # a DTensor
+            return item(self.full_tensor())
+        return original["item"](self)
+
+    def to_float(self: Any) -> float:
+        return float(item(self))
+
+    def numpy(self: Any, *args: Any, **kwargs: Any) -> Any:
+        own = mode.read_array(self) if isinstance(self, FakeTensor) else self
+        return original["numpy"](own, *args, **kwargs)
+
+    def array(self: Any, *args: Any, **kwargs: Any) -> Any:
+        own = mode.read_array(self) if isinstance(self, FakeTensor) else self
+        return original["__array__"](own, *args, **kwargs)
+
+    def tolist(self: Any) -> Any:
+        if isinstance(self, FakeTensor) and self.numel() == 1 and self.dim() == 0:
+            return item(self)
+        return original["tolist"](mode.read_array(self) if isinstance(self, FakeTensor) else self)
+
+    def to_format(self: Any, form: str) -> str:
+        if isinstance(self, FakeTensor) and self.dim() == 0:
+            return format(item(self), form)
+        return str(original_format(self, form))
+
+    original_format = tensor.__format__
+    tensor.item, tensor.numpy, tensor.tolist = item, numpy, tolist
+    tensor.__array__, tensor.__float__, tensor.__format__ = array, to_float, to_format
+
+
+def _install_addresses() -> None:
+    """Gives fake memory addresses of its own, by which frameworks tell tensors apart.
+
+    Storages without bytes keep the address 0, as on a GPU.
+    """
+    storage_address, tensor_address = torch.UntypedStorage.data_ptr, torch.Tensor.data_ptr
+
+    def of_storage(self: Any) -> int:
+        if self.device.type != "meta":
+            return int(storage_address(self))
+        return int(self._cdata) << ADDRESS_BITS if self.nbytes() > 0 else 0
+
+    def of_tensor(self: Any) -> int:
+        if not isinstance(self, FakeTensor):
+            return int(tensor_address(self))
+        base = of_storage(self.untyped_storage())
+        return base + int(self.storage_offset()) * int(self.element_size()) if base else 0
+
+    torch.UntypedStorage.data_ptr = of_storage
+    torch.Tensor.data_ptr = of_tensor
+
+
+def _install_data() -> None:
+    """Lets `tensor.data = other` move a fake tensor to the device."""
+    base = torch._C.TensorBase.__dict__.get("data", torch.Tensor.data)
+
+    def set_data(self: Any, other: Any) -> None:
+        base.__set__(self, other)
+        if isinstance(other, FakeTensor):
+            self.fake_device = other.fake_device
+            for name in ("orrery_value", "orrery_name"):
+                self.__dict__.pop(name, None)
+                if name in other.__dict__:
+                    self.__dict__[name] = other.__dict__[name]
+
+    FakeTensor.data = property(lambda self: base.__get__(self), set_data)
+    original = torch.utils.swap_tensors
+
+    def swap_tensors(first: Any, second: Any) -> None:
+        if isinstance(first, FakeTensor) and isinstance(second, FakeTensor):
+            with torch.no_grad():
+                first.data = second
+        else:
+            original(first, second)
+
+    torch.utils.swap_tensors = swap_tensors
+
+
+def _install_parameters(parts: Parts) -> None:
+    """Makes every parameter fake: a model of any size costs no memory before it is moved."""
+    original = torch.nn.Parameter.__new__
+
+    def make(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
+        if type(data) is torch.Tensor and data.device.type == "cpu":
+            real = data
+            with torch.no_grad(), parts.fake_mode:
+                data = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype)
+            if real.numel() <= LIMIT:
+                parts.values.keep(data, real.detach().clone(), "a parameter")
+            else:
+                parts.values.keep(data, None, "a parameter")
+        return original(cls, data, requires_grad)
+
+    torch.nn.Parameter.__new__ = make
+
+
+def _install_attention(parts: Parts) -> None:
+    """Sends attention in 16 bits to the flash operator, as a CUDA build does.
+
+    A CPU build would compute all scores. A mask is given up: the operator then prices the whole
+    square of scores.
+    """
+    original = torch.nn.functional.scaled_dot_product_attention
+    flash = torch.ops.aten._scaled_dot_product_flash_attention
+
+    def attention(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: "float | None" = None,
+        enable_gqa: bool = False,
+    ) -> Any:
+        if (
+            isinstance(query, FakeTensor)
+            and query.fake_device.type == "cuda"
+            and query.dtype in (torch.bfloat16, torch.float16)
+            and query.dim() == 4
+        ):
+            if attn_mask is not None:
+                parts.session.note("attention with a mask has the price of attention without one")
+            return flash(query, key, value, dropout_p, is_causal, False, scale=scale)[0]
+        return original(
+            query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal,
+            scale=scale, enable_gqa=enable_gqa,
+        )  # fmt: skip
+
+    torch.nn.functional.scaled_dot_product_attention = attention
+    torch._C._nn.scaled_dot_product_attention = attention
+
+
+def _install_optimizer_types() -> None:
+    """Lets optimizers choose their implementations for lists by the type FakeTensor too."""
+    import torch.optim.optimizer as optimizers
+    import torch.utils._foreach_utils as foreach
+
+    for types in (foreach._foreach_supported_types, optimizers._foreach_supported_types):
+        for each in (FakeTensor, torch.nn.Parameter):
+            if each not in types:
+                types.append(each)
+
+
+def _install_initialisation() -> None:
+    """Replaces rejection sampling, which draws until no value is outside, by one draw."""
+
+    def truncated_normal(
+        tensor: Any, mean: float, std: float, a: float, b: float, generator: Any = None
+    ) -> Any:
+        with torch.no_grad():
+            return tensor.normal_(mean, std, generator=generator).clamp_(min=a, max=b)
+
+    torch.nn.init._no_grad_trunc_normal_ = truncated_normal

@@ -1,0 +1,153 @@
+"""True values of small tensors of the fake device. Imported after torch.
+
+A fake tensor of at most 16,384 elements can carry its value as a tensor of the CPU, through
+operators and collectives, so that flags, counts and votes keep their meaning. A value is valid
+until an operator with an unknown input writes the tensor's memory.
+"""
+
+import math
+import weakref
+from typing import Any, Optional, Sequence
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+#: Elements of the largest tensor that keeps its value.
+LIMIT = 1 << 14
+_CREATORS = ("aten::scalar_tensor", "aten::arange")
+#: Checks for values that are not finite: gradients are taken to be finite.
+FINITE_CHECKS = ("aten::_amp_foreach_non_finite_check_and_unscale_",)
+#: Names of masks that tell which values are finite; they stay with what is computed of a mask.
+MASKS = {"isnan": "isnan", "isinf": "isnan", "isfinite": "isfinite"}
+_OPPOSITE = {"isnan": "isfinite", "isfinite": "isnan"}
+
+
+class Values:
+    """Values by tensor, with an epoch for each storage that unknown writes advance."""
+
+    def __init__(self) -> None:
+        self._epochs: "weakref.WeakKeyDictionary[Any, int]" = weakref.WeakKeyDictionary()
+
+    def of(self, tensor: Any) -> Any:
+        """Return the value of a tensor; None if it is unknown. Real tensors are their own value."""
+        if not isinstance(tensor, FakeTensor):
+            return tensor
+        kept = tensor.__dict__.get("orrery_value")
+        if kept is None or kept[0] != self._epoch(tensor):
+            return None
+        return kept[1]
+
+    def keep(self, tensor: Any, value: Any, name: str) -> None:
+        """Sets the value of a fake tensor; None: a result of `name` that is unknown."""
+        tensor.__dict__["orrery_name"] = name
+        if value is None:
+            tensor.__dict__.pop("orrery_value", None)
+        else:
+            tensor.__dict__["orrery_value"] = (self._epoch(tensor), value)
+
+    def forget(self, tensor: Any, name: str) -> None:
+        """Marks the memory of a tensor as written by operator `name` with unknown values."""
+        if isinstance(tensor, FakeTensor):
+            storage = tensor.untyped_storage()
+            self._epochs[storage] = self._epochs.get(storage, 0) + 1
+            self.keep(tensor, None, name)
+
+    def name_of(self, tensor: Any) -> str:
+        """Return the operator that computed a tensor."""
+        return str(getattr(tensor, "__dict__", {}).get("orrery_name", "a device tensor"))
+
+    def arguments(
+        self, func: Any, args: Sequence[Any], kwargs: "dict[str, Any]", inputs: Sequence[Any]
+    ) -> "Optional[tuple[list[Any], dict[str, Any]]]":
+        """Return the arguments of a call with values in place of fake tensors; None if unknown."""
+        if func.namespace != "aten":
+            return None
+        for each in inputs:
+            if each.numel() > LIMIT or self.of(each) is None:
+                return None
+        if not inputs and not _makes_little(func, args):
+            return None
+        known = [self._replaced(each) for each in args]
+        named = {key: self._replaced(each) for key, each in kwargs.items()}
+        if named.get("device") is not None:
+            named["device"] = torch.device("cpu")
+        return known, named
+
+    def compute(
+        self,
+        func: Any,
+        known: "Optional[tuple[list[Any], dict[str, Any]]]",
+        written: Sequence[Any],
+        outputs: Sequence[Any],
+        inputs: Sequence[Any] = (),
+    ) -> None:
+        """Computes the values of a call's outputs, after the call.
+
+        Parameters
+        ----------
+        func
+            Operator.
+        known : tuple or None
+            Result of `arguments`, taken before the call.
+        written, outputs, inputs : sequence of torch.Tensor
+            Tensors that the call wrote in place, that it returned, and that it was given.
+        """
+        name = self._name(func, outputs, inputs)
+        results = None
+        if known is not None and all(each.numel() <= LIMIT for each in outputs):
+            results = _run(func, known)
+        if results is None or len(results) != len(outputs):
+            for each in written:
+                self.forget(each, name)
+            for each in outputs:
+                if isinstance(each, FakeTensor):
+                    self.keep(each, None, name)
+            return
+        for each, value in zip(outputs, results):
+            if isinstance(each, FakeTensor):
+                same = each.shape == value.shape
+                self.keep(each, value if same else None, name)
+
+    def _name(self, func: Any, outputs: Sequence[Any], inputs: Sequence[Any]) -> str:
+        """Return the name of a call's results: the operator's, or that of a mask it is given."""
+        name: str = func._schema.name.removeprefix("aten::")
+        if name in MASKS:
+            return MASKS[name]
+        if len(outputs) == 1 and outputs[0].dtype == torch.bool:
+            for each in inputs:
+                mask = self.name_of(each)
+                if mask in _OPPOSITE:
+                    return _OPPOSITE[mask] if name.endswith("_not") else mask
+        return name
+
+    def _epoch(self, tensor: Any) -> int:
+        if not self._epochs:
+            return 0
+        return self._epochs.get(tensor.untyped_storage(), 0)
+
+    def _replaced(self, argument: Any) -> Any:
+        if isinstance(argument, torch.Tensor):
+            return self.of(argument)
+        if isinstance(argument, (list, tuple)):
+            return [self._replaced(each) for each in argument]
+        return torch.device("cpu") if isinstance(argument, torch.device) else argument
+
+
+def _makes_little(func: Any, args: Sequence[Any]) -> bool:
+    name = func._schema.name
+    if "empty" in name:
+        return False
+    size = args[0] if args else None
+    if isinstance(size, (list, tuple)) and all(isinstance(each, int) for each in size):
+        return math.prod(size) <= LIMIT
+    return name in _CREATORS and not (isinstance(size, int) and size > LIMIT)
+
+
+def _run(func: Any, known: "tuple[list[Any], dict[str, Any]]") -> "Optional[list[Any]]":
+    """Return the tensors that an operator computes on the CPU; None if it has no such kernel."""
+    try:
+        result = func(*known[0], **known[1])
+    except (RuntimeError, NotImplementedError, TypeError, IndexError):
+        return None
+    found = result if isinstance(result, (list, tuple)) else [result]
+    return [each for each in found if isinstance(each, torch.Tensor)]

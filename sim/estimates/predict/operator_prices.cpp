@@ -1,0 +1,104 @@
+#include "sim/estimates/predict/operator_prices.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "core/error.hpp"
+#include "sim/estimates/collectives/protocols.hpp"
+
+namespace orrery::estimates {
+namespace {
+
+/// Algorithms of NCCL, which compete for a collective.
+constexpr CollectiveAlgorithm kAlgorithms[] = {CollectiveAlgorithm::ring, CollectiveAlgorithm::tree,
+                                               CollectiveAlgorithm::nvls};
+constexpr CollectiveAlgorithm kDirect[] = {CollectiveAlgorithm::direct};
+
+std::span<const CollectiveAlgorithm> algorithms_of(CollectiveKind kind) {
+  const bool direct = kind == CollectiveKind::all_to_all || kind == CollectiveKind::send_receive;
+  return direct ? std::span<const CollectiveAlgorithm>(kDirect) : kAlgorithms;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::uint32_t>> sibling_groups(const std::vector<std::uint32_t>& members,
+                                                       std::uint32_t ranks) {
+  std::vector<std::vector<std::uint32_t>> groups{members};
+  if (members.size() < 2 || members[1] <= members[0]) return groups;
+  const std::uint32_t size = static_cast<std::uint32_t>(members.size());
+  const std::uint32_t stride = members[1] - members[0], block = stride * size;
+  for (std::uint32_t i = 1; i < size; ++i) {
+    if (members[i] != members[0] + i * stride) return groups;
+  }
+  const std::uint32_t offset = members[0] % block;
+  if (ranks % block != 0 || offset >= stride) return groups;
+  for (std::uint32_t base = 0; base < ranks; base += block) {
+    for (std::uint32_t first = base; first < base + stride; ++first) {
+      if (first == members[0]) continue;
+      groups.emplace_back();
+      for (std::uint32_t i = 0; i < size; ++i) groups.back().push_back(first + i * stride);
+    }
+  }
+  return groups;
+}
+
+OperatorPrices::OperatorPrices(const Cluster& cluster, std::uint32_t ranks)
+    : cluster_(cluster),
+      ranks_(ranks),
+      profile_(over_links(cost_profile(cluster.gpu_model()), cluster)) {
+  ensure(ranks <= cluster.gpus(), "a rank has a GPU");
+}
+
+Precision OperatorPrices::supported(Precision precision) const {
+  const GpuModel& gpu = cluster_.gpu_model();
+  if (precision == Precision::fp4 && gpu.fp4.value <= 0) precision = Precision::fp8;
+  if (precision == Precision::fp8 && gpu.fp8.value <= 0) precision = Precision::bf16;
+  if (precision == Precision::bf16 && gpu.bf16.value <= 0) precision = Precision::fp32;
+  if (precision == Precision::tf32 && gpu.tf32.value <= 0) precision = Precision::fp32;
+  return precision;
+}
+
+Seconds OperatorPrices::kernel(const Kernel& kernel, Precision precision) const {
+  Block block;
+  block.kernels.push_back(kernel);
+  const Precision used = supported(precision);
+  block.kernels.back().low_precision = used == Precision::fp8 || used == Precision::fp4;
+  return price(block, cluster_.gpu_model(), used, {}, profile_).compute;
+}
+
+std::vector<GpuGroup> OperatorPrices::groups_of(const std::vector<std::uint32_t>& members) const {
+  std::vector<GpuGroup> groups;
+  for (const std::vector<std::uint32_t>& each : sibling_groups(members, ranks_)) {
+    groups.emplace_back();
+    for (const std::uint32_t rank : each) {
+      if (rank >= ranks_) {
+        throw Error(ErrorKind::bad_input,
+                    fmt::format("a collective: expected ranks below {}, got {}", ranks_, rank));
+      }
+      groups.back().push_back({rank});
+    }
+  }
+  return groups;
+}
+
+Seconds OperatorPrices::collective(CollectiveKind kind, const std::vector<std::uint32_t>& members,
+                                   Bytes size) {
+  if (members.size() < 2) return {};
+  Seconds best{std::numeric_limits<double>::infinity()};
+  std::vector<GpuGroup> groups;
+  for (const CollectiveAlgorithm algorithm : algorithms_of(kind)) {
+    const auto [found, is_new] = schedules_.try_emplace({{kind, members}, algorithm});
+    if (is_new) {
+      if (groups.empty()) groups = groups_of(members);
+      found->second = collective_schedule(cluster_, kind, algorithm, groups);
+    }
+    if (found->second.algorithm != algorithm && algorithm != algorithms_of(kind).front()) continue;
+    best = std::min(best, price_protocols(cluster_, profile_, kind, found->second, size).alone);
+  }
+  return best;
+}
+
+}  // namespace orrery::estimates

@@ -1,0 +1,166 @@
+"""Rehearsed PyTorch programs: collectives of real ranks, memory by hand, refusals, the trace."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+from conftest import BUILD, ROOT
+
+PROGRAMS = ROOT / "tests" / "python" / "rehearsed"
+PROGRAM = BUILD / "bin" / "orrery"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+TORCH = pathlib.Path(os.environ.get("ORRERY_TORCH_PYTHON", CACHE / "orrery/torch/bin/python"))
+MIB = 1 << 20
+
+pytestmark = pytest.mark.skipif(
+    not TORCH.exists(), reason=f"no PyTorch at {TORCH}: ./dev torch installs it"
+)
+
+
+def environment():
+    """The environment of a user whose PATH begins with the folder of PyTorch's Python."""
+    plain = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    return {**plain, "PATH": f"{TORCH.parent}:{plain['PATH']}", "OMP_NUM_THREADS": "1"}
+
+
+def rehearse(*words, ranks=4, cluster="dgx-h100", options=()):
+    return subprocess.run(
+        [PROGRAM, "rehearse", "--ranks", str(ranks), "--cluster", cluster, *options, "--", *words],
+        capture_output=True, text=True, env=environment(), timeout=240,
+    )  # fmt: skip
+
+
+def report_of(*words, **more):
+    result = rehearse(*words, **{**more, "options": (*more.pop("options", ()), "--json")})
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout), result.stderr
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """Collectives of the last step of each kind on two real processes with gloo."""
+    log = tmp_path_factory.mktemp("real") / "log.json"
+    subprocess.run(
+        [TORCH.parent / "torchrun", "--standalone", "--nproc-per-node=2",
+         PROGRAMS / "collectives.py", "ddp", "fsdp2", log],
+        check=True, env=environment(), timeout=240, capture_output=True,
+    )  # fmt: skip
+    names = {
+        "allreduce": "all_reduce", "allgather_base": "all_gather", "broadcast": "broadcast",
+        "reduce_scatter_base": "reduce_scatter", "all_reduce": "all_reduce",
+        "all_gather_into_tensor": "all_gather", "reduce_scatter_tensor": "reduce_scatter",
+    }  # fmt: skip
+    seen = json.loads(log.read_text())
+    return {kind: [[names[n], size] for n, size in rows] for kind, rows in seen.items()}
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp2"])
+def test_collectives_equal_those_of_real_ranks(real, kind):
+    # One process replaces the workers of torchrun.
+    report, _ = report_of("torchrun", "--nproc-per-node=2", PROGRAMS / "collectives.py", kind,
+                          ranks=2)  # fmt: skip
+    assert [row[:2] for row in report["collective_sequence"]] == real[kind]
+    assert len(real[kind]) >= (2 if kind == "ddp" else 9)
+    assert report["collectives"] == len(real[kind])
+    assert report["steps"] == 3
+    assert report["ranks"] == 2
+    assert sum(report["sources"].values()) == pytest.approx(1)
+    assert report["unpriced"] == {}
+    # No stream is shorter than the kernels in it.
+    assert report["step_time_s"] > 0.99 * report["kernel_time_s"] > 0
+
+
+def test_trace_is_simulated_in_about_the_rehearsed_time(tmp_path):
+    words = ("python", PROGRAMS / "collectives.py", "fsdp2")
+    report, _ = report_of(*words, ranks=64, options=("--trace", tmp_path / "step"))
+    file = tmp_path / "step.yaml"
+    told = subprocess.run(
+        [PROGRAM, "import", "chakra", tmp_path / "step", "--ranks", "64", "-o", file],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    nodes = report["kernels"] + report["collectives"]
+    assert f"{64 * nodes} nodes" in told.stdout + told.stderr
+    told = subprocess.run(
+        [PROGRAM, "simulate", file, "--json"], capture_output=True, text=True, check=True
+    )
+    # The trace has no host time, which a program this small consists of.
+    assert 0 < json.loads(told.stdout)["step_time_s"] < 1.1 * report["step_time_s"]
+
+
+def test_memory_and_times():
+    result = rehearse("python", PROGRAMS / "memory.py", ranks=1)
+    assert result.returncode == 1, result.stderr
+    seen = json.loads(result.stdout)
+    # Two weights of 1024 x 1024 in fp32.
+    assert seen["parameters"] == 8 * MIB
+    # In the backward pass of ReLU: 8 MiB of weights, 4 MiB of one gradient, and 2 MiB each of the
+    # input, the output of ReLU, its gradient, and the gradient of its input; the loss and its
+    # gradient have 512 bytes each.
+    assert seen["peak"] == (8 + 4 + 4 * 2) * MIB + 2 * 512
+    # A product of 8192^3 in bf16 runs at 60% to 85% of H100's 989.4 TFLOP/s in the tables.
+    least = 2 * 8192**3 / 989.4e12
+    for seconds in seen["matmul_s"]:
+        assert least / 0.85 < seconds < least / 0.6
+    assert 0 < seen["event_s"] < 1e-3
+    assert seen["votes"] == [22, [14, False]]
+    assert seen["is_cpu_real"] == 2.0
+    assert "Tried to allocate 200.00 GiB" in seen["refused"]
+    assert seen["kept"] == 7
+    assert seen["total"] == 81559 * MIB
+    assert seen["addresses"] == [True, True, 4096]
+    # An allocation that does not fit fails at the program's line.
+    assert 'memory.py", line 57, in <module>' in result.stderr
+    assert "OutOfMemoryError: CUDA out of memory. Tried to allocate 90.00 GiB" in result.stderr
+    assert "GiB allocated," in result.stderr
+
+
+def test_branch_on_an_unknown_value_is_refused_with_its_line():
+    result = rehearse("python", PROGRAMS / "branch.py")
+    assert result.returncode == 4
+    # Known values are true: four ranks voted. Printing needs no value.
+    assert result.stdout == "votes [4, 4]\nloss 1.00 1.0 3.0\n"
+    assert "branch.py:17: expected a branch or a shape of known values" in result.stderr
+    assert "--allow-stand-in mean" in result.stderr
+
+
+def test_allowed_stand_in_is_listed():
+    report, said = report_of(
+        "python", PROGRAMS / "branch.py", options=("--allow-stand-in", "mean")
+    )
+    assert said.endswith("small\n")
+    uses = {(row["name"], row["use"], row["place"]) for row in report["stand_ins"]}
+    assert uses == {("mean", "read", "branch.py:15"), ("mean", "decides", "branch.py:17")}
+    assert report["step_time_s"] is None
+
+
+def test_messages_between_ranks_are_refused():
+    result = rehearse("python", PROGRAMS / "branch.py", "--send")
+    assert result.returncode == 4
+    assert "found a message between two ranks (send): pipeline stages" in result.stderr
+
+
+def test_prices_of_unknown_operators(tmp_path):
+    code = tmp_path / "own.py"
+    code.write_text(
+        "import torch\n"
+        "x = torch.ones(1 << 20, device='cuda')\n"
+        "w = torch.nn.Parameter(x)\n"
+        "o = torch.optim.SGD([w], lr=1)\n"
+        "for _ in range(2):\n"
+        "    w.grad = torch.cumsum(x, 0)\n"
+        "    o.step()\n"
+    )
+    report, _ = report_of("python", code, ranks=1)
+    assert list(report["unpriced"]) == ["cumsum"]
+    prices = tmp_path / "prices.txt"
+    prices.write_text("cumsum time_s=in0[0]/1048576  # one second\nhost time_s=1e-3\n")
+    report, _ = report_of("python", code, ranks=1, options=("--prices", prices))
+    assert report["unpriced"] == {}
+    assert 1 < report["step_time_s"] < 1.02
+    assert report["assumed"] == {"host_s_per_operator": 1e-3}
+    prices.write_text("cumsum 5\n")
+    result = rehearse("python", code, ranks=1, options=("--prices", prices))
+    assert result.returncode == 3
+    assert f"{prices}:1: expected NAME time_s=FORMULA" in result.stderr
