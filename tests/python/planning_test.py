@@ -63,7 +63,7 @@ def test_layouts_of_a_scenario_are_those_of_its_cluster():
     assert table.loc[0, "iter_time_s"] < own.step_time_s
     with pytest.raises(TypeError, match="says gpus itself"):
         orrery.layouts(MAIN, gpus=64)
-    with pytest.raises(orrery.InputError, match="with a transformer, by preset or by its dimensions"):
+    with pytest.raises(orrery.InputError, match="with a transformer, by preset"):
         orrery.layouts(STRAGGLER)
     with pytest.raises(orrery.InputError, match="a model .*a cluster .*a number of GPUs"):
         orrery.layouts()
