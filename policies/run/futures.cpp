@@ -156,8 +156,7 @@ void look_ahead(Step steps, FuturesReport& all) {
 
 void Succession::replace_policies(std::unique_ptr<PolicyStack> heirs,
                                   std::vector<Decision> decisions) {
-  heirs_ = std::move(heirs);
-  waiting_ = heirs_ != nullptr;
+  waiting_ = std::move(heirs);
   given_ = std::move(decisions);
 }
 
@@ -174,9 +173,9 @@ void Succession::observe(Context& context, const Observation& seen, DecisionList
 }
 
 void Succession::take_over(Context& context, const Cluster& cluster) {
-  waiting_ = false;
-  heirs_->start(context, cluster, nullptr);
-  for (const PolicyStack::Member& heir : heirs_->members()) {
+  std::unique_ptr<PolicyStack> heirs = std::move(waiting_);
+  heirs->start(context, cluster, nullptr);
+  for (const PolicyStack::Member& heir : heirs->members()) {
     for (const PolicyStack::Member& member : members_->members()) {
       if (member.name != heir.name) continue;
       Archive state;
@@ -184,6 +183,7 @@ void Succession::take_over(Context& context, const Cluster& cluster) {
       heir.policy->load(state);
     }
   }
+  heirs_ = std::move(heirs);  // the previous ones have handed over their state
   current_ = heirs_.get();
   members_ = heirs_.get();
   if (tell_needs_) tell_needs_(current_->needs());

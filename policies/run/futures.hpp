@@ -72,8 +72,7 @@ class Succession : public Policy {
 
   /// Lets `heirs` decide from the next observation on, which starts them; null: the policies stay.
   /// Adds `decisions` to the next observation, after the decisions of the policies, with new ids.
-  /// Replaces heirs and decisions of a call before that observation. Call only before any heirs
-  /// have taken over.
+  /// Replaces heirs and decisions of a call before that observation.
   void replace_policies(std::unique_ptr<PolicyStack> heirs, std::vector<Decision> decisions);
   /// Sets the function that receives the needs of the heirs, within observe(), before their first
   /// call.
@@ -93,8 +92,8 @@ class Succession : public Policy {
 
   Policy* current_;
   const PolicyStack* members_;
-  std::unique_ptr<PolicyStack> heirs_;
-  bool waiting_ = false;  ///< true until the first call of the heirs
+  std::unique_ptr<PolicyStack> heirs_;    ///< heirs that decide; null: the first policy decides
+  std::unique_ptr<PolicyStack> waiting_;  ///< heirs that take over at the next observation
   std::vector<Decision> given_;  ///< decisions to add at the next observation
   std::function<void(const Needs&)> tell_needs_;
 };

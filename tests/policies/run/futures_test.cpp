@@ -182,6 +182,10 @@ TEST(Succession, APolicyOfTheSameNameGoesOnWithItsState) {
   EXPECT_EQ(first[0]->calls, 3);
   EXPECT_EQ(heirs[0]->calls, 5);
   EXPECT_EQ(heirs[1]->calls, 2);
+  std::vector<Counting*> last;
+  policy.replace_policies(stack_of({"c"}, last), {});
+  call();
+  EXPECT_EQ(last[0]->calls, 3) << "heirs have heirs";
 }
 
 }  // namespace
