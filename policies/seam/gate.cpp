@@ -1,6 +1,8 @@
 #include "policies/seam/gate.hpp"
 
 #include <algorithm>
+#include <array>
+#include <functional>
 
 #include <fmt/format.h>
 
@@ -15,20 +17,22 @@ bool between_steps(const Decision& decision) {
   return waits_for_step(decision.what) || decision.at_step > 0;
 }
 
+/// Returns true if one of the decisions assigns GPUs to the job of the setting.
+bool assigns(const std::vector<Decision>& decisions, const Decision& setting) {
+  return std::any_of(decisions.begin(), decisions.end(), [&setting](const Decision& each) {
+    const auto* assign = std::get_if<Assign>(&each.what);
+    return assign && !assign->is_release() && assign->job == job_of(setting.what);
+  });
+}
+
 }  // namespace
 
 // ---- judging ------------------------------------------------------------------------------
 
-DecisionGate::Verdict DecisionGate::judge_decision(const Decision& decision, Nanos now) const {
-  return judge_group({&decision, 1}, now);
-}
-
-DecisionGate::Verdict DecisionGate::judge_group(std::span<const Decision> group,
-                                                Nanos now) const {
+DecisionGate::Verdict DecisionGate::judge_group(std::span<const Decision> group, Nanos now) const {
   for (const Decision& decision : group) {
     if (decision.expires < now) {
-      return {Outcome::expired,
-              fmt::format("it expired at {} s", to_seconds(decision.expires))};
+      return {Outcome::expired, fmt::format("it expired at {} s", to_seconds(decision.expires))};
     }
     const JobInfo* job = world_.jobs().find(job_of(decision.what));
     if (decision.if_epoch && job != nullptr && job->epoch != *decision.if_epoch) {
@@ -60,6 +64,15 @@ bool DecisionGate::has_begun(const Decision& decision) const {
          carrier_.is_step_open(job);
 }
 
+/// Checks a single decision; a step that has begun matters only to a decision that must be applied
+/// between two steps and does not wait for another epoch.
+DecisionGate::Verdict DecisionGate::judge_single(const Decision& decision, Nanos now) const {
+  Verdict verdict = judge_group({&decision, 1}, now);
+  if (!verdict.good() || !between_steps(decision) || !has_begun(decision)) return verdict;
+  if (world_.starts_with_assignment(decision)) return verdict;
+  return {Outcome::rejected, fmt::format("step {} has begun", decision.at_step)};
+}
+
 // ---- accepting ----------------------------------------------------------------------------
 
 void DecisionGate::accept_decisions(const DecisionList& decisions, Nanos now) {
@@ -68,44 +81,108 @@ void DecisionGate::accept_decisions(const DecisionList& decisions, Nanos now) {
   resume_decisions(decisions.items(), now);
 }
 
-void DecisionGate::resume_decisions(const std::vector<Decision>& items, Nanos now) {
-  std::set<std::uint32_t> groups;
-  for (const Decision& decision : items) {
-    if (decision.group == 0) {
-      admit_decision(decision, now);
-    } else if (groups.insert(decision.group).second) {
-      std::vector<Decision> group;
-      std::copy_if(items.begin(), items.end(), std::back_inserter(group),
-                   [&](const Decision& each) { return each.group == decision.group; });
-      accept_group(std::move(group), now);
+/// Returns true if settings of the same call are checked after this assignment: they start with it,
+/// or are refused because the job is to leave at once.
+bool DecisionGate::leads_settings(const Decision& decision) const {
+  const auto* assign = std::get_if<Assign>(&decision.what);
+  if (assign == nullptr || world_.jobs().find(assign->job) == nullptr) return false;
+  return !assign->is_release() || !is_deferred(decision);
+}
+
+/// A setting belongs to the last assignment of its job before it in its call; without one, to the
+/// first assignment after it.
+std::vector<DecisionGate::Unit> DecisionGate::divide_into_units(
+    const std::vector<Decision>& items) const {
+  constexpr std::size_t kNone = ~std::size_t{0};
+  std::vector<std::size_t> leader(items.size(), kNone);
+  const auto find_leaders = [&](std::size_t first, std::size_t step) {
+    std::map<JobId, std::size_t> newest;
+    for (std::size_t i = first; i < items.size(); i += step) {
+      const JobId job = job_of(items[i].what);
+      if (leads_settings(items[i])) newest[job] = i;
+      if (leader[i] != kNone || items[i].group != 0 || !world_.waits_for_epoch(items[i].what)) {
+        continue;
+      }
+      const auto found = newest.find(job);
+      const bool together =
+          found != newest.end() && world_.is_same_call(items[i].id, items[found->second].id);
+      if (together) leader[i] = found->second;
     }
+  };
+  find_leaders(0, 1);
+  find_leaders(items.size() - 1, ~std::size_t{0});  // backwards, by modular arithmetic
+
+  std::vector<Unit> units;
+  std::vector<std::size_t> unit_of(items.size());
+  std::map<std::uint32_t, std::size_t> groups;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (leader[i] != kNone) continue;
+    const auto known = groups.find(items[i].group);
+    unit_of[i] = known != groups.end() ? known->second : units.size();
+    if (unit_of[i] == units.size()) units.emplace_back();
+    units[unit_of[i]].core.push_back(items[i]);
+    if (items[i].group != 0) groups.emplace(items[i].group, unit_of[i]);
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    if (leader[i] != kNone) units[unit_of[leader[i]]].settings.push_back(items[i]);
+  }
+  return units;
+}
+
+void DecisionGate::resume_decisions(const std::vector<Decision>& items, Nanos now) {
+  for (Unit& unit : divide_into_units(items)) {
+    unit.core.front().group == 0 ? admit_decision(std::move(unit), now) : accept_group(unit, now);
   }
 }
 
-void DecisionGate::accept_group(std::vector<Decision> group, Nanos now) {
-  Verdict verdict = judge_group(group, now);
-  if (verdict.good() && std::any_of(group.begin(), group.end(), between_steps)) {
+void DecisionGate::accept_group(const Unit& unit, Nanos now) {
+  const auto follows = [&unit](const Decision& setting) {
+    return std::holds_alternative<Configure>(setting.what) && assigns(unit.core, setting);
+  };
+  const auto waits = [&](const Decision& each) {
+    const bool starts = follows(each) || world_.starts_with_assignment(each);
+    return each.at_step > 0 || (waits_for_step(each.what) && !starts);
+  };
+  Verdict verdict = judge_group(unit.core, now);
+  if (verdict.good() && std::any_of(unit.core.begin(), unit.core.end(), waits)) {
     verdict = {Outcome::rejected, "decisions of a group are applied at once, not from a step on"};
   }
-  for (const Decision& decision : group) emit_outcome(decision, verdict);
-  if (!verdict.good()) return;
-  for (const Decision& decision : group) carrier_.carry_out(decision);
+  // World lets a setting start with its assignment only after the assignment is applied.
+  std::vector<Decision> ordered = unit.core;
+  std::stable_partition(ordered.begin(), ordered.end(), std::not_fn(follows));
+  for (const Decision& decision : ordered) emit_outcome(decision, verdict);
+  if (!verdict.good()) {
+    for (const Decision& setting : unit.settings) admit_decision({{setting}, {}}, now);
+    return;
+  }
+  const std::vector<Decision> started = apply_settings(unit.settings, now);
+  for (const Decision& decision : unit.core) carrier_.carry_out(decision);
+  for (const Decision& setting : started) carrier_.carry_out(setting);
 }
 
-void DecisionGate::admit_decision(const Decision& decision, Nanos now) {
-  Verdict verdict = judge_decision(decision, now);
-  if (verdict.good() && has_begun(decision) && between_steps(decision)) {
-    verdict = {Outcome::rejected, fmt::format("step {} has begun", decision.at_step)};
+void DecisionGate::admit_decision(Unit unit, Nanos now) {
+  const Decision& decision = unit.core.front();
+  Verdict verdict = judge_single(decision, now);
+  if (!verdict.good()) {
+    emit_outcome(decision, std::move(verdict));
+    for (const Decision& setting : unit.settings) admit_decision({{setting}, {}}, now);
+    return;
   }
-  if (!verdict.good()) return emit_outcome(decision, std::move(verdict));
-  if (agreement_ && waits_for_step(decision.what)) return unagreed_.push_back(decision);
-  if (is_deferred(decision)) return held_.push_back(decision);
-  hold_from_now(decision);
+  const bool alone = !world_.starts_with_assignment(decision);
+  if (agreement_ && alone && waits_for_step(decision.what)) return unagreed_.push_back(decision);
+  if (!is_deferred(decision)) return hold_from_now(unit, now);
+  std::erase_if(unit.settings, [&](const Decision& setting) {
+    Verdict with_assignment = judge_group(std::array{decision, setting}, now);
+    if (with_assignment.good()) return false;
+    emit_outcome(setting, std::move(with_assignment));
+    return true;
+  });
+  held_.push_back(std::move(unit));
 }
 
 void DecisionGate::apply_agreed(const Decision& decision, Nanos now) {
-  if (is_deferred(decision)) return held_.push_back(decision);
-  settle_decision(decision, now);
+  if (is_deferred(decision)) return held_.push_back({{decision}, {}});
+  settle_decision({{decision}, {}}, now);
 }
 
 /// A setting that changes steps and applies at once is deferred while a step is in progress. An
@@ -116,6 +193,7 @@ bool DecisionGate::is_deferred(const Decision& decision) const {
   const JobInfo* job = world_.jobs().find(id);
   if (job == nullptr) return false;
   if (std::holds_alternative<Configure>(decision.what)) {
+    if (world_.starts_with_assignment(decision)) return false;
     return decision.at_step == 0 && waits_for_step(decision.what) && carrier_.is_step_open(id);
   }
   return decision.at_step > job->step;
@@ -126,20 +204,43 @@ void DecisionGate::expire_decision(const Decision& decision) {
 }
 
 /// The checks are repeated because the state of the job may have changed since the first check.
-void DecisionGate::settle_decision(const Decision& decision, Nanos now) {
-  Verdict verdict = judge_decision(decision, now);
-  if (verdict.good() && has_begun(decision) && between_steps(decision)) {
-    verdict = {Outcome::rejected, fmt::format("step {} has begun", decision.at_step)};
-  }
-  if (!verdict.good()) return emit_outcome(decision, std::move(verdict));
-  hold_from_now(decision);
+/// Settings that were to start with an assignment fail with it.
+void DecisionGate::settle_decision(const Unit& unit, Nanos now) {
+  const Decision& decision = unit.core.front();
+  const Verdict verdict = judge_single(decision, now);
+  if (verdict.good()) return hold_from_now(unit, now);
+  emit_outcome(decision, verdict);
+  for (const Decision& setting : unit.settings) emit_outcome(setting, verdict);
 }
 
-void DecisionGate::hold_from_now(const Decision& decision) {
+void DecisionGate::hold_from_now(const Unit& unit, Nanos now) {
+  const Decision& decision = unit.core.front();
+  apply_decision(decision);
+  const std::vector<Decision> started = apply_settings(unit.settings, now);
+  carrier_.carry_out(decision);
+  for (const Decision& setting : started) carrier_.carry_out(setting);
+}
+
+/// Checks settings after their assignment is applied, and returns those that are applied.
+std::vector<Decision> DecisionGate::apply_settings(const std::vector<Decision>& settings,
+                                                   Nanos now) {
+  std::vector<Decision> applied;
+  for (const Decision& setting : settings) {
+    Verdict verdict = judge_single(setting, now);
+    if (!verdict.good()) {
+      emit_outcome(setting, std::move(verdict));
+      continue;
+    }
+    apply_decision(setting);
+    applied.push_back(setting);
+  }
+  return applied;
+}
+
+void DecisionGate::apply_decision(const Decision& decision) {
   emit_outcome(decision, {});
   const JobId job = job_of(decision.what);
   if (decision.at_step > world_.jobs()[job].step) effects_.emplace(job, decision.at_step);
-  carrier_.carry_out(decision);
 }
 
 void DecisionGate::emit_outcome(const Decision& decision, Verdict verdict) {
@@ -152,38 +253,53 @@ void DecisionGate::settle_deferred(JobId job, Nanos now) {
   const JobInfo* info = world_.jobs().find(job);
   const Step step = info == nullptr ? kNoStep : info->step;
   effects_.erase(effects_.lower_bound({job, 0}), effects_.lower_bound({job, step}));
-  std::vector<Decision> waiting;
-  for (Decision& decision : std::exchange(held_, {})) {
+  std::vector<Unit> waiting;
+  for (Unit& unit : std::exchange(held_, {})) {
+    const Decision& decision = unit.core.front();
     const bool due = job_of(decision.what) == job && decision.at_step <= step;
-    (due ? waiting : held_).push_back(std::move(decision));
+    (due ? waiting : held_).push_back(std::move(unit));
   }
-  for (const Decision& decision : waiting) settle_decision(decision, now);
+  for (Unit& unit : waiting) {
+    // The settings start with the epoch of the assignment, also if their own step is past.
+    for (Decision& setting : unit.settings) {
+      if (setting.at_step <= step) setting.at_step = 0;
+    }
+    settle_decision(unit, now);
+  }
 }
 
 void DecisionGate::expire_settings(JobId job) {
-  std::vector<Decision> dropped;
-  for (std::vector<Decision>* list : {&held_, &unagreed_}) {
-    const auto first = std::stable_partition(list->begin(), list->end(), [job](const auto& each) {
-      return job_of(each.what) != job || !waits_for_step(each.what);
-    });
-    std::move(first, list->end(), std::back_inserter(dropped));
-    list->erase(first, list->end());
+  for (const Decision& decision : drain_pending([job](const Decision& each) {
+         return job_of(each.what) == job && waits_for_step(each.what);
+       })) {
+    expire_decision(decision);
   }
-  for (const Decision& decision : dropped) expire_decision(decision);
+}
+
+/// Removes the deferred and undrained decisions that `chosen` names, with the settings that start
+/// with them, and returns them.
+std::vector<Decision> DecisionGate::drain_pending(
+    const std::function<bool(const Decision&)>& chosen) {
+  std::vector<Decision> drained;
+  for (Unit& unit : std::exchange(held_, {})) {
+    if (!chosen(unit.core.front())) {
+      held_.push_back(std::move(unit));
+      continue;
+    }
+    drained.push_back(std::move(unit.core.front()));
+    std::move(unit.settings.begin(), unit.settings.end(), std::back_inserter(drained));
+  }
+  for (Decision& decision : std::exchange(unagreed_, {})) {
+    (chosen(decision) ? drained : unagreed_).push_back(std::move(decision));
+  }
+  return drained;
 }
 
 void DecisionGate::reject_decisions(JobId job, Nanos now) {
   effects_.erase(effects_.lower_bound({job, 0}), effects_.upper_bound({job, kNoStep}));
-  std::vector<Decision> theirs;
-  for (auto* list : {&held_, &unagreed_}) {
-    const auto first = std::stable_partition(
-        list->begin(), list->end(),
-        [job](const Decision& each) { return job_of(each.what) != job; });
-    std::move(first, list->end(), std::back_inserter(theirs));
-    list->erase(first, list->end());
-  }
-  for (const Decision& decision : theirs) {
-    Verdict verdict = judge_decision(decision, now);
+  for (const Decision& decision :
+       drain_pending([job](const Decision& each) { return job_of(each.what) == job; })) {
+    Verdict verdict = judge_group({&decision, 1}, now);
     if (verdict.good()) verdict = {Outcome::rejected, fmt::format("job {} has left", job.value)};
     emit_outcome(decision, std::move(verdict));
   }
@@ -191,10 +307,7 @@ void DecisionGate::reject_decisions(JobId job, Nanos now) {
 
 void DecisionGate::close(const std::string& reason) {
   closed_ = reason;
-  for (const Decision& decision : std::exchange(held_, {})) {
-    emit_outcome(decision, {Outcome::rejected, reason});
-  }
-  for (const Decision& decision : std::exchange(unagreed_, {})) {
+  for (const Decision& decision : drain_pending([](const Decision&) { return true; })) {
     emit_outcome(decision, {Outcome::rejected, reason});
   }
 }
@@ -202,7 +315,8 @@ void DecisionGate::close(const std::string& reason) {
 Step DecisionGate::next_effect(JobId job, Step step) const {
   const auto effect = effects_.upper_bound({job, step});
   Step next = effect != effects_.end() && effect->first == job ? effect->second : kNoStep;
-  for (const Decision& decision : held_) {
+  for (const Unit& unit : held_) {
+    const Decision& decision = unit.core.front();
     if (job_of(decision.what) == job && decision.at_step > step) {
       next = std::min(next, decision.at_step);
     }
@@ -212,7 +326,7 @@ Step DecisionGate::next_effect(JobId job, Step step) const {
 
 bool DecisionGate::has_waiting(JobId job) const {
   return std::any_of(held_.begin(), held_.end(),
-                     [job](const Decision& each) { return job_of(each.what) == job; });
+                     [job](const Unit& each) { return job_of(each.core.front().what) == job; });
 }
 
 bool DecisionGate::pop_due_wakes(Nanos now) {

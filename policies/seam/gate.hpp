@@ -6,6 +6,7 @@
 // the policy clock.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -39,6 +40,12 @@ class Carrier {
 /// applied at once, and World stores the shares for step 7. With `at_step` 0 it is deferred to the
 /// end of step 6, checked again and then reported. A Save with `at_step` 9 is deferred until step 8
 /// has ended.
+///
+/// The decisions of one call are checked in order, each against the world as the earlier decisions
+/// leave it. A setting that changes steps, next to an assignment of its job in the same call, is
+/// checked after the assignment, against the layout of the assignment, and applies from the epoch
+/// of the assignment on (World::starts_with_assignment). The ranks need not agree on such a
+/// setting, because they agree on the epoch.
 class DecisionGate {
  public:
   /// Constructs a gate; `world` and `carrier` must outlive the gate. `agreement`: settings that
@@ -76,8 +83,8 @@ class DecisionGate {
   /// Call after the job's StepsDone event, while no step is in progress.
   void settle_deferred(JobId job, Nanos now);
   /// Reports as expired the deferred settings of the job that change steps, and those that await
-  /// drain_unagreed(). Deferred assignments and checkpoints stay; a decision with another
-  /// `if_epoch` expires when its step comes.
+  /// drain_unagreed(). Deferred assignments, with the settings that start with them, and
+  /// checkpoints stay; a decision with another `if_epoch` expires when its step comes.
   void expire_settings(JobId job);
   /// Rejects the deferred and undrained decisions on a job that is over or has lost its GPUs; those
   /// past their expiry or epoch are reported as expired.
@@ -106,13 +113,24 @@ class DecisionGate {
     std::string reason = {};
     bool good() const { return status == Outcome::applied; }
   };
-  Verdict judge_decision(const Decision& decision, Nanos now) const;
+  /// Decisions that are checked together: one decision or a group, and the settings that start
+  /// with its assignment.
+  struct Unit {
+    std::vector<Decision> core;
+    std::vector<Decision> settings;
+  };
+  std::vector<Unit> divide_into_units(const std::vector<Decision>& items) const;
+  bool leads_settings(const Decision& decision) const;
+  Verdict judge_single(const Decision& decision, Nanos now) const;
   Verdict judge_group(std::span<const Decision> group, Nanos now) const;
-  void accept_group(std::vector<Decision> group, Nanos now);
-  void admit_decision(const Decision& decision, Nanos now);
-  void settle_decision(const Decision& decision, Nanos now);
+  void accept_group(const Unit& unit, Nanos now);
+  void admit_decision(Unit unit, Nanos now);
+  void settle_decision(const Unit& unit, Nanos now);
   bool is_deferred(const Decision& decision) const;
-  void hold_from_now(const Decision& decision);
+  void hold_from_now(const Unit& unit, Nanos now);
+  std::vector<Decision> apply_settings(const std::vector<Decision>& settings, Nanos now);
+  void apply_decision(const Decision& decision);
+  std::vector<Decision> drain_pending(const std::function<bool(const Decision&)>& chosen);
   void emit_outcome(const Decision& decision, Verdict verdict);
   bool has_begun(const Decision& decision) const;
 
@@ -120,9 +138,9 @@ class DecisionGate {
   const Capabilities offered_;
   Carrier& carrier_;
   const bool agreement_;
-  std::vector<Decision> unagreed_;             ///< must be proposed to the ranks
-  std::vector<Decision> held_;                 ///< deferred until a step boundary
-  std::set<std::pair<JobId, Step>> effects_;   ///< applied decisions and their first step
+  std::vector<Decision> unagreed_;  ///< must be proposed to the ranks
+  std::vector<Unit> held_;          ///< single decisions, deferred until a step boundary
+  std::set<std::pair<JobId, Step>> effects_;  ///< applied decisions and their first step
   std::set<Nanos> wakes_;
   std::string closed_;  ///< argument of close(); empty: open
 };

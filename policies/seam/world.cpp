@@ -80,7 +80,8 @@ World::World(const Cluster& cluster) : cluster_(&cluster) {
 }
 
 void World::announce_decision(const Decision& decision) {
-  ensure(announced_.emplace(decision.id, decision).second, "a decision is announced once");
+  const bool added = announced_.emplace(decision.id, Announced{decision, calls_}).second;
+  ensure(added, "a decision is announced once");
 }
 
 // ---- jobs ---------------------------------------------------------------------------------
@@ -99,6 +100,7 @@ void World::release_job(JobInfo& job, Nanos now) {
   job.suspected.clear();
   job.now = {};
   ahead_.erase(ahead_.lower_bound({job.spec.id, 0}), ahead_.upper_bound({job.spec.id, ~Step{0}}));
+  coming_.erase(job.spec.id);
 }
 
 void World::begin_step(JobInfo& job, Step step) {
@@ -155,6 +157,15 @@ void World::start(JobInfo& job, const JobStarted& event, Nanos now) {
   }
   // It began anew: a checkpoint of later steps is of a past that is not its own any more.
   if (event.from < job.saved) job.saved = 0, job.saved_at = 0;
+  // Settings that were decided with the assignment. Shares for another number of replicas are
+  // dropped: the job may start on fewer GPUs than it was assigned.
+  auto coming = coming_.extract(job.spec.id);
+  Coming started = coming ? std::move(coming.mapped()) : Coming();
+  for (auto& [step, setting] : started.settings) {
+    const auto* split = std::get_if<Shares>(&setting);
+    if (split != nullptr && split->per_replica.size() != job.layout.data) continue;
+    ahead_[{job.spec.id, step}].push_back(std::move(setting));
+  }
   begin_step(job, event.from);
 }
 
@@ -178,6 +189,7 @@ void World::change_part(const PartChanged& event, Nanos now) {
 void World::begin_batch() {
   for (const JobId job : over_) jobs_.remove_job(job);
   over_.clear();
+  ++calls_;
 }
 
 void World::apply(const Event& event, Nanos now) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -39,7 +40,9 @@ class World {
   std::string objection(const Decision& decision) const;
   /// Returns the index of the first decision of a group that cannot be applied after those before
   /// it, and the reason; the size of the group and an empty text if all can. A job that loses its
-  /// GPUs makes room for later decisions of the group.
+  /// GPUs makes room for later decisions of the group. A setting that starts_with_assignment() is
+  /// checked against the layout of the group's assignment of its job, before or after it; its
+  /// Decided event must follow that of the assignment.
   std::pair<std::size_t, std::string> objection(std::span<const Decision> group) const;
   /// Returns the reason why an event is impossible now (an id out of range, a job submitted out of
   /// order, a wrong next step, the outcome of an unannounced decision, ...); empty if the event is
@@ -48,8 +51,19 @@ class World {
   /// Stores a decision until its Decided event. The decision takes effect with that event, if
   /// applied. Throws an internal Error if the id is announced already.
   void announce_decision(const Decision& decision);
-  /// Removes the jobs whose end the last observation showed. Call between the decisions on an
-  /// observation and the events of the next observation.
+  /// Returns true if both decisions await their outcomes and were announced in one call, which is
+  /// between two calls of begin_batch().
+  bool is_same_call(DecisionId one, DecisionId other) const;
+  /// Returns true for a setting that, next to an assignment of its job, waits for the epoch of the
+  /// assignment: the setting must be the same during a whole step, or the job has no GPUs.
+  bool waits_for_epoch(const Action& what) const;
+  /// Returns true if the decision is a setting that was announced in the same call as the pending
+  /// assignment of its job and waits_for_epoch(). Such a setting is checked against the layout of
+  /// the assignment, and applies from the JobStarted of the assignment on, at the earliest from its
+  /// own step on.
+  bool starts_with_assignment(const Decision& decision) const;
+  /// Removes the jobs whose end the last observation showed. Call once for each observation, before
+  /// its decisions are announced.
   void begin_batch();
   /// Applies an event at the instant `now`. Throws an internal Error if the event is impossible.
   void apply(const Event& event, Nanos now);
@@ -63,8 +77,20 @@ class World {
   struct Against;  // visitor of actions: returns the objection
   /// Jobs and GPUs of earlier assignments of the same group.
   using Supposed = std::vector<std::pair<JobId, GpuRuns>>;
-  std::string against(const Decision& decision, Step at_step, const Supposed& supposed) const;
-  void take_effect(const Decision& decision);
+  /// Decision without an outcome, and the number of its call.
+  struct Announced {
+    Decision decision;
+    std::uint64_t call = 0;
+  };
+  /// Settings that start with the pending assignment of a job, with their steps.
+  struct Coming {
+    std::uint64_t call = 0;  ///< call that decided the assignment; 0: unknown
+    std::vector<std::pair<Step, Setting>> settings;
+  };
+  std::string against(const Decision& decision, Step at_step, const Supposed& supposed,
+                      const ParallelLayout* next) const;
+  const ParallelLayout* coming_layout(const Decision& decision) const;
+  void take_effect(const Announced& announced);
   void apply_change(const Event& event, Nanos now);
   std::string standing_objection(const JobInfo& job, const Assign& where,
                                  const Supposed& supposed) const;
@@ -82,9 +108,11 @@ class World {
   const Cluster* cluster_;
   ClusterState state_;
   JobTable jobs_;
-  std::uint32_t lost_hosts_ = 0;  ///< number of lost GPUs and nodes
-  std::vector<JobId> over_;       ///< jobs that begin_batch() removes
-  std::map<DecisionId, Decision> announced_;  ///< decisions without an outcome
+  std::uint32_t lost_hosts_ = 0;               ///< number of lost GPUs and nodes
+  std::vector<JobId> over_;                    ///< jobs that begin_batch() removes
+  std::uint64_t calls_ = 1;                    ///< number of the current call
+  std::map<DecisionId, Announced> announced_;  ///< decisions without an outcome
+  std::map<JobId, Coming> coming_;             ///< keyed by jobs with a pending assignment
   std::map<std::pair<JobId, Step>, std::vector<Setting>> ahead_;  ///< settings from a later step on
 };
 

@@ -19,14 +19,19 @@ std::uint64_t sum(const std::vector<std::uint32_t>& values) {
 
 // ---- objections to settings ---------------------------------------------------------------
 
-std::string objection_to(const JobInfo& job, const Shares& shares) {
+/// Returns the objection to shares of the job; `next`: layout of the assignment with which the
+/// shares start, null for the present layout.
+std::string objection_to(const JobInfo& job, const Shares& shares, const ParallelLayout* next) {
   const std::vector<std::uint32_t>& wanted = shares.per_replica;
-  if (wanted.size() != job.shares().size()) {
-    return fmt::format("job {} has {} replicas, not {}", job.spec.id.value, job.shares().size(),
-                       wanted.size());
+  std::size_t replicas = job.shares().size();
+  if (next != nullptr) replicas = job.spec.is_training() ? next->data : 0;
+  const std::uint64_t total = next != nullptr ? job.spec.micro_batches : sum(job.shares());
+  if (wanted.size() != replicas) {
+    return fmt::format("job {} has {} replicas{}, not {}", job.spec.id.value, replicas,
+                       next != nullptr ? " after its assignment" : "", wanted.size());
   }
-  if (sum(wanted) != sum(job.shares())) {
-    return fmt::format("the step has {} micro-batches, not {}", sum(job.shares()), sum(wanted));
+  if (sum(wanted) != total) {
+    return fmt::format("the step has {} micro-batches, not {}", total, sum(wanted));
   }
   const auto most = std::max_element(wanted.begin(), wanted.end());
   if (job.spec.max_micro_batches > 0 && most != wanted.end() &&
@@ -34,6 +39,7 @@ std::string objection_to(const JobInfo& job, const Shares& shares) {
     return fmt::format("replica {} has memory for {} micro-batches, not {}", most - wanted.begin(),
                        job.spec.max_micro_batches, *most);
   }
+  if (next != nullptr) return {};  // All replicas of an assignment work.
   const std::vector<bool> lost = lost_replicas(job);
   for (std::size_t replica = 0; replica < wanted.size(); ++replica) {
     if (wanted[replica] > 0 && lost[replica]) {
@@ -43,7 +49,7 @@ std::string objection_to(const JobInfo& job, const Shares& shares) {
   return {};
 }
 
-std::string objection_to(const JobInfo&, const CodecRules& rules) {
+std::string objection_to(const JobInfo&, const CodecRules& rules, const ParallelLayout*) {
   for (const CodecRule& rule : rules) {
     if (rule.bucket_class >= kBucketClasses) {
       return fmt::format("there is no bucket class {}", rule.bucket_class);
@@ -54,7 +60,7 @@ std::string objection_to(const JobInfo&, const CodecRules& rules) {
 }
 
 template <class Any>
-std::string objection_to(const JobInfo&, const Any&) {
+std::string objection_to(const JobInfo&, const Any&, const ParallelLayout*) {
   return {};
 }
 
@@ -119,11 +125,12 @@ std::string World::standing_objection(const JobInfo& job, const Assign& where,
   return {};
 }
 
-/// Objections to an action; `at_step` is the step of its decision.
+/// Objections to an action.
 struct World::Against {
   const World& world;
-  Step at_step;
+  Step at_step;  ///< step of the decision
   const Supposed& supposed;
+  const ParallelLayout* next;  ///< layout of the assignment with which a setting starts; or null
 
   std::string operator()(const Assign& assign) const {
     const JobInfo* job = world.jobs_.find(assign.job);
@@ -163,10 +170,19 @@ struct World::Against {
       return fmt::format("job {} cannot change its {} while it runs", configure.job.value,
                          setting_name(configure.what));
     }
-    if (!job->is_placed()) return fmt::format("job {} is not running", configure.job.value);
+    if (!job->is_placed() && next == nullptr) {
+      return fmt::format("job {} is not running", configure.job.value);
+    }
+    if (is_leaving(*job)) return fmt::format("job {} is to leave its GPUs", configure.job.value);
     if (std::string why = of_step(*job); !why.empty()) return why;
-    return std::visit([&](const auto& setting) { return objection_to(*job, setting); },
+    return std::visit([&](const auto& setting) { return objection_to(*job, setting, next); },
                       configure.what);
+  }
+  bool is_leaving(const JobInfo& job) const {
+    if (job.next && job.next->gpus.empty()) return true;
+    return std::any_of(supposed.begin(), supposed.end(), [&job](const auto& each) {
+      return each.first == job.spec.id && each.second.empty();
+    });
   }
   std::string operator()(const Save& save) const {
     const JobInfo* job = world.jobs_.find(save.job);
@@ -182,18 +198,53 @@ struct World::Against {
   }
 };
 
-std::string World::against(const Decision& decision, Step at_step, const Supposed& supposed) const {
-  return std::visit(Against{*this, at_step, supposed}, decision.what);
+std::string World::against(const Decision& decision, Step at_step, const Supposed& supposed,
+                           const ParallelLayout* next) const {
+  return std::visit(Against{*this, at_step, supposed, next}, decision.what);
 }
 
 std::string World::objection(const Decision& decision) const {
-  return against(decision, decision.at_step, {});
+  return against(decision, decision.at_step, {}, coming_layout(decision));
+}
+
+bool World::is_same_call(DecisionId one, DecisionId other) const {
+  const auto a = announced_.find(one), b = announced_.find(other);
+  return a != announced_.end() && b != announced_.end() && a->second.call == b->second.call;
+}
+
+bool World::waits_for_epoch(const Action& what) const {
+  if (!std::holds_alternative<Configure>(what)) return false;
+  const JobInfo* job = jobs_.find(job_of(what));
+  return job != nullptr && (waits_for_step(what) || !job->is_placed());
+}
+
+/// Returns the layout of the assignment with which the decision starts; null if with none.
+const ParallelLayout* World::coming_layout(const Decision& decision) const {
+  if (!waits_for_epoch(decision.what)) return nullptr;
+  const JobInfo& job = jobs_[job_of(decision.what)];
+  const auto coming = coming_.find(job.spec.id);
+  const auto announced = announced_.find(decision.id);
+  const bool together = coming != coming_.end() && announced != announced_.end() &&
+                        coming->second.call == announced->second.call;
+  return together && job.next && !job.next->gpus.empty() ? &job.next->layout : nullptr;
+}
+
+bool World::starts_with_assignment(const Decision& decision) const {
+  return coming_layout(decision) != nullptr;
 }
 
 std::pair<std::size_t, std::string> World::objection(std::span<const Decision> group) const {
   Supposed supposed;
+  const auto next_of = [&](const Decision& setting) {
+    if (!waits_for_epoch(setting.what)) return coming_layout(setting);
+    const auto found = std::find_if(group.begin(), group.end(), [&](const Decision& each) {
+      const auto* assign = std::get_if<Assign>(&each.what);
+      return assign && !assign->is_release() && assign->job == job_of(setting.what);
+    });
+    return found != group.end() ? &std::get<Assign>(found->what).layout : coming_layout(setting);
+  };
   for (std::size_t i = 0; i < group.size(); ++i) {
-    std::string why = against(group[i], group[i].at_step, supposed);
+    std::string why = against(group[i], group[i].at_step, supposed, next_of(group[i]));
     if (!why.empty()) return {i, std::move(why)};
     const auto* assign = std::get_if<Assign>(&group[i].what);
     if (assign == nullptr || group.size() == 1) continue;
@@ -210,25 +261,35 @@ std::pair<std::size_t, std::string> World::objection(std::span<const Decision> g
 
 struct World::Effect {
   World& world;
-  Step at_step;
+  const Decision& decision;
+  std::uint64_t call;
 
   void operator()(const Assign& assign) const {
     JobInfo& job = world.jobs_.at(assign.job);
     if (job.next) world.owners().vacate_gpus(job, job.gpus);  // replaces a pending assignment
     job.next = Standing{assign.gpus, assign.layout};
+    Coming& coming = world.coming_[assign.job];
+    coming.call = call;
+    // Shares were computed for the layout of the earlier assignment.
+    std::erase_if(coming.settings,
+                  [](const auto& each) { return std::holds_alternative<Shares>(each.second); });
     world.owners().claim_gpus(assign.gpus, assign.job);
     if (job.phase == JobPhase::waiting) job.phase = JobPhase::starting;
   }
   void operator()(const Configure& configure) const {
     JobInfo& job = world.jobs_.at(configure.job);
-    world.ahead_[{configure.job, at_step}].push_back(configure.what);
+    if (world.starts_with_assignment(decision)) {
+      world.coming_[configure.job].settings.emplace_back(decision.at_step, configure.what);
+      return;
+    }
+    world.ahead_[{configure.job, decision.at_step}].push_back(configure.what);
     world.begin_step(job, job.step);
   }
   void operator()(const Save&) const {}
 };
 
-void World::take_effect(const Decision& decision) {
-  std::visit(Effect{*this, decision.at_step}, decision.what);
+void World::take_effect(const Announced& announced) {
+  std::visit(Effect{*this, announced.decision, announced.call}, announced.decision.what);
 }
 
 }  // namespace orrery

@@ -34,7 +34,8 @@ struct World::Check {
     }
     if (event.status != Outcome::applied) return {};
     // A backend may report the outcome after the step, so the step is not checked.
-    return world.against(found->second, 0, {});
+    const Decision& decision = found->second.decision;
+    return world.against(decision, 0, {}, world.coming_layout(decision));
   }
   std::string operator()(const JobStarted& event) const {
     const JobInfo* job = world.jobs_.find(event.job);
@@ -172,9 +173,10 @@ struct World::Change {
     world.start(world.jobs_.at(event.job), event, now);
   }
   void operator()(const Decided& event) const {
-    const auto found = world.announced_.extract(event.decision);
-    if (event.status != Outcome::applied) return;
-    world.take_effect(found.mapped());
+    // The effect looks the decision up, so the decision is removed afterwards.
+    const auto found = world.announced_.find(event.decision);
+    if (event.status == Outcome::applied) world.take_effect(found->second);
+    world.announced_.erase(found);
   }
   void operator()(const ParameterSet&) const {}
   void operator()(const Tick&) const {}

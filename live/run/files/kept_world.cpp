@@ -87,6 +87,14 @@ bool World::Kept::write(const World& world, KeptWorld& kept) {
     ahead.set_from_step(where.second);
     for (const Setting& setting : settings) encode(setting, *ahead.add_settings());
   }
+  for (const auto& [job, coming] : world.coming_) {
+    for (const auto& [step, setting] : coming.settings) {
+      live::KeptSettings& out = *kept.add_coming();
+      out.set_job(job.value);
+      out.set_from_step(step);
+      encode(setting, *out.add_settings());
+    }
+  }
   return true;
 }
 
@@ -122,6 +130,11 @@ void World::Kept::read(const KeptWorld& kept, World& world) {
   for (const live::KeptSettings& ahead : kept.ahead()) {
     auto& settings = world.ahead_[{JobId{ahead.job()}, ahead.from_step()}];
     for (const SettingRecord& setting : ahead.settings()) settings.push_back(decode(setting));
+  }
+  for (const live::KeptSettings& coming : kept.coming()) {
+    for (const SettingRecord& setting : coming.settings()) {
+      world.coming_[{coming.job()}].settings.emplace_back(coming.from_step(), decode(setting));
+    }
   }
 }
 

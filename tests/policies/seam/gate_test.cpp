@@ -39,16 +39,31 @@ class Stage : public Carrier {
     carried.push_back(decision.id);
   }
 
+  /// Decided in one call; their ids.
+  std::vector<DecisionId> take_call(std::vector<Decision> decisions) {
+    world.begin_batch();
+    DecisionList list;
+    std::vector<DecisionId> ids;
+    for (Decision& decision : decisions) {
+      decision.id = next++;
+      ids.push_back(decision.id);
+      list.put_decision(std::move(decision));
+    }
+    gate.accept_decisions(list, now);
+    return ids;
+  }
+  /// The pending assignment is complete.
+  void start() {
+    open = false;
+    world.apply(toy::started(world, 0, Standing(*job().next), job().step), now);
+    gate.expire_settings({0});
+  }
   /// Taken alone; its id.
   DecisionId take(Decision decision) {
-    const DecisionId id = next++;
-    decision.id = id;
-    DecisionList list;
-    list.put_decision(std::move(decision));
-    gate.accept_decisions(list, now);
-    return id;
+    return take_call({std::move(decision)}).front();
   }
   std::vector<DecisionId> take_group(std::vector<Action> actions) {
+    world.begin_batch();
     DecisionList list(next);
     const std::uint32_t group = list.new_group();
     std::vector<DecisionId> ids;
@@ -307,7 +322,155 @@ TEST(DecisionGate, AtTheEndWhateverWaitsIsRefused) {
   }
 }
 
+// ---- settings next to an assignment --------------------------------------------------------
+
+const CollectiveTable kTree{{.algorithm = CollectiveAlgorithm::tree}};
+
+TEST(DecisionGate, ASettingNextToAnAssignmentStartsWithItsEpoch) {
+  for (const bool agreement : {false, true}) {
+    for (const bool before : {false, true}) {
+      Stage stage(kAll, agreement);
+      stage.open = true;
+      std::vector<Decision> call{{.what = toy::assign(0, 0, 3)},
+                                 {.what = Configure{{0}, Shares{{19, 11, 10}}}},
+                                 {.what = Configure{{0}, kTree}}};
+      if (before) std::rotate(call.begin(), call.begin() + 1, call.end());
+      for (const DecisionId id : stage.take_call(call)) EXPECT_EQ(stage.outcome(id), "applied");
+      EXPECT_FALSE(stage.gate.has_unagreed()) << "the ranks agree on the epoch";
+      EXPECT_EQ(stage.job().shares().size(), 4u);
+      EXPECT_NE(stage.job().now.get<CollectiveTable>(), kTree);
+      stage.start();
+      EXPECT_EQ(stage.job().now.get<Shares>(), (Shares{{19, 11, 10}}));
+      EXPECT_EQ(stage.job().now.get<CollectiveTable>(), kTree);
+    }
+  }
+}
+
+TEST(DecisionGate, SettingsNextToAnAssignmentAreCheckedAgainstItsLayout) {
+  for (const bool agreement : {false, true}) {
+    Stage stage(kAll, agreement);
+    const auto ids = stage.take_call({{.what = Configure{{0}, kShifted}},
+                                      {.what = Configure{{0}, Shares{{40}}}},
+                                      {.what = toy::assign(0, 0, 3)}});
+    EXPECT_EQ(stage.outcome(ids[0]),
+              "rejected: job 0 has 3 replicas after its assignment, not 4");
+    EXPECT_EQ(stage.outcome(ids[1]),
+              "rejected: job 0 has 3 replicas after its assignment, not 1");
+    EXPECT_EQ(stage.outcome(ids[2]), "applied");
+    const auto ahead = stage.take_call({{.what = Configure{{0}, kShifted}, .at_step = 5}});
+    if (agreement) stage.gate.apply_agreed(stage.gate.drain_unagreed().at(0), stage.now);
+    EXPECT_EQ(stage.outcome(ahead[0]), "applied") << "another call: it is for the present ranks";
+  }
+}
+
+TEST(DecisionGate, NextToARefusedAssignmentASettingIsOnItsOwn) {
+  Stage stage;
+  const auto ids = stage.take_call({{.what = toy::assign(0, 0, 9)},
+                                    {.what = Configure{{0}, kShifted}}});
+  EXPECT_EQ(stage.outcome(ids[0]), "rejected: job 0 wants 1 to 8 GPUs, not 9");
+  EXPECT_EQ(stage.outcome(ids[1]), "applied");
+  EXPECT_EQ(stage.job().now.get<Shares>(), kShifted);
+}
+
+TEST(DecisionGate, NextToALeavingJobASettingIsRefused) {
+  for (const bool agreement : {false, true}) {
+    Stage stage(kAll, agreement);
+    const auto ids = stage.take_call({{.what = Configure{{0}, kShifted}}, {.what = Assign{{0}}}});
+    EXPECT_EQ(stage.outcome(ids[0]), "rejected: job 0 is to leave its GPUs");
+    EXPECT_EQ(stage.outcome(ids[1]), "applied");
+  }
+}
+
+TEST(DecisionGate, ASettingOfAWaitingJobStartsWithIt) {
+  Stage stage;
+  stage.world.apply(JobSubmitted{toy::job(1)}, 0);
+  const auto ids = stage.take_call({{.what = Configure{{1}, OnLoss{LossResponse::hold}}},
+                                    {.what = toy::assign(1, 4, 4)}});
+  EXPECT_EQ(stage.outcome(ids[0]), "applied");
+  stage.world.apply(toy::started(stage.world, 1, Standing(*stage.world.jobs()[{1}].next)), 0);
+  EXPECT_EQ(stage.world.jobs()[{1}].now.get<OnLoss>().response, LossResponse::hold);
+}
+
+TEST(DecisionGate, ASettingNextToAnAssignmentSurvivesALossBeforeIt) {
+  for (const bool agreement : {false, true}) {
+    Stage stage(kAll, agreement);
+    stage.take_call({{.what = toy::assign(0, 0, 3)}, {.what = Configure{{0}, Shares{{20, 20, 0}}}}});
+    stage.lose(1);
+    stage.start();
+    EXPECT_EQ(stage.job().now.get<Shares>(), (Shares{{20, 20, 0}}));
+  }
+}
+
+TEST(DecisionGate, SettingsOfALaterStepWaitForTheirAssignmentAndFailWithIt) {
+  for (const bool agreement : {false, true}) {
+    Stage stage(kAll, agreement);
+    stage.open = true;
+    const auto ids = stage.take_call({{.what = toy::assign(0, 0, 3), .at_step = 2},
+                                      {.what = Configure{{0}, Shares{{19, 11, 10}}}, .at_step = 1},
+                                      {.what = Configure{{0}, kShifted}}});
+    EXPECT_EQ(stage.outcome(ids[2]),
+              "rejected: job 0 has 3 replicas after its assignment, not 4");
+    stage.end_step();
+    stage.lose(3);
+    EXPECT_EQ(stage.outcome(ids[1]), "none yet") << "a loss does not void it";
+    stage.end_step();
+    EXPECT_EQ(stage.outcome(ids[0]), "applied");
+    EXPECT_EQ(stage.outcome(ids[1]), "applied");
+    stage.start();
+    EXPECT_EQ(stage.job().now.get<Shares>(), (Shares{{19, 11, 10}}));
+    const auto late = stage.take_call({{.what = toy::assign(0, 0, 8), .at_step = 3},
+                                       {.what = Configure{{0}, kTree}}});
+    toy::run_on(stage.world, toy::job(1), 4);
+    stage.end_step();
+    for (const DecisionId id : late) {
+      EXPECT_EQ(stage.outcome(id), "rejected: GPU 4 is taken by job 1");
+    }
+    EXPECT_FALSE(stage.gate.has_unagreed());
+  }
+}
+
+TEST(DecisionGate, ANewerAssignmentDropsTheSharesOfTheOneBefore) {
+  Stage stage;
+  stage.lose(3);
+  stage.world.apply(JobHeld{{0}}, stage.now);
+  stage.take_call({{.what = toy::assign(0, 0, 4)}, {.what = Configure{{0}, kShifted}},
+                   {.what = Configure{{0}, kTree}}});
+  const DecisionId newer = stage.take({.what = toy::assign(0, 4, 4)});
+  EXPECT_EQ(stage.outcome(newer), "applied");
+  EXPECT_EQ(stage.world.state().free, 8u);
+  stage.start();
+  EXPECT_EQ(stage.job().now.get<CollectiveTable>(), kTree);
+  EXPECT_NE(stage.job().now.get<Shares>(), kShifted);
+}
+
 // ---- groups -------------------------------------------------------------------------------
+
+TEST(DecisionGate, AGroupMayHoldAnAssignmentAndItsSettings) {
+  for (const bool agreement : {false, true}) {
+    Stage stage(kAll, agreement);
+    const auto both = stage.take_group({Configure{{0}, Shares{{19, 11, 10}}}, toy::assign(0, 0, 3)});
+    EXPECT_EQ(stage.outcome(both[0]), "applied");
+    EXPECT_EQ(stage.outcome(both[1]), "applied");
+    EXPECT_EQ(stage.carried, both);
+    stage.start();
+    EXPECT_EQ(stage.job().now.get<Shares>(), (Shares{{19, 11, 10}}));
+    const auto none = stage.take_group({Configure{{0}, kShifted}, toy::assign(0, 0, 3)});
+    for (const DecisionId id : none) {
+      EXPECT_EQ(stage.outcome(id), "rejected: job 0 has 3 replicas after its assignment, not 4");
+    }
+    EXPECT_FALSE(stage.job().next);
+  }
+}
+
+TEST(DecisionGate, ASettingNextToAGroupStartsWithItsAssignment) {
+  Stage stage(kAll, true);
+  const auto ids = stage.take_call({{.what = Configure{{0}, kTree}},
+                                    {.what = toy::assign(0, 0, 3), .group = 1},
+                                    {.what = Configure{{0}, OnLoss{}}, .group = 1}});
+  for (const DecisionId id : ids) EXPECT_EQ(stage.outcome(id), "applied");
+  stage.start();
+  EXPECT_EQ(stage.job().now.get<CollectiveTable>(), kTree);
+}
 
 TEST(DecisionGate, AGroupHoldsTogetherInItsOrder) {
   Stage stage;
@@ -450,6 +613,7 @@ class RandomGate {
     }
     if (below(4) == 0) list.wake(stage_.now);
     stage_.next = list.next();
+    stage_.world.begin_batch();
     stage_.gate.accept_decisions(list, stage_.now);
   }
 

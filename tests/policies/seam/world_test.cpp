@@ -772,8 +772,18 @@ class RandomLife {
 
   void decide(const std::vector<Decision>& group) {
     if (!world_.objection(group).second.empty()) return;
+    world_.begin_batch();
     for (const Decision& decision : group) world_.announce_decision(decision);
-    for (const Decision& decision : group) {
+    std::vector<Decision> ordered = group;
+    // Settings that start with an assignment of the group are applied after it, as the gate does.
+    std::stable_partition(ordered.begin(), ordered.end(), [&group](const Decision& each) {
+      return !std::holds_alternative<Configure>(each.what) ||
+             std::none_of(group.begin(), group.end(), [&each](const Decision& other) {
+               const auto* assign = std::get_if<Assign>(&other.what);
+               return assign && !assign->is_release() && assign->job == job_of(each.what);
+             });
+    });
+    for (const Decision& decision : ordered) {
       world_.apply(Decided{decision.id, Outcome::applied, ""}, 0);
     }
   }
