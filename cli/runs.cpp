@@ -350,7 +350,15 @@ int attach(const std::string& name, const Attachment& how) {
 }
 
 int stop(const std::string& name, bool checkpoint) {
-  const LiveRun run = find_run(name);
+  LiveRun run = find_run(name);
+  run.status = read_status(run.folder);
+  if (checkpoint && run.status.is_object() && !run.status.value("keeps_checkpoints", true)) {
+    throw Error(ErrorKind::usage,
+                fmt::format("--checkpoint: expected a run with a folder for checkpoints, but run "
+                            "{} has none; stop it without --checkpoint, or set live.checkpoints in "
+                            "the scenario of the next run",
+                            run.id));
+  }
   const std::string path = run.folder + "/" + live::kStopFile;
   const int file = make_file(path);
   if (file < 0 && errno == EEXIST) {

@@ -1,7 +1,6 @@
 #include "live/run/live_backend.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <thread>
 #include <utility>
 
@@ -60,8 +59,7 @@ JobSpec job_spec(const RunRequest& request, const Needs& needs) {
   spec.least_gpus = 1;
   spec.most_gpus = ranks;
   spec.micro_batches = micro_batches_of(said);
-  spec.max_micro_batches =
-      static_cast<std::uint32_t>(std::floor(said.max_share() * spec.micro_batches / ranks));
+  spec.max_micro_batches = max_micro_batches(scenario, spec.micro_batches, ranks);
   spec.steps = scenario.run().steps();
   spec.nominal_micro_batch_time = said.pace().micro_batch();
   spec.can = settable(scenario);
@@ -271,6 +269,7 @@ RunStatus LiveBackend::status() const {
   status.controller_restarts = supervision_.start().restarts();
   status.checkpoints_written = checkpoints_.written();
   status.checkpoints_failed = checkpoints_.failed_count();
+  status.keeps_checkpoints = checkpoints_.is_enabled();
   desk_.fill(status);
   if (driver_) driver_->fill(status);
   return status;

@@ -51,7 +51,10 @@ StepDriver::StepDriver(const Run& run, AgentProcesses& processes, const Controll
               crew_, run.journal),
       detector_(scenario_, !run.request.has_rendezvous(), run.placement, faults_, crew_,
                 [this](const std::string& what) { run_.desk.add_warning(run_.clock.now(), what); }),
-      recovery_(run.placement, crew_, *this, gate_, run.clock, hold_limit(scenario_, needs)),
+      recovery_(run.placement, crew_, *this, gate_, run.clock, hold_limit(scenario_, needs),
+                [this](std::uint32_t replicas) {
+                  return replicas_objection(scenario_.job(), replicas).empty();
+                }),
       ranks_(run.placement.seats()),
       proposals_(gate_, run.clock,
                  [this](std::uint64_t number) { crew_.propose_decision(number); }),
@@ -95,6 +98,7 @@ void StepDriver::resume_work(const std::vector<StepsDone>& unseen,
   }
   recovery_.resume_interrupted();
   gate_.resume_decisions(open, run_.clock.now());
+  recovery_.activate_when_ready(step_.is_current(), step_.number());
   faults_.repeat_injections();
   emit_event(Tick{});  // A scheduled call may have been missed.
 }
@@ -158,7 +162,7 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   const Nanos now = run_.clock.now();
   const std::vector<StepReport> reports = step_.commit_step(now, run_.account.elapsed());
   run_.account.record_commit(done, reports, run_.placement.job().now.get<CodecRules>(),
-                         static_cast<std::uint32_t>(crew_.members().size()), now);
+                             static_cast<std::uint32_t>(crew_.members().size()), now);
   run_.observations.telemetry().step_done(
       done, sizeof(float) * parameter_count(scenario_.job().model()), reports, now);
   JournalRecord record;
@@ -176,6 +180,7 @@ void StepDriver::commit_step(const membership::Committed& committed) {
       StepsDone{.job = kLiveJob, .last = done, .count = 1, .duration = step_.newest_duration()});
   saves_.on_commit(step_.number(), now);
   gate_.settle_deferred(kLiveJob, now);
+  recovery_.activate_when_ready(step_.is_current(), step_.number());
   end_if_complete();
   run_.account.send_progress();
 }
@@ -198,9 +203,10 @@ void StepDriver::handle_new_epoch(const membership::Formed& formed) {
   for (const membership::Seat& member : formed.members) there.push_back(member.rank);
   for (const std::uint32_t seat : recovery_.end_missing(there)) {
     handle_loss({.death = {.rank = seat, .cause = "did not connect to the new controller"},
-          .was_member = true});
+                 .was_member = true});
   }
   recovery_.emit_losses();
+  recovery_.end_strays(there);
   recovery_.activate_assignment(there, step_.number());
 }
 
@@ -323,24 +329,20 @@ void StepDriver::emit_part_changes() {
 
 void StepDriver::accept_decisions(const DecisionList& decisions, bool trains) {
   gate_.accept_decisions(decisions, run_.clock.now());
+  if (!over_) recovery_.activate_when_ready(step_.is_current(), step_.number());
   if (!trains) return;
   begin_next_step();
   crew_.send_directives();
 }
 
 std::string StepDriver::refusal(const Decision& decision) const {
-  const auto* where = std::get_if<Assign>(&decision.what);
-  if (where != nullptr && !where->is_release() && run_.placement.job().next) {
-    // New ranks are being started.
-    return fmt::format("job {} is being assigned already", where->job.value);
-  }
   return fabric_refusal(scenario_, decision);
 }
 
 void StepDriver::carry_out(const Decision& decision) {
   if (const auto* what = std::get_if<Assign>(&decision.what)) {
     ranks_.set_wanted(what->gpus.size());
-    return recovery_.accept_assignment(*what, step_.number());
+    return recovery_.accept_assignment(*what);
   }
   if (std::holds_alternative<Save>(decision.what)) return run_.checkpoints.request_checkpoint();
   const auto* plan = std::get_if<CheckpointPlan>(&std::get<Configure>(decision.what).what);
@@ -353,7 +355,10 @@ void StepDriver::stop(const StopRun& order) {
   if (over_ || end_.is_stopping()) return;
   end_.stop(order.reason());
   run_.desk.add_line(run_.clock.now(), "the run is to end: " + order.reason());
-  if (order.checkpoint() && run_.checkpoints.is_enabled()) run_.checkpoints.request_checkpoint();
+  if (!order.checkpoint()) return;
+  if (run_.checkpoints.is_enabled()) return run_.checkpoints.request_checkpoint();
+  run_.desk.add_warning(run_.clock.now(),
+                        "the run has no folder for checkpoints: it ends without a checkpoint");
 }
 
 bool StepDriver::is_complete() {
@@ -416,10 +421,10 @@ void StepDriver::fill(RunStatus& status) const {
   status.step = step_.number();
   status.step_time_s = to_seconds(step_.newest_duration());
   if (status.phase == "training") {
-    status.phase = over_              ? "over"
+    status.phase = over_                 ? "over"
                    : end_.is_stopping()  ? "stopping"
                    : recovery_.is_held() ? "held"
-                                      : "training";
+                                         : "training";
   }
   if (!run_.placement.is_submitted()) return;
   status.epoch = crew_.epoch();

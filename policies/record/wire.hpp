@@ -83,18 +83,20 @@ inline void encode_layout(const ParallelLayout& layout, LayoutRecord& out) {
   out.set_data(layout.data);
   out.set_pipeline_last(layout.pipeline_last);
 }
-/// Returns a layout; an absent size is 1. Throws bad_input for sizes over 2^20, and for replicas of
-/// more than 2^24 ranks.
+/// Returns a layout; an absent size is 1, a size of 0 stays 0. Throws bad_input for sizes over
+/// 2^20, and for replicas of more than 2^24 ranks.
 inline ParallelLayout decode_layout(const LayoutRecord& record) {
-  const auto size = [](std::uint32_t given) { return std::max(given, 1u); };
+  const std::uint32_t tensor = record.has_tensor() ? record.tensor() : 1;
+  const std::uint32_t context = record.has_context() ? record.context() : 1;
+  const std::uint32_t pipeline = record.has_pipeline() ? record.pipeline() : 1;
   if (record.tensor() > 1u << 20 || record.context() > 1u << 20 || record.pipeline() > 1u << 20 ||
-      record.data() > 1u << 20 ||
-      std::uint64_t{size(record.tensor())} * size(record.context()) * size(record.pipeline()) >
-          1u << 24) {
+      record.data() > 1u << 20 || std::uint64_t{tensor} * context * pipeline > 1u << 24) {
     refuse("expected a layout with sizes up to 2^20 and replicas of up to 2^24 ranks, found more");
   }
-  return {.tensor = size(record.tensor()), .context = size(record.context()),
-          .pipeline = size(record.pipeline()), .data = size(record.data()),
+  return {.tensor = tensor,
+          .context = context,
+          .pipeline = pipeline,
+          .data = record.has_data() ? record.data() : 1,
           .pipeline_last = record.pipeline_last()};
 }
 

@@ -68,14 +68,15 @@ struct Decision {
   Step at_step = 0;    ///< first step of the effect; 0: at once
   /// Membership epoch that the decision requires; the decision expires once the job has another
   /// epoch. Without this field, a setting that waits for its step still expires at a change of
-  /// membership, because the setting was meant for the earlier ranks; an assignment does not
-  /// expire, because it names all of its ranks.
+  /// membership, because it was meant for the earlier ranks, unless it was decided with a pending
+  /// assignment; an assignment does not expire, because it names all of its ranks.
   std::optional<Epoch> if_epoch = {};
   Nanos expires = kNever;  ///< last instant, on the policy clock, at which the decision is valid
   /// Group number. Decisions of one call with the same number other than 0 are applied together, in
   /// their order, or all get the same rejection or expiry: for example, one job leaves and another
   /// job gets its GPUs. Decisions of a group are applied at once: a group with an at_step other
-  /// than 0, or with a setting that changes steps, is rejected.
+  /// than 0 is rejected, and so is a group with a setting that changes steps, unless the group
+  /// assigns the setting's job: the setting starts with the assignment.
   std::uint32_t group = 0;
   std::string why = {};  ///< reason of the decision for people, one line
 };

@@ -1,9 +1,14 @@
 #include "policies/seam/fabric_rules.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 #include <variant>
 
 #include <fmt/format.h>
+
+#include "core/schema/yaml_loader.hpp"
+#include "traces/training/layout_check.hpp"
 
 namespace orrery {
 namespace {
@@ -57,6 +62,10 @@ struct Refusal {
   /// The process of rank r has GPU r from the start of the run on, so an assignment can only choose
   /// among these GPUs.
   std::string operator()(const Assign& assign) const {
+    if (!assign.is_release()) {
+      std::string why = replicas_objection(scenario.job(), assign.layout.data);
+      if (!why.empty()) return why;
+    }
     if (fabric_of(scenario) == Fabric::simulated) return {};
     if (assign.is_release()) return "the job of this run keeps its GPUs until the run ends";
     if (assign.state == StateFrom::checkpoint) {
@@ -95,6 +104,21 @@ Kinds<Setting> settable(const Scenario& scenario) {
 
 std::string fabric_refusal(const Scenario& scenario, const Decision& decision) {
   return std::visit(Refusal{scenario}, decision.what);
+}
+
+std::string replicas_objection(const Job& job, std::uint32_t replicas) {
+  Job other = job;
+  other.mutable_layout()->set_data(replicas);
+  fill_defaults(other);
+  const auto problems = job_problems(other, false);
+  return problems.empty() ? "" : "job." + problems.front().path + ": " + problems.front().message;
+}
+
+std::uint32_t max_micro_batches(const Scenario& scenario, std::uint32_t micro_batches,
+                                std::uint32_t replicas) {
+  const double even = static_cast<double>(micro_batches) / replicas;
+  return static_cast<std::uint32_t>(
+      std::max(std::ceil(even), std::floor(even * scenario.job().max_share())));
 }
 
 OnLoss loss_response(const Scenario& scenario, const Needs& needs, bool applied) {

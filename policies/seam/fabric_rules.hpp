@@ -3,6 +3,7 @@
 // placements and collectives are not limited. Pure functions; thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "policies/seam/policy.hpp"
@@ -17,6 +18,16 @@ Kinds<Setting> settable(const Scenario& scenario);
 /// Returns the reason why the fabric cannot carry out a decision on the scenario's job, in any
 /// state of the job; empty if the fabric can.
 std::string fabric_refusal(const Scenario& scenario, const Decision& decision);
+
+/// Returns the reason why the job cannot run with `replicas` data-parallel replicas, beginning with
+/// the path of the setting in the scenario; empty if the job can.
+std::string replicas_objection(const Job& job, std::uint32_t replicas);
+
+/// Returns the number of micro-batches of one step that fit into the memory of one replica:
+/// job.max_share times the even share of `micro_batches` among `replicas`, and at least the largest
+/// even share. For example, 10 micro-batches, 4 replicas and a max_share of 1 give 3.
+std::uint32_t max_micro_batches(const Scenario& scenario, std::uint32_t micro_batches,
+                                std::uint32_t replicas);
 
 /// Returns the reaction of the job to lost ranks until a policy decides: survival.on_loss of the
 /// scenario if set; otherwise `go_on` if `applied` (decisions of the run are applied) and a policy

@@ -130,12 +130,29 @@ std::vector<DecisionGate::Unit> DecisionGate::divide_into_units(
 }
 
 void DecisionGate::resume_decisions(const std::vector<Decision>& items, Nanos now) {
-  for (Unit& unit : divide_into_units(items)) {
-    unit.core.front().group == 0 ? admit_decision(std::move(unit), now) : accept_group(unit, now);
+  std::vector<Unit> units = divide_into_units(items);
+  for (auto unit = units.begin(); unit != units.end(); ++unit) {
+    const bool grouped = unit->core.front().group != 0;
+    std::vector<Decision> left =
+        grouped ? accept_group(*unit, now) : admit_decision(std::move(*unit), now);
+    for (Decision& setting : left) {
+      // The assignment was refused: the setting belongs to the next one of its job.
+      const auto next = std::find_if(unit + 1, units.end(), [&](const Unit& later) {
+        return std::any_of(later.core.begin(), later.core.end(), [&](const Decision& each) {
+          return job_of(each.what) == job_of(setting.what) && leads_settings(each) &&
+                 world_.is_same_call(each.id, setting.id);
+        });
+      });
+      if (next != units.end()) {
+        next->settings.push_back(std::move(setting));
+      } else {
+        admit_decision({{std::move(setting)}, {}}, now);
+      }
+    }
   }
 }
 
-void DecisionGate::accept_group(const Unit& unit, Nanos now) {
+std::vector<Decision> DecisionGate::accept_group(const Unit& unit, Nanos now) {
   const auto follows = [&unit](const Decision& setting) {
     return std::holds_alternative<Configure>(setting.what) && assigns(unit.core, setting);
   };
@@ -151,26 +168,29 @@ void DecisionGate::accept_group(const Unit& unit, Nanos now) {
   std::vector<Decision> ordered = unit.core;
   std::stable_partition(ordered.begin(), ordered.end(), std::not_fn(follows));
   for (const Decision& decision : ordered) emit_outcome(decision, verdict);
-  if (!verdict.good()) {
-    for (const Decision& setting : unit.settings) admit_decision({{setting}, {}}, now);
-    return;
-  }
+  if (!verdict.good()) return unit.settings;
   const std::vector<Decision> started = apply_settings(unit.settings, now);
   for (const Decision& decision : unit.core) carrier_.carry_out(decision);
   for (const Decision& setting : started) carrier_.carry_out(setting);
+  return {};
 }
 
-void DecisionGate::admit_decision(Unit unit, Nanos now) {
+std::vector<Decision> DecisionGate::admit_decision(Unit unit, Nanos now) {
   const Decision& decision = unit.core.front();
   Verdict verdict = judge_single(decision, now);
   if (!verdict.good()) {
     emit_outcome(decision, std::move(verdict));
-    for (const Decision& setting : unit.settings) admit_decision({{setting}, {}}, now);
-    return;
+    return std::move(unit.settings);
   }
   const bool alone = !world_.starts_with_assignment(decision);
-  if (agreement_ && alone && waits_for_step(decision.what)) return unagreed_.push_back(decision);
-  if (!is_deferred(decision)) return hold_from_now(unit, now);
+  if (agreement_ && alone && waits_for_step(decision.what)) {
+    unagreed_.push_back(decision);
+    return {};
+  }
+  if (!is_deferred(decision)) {
+    hold_from_now(unit, now);
+    return {};
+  }
   std::erase_if(unit.settings, [&](const Decision& setting) {
     Verdict with_assignment = judge_group(std::array{decision, setting}, now);
     if (with_assignment.good()) return false;
@@ -178,6 +198,7 @@ void DecisionGate::admit_decision(Unit unit, Nanos now) {
     return true;
   });
   held_.push_back(std::move(unit));
+  return {};
 }
 
 void DecisionGate::apply_agreed(const Decision& decision, Nanos now) {

@@ -123,8 +123,9 @@ class DecisionGate {
   bool leads_settings(const Decision& decision) const;
   Verdict judge_single(const Decision& decision, Nanos now) const;
   Verdict judge_group(std::span<const Decision> group, Nanos now) const;
-  void accept_group(const Unit& unit, Nanos now);
-  void admit_decision(Unit unit, Nanos now);
+  /// Both return the settings of the unit if its assignment is refused.
+  std::vector<Decision> accept_group(const Unit& unit, Nanos now);
+  std::vector<Decision> admit_decision(Unit unit, Nanos now);
   void settle_decision(const Unit& unit, Nanos now);
   bool is_deferred(const Decision& decision) const;
   void hold_from_now(const Unit& unit, Nanos now);

@@ -170,14 +170,15 @@ struct World::Against {
       return fmt::format("job {} cannot change its {} while it runs", configure.job.value,
                          setting_name(configure.what));
     }
-    if (!job->is_placed() && next == nullptr) {
+    if ((!job->is_placed() && next == nullptr) || is_leaving(*job)) {
       return fmt::format("job {} is not running", configure.job.value);
     }
-    if (is_leaving(*job)) return fmt::format("job {} is to leave its GPUs", configure.job.value);
     if (std::string why = of_step(*job); !why.empty()) return why;
     return std::visit([&](const auto& setting) { return objection_to(*job, setting, next); },
                       configure.what);
   }
+  /// Returns true if the job is to leave its GPUs. The time until then depends on the backend, so
+  /// the reason for a refusal is the same before and after.
   bool is_leaving(const JobInfo& job) const {
     if (job.next && job.next->gpus.empty()) return true;
     return std::any_of(supposed.begin(), supposed.end(), [&job](const auto& each) {
@@ -187,11 +188,15 @@ struct World::Against {
   std::string operator()(const Save& save) const {
     const JobInfo* job = world.jobs_.find(save.job);
     if (job == nullptr) return no_such_job(save.job);
-    const bool running = job->phase == JobPhase::running;
+    const bool running = job->phase == JobPhase::running && !is_leaving(*job);
     return running ? of_step(*job) : fmt::format("job {} is not running", save.job.value);
   }
   std::string of_step(const JobInfo& job) const {
     if (job.phase == JobPhase::done) return fmt::format("job {} is done", job.spec.id.value);
+    if (job.spec.steps > 0 && at_step >= job.spec.steps) {
+      return fmt::format("there is no step {}: job {} has steps 0 to {}", at_step,
+                         job.spec.id.value, job.spec.steps - 1);
+    }
     if (at_step == 0 || at_step >= job.step) return {};
     return fmt::format("step {} is past: job {} works on step {}", at_step, job.spec.id.value,
                        job.step);
@@ -222,11 +227,14 @@ bool World::waits_for_epoch(const Action& what) const {
 const ParallelLayout* World::coming_layout(const Decision& decision) const {
   if (!waits_for_epoch(decision.what)) return nullptr;
   const JobInfo& job = jobs_[job_of(decision.what)];
+  if (!job.next || job.next->gpus.empty()) return nullptr;
+  // A job on hold does no step before its assignment is active.
+  if (job.phase == JobPhase::held) return &job.next->layout;
   const auto coming = coming_.find(job.spec.id);
   const auto announced = announced_.find(decision.id);
   const bool together = coming != coming_.end() && announced != announced_.end() &&
                         coming->second.call == announced->second.call;
-  return together && job.next && !job.next->gpus.empty() ? &job.next->layout : nullptr;
+  return together ? &job.next->layout : nullptr;
 }
 
 bool World::starts_with_assignment(const Decision& decision) const {

@@ -10,7 +10,8 @@
 
 namespace orrery {
 
-inline constexpr const char* kNoRanks = "the layout has no ranks";
+inline constexpr const char* kNoRanks =
+    "the layout has no ranks: each of its sizes must be 1 or more";
 
 inline std::string no_such_job(JobId job) { return fmt::format("there is no job {}", job.value); }
 inline std::string no_such_gpu(GpuId gpu) { return fmt::format("there is no GPU {}", gpu.value); }

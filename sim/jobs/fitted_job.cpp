@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/schema/yaml_loader.hpp"
-#include "traces/training/layout_check.hpp"
-
 namespace orrery::sim {
 namespace {
 
@@ -21,13 +18,6 @@ bool placed_evenly(const Scenario& scenario, const Standing& where) {
 }
 
 }  // namespace
-
-std::string replicas_objection(const Job& job, std::uint32_t replicas) {
-  Job other = job;
-  fill_defaults(other);
-  const auto problems = job_problems(with_replicas(std::move(other), replicas), false);
-  return problems.empty() ? "" : "job." + problems.front().path + ": " + problems.front().message;
-}
 
 FittedJob::FittedJob(const Ground& ground, const Standing& where,
                      std::vector<std::uint32_t> ranks, std::shared_ptr<FittedJob> begun)

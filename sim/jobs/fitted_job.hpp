@@ -89,10 +89,6 @@ class FittedJob {
   Telemetry telemetry_;
 };
 
-/// Returns the reason why the job cannot run with `replicas` data-parallel replicas, beginning with
-/// the path of the setting in the scenario; empty if the job can.
-std::string replicas_objection(const Job& job, std::uint32_t replicas);
-
 /// Returns the placement of the replicas of a job that have lost no rank, and the number in the job
 /// of each of their ranks.
 std::pair<Standing, std::vector<std::uint32_t>> working_part(const JobInfo& job);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/random.hpp"
+#include "policies/seam/job_lifecycle.hpp"
 
 namespace orrery::sim {
 
@@ -27,17 +28,8 @@ void JobFaults::continue_from(Step step, Nanos now, const std::set<RankId>& lost
 }
 
 std::optional<RankId> JobFaults::rank_at_work(std::uint32_t home_rank) const {
-  const GpuId gpu = fits_.numbered().at(home_rank);
-  const JobInfo& job = here_.job();
-  std::uint32_t rank = 0;
-  for (const GpuRuns::Run& run : job.gpus.runs()) {
-    if (gpu.value - run.first < run.count) {
-      const RankId found{rank + gpu.value - run.first};
-      return job.is_lost(found) || losses_.has_died(found) ? std::nullopt : std::optional(found);
-    }
-    rank += run.count;
-  }
-  return {};
+  const auto rank = rank_on(here_.job(), fits_.numbered().at(home_rank));
+  return rank && losses_.has_died(*rank) ? std::nullopt : rank;
 }
 
 std::vector<estimates::FatalFault> JobFaults::next_losses(std::optional<Step> step, Nanos from,

@@ -13,8 +13,11 @@ Losses::Loss& Losses::add(const std::string& cause, Nanos now) {
   return loss;
 }
 
-void Losses::record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed) {
-  add(cause, now).rank = rank;
+void Losses::record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed,
+                          Nanos suspected) {
+  Loss& loss = add(cause, now);
+  loss.rank = rank;
+  loss.suspected = suspected;
   unnoticed_.emplace_back(noticed, losses_.size() - 1);
 }
 
@@ -23,6 +26,27 @@ void Losses::end(const std::string& cause, Nanos now) { add(cause, now); }
 bool Losses::has_died(RankId rank) const {
   return std::any_of(unnoticed_.begin(), unnoticed_.end(),
                      [&](const auto& each) { return losses_[each.second].rank == rank; });
+}
+
+Nanos Losses::next_suspected() const {
+  Nanos next = kNever;
+  for (const auto& [at, which] : unnoticed_) {
+    const Loss& loss = losses_[which];
+    const bool known = std::binary_search(suspects_.begin(), suspects_.end(), *loss.rank);
+    if (!known) next = std::min(next, loss.suspected);
+  }
+  return next;
+}
+
+std::optional<std::vector<RankId>> Losses::new_suspects(Nanos now) {
+  std::vector<RankId> suspects;
+  for (const auto& [at, which] : unnoticed_) {
+    if (losses_[which].suspected <= now && at > now) suspects.push_back(*losses_[which].rank);
+  }
+  std::sort(suspects.begin(), suspects.end());
+  if (suspects == suspects_) return {};
+  suspects_ = suspects;
+  return suspects;
 }
 
 Nanos Losses::next_noticed() const {

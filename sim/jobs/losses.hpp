@@ -17,8 +17,10 @@ namespace orrery::sim {
 /// Record of the losses of one job.
 class Losses {
  public:
-  /// Records that `rank` died of `cause` at `now`, detected at `noticed`.
-  void record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed);
+  /// Records that `rank` died of `cause` at `now`, detected at `noticed`. `suspected`: instant from
+  /// which the rank is suspected until then; kNever if the death shows at once.
+  void record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed,
+                    Nanos suspected = kNever);
   /// Records the loss of the whole job, for example by a link that never comes up again. No rank
   /// detects this loss; earlier undetected losses stay undetected.
   void end(const std::string& cause, Nanos now);
@@ -32,6 +34,11 @@ class Losses {
   Nanos next_noticed() const;          ///< kNever: no loss is undetected
   Nanos all_noticed(Nanos now) const;  ///< `now` at the earliest
   void forget_unnoticed() { unnoticed_.clear(); }
+  /// Returns the next instant at which another rank is suspected; kNever: none.
+  Nanos next_suspected() const;
+  /// Returns the ranks that are suspected at `now`, ascending; nothing if the list is unchanged
+  /// since the last call.
+  std::optional<std::vector<RankId>> new_suspects(Nanos now);
 
   /// Losses detected at one instant.
   struct Noticed {
@@ -53,6 +60,7 @@ class Losses {
   struct Loss {
     std::optional<RankId> rank;
     Nanos at = 0;
+    Nanos suspected = kNever;
     FailureReport report;
   };
   Loss& add(const std::string& cause, Nanos now);
@@ -60,6 +68,7 @@ class Losses {
   std::vector<Loss> losses_;
   /// instant of detection, index of the loss
   std::vector<std::pair<Nanos, std::size_t>> unnoticed_;
+  std::vector<RankId> suspects_;  ///< newest list of suspected ranks
 };
 
 }  // namespace orrery::sim

@@ -31,9 +31,12 @@ Nanos StepSequence::next_interruption(const Watch& watch) const {
 }
 
 void StepSequence::enter_step() {
-  if (!parts_.next.enter_step(step_, now_)) return;
-  watched_ = false;
-  parts_.faults.note_parts(step_, now_);
+  const bool differs = parts_.next.enter_step(step_, now_);
+  if (differs) watched_ = false;
+  // A part that no rank uses changes nothing for the step, but policies must know of it.
+  const estimates::FaultPlan& plan = std::as_const(parts_.faults).plan();
+  const bool begins = step_ > 0 && plan.next_change(step_ - 1) == step_;
+  if (differs || begins) parts_.faults.note_parts(step_, now_);
 }
 
 void StepSequence::begin(const Watch& watch) {

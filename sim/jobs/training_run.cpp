@@ -1,7 +1,6 @@
 #include "sim/jobs/training_run.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 
@@ -72,11 +71,11 @@ JobSpec TrainingRun::spec() const {
   spec.layout = where.layout;
   spec.least_gpus = where.layout.ranks_per_replica();
   const std::uint32_t whole = here_.cluster().gpus() / spec.least_gpus * spec.least_gpus;
-  spec.most_gpus = scenario().elastic() ? whole : spec.gpus;
+  // A built-in model has the GPUs of its ranks only, as in live mode.
+  const bool grows = scenario().elastic() && scenario().job().model().builtin().empty();
+  spec.most_gpus = grows ? whole : spec.gpus;
   spec.micro_batches = graph.micro_batches();
-  const double even = static_cast<double>(graph.micro_batches()) / graph.data();
-  spec.max_micro_batches = static_cast<std::uint32_t>(
-      std::max(std::ceil(even), std::floor(even * scenario().job().max_share())));
+  spec.max_micro_batches = max_micro_batches(scenario(), graph.micro_batches(), graph.data());
   spec.steps = scenario().run().steps();
   spec.nominal_micro_batch_time =
       to_nanos(fits_.initial_fit()->stepper().nominal_micro_batch_time());
@@ -228,10 +227,6 @@ void TrainingRun::save_if_due() {
 // ---- decisions --------------------------------------------------------------------------------
 
 std::string TrainingRun::refusal(const Decision& decision) const {
-  if (const auto* assign = std::get_if<Assign>(&decision.what); assign && !assign->is_release()) {
-    std::string why = replicas_objection(scenario().job(), assign->layout.data);
-    if (!why.empty()) return why;
-  }
   return fabric_refusal(scenario(), decision);
 }
 

@@ -4,20 +4,11 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "policies/seam/fabric_rules.hpp"
+#include "policies/seam/job_lifecycle.hpp"
 
 namespace orrery::sim {
 namespace {
-
-/// Ranks that work now would not.
-bool gives_up_ranks(const Assign& assign, const JobInfo& before) {
-  if (assign.gpus == before.gpus) return false;
-  bool fewer = false;
-  for (std::uint32_t rank = 0; const GpuId gpu : before.gpus) {
-    fewer = fewer || (!before.is_lost({rank}) && !assign.gpus.contains(gpu));
-    ++rank;
-  }
-  return fewer;
-}
 
 /// Not all of the GPUs are among those that work `here`.
 bool takes_others(const Assign& assign, const GpuRuns& here) {
@@ -69,7 +60,7 @@ Nanos TrainingStanding::next_stop() const {
   if (transition_ && (transition_->ready > now() || idle)) {
     stop = std::min(stop, std::max(transition_->ready, resume_at_));
   }
-  stop = std::min(stop, parts_.losses.next_noticed());
+  stop = std::min({stop, parts_.losses.next_noticed(), parts_.losses.next_suspected()});
   if (const auto fault = next_idle_event()) stop = std::min(stop, *fault);
   return stop;
 }
@@ -140,7 +131,9 @@ void TrainingStanding::lose_ranks(const std::vector<estimates::FatalFault>& lost
       if (!rank) continue;  // already lost by another fault of this instant
       const Nanos noticed =
           now() + (silent ? survival().heartbeat_timeout() : survival().detection());
-      parts_.losses.record_death(*rank, each.cause, now(), noticed);
+      // As in live mode: silent for half of the timeout.
+      const Nanos suspected = silent ? now() + survival().heartbeat_timeout() / 2 : kNever;
+      parts_.losses.record_death(*rank, each.cause, now(), noticed, suspected);
       if (parts_.timeline != nullptr) parts_.timeline->instant(now(), each.cause);
       resume_at_ = std::max(resume_at_, noticed + survival().regroup());
     }
@@ -154,23 +147,23 @@ void TrainingStanding::fail_saving() {
 }
 
 void TrainingStanding::notice_losses() {
+  if (auto suspects = parts_.losses.new_suspects(now())) {
+    parts_.here.emit_event(RanksSuspected{parts_.here.id(), std::move(*suspects)});
+  }
   const Losses::Noticed noticed = parts_.losses.drain_noticed(now(), resume_at_);
   if (noticed.ranks.empty()) return;
   const JobId id = parts_.here.id();
-  parts_.here.emit_event(
-      RanksLost{.job = id, .ranks = noticed.ranks, .epoch = {job().epoch.value + 1}});
+  parts_.here.emit_event(loss_of(job(), noticed.ranks));
   parts_.here.gate().expire_settings(id);
   fail_saving();
-  const bool replaced = job().next.has_value() && !transition_;
-  if (replaced) {
+  const std::uint32_t left = without_lost(job()).layout.data;
+  const AfterLoss after =
+      after_loss(job(), replicas_objection(parts_.here.scenario().job(), left).empty());
+  if (after.is_assigned && !transition_) {
     transition_ = Transition{*job().next, StateFrom::peer,
                              std::max(now(), noticed.first + survival().replacement())};
   }
-  const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
-  const std::uint32_t left = without_lost(job()).layout.data;
-  const bool possible =
-      can_go_on(job()) && replicas_objection(parts_.here.scenario().job(), left).empty();
-  if (holds || !possible) return parts_.here.emit_event(JobHeld{id});
+  if (after.held) return parts_.here.emit_event(JobHeld{id});
   refit_job();
 }
 
@@ -207,7 +200,7 @@ Nanos TrainingStanding::ready_for(const Assign& assign) const {
 
 void TrainingStanding::assign_gpus(const Assign& assign) {
   const Nanos ready = ready_for(assign);
-  if (gives_up_ranks(assign, job())) parts_.steps.abandon_step();
+  if (orders_of(job(), assign).abandons_step) parts_.steps.abandon_step();
   // It comes true behind all that was decided with it.
   transition_ = Transition{{assign.gpus, assign.layout}, assign.state, ready};
   if (!parts_.books.has_started() || !parts_.steps.is_idle()) return;
@@ -238,10 +231,7 @@ void TrainingStanding::activate_assignment(const Transition& transition) {
   } else if (transition.state == StateFrom::none && !waited) {
     parts_.steps.roll_back_to(0);
   }
-  const JobStarted start{.job = parts_.here.id(),
-                         .epoch = {job().epoch.value + 1},
-                         .from = parts_.steps.step(),
-                         .where = transition.where};
+  const JobStarted start = start_of(job(), parts_.steps.step(), transition.where);
   parts_.books.has_started() ? parts_.here.emit_event(start) : place_initially(start);
   parts_.here.gate().expire_settings(parts_.here.id());
   if (parts_.fits.number_gpus(transition.where.gpus)) parts_.faults.numbered();

@@ -202,6 +202,22 @@ def test_a_socket_answers_with_the_metrics(tmp_path):
     assert not path.exists()
 
 
+def test_a_run_without_checkpoints_cannot_be_stopped_with_one(tmp_path):
+    name = f"no checkpoints {tmp_path.name}"
+    words = ["live", STRAGGLER, "--set", "run.steps=2000", "--set", f"name={name}"]
+    run = subprocess.Popen([BINARY, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: run_id(name) and steps_of(name) > 2)
+        refused = orrery("stop", name, "--checkpoint")
+        assert refused.returncode == 2
+        assert "expected a run with a folder for checkpoints" in refused.stderr
+        assert orrery("stop", name).returncode == 0
+        assert run.wait(timeout=60) == 1
+    finally:
+        run.kill()
+        run.wait()
+
+
 RECOVER = ["--set", "policies=[{name: recover, parameters: {how: replace}}]"]
 
 

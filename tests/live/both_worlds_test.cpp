@@ -3,6 +3,7 @@
 // their reasons; steps, ticks and suspicions are left out, because their numbers depend on timing.
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -245,6 +246,121 @@ TEST_P(BothWorlds, TellTheSameStory) {
   if (scenario.relieved) {
     EXPECT_TRUE(relieves(live, *scenario.relieved));
     EXPECT_TRUE(relieves(simulated, *scenario.relieved));
+  }
+  expect_nothing_left();
+}
+
+// ---- decisions at given events --------------------------------------------------------------
+
+/// Policy that decides at given events, and records what became of the job and of its decisions.
+class Probe : public Policy {
+ public:
+  using Decide = std::function<void(const Event&, const JobInfo&, DecisionList&)>;
+  explicit Probe(Decide decide) : decide_(std::move(decide)) {}
+
+  Needs needs() const override {
+    return {.actions = Kinds<Action>::all(), .settings = Kinds<Setting>::all()};
+  }
+  void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
+  void observe(Context&, const Observation& seen, DecisionList& decisions) override {
+    const JobInfo* job = seen.jobs.find({0});
+    if (job == nullptr || job->phase == JobPhase::done) return;
+    replicas = job->layout.data;
+    shares = job->shares();
+    table = job->now.get<CollectiveTable>();
+    for (const Event& event : seen.events) {
+      if (const auto* outcome = std::get_if<Decided>(&event)) {
+        constexpr const char* kNames[] = {"applied", "rejected", "expired"};
+        outcomes += fmt::format("{} {} {}\n", outcome->decision,
+                                kNames[static_cast<int>(outcome->status)], outcome->reason);
+      }
+      if (std::holds_alternative<RanksSuspected>(event)) outcomes += "suspected\n";
+      if (std::holds_alternative<JobHeld>(event)) outcomes += "held\n";
+      if (const auto* started = std::get_if<JobStarted>(&event)) {
+        outcomes += fmt::format("on {} ranks from {}\n", started->where.gpus.size(), started->from);
+      }
+      decide_(event, *job, decisions);
+    }
+  }
+
+  std::string outcomes;
+  std::uint32_t replicas = 0;
+  std::vector<std::uint32_t> shares;
+  CollectiveTable table;
+
+ private:
+  const Decide decide_;
+};
+
+/// Runs the policy live, or else in the simulator: 12 steps, 20 micro-batches each on four ranks.
+Report probe(Probe& policy, const std::string& program, std::vector<std::string> more) {
+  more.insert(more.end(), {"job.global_batch=20", brisk_pace(), "run.steps=12",
+                           "live.reproducible=false", "job.max_share=4"});
+  return run_in_worker(program, request(more), &policy);
+}
+
+Assign peers(const Standing& where) { return {{0}, where.gpus, where.layout, StateFrom::peer}; }
+
+/// Holds the job at a loss, replaces the lost rank, and then decides to go on without it.
+void decide_twice(const Event& event, const JobInfo& job, DecisionList& decisions) {
+  const auto* started = std::get_if<JobStarted>(&event);
+  const auto* outcome = std::get_if<Decided>(&event);
+  if (started != nullptr && started->epoch == Epoch{1}) {
+    decisions.add(Configure{{0}, OnLoss{LossResponse::hold}}, "hold");
+  } else if (std::holds_alternative<JobHeld>(event)) {
+    decisions.add(peers({job.gpus, job.layout}), "replace");
+  } else if (outcome != nullptr && outcome->decision == 1) {
+    decisions.add(peers(without_lost(job)), "shrink");
+  }
+}
+
+TEST(BothWorldsRules, ASecondAssignmentReplacesThePendingOne) {
+  const std::vector<std::string> kill{"faults=[{at_step: 4, rank: 2, kill: true}]"};
+  Probe live(decide_twice), simulated(decide_twice);
+  const Report real = probe(live, kProgram, kill), rehearsed = probe(simulated, kSimulator, kill);
+  EXPECT_EQ(live.outcomes, simulated.outcomes);
+  EXPECT_EQ(live.outcomes, "on 4 ranks from 0\n0 applied \nheld\n1 applied \n2 applied \n"
+                           "on 3 ranks from 4\n");
+  for (const Probe* each : {&live, &simulated}) EXPECT_EQ(each->replicas, 3u);
+  for (const Report* each : {&real, &rehearsed}) {
+    EXPECT_EQ(each->steps_completed(), 12u);
+    EXPECT_EQ(each->micro_batches_lost() + each->micro_batches_repeated(), 0u);
+  }
+  EXPECT_EQ(real.decision_trace_sha256(), rehearsed.decision_trace_sha256());
+  expect_nothing_left();
+}
+
+TEST(BothWorldsRules, SettingsNextToAnAssignmentStartWithItsEpoch) {
+  const CollectiveTable tree{{.algorithm = CollectiveAlgorithm::tree}};
+  const auto shrink = [&tree](const Event& event, const JobInfo&, DecisionList& decisions) {
+    const auto* done = std::get_if<StepsDone>(&event);
+    if (done == nullptr || done->last != 3) return;
+    decisions.add(Configure{{0}, tree}, "tree");
+    decisions.add(peers({GpuRuns::range({0}, 3), {.data = 3}}), "shrink");
+    decisions.add(Configure{{0}, Shares{{8, 4, 8}}}, "for three");
+    decisions.add(Configure{{0}, Shares{{6, 6, 4, 4}}}, "for four");
+  };
+  Probe live(shrink), simulated(shrink);
+  const Report real = probe(live, kProgram, {}), rehearsed = probe(simulated, kSimulator, {});
+  EXPECT_EQ(live.outcomes, simulated.outcomes);
+  for (const Probe* each : {&live, &simulated}) {
+    EXPECT_EQ(each->shares, (std::vector<std::uint32_t>{8, 4, 8}));
+    EXPECT_EQ(each->table, tree);
+  }
+  EXPECT_NE(live.outcomes.find("3 rejected job 0 has 3 replicas after its assignment, not 4"),
+            std::string::npos) << live.outcomes;
+  EXPECT_EQ(real.decision_trace_sha256(), rehearsed.decision_trace_sha256());
+  expect_nothing_left();
+}
+
+TEST(BothWorldsRules, ARankThatFallsSilentIsSuspectedBeforeItIsLost) {
+  const auto save = [](const Event&, const JobInfo&, DecisionList&) {};
+  const std::vector<std::string> stop{"faults=[{at_step: 4, rank: 2, stop: true}]",
+                                      "survival.on_loss=go-on"};
+  Probe live(save), simulated(save);
+  probe(live, kProgram, stop), probe(simulated, kSimulator, stop);
+  for (const Probe* each : {&live, &simulated}) {
+    EXPECT_NE(each->outcomes.find("suspected"), std::string::npos);
   }
   expect_nothing_left();
 }

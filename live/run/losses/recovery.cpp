@@ -5,6 +5,8 @@
 #include <utility>
 #include <variant>
 
+#include "policies/seam/job_lifecycle.hpp"
+
 namespace orrery::live {
 
 bool Recovery::record_exit(std::uint32_t seat, bool was_member) {
@@ -29,29 +31,39 @@ bool Recovery::is_nobody_left() const {
 
 void Recovery::emit_losses() {
   if (untold_.empty()) return;
-  RanksLost lost{.job = kLiveJob, .ranks = {}, .epoch = {job().epoch.value + 1}};
+  std::vector<RankId> lost;
   for (const std::uint32_t seat : std::exchange(untold_, {})) {
-    lost.ranks.push_back(*placement_.rank_in(seat));
+    lost.push_back(*placement_.rank_in(seat));
   }
-  std::sort(lost.ranks.begin(), lost.ranks.end());
-  carrier_.emit_event(lost);
+  carrier_.emit_event(loss_of(job(), std::move(lost)));
   gate_.expire_settings(kLiveJob);
-  if (job().next) {
-    for (const RankId rank : job().lost) control_.replace(job().gpus[rank.value].value);
-  }
-  const bool holds = job().now.get<OnLoss>().response == LossResponse::hold;
-  if (!holds && can_go_on(job())) return;
+  const AfterLoss after = after_loss(job(), can_run_(without_lost(job()).layout.data));
+  for (const GpuId gpu : after.replace) control_.replace(gpu.value);
+  if (!after.held) return;
   carrier_.emit_event(JobHeld{kLiveJob});
   held_since_ = clock_.now();
 }
 
-void Recovery::accept_assignment(const Assign& assign, Step next) {
-  for (const GpuId gpu : assign.gpus) {
-    placement_.try_again(gpu.value);
-    if (!placement_.is_working(gpu.value)) control_.replace(gpu.value);
+void Recovery::accept_assignment(const Assign& assign) {
+  for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
+    if (placement_.is_stray(seat)) control_.withdraw_rank(seat);
   }
+  for (const GpuId gpu : assign.gpus) placement_.try_again(gpu.value);
+  for (const GpuId gpu : orders_of(job(), assign).start) control_.replace(gpu.value);
   if (is_held()) held_since_ = clock_.now();
-  if (control_.is_running()) activate_assignment(control_.members(), next);
+}
+
+bool Recovery::is_step_abandoned() const {
+  for (std::uint32_t seat = 0; seat < placement_.seats(); ++seat) {
+    if (placement_.is_leaving(seat)) return true;
+  }
+  return false;
+}
+
+void Recovery::end_strays(const std::vector<std::uint32_t>& members) {
+  for (const std::uint32_t seat : members) {
+    if (placement_.is_stray(seat)) control_.withdraw_rank(seat);
+  }
 }
 
 void Recovery::abandon_seat(std::uint32_t seat, Step next) {
@@ -62,16 +74,21 @@ void Recovery::abandon_seat(std::uint32_t seat, Step next) {
 /// Processes that leave are killed now and not before, because only they may have held the state.
 /// The other ranks repeat the current step.
 void Recovery::activate_assignment(const std::vector<std::uint32_t>& members, Step next) {
-  if (!untold_.empty() || !placement_.is_assembled(members)) return;
+  if (!untold_.empty() || !placement_.is_assembled(members) || has_done_all_steps(job())) return;
   const Standing where = placement_.pending_placement();
   for (const std::uint32_t seat : members) {
     if (placement_.is_leaving(seat)) control_.signal(seat, SIGKILL);
   }
+  end_strays(members);
   if (members.size() != where.gpus.size()) return;
-  carrier_.emit_event(
-      JobStarted{.job = kLiveJob, .epoch = {job().epoch.value + 1}, .from = next, .where = where});
+  carrier_.emit_event(start_of(job(), next, where));
   gate_.expire_settings(kLiveJob);
   held_since_ = kNever;
+}
+
+void Recovery::activate_when_ready(bool in_step, Step next) {
+  if (!control_.is_running() || (in_step && !is_step_abandoned())) return;
+  activate_assignment(control_.members(), next);
 }
 
 bool Recovery::is_deserted() const {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "live/run/observations/policy_clock.hpp"
@@ -21,15 +23,18 @@ class Recovery {
  public:
   /// Starts without losses. All references must outlive this object. Reports events to `carrier`
   /// and changes of membership to `gate`. `hold_limit`: longest time that a job on hold waits for
-  /// an assignment; nothing if no policy assigns.
+  /// an assignment; nothing if no policy assigns. `can_run`: returns true if the job can run with a
+  /// number of replicas.
   Recovery(Placement& placement, RankControl& control, Carrier& carrier, DecisionGate& gate,
-           const PolicyClock& clock, std::optional<Nanos> hold_limit)
+           const PolicyClock& clock, std::optional<Nanos> hold_limit,
+           std::function<bool(std::uint32_t replicas)> can_run)
       : placement_(placement),
         control_(control),
         carrier_(carrier),
         gate_(gate),
         clock_(clock),
-        hold_limit_(hold_limit) {}
+        hold_limit_(hold_limit),
+        can_run_(std::move(can_run)) {}
 
   /// Records that the process in `seat` has ended. Returns true if the job used the process, so
   /// that its loss must be reported. Returns false for a replacement that never joined and for a
@@ -42,16 +47,25 @@ class Recovery {
   /// Reports the losses to the policies, and holds the job if it cannot continue.
   void emit_losses();
 
-  /// Accepts an assignment: starts the missing processes. The other ranks continue with step `next`
-  /// until the new processes have joined.
-  void accept_assignment(const Assign& assign, Step next);
+  /// Accepts an assignment, which may replace a pending one: starts the missing processes, and ends
+  /// those that only the earlier assignment needs. The other ranks continue until the new processes
+  /// have joined.
+  void accept_assignment(const Assign& assign);
+  /// Ends the members that neither the job nor its pending assignment uses, for example a process
+  /// that was started for an earlier assignment.
+  void end_strays(const std::vector<std::uint32_t>& members);
   /// Records that no process is started for `seat` any more, and calls activate_assignment() if an
   /// epoch is formed: the pending assignment may have waited for this seat alone.
   void abandon_seat(std::uint32_t seat, Step next);
-  /// Advances the pending assignment if all of its seats except abandoned ones are in `members` and
-  /// no loss is unreported: kills the members that leave or, once they are gone, activates the
-  /// assignment at step `next`. Otherwise, or if no assignment is pending, has no effect.
+  /// Advances the pending assignment if all of its seats except abandoned ones are in `members`, no
+  /// loss is unreported, and the job has steps to do: kills the members that leave or, once they
+  /// are gone, activates the assignment at step `next`. Otherwise, or if no assignment is pending,
+  /// has no effect.
   void activate_assignment(const std::vector<std::uint32_t>& members, Step next);
+  /// Activates the newest assignment at step `next` if its ranks are linked. If a step is in
+  /// progress (`in_step`) and all working ranks stay, they complete the step first: call again
+  /// after the step.
+  void activate_when_ready(bool in_step, Step next);
   /// Returns true if no process is running and none is pending.
   bool is_deserted() const;
   /// Kills the members, by the state of an earlier controller, that are not in `members`. Returns
@@ -77,6 +91,8 @@ class Recovery {
 
  private:
   const JobInfo& job() const { return placement_.job(); }
+  /// Returns true if a working rank is to leave, so that the current step is not completed.
+  bool is_step_abandoned() const;
 
   Placement& placement_;
   RankControl& control_;
@@ -84,6 +100,7 @@ class Recovery {
   DecisionGate& gate_;
   const PolicyClock& clock_;
   const std::optional<Nanos> hold_limit_;
+  const std::function<bool(std::uint32_t)> can_run_;
   std::vector<std::uint32_t> untold_;  ///< Seats whose loss is not reported yet.
   /// Start of the hold; kNever if the job is not on hold.
   Nanos held_since_ = kNever;

@@ -110,6 +110,7 @@ nlohmann::ordered_json json_of(const RunStatus& status) {
   out["controller_restarts"] = status.controller_restarts;
   out["checkpoints_written"] = status.checkpoints_written;
   out["checkpoints_failed"] = status.checkpoints_failed;
+  out["keeps_checkpoints"] = status.keeps_checkpoints;
   out["saved_step"] = nullptr;
   if (status.saved) out["saved_step"] = *status.saved;
   out["policies"] = status.policies;

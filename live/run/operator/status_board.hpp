@@ -36,6 +36,7 @@ struct RunStatus {
   std::uint64_t epoch = 0, losses = 0, decisions = 0, controller_restarts = 0;
   std::uint64_t checkpoints_written = 0, checkpoints_failed = 0;
   std::uint64_t ranks_missing = 0;  ///< Ranks that the job lacks now.
+  bool keeps_checkpoints = false;  ///< The run has a folder for checkpoints.
   std::optional<Step> saved;  ///< Step at which the newest durable checkpoint resumes.
   /// Decision that waits for the operator's approval.
   struct Question {

@@ -244,7 +244,15 @@ void RankProcesses::end(std::uint32_t rank, const std::string& cause) {
   agents_.signal(rank, SIGKILL);
 }
 
-void RankProcesses::replace(std::uint32_t rank) { replacements_.request_restart(rank, now()); }
+void RankProcesses::replace(std::uint32_t rank) {
+  const bool lives = agents_.is_running(rank) && !dead_.contains({rank, agents_.life(rank)});
+  if (!lives && !replacements_.is_requested(rank)) replacements_.request_restart(rank, now());
+}
+
+void RankProcesses::withdraw_rank(std::uint32_t rank) {
+  replacements_.cancel_restart(rank);
+  if (agents_.is_running(rank)) agents_.signal(rank, SIGKILL);
+}
 
 void RankProcesses::start_replacements(std::vector<RankEvent>& events) {
   const auto start = [this](std::uint32_t rank) { return agents_.restart_rank(rank); };

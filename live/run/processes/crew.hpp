@@ -90,6 +90,7 @@ class RankProcesses : public RankControl {
 
   /// Requests a replacement for a lost rank.
   void replace(std::uint32_t rank) override;
+  void withdraw_rank(std::uint32_t rank) override;
   void renew_epoch() override { coordinator_.renew_epoch(); }
   /// Closes and opens all connections, with the newest certificates. Between two steps no work is
   /// lost. May be called only while is_ready() holds.

@@ -2,27 +2,24 @@
 
 #include <algorithm>
 
+#include "policies/seam/job_lifecycle.hpp"
+
 namespace orrery::live {
 
 std::optional<RankId> Placement::rank_in(std::uint32_t seat) const {
-  std::uint32_t rank = 0;
-  for (const GpuRuns::Run& run : job().gpus.runs()) {
-    if (seat - run.first < run.count) {
-      const RankId found{rank + seat - run.first};
-      return job().is_lost(found) ? std::nullopt : std::optional(found);
-    }
-    rank += run.count;
-  }
-  return {};
+  return rank_on(job(), {seat});
 }
 
 bool Placement::is_pending(std::uint32_t seat) const {
-  const bool named = job().next && job().next->gpus.contains({seat});
-  return named && !is_working(seat) && !given_up_.contains(seat);
+  return role_of(job(), {seat}) == ProcessRole::starting && !given_up_.contains(seat);
 }
 
 bool Placement::is_leaving(std::uint32_t seat) const {
-  return job().next && !job().next->gpus.contains({seat});
+  return role_of(job(), {seat}) == ProcessRole::leaving;
+}
+
+bool Placement::is_stray(std::uint32_t seat) const {
+  return role_of(job(), {seat}) == ProcessRole::none;
 }
 
 std::vector<std::uint32_t> Placement::awaited_seats() const {

@@ -36,8 +36,10 @@ class Placement {
   bool is_working(std::uint32_t seat) const { return rank_in(seat).has_value(); }
   /// Returns true if the pending assignment adds the process in `seat` to the job.
   bool is_pending(std::uint32_t seat) const;
-  /// Returns true if the pending assignment removes `seat` from the job.
+  /// Returns true if the job uses the process in `seat` until the pending assignment is active.
   bool is_leaving(std::uint32_t seat) const;
+  /// Returns true if neither the job nor its pending assignment uses the process in `seat`.
+  bool is_stray(std::uint32_t seat) const;
   /// Returns the seats that are working or pending.
   std::vector<std::uint32_t> awaited_seats() const;
   /// Returns the number of ranks that the job uses now.

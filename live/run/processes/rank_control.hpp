@@ -16,8 +16,11 @@ class RankControl {
   virtual ~RankControl() = default;
 
   /// Requests a replacement for a lost rank. If replacements die before they join, the next ones
-  /// are started after growing pauses (see Replacements).
+  /// are started after growing pauses (see Replacements). Does nothing while a process of the rank
+  /// lives.
   virtual void replace(std::uint32_t rank) = 0;
+  /// Cancels the request for a replacement of `rank`, and kills a process that is there already.
+  virtual void withdraw_rank(std::uint32_t rank) = 0;
   /// Sends signal `number` to the process of `rank`, if it runs; see AgentGroup::signal().
   virtual void signal(std::uint32_t rank, int number) = 0;
   /// Kills the process of `rank`, if it runs; `cause` is the reported cause of the loss.

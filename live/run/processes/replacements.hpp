@@ -19,6 +19,10 @@ class Replacements {
  public:
   /// Requests a restart of `rank`.
   void request_restart(std::uint32_t rank, Nanos now);
+  /// Returns true if a restart of `rank` is requested and has not been started.
+  bool is_requested(std::uint32_t rank) const { return wanted_.contains(rank); }
+  /// Cancels the requested restart of `rank` and forgets its attempts.
+  void cancel_restart(std::uint32_t rank) { record_member(rank); }
   /// Records that `rank` is a member, which resets its attempts.
   void record_member(std::uint32_t rank);
   /// Starts the due replacements with `start`, which returns false while a start is impossible.

@@ -13,6 +13,7 @@ namespace orrery::live {
 /// Rank control that records its calls.
 struct FakeRanks : RankControl {
   void replace(std::uint32_t rank) override { replaced.push_back(rank); }
+  void withdraw_rank(std::uint32_t rank) override { withdrawn.push_back(rank); }
   void signal(std::uint32_t rank, int number) override { signals.emplace_back(rank, number); }
   void end(std::uint32_t rank, const std::string& cause) override {
     ended.emplace_back(rank, cause);
@@ -34,7 +35,7 @@ struct FakeRanks : RankControl {
 
   std::vector<std::uint32_t> there{0, 1, 2, 3}, quiet;
   bool formed = true, nobody_heard = false;
-  std::vector<std::uint32_t> replaced;
+  std::vector<std::uint32_t> replaced, withdrawn;
   std::vector<std::pair<std::uint32_t, int>> signals;
   std::vector<std::pair<std::uint32_t, std::string>> ended;
   int renewed = 0;

@@ -27,6 +27,7 @@ struct OneJob {
     spec.least_gpus = 1;
     spec.most_gpus = 4;
     spec.micro_batches = 16;
+    spec.steps = 100;
     spec.can = Kinds<Setting>::all();
     spec.settings = {OnLoss{response}};
     world.apply(JobSubmitted{spec}, 0);

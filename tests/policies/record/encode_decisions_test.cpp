@@ -51,6 +51,9 @@ TEST(DecisionCodec, UnknownKindsAndNumbersAreRefused) {
   EXPECT_THROW(decode(record), Error);
   assign.mutable_gpus(0)->set_count(2);
   EXPECT_EQ(std::get<Assign>(decode(record).what).gpus, toy::gpus(0, 2));
+  assign.mutable_layout()->set_data(0);
+  EXPECT_EQ(std::get<Assign>(decode(record).what).layout.data, 0u) << "not 1";
+  EXPECT_EQ(std::get<Assign>(decode(record).what).layout.tensor, 1u);
   assign.mutable_layout()->set_data(~0u);
   EXPECT_THROW(decode(record), Error);
   SettingRecord& what = *record.mutable_configure()->mutable_what();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "traces/scenario/scenario.hpp"
+
 namespace orrery {
 namespace {
 
@@ -10,6 +12,9 @@ using ::testing::HasSubstr;
 
 Scenario built_in(const std::string& fabric = "grpc") {
   Scenario scenario;
+  scenario.mutable_job()->set_micro_batch(2);
+  scenario.mutable_job()->set_global_batch(80);
+  scenario.mutable_job()->mutable_pace()->set_micro_batch(1'000'000);
   scenario.mutable_job()->mutable_model()->set_builtin("language-model");
   scenario.mutable_job()->mutable_layout()->set_data(4);
   scenario.mutable_live()->set_fabric(fabric);
@@ -19,12 +24,13 @@ Scenario built_in(const std::string& fabric = "grpc") {
 Decision decision(Action what) { return {.what = std::move(what)}; }
 
 TEST(FabricRules, AModelThatNobodyTrainsHereIsBoundByNone) {
-  Scenario scenario;
-  scenario.mutable_job()->mutable_model()->set_preset("llama3-70b");
+  const Scenario scenario =
+      load_scenario(ORRERY_SOURCE_DIR "/examples/llama3-70b-512-h100.yaml", {}).scenario;
   const CollectiveTable nvls{{.kind = CollectiveKind::all_reduce,
                               .algorithm = CollectiveAlgorithm::nvls}};
   EXPECT_EQ(fabric_refusal(scenario, decision(Configure{{0}, nvls})), "");
-  EXPECT_EQ(fabric_refusal(scenario, decision(Assign{{0}, {{9}}, {}, StateFrom::checkpoint})), "");
+  const Assign anywhere{{0}, {{9}}, {.data = 8}, StateFrom::checkpoint};
+  EXPECT_EQ(fabric_refusal(scenario, decision(anywhere)), "");
 }
 
 TEST(FabricRules, RanksOnCpusSumByWhatTheyHave) {
@@ -72,6 +78,25 @@ TEST(FabricRules, CheckpointsNeedAFolder) {
   EXPECT_EQ(fabric_refusal(scenario, decision(Save{{0}, Tier::local_disk})), "");
   EXPECT_THAT(fabric_refusal(scenario, decision(Save{{0}, Tier::storage})),
               HasSubstr("local-disk"));
+}
+
+TEST(FabricRules, ReplicasMustBeAJobThatCanBeRun) {
+  Scenario scenario = built_in();
+  Job& job = *scenario.mutable_job();
+  job.set_global_batch(8);
+  EXPECT_EQ(replicas_objection(job, 3), "");
+  EXPECT_THAT(replicas_objection(job, 5), HasSubstr("job.global_batch"));
+  EXPECT_THAT(fabric_refusal(scenario, decision(Assign{{0}, {{0}}, {.data = 5}})),
+              HasSubstr("job.global_batch"));
+}
+
+TEST(FabricRules, AReplicaHasMemoryForMaxShareTimesItsEvenShareAndForTheLargestEvenShare) {
+  Scenario scenario;
+  scenario.mutable_job()->set_max_share(1.5);
+  EXPECT_EQ(max_micro_batches(scenario, 40, 4), 15u);
+  EXPECT_EQ(max_micro_batches(scenario, 10, 4), 3u);
+  scenario.mutable_job()->set_max_share(1);
+  EXPECT_EQ(max_micro_batches(scenario, 10, 4), 3u);
 }
 
 TEST(FabricRules, LostRanksAreReplacedOnlyWhereNobodyDecides) {

@@ -239,6 +239,30 @@ TEST(DecisionGate, AStepThatHasBegunOrIsPastTakesNothing) {
       << "no step is open";
 }
 
+TEST(DecisionGate, AStepAfterTheLastIsRefused) {
+  Stage stage;
+  JobSpec spec = toy::job(1);
+  spec.steps = 8;
+  toy::run_on(stage.world, spec, 4);
+  const auto outcome = [&stage](Action what, Step step) {
+    return stage.outcome(stage.take({.what = std::move(what), .at_step = step}));
+  };
+  EXPECT_EQ(outcome(Configure{{1}, kShifted}, 7), "applied");
+  for (const Action& what : {Action{Configure{{1}, kShifted}}, Action{Save{{1}}},
+                             Action{toy::assign(1, 4, 2)}}) {
+    EXPECT_EQ(outcome(what, 8), "rejected: there is no step 8: job 1 has steps 0 to 7");
+  }
+  EXPECT_EQ(outcome(Configure{{0}, kShifted}, 1000), "applied") << "its number of steps is unknown";
+}
+
+TEST(DecisionGate, ALayoutOfNoRanksIsRefused) {
+  Stage stage;
+  for (const ParallelLayout& layout : {ParallelLayout{.data = 0}, {.tensor = 0, .data = 2}}) {
+    EXPECT_EQ(stage.outcome(stage.take({.what = Assign{{0}, toy::gpus(0, 2), layout}})),
+              "rejected: the layout has no ranks: each of its sizes must be 1 or more");
+  }
+}
+
 // ---- agreement ----------------------------------------------------------------------------
 
 TEST(DecisionGate, WhatAllRanksMustFollowIsPutToThemFirst) {
@@ -376,7 +400,7 @@ TEST(DecisionGate, NextToALeavingJobASettingIsRefused) {
   for (const bool agreement : {false, true}) {
     Stage stage(kAll, agreement);
     const auto ids = stage.take_call({{.what = Configure{{0}, kShifted}}, {.what = Assign{{0}}}});
-    EXPECT_EQ(stage.outcome(ids[0]), "rejected: job 0 is to leave its GPUs");
+    EXPECT_EQ(stage.outcome(ids[0]), "rejected: job 0 is not running");
     EXPECT_EQ(stage.outcome(ids[1]), "applied");
   }
 }
@@ -394,7 +418,8 @@ TEST(DecisionGate, ASettingOfAWaitingJobStartsWithIt) {
 TEST(DecisionGate, ASettingNextToAnAssignmentSurvivesALossBeforeIt) {
   for (const bool agreement : {false, true}) {
     Stage stage(kAll, agreement);
-    stage.take_call({{.what = toy::assign(0, 0, 3)}, {.what = Configure{{0}, Shares{{20, 20, 0}}}}});
+    stage.take_call({{.what = toy::assign(0, 0, 3)},
+                     {.what = Configure{{0}, Shares{{20, 20, 0}}}}});
     stage.lose(1);
     stage.start();
     EXPECT_EQ(stage.job().now.get<Shares>(), (Shares{{20, 20, 0}}));
@@ -429,6 +454,19 @@ TEST(DecisionGate, SettingsOfALaterStepWaitForTheirAssignmentAndFailWithIt) {
   }
 }
 
+TEST(DecisionGate, ASettingOfAHeldJobStartsWithItsPendingAssignment) {
+  for (const bool agreement : {false, true}) {
+    Stage stage(kAll, agreement);
+    stage.lose(3);
+    stage.world.apply(JobHeld{{0}}, stage.now);
+    stage.take({.what = toy::assign(0, 0, 3)});
+    const DecisionId shares = stage.take({.what = Configure{{0}, Shares{{19, 11, 10}}}});
+    EXPECT_EQ(stage.outcome(shares), "applied");
+    stage.start();
+    EXPECT_EQ(stage.job().now.get<Shares>(), (Shares{{19, 11, 10}}));
+  }
+}
+
 TEST(DecisionGate, ANewerAssignmentDropsTheSharesOfTheOneBefore) {
   Stage stage;
   stage.lose(3);
@@ -448,7 +486,8 @@ TEST(DecisionGate, ANewerAssignmentDropsTheSharesOfTheOneBefore) {
 TEST(DecisionGate, AGroupMayHoldAnAssignmentAndItsSettings) {
   for (const bool agreement : {false, true}) {
     Stage stage(kAll, agreement);
-    const auto both = stage.take_group({Configure{{0}, Shares{{19, 11, 10}}}, toy::assign(0, 0, 3)});
+    const Shares shares{{19, 11, 10}};
+    const auto both = stage.take_group({Configure{{0}, shares}, toy::assign(0, 0, 3)});
     EXPECT_EQ(stage.outcome(both[0]), "applied");
     EXPECT_EQ(stage.outcome(both[1]), "applied");
     EXPECT_EQ(stage.carried, both);
@@ -498,7 +537,8 @@ TEST(DecisionGate, OrNothingOfItDoes) {
   none_holds({Configure{{0}, OnLoss{}}, Configure{{0}, kShifted}},
              "decisions of a group are applied at once, not from a step on");
   stage.refuses_saves = "no disk";
-  none_holds({Assign{{0}}, Save{{0}}}, "no disk");
+  none_holds({Save{{0}}, Assign{{0}}}, "no disk");
+  none_holds({Assign{{0}}, Save{{0}}}, "job 0 is not running");
 }
 
 TEST(DecisionGate, AGroupWithOneThatExpiredExpires) {
@@ -551,9 +591,7 @@ class RandomGate {
       }
     }
     for (const Decision& decision : put_) stage_.gate.expire_decision(decision);
-    for (const Decision& decision : stage_.gate.drain_unagreed()) {
-      stage_.gate.expire_decision(decision);
-    }
+    for (const Decision& each : stage_.gate.drain_unagreed()) stage_.gate.expire_decision(each);
     stage_.gate.close("over");
     RC_ASSERT(stage_.outcomes.size() == stage_.next);
   }

@@ -14,6 +14,7 @@
 
 #include "policies/seam/backend.hpp"
 #include "policies/seam/gate.hpp"
+#include "policies/seam/job_lifecycle.hpp"
 #include "tests/policies/toy.hpp"
 
 namespace orrery::test {
@@ -74,7 +75,9 @@ class ModelBackend : public Backend, private Carrier {
     const auto* save = std::get_if<Save>(&decision.what);
     return save != nullptr && save->tier == Tier::local_disk ? "there are no local disks" : "";
   }
-  bool is_step_open(JobId job) const override { return job == JobId{0} && now_ < step_ends_; }
+  bool is_step_open(JobId job) const override {
+    return job == JobId{0} && step_ends_ != kNever && now_ < step_ends_;
+  }
   void emit_event(Event event) override {
     world_.apply(event, now_);
     news_.push_back(std::move(event));
@@ -84,6 +87,7 @@ class ModelBackend : public Backend, private Carrier {
     const auto* assign = std::get_if<Assign>(&decision.what);
     if (assign == nullptr) return;
     const Nanos after = assign->is_release() ? options_.stop_after : options_.start_after;
+    if (assign->is_release() && assign->job == JobId{0}) saves_.clear();
     standings_[assign->job] = {now_ + after, assign->state};
   }
 
@@ -131,14 +135,13 @@ class ModelBackend : public Backend, private Carrier {
     std::erase_if(lost.mapped(), [this](RankId rank) { return rank.value >= job().gpus.size(); });
     if (lost.mapped().empty()) return;
     const bool was_assigned = job().next.has_value();
-    emit_event(RanksLost{{0}, lost.mapped(), {job().epoch.value + 1}});
+    emit_event(loss_of(job(), lost.mapped()));
     membership_changed();
-    if (job().next && !was_assigned) {
+    const AfterLoss after = after_loss(job(), true);
+    if (after.is_assigned && !was_assigned) {
       standings_[{0}] = {now_ + options_.start_after, StateFrom::peer};
     }
-    const bool hold = job().now.get<OnLoss>().response == LossResponse::hold;
-    if (!hold && (can_go_on(job()) || job().next)) return;
-    emit_event(JobHeld{{0}});
+    if (after.held) emit_event(JobHeld{{0}});
   }
   /// The step under way is given up.
   void membership_changed() {

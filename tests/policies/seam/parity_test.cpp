@@ -30,6 +30,7 @@ std::uint64_t number_of(const char* name, std::uint64_t otherwise) {
 struct Scene {
   explicit Scene(std::uint64_t seed) : decisions{.seed = seed, .job = {0}} {
     Rng rng = Rng(seed).split_stream("scene");
+    options.steps = 63;  // nothing is under way at the end
     options.job.least_gpus = 2, options.job.most_gpus = 8;
     options.job.settings = {OnLoss{static_cast<LossResponse>(rng.below(3))}};
     options.others = {toy::plain(1, 4), toy::plain(2, 2)};
@@ -83,6 +84,13 @@ std::string text(const Fate& fate) {
   return fmt::format("{} -> {} ({} x)", fate.what, fate.outcome, fate.told);
 }
 
+/// All decisions before one backend, to find the cause of a difference.
+std::string all_of(const char* backend, const Fates& fates) {
+  std::string all = fmt::format("\n{}:", backend);
+  for (const auto& [id, fate] : fates) all += fmt::format("\n  {} {}", id, text(fate));
+  return all;
+}
+
 /// The first decision that fared differently; empty: none.
 std::string difference(const Fates& one, const Fates& other) {
   for (auto a = one.begin(), b = other.begin(); a != one.end() || b != other.end(); ++a, ++b) {
@@ -105,7 +113,8 @@ TEST(Parity, TheSameDecisionsFareTheSameWhetherSettledAtOnceOrAgreedUpon) {
     ModelBackend live(machines(), scene.agreed_upon(seed));
     const Fates one = fates_before(simulated, scene.decisions);
     const Fates other = fates_before(live, scene.decisions);
-    ASSERT_EQ(difference(one, other), "") << "ORRERY_SEED=" << seed;
+    ASSERT_EQ(difference(one, other), "")
+        << "ORRERY_SEED=" << seed << all_of("at once", one) << all_of("agreed upon", other);
     for (const auto& [id, fate] : one) {
       ASSERT_EQ(fate.told, 1) << text(fate) << " ORRERY_SEED=" << seed;
       ++outcomes[fate.outcome.substr(0, fate.outcome.find(' '))];

@@ -1,5 +1,6 @@
 // Policy that decides at random, much of it invalid, and records the outcome of each decision: the
-// same seed with two backends must give the same decisions, outcomes and reasons. It reads only
+// same seed with two backends must give the same decisions, outcomes and reasons. One call mixes
+// settings, saves, assignments and groups. It reads only
 // values that all backends show alike: it decides when a job has reached a step on a grid, or is on
 // hold, never while a decision of its own is open, and it leaves ranks time to agree. Telemetry and
 // the clock play no part.
@@ -9,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,7 @@
 
 #include "core/random.hpp"
 #include "policies/record/encoding.hpp"
+#include "policies/seam/job_lifecycle.hpp"
 #include "policies/seam/policy.hpp"
 
 namespace orrery::test {
@@ -54,9 +57,13 @@ class RandomDecisions : public Policy {
   void start(Context&, const Cluster&, const google::protobuf::Message*) override {}
 
   void observe(Context&, const Observation& seen, DecisionList& decisions) override {
-    for (const Event& event : seen.events) record_event(event);
+    bool assigned = false;
+    for (const Event& event : seen.events) assigned = record_event(event) || assigned;
     const JobInfo* job = seen.jobs.find(options_.job);
     if (job == nullptr || job->phase == JobPhase::done || open_ > 0) return;
+    if (assigned && is_waiting_for_ranks(*job) && one_in(2)) {
+      return an_assignment(seen, *job, decisions);  // a second one
+    }
     if (std::any_of(seen.jobs.begin(), seen.jobs.end(),
                     [](const JobInfo& each) { return each.next.has_value(); })) {
       return;
@@ -83,12 +90,13 @@ class RandomDecisions : public Policy {
   std::uint32_t below(std::uint64_t bound) { return static_cast<std::uint32_t>(rng_.below(bound)); }
   bool one_in(std::uint64_t n) { return below(n) == 0; }
 
-  void record_event(const Event& event) {
+  /// Returns true if an assignment of the training job has been applied.
+  bool record_event(const Event& event) {
     if (const auto* done = std::get_if<StepsDone>(&event); done && done->job == options_.job) {
       ended_ = done->last + 1;
     }
     const auto* told = std::get_if<Decided>(&event);
-    if (told == nullptr) return;
+    if (told == nullptr) return false;
     constexpr const char* kNames[] = {"applied", "rejected", "expired"};
     Fate& fate = fates_[told->decision];
     // The instant depends on the backend's clock.
@@ -96,6 +104,15 @@ class RandomDecisions : public Policy {
     fate.outcome = kNames[static_cast<int>(told->status)];
     if (!told->reason.empty()) fate.outcome += ": " + (late ? "too late" : told->reason);
     if (fate.told++ == 0) --open_;
+    return told->status == Outcome::applied && assigns_.contains(told->decision);
+  }
+
+  /// The job is held, and its assignment needs processes that must be started first: in no backend
+  /// is it active already.
+  static bool is_waiting_for_ranks(const JobInfo& job) {
+    return job.phase == JobPhase::held && job.next &&
+           std::any_of(job.next->gpus.begin(), job.next->gpus.end(),
+                       [&job](GpuId gpu) { return !rank_on(job, gpu); });
   }
 
   void add_decision(DecisionList& out, Action what, const Observation& seen, Step at_step = 0,
@@ -104,9 +121,15 @@ class RandomDecisions : public Policy {
     Decision& decision = out.add(std::move(what), "at random");
     decision.at_step = at_step;
     decision.group = group;
-    if (job != nullptr && one_in(6)) decision.if_epoch = Epoch{job->epoch.value + one_in(4)};
+    // The backend's time to place the job decides whether a later save falls into its epoch.
+    const bool later_save = std::holds_alternative<Save>(decision.what) && at_step > 0;
+    if (job != nullptr && !later_save && one_in(6)) {
+      decision.if_epoch = Epoch{job->epoch.value + one_in(4)};
+    }
     if (one_in(8)) decision.expires = one_in(3) ? seen.now - 1 : seen.now + 3600 * kNanosPerSecond;
     // Without the instants and the epoch's number, which are the backend's.
+    const auto* assign = std::get_if<Assign>(&decision.what);
+    if (assign && assign->job == options_.job) assigns_.insert(decision.id);
     Fate& fate = fates_[decision.id];
     fate.what = fmt::format("{} group {}{}{}", trace_line(decision), group,
                             decision.if_epoch ? " if epoch" : "",
@@ -120,16 +143,21 @@ class RandomDecisions : public Policy {
 
   void on_the_grid(const Observation& seen, const JobInfo& job, DecisionList& out) {
     still_ = 0;
-    if (one_in(2)) {
-      some_settings(seen, job, false, out);
-    } else if (one_in(4)) {
-      a_group(seen, job, out);
-    } else {
-      an_assignment(seen, one_in(3) ? any_job(seen) : job, out);
+    // The order of two settings must not depend on the time that ranks take to agree.
+    const bool ahead = one_in(2);
+    later_ = false;
+    for (std::uint32_t part = 1 + (one_in(2) ? below(3) : 0); part > 0; --part) {
+      if (one_in(2)) {
+        some_settings(seen, job, false, ahead, out);
+      } else if (one_in(4)) {
+        one_in(2) ? a_group(seen, job, out) : a_group_with_settings(seen, job, out);
+      } else {
+        an_assignment(seen, one_in(3) ? any_job(seen) : job, out);
+      }
     }
   }
   void within_a_step(const Observation& seen, const JobInfo& job, DecisionList& out) {
-    some_settings(seen, job, true, out);
+    some_settings(seen, job, true, one_in(2) && !options_.loses(job.step), out);
   }
   /// It waits or is held: something that holds, after a few tries.
   void stands_still(const Observation& seen, const JobInfo& job, DecisionList& out) {
@@ -149,10 +177,9 @@ class RandomDecisions : public Policy {
   }
 
   /// Settings and saves, right and wrong; assignments that no backend can take.
-  void some_settings(const Observation& seen, const JobInfo& job, bool within, DecisionList& out) {
+  void some_settings(const Observation& seen, const JobInfo& job, bool within, bool ahead,
+                     DecisionList& out) {
     const std::uint32_t group = one_in(8) ? out.new_group() : 0;
-    // The order of two settings must not depend on the time that ranks take to agree.
-    const bool ahead = one_in(2) && !(within && options_.loses(job.step));
     for (std::uint32_t i = 1 + below(4); i > 0; --i) {
       Action what = one_in(6) ? nonsense(seen, job) : a_setting(job);
       add_decision(out, std::move(what), seen, a_step(job, within, ahead), one_in(3) ? 0 : group);
@@ -183,6 +210,10 @@ class RandomDecisions : public Policy {
 
   Shares some_shares(const JobInfo& job) {
     Shares shares{job.shares()};
+    // Replicas that an assignment of this call may have.
+    if (one_in(3)) {
+      shares.per_replica = even_split(job.spec.micro_batches, 1 + below(job.spec.most()));
+    }
     auto& each = shares.per_replica;
     if (each.empty()) return shares;
     const std::uint32_t from = below(each.size()), to = below(each.size());
@@ -254,10 +285,38 @@ class RandomDecisions : public Policy {
     return a_standing(seen, job, false);
   }
   void an_assignment(const Observation& seen, const JobInfo& job, DecisionList& out) {
-    const bool later = job.phase == JobPhase::running && job.spec.is_training() && one_in(4);
-    const Step at = later ? job.step + 1 + below(options_.every / 2) : 0;
-    add_decision(out, some_assignment(seen, job), seen, at);
-    if (one_in(3)) add_decision(out, Configure{job.spec.id, OnLoss{}}, seen);
+    // At most one in a call: the first one may still be pending at the step of a second one.
+    const bool later = job.phase == JobPhase::running && job.spec.is_training() && !later_ &&
+                       one_in(4);
+    later_ = later_ || later;
+    // Settings of the same call that do not start with it are agreed upon before.
+    const Step at = later ? job.step + options_.lead + 1 + below(2) : 0;
+    const Assign assign = some_assignment(seen, job);
+    const bool before = one_in(2);
+    if (before) settings_of(seen, job, assign, 0, out);
+    add_decision(out, assign, seen, at);
+    if (!before) settings_of(seen, job, assign, 0, out);
+  }
+  /// Settings for the epoch of the assignment, right and wrong.
+  void settings_of(const Observation& seen, const JobInfo& job, const Assign& assign,
+                   std::uint32_t group, DecisionList& out) {
+    if (!job.spec.is_training()) return;
+    const std::uint32_t data = std::max(assign.layout.data, 1u);
+    if (one_in(4)) add_decision(out, Configure{job.spec.id, OnLoss{}}, seen, 0, group);
+    if (one_in(3)) {
+      add_decision(out, Configure{job.spec.id, Shares{even_split(job.spec.micro_batches, data)}},
+                   seen, 0, group);
+    }
+    if (one_in(4)) add_decision(out, a_setting(job), seen, 0, group);
+  }
+  /// An assignment and its settings, all or none.
+  void a_group_with_settings(const Observation& seen, const JobInfo& job, DecisionList& out) {
+    const std::uint32_t group = out.new_group();
+    const Assign assign = some_assignment(seen, job);
+    const bool before = one_in(2);
+    if (before) settings_of(seen, job, assign, group, out);
+    add_decision(out, assign, seen, 0, group);
+    if (!before) settings_of(seen, job, assign, group, out);
   }
   /// One job leaves or moves, and another takes its GPUs; or the group does not fit together.
   void a_group(const Observation& seen, const JobInfo& job, DecisionList& out) {
@@ -293,11 +352,13 @@ class RandomDecisions : public Policy {
   RandomDecisionOptions options_;
   Rng rng_;
   Fates fates_;
+  std::set<DecisionId> assigns_;  ///< assignments of the training job
   int open_ = 0;     ///< decisions without an outcome
   int still_ = 0;    ///< calls since it stands still
   Step ended_ = 0;   ///< the step that begins when the newest one has ended
   Step newest_ = 0;  ///< newest step on the grid
   bool within_ = false;
+  bool later_ = false;  ///< the call has an assignment of a later step
 };
 
 }  // namespace orrery::test

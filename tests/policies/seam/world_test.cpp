@@ -573,13 +573,14 @@ TEST_F(WorldTest, LayoutsThatNoJobCanHaveAreRefused) {
     EXPECT_NE(layout(0, to), "");
   }
   EXPECT_EQ(layout(1, {}), "");
-  EXPECT_EQ(layout(1, {.data = 0}), "the layout has no ranks");
-  EXPECT_EQ(layout(1, {.pipeline = 0}), "the layout has no ranks");
+  const std::string no_ranks = "the layout has no ranks: each of its sizes must be 1 or more";
+  EXPECT_EQ(layout(1, {.data = 0}), no_ranks);
+  EXPECT_EQ(layout(1, {.pipeline = 0}), no_ranks);
   JobSpec nothing = toy::plain(2, 1);
   nothing.layout.tensor = 0;
-  EXPECT_EQ(world_.objection(JobSubmitted{nothing}), "the layout has no ranks");
+  EXPECT_EQ(world_.objection(JobSubmitted{nothing}), no_ranks);
   EXPECT_EQ(world_.objection(JobStarted{{1}, {1}, 0, {toy::gpus(4, 4), {.context = 0}}}),
-            "the layout has no ranks");
+            no_ranks);
 }
 
 TEST_F(WorldTest, StepsThatAreNotTheNextAreRefused) {
@@ -767,6 +768,10 @@ class RandomLife {
     for (std::uint64_t i = 1 + below(3); i > 0; --i) {
       group.push_back({.id = next_++, .what = random_action(), .at_step = below(6)});
     }
+    // A setting is applied after the assignment of its group with which it starts.
+    std::stable_partition(group.begin(), group.end(), [](const Decision& each) {
+      return std::holds_alternative<Assign>(each.what);
+    });
     return group;
   }
 
@@ -774,16 +779,7 @@ class RandomLife {
     if (!world_.objection(group).second.empty()) return;
     world_.begin_batch();
     for (const Decision& decision : group) world_.announce_decision(decision);
-    std::vector<Decision> ordered = group;
-    // Settings that start with an assignment of the group are applied after it, as the gate does.
-    std::stable_partition(ordered.begin(), ordered.end(), [&group](const Decision& each) {
-      return !std::holds_alternative<Configure>(each.what) ||
-             std::none_of(group.begin(), group.end(), [&each](const Decision& other) {
-               const auto* assign = std::get_if<Assign>(&other.what);
-               return assign && !assign->is_release() && assign->job == job_of(each.what);
-             });
-    });
-    for (const Decision& decision : ordered) {
+    for (const Decision& decision : group) {
       world_.apply(Decided{decision.id, Outcome::applied, ""}, 0);
     }
   }

@@ -120,6 +120,47 @@ TEST(Standing, FourRanksBecomeThreeAndFourAgainBetweenSteps) {
   EXPECT_NEAR(times[29], times[0], 1e-3);
 }
 
+/// Lines for suspicions, losses and parts, with their instants in milliseconds.
+Scripted::Body tell_losses(std::vector<std::string>& lines) {
+  return [&lines](const Observation& seen, DecisionList&) {
+    for (const Event& event : seen.events) {
+      const auto told = [&](const std::string& what) {
+        lines.push_back(fmt::format("{} ms: {}", seen.now / 1'000'000, what));
+      };
+      if (const auto* suspected = std::get_if<RanksSuspected>(&event)) {
+        told(suspected->ranks.empty() ? "nobody suspected"
+                                      : fmt::format("{} suspected", suspected->ranks[0].value));
+      }
+      if (const auto* lost = std::get_if<RanksLost>(&event)) {
+        told(fmt::format("{} lost", lost->ranks[0].value));
+      }
+      if (const auto* part = std::get_if<PartChanged>(&event)) told(part_name(part->part));
+    }
+  };
+}
+
+TEST(Standing, ASilentRankIsSuspectedForHalfOfTheTimeoutBeforeItIsLost) {
+  const Ran ran = run({"policies=[]", "faults=[{at_time: 1 s, rank: 2, stop: true}]",
+                       "survival.heartbeat_timeout=800 ms"},
+                      tell_losses);
+  EXPECT_THAT(ran.lines, ElementsAre("1400 ms: 2 suspected", "1800 ms: nobody suspected",
+                                     "1800 ms: 2 lost"));
+  EXPECT_EQ(ran.report.steps_completed(), 30u);
+}
+
+TEST(Standing, APartThatNoRankUsesAnyMoreIsToldToo) {
+  const Ran ran = run({"policies=[]", "cluster.nodes=2", "cluster.node.gpus_per_node=2",
+                       "cluster.node.nics_per_node=2", "cluster.fabric.nodes_per_unit=2",
+                       "survival.on_loss=go-on",
+                       "faults=[{at_step: 1, node: 1, down: true}, {at_step: 15, gpu: 2, down: "
+                       "true}]"},
+                      tell_losses);
+  EXPECT_EQ(ran.report.steps_completed(), 30u);
+  EXPECT_THAT(ran.lines, ElementsAre(HasSubstr("node 1"), HasSubstr("2 suspected"),
+                                     HasSubstr("nobody suspected"), HasSubstr("2 lost"),
+                                     HasSubstr("gpu 2")));
+}
+
 TEST(Standing, AShrinkDecidedSecondsAfterTheLossIsWhatHappens) {
   const Ran ran = run(kKill, [](std::vector<std::string>& lines) {
     return [&lines](const Observation& seen, DecisionList& decisions) {

@@ -1,5 +1,6 @@
 #include "live/run/losses/recovery.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
 #include <thread>
@@ -42,7 +43,9 @@ struct Regrouping : Carrier {
   FakeRanks ranks;
   PolicyClock clock;
   DecisionGate gate{run.world, {}, *this, true};
-  Recovery recovery{run.placement, ranks, *this, gate, clock, limit};
+  Recovery recovery{run.placement, ranks, *this, gate, clock, limit,
+                    [this](std::uint32_t replicas) { return replicas >= least_replicas; }};
+  std::uint32_t least_replicas = 1;
   std::vector<Event> happened;
 };
 
@@ -74,7 +77,10 @@ TEST(Recovery, AJobThatIsToHoldStandsStillUntilItIsAssigned) {
   EXPECT_FALSE(job.recovery.is_hold_unanswerable(false));
   EXPECT_TRUE(job.recovery.is_hold_unanswerable(true));
   job.ranks.there = {0, 1, 2};
-  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2}), 7);
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2}));
+  job.recovery.activate_when_ready(true, 7);
+  EXPECT_TRUE(job.all<JobStarted>().empty()) << "nobody leaves: the step is completed first";
+  job.recovery.activate_when_ready(false, 7);
   const auto started = job.all<JobStarted>();
   ASSERT_EQ(started.size(), 1u);
   EXPECT_EQ(started[0].from, 7u);
@@ -126,10 +132,11 @@ TEST(Recovery, WhereLostRanksAreReplacedTheyAreStartedAtOnce) {
 
 TEST(Recovery, WhoLeavesIsEndedOnceTheOthersAreThereAndIsNoLoss) {
   Regrouping job;
-  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 5}), 4);
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 5}));
   EXPECT_EQ(job.ranks.replaced, (std::vector<std::uint32_t>{5}));
   EXPECT_TRUE(job.ranks.signals.empty());
-  job.recovery.activate_assignment({0, 1, 2, 3, 5}, 4);
+  job.ranks.there = {0, 1, 2, 3, 5};
+  job.recovery.activate_when_ready(true, 4);
   EXPECT_EQ(job.ranks.signals,
             (std::vector<std::pair<std::uint32_t, int>>{{2, SIGKILL}, {3, SIGKILL}}));
   EXPECT_TRUE(job.all<JobStarted>().empty());
@@ -138,9 +145,47 @@ TEST(Recovery, WhoLeavesIsEndedOnceTheOthersAreThereAndIsNoLoss) {
   EXPECT_EQ(job.all<JobStarted>().size(), 1u);
 }
 
+TEST(Recovery, AJobThatCannotRunWithFewerReplicasIsHeld) {
+  Regrouping job;
+  job.least_replicas = 4;
+  job.recovery.record_exit(3, true);
+  job.recovery.emit_losses();
+  EXPECT_TRUE(job.recovery.is_held());
+}
+
+TEST(Recovery, ANewerAssignmentEndsTheProcessesOfTheOneBefore) {
+  Regrouping job(LossResponse::hold);
+  job.recovery.record_exit(3, true);
+  job.recovery.emit_losses();
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 3}));
+  EXPECT_EQ(job.ranks.replaced, (std::vector<std::uint32_t>{3}));
+  job.ranks.withdrawn.clear();
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2}));
+  EXPECT_EQ(job.ranks.replaced.size(), 1u);
+  EXPECT_EQ(std::count(job.ranks.withdrawn.begin(), job.ranks.withdrawn.end(), 3u), 1);
+  // Its process was faster: the epoch has it, and it leaves.
+  job.ranks.withdrawn.clear();
+  job.recovery.activate_assignment({0, 1, 2, 3}, 5);
+  EXPECT_EQ(job.ranks.withdrawn, (std::vector<std::uint32_t>{3}));
+  EXPECT_TRUE(job.all<JobStarted>().empty());
+  EXPECT_FALSE(job.recovery.record_exit(3, true)) << "no loss";
+  job.recovery.activate_assignment({0, 1, 2}, 5);
+  EXPECT_EQ(job.all<JobStarted>().size(), 1u);
+}
+
+TEST(Recovery, AnAssignmentIsNotActivatedAfterTheLastStep) {
+  Regrouping job(LossResponse::replace);
+  job.recovery.record_exit(1, true);
+  job.recovery.emit_losses();
+  job.run.world.apply(StepsDone{.job = kLiveJob, .last = 99, .count = 100, .duration = 1}, 5);
+  job.recovery.activate_assignment({0, 1, 2, 3}, 100);
+  EXPECT_TRUE(job.all<JobStarted>().empty());
+}
+
 TEST(Recovery, AnAssignmentComesTrueWithoutWhomNobodyStarts) {
   Regrouping job;
-  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}), 4);
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}));
+  job.recovery.activate_assignment(job.ranks.there, 4);
   EXPECT_TRUE(job.all<JobStarted>().empty());
   job.ranks.there = {0, 1, 2};
   job.recovery.abandon_seat(5, 4);

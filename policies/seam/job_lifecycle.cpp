@@ -1,0 +1,74 @@
+#include "policies/seam/job_lifecycle.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace orrery {
+
+std::optional<RankId> rank_on(const JobInfo& job, GpuId gpu) {
+  std::uint32_t rank = 0;
+  for (const GpuRuns::Run& run : job.gpus.runs()) {
+    if (gpu.value - run.first < run.count) {
+      const RankId found{rank + gpu.value - run.first};
+      return job.is_lost(found) ? std::nullopt : std::optional(found);
+    }
+    rank += run.count;
+  }
+  return {};
+}
+
+ProcessRole role_of(const JobInfo& job, GpuId gpu) {
+  const bool works = rank_on(job, gpu).has_value();
+  if (!job.next) return works ? ProcessRole::working : ProcessRole::none;
+  const bool named = job.next->gpus.contains(gpu);
+  if (works) return named ? ProcessRole::working : ProcessRole::leaving;
+  return named ? ProcessRole::starting : ProcessRole::none;
+}
+
+RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return {.job = job.spec.id, .ranks = std::move(ranks), .epoch = {job.epoch.value + 1}};
+}
+
+AfterLoss after_loss(const JobInfo& job, bool can_run) {
+  AfterLoss after;
+  const bool holds = job.now.get<OnLoss>().response == LossResponse::hold;
+  after.held = holds || !can_go_on(job) || !can_run;
+  after.is_assigned = job.next.has_value();
+  if (!after.is_assigned) return after;
+  auto lost = job.lost.begin();
+  std::uint32_t rank = 0;
+  for (const GpuId gpu : job.gpus) {
+    if (lost == job.lost.end()) break;
+    if (rank++ != lost->value) continue;
+    if (job.next->gpus.contains(gpu)) after.replace.push_back(gpu);
+    ++lost;
+  }
+  return after;
+}
+
+AssignmentOrders orders_of(const JobInfo& job, const Assign& assign) {
+  AssignmentOrders orders;
+  if (job.lost.empty() && assign.gpus == job.gpus) return orders;
+  for (const GpuId gpu : assign.gpus) {
+    if (!rank_on(job, gpu)) orders.start.push_back(gpu);
+  }
+  std::uint32_t rank = 0;
+  for (const GpuId gpu : job.gpus) {
+    const bool works = !job.is_lost({rank++});
+    orders.abandons_step = orders.abandons_step || (works && !assign.gpus.contains(gpu));
+  }
+  return orders;
+}
+
+bool has_done_all_steps(const JobInfo& job) {
+  return job.spec.steps > 0 && job.step >= job.spec.steps;
+}
+
+JobStarted start_of(const JobInfo& job, Step from, Standing where) {
+  return {
+      .job = job.spec.id, .epoch = {job.epoch.value + 1}, .from = from, .where = std::move(where)};
+}
+
+}  // namespace orrery

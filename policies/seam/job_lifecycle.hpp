@@ -1,0 +1,58 @@
+// Rules for a job between its first assignment and its end, the same in simulated and live runs:
+// the processes that an assignment starts, keeps and ends, the consequences of a loss, and the
+// events that World needs. Pure functions of the job's state, without clock, processes or threads.
+// A simulated run adds durations, a live run adds processes.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "policies/seam/decision.hpp"
+#include "policies/seam/event.hpp"
+
+namespace orrery {
+
+/// Role of a GPU's process in a job. `none`: neither the job nor its pending assignment uses the
+/// GPU, so a process there must end. `working`: the process is a rank and stays one. `starting`:
+/// the pending assignment adds the GPU. `leaving`: the process is a rank until the pending
+/// assignment is active.
+enum class ProcessRole : std::uint8_t { none, working, starting, leaving };
+
+/// Returns the rank that works on the GPU; nothing if the job does not use the GPU, or if the rank
+/// is lost.
+std::optional<RankId> rank_on(const JobInfo& job, GpuId gpu);
+/// Returns the role of the GPU's process. For example, on GPUs 0 to 3 with rank 3 lost and an
+/// assignment to 0, 1 and 4 pending: 0 and 1 work, 2 leaves, 4 starts, 3 has no role.
+ProcessRole role_of(const JobInfo& job, GpuId gpu);
+
+/// Returns the event of a loss of `ranks`: ascending, each once, in the next membership epoch.
+RanksLost loss_of(const JobInfo& job, std::vector<RankId> ranks);
+
+/// Consequences of a loss.
+struct AfterLoss {
+  bool held = false;           ///< the job stops until it is assigned: JobHeld follows
+  bool is_assigned = false;    ///< an assignment is pending, made by the loss or before it
+  std::vector<GpuId> replace;  ///< GPUs of lost ranks that need new processes for the assignment
+};
+/// Returns the consequences of a loss; call after World has applied the RanksLost event. `can_run`:
+/// the remaining replicas are a job that can be run (replicas_objection() is empty). The job is
+/// held if its OnLoss says so, if the remaining replicas lack the memory for the work of the lost
+/// ones, or if the job cannot run with the remaining number of replicas.
+AfterLoss after_loss(const JobInfo& job, bool can_run);
+
+/// Orders that follow from an accepted assignment.
+struct AssignmentOrders {
+  std::vector<GpuId> start;    ///< assigned GPUs without a working rank: processes to start
+  bool abandons_step = false;  ///< working ranks are given up, so the current step is not completed
+};
+/// Returns the orders of an assignment with GPUs. `job` has not moved yet.
+AssignmentOrders orders_of(const JobInfo& job, const Assign& assign);
+
+/// Returns true if the job has completed its last step: a pending assignment is not activated any
+/// more.
+bool has_done_all_steps(const JobInfo& job);
+/// Returns the event that activates an assignment to `where` from step `from` on, in the next
+/// membership epoch.
+JobStarted start_of(const JobInfo& job, Step from, Standing where);
+
+}  // namespace orrery

@@ -1,0 +1,112 @@
+#include "policies/seam/job_lifecycle.hpp"
+
+#include <gtest/gtest.h>
+
+#include "tests/policies/toy.hpp"
+
+namespace orrery {
+namespace {
+
+/// Four replicas of one rank on GPUs 0 to 3, 40 micro-batches, at most 20 a replica.
+JobInfo running_job(LossResponse response = LossResponse::go_on) {
+  JobInfo job;
+  job.spec = toy::job();
+  job.phase = JobPhase::running;
+  job.epoch = {1};
+  job.gpus = toy::gpus(0, 4);
+  job.layout = job.spec.layout;
+  job.now.set_setting(Shares{{10, 10, 10, 10}});
+  job.now.set_setting(OnLoss{response});
+  return job;
+}
+
+/// The job after a loss of ranks, as World leaves it.
+JobInfo lost_ranks(std::vector<RankId> ranks, LossResponse response = LossResponse::go_on) {
+  JobInfo job = running_job(response);
+  job.lost = std::move(ranks);
+  std::vector<std::uint32_t> shares(4, 0);
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    if (!job.is_lost({rank})) shares[rank] = 40 / (4 - static_cast<std::uint32_t>(job.lost.size()));
+  }
+  job.now.set_setting(Shares{shares});
+  return job;
+}
+
+Assign to(GpuRuns gpus) {
+  const auto data = static_cast<std::uint32_t>(gpus.size());
+  return {.job = {0}, .gpus = std::move(gpus), .layout = {.data = data}};
+}
+
+TEST(JobLifecycle, EveryGpuHasOneRole) {
+  JobInfo job = lost_ranks({{3}});
+  EXPECT_EQ(role_of(job, {2}), ProcessRole::working);
+  EXPECT_EQ(role_of(job, {3}), ProcessRole::none);
+  EXPECT_EQ(rank_on(job, {2}), RankId{2});
+  EXPECT_FALSE(rank_on(job, {3}));
+  EXPECT_FALSE(rank_on(job, {9}));
+  job.next = Standing{{{GpuId{0}, GpuId{1}, GpuId{4}}}, {.data = 3}};
+  EXPECT_EQ(role_of(job, {0}), ProcessRole::working);
+  EXPECT_EQ(role_of(job, {2}), ProcessRole::leaving);
+  EXPECT_EQ(role_of(job, {3}), ProcessRole::none);
+  EXPECT_EQ(role_of(job, {4}), ProcessRole::starting);
+}
+
+TEST(JobLifecycle, ALossNamesItsRanksOnceInTheNextEpoch) {
+  const RanksLost lost = loss_of(running_job(), {{2}, {1}, {2}});
+  EXPECT_EQ(lost.ranks, (std::vector<RankId>{{1}, {2}}));
+  EXPECT_EQ(lost.epoch, Epoch{2});
+}
+
+TEST(JobLifecycle, AfterALossTheJobGoesOnOrIsHeld) {
+  EXPECT_FALSE(after_loss(lost_ranks({{1}}), true).held);
+  EXPECT_FALSE(after_loss(lost_ranks({{1}}, LossResponse::replace), true).held);
+  EXPECT_TRUE(after_loss(lost_ranks({{1}}, LossResponse::hold), true).held);
+  EXPECT_TRUE(after_loss(lost_ranks({{1}}), false).held) << "no job with three replicas";
+  JobInfo crowded = lost_ranks({{1}});
+  crowded.now.set_setting(Shares{{10, 10, 10, 10}});
+  EXPECT_TRUE(after_loss(crowded, true).held) << "no room for the work of replica 1";
+  JobInfo waiting = lost_ranks({{1}});
+  waiting.phase = JobPhase::held;
+  EXPECT_TRUE(after_loss(waiting, true).held) << "a held job stays held";
+}
+
+TEST(JobLifecycle, APendingAssignmentReplacesTheLostRanksThatItNames) {
+  JobInfo job = lost_ranks({{1}, {3}});
+  EXPECT_FALSE(after_loss(job, true).is_assigned);
+  EXPECT_TRUE(after_loss(job, true).replace.empty());
+  job.next = Standing{toy::gpus(0, 3), {.data = 3}};
+  EXPECT_TRUE(after_loss(job, true).is_assigned);
+  EXPECT_EQ(after_loss(job, true).replace, std::vector<GpuId>{{1}});
+}
+
+TEST(JobLifecycle, AnAssignmentStartsMissingRanksAndKeepsTheOthersAtWork) {
+  const AssignmentOrders same = orders_of(running_job(), to(toy::gpus(0, 4)));
+  EXPECT_TRUE(same.start.empty());
+  EXPECT_FALSE(same.abandons_step);
+  const AssignmentOrders replaced = orders_of(lost_ranks({{1}}), to(toy::gpus(0, 4)));
+  EXPECT_EQ(replaced.start, std::vector<GpuId>{{1}});
+  EXPECT_FALSE(replaced.abandons_step);
+  const AssignmentOrders grown = orders_of(running_job(), to(toy::gpus(0, 6)));
+  EXPECT_EQ(grown.start, (std::vector<GpuId>{{4}, {5}}));
+  EXPECT_FALSE(grown.abandons_step);
+  EXPECT_TRUE(orders_of(running_job(), to(toy::gpus(0, 3))).abandons_step);
+  EXPECT_FALSE(orders_of(lost_ranks({{3}}), to(toy::gpus(0, 3))).abandons_step);
+}
+
+TEST(JobLifecycle, AStartIsANewEpochAndNotAfterTheLastStep) {
+  JobInfo job = running_job();
+  const JobStarted start = start_of(job, 7, {toy::gpus(0, 2), {.data = 2}});
+  EXPECT_EQ(start.epoch, Epoch{2});
+  EXPECT_EQ(start.from, 7u);
+  EXPECT_EQ(start.where.gpus.size(), 2u);
+  job.spec.steps = 8;
+  job.step = 7;
+  EXPECT_FALSE(has_done_all_steps(job));
+  job.step = 8;
+  EXPECT_TRUE(has_done_all_steps(job));
+  job.spec.steps = 0;
+  EXPECT_FALSE(has_done_all_steps(job)) << "the number of steps is unknown";
+}
+
+}  // namespace
+}  // namespace orrery
