@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,11 +20,17 @@ namespace {
 constexpr double kTolerance = 0.1;
 constexpr double kLeastCost = 1e-3;  ///< seconds; one that costs nothing would be due at every step
 
+bool differs(std::uint64_t asked, std::uint64_t steps) {
+  const auto now = static_cast<double>(asked);
+  return std::abs(static_cast<double>(steps) - now) > kTolerance * now;
+}
+
 }  // namespace
 
 Needs CheckpointInterval::needs() const {
   return {.actions = Kinds<Action>::of<Configure>(),
-          .settings = Kinds<Setting>::of<CheckpointPlan>()};
+          .settings = Kinds<Setting>::of<CheckpointPlan>(),
+          .step_times = true};
 }
 
 void CheckpointInterval::start(Context&, const Cluster&,
@@ -36,6 +43,7 @@ void CheckpointInterval::start(Context&, const Cluster&,
 }
 
 void CheckpointInterval::observe(Context&, const Observation& seen, DecisionList& decisions) {
+  std::vector<JobId> due;
   for (const Event& event : seen.events) {
     if (const auto* done = std::get_if<StepsDone>(&event)) {
       Watched& job = jobs_[done->job];
@@ -52,8 +60,13 @@ void CheckpointInterval::observe(Context&, const Observation& seen, DecisionList
       if (job.since == 0) job.since = seen.now;
     } else if (const auto* over = std::get_if<JobDone>(&event)) {
       jobs_.erase(over->job);
+    } else if (std::holds_alternative<Tick>(event)) {
+      for (const auto& [id, of] : jobs_) {
+        if (of.wake > 0 && of.wake <= seen.now) due.push_back(id);
+      }
     }
   }
+  for (const JobId id : due) plan(seen, id, decisions);
   decisions.rest();
 }
 
@@ -70,19 +83,44 @@ double CheckpointInterval::interval_s(const Watched& of, Nanos now) const {
   return parameters_.method() == "young" ? young_interval(cost, mtbf) : daly_interval(cost, mtbf);
 }
 
+/// The mean time between failures grows while no rank is lost: the interval changes without an
+/// event.
+void CheckpointInterval::wake_for_change(const Observation& seen, Watched& of,
+                                         DecisionList& decisions) const {
+  if (parameters_.method() != "adaptive" || of.asked == 0) return;
+  const auto changes_at = [&](Nanos at) { return differs(of.asked, steps_of(of, at)); };
+  Nanos least = seen.now, most = seen.now;
+  for (Nanos span = kNanosPerSecond; !changes_at(most); span *= 2) {
+    least = most;
+    if (most > kNever / 4) return;
+    most = seen.now + span;
+  }
+  while (most - least > 1) {
+    const Nanos middle = least + (most - least) / 2;
+    (changes_at(middle) ? most : least) = middle;
+  }
+  if (of.wake > seen.now && of.wake <= most) return;
+  of.wake = most;
+  decisions.wake(most);
+}
+
+std::uint64_t CheckpointInterval::steps_of(const Watched& of, Nanos now) const {
+  return static_cast<std::uint64_t>(
+      std::max(1.0, std::nearbyint(interval_s(of, now) / of.step_s)));
+}
+
 void CheckpointInterval::plan(const Observation& seen, JobId id, DecisionList& decisions) {
   const JobInfo* job = seen.jobs.find(id);
   Watched& of = jobs_[id];
   if (job == nullptr || !job->is_placed() || of.step_s <= 0) return;
-  const double interval = interval_s(of, seen.now);
-  const auto steps =
-      static_cast<std::uint64_t>(std::max(1.0, std::nearbyint(interval / of.step_s)));
-  const auto now = static_cast<double>(of.asked);
-  if (of.asked > 0 && std::abs(static_cast<double>(steps) - now) <= kTolerance * now) return;
-  of.asked = steps;
-  decisions.add(Configure{id, CheckpointPlan{steps, Tier::local_disk}},
-                fmt::format("{}: every {:.4g} s, of {:.3g} s a step", parameters_.method(),
-                            interval, of.step_s));
+  const std::uint64_t steps = steps_of(of, seen.now);
+  if (of.asked == 0 || differs(of.asked, steps)) {
+    of.asked = steps;
+    decisions.add(Configure{id, CheckpointPlan{steps, Tier::local_disk}},
+                  fmt::format("{}: every {:.4g} s, of {:.3g} s a step", parameters_.method(),
+                              interval_s(of, seen.now), of.step_s));
+  }
+  wake_for_change(seen, of, decisions);
 }
 
 void CheckpointInterval::save(Archive& archive) const {
@@ -95,6 +133,7 @@ void CheckpointInterval::save(Archive& archive) const {
     write(of.step_s);
     write(of.cost_s.value_or(-1));
     write(of.asked);
+    write(of.wake);
   }
 }
 
@@ -111,6 +150,7 @@ void CheckpointInterval::load(const Archive& archive) {
     read(of.step_s);
     read(cost);
     read(of.asked);
+    read(of.wake);
     if (cost >= 0) of.cost_s = cost;
     jobs_[id] = of;
   }

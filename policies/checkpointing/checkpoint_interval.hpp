@@ -32,11 +32,16 @@ class CheckpointInterval : public Policy {
     double step_s = 0;             ///< duration of the newest steps
     std::optional<double> cost_s;  ///< cost of the newest durable checkpoint
     std::uint64_t asked = 0;       ///< requested steps between two checkpoints
+    Nanos wake = 0;                ///< instant of the newest requested call; 0: none
   };
 
   double mtbf_s(const Watched& of, Nanos now) const;
   double interval_s(const Watched& of, Nanos now) const;
+  /// Returns the interval in whole steps.
+  std::uint64_t steps_of(const Watched& of, Nanos now) const;
   void plan(const Observation& seen, JobId id, DecisionList& decisions);
+  /// Requests a call at the instant from which the interval differs from the requested one.
+  void wake_for_change(const Observation& seen, Watched& of, DecisionList& decisions) const;
 
   CheckpointIntervalParameters parameters_;
   std::map<JobId, Watched> jobs_;

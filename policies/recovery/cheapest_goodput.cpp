@@ -15,7 +15,7 @@
 namespace orrery {
 
 Needs CheapestGoodput::needs() const {
-  return {.actions = Kinds<Action>::of<Assign>(), .settings = {}};
+  return {.actions = Kinds<Action>::of<Assign>(), .settings = {}, .step_times = true};
 }
 
 void CheapestGoodput::start(Context&, const Cluster&,

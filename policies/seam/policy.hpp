@@ -53,6 +53,9 @@ struct Needs {
   Kinds<Action> actions;    ///< kinds of action that the policy may decide
   Kinds<Setting> settings;  ///< settings that the policy may change with Configure
   Nanos tick = 0;           ///< period of Tick events; 0: the policy is called on events only
+  /// The policy decides by durations in StepsDone: a simulation that skips ahead reports steps of
+  /// unequal duration one by one, as a simulation in full detail does.
+  bool step_times = false;
 };
 /// Actions and settings that a run supports for at least one job; JobSpec::can lists the settings
 /// of one job.

@@ -64,6 +64,7 @@ Needs PolicyStack::needs() const {
     const Needs own = member.policy->needs();
     all.actions = all.actions | own.actions;
     all.settings = all.settings | own.settings;
+    all.step_times = all.step_times || own.step_times;
     if (own.tick > 0 && (all.tick == 0 || own.tick < all.tick)) all.tick = own.tick;
   }
   return all;

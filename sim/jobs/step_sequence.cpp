@@ -21,7 +21,8 @@ Nanos StepSequence::end() const {
 /// A promise to rest covers only known steps: it is valid after the policy has seen a whole step
 /// under the present conditions. A policy that reads nothing may rest at any time.
 bool StepSequence::is_resting(const Watch& watch) const {
-  return watch.resting && !full_detail_ && is_unchanged(watch);
+  const bool unequal = watch.step_times && parts_.here.scenario().noise().compute_cv() > 0;
+  return watch.resting && !full_detail_ && !unequal && is_unchanged(watch);
 }
 
 Nanos StepSequence::next_interruption(const Watch& watch) const {
@@ -41,6 +42,7 @@ void StepSequence::enter_step() {
 
 void StepSequence::begin(const Watch& watch) {
   if (parts_.next.update_contention()) watched_ = false;
+  tells_all_ = watch.step_times;
   if (is_resting(watch) && skip_ahead(watch)) return;
   open_next();
 }
@@ -121,6 +123,7 @@ void StepSequence::settle_steps(Nanos now) {
     record_gone_steps(stretch.each, count, took, stretch.length, now_ == now);
   }
   if (now_ == now) return;
+  if (tells_all_) tell_committed();
   open_current(stretch.each, {});
   now_ = now;
 }
@@ -175,7 +178,7 @@ void StepSequence::close(const Watch& watch) {
   exchange_.record_step(parts_.here.id(), step_, played.what(), played.duration(), played.stretch(),
                  graph);
   // A resting policy is told of the last step before something may differ.
-  const bool tell = !is_resting(watch) || step_ + 1 >= owner_.next_boundary(step_) ||
+  const bool tell = !is_resting(watch) || tells_all_ || step_ + 1 >= owner_.next_boundary(step_) ||
                     parts_.here.gate().has_waiting(parts_.here.id()) ||
                     parts_.saving.is_after_this_step();
   watched_ = watched_ || tell;

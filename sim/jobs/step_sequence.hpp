@@ -78,7 +78,9 @@ class StepSequence {
   bool is_resting(const Watch& watch) const;
   /// Returns true if the policies have seen a whole step under the current conditions, or read
   /// nothing.
-  bool is_unchanged(const Watch& watch) const { return watched_ || !watch.reads; }
+  bool is_unchanged(const Watch& watch) const {
+    return watched_ || !(watch.reads || watch.step_times);
+  }
 
   /// Updates the conditions between two steps.
   void enter_step();
@@ -131,6 +133,7 @@ class StepSequence {
   const Parts parts_;
   Owner& owner_;
   const bool full_detail_;
+  bool tells_all_ = false;  ///< true if steps of unequal duration are reported one by one
   Milestones* milestones_ = nullptr;
   Nanos now_ = 0;
   Step step_ = 0;

@@ -25,6 +25,7 @@ class JobModel {
   struct Watch {
     bool resting = false;  ///< the policies would decide nothing
     bool reads = true;     ///< the policies read telemetry, or want ticks
+    bool step_times = false;  ///< the policies decide by the durations of steps
     bool alone = true;     ///< no event outside this model before the policies' wake-ups
     Nanos limit = kNever;  ///< limit for advancing steps at once
   };

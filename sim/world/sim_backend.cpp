@@ -161,7 +161,7 @@ bool SimBackend::is_over() const {
 
 JobModel::Watch SimBackend::watch_state() const {
   return {.resting = at_rest_, .reads = needs_.tick > 0 || instruments_.read(),
-          .alone = models_.size() == 1, .limit = end_};
+          .step_times = needs_.step_times, .alone = models_.size() == 1, .limit = end_};
 }
 
 bool SimBackend::is_watched() const {
