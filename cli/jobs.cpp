@@ -133,12 +133,12 @@ int missed_goals(const std::vector<JobsReport>& reports) {
 }
 
 void show(const JobsOptions& options, const std::vector<Variant>& variants,
-          const std::vector<JobsReport>& reports) {
+          const std::vector<JobsReport>& reports, const JobsReport& recorded) {
   if (options.json) return print_json(reports);
   if (reports.size() == 1) return print_table(variants[0].replay, reports[0]);
   std::vector<std::string> labels;
   for (const Variant& each : variants) labels.push_back(each.label);
-  print_comparison(variants[0].replay, labels, reports);
+  print_comparison(variants[0].replay, labels, reports, recorded);
 }
 
 void show_health(const JobReplay& replay) {
@@ -152,6 +152,8 @@ int jobs(const JobsOptions& options) {
   JobLog log = load_log(variants[0].replay, options);
   std::vector<JobsReport> reports;
   std::vector<std::vector<sim::BacktestRow>> backtests;
+  for (const Variant& variant : variants) check_estimates(variant.replay, log.jobs);
+  const JobsReport recorded = recorded_outcome(variants[0].replay, log.jobs);
   for (const Variant& variant : variants) {
     const bool last = reports.size() + 1 == variants.size();  // saves a copy of a million jobs
     auto [report, backtest] =
@@ -162,7 +164,7 @@ int jobs(const JobsOptions& options) {
   }
   // The time includes reading the log; a run elsewhere has reported its own time.
   if (reports.size() == 1 && !is_elsewhere(variants[0])) meter.fill(*reports[0].mutable_host());
-  show(options, variants, reports);
+  show(options, variants, reports, recorded);
   for (std::size_t i = 0; options.backtest && i < reports.size(); ++i) {
     print_backtest(variants[i].label, backtests[i]);
   }

@@ -109,7 +109,26 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
   if (equals == std::string::npos) {
     throw usage(fmt::format("'{}' is not KEY=VALUE, nor POLICY.PARAMETER=VALUE", text));
   }
+  if (key == "policy" && !options.policies.empty()) {
+    throw usage(fmt::format("'{}': expected another key, because --policy names the policies; give "
+                            "--policy {},{}", text, fmt::join(options.policies, ","),
+                            text.substr(equals + 1)));
+  }
   set_field(replay, key, text.substr(equals + 1), "--set");
+}
+
+/// Throws a usage error for a change of --what-if that no replay heeds.
+void refuse_without_effect(const JobReplay& replay, const std::string& text) {
+  const std::string key = text.substr(0, text.find('='));
+  const bool disturbed = replay.estimates() == "disturbed";
+  const bool unread = key == "trace" || key == "strict";
+  const bool undrawn = (key == "seed" && !disturbed && !replay.has_conditions()) ||
+                       (key == "estimate_error" && !disturbed);
+  if (!unread && !undrawn) return;
+  throw usage(fmt::format("--what-if '{}': expected a key that changes the replay, found one "
+                          "without effect: {}", text,
+                          unread ? "the log is read once, before all replays"
+                                 : "nothing is drawn; add --estimates disturbed"));
 }
 
 /// Sets the cluster from the operator's list of nodes. All nodes with GPUs must have equally many.
@@ -188,7 +207,10 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
   if (!options.placement.empty()) replay.set_placement(options.placement);
   take_conditions(replay, options, origin);
   for (const std::string& each : options.changes) change(replay, each, options);
-  for (const std::string& each : changes) change(replay, each, options);
+  for (const std::string& each : changes) {
+    change(replay, each, options);
+    refuse_without_effect(replay, each);
+  }
   if (replay.nodes() == 0 || replay.gpus_per_node() == 0) {
     throw usage("expected a cluster for the trace, got none: give --nodes N --gpus-per-node G, "
                 "or --cluster C.yaml");
@@ -210,7 +232,19 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
 JobLog load_log(const JobReplay& replay, const ReplayOptions& options) {
   JobLogOptions reading = options.log;
   reading.strict = replay.strict();
-  return load_job_log(replay.trace(), reading);
+  reading.gpus_per_node = replay.gpus_per_node();
+  JobLog log = load_job_log(replay.trace(), reading);
+  check_estimates(replay, log.jobs);
+  return log;
+}
+
+void check_estimates(const JobReplay& replay, const std::vector<TraceJob>& jobs) {
+  const bool asked = std::any_of(jobs.begin(), jobs.end(),
+                                 [](const TraceJob& job) { return job.requested_s > 0; });
+  if (replay.estimates() != "requested" || asked) return;
+  throw Error(SourcePlace{.file = replay.trace(), .line_text = ""},
+              fmt::format("--estimates requested: expected a log with requested times, found none "
+                          "in its {} jobs; choose --estimates learned", jobs.size()));
 }
 
 void declare_replay(CLI::App& command, const std::shared_ptr<ReplayOptions>& options) {

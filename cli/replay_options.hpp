@@ -41,5 +41,7 @@ JobReplay asked_for(const ReplayOptions& options, const std::vector<std::string>
 /// the replay says so.
 /// Throws errors of load_job_log().
 JobLog load_log(const JobReplay& replay, const ReplayOptions& options);
+/// Throws bad_input if the replay needs requested times and no job has one.
+void check_estimates(const JobReplay& replay, const std::vector<TraceJob>& jobs);
 
 }  // namespace orrery::cli

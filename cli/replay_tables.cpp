@@ -1,6 +1,8 @@
 #include "cli/replay_tables.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -22,7 +24,13 @@ void print_quality(const TraceQuality& quality) {
   if (quality.passed_over() > 0)
     rows += fmt::format(", {} passed over", grouped(quality.passed_over()));
   if (quality.rejected() > 0) rows += fmt::format(", {} rejected", grouped(quality.rejected()));
-  print_line("log", fmt::format("{}, {}", quality.format(), rows));
+  if (quality.format() != "canonical") {
+    print_line("log", fmt::format("{}, {}", quality.format(), rows));
+  }
+  if (quality.duplicate_ids() > 0) {
+    print_line("ids", fmt::format("{} jobs have the id of an earlier job, first '{}'",
+                                  grouped(quality.duplicate_ids()), quality.first_duplicate()));
+  }
 }
 
 void print_counts(const JobsReport& report) {
@@ -68,7 +76,7 @@ void print_conditions(const JobsReport& report) {
 
 void print_table(const JobReplay& replay, const JobsReport& report) {
   print_line("trace", replay.trace());
-  if (report.quality().format() != "canonical") print_quality(report.quality());
+  print_quality(report.quality());
   print_line("cluster", fmt::format("{} nodes x {} GPUs, {}, {} placement", replay.nodes(),
                                     replay.gpus_per_node(), replay.policy(), replay.placement()));
   print_counts(report);
@@ -96,25 +104,73 @@ void print_table(const JobReplay& replay, const JobsReport& report) {
   if (report.by_vc_size() > 1) print_groups("cluster", report.by_vc());
 }
 
+JobsReport recorded_outcome(const JobReplay& replay, const std::vector<TraceJob>& jobs) {
+  std::vector<double> times;
+  double waited = 0, gpu_s = 0, last = 0, first = std::numeric_limits<double>::infinity();
+  for (const TraceJob& job : jobs) {
+    first = std::min(first, static_cast<double>(std::int64_t{job.submit_s}));
+    if (job.recorded_start_s < 0) continue;
+    const auto wait = static_cast<double>(job.recorded_start_s - job.submit_s);
+    const auto ran = static_cast<double>(std::int64_t{job.duration_s});
+    waited += wait;
+    times.push_back(wait + ran);
+    gpu_s += ran * job.gpus;
+    last = std::max(last, static_cast<double>(job.recorded_start_s) + ran);
+  }
+  JobsReport report;
+  report.set_jobs_completed(times.size());
+  if (times.empty()) return report;
+  std::sort(times.begin(), times.end());
+  const auto count = static_cast<double>(times.size());
+  report.set_jct_mean_s(std::accumulate(times.begin(), times.end(), 0.0) / count);
+  report.set_jct_p50_s(times[times.size() / 2]);
+  report.set_jct_p99_s(times[static_cast<std::size_t>(0.99 * count)]);
+  report.set_queue_mean_s(waited / count);
+  report.set_makespan_s(last - first);
+  const double gpus = static_cast<double>(replay.nodes()) * replay.gpus_per_node();
+  if (last > first) report.set_utilization(gpu_s / (gpus * (last - first)));
+  return report;
+}
+
+namespace {
+
+void print_outcome(const std::string& label, std::size_t width, const JobsReport& report) {
+  fmt::print("{:<{}} {:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.0f}{:>9.2f}{:>12}\n", label, width,
+             report.jct_mean_s(), report.jct_p50_s(), report.jct_p99_s(), report.queue_mean_s(),
+             report.makespan_s(), 100 * report.utilization(),
+             report.has_preemptions() ? std::to_string(report.preemptions()) : "-");
+}
+
+}  // namespace
+
 void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
-                      const std::vector<JobsReport>& reports) {
+                      const std::vector<JobsReport>& reports, const JobsReport& recorded) {
   print_line("trace", replay.trace());
-  if (reports[0].quality().format() != "canonical") print_quality(reports[0].quality());
+  print_quality(reports[0].quality());
   print_line("cluster",
              fmt::format("{} nodes x {} GPUs, {} placement, estimates {}", replay.nodes(),
                          replay.gpus_per_node(), replay.placement(), reports[0].estimates()));
   print_line("jobs",
              fmt::format("{} in, {} rejected", reports[0].jobs_in(), reports[0].jobs_rejected()));
+  constexpr std::string_view kLog = "as recorded";
   std::size_t width = 13;
   for (const std::string& label : labels) width = std::max(width, label.size());
   fmt::print("\n{:<{}} {:>14}{:>14}{:>14}{:>14}{:>14}{:>9}{:>12}\n", "policy", width, "JCT mean s",
              "JCT median s", "JCT p99 s", "queue mean s", "makespan s", "util %", "preemptions");
+  for (std::size_t i = 0; i < reports.size(); ++i) print_outcome(labels[i], width, reports[i]);
+  std::vector<std::string> counts;
+  bool equal = true;
   for (std::size_t i = 0; i < reports.size(); ++i) {
-    const JobsReport& report = reports[i];
-    fmt::print("{:<{}} {:>14.1f}{:>14.1f}{:>14.1f}{:>14.1f}{:>14.0f}{:>9.2f}{:>12}\n", labels[i],
-               width, report.jct_mean_s(), report.jct_p50_s(), report.jct_p99_s(),
-               report.queue_mean_s(), report.makespan_s(), 100 * report.utilization(),
-               report.preemptions());
+    equal = equal && reports[i].jobs_completed() == reports[0].jobs_completed();
+    counts.push_back(fmt::format("{} {}", labels[i], reports[i].jobs_completed()));
+  }
+  if (recorded.jobs_completed() > 0) {
+    print_outcome(std::string(kLog), width, recorded);
+    equal = equal && recorded.jobs_completed() == reports[0].jobs_completed();
+    counts.push_back(fmt::format("{} {}", kLog, recorded.jobs_completed()));
+  }
+  if (!equal) {
+    fmt::print("The rows are about different jobs: {}.\n", fmt::join(counts, ", "));
   }
 }
 

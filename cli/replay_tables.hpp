@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sim/jobs/backtest.hpp"
+#include "traces/jobs/job_trace.hpp"
 #include "traces/jobs/node_health.hpp"
 #include "traces/report.pb.h"
 #include "traces/scenario.pb.h"
@@ -15,10 +16,15 @@ namespace orrery::cli {
 /// Prints the report of one replay.
 void print_table(const JobReplay& replay, const JobsReport& report);
 
-/// Prints one row for each report, with its label; `reports` must not be empty. `replay`: the first
+/// Returns the outcome that the log itself has, of its jobs with a recorded start; without times if
+/// there are none. `replay`: its cluster.
+JobsReport recorded_outcome(const JobReplay& replay, const std::vector<TraceJob>& jobs);
+
+/// Prints one row for each report, with its label, and one for the log's own outcome, if known; a
+/// line below if the rows are about different jobs. `reports` must not be empty. `replay`: the first
 /// replay.
 void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
-                      const std::vector<JobsReport>& reports);
+                      const std::vector<JobsReport>& reports, const JobsReport& recorded);
 
 /// Prints replayed waits beside the waits of the log. Throws a usage error if `rows` is empty,
 /// because the log has no start of any job.

@@ -129,8 +129,8 @@ def test_a_job_larger_than_the_cluster_is_a_rejected_row_with_its_line(tmp_path)
     "text, said",
     [
         ('{"jobid": 1}', "expected a Philly job log"),
-        ("JobID|User|Elapsed\n1|a|2\n", "expected a job log that begins as one of"),
-        ("job_id,submit_s\na,0\n", "got none named num_gpus, duration_s; additional columns are"),
+        ("JobID|User|Elapsed\n1|a|2\n", "found no 'Submit'; write the log with: sacct -aPX"),
+        ("job_id,submit_s\na,0\n", "got none named num_gpus, duration_s; additional columns"),
     ],
 )
 def test_other_tools_files_are_told_what_is_expected(tmp_path, text, said):
@@ -157,6 +157,47 @@ def test_policies_side_by_side(tmp_path):
     assert rows["sjf"][1] == "3607.4"
     reports = json.loads(orrery(*where, "--policy", "fifo,sjf", "--json").stdout)
     assert [report["policy"] for report in reports] == ["fifo", "sjf"]
+
+
+def test_the_logs_own_outcome_stands_below_those_of_the_policies(tmp_path):
+    trace = tmp_path / "trace.csv"
+    rows = "a,0,2,100,50\nb,0,2,100,500\nc,10,1,100,\n"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s,recorded_start_s\n" + rows)
+    where = ("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo,sjf")
+    result = orrery(*where)
+    found = rows_of(result)["as recorded"].split()[2:]
+    assert found == ["375.0", "600.0", "600.0", "275.0", "600", "33.33", "-"]
+    assert "different jobs: fifo 3, sjf 3, as recorded 2." in result.stdout
+    assert "as recorded" not in orrery("jobs", SAMPLE, *where[2:]).stdout
+
+
+def test_requested_times_must_be_in_the_log(tmp_path):
+    where = ("jobs", SAMPLE, "--nodes", 3, "--gpus-per-node", 8, "--policy", "easy")
+    result = orrery(*where, "--estimates", "requested")
+    assert result.returncode == 3
+    assert "expected a log with requested times, found none" in result.stderr
+    changed = orrery(*where, "--what-if", "estimates=requested")
+    assert changed.returncode == 3 and "choose --estimates learned" in changed.stderr
+
+
+def test_ids_that_stand_for_several_jobs_are_counted(tmp_path):
+    trace = tmp_path / "trace.csv"
+    trace.write_text("job_id,submit_s,num_gpus,duration_s\n7,0,1,9\n8,0,1,9\n7,1,1,9\n")
+    result = orrery("jobs", trace, "--nodes", 1, "--gpus-per-node", 2, "--policy", "fifo")
+    assert "1 jobs have the id of an earlier job, first '7'" in result.stdout
+
+
+def test_a_log_of_nodes_without_gpus(tmp_path):
+    log = tmp_path / "sacct.txt"
+    log.write_text(
+        "JobID|Submit|Start|End|AllocTRES|NNodes\n"
+        "1|2024-03-01T08:00:00|2024-03-01T08:05:00|2024-03-01T10:05:00|cpu=64,node=2|2\n"
+    )
+    where = ("--nodes", 4, "--gpus-per-node", 8, "--policy", "fifo", "--json")
+    report = json.loads(orrery("jobs", log, *where).stdout)
+    assert [group["key"] for group in report["by_size"]] == ["9-16"]
+    unknown = orrery("import", "jobs", log, "--output", tmp_path / "out.csv")
+    assert unknown.returncode == 3 and "give --gpus-per-node" in unknown.stderr
 
 
 def test_tables(tmp_path):
@@ -314,6 +355,10 @@ def test_what_if_there_were_more_gpus_or_other_quotas(tmp_path):
         ("fifo.placement=count", "expected a parameter of a replayed policy"),
         ("max-min.quota=[]", "did you mean 'quotas'"),
         ("nodes", "is not KEY=VALUE"),
+        ("policy=fifo", "give --policy max-min,fifo"),
+        ("policy=nonsense", "--policy names the policies"),
+        ("seed=4", "nothing is drawn"),
+        ("trace=other.csv", "the log is read once"),
     ],
 )
 def test_a_change_that_cannot_be_is_refused(change, said):

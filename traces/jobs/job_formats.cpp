@@ -142,6 +142,17 @@ std::optional<TraceJob> gavel(const LogRow& row) {
   return job;
 }
 
+/// Reads a row of Shockwave, whose traces are Gavel's with the mode and the duration of a job.
+std::optional<TraceJob> shockwave(const LogRow& row) {
+  TraceJob job;
+  job.name = row.string("job_type");
+  job.gpus = row.gpus("scale_factor");
+  job.submit_s = row.seconds("arrival_time");
+  job.duration_s = row.seconds("duration");
+  if (job.gpus == 0) return {};
+  return job;
+}
+
 /// Reads a row of the Standard Workload Format, version 2.2, in which -1 means unknown.
 std::optional<TraceJob> swf(const LogRow& row) {
   const auto known = [&row](std::string_view column, double most) -> std::optional<double> {
@@ -158,9 +169,12 @@ std::optional<TraceJob> swf(const LogRow& row) {
   job.submit_s = row.seconds("submit");
   job.duration_s = static_cast<std::int64_t>(*ran);
   job.requested_s = static_cast<std::int64_t>(known("requested_time", kMostSeconds).value_or(0));
-  job.user = row.string("user");
-  job.pool = row.string("queue");
-  job.name = row.string("executable");
+  const auto name = [&row](std::string_view column) {
+    return row.text(column) == "-1" ? std::string() : row.string(column);
+  };
+  job.user = name("user");
+  job.pool = name("queue");
+  job.name = name("executable");
   if (const auto wait = known("wait", kMostSeconds)) {
     job.recorded_start_s = job.submit_s + static_cast<std::int64_t>(*wait);
   }
@@ -213,6 +227,17 @@ std::uint32_t gpus_of_gres(std::string_view list, std::string_view column) {
   return all;
 }
 
+/// sacct without -P cuts long values off and ends them with '+'.
+void refuse_cut_off(const LogRow& row) {
+  for (const std::string_view column : {"AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES", "Submit",
+                                        "Start", "End"}) {
+    if (!row.text(column).ends_with('+')) continue;
+    throw RowProblem{std::string(column),
+                     fmt::format("{} is cut off: '{}'; use sacct -P", column,
+                                 shown(row.text(column)))};
+  }
+}
+
 std::uint32_t slurm_gpus(const LogRow& row) {
   for (const std::string_view column : {"AllocTRES", "ReqTRES"}) {
     if (const auto gpus = gpus_of_tres(row.text(column), column)) return gpus;
@@ -222,12 +247,16 @@ std::uint32_t slurm_gpus(const LogRow& row) {
     const std::uint32_t each = gpus_of_gres(row.text(column), column);
     if (each > 0) return each * static_cast<std::uint32_t>(std::max(1.0, nodes.value_or(1)));
   }
+  if (row.node_gpus() > 0) return static_cast<std::uint32_t>(nodes.value_or(0)) * row.node_gpus();
   return 0;
 }
 
 std::int64_t slurm_limit(const LogRow& row) {
-  if (const auto minutes = row.number("TimelimitRaw", kMostSeconds / 60)) {
-    return static_cast<std::int64_t>(*minutes) * 60;
+  const std::string_view raw = row.text("TimelimitRaw");
+  if (raw != "UNLIMITED" && raw != "Partition_Limit") {
+    if (const auto minutes = row.number("TimelimitRaw", kMostSeconds / 60)) {
+      return static_cast<std::int64_t>(*minutes) * 60;
+    }
   }
   return parse_elapsed(row.text("Timelimit")).value_or(0);  // UNLIMITED, Partition_Limit: none
 }
@@ -236,6 +265,7 @@ std::optional<TraceJob> sacct(const LogRow& row) {
   TraceJob job;
   job.id = row.string("JobID");
   if (job.id.view().find('.') != std::string_view::npos) return {};  // a step of a job
+  refuse_cut_off(row);
   const auto start = row.instant("Start"), end = row.instant("End");
   job.gpus = slurm_gpus(row);
   if (job.gpus == 0 || !start || !end) return {};  // no GPUs, never ran, or still runs
@@ -254,10 +284,13 @@ std::optional<TraceJob> sacct(const LogRow& row) {
 
 // ---- the table ----------------------------------------------------------------------------------
 
+constexpr std::string_view kSacctNote =
+    "Times without an offset are taken as UTC; the time limit is the requested time; steps of jobs "
+    "are part of their job.";
+
 constexpr std::array kFormats{
-    JobFormat{"slurm-sacct", Separator::bar, "JobID Submit Start End", true, sacct,
-              "Times without an offset are taken as UTC; the time limit is the requested time; "
-              "steps of jobs are part of their job."},
+    JobFormat{"slurm-sacct", Separator::bar, "JobID Submit Start End", true, sacct, kSacctNote},
+    JobFormat{"slurm-sacct", Separator::comma, "JobID Submit Start End", true, sacct, kSacctNote},
     JobFormat{"philly-csv", Separator::comma, "timestamp duration num_gpus cluster", true, philly,
               "Durations are cut off to seconds; jobs have no ids and are numbered by submission."},
     JobFormat{"acme", Separator::comma,
@@ -287,6 +320,10 @@ constexpr std::array kFormats{
               "job_type command num_steps_arg needs_data_dir total_steps arrival_time "
               "scale_factor",
               false, gavel, "Seconds are steps over the throughput of a GPU alone."},
+    JobFormat{"shockwave", Separator::tab,
+              "job_type command working_directory num_steps_arg needs_data_dir total_steps "
+              "scale_factor mode priority_weight slo duration arrival_time",
+              false, shockwave, "A job runs for its duration with a batch size of its own."},
     JobFormat{"swf", Separator::blanks,
               "job submit wait run_time processors cpu_time memory requested_processors "
               "requested_time requested_memory status user group executable queue partition "

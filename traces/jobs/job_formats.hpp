@@ -24,9 +24,10 @@ struct RowProblem {
 /// outlive it.
 class LogRow {
  public:
+  /// `node_gpus`: GPUs of each node, for a log that names nodes but no GPUs; 0: not known.
   LogRow(const CsvReader& reader, const std::vector<std::string>& columns,
-         const std::vector<std::string_view>& fields)
-      : reader_(reader), columns_(columns), fields_(fields) {}
+         const std::vector<std::string_view>& fields, std::uint32_t node_gpus = 0)
+      : reader_(reader), columns_(columns), fields_(fields), node_gpus_(node_gpus) {}
 
   /// Returns true if the log has the column.
   bool has(std::string_view column) const { return index_of(column).has_value(); }
@@ -51,6 +52,8 @@ class LogRow {
     if (value) return *value;
     throw RowProblem{std::string(column), std::string(column) + " is missing"};
   }
+  /// Returns the number of GPUs of a node, if the reader's options give one; 0: unknown.
+  std::uint32_t node_gpus() const { return node_gpus_; }
   int line() const { return reader_.line(); }  ///< line in which the row begins, from 1
   /// Returns the index of a column; nothing if the log lacks it.
   std::optional<std::size_t> index_of(std::string_view column) const;
@@ -59,6 +62,7 @@ class LogRow {
   const CsvReader& reader_;
   const std::vector<std::string>& columns_;
   const std::vector<std::string_view>& fields_;
+  const std::uint32_t node_gpus_;
 };
 
 /// Format of a job log.

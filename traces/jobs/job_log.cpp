@@ -15,6 +15,7 @@
 #include "traces/files/csv.hpp"
 #include "traces/jobs/job_formats.hpp"
 #include "traces/jobs/kubernetes_json.hpp"
+#include "traces/jobs/log_time.hpp"
 #include "traces/jobs/philly_json.hpp"
 
 namespace orrery {
@@ -83,6 +84,46 @@ void LogReader::take(std::optional<TraceJob> job, int line) {
   log_.jobs.push_back(std::move(*job));
 }
 
+/// Returns true if a log of sacct says which jobs have GPUs.
+bool names_gpus(std::string_view text) {
+  return text.find("gres/gpu") != std::string_view::npos ||
+         text.find("gpu:") != std::string_view::npos;
+}
+
+/// Joins the fields of a row that has too many, because its lists of resources ("cpu=8,node=1")
+/// have commas too. The fields are parts of one text.
+void join_resources(std::vector<std::string_view>& fields, std::size_t columns) {
+  for (std::size_t i = 1; i < fields.size() && fields.size() > columns;) {
+    const std::string_view before = fields[i - 1], here = fields[i];
+    const bool list = before.find('=') != std::string_view::npos &&
+                      here.find('=') != std::string_view::npos &&
+                      before.data() + before.size() + 1 == here.data();
+    if (!list) {
+      ++i;
+      continue;
+    }
+    fields[i - 1] = std::string_view(before.data(), before.size() + 1 + here.size());
+    fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+/// Counts the jobs with the id of an earlier job.
+void count_duplicates(JobLog& log) {
+  std::vector<std::pair<std::string_view, std::size_t>> ids;
+  ids.reserve(log.jobs.size());
+  for (std::size_t i = 0; i < log.jobs.size(); ++i) ids.emplace_back(log.jobs[i].id.view(), i);
+  std::sort(ids.begin(), ids.end());
+  std::size_t count = 0, first = 0;
+  for (std::size_t i = 1; i < ids.size(); ++i) {
+    if (ids[i].first != ids[i - 1].first) continue;
+    if (count == 0 || ids[i].second < first) first = ids[i].second;
+    ++count;
+  }
+  if (count == 0) return;
+  log.quality.set_duplicate_ids(count);
+  log.quality.set_first_duplicate(shown(log.jobs[first].id.str()));
+}
+
 void LogReader::read_table(const JobFormat& format) {
   refuse_bad_text();
   log_.quality.set_format(std::string(format.name));
@@ -101,16 +142,23 @@ void LogReader::read_table(const JobFormat& format) {
       names.remove_prefix(std::min(end + 1, names.size()));
     }
   }
+  const bool slurm = format.name == "slurm-sacct";
+  const std::uint32_t node_gpus = slurm && !names_gpus(text_) ? options_.gpus_per_node : 0;
+  if (node_gpus > 0) {
+    log_.quality.add_notes(fmt::format("The log names no GPUs (gres/gpu): a job has all {} GPUs of "
+                                       "its nodes (NNodes).", node_gpus));
+  }
   std::uint64_t rows = 0;
   while (reader.next_row(fields)) {
     const bool remark = format.name == "swf" && !fields.empty() && fields[0].starts_with(';');
     if (reader.is_blank() || remark || (fields.size() == 1 && fields[0].empty())) continue;
     ++rows;
+    if (slurm && format.mark == Separator::comma) join_resources(fields, columns.size());
     if (fields.size() != columns.size()) {
       reader.fail_row(fmt::format("this line has {} fields, the others have {}", fields.size(),
                                   columns.size()));
     }
-    const LogRow row(reader, columns, fields);
+    const LogRow row(reader, columns, fields, node_gpus);
     try {
       take(format.read(row), reader.line());
     } catch (const RowProblem& problem) {
@@ -152,11 +200,20 @@ JobLog LogReader::finish(bool numbered) {
     if (numbered || jobs[i].id.empty()) jobs[i].id = std::to_string(i);
   }
   log_.quality.set_jobs(jobs.size());
+  if (!numbered) count_duplicates(log_);
   if (!jobs.empty()) return std::move(log_);
-  throw Error(SourcePlace{.file = path_, .line_text = ""},
-              fmt::format("expected jobs with GPUs that have ended, got none ({} rows passed over, "
-                          "{} rejected)",
-                          log_.quality.passed_over(), log_.quality.rejected()));
+  const TraceQuality& quality = log_.quality;
+  std::string message =
+      fmt::format("expected jobs with GPUs that have ended, got none ({} rows passed over, {} "
+                  "rejected)", quality.passed_over(), quality.rejected());
+  if (quality.first_rejected_size() > 0) {
+    const RejectedRow& row = quality.first_rejected(0);
+    message += fmt::format("; line {}: {}", row.line(), row.reason());
+  } else if (quality.format() == "slurm-sacct" && !names_gpus(text_)) {
+    message += "; no job names GPUs (gres/gpu in AllocTRES): if jobs have whole nodes (NNodes), "
+               "give --gpus-per-node";
+  }
+  throw Error(SourcePlace{.file = path_, .line_text = ""}, message);
 }
 
 // ---- recognition of formats -----------------------------------------------------------------
@@ -196,7 +253,66 @@ bool is_kubernetes(std::string_view text) {
                                    std::string_view::npos;
 }
 
+constexpr std::string_view kSacct =
+    "sacct -aPX -S 2024-01-01 -o JobID,JobName,User,Partition,Submit,Start,End,AllocTRES,NNodes,"
+    "TimelimitRaw";
+
+/// Returns the table of sacct without -P, which has columns of fixed width above a line of dashes,
+/// with bars between its columns; nothing for another text.
+std::optional<std::string> with_bars(std::string_view text) {
+  const std::size_t first = text.find('\n');
+  if (first == std::string_view::npos) return {};
+  const std::string_view second =
+      text.substr(first + 1, text.find_first_of("\r\n", first + 1) - first - 1);
+  const bool dashes = second.starts_with("---") &&
+                      second.find_first_not_of("- ") == std::string_view::npos;
+  if (!dashes || text.substr(0, first).find("JobID") == std::string_view::npos) return {};
+  std::string table;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = text.substr(begin, end - begin);
+    for (std::size_t at = 0; at < second.size() && line.find_first_not_of("- \r") < line.size();) {
+      const std::size_t stop = std::min(second.find(' ', at), second.size());
+      std::string_view field = at < line.size() ? line.substr(at, stop - at) : std::string_view();
+      field = field.substr(std::min(field.find_first_not_of(' '), field.size()));
+      field = field.substr(0, field.find_last_not_of(" \r") + 1);
+      if (at > 0) table += '|';
+      table += field;
+      at = std::max(stop + 1, std::min(second.find('-', stop), second.size()));
+    }
+    table += '\n';
+    begin = end + 1;
+  }
+  return table;
+}
+
+/// Throws bad_input for a log of sacct that lacks a column or the header.
+void refuse_sacct(const std::string& path, std::string_view text) {
+  const auto refuse = [&](const std::string& found) {
+    throw Error(place_in(text, path, 1, 1),
+                fmt::format("expected the output of Slurm's sacct with the columns JobID, Submit, "
+                            "Start and End, {}; write the log with: {}", found, kSacct));
+  };
+  for (const Separator mark : {Separator::bar, Separator::comma, Separator::blanks}) {
+    const std::vector<std::string> fields = first_fields(path, text, mark);
+    const auto has = [&fields](std::string_view name) {
+      return std::find(fields.begin(), fields.end(), name) != fields.end();
+    };
+    if (has("JobID")) {
+      for (const char* const name : {"Submit", "Start", "End"}) {
+        if (!has(name)) refuse(fmt::format("found no '{}'", name));
+      }
+      refuse("found columns without a separator (sacct without -P)");
+    }
+    const auto times = std::count_if(fields.begin(), fields.end(), [](const std::string& field) {
+      return field.size() == 19 && field[10] == 'T' && parse_instant(field).has_value();
+    });
+    if (times >= 2) refuse("found a row without a header (sacct -n)");
+  }
+}
+
 [[noreturn]] void refuse_format(const std::string& path, std::string_view text) {
+  refuse_sacct(path, text);
   throw Error(place_in(text, path, 1, 1),
               fmt::format("expected a job log that begins as one of: {}, got another file; "
                           "Orrery's own form has the columns "
@@ -270,6 +386,7 @@ JobLog canonical(std::vector<TraceJob> jobs) {
   log.quality.set_format(std::string(kCanonical));
   log.quality.set_rows(log.jobs.size());
   log.quality.set_jobs(log.jobs.size());
+  count_duplicates(log);
   return log;
 }
 
@@ -296,11 +413,13 @@ JobLog parse_job_log(const std::string& path, std::string_view text, const JobLo
     return reader.finish(false);
   }
   if (is_canonical(path, text)) return canonical(parse_job_trace(path, text));
+  if (const auto table = with_bars(text)) return parse_job_log(path, *table, options);
   const JobFormat* const format = format_of(path, text);
   if (format == nullptr) refuse_format(path, text);
   LogReader reader(path, text, options);
   reader.read_table(*format);
-  const bool has_ids = format->name != "philly-csv" && format->name != "gavel";
+  const bool has_ids = format->name != "philly-csv" && format->name != "gavel" &&
+                       format->name != "shockwave";
   JobLog log = reader.finish(!has_ids);
   if (format->name == "gavel") take_throughputs(path, options, log);
   return log;

@@ -31,6 +31,8 @@ struct JobLogOptions {
   /// Throughputs (JSON, gzip too) for Gavel's traces, which contain steps instead of seconds, and
   /// the GPU whose column is used.
   std::string throughputs = {}, gpu = "v100";
+  /// GPUs of each node, for a log of sacct that names nodes but no GPUs; 0: not known.
+  std::uint32_t gpus_per_node = 0;
 };
 
 /// Returns the jobs of a file, gzip too. Throws bad_input with file:line:column for an invalid
