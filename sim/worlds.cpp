@@ -18,6 +18,7 @@
 #include "sim/jobs/training_run.hpp"
 #include "sim/world/sim_backend.hpp"
 #include "traces/jobs/job_log.hpp"
+#include "traces/scenario/failure_model.hpp"
 #include "traces/scenario/fault_script.hpp"
 
 namespace orrery::sim {
@@ -118,6 +119,9 @@ RunRequest request_of(const RunRequest& whole, int number) {
   faults.erase(std::remove_if(faults.begin(), faults.end(),
                               [](const Fault& fault) { return !part_kind(fault); }),
                faults.end());
+  if (scenario.has_failures()) {
+    *scenario.mutable_failures() = without_job_kinds(scenario.failures());
+  }
   request.clear_timeline();
   return request;
 }

@@ -1,8 +1,10 @@
 #include "live/run/requirements.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -11,6 +13,7 @@
 #include "live/machine/cuda_module.hpp"
 #include "live/training/plan_codecs.hpp"
 #include "policies/compression/fixed_codec.hpp"
+#include "traces/scenario/failure_model.hpp"
 #include "traces/scenario/fault_script.hpp"
 
 namespace orrery::live {
@@ -29,10 +32,10 @@ bool on_links(const Fault& fault) {
   return fault.has_link_slow() || fault.has_link_down() || part_kind(fault) == PartKind::nic;
 }
 
-void check_fault(const Fault& fault, int index, const std::string& fabric) {
+void check_fault(const Fault& fault, const std::string& place, const std::string& fabric) {
   const auto refuse = [&](int number, const std::string& why) {
     throw Error(ErrorKind::bad_input,
-                fmt::format("faults[{}].{}: {}", index,
+                fmt::format("{}.{}: {}", place,
                             Fault::descriptor()->FindFieldByNumber(number)->name(), why));
   };
   const std::optional<PartKind> part = part_kind(fault);
@@ -52,6 +55,37 @@ void check_fault(const Fault& fault, int index, const std::string& fabric) {
            "expected an end of the fault, because the job stalls until the link is up; set "
            "until_time, "
            "or 'for' together with at_time");
+  }
+}
+
+/// Returns a fault of each kind that can be drawn.
+std::vector<Fault> faults_of_kinds(const Failures& failures) {
+  std::vector<Fault> faults;
+  for (const FailureKind& kind : failure_kinds(failures)) {
+    if (!std::isfinite(part_mtbf(kind)) || failures.scale() == 0) continue;
+    Fault& fault = faults.emplace_back(fault_of_kind(kind, 0));
+    fault.set_at_time(1);
+    if (fault.has_down()) fault.set_for_(1);
+  }
+  return faults;
+}
+
+/// Throws bad_input for a fault that live mode cannot inject, or that a failure may cause.
+void check_faults(const RunRequest& request) {
+  const auto& faults = request.scenario().faults();
+  const std::vector<Fault> drawn = request.scenario().has_failures()
+                                       ? faults_of_kinds(request.scenario().failures())
+                                       : std::vector<Fault>{};
+  const bool kills = std::any_of(faults.begin(), faults.end(), ends_ranks) ||
+                     std::any_of(drawn.begin(), drawn.end(), ends_ranks);
+  require(!kills || !request.has_rendezvous(),
+          "faults: expected no kill or stop with --rendezvous, whose ranks are other engines' "
+          "processes; kill them there");
+  for (int i = 0; i < faults.size(); ++i) {
+    check_fault(faults[i], fmt::format("faults[{}]", i), request.fabric());
+  }
+  for (const Fault& fault : drawn) {
+    check_fault(fault, fmt::format("failures: '{}'", fault.cause()), request.fabric());
   }
 }
 
@@ -99,12 +133,7 @@ void check_request(const RunRequest& request) {
           "job.layout.shard: live mode shards the optimizer's state alone (shard: optimizer)");
   require(job.layout().shard_group() == 0,
           "job.layout.shard_group: live mode shards among all ranks (shard_group: 0)");
-  const auto& faults = request.scenario().faults();
-  const bool kills = std::any_of(faults.begin(), faults.end(), ends_ranks);
-  require(!kills || !request.has_rendezvous(),
-          "faults: expected no kill or stop with --rendezvous, whose ranks are other engines' "
-          "processes; kill them there");
-  for (int i = 0; i < faults.size(); ++i) check_fault(faults[i], i, request.fabric());
+  check_faults(request);
   check_codes(request);
   if (request.fabric() == "nccl") {
     require(shard != "optimizer",

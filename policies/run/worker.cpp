@@ -141,12 +141,11 @@ std::unique_ptr<PolicyStack> remote_stack(const RunRequest& request) {
   return std::make_unique<PolicyStack>(std::move(members));
 }
 
-/// Returns the request with the faults that the failure model draws. Only the backend gets these
-/// faults: logs and hashes use the scenario without them.
-RunRequest with_drawn_failures(RunRequest request, const Cluster& cluster) {
+/// Returns the request with the recorded failures as faults. Only the backend gets these faults:
+/// logs and hashes use the scenario without them.
+RunRequest with_recorded_failures(RunRequest request) {
   if (!request.scenario().has_failures()) return request;
-  *request.mutable_scenario() =
-      with_drawn_faults(request.scenario(), cluster, request.folder());
+  *request.mutable_scenario() = with_recorded_faults(request.scenario(), request.folder());
   return request;
 }
 
@@ -353,7 +352,7 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   FallbackPolicy guarded(*stack);
   Succession policy(request.hand_over().fall_back() ? guarded : static_cast<Policy&>(*stack),
                     *stack);
-  const auto backend = make_backend(with_drawn_failures(request, cluster), cluster,
+  const auto backend = make_backend(with_recorded_failures(request), cluster,
                                     progress_sender());
   ClientApprover approver(request.hand_over().wait_for_verdicts(), *backend);
   HandOver handed_over(*backend, rules_of(request, approver, *backend));
@@ -401,6 +400,7 @@ Report run(const std::string& mode, const RunRequest& request, const BackendMake
   report.set_decision_log_sha256(recorder.log_sha256());
   report.set_decision_trace_sha256(recorder.trace_sha256());
   backend->fill(report);
+  report.set_failure_events(count_failure_events(report));
   if (request.has_hand_over() || !guarded.failure().empty()) {
     fill_hand_over(handed_over, guarded, *report.mutable_hand_over());
   }

@@ -115,7 +115,8 @@ class Report:
             ("cost", money(values.get("cost_usd"))),
             ("final loss", _with_unit(_short(values.get("final_loss")), "nats a token")),
             ("decisions", count(values.get("decisions"))),
-            ("failures", count(len(failures)) if failures else None),
+            ("failures", count(len({each["time_s"] for each in failures})) if failures else None),
+            ("ranks lost", count(len(failures)) if failures else None),
         ]
         world = _WORLDS.get(str(values.get("mode")), "run")
         title = f"{values.get('scenario')} ({world})"

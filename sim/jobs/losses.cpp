@@ -90,8 +90,8 @@ bool Losses::has_resumed() const {
 }
 
 void Losses::replaced(Nanos now) {
-  for (Loss& loss : losses_) {
-    if (!loss.report.has_replaced_s()) loss.report.set_replaced_s(to_seconds(now));
+  for (; replaced_ < losses_.size(); ++replaced_) {
+    losses_[replaced_].report.set_replaced_s(to_seconds(now));
   }
 }
 

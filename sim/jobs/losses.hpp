@@ -66,6 +66,7 @@ class Losses {
   Loss& add(const std::string& cause, Nanos now);
 
   std::vector<Loss> losses_;
+  std::size_t replaced_ = 0;  ///< number of losses whose ranks are present again
   /// instant of detection, index of the loss
   std::vector<std::pair<Nanos, std::size_t>> unnoticed_;
   std::vector<RankId> suspects_;  ///< newest list of suspected ranks

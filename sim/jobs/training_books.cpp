@@ -47,6 +47,12 @@ void TrainingBooks::commit_steps(const estimates::SimulatedStep& each, Nanos dur
   codes_.add_steps(circumstances.codecs, fits_.now()->graph().data(), count);
 }
 
+void TrainingBooks::record_progress(Step next, Nanos now) {
+  if (next <= furthest_) return;
+  furthest_ = next;
+  last_progress_ = now;
+}
+
 /// Returns the time of a step at the first placement, without faults, in seconds.
 double TrainingBooks::step_alone() const {
   FittedJob& begun = *fits_.initial_fit();

@@ -39,6 +39,13 @@ class TrainingBooks {
   /// Sets the instant of the newest commit.
   void committed_by(Nanos now) { last_commit_ = now; }
   Nanos last_commit() const { return last_commit_; }
+  /// Records that the job's next step is `next` at `now`.
+  void record_progress(Step next, Nanos now);
+  /// Returns the instant of the newest commit of a step that had never been committed before; the
+  /// start if there is none.
+  Nanos last_progress() const { return last_progress_; }
+  /// Returns the instant of the first start; 0 if the job has not started.
+  Nanos started() const { return started_.value_or(0); }
   /// Records a rollback: the job continues with step `to`; `from` would have been its next step.
   void roll_back(Step from, Step to) { accounts_->roll_back(from, to); }
   /// Records that the given step, or `micro_batches` micro-batches, will be repeated.
@@ -65,7 +72,8 @@ class TrainingBooks {
   std::optional<Accounts> accounts_;  ///< set at the first start
   CodecUses codes_;
   std::optional<Nanos> started_, ended_;
-  Nanos last_commit_ = 0;
+  Nanos last_commit_ = 0, last_progress_ = 0;
+  Step furthest_ = 0;
 };
 
 }  // namespace orrery::sim

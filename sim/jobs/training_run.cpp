@@ -171,6 +171,11 @@ void TrainingRun::advance_to(Nanos now, const Watch& watch) {
   steps_.pass_to(now);
   if (steps_.is_step_open() && now == steps_.end()) steps_.close(watch);
   standing_.apply_faults_between_steps();
+  if (standing_.is_given_up()) {
+    losses_.end("no new step in 30 days: ranks are lost faster than they recover", now);
+    books_.time().interrupt_at(now);
+    return end(Ending::failed);
+  }
   emit_due_events();
   standing_.notice_losses();
 }
@@ -199,6 +204,8 @@ void TrainingRun::on_cut(const estimates::PlayedStep& played) {
 
 void TrainingRun::on_committed(bool tell) {
   losses_.mark_resumed(steps_.now());
+  books_.record_progress(steps_.step(), steps_.now());
+  faults_.plan().forget_before(steps_.now(), books_.started());
   const Step all = scenario().run().steps();
   if (tell || steps_.step() == all) {
     steps_.tell_committed();

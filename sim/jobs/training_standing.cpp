@@ -80,7 +80,16 @@ std::optional<Nanos> TrainingStanding::next_idle_event() const {
   const bool held = parts_.books.has_started() && !parts_.books.is_over() &&
                     parts_.steps.is_idle() && job().phase == JobPhase::held;
   if (!is_idle() && !held) return {};
-  return std::as_const(parts_.faults).plan().next_instant(now());
+  return std::as_const(parts_.faults).plan().next_instant(now(), end_of_patience());
+}
+
+Nanos TrainingStanding::end_of_patience() const {
+  return estimates::end_of_patience(parts_.books.last_progress());
+}
+
+/// Ranks are lost faster than they recover.
+bool TrainingStanding::is_given_up() const {
+  return parts_.losses.has_unnoticed() && !parts_.books.is_over() && now() > end_of_patience();
 }
 
 void TrainingStanding::apply_faults_between_steps() {
@@ -215,7 +224,7 @@ void TrainingStanding::change_between_steps() {
   if (parts_.faults.are_parts_healthy(transition_->where.gpus)) {
     return activate_assignment(*std::exchange(transition_, {}));
   }
-  const auto next = parts_.faults.plan().next_instant(now());
+  const auto next = parts_.faults.plan().next_instant(now(), end_of_patience());
   if (job().is_placed() && (!next || job().phase == JobPhase::held)) return hold_job();
   if (!next) return transition_.reset();
   transition_->ready = *next;

@@ -56,6 +56,9 @@ class TrainingStanding {
   void change_between_steps();
   /// Applies the faults that fall between two steps.
   void apply_faults_between_steps();
+  /// Returns true if the job loses ranks but has committed no new step for so long that it will
+  /// never end.
+  bool is_given_up() const;
   /// Handles losses that are detected now.
   void notice_losses();
   /// Drops the current step, which will not be committed. Returns false if the job ends.
@@ -80,6 +83,8 @@ class TrainingStanding {
   const Survival& survival() const { return parts_.here.scenario().survival(); }
   bool is_idle() const;
   std::optional<Nanos> next_idle_event() const;
+  /// Returns the last instant of failures and repairs that a job which does not work waits for.
+  Nanos end_of_patience() const;
   void lose_ranks(const std::vector<estimates::FatalFault>& lost);
   void hold_job();
   void fail_saving();

@@ -123,6 +123,50 @@ TEST(Failures, DalysIntervalIsTheSimulatedOptimum) {
   }
 }
 
+// ---- runs of months -----------------------------------------------------------------------
+
+/// A run of about `days`, with a kill every `mtbf` on average.
+Report long_run(double days, const std::string& mtbf, const std::string& more = "",
+                int every = 10'000) {
+  static const double step = simulate(small_scenario(1, 1, 8)).step_time_s();
+  return simulate(small_scenario(
+      1, 1, 8, {},
+      {"failures={kinds: [{cause: crash, part: job, mtbf: " + mtbf + ", kill: true}" + more + "]}",
+       fmt::format("run.steps={:.0f}", days * 86400 / step),
+       fmt::format("live.checkpoints={{folder: here, every: {}, stall: 1 s}}", every),
+       "survival={on_loss: hold, detection: 10 s, restart: 60 s, regroup: 30 s}",
+       "policies=[{name: recover, parameters: {how: restart}}]"}));
+}
+
+TEST(Failures, TheyHappenUntilTheEndOfTheRun) {
+  const Report report = long_run(150, "6 h", ", {cause: old, part: gpu, mtbf: 40 d, shape: 2, "
+                                             "rate: 0.9, lasts: 1 min}");
+  EXPECT_GT(report.elapsed_s(), 150 * 86400.0);
+  int by_month[5] = {};
+  for (const FailureReport& each : report.failures()) {
+    ++by_month[std::min(4, static_cast<int>(each.time_s() / 86400 / 30))];
+  }
+  for (const int count : by_month) EXPECT_NEAR(count, 120, 45) << "Poisson, 30 days of 6 h";
+  expect_closed(report);
+}
+
+TEST(Failures, AJobThatNeverGetsFurtherIsGivenUp) {
+  const Report report = long_run(100, "5 min", "", 1'000'000);
+  ASSERT_FALSE(report.failures().empty());
+  const FailureReport& last = report.failures(report.failures_size() - 1);
+  EXPECT_NE(last.cause().find("no new step in 30 days"), std::string::npos);
+  EXPECT_GE(report.elapsed_s() / 86400, 30);
+  EXPECT_LT(report.elapsed_s() / 86400, 300);
+}
+
+TEST(Failures, AJobThatNobodyAssignsAgainEndsItsRun) {
+  const Report report = simulate(small_scenario(
+      1, 1, 8, {}, {"failures={kinds: [{cause: crash, part: gpu, mtbf: 20 d, down: true}]}",
+                    "run.steps=100000000", "survival={on_loss: hold}"}));
+  EXPECT_LT(report.steps_completed(), 100'000'000u);
+  EXPECT_LE(report.elapsed_s(), 95 * 86400.0);
+}
+
 // ---- kinds --------------------------------------------------------------------------------
 
 /// One kind each, as often as twenty times in the run.

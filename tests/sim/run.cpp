@@ -31,7 +31,7 @@ Report run_here(const LoadedScenario& loaded, const SimOptions& options) {
   request.set_folder(ORRERY_SOURCE_DIR "/examples");
   const Cluster cluster = build_cluster(loaded.scenario.cluster(), loaded.places);
   const auto stack = make_stack(loaded.scenario, loaded.places);
-  *request.mutable_scenario() = with_drawn_faults(loaded.scenario, cluster, request.folder());
+  *request.mutable_scenario() = with_recorded_faults(loaded.scenario, request.folder());
   const std::unique_ptr<RunBackend> backend = sim::simulated_world(request, cluster, {});
   LogHeader header;
   header.set_format(kLogFormat);

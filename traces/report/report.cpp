@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -188,6 +189,16 @@ std::string hand_over(const HandOverReport& h) {
                             duration(s.as_decided_s() / static_cast<double>(s.steps())));
 }
 
+/// Returns the failures, the lost ranks and the mean time between failures.
+std::string failures(const Report& r) {
+  const std::uint64_t events = count_failure_events(r);
+  if (events == 0) return "0";
+  std::string text = fmt::format("{}, {} ranks lost", grouped(events),
+                                 grouped(static_cast<std::uint64_t>(r.failures_size())));
+  if (!r.has_elapsed_s()) return text;
+  return text + ", one failure in " + long_duration(r.elapsed_s() / static_cast<double>(events));
+}
+
 std::string host(const Report& r) {
   if (!r.has_host()) return kNotKnown;
   std::string text = fmt::format("{} wall, {} CPU, {:.0f} MB", duration(r.host().wall_s()),
@@ -269,7 +280,7 @@ std::string report_summary(const Report& r) {
       {"energy, cost", energy_and_cost(r)},
       {"decisions", fmt::format("{} on {} events", grouped(r.decisions()), grouped(r.events()))},
       {"failures", fmt::format("{}; micro-batches lost {}, repeated {}, recomputed {}",
-                               r.failures_size(), grouped(r.micro_batches_lost()),
+                               failures(r), grouped(r.micro_batches_lost()),
                                grouped(r.micro_batches_repeated()),
                                grouped(r.micro_batches_recomputed()))},
       {"this machine", host(r)},
@@ -288,6 +299,12 @@ std::string report_summary(const Report& r) {
     text += fmt::format("{:<{}} {}\n", label, width, value);
   }
   return text;
+}
+
+std::uint64_t count_failure_events(const Report& report) {
+  std::set<double> instants;
+  for (const FailureReport& each : report.failures()) instants.insert(each.time_s());
+  return instants.size();
 }
 
 std::string version() { return ORRERY_VERSION; }

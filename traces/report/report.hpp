@@ -21,6 +21,10 @@ std::string report_json(const JobsReport& report, bool with_host = true);
 /// the outcome of each.
 std::string report_summary(const Report& report);
 
+/// Returns the number of failures: a node of eight ranks that goes down is one. Ranks that are lost
+/// at one instant count once.
+std::uint64_t count_failure_events(const Report& report);
+
 /// Returns the number with separators, for example "12,345".
 std::string grouped(std::uint64_t value);
 

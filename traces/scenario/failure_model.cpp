@@ -13,10 +13,8 @@
 #include <fmt/ranges.h>
 
 #include "core/error.hpp"
-#include "core/random.hpp"
 #include "topologies/part.hpp"
 #include "traces/files/csv.hpp"
-#include "traces/scenario/fault_script.hpp"
 
 namespace orrery {
 
@@ -24,13 +22,10 @@ namespace embedded {
 extern const std::string_view failures_yaml;
 }
 
-namespace {
-
-/// All of them are kept.
-constexpr double kMostFaults = 1'000'000;
-
-bool is_job(const FailureKind& kind) { return kind.part() == "job"; }
-bool is_nodes(const FailureKind& kind) { return kind.part() == "rack" || kind.part() == "row"; }
+bool is_of_job(const FailureKind& kind) { return kind.part() == "job"; }
+bool is_of_nodes(const FailureKind& kind) {
+  return kind.part() == "rack" || kind.part() == "row";
+}
 
 std::optional<PartKind> part_named(std::string_view name) {
   for (int i = 0; i < kPartKinds; ++i) {
@@ -39,14 +34,7 @@ std::optional<PartKind> part_named(std::string_view name) {
   return {};
 }
 
-std::vector<std::string_view> part_names() {
-  std::vector<std::string_view> names;
-  for (int i = 0; i < kPartKinds; ++i) names.push_back(name_of(static_cast<PartKind>(i)));
-  return names;
-}
-
-/// Returns the nodes in a rack or row.
-std::uint32_t nodes_each(const FailureKind& kind, const Failures& failures) {
+std::uint32_t nodes_of_part(const FailureKind& kind, const Failures& failures) {
   return failures.nodes_per_rack() * (kind.part() == "row" ? failures.racks_per_row() : 1);
 }
 
@@ -55,172 +43,47 @@ void set_target(Fault& fault, PartKind kind, std::uint32_t index) {
   Fault::GetReflection()->SetUInt32(&fault, field, index);
 }
 
-Nanos at_nanos(double seconds) {
-  return static_cast<Nanos>(std::llround(std::min(seconds, 9e9) * 1e9));
+Fault fault_of_kind(const FailureKind& kind, std::uint32_t target) {
+  Fault fault;
+  fault.set_cause(kind.cause());
+  if (is_of_job(kind)) {
+    fault.set_rank(target);
+    if (kind.has_stop()) fault.set_stop(true);
+    else if (kind.has_slow()) fault.set_slow(kind.slow());
+    else fault.set_kill(true);
+    return fault;
+  }
+  kind.has_rate() ? fault.set_rate(kind.rate()) : fault.set_down(true);
+  set_target(fault, part_named(kind.part()).value_or(PartKind::node), target);
+  return fault;
 }
 
-// ---- drawing ------------------------------------------------------------------------------
-
-/// Draws one kind's failures after the other, each from a stream of its own.
-class Draw {
- public:
-  Draw(const Scenario& scenario, const Cluster& cluster)
-      : failures_(scenario.failures()), cluster_(cluster),
-        horizon_s_(to_seconds(failures_.until())), rng_(scenario.run().seed()) {
-    const Layout& layout = scenario.job().layout();
-    ranks_ = std::uint64_t{layout.tensor()} * layout.context() * layout.pipeline() *
-             layout.data();
-    if (!failures_.has_lemons()) return;
-    const auto count = std::lround(failures_.lemons().share() * cluster.nodes());
-    lemons_ = some_of(static_cast<std::uint32_t>(count), cluster.nodes(),
-                      rng_.split_stream("lemons"));
-  }
-
-  void add(const FailureKind& kind, std::size_t number) {
-    const double mtbf = part_mtbf(kind) / failures_.scale();
-    const std::uint32_t parts = parts_of_kind(kind, failures_, cluster_);
-    if (!std::isfinite(mtbf) || parts == 0) return;
-    const Source source{kind, mtbf, parts, lemon_parts(kind), times(kind)};
-    const double expected = source.weight() * horizon_s_ / mtbf;
-    if (expected + static_cast<double>(faults_.size()) > kMostFaults) {
-      throw Error(ErrorKind::bad_input,
-                  fmt::format("failures: '{}' comes {:.0f} times in {:.3g} days; at most {:.0f} "
-                              "faults are drawn: shorten failures.until or lower the rate",
-                              kind.cause(), expected, horizon_s_ / 86400, kMostFaults));
+Failures without_job_kinds(const Failures& failures) {
+  Failures result = failures;
+  result.clear_profile();
+  result.clear_kinds();
+  for (FailureKind& kind : failure_kinds(failures)) {
+    if (is_of_job(kind)) {
+      kind.mutable_counted()->set_count(0);
+      kind.mutable_counted()->set_parts(1);
+      kind.mutable_counted()->set_time(1);
     }
-    Rng rng = rng_.split_stream(fmt::format("failures {} {}", number, kind.cause()));
-    if (kind.shape() == 1 && !kind.regular()) return superpose(source, rng);
-    for (std::uint32_t part = 0; part < parts; ++part) renew(source, part, rng);
+    *result.add_kinds() = std::move(kind);
   }
+  return result;
+}
 
-  std::vector<Fault> take() {
-    std::stable_sort(faults_.begin(), faults_.end(), [](const Fault& a, const Fault& b) {
-      return a.at_time() < b.at_time();
-    });
-    return std::move(faults_);
-  }
+Nanos fault_time(double seconds) {
+  return std::max<Nanos>(1, static_cast<Nanos>(std::llround(std::min(seconds, 9e9) * 1e9)));
+}
 
- private:
-  struct Source {
-    const FailureKind& kind;
-    double mtbf_s;
-    std::uint32_t parts;
-    std::uint32_t lemons;  ///< number of such parts
-    double times;          ///< factor on their failure rate
+namespace {
 
-    double weight() const { return parts + (times - 1) * lemons; }
-  };
-
-  bool knows_lemons(const FailureKind& kind) const {
-    return kind.part() == "node" || kind.part() == "gpu" || kind.part() == "nic";
-  }
-  double times(const FailureKind& kind) const {
-    return knows_lemons(kind) && !lemons_.empty() ? failures_.lemons().times() : 1;
-  }
-  std::uint32_t per_node(const FailureKind& kind) const {
-    if (kind.part() == "gpu") return cluster_.shape().gpus_per_node;
-    return kind.part() == "nic" ? cluster_.rails() : 1;
-  }
-  std::uint32_t lemon_parts(const FailureKind& kind) const {
-    if (!knows_lemons(kind)) return 0;
-    return static_cast<std::uint32_t>(lemons_.size()) * per_node(kind);
-  }
-
-  /// Memoryless failures of many parts are those of one, that much oftener.
-  void superpose(const Source& of, Rng& rng) {
-    const double gap = of.mtbf_s / of.weight();
-    for (double at = 0;;) {
-      at -= gap * std::log1p(-rng.uniform());
-      if (at > horizon_s_) return;
-      strike(of.kind, at, pick(of, rng), rng);
-    }
-  }
-
-  /// Each part alike, but lemons that many times as likely.
-  std::uint32_t pick(const Source& of, Rng& rng) const {
-    const double lemons = of.times * of.lemons;
-    const bool lemon = of.lemons > 0 && rng.uniform() * of.weight() < lemons;
-    if (lemon || of.lemons == of.parts) {
-      const std::uint32_t each = per_node(of.kind);
-      const auto drawn = static_cast<std::uint32_t>(rng.below(of.lemons));
-      return lemons_[drawn / each] * each + drawn % each;
-    }
-    for (;;) {  // the others are the most: two tries are many
-      const auto part = static_cast<std::uint32_t>(rng.below(of.parts));
-      if (of.lemons == 0 || !is_lemon(part / per_node(of.kind))) return part;
-    }
-  }
-  bool is_lemon(std::uint32_t node) const {
-    return std::binary_search(lemons_.begin(), lemons_.end(), node);
-  }
-
-  /// Renews one part: it is new at the begin of the run, and as good as new after every repair.
-  void renew(const Source& of, std::uint32_t part, Rng& rng) {
-    const bool lemon = of.lemons > 0 && is_lemon(part / per_node(of.kind));
-    const double mean = of.mtbf_s / (lemon ? of.times : 1);
-    const double shape = of.kind.shape();
-    const double scale = mean / std::tgamma(1 + 1 / shape);
-    const auto gap = [&] {
-      if (of.kind.regular()) return mean;
-      return scale * std::pow(-std::log1p(-rng.uniform()), 1 / shape);
-    };
-    for (double at = of.kind.regular() ? mean * rng.uniform() : gap(); at <= horizon_s_;
-         at += gap()) {
-      strike(of.kind, at, part, rng);
-    }
-  }
-
-  void strike(const FailureKind& kind, double at, std::uint32_t part, Rng& rng) {
-    Fault fault;
-    fault.set_at_time(std::max<Nanos>(1, at_nanos(at)));
-    fault.set_cause(kind.cause());
-    if (is_job(kind)) {
-      fault.set_rank(static_cast<std::uint32_t>(rng.below(std::max<std::uint64_t>(1, ranks_))));
-      set_effect(kind, fault, rng);
-      faults_.push_back(std::move(fault));
-      return;
-    }
-    kind.has_rate() ? fault.set_rate(kind.rate()) : fault.set_down(true);
-    const Nanos lasts = lasts_of(kind, rng);
-    if (lasts > 0) fault.set_for_(lasts);
-    if (!is_nodes(kind)) {
-      set_target(fault, *part_named(kind.part()), part);
-      faults_.push_back(std::move(fault));
-      return;
-    }
-    const std::uint32_t each = nodes_each(kind, failures_);
-    const std::uint32_t end = std::min(cluster_.nodes(), (part + 1) * each);
-    for (std::uint32_t node = part * each; node < end; ++node) {
-      fault.set_node(node);
-      faults_.push_back(fault);
-    }
-  }
-
-  /// Sets the effect on a rank.
-  void set_effect(const FailureKind& kind, Fault& fault, Rng& rng) const {
-    if (kind.has_stop()) return fault.set_stop(true);
-    if (!kind.has_slow()) return fault.set_kill(true);
-    fault.set_slow(kind.slow());
-    if (kind.has_lasts()) fault.set_for_(lasts_of(kind, rng));
-  }
-
-  /// 0: for ever.
-  Nanos lasts_of(const FailureKind& kind, Rng& rng) const {
-    if (!kind.has_lasts()) return kind.has_rate() ? 0 : failures_.repair();
-    if (!kind.has_lasts_up_to()) return kind.lasts();
-    const double least = std::log(static_cast<double>(kind.lasts()));
-    const double most = std::log(static_cast<double>(kind.lasts_up_to()));
-    return static_cast<Nanos>(std::exp(least + (most - least) * rng.uniform()));
-  }
-
-  const Failures& failures_;
-  const Cluster& cluster_;
-  const double horizon_s_;
-  const Rng rng_;
-  std::uint64_t ranks_ = 0;
-  std::vector<std::uint32_t> lemons_;  ///< nodes, ascending
-  std::vector<Fault> faults_;
-};
+std::vector<std::string_view> part_names() {
+  std::vector<std::string_view> names;
+  for (int i = 0; i < kPartKinds; ++i) names.push_back(name_of(static_cast<PartKind>(i)));
+  return names;
+}
 
 // ---- a trace ------------------------------------------------------------------------------
 
@@ -274,7 +137,7 @@ class FailureTrace {
 
   Fault fault() const {
     Fault fault;
-    fault.set_at_time(std::max<Nanos>(1, at_nanos(number(kTime, 0, 9e9))));
+    fault.set_at_time(fault_time(number(kTime, 0, 9e9)));
     fault.set_cause(std::string(text(kCause)));
     const auto index = static_cast<std::uint32_t>(number(kIndex, 0, 4e9));
     const bool job = text(kPart) == "job" || text(kPart) == "rank";
@@ -286,7 +149,7 @@ class FailureTrace {
     job ? fault.set_rank(index) : set_target(fault, *part, index);
     set_effect(fault, job);
     if (!text(kLasts).empty() && !job) {
-      fault.set_for_(std::max<Nanos>(1, at_nanos(number(kLasts, 0, 9e9))));
+      fault.set_for_(fault_time(number(kLasts, 0, 9e9)));
     }
     return fault;
   }
@@ -354,9 +217,9 @@ double part_mtbf(const FailureKind& kind) {
 
 std::uint32_t parts_of_kind(const FailureKind& kind, const Failures& failures,
                             const Cluster& cluster) {
-  if (is_job(kind)) return 1;
-  if (!is_nodes(kind)) return count_of(cluster, *part_named(kind.part()));
-  const std::uint32_t each = nodes_each(kind, failures);
+  if (is_of_job(kind)) return 1;
+  if (!is_of_nodes(kind)) return count_of(cluster, *part_named(kind.part()));
+  const std::uint32_t each = nodes_of_part(kind, failures);
   return (cluster.nodes() + each - 1) / each;
 }
 
@@ -365,7 +228,7 @@ double interruption_rate(const std::vector<FailureKind>& kinds, double nodes,
   double rate = 0;
   for (const FailureKind& kind : kinds) {
     if (kind.has_rate() || kind.has_slow()) continue;
-    if (is_job(kind)) rate += 1 / part_mtbf(kind);
+    if (is_of_job(kind)) rate += 1 / part_mtbf(kind);
     if (kind.part() == "node") rate += nodes / part_mtbf(kind);
     if (kind.part() == "gpu") rate += nodes * gpus_per_node / part_mtbf(kind);
   }
@@ -384,9 +247,9 @@ std::vector<FailureProblem> failure_problems(const Failures& failures, const Clu
     const FailureKind& kind = failures.kinds(i);
     const std::string path = fmt::format("kinds[{}]", i);
     const bool of_job = kind.has_kill() || kind.has_stop() || kind.has_slow();
-    if (is_job(kind) != of_job) {
+    if (is_of_job(kind) != of_job) {
       problems.push_back({path + ".part",
-                          fmt::format("expected {} of a {}", is_job(kind) ? "kill, stop or slow"
+                          fmt::format("expected {} of a {}", is_of_job(kind) ? "kill, stop or slow"
                                                                           : "down or rate",
                                       kind.part())});
     } else if (parts_of_kind(kind, failures, cluster) == 0) {
@@ -407,14 +270,8 @@ std::vector<Fault> read_failure_trace(const std::string& path, std::string_view 
   return FailureTrace(path, text).read();
 }
 
-std::vector<Fault> drawn_faults(const Scenario& scenario, const Cluster& cluster,
-                                const std::string& folder) {
-  if (!scenario.has_failures()) return {};
-  Draw draw(scenario, cluster);
-  std::size_t number = 0;
-  for (const FailureKind& kind : failure_kinds(scenario.failures())) draw.add(kind, number++);
-  std::vector<Fault> faults = draw.take();
-  if (scenario.failures().trace().empty()) return faults;
+Scenario with_recorded_faults(Scenario scenario, const std::string& folder) {
+  if (scenario.failures().trace().empty()) return scenario;
   const std::string path =
       (std::filesystem::path(folder) / scenario.failures().trace()).string();
   const std::string text = read_packed_text(path);
@@ -426,13 +283,6 @@ std::vector<Fault> drawn_faults(const Scenario& scenario, const Cluster& cluster
       throw Error(ErrorKind::bad_input, fmt::format("{}: there is no rank {}: the job has {}", path,
                                                     fault.rank(), ranks));
     }
-    faults.push_back(std::move(fault));
-  }
-  return faults;
-}
-
-Scenario with_drawn_faults(Scenario scenario, const Cluster& cluster, const std::string& folder) {
-  for (Fault& fault : drawn_faults(scenario, cluster, folder)) {
     *scenario.add_faults() = std::move(fault);
   }
   return scenario;

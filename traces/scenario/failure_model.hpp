@@ -1,16 +1,19 @@
-// Conversion of failure rates to faults at instants: kinds of failures (described by hand, from a
-// shipped profile, or recorded) are drawn with the run's seed, once, before the run. Both worlds
-// read the faults through the fault script, so a run depends on its scenario and its seed alone.
-// Pure functions; thread-safe. Seconds; the policy clock in nanoseconds. For example, 1,000 nodes
-// with a mean time between failures of 1,000 hours give one failure an hour on average.
+// Kinds of failures, described by hand or from a shipped profile, with their rates, and failures
+// that were recorded. FailureStream draws faults from the kinds; both worlds read the faults
+// through the fault script, so a run depends on its scenario and its seed alone. Pure functions;
+// thread-safe. Seconds; the policy clock in nanoseconds. For example, 1,000 nodes with a mean time
+// between failures of 1,000 hours give one failure an hour on average.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/schema/yaml_loader.hpp"
 #include "topologies/cluster.hpp"
+#include "topologies/part.hpp"
 #include "traces/scenario.pb.h"
 
 namespace orrery {
@@ -22,6 +25,26 @@ std::vector<std::string> failure_profile_names();
 
 /// Returns the profile's kinds and the additional ones. Throws bad_input for an unknown profile.
 std::vector<FailureKind> failure_kinds(const Failures& failures);
+
+/// Returns the failures with the same kinds in the same order, those of the job with a rate of 0:
+/// the others are drawn as before.
+Failures without_job_kinds(const Failures& failures);
+/// Returns a fault with the kind's cause and effect and without times, on this part, rank of the
+/// job, or, for racks and rows, node.
+Fault fault_of_kind(const FailureKind& kind, std::uint32_t target);
+
+/// Returns true if the kind's failures hit the job.
+bool is_of_job(const FailureKind& kind);
+/// Returns true if the kind's failures hit all nodes of a rack or row at once.
+bool is_of_nodes(const FailureKind& kind);
+/// Returns the part of this name; nothing for job, rack, row and unknown names.
+std::optional<PartKind> part_named(std::string_view name);
+/// Returns the number of nodes in a rack or row.
+std::uint32_t nodes_of_part(const FailureKind& kind, const Failures& failures);
+/// Sets the target of a fault to a part of the cluster.
+void set_target(Fault& fault, PartKind kind, std::uint32_t index);
+/// Returns the instant of a fault on the policy clock, from 1 ns to 9e9 s.
+Nanos fault_time(double seconds);
 
 /// Returns the mean time between failures of one part in seconds; infinite if none was counted.
 double part_mtbf(const FailureKind& kind);
@@ -41,15 +64,9 @@ struct FailureProblem {
 /// Returns all violated conditions.
 std::vector<FailureProblem> failure_problems(const Failures& failures, const Cluster& cluster);
 
-/// Returns the faults of `scenario.failures()`: those drawn from its kinds by time, then those of
-/// its trace, a file below `folder`, by time; empty without failures. Throws bad_input if more than
-/// a million draws are expected, for an unknown profile, an unreadable trace, or a trace with a
-/// rank that the job lacks.
-std::vector<Fault> drawn_faults(const Scenario& scenario, const Cluster& cluster,
-                                const std::string& folder);
-/// Returns the scenario with its failures as faults behind its own faults. The failures stay in the
-/// scenario, so that a second call appends the faults again. Throws as drawn_faults() does.
-Scenario with_drawn_faults(Scenario scenario, const Cluster& cluster, const std::string& folder);
+/// Returns the scenario with the faults of failures.trace, a file below `folder`, behind its own
+/// faults. Throws bad_input for an unreadable trace.
+Scenario with_recorded_faults(Scenario scenario, const std::string& folder);
 
 /// Returns the faults of a trace of failures (Failures.trace in scenario.proto), by time. `path` is
 /// for messages. Throws bad_input with the place of an invalid field.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -73,24 +74,39 @@ std::uint32_t hit_index(const Fault& fault) {
 }
 
 FaultScript::FaultScript(const Scenario& scenario, const Cluster& cluster)
-    : spent_(static_cast<std::size_t>(scenario.faults_size()), false) {
-  entries_.reserve(spent_.size());
-  for (const Fault& fault : scenario.faults()) add(fault, scenario, cluster);
-  const auto earlier = [](const Edge& a, const Edge& b) { return a.at < b.at; };
-  for (Axis* const each : {&steps_, &times_}) {
-    std::stable_sort(each->edges.begin(), each->edges.end(), earlier);
-    for (const Edge& edge : each->edges) {
-      if (edge.end) continue;
-      each->begins.push_back(edge);
-      if (is_ending_ranks(edge.fault)) each->strikes.push_back(edge);
-    }
-  }
+    : cluster_(cluster), seed_(scenario.run().seed()),
+      own_(static_cast<std::size_t>(scenario.faults_size())) {
+  own_entries_.reserve(own_);
+  for (const Fault& fault : scenario.faults()) add(fault);
+  for (Axis* const each : {&steps_, &times_}) sort_edges(*each, 0);
   std::sort(ramp_begins_.begin(), ramp_begins_.end());
   std::sort(ramp_tops_.begin(), ramp_tops_.end());
+  if (!scenario.has_failures()) return;
+  stream_.emplace(scenario, cluster);
+  drawn_until_ = stream_->next_time() - 1;
 }
 
-void FaultScript::add(const Fault& fault, const Scenario& scenario, const Cluster& cluster) {
-  const auto index = static_cast<std::uint32_t>(entries_.size());
+FaultScript::Entry& FaultScript::entry(std::uint32_t fault) const {
+  return fault < own_ ? own_entries_[fault] : drawn_entries_.at(fault);
+}
+
+void FaultScript::sort_edges(Axis& along, std::size_t sorted) const {
+  const auto earlier = [](const Edge& a, const Edge& b) { return a.at < b.at; };
+  const auto added = along.edges.begin() + static_cast<std::ptrdiff_t>(sorted);
+  std::stable_sort(added, along.edges.end(), earlier);
+  const auto append = [&](std::vector<Edge>& to, const auto& belongs) {
+    const auto known = static_cast<std::ptrdiff_t>(to.size());
+    std::copy_if(added, along.edges.end(), std::back_inserter(to), belongs);
+    std::inplace_merge(to.begin(), to.begin() + known, to.end(), earlier);
+  };
+  append(along.begins, [](const Edge& edge) { return !edge.end; });
+  append(along.strikes,
+         [this](const Edge& edge) { return !edge.end && is_ending_ranks(edge.fault); });
+  std::inplace_merge(along.edges.begin(), added, along.edges.end(), earlier);
+}
+
+void FaultScript::add(const Fault& fault) const {
+  const std::uint32_t index = next_number_++;
   Entry entry;
   entry.kind = fault.kind_case();
   entry.begin = {fault.has_at_step(), fault.has_at_step()
@@ -110,35 +126,37 @@ void FaultScript::add(const Fault& fault, const Scenario& scenario, const Cluste
     ramp_begins_.push_back(entry.begin.at);
     ramp_tops_.push_back(end && end->at_step ? std::min(top, end->at) : top);
   }
-  entry.first_target = static_cast<std::uint32_t>(targets_.size());
-  add_targets(fault, scenario.run().seed(), cluster);
-  entry.targets = static_cast<std::uint32_t>(targets_.size()) - entry.first_target;
+  add_targets(fault, entry);
   entry.cause = number_of(fault.cause());
-  entries_.push_back(entry);
+  if (index < own_) own_entries_.push_back(entry);
+  else drawn_entries_.emplace_hint(drawn_entries_.end(), index, entry);
   axis(entry.begin.at_step).edges.push_back({entry.begin.at, index, false});
   if (end) axis(end->at_step).edges.push_back({end->at, index, true});
 }
 
-std::uint32_t FaultScript::number_of(const std::string& cause) {
+std::uint32_t FaultScript::number_of(const std::string& cause) const {
   const auto known = std::find(causes_.begin(), causes_.end(), cause) - causes_.begin();
   const auto number = static_cast<std::size_t>(known);
   if (number == causes_.size()) causes_.push_back(cause);
   return static_cast<std::uint32_t>(number);
 }
 
-void FaultScript::add_targets(const Fault& fault, std::uint64_t seed, const Cluster& cluster) {
+void FaultScript::add_targets(const Fault& fault, Entry& entry) const {
   const std::optional<PartKind> kind = part_kind(fault);
   if (!kind) {
-    targets_.emplace_back(RankId{fault.rank()});
+    entry.target = RankId{fault.rank()};
     return;
   }
-  const std::uint32_t all = count_of(cluster, *kind);
-  const std::size_t index = entries_.size();
+  const std::uint32_t all = count_of(cluster_, *kind);
+  const std::size_t index = own_entries_.size();
   if (hits_share(fault)) {
-    const Rng rng = Rng(seed).split_stream(fmt::format("faults[{}]", index));
+    const Rng rng = Rng(seed_).split_stream(fmt::format("faults[{}]", index));
+    entry.share = true;
+    entry.first_target = static_cast<std::uint32_t>(targets_.size());
     for (const std::uint32_t part : some_of(parts_hit(fault, all), all, rng)) {
       targets_.emplace_back(Part{*kind, part});
     }
+    entry.targets = static_cast<std::uint32_t>(targets_.size()) - entry.first_target;
     return;
   }
   if (hit_index(fault) >= all) {
@@ -146,13 +164,64 @@ void FaultScript::add_targets(const Fault& fault, std::uint64_t seed, const Clus
                 fmt::format("faults[{}].{}: there is no {} {}: the cluster has {}", index,
                             name_of(*kind), name_of(*kind), hit_index(fault), all));
   }
-  targets_.emplace_back(Part{*kind, hit_index(fault)});
+  entry.target = Part{*kind, hit_index(fault)};
+}
+
+// ---- drawn failures ---------------------------------------------------------------------------
+
+/// Several at once, because each call merges them with the edges that are to come.
+void FaultScript::draw_more() const {
+  constexpr int kAtOnce = 256;
+  const std::size_t sorted = times_.edges.size();
+  for (int i = 0; i < kAtOnce && stream_->next_time() != kNever; ++i) {
+    for (const Fault& fault : stream_->pop_failure()) add(fault);
+  }
+  sort_edges(times_, sorted);
+  drawn_until_ = stream_->next_time() == kNever ? kNever : stream_->next_time() - 1;
+}
+
+void FaultScript::draw_until(Nanos instant) const {
+  while (drawn_until_ < instant) draw_more();
+}
+
+bool FaultScript::is_worth_forgetting() const {
+  constexpr std::size_t kFew = 65'536;
+  return drawn_entries_.size() > std::max(kFew, 2 * kept_);
+}
+
+std::vector<FaultScript::Forgotten> FaultScript::forget_before(Nanos instant, Nanos counted_from) {
+  std::vector<Forgotten> forgotten;
+  const auto past = [instant](const std::vector<Edge>& edges) {
+    return std::lower_bound(edges.begin(), edges.end(), instant,
+                            [](const Edge& edge, Nanos at) { return edge.at < at; });
+  };
+  const auto end = past(times_.edges);
+  const auto count = static_cast<std::size_t>(end - times_.edges.begin());
+  while (times_.passed < count) pass_edge(times_.edges[times_.passed++], true);
+  times_.passed -= count;
+  for (auto edge = times_.edges.cbegin(); edge != end; ++edge) {
+    const Fault::KindCase kind = entry(edge->fault).kind;
+    const std::string& cause = named_cause(edge->fault);
+    if (!edge->end) {
+      ++forgotten_;
+      if (edge->at > counted_from && !cause.empty()) ++forgotten_causes_[cause];
+    }
+    const bool over = edge->end || kind == Fault::kKill || kind == Fault::kStop;
+    if (!over || edge->fault < own_) continue;
+    forgotten.push_back({edge->fault, cause});
+    drawn_entries_.erase(edge->fault);
+  }
+  times_.edges.erase(times_.edges.cbegin(), end);
+  times_.begins.erase(times_.begins.cbegin(), past(times_.begins));
+  times_.strikes.erase(times_.strikes.cbegin(), past(times_.strikes));
+  kept_ = drawn_entries_.size();
+  return forgotten;
 }
 
 // ---- the state at a moment --------------------------------------------------------------------
 
 void FaultScript::pass_edge(const Edge& edge, bool onward) const {
-  Entry& entry = entries_[edge.fault];
+  Entry& entry = this->entry(edge.fault);
   const bool held = entry.begun && !entry.over;
   (edge.end ? entry.over : entry.begun) = onward;
   const bool holds = entry.begun && !entry.over;
@@ -169,7 +238,8 @@ void FaultScript::pass_edge(const Edge& edge, bool onward) const {
 }
 
 void FaultScript::move_to(Moment at) const {
-  const auto move = [this](const Axis& along, std::int64_t to) {
+  draw_until(at.now);
+  const auto move = [this](Axis& along, std::int64_t to) {
     std::size_t& passed = along.passed;
     while (passed < along.edges.size() && along.edges[passed].at <= to) {
       pass_edge(along.edges[passed++], true);
@@ -188,7 +258,7 @@ double FaultScript::slowness(const Entry& entry, std::int64_t step) const {
 }
 
 void FaultScript::apply(std::uint32_t fault, std::int64_t step, Condition& to) const {
-  const Entry& entry = entries_[fault];
+  const Entry& entry = this->entry(fault);
   switch (entry.kind) {
     case Fault::kSlow:
     case Fault::kRamp:
@@ -229,6 +299,7 @@ std::map<FaultTarget, Condition> FaultScript::conditions(Moment at) const {
 // ---- what happens -----------------------------------------------------------------------------
 
 std::vector<FaultGroup> FaultScript::due(Moment from, Moment until) const {
+  draw_until(until.now);
   std::vector<FaultGroup> groups;
   const auto gather = [&](const Axis& along, std::int64_t first, std::int64_t last) {
     const std::size_t before = groups.size();
@@ -246,30 +317,41 @@ std::vector<FaultGroup> FaultScript::due(Moment from, Moment until) const {
 
 std::optional<FaultScript::Strike> FaultScript::next_strike(std::optional<Step> step, Nanos from,
                                                             Nanos until) const {
-  Strike strike{.at = from, .faults = {}};
+  std::vector<std::uint32_t> at_step;
   if (step && from < until) {
     const auto at = static_cast<std::int64_t>(*step);
     for (const Edge& edge : between(steps_.strikes, at - 1, at)) {
-      if (!spent_[edge.fault]) strike.faults.push_back(edge.fault);
+      if (!entry(edge.fault).spent) at_step.push_back(edge.fault);
     }
   }
-  for (const Edge& edge : between(times_.strikes, from - 1, until - 1)) {
-    if (!strike.faults.empty() && edge.at > strike.at) break;
-    if (spent_[edge.fault]) continue;
-    strike.at = edge.at;
-    strike.faults.push_back(edge.fault);
+  for (;;) {
+    Strike strike{.at = from, .faults = at_step};
+    for (const Edge& edge : between(times_.strikes, from - 1, until - 1)) {
+      if (!strike.faults.empty() && edge.at > strike.at) break;
+      if (entry(edge.fault).spent) continue;
+      strike.at = edge.at;
+      strike.faults.push_back(edge.fault);
+    }
+    const bool found = !strike.faults.empty();
+    if (drawn_until_ < (found ? strike.at : until - 1)) {  // an earlier one may be in the stream
+      draw_more();
+      continue;
+    }
+    if (!found) return {};
+    std::sort(strike.faults.begin(), strike.faults.end());
+    return strike;
   }
-  if (strike.faults.empty()) return {};
-  std::sort(strike.faults.begin(), strike.faults.end());
-  return strike;
 }
 
 std::uint64_t FaultScript::begun_count(Moment at) const {
-  return between(steps_.begins, -1, at.step).size() + between(times_.begins, -1, at.now).size();
+  draw_until(at.now);
+  return forgotten_ + between(steps_.begins, -1, at.step).size() +
+         between(times_.begins, -1, at.now).size();
 }
 
 std::map<std::string, std::uint64_t> FaultScript::begun_by_cause(Moment from, Moment at) const {
-  std::map<std::string, std::uint64_t> counts;
+  draw_until(at.now);
+  std::map<std::string, std::uint64_t> counts = forgotten_causes_;
   const auto count = [&](std::span<const Edge> edges) {
     for (const Edge& edge : edges) {
       if (!named_cause(edge.fault).empty()) ++counts[named_cause(edge.fault)];
@@ -298,13 +380,24 @@ std::optional<Step> FaultScript::next_step(Step after) const {
   return static_cast<Step>(later.front().at);
 }
 
-std::optional<Nanos> FaultScript::next_instant(Nanos after) const {
-  const auto later = between(times_.edges, after, kEnd);
-  if (later.empty()) return {};
-  return later.front().at;
+std::optional<Nanos> FaultScript::next_instant(Nanos after, Nanos horizon) const {
+  for (;;) {
+    const auto later = between(times_.edges, after, kEnd);
+    const auto found = std::find_if(later.begin(), later.end(), [&](const Edge& edge) {
+      return edge.fault < own_ || begin(edge.fault) <= horizon;
+    });
+    const bool known = found != later.end();
+    if (drawn_until_ < std::min(horizon, known ? found->at : kEnd)) {
+      draw_more();
+      continue;
+    }
+    if (!known) return {};
+    return found->at;
+  }
 }
 
 std::vector<Nanos> FaultScript::instants(Nanos from, Nanos until) const {
+  draw_until(until - 1);
   std::vector<Nanos> result;
   for (const Edge& edge : between(times_.edges, from, until - 1)) {
     if (result.empty() || result.back() != edge.at) result.push_back(edge.at);
@@ -313,6 +406,7 @@ std::vector<Nanos> FaultScript::instants(Nanos from, Nanos until) const {
 }
 
 std::vector<std::uint32_t> FaultScript::changing_faults(Nanos instant) const {
+  draw_until(instant);
   std::vector<std::uint32_t> faults;
   for (const Edge& edge : between(times_.edges, instant - 1, instant)) {
     faults.push_back(edge.fault);
@@ -323,15 +417,16 @@ std::vector<std::uint32_t> FaultScript::changing_faults(Nanos instant) const {
 // ---- one fault --------------------------------------------------------------------------------
 
 std::span<const FaultTarget> FaultScript::targets(std::uint32_t fault) const {
-  const Entry& entry = entries_.at(fault);
+  const Entry& entry = this->entry(fault);
+  if (!entry.share) return std::span(&entry.target, 1);
   return std::span(targets_).subspan(entry.first_target, entry.targets);
 }
 
 bool FaultScript::is_ending_ranks(std::uint32_t fault) const {
-  const Entry& entry = entries_.at(fault);
-  if (entry.kind == Fault::kKill || entry.kind == Fault::kStop) return true;
-  if (entry.kind != Fault::kDown || entry.targets == 0) return false;
-  const auto* part = std::get_if<Part>(&targets_[entry.first_target]);
+  const Fault::KindCase kind = entry(fault).kind;
+  if (kind == Fault::kKill || kind == Fault::kStop) return true;
+  if (kind != Fault::kDown || targets(fault).empty()) return false;
+  const auto* part = std::get_if<Part>(&targets(fault).front());
   return part && (part->kind == PartKind::gpu || part->kind == PartKind::node);
 }
 

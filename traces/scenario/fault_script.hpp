@@ -1,9 +1,10 @@
 // Reader of a scenario's faults for both worlds: conditions of a rank or a part of the cluster at a
 // moment, begins, losses of ranks, and the next change. It knows no world: the simulator maps it to
-// links and simulated ranks, live mode to processes. Sorted once; queries along the time cost each
-// begin and each end once, in either direction. One thread (it stores the moment of the last
-// query). Times are the policy clock's. For example, a fault with slow 2 from step 10 to step 20
-// has begun at step 12, and condition() returns slow = 2.
+// links and simulated ranks, live mode to processes. The scenario's own faults are sorted once;
+// failures that follow from rates (FailureStream) are drawn as far as the queries look. Queries
+// along the time cost each begin and each end once, in either direction. One thread (it stores the
+// moment of the last query). Times are the policy clock's. For example, a fault with slow 2 from
+// step 10 to step 20 has begun at step 12, and condition() returns slow = 2.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "core/random.hpp"
 #include "topologies/part.hpp"
 #include "traces/scenario.pb.h"
+#include "traces/scenario/failure_stream.hpp"
 
 namespace orrery {
 
@@ -41,23 +43,24 @@ struct Condition {
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
-/// Faults of one trigger, by their index in the scenario, ascending.
+/// Faults of one trigger, by their number, ascending.
 struct FaultGroup {
   bool at_step = false;
   std::int64_t at = 0;  ///< step or instant
   std::vector<std::uint32_t> faults;
 };
 
-/// Faults of one run. A fault is named by its index in the scenario; methods with such an index
-/// throw std::out_of_range from size() on.
+/// Faults of one run. A fault has a number: its index in the scenario, and from there on the drawn
+/// faults by time.
 class FaultScript {
  public:
-  /// Sorts the faults. The scenario must have been checked; its seed draws the parts of shares.
-  /// Throws bad_input for parts that the cluster lacks.
+  /// Sorts the faults. The scenario must have been checked; its seed draws the parts of shares, and
+  /// the failures of `scenario.failures()`. Throws bad_input for parts that the cluster lacks. The
+  /// cluster must outlive this object.
   FaultScript(const Scenario& scenario, const Cluster& cluster);
 
-  std::size_t size() const { return entries_.size(); }
-  bool empty() const { return entries_.empty(); }
+  /// Returns the number of the scenario's own faults.
+  std::size_t size() const { return own_; }
 
   // ---- the state at a moment ----
   /// Returns the condition of one rank or part, by the faults that name it: a GPU's condition is
@@ -82,7 +85,7 @@ class FaultScript {
   /// given, strike at its begin, `from`.
   std::optional<Strike> next_strike(std::optional<Step> step, Nanos from, Nanos until) const;
   /// Marks a fault as spent: next_strike() leaves the fault out. No other method does.
-  void mark_spent(std::uint32_t fault) { spent_.at(fault) = true; }
+  void mark_spent(std::uint32_t fault) { entry(fault).spent = true; }
   /// Returns the number of faults that have begun, those that are over too.
   std::uint64_t begun_count(Moment at) const;
   /// Returns the number of faults that begin after `from` and until `at`, by the cause in the
@@ -94,18 +97,34 @@ class FaultScript {
   /// does.
   std::optional<Step> next_step(Step after) const;
   /// Returns the first instant after `after` at which a fault begins or ends; nothing if none does.
-  std::optional<Nanos> next_instant(Nanos after) const;
+  /// Failures that are not drawn yet count if they begin by `horizon`.
+  std::optional<Nanos> next_instant(Nanos after, Nanos horizon = kNever) const;
   /// Returns all such instants after `from` and before `until`, ascending.
   std::vector<Nanos> instants(Nanos from, Nanos until) const;
   /// Returns the faults that begin or end at exactly `instant`.
   std::vector<std::uint32_t> changing_faults(Nanos instant) const;
 
+  // ---- memory ----
+  // Drawn fault that is over and was removed.
+  struct Forgotten {
+    std::uint32_t fault = 0;
+    std::string cause;  ///< in the scenario
+  };
+  /// Returns the number of faults that queries have read so far, without removed ones.
+  std::size_t faults_in_memory() const { return own_ + drawn_entries_.size(); }
+  /// Returns true if so many drawn faults are in memory that forget_before() is worth its time.
+  bool is_worth_forgetting() const;
+  /// Removes all begins and ends before `instant`, and the drawn faults that are over by then. No
+  /// later query may look before `instant`, except begun_count() and begun_by_cause(), whose `from`
+  /// must be `counted_from` after this call.
+  std::vector<Forgotten> forget_before(Nanos instant, Nanos counted_from);
+
   // ---- one fault ----
   std::span<const FaultTarget> targets(std::uint32_t fault) const;
-  bool is_at_step(std::uint32_t fault) const { return entries_.at(fault).begin.at_step; }
+  bool is_at_step(std::uint32_t fault) const { return entry(fault).begin.at_step; }
   /// Returns the step or the instant at which the fault begins.
-  std::int64_t begin(std::uint32_t fault) const { return entries_.at(fault).begin.at; }
-  Fault::KindCase kind(std::uint32_t fault) const { return entries_.at(fault).kind; }
+  std::int64_t begin(std::uint32_t fault) const { return entry(fault).begin.at; }
+  Fault::KindCase kind(std::uint32_t fault) const { return entry(fault).kind; }
   /// Returns true if ranks do not survive the fault: a kill, a stop, or a GPU or node that goes
   /// down. Of these, active() contains only the GPUs and nodes.
   bool is_ending_ranks(std::uint32_t fault) const;
@@ -115,7 +134,7 @@ class FaultScript {
   std::string cause(std::uint32_t fault, const FaultTarget& target) const;
   /// Returns the cause in the scenario; empty if none is given.
   const std::string& named_cause(std::uint32_t fault) const {
-    return causes_[entries_.at(fault).cause];
+    return causes_[entry(fault).cause];
   }
 
  private:
@@ -130,7 +149,10 @@ class FaultScript {
     bool begun = false, over = false;  ///< state at the moment of the last query
     double size = 1;                   ///< value of slow, link_slow and rate; top of a ramp
     std::uint64_t ramp_steps = 0;
-    std::uint32_t first_target = 0, targets = 0;
+    FaultTarget target;                ///< the only target, unless the fault hits a share
+    bool share = false;
+    std::uint32_t first_target = 0, targets = 0;  ///< of a share: in targets_
+    bool spent = false;
     std::uint32_t cause = 0;  ///< index into causes_
   };
   struct Edge {
@@ -143,26 +165,42 @@ class FaultScript {
     std::vector<Edge> edges;            ///< indexed by `at`
     std::vector<Edge> begins;           ///< begins among them
     std::vector<Edge> strikes;          ///< begins that lose ranks
-    mutable std::size_t passed = 0;     ///< edges before the moment of the last query
+    std::size_t passed = 0;             ///< edges before the moment of the last query
   };
 
-  void add(const Fault& fault, const Scenario& scenario, const Cluster& cluster);
-  void add_targets(const Fault& fault, std::uint64_t seed, const Cluster& cluster);
-  std::uint32_t number_of(const std::string& cause);
+  Entry& entry(std::uint32_t fault) const;
+  void add(const Fault& fault) const;
+  void add_targets(const Fault& fault, Entry& entry) const;
+  /// Puts the edges that were added behind the first `sorted` ones of an axis in order.
+  void sort_edges(Axis& along, std::size_t sorted) const;
+  /// Draws some further failures, if any are left.
+  void draw_more() const;
+  void draw_until(Nanos instant) const;
+  std::uint32_t number_of(const std::string& cause) const;
   std::string what_happens(std::uint32_t fault, const FaultTarget& target) const;
   void move_to(Moment at) const;
   void pass_edge(const Edge& edge, bool onward) const;
   bool is_growing(Step step) const;
   double slowness(const Entry& entry, std::int64_t step) const;
   void apply(std::uint32_t fault, std::int64_t step, Condition& to) const;
-  Axis& axis(bool steps) { return steps ? steps_ : times_; }
+  Axis& axis(bool steps) const { return steps ? steps_ : times_; }
 
-  mutable std::vector<Entry> entries_;  ///< indexed by index in the scenario
-  std::vector<FaultTarget> targets_;
-  std::vector<std::string> causes_{""};  ///< each once
-  std::vector<bool> spent_;
-  Axis steps_, times_;
-  std::vector<std::int64_t> ramp_begins_, ramp_tops_;  ///< steps, ascending
+  const Cluster& cluster_;
+  const std::uint64_t seed_;
+  const std::size_t own_;
+  std::uint64_t forgotten_ = 0;                            ///< removed begins
+  std::map<std::string, std::uint64_t> forgotten_causes_;  ///< counted ones among them, by cause
+  std::size_t kept_ = 0;                                   ///< drawn faults after the last removal
+  // The following grows when a query looks further than the failures are drawn.
+  mutable std::optional<FailureStream> stream_;
+  mutable Nanos drawn_until_ = kNever;  ///< no failure up to here is left in the stream
+  mutable std::uint32_t next_number_ = 0;
+  mutable std::vector<Entry> own_entries_;  ///< by index in the scenario
+  mutable std::map<std::uint32_t, Entry> drawn_entries_;
+  mutable std::vector<FaultTarget> targets_;
+  mutable std::vector<std::string> causes_{""};  ///< each once
+  mutable Axis steps_, times_;
+  mutable std::vector<std::int64_t> ramp_begins_, ramp_tops_;  ///< steps, ascending
   mutable std::map<FaultTarget, std::set<std::uint32_t>> active_;
 };
 

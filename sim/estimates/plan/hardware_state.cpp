@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
+#include "traces/scenario/failure_model.hpp"
 
 namespace orrery::estimates {
 
@@ -22,6 +23,13 @@ FaultPlan::FaultPlan(const Scenario& scenario, const Cluster& cluster,
                      std::vector<GpuId> placement)
     : cluster_(cluster), script_(scenario, cluster) {
   move_ranks(std::move(placement));
+  for (const FailureKind& kind : failure_kinds(scenario.failures())) {
+    if (kind.part() != "storage" || scenario.live().has_checkpoints()) continue;
+    throw Error(ErrorKind::bad_input,
+                fmt::format("failures: expected a run that writes checkpoints for '{}' of the "
+                            "storage, found none: give live.checkpoints or remove the kind",
+                            kind.cause()));
+  }
   for (int i = 0; i < scenario.faults_size() && !scenario.live().has_checkpoints(); ++i) {
     if (part_kind(scenario.faults(i)) != PartKind::storage) continue;
     throw Error(ErrorKind::bad_input,
@@ -236,7 +244,7 @@ FatalFault FaultPlan::cause_of(LinkId link, Step step, Nanos now) const {
 std::optional<Nanos> FaultPlan::up_again(LinkId link, Step step, Nanos now) const {
   if (!state(step, now).down.contains(link.value)) return now;  // the link came up in this instant
   const auto next = [&](Nanos after) {
-    const std::optional<Nanos> instant = script_.next_instant(after);
+    const std::optional<Nanos> instant = script_.next_instant(after, end_of_patience(now));
     const std::optional<Nanos> reroute = next_reroute(step, after);
     return instant && reroute ? std::min(instant, reroute) : instant ? instant : reroute;
   };
@@ -259,7 +267,7 @@ void FaultPlan::mark_felt(Step step, Nanos now) {
 }
 
 void FaultPlan::count(Step step, Nanos from, Nanos now, Report& report) const {
-  std::map<std::string, std::uint64_t> felt;
+  std::map<std::string, std::uint64_t> felt = felt_causes_;
   for (const std::uint32_t fault : felt_) ++felt[script_.named_cause(fault)];
   for (const auto& [cause, injected] :
        script_.begun_by_cause({kBeforeTheRun.step, from}, moment(step, now))) {
@@ -267,6 +275,19 @@ void FaultPlan::count(Step step, Nanos from, Nanos now, Report& report) const {
     count.set_cause(cause);
     count.set_injected(injected);
     count.set_felt(felt[cause]);
+  }
+}
+
+void FaultPlan::forget_before(Nanos now, Nanos counted_from) {
+  if (!script_.is_worth_forgetting()) return;
+  if (last_struck_) {
+    const auto rest = script_.next_strike({}, *last_struck_, *last_struck_ + 1);
+    if (rest && !struck_ranks(*rest).empty()) now = std::min(now, *last_struck_);
+    else last_struck_.reset();
+  }
+  for (const FaultScript::Forgotten& each : script_.forget_before(now, counted_from)) {
+    if (felt_.erase(each.fault) > 0) ++felt_causes_[each.cause];
+    spent_.erase(spent_.lower_bound({each.fault, 0}), spent_.lower_bound({each.fault + 1, 0}));
   }
 }
 

@@ -2,6 +2,7 @@
 // Used from one thread. Times are nanoseconds of the policy clock.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -45,6 +46,13 @@ struct FatalFault {
   Nanos at = 0;
   std::size_t fault = 0;  ///< index of the fault in the scenario
 };
+
+/// Returns the last instant up to which a job without a new step since `since` waits for failures
+/// and repairs: 30 days later, and never before day 60. Failures have no end, so a wait needs one.
+constexpr Nanos end_of_patience(Nanos since) {
+  constexpr Nanos kDay = 86'400 * kNanosPerSecond;
+  return std::max(60 * kDay, since < kNever - 30 * kDay ? since + 30 * kDay : kNever);
+}
 
 /// Faults of a scenario (FaultScript) applied to the ranks and links of one job, placed on the GPUs
 /// of `placement`. Records which faults have killed ranks and which were felt. Owned by the job's
@@ -97,8 +105,11 @@ class FaultPlan {
     return script_.instants(from, until);
   }
   /// Returns the first instant after `after` at which the script changes, reroutes excluded;
-  /// nothing if it never does.
-  std::optional<Nanos> next_instant(Nanos after) const { return script_.next_instant(after); }
+  /// nothing if it never does. Failures that are still to be drawn count if they begin by
+  /// `horizon`.
+  std::optional<Nanos> next_instant(Nanos after, Nanos horizon = kNever) const {
+    return script_.next_instant(after, horizon);
+  }
   /// Returns true if a fault begins or ends at exactly `instant`.
   bool has_change_at(Nanos instant) const { return !script_.changing_faults(instant).empty(); }
   /// Returns the parts of the cluster that pass no traffic during `step` at `now`, including NICs
@@ -123,6 +134,9 @@ class FaultPlan {
   /// the construction, under which a step ran or that ended a rank. Faults without a cause are
   /// omitted, and causes without a begun fault.
   void count(Step step, Nanos from, Nanos now, Report& report) const;
+  /// Removes drawn faults that were over before `now` from memory, if there are many. Later queries
+  /// may not look before `now`, except the counts, whose `from` must always be `counted_from`.
+  void forget_before(Nanos now, Nanos counted_from);
 
  private:
   static Moment moment(Step step, Nanos now) { return {static_cast<std::int64_t>(step), now}; }
@@ -156,6 +170,7 @@ class FaultPlan {
   std::set<std::pair<std::size_t, std::uint32_t>> spent_;
   /// Faults under which a step ran, or that lost a rank.
   std::set<std::uint32_t> felt_;
+  std::map<std::string, std::uint64_t> felt_causes_;  ///< felt faults that were removed, by cause
   /// Instant of the newest loss; other losses of that instant may be pending.
   std::optional<Nanos> last_struck_;
 };

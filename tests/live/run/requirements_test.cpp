@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.hpp"
+#include "core/schema/yaml_loader.hpp"
 #include "live/fabric/nccl_fabric.hpp"
 #include "live/machine/cuda_module.hpp"
 #include "policies/parameters.pb.h"
@@ -114,6 +115,23 @@ TEST(Requirements, NamesTheFaultThatLiveModeCannotInject) {
     request.mutable_rendezvous();
   };
   expect_refusal(elsewhere, kBad, "faults: expected no kill or stop with --rendezvous");
+}
+
+TEST(Requirements, NamesTheFailuresThatLiveModeCannotInject) {
+  const auto of_kind = [](const char* part) {
+    return [part](RunRequest& request) {
+      FailureKind& kind = *request.mutable_scenario()->mutable_failures()->add_kinds();
+      kind.set_cause("rare");
+      kind.set_part(part);
+      kind.set_mtbf(1e9);
+      part == std::string("job") ? kind.set_kill(true) : kind.set_down(true);
+      fill_defaults(*request.mutable_scenario()->mutable_failures());
+      if (part == std::string("job")) request.mutable_rendezvous();
+    };
+  };
+  constexpr ErrorKind kBad = ErrorKind::bad_input;
+  expect_refusal(of_kind("spine"), kBad, "failures: 'rare'.spine: live mode injects faults into");
+  expect_refusal(of_kind("job"), kBad, "faults: expected no kill or stop with --rendezvous");
 }
 
 TEST(Requirements, TakesFaultsAtTimesAndOnLinksOfRanks) {
