@@ -21,8 +21,8 @@ void print_table(const JobReplay& replay, const JobsReport& report);
 JobsReport recorded_outcome(const JobReplay& replay, const std::vector<TraceJob>& jobs);
 
 /// Prints one row for each report, with its label, and one for the log's own outcome, if known; a
-/// line below if the rows are about different jobs. `reports` must not be empty. `replay`: the first
-/// replay.
+/// line below if the rows are about different jobs. `reports` must not be empty. `replay`: the
+/// first replay.
 void print_comparison(const JobReplay& replay, const std::vector<std::string>& labels,
                       const std::vector<JobsReport>& reports, const JobsReport& recorded);
 

@@ -140,7 +140,7 @@ void TrainingStanding::lose_ranks(const std::vector<estimates::FatalFault>& lost
       if (!rank) continue;  // already lost by another fault of this instant
       const Nanos noticed =
           now() + (silent ? survival().heartbeat_timeout() : survival().detection());
-      // As in live mode: silent for half of the timeout.
+      // Live mode suspects a rank that is silent for half of the timeout.
       const Nanos suspected = silent ? now() + survival().heartbeat_timeout() / 2 : kNever;
       parts_.losses.record_death(*rank, each.cause, now(), noticed, suspected);
       if (parts_.timeline != nullptr) parts_.timeline->instant(now(), each.cause);

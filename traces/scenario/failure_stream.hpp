@@ -51,10 +51,10 @@ class FailureStream {
     std::uint32_t lemons;  ///< number of such parts
     double times;          ///< factor on their failure rate
     Rng rng;
-    double next_s = 0;                 ///< without memory: instant of the next failure
-    std::vector<double> due_s = {};    ///< with memory: instant of the next failure, by part
-    double window_s = 0, drawn_s = 0;  ///< with memory: length of a window, end of the last one
-    std::vector<Failure> drawn = {};   ///< with memory: failures of the window, by time
+    double next_s = 0;                 ///< instant of the next failure (without memory)
+    std::vector<double> due_s = {};    ///< instant of the next failure of each part (memory)
+    double window_s = 0, drawn_s = 0;  ///< length of a window, end of the last one (memory)
+    std::vector<Failure> drawn = {};   ///< failures of the window, by time (memory)
     std::size_t popped = 0;            ///< number of these that were removed
 
     double weight() const { return parts + (times - 1) * lemons; }

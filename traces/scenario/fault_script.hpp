@@ -108,7 +108,7 @@ class FaultScript {
   // Drawn fault that is over and was removed.
   struct Forgotten {
     std::uint32_t fault = 0;
-    std::string cause;  ///< in the scenario
+    std::string cause;  ///< cause in the scenario
   };
   /// Returns the number of faults that queries have read so far, without removed ones.
   std::size_t faults_in_memory() const { return own_ + drawn_entries_.size(); }
@@ -151,7 +151,7 @@ class FaultScript {
     std::uint64_t ramp_steps = 0;
     FaultTarget target;                ///< the only target, unless the fault hits a share
     bool share = false;
-    std::uint32_t first_target = 0, targets = 0;  ///< of a share: in targets_
+    std::uint32_t first_target = 0, targets = 0;  ///< range in targets_ of a share
     bool spent = false;
     std::uint32_t cause = 0;  ///< index into causes_
   };
@@ -195,7 +195,7 @@ class FaultScript {
   mutable std::optional<FailureStream> stream_;
   mutable Nanos drawn_until_ = kNever;  ///< no failure up to here is left in the stream
   mutable std::uint32_t next_number_ = 0;
-  mutable std::vector<Entry> own_entries_;  ///< by index in the scenario
+  mutable std::vector<Entry> own_entries_;  ///< entry of each of the scenario's faults
   mutable std::map<std::uint32_t, Entry> drawn_entries_;
   mutable std::vector<FaultTarget> targets_;
   mutable std::vector<std::string> causes_{""};  ///< each once

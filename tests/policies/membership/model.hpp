@@ -54,7 +54,7 @@ class Model {
     const bool reported = adversity_.kills_silent || chance(0.5);  // else its silence tells
     if (coordinator_ && reported) coordinator_->record_exit(seat);
     if (!adversity_.kills_silent) return;
-    std::erase_if(network_, [&seat](const Message& message) {  // as its connection is closed
+    std::erase_if(network_, [&seat](const Message& message) {  // its connection is closed
       const auto* status = std::get_if<Status>(&message.what);
       return status != nullptr && status->from == seat;
     });

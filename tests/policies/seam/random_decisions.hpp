@@ -285,7 +285,7 @@ class RandomDecisions : public Policy {
     return a_standing(seen, job, false);
   }
   void an_assignment(const Observation& seen, const JobInfo& job, DecisionList& out) {
-    // At most one in a call: the first one may still be pending at the step of a second one.
+    // A call has at most one: the first one may still be pending at the step of a second one.
     const bool later = job.phase == JobPhase::running && job.spec.is_training() && !later_ &&
                        one_in(4);
     later_ = later_ || later;

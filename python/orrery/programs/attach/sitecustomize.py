@@ -21,7 +21,7 @@ def _run_hidden_sitecustomize() -> None:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:  # as site.py does
+    except Exception as error:  # site.py reports it too
         sys.stderr.write(f"error in {spec.origin}: {type(error).__name__}: {error}\n")
 
 
