@@ -29,9 +29,10 @@ namespace orrery::live {
 class LiveBackend : public RunBackend {
  public:
   /// Checks the request and opens the journal; starts no process. `request.scenario` must be
-  /// resolved. `supervision` must outlive this object. Throws bad_input for scenarios that live
-  /// mode cannot run (a model other than the built-in ones, a layout other than data parallel,
-  /// faults of switches), and an environment Error for a fabric that this machine lacks.
+  /// resolved. `cluster` and `supervision` must outlive this object. Throws the errors of
+  /// check_request(), Text::load(), Journal, RunCheckpoints and StatusBoard, and bad_input if the
+  /// cluster has fewer GPUs than the job has ranks. Discards the journal if policies decide in
+  /// another process or need approvals: their decisions cannot be replayed.
   LiveBackend(const RunRequest& request, const Cluster& cluster, ProgressSink progress,
               Supervision& supervision);
   ~LiveBackend() override;
@@ -106,7 +107,8 @@ class LiveBackend : public RunBackend {
   std::unique_ptr<StepDriver> driver_;  ///< Step driver; null before begin().
 };
 
-/// Returns the backend for serve_run("live", ...).
+/// Returns the backend for serve_run("live", ...). Throws as the constructor of LiveBackend;
+/// `cluster` and `supervision` must outlive the backend.
 std::unique_ptr<RunBackend> make_live_backend(const RunRequest& request, const Cluster& cluster,
                                               const ProgressSink& progress,
                                               Supervision& supervision);

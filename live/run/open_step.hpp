@@ -26,25 +26,31 @@ class OpenStep {
   Step number() const { return number_; }
   /// Returns true if the ranks work on the step.
   bool is_current() const { return under_way_; }
-  /// Returns the duration of the newest committed step in nanoseconds; 0 if none is committed.
+  /// Returns the duration of the newest step that this object committed, in nanoseconds; 0 if none
+  /// is committed. If the membership changed during the step, only the time since begin() in the
+  /// last epoch counts.
   Nanos newest_duration() const { return took_; }
   /// Returns true if the membership has changed since the last commit.
   bool is_disturbed() const { return disturbed_; }
-  /// Returns true if the step has not taken longer than the previous step by more than a quarter.
+  /// Returns true if the step has not taken longer than the previous step by more than a quarter;
+  /// false before the first commit.
   bool is_as_before(Nanos now) const;
 
   /// Marks the step as in flight since `now`.
   void begin(Nanos now);
-  /// Stores the report of a rank's process. `epoch`: current membership epoch. Returns false for a
-  /// repeated report.
+  /// Stores the report of a rank's process if the report belongs to this step and to `epoch`, the
+  /// current membership epoch, and was not abandoned. Returns false if the newest report of the
+  /// rank had the same incarnation, epoch and step; true otherwise, even if the report is not
+  /// stored.
   bool add_report(std::uint32_t rank, std::uint32_t life, const StepReport& report,
                   std::uint64_t epoch);
-  /// Marks the step as interrupted: the membership is revoked.
+  /// Marks the step as interrupted: the membership is revoked. Keeps the reports.
   void mark_interrupted();
   /// Discards all reports of the step.
   void discard_reports();
-  /// Commits the step and opens the next one. `before`: instant of the previous commit. Returns the
-  /// reports by rank; a lost report is empty.
+  /// Commits the step and opens the next one, which is neither in flight nor disturbed. `before`:
+  /// instant of the previous commit. Returns the reports by rank; the report of a rank that sent
+  /// none is empty.
   std::vector<StepReport> commit_step(Nanos now, Nanos before);
 
  private:

@@ -28,11 +28,14 @@ class Proposals {
 
   /// Returns true if a batch is not agreed upon yet.
   bool has_open() const { return !open_.empty(); }
-  /// Proposes the decisions that wait at the gate as one batch; no effect if none waits.
+  /// Proposes the decisions that wait at the gate as one batch; no effect if none waits. Call only
+  /// while an epoch is formed: see Coordinator::propose_decision().
   void propose_waiting();
-  /// Passes the decisions of the batches up to `number`, which all ranks hold, to the gate.
+  /// Passes the decisions of the open batches up to `number`, which all ranks hold, to the gate and
+  /// removes the batches.
   void apply_agreed(std::uint64_t number);
-  /// Reports the decisions of the batches up to `number`, which no rank follows, as expired.
+  /// Reports the decisions of the open batches up to `number`, which no rank follows, as expired
+  /// and removes the batches.
   void drop_batches(std::uint64_t number);
   /// Rejects all open batches with `reason`, because the run is over: reports every decision
   /// through `carrier`. DecisionGate::close() rejects the decisions that still wait at the gate.

@@ -5,8 +5,8 @@
 
 namespace orrery::live {
 
-/// Checks that live mode can run `request`. Throws bad_input that names the key, and a usage or
-/// environment Error for options that this machine or version does not support.
+/// Checks that live mode can run `request`. Throws bad_input that names the key, and an environment
+/// Error if this machine lacks NCCL for fabric nccl.
 void check_request(const RunRequest& request);
 
 }  // namespace orrery::live

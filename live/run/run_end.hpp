@@ -19,13 +19,13 @@ class RunEnd {
   /// Starts with a running run of `steps` steps.
   explicit RunEnd(Step steps) : steps_(steps) {}
 
-  /// Requests the end after the current step, for `reason`. Call only while is_stopping() is false:
-  /// a second reason replaces the first.
+  /// Requests the end after the current step, for `reason`, which must not be empty. Call only
+  /// while is_stopping() is false: a second reason replaces the first.
   void stop(const std::string& reason) { stop_reason_ = reason; }
   /// Returns true if stop() has requested the end.
   bool is_stopping() const { return !stop_reason_.empty(); }
-  /// Records that a part of the training state is lost; every rank reports it. Returns the reason
-  /// why the run cannot continue.
+  /// Records that `what`, a part of the training state, is lost; every rank reports it, and the
+  /// newest call counts. Returns the reason why the run cannot continue.
   const std::string& is_state_gone(const std::string& what);
   /// Returns true if a part of the training state is lost.
   bool is_state_gone() const { return !state_gone_.empty(); }
@@ -34,8 +34,10 @@ class RunEnd {
   bool are_steps_done(Step next) const { return next >= steps_; }
   /// Returns true if all steps are committed and the training state is complete.
   bool is_whole(Step next) const { return are_steps_done(next) && !is_state_gone(); }
-  /// Collects the parameter hashes of the ranks and ends the ranks, unless an earlier controller
-  /// has done so. Writes the hash to the journal, and adds the losses meanwhile to `failures`.
+  /// Restores the parameter hash of an earlier controller from the journal. Without it, collects
+  /// the hashes of the ranks and ends the ranks (RankProcesses::finish_run(), at most 10 s), and
+  /// adds the losses meanwhile to `failures`. If a rank has sent its hash, writes the hash to the
+  /// journal and marks all losses as resumed. Throws an internal Error if the hashes differ.
   void gather_hashes(RankProcesses& crew, Step next, FailureRecords& failures, Journal& journal,
               const PolicyClock& clock);
 

@@ -48,56 +48,69 @@ class StepDriver : public Carrier {
     FailureRecords& failures;
     Journal& journal;
   };
-  /// Starts the ranks, or continues with the ranks of an earlier controller if the journal holds a
-  /// started run (see RankProcesses). `needs`: of the policies.
+  /// Starts the ranks and blocks until all are linked, or continues with the ranks of an earlier
+  /// controller if the journal holds a started run; throws as RankProcesses. Restores the driver's
+  /// state from the journal. `needs`: of the policies. `processes` must outlive the driver.
   StepDriver(const Run& run, AgentProcesses& processes, const ControllerStart& place,
              const Assignment& assignment, const Capabilities& offered, const Needs& needs);
 
-  /// Applies an event that an earlier controller reported at `at`.
+  /// Applies an event that an earlier controller reported at `at` to the driver's state. Emits no
+  /// event and starts no process.
   void apply_reported(const Event& event, Nanos at);
-  /// Completes the work that an earlier controller left: reports the steps whose end no policy saw,
-  /// and the decisions without an outcome.
+  /// Completes the work that an earlier controller left: reports the steps whose end no policy saw
+  /// (`unseen`) and the decisions without an outcome (`open`), starts pending ranks, kills leaving
+  /// ranks, repeats injections, and emits a Tick. Call once, after the last apply_reported().
   void resume_work(const std::vector<StepsDone>& unseen, const std::vector<Decision>& open);
 
-  /// Proposes waiting decisions to the ranks, and begins the next step if the ranks are ready and
-  /// the policies have seen all events. Also called at the start: decisions before the run take
-  /// effect from its first step on.
+  /// Proposes waiting decisions to the ranks, and begins the next step if the ranks are ready, the
+  /// policies have seen all events, and steps are left that neither a stop nor a hold prevents.
+  /// Begins a new epoch with new connections instead, once open_anew_at() has been reached. Also
+  /// called at the start: decisions before the run take effect from its first step on.
   void begin_next_step();
   /// Blocks until the ranks have reported an event, at the latest until `deadline`, and applies the
-  /// events.
+  /// events. Then emits the outcomes of finished checkpoints. Throws as RankProcesses::wait().
   void await_events(Clock::time_point deadline);
-  /// Advances the run after events: injects faults, kills stalled ranks, begins the next step or
-  /// ends the run.
+  /// Advances the run after events: begins the next step or ends the run, sends the ranks their
+  /// messages, injects faults, kills stalled ranks, and reports suspected ranks, changed parts and
+  /// missing ranks. Retries the last checkpoint before the run ends.
   void advance_run();
-  /// Accepts decisions and the wake-up times of their policies. `trains`: the clock has started.
+  /// Accepts decisions and the wake-up times of their policies. `trains`: the clock has started, so
+  /// that the decisions are also proposed to the ranks and the next step begins if possible.
   void accept_decisions(const DecisionList& decisions, bool trains);
   /// Schedules a call of the policies at `at`.
   void wake(Nanos at) { gate_.wake(at); }
-  /// Returns true if a scheduled call is due at `now`.
+  /// Removes the scheduled calls that are due at `now`. Returns true if at least one was due.
   bool wake_due(Nanos now) { return gate_.pop_due_wakes(now); }
-  /// Returns the first instant after now at which a timer expires; kNever if none is set.
+  /// Returns the instant of the earliest scheduled call, which may be past, or of the next change
+  /// of a fault, whichever is earlier; kNever if neither exists.
   Nanos next_instant() const;
 
   /// Ends the run after the current step, or one step later if a final checkpoint is requested.
+  /// Warns instead of the checkpoint if the run has no checkpoint folder. No effect if the run is
+  /// over or already stopping.
   void stop(const StopRun& order);
-  /// Reconnects all connections at `instant` or later, between two steps.
+  /// Reconnects all connections at `instant` or later, between two steps. A later call replaces the
+  /// instant.
   void open_anew_at(Nanos instant) { open_anew_at_ = instant; }
   /// Returns true if no further step will be trained.
   bool is_over() const { return over_; }
-  /// Collects the parameters of the ranks if all steps are committed. Returns false otherwise. May
-  /// be called once is_over() holds.
+  /// Records the ranks at the end of the run, and warns if ranks are missing. If all steps are
+  /// committed and the training state is complete, collects the parameter hashes
+  /// (RunEnd::gather_hashes(), blocks at most 10 s) and returns true; returns false otherwise. Call
+  /// only after the last step.
   bool finish_run();
-  /// Reports that the job is done.
+  /// Reports that the job is done, and rejects the decisions that still wait at the gate.
   void emit_job_done();
 
   /// Returns the step that is in flight or next.
   const OpenStep& step() const { return step_; }
-  /// Writes the state of the run into the status.
+  /// Writes the state of the run into the status and, once the job is submitted, appends the ranks.
+  /// Replaces the phase only if it is "training".
   void fill(RunStatus& status) const;
   /// Writes the end of the run, its ranks and the faults into the report.
   void fill(Report& report) const;
-  /// Returns true if a snapshot would hold all pending work. A step may be in flight: a successor
-  /// repeats it, as after any loss.
+  /// Returns true if the run is not over and a snapshot would hold all pending work. A step may be
+  /// in flight: a successor repeats it, as after any loss.
   bool is_quiet() const;
   /// Writes the driver's state into a snapshot of the journal.
   void save_to(JournalSnapshot& now) const;

@@ -59,19 +59,21 @@ class Coordinator {
     std::uint32_t quorum = 1;         ///< smallest number of members of an epoch
   };
   /// Constructs a coordinator. `journal`: state of an earlier coordinator of the run, which the new
-  /// coordinator continues with all ranks, or after one timeout with the ranks that sent statuses.
+  /// coordinator continues with all ranks, or with the ranks that sent statuses: after one timeout
+  /// if one of them holds the training state, otherwise after patience().
   explicit Coordinator(const Options& options, const Journal& journal = {});
 
   /// Processes a status, which arrived at the instant `now`. Ignores an outdated status. A status
   /// of a replacement process removes the previous process of the rank.
   void on_status(const Status& status, Nanos now);
-  /// Records that the process in this seat has exited.
+  /// Records that the process in this seat has exited; ignores a process that is not present. The
+  /// exit of a member begins a new epoch.
   void record_exit(const Seat& seat);
   /// Removes ranks that have been silent for longer than the timeout, but never the last holders of
   /// the training state before their patience has passed: a rank with the state is removed only
-  /// while another one with the state is heard. Call many times per timeout: the time since the
-  /// last call does not count as silence if it exceeds half a timeout, because then the coordinator
-  /// itself was suspended.
+  /// while another one with the state is heard. Also begins the first epoch after a restart, see
+  /// the constructor. Call many times per timeout: the time since the last call does not count as
+  /// silence if it exceeds half a timeout, because then the coordinator itself was suspended.
   void check_heartbeats(Nanos now);
   /// Returns true if the newest check_heartbeats() found that all present ranks that hold the
   /// training state are silent. While the result is true, none of them is removed for silence, see
@@ -81,13 +83,15 @@ class Coordinator {
   void set_patience_with_holders(Nanos patience) { options_.patience_with_holders = patience; }
   /// Returns the longest duration of the present state of all_silent().
   Nanos patience() const;
-  /// Asks all members to hold and acknowledge decision `number`; numbers increase. Call only while
-  /// is_running().
+  /// Asks all members to hold and acknowledge decision `number`; numbers increase. An earlier
+  /// decision that is not agreed yet is agreed or aborted together with it, and only the newest
+  /// number is reported. Call only while is_running(); throws an internal Error otherwise.
   void propose_decision(std::uint64_t number);
   /// Begins a new epoch with all present ranks, which abandon the current step and link again. Does
   /// nothing before the first epoch and while an epoch gathers.
   void renew_epoch();
-  /// Lets the members compute step committed_steps(). Call only while is_ready().
+  /// Lets the members compute step committed_steps(). Call only while is_ready(); throws an
+  /// internal Error otherwise.
   void start_step();
 
   /// Returns true if the members are linked, no step is in progress and no decision is proposed.
@@ -97,17 +101,18 @@ class Coordinator {
   bool is_settled() const;
   /// Returns true if the members of the current epoch are linked.
   bool is_running() const { return phase_ == Phase::idle || phase_ == Phase::working; }
-  /// Returns the current epoch.
+  /// Returns the current epoch, even while it gathers; 0 before the first.
   std::uint64_t epoch() const { return epoch_; }
   /// Returns the number of committed steps.
   Step committed_steps() const { return committed_; }
-  /// Returns the members of the current epoch by rank; empty while an epoch gathers.
+  /// Returns the members of the current epoch by rank; empty while an epoch gathers and before the
+  /// first.
   const std::vector<Seat>& members() const { return members_; }
   /// Returns the state that must be durable before the next directives are sent.
   Journal journal() const { return {epoch_, committed_, committed_in_, decided_}; }
 
-  /// Returns the directive to send to a rank now; nothing if the rank is not present or must wait
-  /// for the next epoch.
+  /// Returns the directive to send to a rank now; nothing if the rank is not present, must wait for
+  /// the next epoch, or no epoch has begun.
   std::optional<Directive> directive(std::uint32_t rank) const;
   /// Returns the present ranks without a status for longer than `span`, ascending.
   std::vector<std::uint32_t> silent(Nanos span, Nanos now) const;

@@ -49,9 +49,11 @@ class Member {
   /// directive changes it.
   Task task() const;
 
-  /// Records that the held sum has been applied. Call only while the task is `apply`.
+  /// Records that the held sum has been applied. Call only while the task is `apply`; throws an
+  /// internal Error otherwise.
   void mark_applied();
-  /// Records that the rank listens for links of `epoch`; ignored for a past epoch.
+  /// Records that the rank listens for links of `epoch`, which begins the epoch and drops the held
+  /// sum; ignored unless `epoch` is the epoch of the newest directive and has not been begun.
   void mark_listening(std::uint64_t epoch);
   /// Records that the rank is linked with all members of `epoch` and has the training state;
   /// ignored for a past epoch and after mark_broken().
@@ -70,7 +72,8 @@ class Member {
   /// epoch began; false from mark_listening() to mark_linked() for a rank that needs a peer's
   /// state.
   bool has_whole_state() const { return state_.whole; }
-  /// Returns the newest directive.
+  /// Returns the newest directive, with the members of its epoch even if it does not repeat them;
+  /// epoch 0 before the first.
   const Directive& newest() const { return newest_; }
 
  private:

@@ -27,13 +27,14 @@ class Accounts {
   /// computation, exchange and update.
   Accounts(const Cluster& cluster, const StepGraph& graph, double rest = 0);
 
-  /// Adds `count` equal committed steps, each of `duration`. `per_replica`: number of micro-batches
-  /// that each replica owns. `stretch`: by replica, factor on the compute time; empty: 1.
+  /// Adds `count` equal committed steps, each of `duration`, and books their GPU time from
+  /// time().booked_until() on. `per_replica`: number of micro-batches that each replica owns.
+  /// `stretch`: by replica, factor on the compute time; empty: 1.
   void commit_steps(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
               const std::vector<std::uint32_t>& per_replica,
               const std::vector<double>& stretch = {});
   /// Adds `count` steps of a log that the run continues. Only their total `duration` is known, so
-  /// that each step counts with the mean, and no GPU time is booked for the steps.
+  /// that each step counts with the mean, and no GPU time, bytes or parts of a step are booked.
   void add_told_steps(Nanos duration, std::uint64_t count);
   /// Sets the instant at which a run that continues a log begins its own steps; GPU utilization is
   /// the mean from that instant on.
@@ -42,7 +43,8 @@ class Accounts {
   TimeLedger& time() { return time_; }
   const TimeLedger& time() const { return time_; }
   /// Records a rollback from `from`, the next step until now, to `to`: the steps between them no
-  /// longer count as committed, and their GPU time becomes lost work.
+  /// longer count as committed, and the work since the mark of `to` becomes lost work
+  /// (TimeLedger::roll_back).
   void roll_back(Step from, Step to);
 
   /// Adds the micro-batches that a cut step had completed in all stages: the repeated step computes
@@ -56,9 +58,10 @@ class Accounts {
   /// Returns the median duration of the committed steps, including steps that were rolled back
   /// later, in seconds; 0 without steps.
   double median_step() const;
-  /// Writes all sums to the report. `elapsed`: time from the first start to the last commit.
-  /// `fault_free`: seconds of a step without faults, the reference of goodput. Without a committed
-  /// step or without elapsed time, only counts and step times are written.
+  /// Writes all sums to the report; a second call lists the step times again. `elapsed`: time from
+  /// the first start to the last commit. `fault_free`: seconds of a step without faults, the
+  /// reference of goodput. Without a committed step or without elapsed time, only the counts, the
+  /// list of step times (of the first 10,000 steps) and, with steps, `elapsed` are written.
   void fill(Report& report, Nanos elapsed, double fault_free) const;
 
  private:

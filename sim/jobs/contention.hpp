@@ -36,7 +36,7 @@ class Contention {
     /// are steady, their steps begin together, and the result is cached by steppers.
     bool steady = false;
   };
-  /// Adds a job, or replaces the work of a job.
+  /// Adds a job, or replaces the work of a job. Its next step may begin at once, until next_step().
   void enter_job(JobId job, Work work);
   /// Removes a job that stalls or is over; does nothing for an unknown job.
   void remove_job(JobId job);
@@ -47,7 +47,8 @@ class Contention {
   /// changes; 0 if the job shares no links or is unknown.
   std::uint64_t company(JobId job) const;
   /// Returns the step of the job, which begins at `now`, beside its group; null if the job shares
-  /// no links or is unknown.
+  /// no links or is unknown. The first call after a change of the group simulates the steps of all
+  /// its jobs; later calls return these steps for any `now`.
   std::shared_ptr<const estimates::SimulatedStep> step(JobId job, Nanos now);
 
  private:

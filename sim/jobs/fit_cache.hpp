@@ -40,7 +40,8 @@ class FitCache {
   /// Returns the placement at the begin of the job, with the scenario's layout. Valid until
   /// number_gpus() adds GPUs.
   Standing home() const;
-  /// Replaces the first placement by `where`, discards all fits, and fits the job to `where`.
+  /// Replaces the first placement by `where`, discards all fits, whose steps no longer count in
+  /// simulated(), and fits the job to `where`. Numbers the GPUs of `where` only.
   void begin_at(const Standing& where);
   /// Returns the GPUs by number: the GPUs of ranks 0, 1, ... at the begin of the job, then all
   /// other GPUs that the job has used, in the order of their first use.
@@ -51,7 +52,8 @@ class FitCache {
   /// Moves the job to `where`, with a known fit if the cache has one. `ranks`: number in the job of
   /// each rank of `where`. Discards the telemetry of earlier steps.
   void move_to(const Standing& where, std::vector<std::uint32_t> ranks);
-  /// Draws the noise of steps from the instant `from` on with another seed.
+  /// Draws the noise of steps from the instant `from` on with another seed, in all cached fits and
+  /// in those of later move_to(); replaces an earlier reseeding.
   void reseed_noise(Nanos from, std::uint64_t seed);
 
   /// Returns the number of simulated steps of all fits, cached results excluded.

@@ -90,7 +90,7 @@ class FittedJob {
 };
 
 /// Returns the placement of the replicas of a job that have lost no rank, and the number in the job
-/// of each of their ranks.
+/// of each of their ranks; no GPUs if every replica has lost a rank.
 std::pair<Standing, std::vector<std::uint32_t>> working_part(const JobInfo& job);
 
 }  // namespace orrery::sim

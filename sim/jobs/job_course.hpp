@@ -11,14 +11,17 @@ namespace orrery::sim {
 /// 100 s at pace 0.5, started at 0 s, is due at 200 s; at 50 s its progress is 25 s.
 class JobCourse {
  public:
-  /// Records that the job has GPUs from `now` on and progresses after `delay`.
+  /// Records that the job has GPUs from `now` on and progresses after `delay`. Call while the job
+  /// has no GPUs.
   void start(Nanos now, Nanos delay);
-  /// Sets the pace from `now` on: recorded time per elapsed time; 1: as recorded.
+  /// Sets the pace, > 0, from `now` on: recorded time per elapsed time; 1: as recorded. Call while
+  /// the job has GPUs.
   void set_pace(Nanos now, double pace);
-  /// Records that the job has left its GPUs.
+  /// Records that the job has left its GPUs, and cancels the rest of its delay. Call while the job
+  /// has GPUs.
   void stop(Nanos now);
-  /// Sets the progress back to `kept`; the work beyond becomes lost time. Does nothing if the
-  /// progress is not larger.
+  /// Sets the progress back to `kept`; the time worked beyond, a proportional part, becomes lost
+  /// time. Does nothing if the progress is not larger. Call after stop().
   void fall_back(Nanos kept);
   /// Returns the instant at which a job of this duration ends, if it keeps its GPUs and its pace.
   Nanos due(Nanos duration) const;

@@ -35,8 +35,9 @@ RunConditions run_conditions(const ReplayConditions& asked, const Cluster& clust
                              std::uint64_t seed);
 
 /// Returns the request for the same replay in a simulator process, which simulated speed requires.
-/// With a path, the simulator records the run there. Throws bad_input if the replay has no
-/// description of its cluster.
+/// With a path, the simulator records the run there. If no built-in policy has the replay's name,
+/// the request names no policy, and the caller's process decides. Throws bad_input if the replay
+/// has no description of its cluster, and as policy_of().
 RunRequest replay_request(const JobReplay& replay, const std::string& record_path);
 
 /// Returns the result of a simulator process that ran replay_request(), and fills `tables`, if
@@ -46,13 +47,14 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
 /// Replays `jobs` with the policy, placement and conditions of `replay` and returns the result. The
 /// path `replay.trace` is not read, only recorded. With `record_path`, records the run there and
 /// sets the hashes of the result. Fills `tables` if given. The field `host` of the result stays
-/// absent. A job too large for the cluster is rejected and counted. Throws bad_input for an unknown
-/// policy, placement or kind of estimates.
+/// absent. A job too large for the cluster is rejected and counted. Simulated speed is ignored.
+/// Throws bad_input for an unknown policy, placement or kind of estimates, a usage Error for a
+/// malformed replay.set(), and as run_conditions().
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
                        const std::string& record_path = {}, JobTables* tables = nullptr);
 
-/// Replays `jobs` in the same way with `policy` of the caller instead of the policy and placement
-/// of `replay`.
+/// Replays `jobs` in the same way with `policy` of the caller, which the replay starts, instead of
+/// the policy and placement of `replay`; these are only named in the result.
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay, Policy& policy,
                        const std::string& record_path = {}, JobTables* tables = nullptr);
 

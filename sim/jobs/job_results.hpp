@@ -54,7 +54,8 @@ class JobResults {
   /// `row` must give the same rows until fill() returns.
   JobResults(std::size_t count, RowAt row, std::uint32_t gpus);
   /// Writes the metrics: counts, and with completed jobs also completion and queue times,
-  /// utilization, accuracy of the estimates, and groups by size and by virtual cluster.
+  /// utilization, accuracy of the estimates, and groups by size and by virtual cluster. Appends to
+  /// the lists of the report, so call once for each report.
   void fill(JobsReport& report) const;
 
  private:
@@ -93,11 +94,12 @@ std::string size_class(std::uint32_t most);
 std::string jobs_header();
 /// Appends the line of one job to the table of jobs; unknown times are empty fields.
 void write_row(const JobRow& row, std::string& jobs);
-/// Returns the table of `count` jobs as CSV.
+/// Returns the table of `count` jobs as CSV, with the header line.
 std::string jobs_csv(std::size_t count, const JobResults::RowAt& row);
-/// Returns the use of a cluster with `gpus` GPUs over time as CSV, one line for each interval.
+/// Returns the use of a cluster with `gpus` GPUs over time as CSV: a header line, and one line for
+/// each interval.
 std::string series_csv(const LoadSeries& load, std::uint32_t gpus);
-/// Returns the groups of a report by size and by virtual cluster as CSV.
+/// Returns the groups of a report by size and by virtual cluster as CSV, with a header line.
 std::string groups_csv(const JobsReport& report);
 
 }  // namespace orrery::sim

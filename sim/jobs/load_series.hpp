@@ -28,9 +28,11 @@ class LoadSeries {
     double fragmentation = 0;  ///< mean over the sampled instants
   };
 
+  /// Constructs an empty series from the instant `begin` on.
   explicit LoadSeries(Nanos begin = 0) : begin_(begin), now_(begin) {}
 
-  /// Adds `load` up to `to`; calls `fragmentation()` once for each interval.
+  /// Adds `load` from now() to `to`, and calls `fragmentation()` at the end of each interval that
+  /// ends by `to`; does nothing if `to` is not later than now().
   template <class Fragmentation>
   void hold_load(const Load& load, Nanos to, const Fragmentation& fragmentation) {
     while (now_ < to) {
@@ -42,12 +44,16 @@ class LoadSeries {
     }
   }
   Nanos begin() const { return begin_; }
+  /// Returns the length of an interval.
   Nanos width() const { return width_; }
   Nanos now() const { return now_; }
-  /// Returns the means of all intervals.
+  /// Returns the means of all intervals, of which the last may be incomplete; empty if no time has
+  /// passed. The fragmentation of an interval without a sample is 0.
   std::vector<Interval> intervals() const;
-  /// Returns the means over the whole run.
+  /// Returns the means from begin() to now(); all 0 if no time has passed. The fragmentation is 0
+  /// if no interval has ended.
   Interval mean() const;
+  /// Returns the largest number of waiting jobs.
   std::uint64_t most_waiting() const { return most_waiting_; }
 
  private:

@@ -33,6 +33,7 @@ class Losses {
   bool has_unnoticed() const { return !unnoticed_.empty(); }
   Nanos next_noticed() const;          ///< kNever: no loss is undetected
   Nanos all_noticed(Nanos now) const;  ///< `now` at the earliest
+  /// Forgets the undetected losses: nothing detects them later. Their entries in the report stay.
   void forget_unnoticed() { unnoticed_.clear(); }
   /// Returns the next instant at which another rank is suspected; kNever: none.
   Nanos next_suspected() const;
@@ -54,6 +55,7 @@ class Losses {
   void replaced(Nanos now);          ///< all ranks are present again
   void rolled_back(Step steps);      ///< steps repeated because of the newest loss
   std::string newest_cause() const;  ///< empty: no loss
+  /// Appends one failure to the report for each loss.
   void fill(Report& report) const;
 
  private:

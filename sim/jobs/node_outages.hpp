@@ -26,17 +26,20 @@ class NodeOutages {
     bool down = false, planned = false;
   };
 
-  NodeOutages() = default;
+  NodeOutages() = default;  ///< constructs a sequence without outages
+  /// Constructs the sequence of the outages `given` and of the drawn failures, of a cluster with
+  /// `nodes` nodes; a failure of a node that is down already is dropped.
   NodeOutages(const std::vector<Outage>& given, const Failures& failures, std::uint32_t nodes);
 
   /// Returns true if any outages can occur.
   bool any() const { return !within_.empty(); }
   std::uint32_t down() const { return down_; }        ///< number of nodes that are down now
-  std::uint64_t outages() const { return outages_; }  ///< number of outages so far
-  /// Returns the next instant with a change. Failures are drawn without end, so they count only
-  /// while work exists.
+  std::uint64_t outages() const { return outages_; }  ///< number of times that a node went down
+  /// Returns the next instant with a begin or end of an outage; kNever if none follows. Failures
+  /// are drawn without end, so they count only while work exists.
   Nanos next(bool work) const;
-  /// Returns the changes at `now`, which is next(): returning nodes before failing ones.
+  /// Applies and returns the changes at `now`, which is at most next(): returning nodes before
+  /// failing ones; empty if no node changes. Drops failures before `now`, which found no work.
   std::vector<Change> advance_to(Nanos now);
 
  private:

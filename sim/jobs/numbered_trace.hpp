@@ -24,6 +24,7 @@ class NumberedTrace {
 
   /// Returns the number of rows of the log.
   std::size_t rows() const { return trace_.size(); }
+  /// Returns the job in row `index`, with or without a number; `index` < rows().
   const TraceJob& row(std::size_t index) const { return trace_[index]; }
   /// Returns the number of the job in row `index`; kRejected if it has none.
   std::uint32_t number_of_row(std::size_t index) const {
@@ -34,6 +35,7 @@ class NumberedTrace {
 
   /// Returns the number of numbered jobs.
   std::size_t size() const { return number_.empty() ? trace_.size() : order_.size(); }
+  /// Returns the job `number`; `number` < size().
   const TraceJob& operator[](std::size_t number) const {
     return trace_[order_.empty() ? number : order_[number]];
   }

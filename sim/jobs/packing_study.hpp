@@ -22,11 +22,14 @@ struct PackingRun {
   std::uint64_t arrived = 0, turned_away = 0;  ///< pods
   double fragmented = 0;  ///< fraction of free GPUs at the end that no pod of the trace can use
 
-  double at(double demand) const;  ///< rounded down to percents
+  /// Returns the allocated fraction at `demand`, a fraction of the cluster's GPUs, rounded down to
+  /// percents; beyond the run's last percent, the fraction there.
+  double at(double demand) const;
 };
 
-/// Runs the experiment until the requests reach `demand`. Some of the pods must need GPUs. Throws
-/// bad_input on an unknown policy.
+/// Runs the experiment until the requests exceed `demand`, a fraction of the cluster's GPUs, and
+/// returns its result. Throws bad_input on an unknown policy, an internal Error if no pod needs
+/// GPUs.
 PackingRun pack(const std::vector<Pod>& pods, const std::vector<NodeRecord>& nodes,
                 const std::string& policy, double demand, std::uint64_t seed);
 

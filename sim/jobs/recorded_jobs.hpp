@@ -44,7 +44,7 @@ struct RunConditions {
 class RecordedJobs : public JobModel {
  public:
   /// Constructs the model. Jobs are submitted by submission time, ties in the given order. `world`
-  /// must outlive it.
+  /// must outlive it. Throws bad_input if the kind of estimates is unknown.
   RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
                EstimateChoice estimates = {}, RunConditions conditions = {});
 
@@ -52,12 +52,17 @@ class RecordedJobs : public JobModel {
   Nanos next_event_time() const override;
   void advance_to(Nanos now, const Watch& watch) override;
   bool is_over() const override { return arrived_ == trace_.size() && ended_ == trace_.size(); }
+  /// Returns the objection to any decision except Assign, and to an Assign that moves a placed job.
   std::string refusal(const Decision& decision) const override;
+  /// Starts or preempts the job at once. `decision` is an Assign.
   void carry_out(const Decision& decision, Nanos now) override;
+  /// Writes the results of the jobs and the tables of the replay.
   void fill(Report& report, Nanos now) override;
+  /// Adds one entry for each job, and, if any conditions apply, writes the results of the jobs.
   void add_outcomes(Report& report) const override;
 
-  /// Writes the results of the jobs; times are in seconds.
+  /// Writes the results of the jobs; times are in seconds. Call once for each report, whose lists
+  /// grow.
   void fill(JobsReport& report) const;
   /// Returns the number of jobs in the trace.
   std::size_t rows() const { return trace_.rows(); }

@@ -25,12 +25,14 @@ class RecordedRuns {
   /// trace must outlive this object.
   RecordedRuns(const NumberedTrace& trace, Nanos restart_cost, bool paced);
 
-  /// Records that the job has its GPUs now, in `nodes` nodes.
+  /// Records that the job has its GPUs now, in `nodes` nodes, and schedules its end. The job has
+  /// not started before, or has been stopped: then it progresses after the restart cost.
   void start(std::uint32_t number, Nanos now, std::uint32_t nodes);
-  /// Sets the pace: recorded duration per second from now on.
+  /// Sets the pace, recorded duration per second, from now on, and moves the end. Call only with
+  /// paces, and for a job that has its GPUs.
   void set_pace(std::uint32_t number, Nanos now, double pace);
-  /// Records that the job leaves its GPUs before its end. `keeps`: it keeps whole multiples of this
-  /// work; nothing: all of it.
+  /// Records that the job, which has its GPUs, leaves them before its end. `keeps`: the job keeps
+  /// whole multiples of this work, which is > 0; nothing: all of its work.
   void stop(std::uint32_t number, Nanos now, std::optional<Nanos> keeps);
   /// Returns the instant of the next end; nothing if no job runs.
   std::optional<Nanos> next_end() const {
@@ -40,21 +42,24 @@ class RecordedRuns {
   /// Ends one job that is due by `now` and returns its number; kNone if no further job is due.
   std::uint32_t end_one(Nanos now);
 
-  // Returns true if the job is over.
+  /// Returns true if the job is over.
   bool over(std::uint32_t number) const { return jobs_[number].over == 1; }
   Nanos first_start(std::uint32_t number) const { return jobs_[number].start; }  ///< -1: none yet
+  /// Returns the number of nodes of the job's newest placement; 0 before the first.
   std::uint32_t nodes(std::uint32_t number) const { return jobs_[number].nodes; }
   /// Returns the number of starts and stops of the job.
   std::uint32_t move_count(std::uint32_t number) const { return jobs_[number].starts; }
-  // Returns the end of a job that is over, its time with GPUs, and the lost part of that time.
+  /// Returns the end of a job that is over.
   Nanos end(std::uint32_t number) const {
     const Way* const way = way_of(number);
     return way == nullptr ? jobs_[number].start + trace_.duration(number) : way->end;
   }
+  /// Returns the time with GPUs of a job that is over.
   Nanos run_time(std::uint32_t number) const {
     const Way* const way = way_of(number);
     return way == nullptr ? trace_.duration(number) : way->course.served_time();
   }
+  /// Returns the part of run_time() that went into restarts and lost work.
   Nanos lost_time(std::uint32_t number) const {
     const Way* const way = way_of(number);
     return way == nullptr ? 0 : way->course.lost_time();

@@ -16,13 +16,15 @@ class ReplayLoad {
  public:
   /// Constructs the load; `world` must outlive it.
   explicit ReplayLoad(const World& world) : world_(world) {}
+  /// Begins an empty series at `at`; waiting jobs stay.
   void begin(Nanos at) { series_ = LoadSeries(at); }
 
   /// Records that a job of `gpus` GPUs waits.
   void wait(std::uint32_t gpus) { ++waiting_.waiting_jobs, waiting_.waiting_gpus += gpus; }
   /// Records that a job of `gpus` GPUs no longer waits.
   void serve_job(std::uint32_t gpus) { --waiting_.waiting_jobs, waiting_.waiting_gpus -= gpus; }
-  /// Adds the load up to `now`; `down`: number of nodes that are down.
+  /// Adds the load up to `now`: the busy GPUs of the world and the waiting jobs as they are at the
+  /// call. `down`: number of nodes that are down.
   void hold_load(Nanos now, std::uint32_t down) {
     const Cluster& cluster = world_.cluster();
     waiting_.busy_gpus =

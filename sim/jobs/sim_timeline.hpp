@@ -17,15 +17,18 @@ namespace orrery::sim {
 /// Writer of a timeline.
 class SimTimeline {
  public:
-  /// Creates the file. Throws an environment Error if it cannot be written.
+  /// Creates the file. Throws an environment Error if the file cannot be written, a usage Error if
+  /// its name has the ending of another format (Timeline).
   explicit SimTimeline(const std::string& path);
   ~SimTimeline();
 
-  /// Adds the slices of a simulated step with number `step`, which began at `start`.
+  /// Adds the slices of a simulated step with number `step`, which began at `start`, and an event
+  /// at its begin. Only close() reports errors of writing.
   void add(const estimates::SimulatedStep& simulated, Step step, Nanos start);
-  /// Writes the remaining data. Throws an environment Error if any data could not be written.
+  /// Writes the remaining data. Throws an environment Error if any data could not be written, or if
+  /// the timeline is closed already.
   void close();
-  /// Adds a fault or a decision.
+  /// Adds an event of the run named `what` at the instant `at`: a fault or a decision.
   void instant(Nanos at, const std::string& what);
 
  private:

@@ -30,6 +30,8 @@ class SimulatedPaces : public JobPaces {
                  estimates::EngineFactory engine, std::shared_ptr<Contention> contention);
   ~SimulatedPaces() override;
 
+  /// Adds or moves a job; ignores a job without a kind, which runs as recorded. May simulate steps
+  /// for the reference.
   void enter_job(JobId id, const TraceJob& job, const GpuRuns& gpus) override;
   void remove_job(JobId id) override;
   std::vector<Change> drain_changes(Nanos now) override;
@@ -63,7 +65,8 @@ class SimulatedPaces : public JobPaces {
   std::map<JobId, Running> running_;
 };
 
-/// Returns the room that an engine needs for jobs of these sizes, however many run at once.
+/// Returns the room that an engine needs for jobs of these sizes, however many run at once; none if
+/// no job has a kind and fits the cluster.
 estimates::EngineRoom room_for_jobs(const ReplayConditions& conditions, const Cluster& cluster,
                                     const std::vector<TraceJob>& jobs);
 

@@ -38,9 +38,9 @@ class StepSequence {
     virtual Nanos next_interruption(const Watch& watch) const = 0;
     /// Called after all steps before step() are committed. `tell`: policies must be informed now.
     virtual void on_committed(bool tell) = 0;
-    /// Called after a committed step whose lost packets stall the job for `by`.
+    /// Called before on_committed() of a step whose lost packets stall the job for `by`.
     virtual void on_stalled(Nanos by) = 0;
-    /// Called after a step that will not be committed.
+    /// Called after a step that will not be committed; no step is in progress.
     virtual void on_cut(const estimates::PlayedStep& played) = 0;
   };
   /// References to collaborators; each must outlive the sequence.
@@ -58,14 +58,20 @@ class StepSequence {
   StepSequence(const Parts& parts, Owner& owner, bool full_detail);
 
   Nanos now() const { return now_; }
+  /// Sets the clock to `now`, which is at most end(); begins and ends no step. Call settle_steps()
+  /// first if a stretch is in progress.
   void pass_to(Nanos now) { now_ = now; }
   Step step() const { return step_; }  ///< current step, or the next one
+  /// Rolls the job back: `step` becomes the next step, and the steps from `step` on no longer count
+  /// as committed. Call after tell_committed(), while no step is in progress.
   void roll_back_to(Step step);
-  /// Sets the milestones, which are called before time passes in steps advanced at once.
+  /// Sets the milestones, which are called before time passes in noisy steps advanced at once, and
+  /// must outlive the sequence.
   void set_milestones(Milestones& milestones) { milestones_ = &milestones; }
-  /// Sets the first step, which begins at `now`.
+  /// Sets the clock to `now` and the next step to `step`; begins no step.
   void start_from(Nanos now, Step step) { now_ = now, step_ = step; }
-  /// Sets the begin of the current step to `began`, unless it would be over by now.
+  /// Begins the current step as of `began`, unless the step would be over by now(): then no step is
+  /// in progress. Drops the fault reports due by now(). Call while no step is in progress.
   void restart_current_step(Nanos began);
 
   /// Returns true if no step is in progress and no stretch either.
@@ -74,23 +80,30 @@ class StepSequence {
   bool is_step_open() const { return open_.has_value(); }
   /// Returns the end of the current step or stretch; kNever if none is in progress.
   Nanos end() const;
-  /// Returns true if the policies' promise covers the next steps.
+  /// Returns true if the policies' promise covers the next steps: they rest, is_unchanged() is
+  /// true, the run is not in full detail, and no noise varies step times that the policies read.
   bool is_resting(const Watch& watch) const;
   /// Returns true if the policies have seen a whole step under the current conditions, or read
-  /// nothing.
+  /// neither telemetry nor step times.
   bool is_unchanged(const Watch& watch) const {
     return watched_ || !(watch.reads || watch.step_times);
   }
 
-  /// Updates the conditions between two steps.
+  /// Fixes the conditions of the next step at now(), and schedules reports of parts that its faults
+  /// change. Call before begin(), while no step is in progress.
   void enter_step();
-  /// Begins the next step or stretch.
+  /// Begins the next step or stretch; call after enter_step(). Steps with noise that no event
+  /// interrupts are committed at once instead: now() is then the end of the last one. Throws
+  /// bad_input if the policy clock would overflow.
   void begin(const Watch& watch);
-  /// Ends a stretch at `now`: its whole steps are done, and the current step may end differently.
+  /// Ends the stretch in progress at `now`: commits the steps that ended by `now`, and continues a
+  /// step within as a single step, which may end differently. Calls
+  /// on_committed() if steps ended. Does nothing without a stretch.
   void settle_steps(Nanos now);
-  /// Ends the current step or stretch, which is due.
+  /// Ends the single step in progress, whose end() is now(): commits the step, or, if a fault cut
+  /// the step short, books it as lost work and calls on_cut().
   void close(const Watch& watch);
-  /// Drops the current step.
+  /// Drops the single step in progress, whose work up to now() is lost; does nothing without one.
   void abandon_step();
   /// Reports committed steps that have not been reported yet.
   void tell_committed();
@@ -98,6 +111,7 @@ class StepSequence {
   /// Returns the number of steps of the stretch that have ended by `now` and are not in the
   /// metrics.
   std::uint64_t gone_by(Nanos now) const { return stretch_ ? stretch_->ended_by(now) : 0; }
+  /// Appends the sample of the newest committed step (ExchangeMeter); nothing with one replica.
   void collectives(std::vector<CollectiveSample>& out) const;
 
  private:

@@ -19,6 +19,7 @@ namespace orrery::sim {
 /// Telemetry of one fitted job.
 class Telemetry {
  public:
+  /// Constructs telemetry without steps; `cluster`, `graph` and `placement` must outlive it.
   Telemetry(const Cluster& cluster, const StepGraph& graph, const std::vector<GpuId>& placement,
             const Noise& noise, std::uint64_t seed);
 
@@ -26,21 +27,24 @@ class Telemetry {
   void begin_step(estimates::PlayedStep played);
   /// Forgets the steps, because they ran on other GPUs.
   void forget_steps() { steps_.clear(); }
+  /// Returns the newest step; null without steps.
   const estimates::PlayedStep* current() const { return steps_.empty() ? nullptr : &steps_.back(); }
 
-  /// Writes the samples of all ranks.
+  /// Appends one sample for each rank, numbered as in the fit, of job 0; its values are missing if
+  /// no kept step had begun at `now` minus the staleness.
   void ranks(Nanos now, std::vector<RankSample>& out) const;
-  /// Writes the samples of all GPUs.
+  /// Appends one sample for each GPU, in the order of the ranks; missing values as in ranks().
   void devices(Nanos now, std::vector<DeviceSample>& out) const;
-  /// Writes the samples of the links between neighbours of the data-parallel rings of tensor rank
-  /// 0.
+  /// Appends the samples of the links between neighbours of the data-parallel rings of tensor rank
+  /// 0; none with one replica, or before the staleness has passed once.
   void links(Nanos now, const estimates::Stepper& stepper, const estimates::HardwareState& state,
              std::vector<LinkSample>& out);
 
   /// Returns, by replica, the noise factor on the compute time of its slowest rank in a step that
   /// begins at `start`; empty without noise.
   std::vector<double> stretch(Step step, Nanos start, std::uint32_t replicas) const;
-  /// Draws noise of steps and samples from `from` on with another seed.
+  /// Draws noise of steps and samples from `from` on with another seed; replaces an earlier
+  /// reseeding.
   void reseed_noise(Nanos from, std::uint64_t seed);
 
  private:

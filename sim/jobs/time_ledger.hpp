@@ -30,30 +30,36 @@ class TimeLedger {
   /// Constructs an empty ledger of a job with `gpus` GPUs. Nothing is booked before begin().
   explicit TimeLedger(std::uint32_t gpus) : gpus_(gpus) {}
 
-  /// Begins at the instant `at`.
+  /// Sets the begin, and the end of the booked time, to the instant `at`.
   void begin(Nanos at) { began_ = cursor_ = at; }
-  /// Returns the begin.
+  /// Returns the instant of the newest begin(); 0 before.
   Nanos begin_time() const { return began_; }
   /// Returns the instant up to which time has been booked.
   Nanos booked_until() const { return cursor_; }
 
-  /// Adds a stall until `until`, for `use`, behind the stalls so far.
+  /// Adds a stall until `until`, for `use`, behind the stalls so far; nothing if they, or without
+  /// stalls the booked time, reach `until`. The stall is booked as time advances.
   void stall_until(Nanos until, GpuUse use);
-  /// Removes stalls after `now`.
+  /// Books all time up to `now` as advance_to(), then removes the stalls after `now`.
   void interrupt_at(Nanos now);
-  /// Books all time up to `now` without work on a step.
+  /// Books all time up to `now` without work on a step: the stalls for their uses, the rest as
+  /// idle. Does nothing if the time is booked already.
   void advance_to(Nanos now);
-  /// Books a discarded step from `began` to `now`, of `working` GPUs.
+  /// Books a discarded step from `began`, or from booked_until() if that is later, to `now`:
+  /// `working` GPUs as lost work, the others as idle. First books the time up to `began` as
+  /// advance_to().
   void lose_step(Nanos began, Nanos now, std::uint32_t working);
-  /// Books committed steps of total duration `length`, which end now. `shares`: fractions of the
-  /// time of `working` GPUs in computing, exposed communication, bubble and waiting.
+  /// Books committed steps of total duration `length` from booked_until() on. `shares`: times of
+  /// the `working` GPUs in computing, exposed communication, bubble and waiting, in any unit; all
+  /// computing if the sum is 0. The other GPUs are idle.
   void commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
                     std::uint32_t working);
 
-  /// Marks a checkpoint of the state before `step`. No rollback will go behind `durable`.
+  /// Marks a checkpoint of the state before `step`, and forgets the marks before `durable`, behind
+  /// which no rollback will go.
   void mark_checkpoint(Step step, Step durable);
   /// Books a rollback to `step`: the work since that step's mark, or since the begin, becomes lost
-  /// work.
+  /// work. Forgets the marks of all other steps.
   void roll_back(Step step);
 
   /// Returns the booked GPU-nanoseconds.

@@ -15,23 +15,28 @@
 
 namespace orrery::sim {
 
-/// Returns the trace of one collective among ranks 0 to `ranks` - 1, with one node for each.
+/// Returns the trace of one collective among ranks 0 to `ranks` - 1, with one node for each. Throws
+/// an internal Error for a kind outside the schema.
 ChakraTrace collective_trace(const Collective& collective, std::uint32_t ranks);
 
 /// Model of an execution trace.
 class TraceModel : public JobModel {
  public:
-  /// Reads the trace. Throws bad_input if it cannot be read or does not fit the cluster. Cluster
-  /// and world must outlive the model. `engine`: factory of an engine with shared links.
+  /// Reads the trace. Throws bad_input if it cannot be read or does not fit the cluster, a usage
+  /// Error if the request asks for a timeline. Cluster and world must outlive the model. `engine`:
+  /// factory of an engine with shared links.
   TraceModel(const RunRequest& request, const World& world, estimates::EngineFactory engine,
              Happen happen);
 
   /// Throws bad_input: all passes are equal, and no decision exists.
   void set_milestones(Milestones&) override;
+  /// Simulates the trace, once, after its submission. Throws bad_input if the policy clock would
+  /// overflow.
   void begin(Nanos now, const Watch& watch) override;
   Nanos next_event_time() const override;
   void advance_to(Nanos now, const Watch& watch) override;
   bool is_over() const override { return over_; }
+  /// Returns an objection to every decision.
   std::string refusal(const Decision&) const override;
   void carry_out(const Decision&, Nanos) override {}
   void fill(Report& report, Nanos now) override;

@@ -22,13 +22,14 @@ TrainingBooks::TrainingBooks(const JobInWorld& here, const FitCache& fits)
 void TrainingBooks::begin(Nanos now) {
   FittedJob& begun = *fits_.initial_fit();
   accounts_.emplace(here_.cluster(), begun.graph(), begun.stepper().rest());
-  started_ = now;
+  started_ = last_progress_ = now;
   time().begin(now);
 }
 
 void TrainingBooks::continue_from(const Past& past, bool over) {
   started_ = 0;
   last_commit_ = past.last_commit();
+  last_progress_ = past.now();
   for (const StepsDone& done : past.steps()) accounts_->add_told_steps(done.duration, done.count);
   accounts_->begin_at(past.now());
   if (over) ended_ = 0;

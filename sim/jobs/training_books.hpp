@@ -22,11 +22,12 @@ class TrainingBooks {
   /// Constructs empty metrics; the arguments must outlive them.
   TrainingBooks(const JobInWorld& here, const FitCache& fits);
 
-  /// Records the first start, at the placement in the fits.
+  /// Records the first start, at the placement in the fits, and discards earlier metrics.
   void begin(Nanos now);
-  /// Continues at the end of `past`, which has been shown. `over`: the job has ended by then.
+  /// Continues at the end of `past`, which has been shown: adds its steps, and sets the start to 0.
+  /// `over`: the job has ended by then; its end is set to 0.
   void continue_from(const Past& past, bool over);
-  /// Records the end: no step follows.
+  /// Records the end, and books all time up to `now`: no step follows.
   void end(Nanos now);
   /// Returns true if the job has started.
   bool has_started() const { return started_.has_value(); }
@@ -38,6 +39,7 @@ class TrainingBooks {
               const NextStep::Circumstances& circumstances, const std::vector<double>& stretch);
   /// Sets the instant of the newest commit.
   void committed_by(Nanos now) { last_commit_ = now; }
+  /// Returns the instant of the newest commit; 0 before the first.
   Nanos last_commit() const { return last_commit_; }
   /// Records that the job's next step is `next` at `now`.
   void record_progress(Step next, Nanos now);
@@ -51,16 +53,18 @@ class TrainingBooks {
   /// Records that the given step, or `micro_batches` micro-batches, will be repeated.
   void discard_work(const estimates::SimulatedStep& what) { accounts_->discard_work(what); }
   void discard_work(std::uint64_t micro_batches) { accounts_->discard_work(micro_batches); }
+  /// Returns the number of committed steps, without steps that were rolled back.
   std::uint64_t steps() const { return accounts_->steps(); }
   /// Returns the ledger of the time between committed steps.
   TimeLedger& time() { return accounts_->time(); }
 
-  /// Writes the metrics of the run.
+  /// Writes the metrics of the run, from the first start to the newest commit; may simulate a step
+  /// for the goodput. Call once for each report, whose lists grow.
   void fill(Report& report) const;
   /// Writes the number of faults by cause, up to `step` at `now`.
   void fill_faults(const estimates::FaultPlan& faults, Step step, Nanos now, Report& report) const;
-  /// Writes begin, end and step times of the job. `failed`: the job did not do all steps, because
-  /// of `cause`.
+  /// Writes begin, end and step times of the job; nothing if the job has not started. `failed`: the
+  /// job did not do all steps, because of `cause`; ignored before the end.
   void fill(JobOutcome& outcome, bool failed, const std::string& cause) const;
 
  private:

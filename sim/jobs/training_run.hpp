@@ -70,9 +70,12 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   }
   bool is_unchanged(const Watch& watch) const override { return steps_.is_unchanged(watch); }
   std::string refusal(const Decision& decision) const override;
+  /// Carries out Save and Assign: a release at once, other assignments between two steps. Settings
+  /// take effect by the state of the job in the world.
   void carry_out(const Decision& decision, Nanos now) override;
 
   void set_milestones(Milestones& milestones) override { steps_.set_milestones(milestones); }
+  /// Draws the noise from `from` on with a seed that follows from `seed` and the job's number.
   void reseed_noise(Nanos from, std::uint64_t seed) override;
   /// Continues at the job's current step, which begins anew. A checkpoint that was being written is
   /// dropped.
@@ -84,6 +87,8 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   void links(Nanos now, std::vector<LinkSample>& out) const override;
   void collectives(std::vector<CollectiveSample>& out) const override;
 
+  /// Closes the timeline, and writes the metrics, with the steps of the current stretch that have
+  /// ended by `now`. Call once, at the end of the run.
   void fill(Report& report, Nanos now) override;
   void add_outcomes(Report& report) const override;
 

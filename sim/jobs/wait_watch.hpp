@@ -30,7 +30,8 @@ struct WaitReasons {
   Nanos waited() const { return too_few + scattered + order; }
 };
 
-/// Policy that forwards to another policy and follows one job.
+/// Policy that forwards to another policy and follows one job. save() and load() are those of the
+/// other policy: the reasons are not saved.
 class WaitWatch : public Policy {
  public:
   /// Follows the first job of that name. `inner` must outlive this object. Throws bad_input on an
@@ -45,7 +46,7 @@ class WaitWatch : public Policy {
   void load(const Archive& archive) override { inner_.load(archive); }
   bool has_changed() const override { return inner_.has_changed(); }
 
-  /// Returns the reasons so far.
+  /// Returns the reasons up to the newest observation; `found` is false before the submission.
   const WaitReasons& reasons() const { return reasons_; }
 
  private:

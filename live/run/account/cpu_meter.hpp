@@ -27,7 +27,8 @@ class CpuMeter {
   std::vector<Nanos> so_far() const;
   /// Returns the CPU time of all ranks.
   Nanos total() const;
-  /// Sets the CPU time, by rank, that was used under an earlier controller.
+  /// Sets the CPU time, by rank, that was used under an earlier controller. Call before any other
+  /// method; ranks beyond the number of ranks are ignored.
   void restore_totals(const std::vector<Nanos>& so_far);
 
  private:

@@ -19,12 +19,14 @@ class Ledger {
 
   /// Records that a rank has executed micro-batch `id` of `step`.
   void record_execution(Step step, std::uint64_t id);
-  /// Records the commit of `step`, whose update holds all executions since its last discard.
+  /// Records the commit of `step`, whose update holds all executions since its last discard. An
+  /// execution with an `id` outside the step counts as repeated.
   void record_commit(Step step);
   /// Records that all executions of `step` so far are discarded.
   void record_discard(Step step);
 
-  /// Sets the counters of an earlier controller. Executions of the uncommitted step are forgotten.
+  /// Sets the counters of an earlier controller. Call on a new ledger: executions of the
+  /// uncommitted step are not restored.
   void restore_counters(std::uint64_t lost, std::uint64_t repeated, std::uint64_t recomputed);
 
   /// Returns the number of micro-batches missing in committed steps.

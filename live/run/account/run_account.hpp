@@ -55,16 +55,17 @@ class RunAccount {
   Nanos elapsed() const { return statistics_.elapsed(); }
   /// Returns the loss of the newest step; 0 before the first.
   double newest_loss() const { return statistics_.newest_loss(); }
-  /// Returns the average number of CPU cores that the ranks kept busy.
+  /// Returns the average number of CPU cores that the ranks kept busy until the newest commit.
   double busy_cores() const;
 
   /// Writes the metrics into the report. Call once for each report: lists are appended.
   void fill(Report& report) const;
-  /// Writes the metrics into a snapshot or commit of the journal.
+  /// Writes the metrics into a snapshot of the journal, except the bytes on the wire.
   void save_to(JournalSnapshot& now) const;
-  /// Writes the counters that a commit changes.
+  /// Writes the counters of CPU time and of micro-batches into a commit of the journal.
   void save_to(JournalCommit& commit) const;
-  /// Restores the metrics of an earlier controller.
+  /// Restores the metrics of an earlier controller, except the bytes on the wire and their codes.
+  /// Call before any other method.
   void restore_from(const Past& past);
 
  private:

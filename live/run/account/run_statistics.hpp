@@ -30,7 +30,7 @@ class Sampled {
   void add(double value);
   /// Returns the median of the stored values; 0 without values.
   double median() const;
-  /// Writes the sample into `kept`.
+  /// Writes the sample into `kept`, an empty message.
   void save_to(KeptSample& kept) const;
   /// Restores the sample from `kept`.
   void restore_from(const KeptSample& kept);
@@ -49,17 +49,18 @@ class RunStatistics {
   /// Records the commit of a step. `reports`: of all ranks, by rank; `now`: instant of the commit
   /// in nanoseconds.
   void record_commit(std::span<const StepReport> reports, Nanos now);
-  /// Writes the statistics into the report.
+  /// Writes the statistics into the report, and appends the intervals and losses of the first
+  /// 10,000 steps. Before the first commit writes only the number of steps.
   void fill(Report& report) const;
 
-  /// Writes the statistics into `kept`, for a successor of the controller.
+  /// Writes the statistics into `kept`, an empty message, for a successor of the controller.
   void save_to(KeptStatistics& kept) const;
   /// Restores the statistics from `kept`.
   void restore_from(const KeptStatistics& kept);
 
   /// Returns the number of committed steps.
   std::uint64_t steps() const { return steps_; }
-  /// Returns the time of the newest commit in nanoseconds.
+  /// Returns the time of the newest commit in nanoseconds; 0 before the first.
   Nanos elapsed() const { return last_commit_; }
   /// Returns the loss of the newest step; 0 before the first.
   double newest_loss() const { return last_losses_.empty() ? 0 : last_losses_.back(); }

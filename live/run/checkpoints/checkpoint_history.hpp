@@ -23,18 +23,19 @@ class CheckpointHistory {
 
   /// Records that `attempt` at the checkpoint of `step` has begun.
   void record_begin(Step step, std::uint64_t attempt);
-  /// Records the end of an attempt. `whole`: the checkpoint is complete; otherwise the attempt
-  /// failed. Returns false if an earlier controller has already reported the checkpoint of `step`
-  /// to the policies.
+  /// Records the end of the attempts at the checkpoint of `step`, and forgets complete checkpoints
+  /// beyond the newest `most`. `whole`: the checkpoint is complete; otherwise the attempt failed.
+  /// Returns false, and counts nothing, if an earlier controller has already reported the
+  /// checkpoint to the policies.
   bool record_end(Step step, bool whole);
-  /// Returns the attempts of an earlier controller, once.
+  /// Returns the attempts of an earlier controller, oldest first. A second call returns none.
   std::vector<CheckpointId> take_earlier() { return std::exchange(earlier_, {}); }
 
   /// Returns the number of complete checkpoints.
   std::uint64_t written() const { return written_; }
   /// Returns the number of failed attempts.
   std::uint64_t failed_count() const { return failed_; }
-  /// Writes the history into `kept`.
+  /// Writes the history into `kept`, an empty message.
   void save_to(KeptCheckpoints& kept) const;
 
  private:

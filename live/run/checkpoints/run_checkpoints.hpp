@@ -26,51 +26,60 @@ std::string training_name(const Scenario& scenario, const Text& text);
 /// thread; the ranks and the keeper write. Owns the keeper. Single-threaded.
 class RunCheckpoints {
  public:
-  /// Finds the checkpoint that `request.resume_from` names. Throws bad_input if the folder holds
-  /// none, or if the run has no step left after it. Continues with the checkpoints in `past`
-  /// instead, if an earlier controller left any.
+  /// Finds the newest complete checkpoint in the folder `request.resume_from`; damaged ones become
+  /// warnings. Throws bad_input if the folder cannot be opened or holds none, if the run has no
+  /// step left after it, or if the key file is unusable. Continues from the checkpoint in `past`
+  /// instead, if an earlier controller resumed from one. `request` must outlive this object.
   RunCheckpoints(const RunRequest& request, const Text& text, const Past& past = {});
 
   /// Returns the first step of this run.
   Step first_step() const { return resumed_ ? resumed_->step : 0; }
   /// Writes the training's name and the checkpoint to resume from into the ranks' assignment.
   void fill(Assignment& assignment) const;
-  /// Opens the checkpoint folder. Throws an environment Error if the folder is not writable.
+  /// Opens the checkpoint folder, creates it if missing, and registers the checkpoints of the
+  /// earlier run and the attempts of an earlier controller with the keeper. No effect if the
+  /// scenario has no checkpoints. Throws an environment Error if the folder is not writable. Call
+  /// once, before plan().
   void open();
 
   /// Sets the interval in steps, from the next planned step on; 0: no periodic checkpoints.
   void set_every(std::uint64_t steps) { every_ = steps; }
-  /// Requests a checkpoint after the next planned step, independent of the interval.
+  /// Requests a checkpoint after the next planned step, independent of the interval. The request
+  /// stays until a checkpoint begins with a commit.
   void request_checkpoint() { asked_ = true; }
   /// Returns true if a checkpoint is requested.
   bool is_requested() const { return asked_; }
-  /// Returns true if the run writes checkpoints.
+  /// Returns true if the run writes checkpoints; false before open().
   bool is_enabled() const { return keeper_ != nullptr; }
   /// Returns the attempt that the plan of `step` carries for the ranks `members`; 0 if the step
-  /// ends without a checkpoint.
+  /// ends without a checkpoint. Replaces the previous plan, for example if the step is repeated.
   std::uint64_t plan(Step step, std::vector<std::uint32_t> members);
   /// Returns the attempt of the newest planned step; 0 if the step ends without a checkpoint.
   std::uint64_t planned() const { return planned_ ? keeper_->next_attempt() : 0; }
   /// Records that the newest planned step is final: its ranks write their shards if the plan
-  /// contains an attempt.
+  /// contains an attempt, which is then in flight. A second call has no effect.
   void on_commit();
   /// Records the outcome of a rank's shard.
   void record_shard(const ShardWritten& said);
-  /// Records that a rank is lost: the shard that the rank was writing is missing.
+  /// Records that a rank is lost: the shard that the rank was writing is missing. No effect if the
+  /// rank writes none.
   void record_lost_rank(std::uint32_t rank);
-  /// Returns true if no attempt is in flight.
+  /// Returns true if no attempt is in flight, no outcome is undrained and the keeper has no work;
+  /// also if the run writes no checkpoints.
   bool is_idle();
   /// Outcome of one checkpoint attempt.
   struct Durable {
     Step step = 0;
     bool whole = true;  ///< True if the checkpoint is complete; false if the attempt failed.
   };
-  /// Returns the outcomes of the attempts that finished since the last call.
+  /// Returns the outcomes of the attempts that finished since the last call, oldest first, without
+  /// those that an earlier controller has reported. Updates missing(), and prints a warning about
+  /// each failure on standard error.
   std::vector<Durable> durable();
 
-  /// Starts another attempt if the newest due checkpoint is missing, with the state after `step`
-  /// steps, written by `members`. Returns the attempt; 0 if no attempt is needed or the retries are
-  /// exhausted. For the end of a run, once is_idle() holds.
+  /// Starts another attempt if missing() is not empty, with the state after `step` steps, written
+  /// by `members`. Returns the attempt; 0 if no attempt is needed or three retries have been made.
+  /// For the end of a run, once is_idle() holds.
   std::uint64_t retry_checkpoint(Step step, std::vector<std::uint32_t> members);
   /// Returns the number of complete checkpoints.
   std::uint64_t written() const { return history_.written(); }
@@ -80,10 +89,12 @@ class RunCheckpoints {
   /// was due.
   const std::string& missing() const { return missing_; }
 
-  /// Writes the attempts that this run has begun and not deleted into a snapshot of the journal.
+  /// Writes the checkpoint to resume from, and the attempts that this run has begun and not
+  /// deleted, into a snapshot of the journal.
   void save_to(JournalSnapshot& now) const;
 
-  /// Writes counts, sizes and warnings into the report.
+  /// Appends the warnings to the report and, if the run writes checkpoints, writes counts and the
+  /// size of the newest one.
   void fill(Report& report) const;
 
  private:
@@ -112,7 +123,7 @@ class RunCheckpoints {
 };
 
 /// Returns the state from which a rank resumes. Throws bad_input unless the assigned checkpoint is
-/// complete.
+/// complete and its key file is usable, and the store's error for a file that cannot be read.
 TrainingState load_checkpoint(const Assignment& assignment);
 
 }  // namespace orrery::live

@@ -18,9 +18,10 @@ class SaveEvents {
   explicit SaveEvents(RunCheckpoints& checkpoints) : checkpoints_(checkpoints) {}
 
   /// Records that the newest planned step is final; `next` is the step after it. The step's
-  /// checkpoint begins, if one was planned.
+  /// checkpoint begins, if one was planned: calls RunCheckpoints::on_commit().
   void on_commit(Step next, Nanos now);
-  /// Returns the events since the last call.
+  /// Returns the events since the last call. The duration is 0 if no on_commit() of this object
+  /// began the attempt, for example for a retry.
   std::vector<SaveDone> drain_events(Nanos now);
 
  private:

@@ -64,9 +64,10 @@ class Journal {
   /// abandoned.
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 
-  /// Opens the journal of a run, or creates it. `tail`: bytes after the snapshot after which the
-  /// next rewrite is due. Throws an environment Error if the file cannot be read, is damaged, or
-  /// belongs to another run.
+  /// Opens the journal of a run, or creates it; cuts off a torn last record. `tail`: bytes after
+  /// the snapshot after which the next rewrite is due. Throws an environment Error if the file
+  /// cannot be opened, is damaged, or belongs to another run. A new journal whose first record
+  /// cannot be written is abandoned without a call of the handler.
   Journal(const std::string& path, const std::string& scenario_hash,
           std::size_t tail = kDefaultTail);
   ~Journal();
@@ -85,18 +86,21 @@ class Journal {
   void on_failure(std::function<void(const std::string& why)> decide) {
     decide_ = std::move(decide);
   }
-  /// Appends a record. Returns false if the journal is abandoned.
+  /// Appends a record. Returns false if the journal is abandoned or discarded. Abandons the journal
+  /// if the record cannot be written or the file would exceed kMostBytes.
   bool append_record(const JournalRecord& record);
 
-  /// Returns true if the file has grown enough to be rewritten.
+  /// Returns true if the file has grown enough to be rewritten; false if the journal is abandoned
+  /// or discarded.
   bool is_due() const {
     return file_ >= 0 && whole_ >= snapshot_end_ + std::max(tail_, snapshot_end_);
   }
   /// Replaces the file by one that begins with the snapshot `state`. Keeps the current file if the
-  /// new file cannot be written.
+  /// new file cannot be written; is_due() is then false until the file has grown by as much again.
+  /// Call only while is_due() holds. past() does not change.
   void begin_anew(const JournalSnapshot& state);
   /// Deletes the file: no successor will continue the run. No further record is written, and the
-  /// handler of an abandoned journal is not called.
+  /// handler of an abandoned journal is not called. May be called repeatedly.
   void discard_file();
 
  private:

@@ -7,11 +7,11 @@
 
 namespace orrery::live {
 
-/// Writes `world` into `kept`. Returns false, with `kept` unusable, while a decision has no outcome
-/// or a job is being removed.
+/// Writes `world` into `kept`, an empty message. Returns false, with `kept` unusable, while a
+/// decision has no outcome, and once a job is done or removed.
 bool keep(const World& world, KeptWorld& kept);
-/// Reads `kept` into `world`, a new world of the same cluster. Throws an environment Error if
-/// `kept` does not fit the cluster.
+/// Reads `kept` into `world`, a new world of the same cluster. Throws an environment Error, with
+/// `world` unusable, if `kept` does not fit the cluster or is damaged.
 void restore(const KeptWorld& kept, World& world);
 
 }  // namespace orrery::live

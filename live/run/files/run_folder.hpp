@@ -9,9 +9,12 @@
 
 namespace orrery::live {
 
-/// Deletes the folder `path` if a signal ends this process, until keep_on_signal() is called.
+/// Deletes the folder `path` if a signal ends this process, until keep_on_signal() is called; after
+/// a signal of a defect, such as SIGSEGV, deletes only the secrets in the newest folder. The first
+/// call blocks the ending signals in the calling thread and installs the handlers. The signal also
+/// ends the child processes.
 void remove_on_signal(const std::string& path);
-/// Cancels remove_on_signal() for `path`.
+/// Cancels remove_on_signal() for `path`; no effect if `path` is not registered.
 void keep_on_signal(const std::string& path);
 
 /// Records the first SIGINT or SIGTERM from now on instead of ending the process, so that the
@@ -24,8 +27,8 @@ int noted_signal();
 /// Temporary folder of one run; owns the folder and its lock.
 class RunFolder {
  public:
-  /// Creates the folder and removes the folders of this user's dead runs. Throws an environment
-  /// Error if the parent folder is not writable.
+  /// Creates, marks and locks the folder, calls remove_on_signal(), and removes the folders of this
+  /// user's dead runs. Throws an environment Error if the folder cannot be created.
   RunFolder();
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;

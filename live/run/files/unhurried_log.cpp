@@ -30,7 +30,7 @@ struct UnhurriedLog::Shared {
   std::size_t waiting = 0;  ///< Pending bytes.
   std::optional<std::string> failure;
   bool over = false, closed = false;
-  // True after one missed limit: later calls do not wait for the disk again.
+  // True after one missed limit: the destructor does not wait for the disk then.
   bool hangs = false;
 
   void work() {

@@ -13,7 +13,9 @@ namespace orrery::live {
 
 /// Log file that is written by a thread of its own. An unresponsive disk becomes an error of the
 /// caller, like a full disk, so that the run can continue without its log; only the end of the
-/// process may still wait for the disk. Single-threaded for the caller.
+/// process may still wait for the disk. begin_at(), flush() and release_file() block for at most
+/// Patience::flush and rename_into_place() for at most Patience::end; all throw an environment
+/// Error if a write has failed or the time has passed. Single-threaded for the caller.
 class UnhurriedLog : public LogFile {
  public:
   /// Time and size limits of the log.
@@ -23,7 +25,8 @@ class UnhurriedLog : public LogFile {
   };
   /// Starts the thread, which owns `plain` from now on.
   UnhurriedLog(std::unique_ptr<LogFile> plain, Patience patience);
-  /// Waits at most the flush limit for the pending writes.
+  /// Waits at most the flush limit for the pending writes, and not at all after a call that
+  /// exceeded its limit. Writes that are still pending are dropped.
   ~UnhurriedLog() override;
   UnhurriedLog(const UnhurriedLog&) = delete;
   UnhurriedLog& operator=(const UnhurriedLog&) = delete;

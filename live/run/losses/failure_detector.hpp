@@ -40,13 +40,17 @@ class FailureDetector {
 
   /// Checks the progress of the current step. If no rank makes progress, the ranks that are behind
   /// are killed. If no rank is behind, the members link again in a new epoch; a rank that does not
-  /// link is behind then.
+  /// link is behind then. `under_way`: a step is in flight. The timers restart while no work is
+  /// due, a part of the cluster is lost, or the ranks that hold the training state are silent, and
+  /// after a suspension of this machine. Warns if those ranks fall silent or are heard again. Never
+  /// kills if live.progress_timeout is 0.
   void check_progress(Step step, bool under_way, Nanos now);
-  /// Returns the ranks that have been silent for half of the heartbeat timeout; nothing if the set
-  /// is unchanged since the last call.
+  /// Returns the ranks of the job that have been silent for half of the heartbeat timeout, an empty
+  /// set if all are heard again; nothing if the set is unchanged since the last call.
   std::optional<RanksSuspected> new_suspects();
 
-  /// Returns the step and its micro-batches that the rank reported last.
+  /// Returns the step and its micro-batches that the rank reported last; zeros if the rank has
+  /// reported none.
   std::pair<std::uint64_t, std::uint64_t> at(std::uint32_t rank) const { return watch_.at(rank); }
 
   /// Writes the suspected ranks into a snapshot of the journal.

@@ -18,27 +18,32 @@ namespace orrery::live {
 class FailureRecords {
  public:
   /// Adds a loss of `rank` at `at`, detected at `noticed`. `cause`: for example "killed by signal 9
-  /// (Killed)".
+  /// (Killed)"; cause() returns it after "rank N ".
   void add_loss(std::uint32_t rank, Nanos at, Nanos noticed, const std::string& cause);
-  /// Records that every survivor has left the old epoch.
+  /// Records in every loss without this instant that every survivor has left the old epoch since
+  /// `now`.
   void known(Nanos now);
-  /// Records that the members work on a step again.
+  /// Records in every loss without this instant that the members work on a step again since `now`.
+  /// May be called for every step.
   void working(Nanos now);
-  /// Records that a replacement of `rank` is a member.
+  /// Records in every loss of `rank` without a replacement that the rank is a member again since
+  /// `now`; no effect if no such loss exists. May be called for every member of every step.
   void replaced(std::uint32_t rank, Nanos now);
-  /// Records that a step has been committed.
+  /// Records in every loss without this instant that a step has been committed at `now`. May be
+  /// called for every step.
   void mark_resumed(Nanos now);
 
   /// Returns true if no rank was lost.
   bool empty() const { return records_.empty(); }
-  /// Returns the cause of the newest loss.
+  /// Returns the cause of the newest loss. Call only while empty() is false.
   const std::string& cause() const { return records_.back().report().cause(); }
-  /// Writes all losses into the report.
+  /// Appends all losses to the report.
   void fill(Report& report) const;
   /// Returns all losses, oldest first.
   const std::vector<JournalLoss>& all() const { return records_; }
 
-  /// Returns the losses that have changed since the last call, for the journal.
+  /// Returns the losses that have been added or changed since the last call, oldest first, for the
+  /// journal. Restored losses do not count as changed.
   std::vector<JournalLoss> take_changed();
   /// Restores the losses of an earlier controller.
   void restore_from(const std::vector<JournalLoss>& losses) { records_ = losses; }

@@ -27,15 +27,17 @@ class FaultInjector {
                 RankControl& control, Journal& journal);
 
   /// Injects the faults that are due at `step` and `now`. A fault of an awaited rank waits until
-  /// the rank has joined.
+  /// the rank has joined; a fault of another absent rank counts as injected without effect. See
+  /// FaultSchedule::due().
   void inject_due(Step step, Nanos now, std::span<const std::uint32_t> awaited);
-  /// Repeats the injections that an earlier controller had recorded and may not have carried out.
+  /// Repeats the injections that an earlier controller had recorded and may not have carried out:
+  /// kills the ranks whose loss is not detected yet, even if the fault was to stop the rank.
   void repeat_injections();
   /// Returns the instant at which a fault hit `rank`, once; nothing if no fault hit the rank.
   std::optional<Nanos> take_hit_time(std::uint32_t rank) { return schedule_.take_hit_time(rank); }
 
-  /// Returns the changes that a cluster's monitoring would report: parts lost now and parts
-  /// restored.
+  /// Returns the changes that a cluster's monitoring would report against `known`, the state
+  /// reported so far: parts lost now and parts restored.
   std::vector<PartChanged> part_changes(const ClusterState& known, Step step, Nanos now) const;
   /// Returns true if a part of the cluster is lost now.
   bool has_lost_parts(Step step, Nanos now) const {
@@ -51,7 +53,7 @@ class FaultInjector {
   /// Writes the injections so far into a snapshot of the journal.
   void save_to(JournalSnapshot& now) const;
   /// Writes the number of faults into the report, and the ideal step time in seconds with the
-  /// hardware of step `last`.
+  /// hardware of step `last` at the instant `elapsed`.
   void fill(Report& report, Step last, Nanos elapsed) const;
 
  private:

@@ -32,9 +32,10 @@ class FaultSchedule {
   FaultSchedule(const Scenario& scenario, const Cluster& cluster, std::uint32_t ranks,
                 Step first = 0);
 
-  /// Returns the injections that take effect now, those of one trigger together. The injection of a
-  /// rank that is awaited, or that was hit before and whose loss is not detected yet, waits until
-  /// the rank is back. The injection of any other absent rank is dropped.
+  /// Advances the schedule to `step` and `now`, and returns the injections that take effect, those
+  /// of one trigger together; each is returned once. The injection of a rank that is awaited, or
+  /// that was hit before and whose loss is not detected yet, waits until the rank is back. The
+  /// injection of any other absent rank is dropped.
   std::vector<Strike> due(Step step, Nanos now, std::span<const std::uint32_t> members,
                           std::span<const std::uint32_t> awaited);
   /// Returns the first instant after `now` at which a fault changes; kNever if none does.
@@ -49,9 +50,11 @@ class FaultSchedule {
   std::optional<Nanos> take_hit_time(std::uint32_t rank);
   /// Returns true if a fault hit `rank` and its loss is not detected yet.
   bool unnoticed(std::uint32_t rank) const { return struck_.contains(rank); }
-  /// Records an injection of an earlier controller, which may not have been carried out.
+  /// Records an injection of an earlier controller, which may not have been carried out: due() does
+  /// not return it again. `noticed`: the loss was detected; otherwise take_hit_time() returns `at`.
   void restore_injection(int fault, std::uint32_t rank, Nanos at, bool noticed);
-  /// Returns the number of faults that have taken effect.
+  /// Returns the number of faults that have begun, faults of hardware and dropped injections
+  /// included.
   std::size_t injected() const { return injected_.size(); }
 
  private:

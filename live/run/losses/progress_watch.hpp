@@ -20,7 +20,8 @@ namespace orrery::live {
 /// rank has made progress for a limit. Single-threaded. Instants are times of the policy clock.
 class ProgressWatch {
  public:
-  /// Records the progress in a heartbeat of process `life` of `rank`.
+  /// Records the progress in a heartbeat of process `life` of `rank`. Restarts the rank's timer if
+  /// the process is another one or has made progress; a fraction of a micro-batch is no progress.
   void record_heartbeat(std::uint32_t rank, std::uint32_t life, const Heartbeat& beat, Nanos now);
   /// Records the duration of a committed step.
   void step_done(Nanos took);
@@ -32,14 +33,16 @@ class ProgressWatch {
   /// Restarts all timers, because the missing progress had a known reason.
   void restart_timers(Nanos now);
 
-  /// Returns the members that are behind the others, if no member has made progress for `limit`.
-  /// Returns all members if none is behind, or if several are in the exchange: the cause lies
-  /// between them, although some members may have finished the exchange. `shares`: micro-batches of
-  /// the current step, by member.
+  /// Returns the members that are behind the others, if no member has made progress for `limit`;
+  /// otherwise, or if a member has sent no heartbeat yet, returns none. Returns all members if none
+  /// is behind, or if several of those behind are in the exchange: the cause lies between them,
+  /// although some members may have finished the exchange. `shares`: micro-batches of the current
+  /// step, by member.
   std::vector<std::uint32_t> standing(const std::vector<std::uint32_t>& members,
                                       const std::vector<std::uint64_t>& shares, Nanos limit,
                                       Nanos now) const;
-  /// Returns step and micro-batches of the step that the rank reported last.
+  /// Returns step and micro-batches of the step that the rank reported last; zeros if the rank has
+  /// reported none.
   std::pair<std::uint64_t, std::uint64_t> at(std::uint32_t rank) const;
   /// Returns the progress of the rank as text, for example "in step 7, after 2 micro-batches".
   std::string where(std::uint32_t rank) const;

@@ -29,16 +29,17 @@ class RankShortage {
     return working < wanted_ ? wanted_ - working : 0;
   }
 
-  /// Returns a warning if the job lacks ranks for too long, or has all ranks again after a warning.
-  /// Warns once for each number of ranks: after one second if no replacement is pending, otherwise
-  /// after ten. `cause`: of the newest loss.
+  /// Returns a warning if the job lacks ranks for too long, or has all ranks again after a warning;
+  /// otherwise nothing. Warns once for each number of ranks: after one second if no replacement is
+  /// `pending`, otherwise after ten. `cause`: of the newest loss; may be empty.
   std::optional<std::string> find_warning(std::size_t working, bool pending,
                                           const std::string& cause, Nanos now);
 
-  /// Records the number of ranks that worked at the end of the run. Returns a warning if ranks were
-  /// missing; a replacement that has been pending for less than ten seconds is not missing.
+  /// Records the number of ranks that worked at the end of the run; a later call replaces the
+  /// number. Returns a warning if ranks were missing, otherwise nothing; a replacement that has
+  /// been pending for less than ten seconds is not missing.
   std::optional<std::string> record_end(std::size_t working, bool pending, Nanos now);
-  /// Writes the ranks at the end of the run into the report.
+  /// Writes the ranks at the end of the run into the report; nothing before record_end().
   void fill(Report& report) const;
 
   /// Writes the number of wanted ranks into a snapshot of the journal.

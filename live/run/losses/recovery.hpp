@@ -37,19 +37,23 @@ class Recovery {
         can_run_(std::move(can_run)) {}
 
   /// Records that the process in `seat` has ended. Returns true if the job used the process, so
-  /// that its loss must be reported. Returns false for a replacement that never joined and for a
-  /// loss that an earlier controller has reported.
+  /// that its loss must be reported by emit_losses(). Returns false for a leaving process, for a
+  /// loss that is recorded already or was reported by an earlier controller, and for a replacement
+  /// that never joined; requests another replacement if the pending assignment needs the seat.
   bool record_exit(std::uint32_t seat, bool was_member);
   /// Returns true if a loss has not been reported yet.
   bool has_unreported() const { return !untold_.empty(); }
-  /// Returns true if all processes that the job used have ended, and the training state with them.
+  /// Returns true if all processes that the job used have ended, and the training state with them;
+  /// false if the job has no GPUs.
   bool is_nobody_left() const;
-  /// Reports the losses to the policies, and holds the job if it cannot continue.
+  /// Reports the unreported losses to the policies, expires the settings that wait for a step,
+  /// requests the replacements that the job's settings demand, and holds the job if it cannot
+  /// continue. No effect without unreported losses.
   void emit_losses();
 
-  /// Accepts an assignment, which may replace a pending one: starts the missing processes, and ends
-  /// those that only the earlier assignment needs. The other ranks continue until the new processes
-  /// have joined.
+  /// Accepts an assignment, which may replace a pending one: starts the missing processes, also on
+  /// abandoned seats, and ends those that only the earlier assignment needs. The other ranks
+  /// continue until the new processes have joined. Restarts the time limit of a hold.
   void accept_assignment(const Assign& assign);
   /// Ends the members that neither the job nor its pending assignment uses, for example a process
   /// that was started for an earlier assignment.
@@ -58,13 +62,13 @@ class Recovery {
   /// epoch is formed: the pending assignment may have waited for this seat alone.
   void abandon_seat(std::uint32_t seat, Step next);
   /// Advances the pending assignment if all of its seats except abandoned ones are in `members`, no
-  /// loss is unreported, and the job has steps to do: kills the members that leave or, once they
-  /// are gone, activates the assignment at step `next`. Otherwise, or if no assignment is pending,
-  /// has no effect.
+  /// loss is unreported, and the job has steps to do: kills the members that leave or are not used
+  /// or, once they are gone, activates the assignment at step `next`, which ends a hold and expires
+  /// the settings that wait for a step. Otherwise, or if no assignment is pending, has no effect.
   void activate_assignment(const std::vector<std::uint32_t>& members, Step next);
-  /// Activates the newest assignment at step `next` if its ranks are linked. If a step is in
-  /// progress (`in_step`) and all working ranks stay, they complete the step first: call again
-  /// after the step.
+  /// Calls activate_assignment() with the members of the formed epoch; no effect while no epoch is
+  /// formed. If a step is in progress (`in_step`) and all working ranks stay, they complete the
+  /// step first: call again after the step.
   void activate_when_ready(bool in_step, Step next);
   /// Returns true if no process is running and none is pending.
   bool is_deserted() const;
@@ -75,11 +79,11 @@ class Recovery {
   /// leaving ones.
   void resume_interrupted();
 
-  /// Returns true if the job is on hold until the next assignment.
+  /// Returns true if the job is on hold; an assignment ends the hold once it is active.
   bool is_held() const { return held_since_ != kNever; }
-  /// Returns true if the job is on hold and no policy can assign it any more, or if the newest
-  /// assignment has been pending for longer than the limit. `shown`: the policies have seen all
-  /// events.
+  /// Returns true if the job has been on hold for longer than the hold limit, counted from the hold
+  /// or from the newest assignment. Without a limit, returns true if the job is on hold, no
+  /// assignment is pending, and the policies have seen all events (`shown`).
   bool is_hold_unanswerable(bool shown) const;
 
   /// Writes the start of the hold into a snapshot of the journal.

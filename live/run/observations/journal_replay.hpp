@@ -26,21 +26,26 @@ class JournalReplay {
 
   /// Returns true if observations are left to replay.
   bool has_more() const { return shown_ < past_.seen.size(); }
-  /// Returns the next observation with its telemetry; valid until the next call.
+  /// Returns the next observation with its telemetry, and applies its events to world(); valid
+  /// until the next call. Call only while has_more() holds.
   Observation next();
-  /// Returns true if the newest observation was a replayed one.
+  /// Returns true from the first replayed observation on, or from the start if the journal begins
+  /// with a snapshot, until end_replay().
   bool is_replaying() const { return under_way_; }
-  /// Records the policies' answer to the newest observation. The earlier controller has carried out
-  /// these decisions; only decisions without an outcome stay open.
+  /// Announces the policies' answer to the newest observation to world(). The earlier controller
+  /// has carried out these decisions; only decisions without an outcome stay open.
   void record_answer(const DecisionList& decisions);
-  /// Returns true if the kill switch was on at the newest observation.
+  /// Returns true if the kill switch was on at the newest observation; false if the journal does
+  /// not mention the kill switch.
   bool is_halted() const;
 
-  /// Ends the replay: all later events are new. Returns false if nothing was replayed.
+  /// Ends the replay: all later events are new. Returns the previous value of is_replaying(), which
+  /// is false on a second call.
   bool end_replay() { return std::exchange(under_way_, false); }
-  /// Returns the decisions without an outcome, by number.
+  /// Returns the decisions without an outcome, by number. A second call returns nothing.
   std::vector<Decision> take_open();
-  /// Returns the committed steps that no policy has seen.
+  /// Returns the committed steps that no policy has seen, oldest first, one event for each step.
+  /// Call after the last next().
   std::vector<StepsDone> unseen_steps() const;
 
  private:

@@ -32,10 +32,11 @@ class Observations {
   void add_event(Event event);
   /// Returns true if an event has not been shown to the policies yet.
   bool has_pending() const { return !arriving_.empty(); }
-  /// Returns the next observation, with all pending events; valid until the next call. `losses`:
-  /// changed losses, for the journal.
+  /// Writes the next observation, with all pending events (perhaps none), and `losses`, the changed
+  /// losses, to the journal. Returns the observation, which is valid until the next call.
   Observation next_observation(const std::vector<JournalLoss>& losses);
-  /// Records that the policies have answered the newest observation.
+  /// Records that the policies have answered the newest observation: writes the telemetry that they
+  /// have read to the journal, if any.
   void mark_answered();
 
   /// Returns the world.

@@ -25,11 +25,11 @@ class PolicyClock {
 
   /// Returns the time since the start; 0 before the start.
   Nanos now() const { return runs_ ? since(start_) : 0; }
-  /// Returns the time since the start at `moment`.
+  /// Returns the time since the start at `moment`. Call only after start() or restore_start().
   Nanos at(Clock::time_point moment) const {
     return (moment - start_) / std::chrono::nanoseconds(1);
   }
-  /// Returns the moment at which the clock reads `at`.
+  /// Returns the moment at which the clock reads `at`. Call only after start() or restore_start().
   Clock::time_point moment(Nanos at) const { return start_ + std::chrono::nanoseconds(at); }
   /// Returns the start on the clock of this machine, in nanoseconds.
   Nanos started() const { return start_.time_since_epoch() / std::chrono::nanoseconds(1); }

@@ -22,8 +22,9 @@ class PolicyTicks {
   Nanos next() const { return next_; }
 
   /// Advances the timer to `now`. Returns true if a tick is due; missed ticks count as one.
-  /// `stands`: no step is in flight, so that no tick is due. `as_before`: the current step does not
-  /// take longer than the previous ones.
+  /// `stands`: no step is in flight. `as_before`: the current step does not take longer than the
+  /// previous ones. A tick is dropped while `stands` is true, and while `as_before` is true after
+  /// rest(true).
   bool is_due(Nanos now, bool stands, bool as_before) {
     const bool due = now >= next_ && !stands && !(at_rest_ && as_before);
     while (now >= next_) next_ += period_;

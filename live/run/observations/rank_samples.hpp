@@ -20,9 +20,10 @@ class RankSamples : public SamplesBook {
   RankSamples(Telemetry& telemetry, const Placement& placement, const PolicyClock& clock)
       : telemetry_(telemetry), placement_(placement), clock_(clock) {}
 
-  /// Begins another observation: later reads return samples of the present instant.
+  /// Begins another observation: discards all samples; the first read of the observation collects
+  /// the values that are new at that instant.
   void begin();
-  /// Returns the reads since the last call.
+  /// Returns the reads since the last call; an empty message if none.
   JournalRead take_read() { return std::exchange(read_, {}); }
 
  private:

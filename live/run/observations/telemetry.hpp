@@ -18,12 +18,14 @@ class Telemetry {
   /// rank of speed 1 that computes all the time.
   Telemetry(std::uint32_t ranks, double nominal_bytes_per_second);
 
-  /// Records the progress of a heartbeat.
+  /// Records the progress of a heartbeat, and its driver measurements if it has any.
   void progress(std::uint32_t rank, const ProgressSample& sample, Nanos now);
-  /// Records the reports of a committed step, by rank. `bytes`: size of the gradients in fp32.
+  /// Records the reports of a committed step, by rank. `bytes`: size of the gradients in fp32. Adds
+  /// a sample of a collective only if at least two reports contain operations.
   void step_done(Step step, double bytes, std::span<const StepReport> reports, Nanos now);
 
-  /// Replaces the samples below by the values that arrived since the last call.
+  /// Replaces the samples below by the values that arrived since the last call. A rank without a
+  /// heartbeat since then has no sample of its rank, GPU or link.
   void refresh_samples(Nanos now);
   /// Returns the collected samples of GPUs.
   std::span<const DeviceSample> devices() const { return devices_; }
@@ -69,10 +71,11 @@ class Telemetry {
   std::vector<CollectiveSample> collectives_;
 };
 
-/// Returns the longest compute phase of a step, for which all other ranks wait, in nanoseconds.
+/// Returns the longest compute phase of a step, for which all other ranks wait, in nanoseconds; 0
+/// without reports.
 Nanos slowest_compute(std::span<const StepReport> reports);
 /// Returns the duration of the gradient exchange without waiting, in nanoseconds: the shortest
-/// exchange, on the rank that came last.
+/// exchange, on the rank that came last; 0 if no report contains an exchange.
 Nanos exchange_time(std::span<const StepReport> reports);
 
 }  // namespace orrery::live

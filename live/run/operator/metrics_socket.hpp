@@ -13,8 +13,9 @@ namespace orrery::live {
 /// so that a slow scraper delays no other one. Owns its thread; thread-safe.
 class MetricsSocket {
  public:
-  /// Starts the server at `path`. Replaces the socket of a dead run. Throws an environment Error if
-  /// any other file or a live socket exists at `path`, or if the server cannot listen there.
+  /// Starts the server at `path`, with an empty text. Replaces the socket of a dead run. Throws an
+  /// environment Error if `path` has not 1 to 107 bytes, if any other file or a live socket exists
+  /// there, or if the server cannot listen there.
   explicit MetricsSocket(std::string path);
   /// Closes all connections without waiting for a scraper, and removes the socket.
   ~MetricsSocket();

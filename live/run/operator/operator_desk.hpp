@@ -30,37 +30,45 @@ class OperatorDesk {
     /// Applies an event to the run.
     std::function<void(Event event)> happen;
   };
-  /// Starts the status board. `folder`: folder of the run. `metrics`: see StatusBoard.
+  /// Starts the status board. `folder`: folder of the run. `metrics`: see StatusBoard, also for the
+  /// errors. `run`: called within apply_orders() only.
   OperatorDesk(const std::string& folder, const std::string& metrics, Run run);
 
-  /// Adds a line to the status board.
+  /// Adds a line to the status board; ignores an empty line.
   void add_line(Nanos now, const std::string& what) { board_.add_line(now, what); }
   /// Prints a warning on standard error at once, and adds the warning to the status board and the
   /// report.
   void add_warning(Nanos now, const std::string& what);
-  /// Adds an event to the status board.
+  /// Adds a line about an event to the status board, except for routine events. A Decided event
+  /// also removes the question about its decision and increases the number of outcomes in the
+  /// status.
   void add_event(const Event& event, Nanos now);
 
-  /// Adds a question: in mode approve, the operator must approve the decision.
+  /// Adds a question to the status, and a line to the status board: in mode approve, the operator
+  /// must approve the decision. The question is removed by the operator's verdict, by the
+  /// decision's outcome, or 60 s later.
   void add_question(const Decision& decision, Nanos now);
   /// Returns the operator's answers since the last call.
   std::vector<Verdict> take_verdicts() { return std::exchange(verdicts_, {}); }
 
-  /// Removes questions that are too old and, while the run trains, applies the orders that have
-  /// arrived since the last call; at most five times a second. `shown`: the policies have seen all
-  /// events, so that the files of applied orders may be deleted. Returns the order to end the run
-  /// as long as its file exists; otherwise nothing.
+  /// Removes questions that are too old and, while the run trains (`trains`), applies the orders
+  /// that have arrived since the last call: sets parameters, stores verdicts and emits a Tick for
+  /// each, and adds a line for each refused order. `shown`: the policies have seen all events, so
+  /// that the files of applied orders are deleted. Returns the order to end the run as long as its
+  /// file exists; otherwise nothing. Does nothing and returns nothing within 0.2 s after the last
+  /// call that had an effect, and returns nothing unless `trains`.
   std::optional<StopRun> apply_orders(Nanos now, bool trains, bool shown);
 
   /// Returns true if the status is due to be published.
   bool is_due() const { return board_.is_due(); }
   /// Writes questions and outcomes of decisions into the status.
   void fill(RunStatus& status) const;
-  /// Publishes the status.
+  /// Publishes the status; is_due() is then false until the next status is due. Ignores files that
+  /// cannot be written.
   void publish_status(const RunStatus& status) { board_.publish_status(status); }
-  /// Publishes the last status of the run.
+  /// Publishes the last status of the run. Blocks for half a second if a viewer is attached.
   void show_last(const RunStatus& status) { board_.show_last(status); }
-  /// Writes the warnings into the report.
+  /// Appends the warnings to the report.
   void fill(Report& report) const;
 
  private:

@@ -22,7 +22,8 @@ struct Order {
   std::string fault;  ///< Reason why the file is not a valid order.
 };
 
-/// Returns all orders in `folder`, in the order of arrival.
+/// Returns all orders in `folder`, in the order of arrival, invalid ones with their `fault`; none
+/// if the folder cannot be read. Deletes no file.
 std::vector<Order> read_orders(const std::string& folder);
 
 }  // namespace orrery::live

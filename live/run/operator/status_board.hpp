@@ -49,8 +49,8 @@ struct RunStatus {
   std::vector<Question> questions;
 };
 
-/// Returns a line of text that describes an event; empty for routine events (steps, ticks, outcomes
-/// that hold).
+/// Returns a line of text that describes an event; empty for routine events, for example steps,
+/// ticks and changes of parts.
 std::string describe(const Event& event);
 
 /// Returns the status in Prometheus' text format, one metric family after the other.
@@ -67,15 +67,20 @@ class StatusBoard {
   /// Prometheus file, or "unix:" and the path of a socket. Throws an environment Error if the
   /// socket cannot listen.
   StatusBoard(std::string folder, std::string metrics);
+  /// Waits until the Prometheus file holds the newest text or its writing has failed.
   ~StatusBoard();
 
-  /// Adds a line about an event at `at`; ignores empty lines.
+  /// Adds a line about an event at `at`; ignores empty lines. The status holds the newest 200
+  /// lines.
   void add_line(Nanos at, std::string what);
-  /// Returns true about once a second, and sooner after a new line.
+  /// Returns true if the newest publish_status() is more than a second ago, or more than a tenth of
+  /// a second if a line has been added since.
   bool is_due() const;
-  /// Publishes the status.
+  /// Publishes the status with the newest lines; is_due() is then false until the next status is
+  /// due. Ignores files that cannot be written, and does not wait for the Prometheus file.
   void publish_status(const RunStatus& status);
-  /// Publishes the last status of the run. Gives attached viewers the time to read it.
+  /// Publishes the last status of the run. If a viewer has looked within the last second, blocks
+  /// for half a second to give it the time to read the status.
   void show_last(const RunStatus& status);
 
  private:

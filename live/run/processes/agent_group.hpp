@@ -48,8 +48,8 @@ class AgentGroup {
   /// Starts an agent for each rank that has none yet, and returns once all ranks are ready to
   /// train; agents that are killed meanwhile are started again. Returns at once if an earlier
   /// controller left `place`. `place`: the run's folder and its secrets. `processes` must outlive
-  /// this object. Throws the errors that agents report, and an environment Error if an agent cannot
-  /// start.
+  /// this object. Throws the errors that agents report, and an environment Error if an agent has
+  /// ended more than three times, or is not ready after 30 s (120 s with external agents).
   AgentGroup(AgentProcesses& processes, const ControllerStart& place, const Assignment& assignment,
              std::uint32_t ranks);
   ~AgentGroup();  ///< Stops all agents.
@@ -58,14 +58,16 @@ class AgentGroup {
   std::uint32_t ranks() const { return size_; }
   /// Returns the incarnation of the rank's newest process, from 0.
   std::uint32_t life(std::uint32_t rank) const { return lives_.at(rank); }
-  /// Returns true if the rank's newest process has not ended.
+  /// Returns true if the rank's newest process has not ended, as far as receive_messages() has
+  /// returned the end. An external agent runs once it has connected.
   bool is_running(std::uint32_t rank) const { return running_.at(rank); }
   /// Returns the process id of the newest process that has connected, on its own machine; 0 if none
   /// has.
   std::int64_t pid(std::uint32_t rank) const { return pids_.at(rank); }
 
-  /// Blocks until a message other than a heartbeat has arrived, at the latest until `deadline`, and
-  /// returns everything that arrived. Sends the assignment to each agent that says hello.
+  /// Blocks until an event other than a heartbeat has arrived, at the latest until `deadline`, and
+  /// returns everything that arrived, perhaps nothing. Sends the assignment to each agent that says
+  /// hello.
   std::vector<Incoming> receive_messages(Clock::time_point deadline);
   /// Sends `message` to `rank`. The message is lost if the agent has no open stream.
   void send_message(std::uint32_t rank, const ControllerMessage& message);
@@ -77,8 +79,9 @@ class AgentGroup {
   void signal(std::uint32_t rank, int number);
   /// Returns true if the stream of the agent is open.
   bool is_connected(std::uint32_t rank);
-  /// Starts the next process of `rank`. Returns false while the last process exists, or while the
-  /// engine has not started the next external agent.
+  /// Starts the next process of `rank`. Returns false while the last process exists or its stream
+  /// is open. For an external agent starts nothing, and returns true once the engine's next process
+  /// has connected.
   bool restart_rank(std::uint32_t rank);
   /// Closes all streams; the agents reconnect.
   void drop_streams();

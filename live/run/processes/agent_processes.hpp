@@ -21,14 +21,17 @@ namespace orrery::live {
 class AgentProcesses {
  public:
   virtual ~AgentProcesses() = default;
-  /// Starts the next process of `rank`, whose incarnation is in `start`.
+  /// Starts the next process of `rank`, whose incarnation is in `start`. A process that cannot be
+  /// started is reported as ended.
   virtual void start(std::uint32_t rank, const AgentStart& start) = 0;
   /// Sends signal `number` to the process `seat`; does nothing if the process has ended.
   virtual void signal(const membership::Seat& seat, int number) = 0;
-  /// Returns the newest process of every rank that has had a process.
+  /// Returns the newest process of every rank that has had a process; in a controller, as of the
+  /// controller's start.
   virtual std::vector<AgentState> states() = 0;
-  /// Sets the callback for processes that end; called from any thread, once per process. A null
-  /// callback ends the calls.
+  /// Sets the callback for processes that end; called from any thread, once per process. Ends that
+  /// no callback has received are reported to the next callback within this call. A null callback
+  /// ends the calls. The callback must not call this object.
   virtual void set_exit_callback(std::function<void(const AgentState&)> ended) = 0;
 };
 
@@ -41,8 +44,8 @@ class OwnedProcesses {
   OwnedProcesses(const OwnedProcesses&) = delete;
   OwnedProcesses& operator=(const OwnedProcesses&) = delete;
 
-  /// Starts the next process of `rank`. A process that cannot be started counts as ended, with the
-  /// reason as its cause.
+  /// Starts the next process of `rank`; does nothing while a process of the rank runs. A process
+  /// that cannot be started counts as ended, with the reason as its cause.
   void start(std::uint32_t rank, const AgentStart& start);
   /// Sends signal `number` to the process `seat`; does nothing if the process has ended.
   void signal(const membership::Seat& seat, int number);
@@ -50,7 +53,8 @@ class OwnedProcesses {
   std::vector<AgentState> states() const;
   /// Returns descriptors that become readable when a process ends.
   std::vector<int> channels() const;
-  /// Returns the processes that have ended since the last call.
+  /// Returns the processes that have ended since the last call. Blocks for up to a second for each
+  /// process that has closed its channel but not ended, and then kills the process.
   std::vector<AgentState> drain_exited();
 
  private:

@@ -29,8 +29,9 @@ class Briefing {
   /// Sets the state of the rank's hardware.
   void set_hardware(std::uint32_t rank, const Hardware& hardware) { hardware_[rank] = hardware; }
 
-  /// Returns the messages that `rank` has not received yet, in the order of sending. `directive`:
-  /// the coordinator's newest directive for the rank.
+  /// Returns the messages that `rank` has not received yet, in the order of sending, and counts
+  /// them as received. `directive`: the coordinator's newest directive for the rank; nothing if the
+  /// rank has none.
   std::vector<ControllerMessage> drain_messages(std::uint32_t rank,
                                       const std::optional<membership::Directive>& directive);
 

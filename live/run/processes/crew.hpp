@@ -47,15 +47,17 @@ using RankEvent = std::variant<Incoming, RankDied, membership::Revoked, membersh
 class RankProcesses : public RankControl {
  public:
   /// Starts the agents and blocks until all are linked; agents that die meanwhile are started
-  /// again. Throws an environment Error if an agent cannot start. With the journal of a started
-  /// run, continues with the existing processes and does not block. `processes` and `journal` must
-  /// outlive this object.
+  /// again. Throws as AgentGroup, the errors that ranks report, and an environment Error if the
+  /// agents are not linked within 30 s. With the journal of a started run, continues with the
+  /// existing processes and does not block. `processes` and `journal` must outlive this object.
   RankProcesses(AgentProcesses& processes, const ControllerStart& place,
                 const Assignment& assignment, std::uint32_t ranks, Journal& journal);
 
-  /// Blocks until an event has occurred, at the latest until `deadline`, and returns the events.
-  /// Kills a rank that reports an error of its process or machine. Throws any other error that a
-  /// rank reports, and an environment Error if the ranks could not be linked in many attempts.
+  /// Blocks until an event has occurred, at the latest until `deadline`, and returns the events,
+  /// perhaps none. Then checks the heartbeats and starts due replacements: call many times per
+  /// heartbeat timeout. Kills a rank that reports an error of its process or machine, up to three
+  /// times per rank on average without a commit. Throws any other error that a rank reports, and an
+  /// environment Error if the ranks could not be linked in 30 attempts.
   std::vector<RankEvent> wait(Clock::time_point deadline);
   /// Sends the ranks their due messages. Writes the membership to the journal before sending.
   void send_directives();
@@ -63,32 +65,36 @@ class RankProcesses : public RankControl {
   /// Writes control core and membership into a snapshot of the journal.
   void save_to(JournalSnapshot& now) const;
 
-  /// Returns true if the members can start the next step.
+  /// Returns true if the members can start the next step: they are linked, no step is in progress
+  /// and no decision is proposed.
   bool is_ready() const { return coordinator_.is_ready(); }
   /// Returns true if an epoch is formed and not revoked.
   bool is_running() const override { return coordinator_.is_running(); }
-  /// Returns true if all members have applied the newest commit.
+  /// Returns true if no step is in progress, all members have applied the newest commit, and all
+  /// links work.
   bool is_settled() const { return coordinator_.is_settled(); }
   /// Returns the newest membership epoch, even while it is being formed; 0 before the first.
   std::uint64_t epoch() const { return coordinator_.epoch(); }
   /// Returns the ranks of the members, in the order of a plan's shares.
   std::vector<std::uint32_t> members() const override;
-  /// Starts the next step on all members; `plan` returns the plan of each rank. May be called only
-  /// while is_ready() holds.
+  /// Starts the next step on all members, and sends the due messages; `plan` returns the plan of
+  /// each rank. May be called only while is_ready() holds; throws an internal Error otherwise.
   void start_step(const std::function<StepPlan(std::uint32_t rank)>& plan);
   /// Sets the hardware of `rank`. The newest process of the rank receives it with the next
   /// directives, later processes at their start.
   void set_hardware(std::uint32_t rank, const Hardware& hardware) {
     briefing_.set_hardware(rank, hardware);
   }
-  /// Proposes a decision to the members; see Coordinator.
+  /// Proposes a decision to the members, and sends the due messages. May be called only while
+  /// is_running() holds; throws an internal Error otherwise. See Coordinator.
   void propose_decision(std::uint64_t number);
 
   /// Orders each member to write its shard of a checkpoint of the current state. May be called only
   /// while is_settled() holds, and before the next step.
   void save(Step step, std::uint64_t attempt);
 
-  /// Requests a replacement for a lost rank.
+  /// Requests a replacement for a lost rank; does nothing while its process lives or a replacement
+  /// is requested.
   void replace(std::uint32_t rank) override;
   void withdraw_rank(std::uint32_t rank) override;
   void renew_epoch() override { coordinator_.renew_epoch(); }
@@ -115,8 +121,9 @@ class RankProcesses : public RankControl {
     std::map<std::uint32_t, std::string> hashes;
     std::vector<RankDeath> deaths;
   };
-  /// Ends the run after `steps` committed steps. Returns the parameter hashes of the ranks that
-  /// hold them.
+  /// Ends the run after `steps` committed steps: orders all ranks to stop, and blocks until all
+  /// have answered, for at most 10 s. Returns the parameter hashes of the ranks that hold them, and
+  /// as losses the ranks that ended, failed or did not answer.
   Parting finish_run(Step steps);
 
  private:

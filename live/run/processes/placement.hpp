@@ -34,13 +34,14 @@ class Placement {
   std::optional<RankId> rank_in(std::uint32_t seat) const;
   /// Returns true if the job uses the process in `seat` now.
   bool is_working(std::uint32_t seat) const { return rank_in(seat).has_value(); }
-  /// Returns true if the pending assignment adds the process in `seat` to the job.
+  /// Returns true if the pending assignment adds the process in `seat` to the job and the seat is
+  /// not abandoned.
   bool is_pending(std::uint32_t seat) const;
   /// Returns true if the job uses the process in `seat` until the pending assignment is active.
   bool is_leaving(std::uint32_t seat) const;
   /// Returns true if neither the job nor its pending assignment uses the process in `seat`.
   bool is_stray(std::uint32_t seat) const;
-  /// Returns the seats that are working or pending.
+  /// Returns the seats that are working or pending, ascending.
   std::vector<std::uint32_t> awaited_seats() const;
   /// Returns the number of ranks that the job uses now.
   std::size_t counted() const { return job().gpus.size() - job().lost.size(); }
@@ -57,10 +58,13 @@ class Placement {
   /// Abandoned seats are omitted: otherwise the assignment would stay pending for ever and no other
   /// assignment could be accepted.
   Standing pending_placement() const;
-  /// Returns true if all processes of the newest assignment are members, with the job's state.
+  /// Returns true if all processes of the pending assignment, except those of abandoned seats, are
+  /// members, with the job's state. False if no assignment is pending or all of its seats are
+  /// abandoned.
   bool is_assembled(const std::vector<std::uint32_t>& members) const;
   /// Returns true if the members are exactly the processes of the job's next step. False if a
-  /// member is not used by the job yet or is leaving, or if a replacement has not joined yet.
+  /// member is not used by the job yet or is leaving, if a replacement has not joined yet, and
+  /// while is_assembled() holds: the assignment is activated first.
   bool is_complete(const std::vector<std::uint32_t>& members) const;
 
  private:

@@ -17,7 +17,7 @@ class RankControl {
 
   /// Requests a replacement for a lost rank. If replacements die before they join, the next ones
   /// are started after growing pauses (see Replacements). Does nothing while a process of the rank
-  /// lives.
+  /// lives or a replacement is requested.
   virtual void replace(std::uint32_t rank) = 0;
   /// Cancels the request for a replacement of `rank`, and kills a process that is there already.
   virtual void withdraw_rank(std::uint32_t rank) = 0;
@@ -25,7 +25,7 @@ class RankControl {
   virtual void signal(std::uint32_t rank, int number) = 0;
   /// Kills the process of `rank`, if it runs; `cause` is the reported cause of the loss.
   virtual void end(std::uint32_t rank, const std::string& cause) = 0;
-  /// Links the members again, in a new epoch.
+  /// Links the members again, in a new epoch; see Coordinator::renew_epoch().
   virtual void renew_epoch() = 0;
 
   /// Returns true if the newest process of `rank` has not ended.
@@ -43,7 +43,7 @@ class RankControl {
   /// Returns true while all ranks of peers() that hold the training state are silent and none of
   /// them counts as lost; see Coordinator.
   virtual bool all_silent() const = 0;
-  /// Returns the longest time to wait for one of them, in nanoseconds.
+  /// Returns the longest time for which all_silent() stays true, in nanoseconds.
   virtual Nanos patience() const = 0;
 };
 

@@ -17,7 +17,8 @@ namespace orrery::live {
 /// the caller's clock in nanoseconds.
 class Replacements {
  public:
-  /// Requests a restart of `rank`.
+  /// Requests a restart of `rank`, which counts as an attempt. Call only while is_requested() is
+  /// false.
   void request_restart(std::uint32_t rank, Nanos now);
   /// Returns true if a restart of `rank` is requested and has not been started.
   bool is_requested(std::uint32_t rank) const { return wanted_.contains(rank); }
@@ -25,8 +26,9 @@ class Replacements {
   void cancel_restart(std::uint32_t rank) { record_member(rank); }
   /// Records that `rank` is a member, which resets its attempts.
   void record_member(std::uint32_t rank);
-  /// Starts the due replacements with `start`, which returns false while a start is impossible.
-  /// Returns the ranks that are abandoned; a later request starts them again.
+  /// Starts the due replacements with `start`, which returns false while a start is impossible: the
+  /// next call tries again. Returns the ranks that are abandoned; a later request starts them
+  /// again.
   std::vector<std::uint32_t> start(Nanos now, const std::function<bool(std::uint32_t rank)>& start);
 
  private:

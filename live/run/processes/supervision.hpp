@@ -14,7 +14,8 @@ namespace orrery::live {
 
 /// Client of the supervisor: the settings of the controller's start, the operator's order to stop,
 /// and the agents' processes, which are children of the supervisor. A thread of its own reads the
-/// supervisor's messages. The other methods belong to one thread.
+/// supervisor's messages. The other methods belong to one thread. Methods that send an order
+/// (forbid_restart(), start(), signal()) throw an environment Error if the supervisor has ended.
 class Supervision : public AgentProcesses {
  public:
   /// Blocks until the supervisor's first message arrives on the inherited socket `descriptor`.
@@ -28,7 +29,7 @@ class Supervision : public AgentProcesses {
   /// `reason`.
   void forbid_restart(const std::string& reason);
 
-  /// Returns the operator's order to stop, once.
+  /// Returns the operator's newest order to stop, once; nothing if no order has arrived.
   std::optional<StopRun> take_stop();
   /// Returns true if certificates have been renewed since the last call.
   bool take_renewed();

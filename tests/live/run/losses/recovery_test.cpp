@@ -97,7 +97,7 @@ TEST(Recovery, TheLimitOfAHoldCountsWhileAnAssignmentIsPending) {
   job.recovery.record_exit(3, true);
   job.recovery.emit_losses();
   job.ranks.there = {0, 1, 2};
-  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 5}), 7);
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 5}));
   EXPECT_TRUE(job.all<JobStarted>().empty()) << "GPU 5 has no process yet";
   const Nanos asked = job.clock.now();
   while (job.clock.now() <= asked) std::this_thread::yield();
@@ -107,7 +107,7 @@ TEST(Recovery, TheLimitOfAHoldCountsWhileAnAssignmentIsPending) {
 TEST(Recovery, NobodyIsLeftOnceAllProcessesOfTheJobHaveEnded) {
   Regrouping job;
   EXPECT_FALSE(job.recovery.is_nobody_left());
-  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}), 4);  // rank 3 is to leave
+  job.recovery.accept_assignment(job.run.assign_gpus({0, 1, 2, 5}));  // rank 3 is to leave
   job.ranks.there = {};
   for (const std::uint32_t seat : {0u, 1u, 2u}) {
     EXPECT_FALSE(job.recovery.is_nobody_left()) << seat;
