@@ -27,7 +27,7 @@ from conftest import STRAGGLER, orrery
         (("compare-policies", STRAGGLER, "--policies", "statik"), "did you mean 'static'?"),
         (("compare-policies", STRAGGLER, "--within", "-1"), "from 1e-06 to 1000000, got '-1'"),
         (("compare-policies", STRAGGLER, "--within", "nan"), "got 'nan'"),
-        (("rehearse",), "the commands are simulate, live, runs, status"),
+        (("train",), "the commands are simulate, live, runs, status"),
         (("help", "liv"), "unknown command 'liv'; did you mean 'live'?"),
         (("completion", "csh"), "expected bash or zsh or fish, got 'csh'"),
         (("--jsno",), "unknown option '--jsno'"),
