@@ -103,7 +103,7 @@ def test_a_setting_arrives_as_it_was_decided(setting):
 
 
 def test_numpy_numbers_and_ranges_are_numbers():
-    shares = settings.Shares(np.array([9, 11, 10, 10]))
+    shares = settings.Shares(np.array([13, 14, 13]))  # of the assignment's three replicas
     gpus = [range(0, 2), np.uint32(3)]
     move = actions.Assign(np.int64(0), gpus, orrery.Layout(data=3), "peer")
     policy = Echo(actions.Configure(np.int64(0), shares), move)
@@ -111,6 +111,15 @@ def test_numpy_numbers_and_ranges_are_numbers():
     assert policy.outcomes[0].status == "applied", policy.outcomes[0]
     assert policy.outcomes[1].status == "applied", policy.outcomes[1]
     assert policy.jobs[-2].gpus == [0, 1, 3]
+    assert policy.jobs[-2].now.shares == settings.Shares([13, 14, 13])
+
+
+@pytest.mark.parametrize("layout", [orrery.Layout(data=0), orrery.Layout(tensor=0, data=2)])
+def test_a_size_of_zero_is_refused(layout):
+    policy = Echo(actions.Assign(0, [range(0, max(1, layout.data))], layout, "peer"))
+    orrery.simulate(STRAGGLER, policy=policy, run__steps=6)
+    assert policy.outcomes[0].status == "rejected"
+    assert policy.outcomes[0].reason.startswith("the layout has no ranks")
 
 
 @pytest.mark.parametrize(
