@@ -57,10 +57,10 @@ class World {
   /// Returns true for a setting that, next to an assignment of its job, waits for the epoch of the
   /// assignment: the setting must be the same during a whole step, or the job has no GPUs.
   bool waits_for_epoch(const Action& what) const;
-  /// Returns true if the decision is a setting that was announced in the same call as the pending
-  /// assignment of its job and waits_for_epoch(). Such a setting is checked against the layout of
-  /// the assignment, and applies from the JobStarted of the assignment on, at the earliest from its
-  /// own step on.
+  /// Returns true if the decision is a setting that waits_for_epoch() and was announced in the same
+  /// call as the pending assignment of its job, or whose job is on hold with a pending assignment.
+  /// Such a setting is checked against the layout of the assignment, and applies from the
+  /// JobStarted of the assignment on, at the earliest from its own step on.
   bool starts_with_assignment(const Decision& decision) const;
   /// Removes the jobs whose end the last observation showed. Call once for each observation, before
   /// its decisions are announced.
