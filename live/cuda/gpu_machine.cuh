@@ -157,7 +157,7 @@ class GpuMachine {
     cudaFree(memory);  // waits for kernels that use it
   }
   void zero(void* memory, u64 bytes) { check(cudaMemsetAsync(memory, 0, bytes, stream), "zeros"); }
-  /// `from` may go when this returns.
+  /// Copies to the device and blocks until the copy is done.
   void upload_bytes(void* to, const void* from, u64 bytes) {
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream), "a copy");
     check(cudaStreamSynchronize(stream), "a copy");

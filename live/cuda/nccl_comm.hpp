@@ -24,8 +24,8 @@ namespace orrery::live::gpu {
 /// Communicator of one rank on one GPU.
 class NcclComm {
  public:
-  /// Constructs an unconnected communicator. `max_ctas`: limit of NCCL's thread blocks on the GPU;
-  /// 0: NCCL's default.
+  /// Constructs an unconnected communicator; `nccl` must outlive it. `max_ctas`: limit of NCCL's
+  /// thread blocks on the GPU; 0: NCCL's default. Throws if the GPU cannot be used.
   NcclComm(const NcclLibrary& nccl, int device, int max_ctas);
   /// Aborts operations that still run, on the GPU too, before their memory is freed.
   ~NcclComm();
@@ -37,7 +37,8 @@ class NcclComm {
   void connect_ranks(const ncclUniqueId& id, int rank, int ranks);
   /// Replaces `values` on every rank by the sum over all ranks, and blocks until this rank has the
   /// sum. `values`: `count` elements in device memory (without a copy) or in host memory; `type`:
-  /// ncclInt64 or a type of 4 bytes. All ranks call it with the same `count` and `type`.
+  /// ncclInt64 or a type of 4 bytes. All ranks call it with the same `count` and `type`. After an
+  /// error the values are undefined.
   void all_reduce(void* values, std::size_t count, ncclDataType_t type);
   /// Sends bytes; returns when they may be overwritten, whether or not the receiver wants them yet.
   /// The first send_bytes() or receive_bytes() links all pairs of ranks: the call blocks until
@@ -46,13 +47,17 @@ class NcclComm {
   /// Blocks until `size` bytes of `peer` have arrived. The first call: see send_bytes().
   void receive_bytes(int peer, void* bytes, std::size_t size);
 
-  /// Wakes the current operation; it and all later ones throw.
+  /// Wakes the current operation; it and all later ones throw. Only the first reason counts. Does
+  /// not tell the other ranks.
   void abort(const std::string& reason);
-  /// Stops the operations on the GPU, so that shrink_without() may follow. Returns false if this
-  /// NCCL cannot.
+  /// Stops the operations on the GPU, so that shrink_without() may follow; works also after
+  /// abort(). Blocks until NCCL has stopped them. Returns false if this NCCL cannot, or before
+  /// connect_ranks(). Throws if NCCL fails.
   bool revoke_operations();
-  /// Returns a communicator of the ranks that are not in `excluded`. Called by these ranks only,
-  /// also after a failure. Throws if this NCCL cannot.
+  /// Returns a communicator of the ranks that are not in `excluded`, numbered in the same order.
+  /// Called by these ranks only, also after a failure; blocks until all of them have called it. An
+  /// earlier abort() does not count; a later one ends the call. Afterwards this communicator may
+  /// only be destroyed, also if the call has failed. Throws if this NCCL cannot.
   std::unique_ptr<NcclComm> shrink_without(std::vector<int> excluded);
 
   int rank() const { return rank_; }    ///< 0 before connect_ranks()

@@ -43,7 +43,7 @@ typedef struct OrreryComm OrreryComm;
 typedef struct {
   uint32_t version;
   /* Writes a JSON object: reason (why there is no device; "" if there is one), runtime_version,
-     driver_version, nccl_version, devices [{name, memory_bytes, multiprocessors,
+     driver_version, nccl_version, nccl_problem, devices [{name, memory_bytes, multiprocessors,
      compute_capability, pci_address}]. Returns 0, or 1 if it does not fit into `size` bytes. */
   int (*probe)(char* json, size_t size);
   /* Null where the module was built without a CUDA compiler. All pointers are host memory; the work
@@ -78,6 +78,8 @@ typedef struct {
   int (*nccl_load)(const char* library, int* version);
   /* Identity of a communicator for all ranks; its rank 0 is in the process that made it. */
   int (*nccl_make_id)(uint8_t id[ORRERY_NCCL_ID_SIZE]);
+  /* These open, use and close an NcclComm (nccl_comm.hpp), as its methods of the same meaning;
+     nccl_revoke() fails if this NCCL cannot. */
   int (*nccl_open)(int device, int max_ctas, OrreryComm** comm);
   int (*nccl_connect)(OrreryComm* comm, const uint8_t id[ORRERY_NCCL_ID_SIZE], int rank,
                       int ranks);

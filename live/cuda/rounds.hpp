@@ -5,6 +5,7 @@
 
 namespace orrery::live::gpu {
 
+/// Returns the number of rounds; 0 for fewer than two ranks.
 constexpr int pairing_rounds(int ranks) { return ranks < 2 ? 0 : ranks - 1 + ranks % 2; }
 
 /// Returns the partner of a rank in a round below pairing_rounds(); -1 if the rank has none, as in

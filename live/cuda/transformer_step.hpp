@@ -83,6 +83,8 @@ class TransformerStep {
   using Team = typename Machine::Team;
 
  public:
+  /// Allocates parameters, gradient and moments, all 0; `machine` must outlive this object. Throws
+  /// std::invalid_argument if the heads do not divide `hidden` into even sizes.
   TransformerStep(Machine& machine, const Shape& shape)
       : machine_(machine), shape_(shape), places_(shape) {
     if (shape.heads == 0 || shape.hidden % (2 * shape.heads) != 0) {
@@ -100,10 +102,12 @@ class TransformerStep {
   TransformerStep(const TransformerStep&) = delete;
   TransformerStep& operator=(const TransformerStep&) = delete;
 
+  /// Returns the number of parameters.
   u64 size() const { return places_.total; }
 
   /// Runs forward and backward of `sequences` of `length` + 1 bytes each and adds to the gradient.
-  /// Returns the summed loss.
+  /// Blocks until the work is done and returns the summed loss. Throws std::invalid_argument if
+  /// `sequences` or `length` is 0.
   double accumulate_gradient(const u8* bytes, u64 sequences, u64 length) {
     make_room(sequences, length);
     // Inputs are all bytes of a sequence except the last, targets all except the first.
@@ -124,7 +128,9 @@ class TransformerStep {
     return sum;
   }
 
-  /// Adam, as in live/training/model.cpp; `rate` holds the bias corrections.
+  /// Updates the parameters by Adam, as in live/training/model.cpp; `rate` holds the bias
+  /// corrections, `scale` multiplies the gradient, which stays. Returns before the device has done
+  /// the work.
   void update(float rate, float scale) {
     float* const to = parameters;
     float* const first = mean;

@@ -13,6 +13,7 @@ inline std::string& why() {
   return text;
 }
 
+/// Runs `action`. Returns 0, or 1 after storing the message of the std::exception that it threw.
 template <class Action>
 int guarded(const Action& action) {
   try {

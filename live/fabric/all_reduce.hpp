@@ -43,13 +43,14 @@ inline constexpr std::size_t kWholeBytes = 16 * 1024;
 /// none exists. Rules for other kinds of collectives are never used there.
 std::string objection_to(const CollectiveTable& table);
 /// Returns the algorithm of `table` for an all-reduce of `bytes`, or the fastest one if the table
-/// has no rule: halving-doubling for small sizes, else the ring.
+/// has no rule: halving-doubling for small sizes, else the ring. all_reduce() lacks the algorithm
+/// if objection_to() objects to the table.
 CollectiveAlgorithm choose_all_reduce(const CollectiveTable& table, double bytes,
                                       std::uint32_t ranks);
 
 /// Replaces `values` by their sum over the `ranks` ranks that call this function with the same
 /// algorithm; does nothing for one rank. Throws an internal Error for an algorithm other than ring,
-/// tree and halving-doubling, and errors of `links`.
+/// tree and halving-doubling, and errors of `links`, after which the values are undefined.
 void all_reduce(Links& links, CollectiveAlgorithm algorithm, std::uint32_t rank,
                 std::uint32_t ranks, std::span<float> values);
 void all_reduce(Links& links, CollectiveAlgorithm algorithm, std::uint32_t rank,

@@ -19,12 +19,13 @@ namespace orrery::live {
 class GrpcFabric : public JoiningFabric {
  public:
   /// Listens at `address` ("unix:/path" or "host:port"). Refuses links without knowledge of
-  /// `secrets`. Throws an environment Error if it cannot listen.
+  /// `secrets`. Throws an environment Error if it cannot listen or lacks the memory for the links.
   GrpcFabric(std::uint32_t rank, std::uint32_t ranks, const std::string& address,
              const Secrets& secrets);
   /// Listens for a rank that learns its number later, through connect_ranks(). Operations before
   /// connect_ranks() are invalid.
   GrpcFabric(const std::string& address, const Secrets& secrets);
+  /// Closes the links, so that operations of the other ranks throw.
   ~GrpcFabric() override;
 
   /// Returns the listening address, with the real port instead of 0.
@@ -33,8 +34,9 @@ class GrpcFabric : public JoiningFabric {
   /// connect_next().
   void disable_shared_memory();
 
-  /// Opens the link to the next rank, whose address is `addresses[rank + 1]`; links to other ranks
-  /// open when they are used. Call after all ranks listen. Throws FabricBroken.
+  /// Opens the link to the next rank, whose address is `addresses[rank + 1]`, or `addresses[0]` for
+  /// the last rank; links to other ranks open when they are used. Does nothing for one rank. Blocks
+  /// until the next rank listens, or abort() is called. Throws FabricBroken.
   void connect_next(const std::vector<std::string>& addresses);
   /// Connects as rank `rank` of `addresses.size()` ranks. Incoming links that arrived earlier wait
   /// until this call. Throws FabricBroken; throws an environment Error if this machine lacks the

@@ -23,7 +23,7 @@ struct NcclOptions {
 };
 
 /// Returns the module's functions with NCCL loaded; null, with the reason, if the module, driver,
-/// device or NCCL is missing or too old.
+/// device or NCCL is missing or too old. The first `library` that a process has loaded stays.
 const OrreryCudaTable* find_nccl(const std::string& module_path, std::string& reason,
                                  const std::string& library = "libnccl.so.2");
 
@@ -62,11 +62,12 @@ class NcclFabric : public JoiningFabric {
   /// cannot be written.
   void use_collectives(const CollectiveTable& table) override;
 
-  /// Stops the operations that still run on the GPU after a failure. Returns false if this NCCL
-  /// cannot.
+  /// Stops the operations that still run on the GPU after a failure, so that shrink_without() may
+  /// follow. Returns false if this NCCL cannot or fails.
   bool revoke_operations();
   /// Returns a fabric of the remaining ranks, without new ids. Called by these ranks only, also
-  /// after a failure. The new fabric has no address and no table. Throws FabricBroken.
+  /// after a failure. The new fabric has no address and no table. Afterwards this fabric may only
+  /// be destroyed. Throws FabricBroken.
   std::unique_ptr<NcclFabric> shrink_without(const std::vector<std::uint32_t>& excluded);
 
  private:

@@ -11,7 +11,8 @@
 namespace orrery::live {
 
 /// Returns the rules, valid from the first call on. Algorithms that NCCL lacks become `automatic`;
-/// rules for several nodes are left out, because the plugin does not count nodes.
+/// rules for several nodes are left out, because the plugin does not count nodes, and so are rules
+/// for kinds of collectives that the plugin does not know.
 TunerTable tuner_table_of(const CollectiveTable& table);
 
 /// Replaces the file by rename, so that no reader sees half of it; does nothing if the file has

@@ -34,11 +34,12 @@ class OutLinks {
 
   /// Sets the addresses of the ranks.
   void set_addresses(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
-  /// Opens the link to a listening rank, unless the link is open; blocks until the rank accepts, or
-  /// the links break. Throws FabricBroken, as the next three functions, which open the link too.
+  /// Opens the link to a rank, unless the link is open; blocks until the rank listens, or the links
+  /// break, but not for its answer (await_welcome()). Throws FabricBroken, as the next three
+  /// functions, which open the link too.
   void open(std::uint32_t to) { link_to(to); }
-  /// Waits for the peer's answer, which decides the way of collectives. Returns the bell of the
-  /// peer if memory is shared with it, or null.
+  /// Blocks until the peer's first answer, which decides the way of collectives. Returns the bell
+  /// of the peer if memory is shared with it, or null.
   Bell* await_welcome(std::uint32_t to);
   /// Sends the first of `bytes`, as many as a piece holds, and removes them from the span;
   /// `direct`: not part of a collective.

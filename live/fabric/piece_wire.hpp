@@ -20,8 +20,10 @@ inline constexpr char kLinkMethod[] = "/orrery.live.Neighbour/Link";
 /// Received bytes, in the slices of their arrival.
 class PieceData {
  public:
+  /// Returns the number of bytes that have not been taken.
   std::size_t size() const { return size_; }
-  /// Fills `out` with the next bytes; at most size() in total.
+  /// Fills `out` with the next bytes and removes them; `out` must not be larger than size(), which
+  /// is not checked.
   void take_bytes(std::span<std::byte> out);
 
  private:

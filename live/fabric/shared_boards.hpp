@@ -26,7 +26,7 @@ class SharedBoards {
   /// available.
   SharedBoards(std::uint32_t rank, std::uint32_t ranks);
 
-  /// Treats every peer as if it were on another machine.
+  /// Treats every peer as if it were on another machine, except peers whose board is open already.
   void disable_shared_memory() { apart_ = true; }
   /// Writes this rank's board into a hello; nothing if shared memory is disabled.
   void write_hello(LinkHello& hello) const;
@@ -44,8 +44,9 @@ class SharedBoards {
   /// Copies bytes of `out`, as many as fit and at most 64 KiB, removes them from `out`, and rings
   /// the peer's bell. Returns false if no space is free. Blocks for the turn of `egress`.
   bool push_bytes(std::uint32_t to, Bell& bell, std::span<const std::byte>& out, Egress& egress);
-  /// Takes the available bytes, whole units and at most 64 KiB, directly from the shared memory.
-  /// Returns false if none are available. Call only if is_connected_to(from).
+  /// Takes the available bytes, whole units and at most 64 KiB, directly from the shared memory,
+  /// removes their space from `in`, and rings the peer's bell. Returns false if none are available.
+  /// Call only if is_connected_to(from).
   bool pull_bytes(std::uint32_t from, Inflow& in);
 
  private:

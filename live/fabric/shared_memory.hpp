@@ -37,14 +37,17 @@ class ByteRing {
  public:
   static constexpr std::size_t kCapacity = 512 * 1024;
 
-  /// Returns free bytes in one stretch, for the writer; empty if the ring is full.
+  /// Returns free bytes in one stretch, for the writer; empty if the ring is full, or if the reader
+  /// has broken the ring.
   std::span<std::byte> free_stretch();
-  /// Records how many bytes the writer has filled.
+  /// Records how many bytes of free_stretch() the writer has filled. `end_of_message`: the next
+  /// message begins at the next multiple of eight; the reader must say the same.
   void mark_filled(std::size_t bytes, bool end_of_message);
   /// Returns filled bytes in one stretch, for the reader; empty if the ring is empty. Always empty
   /// if the writer has broken the ring.
   std::span<const std::byte> filled_stretch() const;
-  /// Records how many bytes the reader has emptied.
+  /// Records how many bytes of filled_stretch() the reader has emptied; `end_of_message` as in
+  /// mark_filled().
   void mark_emptied(std::size_t bytes, bool end_of_message);
 
  private:

@@ -30,10 +30,11 @@ class CheckpointShards {
   /// has no checkpoint. Replaces an earlier plan. Any other attempt needs a folder.
   void plan(Step step, std::uint64_t attempt, std::uint32_t index, std::uint32_t count);
   /// Starts writing the planned shard of `step`, if planned, and forgets the plan in any case. Must
-  /// be called after the update of `step` is applied.
+  /// be called after the update of `step` is applied. Throws the errors of Trainer::part(); all
+  /// other failures are reported to the controller.
   void write_planned(Step step);
   /// Starts writing the shard of `order`. `applied`: number of steps whose updates this rank holds;
-  /// the order fails if its step differs.
+  /// the order fails if its step differs. Throws as write_planned().
   void save(const SaveShard& order, Step applied);
 
  private:

@@ -32,10 +32,13 @@ class ControlSession {
   /// are sent again on every new stream; statuses and heartbeats are periodic and need no
   /// repetition.
   void send_message(const AgentMessage& message);
-  /// Reconnects after the end of the stream, for at most 10 s and while `wanted` returns true.
-  /// Returns false if no controller was found, or if the controller counts this rank as lost.
+  /// Reconnects after the end of the stream, for at most 10 s and while `wanted` returns true;
+  /// blocks until a controller has sent its assignment, which is dropped. Returns false if no
+  /// controller was found, or if the controller counts this rank as lost. Call from the thread that
+  /// reads.
   bool reconnect_stream(const std::function<bool()>& wanted);
-  /// Ends the stream after all sent messages are delivered. No send_message() may follow.
+  /// Announces the end of this rank's messages, after those that were sent; does not block, and
+  /// read() still returns messages. No send_message() may follow.
   void finish_stream() { client_.finish_stream(); }
 
  private:

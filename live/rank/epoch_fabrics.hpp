@@ -21,8 +21,9 @@ class EpochFabrics {
   /// `gpu` must outlive this object.
   EpochFabrics(std::string address, const Secrets& secrets, const GpuSeat* gpu, bool apart);
 
-  /// Returns a fabric for `epoch`. The fabric already listens, because an epoch is agreed on once
-  /// all members listen. Throws an environment Error if the fabric cannot listen.
+  /// Returns a fabric for `epoch`, with the newest certificates. The fabric already listens,
+  /// because an epoch is agreed on once all members listen. Throws an environment Error if the
+  /// fabric cannot listen, or if the GPU or NCCL fails.
   std::shared_ptr<JoiningFabric> make_fabric(std::uint64_t epoch) const;
 
  private:

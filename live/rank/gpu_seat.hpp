@@ -38,7 +38,8 @@ class GpuSeat {
  public:
   /// Selects the GPU and sets the environment variables that the user has not set. Must be
   /// constructed once per process, before any other use of NCCL. `folder`: folder for the file of
-  /// the tuner plugin. Throws an environment Error if this machine lacks a component.
+  /// the tuner plugin. Throws an environment Error if this machine lacks the CUDA module, a GPU or
+  /// NCCL; NVML may be missing.
   GpuSeat(std::uint32_t rank, std::uint32_t ranks, std::uint32_t gpus, const std::string& folder);
 
   /// Returns the training device on this GPU. Throws an environment Error if the device cannot be
@@ -60,7 +61,7 @@ class GpuSeat {
   std::chrono::steady_clock::time_point read_at_{};
 };
 
-/// Returns the measurements of `reading` that policies see.
+/// Returns the measurements of `reading` that policies see; missing ones stay unset.
 DeviceReading to_wire(const NvmlReading& reading);
 
 }  // namespace orrery::live

@@ -44,7 +44,7 @@ class RankState {
 
   // ---- called by the thread that reads the controller's messages ----
   /// Applies a directive of the control core and sends the status. If the directive revokes the
-  /// current task, interrupts the task and aborts the fabric. Ignores outdated directives.
+  /// current task, interrupts the task and aborts the fabric. Outdated directives change nothing.
   void on_directive(const MemberDirective& said);
   /// Applies a new send rate or a link failure, which aborts the fabric. The compute speed belongs
   /// to the trainer.
@@ -58,7 +58,7 @@ class RankState {
   /// Forgets the end of the run, because a new session has begun: a controller that still wants the
   /// end sends it again.
   void begin_session();
-  /// Records that no controller remains to release this rank.
+  /// Records that no controller remains to release this rank; no effect on a released rank.
   void lose_controller();
   /// Returns true if the controller needs nothing more of this rank.
   bool is_released();
@@ -66,15 +66,16 @@ class RankState {
   // ---- called by the thread that trains ----
   using Task = membership::Task;
   using Save = std::function<void(const SaveShard& order, Step applied)>;
-  /// Blocks until a task is due; meanwhile writes ordered shards with `save`. Returns nothing at
-  /// the end of the run, after the last final step is applied.
+  /// Blocks until a task is due; meanwhile writes ordered shards with `save`, without the lock.
+  /// Allows new work (Hooks::resume) and returns the task; nothing at the end of the run, after the
+  /// last final step is applied.
   std::optional<Task> next(const Save& save);
   /// Releases the links of the last epoch.
   void drop_links();
-  /// Records that this rank listens in `epoch` with `fabric`.
+  /// Records that this rank listens in `epoch` with `fabric`, which gets the current send rate.
   void mark_listening(std::uint64_t epoch, std::shared_ptr<JoiningFabric> fabric);
-  /// Blocks while the link of this rank is down. Returns false if the epoch is over before the link
-  /// is up.
+  /// Blocks while the link of this rank is down. Returns false if the epoch or the run is over,
+  /// also if the link is up.
   bool wait_for_link(std::uint64_t epoch);
   /// Peers of one epoch.
   struct Links {
@@ -82,7 +83,8 @@ class RankState {
     std::vector<std::string> addresses;
     bool current = false;  ///< True if this rank holds the state of the newest final step.
   };
-  /// Returns the peers of `epoch`; nothing if the epoch is over.
+  /// Returns the peers of `epoch`; nothing if the epoch is over. Links::fabric is null before
+  /// mark_listening().
   std::optional<Links> links(std::uint64_t epoch);
   /// Returns the plan of the current step; nothing if the epoch is over.
   std::optional<StepPlan> plan(std::uint64_t epoch);

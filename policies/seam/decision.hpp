@@ -110,7 +110,8 @@ class DecisionList {
   /// real ranks samples always change: a live run shows every step, and sends ticks within a step
   /// again once the step takes a quarter longer than the previous step.
   void rest() { at_rest_ = true; }
-  /// Returns a group number that no decision of this list has; see Decision::group.
+  /// Returns a group number that no decision of this list has, apart from those of put_decision();
+  /// see Decision::group.
   std::uint32_t new_group() { return ++groups_; }
 
   /// Adds an annotation to the log, for example add_note("slow ranks", 3).
@@ -124,7 +125,7 @@ class DecisionList {
 
   /// Moves the decisions, wake-up times and annotations of `other` to the end of this list. Groups
   /// of `other` get new numbers; ids stay, so `other` must have been constructed with next() of
-  /// this list. The idle promise of `other` is ignored.
+  /// this list, whose next() becomes that of `other`. The idle promise of `other` is ignored.
   void append_list(DecisionList&& other);
   /// Removes decisions, wake-up times, groups, annotations and the idle promise; the next id stays.
   void clear() {
@@ -134,7 +135,8 @@ class DecisionList {
     groups_ = 0;
     at_rest_ = false;
   }
-  /// Clears the list and lets later decisions reuse the ids of the removed decisions.
+  /// Clears the list and lets later decisions reuse the ids of the removed decisions. Invalid if
+  /// put_decision() has added one of them.
   void drop_all() {
     next_ -= items_.size();
     clear();
@@ -151,6 +153,7 @@ class DecisionList {
   /// Returns the id of the next decision.
   DecisionId next() const { return next_; }
   /// Adds a decision that has an id already, for example a decision that a decorator forwards.
+  /// next() and the numbers of new_group() stay.
   void put_decision(Decision decision) { items_.push_back(std::move(decision)); }
 
  private:

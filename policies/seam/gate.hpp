@@ -54,17 +54,20 @@ class DecisionGate {
   DecisionGate(World& world, Capabilities offered, Carrier& carrier, bool agreement = false)
       : world_(world), offered_(offered), carrier_(carrier), agreement_(agreement) {}
 
-  /// Processes the decisions on one observation: stores the wake-up times, announces every decision
-  /// to World, and then applies, defers or rejects each decision.
+  /// Processes the decisions on one observation: stores the wake-up times (past ones as `now`),
+  /// announces every decision to World, and then applies, defers, rejects or expires each decision,
+  /// or keeps it for drain_unagreed(). Throws an internal Error for an id that is announced
+  /// already.
   void accept_decisions(const DecisionList& decisions, Nanos now);
   /// Processes decisions that are announced to World already, for example by an earlier controller
-  /// of the run: applies, defers or rejects each decision.
+  /// of the run: as accept_decisions(), without wake-up times.
   void resume_decisions(const std::vector<Decision>& decisions, Nanos now);
   /// Adds an instant at which policies want to be called.
   void wake(Nanos at) { wakes_.insert(at); }
   /// Returns the instants at which policies want to be called.
   const std::set<Nanos>& wake_times() const { return wakes_; }
-  /// Records that an earlier controller has applied a decision on `job` from `step` on.
+  /// Records that an earlier controller has applied a decision on `job` from `step` on, so that
+  /// next_effect() counts the step.
   void expect_effect(JobId job, Step step) { effects_.emplace(job, step); }
 
   /// Returns the decisions that must be proposed to the ranks and have not been returned before.
@@ -75,8 +78,8 @@ class DecisionGate {
   /// Processes a decision on which all ranks agreed: defers it, or checks it once more and reports
   /// it as applied, rejected or expired.
   void apply_agreed(const Decision& decision, Nanos now);
-  /// Reports a proposed decision as expired, because a change of membership prevented the
-  /// agreement.
+  /// Reports a decision that drain_unagreed() has returned as expired, because a change of
+  /// membership prevented the agreement.
   void expire_decision(const Decision& decision);
 
   /// Checks the decisions that were deferred to this step boundary, and applies or rejects each.
@@ -87,16 +90,18 @@ class DecisionGate {
   /// checkpoints stay; a decision with another `if_epoch` expires when its step comes.
   void expire_settings(JobId job);
   /// Rejects the deferred and undrained decisions on a job that is over or has lost its GPUs; those
-  /// past their expiry or epoch are reported as expired.
+  /// past their expiry or epoch are reported as expired. Forgets the steps of next_effect() too.
   void reject_decisions(JobId job, Nanos now);
-  /// Rejects all deferred and undrained decisions with `reason`, and later every decision without
-  /// another objection.
+  /// Rejects all deferred and undrained decisions with `reason`, which must not be empty, and later
+  /// every decision without another objection, agreed ones too.
   void close(const std::string& reason);
 
   /// Result of next_effect() if no decision takes effect later.
   static constexpr Step kNoStep = ~Step{0};
-  /// Returns the first step after `step` at which an applied or deferred decision on the job takes
-  /// effect; kNoStep if none does.
+  /// Returns the first Decision::at_step after `step` among the applied and deferred decisions on
+  /// the job; kNoStep if none follows. Deferred decisions with `at_step` 0, which wait for the next
+  /// step boundary, do not count: see has_waiting(). Neither do decisions that the ranks have not
+  /// agreed on yet.
   Step next_effect(JobId job, Step step) const;
   /// Returns true if a decision on the job is deferred to a step boundary, the next or a later one.
   bool has_waiting(JobId job) const;

@@ -20,7 +20,7 @@ class GpuOwners {
   GpuOwners(const Cluster& cluster, ClusterState& state, bool some_lost)
       : cluster_(cluster), state_(state), some_lost_(some_lost) {}
 
-  /// Makes `job` the owner of the GPUs.
+  /// Makes `job` the owner of the GPUs, which must exist; takes them from other jobs too.
   void claim_gpus(const GpuRuns& gpus, JobId job);
   /// Releases the GPUs of the job and of its pending assignment that are not among `kept`. A GPU
   /// that another job has claimed in the meantime stays with that job.

@@ -89,6 +89,7 @@ class GpuRuns {
   std::span<const Run> runs() const { return {runs_.data(), runs_.size()}; }
   Iterator begin() const { return {runs_.data(), 0}; }
   Iterator end() const { return {runs_.data() + runs_.size(), 0}; }
+  /// Returns the GPU of rank 0; the list must not be empty.
   GpuId front() const { return {runs_.front().first}; }
   /// Returns the GPU of `rank`, in O(runs). Throws an internal Error beyond the end.
   GpuId operator[](std::size_t rank) const {

@@ -196,6 +196,7 @@ std::vector<bool> lost_replicas(const JobInfo& job);
 /// without shares can continue only without losses.
 bool can_go_on(const JobInfo& job);
 /// Returns the placement of the job without the GPUs of its lost replicas; ranks keep their order.
+/// If no replica remains, the result has no GPUs and layout.data 0.
 Standing without_lost(const JobInfo& job);
 
 /// Returns `total` divided into `parts` as evenly as whole numbers allow; the first parts get the

@@ -36,8 +36,8 @@ struct AfterLoss {
 };
 /// Returns the consequences of a loss; call after World has applied the RanksLost event. `can_run`:
 /// the remaining replicas are a job that can be run (replicas_objection() is empty). The job is
-/// held if its OnLoss says so, if the remaining replicas lack the memory for the work of the lost
-/// ones, or if the job cannot run with the remaining number of replicas.
+/// held if its OnLoss says so, if it is not running, if the remaining replicas lack the memory for
+/// the work of the lost ones, or if the job cannot run with the remaining number of replicas.
 AfterLoss after_loss(const JobInfo& job, bool can_run);
 
 /// Orders that follow from an accepted assignment.
@@ -49,7 +49,7 @@ struct AssignmentOrders {
 AssignmentOrders orders_of(const JobInfo& job, const Assign& assign);
 
 /// Returns true if the job has completed its last step: a pending assignment is not activated any
-/// more.
+/// more. Returns false if JobSpec::steps is unknown.
 bool has_done_all_steps(const JobInfo& job);
 /// Returns the event that activates an assignment to `where` from step `from` on, in the next
 /// membership epoch.

@@ -66,7 +66,7 @@ struct CollectiveSample {
 /// Summary of the ranks of a job in a few numbers, with the samples of the slowest ranks. Its size
 /// does not grow with the number of ranks.
 struct RankSummary {
-  std::uint32_t ranks = 0;       ///< number of ranks with a sample
+  std::uint32_t ranks = 0;       ///< number of RankSamples, also without a micro_batch_time
   double micro_batch_time = 0;   ///< seconds, lower median of the ranks; 0: unknown
   /// robust standard deviation of the ranks, as a fraction of the median: 1.4826 x the median of
   /// |time / micro_batch_time - 1|
@@ -76,7 +76,8 @@ struct RankSummary {
 };
 
 /// Returns the summary of the samples of all ranks, with at most `latest` slowest ranks. Overwrites
-/// `slowest`, to which the summary refers and which must outlive it.
+/// `slowest`, to which the summary refers and which must outlive it. Ranks without a known
+/// micro_batch_time count in `ranks` only.
 RankSummary summarize(std::span<const RankSample> ranks, std::uint32_t latest,
                       std::vector<RankSample>& slowest);
 

@@ -33,10 +33,16 @@ class PolicyStack : public Policy {
   ~PolicyStack() override;
 
   Needs needs() const override;
+  /// Starts each member with its own parameters; ignores `parameters`. Throws an internal Error if
+  /// called twice.
   void start(Context& context, const Cluster& cluster,
              const google::protobuf::Message* parameters) override;
+  /// Carries out the ParameterSet events, then calls all members. Throws bad_input if two members
+  /// decide about one subject or a parameter is invalid, and an internal Error before start().
   void observe(Context& context, const Observation& seen, DecisionList& decisions) override;
   void save(Archive& archive) const override;
+  /// Loads all members, which must be those of the saved stack in the same order, and repeats the
+  /// saved changes of parameters. Throws an internal Error for an incomplete archive.
   void load(const Archive& archive) override;
   bool has_changed() const override;
   /// Returns the members in the order of their calls.

@@ -36,13 +36,14 @@ class World {
   const JobTable& jobs() const { return jobs_; }
 
   /// Returns the reason why a decision cannot be applied now (unknown job, owned GPU, wrong number
-  /// of micro-batches, memory limit, past step, ...); empty if it can. O(GPUs in the decision).
+  /// of micro-batches, memory limit, past step, ...); empty if it can. Leaves out `expires`,
+  /// `if_epoch` and the run's features, which DecisionGate checks. O(GPUs in the decision).
   std::string objection(const Decision& decision) const;
   /// Returns the index of the first decision of a group that cannot be applied after those before
   /// it, and the reason; the size of the group and an empty text if all can. A job that loses its
-  /// GPUs makes room for later decisions of the group. A setting that starts_with_assignment() is
-  /// checked against the layout of the group's assignment of its job, before or after it; its
-  /// Decided event must follow that of the assignment.
+  /// GPUs makes room for later decisions of the group; a job must not be assigned twice. A setting
+  /// that starts_with_assignment() is checked against the layout of the group's assignment of its
+  /// job, before or after it; its Decided event must follow that of the assignment.
   std::pair<std::size_t, std::string> objection(std::span<const Decision> group) const;
   /// Returns the reason why an event is impossible now (an id out of range, a job submitted out of
   /// order, a wrong next step, the outcome of an unannounced decision, ...); empty if the event is

@@ -38,7 +38,8 @@ class JobFaults {
   void continue_from(Step step, Nanos now, const std::set<RankId>& lost_in_step);
 
   /// Returns the rank that works on the GPU with number `home_rank`; nothing if the job does not
-  /// use the GPU or if its rank is lost, detected or not.
+  /// use the GPU or if its rank is lost, detected or not. Throws std::out_of_range for a number
+  /// without a GPU.
   std::optional<RankId> rank_at_work(std::uint32_t home_rank) const;
   /// Returns the losses of working ranks that come first, all at one instant: at the begin `from`
   /// of `step`, if given, or from `from` on and before `until`. Empty if no working rank is lost.

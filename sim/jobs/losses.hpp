@@ -46,16 +46,17 @@ class Losses {
     std::vector<RankId> ranks;  ///< ascending
     Nanos first = kNever;       ///< instant of the first loss
   };
-  /// Returns the losses detected by `now`; the remaining ranks work from `working` on.
+  /// Returns the losses detected by `now`, empty if none, which are not undetected any more; the
+  /// remaining ranks work from `working` on.
   Noticed drain_noticed(Nanos now, Nanos working);
 
-  /// Records that a step has been committed after the losses.
+  /// Records that a step has been committed at `now` after all losses so far.
   void mark_resumed(Nanos now);
   bool has_resumed() const;          ///< true if a step was committed after every loss
   void replaced(Nanos now);          ///< all ranks are present again
-  void rolled_back(Step steps);      ///< steps repeated because of the newest loss
+  void rolled_back(Step steps);      ///< repeated because of the newest loss, if any
   std::string newest_cause() const;  ///< empty: no loss
-  /// Appends one failure to the report for each loss.
+  /// Appends one failure to the report for each loss; a second call appends them again.
   void fill(Report& report) const;
 
  private:

@@ -36,7 +36,8 @@ class TrainingStanding {
   };
   explicit TrainingStanding(const Parts& parts) : parts_(parts) {}
 
-  /// Places the job on its first GPUs; later growth is limited to these.
+  /// Places the job on its first GPUs, begins its accounting and emits `start`; later growth is
+  /// limited to these GPUs.
   void place_initially(const JobStarted& start);
   /// Continues with the placement in the world, at the end of a log.
   void continue_from_world();
@@ -45,29 +46,41 @@ class TrainingStanding {
   /// Stalls the job for `by` beyond its current stall.
   void stall_for(Nanos by) { stall_until(std::max(now(), resume_at_) + by, GpuUse::recovery); }
 
-  /// Returns true between two steps if nothing prevents the next step.
+  /// Returns true if the job runs and is not stalled, so that between two steps the next step can
+  /// begin.
   bool may_work() const;
   /// Returns the instant at which the pending assignment is ready; kNever if none is pending.
   Nanos next_change() const { return transition_ ? transition_->ready : kNever; }
   /// Returns the next instant with a change of the placement state: the end of a stall, a ready
-  /// assignment, the detection of a loss, or a fault while the job is idle; kNever if none follows.
+  /// assignment, the suspicion or detection of a loss, or a fault while the job is idle; kNever if
+  /// none follows.
   Nanos next_stop() const;
-  /// Activates the pending assignment between two steps, if it is ready.
+  /// Activates the pending assignment if it is ready and the job is not stalled; call only between
+  /// two steps. If a GPU of the assignment is lost, waits for the next change of the cluster, or,
+  /// if none follows or the job is on hold, drops the assignment and emits JobHeld for a job with
+  /// GPUs.
   void change_between_steps();
-  /// Applies the faults that fall between two steps.
+  /// Applies the faults of this instant between two steps: records lost ranks and schedules reports
+  /// of lost parts. Does nothing during a step, before the start and after the end of the job.
   void apply_faults_between_steps();
   /// Returns true if the job loses ranks but has committed no new step for so long that it will
   /// never end.
   bool is_given_up() const;
-  /// Handles losses that are detected now.
+  /// Emits RanksSuspected if the list has changed. For losses that are detected by now, emits
+  /// RanksLost, expires the deferred settings, fails the checkpoint in flight, and then emits
+  /// JobHeld or continues with the remaining ranks.
   void notice_losses();
-  /// Drops the current step, which will not be committed. Returns false if the job ends.
+  /// Drops the current step, which will not be committed: records the lost ranks, or stalls the job
+  /// until its network is up again. Returns false if the network never is: the caller must end the
+  /// job.
   bool cut_step(const estimates::PlayedStep& played);
 
-  /// Accepts an assignment, which change_between_steps() activates; replaces a pending one.
+  /// Accepts an assignment, which change_between_steps() activates; replaces a pending one. Drops
+  /// the current step if working ranks are given up.
   void assign_gpus(const Assign& assign);
   /// Takes the job off its GPUs, to wait for another assignment. Drops the current step, the
-  /// checkpoint in flight and a pending assignment, and rolls back to the newest checkpoint.
+  /// checkpoint in flight, a pending assignment and undetected losses, and rolls back to the newest
+  /// checkpoint. Emits JobStopped and rejects the deferred decisions on the job.
   void release_gpus();
 
  private:

@@ -37,7 +37,7 @@ Fault fault_of_kind(const FailureKind& kind, std::uint32_t target);
 bool is_of_job(const FailureKind& kind);
 /// Returns true if the kind's failures hit all nodes of a rack or row at once.
 bool is_of_nodes(const FailureKind& kind);
-/// Returns the part of this name; nothing for job, rack, row and unknown names.
+/// Returns the kind of part of this name; nothing for job, rack, row and unknown names.
 std::optional<PartKind> part_named(std::string_view name);
 /// Returns the number of nodes in a rack or row.
 std::uint32_t nodes_of_part(const FailureKind& kind, const Failures& failures);
@@ -46,10 +46,11 @@ void set_target(Fault& fault, PartKind kind, std::uint32_t index);
 /// Returns the instant of a fault on the policy clock, from 1 ns to 9e9 s.
 Nanos fault_time(double seconds);
 
-/// Returns the mean time between failures of one part in seconds; infinite if none was counted.
+/// Returns the mean time between failures of one part in seconds, without failures.scale; infinite
+/// if the kind has a count of 0.
 double part_mtbf(const FailureKind& kind);
 /// Returns the number of parts of this kind in `cluster`; incomplete racks and rows count as whole
-/// ones. Returns 1 for failures of the job itself.
+/// ones. Returns 1 for failures of the job itself. The kind's part must be a known one.
 std::uint32_t parts_of_kind(const FailureKind& kind, const Failures& failures,
                             const Cluster& cluster);
 /// Returns the failures per second of a job on `nodes` nodes, its own and its hardware's, without
@@ -65,11 +66,13 @@ struct FailureProblem {
 std::vector<FailureProblem> failure_problems(const Failures& failures, const Cluster& cluster);
 
 /// Returns the scenario with the faults of failures.trace, a file below `folder`, behind its own
-/// faults. Throws bad_input for an unreadable trace.
+/// faults; unchanged without a trace. Throws bad_input for an unreadable trace and for a rank that
+/// the job lacks.
 Scenario with_recorded_faults(Scenario scenario, const std::string& folder);
 
 /// Returns the faults of a trace of failures (Failures.trace in scenario.proto), by time. `path` is
-/// for messages. Throws bad_input with the place of an invalid field.
+/// for messages. Faults of ranks have no end: their lasts_s is ignored. Throws bad_input with the
+/// place of an invalid field.
 std::vector<Fault> read_failure_trace(const std::string& path, std::string_view text);
 
 }  // namespace orrery

@@ -33,7 +33,7 @@ class FailureStream {
   /// Returns the instant of the next failure; kNever after the last one.
   Nanos next_time();
   /// Removes the next failure and returns its faults: one, or one for each node of a rack or row.
-  /// There must be a next failure.
+  /// Throws an internal Error after the last failure.
   std::vector<Fault> pop_failure();
 
  private:

@@ -97,7 +97,7 @@ class FaultScript {
   /// does.
   std::optional<Step> next_step(Step after) const;
   /// Returns the first instant after `after` at which a fault begins or ends; nothing if none does.
-  /// Failures that are not drawn yet count if they begin by `horizon`.
+  /// Drawn failures count only if they begin by `horizon`, the scenario's own faults always.
   std::optional<Nanos> next_instant(Nanos after, Nanos horizon = kNever) const;
   /// Returns all such instants after `from` and before `until`, ascending.
   std::vector<Nanos> instants(Nanos from, Nanos until) const;
@@ -114,12 +114,15 @@ class FaultScript {
   std::size_t faults_in_memory() const { return own_ + drawn_entries_.size(); }
   /// Returns true if so many drawn faults are in memory that forget_before() is worth its time.
   bool is_worth_forgetting() const;
-  /// Removes all begins and ends before `instant`, and the drawn faults that are over by then. No
-  /// later query may look before `instant`, except begun_count() and begun_by_cause(), whose `from`
-  /// must be `counted_from` after this call.
+  /// Removes all begins and ends at instants before `instant`, not those at steps, and the drawn
+  /// faults that are over by then, which it returns. No later query may look before `instant`,
+  /// except begun_count() and begun_by_cause(), whose `from` must be `counted_from` after this
+  /// call.
   std::vector<Forgotten> forget_before(Nanos instant, Nanos counted_from);
 
   // ---- one fault ----
+  // Each throws std::out_of_range for a drawn fault that was removed or that no query has read.
+  /// Returns the rank or part that the fault hits, or the parts of its share, perhaps none.
   std::span<const FaultTarget> targets(std::uint32_t fault) const;
   bool is_at_step(std::uint32_t fault) const { return entry(fault).begin.at_step; }
   /// Returns the step or the instant at which the fault begins.

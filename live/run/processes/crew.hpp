@@ -98,8 +98,9 @@ class RankProcesses : public RankControl {
   void replace(std::uint32_t rank) override;
   void withdraw_rank(std::uint32_t rank) override;
   void renew_epoch() override { coordinator_.renew_epoch(); }
-  /// Closes and opens all connections, with the newest certificates. Between two steps no work is
-  /// lost. May be called only while is_ready() holds.
+  /// Begins a new epoch and closes the agents' streams, so that all connections are opened again,
+  /// with the newest certificates. Sends no messages: call send_directives() afterwards. Call only
+  /// while is_ready() holds, which is not checked: during a step, the step is abandoned.
   void open_anew();
   bool all_silent() const override { return coordinator_.all_silent(); }
   Nanos patience() const override { return coordinator_.patience(); }
