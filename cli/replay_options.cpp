@@ -117,7 +117,7 @@ void change(JobReplay& replay, const std::string& text, const ReplayOptions& opt
   set_field(replay, key, text.substr(equals + 1), "--set");
 }
 
-/// Throws a usage error for a change of --what-if that no replay heeds.
+/// Throws a usage error for a change of --what-if without effect on any replay.
 void refuse_without_effect(const JobReplay& replay, const std::string& text) {
   const std::string key = text.substr(0, text.find('='));
   const bool disturbed = replay.estimates() == "disturbed";

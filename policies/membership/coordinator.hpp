@@ -81,6 +81,9 @@ class Coordinator {
   bool all_silent() const { return all_silent_; }
   /// Replaces Options::patience_with_holders, for example once a checkpoint is complete.
   void set_patience_with_holders(Nanos patience) { options_.patience_with_holders = patience; }
+  /// Returns true if a present rank, a member or not, holds the training state of all committed
+  /// steps. A new process holds it as soon as it has received the state from a peer.
+  bool has_holder() const;
   /// Returns the longest duration of the present state of all_silent().
   Nanos patience() const;
   /// Asks all members to hold and acknowledge decision `number`; numbers increase. An earlier
@@ -132,7 +135,6 @@ class Coordinator {
   /// Returns true if the rank has the training state of all committed steps, or can complete it
   /// with the gradient sum that it holds.
   bool is_holder(const Status& status) const;
-  bool has_holder() const;
   bool wait_for_holders(Nanos now);
   void remove_member(Seat seat, bool silent);  ///< a copy: the caller's seat may be removed
   void review_membership();

@@ -44,7 +44,7 @@ class Recovery {
   /// Returns true if a loss has not been reported yet.
   bool has_unreported() const { return !untold_.empty(); }
   /// Returns true if all processes that the job used have ended, and the training state with them;
-  /// false if the job has no GPUs.
+  /// false if a new process has received the state, or if the job has no GPUs.
   bool is_nobody_left() const;
   /// Reports the unreported losses to the policies, expires the settings that wait for a step,
   /// requests the replacements that the job's settings demand, and holds the job if it cannot

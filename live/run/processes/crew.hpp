@@ -104,6 +104,7 @@ class RankProcesses : public RankControl {
   void open_anew();
   bool all_silent() const override { return coordinator_.all_silent(); }
   Nanos patience() const override { return coordinator_.patience(); }
+  bool has_state_holder() const override { return coordinator_.has_holder(); }
   /// Sets the longest time to wait for silent ranks that hold the training state alone.
   void set_patience_with_holders(Nanos patience) {
     coordinator_.set_patience_with_holders(patience);

@@ -45,6 +45,9 @@ class RankControl {
   virtual bool all_silent() const = 0;
   /// Returns the longest time for which all_silent() stays true, in nanoseconds.
   virtual Nanos patience() const = 0;
+  /// Returns true if a rank of peers() holds the training state of all committed steps, also a new
+  /// process that has received the state before its assignment is active.
+  virtual bool has_state_holder() const = 0;
 };
 
 }  // namespace orrery::live

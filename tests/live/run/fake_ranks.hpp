@@ -32,9 +32,10 @@ struct FakeRanks : RankControl {
   std::vector<std::uint32_t> silent(Nanos) const override { return quiet; }
   bool all_silent() const override { return nobody_heard; }
   Nanos patience() const override { return 600 * kNanosPerSecond; }
+  bool has_state_holder() const override { return state_held; }
 
   std::vector<std::uint32_t> there{0, 1, 2, 3}, quiet;
-  bool formed = true, nobody_heard = false;
+  bool formed = true, nobody_heard = false, state_held = false;
   std::vector<std::uint32_t> replaced, withdrawn;
   std::vector<std::pair<std::uint32_t, int>> signals;
   std::vector<std::pair<std::uint32_t, std::string>> ended;

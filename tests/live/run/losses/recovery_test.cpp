@@ -117,6 +117,8 @@ TEST(Recovery, NobodyIsLeftOnceAllProcessesOfTheJobHaveEnded) {
   EXPECT_TRUE(job.recovery.is_nobody_left()) << "the new process on GPU 5 has no state";
   job.recovery.emit_losses();
   EXPECT_TRUE(job.recovery.is_nobody_left());
+  job.ranks.state_held = true;
+  EXPECT_FALSE(job.recovery.is_nobody_left()) << "a new process has received the state";
 }
 
 TEST(Recovery, WhereLostRanksAreReplacedTheyAreStartedAtOnce) {
