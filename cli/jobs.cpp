@@ -43,7 +43,7 @@ void write_tables(const std::filesystem::path& folder, const sim::JobTables& tab
   write_file((folder / "backtest.csv").string(), sim::backtest_csv(tables.backtest));
 }
 
-/// One of the replays of the command: a policy, and a change of --what-if or none.
+/// Replay of one policy under one change of --what-if, or under none.
 struct Variant {
   JobReplay replay;
   std::string what_if;  ///< change; empty: none

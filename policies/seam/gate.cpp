@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -95,9 +96,9 @@ std::vector<DecisionGate::Unit> DecisionGate::divide_into_units(
     const std::vector<Decision>& items) const {
   constexpr std::size_t kNone = ~std::size_t{0};
   std::vector<std::size_t> leader(items.size(), kNone);
-  const auto find_leaders = [&](std::size_t first, std::size_t step) {
+  const auto find_leaders = [&](const std::vector<std::size_t>& order) {
     std::map<JobId, std::size_t> newest;
-    for (std::size_t i = first; i < items.size(); i += step) {
+    for (const std::size_t i : order) {
       const JobId job = job_of(items[i].what);
       if (leads_settings(items[i])) newest[job] = i;
       if (leader[i] != kNone || items[i].group != 0 || !world_.waits_for_epoch(items[i].what)) {
@@ -109,8 +110,11 @@ std::vector<DecisionGate::Unit> DecisionGate::divide_into_units(
       if (together) leader[i] = found->second;
     }
   };
-  find_leaders(0, 1);
-  find_leaders(items.size() - 1, ~std::size_t{0});  // backwards, by modular arithmetic
+  std::vector<std::size_t> order(items.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  find_leaders(order);
+  std::reverse(order.begin(), order.end());
+  find_leaders(order);
 
   std::vector<Unit> units;
   std::vector<std::size_t> unit_of(items.size());
