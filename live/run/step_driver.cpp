@@ -145,7 +145,8 @@ void StepDriver::handle_message(const Incoming& incoming) {
     const Heartbeat& beat = incoming.message->heartbeat();
     run_.account.record_progress(rank, incoming.life, beat.progress());
     detector_.record_heartbeat(rank, incoming.life, beat, run_.clock.now());
-    run_.observations.telemetry().progress(rank, beat.progress(), run_.clock.at(incoming.at));
+    run_.observations.telemetry().record_progress(rank, beat.progress(),
+                                                  run_.clock.at(incoming.at));
   } else if (incoming.message->has_step_report()) {
     const StepReport& report = incoming.message->step_report();
     run_.account.record_sent_bytes(rank, incoming.life, report.bytes_sent());
@@ -163,7 +164,7 @@ void StepDriver::commit_step(const membership::Committed& committed) {
   const std::vector<StepReport> reports = step_.commit_step(now, run_.account.elapsed());
   run_.account.record_commit(done, reports, run_.placement.job().now.get<CodecRules>(),
                              static_cast<std::uint32_t>(crew_.members().size()), now);
-  run_.observations.telemetry().step_done(
+  run_.observations.telemetry().record_step(
       done, sizeof(float) * parameter_count(scenario_.job().model()), reports, now);
   JournalRecord record;
   JournalCommit& kept = *record.mutable_commit();

@@ -5,18 +5,18 @@
 namespace orrery {
 
 void BackfillPolicy::enter_queue(const JobInfo& job, Nanos now) {
-  ends_.end(job.spec.id);
+  ends_.remove_job(job.spec.id);
   WaitingLine::enter_queue(job, now);
 }
 
 void BackfillPolicy::run(const JobInfo& job, Nanos since) {
   WaitingLine::run(job, since);
-  ends_.begin(job.spec.id, job.spec.gpus, since, job.spec.estimate);
+  ends_.record_start(job.spec.id, job.spec.gpus, since, job.spec.estimate);
 }
 
 void BackfillPolicy::remove_job(const JobInfo& job) {
   WaitingLine::remove_job(job);
-  ends_.end(job.spec.id);
+  ends_.remove_job(job.spec.id);
 }
 
 void BackfillPolicy::clear() {
@@ -27,7 +27,7 @@ void BackfillPolicy::clear() {
 void BackfillPolicy::begin_at(Nanos now, const JobSpec& job, GpuRuns gpus, const char* why,
                               DecisionList& decisions) {
   begin(job, std::move(gpus), why, decisions);
-  ends_.begin(job.id, job.gpus, now, job.estimate);
+  ends_.record_start(job.id, job.gpus, now, job.estimate);
 }
 
 }  // namespace orrery

@@ -4,7 +4,7 @@
 
 namespace orrery {
 
-void ExpectedEnds::begin(JobId job, std::uint32_t gpus, Nanos since, Nanos estimate) {
+void ExpectedEnds::record_start(JobId job, std::uint32_t gpus, Nanos since, Nanos estimate) {
   const Run run{since, {since + estimate, gpus, job}};
   const auto [known, fresh] = runs_.try_emplace(job, run);
   if (!fresh) {
@@ -15,7 +15,7 @@ void ExpectedEnds::begin(JobId job, std::uint32_t gpus, Nanos since, Nanos estim
   ends_.insert(run.end);
 }
 
-Nanos ExpectedEnds::end(JobId job) {
+Nanos ExpectedEnds::remove_job(JobId job) {
   const auto run = runs_.find(job);
   if (run == runs_.end()) return kNever;
   const Nanos expected = run->second.end.at;

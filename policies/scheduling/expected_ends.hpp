@@ -24,10 +24,10 @@ class ExpectedEnds {
 
   /// Records that a job runs since `since`. A repeated call with another `since` records a new
   /// start; with the same `since` it changes nothing.
-  void begin(JobId job, std::uint32_t gpus, Nanos since, Nanos estimate);
+  void record_start(JobId job, std::uint32_t gpus, Nanos since, Nanos estimate);
   /// Removes a job and returns the end that was expected of it; kNever, and no effect, for a job
   /// that does not run.
-  Nanos end(JobId job);
+  Nanos remove_job(JobId job);
   /// Removes all jobs.
   void clear();
   /// Moves the ends of jobs that should have ended before `now`: each is expected to run as long

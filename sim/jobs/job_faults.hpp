@@ -30,7 +30,7 @@ class JobFaults {
   estimates::FaultPlan& plan() { return plan_; }
   /// Applies the faults to the current numbers of the job's GPUs. Call whenever the fit cache has
   /// numbered other GPUs.
-  void numbered() { plan_.move_ranks(fits_.numbered()); }
+  void update_gpu_numbers() { plan_.move_ranks(fits_.numbered()); }
 
   /// Continues from a log that ended at `now`, within `step`: takes the lost parts of the world as
   /// reported, and marks the faults of `step` that strike at `now` as spent unless they kill a rank

@@ -140,10 +140,10 @@ Nanos TrainingRun::next_interruption(const Watch& watch) const {
 
 /// Between two steps, and nothing keeps it from the next one.
 bool TrainingRun::can_begin() const {
-  return submitted_ && !books_.is_over() && steps_.is_idle() && standing_.may_work();
+  return submitted_ && !books_.is_over() && steps_.is_idle() && standing_.can_begin_step();
 }
 
-void TrainingRun::ready(Nanos now) {
+void TrainingRun::announce_work(Nanos now) {
   steps_.pass_to(now);
   if (!submitted_ || books_.is_over() || !steps_.is_idle()) return;
   standing_.change_between_steps();
@@ -159,7 +159,8 @@ void TrainingRun::begin(Nanos, const Watch& watch) {
 Nanos TrainingRun::next_event_time() const {
   if (books_.is_over()) return kNever;
   if (!submitted_) return arrival_.at;
-  return std::min({steps_.end(), standing_.next_stop(), faults_.next_event_time(), saving_.next()});
+  return std::min({steps_.end(), standing_.next_event_time(), faults_.next_event_time(),
+                   saving_.next()});
 }
 
 void TrainingRun::advance_to(Nanos now, const Watch& watch) {

@@ -55,7 +55,7 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   ~TrainingRun() override;
 
   void prepare_job(const Needs& needs) override { needs_ = needs; }
-  void ready(Nanos now) override;
+  void announce_work(Nanos now) override;
   void begin(Nanos now, const Watch& watch) override;
   Nanos next_event_time() const override;
   void settle_until(Nanos now) override { steps_.settle_steps(now); }

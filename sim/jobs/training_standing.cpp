@@ -21,7 +21,7 @@ bool takes_others(const Assign& assign, const GpuRuns& here) {
 void TrainingStanding::place_initially(const JobStarted& start) {
   if (start.where != parts_.fits.home()) {
     parts_.fits.begin_at(start.where);
-    parts_.faults.numbered();
+    parts_.faults.update_gpu_numbers();
   }
   parts_.books.begin(now());
   parts_.here.emit_event(start);
@@ -48,11 +48,11 @@ void TrainingStanding::stall_until(Nanos at, GpuUse use) {
   resume_at_ = std::max(resume_at_, at);
 }
 
-bool TrainingStanding::may_work() const {
+bool TrainingStanding::can_begin_step() const {
   return job().phase == JobPhase::running && now() >= resume_at_;
 }
 
-Nanos TrainingStanding::next_stop() const {
+Nanos TrainingStanding::next_event_time() const {
   Nanos stop = kNever;
   const bool idle = parts_.steps.is_idle();
   const bool to_come = transition_ || job().phase == JobPhase::running;
@@ -243,7 +243,7 @@ void TrainingStanding::activate_assignment(const Transition& transition) {
   const JobStarted start = start_of(job(), parts_.steps.step(), transition.where);
   parts_.books.has_started() ? parts_.here.emit_event(start) : place_initially(start);
   parts_.here.gate().expire_settings(parts_.here.id());
-  if (parts_.fits.number_gpus(transition.where.gpus)) parts_.faults.numbered();
+  if (parts_.fits.number_gpus(transition.where.gpus)) parts_.faults.update_gpu_numbers();
   refit_job();
   if (!waited) stall_until(now() + survival().regroup(), GpuUse::recovery);
   if (transition.where.layout != parts_.fits.initial_fit()->where().layout) return;

@@ -48,13 +48,13 @@ class TrainingStanding {
 
   /// Returns true if the job runs and is not stalled, so that between two steps the next step can
   /// begin.
-  bool may_work() const;
+  bool can_begin_step() const;
   /// Returns the instant at which the pending assignment is ready; kNever if none is pending.
   Nanos next_change() const { return transition_ ? transition_->ready : kNever; }
   /// Returns the next instant with a change of the placement state: the end of a stall, a ready
   /// assignment, the suspicion or detection of a loss, or a fault while the job is idle; kNever if
   /// none follows.
-  Nanos next_stop() const;
+  Nanos next_event_time() const;
   /// Activates the pending assignment if it is ready and the job is not stalled; call only between
   /// two steps. If a GPU of the assignment is lost, waits for the next change of the cluster, or,
   /// if none follows or the job is on hold, drops the assignment and emits JobHeld for a job with

@@ -52,7 +52,7 @@ class JobModel {
 
   /// Announces work that could begin at `now` to jobs that share links with it. Called for all
   /// models before any begin().
-  virtual void ready(Nanos) {}
+  virtual void announce_work(Nanos) {}
   /// Begins the work that can begin at `now`.
   virtual void begin(Nanos now, const Watch& watch) = 0;
   /// Returns the next instant with an event of this model; kNever if none follows.

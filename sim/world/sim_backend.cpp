@@ -178,7 +178,7 @@ bool SimBackend::are_jobs_unchanged() const {
 }
 
 void SimBackend::begin_models() {
-  for (const auto& model : models_) model->ready(now_);
+  for (const auto& model : models_) model->announce_work(now_);
   for (const auto& model : models_) {
     model->begin(now_, watch_state());
     now_ = std::max(now_, model->now());

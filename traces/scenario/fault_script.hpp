@@ -135,7 +135,9 @@ class FaultScript {
   /// after the scenario's cause, if any. Call for kills, stops, link_down and down only: every
   /// other fault is described as a loss too.
   std::string cause(std::uint32_t fault, const FaultTarget& target) const;
-  /// Returns the cause in the scenario; empty if none is given.
+  /// Returns the cause in the scenario; empty if none is given. The reference is valid until the
+  /// next query about a moment, a step or an instant, which may draw failures; the methods about
+  /// one fault keep it valid.
   const std::string& named_cause(std::uint32_t fault) const {
     return causes_[entry(fault).cause];
   }

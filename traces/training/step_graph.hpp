@@ -177,8 +177,9 @@ class StepGraph {
   const Program& program(std::uint32_t stage, std::uint32_t micro_batches);
   std::size_t programs_built() const { return programs_.size(); }
 
-  /// Returns the model FLOPs of a whole step: forward + 2 x backward, no recomputation, causal
-  /// attention counts half.
+  /// Returns the model FLOPs of a whole step over all ranks: three times those of the forward pass,
+  /// because a backward pass counts twice. Counts the experts to which a token is routed only,
+  /// causal attention half, and no recomputation.
   Flop model_flop() const;
   double tokens() const;  ///< tokens of a whole step
   /// Returns the memory of one rank with Adam: a gradient of Job.gradient_bytes, fp32 moments and,

@@ -30,7 +30,7 @@ Nanos exchange_time(std::span<const StepReport> reports) {
 Telemetry::Telemetry(std::uint32_t ranks, double nominal_bytes_per_second)
     : nominal_bytes_per_second_(nominal_bytes_per_second), sources_(ranks) {}
 
-void Telemetry::progress(std::uint32_t rank, const ProgressSample& sample, Nanos now) {
+void Telemetry::record_progress(std::uint32_t rank, const ProgressSample& sample, Nanos now) {
   Source& source = sources_[rank];
   source.newest = sample;
   if (sample.has_device()) source.device = sample.device();
@@ -38,7 +38,8 @@ void Telemetry::progress(std::uint32_t rank, const ProgressSample& sample, Nanos
   source.fresh = true;
 }
 
-void Telemetry::step_done(Step step, double bytes, std::span<const StepReport> reports, Nanos now) {
+void Telemetry::record_step(Step step, double bytes, std::span<const StepReport> reports,
+                            Nanos now) {
   const Nanos slowest = slowest_compute(reports);
   auto algorithm = CollectiveAlgorithm::automatic;
   for (std::size_t rank = 0; rank < reports.size(); ++rank) {

@@ -19,10 +19,10 @@ class Telemetry {
   Telemetry(std::uint32_t ranks, double nominal_bytes_per_second);
 
   /// Records the progress of a heartbeat, and its driver measurements if it has any.
-  void progress(std::uint32_t rank, const ProgressSample& sample, Nanos now);
+  void record_progress(std::uint32_t rank, const ProgressSample& sample, Nanos now);
   /// Records the reports of a committed step, by rank. `bytes`: size of the gradients in fp32. Adds
   /// a sample of a collective only if at least two reports contain operations.
-  void step_done(Step step, double bytes, std::span<const StepReport> reports, Nanos now);
+  void record_step(Step step, double bytes, std::span<const StepReport> reports, Nanos now);
 
   /// Replaces the samples below by the values that arrived since the last call. A rank without a
   /// heartbeat since then has no sample of its rank, GPU or link.
@@ -36,8 +36,8 @@ class Telemetry {
   /// Returns the collected samples of collectives.
   std::span<const CollectiveSample> collectives() const { return collectives_; }
 
-  /// Returns the newest driver measurements of the rank's GPU that progress() has received, apart
-  /// from the collected samples; all fields unset if none arrived.
+  /// Returns the newest driver measurements of the rank's GPU that record_progress() has received,
+  /// apart from the collected samples; all fields unset if none arrived.
   const DeviceReading& device(std::uint32_t rank) const { return sources_[rank].device; }
 
  private:

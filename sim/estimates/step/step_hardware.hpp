@@ -23,8 +23,10 @@ class StepHardware {
   /// Sets the speeds of all workers and the rates of all slots to the state at the beginning of the
   /// step.
   void begin();
-  /// Applies a change from now on. Links that are not pinned are ignored, and `fatal` is left to
-  /// the caller. A link that is down stays down until the next begin().
+  /// Applies a change from now on, after begin(). The slowdown factors in `change` replace those of
+  /// their ranks, and the rates those of their links; all others stay. A link in `down` goes down
+  /// and stays down for the rest of the step, whatever its later rates. Ignores links that are not
+  /// pinned, except that broken_link() knows them as down. `at` and `fatal` are left to the caller.
   void apply_change(const TimedChange& change);
 
   /// Returns the engine's host number of a simulated GPU.

@@ -39,13 +39,13 @@ TEST_F(Easy, AJobThatNeedsOnlyWhatIsLeftOverMayStart) {
 TEST(ExpectedEnds, AJobThatOutlivesItsEstimateIsGivenAsMuchTimeAgain) {
   constexpr Nanos s = kNanosPerSecond;
   ExpectedEnds ends;
-  ends.begin({1}, 4, 0, 10 * s);
-  ends.begin({2}, 2, 5 * s, 100 * s);
+  ends.record_start({1}, 4, 0, 10 * s);
+  ends.record_start({2}, 2, 5 * s, 100 * s);
   EXPECT_FALSE(ends.extend_overdue(10 * s)) << "it may end at this instant";
   EXPECT_TRUE(ends.extend_overdue(30 * s));
   EXPECT_EQ(ends.in_order().begin()->at, 60 * s);
-  EXPECT_EQ(ends.end({1}), 60 * s);
-  EXPECT_EQ(ends.end({1}), kNever);
+  EXPECT_EQ(ends.remove_job({1}), 60 * s);
+  EXPECT_EQ(ends.remove_job({1}), kNever);
   EXPECT_EQ(ends.in_order().begin()->job, JobId{2});
 }
 

@@ -39,8 +39,8 @@ TEST_F(ObservationsTest, WhatHappensHoldsAtOnceAndIsShownOnce) {
 
 TEST_F(ObservationsTest, AreInTheJournalWithLossesAndWithWhatWasReadOfTelemetry) {
   observations_.add_event(RanksLost{.job = kLiveJob, .ranks = {RankId{1}}, .epoch = {2}});
-  telemetry_.progress(1, {}, 0);
-  telemetry_.progress(2, {}, 0);
+  telemetry_.record_progress(1, {}, 0);
+  telemetry_.record_progress(2, {}, 0);
   JournalLoss loss;
   loss.set_rank(1);
   const Observation seen = observations_.next_observation({loss});
@@ -66,7 +66,7 @@ TEST_F(ObservationsTest, RanksHaveTheNumbersThatTheJobGivesThem) {
       JobStarted{
           .job = kLiveJob, .epoch = {3}, .from = 0, .where = run_.placement.pending_placement()},
       3);
-  telemetry_.progress(3, {}, 0);
+  telemetry_.record_progress(3, {}, 0);
   const auto ranks = observations_.next_observation({}).samples.ranks(kLiveJob);
   ASSERT_EQ(ranks.size(), 1u);
   EXPECT_EQ(ranks[0].rank, run_.placement.rank_in(3));

@@ -23,7 +23,7 @@ TEST(Telemetry, WhatTheDriverOfAGpuMeasuresCountsBeforeWhatThePaceSays) {
   ProgressSample sample = progress(100 * kMs, 50 * kMs, 1e7);
   sample.mutable_device()->set_utilization(0.9);
   sample.mutable_device()->set_power(650);
-  telemetry.progress(0, sample, 100 * kMs);
+  telemetry.record_progress(0, sample, 100 * kMs);
   telemetry.refresh_samples(100 * kMs);
   ASSERT_EQ(telemetry.devices().size(), 1u);
   const DeviceSample& device = telemetry.devices()[0];
@@ -47,7 +47,7 @@ StepReport report(Nanos compute, Nanos exchange) {
 
 TEST(Telemetry, GivesFreshSamplesOnceAndWithTheirAge) {
   Telemetry telemetry(2, 1000);
-  telemetry.progress(1, progress(100 * kMs, 50 * kMs, 20), 90 * kMs);
+  telemetry.record_progress(1, progress(100 * kMs, 50 * kMs, 20), 90 * kMs);
   telemetry.refresh_samples(100 * kMs);
   ASSERT_EQ(telemetry.ranks().size(), 1u);
   const RankSample& sample = telemetry.ranks()[0];
@@ -65,10 +65,10 @@ TEST(Telemetry, GivesFreshSamplesOnceAndWithTheirAge) {
 
 TEST(Telemetry, DeviceSharesAreThoseSinceTheSampleBefore) {
   Telemetry telemetry(1, 1000);
-  telemetry.progress(0, progress(100 * kMs, 100 * kMs, 100), 0);
+  telemetry.record_progress(0, progress(100 * kMs, 100 * kMs, 100), 0);
   telemetry.refresh_samples(0);
   EXPECT_DOUBLE_EQ(telemetry.devices()[0].utilization.value, 1);
-  telemetry.progress(0, progress(200 * kMs, 125 * kMs, 150), 0);
+  telemetry.record_progress(0, progress(200 * kMs, 125 * kMs, 150), 0);
   telemetry.refresh_samples(0);
   ASSERT_EQ(telemetry.devices().size(), 1u);
   EXPECT_DOUBLE_EQ(telemetry.devices()[0].utilization.value, 0.25);
@@ -81,17 +81,17 @@ TEST(Telemetry, DeviceSharesAreThoseSinceTheSampleBefore) {
 TEST(Telemetry, LinkLatencyIsHalfTheRoundTripAndOnlyWhenMeasuredAnew) {
   Telemetry telemetry(2, 1000);
   ProgressSample sample = progress(10 * kMs, 0, 0);
-  telemetry.progress(1, sample, 0);
+  telemetry.record_progress(1, sample, 0);
   telemetry.refresh_samples(0);
   EXPECT_TRUE(telemetry.links().empty());  // none yet
   sample.set_round_trip(2 * kMs);
-  telemetry.progress(1, sample, 0);
+  telemetry.record_progress(1, sample, 0);
   telemetry.refresh_samples(0);
   ASSERT_EQ(telemetry.links().size(), 1u);
   EXPECT_DOUBLE_EQ(telemetry.links()[0].latency.value, 0.001);
   EXPECT_EQ(telemetry.links()[0].from.value, 1u);
   EXPECT_EQ(telemetry.links()[0].to.value, 0u);
-  telemetry.progress(1, sample, 0);
+  telemetry.record_progress(1, sample, 0);
   telemetry.refresh_samples(0);
   EXPECT_TRUE(telemetry.links().empty());
 }
@@ -101,8 +101,8 @@ TEST(Telemetry, ACommittedStepTellsWhoWaitedAndWhatTheExchangeTook) {
   const std::vector<StepReport> reports{report(100 * kMs, 205 * kMs), report(300 * kMs, 5 * kMs)};
   EXPECT_EQ(slowest_compute(reports), 300 * kMs);
   EXPECT_EQ(exchange_time(reports), 5 * kMs);
-  telemetry.step_done(7, 4e6, reports, 310 * kMs);
-  for (const std::uint32_t rank : {0u, 1u}) telemetry.progress(rank, progress(1, 0, 0), 0);
+  telemetry.record_step(7, 4e6, reports, 310 * kMs);
+  for (const std::uint32_t rank : {0u, 1u}) telemetry.record_progress(rank, progress(1, 0, 0), 0);
   telemetry.refresh_samples(320 * kMs);
   EXPECT_DOUBLE_EQ(telemetry.ranks()[0].wait_time.value, 0.2);
   EXPECT_EQ(telemetry.ranks()[0].wait_time.age, 10 * kMs);
@@ -120,10 +120,10 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   reports[1].set_exchange_bytes(4e6);
   reports[1].set_sending(20 * kMs);
   reports[1].set_gradient_variance(2.5);
-  telemetry.step_done(7, 4e6, reports, 310 * kMs);
+  telemetry.record_step(7, 4e6, reports, 310 * kMs);
   ProgressSample sample = progress(10 * kMs, 0, 0);
   sample.set_memory(123);
-  for (const std::uint32_t rank : {0u, 1u}) telemetry.progress(rank, sample, 320 * kMs);
+  for (const std::uint32_t rank : {0u, 1u}) telemetry.record_progress(rank, sample, 320 * kMs);
   telemetry.refresh_samples(320 * kMs);
   ASSERT_EQ(telemetry.links().size(), 1u) << "rank 0 has sent nothing";
   EXPECT_EQ(telemetry.links()[0].from.value, 1u);
@@ -133,7 +133,7 @@ TEST(Telemetry, AnExchangeTellsTheLinksBandwidthAndHowMuchGradientsDiffer) {
   EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.is_known());
   EXPECT_EQ(telemetry.ranks()[1].gradient_variance.value, 2.5);
   EXPECT_EQ(telemetry.devices()[1].memory_used.value, 123);
-  telemetry.progress(1, sample, 330 * kMs);
+  telemetry.record_progress(1, sample, 330 * kMs);
   telemetry.refresh_samples(330 * kMs);
   EXPECT_TRUE(telemetry.links().empty()) << "no exchange since";
   EXPECT_FALSE(telemetry.ranks()[0].gradient_variance.is_known());
