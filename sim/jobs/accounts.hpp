@@ -27,28 +27,32 @@ class Accounts {
   /// computation, exchange and update.
   Accounts(const Cluster& cluster, const StepGraph& graph, double rest = 0);
 
-  /// Adds `count` equal committed steps, each of `duration`, and books their GPU time from
-  /// time().booked_until() on. `per_replica`: number of micro-batches that each replica owns.
-  /// `stretch`: by replica, factor on the compute time; empty: 1.
+  /// Adds `count` equal committed steps, each of `duration`, with their bytes, their parts, and
+  /// their lost and repeated micro-batches, and books their GPU time from time().booked_until() on.
+  /// Call once all time before the steps is booked (TimeLedger::interrupt_at). `per_replica`:
+  /// number of micro-batches that each replica owns. `stretch`: by replica, factor on the compute
+  /// time; empty: 1.
   void commit_steps(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
               const std::vector<std::uint32_t>& per_replica,
               const std::vector<double>& stretch = {});
   /// Adds `count` steps of a log that the run continues. Only their total `duration` is known, so
   /// that each step counts with the mean, and no GPU time, bytes or parts of a step are booked.
+  /// Does nothing if `count` is 0.
   void add_told_steps(Nanos duration, std::uint64_t count);
   /// Sets the instant at which a run that continues a log begins its own steps; GPU utilization is
-  /// the mean from that instant on.
+  /// the mean from that instant on. Without a call, from 0 on.
   void begin_at(Nanos at) { began_s_ = to_seconds(at); }
   /// Returns the ledger of GPU time, in which the caller books all time outside committed steps.
   TimeLedger& time() { return time_; }
   const TimeLedger& time() const { return time_; }
   /// Records a rollback from `from`, the next step until now, to `to`: the steps between them no
-  /// longer count as committed, and the work since the mark of `to` becomes lost work
-  /// (TimeLedger::roll_back).
+  /// longer count as committed but as rolled back, and the work since the mark of `to` becomes lost
+  /// work (TimeLedger::roll_back). Their durations stay in median_step(). If `to` is not before
+  /// `from`, only the ledger changes.
   void roll_back(Step from, Step to);
 
-  /// Adds the micro-batches that a cut step had completed in all stages: the repeated step computes
-  /// these micro-batches again.
+  /// Adds the micro-batches that a cut step had completed in all stages to the recomputed ones: the
+  /// repeated step computes these micro-batches again. Books no GPU time (TimeLedger::lose_step).
   void discard_work(const estimates::SimulatedStep& step);
   /// Adds `micro_batches` completed micro-batches that will be computed again.
   void discard_work(std::uint64_t micro_batches) { recomputed_ += micro_batches; }

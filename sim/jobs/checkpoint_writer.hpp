@@ -17,32 +17,38 @@ namespace orrery::sim {
 /// at 111 s; with half of the storage rate, at 121 s.
 class CheckpointWriter {
  public:
-  /// Requests a checkpoint at the end of the next step that begins.
+  /// Requests a checkpoint at the end of the next step that begins. Several requests before that
+  /// step count once.
   void request_save() { asked_ = true; }
   /// Returns true if a checkpoint is requested and no step has begun since the request.
   bool is_requested() const { return asked_; }
-  /// Records the begin of a step, at whose end a requested checkpoint is due.
+  /// Records the begin of a step, at whose end a requested checkpoint is due: is_requested()
+  /// becomes false, and is_after_this_step() true if a checkpoint was requested.
   void step_begins() { after_step_ = after_step_ || std::exchange(asked_, false); }
-  /// Returns true if a requested checkpoint is due at the end of the current step.
+  /// Returns true if a requested checkpoint is due at the end of the current step; false again
+  /// after is_due().
   bool is_after_this_step() const { return after_step_; }
   /// Returns true if a checkpoint must begin before `step`, by request or because `step` is a
   /// multiple of `every`, the interval of the CheckpointPlan (0: no interval). Returns false while
-  /// another checkpoint is in flight; even then a request that is due here is cleared.
+  /// another checkpoint is in flight; even then a request that is due here is cleared. Call once at
+  /// the end of each reported step.
   bool is_due(Step step, std::uint64_t every);
 
-  /// Begins to write the state before `step` and returns the stall of the job. Call only while no
-  /// checkpoint is in flight. `storage`: available fraction of the storage's rate; with 0 the
-  /// checkpoint ends after the stall and is not durable.
+  /// Begins to write the state before `step` at `now` and returns the stall of the job, which the
+  /// caller applies. Call only while no checkpoint is in flight, after is_due(). `storage`:
+  /// available fraction of the storage's rate; with 0 the checkpoint ends after the stall and is
+  /// not durable.
   Nanos begin(JobId job, Step step, Nanos now, const Checkpoints& costs, double storage);
   /// Returns the instant at which the checkpoint in flight ends; kNever if no checkpoint is in
   /// flight, or if it is incomplete.
   Nanos next() const { return writing_ ? writing_->at : kNever; }
   /// Returns the checkpoint that ended by `now` and removes it; nothing if no checkpoint ended.
   std::optional<SaveDone> take_done(Nanos now);
-  /// Marks the checkpoint in flight, if any, as incomplete, because a rank died: only
-  /// abandon_save() ends it.
+  /// Marks the checkpoint in flight, if any, as incomplete, because a rank died: next() becomes
+  /// kNever, take_done() never returns the checkpoint, and only abandon_save() ends it.
   void spoil_current();
-  /// Ends the checkpoint in flight and returns its failure; nothing if no checkpoint is in flight.
+  /// Ends the checkpoint in flight, incomplete or not, and returns it as not durable; nothing if no
+  /// checkpoint is in flight.
   std::optional<SaveDone> abandon_save();
 
  private:

@@ -37,10 +37,15 @@ class Contention {
     bool steady = false;
   };
   /// Adds a job, or replaces the work of a job. Its next step may begin at once, until next_step().
+  /// The company() of the job's groups before and after changes, except of jobs that share no
+  /// links, and their steps are simulated anew at the next step(). Computes missing links if
+  /// another job exists.
   void enter_job(JobId job, Work work);
-  /// Removes a job that stalls or is over; does nothing for an unknown job.
+  /// Removes a job that stalls or is over; the rest of its group changes as in enter_job(). Does
+  /// nothing for an unknown job.
   void remove_job(JobId job);
-  /// Sets the earliest begin of the job's next step; ignores an unknown job.
+  /// Sets the earliest begin of the job's next step, for later simulations; steps that are
+  /// simulated already stay valid. Ignores an unknown job.
   void next_step(JobId job, Nanos at);
 
   /// Returns a number that changes when the group of the job, or the work of a job in the group,

@@ -15,8 +15,9 @@ namespace orrery::sim {
 /// computation hides for 2 s has an exposed duration of 1 s.
 class ExchangeMeter {
  public:
-  /// Replaces the sample by the one of `step`, which took `duration`. `graph`: step graph of the
-  /// current placement. `stretch`: by replica, factor on the compute time; empty: 1.
+  /// Replaces the sample by the one of `step`, which took `duration` and ran as `what`. `graph`:
+  /// step graph of the current placement. `stretch`: by replica, factor on the compute time; empty:
+  /// 1.
   void record_step(JobId job, Step step, const estimates::SimulatedStep& what, Nanos duration,
             const std::vector<double>& stretch, const StepGraph& graph);
   /// Appends the sample to `out`, unless no step is recorded or its exchange was hidden completely.

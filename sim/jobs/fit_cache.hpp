@@ -26,37 +26,43 @@ class FitCache {
     estimates::EngineFactory engine;
     std::uint64_t seed = 0;  ///< seed of noise
   };
-  /// Constructs a cache with the first fit. `home`: GPU of each rank at the expected begin of the
-  /// job.
+  /// Constructs a cache with the first fit, which is also the current fit. `home`: GPU of each rank
+  /// at the expected begin of the job.
   FitCache(Ground ground, std::vector<GpuId> home);
   FitCache(const FitCache&) = delete;
   FitCache& operator=(const FitCache&) = delete;
 
-  /// Returns the fit of the first placement.
+  /// Returns the fit of the first placement: another object after begin_at().
   const std::shared_ptr<FittedJob>& initial_fit() const { return begun_; }
-  /// Returns the fit of the current placement.
+  /// Returns the fit of the current placement: another object after move_to() and begin_at().
   const std::shared_ptr<FittedJob>& now() const { return now_; }
 
   /// Returns the placement at the begin of the job, with the scenario's layout. Valid until
   /// number_gpus() adds GPUs.
   Standing home() const;
   /// Replaces the first placement by `where`, discards all fits, whose steps no longer count in
-  /// simulated(), and fits the job to `where`. Numbers the GPUs of `where` only.
+  /// simulated(), and fits the job to `where`, its new first and current fit. Numbers the GPUs of
+  /// `where` only. An earlier reseed_noise() does not apply to this fit, only to those of later
+  /// move_to(). Call before the job's first start.
   void begin_at(const Standing& where);
   /// Returns the GPUs by number: the GPUs of ranks 0, 1, ... at the begin of the job, then all
   /// other GPUs that the job has used, in the order of their first use.
   const std::vector<GpuId>& numbered() const { return home_; }
-  /// Numbers the GPUs that have no number. Returns true if any GPU got a number.
+  /// Numbers the GPUs that have no number, behind the others in the order of `gpus`. Returns true
+  /// if any GPU got a number: then call JobFaults::update_gpu_numbers().
   bool number_gpus(const GpuRuns& gpus);
 
-  /// Moves the job to `where`, with a known fit if the cache has one. `ranks`: number in the job of
-  /// each rank of `where`. Discards the telemetry of earlier steps.
+  /// Moves the job to `where`, not empty, with a known fit if the cache has one; otherwise fits the
+  /// job, and a full cache drops the least recently used fit. The GPUs of `where` must have
+  /// numbers. `ranks`: number in the job of each rank of `where`; ignored for the first placement.
+  /// Discards the telemetry of earlier steps.
   void move_to(const Standing& where, std::vector<std::uint32_t> ranks);
   /// Draws the noise of steps from the instant `from` on with another seed, in all cached fits and
   /// in those of later move_to(); replaces an earlier reseeding.
   void reseed_noise(Nanos from, std::uint64_t seed);
 
-  /// Returns the number of simulated steps of all fits, cached results excluded.
+  /// Returns the number of simulated steps of all fits, those that a full cache dropped too, cached
+  /// results excluded.
   std::uint64_t simulated() const;
   /// Returns the largest number of replica classes of any simulated step.
   std::uint64_t most_classes() const;

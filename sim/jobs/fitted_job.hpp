@@ -52,9 +52,10 @@ class FittedJob {
   Telemetry& telemetry() { return telemetry_; }
   /// Replaces the numbers of the ranks in the job; the GPUs do not change.
   void renumber_ranks(std::vector<std::uint32_t> ranks) { ranks_ = std::move(ranks); }
-  /// Returns the number in the job of a rank of this fit.
+  /// Returns the number in the job of a rank of this fit, which must be below graph().ranks().
   RankId rank_of_job(std::uint32_t rank) const { return {ranks_[rank]}; }
-  /// Returns `state`, which names ranks by the numbers of GPUs, with the ranks of this fit. Omits
+  /// Returns `state`, which names ranks by the numbers of GPUs (known ones), with the ranks of this
+  /// fit. Omits
   /// ranks that do not work here. In a fabric that spreads traffic, also omits slow links that
   /// cannot limit the job, so that flapping cables elsewhere cause no new simulation; not in full
   /// detail.

@@ -11,26 +11,29 @@ namespace orrery::sim {
 /// 100 s at pace 0.5, started at 0 s, is due at 200 s; at 50 s its progress is 25 s.
 class JobCourse {
  public:
-  /// Records that the job has GPUs from `now` on and progresses after `delay`. Call while the job
-  /// has no GPUs.
+  /// Records that the job has GPUs from `now` on and progresses after `delay`, at the newest pace
+  /// (1 before set_pace()). Call while the job has no GPUs.
   void start(Nanos now, Nanos delay);
   /// Sets the pace, > 0, from `now` on: recorded time per elapsed time; 1: as recorded. Call while
   /// the job has GPUs.
   void set_pace(Nanos now, double pace);
-  /// Records that the job has left its GPUs, and cancels the rest of its delay. Call while the job
-  /// has GPUs.
+  /// Records that the job has left its GPUs, updates done(), served_time() and lost_time(), and
+  /// cancels the rest of its delay. Call while the job has GPUs.
   void stop(Nanos now);
   /// Sets the progress back to `kept`; the time worked beyond, a proportional part, becomes lost
   /// time. Does nothing if the progress is not larger. Call after stop().
   void fall_back(Nanos kept);
   /// Returns the instant at which a job of this duration ends, if it keeps its GPUs and its pace.
+  /// If its progress has reached `duration`: the newest change, plus the rest of the delay. Call
+  /// while the job has GPUs.
   Nanos due(Nanos duration) const;
 
-  /// Returns the progress at the newest stop or change of pace.
+  /// Returns the progress at the newest stop or change of pace, or after fall_back(); 0 before.
   Nanos done() const { return done_; }
   /// Returns the time with GPUs up to the newest stop.
   Nanos served_time() const { return served_; }
-  /// Returns the part of the time with GPUs that went into delays and into work that was lost.
+  /// Returns the part of the time with GPUs that went into delays and into work that was lost, up
+  /// to the newest stop or change of pace.
   Nanos lost_time() const { return lost_; }
 
  private:

@@ -49,7 +49,8 @@ class JobEstimates {
 
   /// Returns true if all estimates are the recorded durations.
   bool are_recorded_durations() const { return choice_.kind == "recorded"; }
-  /// Returns the estimated duration of a job at its submission, in nanoseconds.
+  /// Returns the estimated duration of a job at its submission, in nanoseconds; learned estimates
+  /// follow from the ends recorded so far. Records nothing.
   Nanos at_submission(const TraceJob& job) const;
   /// Records the end of a job that had its GPUs for `ran`; only learned and requested estimates use
   /// the record.

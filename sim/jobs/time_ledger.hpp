@@ -30,7 +30,8 @@ class TimeLedger {
   /// Constructs an empty ledger of a job with `gpus` GPUs. Nothing is booked before begin().
   explicit TimeLedger(std::uint32_t gpus) : gpus_(gpus) {}
 
-  /// Sets the begin, and the end of the booked time, to the instant `at`.
+  /// Sets the begin, and the end of the booked time, to the instant `at`; keeps booked time and
+  /// stalls.
   void begin(Nanos at) { began_ = cursor_ = at; }
   /// Returns the instant of the newest begin(); 0 before.
   Nanos begin_time() const { return began_; }
@@ -40,26 +41,29 @@ class TimeLedger {
   /// Adds a stall until `until`, for `use`, behind the stalls so far; nothing if they, or without
   /// stalls the booked time, reach `until`. The stall is booked as time advances.
   void stall_until(Nanos until, GpuUse use);
-  /// Books all time up to `now` as advance_to(), then removes the stalls after `now`.
+  /// Books all time up to `now` as advance_to(), then removes all remaining stalls. Call before a
+  /// step begins, and when a stall ends early.
   void interrupt_at(Nanos now);
   /// Books all time up to `now` without work on a step: the stalls for their uses, the rest as
-  /// idle. Does nothing if the time is booked already.
+  /// idle. Books nothing if the time is booked already. Stalls beyond `now` stay.
   void advance_to(Nanos now);
   /// Books a discarded step from `began`, or from booked_until() if that is later, to `now`:
   /// `working` GPUs as lost work, the others as idle. First books the time up to `began` as
   /// advance_to().
   void lose_step(Nanos began, Nanos now, std::uint32_t working);
-  /// Books committed steps of total duration `length` from booked_until() on. `shares`: times of
-  /// the `working` GPUs in computing, exposed communication, bubble and waiting, in any unit; all
-  /// computing if the sum is 0. The other GPUs are idle.
+  /// Books committed steps of total duration `length` from booked_until() on, whatever stalls
+  /// remain: call interrupt_at() at the begin of the steps. `shares`: times of the `working` GPUs
+  /// in computing, exposed communication, bubble and waiting, in any unit; all computing if the sum
+  /// is 0. The other GPUs are idle.
   void commit_steps(Nanos length, const std::array<double, kStepUses>& shares,
                     std::uint32_t working);
 
-  /// Marks a checkpoint of the state before `step`, and forgets the marks before `durable`, behind
-  /// which no rollback will go.
+  /// Marks a checkpoint of the state before `step` at the booked time; replaces an earlier mark of
+  /// `step`. Forgets the marks before `durable`, behind which no rollback will go.
   void mark_checkpoint(Step step, Step durable);
-  /// Books a rollback to `step`: the work since that step's mark, or since the begin, becomes lost
-  /// work. Forgets the marks of all other steps.
+  /// Books a rollback to `step`: the time of the uses within steps that was booked since that
+  /// step's mark, or ever if `step` has no mark, moves to lost work. Other uses and booked_until()
+  /// stay. Forgets the marks of all other steps.
   void roll_back(Step step);
 
   /// Returns the booked GPU-nanoseconds.
