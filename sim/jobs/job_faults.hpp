@@ -28,37 +28,43 @@ class JobFaults {
   /// Returns the times and states of the faults.
   const estimates::FaultPlan& plan() const { return plan_; }
   estimates::FaultPlan& plan() { return plan_; }
-  /// Applies the faults to the current numbers of the job's GPUs. Call whenever the fit cache has
-  /// numbered other GPUs.
+  /// Applies the faults from now on to the GPUs as the fit cache numbers them now. Call whenever
+  /// the cache has numbered other GPUs (FitCache::begin_at, FitCache::number_gpus).
   void update_gpu_numbers() { plan_.move_ranks(fits_.numbered()); }
 
   /// Continues from a log that ended at `now`, within `step`: takes the lost parts of the world as
   /// reported, and marks the faults of `step` that strike at `now` as spent unless they kill a rank
-  /// that still works and is not in `lost_in_step`.
+  /// that still works and is not in `lost_in_step`. Call once, before other methods, when the world
+  /// has the state at the end of the log.
   void continue_from(Step step, Nanos now, const std::set<RankId>& lost_in_step);
 
   /// Returns the rank that works on the GPU with number `home_rank`; nothing if the job does not
-  /// use the GPU or if its rank is lost, detected or not. Throws std::out_of_range for a number
-  /// without a GPU.
+  /// use the GPU or if its rank is lost, detected or not. Call after the job's submission. Throws
+  /// std::out_of_range for a number without a GPU.
   std::optional<RankId> rank_at_work(std::uint32_t home_rank) const;
   /// Returns the losses of working ranks that come first, all at one instant: at the begin `from`
-  /// of `step`, if given, or from `from` on and before `until`. Empty if no working rank is lost.
-  /// Marks the losses of ranks that do not work at their instant as spent: these faults kill no
-  /// rank later either.
+  /// of `step`, if given, or from `from` on and before `until`; without `step` only faults of
+  /// instants count. Empty if no working rank is lost. The ranks of the result are numbers of GPUs
+  /// (rank_at_work()). Losses of the newest instant that are not spent are returned again
+  /// (FaultPlan::losses); the caller marks handled losses as spent in plan(). Marks the losses of
+  /// ranks that do not work at their instant as spent itself: these faults kill no rank later
+  /// either.
   std::vector<estimates::FatalFault> next_losses(std::optional<Step> step, Nanos from,
                                                  Nanos until) const;
   /// Returns the duration for which packets lost by a fault at exactly `instant` stall the job; 0
   /// if the cluster detects no losses or no flow of the job is hit.
   Nanos stalled_by(Nanos instant) const;
 
-  /// Returns true if all of these GPUs, and their nodes, are healthy.
+  /// Returns true if all of these GPUs, and their nodes, are healthy in the world, which knows the
+  /// reported changes only; true without GPUs.
   bool are_parts_healthy(const GpuRuns& gpus) const;
   /// Schedules a report at the instant `at` for each part of the cluster that is newly lost, or no
-  /// longer lost, during `step`.
+  /// longer lost, during `step`, compared with the newest call. Emits no event (drain_events()).
   void note_parts(Step step, Nanos at);
   /// Returns the instant of the first scheduled report; kNever if no report is scheduled.
   Nanos next_event_time() const;
-  /// Appends the reports that are due by `now` to `out`, and removes them.
+  /// Appends the reports that are due by `now` to `out`, in the order of scheduling, and removes
+  /// them.
   void drain_events(Nanos now, std::vector<Event>& out);
 
  private:

@@ -32,11 +32,14 @@ class JobInWorld {
 
   /// Returns the id of the job; valid after submitted_as().
   JobId id() const { return id_; }
-  /// Sets the id of the job, which the world determines at the submission.
+  /// Sets the id of the job, which the world determines at the submission. Call before
+  /// JobSubmitted is emitted.
   void submitted_as(JobId id) { id_ = id; }
   /// Returns the state of the job in the world; call after the submission.
   const JobInfo& job() const { return world_.jobs()[id_]; }
-  /// Passes an event of the job to the backend, which applies the event to the world at once.
+  /// Passes an event of the job to the backend, which applies the event to the world at once and
+  /// shows it in the next observation. The backend first calls JobModel::emit_steps() of all
+  /// models, unless the event is StepsDone.
   void emit_event(Event event) const { happen_(std::move(event)); }
 
  private:

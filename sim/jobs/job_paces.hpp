@@ -22,12 +22,13 @@ class JobPaces {
   };
 
   virtual ~JobPaces() = default;
-  /// Adds a job that has these GPUs from now on.
+  /// Adds a job that has these GPUs from now on. Call remove_job() before a job gets other GPUs.
   virtual void enter_job(JobId id, const TraceJob& job, const GpuRuns& gpus) = 0;
   /// Removes a job that has left its GPUs; does nothing for an unknown job.
   virtual void remove_job(JobId id) = 0;
   /// Returns the paces that apply from `now` on and differ from the last ones returned, with the
-  /// first pace of each job whose pace is known. A job that is never returned runs as recorded.
+  /// first pace of each job whose pace is known. Empty if no pace changed. A job that is never
+  /// returned runs as recorded. Call after all starts and ends of the instant `now`.
   virtual std::vector<Change> drain_changes(Nanos now) = 0;
 };
 

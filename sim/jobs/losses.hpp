@@ -14,31 +14,40 @@
 
 namespace orrery::sim {
 
-/// Record of the losses of one job.
+/// Record of the losses of one job. A loss is undetected from record_death() until drain_noticed()
+/// or forget_unnoticed(). For example, a rank that stops at 100 s with a heartbeat timeout of 10 s
+/// is suspected from 105 s on and detected at 110 s.
 class Losses {
  public:
-  /// Records that `rank` died of `cause` at `now`, detected at `noticed`. `suspected`: instant from
-  /// which the rank is suspected until then; kNever if the death shows at once.
+  /// Records that `rank` died of `cause` at `now`, and that the death will be detected at
+  /// `noticed`. `suspected`: instant from which the rank is suspected until then; kNever: never.
+  /// Call once for each loss of a rank.
   void record_death(RankId rank, const std::string& cause, Nanos now, Nanos noticed,
                     Nanos suspected = kNever);
-  /// Records the loss of the whole job, for example by a link that never comes up again. No rank
-  /// detects this loss; earlier undetected losses stay undetected.
+  /// Records the loss of the whole job at `now`, for example by a link that never comes up again,
+  /// as the newest loss. No rank detects this loss; earlier undetected losses stay undetected.
   void end(const std::string& cause, Nanos now);
 
-  /// Returns true if any loss is recorded, detected or not.
+  /// Returns true if any loss was ever recorded, detected or not.
   bool has_losses() const { return !losses_.empty(); }
   /// Returns true if the rank is lost and undetected.
   bool has_died(RankId rank) const;
   /// Returns true if any loss is undetected.
   bool has_unnoticed() const { return !unnoticed_.empty(); }
-  Nanos next_noticed() const;          ///< kNever: no loss is undetected
-  Nanos all_noticed(Nanos now) const;  ///< `now` at the earliest
+  /// Returns the first instant at which an undetected loss is detected, perhaps a past one; kNever
+  /// if no loss is undetected.
+  Nanos next_noticed() const;
+  /// Returns the instant at which the last undetected loss is detected; `now` at the earliest, and
+  /// if no loss is undetected.
+  Nanos all_noticed(Nanos now) const;
   /// Forgets the undetected losses: nothing detects them later. Their entries in the report stay.
   void forget_unnoticed() { unnoticed_.clear(); }
-  /// Returns the next instant at which another rank is suspected; kNever: none.
+  /// Returns the first instant at which a rank is suspected that is not in the newest list of
+  /// new_suspects(), perhaps a past one; kNever if no undetected loss adds a rank.
   Nanos next_suspected() const;
-  /// Returns the ranks that are suspected at `now`, ascending; nothing if the list is unchanged
-  /// since the last call.
+  /// Returns the ranks that are suspected at `now`, ascending, perhaps none; std::nullopt if the
+  /// list is unchanged since the last call (no ranks before the first call). A rank is not
+  /// suspected any more from its detection on.
   std::optional<std::vector<RankId>> new_suspects(Nanos now);
 
   /// Losses detected at one instant.
@@ -46,16 +55,24 @@ class Losses {
     std::vector<RankId> ranks;  ///< ascending
     Nanos first = kNever;       ///< instant of the first loss
   };
-  /// Returns the losses detected by `now`, empty if none, which are not undetected any more; the
-  /// remaining ranks work from `working` on.
+  /// Returns the losses detected by `now`, which are not undetected any more, and records `now` as
+  /// the instant of their detection in the report. Returns no ranks, and kNever as `first`, if none
+  /// is detected. `working`: instant from which the remaining ranks work, for the report.
   Noticed drain_noticed(Nanos now, Nanos working);
 
-  /// Records that a step has been committed at `now` after all losses so far.
+  /// Records that a step has been committed at `now` after all losses so far: `now` is the instant
+  /// of the return to work of each loss that has none yet.
   void mark_resumed(Nanos now);
-  bool has_resumed() const;          ///< true if a step was committed after every loss
-  void replaced(Nanos now);          ///< all ranks are present again
-  void rolled_back(Step steps);      ///< repeated because of the newest loss, if any
-  std::string newest_cause() const;  ///< empty: no loss
+  /// Returns true if a step was committed after every loss, also without losses.
+  bool has_resumed() const;
+  /// Records that the ranks of all losses so far are present again at `now`; losses with an earlier
+  /// such record keep theirs.
+  void replaced(Nanos now);
+  /// Records `steps` as the number of steps that are repeated because of the newest loss, instead
+  /// of an earlier number; does nothing without losses.
+  void rolled_back(Step steps);
+  /// Returns the cause of the newest loss; empty without losses.
+  std::string newest_cause() const;
   /// Appends one failure to the report for each loss; a second call appends them again.
   void fill(Report& report) const;
 

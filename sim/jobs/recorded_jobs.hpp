@@ -48,25 +48,35 @@ class RecordedJobs : public JobModel {
   RecordedJobs(std::vector<TraceJob> jobs, const World& world, Happen happen,
                EstimateChoice estimates = {}, RunConditions conditions = {});
 
+  /// Applies the paces that have changed by starts and ends up to `now`, and moves the ends of
+  /// these jobs; does nothing without paces.
   void begin(Nanos now, const Watch& watch) override;
+  /// Returns the next arrival, end, or change of a node; kNever if none follows. Drawn failures
+  /// count only while a job runs or will arrive.
   Nanos next_event_time() const override;
+  /// Emits, at `now`: JobDone of ending jobs, PartChanged of nodes, JobSubmitted of arriving jobs,
+  /// and JobStopped of jobs on nodes that went down. Records the load up to `now` first.
   void advance_to(Nanos now, const Watch& watch) override;
+  /// Returns true if all jobs that fit the cluster have arrived and ended.
   bool is_over() const override { return arrived_ == trace_.size() && ended_ == trace_.size(); }
   /// Returns the objection to any decision except Assign, and to an Assign that moves a placed job.
   std::string refusal(const Decision& decision) const override;
-  /// Starts or preempts the job at once. `decision` is an Assign.
+  /// Starts the waiting job on the GPUs at once and emits JobStarted; or, for a release, preempts
+  /// the job, which keeps its work, and emits JobStopped. `decision` is an Assign without a
+  /// refusal().
   void carry_out(const Decision& decision, Nanos now) override;
-  /// Writes the results of the jobs and the tables of the replay.
+  /// Writes the results of the jobs and the tables of the replay; ignores `now`.
   void fill(Report& report, Nanos now) override;
   /// Adds one entry for each job, and, if any conditions apply, writes the results of the jobs.
   void add_outcomes(Report& report) const override;
 
-  /// Writes the results of the jobs; times are in seconds. Call once for each report, whose lists
-  /// grow.
+  /// Writes the results of the jobs so far, of the conditions, if any, and of the load; times are
+  /// in seconds. Call once for each report, whose lists grow.
   void fill(JobsReport& report) const;
-  /// Returns the number of jobs in the trace.
+  /// Returns the number of jobs in the trace, with those that are too large for the cluster.
   std::size_t rows() const { return trace_.rows(); }
-  /// Returns the result of the job in row `index` of the trace; `index` < rows().
+  /// Returns the result so far of the job in row `index` of the trace; `index` < rows(). The row
+  /// points to the job in this object.
   JobRow row(std::size_t index) const;
   /// Returns the load of the cluster over time, so far.
   const LoadSeries& load() const { return load_.series(); }

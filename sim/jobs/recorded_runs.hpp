@@ -16,7 +16,8 @@
 
 namespace orrery::sim {
 
-/// Starts, stops and ends of all jobs of a log.
+/// Starts, stops and ends of all jobs of a log. Every `number` must be below the number of jobs of
+/// the trace.
 class RecordedRuns {
  public:
   static constexpr std::uint32_t kNone = ~0u;
@@ -28,8 +29,8 @@ class RecordedRuns {
   /// Records that the job has its GPUs now, in `nodes` nodes, and schedules its end. The job has
   /// not started before, or has been stopped: then it progresses after the restart cost.
   void start(std::uint32_t number, Nanos now, std::uint32_t nodes);
-  /// Sets the pace, recorded duration per second, from now on, and moves the end. Call only with
-  /// paces, and for a job that has its GPUs.
+  /// Sets the pace, recorded duration per second, from now on, and moves the end. Call only if
+  /// constructed with `paced`, and for a job that has its GPUs.
   void set_pace(std::uint32_t number, Nanos now, double pace);
   /// Records that the job, which has its GPUs, leaves them before its end. `keeps`: the job keeps
   /// whole multiples of this work, which is > 0; nothing: all of its work.
@@ -39,15 +40,17 @@ class RecordedRuns {
     while (!ends_.empty() && is_void(ends_.top())) ends_.pop();
     return ends_.empty() ? std::nullopt : std::optional(ends_.top().at);
   }
-  /// Ends one job that is due by `now` and returns its number; kNone if no further job is due.
+  /// Ends one job that is due by `now`, the earliest first, and returns its number; kNone if no
+  /// further job is due. Call at each next_end(), until kNone: `now` counts as the end.
   std::uint32_t end_one(Nanos now);
 
-  /// Returns true if the job is over.
+  /// Returns true if end_one() has returned the job.
   bool over(std::uint32_t number) const { return jobs_[number].over == 1; }
   Nanos first_start(std::uint32_t number) const { return jobs_[number].start; }  ///< -1: none yet
   /// Returns the number of nodes of the job's newest placement; 0 before the first.
   std::uint32_t nodes(std::uint32_t number) const { return jobs_[number].nodes; }
-  /// Returns the number of starts and stops of the job.
+  /// Returns the number of starts and stops of the job so far, its end excluded; 0 before the first
+  /// start.
   std::uint32_t move_count(std::uint32_t number) const { return jobs_[number].starts; }
   /// Returns the end of a job that is over.
   Nanos end(std::uint32_t number) const {

@@ -28,8 +28,8 @@ class RecordedUse {
   /// Adds a job; a job without a recorded start is ignored.
   void add(const TraceJob& job);
   /// Returns the reasons for the wait of a job from `begin` to `end`. Call after all jobs have been
-  /// added; later jobs would not be counted correctly. All 0 if `end` is not after `begin`.
-  /// O(log jobs + starts and ends in between).
+  /// added; later jobs would not be counted correctly. All 0 if `end` is not after `begin`. `job`
+  /// need not have been added. O(log jobs + starts and ends in between).
   Reasons reasons(const TraceJob& job, std::int64_t begin, std::int64_t end) const;
 
  private:

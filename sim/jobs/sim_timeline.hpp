@@ -23,10 +23,11 @@ class SimTimeline {
   ~SimTimeline();
 
   /// Adds the slices of a simulated step with number `step`, which began at `start`, and an event
-  /// at its begin. Only close() reports errors of writing.
+  /// at its begin. Slices need steps that were simulated with Stepper::Options::slices. Only
+  /// close() reports errors of writing.
   void add(const estimates::SimulatedStep& simulated, Step step, Nanos start);
-  /// Writes the remaining data. Throws an environment Error if any data could not be written, or if
-  /// the timeline is closed already.
+  /// Writes the remaining data; call once, after the last event. Throws an environment Error if any
+  /// data could not be written, or if the timeline is closed already.
   void close();
   /// Adds an event of the run named `what` at the instant `at`: a fault or a decision.
   void instant(Nanos at, const std::string& what);

@@ -30,10 +30,14 @@ class SimulatedPaces : public JobPaces {
                  estimates::EngineFactory engine, std::shared_ptr<Contention> contention);
   ~SimulatedPaces() override;
 
-  /// Adds or moves a job; ignores a job without a kind, which runs as recorded. May simulate steps
-  /// for the reference.
+  /// Adds a job, and enters contention unless its GPUs are within one NVLink domain. Ignores a job
+  /// without a kind, which runs as recorded. May simulate steps for the reference. The pace is
+  /// returned by the next drain_changes().
   void enter_job(JobId id, const TraceJob& job, const GpuRuns& gpus) override;
+  /// Removes the job, also from contention, which may change the paces of jobs on the same links.
   void remove_job(JobId id) override;
+  /// Returns the new paces, by job id; simulates the steps of new jobs and of changed groups of
+  /// jobs that share links, unless cached.
   std::vector<Change> drain_changes(Nanos now) override;
 
  private:
