@@ -27,6 +27,7 @@ inline void attach([[maybe_unused]] s4u::Engine& engine,
 #endif
 }
 
+/// Adds a host of `speed` to the zone and returns it, owned by SimGrid.
 inline s4u::Host* add_host(s4u::NetZone& zone, const std::string& name, double speed) {
 #if SIMGRID_VERSION >= 40000
   return zone.add_host(name, speed);
@@ -35,6 +36,7 @@ inline s4u::Host* add_host(s4u::NetZone& zone, const std::string& name, double s
 #endif
 }
 
+/// Adds a link of `bandwidth` in bytes per second to the zone and returns it, owned by SimGrid.
 inline s4u::Link* add_link(s4u::NetZone& zone, const std::string& name, double bandwidth) {
 #if SIMGRID_VERSION >= 40000
   return zone.add_link(name, bandwidth);
@@ -55,7 +57,7 @@ inline void on_completion(const std::function<void(const s4u::Activity&)>& ended
 }
 
 /// Configures a fluid network in which equal flows share equally: no cross traffic, no limit by
-/// latency.
+/// latency. Applies to the whole process; call before the platform is sealed.
 inline void configure() {
   using s4u::Engine;
   Engine::set_config("network/model:CM02");

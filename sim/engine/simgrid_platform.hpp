@@ -22,7 +22,7 @@ class SimGridPlatform {
   SimGridPlatform(std::uint32_t links, double bandwidth);
 
   simgrid::s4u::Engine& engine() { return *engine_; }
-  /// Returns a link by number.
+  /// Returns a link by number, below the number of links.
   Link* link(std::uint32_t number) const { return links_[number]; }
   /// Returns a new flow, not started; it crosses each link as often as `over` contains it. Start
   /// the flow before the next call, which replaces the list of links.

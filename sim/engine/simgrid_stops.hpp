@@ -13,8 +13,8 @@ namespace orrery::sim {
 /// Timers on SimGrid's clock.
 class SimGridStops {
  public:
-  /// Constructs an empty set. SimGrid's loop calls `wake` at the instant of wake_now(), after the
-  /// call.
+  /// Constructs an empty set. SimGrid's loop calls `wake` at the
+  /// instant of wake_now(), after the call.
   explicit SimGridStops(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   /// Returns the clock in seconds.
@@ -22,9 +22,9 @@ class SimGridStops {
   /// Stops the clock at `date` at the latest, and notifies the listeners of the clock. If the clock
   /// stops earlier already, nothing is added: call again at that stop.
   void at(double date);
-  /// Requests a call of `wake` at this instant; repeated requests count once.
+  /// Requests a call of `wake` at this instant; repeated requests before that call count once.
   void wake_now();
-  /// Removes the timers of instants within `precision` from now.
+  /// Removes the timers of instants before now() + `precision` seconds, passed ones too.
   void advance_past_now(double precision);
   /// Removes all dates; a requested call of `wake` remains.
   void clear();

@@ -146,7 +146,7 @@ void Accounts::fill_phases(Report& report) const {
   phases.set_rest_s(rest_);
 }
 
-/// Without noise the replicas of a class are equal and count as one entry; with noise each replica
+/// The replicas of a class are equal without noise and count as one entry; with noise each replica
 /// has its own stretch.
 void Accounts::spend_time(const estimates::SimulatedStep& step, Nanos duration, std::uint64_t count,
                      const std::vector<double>& stretch) {

@@ -59,8 +59,7 @@ class NextStep {
   const Circumstances* circumstances() const { return now_ ? &*now_ : nullptr; }
 
   /// Returns the step at `now` without changes during it: beside the jobs of its group, or alone.
-  /// May simulate steps, also of the other jobs of the group. Call after enter_step() and
-  /// update_contention().
+  /// May simulate steps, also of the other jobs of the group. Call after enter_step().
   std::shared_ptr<const estimates::SimulatedStep> undisturbed_step(Nanos now);
   /// Returns `step` begun at `now` with the changes during it, cut short at the first death of a
   /// working rank, or by a link that is down; equal to undisturbed_step() if nothing changes.

@@ -24,8 +24,9 @@ class ReplayLoad {
   /// Records that a job of `gpus` GPUs no longer waits; it must have been passed to wait().
   void serve_job(std::uint32_t gpus) { --waiting_.waiting_jobs, waiting_.waiting_gpus -= gpus; }
   /// Adds the load up to `now`: the busy GPUs of the world and the waiting jobs as they are at the
-  /// call; nothing if `now` is not later than the newest call. Call before the state changes at
-  /// `now`. `down`: number of nodes that are down, whose GPUs count as neither free nor busy.
+  /// call; nothing if `now` is not later than the newest call or begin(). Call before the state
+  /// changes at `now`. `down`: number of nodes that are down, whose GPUs count as neither free nor
+  /// busy.
   void hold_load(Nanos now, std::uint32_t down) {
     const Cluster& cluster = world_.cluster();
     waiting_.busy_gpus =

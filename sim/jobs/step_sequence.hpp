@@ -23,7 +23,9 @@
 
 namespace orrery::sim {
 
-/// Sequence of the steps of one job.
+/// Sequence of the steps of one job. At each instant either a single step is in progress, or a
+/// stretch of equal steps, or neither (is_idle()). For each step: enter_step(), begin(), then
+/// close() at end() for a single step, or settle_steps() for a stretch.
 class StepSequence {
  public:
   using Watch = JobModel::Watch;
@@ -32,11 +34,14 @@ class StepSequence {
   class Owner {
    public:
     virtual ~Owner() = default;
-    /// Returns the first step after `step` at which conditions may change, or the end.
+    /// Returns the first step after `step` at which conditions may change, or the number of steps
+    /// of the job if that comes first.
     virtual Step next_boundary(Step step) const = 0;
-    /// Returns the first instant from now on at which conditions may change, without faults.
+    /// Returns the first instant from now on at which conditions may change, apart from begins and
+    /// ends of faults; kNever if none follows.
     virtual Nanos next_interruption(const Watch& watch) const = 0;
-    /// Called after all steps before step() are committed. `tell`: policies must be informed now.
+    /// Called after all steps before step() are committed in the books, while no step is in
+    /// progress. `tell`: policies must be informed now, by tell_committed().
     virtual void on_committed(bool tell) = 0;
     /// Called before on_committed() of a step whose lost packets stall the job for `by`.
     virtual void on_stalled(Nanos by) = 0;
@@ -54,7 +59,8 @@ class StepSequence {
     CheckpointWriter& saving;
     SimTimeline* timeline;  ///< null: no timeline
   };
-  /// Constructs a sequence. `full_detail`: each step is simulated separately.
+  /// Constructs a sequence at instant 0 and step 0 without a step in progress. `owner` must outlive
+  /// the sequence. `full_detail`: each step is simulated separately, so that no stretch begins.
   StepSequence(const Parts& parts, Owner& owner, bool full_detail);
 
   Nanos now() const { return now_; }
@@ -62,21 +68,23 @@ class StepSequence {
   /// first if a stretch is in progress.
   void pass_to(Nanos now) { now_ = now; }
   Step step() const { return step_; }  ///< current step, or the next one
-  /// Rolls the job back: `step` becomes the next step, and the steps from `step` on no longer count
-  /// as committed. Call after tell_committed(), while no step is in progress.
+  /// Rolls the job back: `step`, at most step(), becomes the next step, and the steps from `step`
+  /// on no longer count as committed, their work is lost (TrainingBooks::roll_back). Call after
+  /// tell_committed(), while is_idle().
   void roll_back_to(Step step);
   /// Sets the milestones, which are called before time passes in noisy steps advanced at once, and
   /// must outlive the sequence.
   void set_milestones(Milestones& milestones) { milestones_ = &milestones; }
   /// Sets the clock to `now` and the next step to `step`; begins no step.
   void start_from(Nanos now, Step step) { now_ = now, step_ = step; }
-  /// Begins the current step as of `began`, unless the step would be over by now(): then no step is
-  /// in progress. Drops the fault reports due by now(). Call while no step is in progress.
+  /// Enters and begins the current step as of `began`, as enter_step() and begin() of a single
+  /// step, unless the step would be over by now(): then no step is in progress. Drops the fault
+  /// reports due by now(), which a log has shown. Call while is_idle(). now() does not change.
   void restart_current_step(Nanos began);
 
-  /// Returns true if no step is in progress and no stretch either.
+  /// Returns true if neither a single step nor a stretch is in progress.
   bool is_idle() const { return !open_ && !stretch_; }
-  /// Returns true if a single step is in progress.
+  /// Returns true if a single step is in progress; false during a stretch.
   bool is_step_open() const { return open_.has_value(); }
   /// Returns the end of the current step or stretch; kNever if none is in progress.
   Nanos end() const;
@@ -89,29 +97,43 @@ class StepSequence {
     return watched_ || !(watch.reads || watch.step_times);
   }
 
-  /// Fixes the conditions of the next step at now(), and schedules reports of parts that its faults
-  /// change. Call before begin(), while no step is in progress.
+  /// Fixes the conditions of the next step at now() (NextStep::enter_step), and schedules reports
+  /// of parts that its faults change. If the conditions differ from those of the last step,
+  /// policies have not seen a whole step under them (is_unchanged()). Call before begin(), while
+  /// is_idle().
   void enter_step();
-  /// Begins the next step or stretch; call after enter_step(). Steps with noise that no event
-  /// interrupts are committed at once instead: now() is then the end of the last one. Throws
-  /// bad_input if the policy clock would overflow.
+  /// Begins the next step, or a stretch if is_resting() and at least one step is free of changes,
+  /// losses, and requested checkpoints; call after enter_step(), while is_idle(). Simulates steps
+  /// that are not cached, and books all time up to now() (TimeLedger::interrupt_at). With a single
+  /// step, a requested checkpoint becomes due at its end, and reports and stalls by the faults of
+  /// its duration are scheduled. Steps with noise that no event interrupts are committed at once
+  /// instead, if `watch.alone`: now() is then the end of the last one, on_committed() has been
+  /// called, and no step is in progress. Throws bad_input if the policy clock would overflow.
   void begin(const Watch& watch);
-  /// Ends the stretch in progress at `now`: commits the steps that ended by `now`, and continues a
-  /// step within as a single step, which may end differently. Calls
-  /// on_committed() if steps ended. Does nothing without a stretch.
+  /// Ends the stretch in progress at `now`, at most end(): commits the steps that ended by `now`,
+  /// and continues a step within as a single step, which may end differently. Sets now() to `now`.
+  /// Calls on_committed() if steps ended, with `tell` only if the last one ended at `now`; with
+  /// `step_times` in the watch of begin(), reports the ended steps before the step within
+  /// continues. Does nothing without a stretch.
   void settle_steps(Nanos now);
-  /// Ends the single step in progress, whose end() is now(): commits the step, or, if a fault cut
-  /// the step short, books it as lost work and calls on_cut().
+  /// Ends the single step in progress, whose end() is now(): commits the step, and calls
+  /// on_stalled() if lost packets stall the job, then on_committed(); or, if a fault cut the step
+  /// short, books its GPU time as lost work and calls on_cut() only: step() stays. Call only if
+  /// is_step_open().
   void close(const Watch& watch);
-  /// Drops the single step in progress, whose work up to now() is lost; does nothing without one.
+  /// Drops the single step in progress: books its GPU time up to now() as lost work and its
+  /// completed micro-batches as recomputed. step() stays, so that the step is repeated. Calls no
+  /// function of the owner. Does nothing without a single step; settle a stretch first.
   void abandon_step();
-  /// Reports committed steps that have not been reported yet.
+  /// Emits one StepsDone for all committed steps that have not been reported yet; nothing if no
+  /// such step exists. Steps of a stretch in progress are not committed.
   void tell_committed();
 
   /// Returns the number of steps of the stretch that have ended by `now` and are not in the
-  /// metrics.
+  /// metrics; 0 without a stretch.
   std::uint64_t gone_by(Nanos now) const { return stretch_ ? stretch_->ended_by(now) : 0; }
-  /// Appends the sample of the newest committed step (ExchangeMeter); nothing with one replica.
+  /// Appends the sample of the newest committed step (ExchangeMeter); nothing with one replica,
+  /// before the first commit, or if the exchange was hidden completely.
   void collectives(std::vector<CollectiveSample>& out) const;
 
  private:

@@ -23,25 +23,29 @@ class Telemetry {
   Telemetry(const Cluster& cluster, const StepGraph& graph, const std::vector<GpuId>& placement,
             const Noise& noise, std::uint64_t seed);
 
-  /// Adds a step that begins; the last few steps are kept.
+  /// Adds a step that begins; steps are added in the order of their begins. Keeps the steps that
+  /// samples may still show, and drops older ones.
   void begin_step(estimates::PlayedStep played);
   /// Forgets the steps, because they ran on other GPUs.
   void forget_steps() { steps_.clear(); }
-  /// Returns the newest step; null without steps.
+  /// Returns the newest step, valid until the next begin_step() or forget_steps(); null without
+  /// steps.
   const estimates::PlayedStep* current() const { return steps_.empty() ? nullptr : &steps_.back(); }
 
-  /// Appends one sample for each rank, numbered as in the fit, of job 0; its values are missing if
-  /// no kept step had begun at `now` minus the staleness.
+  /// Appends one sample for each rank, numbered as in the fit, of job 0; all values are missing if
+  /// no kept step had begun at `now` minus the staleness. The times of micro-batches and waits are
+  /// missing where no kept step has completed them.
   void ranks(Nanos now, std::vector<RankSample>& out) const;
   /// Appends one sample for each GPU, in the order of the ranks; missing values as in ranks().
   void devices(Nanos now, std::vector<DeviceSample>& out) const;
   /// Appends the samples of the links between neighbours of the data-parallel rings of tensor rank
-  /// 0; none with one replica, or before the staleness has passed once.
+  /// 0, of each pipeline stage, with the rates in `state`; none with one replica, or before the
+  /// staleness has passed once. Needs no step.
   void links(Nanos now, const estimates::Stepper& stepper, const estimates::HardwareState& state,
              std::vector<LinkSample>& out);
 
   /// Returns, by replica, the noise factor on the compute time of its slowest rank in a step that
-  /// begins at `start`; empty without noise.
+  /// begins at `start`; empty without noise of compute times. Equal arguments give equal factors.
   std::vector<double> stretch(Step step, Nanos start, std::uint32_t replicas) const;
   /// Draws noise of steps and samples from `from` on with another seed; replaces an earlier
   /// reseeding.

@@ -30,14 +30,19 @@ class TraceModel : public JobModel {
 
   /// Throws bad_input: all passes are equal, and no decision exists.
   void set_milestones(Milestones&) override;
-  /// Simulates the trace, once, after its submission. Throws bad_input if the policy clock would
-  /// overflow.
+  /// Simulates the trace, once, after its submission; the run begins at `now`. Does nothing before
+  /// the submission and in later calls. Throws bad_input if the policy clock would overflow.
   void begin(Nanos now, const Watch& watch) override;
+  /// Returns 0 before the submission, then the end of the run (kNever before begin()); kNever after
+  /// the end.
   Nanos next_event_time() const override;
+  /// Submits the trace and places it on the first GPUs in the first call; in the second call
+  /// reports all steps at once and ends the job.
   void advance_to(Nanos now, const Watch& watch) override;
   bool is_over() const override { return over_; }
   /// Returns an objection to every decision.
   std::string refusal(const Decision&) const override;
+  /// Does nothing: no decision passes refusal().
   void carry_out(const Decision&, Nanos) override {}
   void fill(Report& report, Nanos now) override;
   void add_outcomes(Report& report) const override;

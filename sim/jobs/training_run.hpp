@@ -55,10 +55,20 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   ~TrainingRun() override;
 
   void prepare_job(const Needs& needs) override { needs_ = needs; }
+  /// Sets the clock to `now`. Between two steps, activates a pending assignment that is ready; if a
+  /// step can begin, fixes its conditions and enters contention. Does nothing more before the
+  /// submission, after the end, or during a step.
   void announce_work(Nanos now) override;
+  /// Begins the next step or stretch if announce_work() has entered a step; otherwise does nothing.
   void begin(Nanos now, const Watch& watch) override;
+  /// Returns the submission before the job is submitted; later the end of the current step or
+  /// stretch, a change of the placement state, a report of faults, or the end of a checkpoint,
+  /// whichever is first; kNever after the end of the job.
   Nanos next_event_time() const override;
   void settle_until(Nanos now) override { steps_.settle_steps(now); }
+  /// In the first call submits the job, and places it if its first GPUs are free. Later ends the
+  /// step that is over, applies faults, emits due events, and handles losses, in this order; ends
+  /// the job as failed if it loses ranks faster than it recovers (TrainingStanding::is_given_up).
   void advance_to(Nanos now, const Watch& watch) override;
   void emit_steps() override { steps_.tell_committed(); }
   Nanos now() const override { return steps_.now(); }
@@ -70,26 +80,34 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
   }
   bool is_unchanged(const Watch& watch) const override { return steps_.is_unchanged(watch); }
   std::string refusal(const Decision& decision) const override;
-  /// Carries out Save and Assign: a release at once, other assignments between two steps. Settings
-  /// take effect by the state of the job in the world.
+  /// Carries out Save, at the end of the next step that begins, and Assign: a release at once,
+  /// other assignments between two steps, once they are ready; an assignment that gives up working
+  /// ranks drops the current step at once. Settings take effect by the state of the job in the
+  /// world.
   void carry_out(const Decision& decision, Nanos now) override;
 
   void set_milestones(Milestones& milestones) override { steps_.set_milestones(milestones); }
   /// Draws the noise from `from` on with a seed that follows from `seed` and the job's number.
   void reseed_noise(Nanos from, std::uint64_t seed) override;
-  /// Continues at the job's current step, which begins anew. A checkpoint that was being written is
-  /// dropped.
+  /// Continues at the end of the log, as a job that is submitted already, at its current step,
+  /// which begins as of the newest commit of the log if the job runs and no rank was lost since;
+  /// without a commit, at the log's last instant. A checkpoint that was being written is dropped,
+  /// and a pending assignment is ready after the replacement time from then on. A job that has
+  /// ended in the log is over. Call once, instead of the first advance_to().
   void continue_from(const Past& past) override;
 
-  // Write the samples; none before the first step.
+  // Append the samples; none before the first step, and none while no conditions are fixed
+  // (NextStep::circumstances), for example after a move.
   void ranks(Nanos now, std::vector<RankSample>& out) const override;
   void devices(Nanos now, std::vector<DeviceSample>& out) const override;
   void links(Nanos now, std::vector<LinkSample>& out) const override;
   void collectives(std::vector<CollectiveSample>& out) const override;
 
-  /// Closes the timeline, and writes the metrics, with the steps of the current stretch that have
-  /// ended by `now`. Call once, at the end of the run.
+  /// Closes the timeline, if any, and writes the metrics; the number of completed steps includes
+  /// those of the current stretch that have ended by `now`. Call once, at the end of the run.
+  /// Throws an environment Error if the timeline could not be written.
   void fill(Report& report, Nanos now) override;
+  /// Adds one entry; begin, end and steps only if the job has started.
   void add_outcomes(Report& report) const override;
 
  private:

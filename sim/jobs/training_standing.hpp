@@ -19,7 +19,8 @@
 
 namespace orrery::sim {
 
-/// Placement state of one job.
+/// Placement state of one job. Stalls, assignments and losses refer to the clock of the step
+/// sequence (StepSequence::now).
 class TrainingStanding {
  public:
   /// References to collaborators; each must outlive this object.
@@ -36,51 +37,70 @@ class TrainingStanding {
   };
   explicit TrainingStanding(const Parts& parts) : parts_(parts) {}
 
-  /// Places the job on its first GPUs, begins its accounting and emits `start`; later growth is
-  /// limited to these GPUs.
+  /// Places the job on its first GPUs, begins its accounting and emits `start`; if they differ from
+  /// the expected ones, discards all fits and numbers the GPUs anew. Call once, after the
+  /// submission.
   void place_initially(const JobStarted& start);
-  /// Continues with the placement in the world, at the end of a log.
+  /// Continues with the placement in the world, at the end of a log: moves the job to the fit of
+  /// its working replicas, if any, and makes a pending assignment of the world ready after the
+  /// scenario's replacement time. Call once, instead of place_initially().
   void continue_from_world();
-  /// Stalls the job until `at`, for `use`: no step begins before.
+  /// Stalls the job until `at`, for `use`: no step begins before. Books the time up to now. An
+  /// earlier stall that ends later stays.
   void stall_until(Nanos at, GpuUse use);
   /// Stalls the job for `by` beyond its current stall.
   void stall_for(Nanos by) { stall_until(std::max(now(), resume_at_) + by, GpuUse::recovery); }
 
-  /// Returns true if the job runs and is not stalled, so that between two steps the next step can
-  /// begin.
+  /// Returns true if the job's phase is `running` and the job is not stalled, so that between two
+  /// steps the next step can begin. Does not check whether a step is in progress. Call after the
+  /// submission.
   bool can_begin_step() const;
   /// Returns the instant at which the pending assignment is ready; kNever if none is pending.
   Nanos next_change() const { return transition_ ? transition_->ready : kNever; }
   /// Returns the next instant with a change of the placement state: the end of a stall, a ready
-  /// assignment, the suspicion or detection of a loss, or a fault while the job is idle; kNever if
-  /// none follows.
+  /// assignment, the suspicion or detection of a loss, or a begin or end of a fault while the job
+  /// is stalled between steps or on hold; kNever if none follows. During a step, ends of stalls and
+  /// assignments that are ready already do not count.
   Nanos next_event_time() const;
   /// Activates the pending assignment if it is ready and the job is not stalled; call only between
-  /// two steps. If a GPU of the assignment is lost, waits for the next change of the cluster, or,
-  /// if none follows or the job is on hold, drops the assignment and emits JobHeld for a job with
-  /// GPUs.
+  /// two steps. Activation reports the committed steps, rolls back if the assignment takes the
+  /// state of a checkpoint or none, emits JobStarted, expires the deferred settings, fits the job
+  /// to the new GPUs, and stalls a job that had GPUs for the regroup time. If a GPU of the
+  /// assignment is lost, makes the assignment ready at the next change of the cluster, or, if none
+  /// follows or the job is on hold, drops the assignment and emits JobHeld for a job with GPUs.
   void change_between_steps();
-  /// Applies the faults of this instant between two steps: records lost ranks and schedules reports
-  /// of lost parts. Does nothing during a step, before the start and after the end of the job.
+  /// Applies the faults of this instant between two steps: schedules reports of parts that are lost
+  /// or return, and, if the job is placed and waits, records lost ranks, which stall the job until
+  /// their detection and the regroup time after it, spoil the checkpoint in flight, and take the
+  /// job out of contention. Emits nothing. Does nothing during a step, before the start and after
+  /// the end of the job.
   void apply_faults_between_steps();
-  /// Returns true if the job loses ranks but has committed no new step for so long that it will
-  /// never end.
+  /// Returns true if an undetected loss exists, and the job has committed no new step for so long
+  /// (estimates::end_of_patience) that it will never end; false after the end of the job.
   bool is_given_up() const;
   /// Emits RanksSuspected if the list has changed. For losses that are detected by now, emits
-  /// RanksLost, expires the deferred settings, fails the checkpoint in flight, and then emits
-  /// JobHeld or continues with the remaining ranks.
+  /// RanksLost, expires the deferred settings, fails the checkpoint in flight, makes an assignment
+  /// that the job's loss response gives pending unless one is pending, and then emits JobHeld or
+  /// moves the job to the fit of the remaining ranks. Does nothing if nothing is suspected or
+  /// detected.
   void notice_losses();
-  /// Drops the current step, which will not be committed: records the lost ranks, or stalls the job
-  /// until its network is up again. Returns false if the network never is: the caller must end the
-  /// job.
+  /// Handles a step that was cut short and that StepSequence has closed: counts its micro-batches
+  /// as recomputed, and records the lost ranks (as apply_faults_between_steps()), or, if a link
+  /// broke the step, stalls the job until the link is up again. Returns false, and records the loss
+  /// of the whole job, if the link never is: the caller must end the job.
   bool cut_step(const estimates::PlayedStep& played);
 
-  /// Accepts an assignment, which change_between_steps() activates; replaces a pending one. Drops
-  /// the current step if working ranks are given up.
+  /// Accepts an assignment, which change_between_steps() activates; replaces a pending one. The
+  /// assignment is ready after the scenario's restart time (state from a checkpoint, or none for a
+  /// placed job), after the replacement time (other GPUs; less the detection time once any loss is
+  /// recorded), or else at once. Drops the current step if working ranks are given up. Between two
+  /// steps, books the wait as recovery. Call after the submission, with an accepted decision that
+  /// is no release.
   void assign_gpus(const Assign& assign);
   /// Takes the job off its GPUs, to wait for another assignment. Drops the current step, the
   /// checkpoint in flight, a pending assignment and undetected losses, and rolls back to the newest
-  /// checkpoint. Emits JobStopped and rejects the deferred decisions on the job.
+  /// checkpoint. Reports the committed steps, emits JobStopped, rejects the deferred decisions on
+  /// the job, and leaves contention. Call for a placed job, with no stretch in progress.
   void release_gpus();
 
  private:

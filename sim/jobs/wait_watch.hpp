@@ -26,7 +26,7 @@ struct WaitReasons {
   std::uint64_t overtook_jobs = 0, overtook_gpus = 0;  ///< later jobs that started while it waited
   std::uint64_t taken_off = 0;                         ///< number of preemptions
 
-  /// Returns the whole wait.
+  /// Returns the whole wait, before the first start and after preemptions.
   Nanos waited() const { return too_few + scattered + order; }
 };
 
@@ -46,7 +46,8 @@ class WaitWatch : public Policy {
   void load(const Archive& archive) override { inner_.load(archive); }
   bool has_changed() const override { return inner_.has_changed(); }
 
-  /// Returns the reasons up to the newest observation; `found` is false before the submission.
+  /// Returns the reasons up to the newest observation; `found` is false before the submission. A
+  /// wait that goes on counts up to the newest observation. The reference stays valid.
   const WaitReasons& reasons() const { return reasons_; }
 
  private:

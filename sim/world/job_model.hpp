@@ -50,29 +50,33 @@ class JobModel {
     throw Error(ErrorKind::bad_input, "--from: only a training job goes on from a log");
   }
 
-  /// Announces work that could begin at `now` to jobs that share links with it. Called for all
-  /// models before any begin().
+  /// Prepares the work that could begin at `now`: applies changes that wait for this, and announces
+  /// the work to jobs that share links with it. Called for all models before any begin() of this
+  /// instant. The default does nothing.
   virtual void announce_work(Nanos) {}
-  /// Begins the work that can begin at `now`.
+  /// Begins the work that can begin at `now`, and may advance this model beyond `now` (now()).
+  /// Called after announce_work() of all models, also if nothing can begin.
   virtual void begin(Nanos now, const Watch& watch) = 0;
   /// Returns the next instant with an event of this model; kNever if none follows.
   virtual Nanos next_event_time() const = 0;
   /// Advances the state to `now` <= next_event_time(), because an event happens elsewhere that may
-  /// change the course of this model.
+  /// change the course of this model, or decisions follow at `now`. Steps that were advanced
+  /// together are committed up to `now`. The default does nothing.
   virtual void settle_until(Nanos) {}
   /// Handles the events at `now`, which is next_event_time().
   virtual void advance_to(Nanos now, const Watch& watch) = 0;
-  /// Reports committed steps that have not been reported yet. The backend calls it before it
-  /// applies an event of another kind.
+  /// Reports committed steps that have not been reported yet, as StepsDone events; nothing if there
+  /// are none. The backend calls this function before it applies an event of another kind.
   virtual void emit_steps() {}
   /// Returns the instant up to which this model has advanced: later than the backend's clock if
-  /// steps were advanced at once.
+  /// steps were advanced at once. The default is 0: this model never is later.
   virtual Nanos now() const { return 0; }
   /// Returns true if all jobs of this model have ended. False for a job that waits for an
   /// assignment, even if no event follows.
   virtual bool is_over() const = 0;
 
-  /// Returns true if a step of the job is in progress.
+  /// Returns true if a single step of the job is in progress, at whose end deferred decisions are
+  /// due; false while steps are advanced together.
   virtual bool is_step_open(JobId) const { return false; }
   /// Returns true if something is in progress that the policies may want to observe.
   virtual bool is_watched(const Watch&) const { return false; }
@@ -87,7 +91,7 @@ class JobModel {
   /// from which on the model applies it.
   virtual void carry_out(const Decision& decision, Nanos now) = 0;
 
-  // Telemetry of a job of this model: none, unless it has some.
+  // Append the telemetry of the job of this model to the list; the defaults append nothing.
   virtual void ranks(Nanos, std::vector<RankSample>&) const {}
   virtual void devices(Nanos, std::vector<DeviceSample>&) const {}
   virtual void links(Nanos, std::vector<LinkSample>&) const {}
@@ -96,7 +100,8 @@ class JobModel {
   /// Writes the metrics of the whole run, with the steps that have ended by `now`, into the report.
   /// Called once, after the last event of the run, for the first model of a world only.
   virtual void fill(Report& report, Nanos now) = 0;
-  /// Adds one entry for each job.
+  /// Adds one entry for each job to `report.jobs`. Called after fill(), for all models of a world
+  /// with several.
   virtual void add_outcomes(Report& report) const = 0;
 };
 

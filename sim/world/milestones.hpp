@@ -17,9 +17,10 @@ class Milestones {
   /// Adds a callback at the instant `at`. Callbacks of one instant run in the order in which they
   /// were added.
   void add_milestone(Nanos at, std::function<void()> what) { ahead_.emplace(at, std::move(what)); }
-  /// Runs the callbacks at instants up to `next`, the instant to which time is about to advance,
-  /// each once, also callbacks that are added meanwhile. Returns true if any ran; callbacks may
-  /// have created earlier events.
+  /// Runs the callbacks at instants up to `next` (inclusive), the instant to which time is about to
+  /// advance, in the order of their instants, each once, also callbacks that are added meanwhile,
+  /// and removes them. Returns true if any ran: callbacks may have created events before `next`. An
+  /// exception of a callback passes through; that callback does not run again.
   bool reach_milestones(Nanos next) {
     bool reached = false;
     while (!ahead_.empty() && ahead_.begin()->first <= next) {
