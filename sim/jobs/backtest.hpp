@@ -35,10 +35,11 @@ struct BacktestRow {
 /// started at 400 s in the log and at 160 s in the replay, has a difference of 240 s.
 class Backtest {
  public:
-  /// Constructs an empty comparison. `use` holds all jobs of the log and must outlive this object.
+  /// Constructs an empty comparison. `use` must outlive this object.
   explicit Backtest(const RecordedUse& use) : use_(use) {}
-  /// Adds a job; ignores a job without a recorded start at or after its submission, and a job that
-  /// never started in the replay.
+  /// Adds a job to the groups of all jobs, of its size and of its hour; ignores a job without a
+  /// recorded start at or after its submission, and a job that never started in the replay. Call
+  /// when `use` holds all jobs.
   void add(const JobRow& row);
   /// Returns the rows: all jobs, then each hour, then each size class; empty if no job was added.
   std::vector<BacktestRow> rows() const;

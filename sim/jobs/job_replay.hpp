@@ -46,10 +46,10 @@ JobsReport replay_report(const JobReplay& replay, Report&& ran, JobTables* table
 
 /// Replays `jobs` with the policy, placement and conditions of `replay` and returns the result. The
 /// path `replay.trace` is not read, only recorded. With `record_path`, records the run there and
-/// sets the hashes of the result. Fills `tables` if given. The field `host` of the result stays
-/// absent. A job too large for the cluster is rejected and counted. Simulated speed is ignored.
-/// Throws bad_input for an unknown policy, placement or kind of estimates, a usage Error for a
-/// malformed replay.set(), and as run_conditions().
+/// sets the hashes of the result; an empty path: neither. Fills `tables` if given. The field `host`
+/// of the result stays absent. A job too large for the cluster is rejected and counted. Simulated
+/// speed is ignored. Throws bad_input for an unknown policy, placement or kind of estimates, a
+/// usage Error for a malformed replay.set(), and as run_conditions().
 JobsReport replay_jobs(std::vector<TraceJob> jobs, const JobReplay& replay,
                        const std::string& record_path = {}, JobTables* tables = nullptr);
 

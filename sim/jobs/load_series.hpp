@@ -44,7 +44,8 @@ class LoadSeries {
     }
   }
   Nanos begin() const { return begin_; }
-  /// Returns the length of an interval.
+  /// Returns the length of an interval so far; it doubles when kMostIntervals are full, and pairs
+  /// of intervals become one.
   Nanos width() const { return width_; }
   Nanos now() const { return now_; }
   /// Returns the means of all intervals, of which the last may be incomplete; empty if no time has
@@ -53,7 +54,7 @@ class LoadSeries {
   /// Returns the means from begin() to now(); all 0 if no time has passed. The fragmentation is 0
   /// if no interval has ended.
   Interval mean() const;
-  /// Returns the largest number of waiting jobs.
+  /// Returns the largest number of waiting jobs that was held for a time > 0; 0 before.
   std::uint64_t most_waiting() const { return most_waiting_; }
 
  private:

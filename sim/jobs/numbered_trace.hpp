@@ -19,7 +19,7 @@ class NumberedTrace {
  public:
   static constexpr std::uint32_t kRejected = ~0u;
 
-  /// Numbers the jobs. `gpus`: of the cluster.
+  /// Numbers the jobs; those that need more GPUs than `gpus`, the cluster's, get no number.
   NumberedTrace(std::vector<TraceJob> jobs, std::uint32_t gpus);
 
   /// Returns the number of rows of the log.

@@ -28,8 +28,8 @@ struct PackingRun {
 };
 
 /// Runs the experiment until the requests exceed `demand`, a fraction of the cluster's GPUs, and
-/// returns its result. Throws bad_input on an unknown policy, an internal Error if no pod needs
-/// GPUs.
+/// returns its result; equal arguments give equal results. Throws bad_input on an unknown policy,
+/// an internal Error if no pod needs GPUs.
 PackingRun pack(const std::vector<Pod>& pods, const std::vector<NodeRecord>& nodes,
                 const std::string& policy, double demand, std::uint64_t seed);
 

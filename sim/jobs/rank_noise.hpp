@@ -24,8 +24,8 @@ class RankNoise {
   bool none() const { return cv_ == 0; }
   /// Returns the factor of the slowest rank of a replica in a step; at least 0.1.
   double slowest(Step step, std::uint32_t replica) const;
-  /// Returns the factor of one rank of the replica, counted from 0; at least 0.1. One of the ranks
-  /// has the factor slowest().
+  /// Returns the factor of one rank of the replica, counted from 0 and below the number of
+  /// ranks; at least 0.1. One of the ranks has the factor slowest(), the others no larger ones.
   double of_rank(Step step, std::uint32_t replica, std::uint32_t rank) const;
 
  private:

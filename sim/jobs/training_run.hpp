@@ -48,8 +48,10 @@ class TrainingRun : public JobModel, private StepSequence::Owner {
     std::shared_ptr<Contention> contention;  ///< among the training jobs
   };
 
-  /// Constructs the job of the request's scenario. Throws bad_input if the job does not fit the
-  /// cluster or the memory of its GPUs.
+  /// Constructs the job of the request's scenario, not submitted yet, and creates the timeline, if
+  /// the request names one. Throws bad_input if the job does not fit the cluster, or the memory of
+  /// its GPUs unless `run.memory` is "warn", or if a fault names a part that the cluster lacks;
+  /// throws as SimTimeline. An empty `progress` is not called.
   TrainingRun(RunRequest request, const Arrival& arrival, const Place& place, Happen happen,
               ProgressSink progress);
   ~TrainingRun() override;

@@ -42,10 +42,11 @@ class JobModel {
   /// from a log, perhaps twice with the same milestones.
   virtual void set_milestones(Milestones&) {}
   /// Draws the noise from the instant `from` on with another seed. A step that is in progress at
-  /// `from` keeps its noise.
+  /// `from` keeps its noise. The default does nothing.
   virtual void reseed_noise(Nanos /*from*/, std::uint64_t /*seed*/) {}
   /// Continues from the current state of the world and the end of `past`, which has been shown.
-  /// Throws bad_input if the model cannot.
+  /// Called at most once, instead of the submission. Throws bad_input if the model cannot, as the
+  /// default.
   virtual void continue_from(const Past&) {
     throw Error(ErrorKind::bad_input, "--from: only a training job goes on from a log");
   }
@@ -78,7 +79,8 @@ class JobModel {
   /// Returns true if a single step of the job is in progress, at whose end deferred decisions are
   /// due; false while steps are advanced together.
   virtual bool is_step_open(JobId) const { return false; }
-  /// Returns true if something is in progress that the policies may want to observe.
+  /// Returns true if something is in progress that the policies may want to observe: ticks happen
+  /// only while a model of the world returns true.
   virtual bool is_watched(const Watch&) const { return false; }
   /// Returns true if the policies have seen a whole step since the conditions of the steps (faults,
   /// shares, settings, jobs on the same links) last changed, or if they read no telemetry: further
