@@ -42,7 +42,8 @@ class CheckpointWriter {
   /// Returns the instant at which the checkpoint in flight ends; kNever if no checkpoint is in
   /// flight, or if it is incomplete.
   Nanos next() const { return writing_ ? writing_->at : kNever; }
-  /// Returns the checkpoint that ended by `now` and removes it; nothing if no checkpoint ended.
+  /// Returns the checkpoint that ended by `now` and removes it; nothing if no checkpoint is in
+  /// flight, or if the one in flight ends later or is incomplete.
   std::optional<SaveDone> take_done(Nanos now);
   /// Marks the checkpoint in flight, if any, as incomplete, because a rank died: next() becomes
   /// kNever, take_done() never returns the checkpoint, and only abandon_save() ends it.

@@ -55,8 +55,9 @@ class TrainingBooks {
   /// Records that the job's next step is `next` at `now`: sets last_progress() to `now` if `next`
   /// is larger than in all earlier calls, otherwise does nothing.
   void record_progress(Step next, Nanos now);
-  /// Returns the instant of the newest commit of a step that had never been committed before; the
-  /// start (the log's end after continue_from()) if no step was committed, 0 before the start.
+  /// Returns the instant of the newest commit of a step that had never been committed before in
+  /// this process; the start (the log's end after continue_from()) if no step was committed, 0
+  /// before the start.
   Nanos last_progress() const { return last_progress_; }
   /// Returns the instant of the first start; 0 if the job has not started.
   Nanos started() const { return started_.value_or(0); }

@@ -79,8 +79,9 @@ class TrainingStanding {
   /// (estimates::end_of_patience) that it will never end; false after the end of the job.
   bool is_given_up() const;
   /// Emits RanksSuspected if the list has changed. For losses that are detected by now, emits
-  /// RanksLost, expires the deferred settings, fails the checkpoint in flight, makes an assignment
-  /// that the job's loss response gives pending unless one is pending, and then emits JobHeld or
+  /// RanksLost, expires the deferred settings, fails the checkpoint in flight, makes the job's next
+  /// assignment in the world, if the loss or an earlier decision has set one, ready the replacement
+  /// time after the first loss, unless an assignment is pending here, and then emits JobHeld or
   /// moves the job to the fit of the remaining ranks. Does nothing if nothing is suspected or
   /// detected.
   void notice_losses();

@@ -44,7 +44,7 @@ class SimBackend : public RunBackend, private Carrier {
   /// to the next instant that policies must see. Returns nothing if all jobs are over, if the next
   /// event is later than end_at(), or if nothing follows; in the last case rejects all deferred
   /// decisions first and shows their outcomes. While a log is shown (continue_from()), returns its
-  /// observations. Throws bad_input for a damaged log, and if a step or the clock overflows.
+  /// observations. Throws bad_input for a damaged log, and if the policy clock would overflow.
   std::optional<Observation> next() override;
   /// Applies the decisions at the instant of the newest observation. While a log is shown, only
   /// compares them with the log (Past::check_decisions).
